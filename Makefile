@@ -1,0 +1,85 @@
+# The two commands: `make run` and `make test`. Both install what is missing on Debian (as root), build
+# and go. Meson does the building; this file only remembers how it is called.
+#
+#   make run ARGS='--journal none'      starts drover serve with these options
+
+MESON ?= meson
+ARGS ?=
+# Per fuzz target, for `make fuzz` and `make soak`.
+FUZZ_SECONDS ?= 60
+
+asan = -Db_sanitize=address,undefined
+tsan = -Db_sanitize=thread
+fuzzer = -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
+tested = -Dbuildtype=debugoptimized -Dwerror=true
+
+.PHONY: help run build test test-builds soak bench fuzz install format format-check clean
+
+help:
+	@echo 'make run           build and start drover serve (options in ARGS)'
+	@echo 'make test          build with sanitizers and run every test'
+	@echo 'make build         build with optimisation: build/drover'
+	@echo 'make install       install below PREFIX (/usr/local), DESTDIR in front'
+	@echo 'make bench         measure'
+	@echo 'make soak          the tests, at length'
+	@echo 'make fuzz          the fuzz targets, FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
+	@echo 'make format        lay out the code; make format-check only looks'
+	@echo 'make clean         remove what was built'
+
+run: build
+	build/drover serve $(ARGS)
+
+build:
+	@tools/deps build
+	@$(MAKE) --no-print-directory build/build.ninja
+	@ninja -C build --quiet src/drover
+	@ln -sf src/drover build/drover
+
+# Meson has no way to be told twice, so a build directory is set up once and then only built.
+build/build.ninja:
+	$(MESON) setup build $(if $(PREFIX),--prefix=$(abspath $(PREFIX)))
+
+build-asan/build.ninja:
+	$(MESON) setup build-asan $(tested) $(asan)
+
+build-tsan/build.ninja:
+	$(MESON) setup build-tsan $(tested) $(tsan)
+
+build-fuzz/build.ninja:
+	CC=clang $(MESON) setup build-fuzz $(tested) $(fuzzer)
+
+test-builds:
+	@tools/deps test
+	@$(MAKE) --no-print-directory build-asan/build.ninja build-tsan/build.ninja build-fuzz/build.ninja
+
+test: test-builds
+	test/run
+
+soak: test-builds
+	test/run --soak --fuzz-seconds $(FUZZ_SECONDS)
+
+fuzz:
+	@tools/deps fuzz
+	@$(MAKE) --no-print-directory build-fuzz/build.ninja
+	test/run --only fuzz --fuzz-seconds $(FUZZ_SECONDS)
+
+bench:
+	@tools/deps bench
+	@$(MAKE) --no-print-directory build/build.ninja
+	$(MESON) test -C build --benchmark --interactive
+
+install: build
+	$(MESON) install -C build
+
+sources = $(shell find include src test bench examples -name '*.[ch]')
+
+format:
+	@tools/deps format
+	clang-format -i $(sources)
+
+format-check:
+	@tools/deps format
+	clang-format --dry-run -Werror $(sources)
+
+clean:
+	rm -rf build build-asan build-tsan build-fuzz

@@ -1,0 +1,66 @@
+/*
+ * drover.h - the public C interface of Drover.
+ *
+ * Drover keeps tasks, runs them in order, and never loses one. This header holds what every part of
+ * it and every program that links it shares: the version and the errors. The calls of the rooms
+ * (task, dag, world, queue, batch) are added here as they are built.
+ *
+ * What can fail returns int: 0 or a count on success, a negative enum drover_err otherwise.
+ * Out-parameters are named ret_... and stay untouched on failure.
+ */
+#ifndef DROVER_H
+#define DROVER_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DROVER_VERSION "0.1.0"
+
+/*
+ * One row an error: name, number, HTTP status, CLI exit status, message. The numbers are part of the
+ * interface: a row may be added, never renumbered.
+ *
+ * UNKNOWN is no failure and no success: the request may or may not have happened. Look before you
+ * try again.
+ */
+#define DROVER_ERRORS(X)                                                                           \
+    X(BAD_ARGUMENT, -1, 400, 2, "bad argument")                                                    \
+    X(NO_NODE, -2, 404, 1, "no such node")                                                         \
+    X(EXISTS, -3, 409, 1, "the node exists already")                                               \
+    X(BAD_VERSION, -4, 409, 1, "the version is not the one expected")                              \
+    X(NOT_EMPTY, -5, 409, 1, "the node has children")                                              \
+    X(NO_CHILDREN_FOR_EPHEMERALS, -6, 409, 1, "an ephemeral node cannot have children")            \
+    X(SESSION_EXPIRED, -7, 410, 1, "the session has ended")                                        \
+    X(FENCED, -8, 409, 1, "another has taken over")                                                \
+    X(TOO_BIG, -9, 413, 1, "too big")                                                              \
+    X(DISK_FULL, -10, 507, 1, "the disk is full")                                                  \
+    X(IO, -11, 500, 1, "input or output failed")                                                   \
+    X(UNKNOWN, -12, 503, 1, "the outcome is not known")                                            \
+    X(NOT_TRIED, -13, 409, 1, "not tried: another operation of the transaction failed")            \
+    X(NO_AUTH, -14, 403, 1, "not allowed")                                                         \
+    X(CLOSED, -15, 503, 1, "closed")                                                               \
+    X(IN_USE, -16, 409, 1, "in use by another process")                                            \
+    X(DAMAGED, -17, 500, 1, "damaged")                                                             \
+    X(NEWER_VERSION, -18, 500, 1, "written by a newer version of drover")                          \
+    X(NO_MEMORY, -19, 500, 1, "out of memory")
+
+enum drover_err {
+#define X(name, number, http, cli, message) DROVER_##name = (number),
+    DROVER_ERRORS(X)
+#undef X
+};
+
+/* The name of an error ("NO_NODE"), and one sentence about it. Both live for ever. 0 is "OK". */
+const char *drover_err_name(int err);
+const char *drover_err_message(int err);
+
+/* What an error becomes at the edges. 0 gives 200 and 0. */
+int drover_err_http_status(int err);
+int drover_err_exit_status(int err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

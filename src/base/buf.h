@@ -1,0 +1,56 @@
+/*
+ * buf - a growing run of bytes, and a reader that cannot run past the end of one.
+ *
+ * Numbers are little-endian on disk. A reader that was asked for more than there is turns bad and
+ * from then on gives zeros and empty runs: check `bad` once, at the end.
+ */
+#ifndef BASE_BUF_H
+#define BASE_BUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+struct buf {
+    char *p;
+    size_t len, cap;
+};
+
+void buf_release(struct buf *b);
+void buf_reserve(struct buf *b, size_t more);
+void buf_put(struct buf *b, const void *data, size_t len);
+void buf_printf(struct buf *b, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3), nonnull));
+
+/* The bytes as text: NUL-terminated, the NUL not counted. */
+const char *buf_text(struct buf *b);
+
+static inline void buf_put_str(struct buf *b, struct str s)
+{
+    buf_put(b, s.p, s.len);
+}
+
+void buf_put_u8(struct buf *b, uint8_t v);
+void buf_put_u32(struct buf *b, uint32_t v);
+void buf_put_u64(struct buf *b, uint64_t v);
+
+/* Little-endian at a fixed place, for headers that are filled in later. */
+void le_store32(char *at, uint32_t v);
+void le_store64(char *at, uint64_t v);
+uint32_t le_load32(const char *at);
+uint64_t le_load64(const char *at);
+
+struct reader {
+    const char *p;
+    size_t left;
+    bool bad;
+};
+
+uint8_t reader_u8(struct reader *r);
+uint32_t reader_u32(struct reader *r);
+uint64_t reader_u64(struct reader *r);
+struct str reader_bytes(struct reader *r, size_t len);
+
+#endif

@@ -1,0 +1,89 @@
+/* The error table turned into look-ups, and the one-line explanations. */
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct err_row {
+    int code, http, cli;
+    const char *name, *message;
+};
+
+static const struct err_row ROWS[] = {
+    {0, 200, 0, "OK", "success"},
+#define X(name, number, http, cli, message) {number, http, cli, #name, message},
+    DROVER_ERRORS(X)
+#undef X
+};
+
+static const struct err_row *row_of(int err)
+{
+    static const struct err_row none = {1, 500, 1, "UNLISTED", "an error that has no name"};
+
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++)
+        if (ROWS[i].code == err)
+            return &ROWS[i];
+    return &none;
+}
+
+const char *drover_err_name(int err)
+{
+    return row_of(err)->name;
+}
+
+const char *drover_err_message(int err)
+{
+    return row_of(err)->message;
+}
+
+int drover_err_http_status(int err)
+{
+    return row_of(err)->http;
+}
+
+int drover_err_exit_status(int err)
+{
+    return row_of(err)->cli;
+}
+
+int err_set(struct err_info *e, int code, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (e) {
+        va_start(ap, fmt);
+        vsnprintf(e->text, sizeof e->text, fmt, ap);
+        va_end(ap);
+    }
+    return code;
+}
+
+int err_from_errno(int errnum)
+{
+    switch (errnum) {
+    case ENOSPC:
+    case EDQUOT:
+        return DROVER_DISK_FULL;
+    case ENOMEM:
+        return DROVER_NO_MEMORY;
+    default:
+        return DROVER_IO;
+    }
+}
+
+int err_set_errno(struct err_info *e, int errnum, const char *fmt, ...)
+{
+    va_list ap;
+    size_t len;
+
+    if (e) {
+        va_start(ap, fmt);
+        vsnprintf(e->text, sizeof e->text, fmt, ap);
+        va_end(ap);
+        len = strlen(e->text);
+        snprintf(e->text + len, sizeof e->text - len, ": %s", strerror(errnum));
+    }
+    return err_from_errno(errnum);
+}

@@ -1,0 +1,31 @@
+/*
+ * err - what went wrong, in words.
+ *
+ * The errors themselves are a table in drover.h. Calls that people see fail (opening a data
+ * directory, parsing an option) also fill a struct err_info: one line that says what and where. Core
+ * and library never print it; the edge does, once.
+ */
+#ifndef BASE_ERR_H
+#define BASE_ERR_H
+
+#include "drover.h"
+
+struct err_info {
+    char text[512];
+};
+
+/* Writes the line and returns code, so that failing is one statement. e may be NULL. */
+int err_set(struct err_info *e, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/*
+ * The same for a failed system call: appends ": " and the text of errnum, and chooses the code:
+ * DISK_FULL for ENOSPC and EDQUOT, NO_MEMORY for ENOMEM, IO for the rest.
+ */
+int err_set_errno(struct err_info *e, int errnum, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The choice that err_set_errno makes. */
+int err_from_errno(int errnum);
+
+#endif

@@ -1,0 +1,102 @@
+/* The system's own file operations, and the two that are always composed of them. */
+#include "base/fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static int sys_open(const struct fs *fs, const char *path, int flags, int mode)
+{
+    (void)fs;
+    return open(path, flags | O_CLOEXEC, mode);
+}
+
+static ssize_t sys_pwrite(const struct fs *fs, int fd, const void *data, size_t len, off_t at)
+{
+    (void)fs;
+    return pwrite(fd, data, len, at);
+}
+
+static int sys_fdatasync(const struct fs *fs, int fd)
+{
+    (void)fs;
+    return fdatasync(fd);
+}
+
+static int sys_fsync(const struct fs *fs, int fd)
+{
+    (void)fs;
+    return fsync(fd);
+}
+
+static int sys_ftruncate(const struct fs *fs, int fd, off_t len)
+{
+    (void)fs;
+    return ftruncate(fd, len);
+}
+
+static int sys_rename(const struct fs *fs, const char *from, const char *to)
+{
+    (void)fs;
+    return rename(from, to);
+}
+
+static int sys_unlink(const struct fs *fs, const char *path)
+{
+    (void)fs;
+    return unlink(path);
+}
+
+static int sys_close(const struct fs *fs, int fd)
+{
+    (void)fs;
+    return close(fd);
+}
+
+const struct fs fs_system = {
+    .open = sys_open,
+    .pwrite = sys_pwrite,
+    .fdatasync = sys_fdatasync,
+    .fsync = sys_fsync,
+    .ftruncate = sys_ftruncate,
+    .rename = sys_rename,
+    .unlink = sys_unlink,
+    .close = sys_close,
+};
+
+int fs_write_all(const struct fs *fs, int fd, const void *data, size_t len, off_t at)
+{
+    const char *p = data;
+
+    while (len) {
+        ssize_t n = fs->pwrite(fs, fd, p, len, at);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        if (n == 0) {
+            errno = EIO;
+            return -1;
+        }
+        p += n;
+        at += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+int fs_sync_dir(const struct fs *fs, const char *dir)
+{
+    int fd = fs->open(fs, dir, O_RDONLY | O_DIRECTORY, 0);
+    int err, saved;
+
+    if (fd < 0)
+        return -1;
+    err = fs->fsync(fs, fd);
+    saved = errno;
+    fs->close(fs, fd);
+    errno = saved;
+    return err;
+}

@@ -1,0 +1,63 @@
+/*
+ * map - from a hash to a number that stands for a thing.
+ *
+ * The map knows neither keys nor things: it keeps pairs of a 32-bit hash and a 32-bit ref (not 0),
+ * and gives the refs of a hash one after the other; the user compares. Open addressing with linear
+ * probing; removal shifts back, so there are no tombstones, and growing touches nothing but the map.
+ *
+ *     for (uint32_t at, ref = map_first(m, hash, &at); ref; ref = map_next(m, hash, &at))
+ *         if (things[ref] is the one)
+ *             ...
+ */
+#ifndef BASE_MAP_H
+#define BASE_MAP_H
+
+#include <stdint.h>
+
+#include "base/str.h"
+
+struct map_slot {
+    uint32_t hash, ref; /* ref 0: empty */
+};
+
+struct map {
+    struct map_slot *slots;
+    uint32_t mask; /* slots - 1 */
+    uint32_t count;
+};
+
+void map_release(struct map *m);
+void map_add(struct map *m, uint32_t hash, uint32_t ref);
+void map_remove(struct map *m, uint32_t hash, uint32_t ref);
+
+/* Makes room for so many at once, so that loading does not grow step by step. */
+void map_reserve(struct map *m, uint32_t count);
+
+uint32_t map_hash_str(struct str s);
+uint32_t map_hash_u64(uint64_t v);
+
+static inline uint32_t map_seek(const struct map *m, uint32_t hash, uint32_t *at)
+{
+    for (;; *at = (*at + 1) & m->mask) {
+        const struct map_slot *slot = &m->slots[*at];
+
+        if (!slot->ref || slot->hash == hash)
+            return slot->ref;
+    }
+}
+
+static inline uint32_t map_first(const struct map *m, uint32_t hash, uint32_t *at)
+{
+    if (!m->count)
+        return 0;
+    *at = hash & m->mask;
+    return map_seek(m, hash, at);
+}
+
+static inline uint32_t map_next(const struct map *m, uint32_t hash, uint32_t *at)
+{
+    *at = (*at + 1) & m->mask;
+    return map_seek(m, hash, at);
+}
+
+#endif

@@ -1,0 +1,289 @@
+/*
+ * The option tables at work: parsing, --help, and the kinds of options. getopt_long would need the
+ * same table three times (names, help, a switch) and words its errors in its own way.
+ */
+#include "cmd.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int cmd_usage_error(const struct cmd *c, const char *fmt, ...)
+{
+    va_list ap;
+
+    fprintf(stderr, "drover %s: ", c->name);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, " (see 'drover %s --help')\n", c->name);
+    return CMD_USAGE;
+}
+
+/* --help */
+
+static void print_option(const char *name, const char *argument, const char *help)
+{
+    const char *line = help, *end;
+
+    printf("  --%s%s%s\n", name, argument ? " " : "", argument ? argument : "");
+    for (; *line; line = *end ? end + 1 : end) {
+        end = line + strcspn(line, "\n");
+        printf("        %.*s\n", (int)(end - line), line);
+    }
+}
+
+static void print_help(const struct cmd *c)
+{
+    printf("Usage: drover %s%s%s%s\n\n%s\n\n", c->name, c->option_count ? " [OPTION]..." : "",
+           c->operands ? " " : "", c->operands ? c->operands : "", c->about);
+    printf("Options:\n");
+    for (size_t i = 0; i < c->option_count; i++)
+        print_option(c->options[i].name, c->options[i].argument, c->options[i].help);
+    print_option("help", NULL, "Print this and exit.");
+}
+
+/* Parsing. */
+
+/* The option that an argument names: up to its '=' or its end. */
+static const struct cmd_option *find_option(const struct cmd *c, const char *arg, size_t len)
+{
+    for (size_t i = 0; i < c->option_count; i++)
+        if (strlen(c->options[i].name) == len && !memcmp(c->options[i].name, arg, len))
+            return &c->options[i];
+    return NULL;
+}
+
+/* Parses the option at argv[at]. Returns how many arguments it took, 0 when it is wrong. */
+static int parse_option(const struct cmd *c, int argc, char **argv, int at)
+{
+    bool is_long = !strncmp(argv[at], "--", 2);
+    size_t len = strcspn(argv[at], "=");
+    const struct cmd_option *o = is_long ? find_option(c, argv[at] + 2, len - 2) : NULL;
+    const char *value = argv[at][len] ? argv[at] + len + 1 : NULL;
+    struct err_info e;
+    int used = 1;
+
+    if (!o) {
+        cmd_usage_error(c, "unknown option '%.*s'", (int)len, argv[at]);
+        return 0;
+    }
+    if (!o->argument && value) {
+        cmd_usage_error(c, "option '--%s' takes no value", o->name);
+        return 0;
+    }
+    if (o->argument && !value && at + 1 < argc) {
+        value = argv[at + 1];
+        used = 2;
+    }
+    if (o->argument && !value) {
+        cmd_usage_error(c, "option '--%s' needs a value: %s", o->name, o->argument);
+        return 0;
+    }
+    if (o->parse(o, value, &e)) {
+        cmd_usage_error(c, "--%s: %s", o->name, e.text);
+        return 0;
+    }
+    return used;
+}
+
+static bool check_operands(const struct cmd *c, int argc, char **argv)
+{
+    size_t count = (size_t)argc - 1;
+
+    if (count > c->operands_max)
+        cmd_usage_error(c, "unexpected argument '%s'", argv[c->operands_max + 1]);
+    else if (count < c->operands_min)
+        cmd_usage_error(c, "missing argument: %s", c->operands);
+    else
+        return true;
+    return false;
+}
+
+bool cmd_parse(const struct cmd *c, int *argc, char **argv, int *ret_status)
+{
+    bool options = true;
+    int kept = 1, used;
+
+    for (int i = 1; i < *argc; i += used) {
+        used = 1;
+        if (options && !strcmp(argv[i], "--")) {
+            options = false;
+        } else if (options && (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))) {
+            print_help(c);
+            *ret_status = CMD_OK;
+            return false;
+        } else if (options && argv[i][0] == '-' && argv[i][1]) {
+            used = parse_option(c, *argc, argv, i);
+            if (!used) {
+                *ret_status = CMD_USAGE;
+                return false;
+            }
+        } else {
+            argv[kept++] = argv[i];
+        }
+    }
+    *argc = kept;
+    *ret_status = CMD_USAGE;
+    return check_operands(c, kept, argv);
+}
+
+/* Kinds of options. */
+
+int cmd_flag(const struct cmd_option *o, const char *text, struct err_info *e)
+{
+    (void)text;
+    (void)e;
+    *(bool *)o->target = true;
+    return 0;
+}
+
+int cmd_text(const struct cmd_option *o, const char *text, struct err_info *e)
+{
+    if (!*text)
+        return err_set(e, DROVER_BAD_ARGUMENT, "must not be empty");
+    *(const char **)o->target = text;
+    return 0;
+}
+
+/* Digits only: what strtoll would forgive (spaces, signs, an empty text) is refused. */
+static bool parse_digits(const char *text, int64_t min, int64_t max, int64_t *ret_number)
+{
+    char *end;
+    long long number;
+
+    if (!*text || text[strspn(text, "0123456789")])
+        return false;
+    errno = 0;
+    number = strtoll(text, &end, 10);
+    if (errno || number < min || number > max)
+        return false;
+    *ret_number = number;
+    return true;
+}
+
+int cmd_number(const struct cmd_option *o, const char *text, struct err_info *e)
+{
+    if (parse_digits(text, o->min, o->max, o->target))
+        return 0;
+    return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is not a number from %" PRId64 " to %" PRId64,
+                   text, o->min, o->max);
+}
+
+int cmd_choice(const struct cmd_option *o, const char *text, struct err_info *e)
+{
+    const char *word = o->argument;
+
+    for (int i = 0; word; i++) {
+        size_t len = strcspn(word, "|");
+
+        if (strlen(text) == len && !memcmp(word, text, len)) {
+            *(int *)o->target = i;
+            return 0;
+        }
+        word = word[len] ? word + len + 1 : NULL;
+    }
+    return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is none of %s", text, o->argument);
+}
+
+static bool parse_host(const char *host, uint16_t port, struct sockaddr_storage *ret_address)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    size_t len = strlen(host);
+    char inner[INET6_ADDRSTRLEN];
+
+    if (inet_pton(AF_INET, strcmp(host, "localhost") ? host : "127.0.0.1", &v4.sin_addr) == 1) {
+        memcpy(ret_address, &v4, sizeof v4);
+        return true;
+    }
+    if (len < 2 || host[0] != '[' || host[len - 1] != ']')
+        return false;
+    snprintf(inner, sizeof inner, "%.*s", (int)(len - 2), host + 1);
+    if (inet_pton(AF_INET6, inner, &v6.sin6_addr) != 1)
+        return false;
+    memcpy(ret_address, &v6, sizeof v6);
+    return true;
+}
+
+int cmd_address(const struct cmd_option *o, const char *text, struct err_info *e)
+{
+    struct cmd_address *target = o->target, parsed = {0};
+    const char *colon = strrchr(text, ':');
+    char host[64];
+    int64_t port;
+
+    parsed.none = !strcmp(text, "none");
+    if (!parsed.none) {
+        snprintf(host, sizeof host, "%.*s", (int)(colon ? colon - text : 0), text);
+        if (!colon || (size_t)(colon - text) >= sizeof host ||
+            !parse_digits(colon + 1, 0, UINT16_MAX, &port) ||
+            !parse_host(host, (uint16_t)port, &parsed.address))
+            return err_set(e, DROVER_BAD_ARGUMENT,
+                           "'%s' is neither an address and a port, such as 127.0.0.1:8048, nor "
+                           "none",
+                           text);
+    }
+    *target = parsed;
+    return 0;
+}
+
+bool cmd_is_loopback(const struct sockaddr_storage *address)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+
+    if (address->ss_family == AF_INET)
+        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+/* Mistyped words. */
+
+/*
+ * How many letters have to be put in, left out or replaced to make one word of the other. One row
+ * of the usual table is kept; words longer than it are far from anything.
+ */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[32], len = strlen(b);
+
+    if (len >= 32)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= len; j++)
+        row[j] = j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= len; j++) {
+            size_t best = diagonal + (a[i - 1] != b[j - 1]);
+
+            best = row[j] + 1 < best ? row[j] + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[len];
+}
+
+const char *cmd_nearest(const char *word, const char *const *names, size_t count)
+{
+    const char *nearest = NULL;
+    size_t least = 3; /* two letters wrong is a slip, three is another word */
+
+    for (size_t i = 0; i < count; i++) {
+        size_t d = distance(word, names[i]);
+
+        if (d < least && d < strlen(names[i])) {
+            least = d;
+            nearest = names[i];
+        }
+    }
+    return nearest;
+}

@@ -1,0 +1,82 @@
+/*
+ * cmd - the command line: what the subcommands have in common.
+ *
+ * A subcommand describes itself by a struct cmd, whose options are a table that is also its --help.
+ * It parses its arguments with cmd_parse(), which prints what went wrong as one line on stderr:
+ *
+ *   drover serve: unknown option '--prot' (see 'drover serve --help')
+ *
+ * An option is "--name" alone, or "--name VALUE" or "--name=VALUE". The last one given counts. "--"
+ * ends the options; what is no option is an operand.
+ */
+#ifndef CMD_H
+#define CMD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+
+enum cmd_status { CMD_OK = 0, CMD_FAILURE = 1, CMD_USAGE = 2 };
+
+struct cmd_option {
+    const char *name;     /* without the dashes */
+    const char *argument; /* as --help shows it; NULL: a flag, which takes none */
+    const char *help;     /* lines, separated by newlines */
+
+    /* Writes what the text means to target, or says in e what is wrong with it. */
+    int (*parse)(const struct cmd_option *o, const char *text, struct err_info *e);
+    void *target;
+    int64_t min, max; /* cmd_number */
+};
+
+struct cmd {
+    const char *name;     /* "serve" */
+    const char *operands; /* as --help shows them; NULL: none */
+    size_t operands_min, operands_max;
+    const char *about; /* a paragraph */
+    const struct cmd_option *options;
+    size_t option_count;
+};
+
+/*
+ * Parses the arguments after argv[0]. True: go on; the operands now stand in argv[1] up to
+ * argv[*argc - 1]. False: the command is over, with *ret_status, either because --help was asked
+ * for and printed or because the arguments are wrong.
+ */
+bool cmd_parse(const struct cmd *c, int *argc, char **argv, int *ret_status);
+
+/* Prints a line about a wrong use of the command. Returns CMD_USAGE. */
+int cmd_usage_error(const struct cmd *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Kinds of options, for cmd_option.parse, and what their targets are. */
+int cmd_flag(const struct cmd_option *o, const char *text, struct err_info *e);   /* bool */
+int cmd_text(const struct cmd_option *o, const char *text, struct err_info *e);   /* const char * */
+int cmd_number(const struct cmd_option *o, const char *text, struct err_info *e); /* int64_t */
+
+/* One of the words in o->argument, "strict|none": target is an int, which word it was. */
+int cmd_choice(const struct cmd_option *o, const char *text, struct err_info *e);
+
+/* ADDR:PORT, where ADDR is an IPv4 address, an IPv6 address in brackets, or localhost; or "none".
+ */
+struct cmd_address {
+    bool none;
+    struct sockaddr_storage address;
+};
+
+int cmd_address(const struct cmd_option *o, const char *text, struct err_info *e);
+
+/* Whether only this machine can reach an address. */
+bool cmd_is_loopback(const struct sockaddr_storage *address);
+
+/* Of the names, the one that a mistyped word was probably meant to be, or NULL. */
+const char *cmd_nearest(const char *word, const char *const *names, size_t count);
+
+/* The subcommands. argv[0] is the name. The result is the exit status. */
+int cmd_fsck(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
+
+#endif

@@ -1,0 +1,291 @@
+/*
+ * One connection. Everything that happens to it (bytes, an answer, a finished write) ends in
+ * pump(), which cuts the bytes at hand into requests, writes the answers that are ready, and
+ * settles what the connection waits for next. It is the only place that decides, so there is one
+ * order of things.
+ *
+ * A connection ends gently: after the last answer our side is shut, and what the client still sends
+ * is thrown away until it closes too. To close with unread bytes would make the kernel send a
+ * reset, which can overtake the answer.
+ */
+#include "http/conn.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+enum { KEEP_CAP = 4096 }; /* a buffer that grew beyond is given back when it is empty */
+
+static void pump(struct conn *c);
+
+static void buf_empty(struct buf *b)
+{
+    b->len = 0;
+    if (b->cap > KEEP_CAP)
+        buf_release(b);
+}
+
+void conn_answered(struct conn *c)
+{
+    while (c->first && c->first->answered) {
+        buf_put(&c->out, c->first->answer.p, c->first->answer.len);
+        exchange_drop_first(c);
+    }
+    if (!c->cutting)
+        pump(c);
+}
+
+/* Writing. */
+
+static void on_written(uv_write_t *w, int status)
+{
+    struct conn *c = w->data;
+
+    buf_empty(&c->writing);
+    if (status < 0)
+        conn_close(c);
+    else
+        pump(c);
+}
+
+static void write_out(struct conn *c)
+{
+    uv_stream_t *stream = (uv_stream_t *)&c->tcp;
+    uv_buf_t part;
+    int written;
+
+    if (c->closing || c->writing.len || !c->out.len)
+        return;
+    part = uv_buf_init(c->out.p, (unsigned)c->out.len);
+    written = uv_try_write(stream, &part, 1);
+    if (written < 0 && written != UV_EAGAIN) {
+        conn_close(c);
+        return;
+    }
+    if (written == (int)c->out.len) {
+        buf_empty(&c->out);
+        return;
+    }
+    written = written > 0 ? written : 0;
+    buf_release(&c->writing);
+    c->writing = c->out;
+    c->out = (struct buf){0};
+    part = uv_buf_init(c->writing.p + written, (unsigned)(c->writing.len - (size_t)written));
+    c->write.data = c;
+    if (uv_write(&c->write, stream, &part, 1, on_written))
+        conn_close(c);
+}
+
+static void on_shutdown(uv_shutdown_t *r, int status)
+{
+    (void)r;
+    (void)status; /* either way the linger time ends it */
+}
+
+static void end_if_done(struct conn *c)
+{
+    if (c->closing || c->lingering || !c->last_request || c->first || c->out.len || c->writing.len)
+        return;
+    c->lingering = true;
+    if (c->ended || uv_shutdown(&c->shutdown, (uv_stream_t *)&c->tcp, on_shutdown))
+        conn_close(c);
+}
+
+/* Time. */
+
+static enum conn_phase phase_of(const struct conn *c)
+{
+    if (c->lingering)
+        return CONN_LINGER;
+    if (c->writing.len)
+        return CONN_WRITE;
+    if (c->reading)
+        return CONN_BODY;
+    if (c->first)
+        return CONN_BUSY;
+    return c->in.len ? CONN_HEAD : CONN_IDLE;
+}
+
+static int64_t phase_ms(const struct conn *c, enum conn_phase phase)
+{
+    static const int64_t times[] = {
+        [CONN_IDLE] = HTTP_IDLE_TIMEOUT_MS,
+        [CONN_WRITE] = HTTP_WRITE_TIMEOUT_MS,
+        [CONN_LINGER] = HTTP_LINGER_MS,
+    };
+
+    if (phase == CONN_HEAD || phase == CONN_BODY)
+        return c->server->options.request_timeout_ms;
+    return times[phase];
+}
+
+static void on_timer(uv_timer_t *timer);
+
+/*
+ * A phase has its whole time when it is entered; bytes that trickle in do not prolong it. The timer
+ * is left to run when the deadline moves away, and looks again when it fires: that costs nothing
+ * per request.
+ */
+static void set_phase(struct conn *c, enum conn_phase phase)
+{
+    uint64_t now = uv_now(c->tcp.loop);
+
+    if (phase != c->phase) {
+        int64_t ms = phase_ms(c, phase);
+
+        c->phase = phase;
+        c->deadline_ms = ms ? now + (uint64_t)ms : 0;
+    }
+    if (c->deadline_ms && (!uv_is_active((uv_handle_t *)&c->timer) ||
+                           now + uv_timer_get_due_in(&c->timer) > c->deadline_ms))
+        uv_timer_start(&c->timer, on_timer, c->deadline_ms > now ? c->deadline_ms - now : 0, 0);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct conn *c = timer->data;
+
+    if (!c->deadline_ms)
+        return;
+    if (c->deadline_ms > uv_now(timer->loop))
+        set_phase(c, c->phase);
+    else if (c->phase == CONN_BODY)
+        exchange_refuse(c->reading, 408, "the body did not arrive in time");
+    else if (c->phase == CONN_HEAD)
+        exchange_refuse(exchange_new(c, "", 0), 408, "the request head did not arrive in time");
+    else
+        conn_close(c);
+}
+
+/* Reading. */
+
+static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *ret_buf)
+{
+    struct conn *c = h->data;
+
+    (void)suggested;
+    *ret_buf = uv_buf_init(c->server->read_space, sizeof c->server->read_space);
+}
+
+/*
+ * The client has closed its side. One that still waits for an answer is taken to have left: to hand
+ * it a task now would lose the task until its lease is over.
+ */
+static void on_end(struct conn *c)
+{
+    c->last_request = c->ended = true;
+    if (c->first || c->lingering || !c->writing.len)
+        conn_close(c);
+    else
+        uv_read_stop((uv_stream_t *)&c->tcp);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
+{
+    struct conn *c = stream->data;
+
+    if (len < 0) {
+        on_end(c);
+    } else if (len > 0 && !c->last_request) {
+        buf_put(&c->in, buf->base, (size_t)len);
+        pump(c);
+    }
+}
+
+/* A connection that takes no further request goes on reading, to see the client close. */
+static void set_reading(struct conn *c)
+{
+    bool paused = !conn_may_cut(c) && !c->last_request;
+
+    if (paused == c->paused)
+        return;
+    c->paused = paused;
+    if (paused)
+        uv_read_stop((uv_stream_t *)&c->tcp);
+    else
+        uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+}
+
+static void pump(struct conn *c)
+{
+    bool waits;
+
+    do {
+        waits = conn_cut(c);
+        write_out(c);
+    } while (waits && conn_may_cut(c));
+    end_if_done(c);
+    if (c->closing)
+        return;
+    set_reading(c);
+    set_phase(c, phase_of(c));
+}
+
+/* Life. */
+
+static void on_closed(uv_handle_t *h)
+{
+    struct conn *c = h->data;
+
+    if (--c->open_handles)
+        return;
+    server_forget(c->server, c);
+    buf_release(&c->in);
+    buf_release(&c->out);
+    buf_release(&c->writing);
+    free(c);
+}
+
+void conn_close(struct conn *c)
+{
+    if (c->closing)
+        return;
+    c->closing = true;
+    c->reading = NULL;
+    while (c->first) {
+        if (!c->first->answered && c->first->request.gone)
+            c->first->request.gone(&c->first->request);
+        exchange_drop_first(c);
+    }
+    uv_close((uv_handle_t *)&c->tcp, on_closed);
+    uv_close((uv_handle_t *)&c->timer, on_closed);
+}
+
+void conn_finish(struct conn *c)
+{
+    if (c->closing)
+        return;
+    c->last_request = true;
+    if (c->first || !c->writing.len)
+        conn_close(c);
+    else
+        set_phase(c, CONN_LINGER);
+}
+
+void conn_accept(struct http_server *s)
+{
+    struct conn *c = mem_zalloc(sizeof *c);
+
+    c->server = s;
+    c->open_handles = 2;
+    uv_tcp_init(s->tcp.loop, &c->tcp);
+    uv_timer_init(s->tcp.loop, &c->timer);
+    c->tcp.data = c->timer.data = c;
+    c->next = s->conns;
+    if (c->next)
+        c->next->prev = c;
+    s->conns = c;
+    s->conn_count++;
+
+    if (uv_accept((uv_stream_t *)&s->tcp, (uv_stream_t *)&c->tcp) ||
+        s->conn_count > s->conn_max + CONN_REFUSALS_MAX) {
+        conn_close(c);
+        return;
+    }
+    uv_tcp_nodelay(&c->tcp, 1);
+    uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+    if (s->conn_count > s->conn_max)
+        exchange_refuse(exchange_new(c, "", 0), 503, "too many connections");
+    else
+        set_phase(c, CONN_IDLE);
+}

@@ -1,0 +1,188 @@
+/*
+ * From bytes to requests: cuts what has arrived on a connection into heads and bodies and hands
+ * each request to its handler. What is refused here, before a handler saw it, is refused for good:
+ * the connection ends with that answer, since nothing that follows on it can be trusted.
+ */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "http/conn.h"
+
+struct exchange *exchange_new(struct conn *c, const char *head, size_t len)
+{
+    struct exchange *x = mem_alloc(sizeof *x + len);
+
+    /* All but the table of fields, which is most of it and has its own count. */
+    memset(x, 0, offsetof(struct exchange, request.head.fields));
+    memset(&x->request.params, 0, sizeof *x - offsetof(struct exchange, request.params));
+    memcpy(x->head_text, head, len);
+    x->conn = c;
+    x->request.arg = c->server->options.arg;
+    *(c->last ? &c->last->next : &c->first) = x;
+    c->last = x;
+    c->queued++;
+    return x;
+}
+
+void exchange_drop_first(struct conn *c)
+{
+    struct exchange *x = c->first;
+
+    c->first = x->next;
+    if (!c->first)
+        c->last = NULL;
+    c->queued--;
+    buf_release(&x->body);
+    buf_release(&x->fields);
+    buf_release(&x->answer);
+    free(x);
+}
+
+/* From bytes to requests. */
+
+void exchange_refuse(struct exchange *x, int status, const char *reason)
+{
+    x->closes = true;
+    x->conn->reading = NULL;
+    x->conn->last_request = true;
+    http_reply_error(&x->request, status, reason);
+}
+
+static void dispatch(struct exchange *x)
+{
+    struct conn *c = x->conn;
+
+    c->reading = NULL;
+    c->phase = CONN_NONE; /* the time for the next request starts anew */
+    if (!x->request.head.keep_alive)
+        c->last_request = true;
+    x->request.body = (struct str){x->body.p ? x->body.p : "", x->body.len};
+    x->route->handler(&x->request);
+}
+
+/* Without a route. The answer may keep the connection when there is no body to skip. */
+static void answer_no_route(struct exchange *x, unsigned allow)
+{
+    struct buf list = {0};
+
+    x->conn->phase = CONN_NONE;
+    if (x->request.head.chunked || x->request.head.content_len || !x->request.head.keep_alive)
+        x->conn->last_request = true;
+    if (!allow) {
+        http_reply_error(&x->request, 404, "no such path");
+        return;
+    }
+    route_put_allow(&list, allow);
+    http_add_header(&x->request, "Allow", (struct str){list.p, list.len});
+    buf_release(&list);
+    http_reply_error(&x->request, 405, "this path does not answer to this method");
+}
+
+/* The head is there: decides whether the request is for us, and whether a body is to come. */
+static void begin(struct exchange *x)
+{
+    struct conn *c = x->conn;
+    const struct head *h = &x->request.head;
+    unsigned allow = 0;
+
+    if (!server_is_host(c->server, h->host)) {
+        exchange_refuse(x, 421, "the Host is not one of this server's");
+        return;
+    }
+    x->route =
+        route_find(&c->server->options.routes, h->method, h->path, x->request.params, &allow);
+    if (!x->route) {
+        answer_no_route(x, allow);
+    } else if (h->content_len > HTTP_BODY_LEN_MAX) {
+        exchange_refuse(x, 413, "the body is too long");
+    } else if (h->chunked || h->content_len) {
+        c->reading = x;
+        c->chunk = (struct chunk){0};
+        if (h->expects_continue && x == c->first)
+            buf_put_str(&c->out, STR("HTTP/1.1 100 Continue\r\n\r\n"));
+    } else {
+        dispatch(x);
+    }
+}
+
+/* Takes a head off the bytes. Returns its length, 0 when it is not all there or no good. */
+static size_t take_head(struct conn *c, const char *p, size_t len)
+{
+    const char *reason = "a byte that may not be in a request head";
+    struct exchange *x;
+    ssize_t head_len;
+    int status;
+
+    if (len >= 2 && p[0] == '\r' && p[1] == '\n') { /* some clients put an empty line in between */
+        c->scanned = 0;
+        return 2;
+    }
+    head_len = head_scan(p, len, &c->scanned);
+    if (head_len == 0)
+        return 0;
+    x = exchange_new(c, p, head_len > 0 ? (size_t)head_len : 0);
+    c->scanned = 0;
+    if (head_len < 0) {
+        exchange_refuse(x, (int)-head_len,
+                        head_len == -431 ? "the request head is too long" : reason);
+        return 0;
+    }
+    status = head_parse(&x->request.head, x->head_text, (size_t)head_len, &reason);
+    if (status)
+        exchange_refuse(x, status, reason);
+    else
+        begin(x);
+    return (size_t)head_len;
+}
+
+/* Takes what there is of a body off the bytes. Returns how many were used. */
+static size_t take_body(struct conn *c, const char *p, size_t len)
+{
+    struct exchange *x = c->reading;
+    uint64_t left = x->request.head.content_len - x->body.len;
+    ssize_t used;
+
+    if (x->request.head.chunked) {
+        used = chunk_feed(&c->chunk, p, len, &x->body, HTTP_BODY_LEN_MAX);
+        if (used < 0) {
+            exchange_refuse(x, (int)-used,
+                            used == -413 ? "the body is too long" : "malformed chunk");
+            return 0;
+        }
+        if (c->chunk.done)
+            dispatch(x);
+        return (size_t)used;
+    }
+    if (len > left)
+        len = (size_t)left;
+    buf_put(&x->body, p, len);
+    if (len == left)
+        dispatch(x);
+    return len;
+}
+
+bool conn_may_cut(const struct conn *c)
+{
+    return !c->closing && !c->last_request && c->queued < HTTP_PIPELINE_MAX &&
+           c->out.len + c->writing.len < HTTP_UNSENT_LEN_MAX;
+}
+
+bool conn_cut(struct conn *c)
+{
+    size_t at = 0, used = 1;
+
+    c->cutting = true;
+    while (at < c->in.len && used && conn_may_cut(c)) {
+        used = (c->reading ? take_body : take_head)(c, c->in.p + at, c->in.len - at);
+        at += used;
+    }
+    c->cutting = false;
+    if (c->last_request)
+        at = c->in.len;
+    if (at && at < c->in.len)
+        memmove(c->in.p, c->in.p + at, c->in.len - at);
+    c->in.len -= at;
+    if (!c->in.len)
+        buf_release(&c->in);
+    return c->in.len && used;
+}

@@ -1,0 +1,75 @@
+/*
+ * engine - the inside of struct local: a tree, its journal, its sessions and its snapshots, under one
+ * lock. local.c puts keepers on it, checkpoint.c writes its snapshots.
+ *
+ * One rule covers every answer, read or write: it leaves when the journal is durable up to what it
+ * saw. Whoever looked at the tree takes a ticket under the lock and waits for it outside.
+ */
+#ifndef KEEPER_ENGINE_H
+#define KEEPER_ENGINE_H
+
+#include "keeper/journal.h"
+#include "keeper/local.h"
+#include "keeper/watch.h"
+
+struct local_keeper;
+
+struct local {
+    struct local_options o;
+    char *dir;
+    int lock_fd; /* -1: none */
+
+    pthread_mutex_t lock; /* guards the rest, the journal's shared part included */
+    struct tree tree;
+    struct watches watches;
+    struct changes changes; /* of the transaction under way */
+    struct journal journal; /* unused with LOCAL_NONE */
+    struct local_keeper *keepers;
+    bool stop;
+
+    pthread_cond_t tick; /* a session without a holder came up */
+    pthread_t ticker;
+
+    pthread_cond_t snapshot; /* wanted, or done */
+    pthread_t snapshotter;
+    int64_t since_snapshot; /* transactions */
+    uint64_t snapshots_wanted, snapshots_tried, snapshots_done;
+    int snapshot_error;          /* of the last try */
+    int64_t snapshot_zxid;       /* the newest good one, 0: none */
+    uint64_t snapshot_segment;   /* that it is replayed from */
+    uint64_t store;
+
+    uint64_t recovered_records, recovered_nodes;
+};
+
+static inline bool engine_has_journal(const struct local *l)
+{
+    return l->o.mode != LOCAL_NONE;
+}
+
+/* Under the lock. */
+struct journal_ticket engine_ticket(const struct local *l, int64_t lsn);
+
+/* Outside of it. */
+int engine_wait(struct local *l, struct journal_ticket t);
+
+/*
+ * Under the lock, which they may release and take again before they do anything: a pointer to a
+ * session is void afterwards. engine_apply is tree_apply with the journal and the watches.
+ */
+int engine_apply(struct local *l, int64_t session, const struct keeper_op *ops, size_t count,
+                 struct keeper_result *results);
+int engine_session_open(struct local *l, int32_t timeout_ms, struct session **ret_session);
+int engine_session_end(struct local *l, int64_t session);
+
+/* Given by local.c: tells a watch, and everybody who is connected as a session that it is over. */
+void local_fire(void *arg, struct watch *w, enum keeper_event event);
+void local_session_ended(struct local *l, int64_t session);
+
+/* Given by checkpoint.c. */
+void *checkpoint_main(void *arg);
+
+void engine_note(const struct local *l, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,272 @@
+/*
+ * What every keeper has in common: arguments are checked here, once, so that the implementations
+ * meet only valid paths and requests of a size that both can carry; single changes are transactions
+ * of one operation.
+ */
+#include "keeper/keeper.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "keeper/path.h"
+
+struct keeper_op keeper_op_create(const char *path, struct str data, int flags)
+{
+    return (struct keeper_op){
+        .kind = KEEPER_CREATE, .flags = flags, .path = str_of(path), .data = data};
+}
+
+struct keeper_op keeper_op_set(const char *path, struct str data, int32_t version)
+{
+    return (struct keeper_op){
+        .kind = KEEPER_SET, .version = version, .path = str_of(path), .data = data};
+}
+
+struct keeper_op keeper_op_delete(const char *path, int32_t version)
+{
+    return (struct keeper_op){.kind = KEEPER_DELETE, .version = version, .path = str_of(path)};
+}
+
+struct keeper_op keeper_op_check(const char *path, int32_t version)
+{
+    return (struct keeper_op){.kind = KEEPER_CHECK, .version = version, .path = str_of(path)};
+}
+
+void keeper_results_release(struct keeper_result *results, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(results[i].path);
+        results[i].path = NULL;
+    }
+}
+
+void keeper_names_release(struct keeper_names *n)
+{
+    free(n->names);
+    free(n->text);
+    *n = (struct keeper_names){0};
+}
+
+/*
+ * ZooKeeper's encoding: a request header of 8 bytes; per operation a multi header of 9, the path and
+ * the data each after 4 bytes of length, the access list (31 for the open one) and the flags. The
+ * bound is a little generous, so that what passes here passes there.
+ */
+size_t keeper_request_size(const struct keeper_op *ops, size_t count)
+{
+    size_t size = 64;
+
+    for (size_t i = 0; i < count; i++)
+        size += 64 + ops[i].path.len + ops[i].data.len;
+    return size;
+}
+
+static int op_check(const struct keeper_op *op)
+{
+    bool create = op->kind == KEEPER_CREATE;
+
+    if (create && (op->flags & ~(KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL)))
+        return DROVER_BAD_ARGUMENT;
+    if (!path_is_valid(op->path, create && (op->flags & KEEPER_SEQUENTIAL)))
+        return DROVER_BAD_ARGUMENT;
+    if (op->kind == KEEPER_DELETE && path_is_special(op->path))
+        return DROVER_BAD_ARGUMENT;
+    return 0;
+}
+
+static void results_fill(struct keeper_result *results, size_t count, int err)
+{
+    for (size_t i = 0; i < count; i++)
+        results[i].err = err;
+}
+
+/*
+ * A malformed operation fails the whole request with BAD_ARGUMENT before any of it is looked at, as
+ * ZooKeeper's clients do. Returns 0 or the error, which results, where given, then show.
+ */
+static int request_check(const struct keeper_op *ops, size_t count, struct keeper_result *results)
+{
+    int err = 0;
+    size_t at = 0;
+
+    if (count > KEEPER_MULTI_MAX || keeper_request_size(ops, count) > KEEPER_REQUEST_MAX)
+        err = DROVER_TOO_BIG;
+    for (size_t i = 0; i < count && !err; i++) {
+        err = op_check(&ops[i]);
+        at = i;
+    }
+    if (err && results) {
+        results_fill(results, count, err == DROVER_TOO_BIG ? err : DROVER_NOT_TRIED);
+        results_fill(results, at, 0);
+        if (count)
+            results[at].err = err;
+    }
+    return err;
+}
+
+int keeper_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
+                 struct keeper_result *results)
+{
+    struct keeper_result few[8], *own = NULL;
+    int err;
+
+    if (results)
+        memset(results, 0, count * sizeof *results);
+    err = request_check(ops, count, results);
+    if (err || !count)
+        return err;
+    if (results)
+        return k->ops->multi(k, ops, count, results);
+
+    own = count <= 8 ? few : mem_alloc(count * sizeof *own);
+    memset(own, 0, count * sizeof *own);
+    err = k->ops->multi(k, ops, count, own);
+    keeper_results_release(own, count);
+    if (own != few)
+        free(own);
+    return err;
+}
+
+int keeper_commit(struct keeper *k, const struct keeper_op *ops, size_t count, keeper_done_fn *done,
+                  void *arg)
+{
+    int err = request_check(ops, count, NULL);
+
+    if (err)
+        return err;
+    return count ? k->ops->commit(k, ops, count, done, arg) : DROVER_BAD_ARGUMENT;
+}
+
+int keeper_get(struct keeper *k, const char *path, struct buf *ret_data,
+               struct keeper_stat *ret_stat)
+{
+    struct keeper_stat stat;
+    int err;
+
+    if (!path_is_valid(str_of(path), false))
+        return DROVER_BAD_ARGUMENT;
+    err = k->ops->get(k, str_of(path), ret_data, &stat);
+    if (!err && ret_stat)
+        *ret_stat = stat;
+    return err;
+}
+
+int keeper_exists(struct keeper *k, const char *path, struct keeper_stat *ret_stat)
+{
+    return keeper_get(k, path, NULL, ret_stat);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int keeper_children(struct keeper *k, const char *path, struct keeper_names *ret_names,
+                    struct keeper_stat *ret_stat)
+{
+    struct buf text = {0};
+    struct keeper_stat stat;
+    size_t count = 0;
+    char *at;
+    int err;
+
+    if (!path_is_valid(str_of(path), false))
+        return DROVER_BAD_ARGUMENT;
+    err = k->ops->children(k, str_of(path), &text, &count, &stat);
+    if (err) {
+        buf_release(&text);
+        return err;
+    }
+    ret_names->names = mem_alloc((count + 1) * sizeof *ret_names->names);
+    ret_names->count = count;
+    ret_names->text = at = text.p;
+    for (size_t i = 0; i < count; i++, at += strlen(at) + 1)
+        ret_names->names[i] = at;
+    ret_names->names[count] = NULL;
+    qsort(ret_names->names, count, sizeof *ret_names->names, by_bytes);
+    if (ret_stat)
+        *ret_stat = stat;
+    return 0;
+}
+
+/* One operation as a transaction: its result is the transaction's. */
+static int single(struct keeper *k, struct keeper_op op, struct keeper_result *ret_result)
+{
+    int err = keeper_multi(k, &op, 1, ret_result);
+
+    if (err)
+        keeper_results_release(ret_result, 1);
+    return err;
+}
+
+int keeper_create(struct keeper *k, const char *path, struct str data, int flags, char **ret_path)
+{
+    struct keeper_result result;
+    int err = single(k, keeper_op_create(path, data, flags), &result);
+
+    if (err)
+        return err;
+    if (ret_path)
+        *ret_path = result.path;
+    else
+        free(result.path);
+    return 0;
+}
+
+int keeper_set(struct keeper *k, const char *path, struct str data, int32_t version,
+               struct keeper_stat *ret_stat)
+{
+    struct keeper_result result;
+    int err = single(k, keeper_op_set(path, data, version), &result);
+
+    if (!err && ret_stat)
+        *ret_stat = result.stat;
+    return err;
+}
+
+int keeper_delete(struct keeper *k, const char *path, int32_t version)
+{
+    struct keeper_result result;
+
+    return single(k, keeper_op_delete(path, version), &result);
+}
+
+int keeper_sync(struct keeper *k, const char *path)
+{
+    if (!path_is_valid(str_of(path), false))
+        return DROVER_BAD_ARGUMENT;
+    return k->ops->sync(k, str_of(path));
+}
+
+int keeper_watch(struct keeper *k, const char *path, enum keeper_watch_kind kind,
+                 keeper_watch_fn *fn, void *arg, struct keeper_watch **ret_watch)
+{
+    if (!path_is_valid(str_of(path), false))
+        return DROVER_BAD_ARGUMENT;
+    return k->ops->watch(k, str_of(path), kind, fn, arg, ret_watch);
+}
+
+void keeper_unwatch(struct keeper *k, struct keeper_watch *w)
+{
+    k->ops->unwatch(k, w);
+}
+
+void keeper_session(struct keeper *k, struct keeper_session *ret_session)
+{
+    k->ops->session(k, ret_session);
+}
+
+void keeper_dispatch(struct keeper *k)
+{
+    k->ops->dispatch(k);
+}
+
+void keeper_close(struct keeper *k)
+{
+    k->ops->close(k, true);
+}
+
+void keeper_abandon(struct keeper *k)
+{
+    k->ops->close(k, false);
+}

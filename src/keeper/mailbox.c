@@ -1,0 +1,153 @@
+/* Two queues: sealed letters wait for the disk, ready ones for the thread that reads them. */
+#include "keeper/mailbox.h"
+
+void mailbox_init(struct mailbox *m, struct journal *journal, const struct keeper_options *o)
+{
+    *m = (struct mailbox){.journal = journal, .wake = o->wake, .wake_arg = o->wake_arg};
+    m->sealed_end = &m->sealed;
+    m->ready_end = &m->ready;
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_cond_init(&m->changed, NULL);
+}
+
+static void put(struct letter ***end, struct letter *letter)
+{
+    letter->next = NULL;
+    **end = letter;
+    *end = &letter->next;
+}
+
+static struct letter *take(struct letter **head, struct letter ***end)
+{
+    struct letter *letter = *head;
+
+    *head = letter->next;
+    if (!*head)
+        *end = head;
+    return letter;
+}
+
+/* Runs one letter. Under the lock, which it releases meanwhile. */
+static void run(struct mailbox *m, struct letter *letter)
+{
+    int err;
+
+    m->reading = true;
+    m->reader = pthread_self();
+    m->subject = letter->subject;
+    pthread_mutex_unlock(&m->lock);
+    err = m->journal ? journal_wait(m->journal, letter->ticket) : 0;
+    letter->run(letter, err);
+    pthread_mutex_lock(&m->lock);
+    m->reading = false;
+    m->subject = NULL;
+    pthread_cond_broadcast(&m->changed);
+}
+
+/* Opens the next sealed letter once it may be; it may have been withdrawn meanwhile. */
+static void deliver_next(struct mailbox *m)
+{
+    struct journal_ticket ticket = m->sealed->ticket;
+    bool was_empty;
+
+    if (!m->wake) {
+        run(m, take(&m->sealed, &m->sealed_end));
+        return;
+    }
+    pthread_mutex_unlock(&m->lock);
+    if (m->journal)
+        journal_wait(m->journal, ticket);
+    pthread_mutex_lock(&m->lock);
+    if (!m->sealed || m->sealed->ticket.lsn > ticket.lsn)
+        return;
+    was_empty = !m->ready;
+    put(&m->ready_end, take(&m->sealed, &m->sealed_end));
+    if (was_empty) {
+        pthread_mutex_unlock(&m->lock);
+        m->wake(m->wake_arg);
+        pthread_mutex_lock(&m->lock);
+    }
+}
+
+static void *courier_main(void *arg)
+{
+    struct mailbox *m = arg;
+
+    pthread_mutex_lock(&m->lock);
+    for (;;) {
+        if (m->sealed)
+            deliver_next(m);
+        else if (m->stop)
+            break;
+        else
+            pthread_cond_wait(&m->changed, &m->lock);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return NULL;
+}
+
+void mailbox_post(struct mailbox *m, struct letter *letter)
+{
+    pthread_mutex_lock(&m->lock);
+    if (!m->courier_runs) {
+        pthread_create(&m->courier, NULL, courier_main, m);
+        m->courier_runs = true;
+    }
+    if (!m->sealed)
+        pthread_cond_broadcast(&m->changed);
+    put(&m->sealed_end, letter);
+    pthread_mutex_unlock(&m->lock);
+}
+
+void mailbox_dispatch(struct mailbox *m)
+{
+    pthread_mutex_lock(&m->lock);
+    while (m->ready)
+        run(m, take(&m->ready, &m->ready_end));
+    pthread_mutex_unlock(&m->lock);
+}
+
+static void drop_from(struct letter **head, struct letter ***end, const void *subject)
+{
+    struct letter **link = head;
+
+    while (*link) {
+        struct letter *letter = *link;
+
+        if (letter->subject != subject) {
+            link = &letter->next;
+            continue;
+        }
+        *link = letter->next;
+        letter->drop(letter);
+    }
+    *end = link;
+}
+
+bool mailbox_withdraw(struct mailbox *m, const void *subject)
+{
+    bool inside;
+
+    pthread_mutex_lock(&m->lock);
+    drop_from(&m->sealed, &m->sealed_end, subject);
+    drop_from(&m->ready, &m->ready_end, subject);
+    inside = m->reading && pthread_equal(m->reader, pthread_self());
+    while (!inside && m->reading && m->subject == subject)
+        pthread_cond_wait(&m->changed, &m->lock);
+    inside = inside && m->subject == subject;
+    pthread_mutex_unlock(&m->lock);
+    return inside;
+}
+
+void mailbox_close(struct mailbox *m)
+{
+    pthread_mutex_lock(&m->lock);
+    m->stop = true;
+    pthread_cond_broadcast(&m->changed);
+    pthread_mutex_unlock(&m->lock);
+    if (m->courier_runs)
+        pthread_join(m->courier, NULL);
+    mailbox_dispatch(m);
+    pthread_cond_destroy(&m->changed);
+    pthread_mutex_destroy(&m->lock);
+}

@@ -1,0 +1,147 @@
+/* Encoding and decoding of records; the format is in the header. */
+#include "keeper/record.h"
+
+#include "base/crc32c.h"
+
+/* The length is part of the sum, but last: it may be wrong, and must not be trusted to begin with. */
+static uint32_t checksum(const char *record, size_t payload_len)
+{
+    return crc32c(crc32c(0, record + 8, RECORD_HEADER_LEN - 8 + payload_len), record, 4);
+}
+
+static size_t begin(struct buf *b)
+{
+    static const char empty[RECORD_HEADER_LEN];
+    size_t at = b->len;
+
+    buf_put(b, empty, sizeof empty);
+    return at;
+}
+
+static void end(struct buf *b, size_t at, int64_t lsn, int64_t behind, enum record_type type)
+{
+    static const char zeros[RECORD_ALIGN];
+    size_t payload_len = b->len - at - RECORD_HEADER_LEN;
+    char *record = b->p + at;
+
+    le_store32(record, (uint32_t)payload_len);
+    le_store64(record + 8, (uint64_t)lsn);
+    le_store32(record + 16, behind > UINT32_MAX ? UINT32_MAX : (uint32_t)behind);
+    le_store32(record + 20, type);
+    le_store32(record + 4, checksum(record, payload_len));
+    buf_put(b, zeros, -payload_len % RECORD_ALIGN);
+}
+
+static void put_change(struct buf *b, const struct change *c)
+{
+    buf_put_u8(b, (uint8_t)c->kind);
+    switch (c->kind) {
+    case CHANGE_CREATE:
+    case CHANGE_SET:
+        buf_put_u32(b, (uint32_t)c->path.len);
+        buf_put_u32(b, (uint32_t)c->data.len);
+        if (c->kind == CHANGE_CREATE)
+            buf_put_u64(b, (uint64_t)c->session);
+        buf_put_u32(b, (uint32_t)c->number);
+        buf_put_str(b, c->path);
+        buf_put_str(b, c->data);
+        break;
+    case CHANGE_DELETE:
+        buf_put_u32(b, (uint32_t)c->path.len);
+        buf_put_str(b, c->path);
+        break;
+    case CHANGE_SESSION_OPEN:
+        buf_put_u64(b, (uint64_t)c->session);
+        buf_put_u32(b, (uint32_t)c->number);
+        buf_put_str(b, c->data);
+        break;
+    case CHANGE_SESSION_CLOSE:
+        buf_put_u64(b, (uint64_t)c->session);
+        break;
+    }
+}
+
+void record_put_changes(struct buf *b, const struct changes *c, int64_t behind)
+{
+    size_t at = begin(b);
+
+    buf_put_u64(b, (uint64_t)c->time_ms);
+    for (size_t i = 0; i < c->count; i++)
+        put_change(b, &c->list[i]);
+    end(b, at, c->zxid, behind, RECORD_TRANSACTION);
+}
+
+void record_put_mark(struct buf *b, int64_t lsn)
+{
+    end(b, begin(b), lsn, 0, RECORD_MARK);
+}
+
+bool record_read(const char *p, size_t left, struct record *ret_record)
+{
+    size_t payload_len, whole_len;
+
+    if (left < RECORD_HEADER_LEN)
+        return false;
+    payload_len = le_load32(p);
+    whole_len = RECORD_HEADER_LEN + payload_len + -payload_len % RECORD_ALIGN;
+    if (payload_len > RECORD_MAX || whole_len > left)
+        return false;
+    if (le_load32(p + 20) > RECORD_MARK || le_load32(p + 4) != checksum(p, payload_len))
+        return false;
+    *ret_record = (struct record){
+        .type = (enum record_type)le_load32(p + 20),
+        .lsn = (int64_t)le_load64(p + 8),
+        .behind = le_load32(p + 16),
+        .payload = {p + RECORD_HEADER_LEN, payload_len},
+        .whole_len = whole_len,
+    };
+    return true;
+}
+
+static bool read_change(struct reader *r, struct change *ret_change)
+{
+    struct change c = {.kind = (enum change_kind)reader_u8(r)};
+    uint32_t path_len = 0, data_len = 0;
+
+    switch (c.kind) {
+    case CHANGE_CREATE:
+    case CHANGE_SET:
+        path_len = reader_u32(r);
+        data_len = reader_u32(r);
+        if (c.kind == CHANGE_CREATE)
+            c.session = (int64_t)reader_u64(r);
+        c.number = (int32_t)reader_u32(r);
+        break;
+    case CHANGE_DELETE:
+        path_len = reader_u32(r);
+        break;
+    case CHANGE_SESSION_OPEN:
+        c.session = (int64_t)reader_u64(r);
+        c.number = (int32_t)reader_u32(r);
+        data_len = KEEPER_PASSWORD_LEN;
+        break;
+    case CHANGE_SESSION_CLOSE:
+        c.session = (int64_t)reader_u64(r);
+        break;
+    default:
+        return false;
+    }
+    c.path = reader_bytes(r, path_len);
+    c.data = reader_bytes(r, data_len);
+    *ret_change = c;
+    return !r->bad;
+}
+
+int record_changes(const struct record *r, struct changes *c)
+{
+    struct reader in = {r->payload.p, r->payload.len, false};
+    struct change change;
+
+    changes_begin(c, r->lsn, (int64_t)reader_u64(&in));
+    while (in.left) {
+        if (!read_change(&in, &change))
+            return DROVER_DAMAGED;
+        changes_add(c, change);
+    }
+    return in.bad || !c->count ? DROVER_DAMAGED : 0;
+}

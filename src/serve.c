@@ -1,0 +1,279 @@
+/*
+ * drover serve - the server: the embedded keeper, and HTTP on it.
+ *
+ * The order matters. Arguments are checked and ports bound before the data directory is touched, so
+ * that a start that cannot succeed changes nothing. Signals are caught once everything runs; before
+ * that they end the process at once, which recovery is made for. The first TERM or INT closes
+ * everything in turn; it also gives the signals their usual meaning back, so that a second one ends
+ * the process at once.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "cmd.h"
+#include "http/server.h"
+#include "keeper/local.h"
+
+#define HTTP_DEFAULT "127.0.0.1:8048"
+#define ZK_DEFAULT "none"
+
+_Static_assert(LOCAL_SNAPSHOT_EVERY == 200000 && LOCAL_FLUSH_MS == 100 &&
+                   HTTP_REQUEST_TIMEOUT_MS == 10000,
+               "--help names these");
+
+static const char *const JOURNAL_NAMES[] = {
+    [LOCAL_STRICT] = "strict",
+    [LOCAL_OPPORTUNISTIC] = "opportunistic",
+    [LOCAL_NONE] = "none",
+};
+
+struct serve {
+    const char *data;
+    int journal; /* enum local_mode */
+    struct cmd_address http_address, zk_address;
+    int64_t snapshot_every, http_timeout_ms;
+
+    struct buf default_data;
+    uv_loop_t loop;
+    uv_signal_t signals[2];
+    struct http_server *http;
+    struct local *local;
+};
+
+/* What the server answers. */
+
+static void get_healthz(struct http_request *r)
+{
+    http_reply(r, 200, STR("{\"status\":\"ok\"}"));
+}
+
+static const struct route ROUTES[] = {
+    {METHOD_GET, "/healthz", get_healthz},
+};
+
+/* The data directory when none was named. */
+
+static void default_data(struct buf *b)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+
+    if (geteuid() == 0)
+        buf_printf(b, "/var/lib/drover");
+    else if (state && state[0] == '/')
+        buf_printf(b, "%s/drover", state);
+    else
+        buf_printf(b, "%s/.local/state/drover", home && home[0] == '/' ? home : "");
+}
+
+/*
+ * The directories above the default one, which a new user does not have yet. Failure shows when the
+ * keeper makes the last. A directory that was named has to be below one that is there: a slip of
+ * the pen should not become a new tree of directories.
+ */
+static void make_parents(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+}
+
+/* Start. */
+
+static void on_note(void *arg, const char *line)
+{
+    (void)arg;
+    log_warning("%s", line);
+}
+
+static int open_keeper(struct serve *s)
+{
+    struct local_options o = {
+        .mode = (enum local_mode)s->journal,
+        .dir = s->data,
+        .snapshot_every = s->snapshot_every,
+        .note = on_note,
+    };
+    struct err_info e;
+    int err;
+
+    if (!s->data && s->journal != LOCAL_NONE) {
+        default_data(&s->default_data);
+        o.dir = s->data = buf_text(&s->default_data);
+        make_parents(s->default_data.p);
+    }
+    err = local_open(&o, &s->local, &e);
+    if (err)
+        log_error("%s", e.text);
+    return err;
+}
+
+static int listen_http(struct serve *s)
+{
+    struct http_options o = {
+        .address = s->http_address.address,
+        .routes = {ROUTES, sizeof ROUTES / sizeof *ROUTES},
+        .arg = s,
+        .request_timeout_ms = s->http_timeout_ms,
+    };
+    struct err_info e;
+    int err;
+
+    if (s->http_address.none)
+        return 0;
+    err = http_listen(&s->loop, &o, &s->http, &e);
+    if (err)
+        log_error("%s", e.text);
+    return err;
+}
+
+/* Every port that is served is bound here, before the data directory is touched. */
+static int bind_ports(struct serve *s)
+{
+    return listen_http(s);
+}
+
+static void say_what_runs(struct serve *s)
+{
+    struct local_stats stats;
+
+    local_stats(s->local, &stats);
+    log_info("version %s", DROVER_VERSION);
+    if (s->journal == LOCAL_NONE)
+        log_info("data directory none: what is kept is lost when this process ends");
+    else
+        log_info("data directory %s", s->data);
+    log_info("journal %s", JOURNAL_NAMES[s->journal]);
+    log_info("recovered %" PRIu64 " nodes, %" PRIu64 " journal records", stats.recovered_nodes,
+             stats.recovered_records);
+    if (s->http)
+        log_info("listening on http://%s", http_address(s->http));
+}
+
+/* Run and end. */
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct serve *s = handle->data;
+
+    for (int i = 0; i < 2; i++)
+        uv_close((uv_handle_t *)&s->signals[i], NULL);
+    log_info("ending: %s", number == SIGINT ? "interrupted" : "asked to");
+    if (s->http)
+        http_close(s->http);
+}
+
+static void catch_signals(struct serve *s)
+{
+    static const int numbers[] = {SIGTERM, SIGINT};
+
+    for (int i = 0; i < 2; i++) {
+        uv_signal_init(&s->loop, &s->signals[i]);
+        s->signals[i].data = s;
+        uv_signal_start(&s->signals[i], on_signal, numbers[i]);
+    }
+}
+
+/* Each connection takes a descriptor; the soft limit is for programs that still use select(). */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int serve(struct serve *s)
+{
+    int err;
+
+    signal(SIGPIPE, SIG_IGN); /* a client that left is an error of its write, not the end of us */
+    raise_file_limit();
+    uv_loop_init(&s->loop);
+    err = bind_ports(s);
+    if (!err)
+        err = open_keeper(s);
+    if (!err) {
+        catch_signals(s);
+        say_what_runs(s);
+    } else if (s->http) {
+        http_close(s->http);
+    }
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&s->loop);
+    if (s->local)
+        local_close(s->local);
+    buf_release(&s->default_data);
+    return err ? CMD_FAILURE : CMD_OK;
+}
+
+/* The command. */
+
+static int check_addresses(const struct cmd *c, const struct serve *s)
+{
+    if (!s->http_address.none && !cmd_is_loopback(&s->http_address.address))
+        return cmd_usage_error(c, "--http: only loopback addresses are served: any other needs a "
+                                  "token, which this version does not have");
+    if (!s->zk_address.none)
+        return cmd_usage_error(c, "--zk: this version does not serve the ZooKeeper protocol");
+    return CMD_OK;
+}
+
+int cmd_serve(int argc, char **argv)
+{
+    struct serve s = {.zk_address = {.none = true}};
+    const struct cmd_option options[] = {
+        {"data", "DIR",
+         "Keep everything in this directory, which is made if it is missing. Default:\n"
+         "/var/lib/drover for root, else $XDG_STATE_HOME/drover, else\n"
+         "~/.local/state/drover.",
+         cmd_text, &s.data},
+        {"journal", "strict|opportunistic|none",
+         "strict (default): answer when a change is on disk.\n"
+         "opportunistic: answer from memory; on disk at most 100 ms later.\n"
+         "none: memory only, no data directory.",
+         cmd_choice, &s.journal},
+        {"http", "ADDR:PORT|none",
+         "Serve HTTP there. Default: " HTTP_DEFAULT ". Port 0: any free one.", cmd_address,
+         &s.http_address},
+        {"http-timeout-ms", "N",
+         "Time that a client has to send the head of a request, and again for its\n"
+         "body. Default: 10000.",
+         cmd_number, &s.http_timeout_ms, 1, 3600 * 1000},
+        {"zk", "ADDR:PORT|none",
+         "Serve ZooKeeper's client protocol there. Default: " ZK_DEFAULT ". Not in this version.",
+         cmd_address, &s.zk_address},
+        {"snapshot-every", "N",
+         "Write a snapshot after that many transactions. Default: 200000. Never more often\n"
+         "than there are nodes.",
+         cmd_number, &s.snapshot_every, 1, INT64_MAX},
+    };
+    const struct cmd c = {
+        .name = "serve",
+        .about = "Runs the server in the foreground until TERM or INT. What it does is said on\n"
+                 "standard error, one line for each thing.",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+    };
+    struct err_info e;
+    int status;
+
+    cmd_address(&(struct cmd_option){.target = &s.http_address}, HTTP_DEFAULT, &e);
+    if (!cmd_parse(&c, &argc, argv, &status))
+        return status;
+    status = check_addresses(&c, &s);
+    return status ? status : serve(&s);
+}

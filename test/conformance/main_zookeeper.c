@@ -1,0 +1,45 @@
+/*
+ * The conformance cases over a real ZooKeeper: standalone or an ensemble, whatever the URL names.
+ *
+ *   main_zookeeper [FILTER] | --list     with DROVER_TEST_ZK=zk://host:port,... in the environment
+ *
+ * Each run lives below a chroot of its own, which its first connection makes. Without a URL there is
+ * nothing to test: the exit status is 77, which test runners count as skipped. zk.py starts servers:
+ *
+ *   test/zookeeper/zk.py run DIR --nodes 3 -- main_zookeeper
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "conformance.h"
+#include "keeper/zookeeper.h"
+
+static int connect_zookeeper(void *ctx, const struct keeper_options *o, struct keeper **ret_keeper)
+{
+    struct err_info e = {0};
+    int err = zookeeper_connect(ctx, NULL, o, ret_keeper, &e);
+
+    if (err && err != DROVER_SESSION_EXPIRED)
+        fprintf(stderr, "%s\n", e.text);
+    return err;
+}
+
+int main(int argc, char **argv)
+{
+    const char *servers = getenv("DROVER_TEST_ZK"), *filter = argc > 1 ? argv[1] : NULL;
+    struct conformance_backend backend = {"zookeeper", NULL, connect_zookeeper};
+    char url[1024];
+
+    if (filter && strcmp(filter, "--list") == 0) {
+        conformance_list();
+        return 0;
+    }
+    if (!servers) {
+        fprintf(stderr, "DROVER_TEST_ZK is not set: nothing to test\n");
+        return 77;
+    }
+    snprintf(url, sizeof url, "%s/conformance/%d", servers, (int)getpid());
+    backend.ctx = url;
+    return conformance_run(&backend, filter) != 0;
+}

@@ -1,0 +1,174 @@
+"""What the end-to-end tests share: the real binary, run in a directory and on a port of its own.
+
+Nothing here sleeps: what takes time is waited for by reading what the server says, with a deadline.
+"""
+
+import json
+import os
+import pathlib
+import re
+import select
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARY = os.environ.get("DROVER", str(ROOT / "build-asan/drover"))
+DEADLINE_S = 20
+
+
+def drover(*arguments, **more):
+    """Runs a command to its end."""
+    return subprocess.run([BINARY, *map(str, arguments)], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=DEADLINE_S, **more)
+
+
+class Connection:
+    """A socket to the server that sends bytes as they are and reads answers one by one."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S)
+        self.bytes = b""
+
+    def send(self, data):
+        """A server that refuses may close before it has read all; what it says tells."""
+        try:
+            self.socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
+    def read_more(self):
+        """Reads once. False at the end."""
+        try:
+            more = self.socket.recv(65536)
+        except ConnectionResetError:
+            more = b""
+        self.bytes += more
+        return bool(more)
+
+    def read_to_end(self):
+        while self.read_more():
+            pass
+        return self.bytes
+
+    def read_to_end_of_head(self):
+        """What comes up to the end of a head, or of everything."""
+        while b"\r\n\r\n" not in self.bytes and self.read_more():
+            pass
+        return self.bytes
+
+    def answer(self, to_head=False):
+        """The next answer: status, headers in lower case, body."""
+        while b"\r\n\r\n" not in self.bytes:
+            assert self.read_more(), f"closed in the middle of a head: {self.bytes!r}"
+        head, self.bytes = self.bytes.split(b"\r\n\r\n", 1)
+        status_line, *lines = head.decode().split("\r\n")
+        headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
+        length = 0 if to_head else int(headers["content-length"])
+        while len(self.bytes) < length:
+            assert self.read_more(), f"closed in the middle of a body: {self.bytes!r}"
+        body, self.bytes = self.bytes[:length], self.bytes[length:]
+        return int(status_line.split()[1]), headers, body
+
+    def is_closed(self):
+        """Whether the server closes, without having said anything more."""
+        return self.read_to_end() == b""
+
+    def close(self):
+        self.socket.close()
+
+
+class Server:
+    """A running `drover serve`."""
+
+    def __init__(self, *arguments, **more):
+        command = [BINARY, "serve", "--http", "127.0.0.1:0", *map(str, arguments)]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                        **more)
+        self.said = ""
+        self.connections = []
+
+    def wait_for(self, pattern):
+        """Reads what the server says until it matches; returns the match."""
+        deadline = time.monotonic() + DEADLINE_S
+        pipe = self.process.stderr.fileno()
+        while not (found := re.search(pattern, self.said)):
+            left = deadline - time.monotonic()
+            assert left > 0 and select.select([pipe], [], [], left)[0], f"not said: {self.said}"
+            more = os.read(pipe, 65536).decode()
+            assert more, f"ended before it said {pattern!r}: {self.said}"
+            self.said += more
+        return found
+
+    def start(self):
+        self.port = int(self.wait_for(r"listening on http://127\.0\.0\.1:(\d+)\n")[1])
+        return self
+
+    def connect(self):
+        connection = Connection(self.port)
+        self.connections.append(connection)
+        return connection
+
+    def request(self, text, to_head=False):
+        """One request on a connection of its own. HOST in the text becomes ours."""
+        connection = self.connect()
+        connection.send(self.fill(text))
+        return connection.answer(to_head)
+
+    def fill(self, text):
+        return text.replace("HOST", f"127.0.0.1:{self.port}").encode("latin-1")
+
+    def signal(self, number):
+        os.kill(self.process.pid, number)
+
+    def wait(self):
+        """Waits for the end; returns the exit status."""
+        rest = self.process.communicate(timeout=DEADLINE_S)[1]
+        self.said += rest.decode()
+        return self.process.returncode
+
+    def stop(self):
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self):
+        for connection in self.connections:
+            connection.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stderr.close()
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts servers, and ends whatever is left of them. The data directory is tmp_path/data."""
+    servers = []
+
+    def start_one(*arguments):
+        server = Server("--data", tmp_path / "data", *arguments)
+        servers.append(server)
+        return server.start()
+
+    yield start_one
+    for server in servers:
+        server.kill()
+
+
+@pytest.fixture
+def server(start):
+    """One server, which has to end cleanly: the sanitizers speak at the end."""
+    one = start()
+    yield one
+    assert one.stop() == 0, one.said
+
+
+def errors(body):
+    """The list in an error body, which must be all that it holds."""
+    parsed = json.loads(body)
+    assert list(parsed) == ["errors"] and parsed["errors"], parsed
+    assert all(isinstance(line, str) and line for line in parsed["errors"])
+    return parsed["errors"]

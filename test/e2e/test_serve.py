@@ -1,0 +1,240 @@
+"""`drover serve` as a process: what it says, how it ends, and what it refuses to start on."""
+
+import os
+import pathlib
+import re
+import signal
+import socket
+import struct
+import tempfile
+
+import pytest
+
+from conftest import Server, drover
+from test_command import version
+
+ENDS = [signal.SIGTERM, signal.SIGINT]
+
+
+def listing(directory):
+    """Every name below a directory with what it holds, to see that nothing changed.
+
+    The lock is not data: each process that looks into the directory holds it meanwhile.
+    """
+    return {str(path.relative_to(directory)): path.read_bytes() if path.is_file() else None
+            for path in sorted(directory.rglob("*")) if path.name != "lock"}
+
+
+def crc32c(data):
+    remainder = 0xffffffff
+    for byte in data:
+        remainder ^= byte
+        for _ in range(8):
+            remainder = remainder >> 1 ^ (0x82f63b78 if remainder & 1 else 0)
+    return remainder ^ 0xffffffff
+
+
+def test_says_what_runs(start, tmp_path):
+    server = start()
+    assert server.said.splitlines() == [
+        f"drover: version {version()}",
+        f"drover: data directory {tmp_path / 'data'}",
+        "drover: journal strict",
+        server.wait_for(r"drover: recovered \d+ nodes, 0 journal records")[0],
+        f"drover: listening on http://127.0.0.1:{server.port}",
+    ]
+
+
+@pytest.mark.parametrize("journal", ["strict", "opportunistic"])
+def test_journal_modes(start, tmp_path, journal):
+    server = start("--journal", journal)
+    assert f"drover: journal {journal}\n" in server.said
+    assert server.stop() == 0
+    assert (tmp_path / "data").is_dir()
+
+
+def test_without_journal_nothing_is_written(start, tmp_path):
+    server = start("--journal", "none")
+    assert "what is kept is lost when this process ends" in server.said
+    assert server.stop() == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_ends_cleanly(start, number):
+    server = start()
+    server.signal(number)
+    assert server.wait() == 0
+    assert "drover: ending: " in server.said
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_ends_cleanly_with_connections_open(start, number):
+    server = start()
+    idle, half = server.connect(), server.connect()
+    half.send(b"GET /heal")
+    used = server.connect()
+    used.send(server.fill("GET /healthz HTTP/1.1\r\nHost: HOST\r\n\r\n"))
+    assert used.answer()[0] == 200
+    server.signal(number)
+    assert server.wait() == 0
+    assert idle.is_closed() and half.is_closed() and used.is_closed()
+
+
+def test_serves_without_http(start, tmp_path):
+    server = Server("--data", tmp_path / "data", "--http", "none")
+    try:
+        server.wait_for(r"drover: recovered .*\n")
+        assert server.stop() == 0
+        assert "listening" not in server.said
+    finally:
+        server.kill()
+
+
+def test_starts_again_on_what_it_left(start):
+    assert start().stop() == 0
+    server = start()
+    assert server.request("GET /healthz HTTP/1.1\r\nHost: HOST\r\n\r\n")[0] == 200
+    assert server.stop() == 0
+
+
+def test_starts_again_after_a_kill(start):
+    first = start()
+    first.signal(signal.SIGKILL)
+    assert first.wait() == -signal.SIGKILL
+    assert start().stop() == 0
+
+
+def test_a_missing_data_directory_is_made(start, tmp_path):
+    assert not (tmp_path / "data").exists()
+    start()
+    assert (tmp_path / "data").is_dir()
+
+
+def nobody():
+    """Makes the process that is about to start nobody's, where we may."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+
+
+@pytest.mark.parametrize("variable, below", [("XDG_STATE_HOME", ""), ("HOME", ".local/state")])
+def test_default_data_directory(variable, below):
+    """Where a user who names no directory finds the data. What is above it is made too."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        os.chmod(directory, 0o777)
+        environment = {k: v for k, v in os.environ.items() if k not in ("XDG_STATE_HOME", "HOME")}
+        environment[variable] = directory + "/new"
+        server = Server(env=environment, preexec_fn=nobody)
+        try:
+            server.start()
+            data = pathlib.Path(directory, "new", below, "drover")
+            assert f"drover: data directory {data}\n" in server.said
+            assert data.is_dir()
+            assert server.stop() == 0
+        finally:
+            server.kill()
+
+
+class Refused:
+    """A start that must fail with status 1, one line, and nothing changed."""
+
+    def __init__(self, tmp_path):
+        self.tmp_path = tmp_path
+
+    def __call__(self, data, *arguments):
+        before = listing(self.tmp_path)
+        done = drover("serve", "--http", "127.0.0.1:0", "--data", data, *arguments)
+        assert done.returncode == 1 and done.stdout == ""
+        lines = done.stderr.splitlines()
+        assert len(lines) == 1 and lines[0].startswith("drover: "), done.stderr
+        assert listing(self.tmp_path) == before, "nothing may change"
+        return lines[0]
+
+
+@pytest.fixture
+def refused(tmp_path):
+    return Refused(tmp_path)
+
+
+def test_data_directory_is_a_file(refused, tmp_path):
+    (tmp_path / "data").write_text("mine")
+    assert str(tmp_path / "data") in refused(tmp_path / "data")
+
+
+def test_data_directory_below_nothing(refused, tmp_path):
+    assert str(tmp_path / "no/where") in refused(tmp_path / "no/where")
+
+
+def test_data_directory_not_writable(refused):
+    """Even root cannot write there."""
+    assert "/proc/drover" in refused("/proc/drover")
+
+
+def test_data_directory_in_use(start, tmp_path):
+    first = start()
+    done = drover("serve", "--http", "127.0.0.1:0", "--data", tmp_path / "data")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("drover: ") and done.stderr.count("\n") == 1
+    assert str(tmp_path / "data") in done.stderr
+    assert re.search(rf"\b{first.process.pid}\b", done.stderr), done.stderr
+    assert first.request("GET /healthz HTTP/1.1\r\nHost: HOST\r\n\r\n")[0] == 200
+    assert first.stop() == 0
+    assert start().stop() == 0
+
+
+def leave_data(start):
+    """A data directory that a server has used. Gives back its first journal segment."""
+    server = start()
+    data = pathlib.Path(server.wait_for(r"data directory (.*)\n")[1])
+    assert server.stop() == 0
+    return sorted(data.glob("journal-*"))[0]
+
+
+def test_data_directory_damaged(start, refused):
+    segment = leave_data(start)
+    content = bytearray(segment.read_bytes())
+    content[24] ^= 1
+    segment.write_bytes(content)
+    line = refused(segment.parent)
+    assert str(segment.parent) in line and "damaged" in line, line
+
+
+def test_data_directory_of_a_newer_version(start, refused):
+    """The header says version 2, and its sum is right."""
+    segment = leave_data(start)
+    content = segment.read_bytes()
+    header = content[:8] + struct.pack("<II", 2, 0) + content[16:64]
+    header = header[:12] + struct.pack("<I", crc32c(header)) + header[16:]
+    segment.write_bytes(header + content[64:])
+    line = refused(segment.parent)
+    assert str(segment) in line and "newer version" in line, line
+
+
+def test_port_in_use(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = drover("serve", "--data", tmp_path / "data", "--http", f"127.0.0.1:{port}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (f"drover: cannot listen on 127.0.0.1:{port}: "
+                           "address already in use\n")
+    assert list(tmp_path.iterdir()) == [], "nothing may change"
+
+
+def test_a_second_signal_ends_at_once(start):
+    """A client that does not take its answer holds the first signal up; the second does not wait."""
+    server = start()
+    greedy = server.connect()
+    greedy.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    greedy.socket.setblocking(False)
+    request = server.fill("GET /healthz HTTP/1.1\r\nHost: HOST\r\n\r\n") * 1000
+    try:
+        while True:  # until the server no longer reads: its answers are stuck
+            greedy.socket.send(request)
+    except BlockingIOError:
+        pass
+    server.signal(signal.SIGTERM)
+    server.wait_for("drover: ending: ")
+    server.signal(signal.SIGTERM)
+    assert server.wait() == -signal.SIGTERM

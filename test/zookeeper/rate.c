@@ -1,0 +1,206 @@
+/*
+ * rate - keeper_commit() over ZooKeeper beside bare zoo_amulti() with the same operations.
+ *
+ *   rate [SECONDS] [ROUNDS]      with DROVER_TEST_ZK=zk://host:port,... in the environment
+ *
+ * Both keep a window of requests on their way and change nodes of their own below one root. Each
+ * round runs both, the order changing from round to round, so that whatever else the machine does
+ * meets both; the middle of the rounds' ratios counts. Prints a line a mix and window: requests a
+ * second of each, and ours as a share of the other.
+ */
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <zookeeper/zookeeper.h>
+
+#include "keeper/zookeeper.h"
+
+enum { NODES = 64, ROUNDS_MAX = 32 };
+
+/* The operations of one request: each letter is one. s: set, c: create, d: delete of that, v: check */
+static const char *const mixes[] = {"s", "ss", "vs", "vscd", "cd", "vcd"};
+static const int windows[] = {1, 100, 1000};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t answered = PTHREAD_COND_INITIALIZER;
+static int on_their_way;
+static long done_count;
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void one_done(int err)
+{
+    assert(!err);
+    pthread_mutex_lock(&lock);
+    on_their_way--;
+    done_count++;
+    pthread_cond_signal(&answered);
+    pthread_mutex_unlock(&lock);
+}
+
+static void wait_below(int limit)
+{
+    pthread_mutex_lock(&lock);
+    while (on_their_way >= limit)
+        pthread_cond_wait(&answered, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Paths, made beforehand: the same for both. */
+static char set_paths[NODES][32], new_paths[NODES][32];
+static char data[100];
+
+/* Bare: what a request needs until it is answered. */
+struct bare {
+    zoo_op_result_t results[4];
+    char created[64];
+    struct Stat stats[4];
+};
+
+static void bare_done(int rc, const void *arg)
+{
+    free((void *)arg);
+    one_done(rc);
+}
+
+static void bare_send(void *ctx, const char *mix, long n)
+{
+    zhandle_t *zh = ctx;
+    struct bare *b = malloc(sizeof *b);
+    zoo_op_t ops[4];
+    int count = 0, rc;
+
+    for (const char *m = mix; *m; m++, count++) {
+        if (*m == 's')
+            zoo_set_op_init(&ops[count], set_paths[(n + count) % NODES], data, sizeof data, -1,
+                            &b->stats[count]);
+        else if (*m == 'c')
+            zoo_create_op_init(&ops[count], new_paths[n % NODES], data, sizeof data,
+                               &ZOO_OPEN_ACL_UNSAFE, 0, b->created, sizeof b->created);
+        else if (*m == 'd')
+            zoo_delete_op_init(&ops[count], new_paths[n % NODES], -1);
+        else
+            zoo_check_op_init(&ops[count], set_paths[0], -1);
+    }
+    rc = zoo_amulti(zh, count, ops, b->results, bare_done, b);
+    assert(rc == ZOK);
+}
+
+static void ours_done(void *arg, int err, const struct keeper_result *results, size_t count)
+{
+    (void)arg, (void)results, (void)count;
+    one_done(err);
+}
+
+static void ours_send(void *ctx, const char *mix, long n)
+{
+    struct keeper *k = ctx;
+    struct keeper_op ops[4];
+    size_t count = 0;
+    int err;
+
+    for (const char *m = mix; *m; m++, count++) {
+        if (*m == 's')
+            ops[count] = keeper_op_set(set_paths[(n + (long)count) % NODES],
+                                       (struct str){data, sizeof data}, -1);
+        else if (*m == 'c')
+            ops[count] = keeper_op_create(new_paths[n % NODES], (struct str){data, sizeof data}, 0);
+        else if (*m == 'd')
+            ops[count] = keeper_op_delete(new_paths[n % NODES], -1);
+        else
+            ops[count] = keeper_op_check(set_paths[0], -1);
+    }
+    err = keeper_commit(k, ops, count, ours_done, NULL);
+    assert(!err);
+}
+
+static double measure(void (*send)(void *, const char *, long), void *ctx, const char *mix,
+                      int window, double seconds)
+{
+    double start = now_s();
+    long n = 0;
+
+    done_count = 0;
+    while (now_s() - start < seconds) {
+        wait_below(window);
+        pthread_mutex_lock(&lock);
+        on_their_way++;
+        pthread_mutex_unlock(&lock);
+        send(ctx, mix, n++);
+    }
+    wait_below(1);
+    return (double)done_count / (now_s() - start);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void compare(zhandle_t *zh, struct keeper *k, const char *mix, int window, double seconds,
+                    int rounds)
+{
+    double ratios[ROUNDS_MAX], bare = 0, ours = 0;
+
+    for (int i = 0; i < rounds; i++) {
+        double b = 0, o = 0;
+
+        for (int turn = 0; turn < 2; turn++) {
+            if (turn == i % 2)
+                b = measure(bare_send, zh, mix, window, seconds);
+            else
+                o = measure(ours_send, k, mix, window, seconds);
+        }
+        ratios[i] = o / b;
+        bare += b / rounds;
+        ours += o / rounds;
+    }
+    qsort(ratios, (size_t)rounds, sizeof *ratios, by_value);
+    printf("%-5s window %4d: bare %7.0f/s, ours %7.0f/s, ratio %.2f (%.2f to %.2f)\n", mix, window,
+           bare, ours, ratios[rounds / 2], ratios[0], ratios[rounds - 1]);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    const char *url = getenv("DROVER_TEST_ZK");
+    double seconds = argc > 1 ? atof(argv[1]) : 1;
+    int rounds = argc > 2 ? atoi(argv[2]) : 5;
+    struct keeper_options o = {0};
+    struct err_info e = {0};
+    struct keeper *k;
+    zhandle_t *zh;
+
+    if (!url || rounds < 1 || rounds > ROUNDS_MAX || zookeeper_connect(url, NULL, &o, &k, &e)) {
+        fprintf(stderr, "rate: %s\n", url ? e.text : "DROVER_TEST_ZK is not set");
+        return 1;
+    }
+    zh = zookeeper_init2(url + 5, NULL, 10000, NULL, NULL, ZOO_NO_LOG_CLIENTENV, NULL);
+    /* The better of its two settings: the other looks up host names before each request. */
+    zoo_set_servers_resolution_delay(zh, -1);
+    keeper_create(k, "/rate", STR(""), 0, NULL);
+    for (int i = 0; i < NODES; i++) {
+        snprintf(set_paths[i], sizeof set_paths[i], "/rate/set-%d", i);
+        snprintf(new_paths[i], sizeof new_paths[i], "/rate/new-%d", i);
+        keeper_create(k, set_paths[i], STR(""), 0, NULL);
+    }
+    while (zoo_state(zh) != ZOO_CONNECTED_STATE)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    for (size_t m = 0; m < sizeof mixes / sizeof *mixes; m++) {
+        for (size_t w = 0; w < sizeof windows / sizeof *windows; w++)
+            compare(zh, k, mixes[m], windows[w], seconds, rounds);
+    }
+    zookeeper_close(zh);
+    keeper_close(k);
+    return 0;
+}

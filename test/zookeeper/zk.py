@@ -1,0 +1,263 @@
+#!/usr/bin/python3
+"""A real ZooKeeper for tests: one server or an ensemble, on free ports of 127.0.0.1.
+
+Everything (configuration, data, logs, pids) is in one directory, so a test gives its own and several
+run side by side. From Python:
+
+    with Ensemble(directory, nodes=3) as zk:
+        zk.url("/chroot"), zk.leader().kill(), zk.nodes[0].start(), ...
+
+From the shell, where the servers outlive the command that starts them:
+
+    zk.py start DIR [--nodes N]      prints the URL when all servers answer
+    zk.py stop DIR                   ends them all
+    zk.py status DIR                 a line a server: number, port, pid, mode
+    zk.py kill|term|restart|freeze|thaw DIR NUMBER
+    zk.py run DIR [--nodes N] -- COMMAND ...    with DROVER_TEST_ZK set to the URL; stops them after
+
+Processes are only ever ended by the pid that was written down when they were started.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+JARS = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
+READY_S = 60
+STOP_S = 20
+
+CONFIG = """\
+tickTime={tick_ms}
+initLimit=20
+syncLimit=10
+dataDir={dir}/data
+dataLogDir={dir}/log
+clientPort={port}
+clientPortAddress=127.0.0.1
+maxClientCnxns=0
+admin.enableServer=false
+4lw.commands.whitelist=*
+"""
+
+
+def free_ports(count):
+    """Ports that nobody listens on; all are held until the last is found, so that they differ."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for s in sockets:
+            s.bind(("127.0.0.1", 0))
+        return [s.getsockname()[1] for s in sockets]
+    finally:
+        for s in sockets:
+            s.close()
+
+
+def four_letters(port, word, timeout_s=2):
+    """The answer to a four-letter word, "" when there is none."""
+    answer = b""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as s:
+            s.sendall(word.encode())
+            while chunk := s.recv(65536):
+                answer += chunk
+    except OSError:
+        pass
+    return answer.decode(errors="replace")
+
+
+class Node:
+    """One server: a directory, a client port and, while it runs, a process."""
+
+    def __init__(self, directory, number, port):
+        self.dir = pathlib.Path(directory)
+        self.number = number
+        self.port = port
+
+    def configure(self, tick_ms, peers):
+        for sub in ("data", "log"):
+            (self.dir / sub).mkdir(parents=True, exist_ok=True)
+        text = CONFIG.format(tick_ms=tick_ms, dir=self.dir, port=self.port)
+        if peers:
+            text += "".join(f"server.{n}=127.0.0.1:{a}:{b}\n" for n, a, b in peers)
+            (self.dir / "data" / "myid").write_text(f"{self.number}\n")
+        (self.dir / "zoo.cfg").write_text(text)
+
+    @property
+    def pid(self):
+        try:
+            return int((self.dir / "pid").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def start(self):
+        assert not self.running(), f"server {self.number} runs already"
+        command = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+                   "-Djava.net.preferIPv4Stack=true", "-Dzookeeper.extendedTypesEnabled=true",
+                   "-cp", os.environ.get("ZOOKEEPER_JARS", JARS),
+                   "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(self.dir / "zoo.cfg")]
+        with open(self.dir / "out", "ab") as out:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                       cwd=self.dir, start_new_session=True)
+        self.process = process
+        (self.dir / "pid").write_text(str(process.pid))
+
+    process = None
+
+    def running(self):
+        if self.process is not None:
+            return self.process.poll() is None
+        if self.pid is None:
+            return False
+        try:
+            state = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+            command = pathlib.Path(f"/proc/{self.pid}/cmdline").read_text()
+        except OSError:
+            return False
+        return state != "Z" and str(self.dir / "zoo.cfg") in command
+
+    def send(self, number):
+        if self.running():
+            os.kill(self.pid, number)
+
+    def end(self, number):
+        """Sends the signal and returns when the process is gone."""
+        self.send(number)
+        deadline = time.monotonic() + STOP_S
+        while self.running():
+            assert time.monotonic() < deadline, f"server {self.number} does not end"
+            time.sleep(0.01)
+        (self.dir / "pid").unlink(missing_ok=True)
+
+    def kill(self):
+        self.end(signal.SIGKILL)
+
+    def term(self):
+        self.end(signal.SIGTERM)
+
+    def restart(self):
+        self.kill()
+        self.start()
+        self.wait()
+
+    def freeze(self):
+        self.send(signal.SIGSTOP)
+
+    def thaw(self):
+        self.send(signal.SIGCONT)
+
+    def mode(self):
+        """standalone, leader, follower; None when it does not serve."""
+        for line in four_letters(self.port, "srvr").splitlines():
+            if line.startswith("Mode: "):
+                return line[len("Mode: "):]
+        return None
+
+    def wait(self):
+        """ruok says imok too early: a server is ready when it knows its mode."""
+        deadline = time.monotonic() + READY_S
+        while self.mode() is None:
+            if not self.running() or time.monotonic() > deadline:
+                raise RuntimeError(f"ZooKeeper {self.number} did not start, see {self.dir}/out:\n" +
+                                   (self.dir / "out").read_text()[-2000:])
+            time.sleep(0.02)
+
+
+class Ensemble:
+    """All servers of a directory. nodes=1 is a standalone server."""
+
+    def __init__(self, directory, nodes=1, tick_ms=500):
+        self.dir = pathlib.Path(directory).resolve()
+        self.dir.mkdir(parents=True, exist_ok=True)
+        ports = free_ports(3 * nodes)
+        self.nodes = [Node(self.dir / str(n + 1), n + 1, ports[n]) for n in range(nodes)]
+        peers = [(n + 1, ports[nodes + 2 * n], ports[nodes + 2 * n + 1]) for n in range(nodes)]
+        for node in self.nodes:
+            node.configure(tick_ms, peers if nodes > 1 else None)
+        (self.dir / "ports").write_text(json.dumps(ports[:nodes]))
+
+    @classmethod
+    def load(cls, directory):
+        """What an earlier command started."""
+        self = cls.__new__(cls)
+        self.dir = pathlib.Path(directory).resolve()
+        ports = json.loads((self.dir / "ports").read_text())
+        self.nodes = [Node(self.dir / str(n + 1), n + 1, p) for n, p in enumerate(ports)]
+        return self
+
+    def start(self):
+        for node in self.nodes:
+            node.start()
+        for node in self.nodes:
+            node.wait()
+        return self
+
+    def stop(self):
+        for node in self.nodes:
+            node.kill()
+
+    def restart(self):
+        """The whole ensemble at once, as a power failure would."""
+        self.stop()
+        self.start()
+
+    def leader(self):
+        for node in self.nodes:
+            if node.mode() in ("leader", "standalone"):
+                return node
+        return None
+
+    @property
+    def hosts(self):
+        return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    def url(self, chroot=""):
+        return f"zk://{self.hosts}{chroot}"
+
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+def main():
+    parser = argparse.ArgumentParser(description="A ZooKeeper for tests.")
+    parser.add_argument("verb", choices=["start", "stop", "status", "run", "kill", "term", "restart",
+                                         "freeze", "thaw"])
+    parser.add_argument("dir")
+    parser.add_argument("number", nargs="?", type=int)
+    parser.add_argument("--nodes", type=int, default=1)
+    parser.add_argument("--tick", type=int, default=500, help="milliseconds")
+    split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    args, command = parser.parse_args(sys.argv[1:split]), sys.argv[split + 1:]
+
+    if args.verb == "run":
+        with Ensemble(args.dir, args.nodes, args.tick) as zk:
+            return subprocess.run(command, env=os.environ | {"DROVER_TEST_ZK": zk.url()},
+                                  check=False).returncode
+    if args.verb == "start":
+        print(Ensemble(args.dir, args.nodes, args.tick).start().url())
+        return 0
+    zk = Ensemble.load(args.dir)
+    if args.verb == "stop":
+        zk.stop()
+    elif args.verb == "status":
+        for node in zk.nodes:
+            print(node.number, node.port, node.pid, node.mode())
+    else:
+        getattr(zk.nodes[args.number - 1], args.verb)()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
