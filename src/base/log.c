@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 static void log_line(const char *level, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0)));
+
+static void log_line(const char *level, const char *fmt, va_list ap)
 {
     char line[1024];
     size_t len = (size_t)snprintf(line, sizeof line, "drover: %s", level);

@@ -81,20 +81,20 @@ static void publish(struct local *l)
         watches_fire(&l->watches, &l->changes.list[i], local_fire, l);
 }
 
-int engine_apply(struct local *l, int64_t session, const struct keeper_op *ops, size_t count,
-                 struct keeper_result *results)
+int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
+                 const struct keeper_op *ops, size_t count, struct keeper_result *results)
 {
     int err = admit(l, record_bound(keeper_request_size(ops, count)));
-    struct session *s = sessions_find(&l->tree.sessions, session);
+    struct tree_user user = {sessions_find(&l->tree.sessions, session), who};
 
-    if (!err && !s)
+    if (!err && !user.session)
         err = DROVER_SESSION_EXPIRED;
     if (err) {
         for (size_t i = 0; i < count; i++)
             results[i].err = err;
         return err;
     }
-    err = tree_apply(&l->tree, s, l->o.wall_ms(l->o.arg), ops, count, results, &l->changes);
+    err = tree_apply(&l->tree, &user, l->o.wall_ms(l->o.arg), ops, count, results, &l->changes);
     if (!err)
         publish(l);
     return err;

@@ -57,8 +57,8 @@ int engine_wait(struct local *l, struct journal_ticket t);
  * Under the lock, which they may release and take again before they do anything: a pointer to a
  * session is void afterwards. engine_apply is tree_apply with the journal and the watches.
  */
-int engine_apply(struct local *l, int64_t session, const struct keeper_op *ops, size_t count,
-                 struct keeper_result *results);
+int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
+                 const struct keeper_op *ops, size_t count, struct keeper_result *results);
 int engine_session_open(struct local *l, int32_t timeout_ms, struct session **ret_session);
 int engine_session_end(struct local *l, int64_t session);
 

@@ -40,6 +40,7 @@ static void print_change(FILE *out, const struct change *c)
         [CHANGE_DELETE] = "delete",
         [CHANGE_SESSION_OPEN] = "session open",
         [CHANGE_SESSION_CLOSE] = "session close",
+        [CHANGE_SET_ACL] = "set ACL",
     };
 
     fprintf(out, "    %s", words[c->kind]);

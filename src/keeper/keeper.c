@@ -57,7 +57,7 @@ size_t keeper_request_size(const struct keeper_op *ops, size_t count)
     size_t size = 64;
 
     for (size_t i = 0; i < count; i++)
-        size += 64 + ops[i].path.len + ops[i].data.len;
+        size += 64 + ops[i].path.len + ops[i].data.len + ops[i].acl.len;
     return size;
 }
 
@@ -66,6 +66,8 @@ static int op_check(const struct keeper_op *op)
     bool create = op->kind == KEEPER_CREATE;
 
     if (create && (op->flags & ~(KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL)))
+        return DROVER_BAD_ARGUMENT;
+    if (op->kind == KEEPER_SET_ACL || op->acl.len)
         return DROVER_BAD_ARGUMENT;
     if (!path_is_valid(op->path, create && (op->flags & KEEPER_SEQUENTIAL)))
         return DROVER_BAD_ARGUMENT;

@@ -63,7 +63,14 @@ enum keeper_flag {
     KEEPER_SEQUENTIAL = 2, /* ten digits, rising, are appended to the path */
 };
 
-enum keeper_op_kind { KEEPER_CREATE, KEEPER_SET, KEEPER_DELETE, KEEPER_CHECK };
+/* SET_ACL is for ZooKeeper's clients of the embedded keeper; no keeper of our own sends it. */
+enum keeper_op_kind {
+    KEEPER_CREATE,
+    KEEPER_SET,
+    KEEPER_DELETE,
+    KEEPER_CHECK,
+    KEEPER_SET_ACL,
+};
 
 /* One operation of a transaction. Make them with the functions below. */
 struct keeper_op {
@@ -72,6 +79,7 @@ struct keeper_op {
     int32_t version; /* set, delete, check: the one expected, or KEEPER_ANY_VERSION */
     struct str path;
     struct str data; /* create, set */
+    struct str acl;  /* create, set ACL: as in acl.h; empty: open to all */
 };
 
 struct keeper_op keeper_op_create(const char *path, struct str data, int flags);

@@ -107,7 +107,7 @@ static int multi(struct keeper *base, const struct keeper_op *ops, size_t count,
     int err, failed;
 
     pthread_mutex_lock(&l->lock);
-    err = engine_apply(l, k->session.id, ops, count, results);
+    err = engine_apply(l, k->session.id, NULL, ops, count, results);
     ticket = engine_ticket(l, l->tree.zxid);
     pthread_mutex_unlock(&l->lock);
     failed = engine_wait(l, ticket);
@@ -152,7 +152,7 @@ static int commit(struct keeper *base, const struct keeper_op *ops, size_t count
     c->arg = arg;
     c->count = count;
     pthread_mutex_lock(&l->lock);
-    c->err = engine_apply(l, k->session.id, ops, count, c->results);
+    c->err = engine_apply(l, k->session.id, NULL, ops, count, c->results);
     c->letter.ticket = engine_ticket(l, l->tree.zxid);
     mailbox_post(&k->box, &c->letter);
     pthread_mutex_unlock(&l->lock);

@@ -93,6 +93,7 @@ void nodes_release(struct nodes *ns)
         free(ns->chunks[i]);
     free(ns->chunks);
     map_release(&ns->index);
+    acl_table_release(&ns->acls);
     *ns = (struct nodes){0};
 }
 
@@ -168,10 +169,20 @@ uint32_t nodes_add(struct nodes *ns, uint32_t parent, struct str path, struct st
     return ref;
 }
 
+void node_set_acl(struct nodes *ns, struct node *n, struct str list)
+{
+    uint32_t old = node_acl(n), number = acl_use(&ns->acls, list);
+
+    if (number || n->more)
+        node_more(n)->acl = number;
+    acl_drop(&ns->acls, old);
+}
+
 void nodes_free(struct nodes *ns, uint32_t ref)
 {
     struct node *n = node_at(ns, ref);
 
+    acl_drop(&ns->acls, node_acl(n));
     free(n->text);
     free(n->more);
     *n = (struct node){.next = ns->free};

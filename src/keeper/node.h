@@ -2,7 +2,7 @@
  * node - the nodes of a tree: where they lie in memory, how they hang together, how a path finds one.
  *
  * A million nodes are the normal case, so a node is one cache line. What only few nodes have
- * (children, an owner) lies in a struct node_more that is made when it is needed; name and data share
+ * (children, an owner, an access list) lies in a struct node_more that is made when it is needed; name and data share
  * one allocation. Nodes refer to each other by number (ref, 0: none), and a node keeps its number as
  * long as it lives, which is what lets a snapshot walk the numbers in slices while work goes on.
  *
@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/map.h"
+#include "keeper/acl.h"
 
 enum { NODE_ROOT = 1 };
 
@@ -30,13 +31,15 @@ struct node_more {
     uint32_t first_child, child_count;
     int32_t creations;                       /* of children, ever: the next sequence number */
     uint32_t next_ephemeral, prev_ephemeral; /* of the same owner */
+    uint32_t acl;                            /* number of the list in nodes.acls */
+    int32_t aversion;
 };
 
 struct node {
     int64_t czxid, mzxid;
     int64_t ctime_ms, mtime_ms;
     struct node_text *text; /* NULL: this number is not in use */
-    struct node_more *more; /* NULL: never had a child, not ephemeral; pzxid is czxid */
+    struct node_more *more; /* NULL: never had a child, not ephemeral, open; pzxid is czxid */
     uint32_t parent, next, prev;
     int32_t version;
 };
@@ -48,6 +51,7 @@ struct nodes {
     uint32_t free; /* numbers that can be used again, linked by next */
     uint32_t count;
     struct map index;
+    struct acl_table acls;
 };
 
 enum { NODE_CHUNK_BITS = 12, NODE_CHUNK_LEN = 1 << NODE_CHUNK_BITS };
@@ -100,6 +104,14 @@ static inline int64_t node_owner(const struct node *n)
 {
     return n->more ? n->more->owner : 0;
 }
+
+static inline uint32_t node_acl(const struct node *n)
+{
+    return n->more ? n->more->acl : ACL_OPEN;
+}
+
+/* Replaces the list; the old one loses a user. */
+void node_set_acl(struct nodes *ns, struct node *n, struct str list);
 
 static inline int64_t node_pzxid(const struct node *n)
 {

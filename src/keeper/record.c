@@ -32,33 +32,45 @@ static void end(struct buf *b, size_t at, int64_t lsn, int64_t behind, enum reco
     buf_put(b, zeros, -payload_len % RECORD_ALIGN);
 }
 
+/* Which of the fields a change of each kind has, in the order in which they are written. */
+enum {
+    HAS_PATH = 1,
+    HAS_DATA = 2,
+    HAS_ACL = 4,
+    HAS_SESSION = 8,
+    HAS_NUMBER = 16,
+    HAS_PASSWORD = 32,
+};
+
+static const int FIELDS[] = {
+    [CHANGE_CREATE] = HAS_PATH | HAS_DATA | HAS_ACL | HAS_SESSION | HAS_NUMBER,
+    [CHANGE_SET] = HAS_PATH | HAS_DATA | HAS_NUMBER,
+    [CHANGE_DELETE] = HAS_PATH,
+    [CHANGE_SESSION_OPEN] = HAS_SESSION | HAS_NUMBER | HAS_PASSWORD,
+    [CHANGE_SESSION_CLOSE] = HAS_SESSION,
+    [CHANGE_SET_ACL] = HAS_PATH | HAS_ACL | HAS_NUMBER,
+};
+
+enum { KIND_COUNT = sizeof FIELDS / sizeof *FIELDS };
+
 static void put_change(struct buf *b, const struct change *c)
 {
+    int has = FIELDS[c->kind];
+
     buf_put_u8(b, (uint8_t)c->kind);
-    switch (c->kind) {
-    case CHANGE_CREATE:
-    case CHANGE_SET:
+    if (has & HAS_PATH)
         buf_put_u32(b, (uint32_t)c->path.len);
+    if (has & HAS_DATA)
         buf_put_u32(b, (uint32_t)c->data.len);
-        if (c->kind == CHANGE_CREATE)
-            buf_put_u64(b, (uint64_t)c->session);
-        buf_put_u32(b, (uint32_t)c->number);
-        buf_put_str(b, c->path);
-        buf_put_str(b, c->data);
-        break;
-    case CHANGE_DELETE:
-        buf_put_u32(b, (uint32_t)c->path.len);
-        buf_put_str(b, c->path);
-        break;
-    case CHANGE_SESSION_OPEN:
+    if (has & HAS_ACL)
+        buf_put_u32(b, (uint32_t)c->acl.len);
+    if (has & HAS_SESSION)
         buf_put_u64(b, (uint64_t)c->session);
+    if (has & HAS_NUMBER)
         buf_put_u32(b, (uint32_t)c->number);
-        buf_put_str(b, c->data);
-        break;
-    case CHANGE_SESSION_CLOSE:
-        buf_put_u64(b, (uint64_t)c->session);
-        break;
-    }
+    buf_put_str(b, c->path);
+    buf_put_str(b, c->data);
+    buf_put_str(b, c->acl);
 }
 
 void record_put_changes(struct buf *b, const struct changes *c, int64_t behind)
@@ -101,33 +113,21 @@ bool record_read(const char *p, size_t left, struct record *ret_record)
 static bool read_change(struct reader *r, struct change *ret_change)
 {
     struct change c = {.kind = (enum change_kind)reader_u8(r)};
-    uint32_t path_len = 0, data_len = 0;
+    uint32_t path_len, data_len, acl_len;
+    int has = (int)c.kind < KIND_COUNT ? FIELDS[c.kind] : 0;
 
-    switch (c.kind) {
-    case CHANGE_CREATE:
-    case CHANGE_SET:
-        path_len = reader_u32(r);
-        data_len = reader_u32(r);
-        if (c.kind == CHANGE_CREATE)
-            c.session = (int64_t)reader_u64(r);
-        c.number = (int32_t)reader_u32(r);
-        break;
-    case CHANGE_DELETE:
-        path_len = reader_u32(r);
-        break;
-    case CHANGE_SESSION_OPEN:
-        c.session = (int64_t)reader_u64(r);
-        c.number = (int32_t)reader_u32(r);
-        data_len = KEEPER_PASSWORD_LEN;
-        break;
-    case CHANGE_SESSION_CLOSE:
-        c.session = (int64_t)reader_u64(r);
-        break;
-    default:
+    if (!has)
         return false;
-    }
+    path_len = has & HAS_PATH ? reader_u32(r) : 0;
+    data_len = has & HAS_DATA ? reader_u32(r) : has & HAS_PASSWORD ? KEEPER_PASSWORD_LEN : 0;
+    acl_len = has & HAS_ACL ? reader_u32(r) : 0;
+    if (has & HAS_SESSION)
+        c.session = (int64_t)reader_u64(r);
+    if (has & HAS_NUMBER)
+        c.number = (int32_t)reader_u32(r);
     c.path = reader_bytes(r, path_len);
     c.data = reader_bytes(r, data_len);
+    c.acl = reader_bytes(r, acl_len);
     *ret_change = c;
     return !r->bad;
 }

@@ -20,11 +20,13 @@
  *          0      8  time in ms since the epoch
  *          8         changes, one after the other, to the end:
  *
- *     create         u8 1, u32 path length, u32 data length, i64 owner, i32 creations, path, data
+ *     create         u8 1, u32 path length, u32 data length, u32 ACL length, i64 owner, i32 creations,
+ *                    path, data, ACL
  *     set            u8 2, u32 path length, u32 data length, i32 version, path, data
  *     delete         u8 3, u32 path length, path
  *     session open   u8 4, i64 session, i32 timeout in ms, 16 bytes of password
  *     session close  u8 5, i64 session
+ *     set ACL        u8 6, u32 path length, u32 ACL length, i32 aversion, path, ACL
  *
  * `behind` tells a torn tail from damage. What was on its way to the disk when the power failed may
  * be there in part, later pieces without earlier ones, and none of it was acknowledged; but a record

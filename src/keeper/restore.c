@@ -78,9 +78,11 @@ static void become(struct tree *t, uint32_t ref, const struct node_state *s)
     n->version = s->version;
     node_set_data(n, s->data);
     set_owner(n, s->owner);
-    if (n->more || s->creations || s->pzxid != s->czxid) {
+    node_set_acl(&t->nodes, n, s->acl);
+    if (n->more || s->creations || s->aversion || s->pzxid != s->czxid) {
         node_more(n)->pzxid = s->pzxid;
         n->more->creations = s->creations;
+        n->more->aversion = s->aversion;
     }
 }
 
@@ -88,7 +90,8 @@ int tree_restore_node(struct tree *t, const struct node_state *s, struct err_inf
 {
     if (!path_is_valid(s->path, false))
         return err_set(ret_error, DROVER_DAMAGED, "a node with an impossible path");
-    if (s->czxid < 0 || s->version < 0 || s->creations < 0)
+    if (s->czxid < 0 || s->version < 0 || s->creations < 0 || s->aversion < 0 ||
+        (s->acl.len && !acl_list_is_valid(s->acl)))
         return err_set(ret_error, DROVER_DAMAGED, "node %.*s has impossible numbers",
                        (int)s->path.len, s->path.p);
     become(t, ensure(t, s->path), s);
@@ -108,6 +111,7 @@ static void restore_create(struct tree *t, const struct changes *c, const struct
 
     become(t, ensure(t, change->path),
            &(struct node_state){.data = change->data,
+                                .acl = change->acl,
                                 .czxid = c->zxid,
                                 .mzxid = c->zxid,
                                 .pzxid = c->zxid,
@@ -126,6 +130,15 @@ static void restore_set(struct tree *t, const struct changes *c, const struct ch
     n->mtime_ms = c->time_ms;
     n->version = change->number;
     node_set_data(n, change->data);
+}
+
+static void restore_set_acl(struct tree *t, const struct changes *c, const struct change *change)
+{
+    struct node *n = node_at(&t->nodes, ensure(t, change->path));
+
+    (void)c;
+    node_set_acl(&t->nodes, n, change->acl);
+    node_more(n)->aversion = change->number;
 }
 
 /* Removes a childless node, and above it the placeholders that stood there only for it. */
@@ -183,16 +196,19 @@ static void restore_close(struct tree *t, const struct changes *c, const struct 
 static void (*const RESTORE[])(struct tree *, const struct changes *, const struct change *) = {
     [CHANGE_CREATE] = restore_create,       [CHANGE_SET] = restore_set,
     [CHANGE_DELETE] = restore_delete,       [CHANGE_SESSION_OPEN] = restore_open,
-    [CHANGE_SESSION_CLOSE] = restore_close,
+    [CHANGE_SESSION_CLOSE] = restore_close, [CHANGE_SET_ACL] = restore_set_acl,
 };
 
 /* What the checksum cannot promise: that the writer made sense. */
 static bool is_sane(const struct change *c)
 {
+    if (c->acl.len && !acl_list_is_valid(c->acl))
+        return false;
     switch (c->kind) {
     case CHANGE_CREATE:
         return path_is_valid(c->path, false) && c->path.len > 1 && c->number > 0;
     case CHANGE_SET:
+    case CHANGE_SET_ACL:
         return path_is_valid(c->path, false) && c->number >= 0;
     case CHANGE_DELETE:
         return path_is_valid(c->path, false) && !path_is_special(c->path);
@@ -277,6 +293,8 @@ bool tree_walk(const struct tree *t, uint32_t *cursor, struct buf *scratch,
         .owner = node_owner(n),
         .version = n->version,
         .creations = n->more ? n->more->creations : 0,
+        .aversion = n->more ? n->more->aversion : 0,
+        .acl = node_acl(n) ? acl_list(&t->nodes.acls, node_acl(n)) : STR(""),
     };
     ++*cursor;
     return true;

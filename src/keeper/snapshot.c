@@ -69,6 +69,7 @@ static void put_node(struct buf *b, const struct node_state *s)
 {
     buf_put_u32(b, (uint32_t)s->path.len);
     buf_put_u32(b, (uint32_t)s->data.len);
+    buf_put_u32(b, (uint32_t)s->acl.len);
     buf_put_u64(b, (uint64_t)s->czxid);
     buf_put_u64(b, (uint64_t)s->mzxid);
     buf_put_u64(b, (uint64_t)s->pzxid);
@@ -77,8 +78,10 @@ static void put_node(struct buf *b, const struct node_state *s)
     buf_put_u64(b, (uint64_t)s->owner);
     buf_put_u32(b, (uint32_t)s->version);
     buf_put_u32(b, (uint32_t)s->creations);
+    buf_put_u32(b, (uint32_t)s->aversion);
     buf_put_str(b, s->path);
     buf_put_str(b, s->data);
+    buf_put_str(b, s->acl);
 }
 
 bool snapshot_put_nodes(struct snapshot_writer *w, const struct tree *t, uint32_t *cursor,
@@ -173,7 +176,7 @@ static int load_sessions(struct loader *l, struct reader *r, struct err_info *e)
 static int load_nodes(struct loader *l, struct reader *r, struct err_info *e)
 {
     while (r->left && !r->bad) {
-        uint32_t path_len = reader_u32(r), data_len = reader_u32(r);
+        uint32_t path_len = reader_u32(r), data_len = reader_u32(r), acl_len = reader_u32(r);
         struct node_state s = {0};
         int err;
 
@@ -185,8 +188,10 @@ static int load_nodes(struct loader *l, struct reader *r, struct err_info *e)
         s.owner = (int64_t)reader_u64(r);
         s.version = (int32_t)reader_u32(r);
         s.creations = (int32_t)reader_u32(r);
+        s.aversion = (int32_t)reader_u32(r);
         s.path = reader_bytes(r, path_len);
         s.data = reader_bytes(r, data_len);
+        s.acl = reader_bytes(r, acl_len);
         if (r->bad)
             return err_set(e, DROVER_DAMAGED, "a node that is cut off");
         err = tree_restore_node(l->t, &s, e);

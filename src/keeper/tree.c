@@ -22,6 +22,7 @@ struct undo {
     struct node_text *text; /* set: the old one */
     int64_t mzxid, mtime_ms;
     int64_t parent_pzxid;
+    uint32_t acl; /* set ACL: the old one, which keeps its user until this is settled */
 };
 
 void changes_begin(struct changes *c, int64_t zxid, int64_t time_ms)
@@ -88,6 +89,7 @@ static struct keeper_stat stat_of(const struct node *n)
         .mtime_ms = n->mtime_ms,
         .ephemeral_owner = node_owner(n),
         .version = n->version,
+        .aversion = m ? m->aversion : 0,
         .cversion = m ? (int32_t)((uint32_t)m->creations * 2 - (uint32_t)children) : 0,
         .data_len = (int32_t)n->text->data_len,
         .child_count = children,
@@ -102,6 +104,18 @@ int tree_get(const struct tree *t, struct str path, struct str *ret_data,
     if (!ref)
         return DROVER_NO_NODE;
     *ret_data = node_data(node_at(&t->nodes, ref));
+    *ret_stat = stat_of(node_at(&t->nodes, ref));
+    return 0;
+}
+
+int tree_acl(const struct tree *t, struct str path, struct str *ret_acl,
+             struct keeper_stat *ret_stat)
+{
+    uint32_t ref = nodes_find(&t->nodes, path);
+
+    if (!ref)
+        return DROVER_NO_NODE;
+    *ret_acl = acl_list(&t->nodes.acls, node_acl(node_at(&t->nodes, ref)));
     *ret_stat = stat_of(node_at(&t->nodes, ref));
     return 0;
 }
@@ -189,6 +203,11 @@ static void undo_one(struct tree *t, const struct undo *u, struct str path)
             tree_link_ephemeral(t, u->ref, sessions_find(&t->sessions, node_owner(n)));
         parent->pzxid = u->parent_pzxid;
         break;
+    case CHANGE_SET_ACL:
+        acl_drop(&t->nodes.acls, n->more->acl);
+        n->more->acl = u->acl;
+        n->more->aversion--;
+        break;
     default:
         assert(!"an operation that cannot be undone");
     }
@@ -209,6 +228,8 @@ static void undo_forget(struct tree *t)
             free(t->undo[i].text);
         if (t->undo[i].kind == CHANGE_DELETE)
             nodes_free(&t->nodes, t->undo[i].ref);
+        if (t->undo[i].kind == CHANGE_SET_ACL)
+            acl_drop(&t->nodes.acls, t->undo[i].acl);
     }
     t->undo_count = 0;
 }
@@ -216,9 +237,17 @@ static void undo_forget(struct tree *t)
 /* What the functions below work on. */
 struct transaction {
     struct tree *t;
-    struct session *session;
+    const struct tree_user *user;
     struct changes *c;
 };
+
+static bool allowed(const struct transaction *tx, uint32_t ref, int permission)
+{
+    const struct nodes *ns = &tx->t->nodes;
+
+    return !tx->user->who ||
+           acl_allows(acl_list(&ns->acls, node_acl(node_at(ns, ref))), permission, tx->user->who);
+}
 
 static char *sequential_path(struct str prefix, int32_t number)
 {
@@ -238,6 +267,8 @@ static int create(struct transaction *tx, const struct keeper_op *op, struct kee
 
     if (!parent)
         return DROVER_NO_NODE;
+    if (!allowed(tx, parent, ACL_CREATE))
+        return DROVER_NO_AUTH;
     m = node_more(node_at(ns, parent));
     result->path = op->flags & KEEPER_SEQUENTIAL ? sequential_path(op->path, m->creations)
                                                  : mem_dup(op->path.p, op->path.len);
@@ -246,7 +277,7 @@ static int create(struct transaction *tx, const struct keeper_op *op, struct kee
         return DROVER_EXISTS;
     if (m->owner)
         return DROVER_NO_CHILDREN_FOR_EPHEMERALS;
-    if (op->flags & KEEPER_EPHEMERAL && !tx->session)
+    if (op->flags & KEEPER_EPHEMERAL && !tx->user->session)
         return DROVER_SESSION_EXPIRED;
 
     undo_add(tx->t, (struct undo){.kind = CHANGE_CREATE, .parent_pzxid = m->pzxid});
@@ -258,22 +289,33 @@ static int create(struct transaction *tx, const struct keeper_op *op, struct kee
     n->czxid = n->mzxid = tx->c->zxid;
     n->ctime_ms = n->mtime_ms = tx->c->time_ms;
     if (op->flags & KEEPER_EPHEMERAL)
-        tree_link_ephemeral(tx->t, ref, tx->session);
+        tree_link_ephemeral(tx->t, ref, tx->user->session);
+    if (op->acl.len)
+        node_set_acl(ns, n, op->acl);
     changes_add(tx->c, (struct change){.kind = CHANGE_CREATE,
                                        .number = m->creations,
                                        .session = node_owner(n),
                                        .path = path,
-                                       .data = op->data});
+                                       .data = op->data,
+                                       .acl = op->acl});
     result->stat = stat_of(n);
     return 0;
 }
 
-static int find_version(const struct transaction *tx, const struct keeper_op *op, uint32_t *ret_ref)
+/*
+ * The node, at the version expected. The permission is asked of the node itself, for a deletion of
+ * its parent.
+ */
+static int find_version(const struct transaction *tx, const struct keeper_op *op, int permission,
+                        uint32_t *ret_ref)
 {
     uint32_t ref = nodes_find(&tx->t->nodes, op->path);
 
     if (!ref)
         return DROVER_NO_NODE;
+    if (!allowed(tx, permission == ACL_DELETE ? node_at(&tx->t->nodes, ref)->parent : ref,
+                 permission))
+        return DROVER_NO_AUTH;
     if (op->version != KEEPER_ANY_VERSION && op->version != node_at(&tx->t->nodes, ref)->version)
         return DROVER_BAD_VERSION;
     *ret_ref = ref;
@@ -284,7 +326,7 @@ static int set(struct transaction *tx, const struct keeper_op *op, struct keeper
 {
     struct node *n;
     uint32_t ref;
-    int err = find_version(tx, op, &ref);
+    int err = find_version(tx, op, ACL_WRITE, &ref);
 
     if (err)
         return err;
@@ -324,7 +366,7 @@ static int delete(struct transaction *tx, const struct keeper_op *op, struct kee
 {
     const struct node *n;
     uint32_t ref;
-    int err = find_version(tx, op, &ref);
+    int err = find_version(tx, op, ACL_DELETE, &ref);
 
     (void)result;
     if (err)
@@ -344,7 +386,32 @@ static int check(struct transaction *tx, const struct keeper_op *op, struct keep
     uint32_t ref;
 
     (void)result;
-    return find_version(tx, op, &ref);
+    return find_version(tx, op, ACL_READ, &ref);
+}
+
+static int set_acl(struct transaction *tx, const struct keeper_op *op, struct keeper_result *result)
+{
+    uint32_t ref = nodes_find(&tx->t->nodes, op->path);
+    struct node_more *m;
+    struct node *n;
+
+    if (!ref)
+        return DROVER_NO_NODE;
+    if (!allowed(tx, ref, ACL_ADMIN))
+        return DROVER_NO_AUTH;
+    n = node_at(&tx->t->nodes, ref);
+    m = node_more(n);
+    if (op->version != KEEPER_ANY_VERSION && op->version != m->aversion)
+        return DROVER_BAD_VERSION;
+    undo_add(tx->t, (struct undo){.kind = CHANGE_SET_ACL, .ref = ref, .acl = m->acl});
+    m->acl = acl_use(&tx->t->nodes.acls, op->acl);
+    m->aversion++;
+    changes_add(tx->c, (struct change){.kind = CHANGE_SET_ACL,
+                                       .number = m->aversion,
+                                       .path = op->path,
+                                       .acl = op->acl});
+    result->stat = stat_of(n);
+    return 0;
 }
 
 static int (*const OPERATIONS[])(struct transaction *, const struct keeper_op *,
@@ -353,6 +420,7 @@ static int (*const OPERATIONS[])(struct transaction *, const struct keeper_op *,
     [KEEPER_SET] = set,
     [KEEPER_DELETE] = delete,
     [KEEPER_CHECK] = check,
+    [KEEPER_SET_ACL] = set_acl,
 };
 
 static void results_failed(struct keeper_result *results, size_t count, size_t at, int err)
@@ -370,7 +438,7 @@ static int apply_lone_set(struct transaction *tx, const struct keeper_op *op,
 {
     struct node *n;
     uint32_t ref;
-    int err = find_version(tx, op, &ref);
+    int err = find_version(tx, op, ACL_WRITE, &ref);
 
     if (err) {
         result->err = err;
@@ -390,10 +458,11 @@ static int apply_lone_set(struct transaction *tx, const struct keeper_op *op,
     return 0;
 }
 
-int tree_apply(struct tree *t, struct session *session, int64_t time_ms, const struct keeper_op *ops,
-               size_t count, struct keeper_result *results, struct changes *c)
+int tree_apply(struct tree *t, const struct tree_user *user, int64_t time_ms,
+               const struct keeper_op *ops, size_t count, struct keeper_result *results,
+               struct changes *c)
 {
-    struct transaction tx = {t, session, c};
+    struct transaction tx = {t, user, c};
     int err;
 
     changes_begin(c, t->zxid + 1, time_ms);
@@ -431,7 +500,8 @@ struct session *tree_session_open(struct tree *t, int64_t time_ms, int32_t timeo
 int tree_session_close(struct tree *t, struct session *s, int64_t time_ms, size_t max_bytes,
                        struct changes *c)
 {
-    struct transaction tx = {t, s, c};
+    struct tree_user user = {.session = s};
+    struct transaction tx = {t, &user, c};
     size_t bytes = 0;
 
     changes_begin(c, ++t->zxid, time_ms);

@@ -22,15 +22,18 @@ enum change_kind {
     CHANGE_DELETE = 3,
     CHANGE_SESSION_OPEN = 4,
     CHANGE_SESSION_CLOSE = 5,
+    CHANGE_SET_ACL = 6,
 };
 
 struct change {
     enum change_kind kind;
-    int32_t number;       /* create: creations under the parent; set: version; open: timeout in ms */
-    int64_t session;      /* create: the owner or 0; open, close: which */
-    struct str path;      /* create, set, delete */
-    struct str data;      /* create, set; open: the password */
-    char *own_path;       /* what path points to, where nobody else keeps it */
+    int32_t number;  /* create: creations under the parent; set: version; open: timeout in ms;
+                        set ACL: aversion */
+    int64_t session; /* create: the owner or 0; open, close: which */
+    struct str path; /* create, set, delete, set ACL */
+    struct str data; /* create, set; open: the password */
+    struct str acl;  /* create, set ACL; empty: open */
+    char *own_path;  /* what path points to, where nobody else keeps it */
 };
 
 /* The changes of one transaction. Their text lives as long as the request and its results do. */
@@ -60,19 +63,27 @@ struct tree {
 void tree_init(struct tree *t);
 void tree_release(struct tree *t);
 
-/* Reads. The data is borrowed until the next change. */
+/* Reads. What they give is borrowed until the next change. */
 int tree_get(const struct tree *t, struct str path, struct str *ret_data,
+             struct keeper_stat *ret_stat);
+int tree_acl(const struct tree *t, struct str path, struct str *ret_acl,
              struct keeper_stat *ret_stat);
 int tree_children(const struct tree *t, struct str path, struct buf *ret_text, size_t *ret_count,
                   struct keeper_stat *ret_stat);
 
+/* On whose behalf something is done. */
+struct tree_user {
+    struct session *session;   /* NULL: none, and then nothing ephemeral can be made */
+    const struct acl_who *who; /* NULL: this process, to which no access list applies */
+};
+
 /*
- * Applies the operations on behalf of a session (NULL: none, then nothing ephemeral can be made), all or
- * none, as transaction t->zxid + 1. Returns 0 with c holding the changes, or the error of the
+ * Applies the operations, all or none, as transaction t->zxid + 1. Returns 0 with c holding the changes, or the error of the
  * operation that failed, with the tree as it was. results (zeroed) are filled in either way.
  */
-int tree_apply(struct tree *t, struct session *session, int64_t time_ms, const struct keeper_op *ops,
-               size_t count, struct keeper_result *results, struct changes *c);
+int tree_apply(struct tree *t, const struct tree_user *user, int64_t time_ms,
+               const struct keeper_op *ops, size_t count, struct keeper_result *results,
+               struct changes *c);
 
 /* A new session, whose id is the number of its transaction. */
 struct session *tree_session_open(struct tree *t, int64_t time_ms, int32_t timeout_ms,
@@ -89,7 +100,8 @@ int tree_session_close(struct tree *t, struct session *s, int64_t time_ms, size_
 struct node_state {
     struct str path, data;
     int64_t czxid, mzxid, pzxid, ctime_ms, mtime_ms, owner;
-    int32_t version, creations;
+    int32_t version, creations, aversion;
+    struct str acl; /* empty: open */
 };
 
 /*

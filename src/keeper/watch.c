@@ -25,6 +25,7 @@ static const struct {
     [CHANGE_DELETE] = {DATA | EXISTS | CHILDREN, KEEPER_EVENT_DELETED, CHILDREN},
     [CHANGE_SESSION_OPEN] = {0},
     [CHANGE_SESSION_CLOSE] = {0},
+    [CHANGE_SET_ACL] = {0},
 };
 
 /* The position of a path's list, plus one; 0: nobody watches it. */

@@ -1,0 +1,280 @@
+/* Lists of permissions: reading them, judging by them, counting them. */
+#include "keeper/acl.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+const struct str ACL_OPEN_LIST = {"\0\0\0\1\0\0\0\37\0\0\0\5world\0\0\0\6anyone", 27};
+
+struct acl_entry {
+    char *list; /* NULL: this number is free */
+    uint32_t len;
+    uint32_t users; /* of a free one: the next free one */
+};
+
+/* One entry of a list. */
+struct item {
+    uint32_t permissions;
+    struct acl_id id;
+};
+
+static uint32_t big_endian(struct reader *r)
+{
+    return ntohl(reader_u32(r)); /* the reader gives little-endian as it is */
+}
+
+static struct item next_item(struct reader *r)
+{
+    struct item i = {.permissions = big_endian(r)};
+
+    i.id.scheme = reader_bytes(r, big_endian(r));
+    i.id.id = reader_bytes(r, big_endian(r));
+    return i;
+}
+
+bool acl_list_is_valid(struct str list)
+{
+    struct reader r = {list.p, list.len, list.len > ACL_LIST_MAX};
+    uint32_t count = big_endian(&r);
+
+    if (!count)
+        return false;
+    for (uint32_t i = 0; i < count && !r.bad; i++)
+        if (next_item(&r).permissions & ~(uint32_t)ACL_ALL)
+            return false;
+    return !r.bad && !r.left;
+}
+
+/* address/bits of either family; without bits, all of them. */
+static bool parse_network(struct str text, unsigned char *ret_bytes, unsigned *ret_len,
+                          unsigned *ret_bits)
+{
+    char copy[64], *slash, *end;
+    unsigned long bits;
+
+    if (text.len >= sizeof copy)
+        return false;
+    memcpy(copy, text.p, text.len);
+    copy[text.len] = '\0';
+    slash = strchr(copy, '/');
+    if (slash)
+        *slash = '\0';
+    *ret_len = strchr(copy, ':') ? 16 : 4;
+    if (inet_pton(*ret_len == 16 ? AF_INET6 : AF_INET, copy, ret_bytes) != 1)
+        return false;
+    bits = slash ? strtoul(slash + 1, &end, 10) : *ret_len * 8;
+    if (slash && (end == slash + 1 || *end))
+        return false;
+    *ret_bits = (unsigned)bits;
+    return bits <= *ret_len * 8;
+}
+
+static bool network_has(struct str network, struct str address)
+{
+    unsigned char a[16], b[16];
+    unsigned a_len, b_len, bits, all;
+
+    if (!parse_network(network, a, &a_len, &bits) || !parse_network(address, b, &b_len, &all) ||
+        a_len != b_len)
+        return false;
+    for (unsigned i = 0; i < bits; i++)
+        if ((a[i / 8] ^ b[i / 8]) & 0x80 >> i % 8)
+            return false;
+    return true;
+}
+
+static bool is_world(struct acl_id id)
+{
+    return str_eq(id.scheme, STR("world")) && str_eq(id.id, STR("anyone"));
+}
+
+static bool matches(struct acl_id wanted, struct acl_id have)
+{
+    if (!str_eq(wanted.scheme, have.scheme))
+        return false;
+    if (str_eq(wanted.scheme, STR("ip")))
+        return network_has(wanted.id, have.id);
+    return str_eq(wanted.id, have.id);
+}
+
+static bool is_known_as(const struct acl_who *who, struct acl_id wanted)
+{
+    for (size_t i = 0; i < who->count; i++)
+        if (matches(wanted, who->ids[i]))
+            return true;
+    return is_world(wanted);
+}
+
+bool acl_allows(struct str list, int permission, const struct acl_who *who)
+{
+    struct reader r = {list.p, list.len, false};
+    uint32_t count;
+
+    if (!who || list.p == ACL_OPEN_LIST.p)
+        return true;
+    count = big_endian(&r);
+    for (uint32_t i = 0; i < count && !r.bad; i++) {
+        struct item item = next_item(&r);
+
+        if (item.permissions & (uint32_t)permission && is_known_as(who, item.id))
+            return true;
+    }
+    return false;
+}
+
+static void put_be32(struct buf *b, uint32_t v)
+{
+    uint32_t be = htonl(v);
+
+    buf_put(b, &be, sizeof be);
+}
+
+static void put_text(struct buf *b, struct str s)
+{
+    put_be32(b, (uint32_t)s.len);
+    buf_put_str(b, s);
+}
+
+/* Adds an entry unless the same one is there. */
+static void put_item(struct buf *b, uint32_t *count, struct item item)
+{
+    struct reader r = {b->p + 4, b->len - 4, false};
+
+    while (r.left) {
+        struct item there = next_item(&r);
+
+        if (there.permissions == item.permissions && str_eq(there.id.scheme, item.id.scheme) &&
+            str_eq(there.id.id, item.id.id))
+            return;
+    }
+    put_be32(b, item.permissions);
+    put_text(b, item.id.scheme);
+    put_text(b, item.id.id);
+    ++*count;
+}
+
+static bool id_is_valid(struct acl_id id)
+{
+    unsigned char bytes[16];
+    unsigned len, bits;
+
+    if (str_eq(id.scheme, STR("digest"))) {
+        const char *colon = id.id.len ? memchr(id.id.p, ':', id.id.len) : NULL;
+
+        return colon && !memchr(colon + 1, ':', id.id.len - (size_t)(colon + 1 - id.id.p));
+    }
+    if (str_eq(id.scheme, STR("ip")))
+        return parse_network(id.id, bytes, &len, &bits);
+    return is_world(id);
+}
+
+static int resolve_auth(struct buf *b, uint32_t *count, struct item item, const struct acl_who *who)
+{
+    bool any = false;
+
+    for (size_t i = 0; who && i < who->count; i++) {
+        if (!str_eq(who->ids[i].scheme, STR("digest")))
+            continue;
+        put_item(b, count, (struct item){item.permissions, who->ids[i]});
+        any = true;
+    }
+    return any ? 0 : DROVER_BAD_ACL;
+}
+
+int acl_resolve(struct str list, const struct acl_who *who, struct buf *ret_list)
+{
+    struct reader r = {list.p, list.len, false};
+    uint32_t count = 0, given;
+    int err = 0;
+
+    if (!acl_list_is_valid(list))
+        return DROVER_BAD_ACL;
+    given = big_endian(&r);
+    ret_list->len = 0;
+    put_be32(ret_list, 0);
+    for (uint32_t i = 0; i < given && !err; i++) {
+        struct item item = next_item(&r);
+
+        if (str_eq(item.id.scheme, STR("auth")))
+            err = resolve_auth(ret_list, &count, item, who);
+        else if (id_is_valid(item.id))
+            put_item(ret_list, &count, item);
+        else
+            err = DROVER_BAD_ACL;
+    }
+    if (!err) {
+        uint32_t be = htonl(count);
+
+        memcpy(ret_list->p, &be, sizeof be);
+    }
+    return err;
+}
+
+void acl_table_release(struct acl_table *t)
+{
+    for (uint32_t i = 0; i < t->len; i++)
+        free(t->entries[i].list);
+    free(t->entries);
+    map_release(&t->index);
+    *t = (struct acl_table){0};
+}
+
+struct str acl_list(const struct acl_table *t, uint32_t number)
+{
+    if (number == ACL_OPEN)
+        return ACL_OPEN_LIST;
+    return (struct str){t->entries[number - 1].list, t->entries[number - 1].len};
+}
+
+static uint32_t add_list(struct acl_table *t, struct str list)
+{
+    uint32_t number = t->free;
+
+    if (number) {
+        t->free = t->entries[number - 1].users;
+    } else {
+        if (t->len == t->cap) {
+            t->cap = t->cap ? t->cap * 2 : 8;
+            t->entries = mem_realloc(t->entries, t->cap * sizeof *t->entries);
+        }
+        number = ++t->len;
+    }
+    t->entries[number - 1] =
+        (struct acl_entry){.list = mem_dup(list.p, list.len), .len = (uint32_t)list.len};
+    map_add(&t->index, map_hash_str(list), number);
+    return number;
+}
+
+uint32_t acl_use(struct acl_table *t, struct str list)
+{
+    uint32_t hash = map_hash_str(list), found = 0;
+
+    if (!list.len || str_eq(list, ACL_OPEN_LIST))
+        return ACL_OPEN;
+    for (uint32_t at, ref = map_first(&t->index, hash, &at); ref && !found;
+         ref = map_next(&t->index, hash, &at))
+        if (str_eq(acl_list(t, ref), list))
+            found = ref;
+    if (!found)
+        found = add_list(t, list);
+    t->entries[found - 1].users++;
+    return found;
+}
+
+void acl_drop(struct acl_table *t, uint32_t number)
+{
+    struct acl_entry *e;
+
+    if (number == ACL_OPEN)
+        return;
+    e = &t->entries[number - 1];
+    if (--e->users)
+        return;
+    map_remove(&t->index, map_hash_str((struct str){e->list, e->len}), number);
+    free(e->list);
+    *e = (struct acl_entry){.users = t->free};
+    t->free = number;
+}

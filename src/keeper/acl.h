@@ -1,0 +1,68 @@
+/*
+ * acl - who may do what with a node, as ZooKeeper has it.
+ *
+ * A list is kept as the bytes that ZooKeeper's clients send and expect back (big-endian): i32 count,
+ * then for each entry i32 permissions, the scheme and the id, both text after an i32 length. Few
+ * different lists guard many nodes, so a node holds the number of its list in a table; number 0 is
+ * the open list, which lets anybody do anything and is what most nodes have.
+ *
+ * Schemes: world (id "anyone"), ip (an address or address/bits), digest ("user:" + base64 of the SHA-1
+ * of "user:password"), and auth, which a create or setACL replaces by whoever asks.
+ */
+#ifndef KEEPER_ACL_H
+#define KEEPER_ACL_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/map.h"
+
+enum acl_permission {
+    ACL_READ = 1,
+    ACL_WRITE = 2,
+    ACL_CREATE = 4,
+    ACL_DELETE = 8,
+    ACL_ADMIN = 16,
+    ACL_ALL = 31,
+};
+
+enum { ACL_LIST_MAX = 64 * 1024, ACL_OPEN = 0 };
+
+/* world:anyone, all permissions. */
+extern const struct str ACL_OPEN_LIST;
+
+/* One way in which somebody is known. */
+struct acl_id {
+    struct str scheme, id;
+};
+
+/* Who asks. NULL instead of it: this process, which may do everything. */
+struct acl_who {
+    struct acl_id *ids; /* besides world:anyone, which everybody is */
+    size_t count;
+};
+
+bool acl_list_is_valid(struct str list);
+bool acl_allows(struct str list, int permission, const struct acl_who *who);
+
+/*
+ * What to keep for a list that somebody sends: auth replaced by the digests of whoever asks, unknown
+ * schemes and malformed ids refused, doubles dropped. 0 or BAD_ACL.
+ */
+int acl_resolve(struct str list, const struct acl_who *who, struct buf *ret_list);
+
+/* The lists in use, by number. */
+struct acl_table {
+    struct acl_entry *entries;
+    uint32_t len, cap, free;
+    struct map index;
+};
+
+void acl_table_release(struct acl_table *t);
+
+/* The number of a list, which counts one more user; and one less. An empty list is the open one. */
+uint32_t acl_use(struct acl_table *t, struct str list);
+void acl_drop(struct acl_table *t, uint32_t number);
+struct str acl_list(const struct acl_table *t, uint32_t number);
+
+#endif
