@@ -78,7 +78,7 @@ static void publish(struct local *l)
             pthread_cond_broadcast(&l->snapshot);
     }
     for (size_t i = 0; i < l->changes.count; i++)
-        watches_fire(&l->watches, &l->changes.list[i], local_fire, l);
+        watches_fire(&l->watches, &l->changes.list[i]);
 }
 
 int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
@@ -135,7 +135,21 @@ int engine_session_end(struct local *l, int64_t session)
         publish(l);
     }
     local_session_ended(l, session);
+    if (l->listener.session_ended)
+        l->listener.session_ended(l->listener.arg, session);
     return 0;
+}
+
+void engine_listen(struct local *l, const struct engine_listener *listener)
+{
+    static const struct engine_listener nobody;
+
+    pthread_mutex_lock(&l->lock);
+    l->listener = listener ? *listener : nobody;
+    if (engine_has_journal(l))
+        l->journal.on_durable = l->listener.durable;
+    l->journal.on_durable_arg = l->listener.arg;
+    pthread_mutex_unlock(&l->lock);
 }
 
 

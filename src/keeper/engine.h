@@ -14,6 +14,13 @@
 
 struct local_keeper;
 
+/* Somebody beside the keepers who follows what happens: the ZooKeeper port. */
+struct engine_listener {
+    void (*session_ended)(void *arg, int64_t session); /* both are called under the lock */
+    void (*durable)(void *arg);                        /* the journal has got further */
+    void *arg;
+};
+
 struct local {
     struct local_options o;
     char *dir;
@@ -40,6 +47,8 @@ struct local {
     uint64_t store;
 
     uint64_t recovered_records, recovered_nodes;
+
+    struct engine_listener listener;
 };
 
 static inline bool engine_has_journal(const struct local *l)
@@ -62,9 +71,11 @@ int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
 int engine_session_open(struct local *l, int32_t timeout_ms, struct session **ret_session);
 int engine_session_end(struct local *l, int64_t session);
 
-/* Given by local.c: tells a watch, and everybody who is connected as a session that it is over. */
-void local_fire(void *arg, struct watch *w, enum keeper_event event);
+/* Given by local.c: tells every keeper that is connected as a session that it is over. */
 void local_session_ended(struct local *l, int64_t session);
+
+/* One at most; NULL: nobody any more. When it returns, the one before is not called again. */
+void engine_listen(struct local *l, const struct engine_listener *listener);
 
 /* Given by checkpoint.c. */
 void *checkpoint_main(void *arg);

@@ -233,6 +233,8 @@ static int write_and_sync(struct journal *j, struct writer *w)
         j->syncs++;
         j->unsynced_since_ms = oldest_record_ms(j);
         pthread_cond_broadcast(&j->room);
+        if (j->on_durable)
+            j->on_durable(j->on_durable_arg);
     }
     return err;
 }

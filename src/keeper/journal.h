@@ -69,6 +69,8 @@ struct journal {
     int prepare_error; /* DISK_FULL: why there is none */
 
     uint64_t records, bytes, syncs;
+    void (*on_durable)(void *arg); /* called under the lock after each sync; NULL: nobody */
+    void *on_durable_arg;
 
     _Atomic int64_t durable; /* LSN up to which everything is on disk */
     _Atomic uint32_t gates[2];  /* futexes: one for the round under way, one for the next */

@@ -223,9 +223,9 @@ static void tell(struct keeper_watch *w, enum keeper_event event)
     mailbox_post(&w->k->box, &letter->letter);
 }
 
-void local_fire(void *arg, struct watch *w, enum keeper_event event)
+static void fire(struct watch *w, enum keeper_event event, struct str path)
 {
-    (void)arg;
+    (void)path;
     tell((struct keeper_watch *)w, event);
 }
 
@@ -243,6 +243,16 @@ void local_session_ended(struct local *l, int64_t session)
     }
 }
 
+/* What makes the call answer differently that a kind of watch is named after. */
+static const int EVENTS[] = {
+    [KEEPER_WATCH_DATA] = WATCH_EVENT(KEEPER_EVENT_CREATED) | WATCH_EVENT(KEEPER_EVENT_CHANGED) |
+                          WATCH_EVENT(KEEPER_EVENT_DELETED),
+    [KEEPER_WATCH_EXISTS] = WATCH_EVENT(KEEPER_EVENT_CREATED) | WATCH_EVENT(KEEPER_EVENT_DELETED),
+    [KEEPER_WATCH_CHILDREN] = WATCH_EVENT(KEEPER_EVENT_CREATED) |
+                              WATCH_EVENT(KEEPER_EVENT_DELETED) |
+                              WATCH_EVENT(KEEPER_EVENT_CHILDREN),
+};
+
 static int watch(struct keeper *base, struct str path, enum keeper_watch_kind kind,
                  keeper_watch_fn *fn, void *arg, struct keeper_watch **ret_watch)
 {
@@ -255,7 +265,8 @@ static int watch(struct keeper *base, struct str path, enum keeper_watch_kind ki
         return DROVER_SESSION_EXPIRED;
     }
     w = mem_zalloc(sizeof *w);
-    w->w.kind = kind;
+    w->w.events = EVENTS[kind];
+    w->w.fire = fire;
     w->k = k;
     w->fn = fn;
     w->arg = arg;

@@ -37,10 +37,10 @@ static bool part_is_valid(struct str part)
 bool path_is_valid(struct str path, bool sequential)
 {
     const unsigned char *p = (const unsigned char *)path.p;
-    size_t part = 1, i = 1;
+    size_t max_len = PATH_MAX_LEN - (sequential ? PATH_NUMBER_MAX_LEN : 0), part = 1, i = 1;
     uint32_t c;
 
-    if (path.len == 0 || path.len > PATH_MAX_LEN || p[0] != '/')
+    if (path.len == 0 || path.len > max_len || p[0] != '/')
         return false;
     if (path.len == 1)
         return true;

@@ -12,9 +12,15 @@
 
 #include "base/str.h"
 
-enum { PATH_MAX_LEN = 64 * 1024 };
+enum {
+    PATH_MAX_LEN = 64 * 1024,
+    PATH_NUMBER_MAX_LEN = 11, /* what a sequential create appends at most */
+};
 
-/* A sequential create may end in a slash: its number becomes the whole name. */
+/*
+ * The path of a sequential create may end in a slash, since its number becomes the whole name, and
+ * must leave room for that number.
+ */
 bool path_is_valid(struct str path, bool sequential);
 
 /* Nodes that are always there and cannot be deleted: "/", "/zookeeper" and its two. */

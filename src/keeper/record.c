@@ -88,6 +88,14 @@ void record_put_mark(struct buf *b, int64_t lsn)
     end(b, begin(b), lsn, 0, RECORD_MARK);
 }
 
+/* The padding is outside of the sum, but zeros were written, and what is not as written is wrong. */
+static bool padding_is_zero(const char *p, const char *end)
+{
+    while (p < end && !*p)
+        p++;
+    return p == end;
+}
+
 bool record_read(const char *p, size_t left, struct record *ret_record)
 {
     size_t payload_len, whole_len;
@@ -98,7 +106,8 @@ bool record_read(const char *p, size_t left, struct record *ret_record)
     whole_len = RECORD_HEADER_LEN + payload_len + -payload_len % RECORD_ALIGN;
     if (payload_len > RECORD_MAX || whole_len > left)
         return false;
-    if (le_load32(p + 20) > RECORD_MARK || le_load32(p + 4) != checksum(p, payload_len))
+    if (le_load32(p + 20) > RECORD_MARK || le_load32(p + 4) != checksum(p, payload_len) ||
+        !padding_is_zero(p + RECORD_HEADER_LEN + payload_len, p + whole_len))
         return false;
     *ret_record = (struct record){
         .type = (enum record_type)le_load32(p + 20),

@@ -1,5 +1,5 @@
 /*
- * A map from paths to lists. Which change tells which kind of watch what is a table.
+ * A map from paths to lists. What a change tells is a table.
  */
 #include "keeper/watch.h"
 
@@ -9,20 +9,14 @@
 #include "base/mem.h"
 #include "keeper/path.h"
 
-enum {
-    DATA = 1 << KEEPER_WATCH_DATA,
-    EXISTS = 1 << KEEPER_WATCH_EXISTS,
-    CHILDREN = 1 << KEEPER_WATCH_CHILDREN,
-};
-
 static const struct {
-    int kinds; /* of the watches on the node itself */
+    bool tells;
     enum keeper_event event;
-    int parent_kinds;
+    bool tells_parent;
 } CONCERNS[] = {
-    [CHANGE_CREATE] = {DATA | EXISTS | CHILDREN, KEEPER_EVENT_CREATED, CHILDREN},
-    [CHANGE_SET] = {DATA, KEEPER_EVENT_CHANGED, 0},
-    [CHANGE_DELETE] = {DATA | EXISTS | CHILDREN, KEEPER_EVENT_DELETED, CHILDREN},
+    [CHANGE_CREATE] = {true, KEEPER_EVENT_CREATED, true},
+    [CHANGE_SET] = {true, KEEPER_EVENT_CHANGED, false},
+    [CHANGE_DELETE] = {true, KEEPER_EVENT_DELETED, true},
     [CHANGE_SESSION_OPEN] = {0},
     [CHANGE_SESSION_CLOSE] = {0},
     [CHANGE_SET_ACL] = {0},
@@ -87,6 +81,7 @@ void watches_add(struct watches *ws, struct watch *w, struct str path)
     w->next = place->first;
     place->first = w;
     ws->count++;
+    ws->recursive += w->recursive;
 }
 
 void watches_remove(struct watches *ws, struct watch *w)
@@ -99,6 +94,7 @@ void watches_remove(struct watches *ws, struct watch *w)
         link = &(*link)->next;
     *link = w->next;
     ws->count--;
+    ws->recursive -= w->recursive;
     if (place->first)
         return;
     map_remove(&ws->index, map_hash_str(str_of(place->path)), ref);
@@ -108,24 +104,32 @@ void watches_remove(struct watches *ws, struct watch *w)
     free(place);
 }
 
-static void fire_at(struct watches *ws, struct str path, int kinds, enum keeper_event event,
-                    watch_fire_fn *fire, void *arg)
+/* Tells the watches on `place` of what happened to `path`, which is the same or lies below it. */
+static void fire_at(struct watches *ws, struct str place, struct str path, enum keeper_event event)
 {
-    uint32_t ref = kinds ? find(ws, path) : 0;
+    uint32_t ref = find(ws, place);
+    bool below = path.len > place.len && event != KEEPER_EVENT_CHILDREN;
+    struct watch *next;
 
-    if (!ref)
-        return;
-    for (struct watch *w = ws->places[ref - 1]->first; w; w = w->next)
-        if (kinds & 1 << w->kind)
-            fire(arg, w, event);
+    for (struct watch *w = ref ? ws->places[ref - 1]->first : NULL; w; w = next) {
+        next = w->next;
+        if (w->events & WATCH_EVENT(event) && (!below || w->recursive))
+            w->fire(w, event, path);
+    }
 }
 
-void watches_fire(struct watches *ws, const struct change *c, watch_fire_fn *fire, void *arg)
+void watches_fire(struct watches *ws, const struct change *c)
 {
-    if (!ws->count || !CONCERNS[c->kind].kinds)
+    enum keeper_event event = CONCERNS[c->kind].event;
+    struct str up = c->path;
+
+    if (!ws->count || !CONCERNS[c->kind].tells)
         return;
-    fire_at(ws, c->path, CONCERNS[c->kind].kinds, CONCERNS[c->kind].event, fire, arg);
-    if (CONCERNS[c->kind].parent_kinds)
-        fire_at(ws, path_parent(c->path), CONCERNS[c->kind].parent_kinds, KEEPER_EVENT_CHILDREN,
-                fire, arg);
+    fire_at(ws, c->path, c->path, event);
+    while (ws->recursive && up.len > 1) {
+        up = path_parent(up);
+        fire_at(ws, up, c->path, event);
+    }
+    if (CONCERNS[c->kind].tells_parent)
+        fire_at(ws, path_parent(c->path), path_parent(c->path), KEEPER_EVENT_CHILDREN);
 }

@@ -1,8 +1,11 @@
 /*
  * watch - who wants to hear of which path, and what a change means to them.
  *
- * Pure: it finds the watches that a change concerns and hands each to a function; delivering is
- * somebody else's business. A watch is owned by whoever added it.
+ * Pure: it finds the watches that a change concerns and calls each; delivering is their business. A
+ * watch is owned by whoever added it, who fills in what it listens for:
+ *
+ *   CREATED, CHANGED, DELETED   of the node itself; with `recursive` also of everything below it
+ *   CHILDREN                    a child came or went
  */
 #ifndef KEEPER_WATCH_H
 #define KEEPER_WATCH_H
@@ -11,10 +14,17 @@
 #include "keeper/tree.h"
 
 struct watch {
-    enum keeper_watch_kind kind;
+    int events; /* bits: WATCH_EVENT() */
+    bool recursive;
+
+    /* path is that of the node changed. May remove this watch, and no other. */
+    void (*fire)(struct watch *w, enum keeper_event event, struct str path);
+
     char *path;
     struct watch *next; /* on the same path */
 };
+
+#define WATCH_EVENT(event) (1 << (event))
 
 /* The watches of one path. */
 struct watch_place {
@@ -28,7 +38,7 @@ struct watches {
     uint32_t *free;
     uint32_t free_len, free_cap;
     struct map index;
-    uint64_t count;
+    uint64_t count, recursive;
 };
 
 void watches_release(struct watches *ws);
@@ -37,9 +47,7 @@ void watches_release(struct watches *ws);
 void watches_add(struct watches *ws, struct watch *w, struct str path);
 void watches_remove(struct watches *ws, struct watch *w);
 
-/* Calls fire for each watch that a change of the tree concerns. */
-typedef void watch_fire_fn(void *arg, struct watch *w, enum keeper_event event);
-
-void watches_fire(struct watches *ws, const struct change *c, watch_fire_fn *fire, void *arg);
+/* Tells each watch that a change of the tree concerns. */
+void watches_fire(struct watches *ws, const struct change *c);
 
 #endif
