@@ -1,5 +1,5 @@
 /*
- * drover serve - the server: the embedded keeper, and HTTP on it.
+ * drover serve - the server: the embedded keeper, HTTP and ZooKeeper's protocol on it.
  *
  * The order matters. Arguments are checked and ports bound before the data directory is touched, so
  * that a start that cannot succeed changes nothing. Signals are caught once everything runs; before
@@ -23,9 +23,10 @@
 #include "cmd.h"
 #include "http/server.h"
 #include "keeper/local.h"
+#include "keeper/wire.h"
 
 #define HTTP_DEFAULT "127.0.0.1:8048"
-#define ZK_DEFAULT "none"
+#define ZK_DEFAULT "127.0.0.1:8049"
 
 _Static_assert(LOCAL_SNAPSHOT_EVERY == 200000 && LOCAL_FLUSH_MS == 100 &&
                    HTTP_REQUEST_TIMEOUT_MS == 10000,
@@ -47,6 +48,7 @@ struct serve {
     uv_loop_t loop;
     uv_signal_t signals[2];
     struct http_server *http;
+    struct wire *wire;
     struct local *local;
 };
 
@@ -138,10 +140,33 @@ static int listen_http(struct serve *s)
     return err;
 }
 
+static int listen_wire(struct serve *s)
+{
+    struct err_info e;
+    int err;
+
+    if (s->zk_address.none)
+        return 0;
+    err = wire_listen(&s->loop, &s->zk_address.address, &s->wire, &e);
+    if (err)
+        log_error("%s", e.text);
+    return err;
+}
+
 /* Every port that is served is bound here, before the data directory is touched. */
 static int bind_ports(struct serve *s)
 {
-    return listen_http(s);
+    int err = listen_http(s);
+
+    return err ? err : listen_wire(s);
+}
+
+static void close_ports(struct serve *s)
+{
+    if (s->http)
+        http_close(s->http);
+    if (s->wire)
+        wire_close(s->wire);
 }
 
 static void say_what_runs(struct serve *s)
@@ -159,6 +184,8 @@ static void say_what_runs(struct serve *s)
              stats.recovered_records);
     if (s->http)
         log_info("listening on http://%s", http_address(s->http));
+    if (s->wire)
+        log_info("listening on zk://%s", wire_address(s->wire));
 }
 
 /* Run and end. */
@@ -170,8 +197,7 @@ static void on_signal(uv_signal_t *handle, int number)
     for (int i = 0; i < 2; i++)
         uv_close((uv_handle_t *)&s->signals[i], NULL);
     log_info("ending: %s", number == SIGINT ? "interrupted" : "asked to");
-    if (s->http)
-        http_close(s->http);
+    close_ports(s);
 }
 
 static void catch_signals(struct serve *s)
@@ -207,10 +233,12 @@ static int serve(struct serve *s)
     if (!err)
         err = open_keeper(s);
     if (!err) {
+        if (s->wire)
+            wire_serve(s->wire, s->local);
         catch_signals(s);
         say_what_runs(s);
-    } else if (s->http) {
-        http_close(s->http);
+    } else {
+        close_ports(s);
     }
     uv_run(&s->loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->loop);
@@ -227,14 +255,14 @@ static int check_addresses(const struct cmd *c, const struct serve *s)
     if (!s->http_address.none && !cmd_is_loopback(&s->http_address.address))
         return cmd_usage_error(c, "--http: only loopback addresses are served: any other needs a "
                                   "token, which this version does not have");
-    if (!s->zk_address.none)
-        return cmd_usage_error(c, "--zk: this version does not serve the ZooKeeper protocol");
+    if (!s->zk_address.none && !cmd_is_loopback(&s->zk_address.address))
+        return cmd_usage_error(c, "--zk: only loopback addresses are served");
     return CMD_OK;
 }
 
 int cmd_serve(int argc, char **argv)
 {
-    struct serve s = {.zk_address = {.none = true}};
+    struct serve s = {0};
     const struct cmd_option options[] = {
         {"data", "DIR",
          "Keep everything in this directory, which is made if it is missing. Default:\n"
@@ -254,7 +282,7 @@ int cmd_serve(int argc, char **argv)
          "body. Default: 10000.",
          cmd_number, &s.http_timeout_ms, 1, 3600 * 1000},
         {"zk", "ADDR:PORT|none",
-         "Serve ZooKeeper's client protocol there. Default: " ZK_DEFAULT ". Not in this version.",
+         "Serve ZooKeeper's clients there. Default: " ZK_DEFAULT ". Port 0: any free one.",
          cmd_address, &s.zk_address},
         {"snapshot-every", "N",
          "Write a snapshot after that many transactions. Default: 200000. Never more often\n"
@@ -272,6 +300,7 @@ int cmd_serve(int argc, char **argv)
     int status;
 
     cmd_address(&(struct cmd_option){.target = &s.http_address}, HTTP_DEFAULT, &e);
+    cmd_address(&(struct cmd_option){.target = &s.zk_address}, ZK_DEFAULT, &e);
     if (!cmd_parse(&c, &argc, argv, &status))
         return status;
     status = check_addresses(&c, &s);

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "keeper/jute.h"
 
 const struct str ACL_OPEN_LIST = {"\0\0\0\1\0\0\0\37\0\0\0\5world\0\0\0\6anyone", 27};
 
@@ -21,24 +22,19 @@ struct item {
     struct acl_id id;
 };
 
-static uint32_t big_endian(struct reader *r)
-{
-    return ntohl(reader_u32(r)); /* the reader gives little-endian as it is */
-}
-
 static struct item next_item(struct reader *r)
 {
-    struct item i = {.permissions = big_endian(r)};
+    struct item i = {.permissions = (uint32_t)jute_i32(r)};
 
-    i.id.scheme = reader_bytes(r, big_endian(r));
-    i.id.id = reader_bytes(r, big_endian(r));
+    i.id.scheme = jute_bytes(r);
+    i.id.id = jute_bytes(r);
     return i;
 }
 
 bool acl_list_is_valid(struct str list)
 {
     struct reader r = {list.p, list.len, list.len > ACL_LIST_MAX};
-    uint32_t count = big_endian(&r);
+    uint32_t count = (uint32_t)jute_i32(&r);
 
     if (!count)
         return false;
@@ -115,7 +111,7 @@ bool acl_allows(struct str list, int permission, const struct acl_who *who)
 
     if (!who || list.p == ACL_OPEN_LIST.p)
         return true;
-    count = big_endian(&r);
+    count = (uint32_t)jute_i32(&r);
     for (uint32_t i = 0; i < count && !r.bad; i++) {
         struct item item = next_item(&r);
 
@@ -123,19 +119,6 @@ bool acl_allows(struct str list, int permission, const struct acl_who *who)
             return true;
     }
     return false;
-}
-
-static void put_be32(struct buf *b, uint32_t v)
-{
-    uint32_t be = htonl(v);
-
-    buf_put(b, &be, sizeof be);
-}
-
-static void put_text(struct buf *b, struct str s)
-{
-    put_be32(b, (uint32_t)s.len);
-    buf_put_str(b, s);
 }
 
 /* Adds an entry unless the same one is there. */
@@ -150,9 +133,9 @@ static void put_item(struct buf *b, uint32_t *count, struct item item)
             str_eq(there.id.id, item.id.id))
             return;
     }
-    put_be32(b, item.permissions);
-    put_text(b, item.id.scheme);
-    put_text(b, item.id.id);
+    jute_put_i32(b, (int32_t)item.permissions);
+    jute_put_bytes(b, item.id.scheme);
+    jute_put_bytes(b, item.id.id);
     ++*count;
 }
 
@@ -192,9 +175,9 @@ int acl_resolve(struct str list, const struct acl_who *who, struct buf *ret_list
 
     if (!acl_list_is_valid(list))
         return DROVER_BAD_ACL;
-    given = big_endian(&r);
+    given = (uint32_t)jute_i32(&r);
     ret_list->len = 0;
-    put_be32(ret_list, 0);
+    jute_put_i32(ret_list, 0);
     for (uint32_t i = 0; i < given && !err; i++) {
         struct item item = next_item(&r);
 
@@ -205,11 +188,7 @@ int acl_resolve(struct str list, const struct acl_who *who, struct buf *ret_list
         else
             err = DROVER_BAD_ACL;
     }
-    if (!err) {
-        uint32_t be = htonl(count);
-
-        memcpy(ret_list->p, &be, sizeof be);
-    }
+    jute_store_i32(ret_list->p, (int32_t)count);
     return err;
 }
 

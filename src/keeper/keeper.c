@@ -67,7 +67,7 @@ static int op_check(const struct keeper_op *op)
 
     if (create && (op->flags & ~(KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL)))
         return DROVER_BAD_ARGUMENT;
-    if (op->kind == KEEPER_SET_ACL || op->acl.len)
+    if (op->kind == KEEPER_SET_ACL || op->acl.len || op->refused)
         return DROVER_BAD_ARGUMENT;
     if (!path_is_valid(op->path, create && (op->flags & KEEPER_SEQUENTIAL)))
         return DROVER_BAD_ARGUMENT;

@@ -80,6 +80,7 @@ struct keeper_op {
     struct str path;
     struct str data; /* create, set */
     struct str acl;  /* create, set ACL: as in acl.h; empty: open to all */
+    int refused;     /* an error found when a request was decoded, told when its turn comes */
 };
 
 struct keeper_op keeper_op_create(const char *path, struct str data, int flags);

@@ -259,12 +259,18 @@ int recover_read(const char *dir, const struct recover_hooks *hooks, struct reco
     return err;
 }
 
-static int cut(const struct fs *fs, const char *path, size_t len, struct err_info *ret_error)
+/*
+ * Cuts off what is not valid, and syncs in any case: the run before may have been killed between
+ * writing and syncing, and what this start shows must not get lost any more.
+ */
+static int settle(const struct fs *fs, const char *path, const struct recover_segment *s,
+                  struct err_info *ret_error)
 {
     int fd = fs->open(fs, path, O_RDWR, 0);
     int err = 0;
 
-    if (fd < 0 || fs->ftruncate(fs, fd, (off_t)len) < 0 || fs->fsync(fs, fd) < 0)
+    if (fd < 0 || (s->file_len > s->valid_len && fs->ftruncate(fs, fd, (off_t)s->valid_len) < 0) ||
+        fs->fsync(fs, fd) < 0)
         err = err_set_errno(ret_error, errno, "cannot cut %s", path);
     if (fd >= 0)
         fs->close(fs, fd);
@@ -298,9 +304,10 @@ int recover_trim(const struct fs *fs, const char *dir, const struct recovery *r,
         const struct recover_segment *s = &r->segments[i];
         char *path = format_path(dir, FORMAT_SEGMENT, s->number);
 
-        if (s->file_len > s->valid_len)
-            err = cut(fs, path, s->valid_len, ret_error);
+        err = settle(fs, path, s, ret_error);
         free(path);
     }
+    if (!err && fs_sync_dir(fs, dir) < 0)
+        err = err_set_errno(ret_error, errno, "cannot sync the data directory %s", dir);
     return err;
 }

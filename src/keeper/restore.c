@@ -90,8 +90,7 @@ int tree_restore_node(struct tree *t, const struct node_state *s, struct err_inf
 {
     if (!path_is_valid(s->path, false))
         return err_set(ret_error, DROVER_DAMAGED, "a node with an impossible path");
-    if (s->czxid < 0 || s->version < 0 || s->creations < 0 || s->aversion < 0 ||
-        (s->acl.len && !acl_list_is_valid(s->acl)))
+    if (s->czxid < 0 || (s->acl.len && !acl_list_is_valid(s->acl)))
         return err_set(ret_error, DROVER_DAMAGED, "node %.*s has impossible numbers",
                        (int)s->path.len, s->path.p);
     become(t, ensure(t, s->path), s);
@@ -206,10 +205,10 @@ static bool is_sane(const struct change *c)
         return false;
     switch (c->kind) {
     case CHANGE_CREATE:
-        return path_is_valid(c->path, false) && c->path.len > 1 && c->number > 0;
+        return path_is_valid(c->path, false) && c->path.len > 1;
     case CHANGE_SET:
     case CHANGE_SET_ACL:
-        return path_is_valid(c->path, false) && c->number >= 0;
+        return path_is_valid(c->path, false);
     case CHANGE_DELETE:
         return path_is_valid(c->path, false) && !path_is_special(c->path);
     case CHANGE_SESSION_OPEN:

@@ -15,6 +15,8 @@
 
 enum { BLOCK_HEADER_LEN = 16, SYNC_EVERY = 1024 * 1024, READ_AHEAD = 1024 * 1024 };
 
+static const uint64_t ZXID_MAX = INT64_MAX / 2; /* so that there are numbers left to go on with */
+
 enum block_kind { BLOCK_SESSIONS = 1, BLOCK_NODES = 2, BLOCK_END = 3 };
 
 static uint32_t block_checksum(const char *block, size_t payload_len)
@@ -155,8 +157,14 @@ struct loader {
     struct tree *t;
     struct snapshot_info info;
     uint64_t nodes, sessions; /* as the end says */
+    int64_t shown_zxid;       /* the highest that a node has */
     bool ended;
 };
+
+static int64_t higher(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
 
 static int load_sessions(struct loader *l, struct reader *r, struct err_info *e)
 {
@@ -197,6 +205,7 @@ static int load_nodes(struct loader *l, struct reader *r, struct err_info *e)
         err = tree_restore_node(l->t, &s, e);
         if (err)
             return err;
+        l->shown_zxid = higher(l->shown_zxid, higher(s.czxid, higher(s.mzxid, s.pzxid)));
         l->info.nodes++;
     }
     return 0;
@@ -208,7 +217,8 @@ static int load_end(struct loader *l, struct reader *r, struct err_info *e)
     l->sessions = reader_u64(r);
     l->info.last_zxid = (int64_t)reader_u64(r);
     l->ended = true;
-    if (r->bad || r->left || l->nodes != l->info.nodes || l->sessions != l->info.sessions)
+    if (r->bad || r->left || l->nodes != l->info.nodes || l->sessions != l->info.sessions ||
+        l->info.last_zxid < l->shown_zxid || l->info.last_zxid < (int64_t)l->info.header.number)
         return err_set(e, DROVER_DAMAGED, "the end does not fit what came before");
     return 0;
 }
@@ -273,7 +283,11 @@ static int load_header(struct loader *l, FILE *in, struct err_info *e)
     if (err)
         return err;
     err = format_header_read(head, FORMAT_SNAPSHOT, &l->info.header);
-    return err_set(e, err, "the header does not match its sum");
+    if (err)
+        return err_set(e, err, "the header does not match its sum");
+    if (l->info.header.number > ZXID_MAX)
+        return err_set(e, DROVER_DAMAGED, "the header names an impossible transaction");
+    return 0;
 }
 
 int snapshot_read(FILE *in, const char *name, struct tree *t, struct snapshot_info *ret_info,

@@ -22,7 +22,8 @@ struct undo {
     struct node_text *text; /* set: the old one */
     int64_t mzxid, mtime_ms;
     int64_t parent_pzxid;
-    uint32_t acl; /* set ACL: the old one, which keeps its user until this is settled */
+    uint32_t acl;   /* set ACL: the old one, which keeps its user until this is settled */
+    int32_t number; /* set, set ACL: the old version; create: the parent's creations before */
 };
 
 void changes_begin(struct changes *c, int64_t zxid, int64_t time_ms)
@@ -108,15 +109,17 @@ int tree_get(const struct tree *t, struct str path, struct str *ret_data,
     return 0;
 }
 
-int tree_acl(const struct tree *t, struct str path, struct str *ret_acl,
-             struct keeper_stat *ret_stat)
+int tree_look(const struct tree *t, struct str path, struct tree_view *ret_view)
 {
     uint32_t ref = nodes_find(&t->nodes, path);
+    const struct node *n;
 
     if (!ref)
         return DROVER_NO_NODE;
-    *ret_acl = acl_list(&t->nodes.acls, node_acl(node_at(&t->nodes, ref)));
-    *ret_stat = stat_of(node_at(&t->nodes, ref));
+    n = node_at(&t->nodes, ref);
+    ret_view->data = node_data(n);
+    ret_view->acl = acl_list(&t->nodes.acls, node_acl(n));
+    ret_view->stat = stat_of(n);
     return 0;
 }
 
@@ -187,7 +190,7 @@ static void undo_one(struct tree *t, const struct undo *u, struct str path)
             tree_unlink_ephemeral(t, u->ref);
         nodes_detach(&t->nodes, u->ref, path);
         nodes_free(&t->nodes, u->ref);
-        parent->creations--;
+        parent->creations = u->number;
         parent->pzxid = u->parent_pzxid;
         break;
     case CHANGE_SET:
@@ -195,7 +198,7 @@ static void undo_one(struct tree *t, const struct undo *u, struct str path)
         n->text = u->text;
         n->mzxid = u->mzxid;
         n->mtime_ms = u->mtime_ms;
-        n->version--;
+        n->version = u->number;
         break;
     case CHANGE_DELETE:
         nodes_attach(&t->nodes, u->ref, path);
@@ -206,7 +209,7 @@ static void undo_one(struct tree *t, const struct undo *u, struct str path)
     case CHANGE_SET_ACL:
         acl_drop(&t->nodes.acls, n->more->acl);
         n->more->acl = u->acl;
-        n->more->aversion--;
+        n->more->aversion = u->number;
         break;
     default:
         assert(!"an operation that cannot be undone");
@@ -249,11 +252,28 @@ static bool allowed(const struct transaction *tx, uint32_t ref, int permission)
            acl_allows(acl_list(&ns->acls, node_acl(node_at(ns, ref))), permission, tx->user->who);
 }
 
+/*
+ * Two thousand million sets of one node are a matter of hours, so the numbers must be able to go on:
+ * they wrap around, as ZooKeeper's do. A version is never -1, which would mean any.
+ */
+static int32_t next_number(int32_t n)
+{
+    return (int32_t)((uint32_t)n + 1);
+}
+
+static int32_t next_version(int32_t version)
+{
+    int32_t next = next_number(version);
+
+    return next == KEEPER_ANY_VERSION ? 0 : next;
+}
+
 static char *sequential_path(struct str prefix, int32_t number)
 {
-    char *path = mem_alloc(prefix.len + 12);
+    size_t size = prefix.len + PATH_NUMBER_MAX_LEN + 1;
+    char *path = mem_alloc(size);
 
-    snprintf(path, prefix.len + 12, "%.*s%010d", (int)prefix.len, prefix.p, number);
+    snprintf(path, size, "%.*s%010d", (int)prefix.len, prefix.p, number);
     return path;
 }
 
@@ -280,10 +300,11 @@ static int create(struct transaction *tx, const struct keeper_op *op, struct kee
     if (op->flags & KEEPER_EPHEMERAL && !tx->user->session)
         return DROVER_SESSION_EXPIRED;
 
-    undo_add(tx->t, (struct undo){.kind = CHANGE_CREATE, .parent_pzxid = m->pzxid});
+    undo_add(tx->t, (struct undo){
+                        .kind = CHANGE_CREATE, .parent_pzxid = m->pzxid, .number = m->creations});
     ref = nodes_add(ns, parent, path, op->data);
     tx->t->undo[tx->t->undo_count - 1].ref = ref;
-    m->creations++;
+    m->creations = next_number(m->creations);
     m->pzxid = tx->c->zxid;
     n = node_at(ns, ref);
     n->czxid = n->mzxid = tx->c->zxid;
@@ -335,11 +356,12 @@ static int set(struct transaction *tx, const struct keeper_op *op, struct keeper
                                   .ref = ref,
                                   .text = n->text,
                                   .mzxid = n->mzxid,
-                                  .mtime_ms = n->mtime_ms});
+                                  .mtime_ms = n->mtime_ms,
+                                  .number = n->version});
     n->text = node_text_with(n->text, op->data);
     n->mzxid = tx->c->zxid;
     n->mtime_ms = tx->c->time_ms;
-    n->version++;
+    n->version = next_version(n->version);
     changes_add(tx->c, (struct change){.kind = CHANGE_SET,
                                        .number = n->version,
                                        .path = op->path,
@@ -403,9 +425,10 @@ static int set_acl(struct transaction *tx, const struct keeper_op *op, struct ke
     m = node_more(n);
     if (op->version != KEEPER_ANY_VERSION && op->version != m->aversion)
         return DROVER_BAD_VERSION;
-    undo_add(tx->t, (struct undo){.kind = CHANGE_SET_ACL, .ref = ref, .acl = m->acl});
+    undo_add(tx->t, (struct undo){
+                        .kind = CHANGE_SET_ACL, .ref = ref, .acl = m->acl, .number = m->aversion});
     m->acl = acl_use(&tx->t->nodes.acls, op->acl);
-    m->aversion++;
+    m->aversion = next_version(m->aversion);
     changes_add(tx->c, (struct change){.kind = CHANGE_SET_ACL,
                                        .number = m->aversion,
                                        .path = op->path,
@@ -448,7 +471,7 @@ static int apply_lone_set(struct transaction *tx, const struct keeper_op *op,
     node_set_data(n, op->data);
     n->mzxid = tx->c->zxid;
     n->mtime_ms = tx->c->time_ms;
-    n->version++;
+    n->version = next_version(n->version);
     changes_add(tx->c, (struct change){.kind = CHANGE_SET,
                                        .number = n->version,
                                        .path = op->path,
@@ -466,10 +489,12 @@ int tree_apply(struct tree *t, const struct tree_user *user, int64_t time_ms,
     int err;
 
     changes_begin(c, t->zxid + 1, time_ms);
-    if (count == 1 && ops->kind == KEEPER_SET)
+    if (count == 1 && ops->kind == KEEPER_SET && !ops->refused)
         return apply_lone_set(&tx, ops, results);
     for (size_t i = 0; i < count; i++) {
-        err = OPERATIONS[ops[i].kind](&tx, &ops[i], &results[i]);
+        err = ops[i].refused;
+        if (!err)
+            err = OPERATIONS[ops[i].kind](&tx, &ops[i], &results[i]);
         if (err) {
             undo_all(t, c);
             changes_begin(c, 0, 0);

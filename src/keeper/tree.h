@@ -66,8 +66,13 @@ void tree_release(struct tree *t);
 /* Reads. What they give is borrowed until the next change. */
 int tree_get(const struct tree *t, struct str path, struct str *ret_data,
              struct keeper_stat *ret_stat);
-int tree_acl(const struct tree *t, struct str path, struct str *ret_acl,
-             struct keeper_stat *ret_stat);
+
+struct tree_view {
+    struct str data, acl;
+    struct keeper_stat stat;
+};
+
+int tree_look(const struct tree *t, struct str path, struct tree_view *ret_view);
 int tree_children(const struct tree *t, struct str path, struct buf *ret_text, size_t *ret_count,
                   struct keeper_stat *ret_stat);
 

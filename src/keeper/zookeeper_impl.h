@@ -205,6 +205,7 @@ struct zk_txn {
     int64_t zxid, time_ms; /* of the transaction; 0: not known */
 
     struct zk_slot *slot; /* NULL: not tagged */
+    bool findable;        /* when the connection breaks, its tag is looked for */
     char tag[ZK_TAG_LEN + 1];
 };
 

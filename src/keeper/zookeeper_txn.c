@@ -6,9 +6,10 @@
  *
  * The stat of what was created: libzookeeper's multi has no create2, so the answer to a create is its
  * path only. But a new node's stat is known up to the number and the time of the transaction, and
- * these stand in the answer to any set of the same transaction (often there is one; a tag is one).
- * When there is none, an exists of a created node is sent right behind the multi, without waiting
- * for it. Requests of a session are answered in order, so this costs no round trip.
+ * these stand in the answer to any set of the same transaction. When the caller's operations have no
+ * set, a tag is one (zookeeper_tag.c). And when that is new or forbidden, an exists of a created node
+ * is sent right behind the multi: requests of a session are answered in order, so this costs no round
+ * trip, but it nearly halves the rate of a pipeline, which is why a tag comes first.
  *
  * Commits are answered by libzookeeper in the order of submission, but some are not final with that
  * answer (they are in doubt) and some never reach it (there was no connection). So they stand in a
@@ -48,11 +49,13 @@ static size_t text_size(const struct zk *zk, const struct keeper_op *ops, size_t
     return size;
 }
 
-/* The wire's limit, exactly: keeper.c has checked without the chroot, and with some slack. */
-static bool is_too_big(const struct zk *zk, const struct keeper_op *ops, size_t count, bool tagged)
+/* The wire's limit, exactly, with a tag: keeper.c has checked without the chroot. */
+static bool is_too_big(const struct zk *zk, const struct keeper_op *ops, size_t count)
 {
-    size_t size = 8 + 9 + (tagged ? 128 + zk->chroot_len : 0);
+    size_t size = 8 + 9;
 
+    if (count > 1 || (ops[0].kind == KEEPER_CREATE && (ops[0].flags & KEEPER_SEQUENTIAL)))
+        size += 128 + zk->chroot_len;
     for (size_t i = 0; i < count; i++)
         size += 9 + 4 + zk->chroot_len + ops[i].path.len + 4 + ops[i].data.len + 31 + 4;
     return size > KEEPER_REQUEST_MAX;
@@ -125,13 +128,17 @@ static struct zk_txn *txn_new(struct zk *zk, const struct keeper_op *ops, size_t
     return t;
 }
 
-static bool has_sequential(const struct keeper_op *ops, size_t count)
+/* What a transaction wants a tag for: to be found again, or to be told its number. */
+static bool wants_tag(struct zk_txn *t)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (ops[i].kind == KEEPER_CREATE && (ops[i].flags & KEEPER_SEQUENTIAL))
-            return true;
+    bool creates = false, sets = false;
+
+    for (size_t i = 0; i < t->count; i++) {
+        creates |= t->zops[i].type == ZOO_CREATE_OP;
+        sets |= t->zops[i].type == ZOO_SETDATA_OP;
+        t->findable |= zk_op_is_sequential(&t->zops[i]);
     }
-    return false;
+    return t->findable || (creates && !sets && t->count > 1);
 }
 
 /* Answers of libzookeeper, on the reply thread. */
@@ -350,7 +357,7 @@ static int multi_once(struct zk *zk, struct zk_txn *t)
     if (err)
         return txn_fail(t, err);
     zk_call_wait(&t->call);
-    if (t->slot && zk_rc_is_lost(t->call.rc)) {
+    if (t->slot && t->findable && zk_rc_is_lost(t->call.rc)) {
         err = zk_tag_resolve(zk, t);
         return err ? txn_fail(t, err) : 0;
     }
@@ -361,9 +368,9 @@ int zk_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
              struct keeper_result *results)
 {
     struct zk *zk = zk_of(k);
-    bool sequential = has_sequential(ops, count);
     struct zk_txn *t = txn_new(zk, ops, count, results);
-    int err = is_too_big(zk, ops, count, sequential) ? DROVER_TOO_BIG : 0;
+    bool tagged = wants_tag(t);
+    int err = is_too_big(zk, ops, count) ? DROVER_TOO_BIG : 0;
 
     if (!err)
         err = zk_enter(zk);
@@ -374,7 +381,7 @@ int zk_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
     }
     err = DROVER_NOT_TRIED;
     for (int i = 0; i < TRIES_MAX && err == DROVER_NOT_TRIED; i++) {
-        if (sequential && (err = zk_tag_take(zk, t)))
+        if (tagged && (err = zk_tag_take(zk, t)))
             txn_fail(t, err);
         else
             err = multi_once(zk, t);
@@ -418,7 +425,7 @@ static void commit_answered(struct zk_call *c)
     struct zk_txn *t = (struct zk_txn *)c;
 
     static_assert(offsetof(struct zk_txn, call) == 0, "a transaction is a call");
-    if (t->slot && zk_rc_is_lost(c->rc))
+    if (t->slot && t->findable && zk_rc_is_lost(c->rc))
         zk_tag_mend(c->zk, t);
     else if (tag_failed(c->zk, t))
         zk_txn_settle(t, txn_fail(t, DROVER_UNKNOWN)); /* again would be out of order */
@@ -441,11 +448,10 @@ int zk_commit(struct keeper *k, const struct keeper_op *ops, size_t count, keepe
               void *arg)
 {
     struct zk *zk = zk_of(k);
-    bool sequential = has_sequential(ops, count);
     struct zk_txn *t;
     int err;
 
-    if (is_too_big(zk, ops, count, sequential))
+    if (is_too_big(zk, ops, count))
         return DROVER_TOO_BIG;
     t = txn_new(zk, ops, count, NULL);
     t->done = done;
@@ -458,7 +464,7 @@ int zk_commit(struct keeper *k, const struct keeper_op *ops, size_t count, keepe
         free(t);
         return err;
     }
-    if (sequential)
+    if (wants_tag(t))
         err = zk_tag_take(zk, t);
     if (!err)
         err = commit_send(zk, t);

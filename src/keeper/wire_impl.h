@@ -1,0 +1,133 @@
+/*
+ * The inside of wire: connections, what they are asked, what they watch.
+ *
+ *   wire.c        the listener, and waking up for what other threads did
+ *   wire_conn.c   one connection: bytes in, packets, answers out when they may leave
+ *   wire_ops.c    the requests, a table
+ *   wire_multi.c  transactions
+ *   wire_watch.c  what a connection watches
+ *   wire_words.c  the four-letter words
+ *
+ * A connection belongs to the loop's thread, except for what stands under "under the store's lock":
+ * changes are made by other threads too, and tell their watches there.
+ */
+#ifndef KEEPER_WIRE_IMPL_H
+#define KEEPER_WIRE_IMPL_H
+
+#include "base/map.h"
+#include "keeper/engine.h"
+#include "keeper/jute.h"
+#include "keeper/wire.h"
+
+enum { WIRE_IDS_MAX = 16 };
+
+/* Up to `end` the answers may leave once the journal is durable up to lsn. */
+struct wire_gate {
+    int64_t lsn;
+    uint64_t end;
+};
+
+struct wire_conn {
+    uv_tcp_t tcp; /* first: a handle is its connection */
+    uv_timer_t hello;
+    struct wire *w;
+    struct wire_conn *next, *prev;
+    char peer[64]; /* address and port */
+    char ip[48];
+    int closed_handles;
+    bool closing;
+
+    struct buf in;
+    size_t in_at;
+    bool paused;
+
+    struct buf out;    /* answers not yet given to the socket */
+    uint64_t out_base; /* how many bytes were before the first of them */
+    uint64_t out_open; /* up to here they need not wait */
+    struct wire_gate *gates;
+    size_t gate_first, gate_count, gate_cap;
+    struct buf sending;
+    uv_write_t write;
+    bool writing;
+    bool close_when_sent;
+
+    int64_t session;                 /* 0: has not said hello */
+    struct acl_id ids[WIRE_IDS_MAX]; /* owned; the first is the address */
+    size_t id_count;
+    uint64_t received, sent;
+
+    /* Under the store's lock: */
+    struct buf events; /* packets for watches that have fired */
+    int64_t events_lsn;
+    bool ended; /* the session is over */
+    struct wire_watch **watches;
+    uint32_t watch_len, watch_cap;
+    struct map watch_index;
+};
+
+struct wire {
+    uv_loop_t *loop;
+    uv_tcp_t listener;
+    uv_async_t news; /* another thread did something that concerns a connection */
+    struct local *l;
+    struct wire_conn *conns;
+    size_t conn_count;
+    char address[64];
+    int64_t now_ms;
+    struct buf head, body; /* of the answer being made */
+    uint64_t received, sent;
+    int open_handles;
+};
+
+/* wire_conn.c */
+void wire_conn_accept(struct wire *w);
+void wire_conn_close(struct wire_conn *c);
+void wire_conn_flush(struct wire_conn *c);
+
+/* Puts a packet behind the others: text for the words, which have no length in front. */
+void wire_conn_put(struct wire_conn *c, struct str packet, int64_t lsn);
+void wire_conn_finish(struct wire_conn *c); /* closes once everything is sent */
+
+/* Under the lock: moves what watches have to tell behind what is already in the queue. */
+void wire_conn_put_events(struct wire_conn *c);
+
+/* wire_ops.c: one packet, without its length. False: the connection cannot go on. */
+bool wire_hello(struct wire_conn *c, struct str packet);
+bool wire_request(struct wire_conn *c, struct str packet);
+
+/* What a request leaves: an error or w->body, and how far the journal must be for it to leave. */
+struct wire_answer {
+    int error; /* as ZooKeeper numbers it */
+    int64_t zxid;
+    int64_t lsn;
+};
+
+int wire_error(int err);
+struct acl_who wire_who(struct wire_conn *c);
+void wire_put_children(struct wire_conn *c, struct str path);
+
+/* wire_multi.c */
+bool wire_read_op(struct wire_conn *c, int type, struct reader *r, struct buf *acl,
+                  struct keeper_op *ret_op);
+void wire_multi(struct wire_conn *c, struct reader *r, struct wire_answer *a);
+void wire_multi_read(struct wire_conn *c, struct reader *r, struct wire_answer *a);
+
+/* wire_watch.c: all under the lock. */
+enum wire_watch_mode {
+    WIRE_WATCH_DATA = 1,       /* once: getData, exists */
+    WIRE_WATCH_CHILDREN = 2,   /* once: getChildren */
+    WIRE_WATCH_PERSISTENT = 4, /* addWatch */
+    WIRE_WATCH_RECURSIVE = 8,
+    WIRE_WATCH_ANY = 15,
+};
+
+void wire_watch_add(struct wire_conn *c, struct str path, int mode);
+bool wire_watch_remove(struct wire_conn *c, struct str path, int modes); /* false: there was none */
+bool wire_watch_has(struct wire_conn *c, struct str path, int modes);
+void wire_watch_clear(struct wire_conn *c);
+void wire_watch_tell(struct wire_conn *c, enum keeper_event event, struct str path, int64_t lsn);
+
+/* wire_words.c: true: it was one, and is answered. */
+bool wire_word(struct wire_conn *c, const char *four);
+
+#endif

@@ -1,0 +1,587 @@
+/*
+ * The requests: a table from ZooKeeper's operation numbers to functions. Each runs under the store's
+ * lock, reads its arguments, leaves the body of its answer in w->body and says in a struct wire_answer
+ * what the answer rests on. A request that is cut off or of an unknown kind ends its connection.
+ */
+#include <stdlib.h>
+
+#include <openssl/evp.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "keeper/path.h"
+#include "keeper/wire_impl.h"
+
+enum { OP_CLOSE = -11 };
+
+enum {
+    ERROR_SYSTEM = -1,
+    ERROR_NO_NODE = -101,
+    ERROR_AUTH_FAILED = -115,
+    ERROR_NO_WATCHER = -121,
+};
+
+static const struct {
+    int err, zookeeper;
+} ERRORS[] = {
+    {DROVER_BAD_ARGUMENT, -8},
+    {DROVER_NO_NODE, ERROR_NO_NODE},
+    {DROVER_NO_AUTH, -102},
+    {DROVER_BAD_VERSION, -103},
+    {DROVER_NO_CHILDREN_FOR_EPHEMERALS, -108},
+    {DROVER_EXISTS, -110},
+    {DROVER_NOT_EMPTY, -111},
+    {DROVER_SESSION_EXPIRED, -112},
+    {DROVER_BAD_ACL, -114},
+    {DROVER_NOT_TRIED, -2},
+    {DROVER_UNIMPLEMENTED, -6},
+};
+
+int wire_error(int err)
+{
+    if (!err)
+        return 0;
+    for (size_t i = 0; i < sizeof ERRORS / sizeof *ERRORS; i++)
+        if (ERRORS[i].err == err)
+            return ERRORS[i].zookeeper;
+    return ERROR_SYSTEM;
+}
+
+struct acl_who wire_who(struct wire_conn *c)
+{
+    return (struct acl_who){c->ids, c->id_count};
+}
+
+static struct tree *tree_of(struct wire_conn *c)
+{
+    return &c->w->l->tree;
+}
+
+/*
+ * Finds a node that may be read. The answer rests on what made the node what it is, or, when there is
+ * none, on everything.
+ */
+static bool look(struct wire_conn *c, struct str path, int permission, struct wire_answer *a,
+                 struct tree_view *v)
+{
+    struct acl_who who = wire_who(c);
+    int err = path_is_valid(path, false) ? tree_look(tree_of(c), path, v) : DROVER_BAD_ARGUMENT;
+
+    a->lsn = tree_of(c)->zxid;
+    if (!err) {
+        a->lsn = v->stat.mzxid > v->stat.pzxid ? v->stat.mzxid : v->stat.pzxid;
+        if (permission && !acl_allows(v->acl, permission, &who))
+            err = DROVER_NO_AUTH;
+    }
+    a->error = wire_error(err);
+    return !err;
+}
+
+static void change(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a,
+                   struct keeper_result *result)
+{
+    struct acl_who who = wire_who(c);
+    struct buf acl = {0};
+    struct keeper_op op;
+
+    if (wire_read_op(c, type, r, &acl, &op))
+        a->error = wire_error(engine_apply(c->w->l, c->session, &who, &op, 1, result));
+    a->lsn = a->zxid = tree_of(c)->zxid;
+    buf_release(&acl);
+}
+
+static void op_create(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+{
+    struct keeper_result result = {0};
+
+    change(c, type, r, a, &result);
+    if (!a->error && !r->bad) {
+        jute_put_bytes(&c->w->body, str_of(result.path));
+        if (type != 1)
+            jute_put_stat(&c->w->body, &result.stat);
+    }
+    keeper_results_release(&result, 1);
+}
+
+/* delete, check: nothing to say; setData, setACL: the stat. */
+static void op_change(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+{
+    struct keeper_result result = {0};
+
+    change(c, type, r, a, &result);
+    if (!a->error && (type == 5 || type == 7))
+        jute_put_stat(&c->w->body, &result.stat);
+}
+
+static bool may_watch(struct wire_conn *c)
+{
+    return c->watch_len < WIRE_WATCHES_MAX;
+}
+
+static void op_exists(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+{
+    struct str path = jute_bytes(r);
+    bool watch = jute_bool(r), found;
+    struct tree_view v;
+
+    (void)type;
+    found = look(c, path, 0, a, &v);
+    if (watch && may_watch(c) && (found || a->error == ERROR_NO_NODE))
+        wire_watch_add(c, path, WIRE_WATCH_DATA);
+    if (found)
+        jute_put_stat(&c->w->body, &v.stat);
+}
+
+static void op_get_data(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+{
+    struct str path = jute_bytes(r);
+    bool watch = jute_bool(r);
+    struct tree_view v;
+
+    (void)type;
+    if (!look(c, path, ACL_READ, a, &v))
+        return;
+    if (watch && may_watch(c))
+        wire_watch_add(c, path, WIRE_WATCH_DATA);
+    jute_put_bytes(&c->w->body, v.data);
+    jute_put_stat(&c->w->body, &v.stat);
+}
+
+void wire_put_children(struct wire_conn *c, struct str path)
+{
+    struct buf names = {0};
+    struct keeper_stat stat;
+    size_t count = 0;
+    const char *name;
+
+    tree_children(tree_of(c), path, &names, &count, &stat);
+    jute_put_i32(&c->w->body, (int32_t)count);
+    name = names.p;
+    for (size_t i = 0; i < count; i++, name += strlen(name) + 1)
+        jute_put_bytes(&c->w->body, str_of(name));
+    buf_release(&names);
+}
+
+static void op_get_children(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+{
+    struct str path = jute_bytes(r);
+    bool watch = jute_bool(r);
+    struct tree_view v;
+
+    if (!look(c, path, ACL_READ, a, &v))
+        return;
+    if (watch && may_watch(c))
+        wire_watch_add(c, path, WIRE_WATCH_CHILDREN);
+    wire_put_children(c, path);
+    if (type == 12)
+        jute_put_stat(&c->w->body, &v.stat);
+}
+
+static void op_get_acl(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+{
+    struct str path = jute_bytes(r);
+    struct tree_view v;
+
+    (void)type;
+    if (!look(c, path, ACL_READ | ACL_ADMIN, a, &v))
+        return;
+    buf_put_str(&c->w->body, v.acl);
+    jute_put_stat(&c->w->body, &v.stat);
+}
+
+static void op_sync(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+{
+    struct str path = jute_bytes(r);
+
+    (void)type;
+    a->lsn = tree_of(c)->zxid;
+    jute_put_bytes(&c->w->body, path);
+}
+
+static void op_ping(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+{
+    (void)c, (void)type, (void)r, (void)a;
+}
+
+static void op_multi(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+{
+    if (type == 14)
+        wire_multi(c, r, a);
+    else
+        wire_multi_read(c, r, a);
+}
+
+/* A watch that a client brings along from an earlier connection: told at once if it has missed it. */
+static void bring_watch(struct wire_conn *c, struct str path, int mode, bool exists, int64_t since)
+{
+    struct tree_view v;
+    bool there = tree_look(tree_of(c), path, &v) == 0;
+    int64_t now = tree_of(c)->zxid;
+
+    if (mode & (WIRE_WATCH_PERSISTENT | WIRE_WATCH_RECURSIVE))
+        wire_watch_add(c, path, mode);
+    else if (exists && there)
+        wire_watch_tell(c, KEEPER_EVENT_CREATED, path, now);
+    else if (!exists && !there)
+        wire_watch_tell(c, KEEPER_EVENT_DELETED, path, now);
+    else if (!exists && mode == WIRE_WATCH_DATA && v.stat.mzxid > since)
+        wire_watch_tell(c, KEEPER_EVENT_CHANGED, path, now);
+    else if (mode == WIRE_WATCH_CHILDREN && v.stat.pzxid > since)
+        wire_watch_tell(c, KEEPER_EVENT_CHILDREN, path, now);
+    else
+        wire_watch_add(c, path, mode);
+}
+
+static void op_set_watches(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+{
+    static const struct {
+        int mode;
+        bool exists;
+    } LISTS[] = {{WIRE_WATCH_DATA, false},
+                 {WIRE_WATCH_DATA, true},
+                 {WIRE_WATCH_CHILDREN, false},
+                 {WIRE_WATCH_PERSISTENT, false},
+                 {WIRE_WATCH_RECURSIVE, false}};
+    int64_t since = jute_i64(r);
+    int lists = type == 105 ? 5 : 3;
+
+    for (int list = 0; list < lists; list++) {
+        int32_t count = jute_i32(r);
+
+        for (int32_t i = 0; i < count && !r->bad; i++) {
+            struct str path = jute_bytes(r);
+
+            if (!r->bad && path_is_valid(path, false) && may_watch(c))
+                bring_watch(c, path, LISTS[list].mode, LISTS[list].exists, since);
+        }
+    }
+    a->lsn = c->events_lsn;
+}
+
+static void op_add_watch(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+{
+    struct str path = jute_bytes(r);
+    int32_t mode = jute_i32(r);
+
+    (void)type;
+    if (!path_is_valid(path, false) || mode < 0 || mode > 1)
+        a->error = wire_error(DROVER_BAD_ARGUMENT);
+    else if (!may_watch(c))
+        a->error = ERROR_SYSTEM;
+    else
+        wire_watch_add(c, path, mode ? WIRE_WATCH_RECURSIVE : WIRE_WATCH_PERSISTENT);
+    jute_put_i32(&c->w->body, 0);
+}
+
+/* 17 asks whether there is such a watch, 18 removes it. */
+static void op_remove_watches(struct wire_conn *c, int type, struct reader *r,
+                              struct wire_answer *a)
+{
+    static const int MODES[] = {[1] = WIRE_WATCH_CHILDREN,
+                                [2] = WIRE_WATCH_DATA,
+                                [3] = WIRE_WATCH_ANY,
+                                [4] = WIRE_WATCH_PERSISTENT,
+                                [5] = WIRE_WATCH_RECURSIVE};
+    struct str path = jute_bytes(r);
+    int32_t kind = jute_i32(r);
+    bool found;
+
+    if (kind < 1 || kind > 5) {
+        a->error = wire_error(DROVER_BAD_ARGUMENT);
+        return;
+    }
+    found =
+        type == 17 ? wire_watch_has(c, path, MODES[kind]) : wire_watch_remove(c, path, MODES[kind]);
+    if (!found)
+        a->error = ERROR_NO_WATCHER;
+}
+
+/* "user:password" becomes "user:" and the base64 of its SHA-1, which is how lists know it. */
+static bool digest_id(struct str credential, struct str *ret_id)
+{
+    const char *colon = credential.len ? memchr(credential.p, ':', credential.len) : NULL;
+    unsigned char sum[EVP_MAX_MD_SIZE];
+    unsigned sum_len;
+    struct buf id = {0};
+    char text[64];
+
+    if (!colon || EVP_Digest(credential.p, credential.len, sum, &sum_len, EVP_sha1(), NULL) != 1)
+        return false;
+    EVP_EncodeBlock((unsigned char *)text, sum, (int)sum_len);
+    buf_put(&id, credential.p, (size_t)(colon + 1 - credential.p));
+    buf_put_str(&id, str_of(text));
+    *ret_id = (struct str){id.p, id.len};
+    return true;
+}
+
+static void op_auth(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+{
+    int32_t auth_type = jute_i32(r);
+    struct str scheme = jute_bytes(r), credential = jute_bytes(r), id;
+
+    (void)type, (void)auth_type;
+    if (str_eq(scheme, STR("digest")) && c->id_count < WIRE_IDS_MAX && digest_id(credential, &id)) {
+        c->ids[c->id_count++] = (struct acl_id){STR("digest"), id};
+        return;
+    }
+    a->error = ERROR_AUTH_FAILED;
+    wire_conn_finish(c);
+}
+
+static void op_who_am_i(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+{
+    (void)type, (void)r, (void)a;
+    jute_put_i32(&c->w->body, (int32_t)c->id_count);
+    for (size_t i = 0; i < c->id_count; i++) {
+        const char *colon = memchr(c->ids[i].id.p, ':', c->ids[i].id.len);
+        struct str user = c->ids[i].id;
+
+        if (str_eq(c->ids[i].scheme, STR("digest")) && colon)
+            user.len = (size_t)(colon - user.p);
+        jute_put_bytes(&c->w->body, c->ids[i].scheme);
+        jute_put_bytes(&c->w->body, user);
+    }
+}
+
+static void op_get_ephemerals(struct wire_conn *c, int type, struct reader *r,
+                              struct wire_answer *a)
+{
+    struct str prefix = jute_bytes(r);
+    const struct session *s = sessions_find(&tree_of(c)->sessions, c->session);
+    const struct nodes *ns = &tree_of(c)->nodes;
+    struct buf path = {0};
+    int32_t count = 0;
+
+    (void)type;
+    jute_put_i32(&c->w->body, 0);
+    for (uint32_t ref = s->first_ephemeral; ref; ref = node_at(ns, ref)->more->next_ephemeral) {
+        path.len = 0;
+        nodes_put_path(ns, ref, &path);
+        if (!str_starts((struct str){path.p, path.len}, prefix))
+            continue;
+        jute_put_bytes(&c->w->body, (struct str){path.p, path.len});
+        count++;
+    }
+    jute_store_i32(c->w->body.p, count);
+    a->lsn = tree_of(c)->zxid;
+    buf_release(&path);
+}
+
+static void op_count_descendants(struct wire_conn *c, int type, struct reader *r,
+                                 struct wire_answer *a)
+{
+    struct str path = jute_bytes(r);
+    const struct nodes *ns = &tree_of(c)->nodes;
+    uint32_t top, ref;
+    struct tree_view v;
+    int32_t count = 0;
+
+    (void)type;
+    if (!look(c, path, 0, a, &v))
+        return;
+    top = ref = nodes_find(ns, path);
+    for (;;) { /* down to a child, else on to the next one, of the parent if need be */
+        const struct node *n = node_at(ns, ref);
+
+        if (n->more && n->more->first_child) {
+            ref = n->more->first_child;
+            count++;
+            continue;
+        }
+        while (ref != top && !node_at(ns, ref)->next)
+            ref = node_at(ns, ref)->parent;
+        if (ref == top)
+            break;
+        ref = node_at(ns, ref)->next;
+        count++;
+    }
+    jute_put_i32(&c->w->body, count);
+    a->lsn = tree_of(c)->zxid;
+}
+
+static void op_close(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+{
+    (void)type, (void)r;
+    a->error = wire_error(engine_session_end(c->w->l, c->session));
+    a->lsn = a->zxid = tree_of(c)->zxid;
+    wire_conn_finish(c);
+}
+
+static void op_unimplemented(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+{
+    (void)c, (void)type, (void)r;
+    a->error = wire_error(DROVER_UNIMPLEMENTED);
+}
+
+static const struct {
+    int type;
+    void (*run)(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a);
+} OPS[] = {
+    {4, op_get_data},
+    {5, op_change},
+    {3, op_exists},
+    {1, op_create},
+    {15, op_create},
+    {2, op_change},
+    {8, op_get_children},
+    {12, op_get_children},
+    {11, op_ping},
+    {14, op_multi},
+    {22, op_multi},
+    {13, op_change},
+    {6, op_get_acl},
+    {7, op_change},
+    {9, op_sync},
+    {16, op_unimplemented},
+    {17, op_remove_watches},
+    {18, op_remove_watches},
+    {19, op_unimplemented},
+    {21, op_unimplemented},
+    {100, op_auth},
+    {101, op_set_watches},
+    {105, op_set_watches},
+    {102, op_unimplemented},
+    {103, op_get_ephemerals},
+    {104, op_count_descendants},
+    {106, op_add_watch},
+    {107, op_who_am_i},
+    {OP_CLOSE, op_close},
+};
+
+/* The packet of an answer: its length, the header, the body unless there is an error. */
+static void put_answer(struct wire_conn *c, int32_t xid, const struct wire_answer *a)
+{
+    struct wire *w = c->w;
+    size_t body_len = a->error ? 0 : w->body.len;
+
+    w->head.len = 0;
+    jute_put_i32(&w->head, (int32_t)(16 + body_len));
+    jute_put_i32(&w->head, xid);
+    jute_put_i64(&w->head, a->zxid);
+    jute_put_i32(&w->head, a->error);
+    wire_conn_put_events(c); /* before the answer that may show what they tell */
+    wire_conn_put(c, (struct str){w->head.p, w->head.len}, a->lsn);
+    wire_conn_put(c, (struct str){w->body.p, body_len}, a->lsn);
+    c->sent++;
+    w->sent++;
+}
+
+/* What the client may be told as the last transaction: it must not come to know one that gets lost. */
+static int64_t known_zxid(struct wire_conn *c, const struct wire_answer *a)
+{
+    struct local *l = c->w->l;
+    int64_t durable = l->o.mode == LOCAL_STRICT ? atomic_load(&l->journal.durable) : l->tree.zxid;
+
+    return durable > a->lsn ? durable : a->lsn;
+}
+
+bool wire_request(struct wire_conn *c, struct str packet)
+{
+    struct reader r = {packet.p, packet.len, false};
+    int32_t xid = jute_i32(&r), type = jute_i32(&r);
+    struct local *l = c->w->l;
+    struct wire_answer a = {0};
+    struct session *s;
+    size_t i = 0;
+
+    while (i < sizeof OPS / sizeof *OPS && OPS[i].type != type)
+        i++;
+    if (r.bad || i == sizeof OPS / sizeof *OPS)
+        return false;
+    pthread_mutex_lock(&l->lock);
+    s = sessions_find(&l->tree.sessions, c->session);
+    if (s) {
+        session_touch(s, c->w->now_ms);
+        c->w->body.len = 0;
+        OPS[i].run(c, type, &r, &a);
+        if (!a.zxid)
+            a.zxid = known_zxid(c, &a);
+        if (!r.bad)
+            put_answer(c, xid, &a);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return s && !r.bad;
+}
+
+/* Another connection that still stands for the session, from before the client came here. */
+static void close_others(struct wire_conn *c)
+{
+    for (struct wire_conn *other = c->w->conns, *next; other; other = next) {
+        next = other->next;
+        if (other != c && other->session == c->session)
+            wire_conn_close(other);
+    }
+}
+
+static int32_t granted_timeout(int32_t wanted_ms)
+{
+    if (wanted_ms < KEEPER_TIMEOUT_MIN_MS)
+        return KEEPER_TIMEOUT_MIN_MS;
+    return wanted_ms > KEEPER_TIMEOUT_MAX_MS ? KEEPER_TIMEOUT_MAX_MS : wanted_ms;
+}
+
+/* The session that a client wants to go on with, or a new one; NULL: there is none any more. */
+static struct session *enter(struct wire_conn *c, int64_t id, struct str password,
+                             int32_t timeout_ms)
+{
+    struct local *l = c->w->l;
+    struct session *s = NULL;
+
+    if (!id) {
+        if (engine_session_open(l, granted_timeout(timeout_ms), &s))
+            return NULL;
+    } else {
+        s = sessions_find(&l->tree.sessions, id);
+        if (!s || password.len != KEEPER_PASSWORD_LEN ||
+            memcmp(s->password, password.p, KEEPER_PASSWORD_LEN) != 0)
+            return NULL;
+        session_touch(s, c->w->now_ms);
+    }
+    c->session = s->id;
+    return s;
+}
+
+bool wire_hello(struct wire_conn *c, struct str packet)
+{
+    static const char no_password[KEEPER_PASSWORD_LEN];
+    struct reader r = {packet.p, packet.len, false};
+    struct local *l = c->w->l;
+    struct buf out = {0};
+    int64_t seen, id;
+    int32_t timeout_ms;
+    struct session *s;
+    struct str password;
+    bool tells_read_only;
+
+    jute_i32(&r); /* the version of the protocol: there is one */
+    seen = jute_i64(&r);
+    timeout_ms = jute_i32(&r);
+    id = jute_i64(&r);
+    password = jute_bytes(&r);
+    tells_read_only = r.left > 0; /* clients since 3.4 say whether they accept a read-only server */
+    if (r.bad)
+        return false;
+    pthread_mutex_lock(&l->lock);
+    if (l->o.mode == LOCAL_STRICT && seen > l->tree.zxid) { /* it comes from another store */
+        pthread_mutex_unlock(&l->lock);
+        return false;
+    }
+    s = enter(c, id, password, timeout_ms);
+    jute_put_i32(&out, tells_read_only ? 37 : 36);
+    jute_put_i32(&out, 0);
+    jute_put_i32(&out, s ? s->timeout_ms : 0);
+    jute_put_i64(&out, s ? s->id : 0);
+    jute_put_bytes(&out, (struct str){s ? s->password : no_password, KEEPER_PASSWORD_LEN});
+    if (tells_read_only)
+        jute_put_bool(&out, false);
+    wire_conn_put(c, (struct str){out.p, out.len}, l->tree.zxid);
+    pthread_mutex_unlock(&l->lock);
+    buf_release(&out);
+    if (s) {
+        uv_timer_stop(&c->hello);
+        close_others(c);
+    } else {
+        wire_conn_finish(c);
+    }
+    return true;
+}
