@@ -180,12 +180,18 @@ static void on_end(struct conn *c)
         uv_read_stop((uv_stream_t *)&c->tcp);
 }
 
+/*
+ * A connection that is one too many is told so when it asks, not when it comes: a client that connects
+ * again and again on such an answer would keep libuv in its accept loop, and the rest waiting.
+ */
 static void on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 {
     struct conn *c = stream->data;
 
     if (len < 0) {
         on_end(c);
+    } else if (len > 0 && c->refused && !c->last_request) {
+        exchange_refuse(exchange_new(c, "", 0), 503, "too many connections");
     } else if (len > 0 && !c->last_request) {
         buf_put(&c->in, buf->base, (size_t)len);
         pump(c);
@@ -276,16 +282,15 @@ void conn_accept(struct http_server *s)
         c->next->prev = c;
     s->conns = c;
     s->conn_count++;
+    c->refused = s->conn_count - s->refused_count > s->conn_max;
+    s->refused_count += c->refused;
 
     if (uv_accept((uv_stream_t *)&s->tcp, (uv_stream_t *)&c->tcp) ||
-        s->conn_count > s->conn_max + CONN_REFUSALS_MAX) {
+        s->refused_count > CONN_REFUSALS_MAX) {
         conn_close(c);
         return;
     }
     uv_tcp_nodelay(&c->tcp, 1);
     uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
-    if (s->conn_count > s->conn_max)
-        exchange_refuse(exchange_new(c, "", 0), 503, "too many connections");
-    else
-        set_phase(c, CONN_IDLE);
+    set_phase(c, c->refused ? CONN_LINGER : CONN_IDLE);
 }

@@ -59,6 +59,7 @@ struct conn {
     bool cutting;      /* requests are being cut; what they answer is written together at the end */
     bool ended;        /* the client has closed its side */
     bool lingering;    /* all is said, and the client has yet to close */
+    bool refused;      /* one too many */
     bool closing;
     int open_handles;
 };
@@ -69,6 +70,7 @@ struct http_server {
     struct http_options options;
     struct conn *conns;
     size_t conn_count, conn_max;
+    size_t refused_count; /* of conn_count: told that there are too many, and about to close */
     bool closing, tcp_closed;
     char address[64];           /* "127.0.0.1:8048" */
     char port_suffix[16];       /* ":8048" */

@@ -49,6 +49,7 @@ void server_forget(struct http_server *s, struct conn *c)
     if (c->next)
         c->next->prev = c->prev;
     s->conn_count--;
+    s->refused_count -= c->refused;
     server_free_if_done(s);
 }
 

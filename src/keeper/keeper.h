@@ -13,6 +13,7 @@
  * What always holds:
  *  - Calls may come from any thread. A call that returned 0 has happened and is as durable as the
  *    keeper promises, and a read never shows what could still be lost.
+ *  - One session's requests take effect in the order in which they were made, commits included.
  *  - UNKNOWN means that the connection broke: the change may or may not have happened.
  *  - SESSION_EXPIRED is final for this struct keeper. Every ephemeral node it held is gone or going.
  *  - Callbacks of one keeper run one after the other: on the keeper's own thread, or, when options
@@ -95,7 +96,7 @@ struct keeper_op keeper_op_check(const char *path, int32_t version);
 struct keeper_result {
     int err;
     char *path;              /* of a create: the path that it got; else NULL */
-    struct keeper_stat stat; /* of a create or set: afterwards; else zeros */
+    struct keeper_stat stat; /* of a create or set: right after this operation; else zeros */
 };
 
 void keeper_results_release(struct keeper_result *results, size_t count);

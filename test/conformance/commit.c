@@ -77,9 +77,8 @@ static void commit_keeps_the_order_with_failures(struct fixture *f)
     struct done_log *log = done_log_new(f, 1000);
 
     for (int i = 0; i < 1000; i++) {
-        const struct keeper_op op =
-            i % 3 ? keeper_op_create(at(f, "n"), STR(""), KEEPER_SEQUENTIAL)
-                  : keeper_op_delete(at(f, "missing"), KEEPER_ANY_VERSION);
+        const struct keeper_op op = i % 3 ? keeper_op_create(at(f, "n"), STR(""), KEEPER_SEQUENTIAL)
+                                          : keeper_op_delete(at(f, "missing"), KEEPER_ANY_VERSION);
 
         must(log_commit(log, f->k, &op, 1));
     }

@@ -8,11 +8,10 @@
 #include "fixture.h"
 
 static const struct conformance_case *const lists[] = {
-    read_cases,     create_cases,      path_cases,      set_cases,
-    delete_cases,   stat_cases,        sequence_cases,  multi_cases,
-    transaction_cases, commit_cases,   watch_table_cases, watch_cases,
-    watch_callback_cases, dispatch_cases, thread_cases, limits_cases,
-    ephemeral_cases, session_cases,
+    read_cases,        create_cases,    path_cases,           set_cases,         delete_cases,
+    stat_cases,        sequence_cases,  multi_cases,          transaction_cases, commit_cases,
+    watch_table_cases, watch_cases,     watch_callback_cases, dispatch_cases,    thread_cases,
+    limits_cases,      ephemeral_cases, session_cases,
 };
 
 enum { LISTS = sizeof lists / sizeof *lists };

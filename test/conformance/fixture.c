@@ -46,23 +46,47 @@ int fixture_open(const struct conformance_backend *backend, const struct conform
     return err;
 }
 
-/* Leaves first. Best effort: a keeper that cannot delete fails the cases about deleting. */
-static void delete_tree(struct keeper *k, const char *path)
+/* Paths of a tree, leaves first. */
+struct doomed {
+    char **paths;
+    size_t count;
+};
+
+static void doom(struct keeper *k, char *path, struct doomed *d)
 {
     struct keeper_names names = {0};
     char *child;
 
-    if (keeper_children(k, path, &names, NULL))
-        return;
-    for (size_t i = 0; i < names.count; i++) {
-        if (asprintf(&child, "%s/%s", path, names.names[i]) < 0)
-            abort();
-        if (names.count < 100 || keeper_delete(k, child, KEEPER_ANY_VERSION) == DROVER_NOT_EMPTY)
-            delete_tree(k, child);
-        free(child);
+    if (keeper_children(k, path, &names, NULL) == 0) {
+        for (size_t i = 0; i < names.count; i++) {
+            if (asprintf(&child, "%s/%s", path, names.names[i]) < 0)
+                abort();
+            doom(k, child, d);
+        }
+        keeper_names_release(&names);
     }
-    keeper_names_release(&names);
-    keeper_delete(k, path, KEEPER_ANY_VERSION);
+    d->paths = mem_realloc(d->paths, (d->count + 1) * sizeof *d->paths);
+    d->paths[d->count++] = path;
+}
+
+/* Best effort: a keeper that cannot delete fails the cases about deleting. */
+static void delete_tree(struct keeper *k, const char *root)
+{
+    struct keeper_op ops[200];
+    struct doomed d = {0};
+    size_t n = 0;
+
+    doom(k, strdup(root), &d);
+    for (size_t i = 0; i < d.count; i++) {
+        ops[n++] = keeper_op_delete(d.paths[i], KEEPER_ANY_VERSION);
+        if (n == sizeof ops / sizeof *ops || i + 1 == d.count) {
+            keeper_multi(k, ops, n, NULL);
+            n = 0;
+        }
+    }
+    for (size_t i = 0; i < d.count; i++)
+        free(d.paths[i]);
+    free(d.paths);
 }
 
 void fixture_close(struct fixture *f)
@@ -127,8 +151,8 @@ struct keeper *session_open(struct fixture *f, int32_t timeout_ms)
 
 struct keeper *session_resume(struct fixture *f, const struct keeper_session *s)
 {
-    return session_open_with(
-        f, &(struct keeper_options){.timeout_ms = s->timeout_ms, .resume = *s});
+    return session_open_with(f,
+                             &(struct keeper_options){.timeout_ms = s->timeout_ms, .resume = *s});
 }
 
 int session_resume_err(struct fixture *f, const struct keeper_session *s)

@@ -39,7 +39,7 @@ struct fixture {
     bool rooted; /* the root was made, and is to be deleted */
     struct keeper *k;
     struct keeper *sessions[32]; /* k is the first */
-    int sentinels; /* see quiesce() */
+    int sentinels;               /* see quiesce() */
     void **kept;
     size_t kept_count;
     pthread_mutex_t lock; /* of kept */
@@ -51,13 +51,16 @@ struct conformance_case {
     const void *arg; /* a row of a table, when several cases share a function */
 };
 
-#define CASE(function) {#function, function, NULL}
+#define CASE(function)                                                                             \
+    {                                                                                              \
+#function, function, NULL                                                                  \
+    }
 
 /* Each file of cases has one list, which an empty row ends. */
 extern const struct conformance_case commit_cases[], create_cases[], delete_cases[],
     dispatch_cases[], ephemeral_cases[], limits_cases[], multi_cases[], path_cases[], read_cases[],
-    transaction_cases[], sequence_cases[], session_cases[], set_cases[], stat_cases[], thread_cases[],
-    transaction_cases[], watch_callback_cases[], watch_cases[], watch_table_cases[];
+    transaction_cases[], sequence_cases[], session_cases[], set_cases[], stat_cases[],
+    thread_cases[], transaction_cases[], watch_callback_cases[], watch_cases[], watch_table_cases[];
 
 int fixture_open(const struct conformance_backend *backend, const struct conformance_case *c,
                  struct fixture **ret_fixture);
@@ -125,8 +128,7 @@ typedef bool condition_fn(void *arg);
 #define wait_until(condition, arg, ms) wait_until_at((condition), (arg), (ms), __FILE__, __LINE__)
 void wait_until_at(condition_fn *condition, void *arg, int64_t ms, const char *file, int line);
 
-#define wait_gone(k, path, ms)                                                                     \
-    wait_until(path_is_gone, (&(struct place){(k), (path)}), (ms))
+#define wait_gone(k, path, ms) wait_until(path_is_gone, (&(struct place){(k), (path)}), (ms))
 struct place {
     struct keeper *k;
     const char *path;

@@ -97,10 +97,7 @@ static void limit_of_a_commit(struct fixture *f)
 }
 
 const struct conformance_case limits_cases[] = {
-    CASE(limit_of_a_create),
-    CASE(limit_of_a_set),
-    CASE(limit_of_a_multi),
-    CASE(limit_of_the_number_of_operations),
-    CASE(limit_of_a_commit),
-    {0},
+    CASE(limit_of_a_create), CASE(limit_of_a_set),
+    CASE(limit_of_a_multi),  CASE(limit_of_the_number_of_operations),
+    CASE(limit_of_a_commit), {0},
 };

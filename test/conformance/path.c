@@ -134,14 +134,26 @@ static void path_of_a_sequence_is_judged_too(struct fixture *f)
     static const char *const wrong[] = {"a//", "a/./", "../a", "a\x01", "a\xff"};
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        expect_err(DROVER_BAD_ARGUMENT, keeper_create(f->k, at(f, "%s", wrong[i]), STR(""),
-                                                      KEEPER_SEQUENTIAL, NULL));
+        expect_err(DROVER_BAD_ARGUMENT,
+                   keeper_create(f->k, at(f, "%s", wrong[i]), STR(""), KEEPER_SEQUENTIAL, NULL));
     assert_int_equal(must_stat(f->k, f->root).cversion, 0);
 }
 
 /* Every call must refuse each of these; each of those must be carried through unchanged. */
-#define BAD(name, ...) {name, path_is_refused, (const char *const[]){__VA_ARGS__, NULL}}
-#define FINE(name, ...) {name, path_is_fine, (const char *const[]){__VA_ARGS__, NULL}}
+#define BAD(name, ...)                                                                             \
+    {                                                                                              \
+        name, path_is_refused, (const char *const[])                                               \
+        {                                                                                          \
+            __VA_ARGS__, NULL                                                                      \
+        }                                                                                          \
+    }
+#define FINE(name, ...)                                                                            \
+    {                                                                                              \
+        name, path_is_fine, (const char *const[])                                                  \
+        {                                                                                          \
+            __VA_ARGS__, NULL                                                                      \
+        }                                                                                          \
+    }
 
 const struct conformance_case path_cases[] = {
     BAD("path_empty", ""),
@@ -150,17 +162,25 @@ const struct conformance_case path_cases[] = {
     BAD("path_with_an_empty_part", "~//a", "//a", "~/a//b"),
     BAD("path_with_a_dot_part", "~/.", "~/./a", "/."),
     BAD("path_with_a_dot_dot_part", "~/..", "~/../a", "/.."),
-    BAD("path_with_control_characters", "~/\x01", "~/a\tb", "~/a\nb", "~/a\rb", "~/\x1f", "~/a\x1b/b"),
+    BAD("path_with_control_characters", "~/\x01", "~/a\tb", "~/a\nb", "~/a\rb", "~/\x1f",
+        "~/a\x1b/b"),
     BAD("path_with_delete_or_c1", "~/\x7f", "~/a\xc2\x80", "~/\xc2\x85", "~/\xc2\x9f"),
-    BAD("path_with_surrogates", "~/\xed\xa0\x80", "~/\xed\xaf\xbf", "~/\xed\xb0\x80", "~/\xed\xbf\xbf", "~/\xed\xa0\xbd\xed\xb8\x80"),
+    BAD("path_with_surrogates", "~/\xed\xa0\x80", "~/\xed\xaf\xbf", "~/\xed\xb0\x80",
+        "~/\xed\xbf\xbf", "~/\xed\xa0\xbd\xed\xb8\x80"),
     BAD("path_of_private_use", "~/\xee\x80\x80", "~/\xef\x80\x80", "~/\xef\xa3\xbf"),
     BAD("path_of_specials", "~/\xef\xbf\xb0", "~/\xef\xbf\xbd", "~/\xef\xbf\xbe", "~/\xef\xbf\xbf"),
-    BAD("path_beyond_the_bmp", "~/\xf0\x90\x80\x80", "~/\xf0\x9f\x98\x80", "~/\xf4\x8f\xbf\xbf", "~/\xf4\x90\x80\x80"),
-    BAD("path_not_utf8", "~/\x80", "~/\xff", "~/a\xc3", "~/a\xc3/b", "~/\xe2\x82", "~/\xc0\xaf", "~/\xe0\x80\xaf", "~/\xc3\x28", "~/\xf0\x80\x80\xaf", "~/\xe2\x28\xa1"),
+    BAD("path_beyond_the_bmp", "~/\xf0\x90\x80\x80", "~/\xf0\x9f\x98\x80", "~/\xf4\x8f\xbf\xbf",
+        "~/\xf4\x90\x80\x80"),
+    BAD("path_not_utf8", "~/\x80", "~/\xff", "~/a\xc3", "~/a\xc3/b", "~/\xe2\x82", "~/\xc0\xaf",
+        "~/\xe0\x80\xaf", "~/\xc3\x28", "~/\xf0\x80\x80\xaf", "~/\xe2\x28\xa1", "~/\xe0\x83\xa9",
+        "~/\xf0\x82\x82\xac"),
     FINE("path_of_dots_that_is_fine", "~/...", "~/.a", "~/a.", "~/..b", "~/a..b", "~/....", "~/. "),
-    FINE("path_of_ascii_that_is_fine", "~/ ", "~/a b", "~/!\"#$%&'()*+,-:;<=>?@", "~/[\\]^_`{|}~", "~/%s%n", "~/0"),
-    FINE("path_of_utf8_that_is_fine", "~/\xc3\xa9", "~/\xce\xb1\xce\xb2", "~/\xe4\xb8\xad\xe6\x96\x87", "~/e\xcc\x81"),
-    FINE("path_at_the_edges_of_what_is_allowed", "~/\x20", "~/\x7e", "~/\xc2\xa0", "~/\xed\x9f\xbf", "~/\xef\xa4\x80", "~/\xef\xbf\xaf"),
+    FINE("path_of_ascii_that_is_fine", "~/ ", "~/a b", "~/!\"#$%&'()*+,-:;<=>?@", "~/[\\]^_`{|}~",
+         "~/%s%n", "~/0"),
+    FINE("path_of_utf8_that_is_fine", "~/\xc3\xa9", "~/\xce\xb1\xce\xb2",
+         "~/\xe4\xb8\xad\xe6\x96\x87", "~/e\xcc\x81"),
+    FINE("path_at_the_edges_of_what_is_allowed", "~/\x20", "~/\x7e", "~/\xc2\xa0", "~/\xed\x9f\xbf",
+         "~/\xef\xa4\x80", "~/\xef\xbf\xaf"),
     CASE(path_with_a_zero_byte),
     CASE(path_with_a_long_name),
     CASE(path_of_a_sequence_may_end_in_slash),

@@ -143,8 +143,7 @@ static void session_that_expired_refuses_every_call(struct fixture *f)
     expect_err(DROVER_SESSION_EXPIRED, keeper_delete(k, a, 0));
     expect_err(DROVER_SESSION_EXPIRED, keeper_multi(k, &op, 1, NULL));
     expect_err(DROVER_SESSION_EXPIRED, keeper_sync(k, a));
-    expect_err(DROVER_SESSION_EXPIRED,
-               recorder_watch(recorder_new(f, a), k, KEEPER_WATCH_DATA));
+    expect_err(DROVER_SESSION_EXPIRED, recorder_watch(recorder_new(f, a), k, KEEPER_WATCH_DATA));
     catch_up(f->k);
     assert_string_equal(tree_dump(f), before);
 }

@@ -45,6 +45,55 @@ static void stat_after_a_set(struct fixture *f)
     expect_stat_equal(is, was);
 }
 
+struct ticking {
+    struct keeper *k;
+    const char *path;
+    int64_t since_ms;
+};
+
+static bool time_has_passed(void *arg)
+{
+    struct ticking *t = arg;
+    struct keeper_stat stat = {0};
+
+    return !keeper_set(t->k, t->path, STR(""), KEEPER_ANY_VERSION, &stat) &&
+           stat.mtime_ms > t->since_ms;
+}
+
+/* The keeper's own clock is the one to wait for: sets until one is later than `since`. */
+static void wait_for_time_to_pass(struct fixture *f, const char *path, int64_t since_ms)
+{
+    struct ticking t = {f->k, path, since_ms};
+
+    wait_until(time_has_passed, &t, PATIENCE_MS);
+}
+
+static void stat_after_a_later_set(struct fixture *f)
+{
+    const char *a = mk(f, "a", "");
+    struct keeper_stat was = must_stat(f->k, a), is;
+
+    wait_for_time_to_pass(f, a, was.mtime_ms);
+    is = must_stat(f->k, a);
+    assert_true(is.mtime_ms > was.mtime_ms);
+    assert_int_equal(is.ctime_ms, was.ctime_ms);
+}
+
+/* Time has to pass, or an old mtime and a new one look the same. */
+static void stat_after_a_set_undone_later(struct fixture *f)
+{
+    const char *a = mk(f, "a", "");
+    const struct keeper_op ops[] = {
+        keeper_op_set(a, STR("x"), 0),
+        keeper_op_check(at(f, "missing"), 0),
+    };
+    struct keeper_stat was = must_stat(f->k, a);
+
+    wait_for_time_to_pass(f, mk(f, "clock", ""), was.mtime_ms);
+    expect_err(DROVER_NO_NODE, keeper_multi(f->k, ops, 2, NULL));
+    expect_stat_equal(must_stat(f->k, a), was);
+}
+
 static void stat_of_a_parent_after_a_creation(struct fixture *f)
 {
     const char *a = mk(f, "a", "");
@@ -209,6 +258,8 @@ const struct conformance_case stat_cases[] = {
     CASE(stat_of_a_new_node),
     CASE(stat_times_are_wall_time),
     CASE(stat_after_a_set),
+    CASE(stat_after_a_later_set),
+    CASE(stat_after_a_set_undone_later),
     CASE(stat_of_a_parent_after_a_creation),
     CASE(stat_of_a_parent_after_a_deletion),
     CASE(stat_of_a_parent_after_a_set_of_its_child),

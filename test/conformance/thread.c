@@ -257,12 +257,8 @@ static void threads_open_and_close_sessions(struct fixture *f)
 }
 
 const struct conformance_case thread_cases[] = {
-    CASE(threads_count_on_one_session),
-    CASE(threads_count_on_many_sessions),
-    CASE(threads_get_unique_numbers),
-    CASE(threads_commit_in_their_order),
-    CASE(threads_see_whole_transactions),
-    CASE(threads_watch_and_unwatch),
-    CASE(threads_open_and_close_sessions),
-    {0},
+    CASE(threads_count_on_one_session),    CASE(threads_count_on_many_sessions),
+    CASE(threads_get_unique_numbers),      CASE(threads_commit_in_their_order),
+    CASE(threads_see_whole_transactions),  CASE(threads_watch_and_unwatch),
+    CASE(threads_open_and_close_sessions), {0},
 };

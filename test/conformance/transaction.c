@@ -144,13 +144,40 @@ static void rollback_of_a_thousand(struct fixture *f)
 }
 
 #define FAILS NULL
-#define ROW(name, after, ...) {name, transaction, &(const struct row){after, {__VA_ARGS__}}}
-#define CREATE(rel, ...) {KEEPER_CREATE, rel, 0, __VA_ARGS__}
-#define EPHEMERAL(rel, ...) {KEEPER_CREATE, rel, KEEPER_EPHEMERAL, __VA_ARGS__}
-#define SEQUENTIAL(rel, ...) {KEEPER_CREATE, rel, KEEPER_SEQUENTIAL, __VA_ARGS__}
-#define SET(rel, version, ...) {KEEPER_SET, rel, version, __VA_ARGS__}
-#define DELETE(rel, version, ...) {KEEPER_DELETE, rel, version, __VA_ARGS__}
-#define CHECK(rel, version, ...) {KEEPER_CHECK, rel, version, __VA_ARGS__}
+#define ROW(name, after, ...)                                                                      \
+    {                                                                                              \
+        name, transaction, &(const struct row)                                                     \
+        {                                                                                          \
+            after,                                                                                 \
+            {                                                                                      \
+                __VA_ARGS__                                                                        \
+            }                                                                                      \
+        }                                                                                          \
+    }
+#define CREATE(rel, ...)                                                                           \
+    {                                                                                              \
+        KEEPER_CREATE, rel, 0, __VA_ARGS__                                                         \
+    }
+#define EPHEMERAL(rel, ...)                                                                        \
+    {                                                                                              \
+        KEEPER_CREATE, rel, KEEPER_EPHEMERAL, __VA_ARGS__                                          \
+    }
+#define SEQUENTIAL(rel, ...)                                                                       \
+    {                                                                                              \
+        KEEPER_CREATE, rel, KEEPER_SEQUENTIAL, __VA_ARGS__                                         \
+    }
+#define SET(rel, version, ...)                                                                     \
+    {                                                                                              \
+        KEEPER_SET, rel, version, __VA_ARGS__                                                      \
+    }
+#define DELETE(rel, version, ...)                                                                  \
+    {                                                                                              \
+        KEEPER_DELETE, rel, version, __VA_ARGS__                                                   \
+    }
+#define CHECK(rel, version, ...)                                                                   \
+    {                                                                                              \
+        KEEPER_CHECK, rel, version, __VA_ARGS__                                                    \
+    }
 #define MISSING CHECK("missing", ANY, DROVER_NO_NODE)
 
 const struct conformance_case transaction_cases[] = {

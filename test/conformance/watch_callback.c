@@ -1,6 +1,9 @@
 /*
  * Cases about the callback of a watch: what it sees, what it may call, and when it may no longer run.
  */
+#include <sched.h>
+
+#include "base/clock.h"
 #include "callbacks.h"
 
 static void unwatch_self(struct recorder *r, enum keeper_event event)
@@ -112,6 +115,26 @@ static void watch_callback_may_change(struct fixture *f)
     assert_int_equal(must_stat(f->k, b).child_count, 3);
 }
 
+/* A change during the callback, be it its own, is a change after what it has read: told again. */
+static void set_again(struct recorder *r, enum keeper_event event)
+{
+    struct keeper_stat stat;
+
+    (void)event;
+    if (!keeper_exists(r->k, r->path, &stat) && stat.version < 5)
+        keeper_set(r->k, r->path, STR("again"), stat.version, NULL);
+}
+
+static void watch_callback_may_change_its_own_node(struct fixture *f)
+{
+    const char *a = mk(f, "a", "");
+    struct recorder *r = watch_hook(f, f->k, a, KEEPER_WATCH_DATA, set_again, NULL);
+
+    must(keeper_set(f->k, a, STR("x"), 0, NULL));
+    recorder_wait(r, 5);
+    assert_int_equal(must_stat(f->k, a).version, 5);
+}
+
 /* Hurries on while the callback reads: what the last callback read must be the last change. */
 struct chase {
     int32_t version, children;
@@ -187,6 +210,41 @@ static void watch_callback_never_runs_after_unwatch(struct fixture *f)
         assert_int_equal(__atomic_load_n(&wires[i].late, __ATOMIC_SEQ_CST), 0);
 }
 
+/* Stays inside for a while once it is being taken back. */
+struct linger {
+    bool entered, unwatching, left;
+};
+
+static void linger_inside(struct recorder *r, enum keeper_event event)
+{
+    struct linger *l = r->hook_arg;
+    int64_t until_ms = clock_boot_ms() + 50;
+
+    (void)event;
+    __atomic_store_n(&l->entered, true, __ATOMIC_SEQ_CST);
+    while (!__atomic_load_n(&l->unwatching, __ATOMIC_SEQ_CST) || clock_boot_ms() < until_ms)
+        sched_yield();
+    __atomic_store_n(&l->left, true, __ATOMIC_SEQ_CST);
+}
+
+static bool has_entered(void *arg)
+{
+    return __atomic_load_n(&((struct linger *)arg)->entered, __ATOMIC_SEQ_CST);
+}
+
+static void watch_callback_is_awaited_by_unwatch(struct fixture *f)
+{
+    const char *a = mk(f, "a", "");
+    struct linger *l = keep(f, mem_zalloc(sizeof *l));
+    struct recorder *r = watch_hook(f, f->k, a, KEEPER_WATCH_DATA, linger_inside, l);
+
+    must(keeper_set(f->k, a, STR("x"), 0, NULL));
+    wait_until(has_entered, l, PATIENCE_MS);
+    __atomic_store_n(&l->unwatching, true, __ATOMIC_SEQ_CST);
+    unwatch(r);
+    assert_true(__atomic_load_n(&l->left, __ATOMIC_SEQ_CST));
+}
+
 static void watch_more(struct recorder *r, enum keeper_event event)
 {
     struct recorder *next = r->hook_arg;
@@ -216,8 +274,10 @@ const struct conformance_case watch_callback_cases[] = {
     CASE(watch_callback_may_unwatch_another),
     CASE(watch_callback_sees_the_change),
     CASE(watch_callback_may_change),
+    CASE(watch_callback_may_change_its_own_node),
     CASE(watch_never_misses_the_last_change),
     CASE(watch_callback_never_runs_after_unwatch),
+    CASE(watch_callback_is_awaited_by_unwatch),
     CASE(watch_callback_may_watch),
     {0},
 };

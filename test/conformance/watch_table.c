@@ -3,14 +3,14 @@
  * tell, or none. Every row is run with the change made in each way there is: by the watching session,
  * by another, among other operations of a multi, and by a commit.
  *
- * The node watched is "w". It is made beforehand, with a child c that has a child g, unless the row
- * starts without it.
+ * The node watched is "w". A row starts without it, with it alone, with a child c of it, or with a
+ * child g of that too.
  */
 #include "callbacks.h"
 
 enum { NONE = -1, ANY = KEEPER_ANY_VERSION };
 
-enum start { MISSING, LEAF, FAMILY };
+enum start { MISSING, LEAF, PARENT, GRANDPARENT };
 
 struct row {
     enum keeper_watch_kind kind;
@@ -26,10 +26,10 @@ static void begin(struct fixture *f, enum start start)
     mk(f, "sibling", "");
     if (start >= LEAF)
         mk(f, "w", "data");
-    if (start >= FAMILY) {
+    if (start >= PARENT)
         mk(f, "w/c", "");
+    if (start >= GRANDPARENT)
         mk(f, "w/c/g", "");
-    }
 }
 
 static struct keeper_op change_of(struct fixture *f, const struct row *row)
@@ -141,7 +141,12 @@ static void watch_tells_nothing_of_failures(struct fixture *f)
     {"watch_" name "_by_self", change_by_self, &(const struct row){__VA_ARGS__}},                  \
         {"watch_" name "_by_other", change_by_other, &(const struct row){__VA_ARGS__}},            \
         {"watch_" name "_by_multi", change_by_multi, &(const struct row){__VA_ARGS__}},            \
-        {"watch_" name "_by_commit", change_by_commit, &(const struct row){__VA_ARGS__}}
+    {                                                                                              \
+        "watch_" name "_by_commit", change_by_commit, &(const struct row)                          \
+        {                                                                                          \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
 
 #define DATA(name, ...) ROW("data_" name, KEEPER_WATCH_DATA, __VA_ARGS__)
 #define EXISTS(name, ...) ROW("exists_" name, KEEPER_WATCH_EXISTS, __VA_ARGS__)
@@ -152,24 +157,27 @@ const struct conformance_case watch_table_cases[] = {
     DATA("set", LEAF, KEEPER_SET, "w", 0, KEEPER_EVENT_CHANGED),
     DATA("deleted", LEAF, KEEPER_DELETE, "w", 0, KEEPER_EVENT_DELETED),
     DATA("child_created", LEAF, KEEPER_CREATE, "w/n", 0, NONE),
-    DATA("child_set", FAMILY, KEEPER_SET, "w/c", 0, NONE),
+    DATA("child_deleted", PARENT, KEEPER_DELETE, "w/c", 0, NONE),
+    DATA("child_set", PARENT, KEEPER_SET, "w/c", 0, NONE),
     DATA("sibling_set", LEAF, KEEPER_SET, "sibling", 0, NONE),
 
     EXISTS("created", MISSING, KEEPER_CREATE, "w", KEEPER_EPHEMERAL, KEEPER_EVENT_CREATED),
     EXISTS("deleted", LEAF, KEEPER_DELETE, "w", 0, KEEPER_EVENT_DELETED),
     EXISTS("set", LEAF, KEEPER_SET, "w", 0, NONE),
     EXISTS("child_created", LEAF, KEEPER_CREATE, "w/n", 0, NONE),
+    EXISTS("child_deleted", PARENT, KEEPER_DELETE, "w/c", 0, NONE),
     EXISTS("longer_name_created", MISSING, KEEPER_CREATE, "w", KEEPER_SEQUENTIAL, NONE),
 
-    CHILDREN("child_created", FAMILY, KEEPER_CREATE, "w/n", 0, KEEPER_EVENT_CHILDREN),
+    CHILDREN("child_created", PARENT, KEEPER_CREATE, "w/n", 0, KEEPER_EVENT_CHILDREN),
+    CHILDREN("child_deleted", PARENT, KEEPER_DELETE, "w/c", 0, KEEPER_EVENT_CHILDREN),
     CHILDREN("first_child_created", LEAF, KEEPER_CREATE, "w/n", KEEPER_SEQUENTIAL,
              KEEPER_EVENT_CHILDREN),
     CHILDREN("created", MISSING, KEEPER_CREATE, "w", 0, KEEPER_EVENT_CREATED),
     CHILDREN("deleted", LEAF, KEEPER_DELETE, "w", 0, KEEPER_EVENT_DELETED),
-    CHILDREN("set", FAMILY, KEEPER_SET, "w", 0, NONE),
-    CHILDREN("child_set", FAMILY, KEEPER_SET, "w/c", 0, NONE),
-    CHILDREN("grandchild_created", FAMILY, KEEPER_CREATE, "w/c/n", 0, NONE),
-    CHILDREN("grandchild_deleted", FAMILY, KEEPER_DELETE, "w/c/g", 0, NONE),
+    CHILDREN("set", PARENT, KEEPER_SET, "w", 0, NONE),
+    CHILDREN("child_set", PARENT, KEEPER_SET, "w/c", 0, NONE),
+    CHILDREN("grandchild_created", PARENT, KEEPER_CREATE, "w/c/n", 0, NONE),
+    CHILDREN("grandchild_deleted", GRANDPARENT, KEEPER_DELETE, "w/c/g", 0, NONE),
     CHILDREN("sibling_deleted", LEAF, KEEPER_DELETE, "sibling", 0, NONE),
     CASE(watch_tells_nothing_of_failures),
     {0},
