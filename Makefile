@@ -1,5 +1,5 @@
-# The two commands: `make run` and `make test`. Both install what is missing on Debian (as root), build
-# and go. Meson does the building; this file only remembers how it is called.
+# The two commands: `make run` and `make test`. Both install what is missing on Debian (as root),
+# build and go. Meson does the building; this file only remembers how it is called.
 #
 #   make run ARGS='--journal none'      starts drover serve with these options
 
@@ -31,26 +31,30 @@ run: build
 
 build:
 	@tools/deps build
-	@$(MAKE) --no-print-directory build/build.ninja
-	@ninja -C build --quiet src/drover
+	@$(MAKE) -s build/build.ninja
+	@ninja -C build --quiet src/drover src/drover.1
 	@ln -sf src/drover build/drover
 
-# Meson has no way to be told twice, so a build directory is set up once and then only built.
-build/build.ninja:
-	$(MESON) setup build $(if $(PREFIX),--prefix=$(abspath $(PREFIX)))
+# A build directory is set up once, and again when build files have changed or there are new ones.
+build_files = meson.build meson_options.txt $(shell find src test bench -name meson.build)
+setup = $(MESON) setup $(if $(wildcard $@),--reconfigure) $(@D)
 
-build-asan/build.ninja:
-	$(MESON) setup build-asan $(tested) $(asan)
+build/build.ninja: $(build_files)
+	$(setup)
 
-build-tsan/build.ninja:
-	$(MESON) setup build-tsan $(tested) $(tsan)
+build-asan/build.ninja: $(build_files)
+	$(setup) $(tested) $(asan)
 
-build-fuzz/build.ninja:
-	CC=clang $(MESON) setup build-fuzz $(tested) $(fuzzer)
+build-tsan/build.ninja: $(build_files)
+	$(setup) $(tested) $(tsan)
+
+build-fuzz/build.ninja: $(build_files)
+	CC=clang $(setup) $(tested) $(fuzzer)
 
 test-builds:
 	@tools/deps test
-	@$(MAKE) --no-print-directory build-asan/build.ninja build-tsan/build.ninja build-fuzz/build.ninja
+	@$(MAKE) -s build-asan/build.ninja build-tsan/build.ninja build-fuzz/build.ninja
+	@ln -sf src/drover build-asan/drover
 
 test: test-builds
 	test/run
@@ -60,16 +64,17 @@ soak: test-builds
 
 fuzz:
 	@tools/deps fuzz
-	@$(MAKE) --no-print-directory build-fuzz/build.ninja
+	@$(MAKE) -s build-fuzz/build.ninja
 	test/run --only fuzz --fuzz-seconds $(FUZZ_SECONDS)
 
 bench:
 	@tools/deps bench
-	@$(MAKE) --no-print-directory build/build.ninja
+	@$(MAKE) -s build/build.ninja
 	$(MESON) test -C build --benchmark --interactive
 
 install: build
-	$(MESON) install -C build
+	$(if $(PREFIX),$(MESON) configure build --prefix=$(abspath $(PREFIX)))
+	$(MESON) install -C build --no-rebuild --quiet
 
 sources = $(shell find include src test bench examples -name '*.[ch]')
 

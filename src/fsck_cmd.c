@@ -59,5 +59,5 @@ int cmd_fsck(int argc, char **argv)
     fflush(stdout);
     if (err)
         log_error("%s", e.text);
-    return drover_err_exit_status(err);
+    return err ? CMD_FAILURE : CMD_OK;
 }

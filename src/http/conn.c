@@ -181,8 +181,9 @@ static void on_end(struct conn *c)
 }
 
 /*
- * A connection that is one too many is told so when it asks, not when it comes: a client that connects
- * again and again on such an answer would keep libuv in its accept loop, and the rest waiting.
+ * A connection that is one too many is told so when it asks, not when it comes: a client that
+ * connects again and again on such an answer would keep libuv in its accept loop, and the rest
+ * waiting.
  */
 static void on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 {

@@ -18,6 +18,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("DROVER", str(ROOT / "build-asan/drover"))
 DEADLINE_S = 20
+ANY_PORTS = ["--http", "127.0.0.1:0", "--zk", "127.0.0.1:0"]
 
 
 def drover(*arguments, **more):
@@ -85,7 +86,7 @@ class Server:
     """A running `drover serve`."""
 
     def __init__(self, *arguments, **more):
-        command = [BINARY, "serve", "--http", "127.0.0.1:0", *map(str, arguments)]
+        command = [BINARY, "serve", *ANY_PORTS, *map(str, arguments)]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                         **more)
         self.said = ""
@@ -105,6 +106,7 @@ class Server:
 
     def start(self):
         self.port = int(self.wait_for(r"listening on http://127\.0\.0\.1:(\d+)\n")[1])
+        self.zk_port = int(self.wait_for(r"listening on zk://127\.0\.0\.1:(\d+)\n")[1])
         return self
 
     def connect(self):

@@ -97,8 +97,8 @@ WRONG = [
     (["serve", "--http", "0.0.0.0:8048"], f"drover serve: --http: {LOOPBACK} {SEE}"),
     (["serve", "--http", "[::]:8048"], f"drover serve: --http: {LOOPBACK} {SEE}"),
     (["serve", "--zk", "here"], f"drover serve: --zk: 'here' {ADDRESS} {SEE}"),
-    (["serve", "--zk", "127.0.0.1:8049"],
-     f"drover serve: --zk: this version does not serve the ZooKeeper protocol {SEE}"),
+    (["serve", "--zk", "0.0.0.0:8049"],
+     f"drover serve: --zk: only loopback addresses are served {SEE}"),
 ]
 
 

@@ -249,6 +249,17 @@ def test_a_body_has_a_limit(lasting, more):
     assert (status, headers["connection"]) == (413, "close") and errors(body)
 
 
+def test_a_refusal_is_not_cut_short(lasting):
+    """To close on a client that is still sending would reset the connection under the answer."""
+    connection = lasting.connect()
+    connection.socket.sendall(lasting.fill(HEAD + "Content-Length: 9999999\r\n\r\n"))
+    for _ in range(100):
+        connection.socket.sendall(b"x" * 10000)
+    while more := connection.socket.recv(65536):
+        connection.bytes += more
+    assert connection.answer()[0] == 413
+
+
 def test_a_body_at_the_limit(lasting):
     connection = lasting.connect()
     connection.send(lasting.fill(HEAD + "Content-Length: 4194304\r\n\r\n") + b"x" * 4194304)
@@ -306,6 +317,18 @@ def test_trickling_does_not_help(start):
         except TimeoutError:
             pass
     assert connection.bytes.startswith(b"HTTP/1.1 408 ")
+
+
+def test_each_head_has_its_own_time(start):
+    """A connection on which a head has always begun is not slow while each one ends in time."""
+    server = start("--http-timeout-ms", 200)
+    connection = server.connect()
+    request = server.fill(GET)
+    began = time.monotonic()
+    connection.send(request[:1])
+    while time.monotonic() - began < 0.6:
+        connection.send(request[1:] + request[:1])
+        assert connection.answer()[0] == 200
 
 
 def test_an_idle_connection_is_not_slow(start):

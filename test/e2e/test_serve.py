@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 
-from conftest import Server, drover
+from conftest import ANY_PORTS, Server, drover
 from test_command import version
 
 ENDS = [signal.SIGTERM, signal.SIGINT]
@@ -42,6 +42,7 @@ def test_says_what_runs(start, tmp_path):
         "drover: journal strict",
         server.wait_for(r"drover: recovered \d+ nodes, 0 journal records")[0],
         f"drover: listening on http://127.0.0.1:{server.port}",
+        f"drover: listening on zk://127.0.0.1:{server.zk_port}",
     ]
 
 
@@ -81,8 +82,8 @@ def test_ends_cleanly_with_connections_open(start, number):
     assert idle.is_closed() and half.is_closed() and used.is_closed()
 
 
-def test_serves_without_http(start, tmp_path):
-    server = Server("--data", tmp_path / "data", "--http", "none")
+def test_serves_without_ports(tmp_path):
+    server = Server("--data", tmp_path / "data", "--http", "none", "--zk", "none")
     try:
         server.wait_for(r"drover: recovered .*\n")
         assert server.stop() == 0
@@ -145,7 +146,7 @@ class Refused:
 
     def __call__(self, data, *arguments):
         before = listing(self.tmp_path)
-        done = drover("serve", "--http", "127.0.0.1:0", "--data", data, *arguments)
+        done = drover("serve", *ANY_PORTS, "--data", data, *arguments)
         assert done.returncode == 1 and done.stdout == ""
         lines = done.stderr.splitlines()
         assert len(lines) == 1 and lines[0].startswith("drover: "), done.stderr
@@ -174,7 +175,7 @@ def test_data_directory_not_writable(refused):
 
 def test_data_directory_in_use(start, tmp_path):
     first = start()
-    done = drover("serve", "--http", "127.0.0.1:0", "--data", tmp_path / "data")
+    done = drover("serve", *ANY_PORTS, "--data", tmp_path / "data")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("drover: ") and done.stderr.count("\n") == 1
     assert str(tmp_path / "data") in done.stderr
@@ -212,10 +213,12 @@ def test_data_directory_of_a_newer_version(start, refused):
     assert str(segment) in line and "newer version" in line, line
 
 
-def test_port_in_use(tmp_path):
+@pytest.mark.parametrize("option", ["--http", "--zk"])
+def test_port_in_use(tmp_path, option):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = drover("serve", "--data", tmp_path / "data", "--http", f"127.0.0.1:{port}")
+        done = drover("serve", *ANY_PORTS, "--data", tmp_path / "data", option,
+                      f"127.0.0.1:{port}")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (f"drover: cannot listen on 127.0.0.1:{port}: "
                            "address already in use\n")
@@ -223,7 +226,7 @@ def test_port_in_use(tmp_path):
 
 
 def test_a_second_signal_ends_at_once(start):
-    """A client that does not take its answer holds the first signal up; the second does not wait."""
+    """A client that takes no answers holds the first signal up; the second does not wait."""
     server = start()
     greedy = server.connect()
     greedy.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
