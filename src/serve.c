@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "cmd.h"
+#include "ensemble.h"
 #include "http/server.h"
 #include "keeper/local.h"
 #include "keeper/wire.h"
@@ -39,7 +40,7 @@ static const char *const JOURNAL_NAMES[] = {
 };
 
 struct serve {
-    const char *data;
+    const char *data, *keeper, *zk_auth;
     int journal; /* enum local_mode */
     struct cmd_address http_address, zk_address;
     int64_t snapshot_every, http_timeout_ms;
@@ -49,6 +50,7 @@ struct serve {
     uv_signal_t signals[2];
     struct http_server *http;
     struct wire *wire;
+    struct ensemble *ensemble;
     struct local *local;
 };
 
@@ -99,7 +101,18 @@ static void on_note(void *arg, const char *line)
     log_warning("%s", line);
 }
 
-static int open_keeper(struct serve *s)
+static int open_ensemble(struct serve *s)
+{
+    struct ensemble_options o = {.url = s->keeper, .auth_file = s->zk_auth};
+    struct err_info e;
+    int err = ensemble_open(&s->loop, &o, &s->ensemble, &e);
+
+    if (err)
+        log_error("%s", e.text);
+    return err;
+}
+
+static int open_local(struct serve *s)
 {
     struct local_options o = {
         .mode = (enum local_mode)s->journal,
@@ -161,20 +174,26 @@ static int bind_ports(struct serve *s)
     return err ? err : listen_wire(s);
 }
 
-static void close_ports(struct serve *s)
+/* Everything that keeps the loop running. */
+static void close_all(struct serve *s)
 {
     if (s->http)
         http_close(s->http);
     if (s->wire)
         wire_close(s->wire);
+    if (s->ensemble)
+        ensemble_close(s->ensemble);
 }
 
-static void say_what_runs(struct serve *s)
+static void say_what_is_kept(struct serve *s)
 {
     struct local_stats stats;
 
+    if (s->keeper) {
+        log_info("keeper %s", s->keeper);
+        return;
+    }
     local_stats(s->local, &stats);
-    log_info("version %s", DROVER_VERSION);
     if (s->journal == LOCAL_NONE)
         log_info("data directory none: what is kept is lost when this process ends");
     else
@@ -182,6 +201,12 @@ static void say_what_runs(struct serve *s)
     log_info("journal %s", JOURNAL_NAMES[s->journal]);
     log_info("recovered %" PRIu64 " nodes, %" PRIu64 " journal records", stats.recovered_nodes,
              stats.recovered_records);
+}
+
+static void say_what_runs(struct serve *s)
+{
+    log_info("version %s", DROVER_VERSION);
+    say_what_is_kept(s);
     if (s->http)
         log_info("listening on http://%s", http_address(s->http));
     if (s->wire)
@@ -197,7 +222,7 @@ static void on_signal(uv_signal_t *handle, int number)
     for (int i = 0; i < 2; i++)
         uv_close((uv_handle_t *)&s->signals[i], NULL);
     log_info("ending: %s", number == SIGINT ? "interrupted" : "asked to");
-    close_ports(s);
+    close_all(s);
 }
 
 static void catch_signals(struct serve *s)
@@ -231,14 +256,14 @@ static int serve(struct serve *s)
     uv_loop_init(&s->loop);
     err = bind_ports(s);
     if (!err)
-        err = open_keeper(s);
+        err = s->keeper ? open_ensemble(s) : open_local(s);
     if (!err) {
         if (s->wire)
             wire_serve(s->wire, s->local);
         catch_signals(s);
         say_what_runs(s);
     } else {
-        close_ports(s);
+        close_all(s);
     }
     uv_run(&s->loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->loop);
@@ -249,6 +274,34 @@ static int serve(struct serve *s)
 }
 
 /* The command. */
+
+static bool is_given(const struct cmd_address *a)
+{
+    return a->address.ss_family != AF_UNSPEC;
+}
+
+static void default_address(struct cmd_address *a, const char *text)
+{
+    struct err_info e;
+
+    if (!a->none && !is_given(a))
+        cmd_address(&(struct cmd_option){.target = a}, text, &e);
+}
+
+/* What an ensemble does itself. */
+static int check_keeper(const struct cmd *c, struct serve *s)
+{
+    if (!s->keeper)
+        return s->zk_auth ? cmd_usage_error(c, "--zk-auth goes with --keeper") : CMD_OK;
+    if (strncmp(s->keeper, "zk://", 5) != 0)
+        return cmd_usage_error(c, "--keeper: '%s' is not of the form zk://HOST:PORT,.../CHROOT",
+                               s->keeper);
+    if (s->data || s->journal != LOCAL_STRICT || s->snapshot_every || is_given(&s->zk_address))
+        return cmd_usage_error(c, "--data, --journal, --snapshot-every and --zk are for the embedded "
+                                  "keeper and do not go with --keeper");
+    s->zk_address.none = true;
+    return CMD_OK;
+}
 
 static int check_addresses(const struct cmd *c, const struct serve *s)
 {
@@ -274,6 +327,14 @@ int cmd_serve(int argc, char **argv)
          "opportunistic: answer from memory; on disk at most 100 ms later.\n"
          "none: memory only, no data directory.",
          cmd_choice, &s.journal},
+        {"keeper", "URL",
+         "Keep everything in a ZooKeeper ensemble instead of a data directory:\n"
+         "zk://HOST:PORT,HOST:PORT/CHROOT.",
+         cmd_text, &s.keeper},
+        {"zk-auth", "FILE",
+         "Log on to the ensemble with the user:password that this file holds (digest), and\n"
+         "make nodes for this user only. Default: what $DROVER_ZK_AUTH holds.",
+         cmd_text, &s.zk_auth},
         {"http", "ADDR:PORT|none",
          "Serve HTTP there. Default: " HTTP_DEFAULT ". Port 0: any free one.", cmd_address,
          &s.http_address},
@@ -296,13 +357,14 @@ int cmd_serve(int argc, char **argv)
         .options = options,
         .option_count = sizeof options / sizeof *options,
     };
-    struct err_info e;
     int status;
 
-    cmd_address(&(struct cmd_option){.target = &s.http_address}, HTTP_DEFAULT, &e);
-    cmd_address(&(struct cmd_option){.target = &s.zk_address}, ZK_DEFAULT, &e);
     if (!cmd_parse(&c, &argc, argv, &status))
         return status;
-    status = check_addresses(&c, &s);
+    status = check_keeper(&c, &s);
+    default_address(&s.http_address, HTTP_DEFAULT);
+    default_address(&s.zk_address, ZK_DEFAULT);
+    if (!status)
+        status = check_addresses(&c, &s);
     return status ? status : serve(&s);
 }

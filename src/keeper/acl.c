@@ -39,8 +39,7 @@ bool acl_list_is_valid(struct str list)
     if (!count)
         return false;
     for (uint32_t i = 0; i < count && !r.bad; i++)
-        if (next_item(&r).permissions & ~(uint32_t)ACL_ALL)
-            return false;
+        next_item(&r);
     return !r.bad && !r.left;
 }
 
@@ -62,7 +61,7 @@ static bool parse_network(struct str text, unsigned char *ret_bytes, unsigned *r
     if (inet_pton(*ret_len == 16 ? AF_INET6 : AF_INET, copy, ret_bytes) != 1)
         return false;
     bits = slash ? strtoul(slash + 1, &end, 10) : *ret_len * 8;
-    if (slash && (end == slash + 1 || *end))
+    if (slash && (slash[1] < '0' || slash[1] > '9' || end != copy + text.len))
         return false;
     *ret_bits = (unsigned)bits;
     return bits <= *ret_len * 8;
@@ -139,16 +138,24 @@ static void put_item(struct buf *b, uint32_t *count, struct item item)
     ++*count;
 }
 
+/* Two parts with a colon between, the second not empty. Colons at the end do not count. */
+static bool digest_is_valid(struct str id)
+{
+    const char *colon;
+
+    while (id.len && id.p[id.len - 1] == ':')
+        id.len--;
+    colon = id.len ? memchr(id.p, ':', id.len) : NULL;
+    return colon && !memchr(colon + 1, ':', id.len - (size_t)(colon + 1 - id.p));
+}
+
 static bool id_is_valid(struct acl_id id)
 {
     unsigned char bytes[16];
     unsigned len, bits;
 
-    if (str_eq(id.scheme, STR("digest"))) {
-        const char *colon = id.id.len ? memchr(id.id.p, ':', id.id.len) : NULL;
-
-        return colon && !memchr(colon + 1, ':', id.id.len - (size_t)(colon + 1 - id.id.p));
-    }
+    if (str_eq(id.scheme, STR("digest")))
+        return digest_is_valid(id.id);
     if (str_eq(id.scheme, STR("ip")))
         return parse_network(id.id, bytes, &len, &bits);
     return is_world(id);
@@ -181,7 +188,9 @@ int acl_resolve(struct str list, const struct acl_who *who, struct buf *ret_list
     for (uint32_t i = 0; i < given && !err; i++) {
         struct item item = next_item(&r);
 
-        if (str_eq(item.id.scheme, STR("auth")))
+        if (ret_list->len > ACL_LIST_MAX)
+            err = DROVER_BAD_ACL;
+        else if (str_eq(item.id.scheme, STR("auth")))
             err = resolve_auth(ret_list, &count, item, who);
         else if (id_is_valid(item.id))
             put_item(ret_list, &count, item);
@@ -189,7 +198,30 @@ int acl_resolve(struct str list, const struct acl_who *who, struct buf *ret_list
             err = DROVER_BAD_ACL;
     }
     jute_store_i32(ret_list->p, (int32_t)count);
-    return err;
+    return err || ret_list->len <= ACL_LIST_MAX ? err : DROVER_BAD_ACL;
+}
+
+void acl_put_masked(struct buf *b, struct str list)
+{
+    struct reader r = {list.p, list.len, false};
+    int32_t count = jute_i32(&r);
+
+    jute_put_i32(b, count);
+    for (int32_t i = 0; i < count && !r.bad; i++) {
+        struct item item = next_item(&r);
+        const char *colon = item.id.id.len ? memchr(item.id.id.p, ':', item.id.id.len) : NULL;
+        size_t user_len = colon ? (size_t)(colon - item.id.id.p) : 0;
+
+        jute_put_i32(b, (int32_t)item.permissions);
+        jute_put_bytes(b, item.id.scheme);
+        if (str_eq(item.id.scheme, STR("digest")) && colon) {
+            jute_put_i32(b, (int32_t)user_len + 2);
+            buf_put(b, item.id.id.p, user_len);
+            buf_put(b, ":x", 2);
+        } else {
+            jute_put_bytes(b, item.id.id);
+        }
+    }
 }
 
 void acl_table_release(struct acl_table *t)

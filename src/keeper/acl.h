@@ -51,6 +51,9 @@ bool acl_allows(struct str list, int permission, const struct acl_who *who);
  */
 int acl_resolve(struct str list, const struct acl_who *who, struct buf *ret_list);
 
+/* The list as it is shown to those who may not change it: "user:x" instead of a digest. */
+void acl_put_masked(struct buf *b, struct str list);
+
 /* The lists in use, by number. */
 struct acl_table {
     struct acl_entry *entries;

@@ -108,6 +108,8 @@ static int checkpoint(struct local *l)
     int err = 0;
 
     l->since_snapshot = 0;
+    if (atomic_load(&l->journal.failed))
+        return DROVER_IO;
     if (l->tree.zxid == l->snapshot_zxid)
         return 0;
     err = journal_rotate(&l->journal, &header.replay_from);
@@ -119,8 +121,8 @@ static int checkpoint(struct local *l)
         err = retire(l, &header, &why);
     if (err == DROVER_DISK_FULL)
         engine_note(l, "snapshot: %s; the journal is kept, trying again later", why.text);
-    else if (err && !atomic_load(&l->journal.failed))
-        l->o.fatal(l->o.arg, why.text);
+    else if (err)
+        journal_fail(&l->journal, why.text);
     pthread_mutex_lock(&l->lock);
     return err;
 }

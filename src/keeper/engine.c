@@ -84,7 +84,8 @@ static void publish(struct local *l)
 int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
                  const struct keeper_op *ops, size_t count, struct keeper_result *results)
 {
-    int err = admit(l, record_bound(keeper_request_size(ops, count)));
+    size_t size = keeper_request_size(ops, count);
+    int err = size > RECORD_MAX ? DROVER_TOO_BIG : admit(l, record_bound(size));
     struct tree_user user = {sessions_find(&l->tree.sessions, session), who};
 
     if (!err && !user.session)

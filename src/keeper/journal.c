@@ -62,14 +62,10 @@ static void gate_wait(struct journal *j, unsigned gate, uint32_t seen)
     syscall(SYS_futex, &j->gates[gate], FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
 }
 
-static void fail(struct journal *j, const char *what, uint64_t segment, int errnum)
+void journal_fail(struct journal *j, const char *line)
 {
-    char line[512];
-
-    atomic_store(&j->failed, true);
-    snprintf(line, sizeof line,
-             "journal: %s %s/journal-%010llu: %s; nothing more is acknowledged, ending", what,
-             j->o.dir, (unsigned long long)segment, strerror(errnum));
+    if (atomic_exchange(&j->failed, true))
+        return;
     j->o.fatal(j->o.arg, line);
     pthread_mutex_lock(j->lock);
     pthread_cond_broadcast(&j->room);
@@ -77,6 +73,16 @@ static void fail(struct journal *j, const char *what, uint64_t segment, int errn
     pthread_mutex_unlock(j->lock);
     gate_open(j, 0);
     gate_open(j, 1);
+}
+
+static void fail(struct journal *j, const char *what, uint64_t segment, int errnum)
+{
+    char line[512];
+
+    snprintf(line, sizeof line,
+             "journal: %s %s/journal-%010llu: %s; nothing more is acknowledged, ending", what,
+             j->o.dir, (unsigned long long)segment, strerror(errnum));
+    journal_fail(j, line);
 }
 
 static struct batch *batch_new(struct journal *j, int fd, uint64_t segment, off_t at)
@@ -150,24 +156,33 @@ static int writer_move(struct journal *j, struct writer *w, const struct batch *
     return 0;
 }
 
-static int write_round(struct journal *j, struct writer *w, const struct batch *round)
+static int write_batch(struct journal *j, struct writer *w, const struct batch *b)
 {
-    for (const struct batch *b = round; b; b = b->next) {
-        if (!b->bytes.len)
-            continue;
-        if (writer_move(j, w, b))
-            return DROVER_IO;
-        if (fs_write_all(j->o.fs, b->fd, b->bytes.p, b->bytes.len, b->at) < 0) {
-            fail(j, "cannot write", b->segment, errno);
-            return DROVER_IO;
-        }
-        if (has_records(b)) {
-            w->written_lsn = b->last_lsn;
-            if (!w->since_ms)
-                w->since_ms = b->since_ms;
-        }
+    if (writer_move(j, w, b))
+        return DROVER_IO;
+    if (fs_write_all(j->o.fs, b->fd, b->bytes.p, b->bytes.len, b->at) < 0) {
+        fail(j, "cannot write", b->segment, errno);
+        return DROVER_IO;
+    }
+    if (has_records(b)) {
+        w->written_lsn = b->last_lsn;
+        if (!w->since_ms)
+            w->since_ms = b->since_ms;
     }
     return 0;
+}
+
+static int write_round(struct journal *j, struct writer *w, const struct batch *round)
+{
+    int err = 0;
+
+    for (const struct batch *b = round; b; b = b->next) {
+        if (!err && b->bytes.len)
+            err = write_batch(j, w, b);
+        if (b->next && b->segment != w->segment) /* over, and nothing of it was written */
+            j->o.fs->close(j->o.fs, b->fd);
+    }
+    return err;
 }
 
 static bool sync_is_due(const struct journal *j, const struct writer *w)
@@ -289,11 +304,15 @@ static void writer_gather(struct journal *j)
 static void *writer_main(void *arg)
 {
     struct journal *j = arg;
-    struct writer w = {.fd = j->open->fd, .segment = j->open->segment};
+    const struct batch *first;
+    struct writer w = {0};
     int64_t wrote_ms = clock_boot_ms();
     int err = 0;
 
     pthread_mutex_lock(j->lock);
+    first = j->full ? j->full : j->open; /* this thread may start after a segment was filled */
+    w.fd = first->fd;
+    w.segment = first->segment;
     while (!err) {
         if (!nothing_to_write(j) || sync_is_due(j, &w)) {
             err = write_and_sync(j, &w);
@@ -311,9 +330,12 @@ static void *writer_main(void *arg)
         w.since_ms = clock_boot_ms();
         write_and_sync(j, &w);
     }
-    j->o.fs->close(j->o.fs, w.fd);
-    if (j->open->fd != w.fd) /* a segment that no record has reached */
+    for (const struct batch *b = j->full; b; b = b->next) /* after a failure */
+        if (b->segment != w.segment)
+            j->o.fs->close(j->o.fs, b->fd);
+    if (j->open->segment != w.segment) /* one that no record has reached */
         j->o.fs->close(j->o.fs, j->open->fd);
+    j->o.fs->close(j->o.fs, w.fd);
     pthread_mutex_unlock(j->lock);
     return NULL;
 }
@@ -333,10 +355,7 @@ static void prepare_next(struct journal *j)
         j->prepared_fd = fd;
     } else if (err != DROVER_DISK_FULL) {
         pthread_mutex_unlock(j->lock);
-        atomic_store(&j->failed, true);
-        j->o.fatal(j->o.arg, why.text);
-        gate_open(j, 0);
-        gate_open(j, 1);
+        journal_fail(j, why.text);
         pthread_mutex_lock(j->lock);
     }
     pthread_cond_broadcast(&j->room);
@@ -492,10 +511,10 @@ static int wait_for(struct journal *j, struct journal_ticket t)
     for (;;) {
         uint32_t seen = atomic_load(&j->gates[t.gate]);
 
-        if (atomic_load(&j->durable) >= t.lsn)
-            return 0;
         if (atomic_load(&j->failed))
             return DROVER_IO;
+        if (atomic_load(&j->durable) >= t.lsn)
+            return 0;
         gate_wait(j, t.gate, seen);
     }
 }
@@ -522,13 +541,13 @@ int journal_wait_durable(struct journal *j, int64_t lsn)
 
 int journal_rotate(struct journal *j, uint64_t *ret_segment)
 {
-    while (j->prepared_fd < 0) {
-        if (atomic_load(&j->failed))
-            return DROVER_IO;
+    while (j->prepared_fd < 0 && !atomic_load(&j->failed)) {
         if (j->prepare_error)
             return j->prepare_error;
         pthread_cond_wait(&j->room, j->lock);
     }
+    if (atomic_load(&j->failed))
+        return DROVER_IO;
     next_segment(j);
     *ret_segment = j->open->segment;
     return 0;

@@ -96,6 +96,9 @@ void journal_close(struct journal *j);
 int journal_admit(struct journal *j, size_t record_len);
 void journal_append(struct journal *j, const struct changes *c);
 
+/* Something has failed for good: tells the reason, the first time, and lets go whoever waits. */
+void journal_fail(struct journal *j, const char *line);
+
 /* Under the lock: what to wait for so that lsn is on disk. */
 struct journal_ticket journal_ticket(const struct journal *j, int64_t lsn);
 

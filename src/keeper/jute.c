@@ -79,5 +79,7 @@ struct str jute_bytes(struct reader *r)
 {
     int32_t len = jute_i32(r);
 
+    if (len < -1)
+        r->bad = true;
     return len > 0 ? reader_bytes(r, (size_t)len) : (struct str){"", 0};
 }

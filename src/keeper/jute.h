@@ -2,7 +2,7 @@
  * jute - ZooKeeper's encoding: big-endian numbers, text and bytes after a 32-bit length.
  *
  * Reading uses struct reader (base/buf.h): asked for more than there is, it turns bad and gives zeros.
- * A negative length, which ZooKeeper uses for "none", reads as empty.
+ * The length -1, which ZooKeeper uses for "none", reads as empty; any other below 0 is bad.
  */
 #ifndef KEEPER_JUTE_H
 #define KEEPER_JUTE_H

@@ -99,10 +99,16 @@ void mailbox_post(struct mailbox *m, struct letter *letter)
     pthread_mutex_unlock(&m->lock);
 }
 
+static bool is_inside(const struct mailbox *m)
+{
+    return m->reading && pthread_equal(m->reader, pthread_self());
+}
+
+/* From inside a letter it does nothing: the dispatch that runs that letter goes on with the rest. */
 void mailbox_dispatch(struct mailbox *m)
 {
     pthread_mutex_lock(&m->lock);
-    while (m->ready)
+    while (m->ready && !is_inside(m))
         run(m, take(&m->ready, &m->ready_end));
     pthread_mutex_unlock(&m->lock);
 }
@@ -131,7 +137,7 @@ bool mailbox_withdraw(struct mailbox *m, const void *subject)
     pthread_mutex_lock(&m->lock);
     drop_from(&m->sealed, &m->sealed_end, subject);
     drop_from(&m->ready, &m->ready_end, subject);
-    inside = m->reading && pthread_equal(m->reader, pthread_self());
+    inside = is_inside(m);
     while (!inside && m->reading && m->subject == subject)
         pthread_cond_wait(&m->changed, &m->lock);
     inside = inside && m->subject == subject;
@@ -147,7 +153,14 @@ void mailbox_close(struct mailbox *m)
     pthread_mutex_unlock(&m->lock);
     if (m->courier_runs)
         pthread_join(m->courier, NULL);
-    mailbox_dispatch(m);
+    pthread_mutex_lock(&m->lock);
+    while (m->ready || m->sealed) { /* a letter that is read here may post another */
+        if (m->ready)
+            run(m, take(&m->ready, &m->ready_end));
+        else
+            deliver_next(m);
+    }
+    pthread_mutex_unlock(&m->lock);
     pthread_cond_destroy(&m->changed);
     pthread_mutex_destroy(&m->lock);
 }

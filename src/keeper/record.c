@@ -70,7 +70,8 @@ static void put_change(struct buf *b, const struct change *c)
         buf_put_u32(b, (uint32_t)c->number);
     buf_put_str(b, c->path);
     buf_put_str(b, c->data);
-    buf_put_str(b, c->acl);
+    if (has & HAS_ACL)
+        buf_put_str(b, c->acl);
 }
 
 void record_put_changes(struct buf *b, const struct changes *c, int64_t behind)

@@ -28,8 +28,10 @@ struct undo {
 
 void changes_begin(struct changes *c, int64_t zxid, int64_t time_ms)
 {
-    for (size_t i = 0; i < c->count; i++)
+    for (size_t i = 0; i < c->count; i++) {
         free(c->list[i].own_path);
+        free(c->list[i].own_acl);
+    }
     c->count = 0;
     c->zxid = zxid;
     c->time_ms = time_ms;
@@ -57,15 +59,20 @@ static uint32_t add_special(struct tree *t, uint32_t parent, struct str path)
     return nodes_add(&t->nodes, parent, path, STR(""));
 }
 
+/* What ZooKeeper has from the start: its clients may read the configuration and not change it. */
 void tree_init(struct tree *t)
 {
+    static const struct str readable = STR("\0\0\0\1\0\0\0\1\0\0\0\5world\0\0\0\6anyone");
     uint32_t zookeeper;
+    struct node *config;
 
     *t = (struct tree){0};
     nodes_init(&t->nodes);
     zookeeper = add_special(t, NODE_ROOT, STR("/zookeeper"));
     add_special(t, zookeeper, STR("/zookeeper/quota"));
-    add_special(t, zookeeper, STR("/zookeeper/config"));
+    config = node_at(&t->nodes, add_special(t, zookeeper, STR("/zookeeper/config")));
+    node_set_acl(&t->nodes, config, readable);
+    config->more->aversion = -1;
 }
 
 void tree_release(struct tree *t)
@@ -330,13 +337,14 @@ static int create(struct transaction *tx, const struct keeper_op *op, struct kee
 static int find_version(const struct transaction *tx, const struct keeper_op *op, int permission,
                         uint32_t *ret_ref)
 {
-    uint32_t ref = nodes_find(&tx->t->nodes, op->path);
+    uint32_t ref = nodes_find(&tx->t->nodes, op->path), asked = ref;
 
+    if (permission == ACL_DELETE && tx->user->who) /* even of what is not there */
+        asked = nodes_find(&tx->t->nodes, path_parent(op->path));
+    if (asked && !allowed(tx, asked, permission))
+        return DROVER_NO_AUTH;
     if (!ref)
         return DROVER_NO_NODE;
-    if (!allowed(tx, permission == ACL_DELETE ? node_at(&tx->t->nodes, ref)->parent : ref,
-                 permission))
-        return DROVER_NO_AUTH;
     if (op->version != KEEPER_ANY_VERSION && op->version != node_at(&tx->t->nodes, ref)->version)
         return DROVER_BAD_VERSION;
     *ret_ref = ref;
@@ -370,13 +378,19 @@ static int set(struct transaction *tx, const struct keeper_op *op, struct keeper
     return 0;
 }
 
-/* Out of the tree, but kept for the undo; its parent learns of it. */
-static void take_out(struct transaction *tx, uint32_t ref, struct str path)
+/* Out of the tree, but kept for the undo; its parent learns of it. own_path as in struct change. */
+static void take_out(struct transaction *tx, uint32_t ref, struct str path, char *own_path)
 {
     struct nodes *ns = &tx->t->nodes;
     struct node *n = node_at(ns, ref);
     struct node_more *parent = node_at(ns, n->parent)->more;
+    struct change change = {.kind = CHANGE_DELETE, .path = path, .own_path = own_path};
 
+    if (node_acl(n) != ACL_OPEN) {
+        change.acl = acl_list(&ns->acls, node_acl(n));
+        change.acl.p = change.own_acl = mem_dup(change.acl.p, change.acl.len);
+    }
+    changes_add(tx->c, change);
     undo_add(tx->t, (struct undo){.kind = CHANGE_DELETE, .ref = ref, .parent_pzxid = parent->pzxid});
     if (node_owner(n))
         tree_unlink_ephemeral(tx->t, ref);
@@ -398,8 +412,7 @@ static int delete(struct transaction *tx, const struct keeper_op *op, struct kee
         return DROVER_NOT_EMPTY;
     if (path_is_special(op->path))
         return DROVER_BAD_ARGUMENT;
-    take_out(tx, ref, op->path);
-    changes_add(tx->c, (struct change){.kind = CHANGE_DELETE, .path = op->path});
+    take_out(tx, ref, op->path, NULL);
     return 0;
 }
 
@@ -533,12 +546,9 @@ int tree_session_close(struct tree *t, struct session *s, int64_t time_ms, size_
     while (s->first_ephemeral && bytes < max_bytes) {
         uint32_t ref = s->first_ephemeral;
         struct buf path = {0};
-        struct str text;
 
         nodes_put_path(&t->nodes, ref, &path);
-        text = (struct str){path.p, path.len};
-        take_out(&tx, ref, text);
-        changes_add(c, (struct change){.kind = CHANGE_DELETE, .path = text, .own_path = path.p});
+        take_out(&tx, ref, (struct str){path.p, path.len}, path.p);
         bytes += 64 + path.len;
     }
     undo_forget(t);

@@ -125,6 +125,7 @@ void watches_fire(struct watches *ws, const struct change *c)
 
     if (!ws->count || !CONCERNS[c->kind].tells)
         return;
+    ws->changes++;
     fire_at(ws, c->path, c->path, event);
     while (ws->recursive && up.len > 1) {
         up = path_parent(up);

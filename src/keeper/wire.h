@@ -24,8 +24,11 @@ enum {
     WIRE_CONNECTIONS_MAX = 10000,
     WIRE_UNSENT_MAX = 4 * 1024 * 1024, /* answers that a client does not read stop its requests */
     WIRE_OUTSTANDING_MAX = 4096,       /* so do answers that wait for the disk */
+    WIRE_EVENTS_MAX = 4 * 1024 * 1024, /* what watches tell a client that does not read ends it */
     WIRE_WATCHES_MAX = 100000,         /* of one connection */
-    WIRE_HELLO_MS = 10 * 1000,         /* for a client to say who it is */
+    WIRE_IDS_MAX = 16,                 /* ways in which a connection is known */
+    WIRE_CREDENTIAL_MAX = 4096,        /* bytes of user:password */
+    WIRE_PATIENCE_MS = 10 * 1000,      /* for a client to say who it is, and to take the last answer */
 };
 
 struct wire;

@@ -6,13 +6,21 @@
  * gate that asks for less than the one before it is not kept.
  *
  * A client that does not read its answers, or is far ahead of the disk, is not read from until it or
- * the disk has caught up.
+ * the disk has caught up. What its watches tell it cannot be held back: too much of that ends it.
  */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "keeper/wire_impl.h"
+
+enum { KEEP_MAX = 256 * 1024 }; /* an empty buffer that has grown larger is given back */
+
+static void buf_shrink(struct buf *b)
+{
+    if (!b->len && b->cap > KEEP_MAX)
+        buf_release(b);
+}
 
 static void on_handle_closed(uv_handle_t *handle)
 {
@@ -46,7 +54,7 @@ void wire_conn_close(struct wire_conn *c)
     wire_watch_clear(c);
     c->session = 0;
     pthread_mutex_unlock(&c->w->l->lock);
-    uv_close((uv_handle_t *)&c->hello, on_handle_closed);
+    uv_close((uv_handle_t *)&c->patience, on_handle_closed);
     uv_close((uv_handle_t *)&c->tcp, on_handle_closed);
 }
 
@@ -93,7 +101,9 @@ void wire_conn_put_events(struct wire_conn *c)
     if (!c->events.len)
         return;
     wire_conn_put(c, (struct str){c->events.p, c->events.len}, c->events_lsn);
+    c->event_bytes += c->events.len;
     c->events.len = 0;
+    buf_shrink(&c->events);
 }
 
 static void open_gates(struct wire_conn *c)
@@ -114,6 +124,7 @@ static void on_written(uv_write_t *write, int status)
     struct wire_conn *c = write->data;
 
     c->writing = false;
+    c->sending.len = 0;
     if (status < 0)
         wire_conn_close(c);
     else
@@ -162,30 +173,55 @@ static bool is_behind(const struct wire_conn *c)
 
 static void take_packets(struct wire_conn *c);
 
-void wire_conn_flush(struct wire_conn *c)
+/* Goes on where it had to stop reading. True: there may be new answers. */
+static bool resume(struct wire_conn *c)
 {
+    if (!c->paused || is_behind(c))
+        return false;
+    c->paused = false;
+    take_packets(c);
+    if (!c->closing && !c->paused && !c->close_when_sent)
+        start_reading(c);
+    return !c->closing;
+}
+
+/* Sends what may leave. False: the socket takes no more for now. */
+static bool send_some(struct wire_conn *c)
+{
+    if (c->writing && c->event_bytes > WIRE_EVENTS_MAX)
+        wire_conn_close(c);
     if (c->closing || c->writing)
-        return;
+        return false;
     open_gates(c);
     if (c->out_open > c->out_base)
         send_open(c);
+    if (!c->out.len)
+        c->event_bytes = 0;
     if (c->closing || c->writing)
-        return;
-    c->sending.len = 0;
-    if (c->close_when_sent && !c->out.len) {
+        return false;
+    if (c->close_when_sent && !c->out.len)
         wire_conn_close(c);
-    } else if (c->paused && !is_behind(c)) {
-        c->paused = false;
-        take_packets(c);
-        if (!c->closing && !c->paused)
-            start_reading(c);
-    }
+    buf_shrink(&c->out);
+    buf_shrink(&c->sending);
+    return !c->closing;
+}
+
+void wire_conn_flush(struct wire_conn *c)
+{
+    while (send_some(c) && resume(c))
+        continue;
+}
+
+static void on_patience_over(uv_timer_t *timer)
+{
+    wire_conn_close(timer->data);
 }
 
 void wire_conn_finish(struct wire_conn *c)
 {
     c->close_when_sent = true;
     uv_read_stop((uv_stream_t *)&c->tcp);
+    uv_timer_start(&c->patience, on_patience_over, WIRE_PATIENCE_MS, 0);
 }
 
 /* Requests. */
@@ -198,6 +234,7 @@ static void in_compact(struct wire_conn *c)
     memmove(c->in.p, c->in.p + c->in_at, c->in.len - c->in_at);
     c->in.len -= c->in_at;
     c->in_at = 0;
+    buf_shrink(&c->in);
 }
 
 /* False: there is no whole packet. The connection may be closed meanwhile. */
@@ -270,15 +307,6 @@ static void start_reading(struct wire_conn *c)
         wire_conn_close(c);
 }
 
-/* Who has not said hello in time, or has said it and only idles, is told apart by the session. */
-static void on_hello_late(uv_timer_t *timer)
-{
-    struct wire_conn *c = timer->data;
-
-    if (!c->session)
-        wire_conn_close(c);
-}
-
 static void name_peer(struct wire_conn *c)
 {
     struct sockaddr_storage address;
@@ -300,8 +328,8 @@ void wire_conn_accept(struct wire *w)
 
     c->w = w;
     uv_tcp_init(w->loop, &c->tcp);
-    uv_timer_init(w->loop, &c->hello);
-    c->tcp.data = c->hello.data = c;
+    uv_timer_init(w->loop, &c->patience);
+    c->tcp.data = c->patience.data = c;
     pthread_mutex_lock(&w->l->lock);
     c->next = w->conns;
     if (c->next)
@@ -316,6 +344,6 @@ void wire_conn_accept(struct wire *w)
     }
     uv_tcp_nodelay(&c->tcp, 1);
     name_peer(c);
-    uv_timer_start(&c->hello, on_hello_late, WIRE_HELLO_MS, 0);
+    uv_timer_start(&c->patience, on_patience_over, WIRE_PATIENCE_MS, 0);
     start_reading(c);
 }

@@ -19,8 +19,6 @@
 #include "keeper/jute.h"
 #include "keeper/wire.h"
 
-enum { WIRE_IDS_MAX = 16 };
-
 /* Up to `end` the answers may leave once the journal is durable up to lsn. */
 struct wire_gate {
     int64_t lsn;
@@ -29,7 +27,7 @@ struct wire_gate {
 
 struct wire_conn {
     uv_tcp_t tcp; /* first: a handle is its connection */
-    uv_timer_t hello;
+    uv_timer_t patience; /* until it has said hello, and again when it is only to take its answers */
     struct wire *w;
     struct wire_conn *next, *prev;
     char peer[64]; /* address and port */
@@ -50,6 +48,7 @@ struct wire_conn {
     uv_write_t write;
     bool writing;
     bool close_when_sent;
+    size_t event_bytes; /* put into `out` since it was empty */
 
     int64_t session;                 /* 0: has not said hello */
     struct acl_id ids[WIRE_IDS_MAX]; /* owned; the first is the address */
@@ -63,6 +62,8 @@ struct wire_conn {
     struct wire_watch **watches;
     uint32_t watch_len, watch_cap;
     struct map watch_index;
+    uint64_t told_of; /* the last change that it was told of, as watches count them */
+    enum keeper_event told;
 };
 
 struct wire {
@@ -74,6 +75,7 @@ struct wire {
     size_t conn_count;
     char address[64];
     int64_t now_ms;
+    int64_t acl_lsn; /* of the last change of an access list: every stat shows its version */
     struct buf head, body; /* of the answer being made */
     uint64_t received, sent;
     int open_handles;
@@ -100,6 +102,16 @@ struct wire_answer {
     int error; /* as ZooKeeper numbers it */
     int64_t zxid;
     int64_t lsn;
+};
+
+/* Errors of ZooKeeper's that stand for none of ours. */
+enum wire_error {
+    WIRE_SYSTEM_ERROR = -1,
+    WIRE_MARSHALLING_ERROR = -5, /* what is asked for cannot be */
+    WIRE_NO_NODE = -101,
+    WIRE_AUTH_FAILED = -115,
+    WIRE_NO_WATCHER = -121,
+    WIRE_RECONFIG_DISABLED = -123,
 };
 
 int wire_error(int err);

@@ -19,23 +19,62 @@ enum {
     OP_GET_CHILDREN = 8,
     OP_CHECK = 13,
     OP_CREATE2 = 15,
+    OP_CREATE_CONTAINER = 19,
+    OP_CREATE_TTL = 21,
     OP_ERROR = -1,
 };
 
-static struct str read_acl(struct wire_conn *c, struct reader *r, struct buf *acl, int *refused)
+enum { FLAGS_COUNT = 7 }; /* containers and nodes with a time to live are the last three */
+
+/* 0 or why the list cannot be. An open list is kept as none, which is what most of them are. */
+static int read_acl(struct wire_conn *c, struct reader *r, struct buf *acl, struct str *ret_list)
 {
     struct acl_who who = wire_who(c);
     struct reader start = *r;
     int32_t count = jute_i32(r);
+    int err;
 
     for (int32_t i = 0; i < count && !r->bad; i++) {
         jute_i32(r);
         jute_bytes(r);
         jute_bytes(r);
     }
-    if (!r->bad && !*refused)
-        *refused = acl_resolve((struct str){start.p, (size_t)(r->p - start.p)}, &who, acl);
-    return *refused || r->bad ? STR("") : (struct str){acl->p, acl->len};
+    if (r->bad)
+        return DROVER_BAD_ACL;
+    err = acl_resolve((struct str){start.p, (size_t)(r->p - start.p)}, &who, acl);
+    if (!err && !str_eq((struct str){acl->p, acl->len}, ACL_OPEN_LIST))
+        *ret_list = (struct str){acl->p, acl->len};
+    return err;
+}
+
+static int check_flags(int type, int32_t flags)
+{
+    if (flags < 0 || flags >= FLAGS_COUNT)
+        return DROVER_BAD_ARGUMENT;
+    if (flags & ~(KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL))
+        return DROVER_UNIMPLEMENTED;
+    return type == OP_CREATE || type == OP_CREATE2 ? 0 : DROVER_UNIMPLEMENTED;
+}
+
+/*
+ * ZooKeeper looks for the node, or the parent of one to be made, before it judges the rest of a path:
+ * then what is no path is not there.
+ */
+static int check_path(const struct keeper_op *op)
+{
+    bool sequential = op->flags & KEEPER_SEQUENTIAL;
+    bool names = op->path.len && memchr(op->path.p, '/', op->path.len) &&
+                 !memchr(op->path.p, '\0', op->path.len);
+
+    if (op->kind == KEEPER_DELETE && path_is_special(op->path))
+        return DROVER_BAD_ARGUMENT;
+    if (path_is_valid(op->path, sequential))
+        return 0;
+    if (names && op->kind == KEEPER_DELETE)
+        return DROVER_NO_NODE;
+    if (names && op->kind == KEEPER_CREATE && !path_is_valid(path_parent(op->path), false))
+        return DROVER_NO_NODE;
+    return DROVER_BAD_ARGUMENT;
 }
 
 /* acl holds what the operation's list was resolved to, and must live as long as it. */
@@ -43,19 +82,21 @@ bool wire_read_op(struct wire_conn *c, int type, struct reader *r, struct buf *a
                   struct keeper_op *ret_op)
 {
     struct keeper_op op = {.version = KEEPER_ANY_VERSION};
-    bool sequential = false;
+    int acl_err = 0;
 
     op.path = jute_bytes(r);
     switch (type) {
     case OP_CREATE:
     case OP_CREATE2:
+    case OP_CREATE_CONTAINER:
+    case OP_CREATE_TTL:
         op.kind = KEEPER_CREATE;
         op.data = jute_bytes(r);
-        op.acl = read_acl(c, r, acl, &op.refused);
+        acl_err = read_acl(c, r, acl, &op.acl);
         op.flags = jute_i32(r);
-        if (op.flags & ~(KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL))
-            op.refused = DROVER_UNIMPLEMENTED; /* containers and nodes with a time to live */
-        sequential = op.flags & KEEPER_SEQUENTIAL;
+        if (type == OP_CREATE_TTL)
+            jute_i64(r);
+        op.refused = check_flags(type, op.flags);
         break;
     case OP_DELETE:
         op.kind = KEEPER_DELETE;
@@ -68,7 +109,7 @@ bool wire_read_op(struct wire_conn *c, int type, struct reader *r, struct buf *a
         break;
     case OP_SET_ACL:
         op.kind = KEEPER_SET_ACL;
-        op.acl = read_acl(c, r, acl, &op.refused);
+        acl_err = read_acl(c, r, acl, &op.acl);
         op.version = jute_i32(r);
         break;
     case OP_CHECK:
@@ -78,9 +119,10 @@ bool wire_read_op(struct wire_conn *c, int type, struct reader *r, struct buf *a
     default:
         return false;
     }
-    if (!path_is_valid(op.path, sequential) ||
-        (op.kind == KEEPER_DELETE && path_is_special(op.path)))
-        op.refused = DROVER_BAD_ARGUMENT;
+    if (!op.refused)
+        op.refused = check_path(&op);
+    if (!op.refused)
+        op.refused = acl_err;
     *ret_op = op;
     return !r->bad;
 }
@@ -91,6 +133,7 @@ struct bundle {
     struct buf *acls;
     int *types;
     size_t count, cap;
+    size_t acl_bytes; /* a list can become much longer than it was sent */
 };
 
 static void bundle_release(struct bundle *b)
@@ -102,8 +145,22 @@ static void bundle_release(struct bundle *b)
     free(b->types);
 }
 
-static bool bundle_add(struct wire_conn *c, struct bundle *b, int type, struct reader *r)
+static bool may_be_bundled(int type)
 {
+    static const int TYPES[] = {OP_CREATE, OP_CREATE2,          OP_DELETE,    OP_SET_DATA,
+                                OP_CHECK,  OP_CREATE_CONTAINER, OP_CREATE_TTL};
+
+    for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++)
+        if (TYPES[i] == type)
+            return true;
+    return false;
+}
+
+/* 0 or why the whole transaction is refused. */
+static int bundle_add(struct wire_conn *c, struct bundle *b, int type, struct reader *r)
+{
+    if (!may_be_bundled(type))
+        return WIRE_MARSHALLING_ERROR;
     if (b->count == b->cap) {
         b->cap = b->cap ? b->cap * 2 : 16;
         b->ops = mem_realloc(b->ops, b->cap * sizeof *b->ops);
@@ -113,7 +170,10 @@ static bool bundle_add(struct wire_conn *c, struct bundle *b, int type, struct r
     b->acls[b->count] = (struct buf){0};
     b->types[b->count] = type;
     b->count++;
-    return wire_read_op(c, type, r, &b->acls[b->count - 1], &b->ops[b->count - 1]);
+    if (!wire_read_op(c, type, r, &b->acls[b->count - 1], &b->ops[b->count - 1]))
+        return WIRE_MARSHALLING_ERROR;
+    b->acl_bytes += b->acls[b->count - 1].len;
+    return b->acl_bytes > KEEPER_REQUEST_MAX ? WIRE_SYSTEM_ERROR : 0;
 }
 
 static void put_header(struct buf *out, int type, bool done, int err)
@@ -131,10 +191,10 @@ static void put_error(struct buf *out, int err)
 
 static void put_result(struct buf *out, int type, const struct keeper_result *result)
 {
-    put_header(out, type, false, 0);
+    put_header(out, type == OP_CREATE2 ? OP_CREATE : type, false, 0); /* which says no stat */
     if (type == OP_CREATE || type == OP_CREATE2)
         jute_put_bytes(out, str_of(result->path));
-    if (type == OP_CREATE2 || type == OP_SET_DATA)
+    if (type == OP_SET_DATA)
         jute_put_stat(out, &result->stat);
 }
 
@@ -145,17 +205,16 @@ void wire_multi(struct wire_conn *c, struct reader *r, struct wire_answer *a)
     struct bundle b = {0};
     int err = 0;
 
-    for (;;) {
+    while (!a->error) {
         int type = jute_i32(r);
         bool done = jute_bool(r);
 
         jute_i32(r);
         if (r->bad || done)
             break;
-        if (!bundle_add(c, &b, type, r))
-            r->bad = true;
+        a->error = bundle_add(c, &b, type, r);
     }
-    if (!r->bad && b.count) {
+    if (!r->bad && !a->error && b.count) {
         results = mem_zalloc(b.count * sizeof *results);
         err = engine_apply(c->w->l, c->session, &who, b.ops, b.count, results);
     }
@@ -178,7 +237,7 @@ static void read_one(struct wire_conn *c, int type, struct str path)
     struct buf *out = &c->w->body;
     struct tree_view v;
     int err =
-        path_is_valid(path, false) ? tree_look(&c->w->l->tree, path, &v) : DROVER_BAD_ARGUMENT;
+        path_is_valid(path, false) ? tree_look(&c->w->l->tree, path, &v) : DROVER_NO_NODE;
 
     if (!err && !acl_allows(v.acl, ACL_READ, &who))
         err = DROVER_NO_AUTH;
@@ -198,7 +257,7 @@ static void read_one(struct wire_conn *c, int type, struct str path)
 /* Each answers for itself: one that fails does not stop the others. */
 void wire_multi_read(struct wire_conn *c, struct reader *r, struct wire_answer *a)
 {
-    for (;;) {
+    while (!a->error) {
         int type = jute_i32(r);
         bool done = jute_bool(r);
         struct str path;
@@ -206,11 +265,13 @@ void wire_multi_read(struct wire_conn *c, struct reader *r, struct wire_answer *
         jute_i32(r);
         if (r->bad || done)
             break;
+        if (type != OP_GET_DATA && type != OP_GET_CHILDREN) {
+            a->error = WIRE_MARSHALLING_ERROR;
+            break;
+        }
         path = jute_bytes(r);
         jute_bool(r); /* watches are not set by this request */
-        if (type != OP_GET_DATA && type != OP_GET_CHILDREN)
-            r->bad = true;
-        else if (!r->bad)
+        if (!r->bad)
             read_one(c, type, path);
     }
     put_header(&c->w->body, OP_ERROR, true, -1);

@@ -1,7 +1,8 @@
 /*
  * The requests: a table from ZooKeeper's operation numbers to functions. Each runs under the store's
  * lock, reads its arguments, leaves the body of its answer in w->body and says in a struct wire_answer
- * what the answer rests on. A request that is cut off or of an unknown kind ends its connection.
+ * what the answer rests on. A request of an unknown kind is answered, but is the connection's last; one
+ * that is cut off ends it at once.
  */
 #include <stdlib.h>
 
@@ -14,18 +15,11 @@
 
 enum { OP_CLOSE = -11 };
 
-enum {
-    ERROR_SYSTEM = -1,
-    ERROR_NO_NODE = -101,
-    ERROR_AUTH_FAILED = -115,
-    ERROR_NO_WATCHER = -121,
-};
-
 static const struct {
     int err, zookeeper;
 } ERRORS[] = {
     {DROVER_BAD_ARGUMENT, -8},
-    {DROVER_NO_NODE, ERROR_NO_NODE},
+    {DROVER_NO_NODE, WIRE_NO_NODE},
     {DROVER_NO_AUTH, -102},
     {DROVER_BAD_VERSION, -103},
     {DROVER_NO_CHILDREN_FOR_EPHEMERALS, -108},
@@ -44,7 +38,7 @@ int wire_error(int err)
     for (size_t i = 0; i < sizeof ERRORS / sizeof *ERRORS; i++)
         if (ERRORS[i].err == err)
             return ERRORS[i].zookeeper;
-    return ERROR_SYSTEM;
+    return WIRE_SYSTEM_ERROR;
 }
 
 struct acl_who wire_who(struct wire_conn *c)
@@ -59,17 +53,19 @@ static struct tree *tree_of(struct wire_conn *c)
 
 /*
  * Finds a node that may be read. The answer rests on what made the node what it is, or, when there is
- * none, on everything.
+ * none, on everything. What is no path names no node.
  */
 static bool look(struct wire_conn *c, struct str path, int permission, struct wire_answer *a,
                  struct tree_view *v)
 {
     struct acl_who who = wire_who(c);
-    int err = path_is_valid(path, false) ? tree_look(tree_of(c), path, v) : DROVER_BAD_ARGUMENT;
+    int err = path_is_valid(path, false) ? tree_look(tree_of(c), path, v) : DROVER_NO_NODE;
 
     a->lsn = tree_of(c)->zxid;
     if (!err) {
         a->lsn = v->stat.mzxid > v->stat.pzxid ? v->stat.mzxid : v->stat.pzxid;
+        if (a->lsn < c->w->acl_lsn)
+            a->lsn = c->w->acl_lsn;
         if (permission && !acl_allows(v->acl, permission, &who))
             err = DROVER_NO_AUTH;
     }
@@ -111,23 +107,31 @@ static void op_change(struct wire_conn *c, int type, struct reader *r, struct wi
     change(c, type, r, a, &result);
     if (!a->error && (type == 5 || type == 7))
         jute_put_stat(&c->w->body, &result.stat);
+    if (!a->error && type == 7)
+        c->w->acl_lsn = a->zxid;
 }
 
-static bool may_watch(struct wire_conn *c)
+/* One watch too many is an error: a client must not believe in a watch that is not there. */
+static void watch(struct wire_conn *c, struct str path, int mode, struct wire_answer *a)
 {
-    return c->watch_len < WIRE_WATCHES_MAX;
+    if (c->watch_len < WIRE_WATCHES_MAX || wire_watch_has(c, path, WIRE_WATCH_ANY))
+        wire_watch_add(c, path, mode);
+    else
+        a->error = WIRE_SYSTEM_ERROR;
 }
 
 static void op_exists(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
 {
     struct str path = jute_bytes(r);
-    bool watch = jute_bool(r), found;
+    bool watched = jute_bool(r), found;
     struct tree_view v;
 
     (void)type;
     found = look(c, path, 0, a, &v);
-    if (watch && may_watch(c) && (found || a->error == ERROR_NO_NODE))
-        wire_watch_add(c, path, WIRE_WATCH_DATA);
+    if (path.len && memchr(path.p, '\0', path.len))
+        a->error = wire_error(DROVER_BAD_ARGUMENT);
+    if (watched && path_is_valid(path, false))
+        watch(c, path, WIRE_WATCH_DATA, a);
     if (found)
         jute_put_stat(&c->w->body, &v.stat);
 }
@@ -135,14 +139,14 @@ static void op_exists(struct wire_conn *c, int type, struct reader *r, struct wi
 static void op_get_data(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
 {
     struct str path = jute_bytes(r);
-    bool watch = jute_bool(r);
+    bool watched = jute_bool(r);
     struct tree_view v;
 
     (void)type;
     if (!look(c, path, ACL_READ, a, &v))
         return;
-    if (watch && may_watch(c))
-        wire_watch_add(c, path, WIRE_WATCH_DATA);
+    if (watched)
+        watch(c, path, WIRE_WATCH_DATA, a);
     jute_put_bytes(&c->w->body, v.data);
     jute_put_stat(&c->w->body, &v.stat);
 }
@@ -165,13 +169,13 @@ void wire_put_children(struct wire_conn *c, struct str path)
 static void op_get_children(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
 {
     struct str path = jute_bytes(r);
-    bool watch = jute_bool(r);
+    bool watched = jute_bool(r);
     struct tree_view v;
 
     if (!look(c, path, ACL_READ, a, &v))
         return;
-    if (watch && may_watch(c))
-        wire_watch_add(c, path, WIRE_WATCH_CHILDREN);
+    if (watched)
+        watch(c, path, WIRE_WATCH_CHILDREN, a);
     wire_put_children(c, path);
     if (type == 12)
         jute_put_stat(&c->w->body, &v.stat);
@@ -180,12 +184,16 @@ static void op_get_children(struct wire_conn *c, int type, struct reader *r, str
 static void op_get_acl(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
 {
     struct str path = jute_bytes(r);
+    struct acl_who who = wire_who(c);
     struct tree_view v;
 
     (void)type;
     if (!look(c, path, ACL_READ | ACL_ADMIN, a, &v))
         return;
-    buf_put_str(&c->w->body, v.acl);
+    if (acl_allows(v.acl, ACL_ADMIN, &who))
+        buf_put_str(&c->w->body, v.acl);
+    else
+        acl_put_masked(&c->w->body, v.acl);
     jute_put_stat(&c->w->body, &v.stat);
 }
 
@@ -212,14 +220,15 @@ static void op_multi(struct wire_conn *c, int type, struct reader *r, struct wir
 }
 
 /* A watch that a client brings along from an earlier connection: told at once if it has missed it. */
-static void bring_watch(struct wire_conn *c, struct str path, int mode, bool exists, int64_t since)
+static void bring_watch(struct wire_conn *c, struct str path, int mode, bool exists, int64_t since,
+                        struct wire_answer *a)
 {
     struct tree_view v;
     bool there = tree_look(tree_of(c), path, &v) == 0;
     int64_t now = tree_of(c)->zxid;
 
     if (mode & (WIRE_WATCH_PERSISTENT | WIRE_WATCH_RECURSIVE))
-        wire_watch_add(c, path, mode);
+        watch(c, path, mode, a);
     else if (exists && there)
         wire_watch_tell(c, KEEPER_EVENT_CREATED, path, now);
     else if (!exists && !there)
@@ -229,7 +238,7 @@ static void bring_watch(struct wire_conn *c, struct str path, int mode, bool exi
     else if (mode == WIRE_WATCH_CHILDREN && v.stat.pzxid > since)
         wire_watch_tell(c, KEEPER_EVENT_CHILDREN, path, now);
     else
-        wire_watch_add(c, path, mode);
+        watch(c, path, mode, a);
 }
 
 static void op_set_watches(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
@@ -251,8 +260,8 @@ static void op_set_watches(struct wire_conn *c, int type, struct reader *r, stru
         for (int32_t i = 0; i < count && !r->bad; i++) {
             struct str path = jute_bytes(r);
 
-            if (!r->bad && path_is_valid(path, false) && may_watch(c))
-                bring_watch(c, path, LISTS[list].mode, LISTS[list].exists, since);
+            if (!r->bad && path_is_valid(path, false))
+                bring_watch(c, path, LISTS[list].mode, LISTS[list].exists, since, a);
         }
     }
     a->lsn = c->events_lsn;
@@ -264,12 +273,12 @@ static void op_add_watch(struct wire_conn *c, int type, struct reader *r, struct
     int32_t mode = jute_i32(r);
 
     (void)type;
-    if (!path_is_valid(path, false) || mode < 0 || mode > 1)
+    if (mode < 0 || mode > 1)
+        a->error = WIRE_MARSHALLING_ERROR;
+    else if (!path_is_valid(path, false))
         a->error = wire_error(DROVER_BAD_ARGUMENT);
-    else if (!may_watch(c))
-        a->error = ERROR_SYSTEM;
     else
-        wire_watch_add(c, path, mode ? WIRE_WATCH_RECURSIVE : WIRE_WATCH_PERSISTENT);
+        watch(c, path, mode ? WIRE_WATCH_RECURSIVE : WIRE_WATCH_PERSISTENT, a);
     jute_put_i32(&c->w->body, 0);
 }
 
@@ -287,44 +296,63 @@ static void op_remove_watches(struct wire_conn *c, int type, struct reader *r,
     bool found;
 
     if (kind < 1 || kind > 5) {
-        a->error = wire_error(DROVER_BAD_ARGUMENT);
+        a->error = WIRE_MARSHALLING_ERROR;
         return;
     }
     found =
         type == 17 ? wire_watch_has(c, path, MODES[kind]) : wire_watch_remove(c, path, MODES[kind]);
     if (!found)
-        a->error = ERROR_NO_WATCHER;
+        a->error = WIRE_NO_WATCHER;
 }
 
-/* "user:password" becomes "user:" and the base64 of its SHA-1, which is how lists know it. */
-static bool digest_id(struct str credential, struct str *ret_id)
+/*
+ * "user:password" becomes "user:" and the base64 of its SHA-1, which is how lists know it. Without a
+ * colon everything is the user.
+ */
+static bool digest_id(struct str credential, struct buf *id)
 {
     const char *colon = credential.len ? memchr(credential.p, ':', credential.len) : NULL;
     unsigned char sum[EVP_MAX_MD_SIZE];
     unsigned sum_len;
-    struct buf id = {0};
     char text[64];
 
-    if (!colon || EVP_Digest(credential.p, credential.len, sum, &sum_len, EVP_sha1(), NULL) != 1)
+    if (credential.len > WIRE_CREDENTIAL_MAX ||
+        EVP_Digest(credential.p, credential.len, sum, &sum_len, EVP_sha1(), NULL) != 1)
         return false;
     EVP_EncodeBlock((unsigned char *)text, sum, (int)sum_len);
-    buf_put(&id, credential.p, (size_t)(colon + 1 - credential.p));
-    buf_put_str(&id, str_of(text));
-    *ret_id = (struct str){id.p, id.len};
+    buf_put(id, credential.p, colon ? (size_t)(colon - credential.p) : credential.len);
+    buf_put_u8(id, ':');
+    buf_put_str(id, str_of(text));
     return true;
 }
 
+/* From now on the connection is also known as this. False: it is known in too many ways. */
+static bool add_digest(struct wire_conn *c, struct str id)
+{
+    for (size_t i = 0; i < c->id_count; i++)
+        if (str_eq(c->ids[i].scheme, STR("digest")) && str_eq(c->ids[i].id, id))
+            return true;
+    if (c->id_count == WIRE_IDS_MAX)
+        return false;
+    c->ids[c->id_count++] = (struct acl_id){STR("digest"), {mem_dup(id.p, id.len), id.len}};
+    return true;
+}
+
+/* The address is known without being told: ip always succeeds. */
 static void op_auth(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
 {
     int32_t auth_type = jute_i32(r);
-    struct str scheme = jute_bytes(r), credential = jute_bytes(r), id;
+    struct str scheme = jute_bytes(r), credential = jute_bytes(r);
+    struct buf id = {0};
+    bool known = str_eq(scheme, STR("ip"));
 
     (void)type, (void)auth_type;
-    if (str_eq(scheme, STR("digest")) && c->id_count < WIRE_IDS_MAX && digest_id(credential, &id)) {
-        c->ids[c->id_count++] = (struct acl_id){STR("digest"), id};
+    if (str_eq(scheme, STR("digest")) && digest_id(credential, &id))
+        known = add_digest(c, (struct str){id.p, id.len});
+    buf_release(&id);
+    if (known || r->bad)
         return;
-    }
-    a->error = ERROR_AUTH_FAILED;
+    a->error = WIRE_AUTH_FAILED;
     wire_conn_finish(c);
 }
 
@@ -377,7 +405,7 @@ static void op_count_descendants(struct wire_conn *c, int type, struct reader *r
     int32_t count = 0;
 
     (void)type;
-    if (!look(c, path, 0, a, &v))
+    if (!look(c, path, ACL_READ, a, &v))
         return;
     top = ref = nodes_find(ns, path);
     for (;;) { /* down to a child, else on to the next one, of the parent if need be */
@@ -413,9 +441,23 @@ static void op_unimplemented(struct wire_conn *c, int type, struct reader *r, st
     a->error = wire_error(DROVER_UNIMPLEMENTED);
 }
 
+static void op_reconfig(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+{
+    (void)c, (void)type, (void)r;
+    a->error = WIRE_RECONFIG_DISABLED;
+}
+
+static void op_unknown(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+{
+    op_unimplemented(c, type, r, a);
+    wire_conn_finish(c);
+}
+
+typedef void op_fn(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a);
+
 static const struct {
     int type;
-    void (*run)(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a);
+    op_fn *run;
 } OPS[] = {
     {4, op_get_data},
     {5, op_change},
@@ -432,7 +474,7 @@ static const struct {
     {6, op_get_acl},
     {7, op_change},
     {9, op_sync},
-    {16, op_unimplemented},
+    {16, op_reconfig},
     {17, op_remove_watches},
     {18, op_remove_watches},
     {19, op_unimplemented},
@@ -447,6 +489,14 @@ static const struct {
     {107, op_who_am_i},
     {OP_CLOSE, op_close},
 };
+
+static op_fn *find_op(int type)
+{
+    for (size_t i = 0; i < sizeof OPS / sizeof *OPS; i++)
+        if (OPS[i].type == type)
+            return OPS[i].run;
+    return op_unknown;
+}
 
 /* The packet of an answer: its length, the header, the body unless there is an error. */
 static void put_answer(struct wire_conn *c, int32_t xid, const struct wire_answer *a)
@@ -482,18 +532,15 @@ bool wire_request(struct wire_conn *c, struct str packet)
     struct local *l = c->w->l;
     struct wire_answer a = {0};
     struct session *s;
-    size_t i = 0;
 
-    while (i < sizeof OPS / sizeof *OPS && OPS[i].type != type)
-        i++;
-    if (r.bad || i == sizeof OPS / sizeof *OPS)
+    if (r.bad)
         return false;
     pthread_mutex_lock(&l->lock);
     s = sessions_find(&l->tree.sessions, c->session);
     if (s) {
         session_touch(s, c->w->now_ms);
         c->w->body.len = 0;
-        OPS[i].run(c, type, &r, &a);
+        find_op(type)(c, type, &r, &a);
         if (!a.zxid)
             a.zxid = known_zxid(c, &a);
         if (!r.bad)
@@ -535,6 +582,7 @@ static struct session *enter(struct wire_conn *c, int64_t id, struct str passwor
         if (!s || password.len != KEEPER_PASSWORD_LEN ||
             memcmp(s->password, password.p, KEEPER_PASSWORD_LEN) != 0)
             return NULL;
+        s->timeout_ms = granted_timeout(timeout_ms);
         session_touch(s, c->w->now_ms);
     }
     c->session = s->id;
@@ -578,7 +626,7 @@ bool wire_hello(struct wire_conn *c, struct str packet)
     pthread_mutex_unlock(&l->lock);
     buf_release(&out);
     if (s) {
-        uv_timer_stop(&c->hello);
+        uv_timer_stop(&c->patience);
         close_others(c);
     } else {
         wire_conn_finish(c);

@@ -1,6 +1,7 @@
 /*
- * What a connection watches: one entry a path, whatever the client asked for there, so that a change
- * is told once. Entries that were only good for one event go with it.
+ * What a connection watches: one entry a path, whatever the client asked for there. However many of
+ * its entries a change concerns, it is told once, and only if it may read the node. Entries that were
+ * only good for one event go with it, told or not.
  */
 #include <stdlib.h>
 
@@ -82,12 +83,44 @@ static void drop(struct wire_watch *w)
     free(w);
 }
 
+/* The list of a node that was changed just now, and may be gone again. */
+static struct str acl_of(const struct local *l, struct str path)
+{
+    struct tree_view v;
+
+    if (!tree_look(&l->tree, path, &v))
+        return v.acl;
+    for (size_t i = l->changes.count; i--;)
+        if (l->changes.list[i].kind == CHANGE_DELETE && str_eq(l->changes.list[i].path, path))
+            return l->changes.list[i].acl;
+    return STR("");
+}
+
+static bool may_hear(struct wire_conn *c, struct str path)
+{
+    struct acl_who who = wire_who(c);
+    struct str acl = acl_of(c->w->l, path);
+
+    return !acl.len || acl_allows(acl, ACL_READ, &who);
+}
+
+static void tell_once(struct wire_conn *c, enum keeper_event event, struct str path)
+{
+    uint64_t change = c->w->l->watches.changes;
+
+    if ((c->told_of == change && c->told == event) || !may_hear(c, path))
+        return;
+    c->told_of = change;
+    c->told = event;
+    wire_watch_tell(c, event, path, c->w->l->tree.zxid);
+}
+
 static void fire(struct watch *watch, enum keeper_event event, struct str path)
 {
     struct wire_watch *w = (struct wire_watch *)watch;
     int spent = 0;
 
-    wire_watch_tell(w->c, event, path, w->c->w->l->tree.zxid);
+    tell_once(w->c, event, path);
     for (int i = 0; i < 2; i++) /* those that are good for one event */
         if (MODES[i].events & WATCH_EVENT(event))
             spent |= MODES[i].mode;

@@ -213,7 +213,8 @@ static void close_wait(struct zk *zk)
 {
     int64_t deadline_ms = clock_boot_ms() + ZK_CLOSE_MS;
 
-    while (zk->in_flight || zoo_state(zk->handle) != ZOO_CONNECTED_STATE) {
+    while (!is_unrecoverable(zk->handle) &&
+           (zk->in_flight || zoo_state(zk->handle) != ZOO_CONNECTED_STATE)) {
         if (!zk_wait(zk, &zk->changed, deadline_ms))
             break;
     }
@@ -230,7 +231,7 @@ static void abandon_wait(struct zk *zk)
     int64_t deadline_ms = clock_boot_ms() + ZK_ABANDON_MS;
 
     zoo_add_auth(zk->handle, "drover-abandon", "", 0, NULL, NULL);
-    while (zoo_state(zk->handle) >= 0 || zk->in_flight) {
+    while (!is_unrecoverable(zk->handle) || zk->in_flight) {
         if (!zk_wait(zk, &zk->changed, deadline_ms))
             break;
     }
@@ -375,7 +376,7 @@ static int chroot_make(struct zk *zk, const char *hosts, struct err_info *e)
         part[i] = '\0';
         made = zk_read_data(zk, part, NULL, NULL);
         if (made == DROVER_NO_NODE)
-            made = zk_make_node(zk, part);
+            made = zk_make_node(zk, part, 0);
         if (made || i == zk->chroot_len)
             err = made;
         else

@@ -147,6 +147,7 @@ void zk_calls_fail(struct zk *zk)
 struct read {
     struct zk_call call;
     const char *full;
+    int flags; /* of a creation */
     struct buf *data, *text;
     size_t count; /* of names in text */
     struct keeper_stat stat;
@@ -241,7 +242,7 @@ static int send_acl(struct zk *zk, struct read *r)
 
 static int send_create(struct zk *zk, struct read *r)
 {
-    return zoo_acreate(zk->handle, r->full, "", 0, zk->acl, 0, on_string, r);
+    return zoo_acreate(zk->handle, r->full, "", 0, zk->acl, r->flags, on_string, r);
 }
 
 static int ask_once(struct zk *zk, struct read *r, int (*send)(struct zk *, struct read *))
@@ -311,9 +312,9 @@ int zk_read_world_writable(struct zk *zk, const char *full, bool *ret_writable)
     return err;
 }
 
-int zk_make_node(struct zk *zk, const char *full)
+int zk_make_node(struct zk *zk, const char *full, int flags)
 {
-    struct read r = {.full = full};
+    struct read r = {.full = full, .flags = flags};
     int err = ask(zk, &r, send_create);
 
     return err == DROVER_EXISTS ? 0 : err;

@@ -178,8 +178,8 @@ int zk_read_children(struct zk *zk, const char *full, struct buf *ret_text, size
 int zk_read_sync(struct zk *zk, const char *full);
 int zk_read_world_writable(struct zk *zk, const char *full, bool *ret_writable);
 
-/* Makes an empty persistent node; safe to repeat, so repeated. EXISTS is success. */
-int zk_make_node(struct zk *zk, const char *full);
+/* Makes an empty node that may be there already, with enum keeper_flag; repeated like a read. */
+int zk_make_node(struct zk *zk, const char *full, int flags);
 
 int zk_get(struct keeper *k, struct str path, struct buf *ret_data, struct keeper_stat *ret_stat);
 int zk_children(struct keeper *k, struct str path, struct buf *ret_text, size_t *ret_count,
@@ -226,14 +226,15 @@ static inline bool zk_op_is_sequential(const zoo_op_t *z)
 }
 
 /*
- * zookeeper_tag.c, with the lock held. take gives a transaction a slot if it needs one and none is
- * forbidden; draw writes a new tag; drop gives the slot back. resolve waits until it is known what
- * became of a transaction whose connection broke: 0 and its results are filled in, NOT_TRIED when it
- * certainly did not happen, else an error.
+ * zookeeper_tag.c, with the lock held. take gives a transaction a slot, unless tags are forbidden;
+ * draw writes a new tag; drop gives the slot back; failed tells whether the transaction failed by its
+ * tag alone. resolve waits until it is known what became of a transaction whose connection broke: 0
+ * and its results are filled in, NOT_TRIED when it certainly did not happen, else an error.
  */
 int zk_tag_take(struct zk *zk, struct zk_txn *t);
 void zk_tag_draw(struct zk_txn *t);
 void zk_tag_drop(struct zk *zk, struct zk_txn *t);
+bool zk_tag_failed(struct zk *zk, struct zk_txn *t);
 int zk_tag_resolve(struct zk *zk, struct zk_txn *t);
 void zk_tag_mend(struct zk *zk, struct zk_txn *t); /* leaves a commit to the mender */
 void zk_tags_close(struct zk *zk);                 /* without the lock */

@@ -56,20 +56,6 @@ static void random_hex(char out[ZK_TAG_LEN + 1])
     out[ZK_TAG_LEN] = '\0';
 }
 
-/* A missing chroot is not our error to tell: the transaction itself will meet it. */
-static int tags_prepare(struct zk *zk)
-{
-    char *full = zk_full_path(zk, STR(TAGS_NODE));
-    int err = zk_make_node(zk, full);
-
-    free(full);
-    if (!err)
-        zk->tags = ZK_TAGS_READY;
-    if (err == DROVER_NO_AUTH)
-        zk->tags = ZK_TAGS_FORBIDDEN;
-    return err == DROVER_NO_AUTH || err == DROVER_NO_NODE ? 0 : err;
-}
-
 static struct zk_slot *slot_new(struct zk *zk)
 {
     struct zk_slot *slot = mem_zalloc(sizeof *slot);
@@ -86,11 +72,48 @@ static void slot_free(struct zk_slot *slot)
     free(slot);
 }
 
+static void slots_free(struct zk *zk)
+{
+    struct zk_slot *slot;
+
+    while ((slot = SLIST_FIRST(&zk->slots))) {
+        SLIST_REMOVE_HEAD(&zk->slots, link);
+        slot_free(slot);
+    }
+}
+
+/*
+ * Makes the parent, and a first slot, which shows that it can be used: it may belong to somebody with
+ * other credentials. A missing chroot is not our error to tell: the transaction itself will meet it.
+ */
+static int tags_prepare(struct zk *zk)
+{
+    char *parent = zk_full_path(zk, STR(TAGS_NODE));
+    struct zk_slot *slot = slot_new(zk);
+    int err = zk_make_node(zk, parent, 0);
+
+    if (!err)
+        err = zk_make_node(zk, slot->path, KEEPER_EPHEMERAL);
+    free(parent);
+    if (!err) {
+        zk->tags = ZK_TAGS_READY;
+        slot->made = true;
+        SLIST_INSERT_HEAD(&zk->slots, slot, link);
+        return 0;
+    }
+    if (err == DROVER_NO_AUTH)
+        zk->tags = ZK_TAGS_FORBIDDEN;
+    slot_free(slot);
+    return err == DROVER_NO_AUTH || err == DROVER_NO_NODE ? 0 : err;
+}
+
 int zk_tag_take(struct zk *zk, struct zk_txn *t)
 {
-    int err = zk->tags == ZK_TAGS_UNTRIED ? tags_prepare(zk) : 0;
+    int err = 0;
 
-    if (err || t->slot || zk->tags != ZK_TAGS_READY)
+    if (zk->tags == ZK_TAGS_UNTRIED)
+        err = tags_prepare(zk);
+    if (err || zk->tags != ZK_TAGS_READY)
         return err;
     t->slot = SLIST_FIRST(&zk->slots);
     if (t->slot)
@@ -112,19 +135,33 @@ void zk_tag_draw(struct zk_txn *t)
         zoo_create_op_init(z, t->slot->path, t->tag, ZK_TAG_LEN, zk->acl, ZOO_EPHEMERAL, NULL, 0);
 }
 
+/* A slot of which nobody knows whether it was made is not used again. */
 void zk_tag_drop(struct zk *zk, struct zk_txn *t)
 {
-    if (t->slot)
+    if (t->slot && (t->slot->made || !zk_rc_is_lost(t->call.rc)))
         SLIST_INSERT_HEAD(&zk->slots, t->slot, link);
+    else if (t->slot)
+        slot_free(t->slot);
     t->slot = NULL;
 }
 
-/* Nobody can tell any more what is in the slot: it is not used again. */
-static int slot_spoil(struct zk_txn *t, int err)
+/*
+ * All that failed was the tag: somebody has deleted our nodes, or made them his own. Nothing happened,
+ * and no slot is worth anything any more; those that others hold fail in their turn.
+ */
+bool zk_tag_failed(struct zk *zk, struct zk_txn *t)
 {
+    if (!t->slot || t->call.rc > ZAPIERROR || t->zresults[t->count].err != t->call.rc)
+        return false;
+    for (size_t i = 0; i < t->count; i++) {
+        if (t->zresults[i].err != ZOK)
+            return false;
+    }
     slot_free(t->slot);
     t->slot = NULL;
-    return err;
+    slots_free(zk);
+    zk->tags = ZK_TAGS_UNTRIED;
+    return true;
 }
 
 /* Names that could be the one, by number, the latest first. */
@@ -223,6 +260,7 @@ static int results_recover(struct zk *zk, struct zk_txn *t)
     for (size_t i = 0; i < t->count && !err; i++) {
         const zoo_op_t *z = &t->zops[i];
 
+        t->results[i].err = 0;
         if (zk_op_is_sequential(z))
             err = child_find(zk, t, z, count_behind(t, i));
         if (z->type == ZOO_CREATE_OP && !err)
@@ -250,7 +288,7 @@ int zk_tag_resolve(struct zk *zk, struct zk_txn *t)
     ours = !err && str_eq((struct str){data.p, data.len}, (struct str){t->tag, ZK_TAG_LEN});
     buf_release(&data);
     if (err && err != DROVER_NO_NODE)
-        return slot_spoil(t, err == DROVER_CLOSED ? DROVER_UNKNOWN : err);
+        return err == DROVER_CLOSED ? DROVER_UNKNOWN : err;
     t->slot->made = !err;
     if (!ours)
         return DROVER_NOT_TRIED;
@@ -311,12 +349,7 @@ void zk_tag_mend(struct zk *zk, struct zk_txn *t)
 
 void zk_tags_close(struct zk *zk)
 {
-    struct zk_slot *slot;
-
     if (zk->mender_runs)
         pthread_join(zk->mender, NULL);
-    while ((slot = SLIST_FIRST(&zk->slots))) {
-        SLIST_REMOVE_HEAD(&zk->slots, link);
-        slot_free(slot);
-    }
+    slots_free(zk);
 }

@@ -49,13 +49,11 @@ static size_t text_size(const struct zk *zk, const struct keeper_op *ops, size_t
     return size;
 }
 
-/* The wire's limit, exactly, with a tag: keeper.c has checked without the chroot. */
-static bool is_too_big(const struct zk *zk, const struct keeper_op *ops, size_t count)
+/* The wire's limit, exactly: keeper.c has checked without the chroot and the tag. */
+static bool is_too_big(const struct zk *zk, const struct keeper_op *ops, size_t count, bool tagged)
 {
-    size_t size = 8 + 9;
+    size_t size = 8 + 9 + (tagged ? 128 + zk->chroot_len : 0);
 
-    if (count > 1 || (ops[0].kind == KEEPER_CREATE && (ops[0].flags & KEEPER_SEQUENTIAL)))
-        size += 128 + zk->chroot_len;
     for (size_t i = 0; i < count; i++)
         size += 9 + 4 + zk->chroot_len + ops[i].path.len + 4 + ops[i].data.len + 31 + 4;
     return size > KEEPER_REQUEST_MAX;
@@ -299,6 +297,7 @@ static void txn_happened(struct zk_txn *t)
         }
     }
     for (size_t i = 0; i < t->count; i++) {
+        t->results[i].err = 0;
         if (t->zops[i].type == ZOO_CREATE_OP)
             zk_txn_created(t, i, t->zops[i].create_op.buf);
         else if (t->zops[i].type == ZOO_SETDATA_OP)
@@ -334,20 +333,6 @@ static int txn_fail(struct zk_txn *t, int err)
     return err;
 }
 
-/* All that failed was the tag: somebody has deleted our nodes. Nothing happened. */
-static bool tag_failed(struct zk *zk, struct zk_txn *t)
-{
-    if (!t->slot || t->call.rc > ZAPIERROR || t->zresults[t->count].err != t->call.rc)
-        return false;
-    for (size_t i = 0; i < t->count; i++) {
-        if (t->zresults[i].err != ZOK)
-            return false;
-    }
-    t->slot->made = false;
-    zk->tags = ZK_TAGS_UNTRIED;
-    return true;
-}
-
 static int multi_once(struct zk *zk, struct zk_txn *t)
 {
     int err = zk_wait_connected(zk, zk_deadline(zk));
@@ -361,7 +346,7 @@ static int multi_once(struct zk *zk, struct zk_txn *t)
         err = zk_tag_resolve(zk, t);
         return err ? txn_fail(t, err) : 0;
     }
-    return tag_failed(zk, t) ? DROVER_NOT_TRIED : txn_collect(t);
+    return zk_tag_failed(zk, t) ? DROVER_NOT_TRIED : txn_collect(t);
 }
 
 int zk_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
@@ -370,7 +355,7 @@ int zk_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
     struct zk *zk = zk_of(k);
     struct zk_txn *t = txn_new(zk, ops, count, results);
     bool tagged = wants_tag(t);
-    int err = is_too_big(zk, ops, count) ? DROVER_TOO_BIG : 0;
+    int err = is_too_big(zk, ops, count, tagged) ? DROVER_TOO_BIG : 0;
 
     if (!err)
         err = zk_enter(zk);
@@ -381,14 +366,12 @@ int zk_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
     }
     err = DROVER_NOT_TRIED;
     for (int i = 0; i < TRIES_MAX && err == DROVER_NOT_TRIED; i++) {
-        if (tagged && (err = zk_tag_take(zk, t)))
-            txn_fail(t, err);
-        else
-            err = multi_once(zk, t);
+        err = tagged ? zk_tag_take(zk, t) : 0;
+        err = err ? txn_fail(t, err) : multi_once(zk, t);
+        zk_tag_drop(zk, t);
     }
     if (err == DROVER_NOT_TRIED)
         err = txn_fail(t, DROVER_UNKNOWN);
-    zk_tag_drop(zk, t);
     zk_leave(zk);
     free(t);
     return err;
@@ -427,7 +410,7 @@ static void commit_answered(struct zk_call *c)
     static_assert(offsetof(struct zk_txn, call) == 0, "a transaction is a call");
     if (t->slot && t->findable && zk_rc_is_lost(c->rc))
         zk_tag_mend(c->zk, t);
-    else if (tag_failed(c->zk, t))
+    else if (zk_tag_failed(c->zk, t))
         zk_txn_settle(t, txn_fail(t, DROVER_UNKNOWN)); /* again would be out of order */
     else
         zk_txn_settle(t, txn_collect(t));
@@ -444,27 +427,34 @@ static int commit_send(struct zk *zk, struct zk_txn *t)
     return txn_send(zk, t);
 }
 
-int zk_commit(struct keeper *k, const struct keeper_op *ops, size_t count, keeper_done_fn *done,
-              void *arg)
+static struct zk_txn *commit_new(struct zk *zk, const struct keeper_op *ops, size_t count,
+                                 keeper_done_fn *done, void *arg)
 {
-    struct zk *zk = zk_of(k);
-    struct zk_txn *t;
-    int err;
+    struct zk_txn *t = txn_new(zk, ops, count, NULL);
 
-    if (is_too_big(zk, ops, count))
-        return DROVER_TOO_BIG;
-    t = txn_new(zk, ops, count, NULL);
     t->done = done;
     t->arg = arg;
     t->call.zk = zk;
     t->call.finish = commit_answered;
     t->item.run = commit_run;
-    err = zk_enter(zk);
+    return t;
+}
+
+int zk_commit(struct keeper *k, const struct keeper_op *ops, size_t count, keeper_done_fn *done,
+              void *arg)
+{
+    struct zk *zk = zk_of(k);
+    struct zk_txn *t = commit_new(zk, ops, count, done, arg);
+    bool tagged = wants_tag(t);
+    int err = is_too_big(zk, ops, count, tagged) ? DROVER_TOO_BIG : 0;
+
+    if (!err)
+        err = zk_enter(zk);
     if (err) {
         free(t);
         return err;
     }
-    if (wants_tag(t))
+    if (tagged)
         err = zk_tag_take(zk, t);
     if (!err)
         err = commit_send(zk, t);
