@@ -1,0 +1,119 @@
+"""`drover serve --keeper zk://`: on a real ZooKeeper."""
+
+import pathlib
+import re
+import signal
+import sys
+import time
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
+
+from conftest import DEADLINE_S, Server, drover
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "zookeeper"))
+import zk  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory):
+    with zk.Ensemble(tmp_path_factory.mktemp("zookeeper")) as one:
+        yield one
+
+
+class OnEnsemble(Server):
+    def __init__(self, *arguments, **more):
+        super().__init__("--zk", "none", *arguments, **more)
+
+    def start(self):
+        self.port = int(self.wait_for(r"listening on http://127\.0\.0\.1:(\d+)\n")[1])
+        return self
+
+
+@pytest.fixture
+def serve(ensemble):
+    servers = []
+
+    def start(chroot, *arguments, **more):
+        servers.append(OnEnsemble("--keeper", ensemble.url(chroot), *arguments, **more))
+        return servers[-1].start()
+
+    yield start
+    for server in servers:
+        server.kill()
+
+
+@pytest.fixture
+def client(ensemble):
+    one = KazooClient(hosts=ensemble.hosts)
+    one.start(timeout=DEADLINE_S)
+    yield one
+    one.stop()
+    one.close()
+
+
+def test_starts_answers_and_ends(serve, client):
+    server = serve("/team/one")
+    assert client.exists("/team/one")
+    assert server.request("GET /healthz HTTP/1.1\r\nHost: HOST\r\n\r\n")[0] == 200
+    assert "warning: anybody who reaches the ensemble may change" in server.said
+    assert server.stop() == 0, server.said
+
+
+def test_logs_on_from_a_file(serve, client, tmp_path):
+    (tmp_path / "auth").write_text("drover:secret\n")
+    server = serve("/team/two", "--zk-auth", tmp_path / "auth")
+    assert "warning" not in server.said
+    with pytest.raises(NoAuthError):
+        client.get("/team/two")
+    client.add_auth("digest", "drover:secret")
+    acl = client.get_acls("/team/two")[0]
+    assert [(a.id.scheme, a.id.id.split(":")[0]) for a in acl] == [("digest", "drover")]
+    assert server.stop() == 0
+
+
+def test_logs_on_from_the_environment(serve, client):
+    server = serve("/team/three", env={"DROVER_ZK_AUTH": "drover:secret"})
+    with pytest.raises(NoAuthError):
+        client.get("/team/three")
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("words, status, line", [
+    (["--keeper", "127.0.0.1:2181"], 2, "is not of the form zk://"),
+    (["--keeper", "zk://127.0.0.1:2181", "--data", "x"], 2, "do not go with --keeper"),
+    (["--keeper", "zk://127.0.0.1:2181", "--journal", "none"], 2, "do not go with --keeper"),
+    (["--zk-auth", "x"], 2, "--zk-auth goes with --keeper"),
+    (["--keeper", "zk://127.0.0.1:2181", "--zk-auth", "/nowhere/at/all"], 1, "cannot read"),
+])
+def test_wrong_use(words, status, line):
+    done = drover("serve", "--http", "127.0.0.1:0", *words)
+    assert done.returncode == status
+    assert line in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_a_session_that_ends_is_replaced(serve, ensemble, client):
+    """The server stands still for longer than its session may be silent."""
+    server = serve("/team/four")
+    before = sessions(ensemble)
+    server.signal(signal.SIGSTOP)
+    try:
+        wait_until(lambda: sessions(ensemble) < before, 60)
+    finally:
+        server.signal(signal.SIGCONT)
+    server.wait_for("warning: the session on .* is over")
+    server.wait_for("a new session on ")
+    assert server.stop() == 0, server.said
+
+
+def sessions(ensemble):
+    text = zk.four_letters(ensemble.nodes[0].port, "mntr")
+    return int(re.search(r"zk_global_sessions\s+(\d+)", text)[1])
+
+
+def wait_until(condition, seconds):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.1)
