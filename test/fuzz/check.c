@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "keeper/path.h"
 
@@ -109,7 +110,8 @@ static int64_t count_ephemerals(const struct tree *t, const struct session *s, c
     uint32_t before = 0;
     int64_t count = 0;
 
-    for (uint32_t ref = s->first_ephemeral; ref; ref = node_at(&t->nodes, ref)->more->next_ephemeral) {
+    for (uint32_t ref = s->first_ephemeral; ref;
+         ref = node_at(&t->nodes, ref)->more->next_ephemeral) {
         const struct node *n = node_at(&t->nodes, ref);
 
         if (!in_use(&t->nodes, ref) || node_owner(n) != s->id || n->more->child_count)
@@ -151,10 +153,47 @@ static const char *check_sessions(const struct tree *t)
     return NULL;
 }
 
+static const char *check_special(const struct nodes *ns)
+{
+    static const char *const paths[] = {"/zookeeper", "/zookeeper/quota", "/zookeeper/config"};
+
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (!nodes_find(ns, str_of(paths[i])))
+            return wrong("%s is gone", paths[i]);
+    return NULL;
+}
+
+/* Every access list in the table has a node, and every node's list is in the table. */
+static const char *check_acls(const struct nodes *ns)
+{
+    bool *used = calloc(ns->acls.len + 1, sizeof *used);
+    const char *line = NULL;
+    uint32_t count = 0;
+
+    for (uint32_t ref = NODE_ROOT; ref < ns->top && !line; ref++) {
+        uint32_t acl = in_use(ns, ref) ? node_acl(node_at(ns, ref)) : ACL_OPEN;
+
+        if (acl > ns->acls.len || !acl_list(&ns->acls, acl).p)
+            line =
+                wrong("node %" PRIu32 " has the access list %" PRIu32 ", which is none", ref, acl);
+        else if (acl != ACL_OPEN && !used[acl])
+            count += used[acl] = true;
+    }
+    free(used);
+    if (!line && count != ns->acls.index.count)
+        line = wrong("%" PRIu32 " access lists are used, %" PRIu32 " are kept", count,
+                     ns->acls.index.count);
+    return line;
+}
+
 const char *check_tree(const struct tree *t)
 {
     const char *line = check_nodes(&t->nodes);
 
+    if (!line)
+        line = check_special(&t->nodes);
+    if (!line)
+        line = check_acls(&t->nodes);
     if (!line)
         line = check_sessions(t);
     if (!line && t->undo_count)
@@ -170,10 +209,11 @@ static const char *check_same_node(const struct node_state *a, const struct node
         const char *name;
         int64_t a, b;
     } rows[] = {
-        {"czxid", a->czxid, b->czxid},           {"mzxid", a->mzxid, b->mzxid},
-        {"pzxid", a->pzxid, b->pzxid},           {"ctime", a->ctime_ms, b->ctime_ms},
-        {"mtime", a->mtime_ms, b->mtime_ms},     {"owner", a->owner, b->owner},
-        {"version", a->version, b->version},     {"creations", a->creations, b->creations},
+        {"czxid", a->czxid, b->czxid},          {"mzxid", a->mzxid, b->mzxid},
+        {"pzxid", a->pzxid, b->pzxid},          {"ctime", a->ctime_ms, b->ctime_ms},
+        {"mtime", a->mtime_ms, b->mtime_ms},    {"owner", a->owner, b->owner},
+        {"version", a->version, b->version},    {"creations", a->creations, b->creations},
+        {"aversion", a->aversion, b->aversion}, {"ACL", 0, !str_eq(a->acl, b->acl)},
         {"data", 0, !str_eq(a->data, b->data)},
     };
 

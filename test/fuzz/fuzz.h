@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "keeper/acl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -25,6 +26,20 @@ static inline void fuzz_expect(const char *wrong)
 }
 
 #define FUZZ_CHECK(condition) fuzz_expect((condition) ? NULL : "not so: " #condition)
+
+/* An access list: none, the open one, one that keeps everybody out, and, where wanted, a bad one. */
+static inline struct str fuzz_acl(uint8_t which, bool bad_too)
+{
+    static const struct str lists[] = {
+        STR(""),
+        STR("\0\0\0\1\0\0\0\37\0\0\0\5world\0\0\0\6anyone"),
+        STR("\0\0\0\1\0\0\0\37\0\0\0\6digest\0\0\0\3a:b"),
+        STR("\0\0\0\1\0\0\0\1\0\0\0\5world\0\0\0\6anyone"),
+        STR("\0\0\0\2\0\0\0\1\0\0\0\5world\0\0\0\6anyone"),
+    };
+
+    return lists[which % (bad_too ? 5 : 4)];
+}
 
 /* As many of the bytes as there are, at most len. */
 static inline struct str fuzz_bytes(struct reader *in, size_t len)

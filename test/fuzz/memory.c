@@ -45,7 +45,7 @@ static int memory_rename(const struct fs *fs, const char *from, const char *to)
 }
 
 void memory_snapshot_write(const struct tree *t, const struct format_header *header,
-                           size_t slice_len, struct buf *ret_bytes)
+                           int64_t last_zxid, size_t slice_len, struct buf *ret_bytes)
 {
     struct memory_fs m = {
         .fs = {.open = memory_open,
@@ -73,7 +73,7 @@ void memory_snapshot_write(const struct tree *t, const struct format_header *hea
         err = snapshot_flush(&w, &why);
     }
     if (!err)
-        err = snapshot_end(&w, t->zxid, &why);
+        err = snapshot_end(&w, last_zxid, &why);
     assert(!err);
 }
 

@@ -6,9 +6,9 @@
 
 #include "keeper/snapshot.h"
 
-/* Appends the file that snapshot_... would write, with about slice_len bytes in a block. */
+/* Appends the file that snapshot_... would write, with about slice_len (over 16) bytes a block. */
 void memory_snapshot_write(const struct tree *t, const struct format_header *header,
-                           size_t slice_len, struct buf *ret_bytes);
+                           int64_t last_zxid, size_t slice_len, struct buf *ret_bytes);
 
 /* snapshot_read from bytes. t is a fresh tree and to be released whatever comes back. */
 int memory_snapshot_read(struct str bytes, struct tree *t, struct snapshot_info *ret_info,

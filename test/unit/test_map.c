@@ -1,0 +1,219 @@
+/* The map against a plain array, above all where probing wraps around and removal has to close gaps. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/map.h"
+
+enum { REFS_MAX = 4096 };
+
+/* hashes[ref] of those that are in, by ref. */
+struct model {
+    uint32_t hashes[REFS_MAX];
+    bool in[REFS_MAX];
+    uint32_t count;
+};
+
+/* Under each hash the map gives the refs that the model has there, each once. */
+static void compare_hash(const struct map *m, const struct model *model, uint32_t hash)
+{
+    uint32_t expected = 0, found = 0;
+
+    for (uint32_t ref = 1; ref < REFS_MAX; ref++)
+        expected += model->in[ref] && model->hashes[ref] == hash;
+    for (uint32_t at, ref = map_first(m, hash, &at); ref; ref = map_next(m, hash, &at)) {
+        assert_true(ref < REFS_MAX && model->in[ref] && model->hashes[ref] == hash);
+        found++;
+    }
+    assert_int_equal(found, expected);
+}
+
+static void model_add(struct map *m, struct model *model, uint32_t hash, uint32_t ref)
+{
+    map_add(m, hash, ref);
+    model->hashes[ref] = hash;
+    model->in[ref] = true;
+    model->count++;
+}
+
+static void model_remove(struct map *m, struct model *model, uint32_t ref)
+{
+    map_remove(m, model->hashes[ref], ref);
+    model->in[ref] = false;
+    model->count--;
+}
+
+static void an_empty_map_has_nothing(void **state)
+{
+    struct map m = {0};
+    uint32_t at;
+
+    (void)state;
+    assert_int_equal(map_first(&m, 0, &at), 0);
+    assert_int_equal(map_first(&m, 12345, &at), 0);
+    map_release(&m);
+}
+
+static void one_hash_may_have_many(void **state)
+{
+    static struct model model;
+    struct map m = {0};
+
+    (void)state;
+    for (uint32_t ref = 1; ref <= 40; ref++)
+        model_add(&m, &model, 5, ref);
+    model_add(&m, &model, 6, 41);
+    compare_hash(&m, &model, 5);
+    compare_hash(&m, &model, 6);
+    model_remove(&m, &model, 20);
+    model_remove(&m, &model, 1);
+    model_remove(&m, &model, 40);
+    compare_hash(&m, &model, 5);
+    compare_hash(&m, &model, 6);
+    compare_hash(&m, &model, 7);
+    map_release(&m);
+}
+
+/* Calls fn with each order of six numbers. */
+static void permute(int *order, int len, void (*fn)(const int *order))
+{
+    if (len == 6) {
+        fn(order);
+        return;
+    }
+    for (int i = len; i < 6; i++) {
+        int kept = order[len];
+
+        order[len] = order[i];
+        order[i] = kept;
+        permute(order, len + 1, fn);
+        order[i] = order[len];
+        order[len] = kept;
+    }
+}
+
+/*
+ * Six pairs whose homes are the last and the first of 16 slots, so that they run over the end and into
+ * each other. Removed in any order, those that are left must be found.
+ */
+static void remove_in_order(const int *order)
+{
+    static const uint32_t hashes[] = {14, 15, 15, 14, 0, 1};
+    struct model model = {.count = 0};
+    struct map m = {0};
+
+    for (uint32_t i = 0; i < 6; i++)
+        model_add(&m, &model, hashes[i], i + 1);
+    assert_int_equal(m.mask, 15);
+    for (int i = 0; i < 6; i++) {
+        model_remove(&m, &model, (uint32_t)order[i] + 1);
+        for (uint32_t h = 0; h < 6; h++)
+            compare_hash(&m, &model, hashes[h]);
+    }
+    assert_int_equal(m.count, 0);
+    for (uint32_t i = 0; i < 16; i++)
+        assert_int_equal(m.slots[i].ref, 0);
+    map_release(&m);
+}
+
+static void removal_around_the_end(void **state)
+{
+    int order[] = {0, 1, 2, 3, 4, 5};
+
+    (void)state;
+    permute(order, 0, remove_in_order);
+}
+
+/* Hashes from a small range, high ones among them, so that most share a home. */
+static void random_steps_against_the_array(void **state)
+{
+    static struct model model;
+    struct map m = {0};
+    uint32_t x = 99;
+
+    (void)state;
+    for (int step = 0; step < 20000; step++) {
+        uint32_t ref, hash;
+
+        x = x * 1664525 + 1013904223;
+        ref = 1 + (x >> 8) % 300;
+        hash = (x >> 20) % 24 + (x >> 16 & 1 ? UINT32_MAX - 12 : 0);
+        if (model.in[ref])
+            model_remove(&m, &model, ref);
+        else
+            model_add(&m, &model, hash, ref);
+        assert_int_equal(m.count, model.count);
+        compare_hash(&m, &model, hash);
+        if (step % 500 == 0)
+            for (uint32_t other = 1; other <= 300; other++)
+                compare_hash(&m, &model, model.hashes[other]);
+    }
+    map_release(&m);
+}
+
+static void it_grows_and_stays_sparse(void **state)
+{
+    struct map m = {0};
+    uint32_t at;
+
+    (void)state;
+    for (uint32_t ref = 1; ref <= 100000; ref++) {
+        map_add(&m, map_hash_u64(ref), ref);
+        assert_true((uint64_t)m.count * 4 <= ((uint64_t)m.mask + 1) * 3);
+    }
+    assert_int_equal(m.mask, (1 << 18) - 1);
+    for (uint32_t ref = 1; ref <= 100000; ref++) {
+        uint32_t hash = map_hash_u64(ref), found = map_first(&m, hash, &at);
+
+        while (found && found != ref)
+            found = map_next(&m, hash, &at);
+        assert_int_equal(found, ref);
+    }
+    map_release(&m);
+}
+
+static void reserved_room_is_enough(void **state)
+{
+    struct map m = {0};
+    struct map_slot *slots;
+
+    (void)state;
+    map_reserve(&m, 1000);
+    slots = m.slots;
+    for (uint32_t ref = 1; ref <= 1000; ref++)
+        map_add(&m, ref * 7, ref);
+    assert_ptr_equal(m.slots, slots);
+    map_reserve(&m, 10); /* never smaller */
+    assert_ptr_equal(m.slots, slots);
+    map_release(&m);
+    assert_null(m.slots);
+}
+
+static void hashes_differ(void **state)
+{
+    (void)state;
+    assert_int_equal(map_hash_str(STR("/a")), map_hash_str(STR("/a")));
+    assert_int_not_equal(map_hash_str(STR("/a")), map_hash_str(STR("/b")));
+    assert_int_not_equal(map_hash_str(STR("a")), map_hash_str(STR("a\0")));
+    assert_int_not_equal(map_hash_u64(1), map_hash_u64(2));
+    assert_int_not_equal(map_hash_u64(1), map_hash_u64(UINT64_C(1) << 32));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_map_has_nothing),
+        cmocka_unit_test(one_hash_may_have_many),
+        cmocka_unit_test(removal_around_the_end),
+        cmocka_unit_test(random_steps_against_the_array),
+        cmocka_unit_test(it_grows_and_stays_sparse),
+        cmocka_unit_test(reserved_room_is_enough),
+        cmocka_unit_test(hashes_differ),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
