@@ -113,6 +113,7 @@ int engine_session_open(struct local *l, int32_t timeout_ms, struct session **re
         return DROVER_IO;
     s = tree_session_open(&l->tree, l->o.wall_ms(l->o.arg), timeout_ms, password, &l->changes);
     session_touch(s, clock_boot_ms());
+    pthread_cond_broadcast(&l->tick);
     publish(l);
     *ret_session = s;
     return 0;

@@ -34,7 +34,7 @@ struct local {
     struct local_keeper *keepers;
     bool stop;
 
-    pthread_cond_t tick; /* a session without a holder came up */
+    pthread_cond_t tick; /* a session came up that may end before the others */
     pthread_t ticker;
 
     pthread_cond_t snapshot; /* wanted, or done */

@@ -69,7 +69,7 @@ int wire_listen(uv_loop_t *loop, const struct sockaddr_storage *address, struct 
     w->open_handles = 2;
     err = uv_tcp_bind(&w->listener, (const struct sockaddr *)address, 0);
     if (!err)
-        err = uv_listen((uv_stream_t *)&w->listener, 128, on_connection);
+        err = uv_listen((uv_stream_t *)&w->listener, WIRE_BACKLOG, on_connection);
     if (!err)
         err = uv_tcp_getsockname(&w->listener, (struct sockaddr *)&bound, &len);
     if (err)

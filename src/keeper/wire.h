@@ -22,6 +22,7 @@
 enum {
     WIRE_PACKET_MAX = 1024 * 1024 - 1,
     WIRE_CONNECTIONS_MAX = 10000,
+    WIRE_BACKLOG = 4096, /* after a restart all clients come at once */
     WIRE_UNSENT_MAX = 4 * 1024 * 1024, /* answers that a client does not read stop its requests */
     WIRE_OUTSTANDING_MAX = 4096,       /* so do answers that wait for the disk */
     WIRE_EVENTS_MAX = 4 * 1024 * 1024, /* what watches tell a client that does not read ends it */

@@ -584,6 +584,7 @@ static struct session *enter(struct wire_conn *c, int64_t id, struct str passwor
             return NULL;
         s->timeout_ms = granted_timeout(timeout_ms);
         session_touch(s, c->w->now_ms);
+        pthread_cond_broadcast(&l->tick);
     }
     c->session = s->id;
     return s;

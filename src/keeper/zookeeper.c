@@ -21,8 +21,8 @@
 
 /*
  * ZooKeeper's errors and ours. What is not here (a server that cannot, a request that cannot be
- * packed) is IO. A session that moved to another connection has not done what it was asked, but that
- * is no more than UNKNOWN allows.
+ * packed) is IO. A session that moved to another connection has not done what it was asked, but
+ * that is no more than UNKNOWN allows.
  */
 static const struct {
     int rc, err;
@@ -110,8 +110,8 @@ static int host_put(struct buf *hosts, struct str host, const char *url, struct 
 
     if (bracket && !end)
         return err_set(e, DROVER_BAD_ARGUMENT, "%s: a [ without its ]", url);
-    colon = bracket ? (end + 1 < host.p + host.len ? end + 1 : NULL)
-                    : memrchr(host.p, ':', host.len);
+    colon =
+        bracket ? (end + 1 < host.p + host.len ? end + 1 : NULL) : memrchr(host.p, ':', host.len);
     if (colon) {
         name.len = (size_t)(colon - host.p);
         port = (struct str){colon + 1, host.len - name.len - 1};
@@ -139,10 +139,12 @@ static int url_parse(const char *url, struct buf *hosts, struct str *ret_chroot,
     int err = 0;
 
     if (strncmp(url, scheme, sizeof scheme - 1) != 0)
-        return err_set(e, DROVER_BAD_ARGUMENT, "%s: not of the form zk://host:port,.../chroot", url);
+        return err_set(e, DROVER_BAD_ARGUMENT, "%s: not of the form zk://host:port,.../chroot",
+                       url);
     end = at + strcspn(at, "/");
     if (memchr(at, '@', (size_t)(end - at)))
-        return err_set(e, DROVER_BAD_ARGUMENT, "a zk:// URL with an @: credentials do not go there");
+        return err_set(e, DROVER_BAD_ARGUMENT,
+                       "a zk:// URL with an @: credentials do not go there");
     chroot = str_of(end);
     if (chroot.len == 1)
         chroot.len = 0;
@@ -201,8 +203,7 @@ static void session_get(struct keeper *k, struct keeper_session *ret_session)
 
 static bool has_session(const struct zk *zk)
 {
-    return zk->connected_before && zk->over != DROVER_SESSION_EXPIRED &&
-           zk->over != DROVER_NO_AUTH;
+    return zk->connected_before && zk->over != DROVER_SESSION_EXPIRED && zk->over != DROVER_NO_AUTH;
 }
 
 /*
@@ -222,9 +223,9 @@ static void close_wait(struct zk *zk)
 
 /*
  * zookeeper_close() ends the session of a handle that is connected, and nothing else can disconnect
- * one. But a server hangs up, and leaves the session alone, when it is offered credentials of a kind
- * that it does not know, and libzookeeper then stays away. Should the server not answer, it will find
- * these before it finds the request to end the session.
+ * one. But a server hangs up, and leaves the session alone, when it is offered credentials of a
+ * kind that it does not know, and libzookeeper then stays away. Should the server not answer, it
+ * will find these before it finds the request to end the session.
  */
 static void abandon_wait(struct zk *zk)
 {
@@ -322,8 +323,8 @@ static struct zk *zk_new(const struct keeper_options *o, struct str chroot)
 }
 
 /*
- * While connected, libzookeeper would look up its hosts again before every request; it still does so
- * whenever it has to connect.
+ * While connected, libzookeeper would look up its hosts again before every request; it still does
+ * so whenever it has to connect.
  */
 static int session_start(struct zk *zk, const char *hosts, const struct zookeeper_options *zo,
                          struct err_info *e)
@@ -333,8 +334,8 @@ static int session_start(struct zk *zk, const char *hosts, const struct zookeepe
     memcpy(id.passwd, zk->session.password, sizeof id.passwd);
     zk->acl = zo && zo->auth ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
     zoo_set_debug_level(0);
-    zk->handle = zookeeper_init2(hosts, on_session, zk->session.timeout_ms, id.client_id ? &id : NULL,
-                                 zk, ZOO_NO_LOG_CLIENTENV, NULL);
+    zk->handle = zookeeper_init2(hosts, on_session, zk->session.timeout_ms,
+                                 id.client_id ? &id : NULL, zk, ZOO_NO_LOG_CLIENTENV, NULL);
     if (!zk->handle)
         return err_set(e, DROVER_IO, "zk://%s: none of the hosts is known: %s", hosts,
                        strerror(errno));
@@ -366,7 +367,8 @@ static int session_wait(struct zk *zk, const char *hosts, int32_t timeout_ms, st
 static int chroot_make(struct zk *zk, const char *hosts, struct err_info *e)
 {
     char *part = mem_dup(zk->chroot, zk->chroot_len);
-    int err = zk->chroot_len ? zk_read_data(zk, part, NULL, NULL) : 0;
+    int64_t deadline_ms = zk_deadline(zk);
+    int err = zk->chroot_len ? zk_read_data(zk, part, deadline_ms, NULL, NULL) : 0;
 
     for (size_t i = 1; err == DROVER_NO_NODE && i <= zk->chroot_len; i++) {
         int made;
@@ -374,9 +376,9 @@ static int chroot_make(struct zk *zk, const char *hosts, struct err_info *e)
         if (i < zk->chroot_len && part[i] != '/')
             continue;
         part[i] = '\0';
-        made = zk_read_data(zk, part, NULL, NULL);
+        made = zk_read_data(zk, part, deadline_ms, NULL, NULL);
         if (made == DROVER_NO_NODE)
-            made = zk_make_node(zk, part, 0);
+            made = zk_make_node(zk, part, deadline_ms, 0);
         if (made || i == zk->chroot_len)
             err = made;
         else
@@ -428,7 +430,8 @@ int zookeeper_world_writable(struct keeper *k, bool *ret_writable)
 
     if (err)
         return err;
-    err = zk_read_world_writable(zk, zk->chroot_len ? zk->chroot : "/", ret_writable);
+    err = zk_read_world_writable(zk, zk->chroot_len ? zk->chroot : "/", zk_deadline(zk),
+                                 ret_writable);
     zk_leave(zk);
     return err;
 }

@@ -1,20 +1,21 @@
 /*
  * zookeeper - the keeper on a ZooKeeper ensemble, through libzookeeper_mt.
  *
- * A keeper is one session of the ensemble. The URL names the servers and, after them, the node below
- * which this keeper lives (the chroot): all of its paths are below that one, which is made, with its
- * parents, when it is missing.
+ * A keeper is one session of the ensemble. The URL names the servers and, after them, the node
+ * below which this keeper lives (the chroot): all of its paths are below that one, which is made,
+ * with its parents, when it is missing.
  *
  *   zk://h1:2181,h2:2181,h3:2181/chroot     ports default to 2181, IPv6 goes in brackets
  *
  * What differs from the embedded keeper, within what keeper.h allows:
  *  - While no server can be reached, reads and transactions wait for one, as long as the session
- *    timeout; then they get UNKNOWN. A commit does not wait: its callback gets UNKNOWN.
- *  - A read is repeated on the next connection. A change that was sent is not: it gets UNKNOWN, except
- *    that a transaction with a sequential create is looked for and then told, or done again when it
- *    is certain that it did not happen (see zookeeper_tag.c).
- *  - The tags that make this possible live in the node /.drover-tags, which appears below the chroot
- *    with the first sequential create.
+ *    timeout; then they get UNKNOWN. A commit does not wait: its callback gets UNKNOWN. Whoever
+ *    commits again after that calls keeper_sync() first, which waits.
+ *  - A read is repeated on the next connection. A change that was sent is not: it gets UNKNOWN,
+ * except that a transaction with a sequential create is looked for and then told, or done again
+ * when it is certain that it did not happen (see zookeeper_tag.c).
+ *  - The tags that make this possible live in the node /.drover-tags, which appears below the
+ * chroot with the first sequential create.
  */
 #ifndef KEEPER_ZOOKEEPER_H
 #define KEEPER_ZOOKEEPER_H

@@ -143,10 +143,11 @@ void zk_calls_fail(struct zk *zk)
     }
 }
 
-/* A read, and a creation that may be repeated. What is asked for is not NULL. */
+/* A read, or a creation that may be repeated. What is asked for is not NULL. */
 struct read {
     struct zk_call call;
     const char *full;
+    int64_t deadline_ms;
     int flags; /* of a creation */
     struct buf *data, *text;
     size_t count; /* of names in text */
@@ -260,20 +261,20 @@ static int ask_once(struct zk *zk, struct read *r, int (*send)(struct zk *, stru
 
 static int ask(struct zk *zk, struct read *r, int (*send)(struct zk *, struct read *))
 {
-    int64_t deadline_ms = zk_deadline(zk);
     int err;
 
     do {
-        err = zk_wait_connected(zk, deadline_ms);
+        err = zk_wait_connected(zk, r->deadline_ms);
         if (!err)
             err = ask_once(zk, r, send);
-    } while (err == DROVER_UNKNOWN && clock_boot_ms() < deadline_ms);
+    } while (err == DROVER_UNKNOWN && clock_boot_ms() < r->deadline_ms);
     return err;
 }
 
-int zk_read_data(struct zk *zk, const char *full, struct buf *ret_data, struct keeper_stat *ret_stat)
+int zk_read_data(struct zk *zk, const char *full, int64_t deadline_ms, struct buf *ret_data,
+                 struct keeper_stat *ret_stat)
 {
-    struct read r = {.full = full, .data = ret_data};
+    struct read r = {.full = full, .deadline_ms = deadline_ms, .data = ret_data};
     int err = ask(zk, &r, send_get);
 
     if (!err && ret_stat)
@@ -281,10 +282,10 @@ int zk_read_data(struct zk *zk, const char *full, struct buf *ret_data, struct k
     return err;
 }
 
-int zk_read_children(struct zk *zk, const char *full, struct buf *ret_text, size_t *ret_count,
-                     struct keeper_stat *ret_stat)
+int zk_read_children(struct zk *zk, const char *full, int64_t deadline_ms, struct buf *ret_text,
+                     size_t *ret_count, struct keeper_stat *ret_stat)
 {
-    struct read r = {.full = full, .text = ret_text};
+    struct read r = {.full = full, .deadline_ms = deadline_ms, .text = ret_text};
     int err = ask(zk, &r, send_children);
 
     if (!err) {
@@ -295,16 +296,16 @@ int zk_read_children(struct zk *zk, const char *full, struct buf *ret_text, size
     return err;
 }
 
-int zk_read_sync(struct zk *zk, const char *full)
+int zk_read_sync(struct zk *zk, const char *full, int64_t deadline_ms)
 {
-    struct read r = {.full = full};
+    struct read r = {.full = full, .deadline_ms = deadline_ms};
 
     return ask(zk, &r, send_sync);
 }
 
-int zk_read_world_writable(struct zk *zk, const char *full, bool *ret_writable)
+int zk_read_world_writable(struct zk *zk, const char *full, int64_t deadline_ms, bool *ret_writable)
 {
-    struct read r = {.full = full};
+    struct read r = {.full = full, .deadline_ms = deadline_ms};
     int err = ask(zk, &r, send_acl);
 
     if (!err)
@@ -312,9 +313,9 @@ int zk_read_world_writable(struct zk *zk, const char *full, bool *ret_writable)
     return err;
 }
 
-int zk_make_node(struct zk *zk, const char *full, int flags)
+int zk_make_node(struct zk *zk, const char *full, int64_t deadline_ms, int flags)
 {
-    struct read r = {.full = full, .flags = flags};
+    struct read r = {.full = full, .deadline_ms = deadline_ms, .flags = flags};
     int err = ask(zk, &r, send_create);
 
     return err == DROVER_EXISTS ? 0 : err;
@@ -329,7 +330,7 @@ int zk_get(struct keeper *k, struct str path, struct buf *ret_data, struct keepe
     if (err)
         return err;
     full = zk_full_path(zk, path);
-    err = zk_read_data(zk, full, ret_data, ret_stat);
+    err = zk_read_data(zk, full, zk_deadline(zk), ret_data, ret_stat);
     zk_leave(zk);
     free(full);
     return err;
@@ -345,7 +346,7 @@ int zk_children(struct keeper *k, struct str path, struct buf *ret_text, size_t 
     if (err)
         return err;
     full = zk_full_path(zk, path);
-    err = zk_read_children(zk, full, ret_text, ret_count, ret_stat);
+    err = zk_read_children(zk, full, zk_deadline(zk), ret_text, ret_count, ret_stat);
     zk_leave(zk);
     free(full);
     return err;
@@ -360,7 +361,7 @@ int zk_sync(struct keeper *k, struct str path)
     if (err)
         return err;
     full = zk_full_path(zk, path);
-    err = zk_read_sync(zk, full);
+    err = zk_read_sync(zk, full, zk_deadline(zk));
     zk_leave(zk);
     free(full);
     return err;

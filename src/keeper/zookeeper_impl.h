@@ -3,9 +3,9 @@
  * nothing else sees libzookeeper.
  *
  * Threads. libzookeeper has two: one for the socket, and one, here "the reply thread", on which it
- * calls us. Nothing on the reply thread waits or runs a user's callback: it writes down what came and
- * wakes somebody. Calls of the user are sent with the asynchronous functions and waited for on the
- * user's thread. Callbacks of the user wait in a queue for the keeper's own thread, or for
+ * calls us. Nothing on the reply thread waits or runs a user's callback: it writes down what came
+ * and wakes somebody. Calls of the user are sent with the asynchronous functions and waited for on
+ * the user's thread. Callbacks of the user wait in a queue for the keeper's own thread, or for
  * keeper_dispatch(). A third thread, the mender, is started when the first commit is in doubt.
  *
  * One lock guards everything in struct zk. It is held while a request is handed to libzookeeper,
@@ -13,8 +13,8 @@
  * while a callback of the user runs, and never taken in an authentication callback, which
  * libzookeeper calls under locks of its own.
  *
- * libzookeeper forgets to answer some requests when a handle is closed, therefore every request that
- * it has is in zk->calls, and what is left there when its threads are gone is answered by us.
+ * libzookeeper forgets to answer some requests when a handle is closed, therefore every request
+ * that it has is in zk->calls, and what is left there when its threads are gone is answered by us.
  */
 #ifndef KEEPER_ZOOKEEPER_IMPL_H
 #define KEEPER_ZOOKEEPER_IMPL_H
@@ -30,14 +30,15 @@ struct zk;
 
 enum {
     /*
-     * libzookeeper breaks the connection when 64 Ki requests wait for its socket thread, so a commit
-     * waits when this many are on their way.
+     * libzookeeper breaks the connection when 64 Ki requests wait for its socket thread, so a
+     * commit waits when this many are on their way.
      */
     ZK_IN_FLIGHT_MAX = 16 * 1024,
 
     ZK_TAG_LEN = 32,
+    ZK_DOUBT_TIMEOUTS = 3, /* of the session, to find out what became of a transaction */
 
-    ZK_CLOSE_MS = 2000,   /* how long closing waits for answers and for a connection to close with */
+    ZK_CLOSE_MS = 2000, /* how long closing waits for answers and for a connection to close with */
     ZK_ABANDON_MS = 1000, /* how long abandoning waits for the server to hang up */
 };
 
@@ -45,15 +46,16 @@ enum {
 struct zk_call {
     TAILQ_ENTRY(zk_call) link; /* in zk->calls */
     struct zk *zk;
-    int replies;                         /* still to come */
-    int rc;                              /* ZooKeeper's answer */
-    void (*finish)(struct zk_call *c);   /* NULL: somebody waits for done */
+    int replies;                       /* still to come */
+    int rc;                            /* ZooKeeper's answer */
+    void (*finish)(struct zk_call *c); /* NULL: somebody waits for done */
     bool done;
     pthread_cond_t answered;
 };
 TAILQ_HEAD(zk_calls, zk_call);
 
-/* A callback of the user that is due. run() is called with the lock held and lets go of it inside. */
+/* A callback of the user that is due. run() is called with the lock held and lets go of it inside.
+ */
 struct zk_item {
     TAILQ_ENTRY(zk_item) link; /* in zk->ready */
     bool queued;
@@ -153,8 +155,8 @@ int zk_queue_start(struct zk *zk, struct err_info *ret_error);
 void zk_queue_close(struct zk *zk); /* runs what is left */
 
 /*
- * zookeeper_call.c. Every call of the user is between enter, which takes the lock or fails with what
- * ended the session, and leave.
+ * zookeeper_call.c. Every call of the user is between enter, which takes the lock or fails with
+ * what ended the session, and leave.
  */
 int zk_enter(struct zk *zk);
 void zk_leave(struct zk *zk);
@@ -170,16 +172,19 @@ void zk_call_reply(struct zk_call *c);
 int zk_call_wait(struct zk_call *c); /* returns ZooKeeper's answer */
 void zk_calls_fail(struct zk *zk);   /* answers what libzookeeper will not */
 
-/* Reads with the lock held, by full path, repeated while the connection breaks. */
-int zk_read_data(struct zk *zk, const char *full, struct buf *ret_data_or_null,
+/*
+ * Reads with the lock held, by full path, repeated while the connection breaks. What is not NULL is
+ * filled in. zk_make_node makes an empty node, with enum keeper_flag, that may be there already,
+ * and so is repeated like a read.
+ */
+int zk_read_data(struct zk *zk, const char *full, int64_t deadline_ms, struct buf *ret_data,
                  struct keeper_stat *ret_stat);
-int zk_read_children(struct zk *zk, const char *full, struct buf *ret_text, size_t *ret_count,
-                     struct keeper_stat *ret_stat);
-int zk_read_sync(struct zk *zk, const char *full);
-int zk_read_world_writable(struct zk *zk, const char *full, bool *ret_writable);
-
-/* Makes an empty node that may be there already, with enum keeper_flag; repeated like a read. */
-int zk_make_node(struct zk *zk, const char *full, int flags);
+int zk_read_children(struct zk *zk, const char *full, int64_t deadline_ms, struct buf *ret_text,
+                     size_t *ret_count, struct keeper_stat *ret_stat);
+int zk_read_sync(struct zk *zk, const char *full, int64_t deadline_ms);
+int zk_read_world_writable(struct zk *zk, const char *full, int64_t deadline_ms,
+                           bool *ret_writable);
+int zk_make_node(struct zk *zk, const char *full, int64_t deadline_ms, int flags);
 
 int zk_get(struct keeper *k, struct str path, struct buf *ret_data, struct keeper_stat *ret_stat);
 int zk_children(struct keeper *k, struct str path, struct buf *ret_text, size_t *ret_count,
@@ -206,6 +211,7 @@ struct zk_txn {
 
     struct zk_slot *slot; /* NULL: not tagged */
     bool findable;        /* when the connection breaks, its tag is looked for */
+    int64_t deadline_ms;  /* until then */
     char tag[ZK_TAG_LEN + 1];
 };
 
@@ -227,9 +233,10 @@ static inline bool zk_op_is_sequential(const zoo_op_t *z)
 
 /*
  * zookeeper_tag.c, with the lock held. take gives a transaction a slot, unless tags are forbidden;
- * draw writes a new tag; drop gives the slot back; failed tells whether the transaction failed by its
- * tag alone. resolve waits until it is known what became of a transaction whose connection broke: 0
- * and its results are filled in, NOT_TRIED when it certainly did not happen, else an error.
+ * draw writes a new tag; drop gives the slot back; failed tells whether the transaction failed by
+ * its tag alone. resolve waits until it is known what became of a transaction whose connection
+ * broke: 0 and its results are filled in, NOT_TRIED when it certainly did not happen, else an
+ * error.
  */
 int zk_tag_take(struct zk *zk, struct zk_txn *t);
 void zk_tag_draw(struct zk_txn *t);

@@ -1,35 +1,42 @@
 /*
  * Tags: what became of a sequential create whose connection broke?
  *
- * The caller cannot find out: the name has a number that nobody told. Trying again may make a second
- * node, not trying again may leave an orphan. Other clients put a random id into the node's name, but
- * here names are fixed by documents (worker-NNNNNNNNNN), and so are data and access lists.
+ * The caller cannot find out: the name has a number that nobody told. Trying again may make a
+ * second node, not trying again may leave an orphan. Other clients put a random id into the node's
+ * name, but here names are fixed by documents (worker-NNNNNNNNNN), and so are data and access
+ * lists.
  *
- * So the random tag goes beside it. A transaction with a sequential create carries one more operation:
- * it sets the data of a node of ours, a slot, to a new random tag. Both happen or none, in one request
- * and one round trip as before. After reconnecting, and after a sync, which brings whatever the old
- * connection had sent before this one could be opened, the slot's data tells for certain: our tag, and
- * the transaction happened, with the number that is the slot's mzxid, and the child of the parent with
- * that number as its czxid is the one; another tag, and it did not happen and never will (ZooKeeper
- * refuses what a session's older connections still send).
+ * So the random tag goes beside it. A transaction with a sequential create carries one more
+ * operation: it sets the data of a node of ours, a slot, to a new random tag. Both happen or none,
+ * in one request and one round trip as before. After reconnecting, and after a sync, which brings
+ * whatever the old connection had sent before this one could be opened, the slot's data tells for
+ * certain: our tag, and the transaction happened, with the number that is the slot's mzxid, and the
+ * child of the parent with that number as its czxid is the one; another tag, and it did not happen
+ * and never will (ZooKeeper refuses what a session's older connections still send).
  *
  * A slot belongs to one transaction at a time and is then used again, so there are as many as ever
- * were on their way at once. It is made by the first transaction that uses it. Slots are ephemeral:
- * nothing has to be cleaned up, but nothing is known any more once the session is over. Their parent,
- * /.drover-tags, is made once; where that is forbidden, transactions go without a tag, and a broken
- * connection is UNKNOWN.
+ * were on their way at once. Each is made by the first transaction that uses it. Slots are
+ * ephemeral: nothing has to be cleaned up, but nothing is known any more once the session is over.
+ * Their parent, /.drover-tags, is made once; where that is forbidden, transactions go without a
+ * tag, and a broken connection is UNKNOWN. The first transaction of a session that needs a tag
+ * waits until that is known, also in keeper_commit().
  *
- * Rejected: a marker node per create (two more transactions, and orphans of its own); an extra entry
- * in the access list as the tag (every node keeps one for ever); comparing owner and data of what is
- * found (says nothing about persistent nodes, whose data others may write as well).
+ * Rejected: a marker node per create (two more transactions, and orphans of its own); an extra
+ * entry in the access list as the tag (every node keeps one for ever); comparing owner and data of
+ * what is found (says nothing about persistent nodes, whose data others may write as well).
  *
- * What keeper_multi() learns did not happen, it sends again. A commit is not sent again, because those
- * behind it must not overtake it: it gets UNKNOWN, which is true, and there is no orphan. Commits in
- * doubt are resolved by a thread of their own, the mender, so that this code can be read downwards.
+ * What keeper_multi() learns did not happen, it sends again. A commit is not sent again, because
+ * those behind it must not overtake it: it gets UNKNOWN, which is true, and there is no orphan.
+ * Commits in doubt are resolved by a thread of their own, the mender, so that this code can be read
+ * downwards.
+ *
+ * Transactions that create but do not set carry a slot as well, for the sake of its stat (see
+ * zookeeper_txn.c). They draw no tag and are not looked for.
  */
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "keeper/path.h"
 #include "keeper/zookeeper_impl.h"
@@ -38,7 +45,8 @@
 
 enum {
     DIGITS = 10,
-    /* Of children that are older than the one looked for: numbers rise with time, so this is slack. */
+    /* Of children that are older than the one looked for: numbers rise with time, so this is slack.
+     */
     OLDER_MAX = 100,
 };
 
@@ -83,17 +91,22 @@ static void slots_free(struct zk *zk)
 }
 
 /*
- * Makes the parent, and a first slot, which shows that it can be used: it may belong to somebody with
- * other credentials. A missing chroot is not our error to tell: the transaction itself will meet it.
+ * Makes a first slot, and the parent if that is missing. Whoever could do this can use tags: the
+ * parent may belong to somebody with other credentials. A missing chroot is not our error to tell:
+ * the transaction itself will meet it.
  */
 static int tags_prepare(struct zk *zk)
 {
     char *parent = zk_full_path(zk, STR(TAGS_NODE));
     struct zk_slot *slot = slot_new(zk);
-    int err = zk_make_node(zk, parent, 0);
+    int64_t deadline_ms = zk_deadline(zk);
+    int err = zk_make_node(zk, slot->path, deadline_ms, KEEPER_EPHEMERAL);
 
-    if (!err)
-        err = zk_make_node(zk, slot->path, KEEPER_EPHEMERAL);
+    if (err == DROVER_NO_NODE) {
+        err = zk_make_node(zk, parent, deadline_ms, 0);
+        if (!err)
+            err = zk_make_node(zk, slot->path, deadline_ms, KEEPER_EPHEMERAL);
+    }
     free(parent);
     if (!err) {
         zk->tags = ZK_TAGS_READY;
@@ -127,12 +140,14 @@ void zk_tag_draw(struct zk_txn *t)
 {
     struct zk *zk = t->call.zk;
     zoo_op_t *z = &t->zops[t->count];
+    int len = t->findable ? ZK_TAG_LEN : 0;
 
-    random_hex(t->tag);
+    if (t->findable)
+        random_hex(t->tag);
     if (t->slot->made)
-        zoo_set_op_init(z, t->slot->path, t->tag, ZK_TAG_LEN, -1, &t->stats[t->count]);
+        zoo_set_op_init(z, t->slot->path, t->tag, len, -1, &t->stats[t->count]);
     else
-        zoo_create_op_init(z, t->slot->path, t->tag, ZK_TAG_LEN, zk->acl, ZOO_EPHEMERAL, NULL, 0);
+        zoo_create_op_init(z, t->slot->path, t->tag, len, zk->acl, ZOO_EPHEMERAL, NULL, 0);
 }
 
 /* A slot of which nobody knows whether it was made is not used again. */
@@ -146,8 +161,8 @@ void zk_tag_drop(struct zk *zk, struct zk_txn *t)
 }
 
 /*
- * All that failed was the tag: somebody has deleted our nodes, or made them his own. Nothing happened,
- * and no slot is worth anything any more; those that others hold fail in their turn.
+ * All that failed was the tag: somebody has deleted our nodes, or made them his own. Nothing
+ * happened, and no slot is worth anything any more; those that others hold fail in their turn.
  */
 bool zk_tag_failed(struct zk *zk, struct zk_txn *t)
 {
@@ -181,12 +196,12 @@ static bool is_candidate(const char *name, struct str prefix)
            strspn(name + prefix.len, "0123456789") == DIGITS;
 }
 
-static int candidates(struct zk *zk, const char *parent, struct str prefix, struct buf *text,
-                      char ***ret_names, size_t *ret_count)
+static int candidates(struct zk *zk, const struct zk_txn *t, const char *parent, struct str prefix,
+                      struct buf *text, char ***ret_names, size_t *ret_count)
 {
     size_t all, count = 0;
     char **names, *at;
-    int err = zk_read_children(zk, parent, text, &all, NULL);
+    int err = zk_read_children(zk, parent, t->deadline_ms, text, &all, NULL);
 
     if (err)
         return err;
@@ -220,11 +235,11 @@ static int child_find(struct zk *zk, const struct zk_txn *t, const zoo_op_t *z, 
     memcpy(full, parent.p, parent.len);
     full[parent.len] = '\0';
     at = full + (path.len - prefix.len);
-    err = candidates(zk, full, prefix, &text, &names, &count);
+    err = candidates(zk, t, full, prefix, &text, &names, &count);
     for (size_t i = 0; i < count && !err && older < OLDER_MAX; i++) {
         at[-1] = '/';
         memcpy(at, names[i], strlen(names[i]) + 1);
-        err = zk_read_data(zk, full, NULL, &stat);
+        err = zk_read_data(zk, full, t->deadline_ms, NULL, &stat);
         if (!err && stat.czxid == t->zxid && behind-- == 0)
             goto out;
         if (!err && stat.czxid < t->zxid)
@@ -266,7 +281,7 @@ static int results_recover(struct zk *zk, struct zk_txn *t)
         if (z->type == ZOO_CREATE_OP && !err)
             zk_txn_created(t, i, zk_op_is_sequential(z) ? z->create_op.buf : z->create_op.path);
         if (z->type == ZOO_SETDATA_OP) {
-            err = zk_read_data(zk, z->set_op.path, NULL, &t->results[i].stat);
+            err = zk_read_data(zk, z->set_op.path, t->deadline_ms, NULL, &t->results[i].stat);
             if (err == DROVER_NO_NODE) /* deleted since: its stat is nobody's concern */
                 err = 0;
         }
@@ -281,10 +296,12 @@ int zk_tag_resolve(struct zk *zk, struct zk_txn *t)
     struct keeper_stat stat;
     struct buf data = {0};
     bool ours;
-    int err = zk_read_sync(zk, t->slot->path);
+    int err;
 
+    t->deadline_ms = clock_boot_ms() + ZK_DOUBT_TIMEOUTS * (int64_t)zk->session.timeout_ms;
+    err = zk_read_sync(zk, t->slot->path, t->deadline_ms);
     if (!err)
-        err = zk_read_data(zk, t->slot->path, &data, &stat);
+        err = zk_read_data(zk, t->slot->path, t->deadline_ms, &data, &stat);
     ours = !err && str_eq((struct str){data.p, data.len}, (struct str){t->tag, ZK_TAG_LEN});
     buf_release(&data);
     if (err && err != DROVER_NO_NODE)

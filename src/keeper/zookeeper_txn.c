@@ -4,19 +4,20 @@
  * One block of memory holds a transaction as libzookeeper wants it, with room for its answers. A
  * single create, set or delete goes as the request of that name, anything else as a multi.
  *
- * The stat of what was created: libzookeeper's multi has no create2, so the answer to a create is its
- * path only. But a new node's stat is known up to the number and the time of the transaction, and
- * these stand in the answer to any set of the same transaction. When the caller's operations have no
- * set, a tag is one (zookeeper_tag.c). And when that is new or forbidden, an exists of a created node
- * is sent right behind the multi: requests of a session are answered in order, so this costs no round
- * trip, but it nearly halves the rate of a pipeline, which is why a tag comes first.
+ * The stat of what was created: libzookeeper's multi has no create2, so the answer to a create is
+ * its path only. But a new node's stat is known up to the number and the time of the transaction,
+ * and these stand in the answer to any set of the same transaction. When the caller's operations
+ * have no set, a tag is one (zookeeper_tag.c). And when that is new or forbidden, an exists of a
+ * created node is sent right behind the multi: requests of a session are answered in order, so this
+ * costs no round trip, but it nearly halves the rate of a pipeline, which is why a tag comes first.
  *
  * Commits are answered by libzookeeper in the order of submission, but some are not final with that
  * answer (they are in doubt) and some never reach it (there was no connection). So they stand in a
  * list in that order, and callbacks are due from its head only.
  *
- * libzookeeper frees a wild pointer when a session is found to be over while a multi is being packed.
- * That is learned only on a new connection, hence nothing is handed to it without a connection.
+ * libzookeeper frees a wild pointer when a session is found to be over while a multi is being
+ * packed. That is learned only on a new connection, hence nothing is handed to it without a
+ * connection.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -66,8 +67,8 @@ static void pack_create(const struct zk *zk, zoo_op_t *z, const struct keeper_op
     size_t room = strlen(full) + SEQUENCE_LEN;
 
     (void)stat;
-    zoo_create_op_init(z, full, op->data.p, (int)op->data.len, zk->acl, op->flags,
-                       carve(at, room), (int)room);
+    zoo_create_op_init(z, full, op->data.p, (int)op->data.len, zk->acl, op->flags, carve(at, room),
+                       (int)room);
 }
 
 static void pack_set(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op, const char *full,
@@ -207,7 +208,8 @@ static void on_create(int rc, const char *path, const struct Stat *stat, const v
     on_multi(rc, arg);
 }
 
-/* A node whose creation tells when the transaction was; NULL when that is told anyway, or cannot. */
+/* A node whose creation tells when the transaction was; NULL when that is told anyway, or cannot.
+ */
 static const char *clock_node(const struct zk_txn *t)
 {
     const char *found = NULL;

@@ -2,23 +2,23 @@
  * Watches that stay, made of ZooKeeper's, which fire once.
  *
  * A spot is a node and one of two questions about it: what is it (exists), or what is below it
- * (children). All watches of that node and question share it. A spot is armed by asking the question
- * with a watch: the answer and the watch are set at one moment, so the answer is the state that the
- * watch guards. When ZooKeeper's watch fires, nobody is told yet: the spot is armed again, and the
- * difference between the new state and the old one is what is told. A change between the firing and
- * the arming is in the new state; one after it fires again. Nothing can be lost, and what is told
- * comes after the watch is in force again. When the states are equal (made and deleted again), the
- * event itself is told.
+ * (children). All watches of that node and question share it. A spot is armed by asking the
+ * question with a watch: the answer and the watch are set at one moment, so the answer is the state
+ * that the watch guards. When ZooKeeper's watch fires, nobody is told yet: the spot is armed again,
+ * and the difference between the new state and the old one is what is told. A change between the
+ * firing and the arming is in the new state; one after it fires again. Nothing can be lost, and
+ * what is told comes after the watch is in force again. When the states are equal (made and deleted
+ * again), the event itself is told.
  *
  * The children of a node that is missing cannot be watched: the spot then waits for its creation.
  *
- * When a connection breaks, libzookeeper sets its watches again on the next one, and the server tells
- * what happened in between; whatever was being armed is armed again by us. Every watch is told
- * RECONNECTED as well.
+ * When a connection breaks, libzookeeper sets its watches again on the next one, and the server
+ * tells what happened in between; whatever was being armed is armed again by us. Every watch is
+ * told RECONNECTED as well.
  *
  * libzookeeper knows a spot by its number, never by its address: it may still call for one that is
- * gone. When the last watch goes, the server is asked to forget the spot; should that fail, it fires
- * some day, into the void.
+ * gone. When the last watch goes, the server is asked to forget the spot; should that fail, it
+ * fires some day, into the void.
  */
 #include <stdlib.h>
 
@@ -74,7 +74,7 @@ static struct zk_spot *spot_by_id(struct zk *zk, const void *id)
 {
     struct zk_spot *s;
 
-    TAILQ_FOREACH(s, &zk->spots, link) {
+    for (s = TAILQ_FIRST(&zk->spots); s; s = TAILQ_NEXT(s, link)) {
         if (s->id == (uintptr_t)id)
             return s;
     }
@@ -99,7 +99,7 @@ static void spot_tell_all(struct zk_spot *s, enum keeper_event event)
 {
     struct keeper_watch *w;
 
-    TAILQ_FOREACH(w, &s->watches, link)
+    for (w = TAILQ_FIRST(&s->watches); w; w = TAILQ_NEXT(w, link))
         watch_tell(w, event);
 }
 
@@ -108,7 +108,7 @@ static void spot_tell_changed(struct zk_spot *s)
 {
     struct keeper_watch *w;
 
-    TAILQ_FOREACH(w, &s->watches, link) {
+    for (w = TAILQ_FIRST(&s->watches); w; w = TAILQ_NEXT(w, link)) {
         if (w->kind == KEEPER_WATCH_DATA)
             watch_tell(w, KEEPER_EVENT_CHANGED);
         else if (w->kind == KEEPER_WATCH_CHILDREN)
@@ -263,7 +263,7 @@ static void server_forget(struct zk *zk, const char *full)
 {
     struct zk_spot *other;
 
-    TAILQ_FOREACH(other, &zk->spots, link) {
+    for (other = TAILQ_FIRST(&zk->spots); other; other = TAILQ_NEXT(other, link)) {
         if (strcmp(other->full, full) == 0)
             return;
     }
@@ -308,7 +308,7 @@ static struct zk_spot *spot_get(struct zk *zk, struct str path, bool children)
     char *full = zk_full_path(zk, path);
     struct zk_spot *s;
 
-    TAILQ_FOREACH(s, &zk->spots, link) {
+    for (s = TAILQ_FIRST(&zk->spots); s; s = TAILQ_NEXT(s, link)) {
         if (s->children == children && strcmp(s->full, full) == 0) {
             free(full);
             return s;
@@ -436,7 +436,7 @@ void zk_watches_reconnected(struct zk *zk)
 {
     struct zk_spot *s;
 
-    TAILQ_FOREACH(s, &zk->spots, link) {
+    for (s = TAILQ_FIRST(&zk->spots); s; s = TAILQ_NEXT(s, link)) {
         if (s->known)
             spot_tell_all(s, KEEPER_EVENT_RECONNECTED);
         spot_arm(s);
@@ -447,7 +447,7 @@ void zk_watches_over(struct zk *zk)
 {
     struct zk_spot *s;
 
-    TAILQ_FOREACH(s, &zk->spots, link)
+    for (s = TAILQ_FIRST(&zk->spots); s; s = TAILQ_NEXT(s, link))
         spot_tell_all(s, KEEPER_EVENT_EXPIRED);
 }
 

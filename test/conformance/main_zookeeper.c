@@ -3,8 +3,9 @@
  *
  *   main_zookeeper [FILTER] | --list     with DROVER_TEST_ZK=zk://host:port,... in the environment
  *
- * Each run lives below a chroot of its own, which its first connection makes. Without a URL there is
- * nothing to test: the exit status is 77, which test runners count as skipped. zk.py starts servers:
+ * Each run lives below a chroot of its own, which its first connection makes. Without a URL there
+ * is nothing to test: the exit status is 77, which test runners count as skipped. zk.py starts
+ * servers:
  *
  *   test/zookeeper/zk.py run DIR --nodes 3 -- main_zookeeper
  */

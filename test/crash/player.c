@@ -103,54 +103,13 @@ void player_session_resume(struct player *p, struct player_session *s)
     connect_as(p, s, &s->name);
 }
 
-/* The answer to a commit. */
-struct answer {
-    pthread_mutex_t lock;
-    pthread_cond_t come;
-    bool here;
-    int err;
-    struct keeper_result results[PLAYER_OPS_MAX];
-};
-
-static void take_answer(void *arg, int err, const struct keeper_result *results, size_t count)
-{
-    struct answer *a = arg;
-
-    pthread_mutex_lock(&a->lock);
-    a->err = err;
-    for (size_t i = 0; i < count; i++) {
-        a->results[i] = results[i];
-        if (results[i].path)
-            a->results[i].path = mem_dup(results[i].path, strlen(results[i].path));
-    }
-    a->here = true;
-    pthread_cond_signal(&a->come);
-    pthread_mutex_unlock(&a->lock);
-}
-
-static int commit(struct keeper *k, const struct keeper_op *ops, size_t count,
-                  struct keeper_result *results)
-{
-    struct answer a = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, 0, {{0}}};
-    int err = keeper_commit(k, ops, count, take_answer, &a);
-
-    if (err) /* malformed: there are no results, so the caller's say nothing */
-        return keeper_multi(k, ops, count, results);
-    pthread_mutex_lock(&a.lock);
-    while (!a.here)
-        pthread_cond_wait(&a.come, &a.lock);
-    pthread_mutex_unlock(&a.lock);
-    memcpy(results, a.results, count * sizeof *results);
-    return a.err;
-}
-
 void player_multi(struct player *p, struct player_session *s, const struct keeper_op *ops,
                   size_t count, bool later)
 {
     struct keeper_result want[PLAYER_OPS_MAX] = {{0}}, got[PLAYER_OPS_MAX] = {{0}};
     int64_t now_ms = atomic_fetch_add(&p->s->wall_ms, 1) + 1;
     int want_err = model_apply(&p->model, s->id, now_ms, ops, count, want);
-    int err = (later ? commit : keeper_multi)(s->k, ops, count, got);
+    int err = (later ? commit_and_wait : keeper_multi)(s->k, ops, count, got);
 
     if (atomic_load(&p->s->fatals))
         fail_msg("the store has ended: %s", p->s->fatal);

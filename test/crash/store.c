@@ -120,6 +120,47 @@ void store_last_note(struct store *s, char *ret_line, size_t len)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* The answer to a commit. */
+struct answer {
+    pthread_mutex_t lock;
+    pthread_cond_t come;
+    bool here;
+    int err;
+    struct keeper_result results[COMMIT_MAX];
+};
+
+static void take_answer(void *arg, int err, const struct keeper_result *results, size_t count)
+{
+    struct answer *a = arg;
+
+    pthread_mutex_lock(&a->lock);
+    a->err = err;
+    for (size_t i = 0; i < count; i++) {
+        a->results[i] = results[i];
+        if (results[i].path)
+            a->results[i].path = mem_dup(results[i].path, strlen(results[i].path));
+    }
+    a->here = true;
+    pthread_cond_signal(&a->come);
+    pthread_mutex_unlock(&a->lock);
+}
+
+int commit_and_wait(struct keeper *k, const struct keeper_op *ops, size_t count,
+                    struct keeper_result *results)
+{
+    struct answer a = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, 0, {{0}}};
+    int err = keeper_commit(k, ops, count, take_answer, &a);
+
+    if (err) /* malformed: a commit has no results to show for that */
+        return keeper_multi(k, ops, count, results);
+    pthread_mutex_lock(&a.lock);
+    while (!a.here)
+        pthread_cond_wait(&a.come, &a.lock);
+    pthread_mutex_unlock(&a.lock);
+    memcpy(results, a.results, count * sizeof *results);
+    return a.err;
+}
+
 /* Lines on their way to being sorted: offsets into text, which may move. */
 struct lines {
     struct buf text;

@@ -43,6 +43,11 @@ int store_connect(struct store *s);
 void store_close(struct store *s);
 void store_leave(struct store *s);
 
+/* keeper_multi, but by way of keeper_commit. At most COMMIT_MAX operations. */
+enum { COMMIT_MAX = 8 };
+int commit_and_wait(struct keeper *k, const struct keeper_op *ops, size_t count,
+                    struct keeper_result *results);
+
 int64_t store_zxid(struct store *s);
 void store_last_note(struct store *s, char *ret_line, size_t len);
 

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "keeper/tree.h"
+#include "store.h"
 
 static const char *lane_path(char *buf, size_t len, char kind, int lane)
 {
@@ -78,7 +79,7 @@ int workload_step(struct keeper *k, struct board *b, int lane, int64_t number)
     ops[2] = keeper_op_set(b_path, str_of(text), KEEPER_ANY_VERSION);
     ops[3] = keeper_op_delete(old, 0);
     ack.before_ms = clock_boot_ms();
-    err = keeper_multi(k, ops, count, results);
+    err = (lane % 2 ? commit_and_wait : keeper_multi)(k, ops, count, results);
     ack.after_ms = clock_boot_ms();
     ack.zxid = results[0].stat.mzxid;
     keeper_results_release(results, count);
@@ -90,6 +91,7 @@ int workload_step(struct keeper *k, struct board *b, int lane, int64_t number)
 int workload_read(struct keeper *k, struct board *b, int reader, int lane)
 {
     struct ack ack = {.lane = lane, .before_ms = clock_boot_ms()};
+    int64_t *seen = &b->notes[LANES + reader].seen[lane];
     struct keeper_stat stat;
     struct buf data = {0};
     char path[16];
@@ -99,9 +101,9 @@ int workload_read(struct keeper *k, struct board *b, int reader, int lane)
         return DROVER_TOO_BIG;
     err = keeper_get(k, lane_path(path, sizeof path, 'a', lane), &data, &stat);
     ack.after_ms = clock_boot_ms();
-    if (!err) {
+    if (!err && stat.mzxid != *seen) {
         ack.number = strtoll(buf_text(&data), NULL, 10);
-        ack.zxid = stat.mzxid;
+        ack.zxid = *seen = stat.mzxid;
         take_note(b, LANES + reader, ack);
     }
     buf_release(&data);

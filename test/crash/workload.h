@@ -3,8 +3,9 @@
  *
  * Each lane counts: its nth transaction sets /a<lane> and /b<lane> to n, makes /log/<lane>-<n> and
  * deletes the one that is LOG_KEPT older, all at once. So a tree shows for each lane how far it came,
- * and any half of a transaction. Readers look how far the lanes are: what they were shown counts as
- * acknowledged too. Notes are taken on a board, which may lie in memory that outlives the process.
+ * and any half of a transaction. Odd lanes commit, even ones wait in the call. Readers look how far
+ * the lanes are: what they were shown counts as acknowledged too. Notes are taken on a board, which
+ * may lie in memory that outlives the process.
  */
 #ifndef CRASH_WORKLOAD_H
 #define CRASH_WORKLOAD_H
@@ -27,6 +28,7 @@ struct ack {
 struct notes {
     _Atomic uint64_t count; /* of acks that are complete */
     struct ack acks[NOTES_MAX];
+    int64_t seen[LANES]; /* by a reader: the last zxid, so that the same is not noted twice */
 };
 
 /* First the lanes' own, then the readers'. */
@@ -43,7 +45,7 @@ int workload_number(struct keeper *k, int lane, int64_t *ret_number);
 /* The next transaction of a lane. Returns 0 and notes it, or an error; TOO_BIG: the board is full. */
 int workload_step(struct keeper *k, struct board *b, int lane, int64_t number);
 
-/* Looks how far a lane is; the same. reader is from 0. */
+/* Looks how far a lane is and notes it if it is news. reader is from 0. */
 int workload_read(struct keeper *k, struct board *b, int reader, int lane);
 
 /* Which acknowledgements count: those of each noter up to here. */

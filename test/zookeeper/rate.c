@@ -6,12 +6,14 @@
  * Both keep a window of requests on their way and change nodes of their own below one root. Each
  * round runs both, the order changing from round to round, so that whatever else the machine does
  * meets both; the middle of the rounds' ratios counts. Prints a line a mix and window: requests a
- * second of each, and ours as a share of the other.
+ * second of each, ours as a share of the other, and the processor time of a request in this
+ * process.
  */
 #include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <zookeeper/zookeeper.h>
 
@@ -19,7 +21,8 @@
 
 enum { NODES = 64, ROUNDS_MAX = 32 };
 
-/* The operations of one request: each letter is one. s: set, c: create, d: delete of that, v: check */
+/* The operations of one request: each letter is one. s: set, c: create, d: delete of that, v: check
+ */
 static const char *const mixes[] = {"s", "ss", "vs", "vscd", "cd", "vcd"};
 static const int windows[] = {1, 100, 1000};
 
@@ -122,10 +125,20 @@ static void ours_send(void *ctx, const char *mix, long n)
     assert(!err);
 }
 
-static double measure(void (*send)(void *, const char *, long), void *ctx, const char *mix,
-                      int window, double seconds)
+static double cpu_s(void)
 {
-    double start = now_s();
+    struct rusage u;
+
+    getrusage(RUSAGE_SELF, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+/* Requests a second; what they cost is added to cost_us. */
+static double measure(void (*send)(void *, const char *, long), void *ctx, const char *mix,
+                      int window, double seconds, double *cost_us)
+{
+    double start = now_s(), cpu = cpu_s();
     long n = 0;
 
     done_count = 0;
@@ -137,6 +150,7 @@ static double measure(void (*send)(void *, const char *, long), void *ctx, const
         send(ctx, mix, n++);
     }
     wait_below(1);
+    *cost_us += (cpu_s() - cpu) * 1e6 / (double)done_count;
     return (double)done_count / (now_s() - start);
 }
 
@@ -150,24 +164,26 @@ static int by_value(const void *a, const void *b)
 static void compare(zhandle_t *zh, struct keeper *k, const char *mix, int window, double seconds,
                     int rounds)
 {
-    double ratios[ROUNDS_MAX], bare = 0, ours = 0;
+    double ratios[ROUNDS_MAX], bare = 0, ours = 0, bare_us = 0, ours_us = 0;
 
     for (int i = 0; i < rounds; i++) {
         double b = 0, o = 0;
 
         for (int turn = 0; turn < 2; turn++) {
             if (turn == i % 2)
-                b = measure(bare_send, zh, mix, window, seconds);
+                b = measure(bare_send, zh, mix, window, seconds, &bare_us);
             else
-                o = measure(ours_send, k, mix, window, seconds);
+                o = measure(ours_send, k, mix, window, seconds, &ours_us);
         }
         ratios[i] = o / b;
         bare += b / rounds;
         ours += o / rounds;
     }
     qsort(ratios, (size_t)rounds, sizeof *ratios, by_value);
-    printf("%-5s window %4d: bare %7.0f/s, ours %7.0f/s, ratio %.2f (%.2f to %.2f)\n", mix, window,
-           bare, ours, ratios[rounds / 2], ratios[0], ratios[rounds - 1]);
+    printf("%-5s window %4d: bare %6.0f/s, ours %6.0f/s, ratio %.2f (%.2f to %.2f), "
+           "cpu %3.0f and %3.0f us\n",
+           mix, window, bare, ours, ratios[rounds / 2], ratios[0], ratios[rounds - 1],
+           bare_us / rounds, ours_us / rounds);
     fflush(stdout);
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """A real ZooKeeper for tests: one server or an ensemble, on free ports of 127.0.0.1.
 
-Everything (configuration, data, logs, pids) is in one directory, so a test gives its own and several
-run side by side. From Python:
+Everything (configuration, data, logs, pids) is in one directory, so a test gives its own and
+several run side by side. From Python:
 
     with Ensemble(directory, nodes=3) as zk:
         zk.url("/chroot"), zk.leader().kill(), zk.nodes[0].start(), ...
@@ -13,7 +13,8 @@ From the shell, where the servers outlive the command that starts them:
     zk.py stop DIR                   ends them all
     zk.py status DIR                 a line a server: number, port, pid, mode
     zk.py kill|term|restart|freeze|thaw DIR NUMBER
-    zk.py run DIR [--nodes N] -- COMMAND ...    with DROVER_TEST_ZK set to the URL; stops them after
+    zk.py run DIR|- [--nodes N] -- COMMAND ...   with DROVER_TEST_ZK set to the URL; then stops
+                                     them; "-" is a temporary directory
 
 Processes are only ever ended by the pid that was written down when they were started.
 """
@@ -26,6 +27,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 JARS = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
@@ -232,8 +234,8 @@ class Ensemble:
 
 def main():
     parser = argparse.ArgumentParser(description="A ZooKeeper for tests.")
-    parser.add_argument("verb", choices=["start", "stop", "status", "run", "kill", "term", "restart",
-                                         "freeze", "thaw"])
+    parser.add_argument("verb", choices=["start", "stop", "status", "run", "kill", "term",
+                                         "restart", "freeze", "thaw"])
     parser.add_argument("dir")
     parser.add_argument("number", nargs="?", type=int)
     parser.add_argument("--nodes", type=int, default=1)
@@ -242,9 +244,11 @@ def main():
     args, command = parser.parse_args(sys.argv[1:split]), sys.argv[split + 1:]
 
     if args.verb == "run":
-        with Ensemble(args.dir, args.nodes, args.tick) as zk:
-            return subprocess.run(command, env=os.environ | {"DROVER_TEST_ZK": zk.url()},
-                                  check=False).returncode
+        with tempfile.TemporaryDirectory(prefix="drover-zk-") as temporary:
+            where = temporary if args.dir == "-" else args.dir
+            with Ensemble(where, args.nodes, args.tick) as zk:
+                return subprocess.run(command, env=os.environ | {"DROVER_TEST_ZK": zk.url()},
+                                      check=False).returncode
     if args.verb == "start":
         print(Ensemble(args.dir, args.nodes, args.tick).start().url())
         return 0

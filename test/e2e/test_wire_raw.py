@@ -1,0 +1,520 @@
+"""The ZooKeeper port under what no client library would send: malformed packets, floods, silence.
+
+What a sane client sees is compared with a real ZooKeeper in test_wire_differential.py.
+"""
+
+import os
+import re
+import resource
+import socket
+import threading
+
+import pytest
+
+from conftest import Server
+from wire_client import *  # noqa: F403: the vocabulary of the tests
+from wire_support import drover, zookeeper  # noqa: F401: fixtures
+
+SOAK = bool(os.environ.get("DROVER_SOAK"))
+PACKET_MAX = 1024 * 1024 - 1
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def port(drover):  # noqa: F811
+    return drover.zk_port
+
+
+@pytest.fixture
+def client(port):
+    with Client(port) as c:
+        yield c
+        if not c.closed:
+            c.end()
+
+
+@pytest.fixture
+def root(client, request):
+    path = "/" + re.sub(r"\W", "-", request.node.name)
+    client.must(create(path))
+    return path
+
+
+@pytest.fixture
+def lean(tmp_path):
+    """A server whose memory can be measured: freed memory is not kept aside to find errors."""
+    options = os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1:malloc_context_size=0"
+    server = Server("--data", tmp_path / "data", env=os.environ | {"ASAN_OPTIONS": options})
+    try:
+        yield server.start()
+        assert server.stop() == 0, server.said
+    finally:
+        server.kill()
+
+
+def resident_bytes(server):
+    with open(f"/proc/{server.process.pid}/status", encoding="ascii") as status:
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status.read())[1]) * 1024
+
+
+# Malformed packets.
+
+HELLO = i32(0) + i64(0) + i32(10000) + i64(0) + text(bytes(16)) + flag(False)
+BODY = get_data("/").body
+ACL_CUT = text("/x") + text("") + i32(1) + i32(ALL) + text("world")
+
+BAD_HELLOS = {
+    "nothing in it": frame(b""),
+    "negative length": i32(-1) + HELLO,
+    "lowest length": i32(-2**31) + HELLO,
+    "too long": i32(PACKET_MAX + 1) + HELLO,
+    "cut off": frame(HELLO[:20]),
+    "cut off in the password": frame(HELLO[:-5]),
+    "password without end": frame(HELLO[:24] + i32(2**31 - 1)),
+    "negative password": frame(HELLO[:24] + i32(-5)),
+    "another protocol": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "unknown word": b"what",
+}
+
+BAD_REQUESTS = {
+    "negative length": i32(-1),
+    "lowest length": i32(-2**31),
+    "too long": i32(PACKET_MAX + 1),
+    "nothing in it": frame(b""),
+    "no type": frame(i32(1)),
+    "no body": frame(i32(1) + i32(GET_DATA)),
+    "cut off in the path": frame(i32(1) + i32(GET_DATA) + BODY[:4]),
+    "no watch flag": frame(i32(1) + i32(GET_DATA) + BODY[:-1]),
+    "negative path": frame(i32(1) + i32(GET_DATA) + i32(-2) + flag(False)),
+    "path without end": frame(i32(1) + i32(GET_DATA) + i32(2**31 - 1) + flag(False)),
+    "list cut off": frame(i32(1) + i32(CREATE) + ACL_CUT),
+    "list without end": frame(i32(1) + i32(CREATE) + text("/x") + text("") + i32(2**31 - 1)),
+    "no flags": frame(i32(1) + i32(CREATE) + text("/x") + text("") + acls(OPEN)),
+    "transaction without end": frame(i32(1) + i32(MULTI) + i32(CREATE) + flag(False) + i32(-1) +
+                                     create("/x").body),
+    "transaction cut off": frame(i32(1) + i32(MULTI) + multi(create("/x")).body[:-1]),
+    "bundle without end": frame(i32(1) + i32(MULTI_READ) + i32(GET_DATA) + flag(False) + i32(-1) +
+                                BODY),
+    "watches cut off": frame(i32(-8) + i32(SET_WATCHES) + set_watches(0, ["/"]).body[:-1]),
+    "watches without end": frame(i32(-8) + i32(SET_WATCHES2) + i64(0) + i32(2**31 - 1)),
+    "no credential": frame(i32(-4) + i32(AUTH) + i32(0) + text("digest")),
+}
+
+
+@pytest.mark.parametrize("name", BAD_HELLOS)
+def test_a_bad_hello_ends_its_connection_only(port, client, name):
+    with Client(port, hello=False) as bad:
+        bad.send(BAD_HELLOS[name])
+        assert bad.is_closed() and bad.buffer == b""
+    client.must(exists("/"))
+
+
+@pytest.mark.parametrize("name", BAD_REQUESTS)
+def test_a_bad_request_ends_its_connection_only(port, client, root, name):
+    path = root + "/mine"
+    with Client(port) as bad:
+        bad.must(create(path, flags=EPHEMERAL))
+        bad.send(BAD_REQUESTS[name])
+        assert bad.is_closed() and bad.buffer == b""
+        client.must(exists(path))
+        with Client(port, session=bad.session, password=bad.password) as again:
+            assert again.session == bad.session
+            again.must(delete(path))
+            again.end()
+    assert client.call(exists("/x")).error == NO_NODE
+
+
+def test_what_came_before_a_bad_request_counts(port, client, root):
+    with Client(port) as bad:
+        bad.send(bad.encode(create(root + "/a")) + BAD_REQUESTS["negative length"])
+        assert bad.is_closed()
+    client.must(exists(root + "/a"))
+
+
+def test_an_unknown_request_is_answered_and_is_the_last(port, client, root):
+    with Client(port) as bad:
+        bad.send(bad.encode(Request(99, b"")) + bad.encode(create(root + "/a")))
+        assert bad.answer().error == UNIMPLEMENTED
+        assert bad.is_closed() and bad.buffer == b""
+    assert client.call(exists(root + "/a")).error == NO_NODE
+
+
+@pytest.mark.parametrize("request_", [
+    Request(CREATE_CONTAINER, create("/c", flags=CONTAINER).body), create("/c", flags=CONTAINER),
+    create_ttl("/c", 1000), create("/c", flags=TTL), create2("/c", flags=TTL + 1),
+    Request(SASL, text(b"token"))], ids=["container", "container-flag", "ttl", "ttl-flag",
+                                         "ttl-sequential-flag", "sasl"])
+def test_what_is_not_served_is_refused_and_the_connection_goes_on(client, request_):
+    assert client.call(request_).error == UNIMPLEMENTED
+    if request_.type != SASL:
+        kept = create("/kept")
+        assert client.call(multi(kept, request_)).body == [("error", OK), ("error", UNIMPLEMENTED)]
+    assert client.call(exists("/c")).error == client.call(exists("/kept")).error == NO_NODE
+
+
+def test_packets_may_come_in_any_pieces(port):
+    with Client(port, hello=False) as c:
+        for byte in frame(HELLO):
+            c.send(bytes([byte]))
+        r = Reader(c.packet())
+        assert r.i32() == 0 and r.i32() == 10000 and r.i64() != 0
+        data = c.encode(exists("/")) + c.encode(get_children("/"))
+        for at in range(0, len(data), 3):
+            c.send(data[at:at + 3])
+        assert c.answer().error == c.answer().error == OK
+        c.end()
+
+
+def test_the_largest_packet(port, client, root):
+    room = PACKET_MAX - 8 - len(set_data(root, b"").body)
+    stat = client.must(set_data(root, b"x" * room))
+    assert stat.data_len == room and client.must(get_data(root))[0] == b"x" * room
+    with Client(port) as bad:
+        bad.submit(set_data(root, b"x" * (room + 1)))
+        assert bad.is_closed()
+    assert client.must(exists(root)).version == 1
+
+
+# Hello.
+
+def test_a_client_from_before_read_only_servers(port):
+    """It does not say the last byte, and must not be told it: 4 + 4 + 8 + 4 + 16 bytes."""
+    with Client(port, says_read_only=False) as c:
+        assert c.session and len(c.password) == 16
+        c.must(exists("/"))
+        with Client(port, says_read_only=False, session=c.session, password=c.password) as again:
+            assert again.session == c.session
+            again.end()
+
+
+def test_requests_may_follow_the_hello_at_once(port):
+    with Client(port, hello=False) as c:
+        c.send(frame(HELLO) + c.encode(exists("/")))
+        c.packet()
+        assert c.answer().error == OK
+        c.end()
+
+
+def test_a_client_that_saw_the_future_is_turned_away(port, client):
+    """It was connected to another store, or this one has lost something."""
+    client.must(exists("/"))
+    with Client(port, hello=False) as ahead:
+        with pytest.raises(Closed):
+            ahead.hello(seen=client.zxid + 1000000)
+        assert ahead.buffer == b""
+    with Client(port, seen=client.zxid) as level:
+        level.end()
+
+
+def test_a_wrong_password_does_not_disturb_the_session(port, client, root):
+    """ZooKeeper would end the connection of whoever has the session."""
+    client.must(create(root + "/e", flags=EPHEMERAL))
+    with Client(port, session=client.session, password=b"not the password") as wrong:
+        assert (wrong.session, wrong.timeout_ms, wrong.password) == (0, 0, bytes(16))
+        assert wrong.is_closed()
+    assert client.must(get_ephemerals("/")) == [root + "/e"]
+
+
+def test_sessions_have_names_and_passwords_of_their_own(port):
+    with Client(port) as a, Client(port) as b:
+        assert a.session != b.session and a.password != b.password
+        a.end()
+        b.end()
+
+
+# Order.
+
+def test_a_thousand_requests_in_one_write(client, root):
+    requests = [create(root + "/n", b"0")]
+    for i in range(1, 1000):
+        requests.append(set_data(root + "/n", b"%d" % i) if i % 2 else get_data(root + "/n"))
+    client.send(b"".join(client.encode(request) for request in requests))
+    answers = [client.answer() for _ in requests]
+    assert [a.xid for a in answers] == list(range(answers[0].xid, answers[0].xid + 1000))
+    assert all(a.error == OK for a in answers)
+    for i in range(2, 1000, 2):
+        assert answers[i].body[0] == b"%d" % (i - 1) and answers[i].body[1].version == i // 2
+
+
+def test_an_event_comes_before_the_answer_that_shows_the_change(port, client, root):
+    """A reader that always watches is told between any two different values that it reads."""
+    path, last = root + "/n", b"300"
+    client.must(create(path, b"0"))
+
+    def change():
+        with Client(port) as writer:
+            for i in range(1, int(last) + 1):
+                writer.must(set_data(path, b"%d" % i))
+            writer.end()
+
+    writing = threading.Thread(target=change)
+    writing.start()
+    seen, changes = b"0", 0
+    client.must(get_data(path, watch=True))
+    while seen != last:
+        told = len(client.events)
+        value = client.must(get_data(path, watch=True))[0]
+        if value != seen:
+            assert client.events, f"{value} after {seen}, and nothing was told"
+            changes += 1
+        assert len(client.events) <= 1 and told == 0
+        seen, client.events = value, []
+    writing.join()
+    assert changes > 1
+
+
+# Sessions in time.
+
+def test_silence_ends_a_session_and_pings_keep_it(port, client, root):
+    with Client(port, timeout_ms=1000) as silent, Client(port, timeout_ms=1000) as talking:
+        assert silent.timeout_ms == talking.timeout_ms == 1000
+        silent.must(create(root + "/silent", flags=EPHEMERAL))
+        talking.must(create(root + "/talking", flags=EPHEMERAL))
+        client.must(exists(root + "/silent", watch=True))
+        for _ in range(12):
+            time.sleep(0.2)
+            talking.call(ping())
+        assert client.take_events() == [("deleted", root + "/silent")]
+        assert client.must(get_children(root)) == ["talking"]
+        assert silent.is_closed()
+        with Client(port, session=silent.session, password=silent.password) as late:
+            assert late.session == 0 and late.is_closed()
+        talking.end()
+
+
+def test_a_session_outlives_its_connection(port, client, root):
+    first = Client(port, timeout_ms=1000)
+    first.must(create(root + "/e", flags=EPHEMERAL))
+    first.close()
+    with Client(port, timeout_ms=5000, session=first.session, password=first.password) as second:
+        assert (second.session, second.timeout_ms) == (first.session, 5000)
+        time.sleep(1.5)
+        assert second.must(get_ephemerals("/")) == [root + "/e"]
+        second.end()
+    assert client.must(get_children(root)) == []
+
+
+@pytest.mark.skipif(not SOAK, reason="waits for ten seconds")
+def test_who_does_not_say_hello_is_not_waited_for(port):
+    with Client(port, hello=False) as mute:
+        started = time.monotonic()
+        assert mute.is_closed()
+        assert 9 < time.monotonic() - started < 15
+
+
+# Limits.
+
+def test_a_client_that_does_not_read_is_not_read_from(lean):
+    """Answers of a megabyte each are asked for; nothing like that may gather in the server."""
+    count = 300
+    with Client(lean.zk_port) as slow, Client(lean.zk_port) as other:
+        other.must(create("/big", b"x" * (MIB - 100)))
+        before = resident_bytes(lean)
+        slow.send(b"".join(slow.encode(get_data("/big")) for _ in range(count)))
+        for _ in range(20):
+            other.must(set_data("/big", b"x" * (MIB - 100)))
+        grown = resident_bytes(lean) - before
+        assert grown < 100 * MIB, f"{grown} bytes"
+        for i in range(count):
+            assert slow.answer().xid == i + 1
+        slow.must(exists("/"))
+        slow.end()
+        other.end()
+
+
+def test_a_client_that_is_not_read_from_can_go_on(port, client, root):
+    """Stopped again and again, it still gets every answer."""
+    client.must(create(root + "/half", b"x" * (MIB // 2)))
+    with Client(port) as slow:
+        requests = [get_data(root + "/half") if i % 2 else exists("/") for i in range(200)]
+        slow.send(b"".join(slow.encode(request) for request in requests))
+        for i in range(200):
+            assert slow.answer().xid == i + 1
+        slow.end()
+
+
+def test_a_client_that_does_not_read_its_events_is_ended(lean):
+    path = "/" + "long" * 250
+    with Client(lean.zk_port, timeout_ms=60000) as deaf, Client(lean.zk_port) as other:
+        other.must(create(path))
+        deaf.must(add_watch("/", RECURSIVE))
+        before = resident_bytes(lean)
+        for _ in range(100):
+            other.send(b"".join(other.encode(set_data(path, b"")) for _ in range(500)))
+            assert all(other.answer().error == OK for _ in range(500))
+            if not re.search(r"sid=0x%x\)" % deaf.session, four_letters(lean.zk_port, "cons")):
+                break
+        else:
+            pytest.fail("is still connected")
+        assert resident_bytes(lean) - before < 100 * MIB
+        assert deaf.is_closed()
+        with Client(lean.zk_port, session=deaf.session, password=deaf.password) as again:
+            assert again.session == deaf.session
+            again.end()
+        other.end()
+
+
+def test_connections_have_a_cap(lean):
+    cap = int(re.search(r"maxClientCnxns=(\d+)", four_letters(lean.zk_port, "conf"))[1])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    sockets = []
+    try:
+        with Client(lean.zk_port) as c:
+            sockets = [socket.create_connection(("127.0.0.1", lean.zk_port)) for _ in range(cap - 1)]
+            c.must(exists("/"))
+            with Client(lean.zk_port, hello=False) as beyond:
+                assert beyond.is_closed()
+            c.must(exists("/"))
+            for s in sockets[:10]:
+                s.close()
+            wait_until(lambda: c.must(exists("/")) and "Node count" in try_word(lean.zk_port, "srvr"))
+            c.end()
+    finally:
+        for s in sockets:
+            s.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def try_word(port, word):
+    try:
+        return four_letters(port, word)
+    except ConnectionResetError:
+        return ""
+
+
+def test_watches_have_a_cap(lean):
+    """One too many is refused, and not silently missing."""
+    cap = 100000
+    with Client(lean.zk_port, timeout_ms=60000) as c:
+        for first in range(0, cap, 10000):
+            c.send(b"".join(c.encode(exists(f"/{i}", True)) for i in range(first, first + 10000)))
+            assert all(c.answer().error == NO_NODE for _ in range(10000))
+        assert c.call(exists("/0", watch=True)).error == NO_NODE
+        assert c.call(exists("/more", watch=True)).error == SYSTEM_ERROR
+        assert c.call(get_data("/", watch=True)).error == SYSTEM_ERROR
+        assert c.call(get_children("/", watch=True)).error == SYSTEM_ERROR
+        assert c.call(add_watch("/", RECURSIVE)).error == SYSTEM_ERROR
+        assert c.call(set_watches(0, exist=["/more"])).error == SYSTEM_ERROR
+        c.must(create("/0"))
+        assert c.events == [("created", "/0")]
+        assert c.call(exists("/more", watch=True)).error == NO_NODE
+        c.end()
+
+
+# What grows while it is decoded.
+
+def test_lists_do_not_outgrow_their_limit(tmp_path, start):
+    """"auth" becomes everything that a client is known as: sixteen times four kilobytes here."""
+    server = start()
+    with Client(server.zk_port) as c:
+        for i in range(15):
+            c.must(auth(f"{i:04000}:x"))
+        c.must(create("/few", acl=[(ALL, "auth", "")]))
+        assert len(c.must(get_acl("/few"))[0]) == 15
+        twice = [(ALL, "auth", ""), (1, "auth", "")]
+        assert c.call(create("/many", acl=twice)).error == INVALID_ACL
+        assert c.call(set_acl("/few", twice)).error == INVALID_ACL
+        bundle_ = [create(f"/m{i}", acl=[(ALL, "auth", "")]) for i in range(1000)]
+        assert c.call(multi(*bundle_)).error == SYSTEM_ERROR
+        assert sorted(set(c.must(get_children("/")))) == ["few", "zookeeper"]
+        assert c.call(auth("x" * 5000 + ":x")).error == AUTH_FAILED
+        assert c.is_closed()
+    server.kill()
+    again = start()
+    with Client(again.zk_port) as c:
+        assert c.call(get_data("/few")).error == NO_AUTH
+        c.end()
+    assert again.stop() == 0, again.said
+
+
+def test_a_connection_is_known_in_so_many_ways(port):
+    with Client(port) as c:
+        for i in range(15):
+            c.must(auth(f"user{i}:x"))
+        c.must(auth("user3:x"))
+        assert len(c.must(who_am_i())) == 16
+        assert c.call(auth("one:more")).error == AUTH_FAILED
+        assert c.is_closed()
+
+
+def test_a_transaction_of_many_small_operations(client, root):
+    count = 10000
+    results = client.must(multi(*[create(root + "/n-", flags=SEQUENTIAL) for _ in range(count)]))
+    assert [path for _, path in results] == [f"{root}/n-{i:010}" for i in range(count)]
+    assert client.must(all_children_number(root)) == count
+    names = client.must(get_children(root))
+    client.must(multi(*[delete(f"{root}/{name}") for name in names]))
+    assert client.must(exists(root)).cversion == 2 * count
+    assert len(client.must(multi(*[check(root, 0)] * count))) == count
+
+
+# The four-letter words.
+
+WORDS = ["ruok", "isro", "srvr", "stat", "mntr", "conf", "envi", "cons", "dump"]
+
+
+def labels(answer):
+    """What stands before the values, line by line."""
+    found = []
+    for line in answer.splitlines():
+        label = re.match(r"[^:=\t]*[:=\t]", line) if not line.startswith((" ", "\t")) else None
+        found.append(label[0] if label else line.split("[")[0].split("(")[0].strip()[:1])
+    return found
+
+
+@pytest.mark.parametrize("word", ["ruok", "isro"])
+def test_words_with_one_answer(port, zookeeper, word):  # noqa: F811
+    assert four_letters(port, word) == four_letters(zookeeper.nodes[0].port, word)
+
+
+def test_srvr_has_the_lines_of_zookeeper(port, zookeeper):  # noqa: F811
+    assert labels(four_letters(port, "srvr")) == labels(four_letters(zookeeper.nodes[0].port, "srvr"))
+
+
+@pytest.mark.parametrize("word", ["mntr", "conf"])
+def test_values_have_the_names_of_zookeeper(port, zookeeper, word):  # noqa: F811
+    ours = {name for name in labels(four_letters(port, word)) if not name.startswith("drover_")}
+    theirs = labels(four_letters(zookeeper.nodes[0].port, word))
+    assert len(ours) > 5 and ours <= set(theirs), ours - set(theirs)
+
+
+def test_words_count(port, client, root):
+    def values():
+        return dict(line.split("\t") for line in four_letters(port, "mntr").splitlines())
+
+    before = values()
+    client.must(create(root + "/a", flags=EPHEMERAL))
+    client.must(exists(root, watch=True))
+    with Client(port) as other:
+        after = values()
+        for name, difference in [("zk_znode_count", 1), ("zk_ephemerals_count", 1),
+                                 ("zk_watch_count", 1), ("zk_global_sessions", 1),
+                                 ("zk_num_alive_connections", 1)]:
+            assert int(after[name]) == int(before[name]) + difference, name
+        assert int(after["zk_packets_received"]) >= int(before["zk_packets_received"]) + 3
+        assert after["zk_server_state"] == "standalone"
+        other.end()
+
+
+def test_words_name_connections_sessions_and_their_nodes(port, client, root):
+    client.must(create(root + "/e", flags=EPHEMERAL))
+    address, source = client.socket.getsockname()
+    for word in ["cons", "stat"]:
+        line = re.search(rf"^ /{address}:{source}\[1\]\((.*)\)$", four_letters(port, word), re.M)
+        assert line, word
+        if word == "cons":
+            assert f"sid=0x{client.session:x}" in line[1]
+    dump = four_letters(port, "dump")
+    assert re.search(rf"0x{client.session:x}:\n(\t.*\n)*\t{root}/e\n", dump), dump
+
+
+def test_a_word_may_be_followed_by_a_line_end(port):
+    assert four_letters(port, "ruok\n") == "imok"
+
+
+def test_a_word_is_none_after_hello(port, client):
+    with Client(port) as c:
+        c.send(b"ruok")
+        assert c.is_closed()
+    client.must(exists("/"))

@@ -1,0 +1,29 @@
+"""Servers for the tests of the ZooKeeper port: one drover and one real ZooKeeper for a whole module."""
+
+import pathlib
+import sys
+
+import pytest
+
+from conftest import Server
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "zookeeper"))
+from proxy import Proxy  # noqa: E402, F401
+from zk import Ensemble  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def drover(tmp_path_factory):
+    """A server for all tests of a module, which has to end cleanly: the sanitizers speak at the end."""
+    server = Server("--data", tmp_path_factory.mktemp("drover") / "data")
+    try:
+        yield server.start()
+        assert server.stop() == 0, server.said
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory):
+    with Ensemble(tmp_path_factory.mktemp("zookeeper")) as zk:
+        yield zk
