@@ -249,6 +249,7 @@ struct transaction {
     struct tree *t;
     const struct tree_user *user;
     struct changes *c;
+    bool alone; /* one operation */
 };
 
 static bool allowed(const struct transaction *tx, uint32_t ref, int permission)
@@ -360,13 +361,17 @@ static int set(struct transaction *tx, const struct keeper_op *op, struct keeper
     if (err)
         return err;
     n = node_at(&tx->t->nodes, ref);
-    undo_add(tx->t, (struct undo){.kind = CHANGE_SET,
-                                  .ref = ref,
-                                  .text = n->text,
-                                  .mzxid = n->mzxid,
-                                  .mtime_ms = n->mtime_ms,
-                                  .number = n->version});
-    n->text = node_text_with(n->text, op->data);
+    if (tx->alone) { /* nothing can fail after it, so the data is replaced in place */
+        node_set_data(n, op->data);
+    } else {
+        undo_add(tx->t, (struct undo){.kind = CHANGE_SET,
+                                      .ref = ref,
+                                      .text = n->text,
+                                      .mzxid = n->mzxid,
+                                      .mtime_ms = n->mtime_ms,
+                                      .number = n->version});
+        n->text = node_text_with(n->text, op->data);
+    }
     n->mzxid = tx->c->zxid;
     n->mtime_ms = tx->c->time_ms;
     n->version = next_version(n->version);
@@ -466,44 +471,14 @@ static void results_failed(struct keeper_result *results, size_t count, size_t a
         results[i] = (struct keeper_result){.err = i < at ? 0 : i == at ? err : DROVER_NOT_TRIED};
 }
 
-/*
- * A lone set needs no undo, and is what a task store does most: it writes over the data in place.
- */
-static int apply_lone_set(struct transaction *tx, const struct keeper_op *op,
-                          struct keeper_result *result)
-{
-    struct node *n;
-    uint32_t ref;
-    int err = find_version(tx, op, ACL_WRITE, &ref);
-
-    if (err) {
-        result->err = err;
-        return err;
-    }
-    n = node_at(&tx->t->nodes, ref);
-    node_set_data(n, op->data);
-    n->mzxid = tx->c->zxid;
-    n->mtime_ms = tx->c->time_ms;
-    n->version = next_version(n->version);
-    changes_add(tx->c, (struct change){.kind = CHANGE_SET,
-                                       .number = n->version,
-                                       .path = op->path,
-                                       .data = op->data});
-    result->stat = stat_of(n);
-    tx->t->zxid = tx->c->zxid;
-    return 0;
-}
-
 int tree_apply(struct tree *t, const struct tree_user *user, int64_t time_ms,
                const struct keeper_op *ops, size_t count, struct keeper_result *results,
                struct changes *c)
 {
-    struct transaction tx = {t, user, c};
+    struct transaction tx = {t, user, c, count == 1};
     int err;
 
     changes_begin(c, t->zxid + 1, time_ms);
-    if (count == 1 && ops->kind == KEEPER_SET && !ops->refused)
-        return apply_lone_set(&tx, ops, results);
     for (size_t i = 0; i < count; i++) {
         err = ops[i].refused;
         if (!err)
@@ -539,7 +514,7 @@ int tree_session_close(struct tree *t, struct session *s, int64_t time_ms, size_
                        struct changes *c)
 {
     struct tree_user user = {.session = s};
-    struct transaction tx = {t, &user, c};
+    struct transaction tx = {.t = t, .user = &user, .c = c};
     size_t bytes = 0;
 
     changes_begin(c, ++t->zxid, time_ms);

@@ -25,6 +25,9 @@
 #include "base/mem.h"
 #include "conformance.h"
 
+/* A stat without the padding behind it, which holds anything. */
+#define STAT_LEN (offsetof(struct keeper_stat, child_count) + sizeof(int32_t))
+
 enum {
     LONG_TIMEOUT_MS = 10000, /* of sessions that must not end by themselves */
     SHORT_TIMEOUT_MS = 1000, /* of sessions that are left to end */

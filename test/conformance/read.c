@@ -68,7 +68,7 @@ static void failed_read_touches_nothing(struct fixture *f)
     expect_err(DROVER_NO_NODE, keeper_get(f->k, at(f, "x"), &data, &stat));
     expect_err(DROVER_NO_NODE, keeper_exists(f->k, at(f, "x"), &stat));
     expect_err(DROVER_NO_NODE, keeper_children(f->k, at(f, "x"), &names, &stat));
-    assert_memory_equal(&stat, &same, sizeof stat);
+    assert_memory_equal(&stat, &same, STAT_LEN);
     assert_int_equal(names.count, 42);
     assert_int_equal(data.len, 3);
     assert_memory_equal(data.p, "old", 3);

@@ -56,7 +56,7 @@ static void set_failing_leaves_the_stat_alone(struct fixture *f)
     memset(&stat, 0x5a, sizeof stat);
     memset(&same, 0x5a, sizeof same);
     expect_err(DROVER_NO_NODE, keeper_set(f->k, at(f, "x"), STR(""), 0, &stat));
-    assert_memory_equal(&stat, &same, sizeof stat);
+    assert_memory_equal(&stat, &same, STAT_LEN);
 }
 
 static void set_to_the_same_data_is_a_change(struct fixture *f)
