@@ -19,7 +19,8 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test" / "zookeeper"))
 import zk  # noqa: E402
 
-OPERATIONS = {"create": 3, "set": 3, "multi": 3, "get": 2}
+CHANGES_AND_READS = {"set": 3, "multi": 3, "get": 2}
+CREATES = {"create": 3}
 WINDOWS = (1, 100, 1000)
 ROUNDS = 3
 SECONDS = "1"
@@ -64,10 +65,13 @@ def row(*cells):
     print("| {:<8} | {:>6} | {:>12} | {:>12} | {:>6} | {:>7} |".format(*cells), flush=True)
 
 
-def side_by_side(client, ours, theirs):
+def head():
     row("request", "window", "drover/s", "ZooKeeper/s", "ratio", "wanted")
     print("|----------|-------:|-------------:|-------------:|-------:|--------:|")
-    for operation, wanted in OPERATIONS.items():
+
+
+def side_by_side(client, ours, theirs, operations):
+    for operation, wanted in operations.items():
         for window in WINDOWS:
             rounds = [(rate(client, ours, operation, window), rate(client, theirs, operation, window))
                       for _ in range(ROUNDS)]
@@ -78,16 +82,25 @@ def side_by_side(client, ours, theirs):
                 f">= {wanted}" if window > 1 else "")
 
 
+def memory(drover, server):
+    count = re.search(r"Node count: (\d+)", zk.four_letters(int(drover.address.split(":")[1]), "srvr"))
+    ours, theirs = resident_mb(drover.process.pid), resident_mb(server.nodes[0].pid)
+    return (f"memory with {count[1]} nodes: drover {ours:.0f} MB, ZooKeeper {theirs:.0f} MB, "
+            f"ratio {ours / theirs:.2f} (wanted <= 0.10)")
+
+
 def main():
     client, binary, commit_rate = sys.argv[1:4]
     with tempfile.TemporaryDirectory(prefix="drover-bench-", dir=".") as name:
         directory = pathlib.Path(name).resolve()
         with zk.Ensemble(directory / "zookeeper") as server, \
                 Drover(binary, directory / "drover") as drover:
-            side_by_side(client, drover.address, server.hosts)
-            ours, theirs = resident_mb(drover.process.pid), resident_mb(server.nodes[0].pid)
-            print(f"\nmemory after all that: drover {ours:.0f} MB, ZooKeeper {theirs:.0f} MB, "
-                  f"ratio {ours / theirs:.2f} (wanted <= 0.10)\n", flush=True)
+            head()
+            side_by_side(client, drover.address, server.hosts, CHANGES_AND_READS)
+            lines = [memory(drover, server)]
+            side_by_side(client, drover.address, server.hosts, CREATES)
+            lines.append(memory(drover, server))
+            print("", *lines, "", sep="\n", flush=True)
         with zk.Ensemble(directory / "ensemble", 3) as ensemble:
             print("keeper_commit() beside bare zoo_amulti(), three nodes (wanted >= 0.90):", flush=True)
             subprocess.run([commit_rate, "1", "5"], check=True,

@@ -309,7 +309,7 @@ static void start_reading(struct wire_conn *c)
 
 static void name_peer(struct wire_conn *c)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     int len = sizeof address, port = 0;
 
     if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&address, &len) < 0)
@@ -322,7 +322,7 @@ static void name_peer(struct wire_conn *c)
         (struct acl_id){STR("ip"), {mem_dup(c->ip, strlen(c->ip)), strlen(c->ip)}};
 }
 
-void wire_conn_accept(struct wire *w)
+static struct wire_conn *conn_new(struct wire *w)
 {
     struct wire_conn *c = mem_zalloc(sizeof *c);
 
@@ -337,8 +337,12 @@ void wire_conn_accept(struct wire *w)
     w->conns = c;
     pthread_mutex_unlock(&w->l->lock);
     w->conn_count++;
-    if (uv_accept((uv_stream_t *)&w->listener, (uv_stream_t *)&c->tcp) < 0 ||
-        w->conn_count > WIRE_CONNECTIONS_MAX) {
+    return c;
+}
+
+static void conn_start(struct wire_conn *c, int err)
+{
+    if (err < 0 || c->w->conn_count > WIRE_CONNECTIONS_MAX) {
         wire_conn_close(c);
         return;
     }
@@ -346,4 +350,18 @@ void wire_conn_accept(struct wire *w)
     name_peer(c);
     uv_timer_start(&c->patience, on_patience_over, WIRE_PATIENCE_MS, 0);
     start_reading(c);
+}
+
+void wire_conn_accept(struct wire *w)
+{
+    struct wire_conn *c = conn_new(w);
+
+    conn_start(c, uv_accept((uv_stream_t *)&w->listener, (uv_stream_t *)&c->tcp));
+}
+
+void wire_conn_open(struct wire *w, int fd)
+{
+    struct wire_conn *c = conn_new(w);
+
+    conn_start(c, uv_tcp_open(&c->tcp, fd));
 }

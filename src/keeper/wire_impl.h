@@ -83,6 +83,7 @@ struct wire {
 
 /* wire_conn.c */
 void wire_conn_accept(struct wire *w);
+void wire_conn_open(struct wire *w, int fd); /* a socket that is connected already, which it takes */
 void wire_conn_close(struct wire_conn *c);
 void wire_conn_flush(struct wire_conn *c);
 

@@ -54,8 +54,7 @@ struct zk_call {
 };
 TAILQ_HEAD(zk_calls, zk_call);
 
-/* A callback of the user that is due. run() is called with the lock held and lets go of it inside.
- */
+/* A callback of the user that is due. run() is called with the lock, and lets go of it inside. */
 struct zk_item {
     TAILQ_ENTRY(zk_item) link; /* in zk->ready */
     bool queued;

@@ -208,8 +208,7 @@ static void on_create(int rc, const char *path, const struct Stat *stat, const v
     on_multi(rc, arg);
 }
 
-/* A node whose creation tells when the transaction was; NULL when that is told anyway, or cannot.
- */
+/* A node whose creation tells when the transaction was; NULL when that is told anyway or cannot. */
 static const char *clock_node(const struct zk_txn *t)
 {
     const char *found = NULL;

@@ -170,7 +170,10 @@ static void on_fired(zhandle_t *handle, int type, int state, const char *path, v
     zk_unlock(zk);
 }
 
-/* Idle spots are armed when there is a connection again. */
+/*
+ * Idle spots are armed when there is a connection again. Children that may no longer be read are
+ * told as changed: who looks will see.
+ */
 static void spot_refused(struct zk_spot *s, int rc)
 {
     s->arm = IDLE;

@@ -4,11 +4,13 @@ A scenario is a function that makes connections and requests; everything that co
 down (wire_record.py) and compared. Where the two differ, ZooKeeper is right.
 """
 
+import functools
+
 import pytest
 
 from wire_client import *  # noqa: F403: the vocabulary of the scenarios
 from wire_record import differences, run
-from wire_support import drover, zookeeper  # noqa: F401: fixtures
+from wire_support import serve, zookeeper  # noqa: F401: a fixture
 
 SCENARIOS = []
 
@@ -706,6 +708,16 @@ def sessions_that_are_none(w):
 
 
 @scenario
+def the_largest_packet(w):
+    a, r = w.connect("a"), w.root
+    room = 1024 * 1024 - 1 - 8 - len(set_data(r, b"").body)
+    a(set_data(r, b"x" * room))
+    a(exists(r))
+    a(set_data(r, b"x" * (room + 1)))
+    w.connect("b")(exists(r))
+
+
+@scenario
 def a_session_goes_on(w):
     a, b = w.connect("a"), w.connect("b")
     a(create2(w.root + "/mine", flags=EPHEMERAL))
@@ -754,8 +766,18 @@ def flags_that_are_none(w):
     a(get_children(w.root))
 
 
+@pytest.fixture(scope="module", params=["strict", "opportunistic", "none"])
+def drover(request, tmp_path_factory):
+    yield from serve(tmp_path_factory, "--journal", request.param)
+
+
+@pytest.fixture(scope="module")
+def expected(zookeeper):  # noqa: F811
+    """What ZooKeeper says to a scenario, which it is asked only once."""
+    return functools.cache(lambda function: run(zookeeper.nodes[0].port, function))
+
+
 @pytest.mark.parametrize("function", SCENARIOS, ids=lambda f: f.__name__)
-def test_same(function, drover, zookeeper):  # noqa: F811
-    expected = run(zookeeper.nodes[0].port, function)
-    found = differences(expected, run(drover.zk_port, function))
+def test_the_same_as_zookeeper(function, drover, expected):
+    found = differences(expected(function), run(drover.zk_port, function))
     assert not found, "\n".join(found)

@@ -195,15 +195,21 @@ def test_requests_may_follow_the_hello_at_once(port):
         c.end()
 
 
-def test_a_client_that_saw_the_future_is_turned_away(port, client):
+@pytest.mark.parametrize("server", ["drover", "zookeeper"])
+def test_a_client_that_saw_the_future_is_turned_away(drover, zookeeper, server):  # noqa: F811
     """It was connected to another store, or this one has lost something."""
-    client.must(exists("/"))
-    with Client(port, hello=False) as ahead:
-        with pytest.raises(Closed):
-            ahead.hello(seen=client.zxid + 1000000)
-        assert ahead.buffer == b""
-    with Client(port, seen=client.zxid) as level:
-        level.end()
+    port = drover.zk_port if server == "drover" else zookeeper.nodes[0].port
+    with Client(port) as c:
+        c.must(exists("/"))
+        for future in c.zxid + 10 ** 9, 2 ** 63 - 1:
+            with Client(port, hello=False) as ahead:
+                with pytest.raises(Closed):
+                    ahead.hello(seen=future)
+                assert ahead.buffer == b""
+        for past in c.zxid, 1, 0, -1:
+            with Client(port, seen=past) as behind:
+                behind.end()
+        c.end()
 
 
 def test_a_wrong_password_does_not_disturb_the_session(port, client, root):
@@ -266,15 +272,17 @@ def test_an_event_comes_before_the_answer_that_shows_the_change(port, client, ro
 # Sessions in time.
 
 def test_silence_ends_a_session_and_pings_keep_it(port, client, root):
-    with Client(port, timeout_ms=1000) as silent, Client(port, timeout_ms=1000) as talking:
-        assert silent.timeout_ms == talking.timeout_ms == 1000
-        silent.must(create(root + "/silent", flags=EPHEMERAL))
+    with Client(port, timeout_ms=1500) as silent, Client(port, timeout_ms=1500) as talking:
+        assert silent.timeout_ms == talking.timeout_ms == 1500
         talking.must(create(root + "/talking", flags=EPHEMERAL))
+        started = time.monotonic()
+        silent.must(create(root + "/silent", flags=EPHEMERAL))
         client.must(exists(root + "/silent", watch=True))
-        for _ in range(12):
-            time.sleep(0.2)
+        while not (events := client.take_events()):
+            assert time.monotonic() - started < DEADLINE_S
+            time.sleep(0.1)
             talking.call(ping())
-        assert client.take_events() == [("deleted", root + "/silent")]
+        assert time.monotonic() - started > 1.4 and events == [("deleted", root + "/silent")]
         assert client.must(get_children(root)) == ["talking"]
         assert silent.is_closed()
         with Client(port, session=silent.session, password=silent.password) as late:
@@ -283,12 +291,12 @@ def test_silence_ends_a_session_and_pings_keep_it(port, client, root):
 
 
 def test_a_session_outlives_its_connection(port, client, root):
-    first = Client(port, timeout_ms=1000)
+    first = Client(port, timeout_ms=1500)
     first.must(create(root + "/e", flags=EPHEMERAL))
     first.close()
     with Client(port, timeout_ms=5000, session=first.session, password=first.password) as second:
         assert (second.session, second.timeout_ms) == (first.session, 5000)
-        time.sleep(1.5)
+        time.sleep(2)
         assert second.must(get_ephemerals("/")) == [root + "/e"]
         second.end()
     assert client.must(get_children(root)) == []
@@ -306,15 +314,15 @@ def test_who_does_not_say_hello_is_not_waited_for(port):
 
 def test_a_client_that_does_not_read_is_not_read_from(lean):
     """Answers of a megabyte each are asked for; nothing like that may gather in the server."""
-    count = 300
+    count = 150
     with Client(lean.zk_port) as slow, Client(lean.zk_port) as other:
         other.must(create("/big", b"x" * (MIB - 100)))
         before = resident_bytes(lean)
         slow.send(b"".join(slow.encode(get_data("/big")) for _ in range(count)))
-        for _ in range(20):
+        for _ in range(5):
             other.must(set_data("/big", b"x" * (MIB - 100)))
         grown = resident_bytes(lean) - before
-        assert grown < 100 * MIB, f"{grown} bytes"
+        assert grown < 50 * MIB, f"{grown} bytes"
         for i in range(count):
             assert slow.answer().xid == i + 1
         slow.must(exists("/"))

@@ -278,7 +278,7 @@ class Closed(Exception):
 class Client:
     """A connection. Without `hello` it is only a socket."""
 
-    def __init__(self, port, timeout_ms=10000, session=0, password=bytes(16), seen=0, hello=True,
+    def __init__(self, port, timeout_ms=60000, session=0, password=bytes(16), seen=0, hello=True,
                  says_read_only=True):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -291,7 +291,7 @@ class Client:
         if hello:
             self.hello(timeout_ms, session, password, seen, says_read_only)
 
-    def hello(self, timeout_ms=10000, session=0, password=bytes(16), seen=0, says_read_only=True):
+    def hello(self, timeout_ms=60000, session=0, password=bytes(16), seen=0, says_read_only=True):
         self.send(frame(i32(0) + i64(seen) + i32(timeout_ms) + i64(session) + text(password) +
                         (flag(False) if says_read_only else b"")))
         r = Reader(self.packet())

@@ -12,15 +12,20 @@ from proxy import Proxy  # noqa: E402, F401
 from zk import Ensemble  # noqa: E402
 
 
-@pytest.fixture(scope="module")
-def drover(tmp_path_factory):
-    """A server for all tests of a module, which has to end cleanly: the sanitizers speak at the end."""
-    server = Server("--data", tmp_path_factory.mktemp("drover") / "data")
+def serve(tmp_path_factory, *arguments):
+    """For fixtures: a server, which has to end cleanly. The sanitizers speak at the end."""
+    server = Server("--data", tmp_path_factory.mktemp("drover") / "data", *arguments)
     try:
         yield server.start()
         assert server.stop() == 0, server.said
     finally:
         server.kill()
+
+
+@pytest.fixture(scope="module")
+def drover(tmp_path_factory):
+    """A server for all tests of a module."""
+    yield from serve(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

@@ -21,8 +21,7 @@
 
 enum { NODES = 64, ROUNDS_MAX = 32 };
 
-/* The operations of one request: each letter is one. s: set, c: create, d: delete of that, v: check
- */
+/* The operations of one request, a letter each: set, create, delete of that, check of a version. */
 static const char *const mixes[] = {"s", "ss", "vs", "vscd", "cd", "vcd"};
 static const int windows[] = {1, 100, 1000};
 
