@@ -245,7 +245,7 @@ void file_patch(const char *dir, const char *name, size_t at, const void *bytes,
 void file_flip(const char *dir, const char *name, size_t bit)
 {
     int dir_fd = dir_open(dir), fd = openat(dir_fd, name, O_RDWR | O_CLOEXEC);
-    char byte;
+    char byte = 0;
 
     must_succeed(fd >= 0 && pread(fd, &byte, 1, (off_t)(bit / 8)) == 1, name);
     byte ^= (char)(1 << bit % 8);
