@@ -54,6 +54,7 @@ struct wire_conn {
     struct acl_id ids[WIRE_IDS_MAX]; /* owned; the first is the address */
     size_t id_count;
     uint64_t received, sent;
+    int64_t told_zxid; /* in an answer: for a client time does not go back */
 
     /* Under the store's lock: */
     struct buf events; /* packets for watches that have fired */

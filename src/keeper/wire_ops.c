@@ -504,10 +504,12 @@ static void put_answer(struct wire_conn *c, int32_t xid, const struct wire_answe
     struct wire *w = c->w;
     size_t body_len = a->error ? 0 : w->body.len;
 
+    if (c->told_zxid < a->zxid)
+        c->told_zxid = a->zxid;
     w->head.len = 0;
     jute_put_i32(&w->head, (int32_t)(16 + body_len));
     jute_put_i32(&w->head, xid);
-    jute_put_i64(&w->head, a->zxid);
+    jute_put_i64(&w->head, c->told_zxid);
     jute_put_i32(&w->head, a->error);
     wire_conn_put_events(c); /* before the answer that may show what they tell */
     wire_conn_put(c, (struct str){w->head.p, w->head.len}, a->lsn);

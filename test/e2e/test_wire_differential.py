@@ -674,6 +674,20 @@ def watches_from_an_earlier_connection(w):
 
 
 @scenario
+def watches_on_what_was_seen(w):
+    """A client knows the transaction that it has seen last: only later ones are news."""
+    a, b, r = w.connect("a"), w.connect("b"), w.root
+    a(create(r + "/n"))
+    changed = a(set_data(r + "/n", b"1")).zxid
+    child = a(create(r + "/n/c")).zxid
+    for since in changed - 1, changed, child - 1, child:
+        b(set_watches(since, data=[r + "/n"]))
+        b.look()
+        b(set_watches(since, children=[r + "/n"]))
+        b.look()
+
+
+@scenario
 def all_watches_from_an_earlier_connection(w):
     a, b, r = w.connect("a"), w.connect("b"), w.root
     zxid = b(exists(r)).zxid

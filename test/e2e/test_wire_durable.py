@@ -1,0 +1,169 @@
+"""An answer leaves when the journal is durable up to what it saw, and so does what a watch tells.
+
+The server's fdatasync is held by a small library that is preloaded into it (hold_sync.c), so that a test
+can let one sync after the other happen and see which answers each of them sets free.
+"""
+
+import os
+import pathlib
+import select
+import subprocess
+
+import pytest
+
+from conftest import Server
+from wire_client import *  # noqa: F403: the vocabulary of the tests
+
+QUIET_S = 0.2  # in which an answer that was free to leave would have come
+
+
+class Hold:
+    """The directory through which the library is told what to do."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        directory.mkdir()
+
+    def begin(self):
+        (self.directory / "hold").touch()
+
+    def entered(self):
+        path = self.directory / "entered"
+        return path.stat().st_size if path.exists() else 0
+
+    def wait_entered(self, count):
+        """Until so many syncs were begun."""
+        wait_until(lambda: self.entered() >= count)
+        assert self.entered() == count
+
+    def allow(self):
+        """One more."""
+        with open(self.directory / "allowed", "ab") as allowed:
+            allowed.write(b"x")
+
+    def end(self):
+        (self.directory / "hold").unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    path = tmp_path_factory.mktemp("hold") / "hold_sync.so"
+    subprocess.run(["cc", "-Wall", "-Werror", "-shared", "-fPIC", "-o", path,
+                    pathlib.Path(__file__).with_name("hold_sync.c")], check=True)
+    return path
+
+
+@pytest.fixture
+def hold(tmp_path):
+    return Hold(tmp_path / "hold")
+
+
+@pytest.fixture
+def port(tmp_path, hold, library):
+    sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+    environment = os.environ | {"LD_PRELOAD": str(library), "DROVER_TEST_HOLD": str(hold.directory),
+                                "ASAN_OPTIONS": sanitizer}
+    server = Server("--data", tmp_path / "data", env=environment)
+    try:
+        yield server.start().zk_port
+        hold.end()
+        assert server.stop() == 0, server.said
+    finally:
+        hold.end()
+        server.kill()
+
+
+def is_quiet(*clients):
+    """Whether none of them is told anything."""
+    assert not any(c.buffer for c in clients)
+    return not select.select([c.socket for c in clients], [], [], QUIET_S)[0]
+
+
+def test_each_sync_sets_free_what_it_covers(port, hold):
+    with Client(port) as writer, Client(port) as reader, Client(port) as watcher:
+        writer.must(create("/n", b"0"))
+        writer.must(create("/old", b"old"))
+        watcher.must(get_data("/n", watch=True))
+        hold.begin()
+
+        writer.submit(set_data("/n", b"1"))
+        hold.wait_entered(1)
+        writer.submit(set_data("/n", b"2"))
+        writer.submit(get_data("/old"))
+        assert reader.must(get_data("/old"))[0] == b"old"
+        reader.submit(get_data("/n"))
+        reader.submit(get_data("/old"))
+        assert is_quiet(writer, reader, watcher)
+
+        hold.allow()
+        assert writer.answer().body.version == 1
+        assert watcher.wait_event() == ("changed", "/n")
+        hold.wait_entered(2)
+        assert is_quiet(writer, reader, watcher)
+
+        hold.allow()
+        assert writer.answer().body.version == 2 and writer.answer().body[0] == b"old"
+        assert reader.answer().body[0] == b"2" and reader.answer().body[0] == b"old"
+        hold.end()
+
+
+CHANGES = {
+    "create": (create("/new"), exists("/new")),
+    "delete": (delete("/old"), exists("/old")),
+    "a child": (create("/old/child"), get_children("/old")),
+    "transaction": (multi(create("/new"), delete("/old")), get_children("/")),
+    "access": (set_acl("/old", [(1, "world", "anyone")]), get_acl("/old")),
+    "what access shows": (set_acl("/old", [(1, "world", "anyone")]), get_data("/old")),
+    "what access forbids": (set_acl("/old", [(2, "world", "anyone")]), get_data("/old")),
+    "count": (create("/old/child"), all_children_number("/")),
+    "bundle": (set_data("/old", b"1"), multi_read(get_data("/old"))),
+    "sync": (set_data("/other", b"1"), sync("/")),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_who_sees_a_change_waits_for_it(port, hold, name):
+    change, look = CHANGES[name]
+    with Client(port) as writer, Client(port) as reader:
+        writer.must(create("/old", b"old"))
+        writer.must(create("/other", b""))
+        hold.begin()
+        writer.submit(change)
+        hold.wait_entered(1)
+        reader.submit(look)
+        assert is_quiet(writer, reader)
+        hold.allow()
+        assert writer.answer().error == OK
+        reader.answer()
+        hold.end()
+
+
+def test_a_session_is_durable_before_its_client_knows_it(port, hold):
+    with Client(port) as first, Client(port, hello=False) as second:
+        hold.begin()
+        second.send(frame(i32(0) + i64(0) + i32(10000) + i64(0) + text(bytes(16)) + flag(False)))
+        hold.wait_entered(1)
+        assert is_quiet(second)
+        hold.allow()
+        assert len(second.packet()) == 37
+        first.submit(close_session())
+        hold.wait_entered(2)
+        assert is_quiet(first)
+        hold.allow()
+        assert first.answer().error == OK and first.is_closed()
+        hold.end()
+
+
+def test_a_change_that_failed_waits_for_what_it_saw(port, hold):
+    """"It exists" tells of the creation, which could still be lost."""
+    with Client(port) as writer, Client(port) as other:
+        hold.begin()
+        writer.submit(create("/n"))
+        hold.wait_entered(1)
+        other.submit(create("/n"))
+        other.submit(multi(check("/n", 7)))
+        assert is_quiet(writer, other)
+        hold.allow()
+        assert writer.answer().error == OK and other.answer().error == NODE_EXISTS
+        assert other.answer().body == [("error", BAD_VERSION)]
+        hold.end()
