@@ -8,7 +8,8 @@
 #include "base/mem.h"
 #include "keeper/format.h"
 
-enum { FILL_LEN = 256 * 1024 };
+/* Synced piece by piece: the segment in use shares the disk, and its syncs must not queue behind 16 MiB. */
+enum { FILL_LEN = 512 * 1024 };
 
 static int fill(const struct fs *fs, int fd, const struct format_header *h, size_t len)
 {
@@ -20,6 +21,8 @@ static int fill(const struct fs *fs, int fd, const struct format_header *h, size
         size_t part = len - at < FILL_LEN ? len - at : FILL_LEN;
 
         err = fs_write_all(fs, fd, block, part, (off_t)at);
+        if (!err)
+            err = fs->fsync(fs, fd);
         if (at == 0)
             memset(block, 0, FORMAT_HEADER_LEN);
     }

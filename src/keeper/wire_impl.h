@@ -1,12 +1,13 @@
 /*
  * The inside of wire: connections, what they are asked, what they watch.
  *
- *   wire.c        the listener, and waking up for what other threads did
- *   wire_conn.c   one connection: bytes in, packets, answers out when they may leave
- *   wire_ops.c    the requests, a table
- *   wire_multi.c  transactions
- *   wire_watch.c  what a connection watches
- *   wire_words.c  the four-letter words
+ *   wire.c          the listener, and waking up for what other threads did
+ *   wire_conn.c     one connection: bytes in, packets, answers out when they may leave
+ *   wire_session.c  who a connection is
+ *   wire_ops.c      the requests, a table
+ *   wire_multi.c    transactions
+ *   wire_watch.c    what a connection watches
+ *   wire_words.c    the four-letter words
  *
  * A connection belongs to the loop's thread, except for what stands under "under the store's lock":
  * changes are made by other threads too, and tell their watches there.
@@ -26,8 +27,8 @@ struct wire_gate {
 };
 
 struct wire_conn {
-    uv_tcp_t tcp; /* first: a handle is its connection */
-    uv_timer_t patience; /* until it has said hello, and again when it is only to take its answers */
+    uv_tcp_t tcp;        /* first: a handle is its connection */
+    uv_timer_t patience; /* for the hello, and at the end for its answers to be taken */
     struct wire *w;
     struct wire_conn *next, *prev;
     char peer[64]; /* address and port */
@@ -76,7 +77,7 @@ struct wire {
     size_t conn_count;
     char address[64];
     int64_t now_ms;
-    int64_t acl_lsn; /* of the last change of an access list: every stat shows its version */
+    int64_t acl_lsn;       /* of the last change of an access list: every stat shows its version */
     struct buf head, body; /* of the answer being made */
     uint64_t received, sent;
     int open_handles;
@@ -84,7 +85,7 @@ struct wire {
 
 /* wire_conn.c */
 void wire_conn_accept(struct wire *w);
-void wire_conn_open(struct wire *w, int fd); /* a socket that is connected already, which it takes */
+void wire_conn_open(struct wire *w, int fd); /* takes a socket that is connected already */
 void wire_conn_close(struct wire_conn *c);
 void wire_conn_flush(struct wire_conn *c);
 
@@ -95,7 +96,40 @@ void wire_conn_finish(struct wire_conn *c); /* closes once everything is sent */
 /* Under the lock: moves what watches have to tell behind what is already in the queue. */
 void wire_conn_put_events(struct wire_conn *c);
 
-/* wire_ops.c: one packet, without its length. False: the connection cannot go on. */
+/* The requests, as ZooKeeper numbers them. */
+enum wire_op {
+    WIRE_CREATE = 1,
+    WIRE_DELETE = 2,
+    WIRE_EXISTS = 3,
+    WIRE_GET_DATA = 4,
+    WIRE_SET_DATA = 5,
+    WIRE_GET_ACL = 6,
+    WIRE_SET_ACL = 7,
+    WIRE_GET_CHILDREN = 8,
+    WIRE_SYNC = 9,
+    WIRE_PING = 11,
+    WIRE_GET_CHILDREN2 = 12,
+    WIRE_CHECK = 13,
+    WIRE_MULTI = 14,
+    WIRE_CREATE2 = 15,
+    WIRE_RECONFIG = 16,
+    WIRE_CHECK_WATCHES = 17,
+    WIRE_REMOVE_WATCHES = 18,
+    WIRE_CREATE_CONTAINER = 19,
+    WIRE_CREATE_TTL = 21,
+    WIRE_MULTI_READ = 22,
+    WIRE_AUTH = 100,
+    WIRE_SET_WATCHES = 101,
+    WIRE_SASL = 102,
+    WIRE_GET_EPHEMERALS = 103,
+    WIRE_COUNT_DESCENDANTS = 104,
+    WIRE_SET_WATCHES2 = 105,
+    WIRE_ADD_WATCH = 106,
+    WIRE_WHO_AM_I = 107,
+    WIRE_CLOSE = -11,
+};
+
+/* wire_session.c, wire_ops.c: one packet, without its length. False: the connection cannot go on. */
 bool wire_hello(struct wire_conn *c, struct str packet);
 bool wire_request(struct wire_conn *c, struct str packet);
 
@@ -119,6 +153,10 @@ enum wire_error {
 int wire_error(int err);
 struct acl_who wire_who(struct wire_conn *c);
 void wire_put_children(struct wire_conn *c, struct str path);
+
+/* wire_session.c, for the table of requests. */
+void wire_auth(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a);
+void wire_who_am_i(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a);
 
 /* wire_multi.c */
 bool wire_read_op(struct wire_conn *c, int type, struct reader *r, struct buf *acl,

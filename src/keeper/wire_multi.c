@@ -10,19 +10,7 @@
 #include "keeper/path.h"
 #include "keeper/wire_impl.h"
 
-enum {
-    OP_CREATE = 1,
-    OP_DELETE = 2,
-    OP_GET_DATA = 4,
-    OP_SET_DATA = 5,
-    OP_SET_ACL = 7,
-    OP_GET_CHILDREN = 8,
-    OP_CHECK = 13,
-    OP_CREATE2 = 15,
-    OP_CREATE_CONTAINER = 19,
-    OP_CREATE_TTL = 21,
-    OP_ERROR = -1,
-};
+enum { OP_ERROR = -1 }; /* in a bundle: what failed, and the end */
 
 enum { FLAGS_COUNT = 7 }; /* containers and nodes with a time to live are the last three */
 
@@ -53,7 +41,13 @@ static int check_flags(int type, int32_t flags)
         return DROVER_BAD_ARGUMENT;
     if (flags & ~(KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL))
         return DROVER_UNIMPLEMENTED;
-    return type == OP_CREATE || type == OP_CREATE2 ? 0 : DROVER_UNIMPLEMENTED;
+    return type == WIRE_CREATE || type == WIRE_CREATE2 ? 0 : DROVER_UNIMPLEMENTED;
+}
+
+/* Whether something can be the parent that it names. */
+static bool has_parent(struct str path)
+{
+    return path.len && memchr(path.p, '/', path.len) && !memchr(path.p, '\0', path.len);
 }
 
 /*
@@ -62,9 +56,7 @@ static int check_flags(int type, int32_t flags)
  */
 static int check_path(const struct keeper_op *op)
 {
-    bool sequential = op->flags & KEEPER_SEQUENTIAL;
-    bool names = op->path.len && memchr(op->path.p, '/', op->path.len) &&
-                 !memchr(op->path.p, '\0', op->path.len);
+    bool sequential = op->flags & KEEPER_SEQUENTIAL, names = has_parent(op->path);
 
     if (op->kind == KEEPER_DELETE && path_is_special(op->path))
         return DROVER_BAD_ARGUMENT;
@@ -86,39 +78,41 @@ bool wire_read_op(struct wire_conn *c, int type, struct reader *r, struct buf *a
 
     op.path = jute_bytes(r);
     switch (type) {
-    case OP_CREATE:
-    case OP_CREATE2:
-    case OP_CREATE_CONTAINER:
-    case OP_CREATE_TTL:
+    case WIRE_CREATE:
+    case WIRE_CREATE2:
+    case WIRE_CREATE_CONTAINER:
+    case WIRE_CREATE_TTL:
         op.kind = KEEPER_CREATE;
         op.data = jute_bytes(r);
         acl_err = read_acl(c, r, acl, &op.acl);
         op.flags = jute_i32(r);
-        if (type == OP_CREATE_TTL)
+        if (type == WIRE_CREATE_TTL)
             jute_i64(r);
         op.refused = check_flags(type, op.flags);
         break;
-    case OP_DELETE:
+    case WIRE_DELETE:
         op.kind = KEEPER_DELETE;
         op.version = jute_i32(r);
         break;
-    case OP_SET_DATA:
+    case WIRE_SET_DATA:
         op.kind = KEEPER_SET;
         op.data = jute_bytes(r);
         op.version = jute_i32(r);
         break;
-    case OP_SET_ACL:
+    case WIRE_SET_ACL:
         op.kind = KEEPER_SET_ACL;
         acl_err = read_acl(c, r, acl, &op.acl);
         op.version = jute_i32(r);
         break;
-    case OP_CHECK:
+    case WIRE_CHECK:
         op.kind = KEEPER_CHECK;
         op.version = jute_i32(r);
         break;
     default:
         return false;
     }
+    if (!op.refused && op.kind == KEEPER_CREATE && has_parent(op.path))
+        op.refused = acl_err;
     if (!op.refused)
         op.refused = check_path(&op);
     if (!op.refused)
@@ -147,8 +141,8 @@ static void bundle_release(struct bundle *b)
 
 static bool may_be_bundled(int type)
 {
-    static const int TYPES[] = {OP_CREATE, OP_CREATE2,          OP_DELETE,    OP_SET_DATA,
-                                OP_CHECK,  OP_CREATE_CONTAINER, OP_CREATE_TTL};
+    static const int TYPES[] = {WIRE_CREATE, WIRE_CREATE2,          WIRE_DELETE,    WIRE_SET_DATA,
+                                WIRE_CHECK,  WIRE_CREATE_CONTAINER, WIRE_CREATE_TTL};
 
     for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++)
         if (TYPES[i] == type)
@@ -191,10 +185,10 @@ static void put_error(struct buf *out, int err)
 
 static void put_result(struct buf *out, int type, const struct keeper_result *result)
 {
-    put_header(out, type == OP_CREATE2 ? OP_CREATE : type, false, 0); /* which says no stat */
-    if (type == OP_CREATE || type == OP_CREATE2)
+    put_header(out, type == WIRE_CREATE2 ? WIRE_CREATE : type, false, 0); /* which says no stat */
+    if (type == WIRE_CREATE || type == WIRE_CREATE2)
         jute_put_bytes(out, str_of(result->path));
-    if (type == OP_SET_DATA)
+    if (type == WIRE_SET_DATA)
         jute_put_stat(out, &result->stat);
 }
 
@@ -236,8 +230,7 @@ static void read_one(struct wire_conn *c, int type, struct str path)
     struct acl_who who = wire_who(c);
     struct buf *out = &c->w->body;
     struct tree_view v;
-    int err =
-        path_is_valid(path, false) ? tree_look(&c->w->l->tree, path, &v) : DROVER_NO_NODE;
+    int err = path_is_valid(path, false) ? tree_look(&c->w->l->tree, path, &v) : DROVER_NO_NODE;
 
     if (!err && !acl_allows(v.acl, ACL_READ, &who))
         err = DROVER_NO_AUTH;
@@ -246,7 +239,7 @@ static void read_one(struct wire_conn *c, int type, struct str path)
         return;
     }
     put_header(out, type, false, 0);
-    if (type == OP_GET_CHILDREN) {
+    if (type == WIRE_GET_CHILDREN) {
         wire_put_children(c, path);
         return;
     }
@@ -265,7 +258,7 @@ void wire_multi_read(struct wire_conn *c, struct reader *r, struct wire_answer *
         jute_i32(r);
         if (r->bad || done)
             break;
-        if (type != OP_GET_DATA && type != OP_GET_CHILDREN) {
+        if (type != WIRE_GET_DATA && type != WIRE_GET_CHILDREN) {
             a->error = WIRE_MARSHALLING_ERROR;
             break;
         }

@@ -4,16 +4,8 @@
  * what the answer rests on. A request of an unknown kind is answered, but is the connection's last; one
  * that is cut off ends it at once.
  */
-#include <stdlib.h>
-
-#include <openssl/evp.h>
-
-#include "base/clock.h"
-#include "base/mem.h"
 #include "keeper/path.h"
 #include "keeper/wire_impl.h"
-
-enum { OP_CLOSE = -11 };
 
 static const struct {
     int err, zookeeper;
@@ -93,7 +85,7 @@ static void op_create(struct wire_conn *c, int type, struct reader *r, struct wi
     change(c, type, r, a, &result);
     if (!a->error && !r->bad) {
         jute_put_bytes(&c->w->body, str_of(result.path));
-        if (type != 1)
+        if (type == WIRE_CREATE2)
             jute_put_stat(&c->w->body, &result.stat);
     }
     keeper_results_release(&result, 1);
@@ -105,9 +97,9 @@ static void op_change(struct wire_conn *c, int type, struct reader *r, struct wi
     struct keeper_result result = {0};
 
     change(c, type, r, a, &result);
-    if (!a->error && (type == 5 || type == 7))
+    if (!a->error && (type == WIRE_SET_DATA || type == WIRE_SET_ACL))
         jute_put_stat(&c->w->body, &result.stat);
-    if (!a->error && type == 7)
+    if (!a->error && type == WIRE_SET_ACL)
         c->w->acl_lsn = a->zxid;
 }
 
@@ -177,7 +169,7 @@ static void op_get_children(struct wire_conn *c, int type, struct reader *r, str
     if (watched)
         watch(c, path, WIRE_WATCH_CHILDREN, a);
     wire_put_children(c, path);
-    if (type == 12)
+    if (type == WIRE_GET_CHILDREN2)
         jute_put_stat(&c->w->body, &v.stat);
 }
 
@@ -213,7 +205,7 @@ static void op_ping(struct wire_conn *c, int type, struct reader *r, struct wire
 
 static void op_multi(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
 {
-    if (type == 14)
+    if (type == WIRE_MULTI)
         wire_multi(c, r, a);
     else
         wire_multi_read(c, r, a);
@@ -252,7 +244,7 @@ static void op_set_watches(struct wire_conn *c, int type, struct reader *r, stru
                  {WIRE_WATCH_PERSISTENT, false},
                  {WIRE_WATCH_RECURSIVE, false}};
     int64_t since = jute_i64(r);
-    int lists = type == 105 ? 5 : 3;
+    int lists = type == WIRE_SET_WATCHES2 ? 5 : 3;
 
     for (int list = 0; list < lists; list++) {
         int32_t count = jute_i32(r);
@@ -282,7 +274,7 @@ static void op_add_watch(struct wire_conn *c, int type, struct reader *r, struct
     jute_put_i32(&c->w->body, 0);
 }
 
-/* 17 asks whether there is such a watch, 18 removes it. */
+/* Asks whether there is such a watch, or removes it. */
 static void op_remove_watches(struct wire_conn *c, int type, struct reader *r,
                               struct wire_answer *a)
 {
@@ -299,76 +291,10 @@ static void op_remove_watches(struct wire_conn *c, int type, struct reader *r,
         a->error = WIRE_MARSHALLING_ERROR;
         return;
     }
-    found =
-        type == 17 ? wire_watch_has(c, path, MODES[kind]) : wire_watch_remove(c, path, MODES[kind]);
+    found = type == WIRE_CHECK_WATCHES ? wire_watch_has(c, path, MODES[kind])
+                                       : wire_watch_remove(c, path, MODES[kind]);
     if (!found)
         a->error = WIRE_NO_WATCHER;
-}
-
-/*
- * "user:password" becomes "user:" and the base64 of its SHA-1, which is how lists know it. Without a
- * colon everything is the user.
- */
-static bool digest_id(struct str credential, struct buf *id)
-{
-    const char *colon = credential.len ? memchr(credential.p, ':', credential.len) : NULL;
-    unsigned char sum[EVP_MAX_MD_SIZE];
-    unsigned sum_len;
-    char text[64];
-
-    if (credential.len > WIRE_CREDENTIAL_MAX ||
-        EVP_Digest(credential.p, credential.len, sum, &sum_len, EVP_sha1(), NULL) != 1)
-        return false;
-    EVP_EncodeBlock((unsigned char *)text, sum, (int)sum_len);
-    buf_put(id, credential.p, colon ? (size_t)(colon - credential.p) : credential.len);
-    buf_put_u8(id, ':');
-    buf_put_str(id, str_of(text));
-    return true;
-}
-
-/* From now on the connection is also known as this. False: it is known in too many ways. */
-static bool add_digest(struct wire_conn *c, struct str id)
-{
-    for (size_t i = 0; i < c->id_count; i++)
-        if (str_eq(c->ids[i].scheme, STR("digest")) && str_eq(c->ids[i].id, id))
-            return true;
-    if (c->id_count == WIRE_IDS_MAX)
-        return false;
-    c->ids[c->id_count++] = (struct acl_id){STR("digest"), {mem_dup(id.p, id.len), id.len}};
-    return true;
-}
-
-/* The address is known without being told: ip always succeeds. */
-static void op_auth(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
-{
-    int32_t auth_type = jute_i32(r);
-    struct str scheme = jute_bytes(r), credential = jute_bytes(r);
-    struct buf id = {0};
-    bool known = str_eq(scheme, STR("ip"));
-
-    (void)type, (void)auth_type;
-    if (str_eq(scheme, STR("digest")) && digest_id(credential, &id))
-        known = add_digest(c, (struct str){id.p, id.len});
-    buf_release(&id);
-    if (known || r->bad)
-        return;
-    a->error = WIRE_AUTH_FAILED;
-    wire_conn_finish(c);
-}
-
-static void op_who_am_i(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
-{
-    (void)type, (void)r, (void)a;
-    jute_put_i32(&c->w->body, (int32_t)c->id_count);
-    for (size_t i = 0; i < c->id_count; i++) {
-        const char *colon = memchr(c->ids[i].id.p, ':', c->ids[i].id.len);
-        struct str user = c->ids[i].id;
-
-        if (str_eq(c->ids[i].scheme, STR("digest")) && colon)
-            user.len = (size_t)(colon - user.p);
-        jute_put_bytes(&c->w->body, c->ids[i].scheme);
-        jute_put_bytes(&c->w->body, user);
-    }
 }
 
 static void op_get_ephemerals(struct wire_conn *c, int type, struct reader *r,
@@ -459,35 +385,35 @@ static const struct {
     int type;
     op_fn *run;
 } OPS[] = {
-    {4, op_get_data},
-    {5, op_change},
-    {3, op_exists},
-    {1, op_create},
-    {15, op_create},
-    {2, op_change},
-    {8, op_get_children},
-    {12, op_get_children},
-    {11, op_ping},
-    {14, op_multi},
-    {22, op_multi},
-    {13, op_change},
-    {6, op_get_acl},
-    {7, op_change},
-    {9, op_sync},
-    {16, op_reconfig},
-    {17, op_remove_watches},
-    {18, op_remove_watches},
-    {19, op_unimplemented},
-    {21, op_unimplemented},
-    {100, op_auth},
-    {101, op_set_watches},
-    {105, op_set_watches},
-    {102, op_unimplemented},
-    {103, op_get_ephemerals},
-    {104, op_count_descendants},
-    {106, op_add_watch},
-    {107, op_who_am_i},
-    {OP_CLOSE, op_close},
+    {WIRE_GET_DATA, op_get_data},
+    {WIRE_SET_DATA, op_change},
+    {WIRE_EXISTS, op_exists},
+    {WIRE_CREATE, op_create},
+    {WIRE_CREATE2, op_create},
+    {WIRE_DELETE, op_change},
+    {WIRE_GET_CHILDREN, op_get_children},
+    {WIRE_GET_CHILDREN2, op_get_children},
+    {WIRE_PING, op_ping},
+    {WIRE_MULTI, op_multi},
+    {WIRE_MULTI_READ, op_multi},
+    {WIRE_CHECK, op_change},
+    {WIRE_GET_ACL, op_get_acl},
+    {WIRE_SET_ACL, op_change},
+    {WIRE_SYNC, op_sync},
+    {WIRE_RECONFIG, op_reconfig},
+    {WIRE_CHECK_WATCHES, op_remove_watches},
+    {WIRE_REMOVE_WATCHES, op_remove_watches},
+    {WIRE_CREATE_CONTAINER, op_unimplemented},
+    {WIRE_CREATE_TTL, op_unimplemented},
+    {WIRE_AUTH, wire_auth},
+    {WIRE_SET_WATCHES, op_set_watches},
+    {WIRE_SET_WATCHES2, op_set_watches},
+    {WIRE_SASL, op_unimplemented},
+    {WIRE_GET_EPHEMERALS, op_get_ephemerals},
+    {WIRE_COUNT_DESCENDANTS, op_count_descendants},
+    {WIRE_ADD_WATCH, op_add_watch},
+    {WIRE_WHO_AM_I, wire_who_am_i},
+    {WIRE_CLOSE, op_close},
 };
 
 static op_fn *find_op(int type)
@@ -550,89 +476,4 @@ bool wire_request(struct wire_conn *c, struct str packet)
     }
     pthread_mutex_unlock(&l->lock);
     return s && !r.bad;
-}
-
-/* Another connection that still stands for the session, from before the client came here. */
-static void close_others(struct wire_conn *c)
-{
-    for (struct wire_conn *other = c->w->conns, *next; other; other = next) {
-        next = other->next;
-        if (other != c && other->session == c->session)
-            wire_conn_close(other);
-    }
-}
-
-static int32_t granted_timeout(int32_t wanted_ms)
-{
-    if (wanted_ms < KEEPER_TIMEOUT_MIN_MS)
-        return KEEPER_TIMEOUT_MIN_MS;
-    return wanted_ms > KEEPER_TIMEOUT_MAX_MS ? KEEPER_TIMEOUT_MAX_MS : wanted_ms;
-}
-
-/* The session that a client wants to go on with, or a new one; NULL: there is none any more. */
-static struct session *enter(struct wire_conn *c, int64_t id, struct str password,
-                             int32_t timeout_ms)
-{
-    struct local *l = c->w->l;
-    struct session *s = NULL;
-
-    if (!id) {
-        if (engine_session_open(l, granted_timeout(timeout_ms), &s))
-            return NULL;
-    } else {
-        s = sessions_find(&l->tree.sessions, id);
-        if (!s || password.len != KEEPER_PASSWORD_LEN ||
-            memcmp(s->password, password.p, KEEPER_PASSWORD_LEN) != 0)
-            return NULL;
-        s->timeout_ms = granted_timeout(timeout_ms);
-        session_touch(s, c->w->now_ms);
-        pthread_cond_broadcast(&l->tick);
-    }
-    c->session = s->id;
-    return s;
-}
-
-bool wire_hello(struct wire_conn *c, struct str packet)
-{
-    static const char no_password[KEEPER_PASSWORD_LEN];
-    struct reader r = {packet.p, packet.len, false};
-    struct local *l = c->w->l;
-    struct buf out = {0};
-    int64_t seen, id;
-    int32_t timeout_ms;
-    struct session *s;
-    struct str password;
-    bool tells_read_only;
-
-    jute_i32(&r); /* the version of the protocol: there is one */
-    seen = jute_i64(&r);
-    timeout_ms = jute_i32(&r);
-    id = jute_i64(&r);
-    password = jute_bytes(&r);
-    tells_read_only = r.left > 0; /* clients since 3.4 say whether they accept a read-only server */
-    if (r.bad)
-        return false;
-    pthread_mutex_lock(&l->lock);
-    if (l->o.mode == LOCAL_STRICT && seen > l->tree.zxid) { /* it comes from another store */
-        pthread_mutex_unlock(&l->lock);
-        return false;
-    }
-    s = enter(c, id, password, timeout_ms);
-    jute_put_i32(&out, tells_read_only ? 37 : 36);
-    jute_put_i32(&out, 0);
-    jute_put_i32(&out, s ? s->timeout_ms : 0);
-    jute_put_i64(&out, s ? s->id : 0);
-    jute_put_bytes(&out, (struct str){s ? s->password : no_password, KEEPER_PASSWORD_LEN});
-    if (tells_read_only)
-        jute_put_bool(&out, false);
-    wire_conn_put(c, (struct str){out.p, out.len}, l->tree.zxid);
-    pthread_mutex_unlock(&l->lock);
-    buf_release(&out);
-    if (s) {
-        uv_timer_stop(&c->patience);
-        close_others(c);
-    } else {
-        wire_conn_finish(c);
-    }
-    return true;
 }

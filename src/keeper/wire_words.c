@@ -3,7 +3,6 @@
  * which lines they answer with is what operators' scripts expect of ZooKeeper.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "keeper/wire_impl.h"
 

@@ -42,6 +42,24 @@ def create_and_its_errors(w):
 
 
 @scenario
+def the_first_of_several_errors(w):
+    a, b, r = w.connect("a"), w.connect("b"), w.root
+    a(auth("user:password"))
+    a(create(r + "/mine", acl=[(ALL, "auth", "")]))
+    a(create(r + "/e", flags=EPHEMERAL))
+    for request in [create(r + "/.", acl=[]), create(r + "/n", acl=[], flags=7),
+                    create(r + "/./x", acl=[]), create(r + "/.", flags=7), create(ABSENT + "/n", acl=[]),
+                    create(r, acl=[]), create(r + "/mine/n", acl=[]), create(r + "/mine"),
+                    create(r + "/e", flags=EPHEMERAL), create(r + "/mine/n", flags=EPHEMERAL),
+                    set_acl(r + "/.", []), set_acl(ABSENT, []), set_acl(r + "/mine", [], 7),
+                    set_acl(r + "/mine", OPEN, 7), set_data(r + "/mine", b"", 7),
+                    delete(r + "/mine", 7), delete(r, 7), delete(r + "/mine/n", 7),
+                    check(r + "/mine", 7)]:
+        b(request)
+        b(multi(create(r + "/n"), request))
+
+
+@scenario
 def paths_that_are_none(w):
     a, r = w.connect(), w.root
     for bad in ["x", r + "/", r + "//x", r + "/./x", r + "/../x", r + "/.", r + "/..", "//",

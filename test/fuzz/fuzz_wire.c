@@ -34,7 +34,7 @@ static const char *const PATHS[] = {"/",      "/a",   "/a/b", "/a/b/c", "/b",   
                                     "/a/../", "/a//", "x",    "/b/",    "/zookeeper", "/c"};
 
 struct client {
-    int fd; /* -1: none */
+    int fd;      /* -1: none */
     bool strict; /* has only sent requests that have an answer each */
     bool greeted;
     int32_t xids[OUTSTANDING_MAX];
@@ -203,7 +203,8 @@ static void put_acl(struct buf *b, uint8_t which)
         STR("\0\0\0\1\0\0\0\37\0\0\0\5world\0\0\0\6anyone"),
         STR("\0\0\0\1\0\0\0\37\0\0\0\4auth\0\0\0\0"),
         STR("\0\0\0\2\0\0\0\1\0\0\0\5world\0\0\0\6anyone\0\0\0\37\0\0\0\6digest\0\0\0\3u:x"),
-        STR("\0\0\0\1\0\0\0\37\0\0\0\2ip\0\0\0\x9" "127.0.0.1"),
+        STR("\0\0\0\1\0\0\0\37\0\0\0\2ip\0\0\0\x9"
+            "127.0.0.1"),
         STR("\0\0\0\0"),
         STR("\0\0\0\2\0\0\0\37\0\0\0\4auth\0\0\0\1x\0\0\0\1\0\0\0\4auth\0\0\0\0"),
     };
