@@ -70,13 +70,11 @@ static int drop_snapshots(struct local *l, uint64_t oldest, struct err_info *ret
 
     if (err)
         return err;
-    for (size_t i = 0; i < list->count && !err; i++) {
-        char *path = format_path(l->dir, FORMAT_SNAPSHOT, list->numbers[i]);
-
-        if (list->numbers[i] < oldest && l->o.fs->unlink(l->o.fs, path) < 0)
-            err = err_set_errno(ret_error, errno, "cannot remove %s", path);
-        free(path);
-    }
+    for (size_t i = 0; i < list->count && !err; i++)
+        if (list->numbers[i] < oldest &&
+            format_remove(l->o.fs, l->dir, FORMAT_SNAPSHOT, list->numbers[i]) < 0)
+            err = err_set_errno(ret_error, errno, "cannot remove %s/snapshot-%020llu", l->dir,
+                                (unsigned long long)list->numbers[i]);
     format_dir_release(&files);
     return err;
 }

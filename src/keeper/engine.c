@@ -19,9 +19,9 @@
 #include "keeper/recover.h"
 
 enum {
-    STALL_MS = 1000,             /* a ticker that is so late was stopped, and so was its hearing */
-    CLOSE_MAX = 512 * 1024,      /* bytes of deletions in one transaction of a session's end */
-    SEGMENTS_PER_CLOSE_MAX = 4,  /* and never more than a quarter of a segment */
+    STALL_MS = 1000,            /* a ticker that is so late was stopped, and so was its hearing */
+    CLOSE_MAX = 512 * 1024,     /* bytes of deletions in one transaction of a session's end */
+    SEGMENTS_PER_CLOSE_MAX = 4, /* and never more than a quarter of a segment */
 };
 
 void engine_note(const struct local *l, const char *fmt, ...)
@@ -154,7 +154,6 @@ void engine_listen(struct local *l, const struct engine_listener *listener)
     pthread_mutex_unlock(&l->lock);
 }
 
-
 /* A disk that is full cannot note the end of a session: it is given its time again. */
 static int expire(struct local *l, int64_t session, int64_t now_ms)
 {
@@ -187,13 +186,24 @@ static void *ticker_main(void *arg)
     return NULL;
 }
 
-/* Only the last part: a slip of the pen should not become a new tree of directories. */
+/*
+ * Only the last part: a slip of the pen should not become a new tree of directories. Its name must be
+ * on disk before anything in it counts as kept.
+ */
 static int make_dir(const char *dir, struct err_info *ret_error)
 {
     struct stat st;
 
-    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+    if (mkdir(dir, 0700) == 0) {
+        char *above = format_path_of(dir, "..");
+        int err = fs_sync_dir(&fs_system, above);
+
+        free(above);
+        if (err < 0)
+            return err_set_errno(ret_error, errno, "cannot sync the directory above %s", dir);
+    } else if (errno != EEXIST) {
         return err_set_errno(ret_error, errno, "cannot make the data directory %s", dir);
+    }
     if (stat(dir, &st) < 0)
         return err_set_errno(ret_error, errno, "cannot use the data directory %s", dir);
     if (!S_ISDIR(st.st_mode))

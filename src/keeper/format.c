@@ -3,9 +3,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/crc32c.h"
@@ -72,6 +74,43 @@ char *format_path(const char *dir, enum format_kind kind, uint64_t number)
     return format_path_of(dir, name);
 }
 
+static int shrink(const struct fs *fs, const char *path, off_t len)
+{
+    int fd = fs->open(fs, path, O_RDWR, 0), err = fd < 0 ? -1 : 0, saved;
+
+    while (!err && len > FORMAT_REMOVE_STEP) {
+        len -= FORMAT_REMOVE_STEP;
+        err = fs->ftruncate(fs, fd, len);
+        if (!err)
+            err = fs->fsync(fs, fd);
+    }
+    saved = errno;
+    if (fd >= 0)
+        fs->close(fs, fd);
+    errno = saved;
+    return err;
+}
+
+int format_remove(const struct fs *fs, const char *dir, enum format_kind kind, uint64_t number)
+{
+    char *path = format_path(dir, kind, number), *aside = format_path_of(dir, "removed.tmp");
+    struct stat st = {0};
+    int err = stat(path, &st);
+
+    if (!err && st.st_size <= FORMAT_REMOVE_STEP) {
+        err = fs->unlink(fs, path);
+    } else if (!err) {
+        err = fs->rename(fs, path, aside);
+        if (!err)
+            err = shrink(fs, aside, st.st_size);
+        if (!err)
+            err = fs->unlink(fs, aside);
+    }
+    free(path);
+    free(aside);
+    return err;
+}
+
 int format_parse_name(const char *name, enum format_kind *ret_kind, uint64_t *ret_number)
 {
     for (int kind = 0; kind < FORMAT_KINDS; kind++) {
@@ -113,7 +152,8 @@ static void dir_add(struct format_dir *d, const char *name)
 
     if (format_parse_name(name, &kind, &number)) {
         list_add(&d->files[kind], number);
-    } else if (strcmp(name, "journal.tmp") == 0 || strcmp(name, "snapshot.tmp") == 0) {
+    } else if (strcmp(name, "journal.tmp") == 0 || strcmp(name, "snapshot.tmp") == 0 ||
+               strcmp(name, "removed.tmp") == 0) {
         d->tmp = mem_realloc(d->tmp, (d->tmp_count + 1) * sizeof *d->tmp);
         d->tmp[d->tmp_count++] = mem_dup(name, len);
     } else if (name[0] != '.' && strcmp(name, "lock") != 0 && strcmp(name, "lost+found") != 0 &&

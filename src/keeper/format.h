@@ -29,8 +29,14 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/fs.h"
 
-enum { FORMAT_VERSION = 1, FORMAT_HEADER_LEN = 64, FORMAT_NAME_MAX = 64 };
+enum {
+    FORMAT_VERSION = 1,
+    FORMAT_HEADER_LEN = 64,
+    FORMAT_NAME_MAX = 64,
+    FORMAT_REMOVE_STEP = 16 * 1024 * 1024, /* bytes */
+};
 
 enum format_kind { FORMAT_SEGMENT, FORMAT_SNAPSHOT, FORMAT_KINDS };
 
@@ -49,6 +55,13 @@ int format_header_read(const char *in, enum format_kind kind, struct format_head
 /* dir/journal-0000000007; the result is to be freed. */
 char *format_path(const char *dir, enum format_kind kind, uint64_t number);
 char *format_path_of(const char *dir, const char *name);
+
+/*
+ * Removes a file; a large one is renamed to removed.tmp, so that it is gone at once, and then shrunk
+ * step by step: to give back hundreds of megabytes in one go keeps a disk busy for tens of
+ * milliseconds, in which the journal could not sync. -1 with errno.
+ */
+int format_remove(const struct fs *fs, const char *dir, enum format_kind kind, uint64_t number);
 
 /* Whether a file name is one of ours, and which. */
 int format_parse_name(const char *name, enum format_kind *ret_kind, uint64_t *ret_number);

@@ -131,6 +131,7 @@ struct writer {
     uint64_t segment;
     int64_t written_lsn;
     int64_t since_ms; /* of the oldest record written and not synced, 0: none */
+    bool dirty;       /* something was written and not synced, if only a mark */
 };
 
 static int writer_sync(struct journal *j, struct writer *w)
@@ -140,6 +141,7 @@ static int writer_sync(struct journal *j, struct writer *w)
         return DROVER_IO;
     }
     w->since_ms = 0;
+    w->dirty = false;
     return 0;
 }
 
@@ -148,7 +150,7 @@ static int writer_move(struct journal *j, struct writer *w, const struct batch *
 {
     if (w->segment == b->segment)
         return 0;
-    if (w->since_ms && writer_sync(j, w))
+    if (w->dirty && writer_sync(j, w))
         return DROVER_IO;
     j->o.fs->close(j->o.fs, w->fd);
     w->fd = b->fd;
@@ -164,6 +166,7 @@ static int write_batch(struct journal *j, struct writer *w, const struct batch *
         fail(j, "cannot write", b->segment, errno);
         return DROVER_IO;
     }
+    w->dirty = true;
     if (has_records(b)) {
         w->written_lsn = b->last_lsn;
         if (!w->since_ms)
@@ -556,13 +559,10 @@ int journal_rotate(struct journal *j, uint64_t *ret_segment)
 int journal_drop(struct journal *j, uint64_t segment, struct err_info *ret_error)
 {
     while (j->first_segment < segment) {
-        char *path = format_path(j->o.dir, FORMAT_SEGMENT, j->first_segment);
-        int failed = j->o.fs->unlink(j->o.fs, path) < 0 && errno != ENOENT;
-        int err = failed ? err_set_errno(ret_error, errno, "cannot remove %s", path) : 0;
-
-        free(path);
-        if (err)
-            return err;
+        if (format_remove(j->o.fs, j->o.dir, FORMAT_SEGMENT, j->first_segment) < 0 &&
+            errno != ENOENT)
+            return err_set_errno(ret_error, errno, "cannot remove %s/journal-%010llu", j->o.dir,
+                                 (unsigned long long)j->first_segment);
         j->first_segment++;
     }
     return 0;

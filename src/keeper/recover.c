@@ -147,6 +147,9 @@ int recover_segment_bytes(struct recovery *r, const char *name, uint64_t number,
     if (state == SEGMENT_DAMAGED)
         return damaged(r, name, number, in.at, ret_error,
                        "a record is missing or does not match its sum, but later ones are there");
+    if (state == SEGMENT_TORN && before && before->torn) /* no byte of it, before that was synced */
+        return damaged(r, name, number, in.at, ret_error,
+                       "it goes on although the segment before it breaks off");
     s->torn = state == SEGMENT_TORN || (before && before->torn);
     if (state == SEGMENT_TORN)
         note(hooks, "%s: cut off %zu bytes at offset %zu that were never acknowledged", name,
@@ -211,9 +214,10 @@ static int replay(struct recovery *r, const char *dir, const struct format_list 
         return err;
     if (!r->segment_count || segments->numbers[segments->count - 1] >= next) {
         r->damaged_segment = r->segment_count ? next : 0;
-        return err_set(ret_error, DROVER_DAMAGED,
-                       "%s/journal-%010llu is missing%s", dir, (unsigned long long)next,
-                       r->has_snapshot ? "" : ", and there is no snapshot that can be used instead");
+        return err_set(ret_error, DROVER_DAMAGED, "%s/journal-%010llu is missing%s", dir,
+                       (unsigned long long)next,
+                       r->has_snapshot ? ""
+                                       : ", and there is no snapshot that can be used instead");
     }
     if (r->has_snapshot && r->tree.zxid < r->snapshot.last_zxid)
         return err_set(ret_error, DROVER_DAMAGED,
@@ -243,9 +247,9 @@ int recover_read(const char *dir, const struct recover_hooks *hooks, struct reco
     if (!snapshots->count && !segments->count) {
         r->empty = true;
         if (files.foreign)
-            err = err_set(ret_error, DROVER_BAD_ARGUMENT,
-                          "%s holds other files (%s) and no data of drover", dir,
-                          files.foreign_name);
+            err =
+                err_set(ret_error, DROVER_BAD_ARGUMENT,
+                        "%s holds other files (%s) and no data of drover", dir, files.foreign_name);
     } else {
         err = load_snapshot(r, dir, snapshots, hooks, ret_error);
         if (!err)

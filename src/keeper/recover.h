@@ -4,8 +4,10 @@
  * recover_read looks and changes nothing: the newest snapshot that is whole, then the journal from
  * the segment that it names, record by record, to a torn tail or the end. Damage in the middle is an
  * error that names the file and the offset. recover_trim then makes the directory fit for writing:
- * it removes unfinished files and cuts the torn tail off. Cutting is done before anything new is
- * written and can be repeated, so a crash in between does no harm.
+ * it removes unfinished files, cuts the torn tail off, and syncs what it found, because a process that
+ * was killed may have left records that are in the system's memory only, and what is read from now on
+ * counts as kept. All of it comes before anything new is written and can be repeated, so a crash in
+ * between does no harm.
  */
 #ifndef KEEPER_RECOVER_H
 #define KEEPER_RECOVER_H

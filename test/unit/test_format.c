@@ -186,6 +186,7 @@ static const char *const FILES[] = {
     "snapshot-00000000000000000005",
     "journal.tmp",
     "snapshot.tmp",
+    "removed.tmp",
     "lock",
     ".hidden",
     "salvaged-journal-0000000001",
@@ -213,7 +214,7 @@ static void a_directory_is_sorted_out(void **state)
     assert_int_equal(d.files[FORMAT_SEGMENT].numbers[2], 10);
     assert_int_equal(d.files[FORMAT_SNAPSHOT].count, 1);
     assert_int_equal(d.files[FORMAT_SNAPSHOT].numbers[0], 5);
-    assert_int_equal(d.tmp_count, 2);
+    assert_int_equal(d.tmp_count, 3);
     assert_int_equal(d.foreign, 1);
     assert_string_equal(d.foreign_name, "notes.txt");
     format_dir_release(&d);
@@ -233,6 +234,61 @@ static void a_directory_that_is_none(void **state)
     free(missing);
 }
 
+/* What the steps of a removal were. */
+static struct {
+    int truncated, synced;
+    off_t last_len;
+} seen;
+
+static int see_ftruncate(const struct fs *fs, int fd, off_t len)
+{
+    (void)fs;
+    seen.truncated++;
+    seen.last_len = len;
+    return ftruncate(fd, len);
+}
+
+static int see_fsync(const struct fs *fs, int fd)
+{
+    (void)fs;
+    seen.synced++;
+    return fsync(fd);
+}
+
+/* A file of which only the length is large. */
+static void make_file(const char *dir, off_t len)
+{
+    char *path = format_path(dir, FORMAT_SNAPSHOT, 5);
+
+    touch(dir, strrchr(path, '/') + 1);
+    assert_int_equal(truncate(path, len), 0);
+    free(path);
+}
+
+static void a_large_file_goes_step_by_step(void **state)
+{
+    static const struct {
+        off_t len;
+        int steps;
+    } rows[] = {{0, 0},
+                {FORMAT_REMOVE_STEP, 0},
+                {FORMAT_REMOVE_STEP + 1, 1},
+                {3 * (off_t)FORMAT_REMOVE_STEP + 1, 3}};
+    struct fs fs = fs_system;
+
+    fs.ftruncate = see_ftruncate;
+    fs.fsync = see_fsync;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        memset(&seen, 0, sizeof seen);
+        make_file(*state, rows[i].len);
+        assert_int_equal(format_remove(&fs, *state, FORMAT_SNAPSHOT, 5), 0);
+        assert_int_equal(seen.truncated, rows[i].steps);
+        assert_int_equal(seen.synced, rows[i].steps);
+        assert_int_equal(seen.last_len, rows[i].steps ? 1 : 0);
+        assert_int_equal(format_remove(&fs, *state, FORMAT_SNAPSHOT, 5), -1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +301,7 @@ int main(void)
         cmocka_unit_test(a_newer_version_is_told_apart),
         cmocka_unit_test_setup_teardown(a_directory_is_sorted_out, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(a_directory_that_is_none, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(a_large_file_goes_step_by_step, make_dir, remove_dir),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
