@@ -90,7 +90,8 @@ static void send_create(long i)
     char path[96];
 
     sprintf(path, "%s/c%ld", root, i);
-    check(zoo_acreate(zh, path, data, DATA_LEN, &ZOO_OPEN_ACL_UNSAFE, 0, on_string, NULL), "create");
+    check(zoo_acreate(zh, path, data, DATA_LEN, &ZOO_OPEN_ACL_UNSAFE, 0, on_string, NULL),
+          "create");
 }
 
 static void send_set(long i)
