@@ -73,7 +73,7 @@ bench:
 	$(MESON) test -C build --benchmark --interactive
 
 install: build
-	$(if $(PREFIX),$(MESON) configure build --prefix=$(abspath $(PREFIX)))
+	$(if $(PREFIX),$(MESON) setup --reconfigure build --prefix=$(abspath $(PREFIX)) >/dev/null)
 	$(MESON) install -C build --no-rebuild --quiet
 
 sources = $(shell find include src test bench examples -name '*.[ch]')
