@@ -70,7 +70,7 @@ fuzz:
 bench:
 	@tools/deps bench
 	@$(MAKE) -s build/build.ninja
-	$(MESON) test -C build --benchmark --interactive
+	$(MESON) test -C build --benchmark --verbose
 
 install: build
 	$(if $(PREFIX),$(MESON) setup --reconfigure build --prefix=$(abspath $(PREFIX)) >/dev/null)
