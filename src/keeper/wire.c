@@ -14,26 +14,62 @@ static void on_connection(uv_stream_t *stream, int status)
         wire_conn_accept(w);
 }
 
+void wire_note(struct wire_conn *c)
+{
+    if (c->noted_at || c->closing)
+        return;
+    c->noted_at = &c->w->noted;
+    c->noted_next = c->w->noted;
+    if (c->noted_next)
+        c->noted_next->noted_at = &c->noted_next;
+    c->w->noted = c;
+}
+
+void wire_unnote(struct wire_conn *c)
+{
+    if (!c->noted_at)
+        return;
+    *c->noted_at = c->noted_next;
+    if (c->noted_next)
+        c->noted_next->noted_at = c->noted_at;
+    c->noted_at = NULL;
+}
+
+/* Sends what may leave now, or closes; who still waits for the disk is noted again. */
+static void look_at(struct wire_conn *c, bool ended)
+{
+    if (ended)
+        wire_conn_close(c);
+    else
+        wire_conn_flush(c);
+    if (c->closing || !c->gate_count)
+        return;
+    pthread_mutex_lock(&c->w->l->lock);
+    wire_note(c);
+    pthread_mutex_unlock(&c->w->l->lock);
+}
+
+/* Only those who are noted, not everybody: thousands of idle connections must cost nothing. */
 static void on_news(uv_async_t *news)
 {
     struct wire *w = news->data;
-    struct wire_conn *next;
+    struct wire_conn *c;
 
-    for (struct wire_conn *c = w->conns; c; c = next) {
-        bool ended;
+    pthread_mutex_lock(&w->l->lock);
+    w->called = w->noted;
+    w->noted = NULL;
+    if (w->called)
+        w->called->noted_at = &w->called;
+    while ((c = w->called)) {
+        bool ended = c->ended && !c->close_when_sent;
 
-        next = c->next;
-        if (c->closing)
-            continue;
-        pthread_mutex_lock(&w->l->lock);
+        wire_unnote(c);
         wire_conn_put_events(c);
-        ended = c->ended && !c->close_when_sent;
         pthread_mutex_unlock(&w->l->lock);
-        if (ended)
-            wire_conn_close(c);
-        else
-            wire_conn_flush(c);
+        look_at(c, ended);
+        pthread_mutex_lock(&w->l->lock);
     }
+    pthread_mutex_unlock(&w->l->lock);
 }
 
 static void on_durable(void *arg)
@@ -50,6 +86,7 @@ static void on_session_ended(void *arg, int64_t session)
     for (struct wire_conn *c = w->conns; c; c = c->next)
         if (c->session == session) {
             c->ended = true;
+            wire_note(c);
             uv_async_send(&w->news);
         }
 }

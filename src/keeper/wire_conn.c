@@ -49,9 +49,10 @@ void wire_conn_close(struct wire_conn *c)
 {
     if (c->closing)
         return;
-    c->closing = true;
     pthread_mutex_lock(&c->w->l->lock);
+    c->closing = true;
     wire_watch_clear(c);
+    wire_unnote(c);
     c->session = 0;
     pthread_mutex_unlock(&c->w->l->lock);
     uv_close((uv_handle_t *)&c->patience, on_handle_closed);
@@ -77,6 +78,7 @@ static void add_gate(struct wire_conn *c, int64_t lsn, uint64_t end)
         }
     }
     c->gates[c->gate_first + c->gate_count++] = (struct wire_gate){lsn, end};
+    wire_note(c);
 }
 
 void wire_conn_put(struct wire_conn *c, struct str packet, int64_t lsn)

@@ -1,7 +1,7 @@
 /*
  * The inside of wire: connections, what they are asked, what they watch.
  *
- *   wire.c          the listener, and waking up for what other threads did
+ *   wire.c          the listener, and waking up for what other threads and the disk did
  *   wire_conn.c     one connection: bytes in, packets, answers out when they may leave
  *   wire_session.c  who a connection is
  *   wire_ops.c      the requests, a table
@@ -58,7 +58,8 @@ struct wire_conn {
     int64_t told_zxid; /* in an answer: for a client time does not go back */
 
     /* Under the store's lock: */
-    struct buf events; /* packets for watches that have fired */
+    struct wire_conn *noted_next, **noted_at; /* in wire.noted; NULL: not in it */
+    struct buf events;                        /* packets for watches that have fired */
     int64_t events_lsn;
     bool ended; /* the session is over */
     struct wire_watch **watches;
@@ -75,6 +76,8 @@ struct wire {
     struct local *l;
     struct wire_conn *conns;
     size_t conn_count;
+    struct wire_conn *noted;  /* who has news or waits for the disk; under the store's lock */
+    struct wire_conn *called; /* those of them that are being looked at */
     char address[64];
     int64_t now_ms;
     int64_t acl_lsn;       /* of the last change of an access list: every stat shows its version */
@@ -89,12 +92,19 @@ void wire_conn_open(struct wire *w, int fd); /* takes a socket that is connected
 void wire_conn_close(struct wire_conn *c);
 void wire_conn_flush(struct wire_conn *c);
 
-/* Puts a packet behind the others: text for the words, which have no length in front. */
+/*
+ * Puts a packet behind the others: text for the words, which have no length in front. Under the lock,
+ * unless it rests on nothing (lsn 0) and is the first.
+ */
 void wire_conn_put(struct wire_conn *c, struct str packet, int64_t lsn);
 void wire_conn_finish(struct wire_conn *c); /* closes once everything is sent */
 
 /* Under the lock: moves what watches have to tell behind what is already in the queue. */
 void wire_conn_put_events(struct wire_conn *c);
+
+/* Under the lock: the connection is looked at when the loop is woken next; and it is not. */
+void wire_note(struct wire_conn *c);
+void wire_unnote(struct wire_conn *c);
 
 /* The requests, as ZooKeeper numbers them. */
 enum wire_op {

@@ -89,7 +89,8 @@ bool wire_hello(struct wire_conn *c, struct str packet)
     buf_release(&out);
     if (s) {
         uv_timer_stop(&c->patience);
-        close_others(c);
+        if (id)
+            close_others(c);
     } else {
         wire_conn_finish(c);
     }

@@ -41,8 +41,10 @@ enum { STATE_CONNECTED = 3, XID_WATCH = -1 };
 
 void wire_watch_tell(struct wire_conn *c, enum keeper_event event, struct str path, int64_t lsn)
 {
-    if (!c->events.len)
+    if (!c->events.len) {
+        wire_note(c);
         uv_async_send(&c->w->news);
+    }
     jute_put_i32(&c->events, (int32_t)(28 + path.len));
     jute_put_i32(&c->events, XID_WATCH);
     jute_put_i64(&c->events, -1);
