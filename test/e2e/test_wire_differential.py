@@ -789,6 +789,17 @@ def a_closed_session_is_closed(w):
 
 
 @scenario
+def what_its_own_end_tells_a_session(w):
+    a, r = w.connect("a"), w.root
+    a(create(r + "/e", flags=EPHEMERAL))
+    a(exists(r + "/e", watch=True))
+    a(get_children(r, watch=True))
+    a(add_watch(r, PERSISTENT))
+    a(close_session())
+    a.note(a.client.is_closed())
+
+
+@scenario
 def flags_that_are_none(w):
     a = w.connect()
     for flags in [7, 8, -1, 1 << 20]:

@@ -254,9 +254,8 @@ def test_an_event_comes_before_the_answer_that_shows_the_change(port, client, ro
             writer.end()
 
     writing = threading.Thread(target=change)
+    seen, changes = client.must(get_data(path, watch=True))[0], 0
     writing.start()
-    seen, changes = b"0", 0
-    client.must(get_data(path, watch=True))
     while seen != last:
         told = len(client.events)
         value = client.must(get_data(path, watch=True))[0]
