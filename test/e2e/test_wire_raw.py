@@ -323,6 +323,24 @@ def test_who_does_not_say_hello_is_not_waited_for(port):
         assert 9 < time.monotonic() - started < 15
 
 
+@pytest.mark.skipif(not SOAK, reason="waits for ten seconds")
+def test_who_does_not_take_its_last_answers_is_not_waited_for(lean):
+    port = lean.zk_port
+    with Client(port) as other, socket.socket() as deaf:
+        other.must(create("/big", b"x" * (MIB - 1000)))
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(("127.0.0.1", port))
+        requests = [get_data("/big")] * 4 + [close_session()]
+        deaf.sendall(frame(HELLO) + b"".join(frame(i32(1) + i32(r.type) + r.body) for r in requests))
+        name = "%s:%d[" % deaf.getsockname()
+        wait_until(lambda: "Sessions (1)" in four_letters(port, "dump"))
+        assert name in four_letters(port, "cons")
+        started = time.monotonic()
+        wait_until(lambda: other.must(exists("/")) and name not in four_letters(port, "cons"))
+        assert time.monotonic() - started > 8
+        other.end()
+
+
 # Limits.
 
 def test_a_client_that_does_not_read_is_not_read_from(lean):
