@@ -1,0 +1,127 @@
+/* Blocks of one size, and one of its own for what is larger. */
+#include "base/arena.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+enum { BLOCK_LEN = 16 * 1024 - 64, ALIGNMENT = 16 };
+
+struct arena_block {
+    _Alignas(16) struct arena_block *next;
+    size_t len;
+    _Alignas(16) char room[];
+};
+
+static struct arena_block *block_new(size_t len)
+{
+    struct arena_block *b = mem_alloc(sizeof *b + len);
+
+    b->len = len;
+    return b;
+}
+
+static void block_use(struct arena *a, struct arena_block *b)
+{
+    a->at = b->room;
+    a->end = b->room + b->len;
+}
+
+/* Larger than a block: it goes behind the newest, whose room stays in use. */
+static void *alloc_large(struct arena *a, size_t size)
+{
+    struct arena_block *b = block_new(size);
+
+    if (!a->blocks) {
+        b->next = NULL;
+        a->blocks = b;
+        a->at = a->end = b->room + size;
+    } else {
+        b->next = a->blocks->next;
+        a->blocks->next = b;
+    }
+    return b->room;
+}
+
+void *arena_alloc(struct arena *a, size_t size)
+{
+    void *given;
+
+    size = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+    if (size > (size_t)(a->end - a->at)) {
+        struct arena_block *b;
+
+        if (size > BLOCK_LEN / 4)
+            return alloc_large(a, size);
+        b = block_new(BLOCK_LEN);
+        b->next = a->blocks;
+        a->blocks = b;
+        block_use(a, b);
+    }
+    given = a->at;
+    a->at += size;
+    return given;
+}
+
+void *arena_zalloc(struct arena *a, size_t size)
+{
+    return memset(arena_alloc(a, size), 0, size);
+}
+
+char *arena_text(struct arena *a, struct str s)
+{
+    char *text = arena_alloc(a, s.len + 1);
+
+    if (s.len)
+        memcpy(text, s.p, s.len);
+    text[s.len] = '\0';
+    return text;
+}
+
+char *arena_printf(struct arena *a, const char *fmt, ...)
+{
+    va_list ap;
+    char *text;
+    int len;
+
+    va_start(ap, fmt);
+    len = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    text = arena_alloc(a, (size_t)len + 1);
+    va_start(ap, fmt);
+    vsnprintf(text, (size_t)len + 1, fmt, ap);
+    va_end(ap);
+    return text;
+}
+
+void arena_reset(struct arena *a)
+{
+    struct arena_block *kept = NULL, *next;
+
+    for (struct arena_block *b = a->blocks; b; b = next) {
+        next = b->next;
+        if (!kept && b->len == BLOCK_LEN)
+            kept = b;
+        else
+            free(b);
+    }
+    *a = (struct arena){.blocks = kept};
+    if (kept) {
+        kept->next = NULL;
+        block_use(a, kept);
+    }
+}
+
+void arena_release(struct arena *a)
+{
+    struct arena_block *next;
+
+    for (struct arena_block *b = a->blocks; b; b = next) {
+        next = b->next;
+        free(b);
+    }
+    *a = (struct arena){0};
+}

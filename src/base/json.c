@@ -1,0 +1,711 @@
+/*
+ * One pass over the input, by recursive descent; depth is limited, so the stack is too. What costs
+ * time in JSON is text: a run of plain ASCII is skipped byte by byte through a table, and only text
+ * with escapes is copied.
+ *
+ * Half a surrogate pair ("\ud800" alone) is legal JSON and names no character. It is kept as ED A0..BF
+ * xx, which UTF-8 forbids elsewhere (and which the reader refuses as bytes of the input), and so can be
+ * told apart and written back as the escape that it was.
+ */
+#include "base/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+enum { FEW_MEMBERS = 16 };
+
+struct parser {
+    const char *p, *end, *start;
+    struct arena *arena;
+    struct err_info *why;
+    int depth;
+};
+
+static bool wrong(struct parser *s, const char *what)
+{
+    err_set(s->why, DROVER_BAD_ARGUMENT, "not JSON: %s at byte %zu", what,
+            (size_t)(s->p - s->start));
+    return false;
+}
+
+static void skip_space(struct parser *s)
+{
+    while (s->p < s->end && (*s->p == ' ' || *s->p == '\n' || *s->p == '\t' || *s->p == '\r'))
+        s->p++;
+}
+
+/* UTF-8 */
+
+/* The length of the well-formed sequence at p, 0: there is none. */
+static size_t utf8_len(const char *text, const char *end)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    size_t left = (size_t)(end - text), len;
+    unsigned char low = 0x80, high = 0xbf;
+
+    if (p[0] < 0x80)
+        return 1;
+    if (p[0] < 0xc2 || p[0] > 0xf4)
+        return 0;
+    len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    if (left < len)
+        return 0;
+    if (p[0] == 0xe0)
+        low = 0xa0;
+    else if (p[0] == 0xed)
+        high = 0x9f;
+    else if (p[0] == 0xf0)
+        low = 0x90;
+    else if (p[0] == 0xf4)
+        high = 0x8f;
+    if (p[1] < low || p[1] > high)
+        return 0;
+    for (size_t i = 2; i < len; i++)
+        if (p[i] < 0x80 || p[i] > 0xbf)
+            return 0;
+    return len;
+}
+
+static char *utf8_put(char *to, uint32_t c)
+{
+    if (c < 0x80) {
+        *to++ = (char)c;
+    } else if (c < 0x800) {
+        *to++ = (char)(0xc0 | c >> 6);
+        *to++ = (char)(0x80 | (c & 0x3f));
+    } else if (c < 0x10000) {
+        *to++ = (char)(0xe0 | c >> 12);
+        *to++ = (char)(0x80 | (c >> 6 & 0x3f));
+        *to++ = (char)(0x80 | (c & 0x3f));
+    } else {
+        *to++ = (char)(0xf0 | c >> 18);
+        *to++ = (char)(0x80 | (c >> 12 & 0x3f));
+        *to++ = (char)(0x80 | (c >> 6 & 0x3f));
+        *to++ = (char)(0x80 | (c & 0x3f));
+    }
+    return to;
+}
+
+/* Text */
+
+static bool hex4(const char *p, const char *end, uint32_t *ret)
+{
+    uint32_t v = 0;
+
+    if (end - p < 4)
+        return false;
+    for (int i = 0; i < 4; i++) {
+        char c = p[i];
+
+        if (c >= '0' && c <= '9')
+            v = v << 4 | (uint32_t)(c - '0');
+        else if ((c | 32) >= 'a' && (c | 32) <= 'f')
+            v = v << 4 | (uint32_t)((c | 32) - 'a' + 10);
+        else
+            return false;
+    }
+    *ret = v;
+    return true;
+}
+
+/* At the 'u' of an escape. Joins two halves of a pair. */
+static bool unescape_u(struct parser *s, char **to)
+{
+    uint32_t c, low;
+
+    if (!hex4(s->p + 1, s->end, &c))
+        return wrong(s, "a bad \\u escape");
+    s->p += 5;
+    if (c >= 0xd800 && c < 0xdc00 && s->end - s->p >= 6 && s->p[0] == '\\' && s->p[1] == 'u' &&
+        hex4(s->p + 2, s->end, &low) && low >= 0xdc00 && low < 0xe000) {
+        c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+        s->p += 6;
+    }
+    *to = utf8_put(*to, c);
+    return true;
+}
+
+static bool unescape(struct parser *s, char **to)
+{
+    static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
+    const char *known;
+
+    s->p++;
+    if (s->p == s->end)
+        return wrong(s, "an unfinished escape");
+    if (*s->p == 'u')
+        return unescape_u(s, to);
+    known = *s->p ? strchr(from, *s->p) : NULL;
+    if (!known)
+        return wrong(s, "an unknown escape");
+    *(*to)++ = into[known - from];
+    s->p++;
+    return true;
+}
+
+/* Up to the quote or escape that ends a plain run; false for what may not stand in text. */
+static bool skip_plain(struct parser *s)
+{
+    while (s->p < s->end) {
+        unsigned char c = (unsigned char)*s->p;
+        size_t len;
+
+        if (c == '"' || c == '\\')
+            return true;
+        if (c < 0x20)
+            return wrong(s, "a control character in a string");
+        len = c < 0x80 ? 1 : utf8_len(s->p, s->end);
+        if (!len)
+            return wrong(s, "bytes that are not UTF-8");
+        s->p += len;
+    }
+    return wrong(s, "an unfinished string");
+}
+
+/* The rest of a text that has an escape at s->p. What comes out is never longer than what goes in. */
+static bool parse_escaped(struct parser *s, const char *begin, struct str *ret)
+{
+    const char *quote = s->p;
+    char *text, *to;
+
+    while (quote < s->end && *quote != '"')
+        quote += *quote == '\\' ? 2 : 1;
+    if (quote >= s->end)
+        return wrong(s, "an unfinished string");
+    text = to = arena_alloc(s->arena, (size_t)(quote - begin));
+    memcpy(to, begin, (size_t)(s->p - begin));
+    to += s->p - begin;
+    while (*s->p != '"') {
+        const char *plain = s->p;
+
+        if (*s->p == '\\') {
+            if (!unescape(s, &to))
+                return false;
+            continue;
+        }
+        if (!skip_plain(s))
+            return false;
+        memcpy(to, plain, (size_t)(s->p - plain));
+        to += s->p - plain;
+    }
+    s->p++;
+    *ret = (struct str){text, (size_t)(to - text)};
+    return true;
+}
+
+static bool parse_text(struct parser *s, struct str *ret)
+{
+    const char *begin = ++s->p;
+
+    if (!skip_plain(s))
+        return false;
+    if (*s->p == '\\')
+        return parse_escaped(s, begin, ret);
+    *ret = (struct str){begin, (size_t)(s->p - begin)};
+    s->p++;
+    return true;
+}
+
+/* Numbers */
+
+static bool is_digit(const struct parser *s)
+{
+    return s->p < s->end && *s->p >= '0' && *s->p <= '9';
+}
+
+static bool skip_digits(struct parser *s)
+{
+    if (!is_digit(s))
+        return wrong(s, "a digit is missing");
+    while (is_digit(s))
+        s->p++;
+    return true;
+}
+
+/* Exact, or false when it does not fit. */
+static bool to_int64(const char *p, const char *end, int64_t *ret)
+{
+    bool negative = *p == '-';
+    uint64_t v = 0, limit = (uint64_t)INT64_MAX + negative;
+
+    for (p += negative; p < end; p++) {
+        uint64_t digit = (uint64_t)(*p - '0');
+
+        if (v > (limit - digit) / 10)
+            return false;
+        v = v * 10 + digit;
+    }
+    *ret = negative ? (int64_t)(0 - v) : (int64_t)v;
+    return true;
+}
+
+static bool to_real(struct parser *s, const char *begin, double *ret)
+{
+    char *text = arena_text(s->arena, (struct str){begin, (size_t)(s->p - begin)});
+
+    *ret = strtod(text, NULL);
+    return isfinite(*ret) || wrong(s, "a number that is too large");
+}
+
+static bool parse_number(struct parser *s, struct json *v)
+{
+    const char *begin = s->p;
+    bool whole = true;
+
+    if (*s->p == '-')
+        s->p++;
+    if (s->p < s->end && *s->p == '0')
+        s->p++;
+    else if (!skip_digits(s))
+        return false;
+    if (s->p < s->end && *s->p == '.') {
+        s->p++;
+        whole = false;
+        if (!skip_digits(s))
+            return false;
+    }
+    if (s->p < s->end && (*s->p | 32) == 'e') {
+        s->p++;
+        whole = false;
+        if (s->p < s->end && (*s->p == '+' || *s->p == '-'))
+            s->p++;
+        if (!skip_digits(s))
+            return false;
+    }
+    v->kind = JSON_INT;
+    if (whole && to_int64(begin, s->p, &v->number))
+        return true;
+    v->kind = JSON_REAL;
+    return to_real(s, begin, &v->real);
+}
+
+/* Lists and objects */
+
+static int by_key(const void *a, const void *b)
+{
+    const struct json *x = *(struct json *const *)a, *y = *(struct json *const *)b;
+    size_t len = x->key.len < y->key.len ? x->key.len : y->key.len;
+    int order = len ? memcmp(x->key.p, y->key.p, len) : 0;
+
+    return order ? order : (x->key.len > y->key.len) - (x->key.len < y->key.len);
+}
+
+static bool few_are_distinct(const struct json *v)
+{
+    json_each(a, v) for (const struct json *b = a->next; b;
+                         b = b->next) if (str_eq(a->key, b->key)) return false;
+    return true;
+}
+
+static bool keys_are_distinct(struct arena *arena, const struct json *v)
+{
+    const struct json **sorted;
+    size_t n = 0;
+
+    if (v->count <= FEW_MEMBERS)
+        return few_are_distinct(v);
+    sorted = arena_alloc(arena, v->count * sizeof *sorted);
+    json_each(m, v) sorted[n++] = m;
+    qsort(sorted, n, sizeof *sorted, by_key);
+    for (size_t i = 1; i < n; i++)
+        if (str_eq(sorted[i - 1]->key, sorted[i]->key))
+            return false;
+    return true;
+}
+
+static bool parse_value(struct parser *s, struct json *v);
+
+static bool parse_key(struct parser *s, struct json *member)
+{
+    skip_space(s);
+    if (s->p == s->end || *s->p != '"')
+        return wrong(s, "the name of a member is missing");
+    if (!parse_text(s, &member->key))
+        return false;
+    skip_space(s);
+    if (s->p == s->end || *s->p != ':')
+        return wrong(s, "a colon is missing");
+    s->p++;
+    return true;
+}
+
+/* At the opening bracket. */
+static bool parse_members(struct parser *s, struct json *v, char closing)
+{
+    struct json **end = &v->first;
+
+    v->first = NULL;
+    s->p++;
+    skip_space(s);
+    if (s->p < s->end && *s->p == closing) {
+        s->p++;
+        return true;
+    }
+    for (;;) {
+        struct json *member = arena_zalloc(s->arena, sizeof *member);
+
+        if ((closing == '}' && !parse_key(s, member)) || !parse_value(s, member))
+            return false;
+        *end = member;
+        end = &member->next;
+        v->count++;
+        skip_space(s);
+        if (s->p < s->end && *s->p == closing)
+            break;
+        if (s->p == s->end || *s->p != ',')
+            return wrong(s, closing == '}' ? "a comma or } is missing" : "a comma or ] is missing");
+        s->p++;
+    }
+    s->p++;
+    return closing == ']' || keys_are_distinct(s->arena, v) ||
+           wrong(s, "two members of the same name in the object that ends");
+}
+
+static bool parse_nested(struct parser *s, struct json *v)
+{
+    bool is_object = *s->p == '{', ok;
+
+    if (s->depth == JSON_DEPTH_MAX)
+        return wrong(s, "too deep");
+    s->depth++;
+    v->kind = is_object ? JSON_OBJECT : JSON_LIST;
+    ok = parse_members(s, v, is_object ? '}' : ']');
+    s->depth--;
+    return ok;
+}
+
+static bool parse_word(struct parser *s, struct json *v)
+{
+    static const struct {
+        struct str word;
+        enum json_kind kind;
+        bool truth;
+    } words[] = {{{"null", 4}, JSON_NULL, false},
+                 {{"true", 4}, JSON_BOOL, true},
+                 {{"false", 5}, JSON_BOOL, false}};
+    struct str rest = {s->p, (size_t)(s->end - s->p)};
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (!str_starts(rest, words[i].word))
+            continue;
+        v->kind = words[i].kind;
+        v->truth = words[i].truth;
+        s->p += words[i].word.len;
+        return true;
+    }
+    return wrong(s, "an unexpected character");
+}
+
+static bool parse_value(struct parser *s, struct json *v)
+{
+    const char *begin;
+    bool ok;
+
+    skip_space(s);
+    if (s->p == s->end)
+        return wrong(s, "the end came too early,");
+    begin = s->p;
+    if (*s->p == '"') {
+        v->kind = JSON_TEXT;
+        ok = parse_text(s, &v->text);
+    } else if (*s->p == '{' || *s->p == '[') {
+        ok = parse_nested(s, v);
+    } else if (*s->p == '-' || is_digit(s)) {
+        ok = parse_number(s, v);
+    } else {
+        ok = parse_word(s, v);
+    }
+    v->raw = (struct str){begin, (size_t)(s->p - begin)};
+    return ok;
+}
+
+struct json *json_parse(struct arena *a, struct str text, struct err_info *ret_error)
+{
+    struct parser s = {
+        .p = text.p, .end = text.p + text.len, .start = text.p, .arena = a, .why = ret_error};
+    struct json *v = arena_zalloc(a, sizeof *v);
+
+    if (!parse_value(&s, v))
+        return NULL;
+    skip_space(&s);
+    if (s.p < s.end) {
+        wrong(&s, "something after the value");
+        return NULL;
+    }
+    return v;
+}
+
+/* Members */
+
+const char *json_kind_name(const struct json *v)
+{
+    static const char *const names[] = {
+        [JSON_NULL] = "null",       [JSON_BOOL] = "a boolean", [JSON_INT] = "a number",
+        [JSON_REAL] = "a number",   [JSON_TEXT] = "a string",  [JSON_LIST] = "a list",
+        [JSON_OBJECT] = "an object"};
+
+    return names[v->kind];
+}
+
+const struct json *json_get(const struct json *v, const char *name)
+{
+    struct str key = str_of(name);
+
+    if (!v || v->kind != JSON_OBJECT)
+        return NULL;
+    json_each(m, v) if (str_eq(m->key, key)) return m;
+    return NULL;
+}
+
+/* 1: it is there and of the kind; 0: it is not there. */
+static int get_kind(const struct json *v, const char *name, enum json_kind kind, const char *wanted,
+                    const struct json **ret, struct err_info *e)
+{
+    const struct json *m = json_get(v, name);
+
+    if (!m || m->kind == JSON_NULL)
+        return 0;
+    if (m->kind != kind)
+        return err_set(e, DROVER_BAD_ARGUMENT, "%s must be %s, not %s", name, wanted,
+                       m->kind == JSON_REAL ? "a number with a fraction or too large"
+                                            : json_kind_name(m));
+    *ret = m;
+    return 1;
+}
+
+int json_get_int(const struct json *v, const char *name, int64_t *ret, struct err_info *ret_error)
+{
+    const struct json *m = NULL;
+    int found = get_kind(v, name, JSON_INT, "a whole number", &m, ret_error);
+
+    if (found > 0)
+        *ret = m->number;
+    return found;
+}
+
+int json_get_bool(const struct json *v, const char *name, bool *ret, struct err_info *ret_error)
+{
+    const struct json *m = NULL;
+    int found = get_kind(v, name, JSON_BOOL, "true or false", &m, ret_error);
+
+    if (found > 0)
+        *ret = m->truth;
+    return found;
+}
+
+int json_get_text(const struct json *v, const char *name, struct str *ret,
+                  struct err_info *ret_error)
+{
+    const struct json *m = NULL;
+    int found = get_kind(v, name, JSON_TEXT, "a string", &m, ret_error);
+
+    if (found > 0)
+        *ret = m->text;
+    return found;
+}
+
+int json_get_list(const struct json *v, const char *name, const struct json **ret,
+                  struct err_info *ret_error)
+{
+    return get_kind(v, name, JSON_LIST, "a list", ret, ret_error);
+}
+
+int json_get_object(const struct json *v, const char *name, const struct json **ret,
+                    struct err_info *ret_error)
+{
+    return get_kind(v, name, JSON_OBJECT, "an object", ret, ret_error);
+}
+
+static bool is_among(struct str key, const char *const *names)
+{
+    for (; *names; names++)
+        if (str_eq(key, str_of(*names)))
+            return true;
+    return false;
+}
+
+int json_only(const struct json *v, const char *const *names, struct err_info *ret_error)
+{
+    json_each(m, v) if (!is_among(m->key, names)) return err_set(
+        ret_error, DROVER_BAD_ARGUMENT, "unknown member \"%.*s\"",
+        (int)(m->key.len < 64 ? m->key.len : 64), m->key.p);
+    return 0;
+}
+
+/* Writing */
+
+/* Whether a value here needs a comma: not at the beginning, after a bracket, a colon or a space. */
+static void put_comma(struct buf *b)
+{
+    char last = b->len ? b->p[b->len - 1] : ' ';
+
+    if (last != '{' && last != '[' && last != ':' && last != ',' && last != ' ' && last != '\n')
+        buf_put(b, ",", 1);
+}
+
+void json_open(struct buf *b, char bracket)
+{
+    put_comma(b);
+    buf_put(b, &bracket, 1);
+}
+
+void json_close(struct buf *b, char bracket)
+{
+    buf_put(b, &bracket, 1);
+}
+
+void json_key_str(struct buf *b, struct str name)
+{
+    json_put_text(b, name);
+    buf_put(b, ":", 1);
+}
+
+void json_key(struct buf *b, const char *name)
+{
+    json_key_str(b, str_of(name));
+}
+
+void json_put_int(struct buf *b, int64_t number)
+{
+    char digits[24], *p = digits + sizeof digits;
+    uint64_t v = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+
+    put_comma(b);
+    do
+        *--p = (char)('0' + v % 10);
+    while (v /= 10);
+    if (number < 0)
+        *--p = '-';
+    buf_put(b, p, (size_t)(digits + sizeof digits - p));
+}
+
+void json_put_real(struct buf *b, double number)
+{
+    char text[32];
+
+    put_comma(b);
+    snprintf(text, sizeof text, "%.15g", number);
+    if (strtod(text, NULL) != number)
+        snprintf(text, sizeof text, "%.17g", number);
+    buf_put(b, text, strlen(text));
+}
+
+void json_put_bool(struct buf *b, bool truth)
+{
+    json_put_raw(b, truth ? STR("true") : STR("false"));
+}
+
+void json_put_null(struct buf *b)
+{
+    json_put_raw(b, STR("null"));
+}
+
+void json_put_raw(struct buf *b, struct str json)
+{
+    put_comma(b);
+    buf_put_str(b, json);
+}
+
+static void put_escape(struct buf *b, unsigned char c)
+{
+    static const char from[] = "\"\\\b\f\n\r\t", into[] = "\"\\bfnrt";
+    const char *known = c ? strchr(from, c) : NULL;
+
+    if (known) {
+        char pair[2] = {'\\', into[known - from]};
+
+        buf_put(b, pair, 2);
+    } else {
+        buf_printf(b, "\\u%04x", c);
+    }
+}
+
+/* Half a surrogate pair as the reader keeps it. */
+static bool is_half_pair(const char *p, const char *end)
+{
+    return end - p >= 3 && (unsigned char)p[0] == 0xed && (unsigned char)p[1] >= 0xa0 &&
+           (unsigned char)p[1] <= 0xbf && ((unsigned char)p[2] & 0xc0) == 0x80;
+}
+
+/* One character that cannot stand as it is. Returns its length. */
+static size_t put_special(struct buf *b, const char *p, const char *end)
+{
+    unsigned char c = (unsigned char)*p;
+
+    if (c < 0x80) {
+        put_escape(b, c);
+        return 1;
+    }
+    if (is_half_pair(p, end)) {
+        buf_printf(b, "\\u%04x", 0xd000u | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu));
+        return 3;
+    }
+    buf_put(b, "\xef\xbf\xbd", 3);
+    return 1;
+}
+
+void json_put_text(struct buf *b, struct str text)
+{
+    const char *p = text.p, *end = text.p + text.len, *plain = p;
+
+    put_comma(b);
+    buf_put(b, "\"", 1);
+    while (p < end) {
+        unsigned char c = (unsigned char)*p;
+        size_t len = c >= 0x80 ? utf8_len(p, end) : c >= 0x20 && c != '"' && c != '\\';
+
+        if (len) {
+            p += len;
+            continue;
+        }
+        buf_put(b, plain, (size_t)(p - plain));
+        p += put_special(b, p, end);
+        plain = p;
+    }
+    buf_put(b, plain, (size_t)(p - plain));
+    buf_put(b, "\"", 1);
+}
+
+static void put_members(struct buf *b, const struct json *v)
+{
+    bool is_object = v->kind == JSON_OBJECT;
+
+    json_open(b, is_object ? '{' : '[');
+    json_each(m, v)
+    {
+        if (is_object)
+            json_key_str(b, m->key);
+        json_put(b, m);
+    }
+    json_close(b, is_object ? '}' : ']');
+}
+
+void json_put(struct buf *b, const struct json *v)
+{
+    switch (v->kind) {
+    case JSON_NULL:
+        json_put_null(b);
+        break;
+    case JSON_BOOL:
+        json_put_bool(b, v->truth);
+        break;
+    case JSON_INT:
+        json_put_int(b, v->number);
+        break;
+    case JSON_REAL:
+        json_put_raw(b, v->raw);
+        break;
+    case JSON_TEXT:
+        json_put_text(b, v->text);
+        break;
+    case JSON_LIST:
+    case JSON_OBJECT:
+        put_members(b, v);
+        break;
+    }
+}
