@@ -269,7 +269,7 @@ static void put_mark(struct journal *j)
 
     j->marked_lsn = j->last_lsn;
     if (used + RECORD_HEADER_LEN <= j->o.segment_len)
-        record_put_mark(&j->open->bytes, j->last_lsn);
+        record_put_mark(&j->open->bytes, j->salt, j->last_lsn);
 }
 
 static bool mark_is_wanted(const struct journal *j)
@@ -391,6 +391,7 @@ int journal_open(struct journal *j, const struct journal_options *o, pthread_mut
     err = segment_make(o->fs, o->dir, o->store, o->segment, o->segment_len, &fd, ret_error);
     if (err)
         return err;
+    j->salt = record_salt(o->store);
     j->first_segment = o->oldest;
     j->last_lsn = j->taken_lsn = j->marked_lsn = o->last_lsn;
     atomic_init(&j->durable, o->last_lsn);
@@ -495,7 +496,7 @@ void journal_append(struct journal *j, const struct changes *c)
         if (j->writer_rests)
             pthread_cond_signal(&j->work);
     }
-    record_put_changes(&b->bytes, c, c->zxid - atomic_load(&j->durable));
+    record_put_changes(&b->bytes, j->salt, c, c->zxid - atomic_load(&j->durable));
     b->last_lsn = j->last_lsn = c->zxid;
     j->pending += b->bytes.len - before;
     j->records++;

@@ -46,6 +46,7 @@ struct journal_options {
 
 struct journal {
     struct journal_options o;
+    uint32_t salt;
     pthread_mutex_t *lock; /* the owner's; guards everything up to the gates */
     pthread_cond_t work;   /* for the writer */
     pthread_cond_t room;   /* for those whom journal_admit holds back */
@@ -54,11 +55,11 @@ struct journal {
     bool stop;
     bool writer_rests; /* and wants to be told of the next record */
 
-    struct batch *open;           /* takes records */
+    struct batch *open;             /* takes records */
     struct batch *full, **full_end; /* of segments that are full, to be written first */
     struct batch *spare;
-    uint32_t round;               /* the one that the open batch will be part of */
-    int64_t taken_lsn;            /* what the rounds before it hold */
+    uint32_t round;    /* the one that the open batch will be part of */
+    int64_t taken_lsn; /* what the rounds before it hold */
     int64_t last_lsn, marked_lsn;
     int64_t unsynced_since_ms; /* when the oldest record that is not on disk came, 0: none */
     int64_t sync_wanted;       /* LSN that somebody waits for although the mode does not */
@@ -72,8 +73,8 @@ struct journal {
     void (*on_durable)(void *arg); /* called under the lock after each sync; NULL: nobody */
     void *on_durable_arg;
 
-    _Atomic int64_t durable; /* LSN up to which everything is on disk */
-    _Atomic uint32_t gates[2];  /* futexes: one for the round under way, one for the next */
+    _Atomic int64_t durable;   /* LSN up to which everything is on disk */
+    _Atomic uint32_t gates[2]; /* futexes: one for the round under way, one for the next */
     _Atomic bool failed;
 };
 

@@ -3,10 +3,18 @@
 
 #include "base/crc32c.h"
 
-/* The length is part of the sum, but last: it may be wrong, and must not be trusted to begin with. */
-static uint32_t checksum(const char *record, size_t payload_len)
+uint32_t record_salt(uint64_t store)
 {
-    return crc32c(crc32c(0, record + 8, RECORD_HEADER_LEN - 8 + payload_len), record, 4);
+    char bytes[8];
+
+    le_store64(bytes, store);
+    return crc32c(0, bytes, sizeof bytes);
+}
+
+/* The length is part of the sum, but last: it may be wrong, and must not be trusted to begin with. */
+static uint32_t checksum(uint32_t salt, const char *record, size_t payload_len)
+{
+    return crc32c(crc32c(salt, record + 8, RECORD_HEADER_LEN - 8 + payload_len), record, 4);
 }
 
 static size_t begin(struct buf *b)
@@ -18,7 +26,8 @@ static size_t begin(struct buf *b)
     return at;
 }
 
-static void end(struct buf *b, size_t at, int64_t lsn, int64_t behind, enum record_type type)
+static void end(struct buf *b, uint32_t salt, size_t at, int64_t lsn, int64_t behind,
+                enum record_type type)
 {
     static const char zeros[RECORD_ALIGN];
     size_t payload_len = b->len - at - RECORD_HEADER_LEN;
@@ -28,7 +37,7 @@ static void end(struct buf *b, size_t at, int64_t lsn, int64_t behind, enum reco
     le_store64(record + 8, (uint64_t)lsn);
     le_store32(record + 16, behind > UINT32_MAX ? UINT32_MAX : (uint32_t)behind);
     le_store32(record + 20, type);
-    le_store32(record + 4, checksum(record, payload_len));
+    le_store32(record + 4, checksum(salt, record, payload_len));
     buf_put(b, zeros, -payload_len % RECORD_ALIGN);
 }
 
@@ -74,19 +83,19 @@ static void put_change(struct buf *b, const struct change *c)
         buf_put_str(b, c->acl);
 }
 
-void record_put_changes(struct buf *b, const struct changes *c, int64_t behind)
+void record_put_changes(struct buf *b, uint32_t salt, const struct changes *c, int64_t behind)
 {
     size_t at = begin(b);
 
     buf_put_u64(b, (uint64_t)c->time_ms);
     for (size_t i = 0; i < c->count; i++)
         put_change(b, &c->list[i]);
-    end(b, at, c->zxid, behind, RECORD_TRANSACTION);
+    end(b, salt, at, c->zxid, behind, RECORD_TRANSACTION);
 }
 
-void record_put_mark(struct buf *b, int64_t lsn)
+void record_put_mark(struct buf *b, uint32_t salt, int64_t lsn)
 {
-    end(b, begin(b), lsn, 0, RECORD_MARK);
+    end(b, salt, begin(b), lsn, 0, RECORD_MARK);
 }
 
 /* The padding is outside of the sum, but zeros were written, and what is not as written is wrong. */
@@ -97,7 +106,7 @@ static bool padding_is_zero(const char *p, const char *end)
     return p == end;
 }
 
-bool record_read(const char *p, size_t left, struct record *ret_record)
+bool record_read(const char *p, size_t left, uint32_t salt, struct record *ret_record)
 {
     size_t payload_len, whole_len;
 
@@ -107,7 +116,7 @@ bool record_read(const char *p, size_t left, struct record *ret_record)
     whole_len = RECORD_HEADER_LEN + payload_len + -payload_len % RECORD_ALIGN;
     if (payload_len > RECORD_MAX || whole_len > left)
         return false;
-    if (le_load32(p + 20) > RECORD_MARK || le_load32(p + 4) != checksum(p, payload_len) ||
+    if (le_load32(p + 20) > RECORD_MARK || le_load32(p + 4) != checksum(salt, p, payload_len) ||
         !padding_is_zero(p + RECORD_HEADER_LEN + payload_len, p + whole_len))
         return false;
     *ret_record = (struct record){

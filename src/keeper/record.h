@@ -5,7 +5,8 @@
  *
  *     offset  bytes
  *          0      4  length of the payload
- *          4      4  CRC32C of everything from offset 8 to the end of the payload, then of the length
+ *          4      4  CRC32C of the store's number (format.h), of everything from offset 8 to the end of
+ *                    the payload, then of the length
  *          8      8  LSN: the number of the transaction (zxid); one higher than that of the record before
  *         16      4  behind: how many transactions, this one included, were not yet known to be on disk
  *                    when this one was appended. So LSN - behind was on disk.
@@ -32,6 +33,9 @@
  * be there in part, later pieces without earlier ones, and none of it was acknowledged; but a record
  * that says that an earlier one was on disk, where that earlier one cannot be read, proves that
  * something acknowledged is lost.
+ *
+ * The store's number is in the sum because node data can hold anything: the image of a record, read as
+ * one behind a torn tail, would prove a loss that never was. Nobody can forge one without the number.
  */
 #ifndef KEEPER_RECORD_H
 #define KEEPER_RECORD_H
@@ -60,11 +64,14 @@ static inline size_t record_bound(size_t request_size)
     return RECORD_HEADER_LEN + request_size + RECORD_ALIGN;
 }
 
-void record_put_changes(struct buf *b, const struct changes *c, int64_t behind);
-void record_put_mark(struct buf *b, int64_t lsn);
+/* What the sums of a store's records begin with. */
+uint32_t record_salt(uint64_t store);
 
-/* Reads the record at p. False: there is no valid one. */
-bool record_read(const char *p, size_t left, struct record *ret_record);
+void record_put_changes(struct buf *b, uint32_t salt, const struct changes *c, int64_t behind);
+void record_put_mark(struct buf *b, uint32_t salt, int64_t lsn);
+
+/* Reads the record at p. False: there is no valid one of this store. */
+bool record_read(const char *p, size_t left, uint32_t salt, struct record *ret_record);
 
 /* Takes a payload apart. The text is borrowed from it. 0 or DAMAGED. */
 int record_changes(const struct record *r, struct changes *c);

@@ -111,7 +111,7 @@ static int replay_record(struct recovery *r, const struct record *record, struct
 int recover_segment_bytes(struct recovery *r, const char *name, uint64_t number, struct str bytes,
                           const struct recover_hooks *hooks, struct err_info *ret_error)
 {
-    struct segment_reader in = {bytes, FORMAT_HEADER_LEN, r->tree.zxid};
+    struct segment_reader in = {bytes, FORMAT_HEADER_LEN, r->tree.zxid, 0};
     struct recover_segment *before, *s;
     struct changes c = {0};
     struct record record;
@@ -121,6 +121,7 @@ int recover_segment_bytes(struct recovery *r, const char *name, uint64_t number,
 
     if (err)
         return err;
+    in.salt = record_salt(r->store);
     s = add_segment(r, number, bytes.len);
     before = r->segment_count > 1 ? s - 1 : NULL;
     while (!err && (state = segment_next(&in, &record)) == SEGMENT_RECORD) {

@@ -74,7 +74,7 @@ static bool was_durable(const struct segment_reader *r)
 
         if (lsn <= r->lsn || (lsn > highest && r->lsn >= 0))
             continue;
-        if (record_read(r->bytes.p + at, r->bytes.len - at, &record) &&
+        if (record_read(r->bytes.p + at, r->bytes.len - at, r->salt, &record) &&
             record.lsn - record.behind > r->lsn)
             return true;
     }
@@ -87,7 +87,7 @@ enum segment_state segment_next(struct segment_reader *r, struct record *ret_rec
         size_t left = r->bytes.len - r->at;
         struct record record;
 
-        if (record_read(r->bytes.p + r->at, left, &record)) {
+        if (record_read(r->bytes.p + r->at, left, r->salt, &record)) {
             if (record.type == RECORD_MARK && (record.lsn == r->lsn || r->lsn < 0)) {
                 r->at += record.whole_len;
                 r->lsn = record.lsn;

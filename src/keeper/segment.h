@@ -25,6 +25,7 @@ struct segment_reader {
     struct str bytes;
     size_t at; /* of the next record; at the end: where the valid part ends */
     int64_t lsn;
+    uint32_t salt; /* of the store */
 };
 
 enum segment_state {

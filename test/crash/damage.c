@@ -37,7 +37,8 @@ static void add_place(void *arg, uint64_t segment, size_t at, const struct chang
     *p = (struct place){.at = at, .lsn = c->zxid};
     snprintf(p->name, sizeof p->name, "journal-%010llu", (unsigned long long)segment);
     bytes = image_find(&sub->im, p->name);
-    if (!record_read(bytes->p + at, bytes->len - at, &record))
+    if (!record_read(bytes->p + at, bytes->len - at, record_salt(le_load64(bytes->p + 16)),
+                     &record))
         abort();
     p->whole = record.whole_len;
 }

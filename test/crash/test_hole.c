@@ -19,6 +19,7 @@ enum kind {
     HALF,      /* the first half of one, then zeros */
     MARK,      /* a mark */
     SENSELESS, /* a record whose sum is right and whose payload is not */
+    FORGED,    /* a record of another store, such as node data could hold */
 };
 
 /* One piece of a segment: what, which transaction, how far the disk was behind. */
@@ -63,6 +64,11 @@ static const struct hole_case CASES[] = {
      -1,
      0,
      2},
+    {"lost before data that looks like one of another store that knew it on disk",
+     {{{THERE, 1, 1}, {THERE, 2, 1}, {LOST, 3, 1}, {FORGED, 4, 1}}},
+     2,
+     0,
+     0},
     {"wrong before one that knew it on disk",
      {{{THERE, 1, 1}, {WRONG, 2, 1}, {THERE, 3, 1}}},
      -1,
@@ -130,7 +136,7 @@ static void put_record(struct buf *b, const struct piece *p)
                                     .number = p->lsn,
                                     .path = str_of(path),
                                     .data = STR("some data in it")});
-    record_put_changes(b, &c, p->behind);
+    record_put_changes(b, record_salt(p->kind == FORGED ? STORE + 1 : STORE), &c, p->behind);
     changes_release(&c);
 }
 
@@ -139,7 +145,7 @@ static void put_piece(struct buf *b, const struct piece *p)
     size_t at = b->len, len;
 
     if (p->kind == MARK || !p->behind)
-        record_put_mark(b, p->lsn);
+        record_put_mark(b, record_salt(STORE), p->lsn);
     else
         put_record(b, p);
     len = b->len - at;

@@ -41,8 +41,9 @@ static void put_record(struct buf *out, struct str payload, int64_t lsn, uint32_
     buf_put_u32(out, behind);
     buf_put_u32(out, type);
     buf_put_str(out, payload);
-    le_store32(out->p + at + 4,
-               crc32c(crc32c(0, out->p + at + 8, out->len - at - 8), out->p + at, 4));
+    le_store32(
+        out->p + at + 4,
+        crc32c(crc32c(record_salt(STORE), out->p + at + 8, out->len - at - 8), out->p + at, 4));
     while (out->len % RECORD_ALIGN)
         buf_put_u8(out, 0);
 }
@@ -79,7 +80,7 @@ static void entry_changes(struct builder *b)
     changes_begin(&c, ++b->lsn, reader_u8(&b->in));
     while (count--)
         changes_add(&c, read_change(&b->in));
-    record_put_changes(&b->out, &c, 1);
+    record_put_changes(&b->out, record_salt(STORE), &c, 1);
     changes_release(&c);
 }
 
@@ -102,7 +103,7 @@ static void entry_odd(struct builder *b)
 
 static void entry_mark(struct builder *b)
 {
-    record_put_mark(&b->out, b->lsn);
+    record_put_mark(&b->out, record_salt(STORE), b->lsn);
 }
 
 static void entry_bytes(struct builder *b)
@@ -152,7 +153,7 @@ static void check_record(void *arg, uint64_t segment, size_t at, const struct ch
     struct buf again = {0};
 
     FUZZ_CHECK(segment == NUMBER);
-    record_put_changes(&again, c, le_load32(bytes->p + at + 16));
+    record_put_changes(&again, record_salt(STORE), c, le_load32(bytes->p + at + 16));
     FUZZ_CHECK(again.len <= bytes->len - at);
     FUZZ_CHECK(memcmp(again.p, bytes->p + at, again.len) == 0);
     buf_release(&again);
@@ -179,8 +180,8 @@ static bool something_is_lost(struct str bytes, size_t valid_len, int64_t lsn)
     struct record record;
 
     for (size_t at = valid_len; at < bytes.len; at += RECORD_ALIGN)
-        if (record_read(bytes.p + at, bytes.len - at, &record) && record.lsn - lsn <= most &&
-            record.lsn - lsn > record.behind)
+        if (record_read(bytes.p + at, bytes.len - at, record_salt(STORE), &record) &&
+            record.lsn - lsn <= most && record.lsn - lsn > record.behind)
             return true;
     return false;
 }
@@ -216,7 +217,8 @@ static void check_damage(const struct recovery *r, struct str bytes, const struc
 
     if (r->damaged_at == 0) /* the header */
         return;
-    if (!record_read(bytes.p + r->damaged_at, bytes.len - r->damaged_at, &record))
+    if (!record_read(bytes.p + r->damaged_at, bytes.len - r->damaged_at, record_salt(STORE),
+                     &record))
         FUZZ_CHECK(something_is_lost(bytes, r->damaged_at, r->tree.zxid));
     else if (strstr(why->text, "later ones are there"))
         FUZZ_CHECK(record.lsn != r->tree.zxid + (record.type == RECORD_TRANSACTION));

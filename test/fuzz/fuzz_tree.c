@@ -13,6 +13,8 @@
 #include "keeper/path.h"
 #include "keeper/record.h"
 
+enum { SALT = 0x5a17 };
+
 enum { OPS_MAX = 5, STEPS_MAX = 400, CHECK_EVERY = 8 };
 
 /* A byte that no mutation favours: long paths are slow. */
@@ -39,7 +41,7 @@ static void restore(struct tree *t, struct str bytes)
     struct record record;
 
     while (bytes.len) {
-        FUZZ_CHECK(record_read(bytes.p, bytes.len, &record));
+        FUZZ_CHECK(record_read(bytes.p, bytes.len, SALT, &record));
         FUZZ_CHECK(record.lsn == t->zxid + 1);
         FUZZ_CHECK(record_changes(&record, &c) == 0);
         FUZZ_CHECK(tree_restore_changes(t, &c, &why) == 0);
@@ -61,7 +63,7 @@ static void publish(struct world *w)
     size_t at = w->journal.len;
 
     if (w->changes.count) {
-        record_put_changes(&w->journal, &w->changes, 1);
+        record_put_changes(&w->journal, SALT, &w->changes, 1);
         restore(&w->restored, (struct str){w->journal.p + at, w->journal.len - at});
     }
     if (w->live.zxid % CHECK_EVERY == 0)

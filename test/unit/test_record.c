@@ -11,6 +11,8 @@
 #include "base/crc32c.h"
 #include "keeper/record.h"
 
+enum { SALT = 0x5a17 };
+
 #define ACL STR("\0\0\0\1\0\0\0\1\0\0\0\5world\0\0\0\6anyone")
 
 /* One of each kind, with numbers at their ends. */
@@ -55,8 +57,8 @@ static void what_goes_in_comes_out(void **state)
     struct record r;
 
     (void)state;
-    record_put_changes(&b, &in, 17);
-    assert_true(record_read(b.p, b.len, &r));
+    record_put_changes(&b, SALT, &in, 17);
+    assert_true(record_read(b.p, b.len, SALT, &r));
     assert_int_equal(r.type, RECORD_TRANSACTION);
     assert_true(r.lsn == in.zxid && r.behind == 17 && r.whole_len == b.len);
     assert_int_equal(r.whole_len % RECORD_ALIGN, 0);
@@ -83,11 +85,11 @@ static void the_bytes_of_a_record(void **state)
     struct buf b = {0};
 
     (void)state;
-    record_put_changes(&b, &c, 3);
+    record_put_changes(&b, SALT, &c, 3);
     assert_int_equal(b.len, 48);
     assert_memory_equal(b.p, expected, 4);
     assert_memory_equal(b.p + 8, expected + 8, 40);
-    assert_int_equal(le_load32(b.p + 4), crc32c(crc32c(0, b.p + 8, 16 + 19), b.p, 4));
+    assert_int_equal(le_load32(b.p + 4), crc32c(crc32c(SALT, b.p + 8, 16 + 19), b.p, 4));
     buf_release(&b);
 }
 
@@ -97,9 +99,9 @@ static void marks(void **state)
     struct record r;
 
     (void)state;
-    record_put_mark(&b, 99);
+    record_put_mark(&b, SALT, 99);
     assert_int_equal(b.len, RECORD_HEADER_LEN);
-    assert_true(record_read(b.p, b.len, &r));
+    assert_true(record_read(b.p, b.len, SALT, &r));
     assert_true(r.type == RECORD_MARK && r.lsn == 99 && r.behind == 0 && r.payload.len == 0);
     buf_release(&b);
 }
@@ -112,8 +114,8 @@ static void far_behind(void **state)
     struct record r;
 
     (void)state;
-    record_put_changes(&b, &c, INT64_C(1) << 40);
-    assert_true(record_read(b.p, b.len, &r));
+    record_put_changes(&b, SALT, &c, INT64_C(1) << 40);
+    assert_true(record_read(b.p, b.len, SALT, &r));
     assert_true(r.behind == UINT32_MAX);
     buf_release(&b);
 }
@@ -126,16 +128,16 @@ static void every_cut_is_refused(void **state)
     struct record r;
 
     (void)state;
-    record_put_changes(&b, &c, 1);
+    record_put_changes(&b, SALT, &c, 1);
     for (size_t len = 0; len < b.len; len++) {
         char *cut = malloc(len ? len : 1);
 
         memcpy(cut, b.p, len);
-        if (record_read(cut, len, &r))
+        if (record_read(cut, len, SALT, &r))
             fail_msg("cut at %zu of %zu", len, b.len);
         free(cut);
     }
-    assert_true(record_read(b.p, b.len, &r));
+    assert_true(record_read(b.p, b.len, SALT, &r));
     buf_release(&b);
 }
 
@@ -145,11 +147,11 @@ static void flip_every_bit(struct buf *b)
 
     for (size_t bit = 0; bit < b->len * 8; bit++) {
         b->p[bit / 8] = (char)(b->p[bit / 8] ^ 1 << bit % 8);
-        if (record_read(b->p, b->len, &r))
+        if (record_read(b->p, b->len, SALT, &r))
             fail_msg("bit %zu of byte %zu", bit % 8, bit / 8);
         b->p[bit / 8] = (char)(b->p[bit / 8] ^ 1 << bit % 8);
     }
-    assert_true(record_read(b->p, b->len, &r));
+    assert_true(record_read(b->p, b->len, SALT, &r));
 }
 
 static void every_flipped_bit_is_refused(void **state)
@@ -158,11 +160,11 @@ static void every_flipped_bit_is_refused(void **state)
     struct buf b = {0};
 
     (void)state;
-    record_put_changes(&b, &c, 1);
+    record_put_changes(&b, SALT, &c, 1);
     assert_int_not_equal(le_load32(b.p) % RECORD_ALIGN, 0); /* there is padding to flip */
     flip_every_bit(&b);
     b.len = 0;
-    record_put_mark(&b, 5);
+    record_put_mark(&b, SALT, 5);
     flip_every_bit(&b);
     buf_release(&b);
 }
@@ -173,7 +175,7 @@ static void zeros_are_no_record(void **state)
     struct record r;
 
     (void)state;
-    assert_false(record_read(zeros, sizeof zeros, &r));
+    assert_false(record_read(zeros, sizeof zeros, SALT, &r));
 }
 
 static void an_unknown_type(void **state)
@@ -182,10 +184,10 @@ static void an_unknown_type(void **state)
     struct record r;
 
     (void)state;
-    record_put_mark(&b, 5);
+    record_put_mark(&b, SALT, 5);
     le_store32(b.p + 20, RECORD_MARK + 1);
-    le_store32(b.p + 4, crc32c(crc32c(0, b.p + 8, RECORD_HEADER_LEN - 8), b.p, 4));
-    assert_false(record_read(b.p, b.len, &r));
+    le_store32(b.p + 4, crc32c(crc32c(SALT, b.p + 8, RECORD_HEADER_LEN - 8), b.p, 4));
+    assert_false(record_read(b.p, b.len, SALT, &r));
     buf_release(&b);
 }
 
@@ -201,8 +203,8 @@ static void too_long(void **state)
         uint32_t payload_len = RECORD_MAX + more;
 
         le_store32(p, payload_len);
-        le_store32(p + 4, crc32c(crc32c(0, p + 8, RECORD_HEADER_LEN - 8 + payload_len), p, 4));
-        assert_int_equal(record_read(p, len, &r), !more);
+        le_store32(p + 4, crc32c(crc32c(SALT, p + 8, RECORD_HEADER_LEN - 8 + payload_len), p, 4));
+        assert_int_equal(record_read(p, len, SALT, &r), !more);
     }
     free(p);
 }
@@ -244,8 +246,8 @@ static void cut_payloads(void **state)
     size_t whole = 0;
 
     (void)state;
-    record_put_changes(&b, &in, 1);
-    assert_true(record_read(b.p, b.len, &r));
+    record_put_changes(&b, SALT, &in, 1);
+    assert_true(record_read(b.p, b.len, SALT, &r));
     for (size_t len = 0; len < r.payload.len; len++) {
         char *exact = malloc(len ? len : 1);
         struct record cut = {.lsn = 1, .payload = {exact, len}};
@@ -275,7 +277,7 @@ static void the_bound_holds(void **state)
     for (size_t i = 0; i < 50; i++)
         ops[i] = keeper_op_create("/n", STR(""), KEEPER_SEQUENTIAL);
     assert_int_equal(tree_apply(&t, &user, 1, ops, 50, results, &c), 0);
-    record_put_changes(&b, &c, 1);
+    record_put_changes(&b, SALT, &c, 1);
     assert_true(b.len <= record_bound(keeper_request_size(ops, 50)));
     keeper_results_release(results, 50);
     changes_release(&c);

@@ -14,6 +14,8 @@
 #include "check.h"
 #include "keeper/record.h"
 
+enum { SALT = 0x5a17 };
+
 static const char PASSWORD[] = "0123456789abcdef";
 
 struct fixture {
@@ -52,7 +54,7 @@ static void happen(struct fixture *f, struct keeper_op op)
     int64_t now_ms = 1000 + f->live.zxid;
 
     assert_int_equal(tree_apply(&f->live, &user, now_ms, &op, 1, &result, &f->c), 0);
-    record_put_changes(&f->journal, &f->c, 1);
+    record_put_changes(&f->journal, SALT, &f->c, 1);
     keeper_results_release(&result, 1);
 }
 
@@ -74,13 +76,13 @@ static void change(struct fixture *f, const char *path)
 static void open_session(struct fixture *f)
 {
     f->session = tree_session_open(&f->live, 1, 1000, PASSWORD, &f->c);
-    record_put_changes(&f->journal, &f->c, 1);
+    record_put_changes(&f->journal, SALT, &f->c, 1);
 }
 
 static void close_session(struct fixture *f)
 {
     assert_int_equal(tree_session_close(&f->live, f->session, 2, 10000, &f->c), 0);
-    record_put_changes(&f->journal, &f->c, 1);
+    record_put_changes(&f->journal, SALT, &f->c, 1);
     f->session = NULL;
 }
 
@@ -111,7 +113,7 @@ static void replay(struct fixture *f)
     struct err_info why;
 
     for (size_t at = 0; at < f->journal.len; at += record.whole_len) {
-        assert_true(record_read(f->journal.p + at, f->journal.len - at, &record));
+        assert_true(record_read(f->journal.p + at, f->journal.len - at, SALT, &record));
         assert_int_equal(record_changes(&record, &c), 0);
         assert_int_equal(tree_restore_changes(&f->restored, &c, &why), 0);
     }

@@ -13,13 +13,15 @@
 #include "keeper/recover.h"
 #include "keeper/segment.h"
 
+enum { SALT = 0x5a17 };
+
 /* A record of transaction lsn, appended when `behind` of them were not yet on disk. */
 static void put(struct buf *b, int64_t lsn, int64_t behind)
 {
     struct change c = {.kind = CHANGE_SET, .path = STR("/"), .data = STR("some data"), .number = 1};
     struct changes list = {.zxid = lsn, .time_ms = 1, .list = &c, .count = 1};
 
-    record_put_changes(b, &list, behind);
+    record_put_changes(b, SALT, &list, behind);
 }
 
 static void put_zeros(struct buf *b, size_t len)
@@ -51,7 +53,7 @@ static enum segment_state read_all(struct segment_reader *r, int64_t *ret_record
 static void expect(const struct buf *b, int64_t lsn, enum segment_state state, int64_t records,
                    size_t at)
 {
-    struct segment_reader r = {{b->p, b->len}, 0, lsn};
+    struct segment_reader r = {{b->p, b->len}, 0, lsn, SALT};
     int64_t found;
 
     assert_int_equal(read_all(&r, &found), state);
@@ -111,12 +113,12 @@ static void marks_are_passed_over(void **state)
 {
     struct buf *b = *state;
 
-    record_put_mark(b, 0);
+    record_put_mark(b, SALT, 0);
     put(b, 1, 1);
-    record_put_mark(b, 1);
-    record_put_mark(b, 1);
+    record_put_mark(b, SALT, 1);
+    record_put_mark(b, SALT, 1);
     put(b, 2, 1);
-    record_put_mark(b, 2);
+    record_put_mark(b, SALT, 2);
     expect(b, 0, SEGMENT_END, 2, b->len);
 }
 
@@ -127,7 +129,7 @@ static void a_mark_that_does_not_fit(void **state)
 
     put(b, 1, 1);
     end = b->len;
-    record_put_mark(b, 2);
+    record_put_mark(b, SALT, 2);
     expect(b, 0, SEGMENT_DAMAGED, 1, end);
 }
 
@@ -211,7 +213,7 @@ static void a_mark_behind_damage(void **state)
     put(b, 1, 1);
     last = b->len;
     put(b, 2, 1);
-    record_put_mark(b, 2);
+    record_put_mark(b, SALT, 2);
     spoil(b, last + 5);
     expect(b, 0, SEGMENT_DAMAGED, 1, last);
 }
@@ -261,7 +263,7 @@ static void no_byte_beyond_is_read(void **state)
     spoil(b, 12);
     for (size_t len = 0; len <= b->len; len++) {
         char *exact = malloc(len ? len : 1);
-        struct segment_reader r = {{exact, len}, 0, 0};
+        struct segment_reader r = {{exact, len}, 0, 0, SALT};
         int64_t records;
 
         memcpy(exact, b->p, len);
@@ -289,7 +291,7 @@ static void a_segment_is_made(void **state)
     assert_int_equal(b->len, LEN);
     assert_int_equal(format_header_read(b->p, FORMAT_SEGMENT, &h), 0);
     assert_true(h.store == 99 && h.number == 12);
-    r = (struct segment_reader){{b->p, b->len}, FORMAT_HEADER_LEN, 0};
+    r = (struct segment_reader){{b->p, b->len}, FORMAT_HEADER_LEN, 0, SALT};
     assert_int_equal(read_all(&r, &records), SEGMENT_END);
     close(fd);
     unlink(path);

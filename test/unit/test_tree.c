@@ -13,6 +13,8 @@
 #include "keeper/path.h"
 #include "keeper/record.h"
 
+enum { SALT = 0x5a17 };
+
 struct fixture {
     struct tree t;
     struct changes c;
@@ -288,8 +290,8 @@ static void expect_restorable(const struct fixture *f)
     struct err_info why;
 
     tree_init(&t);
-    record_put_changes(&b, &f->c, 1);
-    assert_true(record_read(b.p, b.len, &record));
+    record_put_changes(&b, SALT, &f->c, 1);
+    assert_true(record_read(b.p, b.len, SALT, &record));
     assert_int_equal(record_changes(&record, &c), 0);
     if (tree_restore_changes(&t, &c, &why))
         fail_msg("%s", why.text);
