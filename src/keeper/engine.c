@@ -119,21 +119,32 @@ int engine_session_open(struct local *l, int32_t timeout_ms, struct session **re
     return 0;
 }
 
-int engine_session_end(struct local *l, int64_t session)
+/* How much of a session one transaction ends. */
+static size_t close_len(const struct local *l)
 {
     size_t part = l->o.segment_len / SEGMENTS_PER_CLOSE_MAX;
-    size_t max_bytes = part < CLOSE_MAX ? part : CLOSE_MAX;
+
+    return part < CLOSE_MAX ? part : CLOSE_MAX;
+}
+
+static int admit_close(struct local *l)
+{
+    return admit(l, record_bound(close_len(l) + PATH_MAX_LEN + 128));
+}
+
+int engine_session_end(struct local *l, int64_t session)
+{
     struct session *s;
     int more = 1, err;
 
     while (more) {
-        err = admit(l, record_bound(max_bytes + PATH_MAX_LEN + 128));
+        err = admit_close(l);
         if (err)
             return err;
         s = sessions_find(&l->tree.sessions, session);
         if (!s)
             return 0;
-        more = tree_session_close(&l->tree, s, l->o.wall_ms(l->o.arg), max_bytes, &l->changes);
+        more = tree_session_close(&l->tree, s, l->o.wall_ms(l->o.arg), close_len(l), &l->changes);
         publish(l);
     }
     local_session_ended(l, session);
@@ -154,12 +165,20 @@ void engine_listen(struct local *l, const struct engine_listener *listener)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* A disk that is full cannot note the end of a session: it is given its time again. */
+/*
+ * Waiting for room in the journal comes first: meanwhile the session may have been heard of. A disk
+ * that is full cannot note the end of a session: it is given its time again.
+ */
 static int expire(struct local *l, int64_t session, int64_t now_ms)
 {
-    int err = engine_session_end(l, session);
-    struct session *s = err ? sessions_find(&l->tree.sessions, session) : NULL;
+    int err = admit_close(l);
+    struct session *s = sessions_find(&l->tree.sessions, session);
 
+    if (!err && (!s || s->pins || s->deadline_ms > now_ms))
+        return 0;
+    if (!err)
+        err = engine_session_end(l, session);
+    s = err ? sessions_find(&l->tree.sessions, session) : NULL;
     if (s)
         session_touch(s, now_ms);
     return err;
