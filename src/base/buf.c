@@ -116,6 +116,11 @@ struct str reader_bytes(struct reader *r, size_t len)
     return run;
 }
 
+struct str reader_bytes_or_none(struct reader *r, uint32_t len)
+{
+    return len == BUF_NONE ? (struct str){NULL, 0} : reader_bytes(r, len);
+}
+
 uint8_t reader_u8(struct reader *r)
 {
     struct str s = reader_bytes(r, 1);

@@ -21,8 +21,7 @@ struct buf {
 void buf_release(struct buf *b);
 void buf_reserve(struct buf *b, size_t more);
 void buf_put(struct buf *b, const void *data, size_t len);
-void buf_printf(struct buf *b, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3), nonnull));
+void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3), nonnull));
 
 /* The bytes as text: NUL-terminated, the NUL not counted. */
 const char *buf_text(struct buf *b);
@@ -52,5 +51,18 @@ uint8_t reader_u8(struct reader *r);
 uint32_t reader_u32(struct reader *r);
 uint64_t reader_u64(struct reader *r);
 struct str reader_bytes(struct reader *r, size_t len);
+
+/*
+ * Data that may be missing altogether (its p is NULL), which is not the same as empty: its length is
+ * written as BUF_NONE.
+ */
+#define BUF_NONE UINT32_MAX
+
+static inline uint32_t buf_len_or_none(struct str s)
+{
+    return s.p ? (uint32_t)s.len : BUF_NONE;
+}
+
+struct str reader_bytes_or_none(struct reader *r, uint32_t len);
 
 #endif

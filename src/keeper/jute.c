@@ -31,7 +31,7 @@ void jute_put_i64(struct buf *b, int64_t v)
 
 void jute_put_bytes(struct buf *b, struct str s)
 {
-    jute_put_i32(b, (int32_t)s.len);
+    jute_put_i32(b, s.p ? (int32_t)s.len : -1);
     buf_put_str(b, s);
 }
 
@@ -82,4 +82,14 @@ struct str jute_bytes(struct reader *r)
     if (len < -1)
         r->bad = true;
     return len > 0 ? reader_bytes(r, (size_t)len) : (struct str){"", 0};
+}
+
+struct str jute_data(struct reader *r)
+{
+    struct reader ahead = *r;
+
+    if (jute_i32(&ahead) != -1)
+        return jute_bytes(r);
+    *r = ahead;
+    return (struct str){NULL, 0};
 }

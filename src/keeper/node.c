@@ -17,7 +17,7 @@ static struct node_text *text_new(struct str name, struct str data)
     struct node_text *text = mem_alloc(sizeof *text + name.len + data.len);
 
     text->name_len = (uint32_t)name.len;
-    text->data_len = (uint32_t)data.len;
+    text->data_len = buf_len_or_none(data);
     if (name.len)
         memcpy(text->bytes, name.p, name.len);
     if (data.len)
@@ -34,7 +34,7 @@ void node_set_data(struct node *n, struct str data)
 {
     struct node_text *old = n->text;
 
-    if (old->data_len == data.len) {
+    if (old->data_len == buf_len_or_none(data)) {
         if (data.len)
             memcpy(old->bytes + old->name_len, data.p, data.len);
         return;

@@ -21,7 +21,8 @@ enum { NODE_ROOT = 1 };
 
 /* Name and data, in this order, in one allocation. */
 struct node_text {
-    uint32_t name_len, data_len;
+    uint32_t name_len;
+    uint32_t data_len; /* BUF_NONE: no data, which clients of ZooKeeper tell from empty data */
     char bytes[];
 };
 
@@ -97,7 +98,10 @@ static inline struct str node_name(const struct node *n)
 
 static inline struct str node_data(const struct node *n)
 {
-    return (struct str){n->text->bytes + n->text->name_len, n->text->data_len};
+    const struct node_text *t = n->text;
+
+    return t->data_len == BUF_NONE ? (struct str){NULL, 0}
+                                   : (struct str){t->bytes + t->name_len, t->data_len};
 }
 
 static inline int64_t node_owner(const struct node *n)

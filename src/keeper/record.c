@@ -70,7 +70,7 @@ static void put_change(struct buf *b, const struct change *c)
     if (has & HAS_PATH)
         buf_put_u32(b, (uint32_t)c->path.len);
     if (has & HAS_DATA)
-        buf_put_u32(b, (uint32_t)c->data.len);
+        buf_put_u32(b, buf_len_or_none(c->data));
     if (has & HAS_ACL)
         buf_put_u32(b, (uint32_t)c->acl.len);
     if (has & HAS_SESSION)
@@ -145,7 +145,7 @@ static bool read_change(struct reader *r, struct change *ret_change)
     if (has & HAS_NUMBER)
         c.number = (int32_t)reader_u32(r);
     c.path = reader_bytes(r, path_len);
-    c.data = reader_bytes(r, data_len);
+    c.data = reader_bytes_or_none(r, data_len);
     c.acl = reader_bytes(r, acl_len);
     *ret_change = c;
     return !r->bad;

@@ -29,6 +29,8 @@
  *     session close  u8 5, i64 session
  *     set ACL        u8 6, u32 path length, u32 ACL length, i32 aversion, path, ACL
  *
+ * A data length of 2^32 - 1 says that there is none, which a client of ZooKeeper tells from empty.
+ *
  * `behind` tells a torn tail from damage. What was on its way to the disk when the power failed may
  * be there in part, later pieces without earlier ones, and none of it was acknowledged; but a record
  * that says that an earlier one was on disk, where that earlier one cannot be read, proves that

@@ -70,7 +70,7 @@ bool snapshot_put_sessions(struct snapshot_writer *w, const struct tree *t, uint
 static void put_node(struct buf *b, const struct node_state *s)
 {
     buf_put_u32(b, (uint32_t)s->path.len);
-    buf_put_u32(b, (uint32_t)s->data.len);
+    buf_put_u32(b, buf_len_or_none(s->data));
     buf_put_u32(b, (uint32_t)s->acl.len);
     buf_put_u64(b, (uint64_t)s->czxid);
     buf_put_u64(b, (uint64_t)s->mzxid);
@@ -198,7 +198,7 @@ static int load_nodes(struct loader *l, struct reader *r, struct err_info *e)
         s.creations = (int32_t)reader_u32(r);
         s.aversion = (int32_t)reader_u32(r);
         s.path = reader_bytes(r, path_len);
-        s.data = reader_bytes(r, data_len);
+        s.data = reader_bytes_or_none(r, data_len);
         s.acl = reader_bytes(r, acl_len);
         if (r->bad)
             return err_set(e, DROVER_DAMAGED, "a node that is cut off");
@@ -271,8 +271,8 @@ static int load_block(struct loader *l, FILE *in, uint32_t number, struct buf *b
         le_load32(block->p + 12) != number)
         return err_set(e, DROVER_DAMAGED, "a block does not match its sum");
     l->info.bytes += BLOCK_HEADER_LEN + len;
-    return load_payload(l, le_load32(block->p + 8),
-                        (struct str){block->p + BLOCK_HEADER_LEN, len}, e);
+    return load_payload(l, le_load32(block->p + 8), (struct str){block->p + BLOCK_HEADER_LEN, len},
+                        e);
 }
 
 static int load_header(struct loader *l, FILE *in, struct err_info *e)

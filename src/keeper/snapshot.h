@@ -11,7 +11,8 @@
  *         16         payload
  *
  *     a session: i64 id, i32 timeout in ms, 16 bytes of password
- *     a node:    u32 path length, u32 data length, u32 ACL length, i64 czxid, mzxid, pzxid, ctime, mtime,
+ *     a node:    u32 path length, u32 data length (as in record.h), u32 ACL length, i64 czxid, mzxid,
+ *                pzxid, ctime, mtime,
  *                owner, i32 version, i32 creations, i32 aversion, path, data, ACL
  *     the end:   u64 nodes, u64 sessions, i64 last transaction that the nodes may show
  *

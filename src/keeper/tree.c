@@ -99,7 +99,7 @@ static struct keeper_stat stat_of(const struct node *n)
         .version = n->version,
         .aversion = m ? m->aversion : 0,
         .cversion = m ? (int32_t)((uint32_t)m->creations * 2 - (uint32_t)children) : 0,
-        .data_len = (int32_t)n->text->data_len,
+        .data_len = (int32_t)node_data(n).len,
         .child_count = children,
     };
 }

@@ -83,7 +83,7 @@ bool wire_read_op(struct wire_conn *c, int type, struct reader *r, struct buf *a
     case WIRE_CREATE_CONTAINER:
     case WIRE_CREATE_TTL:
         op.kind = KEEPER_CREATE;
-        op.data = jute_bytes(r);
+        op.data = jute_data(r);
         acl_err = read_acl(c, r, acl, &op.acl);
         op.flags = jute_i32(r);
         if (type == WIRE_CREATE_TTL)
@@ -96,7 +96,7 @@ bool wire_read_op(struct wire_conn *c, int type, struct reader *r, struct buf *a
         break;
     case WIRE_SET_DATA:
         op.kind = KEEPER_SET;
-        op.data = jute_bytes(r);
+        op.data = jute_data(r);
         op.version = jute_i32(r);
         break;
     case WIRE_SET_ACL:

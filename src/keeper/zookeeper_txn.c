@@ -67,15 +67,15 @@ static void pack_create(const struct zk *zk, zoo_op_t *z, const struct keeper_op
     size_t room = strlen(full) + SEQUENCE_LEN;
 
     (void)stat;
-    zoo_create_op_init(z, full, op->data.p, (int)op->data.len, zk->acl, op->flags, carve(at, room),
-                       (int)room);
+    zoo_create_op_init(z, full, op->data.p, op->data.p ? (int)op->data.len : -1, zk->acl, op->flags,
+                       carve(at, room), (int)room);
 }
 
 static void pack_set(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op, const char *full,
                      char **at, struct Stat *stat)
 {
     (void)zk, (void)at;
-    zoo_set_op_init(z, full, op->data.p, (int)op->data.len, op->version, stat);
+    zoo_set_op_init(z, full, op->data.p, op->data.p ? (int)op->data.len : -1, op->version, stat);
 }
 
 static void pack_delete(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op,
@@ -285,7 +285,7 @@ void zk_txn_created(struct zk_txn *t, size_t i, const char *full)
         .ctime_ms = t->time_ms,
         .mtime_ms = t->time_ms,
         .ephemeral_owner = owner,
-        .data_len = z->create_op.datalen,
+        .data_len = z->create_op.datalen > 0 ? z->create_op.datalen : 0,
     };
 }
 

@@ -86,6 +86,18 @@ def paths_that_are_some(w):
 
 
 @scenario
+def no_data_and_empty_data(w):
+    a, r = w.connect(), w.root
+    for path, before, after in [("/none", None, b""), ("/empty", b"", None), ("/some", b"x", None)]:
+        a(create2(r + path, before))
+        a(get_data(r + path))
+        a(set_data(r + path, after))
+        a(get_data(r + path))
+    a(multi(create(r + "/two", None), set_data(r + "/none", None), set_data(r + "/some", b"")))
+    a(multi_read(get_data(r + "/two"), get_data(r + "/none"), get_data(r + "/some")))
+
+
+@scenario
 def sequences(w):
     a, r = w.connect(), w.root
     a(create(r + "/q"))

@@ -48,6 +48,8 @@ static void expect_same(const struct change *a, const struct change *b)
     assert_int_equal(a->number, b->number);
     assert_true(a->session == b->session);
     assert_true(str_eq(a->path, b->path) && str_eq(a->data, b->data) && str_eq(a->acl, b->acl));
+    if (a->kind == CHANGE_CREATE || a->kind == CHANGE_SET)
+        assert_int_equal(!a->data.p, !b->data.p); /* none is not empty */
 }
 
 static void what_goes_in_comes_out(void **state)
