@@ -45,7 +45,8 @@ extern "C" {
     X(NEWER_VERSION, -18, 500, 1, "written by a newer version of drover")                          \
     X(NO_MEMORY, -19, 500, 1, "out of memory")                                                     \
     X(BAD_ACL, -20, 400, 1, "the access list is not valid")                                        \
-    X(UNIMPLEMENTED, -21, 501, 1, "this is not implemented")
+    X(UNIMPLEMENTED, -21, 501, 1, "this is not implemented")                                       \
+    X(UNREACHABLE, -22, 503, 1, "the server cannot be reached")
 
 enum drover_err {
 #define X(name, number, http, cli, message) DROVER_##name = (number),

@@ -12,6 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CMD_SUBS_MAX = 64, CMD_HELP_WORDS_MAX = 8 };
+
+/* While cmd_describe() is at work. The command line is read by one thread. */
+static struct {
+    cmd_see *see;
+    void *arg;
+} describing;
+
 int cmd_usage_error(const struct cmd *c, const char *fmt, ...)
 {
     va_list ap;
@@ -39,8 +47,9 @@ static void print_option(const char *name, const char *argument, const char *hel
 
 static void print_help(const struct cmd *c)
 {
-    printf("Usage: drover %s%s%s%s\n\n%s\n\n", c->name, c->option_count ? " [OPTION]..." : "",
-           c->operands ? " " : "", c->operands ? c->operands : "", c->about);
+    printf("Usage: drover %s%s%s%s%s\n\n%s\n\n", c->name, c->option_count ? " [OPTION]..." : "",
+           c->operands ? " " : "", c->operands ? c->operands : "",
+           c->command ? " -- COMMAND [ARGUMENT]..." : "", c->about);
     printf("Options:\n");
     for (size_t i = 0; i < c->option_count; i++)
         print_option(c->options[i].name, c->options[i].argument, c->options[i].help);
@@ -95,10 +104,15 @@ static bool check_operands(const struct cmd *c, int argc, char **argv)
 {
     size_t count = (size_t)argc - 1;
 
-    if (count > c->operands_max)
+    if (count > c->operands_max && c->command && !*c->command)
+        cmd_usage_error(c, "unexpected argument '%s': the command stands after '--'",
+                        argv[c->operands_max + 1]);
+    else if (count > c->operands_max)
         cmd_usage_error(c, "unexpected argument '%s'", argv[c->operands_max + 1]);
     else if (count < c->operands_min)
         cmd_usage_error(c, "missing argument: %s", c->operands);
+    else if (c->command && !(*c->command && **c->command))
+        cmd_usage_error(c, "missing: -- COMMAND [ARGUMENT]...");
     else
         return true;
     return false;
@@ -109,10 +123,19 @@ bool cmd_parse(const struct cmd *c, int *argc, char **argv, int *ret_status)
     bool options = true;
     int kept = 1, used;
 
+    if (describing.see) {
+        describing.see(describing.arg, c);
+        *ret_status = CMD_OK;
+        return false;
+    }
     for (int i = 1; i < *argc; i += used) {
         used = 1;
         if (options && !strcmp(argv[i], "--")) {
             options = false;
+            if (c->command) {
+                *c->command = argv + i + 1;
+                break;
+            }
         } else if (options && (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))) {
             print_help(c);
             *ret_status = CMD_OK;
@@ -130,6 +153,126 @@ bool cmd_parse(const struct cmd *c, int *argc, char **argv, int *ret_status)
     *argc = kept;
     *ret_status = CMD_USAGE;
     return check_operands(c, kept, argv);
+}
+
+/* Groups of commands. */
+
+static const struct cmd_sub *find_sub(const struct cmd_group *g, const char *word)
+{
+    if (!strcmp(word, "-h"))
+        word = "--help";
+    for (size_t i = 0; i < g->sub_count; i++)
+        if (!strcmp(word, g->subs[i].name) ||
+            (g->subs[i].option && !strcmp(word, g->subs[i].option)))
+            return &g->subs[i];
+    return NULL;
+}
+
+/* "drover world" or "drover", for messages. */
+static const char *group_space(const struct cmd_group *g)
+{
+    return g->name ? " " : "";
+}
+
+static const char *group_name(const struct cmd_group *g)
+{
+    return g->name ? g->name : "";
+}
+
+static int unknown_sub(const struct cmd_group *g, const char *word)
+{
+    const char *names[CMD_SUBS_MAX], *nearest;
+    size_t count = 0;
+
+    fprintf(stderr, "drover%s%s: unknown %s '%s'", group_space(g), group_name(g),
+            word[0] == '-' ? "option" : "command", word);
+    for (size_t i = 0; i < g->sub_count; i++)
+        if (g->subs[i].summary && count < CMD_SUBS_MAX)
+            names[count++] = g->subs[i].name;
+    nearest = word[0] == '-' ? NULL : cmd_nearest(word, names, count);
+    if (nearest)
+        fprintf(stderr, " (did you mean '%s'?)\n", nearest);
+    else
+        fprintf(stderr, " (see 'drover help%s%s')\n", group_space(g), group_name(g));
+    return CMD_USAGE;
+}
+
+static void print_group(const struct cmd_group *g, FILE *to)
+{
+    int width = 0;
+
+    for (size_t i = 0; i < g->sub_count; i++)
+        if (g->subs[i].summary && (int)strlen(g->subs[i].name) > width)
+            width = (int)strlen(g->subs[i].name);
+    fprintf(to, "Usage: drover%s%s COMMAND [ARGUMENT]...\n\n%s\n", group_space(g), group_name(g),
+            g->about);
+    for (size_t i = 0; i < g->sub_count; i++) {
+        if (g->subs[i].heading || i == 0)
+            fprintf(to, "\n%s:\n", g->subs[i].heading ? g->subs[i].heading : "Commands");
+        if (g->subs[i].summary)
+            fprintf(to, "  %-*s  %s\n", width, g->subs[i].name, g->subs[i].summary);
+    }
+    fprintf(to, "\n'drover help%s%s COMMAND' explains a command.\n", group_space(g), group_name(g));
+}
+
+static void describe_group(const struct cmd_group *g)
+{
+    for (size_t i = 0; i < g->sub_count; i++) {
+        char *argv[] = {(char *)g->subs[i].name, NULL};
+
+        if (g->subs[i].summary)
+            g->subs[i].run(1, argv);
+    }
+}
+
+int cmd_group_run(const struct cmd_group *g, int argc, char **argv)
+{
+    const struct cmd_sub *sub;
+
+    if (describing.see) {
+        describe_group(g);
+        return CMD_OK;
+    }
+    if (argc < 2) {
+        print_group(g, stderr);
+        return CMD_USAGE;
+    }
+    sub = find_sub(g, argv[1]);
+    if (sub)
+        return sub->run(argc - 1, argv + 1);
+    if (strcmp(argv[1], "--help") && strcmp(argv[1], "-h") && strcmp(argv[1], "help"))
+        return unknown_sub(g, argv[1]);
+    return cmd_group_help(g, argc - 1, argv + 1);
+}
+
+int cmd_group_help(const struct cmd_group *g, int argc, char **argv)
+{
+    char *help_argv[CMD_HELP_WORDS_MAX + 2];
+    const struct cmd_sub *sub;
+    int count = 0;
+
+    if (argc < 2) {
+        print_group(g, stdout);
+        return CMD_OK;
+    }
+    sub = find_sub(g, argv[1]);
+    if (!sub)
+        return unknown_sub(g, argv[1]);
+    for (int i = 1; i < argc && count < CMD_HELP_WORDS_MAX; i++)
+        help_argv[count++] = argv[i];
+    help_argv[count++] = "--help";
+    help_argv[count] = NULL;
+    return sub->run(count, help_argv);
+}
+
+void cmd_describe(int (*run)(int argc, char **argv), cmd_see *see, void *arg)
+{
+    char *argv[] = {"", NULL};
+
+    describing.see = see;
+    describing.arg = arg;
+    run(1, argv);
+    describing.see = NULL;
 }
 
 /* Kinds of options. */

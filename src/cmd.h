@@ -7,7 +7,15 @@
  *   drover serve: unknown option '--prot' (see 'drover serve --help')
  *
  * An option is "--name" alone, or "--name VALUE" or "--name=VALUE". The last one given counts. "--"
- * ends the options; what is no option is an operand.
+ * ends the options; what is no option is an operand. Of a command that runs another one ("drover
+ * work GROUP -- COMMAND"), what follows the "--" is that other command, options and all.
+ *
+ * Commands that belong together are a struct cmd_group, "drover world init". Its table is its --help,
+ * finds the subcommand, and guesses at mistyped ones. The subcommand's cmd.name is the whole of it,
+ * "world init".
+ *
+ * The tables are all there is to know about the command line: completion is written from them, by
+ * cmd_describe(), which runs a command in such a way that it only shows its struct cmd.
  */
 #ifndef CMD_H
 #define CMD_H
@@ -19,7 +27,12 @@
 
 #include "base/err.h"
 
-enum cmd_status { CMD_OK = 0, CMD_FAILURE = 1, CMD_USAGE = 2 };
+enum cmd_status {
+    CMD_OK = 0,
+    CMD_FAILURE = 1,
+    CMD_USAGE = 2,
+    CMD_NOTHING = 3, /* there was nothing to claim */
+};
 
 struct cmd_option {
     const char *name;     /* without the dashes */
@@ -33,9 +46,10 @@ struct cmd_option {
 };
 
 struct cmd {
-    const char *name;     /* "serve" */
+    const char *name;     /* "serve", "world init" */
     const char *operands; /* as --help shows them; NULL: none */
     size_t operands_min, operands_max;
+    char ***command;   /* takes a command after "--": its argv goes here; NULL: takes none */
     const char *about; /* a paragraph */
     const struct cmd_option *options;
     size_t option_count;
@@ -47,6 +61,31 @@ struct cmd {
  * for and printed or because the arguments are wrong.
  */
 bool cmd_parse(const struct cmd *c, int *argc, char **argv, int *ret_status);
+
+struct cmd_sub {
+    const char *name;
+    const char *summary; /* one line; NULL: is not listed */
+    int (*run)(int argc, char **argv);
+    const char *heading; /* --help begins a new part with it here; NULL: goes on */
+    const char *option;  /* does the same when it stands for the name ("--version"); NULL: none */
+};
+
+struct cmd_group {
+    const char *name;  /* "world"; NULL: drover itself */
+    const char *about; /* a paragraph */
+    const struct cmd_sub *subs;
+    size_t sub_count;
+};
+
+/* Runs the subcommand that argv[1] names, with argv[0] its name. */
+int cmd_group_run(const struct cmd_group *g, int argc, char **argv);
+
+/* What "drover help a b" does: prints the help of the subcommand that the words lead to. */
+int cmd_group_help(const struct cmd_group *g, int argc, char **argv);
+
+/* Calls see for every command that run leads to, in the order of the tables, instead of running it. */
+typedef void cmd_see(void *arg, const struct cmd *c);
+void cmd_describe(int (*run)(int argc, char **argv), cmd_see *see, void *arg);
 
 /* Prints a line about a wrong use of the command. Returns CMD_USAGE. */
 int cmd_usage_error(const struct cmd *c, const char *fmt, ...)

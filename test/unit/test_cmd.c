@@ -314,6 +314,184 @@ static void mistyped_words(void **state)
     }
 }
 
+/* A command of the command. */
+
+static char **command;
+
+static struct cmd with_command(void)
+{
+    struct cmd c = CMD;
+
+    command = NULL;
+    c.operands_min = c.operands_max = 1;
+    c.command = &command;
+    return c;
+}
+
+static void a_command_follows_two_dashes(void **state)
+{
+    struct cmd c = with_command();
+    char **argv = ARGV("--flag", "dir", "--", "run", "--text", "--");
+    int argc, status;
+
+    (void)state;
+    assert_true(parse(&c, argv, &argc, &status));
+    assert_true(flag);
+    assert_null(text);
+    assert_int_equal(argc, 2);
+    assert_string_equal(argv[1], "dir");
+    assert_string_equal(command[0], "run");
+    assert_string_equal(command[1], "--text");
+    assert_string_equal(command[2], "--");
+    assert_null(command[3]);
+}
+
+static void a_missing_command_is_named(void **state)
+{
+    static const struct {
+        char *words[5];
+        const char *line;
+    } rows[] = {
+        {{"try", "dir"}, "missing: -- COMMAND [ARGUMENT]..."},
+        {{"try", "dir", "--"}, "missing: -- COMMAND [ARGUMENT]..."},
+        {{"try", "dir", "run"}, "unexpected argument 'run': the command stands after '--'"},
+        {{"try", "dir", "x", "--", "run"}, "unexpected argument 'x'"},
+        {{"try", "--", "run"}, "missing argument: DIR"},
+    };
+    char expected[256];
+    int argc, status;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct cmd c = with_command();
+        char *argv[6] = {0};
+
+        memcpy(argv, rows[i].words, sizeof rows[i].words);
+        assert_false(parse(&c, argv, &argc, &status));
+        assert_int_equal(status, CMD_USAGE);
+        snprintf(expected, sizeof expected, "drover try: %s (see 'drover try --help')\n",
+                 rows[i].line);
+        assert_string_equal(said[1], expected);
+    }
+}
+
+/* Groups. */
+
+static char ran[64];
+
+static int run_sub(const char *name, int argc, char **argv)
+{
+    struct cmd c = CMD;
+    int status;
+
+    c.name = name;
+    if (!cmd_parse(&c, &argc, argv, &status))
+        return status;
+    snprintf(ran, sizeof ran, "%s:%s:%d", name, argv[0], argc);
+    return CMD_OK;
+}
+
+static int run_init(int argc, char **argv)
+{
+    return run_sub("world init", argc, argv);
+}
+
+static int run_show(int argc, char **argv)
+{
+    return run_sub("world show", argc, argv);
+}
+
+static int run_group(int argc, char **argv)
+{
+    static const struct cmd_sub subs[] = {
+        {"init", "makes one", run_init, "Making"},
+        {"show", "shows it", run_show, "Looking", "--show"},
+        {"plumbing", NULL, run_init},
+    };
+    static const struct cmd_group g = {"world", "About worlds.", subs, 3};
+
+    return cmd_group_run(&g, argc, argv);
+}
+
+static int group(char **argv)
+{
+    int saved[2], files[2], argc = 0, status;
+
+    while (argv[argc])
+        argc++;
+    ran[0] = '\0';
+    fflush(stdout);
+    files[0] = redirect(STDOUT_FILENO, &saved[0]);
+    files[1] = redirect(STDERR_FILENO, &saved[1]);
+    status = run_group(argc, argv);
+    fflush(stdout);
+    restore(STDOUT_FILENO, files[0], saved[0], said[0]);
+    restore(STDERR_FILENO, files[1], saved[1], said[1]);
+    return status;
+}
+
+#define GROUP(...) ((char *[]){"world", __VA_ARGS__, NULL})
+
+static void a_group_runs_its_subcommands(void **state)
+{
+    (void)state;
+    assert_int_equal(group(GROUP("init", "a", "b")), CMD_OK);
+    assert_string_equal(ran, "world init:init:3");
+    assert_int_equal(group(GROUP("--show")), CMD_OK);
+    assert_string_equal(ran, "world show:--show:1");
+    assert_int_equal(group(GROUP("plumbing")), CMD_OK);
+}
+
+static void a_group_explains_itself(void **state)
+{
+    (void)state;
+    assert_int_equal(group(GROUP("--help")), CMD_OK);
+    assert_string_equal(said[0], "Usage: drover world COMMAND [ARGUMENT]...\n\nAbout worlds.\n\n"
+                                 "Making:\n  init  makes one\n\nLooking:\n  show  shows it\n\n"
+                                 "'drover help world COMMAND' explains a command.\n");
+    assert_int_equal(group(GROUP("help", "show")), CMD_OK);
+    assert_non_null(strstr(said[0], "Usage: drover world show"));
+    assert_int_equal(group(GROUP(NULL)), CMD_USAGE);
+    assert_string_equal(said[0], "");
+    assert_non_null(strstr(said[1], "Usage: drover world COMMAND"));
+}
+
+static void a_group_guesses(void **state)
+{
+    (void)state;
+    assert_int_equal(group(GROUP("inti")), CMD_USAGE);
+    assert_string_equal(said[1], "drover world: unknown command 'inti' (did you mean 'init'?)\n");
+    assert_int_equal(group(GROUP("frobnicate")), CMD_USAGE);
+    assert_string_equal(said[1],
+                        "drover world: unknown command 'frobnicate' (see 'drover help world')\n");
+    assert_int_equal(group(GROUP("--frob")), CMD_USAGE);
+    assert_string_equal(said[1],
+                        "drover world: unknown option '--frob' (see 'drover help world')\n");
+    assert_int_equal(group(GROUP("init", "--frob")), CMD_USAGE);
+    assert_string_equal(said[1], "drover world init: unknown option '--frob' (see 'drover world "
+                                 "init --help')\n");
+}
+
+static void see(void *arg, const struct cmd *c)
+{
+    char *names = arg;
+
+    strcat(strcat(names, c->name), c->option_count == 5 ? ";" : "?");
+}
+
+static void the_tables_can_be_described(void **state)
+{
+    char names[64] = "";
+
+    (void)state;
+    ran[0] = '\0';
+    cmd_describe(run_group, see, names);
+    assert_string_equal(names, "world init;world show;");
+    assert_string_equal(ran, "");
+    assert_int_equal(group(GROUP("init")), CMD_OK);
+    assert_string_equal(ran, "world init:init:1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +505,12 @@ int main(void)
         cmocka_unit_test_setup(addresses, setup),
         cmocka_unit_test_setup(bad_addresses, setup),
         cmocka_unit_test_setup(mistyped_words, setup),
+        cmocka_unit_test_setup(a_command_follows_two_dashes, setup),
+        cmocka_unit_test_setup(a_missing_command_is_named, setup),
+        cmocka_unit_test_setup(a_group_runs_its_subcommands, setup),
+        cmocka_unit_test_setup(a_group_explains_itself, setup),
+        cmocka_unit_test_setup(a_group_guesses, setup),
+        cmocka_unit_test_setup(the_tables_can_be_described, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,223 @@
+/* The edge of the client: options and environment in, words on stderr and exit statuses out. */
+#include "client/client.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "client/transport.h"
+
+enum { TOKEN_LEN_MAX = 4096 };
+
+struct client {
+    struct transport *transport;
+    struct arena arena;
+    int64_t wait_ms;
+};
+
+int client_error(const char *fmt, ...)
+{
+    va_list ap;
+
+    fputs("drover: ", stderr);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+    return CMD_FAILURE;
+}
+
+/* Open and close. */
+
+/* A token goes into a header: printable, no spaces. */
+static bool is_token(const char *text)
+{
+    if (!*text)
+        return false;
+    for (; *text; text++)
+        if (*text <= ' ' || *text > '~')
+            return false;
+    return true;
+}
+
+/* The first line of a file, in text. False: it has been said why not. */
+static bool read_token(const char *file, char text[static TOKEN_LEN_MAX])
+{
+    FILE *in = fopen(file, "re");
+
+    if (!in) {
+        client_error("--token-file: %s: %s", file, strerror(errno));
+        return false;
+    }
+    if (!fgets(text, TOKEN_LEN_MAX, in))
+        text[0] = '\0';
+    fclose(in);
+    text[strcspn(text, "\r\n")] = '\0';
+    if (is_token(text))
+        return true;
+    client_error("--token-file: %s: the first line is not a token", file);
+    return false;
+}
+
+static bool find_token(const struct client_options *o, char text[static TOKEN_LEN_MAX],
+                       const char **ret_token)
+{
+    const char *given = getenv("DROVER_TOKEN");
+
+    if (o->token_file) {
+        *ret_token = text;
+        return read_token(o->token_file, text);
+    }
+    if (given && *given && !is_token(given)) {
+        client_error("$DROVER_TOKEN is not a token");
+        return false;
+    }
+    *ret_token = given && *given ? given : NULL;
+    return true;
+}
+
+static struct transport *open_transport(const struct transport_options *o)
+{
+    struct transport *t = NULL;
+    struct err_info e;
+
+    if (transport_open(o, &t, &e))
+        client_error("%s", e.text);
+    return t;
+}
+
+struct client *client_open(const struct client_options *o)
+{
+    const char *url = getenv("DROVER_URL");
+    struct transport_options options = {0};
+    char text[TOKEN_LEN_MAX];
+    struct transport *t;
+    struct client *c;
+
+    options.server = o->server ? o->server : url && *url ? url : NULL;
+    if (!find_token(o, text, &options.token))
+        return NULL;
+    t = open_transport(&options);
+    if (!t)
+        return NULL;
+    c = mem_zalloc(sizeof *c);
+    c->transport = t;
+    return c;
+}
+
+void client_close(struct client *c)
+{
+    if (!c)
+        return;
+    transport_close(c->transport);
+    arena_release(&c->arena);
+    free(c);
+}
+
+void client_set_wait(struct client *c, int64_t wait_ms)
+{
+    c->wait_ms = wait_ms;
+}
+
+void client_set_stop(struct client *c, int fd)
+{
+    transport_set_stop(c->transport, fd);
+}
+
+struct arena *client_arena(struct client *c)
+{
+    return &c->arena;
+}
+
+void client_forget(struct client *c)
+{
+    arena_reset(&c->arena);
+}
+
+const char *client_server(const struct client *c)
+{
+    return transport_server(c->transport);
+}
+
+/* Calls. */
+
+int client_try(struct client *c, const char *method, const char *path, const char *body,
+               struct client_reply *ret_reply)
+{
+    struct str sent = body ? str_of(body) : (struct str){0};
+    struct transport_answer answer;
+    struct client_reply reply;
+    struct err_info e;
+    int err = transport_call(c->transport, method, path, sent, TRANSPORT_TIMEOUT_MS + c->wait_ms,
+                             &answer, &e);
+
+    if (err == DROVER_CLOSED)
+        return CMD_FAILURE;
+    if (err)
+        return client_error("%s", e.text);
+    reply.status = answer.status;
+    reply.body.len = answer.body.len;
+    reply.body.p = arena_text(&c->arena, (struct str){answer.body.p, answer.body.len});
+    reply.json = reply.body.len ? json_parse(&c->arena, reply.body, &e) : NULL;
+    buf_release(&answer.body);
+    *ret_reply = reply;
+    return CMD_OK;
+}
+
+int client_refused(const struct client *c, const struct client_reply *reply)
+{
+    const struct json *errors = json_get(reply->json, "errors");
+    bool said = false;
+
+    if (errors && errors->kind == JSON_LIST)
+        json_each(line, errors) if (line->kind == JSON_TEXT)
+        {
+            client_error("%.*s", (int)line->text.len, line->text.p);
+            said = true;
+        }
+    if (!said)
+        client_error("%s answered with status %d", client_server(c), reply->status);
+    return reply->status == 400 ? CMD_USAGE : CMD_FAILURE;
+}
+
+int client_call(struct client *c, const char *method, const char *path, const char *body,
+                struct client_reply *ret_reply)
+{
+    struct client_reply reply;
+    int status = client_try(c, method, path, body, &reply);
+
+    if (status)
+        return status;
+    if (reply.status < 200 || reply.status > 299)
+        return client_refused(c, &reply);
+    if (reply.body.len && !reply.json)
+        return client_error("%s did not answer with JSON; is it drover serve?", client_server(c));
+    *ret_reply = reply;
+    return CMD_OK;
+}
+
+const char *client_quote(struct client *c, struct str text)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
+    char *quoted = arena_alloc(&c->arena, text.len * 3 + 1), *at = quoted;
+
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.p[i] && strchr(plain, text.p[i]))
+            *at++ = text.p[i];
+        else
+            at += sprintf(at, "%%%02X", (unsigned char)text.p[i]);
+    }
+    *at = '\0';
+    return quoted;
+}
+
+void client_print_json(const struct client_reply *reply)
+{
+    fwrite(reply->body.p, 1, reply->body.len, stdout);
+    if (reply->body.len && reply->body.p[reply->body.len - 1] != '\n')
+        putchar('\n');
+}

@@ -1,0 +1,144 @@
+/* The command of a worker: its input, its environment, its end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/child.h"
+
+#define SHELL(script) ((char *const[]){"sh", "-c", script, NULL})
+
+static int run(const struct child_options *o)
+{
+    struct err_info e;
+    int status = -1;
+
+    assert_int_equal(child_run(o, &status, &e), 0);
+    return status;
+}
+
+static void the_status_is_that_of_the_command(void **state)
+{
+    (void)state;
+    assert_int_equal(run(&(struct child_options){.argv = SHELL("exit 0")}), 0);
+    assert_int_equal(run(&(struct child_options){.argv = SHELL("exit 7")}), 7);
+    assert_int_equal(run(&(struct child_options){.argv = SHELL("kill -9 $$")}), 128 + SIGKILL);
+}
+
+static void a_command_that_cannot_start(void **state)
+{
+    char *const none[] = {"/nowhere/to/be/found", NULL}, *const directory[] = {"/tmp", NULL};
+    struct err_info e;
+    int status = -1;
+
+    (void)state;
+    assert_int_equal(child_run(&(struct child_options){.argv = none}, &status, &e), 0);
+    assert_int_equal(status, 127);
+    assert_string_equal(e.text, "cannot start '/nowhere/to/be/found': No such file or directory");
+    assert_int_equal(child_run(&(struct child_options){.argv = directory}, &status, &e), 0);
+    assert_int_equal(status, 126);
+}
+
+static void the_input_is_whole(void **state)
+{
+    size_t len = 1 << 20;
+    char *data = malloc(len);
+    struct child_options o = {.argv = SHELL("test $(wc -c) = 1048576"), .input = {data, len}};
+
+    (void)state;
+    memset(data, 'x', len);
+    assert_int_equal(run(&o), 0);
+    o.argv = SHELL("exit 3"); /* does not read it */
+    assert_int_equal(run(&o), 3);
+    o.argv = SHELL("test \"$(cat)\" = 'a b'");
+    o.input = STR("a b");
+    assert_int_equal(run(&o), 0);
+    free(data);
+}
+
+static void variables_take_the_place_of_ours(void **state)
+{
+    const char *const variables[] = {"TRY_ONE=new", "TRY_TWO=a b", NULL};
+    struct child_options o = {
+        .argv = SHELL("test \"$TRY_ONE:$TRY_TWO:$TRY_ON\" = 'new:a b:kept' && "
+                      "test $(env | grep -c ^TRY_ONE=) = 1"),
+        .variables = variables,
+    };
+
+    (void)state;
+    setenv("TRY_ONE", "old", 1);
+    setenv("TRY_ON", "kept", 1);
+    assert_int_equal(run(&o), 0);
+}
+
+static bool count_down(void *arg)
+{
+    return --*(int *)arg > 0;
+}
+
+static void a_tick_ends_the_command(void **state)
+{
+    int ticks = 3;
+    struct child_options o = {
+        .argv = SHELL("sleep 100 & wait"), .tick_ms = 5, .tick = count_down, .arg = &ticks};
+
+    (void)state;
+    assert_int_equal(run(&o), 128 + SIGTERM);
+    assert_true(ticks <= 0);
+}
+
+static void a_stubborn_command_is_killed(void **state)
+{
+    int ticks = 1;
+    struct child_options o = {.argv = SHELL("trap '' TERM; while :; do sleep 100; done"),
+                              .tick_ms = 200, /* by then the trap is set */
+                              .tick = count_down,
+                              .arg = &ticks,
+                              .grace_ms = 20};
+
+    (void)state;
+    assert_int_equal(run(&o), 128 + SIGKILL);
+}
+
+/* The last one: from here on a signal has come. */
+static bool raise_term(void *arg)
+{
+    (void)arg;
+    if (!child_signal())
+        raise(SIGTERM);
+    return true;
+}
+
+static void signals_are_handed_on(void **state)
+{
+    struct child_options o = {
+        .argv = SHELL("trap 'exit 42' TERM; sleep 100 & wait"), .tick_ms = 200, .tick = raise_term};
+
+    (void)state;
+    child_catch_signals();
+    assert_int_equal(child_signal(), 0);
+    assert_int_equal(run(&o), 42);
+    assert_int_equal(child_signal(), SIGTERM);
+    child_pause(60 * 1000); /* does not wait any more */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_status_is_that_of_the_command),
+        cmocka_unit_test(a_command_that_cannot_start),
+        cmocka_unit_test(the_input_is_whole),
+        cmocka_unit_test(variables_take_the_place_of_ours),
+        cmocka_unit_test(a_tick_ends_the_command),
+        cmocka_unit_test(a_stubborn_command_is_killed),
+        cmocka_unit_test(signals_are_handed_on),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
