@@ -1,0 +1,504 @@
+/*
+ * Nodes and edges live in two arrays and name each other by index; each edge stands in two lists, the
+ * children of its parent and the parents of its child, linked both ways so that it can be taken out
+ * at once. What follows from an end is worked off from a list, not by recursion: a chain of a million
+ * groups finishes without a million frames.
+ */
+#include "dag/plan.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+static uint32_t grown(uint32_t cap, uint32_t need)
+{
+    uint64_t n = cap ? cap : 16;
+
+    while (n < need)
+        n *= 2;
+    assert(n <= UINT32_MAX / 2);
+    return (uint32_t)n;
+}
+
+static void changes_put(struct plan_changes *c, uint32_t ref)
+{
+    if (c->count == c->cap) {
+        c->cap = c->cap ? c->cap * 2 : 16;
+        c->refs = mem_realloc(c->refs, c->cap * sizeof *c->refs);
+    }
+    c->refs[c->count++] = ref;
+}
+
+void plan_changes_release(struct plan_changes *c)
+{
+    free(c->refs);
+    *c = (struct plan_changes){0};
+}
+
+void plan_release(struct plan *p)
+{
+    for (uint32_t i = 0; i < p->queue_count; i++) {
+        free(p->queues[i].ready.refs);
+        free(p->queues[i].offered.refs);
+    }
+    free(p->queues);
+    free(p->nodes);
+    free(p->edges);
+    *p = (struct plan){0};
+}
+
+void plan_reserve(struct plan *p, uint32_t nodes, uint32_t edges)
+{
+    if (p->node_count + nodes + 1 > p->node_cap) {
+        p->node_cap = grown(p->node_cap, p->node_count + nodes + 1);
+        p->nodes = mem_realloc(p->nodes, (size_t)p->node_cap * sizeof *p->nodes);
+    }
+    if (p->edge_count + edges + 1 > p->edge_cap) {
+        p->edge_cap = grown(p->edge_cap, p->edge_count + edges + 1);
+        p->edges = mem_realloc(p->edges, (size_t)p->edge_cap * sizeof *p->edges);
+    }
+    if (!p->node_count)
+        p->nodes[p->node_count++] = (struct plan_node){0};
+    if (!p->edge_count)
+        p->edges[p->edge_count++] = (struct plan_edge){0};
+}
+
+static void set_state(struct plan *p, struct plan_node *n, enum node_state state)
+{
+    p->states[n->state]--;
+    n->state = (uint8_t)state;
+    p->states[state]++;
+}
+
+/* The heaps. */
+
+static bool before(const struct plan *p, uint32_t a, uint32_t b)
+{
+    const struct plan_node *x = &p->nodes[a], *y = &p->nodes[b];
+
+    return x->priority != y->priority ? x->priority > y->priority : x->id < y->id;
+}
+
+static void heap_set(struct plan *p, struct plan_heap *h, uint32_t at, uint32_t ref)
+{
+    h->refs[at] = ref;
+    p->nodes[ref].place = at + 1;
+}
+
+static void heap_up(struct plan *p, struct plan_heap *h, uint32_t at, uint32_t ref)
+{
+    for (; at && before(p, ref, h->refs[(at - 1) / 2]); at = (at - 1) / 2)
+        heap_set(p, h, at, h->refs[(at - 1) / 2]);
+    heap_set(p, h, at, ref);
+}
+
+static void heap_down(struct plan *p, struct plan_heap *h, uint32_t at, uint32_t ref)
+{
+    for (uint32_t child; (child = at * 2 + 1) < h->count; at = child) {
+        if (child + 1 < h->count && before(p, h->refs[child + 1], h->refs[child]))
+            child++;
+        if (!before(p, h->refs[child], ref))
+            break;
+        heap_set(p, h, at, h->refs[child]);
+    }
+    heap_set(p, h, at, ref);
+}
+
+static void heap_add(struct plan *p, struct plan_heap *h, uint32_t ref)
+{
+    if (h->count == h->cap) {
+        h->cap = grown(h->cap, h->count + 1);
+        h->refs = mem_realloc(h->refs, (size_t)h->cap * sizeof *h->refs);
+    }
+    heap_up(p, h, h->count++, ref);
+}
+
+static void heap_remove(struct plan *p, struct plan_heap *h, uint32_t ref)
+{
+    uint32_t at = p->nodes[ref].place - 1, last = h->refs[--h->count];
+
+    p->nodes[ref].place = 0;
+    if (last == ref)
+        return;
+    if (at && before(p, last, h->refs[(at - 1) / 2]))
+        heap_up(p, h, at, last);
+    else
+        heap_down(p, h, at, last);
+}
+
+static struct plan_queue *queue_of(struct plan *p, uint32_t group)
+{
+    if (group >= p->queue_count) {
+        p->queues = mem_realloc(p->queues, (group + 1) * sizeof *p->queues);
+        memset(p->queues + p->queue_count, 0, (group + 1 - p->queue_count) * sizeof *p->queues);
+        p->queue_count = group + 1;
+    }
+    return &p->queues[group];
+}
+
+static void leave_queue(struct plan *p, uint32_t ref)
+{
+    struct plan_node *n = &p->nodes[ref];
+    struct plan_queue *q = queue_of(p, n->group);
+
+    if (n->place)
+        heap_remove(p, n->offered ? &q->offered : &q->ready, ref);
+    n->offered = false;
+}
+
+/* Edges. */
+
+static void link_edge(struct plan *p, uint32_t parent, uint32_t child)
+{
+    struct plan_node *from = &p->nodes[parent], *to = &p->nodes[child];
+    uint32_t e = p->free_edge ? p->free_edge : p->edge_count++;
+
+    if (p->free_edge)
+        p->free_edge = p->edges[e].next_child;
+    p->edges[e] = (struct plan_edge){
+        .parent = parent, .child = child, .next_child = from->children, .next_parent = to->parents};
+    p->edges[from->children].prev_child = e;
+    p->edges[to->parents].prev_parent = e;
+    from->children = to->parents = e;
+}
+
+static void unlink_edge(struct plan *p, uint32_t e)
+{
+    struct plan_edge *x = &p->edges[e];
+
+    if (x->prev_child)
+        p->edges[x->prev_child].next_child = x->next_child;
+    else
+        p->nodes[x->parent].children = x->next_child;
+    p->edges[x->next_child].prev_child = x->prev_child;
+    if (x->prev_parent)
+        p->edges[x->prev_parent].next_parent = x->next_parent;
+    else
+        p->nodes[x->child].parents = x->next_parent;
+    p->edges[x->next_parent].prev_parent = x->prev_parent;
+    x->next_child = p->free_edge;
+    p->free_edge = e;
+}
+
+/* What follows. */
+
+/* The child hangs on the branch that its parent did not take. */
+static bool is_untaken(const struct plan_node *parent, const struct plan_node *child)
+{
+    return parent->type == NODE_IF && parent->state == NODE_FINISHED && child->branch &&
+           child->branch != parent->taken;
+}
+
+/* Whether one parent alone, which has ended, keeps the child from starting. */
+static bool dooms(const struct plan_node *parent, const struct plan_node *child)
+{
+    if (is_untaken(parent, child))
+        return true;
+    return child->when == WHEN_SUCCESS && parent->state != NODE_FINISHED;
+}
+
+/* An incipient node all of whose parents have ended, or of which one dooms it. */
+static void decide(struct plan *p, uint32_t ref, bool doomed, struct plan_changes *changes)
+{
+    struct plan_node *n = &p->nodes[ref];
+
+    if (!doomed && n->waiting)
+        return;
+    changes_put(changes, ref);
+    if (doomed || (n->when == WHEN_FAILURE && !n->failed))
+        set_state(p, n, NODE_SKIPPED);
+    else if (n->type == NODE_GROUP)
+        set_state(p, n, NODE_FINISHED);
+    else
+        heap_add(p, &queue_of(p, n->group)->ready, ref);
+}
+
+/* Tells the children of one that has ended. */
+static void tell_children(struct plan *p, uint32_t ref, struct plan_changes *changes)
+{
+    const struct plan_node *n = &p->nodes[ref];
+
+    plan_each_child(e, p, ref)
+    {
+        uint32_t child = p->edges[e].child;
+        struct plan_node *c = &p->nodes[child];
+
+        if (c->state != NODE_INCIPIENT || c->place)
+            continue;
+        c->waiting--;
+        c->failed += n->state == NODE_FAILED;
+        decide(p, child, dooms(n, c), changes);
+    }
+}
+
+static void tell_all(struct plan *p, size_t from, struct plan_changes *changes)
+{
+    for (size_t i = from; i < changes->count; i++)
+        if (node_state_is_terminal(p->nodes[changes->refs[i]].state))
+            tell_children(p, changes->refs[i], changes);
+}
+
+/* Counts the parents anew. True when one of them dooms it. */
+static bool count_parents(struct plan *p, uint32_t ref)
+{
+    struct plan_node *n = &p->nodes[ref];
+    bool doomed = false;
+
+    n->waiting = n->failed = 0;
+    plan_each_parent(e, p, ref)
+    {
+        const struct plan_node *parent = &p->nodes[p->edges[e].parent];
+
+        if (!node_state_is_terminal(parent->state)) {
+            n->waiting++;
+            continue;
+        }
+        n->failed += parent->state == NODE_FAILED;
+        doomed |= dooms(parent, n);
+    }
+    return doomed;
+}
+
+/*
+ * Decides nodes whose parents may have ended before. All are counted before the first is decided, so
+ * that what the decisions tell the children is counted once.
+ */
+static void decide_all(struct plan *p, const uint32_t *refs, uint32_t count,
+                       struct plan_changes *changes)
+{
+    size_t from = changes->count;
+    bool *doomed = mem_zalloc(count + 1);
+
+    for (uint32_t i = 0; i < count; i++)
+        if (p->nodes[refs[i]].state == NODE_INCIPIENT)
+            doomed[i] = count_parents(p, refs[i]);
+    for (uint32_t i = 0; i < count; i++)
+        if (p->nodes[refs[i]].state == NODE_INCIPIENT)
+            decide(p, refs[i], doomed[i], changes);
+    free(doomed);
+    tell_all(p, from, changes);
+}
+
+/* Adding. */
+
+/* The parents of each spec in the same request, counted off as in Kahn's order. */
+static bool find_cycle(const struct plan_spec *specs, uint32_t count, uint32_t *ret_cycle)
+{
+    uint32_t *left = mem_zalloc(((size_t)count * 3 + 2) * sizeof *left);
+    uint32_t *first = left + count, *order = first + count + 1, *after, done = 0, edges = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < specs[i].parent_count; k++)
+            if (specs[i].parents[k] & (uint32_t)PLAN_IN_BATCH) {
+                first[specs[i].parents[k] ^ (uint32_t)PLAN_IN_BATCH]++;
+                left[i]++;
+                edges++;
+            }
+    after = mem_alloc(((size_t)edges + 1) * sizeof *after);
+    for (uint32_t i = 1; i <= count; i++)
+        first[i] += first[i - 1]; /* now where the children of i end; filled backwards */
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < specs[i].parent_count; k++)
+            if (specs[i].parents[k] & (uint32_t)PLAN_IN_BATCH)
+                after[--first[specs[i].parents[k] ^ (uint32_t)PLAN_IN_BATCH]] = i;
+    for (uint32_t i = 0; i < count; i++)
+        if (!left[i])
+            order[done++] = i;
+    for (uint32_t at = 0; at < done; at++) {
+        uint32_t i = order[at], end = i + 1 < count ? first[i + 1] : edges;
+
+        for (uint32_t k = first[i]; k < end; k++)
+            if (!--left[after[k]])
+                order[done++] = after[k];
+    }
+    for (uint32_t i = 0; i < count && done < count; i++)
+        if (left[i]) {
+            *ret_cycle = i;
+            break;
+        }
+    free(after);
+    free(left);
+    return done < count;
+}
+
+static uint32_t new_node(struct plan *p, const struct plan_spec *s)
+{
+    uint32_t ref = p->free_node ? p->free_node : p->node_count++;
+
+    if (p->free_node)
+        p->free_node = p->nodes[ref].children;
+    p->nodes[ref] = (struct plan_node){
+        .id = s->id,
+        .priority = s->priority,
+        .group = s->group,
+        .type = s->type,
+        .when = s->when,
+        .branch = s->branch,
+        .state = s->state,
+        .taken = s->taken,
+        .used = true,
+    };
+    p->states[s->state]++;
+    p->used++;
+    return ref;
+}
+
+bool plan_add(struct plan *p, const struct plan_spec *specs, uint32_t count, uint32_t *ret_refs,
+              uint32_t *ret_cycle, struct plan_changes *changes)
+{
+    uint64_t edges = 0;
+
+    if (find_cycle(specs, count, ret_cycle))
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        edges += specs[i].parent_count;
+    assert(edges < UINT32_MAX / 4);
+    plan_reserve(p, count, (uint32_t)edges);
+    for (uint32_t i = 0; i < count; i++)
+        ret_refs[i] = new_node(p, &specs[i]);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = specs[i].parent_count; k-- > 0;) {
+            uint32_t parent = specs[i].parents[k];
+
+            if (parent & (uint32_t)PLAN_IN_BATCH)
+                parent = ret_refs[parent ^ (uint32_t)PLAN_IN_BATCH];
+            link_edge(p, parent, ret_refs[i]);
+        }
+    decide_all(p, ret_refs, count, changes);
+    return true;
+}
+
+/* Starting and ending. */
+
+static uint32_t heap_top(const struct plan_heap *h)
+{
+    return h->count ? h->refs[0] : 0;
+}
+
+uint32_t plan_best_unoffered(const struct plan *p, uint32_t group)
+{
+    return group < p->queue_count ? heap_top(&p->queues[group].ready) : 0;
+}
+
+uint32_t plan_best(const struct plan *p, uint32_t group)
+{
+    uint32_t ready = plan_best_unoffered(p, group), offered;
+
+    offered = group < p->queue_count ? heap_top(&p->queues[group].offered) : 0;
+    if (!ready || !offered)
+        return ready ? ready : offered;
+    return before(p, ready, offered) ? ready : offered;
+}
+
+void plan_offer(struct plan *p, uint32_t ref)
+{
+    struct plan_node *n = &p->nodes[ref];
+
+    assert(n->place && !n->offered);
+    leave_queue(p, ref);
+    heap_add(p, &queue_of(p, n->group)->offered, ref);
+    n->offered = true;
+}
+
+void plan_start(struct plan *p, uint32_t ref)
+{
+    assert(p->nodes[ref].place);
+    leave_queue(p, ref);
+    set_state(p, &p->nodes[ref], NODE_RUNNING);
+}
+
+void plan_end(struct plan *p, uint32_t ref, enum node_state state, enum node_branch taken,
+              struct plan_changes *changes)
+{
+    size_t from = changes->count;
+
+    assert(node_state_is_terminal(state) && !node_state_is_terminal(p->nodes[ref].state));
+    leave_queue(p, ref);
+    set_state(p, &p->nodes[ref], state);
+    p->nodes[ref].taken = (uint8_t)taken;
+    changes_put(changes, ref);
+    tell_all(p, from, changes);
+}
+
+/* A parent of the child, which had ended in state `was`, waits again. */
+static void take_back(struct plan *p, uint32_t child, enum node_state was,
+                      struct plan_changes *again, struct plan_changes *stopped)
+{
+    struct plan_node *c = &p->nodes[child];
+
+    if (c->state == NODE_SKIPPED) {
+        set_state(p, c, NODE_INCIPIENT);
+        changes_put(again, child);
+    } else if (c->state == NODE_INCIPIENT && c->place) {
+        leave_queue(p, child);
+        changes_put(stopped, child);
+    } else if (c->state == NODE_INCIPIENT) {
+        c->waiting++;
+        c->failed -= was == NODE_FAILED;
+    }
+}
+
+void plan_retry(struct plan *p, uint32_t ref, struct plan_changes *changes)
+{
+    enum node_state was = p->nodes[ref].state;
+    struct plan_changes again = {0}, stopped = {0};
+
+    assert(node_state_is_terminal(was));
+    changes_put(&again, ref);
+    set_state(p, &p->nodes[ref], NODE_INCIPIENT);
+    for (size_t i = 0; i < again.count; i++, was = NODE_SKIPPED)
+        plan_each_child(e, p, again.refs[i]) take_back(p, p->edges[e].child, was, &again, &stopped);
+    for (size_t i = 0; i < stopped.count; i++)
+        changes_put(&again, stopped.refs[i]);
+    for (size_t i = 0; i < again.count; i++)
+        changes_put(changes, again.refs[i]);
+    decide_all(p, again.refs, (uint32_t)again.count, changes);
+    plan_changes_release(&again);
+    plan_changes_release(&stopped);
+}
+
+/* Taking out. */
+
+void plan_descendants(const struct plan *p, uint32_t ref, struct plan_changes *ret_refs)
+{
+    bool *seen = mem_zalloc(p->node_count);
+    size_t from = ret_refs->count;
+
+    changes_put(ret_refs, ref);
+    seen[ref] = true;
+    for (size_t i = from; i < ret_refs->count; i++)
+        plan_each_child(e, p, ret_refs->refs[i])
+        {
+            uint32_t child = p->edges[e].child;
+
+            if (!seen[child])
+                changes_put(ret_refs, child);
+            seen[child] = true;
+        }
+    free(seen);
+}
+
+bool plan_is_removable(const struct plan *p, uint32_t ref)
+{
+    plan_each_child(
+        e, p, ref) if (!node_state_is_terminal(p->nodes[p->edges[e].child].state)) return false;
+    return p->nodes[ref].state != NODE_RUNNING;
+}
+
+void plan_remove(struct plan *p, uint32_t ref)
+{
+    struct plan_node *n = &p->nodes[ref];
+
+    assert(n->used && plan_is_removable(p, ref));
+    leave_queue(p, ref);
+    while (n->children)
+        unlink_edge(p, n->children);
+    while (n->parents)
+        unlink_edge(p, n->parents);
+    p->states[n->state]--;
+    p->used--;
+    *n = (struct plan_node){.children = p->free_node};
+    p->free_node = ref;
+}

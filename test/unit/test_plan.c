@@ -1,0 +1,499 @@
+/*
+ * The plan: the rules one by one, and against a model that recomputes everything from scratch after
+ * every step, on random graphs. DROVER_SEED repeats a run.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "dag/plan.h"
+
+static uint32_t add(struct plan *p, struct plan_spec s, int parent_count, ...)
+{
+    uint32_t parents[8], ref, cycle;
+    struct plan_changes changes = {0};
+    va_list ap;
+
+    va_start(ap, parent_count);
+    for (int i = 0; i < parent_count; i++)
+        parents[i] = va_arg(ap, uint32_t);
+    va_end(ap);
+    s.parents = parents;
+    s.parent_count = (uint32_t)parent_count;
+    if (!s.id)
+        s.id = p->used + 1;
+    assert_true(plan_add(p, &s, 1, &ref, &cycle, &changes));
+    plan_changes_release(&changes);
+    return ref;
+}
+
+static void end(struct plan *p, uint32_t ref, enum node_state state, enum node_branch taken)
+{
+    struct plan_changes changes = {0};
+
+    if (p->nodes[ref].state == NODE_INCIPIENT && p->nodes[ref].place)
+        plan_start(p, ref);
+    plan_end(p, ref, state, taken, &changes);
+    plan_changes_release(&changes);
+}
+
+static void retry(struct plan *p, uint32_t ref)
+{
+    struct plan_changes changes = {0};
+
+    plan_retry(p, ref, &changes);
+    plan_changes_release(&changes);
+}
+
+#define assert_state(p, ref, expected) assert_int_equal((p)->nodes[ref].state, expected)
+#define assert_ready(p, ref) assert_true((p)->nodes[ref].place && !(p)->nodes[ref].state)
+#define assert_waits(p, ref) assert_true(!(p)->nodes[ref].place && !(p)->nodes[ref].state)
+
+static void a_child_waits_for_all_parents(void **state)
+{
+    struct plan p = {0};
+    uint32_t a = add(&p, (struct plan_spec){0}, 0), b = add(&p, (struct plan_spec){0}, 0);
+    uint32_t c = add(&p, (struct plan_spec){0}, 2, a, b);
+
+    (void)state;
+    assert_ready(&p, a);
+    assert_waits(&p, c);
+    end(&p, a, NODE_FINISHED, 0);
+    assert_waits(&p, c);
+    end(&p, b, NODE_FINISHED, 0);
+    assert_ready(&p, c);
+    plan_release(&p);
+}
+
+static void what_can_no_longer_start_is_skipped_at_once(void **state)
+{
+    struct plan p = {0};
+    uint32_t a = add(&p, (struct plan_spec){0}, 0), b = add(&p, (struct plan_spec){0}, 0);
+    uint32_t c = add(&p, (struct plan_spec){0}, 2, a, b);
+    uint32_t d = add(&p, (struct plan_spec){0}, 1, c);
+    uint32_t e = add(&p, (struct plan_spec){.when = WHEN_ALWAYS}, 1, d);
+
+    (void)state;
+    end(&p, a, NODE_FAILED, 0);
+    assert_state(&p, c, NODE_SKIPPED);
+    assert_state(&p, d, NODE_SKIPPED);
+    assert_ready(&p, e);
+    end(&p, b, NODE_FINISHED, 0);
+    assert_state(&p, c, NODE_SKIPPED);
+    plan_release(&p);
+}
+
+static void a_failure_node_wants_one_that_failed(void **state)
+{
+    static const struct {
+        enum node_state a, b;
+        bool starts;
+    } cases[] = {
+        {NODE_FINISHED, NODE_FINISHED, false}, {NODE_FINISHED, NODE_FAILED, true},
+        {NODE_FAILED, NODE_FAILED, true},      {NODE_KILLED, NODE_FINISHED, false},
+        {NODE_KILLED, NODE_FAILED, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct plan p = {0};
+        uint32_t a = add(&p, (struct plan_spec){0}, 0), b = add(&p, (struct plan_spec){0}, 0);
+        uint32_t c = add(&p, (struct plan_spec){.when = WHEN_FAILURE}, 2, a, b);
+
+        end(&p, a, cases[i].a, 0);
+        assert_waits(&p, c);
+        end(&p, b, cases[i].b, 0);
+        if (cases[i].starts)
+            assert_ready(&p, c);
+        else
+            assert_state(&p, c, NODE_SKIPPED);
+        plan_release(&p);
+    }
+}
+
+static void an_if_takes_one_branch(void **state)
+{
+    for (int taken = BRANCH_THEN; taken <= BRANCH_ELSE; taken++) {
+        struct plan p = {0};
+        uint32_t i = add(&p, (struct plan_spec){.type = NODE_IF}, 0);
+        uint32_t then = add(&p, (struct plan_spec){.branch = BRANCH_THEN}, 1, i);
+        uint32_t other =
+            add(&p, (struct plan_spec){.branch = BRANCH_ELSE, .when = WHEN_ALWAYS}, 1, i);
+        uint32_t both = add(&p, (struct plan_spec){0}, 1, i);
+
+        (void)state;
+        end(&p, i, NODE_FINISHED, taken);
+        assert_ready(&p, taken == BRANCH_THEN ? then : other);
+        assert_state(&p, taken == BRANCH_THEN ? other : then, NODE_SKIPPED);
+        assert_ready(&p, both);
+        plan_release(&p);
+    }
+}
+
+static void groups_finish_by_themselves(void **state)
+{
+    struct plan p = {0};
+    uint32_t a = add(&p, (struct plan_spec){0}, 0), last = a, c;
+
+    (void)state;
+    for (int i = 0; i < 100000; i++)
+        last = add(&p, (struct plan_spec){.type = NODE_GROUP}, 1, last);
+    c = add(&p, (struct plan_spec){0}, 1, last);
+    end(&p, a, NODE_FINISHED, 0);
+    assert_state(&p, last, NODE_FINISHED);
+    assert_ready(&p, c);
+    plan_release(&p);
+}
+
+static void priority_then_age_decides(void **state)
+{
+    struct plan p = {0};
+    uint32_t a = add(&p, (struct plan_spec){.id = 1}, 0);
+    uint32_t b = add(&p, (struct plan_spec){.id = 2, .priority = 5}, 0);
+    uint32_t c = add(&p, (struct plan_spec){.id = 3, .priority = 5}, 0);
+    uint32_t other = add(&p, (struct plan_spec){.id = 4, .group = 1, .priority = -1}, 0);
+
+    (void)state;
+    assert_int_equal(plan_best(&p, 0), b);
+    plan_offer(&p, b);
+    assert_int_equal(plan_best(&p, 0), b);
+    assert_int_equal(plan_best_unoffered(&p, 0), c);
+    plan_start(&p, b);
+    assert_int_equal(plan_best(&p, 0), c);
+    plan_start(&p, c);
+    assert_int_equal(plan_best(&p, 0), a);
+    plan_start(&p, a);
+    assert_int_equal(plan_best(&p, 0), 0);
+    assert_int_equal(plan_best(&p, 1), other);
+    assert_int_equal(plan_best(&p, 7), 0);
+    plan_release(&p);
+}
+
+static void cycles_are_refused_and_nothing_is_added(void **state)
+{
+    uint32_t one[] = {plan_in_batch(2)}, two[] = {plan_in_batch(0)}, three[] = {plan_in_batch(1)};
+    struct plan_spec specs[] = {{.parents = one, .parent_count = 1},
+                                {.parents = two, .parent_count = 1},
+                                {.parents = three, .parent_count = 1},
+                                {0}};
+    uint32_t self[] = {plan_in_batch(0)}, refs[4], cycle = 99;
+    struct plan_spec alone = {.parents = self, .parent_count = 1};
+    struct plan_changes changes = {0};
+    struct plan p = {0};
+
+    (void)state;
+    assert_false(plan_add(&p, specs, 4, refs, &cycle, &changes));
+    assert_in_range(cycle, 0, 2);
+    assert_false(plan_add(&p, &alone, 1, refs, &cycle, &changes));
+    assert_int_equal(p.used, 0);
+    assert_int_equal(changes.count, 0);
+    plan_release(&p);
+}
+
+static void retry_brings_back_what_was_skipped(void **state)
+{
+    struct plan p = {0};
+    uint32_t a = add(&p, (struct plan_spec){0}, 0), other = add(&p, (struct plan_spec){0}, 0);
+    uint32_t b = add(&p, (struct plan_spec){0}, 2, a, other);
+    uint32_t c = add(&p, (struct plan_spec){.type = NODE_GROUP}, 1, b);
+    uint32_t late = add(&p, (struct plan_spec){.when = WHEN_ALWAYS}, 1, c);
+
+    (void)state;
+    end(&p, a, NODE_FAILED, 0);
+    assert_state(&p, c, NODE_SKIPPED);
+    assert_ready(&p, late);
+    retry(&p, a);
+    assert_ready(&p, a);
+    assert_waits(&p, b);
+    assert_waits(&p, c);
+    assert_waits(&p, late);
+    end(&p, a, NODE_FINISHED, 0);
+    assert_waits(&p, b);
+    end(&p, other, NODE_FINISHED, 0);
+    assert_ready(&p, b);
+    end(&p, b, NODE_FINISHED, 0);
+    assert_state(&p, c, NODE_FINISHED);
+    assert_ready(&p, late);
+    retry(&p, b);
+    assert_state(&p, c, NODE_FINISHED);
+    plan_release(&p);
+}
+
+/* The model: states alone, recomputed until nothing changes. */
+
+enum { MODEL_MAX = 120 };
+
+struct model {
+    struct plan_spec specs[MODEL_MAX];
+    uint32_t parents[MODEL_MAX][4];
+    int states[MODEL_MAX], taken[MODEL_MAX];
+    uint32_t refs[MODEL_MAX];
+    bool gone[MODEL_MAX];
+    int count;
+};
+
+static int model_of(const struct model *m, uint32_t ref)
+{
+    for (int i = 0; i < m->count; i++)
+        if (m->refs[i] == ref && !m->gone[i])
+            return i;
+    fail_msg("ref %u is not known", ref);
+    return -1;
+}
+
+/* 0 waits, 1 may start, -1 cannot. */
+static int model_verdict(const struct model *m, int i)
+{
+    const struct plan_spec *s = &m->specs[i];
+    bool all = true, failed = false;
+
+    for (uint32_t k = 0; k < s->parent_count; k++) {
+        int j = model_of(m, m->parents[i][k]), st = m->states[j];
+
+        all &= st >= NODE_FINISHED;
+        failed |= st == NODE_FAILED;
+        if (st >= NODE_FINISHED && st != NODE_FINISHED && s->when == WHEN_SUCCESS)
+            return -1;
+        if (st == NODE_FINISHED && m->specs[j].type == NODE_IF && s->branch &&
+            s->branch != m->taken[j])
+            return -1;
+    }
+    if (!all)
+        return 0;
+    return s->when == WHEN_FAILURE && !failed ? -1 : 1;
+}
+
+static void model_follow(struct model *m)
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int i = 0; i < m->count; i++) {
+            int verdict = m->gone[i] || m->states[i] ? 0 : model_verdict(m, i);
+
+            if (verdict < 0)
+                m->states[i] = NODE_SKIPPED;
+            else if (verdict > 0 && m->specs[i].type == NODE_GROUP)
+                m->states[i] = NODE_FINISHED;
+            else
+                continue;
+            changed = true;
+        }
+    }
+}
+
+static void model_compare(const struct model *m, const struct plan *p)
+{
+    uint32_t best[3] = {0}, counts[NODE_SKIPPED + 1] = {0};
+
+    for (int i = 0; i < m->count; i++) {
+        const struct plan_node *n = &p->nodes[m->refs[i]];
+        bool ready = !m->gone[i] && !m->states[i] && model_verdict(m, i) > 0;
+        uint32_t *b = &best[m->specs[i].group];
+
+        if (m->gone[i])
+            continue;
+        counts[m->states[i]]++;
+        assert_int_equal(n->state, m->states[i]);
+        assert_int_equal(n->place != 0, ready);
+        if (ready && (!*b || n->priority > p->nodes[*b].priority ||
+                      (n->priority == p->nodes[*b].priority && n->id < p->nodes[*b].id)))
+            *b = m->refs[i];
+    }
+    for (uint32_t g = 0; g < 3; g++)
+        assert_int_equal(plan_best(p, g), best[g]);
+    assert_memory_equal(counts, p->states, sizeof counts);
+}
+
+/* A batch whose parents are nodes of before and, upwards in a random order, of the batch itself. */
+static void model_add(struct model *m, struct plan *p)
+{
+    uint32_t count = 1 + rand() % 12, cycle, refs[12];
+    struct plan_changes changes = {0};
+    struct plan_spec *specs = &m->specs[m->count];
+    uint32_t batch_parents[12][4];
+    bool backwards = rand() % 2;
+
+    if (m->count + count > MODEL_MAX)
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t n = 0;
+
+        specs[i] = (struct plan_spec){.id = 1 + m->count + i,
+                                      .priority = rand() % 4 - 2,
+                                      .group = rand() % 3,
+                                      .type = rand() % 5,
+                                      .when = rand() % 2 ? 0 : rand() % 3,
+                                      .branch = rand() % 2 ? 0 : rand() % 3,
+                                      .parents = batch_parents[i]};
+        for (int k = 0; k < 4; k++) {
+            uint32_t j = rand() % (m->count + count), parent;
+            bool twice = false;
+
+            if (j < (uint32_t)m->count) {
+                if (m->gone[j])
+                    continue;
+                parent = m->refs[j];
+            } else {
+                j -= m->count;
+                if (backwards ? j <= i : j >= i)
+                    continue;
+                parent = plan_in_batch(j);
+            }
+            for (uint32_t x = 0; x < n; x++)
+                twice |= batch_parents[i][x] == parent;
+            if (!twice)
+                batch_parents[i][n++] = parent;
+        }
+        specs[i].parent_count = n;
+    }
+    assert_true(plan_add(p, specs, count, refs, &cycle, &changes));
+    for (uint32_t i = 0; i < count; i++) {
+        m->refs[m->count + i] = refs[i];
+        for (uint32_t k = 0; k < specs[i].parent_count; k++)
+            m->parents[m->count + i][k] = batch_parents[i][k] & (uint32_t)PLAN_IN_BATCH
+                                              ? refs[batch_parents[i][k] ^ (uint32_t)PLAN_IN_BATCH]
+                                              : batch_parents[i][k];
+        m->states[m->count + i] = m->taken[m->count + i] = 0;
+    }
+    m->count += (int)count;
+    plan_changes_release(&changes);
+}
+
+static void model_retry(struct model *m, int i)
+{
+    bool again[MODEL_MAX] = {0};
+
+    again[i] = true;
+    m->states[i] = NODE_INCIPIENT;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int c = 0; c < m->count; c++)
+            for (uint32_t k = 0; k < m->specs[c].parent_count && !m->gone[c]; k++)
+                if (again[model_of(m, m->parents[c][k])] && m->states[c] == NODE_SKIPPED) {
+                    m->states[c] = NODE_INCIPIENT;
+                    changed = again[c] = true;
+                }
+    }
+}
+
+static bool model_is_parent(const struct model *m, int i)
+{
+    for (int c = 0; c < m->count; c++)
+        for (uint32_t k = 0; k < m->specs[c].parent_count && !m->gone[c]; k++)
+            if (m->parents[c][k] == m->refs[i])
+                return true;
+    return false;
+}
+
+static void model_step(struct model *m, struct plan *p)
+{
+    struct plan_changes changes = {0};
+    int i = m->count ? rand() % m->count : 0, what = rand() % 10;
+    uint32_t best = plan_best(p, rand() % 3);
+
+    if (!m->count || what == 0) {
+        model_add(m, p);
+    } else if (what <= 3 && best) {
+        plan_start(p, best);
+        m->states[model_of(m, best)] = NODE_RUNNING;
+    } else if (what == 4 && plan_best_unoffered(p, 0)) {
+        plan_offer(p, plan_best_unoffered(p, 0));
+    } else if (what <= 6 && !m->gone[i] && m->states[i] == NODE_RUNNING) {
+        m->states[i] = rand() % 3 ? NODE_FINISHED : NODE_FAILED;
+        m->taken[i] = m->specs[i].type == NODE_IF ? 1 + rand() % 2 : 0;
+        plan_end(p, m->refs[i], m->states[i], m->taken[i], &changes);
+    } else if (what == 7 && !m->gone[i] && m->states[i] < NODE_FINISHED) {
+        plan_end(p, m->refs[i], m->states[i] = NODE_KILLED, 0, &changes);
+    } else if (what == 8 && !m->gone[i] && m->states[i] >= NODE_FINISHED) {
+        model_retry(m, i);
+        plan_retry(p, m->refs[i], &changes);
+    } else if (what == 9 && !m->gone[i] && m->states[i] != NODE_RUNNING && !model_is_parent(m, i)) {
+        plan_remove(p, m->refs[i]);
+        m->gone[i] = true;
+    }
+    plan_changes_release(&changes);
+}
+
+static void random_graphs_agree_with_the_model(void **state)
+{
+    const char *given = getenv("DROVER_SEED");
+    unsigned seed = given ? (unsigned)atoi(given) : (unsigned)time(NULL);
+    int rounds = getenv("DROVER_SOAK") ? 5000 : 150;
+
+    (void)state;
+    print_message("# DROVER_SEED=%u\n", seed);
+    for (int round = 0; round < rounds; round++) {
+        static struct model m;
+        struct plan p = {0};
+
+        srand(seed + (unsigned)round);
+        m.count = 0;
+        memset(m.gone, 0, sizeof m.gone);
+        for (int step = 0; step < 300; step++) {
+            model_step(&m, &p);
+            model_follow(&m);
+            model_compare(&m, &p);
+        }
+        plan_release(&p);
+    }
+}
+
+/* A hundred layers of a thousand, three edges a node: planned and worked off, far under a second. */
+static void a_large_graph_is_planned_fast(void **state)
+{
+    enum { WIDTH = 1000, LAYERS = 100, COUNT = WIDTH * LAYERS };
+    struct plan_spec *specs = calloc(COUNT, sizeof *specs);
+    uint32_t(*parents)[3] = calloc(COUNT, sizeof *parents), *refs = calloc(COUNT, sizeof *refs);
+    struct plan_changes changes = {0};
+    uint32_t cycle, done = 0;
+    struct plan p = {0};
+    clock_t from;
+
+    (void)state;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        specs[i] = (struct plan_spec){.id = i + 1, .parents = parents[i]};
+        for (uint32_t k = 0; i >= WIDTH && k < 3; k++)
+            parents[i][specs[i].parent_count++] =
+                plan_in_batch((i / WIDTH - 1) * WIDTH + (i + k * 7) % WIDTH);
+    }
+    from = clock();
+    assert_true(plan_add(&p, specs, COUNT, refs, &cycle, &changes));
+    for (uint32_t ref; (ref = plan_best(&p, 0)); done++) {
+        plan_start(&p, ref);
+        plan_end(&p, ref, NODE_FINISHED, 0, &changes);
+    }
+    assert_int_equal(done, COUNT);
+    print_message("# %d nodes in %ld ms\n", COUNT,
+                  (long)((clock() - from) * 1000 / CLOCKS_PER_SEC));
+    assert_true(clock() - from < 3 * CLOCKS_PER_SEC);
+    plan_changes_release(&changes);
+    plan_release(&p);
+    free(specs);
+    free(parents);
+    free(refs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_child_waits_for_all_parents),
+        cmocka_unit_test(what_can_no_longer_start_is_skipped_at_once),
+        cmocka_unit_test(a_failure_node_wants_one_that_failed),
+        cmocka_unit_test(an_if_takes_one_branch),
+        cmocka_unit_test(groups_finish_by_themselves),
+        cmocka_unit_test(priority_then_age_decides),
+        cmocka_unit_test(cycles_are_refused_and_nothing_is_added),
+        cmocka_unit_test(retry_brings_back_what_was_skipped),
+        cmocka_unit_test(random_graphs_agree_with_the_model),
+        cmocka_unit_test(a_large_graph_is_planned_fast),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
