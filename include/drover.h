@@ -46,7 +46,8 @@ extern "C" {
     X(NO_MEMORY, -19, 500, 1, "out of memory")                                                     \
     X(BAD_ACL, -20, 400, 1, "the access list is not valid")                                        \
     X(UNIMPLEMENTED, -21, 501, 1, "this is not implemented")                                       \
-    X(UNREACHABLE, -22, 503, 1, "the server cannot be reached")
+    X(UNREACHABLE, -22, 503, 1, "the server cannot be reached")                                    \
+    X(TOO_MANY, -23, 429, 1, "too many")
 
 enum drover_err {
 #define X(name, number, http, cli, message) DROVER_##name = (number),
@@ -61,6 +62,33 @@ const char *drover_err_message(int err);
 /* What an error becomes at the edges. 0 gives 200 and 0. */
 int drover_err_http_status(int err);
 int drover_err_exit_status(int err);
+
+/*
+ * keeper - the durable tree that everything stands on, opened by its name:
+ *
+ *   zk://h1:2181,h2:2181/chroot    a ZooKeeper ensemble, or the ZooKeeper port of a drover server
+ *   /some/dir, ./dir               a data directory of the embedded keeper, for this process alone
+ *   memory:                        an embedded keeper that is lost when it is closed
+ *
+ * One struct is one session: what it holds ephemerally goes when it is closed. Calls on it may come
+ * from any thread. The calls of the rooms take it; it must outlive what is opened on it.
+ */
+struct drover_keeper;
+
+/* Where a call says in words what went wrong. */
+struct drover_error {
+    char text[512];
+};
+
+struct drover_keeper_options {
+    const char *auth; /* "user:password" for an ensemble (digest); NULL: none */
+    int timeout_ms;   /* of the session; 0: 10 s */
+};
+
+/* o and ret_error may be NULL. */
+int drover_keeper_open(const char *name, const struct drover_keeper_options *o,
+                       struct drover_keeper **ret_keeper, struct drover_error *ret_error);
+void drover_keeper_close(struct drover_keeper *k);
 
 #ifdef __cplusplus
 }
