@@ -11,6 +11,9 @@
 #ifndef DROVER_H
 #define DROVER_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -47,7 +50,8 @@ extern "C" {
     X(BAD_ACL, -20, 400, 1, "the access list is not valid")                                        \
     X(UNIMPLEMENTED, -21, 501, 1, "this is not implemented")                                       \
     X(UNREACHABLE, -22, 503, 1, "the server cannot be reached")                                    \
-    X(TOO_MANY, -23, 429, 1, "too many")
+    X(TOO_MANY, -23, 429, 1, "too many")                                                           \
+    X(REFUSED, -24, 409, 1, "the transaction was refused")
 
 enum drover_err {
 #define X(name, number, http, cli, message) DROVER_##name = (number),
@@ -89,6 +93,58 @@ struct drover_keeper_options {
 int drover_keeper_open(const char *name, const struct drover_keeper_options *o,
                        struct drover_keeper **ret_keeper, struct drover_error *ret_error);
 void drover_keeper_close(struct drover_keeper *k);
+
+/*
+ * task - tasks and the transactions on them: what the store in this process and the client of a server
+ * have in common. Times are milliseconds since the epoch.
+ *
+ * A task is immutable: an update or a claim ends its id and gives a new one. While its timespec lies in
+ * the future it belongs to its owner, and nobody else can change it.
+ */
+struct drover_task {
+    int64_t id;
+    const char *group; /* NUL-terminated, as is data; the lengths do not count that */
+    size_t group_len;
+    const char *data;
+    size_t data_len;
+    int64_t timespec;
+    int64_t ownerid;
+};
+
+/*
+ * In requests lengths may be left 0 for text that ends with NUL, timespec is 0 for now, negative for
+ * that long from now, positive for the moment itself. Adds need a group, updates an id and the data
+ * that the task shall have. depends must be there, unchanged, for anything to happen.
+ */
+struct drover_update {
+    int64_t clientid; /* 0, with a client: its own */
+    const struct drover_task *adds, *updates;
+    size_t add_count, update_count;
+    const int64_t *deletes, *depends;
+    size_t delete_count, depend_count;
+};
+
+struct drover_claim {
+    int64_t clientid; /* 0, with a client: its own */
+    const char *const *groups;
+    size_t group_count;
+    int64_t duration_ms; /* how long it shall be ours */
+    int64_t wait_ms;     /* for a task to appear; 0: not at all */
+    size_t limit;        /* 0: one */
+    const int64_t *deletes, *depends;
+    size_t delete_count, depend_count;
+};
+
+/* What came of it: tasks, or, when the call says REFUSED, the reasons. The caller releases it. */
+struct drover_result {
+    struct drover_task *tasks;
+    size_t task_count;
+    const char **errors;
+    size_t error_count;
+    void *memory;
+};
+
+void drover_result_release(struct drover_result *r);
 
 #ifdef __cplusplus
 }
