@@ -1,0 +1,74 @@
+/* A binary heap in an array; what is sifted is held in hand and put down once. */
+#include "base/heap.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+enum { HEAP_FIRST = 4 };
+
+void heap_release(struct heap *h)
+{
+    free(h->entries);
+    h->entries = NULL;
+    h->count = h->cap = 0;
+}
+
+static void put(struct heap *h, uint32_t at, struct heap_entry e)
+{
+    h->entries[at] = e;
+    if (h->moved)
+        h->moved(h->arg, e.ref, at);
+}
+
+static uint32_t sift_up(struct heap *h, uint32_t at, int64_t key)
+{
+    while (at && h->entries[(at - 1) / 2].key > key) {
+        put(h, at, h->entries[(at - 1) / 2]);
+        at = (at - 1) / 2;
+    }
+    return at;
+}
+
+static uint32_t sift_down(struct heap *h, uint32_t at, int64_t key)
+{
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+
+        if (child >= h->count)
+            return at;
+        if (child + 1 < h->count && h->entries[child + 1].key < h->entries[child].key)
+            child++;
+        if (h->entries[child].key >= key)
+            return at;
+        put(h, at, h->entries[child]);
+        at = child;
+    }
+}
+
+void heap_push(struct heap *h, int64_t key, uint32_t ref)
+{
+    if (h->count == h->cap) {
+        assert(h->cap < UINT32_MAX / 2);
+        h->cap = h->cap ? h->cap * 2 : HEAP_FIRST;
+        h->entries = mem_realloc(h->entries, (size_t)h->cap * sizeof *h->entries);
+    }
+    h->count++;
+    put(h, sift_up(h, h->count - 1, key), (struct heap_entry){key, ref});
+}
+
+uint32_t heap_remove(struct heap *h, uint32_t at)
+{
+    struct heap_entry last, gone;
+
+    assert(at < h->count);
+    gone = h->entries[at];
+    last = h->entries[--h->count];
+    if (at < h->count) {
+        uint32_t to = sift_up(h, at, last.key);
+
+        put(h, to == at ? sift_down(h, at, last.key) : to, last);
+    }
+    return gone.ref;
+}

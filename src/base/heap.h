@@ -1,0 +1,33 @@
+/*
+ * heap - refs in the order of their keys, smallest first, with removal from the middle.
+ *
+ * An entry is a 64-bit key and a 32-bit ref that stands for a thing. Whoever wants to remove a thing
+ * that is not the first must know where it stands: `moved` is told of every change of place.
+ *
+ *     heap_push(h, key, ref); ... while (h->count && h->entries[0].key <= now) heap_remove(h, 0);
+ */
+#ifndef BASE_HEAP_H
+#define BASE_HEAP_H
+
+#include <stdint.h>
+
+/* Twelve bytes: a million of them matter. */
+struct heap_entry {
+    int64_t key;
+    uint32_t ref;
+} __attribute__((packed, aligned(4)));
+
+struct heap {
+    struct heap_entry *entries;
+    uint32_t count, cap;
+    void (*moved)(void *arg, uint32_t ref, uint32_t at); /* NULL: nobody wants to know */
+    void *arg;
+};
+
+void heap_release(struct heap *h);
+void heap_push(struct heap *h, int64_t key, uint32_t ref);
+
+/* Removes the entry at a place and returns its ref. */
+uint32_t heap_remove(struct heap *h, uint32_t at);
+
+#endif

@@ -1,0 +1,473 @@
+/* Records, groups, the places of the one in the other, and reading. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "drover.h"
+#include "task/store_impl.h"
+
+enum { ORDER_FIRST = 64 };
+
+struct store *store_new(store_fetch_fn *fetch, void *arg)
+{
+    struct store *s = mem_zalloc(sizeof *s);
+
+    s->fetch = fetch;
+    s->fetch_arg = arg;
+    s->top = 1;
+    s->group_top = 1;
+    return s;
+}
+
+static void group_free(struct group *g)
+{
+    free((char *)g->name.p);
+    free(g->array);
+    heap_release(&g->heap);
+    free(g->order);
+    free(g);
+}
+
+void store_free(struct store *s)
+{
+    for (uint32_t i = 1; i < s->group_top; i++)
+        if (s->groups[i])
+            group_free(s->groups[i]);
+    for (uint32_t ref = 1; !s->fetch && ref < s->top; ref++)
+        free(*kept_at(s, ref));
+    for (uint32_t i = 0; i < s->chunk_count; i++) {
+        free(s->chunks[i]);
+        if (!s->fetch)
+            free(s->kept[i]);
+    }
+    free(s->chunks);
+    free(s->kept);
+    free(s->groups);
+    free(s->free_groups);
+    map_release(&s->by_id);
+    map_release(&s->by_name);
+    free(s);
+}
+
+int64_t store_last_id(const struct store *s)
+{
+    return s->last_id;
+}
+
+void store_set_last_id(struct store *s, int64_t id)
+{
+    if (id > s->last_id)
+        s->last_id = id;
+}
+
+size_t store_count(const struct store *s)
+{
+    return s->count;
+}
+
+void store_reserve(struct store *s, size_t tasks)
+{
+    map_reserve(&s->by_id, (uint32_t)tasks);
+}
+
+int64_t store_time(int64_t timespec, int64_t now_ms)
+{
+    if (timespec > 0)
+        return timespec;
+    return now_ms + (timespec < -TASK_MS_MAX ? TASK_MS_MAX : -timespec);
+}
+
+uint32_t store_find(const struct store *s, int64_t id)
+{
+    uint32_t hash = map_hash_u64((uint64_t)id);
+
+    for (uint32_t at, ref = map_first(&s->by_id, hash, &at); ref;
+         ref = map_next(&s->by_id, hash, &at))
+        if (record_at(s, ref)->id == id)
+            return ref;
+    return 0;
+}
+
+/* Groups. */
+
+struct group *store_find_group(const struct store *s, struct str name)
+{
+    uint32_t hash = map_hash_str(name);
+
+    for (uint32_t at, n = map_first(&s->by_name, hash, &at); n;
+         n = map_next(&s->by_name, hash, &at))
+        if (str_eq(s->groups[n]->name, name))
+            return s->groups[n];
+    return NULL;
+}
+
+static void on_heap_move(void *arg, uint32_t ref, uint32_t at)
+{
+    struct record *r = record_at(arg, ref);
+
+    r->place = PLACE_HEAP | (r->place & PLACE_MARK) | at;
+}
+
+static uint32_t take_group_number(struct store *s)
+{
+    if (s->free_group_count)
+        return s->free_groups[--s->free_group_count];
+    if (s->group_top >= s->group_cap) {
+        s->group_cap = s->group_cap ? s->group_cap * 2 : 16;
+        s->groups = mem_realloc(s->groups, s->group_cap * sizeof *s->groups);
+        s->free_groups = mem_realloc(s->free_groups, s->group_cap * sizeof *s->free_groups);
+    }
+    return s->group_top++;
+}
+
+struct group *store_make_group(struct store *s, struct str name)
+{
+    struct group *g = store_find_group(s, name);
+
+    if (g)
+        return g;
+    g = mem_zalloc(sizeof *g);
+    g->name = (struct str){mem_dup(name.p, name.len), name.len};
+    g->number = take_group_number(s);
+    g->heap.moved = on_heap_move;
+    g->heap.arg = s;
+    s->groups[g->number] = g;
+    map_add(&s->by_name, map_hash_str(name), g->number);
+    return g;
+}
+
+void store_drop_group(struct store *s, struct group *g)
+{
+    if (group_count(g) || g->pins)
+        return;
+    map_remove(&s->by_name, map_hash_str(g->name), g->number);
+    s->groups[g->number] = NULL;
+    s->free_groups[s->free_group_count++] = g->number;
+    group_free(g);
+}
+
+static void array_push(struct store *s, struct group *g, uint32_t ref)
+{
+    if (g->array_count == g->array_cap) {
+        g->array_cap = g->array_cap ? g->array_cap * 2 : 4;
+        g->array = mem_realloc(g->array, (size_t)g->array_cap * sizeof *g->array);
+    }
+    record_at(s, ref)->place = g->array_count;
+    g->array[g->array_count++] = ref;
+}
+
+static void array_remove(struct store *s, struct group *g, uint32_t at)
+{
+    uint32_t last = g->array[--g->array_count];
+
+    g->array[at] = last;
+    record_at(s, last)->place = at;
+}
+
+void group_pass(struct store *s, struct group *g, int64_t now_ms)
+{
+    while (g->heap.count && g->heap.entries[0].key <= now_ms)
+        array_push(s, g, heap_remove(&g->heap, 0));
+}
+
+/* The order of ids in a group. It is made when it is first asked for; new ids are larger than all. */
+
+static int compare_ids(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void order_drop(struct group *g)
+{
+    free(g->order);
+    g->order = NULL;
+    g->order_count = g->order_cap = g->order_dead = 0;
+    g->ordered = false;
+}
+
+static void order_push(struct group *g, int64_t id)
+{
+    if (g->order_count && g->order[g->order_count - 1] > id) { /* an undone transaction's */
+        order_drop(g);
+        return;
+    }
+    if (g->order_count == g->order_cap) {
+        g->order_cap = g->order_cap ? g->order_cap * 2 : ORDER_FIRST;
+        g->order = mem_realloc(g->order, g->order_cap * sizeof *g->order);
+    }
+    g->order[g->order_count++] = id;
+}
+
+static void order_make(struct store *s, struct group *g)
+{
+    g->ordered = true;
+    g->order_cap = group_count(g) + ORDER_FIRST;
+    g->order = mem_alloc(g->order_cap * sizeof *g->order);
+    for (uint32_t i = 0; i < g->array_count; i++)
+        g->order[g->order_count++] = record_at(s, g->array[i])->id;
+    for (uint32_t i = 0; i < g->heap.count; i++)
+        g->order[g->order_count++] = record_at(s, g->heap.entries[i].ref)->id;
+    qsort(g->order, g->order_count, sizeof *g->order, compare_ids);
+}
+
+/* One that is no more. When most are, the living move together. */
+static void order_bury(struct store *s, struct group *g)
+{
+    size_t kept = 0;
+
+    if (++g->order_dead < ORDER_FIRST || g->order_dead * 2 < g->order_count)
+        return;
+    for (size_t i = 0; i < g->order_count; i++)
+        if (store_find(s, g->order[i]))
+            g->order[kept++] = g->order[i];
+    g->order_count = kept;
+    g->order_dead = 0;
+}
+
+/* Records. */
+
+static uint32_t take_ref(struct store *s)
+{
+    uint32_t ref = s->free;
+
+    if (ref) {
+        s->free = record_at(s, ref)->place;
+        return ref;
+    }
+    assert(s->top < PLACE_AT);
+    ref = s->top++;
+    if (ref >> RECORD_CHUNK_BITS == s->chunk_count) {
+        s->chunks = mem_realloc(s->chunks, (s->chunk_count + 1) * sizeof *s->chunks);
+        s->chunks[s->chunk_count] = mem_zalloc(RECORD_CHUNK_LEN * sizeof(struct record));
+        if (!s->fetch) {
+            s->kept = mem_realloc(s->kept, (s->chunk_count + 1) * sizeof *s->kept);
+            s->kept[s->chunk_count] = mem_zalloc(RECORD_CHUNK_LEN * sizeof(struct kept *));
+        }
+        s->chunk_count++;
+    }
+    return ref;
+}
+
+struct kept *kept_new(struct str data)
+{
+    struct kept *k = mem_alloc(sizeof *k + data.len);
+
+    k->len = (uint32_t)data.len;
+    if (data.len)
+        memcpy(k->bytes, data.p, data.len);
+    return k;
+}
+
+uint32_t store_insert(struct store *s, const struct record *r, struct kept *kept, int64_t now_ms)
+{
+    struct group *g = s->groups[r->group];
+    uint32_t ref = take_ref(s);
+
+    *record_at(s, ref) = *r;
+    record_at(s, ref)->place = 0;
+    if (!s->fetch)
+        *kept_at(s, ref) = kept;
+    map_add(&s->by_id, map_hash_u64((uint64_t)r->id), ref);
+    if (r->timespec > now_ms)
+        heap_push(&g->heap, r->timespec, ref);
+    else
+        array_push(s, g, ref);
+    if (g->ordered)
+        order_push(g, r->id);
+    s->count++;
+    return ref;
+}
+
+struct kept *store_remove(struct store *s, uint32_t ref)
+{
+    struct record *r = record_at(s, ref);
+    struct group *g = s->groups[r->group];
+    struct kept *kept = s->fetch ? NULL : *kept_at(s, ref);
+
+    if (r->place & PLACE_HEAP)
+        heap_remove(&g->heap, r->place & PLACE_AT);
+    else
+        array_remove(s, g, r->place & PLACE_AT);
+    map_remove(&s->by_id, map_hash_u64((uint64_t)r->id), ref);
+    if (!s->fetch)
+        *kept_at(s, ref) = NULL;
+    *r = (struct record){.place = s->free};
+    s->free = ref;
+    s->count--;
+    if (g->ordered)
+        order_bury(s, g);
+    return kept;
+}
+
+int store_restore(struct store *s, int64_t slot, const struct task *t, int64_t now_ms)
+{
+    struct record r = {.id = t->id, .timespec = t->timespec, .ownerid = t->ownerid, .slot = slot};
+
+    if (store_find(s, t->id))
+        return DROVER_EXISTS;
+    r.group = store_make_group(s, t->group)->number;
+    store_insert(s, &r, s->fetch ? NULL : kept_new(t->data), now_ms);
+    store_set_last_id(s, t->id);
+    return 0;
+}
+
+/* Reading. */
+
+int store_data(struct store *s, uint32_t ref, struct buf *scratch, struct str *ret_data)
+{
+    size_t before = scratch->len;
+    const struct kept *k;
+    int err;
+
+    if (!s->fetch) {
+        k = *kept_at(s, ref);
+        *ret_data = (struct str){k->bytes, k->len};
+        return 0;
+    }
+    err = s->fetch(s->fetch_arg, record_at(s, ref)->slot, scratch);
+    if (!err)
+        *ret_data = (struct str){scratch->p + before, scratch->len - before};
+    return err;
+}
+
+static struct task task_of(const struct store *s, uint32_t ref)
+{
+    const struct record *r = record_at(s, ref);
+
+    return (struct task){.id = r->id,
+                         .group = s->groups[r->group]->name,
+                         .timespec = r->timespec,
+                         .ownerid = r->ownerid};
+}
+
+int store_get(struct store *s, int64_t id, struct buf *scratch, struct task *ret_task)
+{
+    uint32_t ref = store_find(s, id);
+    struct task t;
+    int err;
+
+    if (!ref)
+        return DROVER_NO_TASK;
+    t = task_of(s, ref);
+    err = store_data(s, ref, scratch, &t.data);
+    if (!err)
+        *ret_task = t;
+    return err;
+}
+
+/* One more for a list, its text copied into the arena. */
+static int list_add(struct store *s, uint32_t ref, struct arena *a, struct buf *scratch,
+                    struct store_list *list)
+{
+    struct task *t = &list->tasks[list->count];
+    int err;
+
+    *t = task_of(s, ref);
+    scratch->len = 0;
+    err = store_data(s, ref, scratch, &t->data);
+    if (err)
+        return err;
+    t->data.p = arena_text(a, t->data);
+    t->group.p = list->count ? list->tasks[0].group.p : arena_text(a, t->group);
+    list->count++;
+    return 0;
+}
+
+static int list_any(struct store *s, struct group *g, size_t max, struct arena *a,
+                    struct store_list *list)
+{
+    struct buf scratch = {0};
+    int err = 0;
+
+    for (uint32_t i = 0; !err && i < g->array_count && list->count < max; i++)
+        err = list_add(s, g->array[i], a, &scratch, list);
+    for (uint32_t i = 0; !err && i < g->heap.count && list->count < max; i++)
+        err = list_add(s, g->heap.entries[i].ref, a, &scratch, list);
+    buf_release(&scratch);
+    return err;
+}
+
+static int list_ordered(struct store *s, struct group *g, int64_t after, bool owned, size_t max,
+                        struct arena *a, struct store_list *list)
+{
+    struct buf scratch = {0};
+    size_t low = 0, high;
+    int err = 0;
+
+    if (!g->ordered)
+        order_make(s, g);
+    for (high = g->order_count; low < high;) {
+        size_t middle = low + (high - low) / 2;
+
+        if (g->order[middle] <= after)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; !err && low < g->order_count && list->count < max; low++) {
+        uint32_t ref = store_find(s, g->order[low]);
+
+        if (ref && (owned || !(record_at(s, ref)->place & PLACE_HEAP)))
+            err = list_add(s, ref, a, &scratch, list);
+    }
+    buf_release(&scratch);
+    return err;
+}
+
+int store_list(struct store *s, struct str group, int64_t after, size_t limit, bool owned,
+               int64_t now_ms, struct arena *a, struct store_list *ret_list)
+{
+    struct group *g = store_find_group(s, group);
+    struct store_list list = {0};
+    size_t max;
+    int err;
+
+    if (!g) {
+        *ret_list = list;
+        return 0;
+    }
+    group_pass(s, g, now_ms);
+    max = owned ? group_count(g) : g->array_count;
+    if (limit && limit < max)
+        max = limit;
+    list.tasks = arena_alloc(a, (max + 1) * sizeof *list.tasks);
+    err =
+        after < 0 ? list_any(s, g, max, a, &list) : list_ordered(s, g, after, owned, max, a, &list);
+    if (!err)
+        *ret_list = list;
+    return err;
+}
+
+void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store_group **ret_groups,
+                  size_t *ret_count)
+{
+    struct store_group *list = arena_alloc(a, s->group_top * sizeof *list);
+    size_t count = 0;
+
+    for (uint32_t i = 1; i < s->group_top; i++) {
+        struct group *g = s->groups[i];
+
+        if (!g || !group_count(g))
+            continue;
+        group_pass(s, g, now_ms);
+        list[count++] = (struct store_group){
+            {arena_text(a, g->name), g->name.len}, g->array_count, g->heap.count};
+    }
+    *ret_groups = list;
+    *ret_count = count;
+}
+
+bool store_available(struct store *s, struct str group, int64_t now_ms, int64_t *ret_due_ms)
+{
+    struct group *g = store_find_group(s, group);
+
+    *ret_due_ms = INT64_MAX;
+    if (!g)
+        return false;
+    group_pass(s, g, now_ms);
+    if (g->heap.count)
+        *ret_due_ms = g->heap.entries[0].key;
+    return g->array_count > 0;
+}

@@ -1,0 +1,157 @@
+/*
+ * store - tasks in groups, and the transactions on them. Pure: no disk, no clock, no thread; time and
+ * random numbers are parameters, so the same calls give the same store.
+ *
+ * A task is immutable. An update or a claim ends its id and gives a new one. What lives on under
+ * changing ids is the task's slot, named by the first id it had: that is where a keeper holds it.
+ *
+ * In order: store_new -> store_restore for what was kept, store_last_id -> transactions -> store_free.
+ * A transaction is store_update() or store_claim() with a struct txn: refused, and then txn.errors
+ * names every reason and nothing has changed; or applied, and then txn.tasks is the answer and
+ * txn.changes says which slots to create, set and delete. Applied is not yet settled: when the changes
+ * are kept, store_settle() forgets how to take them back; when they cannot be, store_undo() does so
+ * (the newest transaction first, where several are unsettled).
+ *
+ * What always holds:
+ *  - Ids rise strictly and are never given twice, not even those of a transaction that was undone.
+ *  - A task whose timespec is after now belongs to its owner; otherwise it is available.
+ *  - A claim, an add and a removal cost the same with a thousand tasks and with ten million: per group
+ *    there is an array of the available, from which any can be drawn and removed at once, and a heap
+ *    of the others by time. Time moves tasks from the heap to the array when the group is looked at.
+ *  - A group is there as long as it has tasks.
+ *
+ * Who owns what: requests are borrowed until the transaction is settled or undone. What a txn and a
+ * read give is valid until the txn is used again, or the store changes.
+ */
+#ifndef TASK_STORE_H
+#define TASK_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/str.h"
+
+enum {
+    TASK_GROUP_LEN_MAX = 1024,
+    TASK_IDS_MAX = 10000,  /* of each kind in one transaction, and tasks in one claim */
+    TASK_ERRORS_MAX = 100, /* reasons that are told; then their number */
+};
+
+/* Longer leases and waits than this (about 285 years) are cut to it, so that sums do not overflow. */
+#define TASK_MS_MAX (INT64_C(1) << 53)
+
+struct task {
+    int64_t id;
+    struct str group, data;
+    int64_t timespec; /* ms since the epoch: when anybody may have it */
+    int64_t ownerid;
+};
+
+/* Adds have no id, updates no group. timespec as in a request: 0 now, negative from now, else when. */
+struct task_update {
+    int64_t clientid;
+    const struct task *adds, *updates;
+    const int64_t *deletes, *depends;
+    size_t add_count, update_count, delete_count, depend_count;
+};
+
+struct task_claim {
+    int64_t clientid, duration_ms;
+    const struct str *groups;
+    const int64_t *deletes, *depends;
+    size_t group_count, delete_count, depend_count;
+    size_t limit; /* 0: 1 */
+};
+
+enum txn_kind { TXN_CREATE, TXN_SET, TXN_DELETE };
+
+struct txn_change {
+    enum txn_kind kind;
+    uint32_t task; /* create, set: which of txn.tasks */
+    int64_t slot;
+};
+
+struct txn_undo;
+
+/* Zero-initialise; release when done; use again as often as you like. */
+struct txn {
+    struct task *tasks; /* adds and updates, or what was claimed */
+    struct txn_change *changes;
+    const char **errors;
+    size_t task_count, change_count, error_count;
+    size_t reasons; /* how many there were, told or not */
+
+    struct txn_undo *undo;
+    size_t undo_count;
+    struct arena arena;
+};
+
+void txn_release(struct txn *t);
+
+/* Even random numbers from a seed (splitmix64). */
+struct store_random {
+    uint64_t state;
+};
+
+struct store;
+
+/*
+ * Where the data of tasks is, when it is not in the store: a keeper that holds it already. Appends
+ * the data of a slot to b and returns 0, or an error, which fails the transaction.
+ */
+typedef int store_fetch_fn(void *arg, int64_t slot, struct buf *b);
+
+/* fetch NULL: the store keeps the data itself. */
+struct store *store_new(store_fetch_fn *fetch, void *arg);
+void store_free(struct store *s);
+
+/* A task that was kept. EXISTS: there is one with this id. */
+int store_restore(struct store *s, int64_t slot, const struct task *t, int64_t now_ms);
+void store_reserve(struct store *s, size_t tasks);
+
+/* The last id given. Setting it lower than it is changes nothing. */
+int64_t store_last_id(const struct store *s);
+void store_set_last_id(struct store *s, int64_t id);
+
+/* Both return 0, REFUSED with the reasons in t, or what fetching failed with. */
+int store_update(struct store *s, const struct task_update *u, int64_t now_ms, struct txn *t);
+int store_claim(struct store *s, const struct task_claim *c, int64_t now_ms, struct store_random *r,
+                struct txn *t);
+void store_undo(struct store *s, struct txn *t);
+void store_settle(struct store *s, struct txn *t);
+
+/* Reads. Data that has to be fetched is appended to scratch, which must be kept until it was used. */
+int store_get(struct store *s, int64_t id, struct buf *scratch,
+              struct task *ret_task); /* NO_TASK */
+size_t store_count(const struct store *s);
+
+struct store_list {
+    struct task *tasks; /* in the arena */
+    size_t count;
+};
+
+/*
+ * Tasks of a group: at most limit (0: all), the owned ones too if owned. With after >= 0 those with
+ * a larger id, in the order of their ids; with -1 in no order.
+ */
+int store_list(struct store *s, struct str group, int64_t after, size_t limit, bool owned,
+               int64_t now_ms, struct arena *a, struct store_list *ret_list);
+
+struct store_group {
+    struct str name;
+    size_t available, owned;
+};
+
+/* All groups, in no order. */
+void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store_group **ret_groups,
+                  size_t *ret_count);
+
+/* Whether a claim would find something now; and if not, when time alone changes that: INT64_MAX never. */
+bool store_available(struct store *s, struct str group, int64_t now_ms, int64_t *ret_due_ms);
+
+/* A timespec as a request gives it, made absolute. */
+int64_t store_time(int64_t timespec, int64_t now_ms);
+
+#endif

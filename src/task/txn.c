@@ -1,0 +1,377 @@
+/*
+ * Transactions: first everything is checked and every objection noted, then everything is applied,
+ * which cannot fail. Each step leaves an entry that says how to take it back: the id that came into
+ * being, the record that ceased to be. An id is named at most once by a transaction, which a mark in
+ * the record finds out without a table.
+ */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "drover.h"
+#include "task/store_impl.h"
+
+struct txn_undo {
+    int64_t made_id;    /* 0: a deletion */
+    struct record old;  /* id 0: an add */
+    struct kept *kept;  /* the old one's data, when the new one did not take it over */
+    struct group *held; /* does not vanish before this is settled */
+};
+
+/* What both kinds of transaction have in common while they are checked and applied. */
+struct work {
+    struct store *s;
+    struct txn *t;
+    int64_t clientid, now_ms;
+};
+
+void txn_release(struct txn *t)
+{
+    arena_release(&t->arena);
+    *t = (struct txn){0};
+}
+
+static void begin(struct txn *t, size_t tasks, size_t changes)
+{
+    assert(!t->undo_count);
+    arena_reset(&t->arena);
+    *t = (struct txn){.arena = t->arena};
+    t->tasks = arena_alloc(&t->arena, (tasks + 1) * sizeof *t->tasks);
+    t->changes = arena_alloc(&t->arena, (changes + 1) * sizeof *t->changes);
+    t->undo = arena_alloc(&t->arena, (changes + 1) * sizeof *t->undo);
+}
+
+/* Objections. */
+
+static void object(struct work *w, const char *text)
+{
+    struct txn *t = w->t;
+
+    t->reasons++;
+    if (t->error_count >= TASK_ERRORS_MAX)
+        return;
+    if (!t->errors)
+        t->errors = arena_alloc(&t->arena, (TASK_ERRORS_MAX + 1) * sizeof *t->errors);
+    t->errors[t->error_count++] = text;
+}
+
+static int end_of_check(struct work *w)
+{
+    struct txn *t = w->t;
+
+    if (!t->reasons)
+        return 0;
+    if (t->reasons > t->error_count)
+        t->errors[t->error_count++] =
+            arena_printf(&t->arena, "and %zu more", t->reasons - TASK_ERRORS_MAX);
+    return DROVER_REFUSED;
+}
+
+static void check_present(struct work *w, const char *what, const int64_t *ids, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!store_find(w->s, ids[i]))
+            object(w, arena_printf(&w->t->arena, "%s: there is no task %" PRId64, what, ids[i]));
+}
+
+/* A task that is to be changed: there, ours or nobody's, and named only once. */
+static void check_change(struct work *w, const char *what, int64_t id)
+{
+    uint32_t ref = store_find(w->s, id);
+    struct record *r;
+
+    if (!ref) {
+        object(w, arena_printf(&w->t->arena, "%s: there is no task %" PRId64, what, id));
+        return;
+    }
+    r = record_at(w->s, ref);
+    if (r->place & PLACE_MARK) {
+        object(w, arena_printf(&w->t->arena, "%s: task %" PRId64 " is named more than once", what,
+                               id));
+        return;
+    }
+    r->place |= PLACE_MARK;
+    if (r->timespec > w->now_ms && r->ownerid != w->clientid)
+        object(w, arena_printf(&w->t->arena,
+                               "%s: task %" PRId64 " is owned by client %" PRId64 " until %" PRId64,
+                               what, id, r->ownerid, r->timespec));
+}
+
+static void unmark(struct work *w, int64_t id)
+{
+    uint32_t ref = store_find(w->s, id);
+
+    if (ref)
+        record_at(w->s, ref)->place &= ~PLACE_MARK;
+}
+
+/* Steps, each with its way back. */
+
+static struct txn_undo *note_undo(struct work *w, struct group *g)
+{
+    struct txn_undo *u = &w->t->undo[w->t->undo_count++];
+
+    *u = (struct txn_undo){.held = g};
+    g->pins++;
+    return u;
+}
+
+static void note_change(struct work *w, enum txn_kind kind, int64_t slot)
+{
+    w->t->changes[w->t->change_count++] =
+        (struct txn_change){kind, (uint32_t)w->t->task_count, slot};
+}
+
+static void note_task(struct work *w, const struct record *r, struct str data)
+{
+    w->t->tasks[w->t->task_count++] = (struct task){.id = r->id,
+                                                    .group = w->s->groups[r->group]->name,
+                                                    .data = data,
+                                                    .timespec = r->timespec,
+                                                    .ownerid = r->ownerid};
+}
+
+static void apply_delete(struct work *w, int64_t id)
+{
+    uint32_t ref = store_find(w->s, id);
+    struct record *r = record_at(w->s, ref);
+    struct txn_undo *u = note_undo(w, w->s->groups[r->group]);
+
+    u->old = *r;
+    note_change(w, TXN_DELETE, r->slot);
+    u->kept = store_remove(w->s, ref);
+}
+
+static void apply_add(struct work *w, const struct task *add)
+{
+    struct group *g = store_make_group(w->s, add->group);
+    struct record r = {.id = ++w->s->last_id,
+                       .timespec = store_time(add->timespec, w->now_ms),
+                       .ownerid = w->clientid,
+                       .group = g->number};
+
+    r.slot = r.id;
+    note_undo(w, g)->made_id = r.id;
+    note_change(w, TXN_CREATE, r.slot);
+    note_task(w, &r, add->data);
+    store_insert(w->s, &r, w->s->fetch ? NULL : kept_new(add->data), w->now_ms);
+}
+
+/* The same slot under a new id. fresh: with new data; else the data is what it was. */
+static void apply_change(struct work *w, uint32_t ref, int64_t timespec, struct str data,
+                         bool fresh)
+{
+    struct record r = *record_at(w->s, ref);
+    struct txn_undo *u = note_undo(w, w->s->groups[r.group]);
+    struct kept *kept;
+
+    u->old = r;
+    kept = store_remove(w->s, ref);
+    if (fresh) {
+        u->kept = kept;
+        kept = w->s->fetch ? NULL : kept_new(data);
+    }
+    r.id = u->made_id = ++w->s->last_id;
+    r.timespec = timespec;
+    r.ownerid = w->clientid;
+    note_change(w, TXN_SET, r.slot);
+    note_task(w, &r, data);
+    store_insert(w->s, &r, kept, w->now_ms);
+}
+
+void store_undo(struct store *s, struct txn *t)
+{
+    while (t->undo_count) {
+        struct txn_undo *u = &t->undo[--t->undo_count];
+        struct kept *kept = NULL;
+
+        if (u->made_id)
+            kept = store_remove(s, store_find(s, u->made_id));
+        if (u->old.id) {
+            if (u->kept) { /* the new one had data of its own */
+                free(kept);
+                kept = u->kept;
+            }
+            store_insert(s, &u->old, kept, INT64_MIN);
+            kept = NULL;
+        }
+        free(kept);
+        u->held->pins--;
+        store_drop_group(s, u->held);
+    }
+}
+
+void store_settle(struct store *s, struct txn *t)
+{
+    while (t->undo_count) {
+        struct txn_undo *u = &t->undo[--t->undo_count];
+
+        free(u->kept);
+        u->held->pins--;
+        store_drop_group(s, u->held);
+    }
+}
+
+/* Update. */
+
+static void check_groups(struct work *w, const struct task_update *u)
+{
+    for (size_t i = 0; i < u->add_count; i++) {
+        if (!u->adds[i].group.len)
+            object(w, arena_printf(&w->t->arena, "adds: task %zu has no group", i + 1));
+        else if (u->adds[i].group.len > TASK_GROUP_LEN_MAX)
+            object(w,
+                   arena_printf(&w->t->arena, "adds: the group of task %zu is longer than %d bytes",
+                                i + 1, TASK_GROUP_LEN_MAX));
+    }
+}
+
+static int check_update(struct work *w, const struct task_update *u)
+{
+    check_groups(w, u);
+    for (size_t i = 0; i < u->update_count; i++)
+        check_change(w, "updates", u->updates[i].id);
+    for (size_t i = 0; i < u->delete_count; i++)
+        check_change(w, "deletes", u->deletes[i]);
+    for (size_t i = 0; i < u->update_count; i++)
+        unmark(w, u->updates[i].id);
+    for (size_t i = 0; i < u->delete_count; i++)
+        unmark(w, u->deletes[i]);
+    check_present(w, "depends", u->depends, u->depend_count);
+    return end_of_check(w);
+}
+
+int store_update(struct store *s, const struct task_update *u, int64_t now_ms, struct txn *t)
+{
+    struct work w = {s, t, u->clientid, now_ms};
+    int err;
+
+    begin(t, u->add_count + u->update_count, u->add_count + u->update_count + u->delete_count);
+    err = check_update(&w, u);
+    if (err)
+        return err;
+    for (size_t i = 0; i < u->add_count; i++)
+        apply_add(&w, &u->adds[i]);
+    for (size_t i = 0; i < u->update_count; i++)
+        apply_change(&w, store_find(s, u->updates[i].id),
+                     store_time(u->updates[i].timespec, now_ms), u->updates[i].data, true);
+    for (size_t i = 0; i < u->delete_count; i++)
+        apply_delete(&w, u->deletes[i]);
+    return 0;
+}
+
+/* Claim. */
+
+static uint64_t random_next(struct store_random *r)
+{
+    uint64_t z = r->state += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static size_t random_below(struct store_random *r, size_t limit)
+{
+    return (size_t)(((unsigned __int128)random_next(r) * limit) >> 64);
+}
+
+/* Brings the groups up to date and counts what they have; a group that is named twice counts once. */
+static size_t gather(struct work *w, const struct task_claim *c, struct group **groups,
+                     size_t *ret_groups)
+{
+    size_t available = 0, count = 0;
+
+    for (size_t i = 0; i < c->group_count; i++) {
+        struct group *g = store_find_group(w->s, c->groups[i]);
+        bool again = false;
+
+        for (size_t j = 0; j < count; j++)
+            again = again || groups[j] == g;
+        if (!g || again)
+            continue;
+        group_pass(w->s, g, w->now_ms);
+        available += g->array_count;
+        groups[count++] = g;
+    }
+    *ret_groups = count;
+    return available;
+}
+
+/* The n-th of the available, over all groups; it changes places with the last that is still drawn from. */
+static uint32_t draw(struct work *w, struct group **groups, uint32_t *drawn, size_t n)
+{
+    struct group *g;
+    uint32_t last, ref;
+
+    while (n >= (*groups)->array_count - *drawn) {
+        n -= (*groups)->array_count - *drawn;
+        groups++;
+        drawn++;
+    }
+    g = *groups;
+    last = g->array_count - ++*drawn;
+    ref = g->array[n];
+    g->array[n] = g->array[last];
+    g->array[last] = ref;
+    record_at(w->s, g->array[n])->place = (uint32_t)n;
+    record_at(w->s, ref)->place = last;
+    return ref;
+}
+
+/* Draws first and changes afterwards, so that nothing is drawn twice. */
+static int claim_some(struct work *w, const struct task_claim *c, struct store_random *random,
+                      struct group **groups, size_t group_count, size_t available, size_t count)
+{
+    uint32_t *refs = arena_alloc(&w->t->arena, count * sizeof *refs);
+    uint32_t *drawn = arena_zalloc(&w->t->arena, group_count * sizeof *drawn);
+    int64_t duration_ms = c->duration_ms > TASK_MS_MAX ? TASK_MS_MAX : c->duration_ms;
+    struct buf scratch = {0};
+    int err = 0;
+
+    for (size_t i = 0; i < count; i++)
+        refs[i] = draw(w, groups, drawn, random_below(random, available - i));
+    for (size_t i = 0; !err && i < count; i++) {
+        struct str data;
+
+        scratch.len = 0;
+        err = store_data(w->s, refs[i], &scratch, &data);
+        if (!err) {
+            data.p = arena_text(&w->t->arena, data);
+            apply_change(w, refs[i], w->now_ms + duration_ms, data, false);
+        }
+    }
+    buf_release(&scratch);
+    return err;
+}
+
+int store_claim(struct store *s, const struct task_claim *c, int64_t now_ms, struct store_random *r,
+                struct txn *t)
+{
+    struct work w = {s, t, c->clientid, now_ms};
+    size_t limit = c->limit ? c->limit : 1, group_count, available;
+    struct group **groups;
+    int err;
+
+    begin(t, limit, limit + c->delete_count);
+    for (size_t i = 0; i < c->delete_count; i++)
+        check_change(&w, "deletes", c->deletes[i]);
+    for (size_t i = 0; i < c->delete_count; i++)
+        unmark(&w, c->deletes[i]);
+    check_present(&w, "depends", c->depends, c->depend_count);
+    err = end_of_check(&w);
+    if (err)
+        return err;
+    for (size_t i = 0; i < c->delete_count; i++)
+        apply_delete(&w, c->deletes[i]);
+    groups = arena_alloc(&t->arena, (c->group_count + 1) * sizeof *groups);
+    available = gather(&w, c, groups, &group_count);
+    if (available)
+        err = claim_some(&w, c, r, groups, group_count, available,
+                         limit < available ? limit : available);
+    if (err)
+        store_undo(s, t);
+    return err;
+}
