@@ -53,7 +53,9 @@ extern "C" {
     X(TOO_MANY, -23, 429, 1, "too many")                                                           \
     X(REFUSED, -24, 409, 1, "the transaction was refused")                                         \
     X(NO_TASK, -25, 404, 1, "no such task")                                                        \
-    X(NOT_LEADER, -26, 503, 1, "another server leads")
+    X(NOT_LEADER, -26, 503, 1, "another server leads")                                             \
+    X(NOT_ALLOWED, -27, 409, 1, "its state does not allow that")                                   \
+    X(LOCKED, -28, 409, 1, "locked by another")
 
 enum drover_err {
 #define X(name, number, http, cli, message) DROVER_##name = (number),

@@ -1,0 +1,259 @@
+/*
+ * Machines from JSON. A machine is built in three steps: the names, so that they may be used before
+ * they are explained; the ways between them; and the checks that need the whole.
+ */
+#include <ctype.h>
+
+#include "base/json.h"
+#include "batch/machine.h"
+
+struct loader {
+    struct arena *a;
+    struct machine *m; /* what is being built */
+    struct machine_state *states;
+    bool lists; /* its states stand in the lists of a batch */
+    struct err_info *error;
+};
+
+#define LOAD_FAIL(l, ...) err_set((l)->error, DROVER_BAD_ARGUMENT, __VA_ARGS__)
+
+static int name_check(const struct loader *l, struct str name)
+{
+    bool good = name.len > 0 && name.len <= MACHINE_NAME_MAX && isalpha((unsigned char)name.p[0]);
+
+    for (size_t i = 0; i < name.len; i++)
+        good &= isalnum((unsigned char)name.p[i]) != 0;
+    if (!good)
+        return LOAD_FAIL(l, "%s: a state is named by at most %d letters and digits", l->m->what,
+                         MACHINE_NAME_MAX);
+    if (str_eq(name, STR("next")) || str_eq(name, STR("fail")))
+        return LOAD_FAIL(l, "%s: no state can be named '%.*s'", l->m->what, (int)name.len, name.p);
+    return 0;
+}
+
+static int load_names(struct loader *l, const struct json *states)
+{
+    int err;
+
+    if (states->count == 0 || states->count > MACHINE_STATES_MAX)
+        return LOAD_FAIL(l, "%s: there are 1 to %d states", l->m->what, MACHINE_STATES_MAX);
+    l->states = arena_zalloc(l->a, states->count * sizeof *l->states);
+    l->m->states = l->states;
+    json_each(v, states)
+    {
+        struct machine_state *s = &l->states[l->m->count];
+        char *dir;
+
+        err = name_check(l, v->key);
+        if (err)
+            return err;
+        if (machine_find(l->m, v->key) != MACHINE_NONE)
+            return LOAD_FAIL(l, "%s: the state '%.*s' is there twice", l->m->what, (int)v->key.len,
+                             v->key.p);
+        dir = arena_text(l->a, v->key);
+        for (char *c = dir; *c; c++)
+            *c = (char)tolower((unsigned char)*c);
+        s->name = arena_text(l->a, v->key);
+        s->dir = dir;
+        l->m->count++;
+    }
+    return 0;
+}
+
+/* A member that names a state. Missing: ret_state stays. */
+static int load_state(struct loader *l, const struct json *v, const char *member, int *ret_state)
+{
+    struct str name;
+    int err = json_get_text(v, member, &name, l->error), found;
+
+    if (err <= 0)
+        return err;
+    found = machine_find(l->m, name);
+    if (found == MACHINE_NONE)
+        return LOAD_FAIL(l, "%s: '%s' names '%.*s', which is no state", l->m->what, member,
+                         (int)(name.len < 100 ? name.len : 100), name.p);
+    *ret_state = found;
+    return 1;
+}
+
+static int load_to(struct loader *l, const struct json *v, struct machine_state *s)
+{
+    const struct json *to = NULL;
+    int err = json_get_list(v, "to", &to, l->error), found;
+
+    if (err <= 0)
+        return err;
+    json_each(name, to)
+    {
+        if (name->kind != JSON_TEXT)
+            return LOAD_FAIL(l, "%s: '%s' goes to something that is no name", l->m->what, s->name);
+        found = machine_find(l->m, name->text);
+        if (found == MACHINE_NONE)
+            return LOAD_FAIL(l, "%s: '%s' goes to '%.*s', which is no state", l->m->what, s->name,
+                             (int)(name->text.len < 100 ? name->text.len : 100), name->text.p);
+        s->to |= UINT64_C(1) << found;
+    }
+    return 0;
+}
+
+static int load_list(struct loader *l, const struct json *v, struct machine_state *s)
+{
+    struct str name;
+    int err = json_get_text(v, "batch", &name, l->error);
+
+    if (err <= 0)
+        return err;
+    for (int i = 0; i < MACHINE_LIST_COUNT; i++) {
+        if (str_eq(name, str_of(MACHINE_LISTS[i]))) {
+            s->list = (enum machine_list)i;
+            return 0;
+        }
+    }
+    return LOAD_FAIL(l, "%s: '%s' is in the list '%.*s', which is none of a batch", l->m->what,
+                     s->name, (int)(name.len < 100 ? name.len : 100), name.p);
+}
+
+static int load_ways(struct loader *l, const struct json *v, struct machine_state *s)
+{
+    static const char *const MEMBERS[] = {"to", "success", "fail", "batch", "keep", NULL};
+    int err;
+
+    s->success = s->fail = MACHINE_NONE;
+    if (v->kind != JSON_OBJECT)
+        return LOAD_FAIL(l, "%s: '%s' is not an object", l->m->what, s->name);
+    if ((err = json_only(v, MEMBERS, l->error)) < 0 || (err = load_to(l, v, s)) < 0 ||
+        (err = load_state(l, v, "success", &s->success)) < 0 ||
+        (err = load_state(l, v, "fail", &s->fail)) < 0 || (err = load_list(l, v, s)) < 0 ||
+        (err = json_get_bool(v, "keep", &s->keeps, l->error)) < 0)
+        return err;
+    for (int i = 0; i < 2; i++) {
+        int way = i ? s->fail : s->success;
+
+        if (way != MACHINE_NONE && !(s->to >> way & 1))
+            return LOAD_FAIL(l, "%s: '%s' has '%s' for its %s, but does not go there", l->m->what,
+                             s->name, l->states[way].name, i ? "fail" : "success");
+    }
+    return 0;
+}
+
+/* The states that can be reached from one, itself among them. */
+static uint64_t reach(const struct machine *m, int from)
+{
+    uint64_t seen = UINT64_C(1) << from, before = 0;
+
+    while (seen != before) {
+        before = seen;
+        for (int i = 0; i < m->count; i++)
+            if (before >> i & 1)
+                seen |= m->states[i].to;
+    }
+    return seen;
+}
+
+static uint64_t ends(const struct machine *m)
+{
+    uint64_t found = 0;
+
+    for (int i = 0; i < m->count; i++)
+        if (machine_is_end(m, i))
+            found |= UINT64_C(1) << i;
+    return found;
+}
+
+static int check_whole(struct loader *l)
+{
+    const struct machine *m = l->m;
+    uint64_t reached = reach(m, m->first), ended = ends(m);
+
+    if (!ended)
+        return LOAD_FAIL(l, "%s: there is no end: every state goes on to another", m->what);
+    for (int i = 0; i < m->count; i++) {
+        const struct machine_state *s = &m->states[i];
+
+        if (!(reached >> i & 1))
+            return LOAD_FAIL(l, "%s: '%s' cannot be reached from '%s'", m->what, s->name,
+                             m->states[m->first].name);
+        if (!(reach(m, i) & ended))
+            return LOAD_FAIL(l, "%s: from '%s' no end can be reached", m->what, s->name);
+        if (l->lists && machine_is_end(m, i) && s->list == MACHINE_PROCESSING)
+            return LOAD_FAIL(l, "%s: the end '%s' must say in which list of its batch it stands",
+                             m->what, s->name);
+    }
+    return 0;
+}
+
+static int load_machine(struct loader *l, const struct json *v)
+{
+    static const char *const MEMBERS[] = {"first", "held", "states", NULL};
+    const struct json *states = NULL;
+    int err, i = 0;
+
+    if (v->kind != JSON_OBJECT)
+        return LOAD_FAIL(l, "%s: is not an object", l->m->what);
+    if ((err = json_only(v, MEMBERS, l->error)) < 0 ||
+        (err = json_get_object(v, "states", &states, l->error)) < 0)
+        return err;
+    if (!states)
+        return LOAD_FAIL(l, "%s: 'states' is missing", l->m->what);
+    err = load_names(l, states);
+    if (err)
+        return err;
+    json_each(s, states) if ((err = load_ways(l, s, &l->states[i++])) < 0) return err;
+    l->m->held = MACHINE_NONE;
+    if ((err = load_state(l, v, "first", &l->m->first)) < 0 ||
+        (err = load_state(l, v, "held", &l->m->held)) < 0)
+        return err;
+    return check_whole(l);
+}
+
+/* A batch is also moved by what its jobs do, so that these states and ways must be there. */
+static int check_batch(struct loader *l)
+{
+    const struct machine *standard = &MACHINES_BUILT_IN.batch;
+
+    for (int i = 0; i < standard->count; i++) {
+        const struct machine_state *s = &standard->states[i];
+        int own = machine_find(l->m, str_of(s->name));
+
+        if (own == MACHINE_NONE)
+            return LOAD_FAIL(l, "batch: the state '%s' must be there", s->name);
+        for (int to = 0; to < standard->count; to++)
+            if (machine_allows(standard, i, to) &&
+                !machine_allows(l->m, own, machine_find(l->m, str_of(standard->states[to].name))))
+                return LOAD_FAIL(l, "batch: '%s' must be able to become '%s'", s->name,
+                                 standard->states[to].name);
+    }
+    return 0;
+}
+
+int machines_load(struct arena *a, struct str text, struct machines *ret_machines,
+                  struct err_info *ret_error)
+{
+    static const char *const MEMBERS[] = {"job", "batch", "access", NULL};
+    struct machines loaded = MACHINES_BUILT_IN;
+    struct machine *targets[] = {&loaded.job, &loaded.batch, &loaded.access};
+    const struct json *v = json_parse(a, text, ret_error), *one;
+    int err;
+
+    if (!v)
+        return DROVER_BAD_ARGUMENT;
+    if (v->kind != JSON_OBJECT || v->count == 0)
+        return err_set(ret_error, DROVER_BAD_ARGUMENT,
+                       "a pipeline is an object with 'job', 'batch' or 'access'");
+    err = json_only(v, MEMBERS, ret_error);
+    for (int i = 0; MEMBERS[i] && err >= 0; i++) {
+        struct loader l = {.a = a, .m = targets[i], .lists = i == 0, .error = ret_error};
+
+        one = json_get(v, MEMBERS[i]);
+        if (!one)
+            continue;
+        *l.m = (struct machine){.what = l.m->what};
+        err = load_machine(&l, one);
+        if (err >= 0 && i == 1)
+            err = check_batch(&l);
+    }
+    if (err < 0)
+        return err;
+    *ret_machines = loaded;
+    return 0;
+}

@@ -1,0 +1,245 @@
+/* The three machines against the specification's words, change by change; and machines from JSON. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "batch/machine.h"
+
+/* Each row as the specification writes it: a state, and what it may become. */
+struct row {
+    const char *from, *to;
+};
+
+static const struct row JOB[] = {
+    {"Pending", "Held Estimating Failed"},
+    {"Held", "Pending Deleted"},
+    {"Estimating", "Provisioning Failed"},
+    {"Provisioning", "Downloading Failed"},
+    {"Downloading", "Processing Failed"},
+    {"Processing", "Recording Failed"},
+    {"Recording", "Notify Failed"},
+    {"Notify", "Completed Failed"},
+    {"Failed", "Pending Estimating Provisioning Downloading Processing Recording Notify Deleted"},
+    {"Completed", ""},
+    {"Deleted", ""},
+};
+
+static const struct row BATCH[] = {
+    {"Pending", "Held Processing"},
+    {"Held", "Pending Deleted"},
+    {"Processing", "Reporting Failed"},
+    {"Reporting", "Completed Failed"},
+    {"Failed", "UpdateReporting Deleted"},
+    {"UpdateReporting", "Completed Failed"},
+    {"Completed", ""},
+    {"Deleted", ""},
+};
+
+static const struct row ACCESS[] = {
+    {"Pending", "Processing"},
+    {"Processing", "Completed Failed"},
+    {"Failed", "Processing Deleted"},
+    {"Completed", ""},
+    {"Deleted", ""},
+};
+
+static bool has_word(const char *words, const char *word)
+{
+    size_t len = strlen(word);
+
+    for (const char *at = strstr(words, word); at; at = strstr(at + 1, word))
+        if ((at == words || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0'))
+            return true;
+    return false;
+}
+
+static void check_machine(const struct machine *m, const struct row *rows, int count)
+{
+    assert_int_equal(m->count, count);
+    for (int f = 0; f < count; f++) {
+        int from = machine_find(m, str_of(rows[f].from));
+
+        assert_true(from >= 0);
+        assert_int_equal(machine_is_end(m, from), rows[f].to[0] == '\0');
+        for (int t = 0; t < count; t++) {
+            struct err_info why = {""};
+            int to = machine_find(m, str_of(rows[t].from)),
+                got = machine_resolve(m, from, str_of(rows[t].from), &why);
+
+            if (has_word(rows[f].to, rows[t].from)) {
+                assert_int_equal(got, to);
+            } else {
+                assert_int_equal(got, DROVER_NOT_ALLOWED);
+                assert_non_null(strstr(why.text, rows[f].from));
+            }
+        }
+    }
+}
+
+static void every_change_of_the_three(void **state)
+{
+    (void)state;
+    check_machine(&MACHINES_BUILT_IN.job, JOB, 11);
+    check_machine(&MACHINES_BUILT_IN.batch, BATCH, 8);
+    check_machine(&MACHINES_BUILT_IN.access, ACCESS, 5);
+}
+
+static int go(const struct machine *m, const char *from, const char *word, struct err_info *why)
+{
+    return machine_resolve(m, machine_find(m, str_of(from)), str_of(word), why);
+}
+
+static void success_and_failure(void **state)
+{
+    static const char *const steps[] = {"Pending",    "Estimating", "Provisioning", "Downloading",
+                                        "Processing", "Recording",  "Notify",       "Completed"};
+    const struct machine *m = &MACHINES_BUILT_IN.job;
+    struct err_info why;
+
+    (void)state;
+    for (int i = 0; i < 7; i++) {
+        assert_string_equal(m->states[go(m, steps[i], "next", &why)].name, steps[i + 1]);
+        assert_string_equal(m->states[go(m, steps[i], "fail", &why)].name, "Failed");
+    }
+    assert_int_equal(go(m, "Completed", "next", &why), DROVER_NOT_ALLOWED);
+    assert_non_null(strstr(why.text, "it is an end"));
+    assert_int_equal(go(m, "Held", "fail", &why), DROVER_NOT_ALLOWED);
+    assert_int_equal(go(m, "Failed", "next", &why), DROVER_NOT_ALLOWED);
+}
+
+static void a_refusal_says_what_is_allowed(void **state)
+{
+    struct err_info why;
+
+    (void)state;
+    assert_int_equal(go(&MACHINES_BUILT_IN.job, "Pending", "Notify", &why), DROVER_NOT_ALLOWED);
+    assert_string_equal(why.text, "a job that is Pending cannot become Notify; allowed is Held, "
+                                  "Estimating or Failed");
+    assert_int_equal(go(&MACHINES_BUILT_IN.job, "Pending", "Flying", &why), DROVER_BAD_ARGUMENT);
+    assert_string_equal(why.text, "a job has no state 'Flying'");
+}
+
+static void lists_and_names(void **state)
+{
+    const struct machine *m = &MACHINES_BUILT_IN.job;
+
+    (void)state;
+    for (int i = 0; i < m->count; i++) {
+        const char *name = m->states[i].name;
+        enum machine_list list = !strcmp(name, "Failed")      ? MACHINE_FAILED
+                                 : !strcmp(name, "Completed") ? MACHINE_COMPLETED
+                                 : !strcmp(name, "Deleted")   ? MACHINE_DELETED
+                                                              : MACHINE_PROCESSING;
+
+        assert_int_equal(m->states[i].list, list);
+        assert_int_equal(machine_find(m, str_of(m->states[i].dir)), i);
+    }
+    assert_int_equal(machine_find(m, STR("")), MACHINE_NONE);
+    assert_int_equal(machine_find(m, STR("pend")), MACHINE_NONE);
+    assert_int_equal(machine_find(m, STR("pending2")), MACHINE_NONE);
+}
+
+static int load(struct arena *a, const char *text, struct machines *ret, struct err_info *why)
+{
+    return machines_load(a, str_of(text), ret, why);
+}
+
+static void a_machine_from_json(void **state)
+{
+    struct arena a = {0};
+    struct machines m;
+    struct err_info why = {""};
+
+    (void)state;
+    assert_int_equal(
+        load(&a,
+             "{\"job\": {\"first\": \"New\", \"held\": \"Parked\", \"states\": {"
+             "\"New\": {\"to\": [\"Parked\", \"Scan\"], \"success\": \"Scan\"},"
+             "\"Parked\": {\"to\": [\"New\"], \"success\": \"New\"},"
+             "\"Scan\": {\"to\": [\"Done\", \"Broken\"], \"success\": \"Done\", \"fail\": "
+             "\"Broken\", \"keep\": true},"
+             "\"Broken\": {\"to\": [\"New\"], \"batch\": \"batch-failed\"},"
+             "\"Done\": {\"batch\": \"batch-completed\"}}}}",
+             &m, &why),
+        0);
+    assert_int_equal(m.job.count, 5);
+    assert_string_equal(m.job.states[m.job.first].name, "New");
+    assert_string_equal(m.job.states[m.job.held].dir, "parked");
+    assert_string_equal(m.job.states[go(&m.job, "Scan", "fail", &why)].name, "Broken");
+    assert_true(m.job.states[machine_find(&m.job, STR("scan"))].keeps);
+    assert_int_equal(m.job.states[machine_find(&m.job, STR("broken"))].list, MACHINE_FAILED);
+    assert_int_equal(go(&m.job, "New", "Done", &why), DROVER_NOT_ALLOWED);
+    assert_int_equal(m.batch.count, MACHINES_BUILT_IN.batch.count);
+    arena_release(&a);
+}
+
+static void wrong_machines_are_refused(void **state)
+{
+    static const struct {
+        const char *text, *says;
+    } rows[] = {
+        {"", ""},
+        {"[]", "a pipeline is an object"},
+        {"{}", "a pipeline is an object"},
+        {"{\"jobs\": {}}", "jobs"},
+        {"{\"job\": 1}", "is not an object"},
+        {"{\"job\": {}}", "'states' is missing"},
+        {"{\"job\": {\"states\": {}}}", "1 to 64"},
+        {"{\"job\": {\"states\": {\"A/b\": {}}}}", "letters and digits"},
+        {"{\"job\": {\"states\": {\"next\": {}}}}", "'next'"},
+        {"{\"job\": {\"states\": {\"A\": {\"to\": [\"a\"]}, \"a\": {}}}}", "twice"},
+        {"{\"job\": {\"states\": {\"A\": {\"to\": [\"B\"]}}}}", "'B', which is no state"},
+        {"{\"job\": {\"states\": {\"A\": {\"to\": [1]}}}}", "no name"},
+        {"{\"job\": {\"states\": {\"A\": {\"too\": [\"B\"]}}}}", "too"},
+        {"{\"job\": {\"first\": \"X\", \"states\": {\"A\": {\"batch\": \"batch-completed\"}}}}",
+         "'X', which is no state"},
+        {"{\"job\": {\"states\": {\"A\": {\"to\": [\"B\"]}, \"B\": {\"to\": [\"A\"]}}}}",
+         "there is no end"},
+        {"{\"job\": {\"states\": {\"A\": {\"batch\": \"batch-completed\"}, \"B\": {\"to\": "
+         "[\"A\"]}}}}",
+         "'B' cannot be reached"},
+        {"{\"job\": {\"states\": {\"A\": {\"to\": [\"B\", \"C\"]}, \"B\": {\"to\": [\"B\"]}, "
+         "\"C\": {\"batch\": \"batch-completed\"}}}}",
+         "from 'B' no end"},
+        {"{\"job\": {\"states\": {\"A\": {\"to\": [\"B\"], \"success\": \"A\"}, \"B\": "
+         "{\"batch\": \"batch-completed\"}}}}",
+         "does not go there"},
+        {"{\"job\": {\"states\": {\"A\": {\"to\": [\"B\"]}, \"B\": {}}}}", "in which list"},
+        {"{\"job\": {\"states\": {\"A\": {\"batch\": \"batch-lost\"}}}}", "none of a batch"},
+        {"{\"batch\": {\"states\": {\"A\": {}}}}", "'Pending' must be there"},
+    };
+    struct arena a = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct machines m = {.job.count = 77};
+        struct err_info why = {""};
+
+        if (load(&a, rows[i].text, &m, &why) != DROVER_BAD_ARGUMENT)
+            fail_msg("%s should be refused", rows[i].text);
+        if (!strstr(why.text, rows[i].says))
+            fail_msg("%s: '%s' does not say '%s'", rows[i].text, why.text, rows[i].says);
+        assert_int_equal(m.job.count, 77);
+        arena_reset(&a);
+    }
+    arena_release(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_change_of_the_three),
+        cmocka_unit_test(success_and_failure),
+        cmocka_unit_test(a_refusal_says_what_is_allowed),
+        cmocka_unit_test(lists_and_names),
+        cmocka_unit_test(a_machine_from_json),
+        cmocka_unit_test(wrong_machines_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
