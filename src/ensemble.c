@@ -1,11 +1,14 @@
 /*
  * The keeper's callbacks come to the loop by a uv_async_t. A session that is over shows in the watch
  * on "/", which every keeper has; the next one is opened by a worker thread, again and again until an
- * ensemble answers.
+ * ensemble answers. Sessions that are over stay on the list, and their callbacks are run, until nobody
+ * has them borrowed.
  */
 #include "ensemble.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,16 +20,29 @@
 
 enum { AUTH_LEN_MAX = 1024 };
 
+struct session {
+    struct session *next; /* older */
+    struct ensemble *ensemble;
+    struct keeper *keeper;
+    struct keeper_watch *watch;
+    bool over;       /* said by the watch, on the loop */
+    size_t borrowed; /* under the lock */
+};
+
 struct ensemble {
     uv_loop_t *loop;
     uv_async_t wake;
     uv_work_t connecting;
     char *url, *auth;
-    struct keeper *keeper;
-    struct keeper_watch *watch;
-    bool over, busy, closing;
+    void (*listener)(void *arg, struct keeper *k);
+    void *listener_arg;
 
-    struct keeper *next; /* what the worker brings */
+    pthread_mutex_t lock;
+    struct session *current;  /* under the lock; NULL: none */
+    struct session *sessions; /* all that are open, the newest first; under the lock */
+    bool busy, closing;
+
+    struct session *next; /* what the worker brings */
     int next_err;
     struct err_info next_why;
 };
@@ -38,38 +54,64 @@ static void on_keeper_wake(void *arg)
     uv_async_send(&e->wake);
 }
 
-static int connect_once(struct ensemble *e, struct keeper **ret_keeper, struct err_info *ret_error)
+static void on_event(void *arg, enum keeper_event event, const char *path)
+{
+    struct session *session = arg;
+
+    (void)path;
+    if (event == KEEPER_EVENT_EXPIRED) {
+        session->over = true;
+        uv_async_send(&session->ensemble->wake);
+    }
+}
+
+/*
+ * Opens a session and watches it for its end. One that is over already is noticed by the refusal.
+ * Waits for the ensemble.
+ */
+static int connect_once(struct ensemble *e, struct session **ret_session,
+                        struct err_info *ret_error)
 {
     struct zookeeper_options zo = {.auth = e->auth};
     struct keeper_options o = {.wake = on_keeper_wake, .wake_arg = e};
-
-    return zookeeper_connect(e->url, &zo, &o, ret_keeper, ret_error);
-}
-
-static void on_event(void *arg, enum keeper_event event, const char *path)
-{
-    struct ensemble *e = arg;
-
-    (void)path;
-    if (event == KEEPER_EVENT_EXPIRED)
-        e->over = true;
-}
-
-/* Watches the new session for its end. One that is over already is noticed by the refusal. */
-static void use(struct ensemble *e, struct keeper *k)
-{
+    struct session *session;
     bool open_to_all = false;
+    struct keeper *k;
+    int err = zookeeper_connect(e->url, &zo, &o, &k, ret_error);
 
-    e->keeper = k;
-    e->over = keeper_watch(k, "/", KEEPER_WATCH_EXISTS, on_event, e, &e->watch) != 0;
+    if (err)
+        return err;
+    session = mem_zalloc(sizeof *session);
+    session->ensemble = e;
+    session->keeper = k;
+    session->over =
+        keeper_watch(k, "/", KEEPER_WATCH_EXISTS, on_event, session, &session->watch) != 0;
     if (!zookeeper_world_writable(k, &open_to_all) && open_to_all)
         log_warning("anybody who reaches the ensemble may change %s: consider --zk-auth", e->url);
+    *ret_session = session;
+    return 0;
+}
+
+static void session_close(struct session *session)
+{
+    keeper_close(session->keeper);
+    free(session);
+}
+
+static void use(struct ensemble *e, struct session *session)
+{
+    pthread_mutex_lock(&e->lock);
+    session->next = e->sessions;
+    e->sessions = e->current = session;
+    pthread_mutex_unlock(&e->lock);
+    uv_async_send(&e->wake); /* for what has happened to it before */
 }
 
 static void free_if_closed(uv_handle_t *handle)
 {
     struct ensemble *e = handle->data;
 
+    pthread_mutex_destroy(&e->lock);
     free(e->url);
     free(e->auth);
     free(e);
@@ -92,7 +134,7 @@ static void after_connect(uv_work_t *work, int status)
     e->busy = false;
     if (e->closing) {
         if (!e->next_err)
-            keeper_close(e->next);
+            session_close(e->next);
         uv_close((uv_handle_t *)&e->wake, free_if_closed);
     } else if (e->next_err) {
         log_warning("%s; trying again", e->next_why.text);
@@ -100,7 +142,8 @@ static void after_connect(uv_work_t *work, int status)
     } else {
         log_info("a new session on %s", e->url);
         use(e, e->next);
-        uv_async_send(&e->wake);
+        if (e->listener)
+            e->listener(e->listener_arg, e->next->keeper);
     }
 }
 
@@ -111,19 +154,47 @@ static void start_connecting(struct ensemble *e)
     uv_queue_work(e->loop, &e->connecting, work_connect, after_connect);
 }
 
+/* The session of the moment is over: nobody gets it any more, and the next one is looked for. */
+static void retire_current(struct ensemble *e)
+{
+    log_warning("the session on %s is over", e->url);
+    pthread_mutex_lock(&e->lock);
+    e->current = NULL;
+    pthread_mutex_unlock(&e->lock);
+    if (e->listener)
+        e->listener(e->listener_arg, NULL);
+    start_connecting(e);
+}
+
+/* A session that is over and that nobody has borrowed, off the list; NULL: none. */
+static struct session *take_unused(struct ensemble *e)
+{
+    struct session **at = &e->sessions, *found;
+
+    pthread_mutex_lock(&e->lock);
+    while (*at && (*at == e->current || (*at)->borrowed))
+        at = &(*at)->next;
+    found = *at;
+    if (found)
+        *at = found->next;
+    pthread_mutex_unlock(&e->lock);
+    return found;
+}
+
+/* The list changes on the loop only, so the loop may walk it. */
 static void on_wake(uv_async_t *async)
 {
     struct ensemble *e = async->data;
+    struct session *unused;
 
-    if (e->closing || !e->keeper)
+    if (e->closing)
         return;
-    keeper_dispatch(e->keeper);
-    if (!e->over)
-        return;
-    log_warning("the session on %s is over", e->url);
-    keeper_close(e->keeper);
-    e->keeper = NULL;
-    start_connecting(e);
+    for (struct session *session = e->sessions; session; session = session->next)
+        keeper_dispatch(session->keeper);
+    if (e->current && e->current->over)
+        retire_current(e);
+    while ((unused = take_unused(e)))
+        session_close(unused);
 }
 
 /* The first line of the file, or the variable. Neither shows in a list of processes. */
@@ -156,34 +227,68 @@ int ensemble_open(uv_loop_t *loop, const struct ensemble_options *o, struct ense
                   struct err_info *ret_error)
 {
     struct ensemble *e = mem_zalloc(sizeof *e);
-    struct keeper *k;
+    struct session *session;
     int err = read_auth(o->auth_file, &e->auth, ret_error);
 
     e->loop = loop;
     e->url = mem_dup(o->url, strlen(o->url));
+    pthread_mutex_init(&e->lock, NULL);
     uv_async_init(loop, &e->wake, on_wake);
     e->wake.data = e;
     if (!err)
-        err = connect_once(e, &k, ret_error);
+        err = connect_once(e, &session, ret_error);
     if (err) {
         uv_close((uv_handle_t *)&e->wake, free_if_closed);
         return err;
     }
-    use(e, k);
+    use(e, session);
     *ret_ensemble = e;
     return 0;
 }
 
-struct keeper *ensemble_keeper(struct ensemble *e)
+void ensemble_listen(struct ensemble *e, void (*fn)(void *arg, struct keeper *k), void *arg)
 {
-    return e->keeper;
+    e->listener = fn;
+    e->listener_arg = arg;
+}
+
+struct keeper *ensemble_borrow(struct ensemble *e)
+{
+    struct keeper *k = NULL;
+
+    pthread_mutex_lock(&e->lock);
+    if (e->current) {
+        e->current->borrowed++;
+        k = e->current->keeper;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return k;
+}
+
+void ensemble_return(struct ensemble *e, struct keeper *k)
+{
+    struct session *session;
+
+    pthread_mutex_lock(&e->lock);
+    session = e->sessions;
+    while (session->keeper != k)
+        session = session->next;
+    assert(session->borrowed);
+    if (!--session->borrowed && session != e->current)
+        uv_async_send(&e->wake);
+    pthread_mutex_unlock(&e->lock);
 }
 
 void ensemble_close(struct ensemble *e)
 {
+    struct session *next;
+
     e->closing = true;
-    if (e->keeper)
-        keeper_close(e->keeper);
+    for (struct session *session = e->sessions; session; session = next) {
+        next = session->next;
+        assert(!session->borrowed);
+        session_close(session);
+    }
     if (!e->busy)
         uv_close((uv_handle_t *)&e->wake, free_if_closed);
 }

@@ -2,7 +2,9 @@
  * ensemble - what drover serve keeps open on a ZooKeeper ensemble: one session, and a new one when that
  * is over.
  *
- * Connecting waits for the ensemble, so after the first time it is done beside the loop.
+ * The session is borrowed and returned, from any thread. One that is over is closed, on the loop, when
+ * its last borrower has returned it. Callbacks of the keeper come on the loop. Connecting, and all
+ * else that waits for the ensemble, is done beside the loop after the first time.
  */
 #ifndef ENSEMBLE_H
 #define ENSEMBLE_H
@@ -23,10 +25,14 @@ struct ensemble_options {
 int ensemble_open(uv_loop_t *loop, const struct ensemble_options *o, struct ensemble **ret_ensemble,
                   struct err_info *ret_error);
 
-/* The session of the moment; NULL while there is none. On the loop's thread. */
-struct keeper *ensemble_keeper(struct ensemble *e);
+/* From now on fn is told, on the loop, of the session that has come, or with NULL that it is over. */
+void ensemble_listen(struct ensemble *e, void (*fn)(void *arg, struct keeper *k), void *arg);
 
-/* Ends the session. Frees itself: run the loop until then. */
+/* The session of the moment; NULL while there is none. */
+struct keeper *ensemble_borrow(struct ensemble *e);
+void ensemble_return(struct ensemble *e, struct keeper *k);
+
+/* Ends the session, which all have returned. Frees itself: run the loop until then. */
 void ensemble_close(struct ensemble *e);
 
 #endif

@@ -25,6 +25,7 @@
 #include "http/server.h"
 #include "keeper/local.h"
 #include "keeper/wire.h"
+#include "rooms.h"
 
 #define HTTP_DEFAULT "127.0.0.1:8048"
 #define ZK_DEFAULT "127.0.0.1:8049"
@@ -52,17 +53,35 @@ struct serve {
     struct wire *wire;
     struct ensemble *ensemble;
     struct local *local;
+    struct house house;
+    struct rooms rooms;
 };
 
-/* What the server answers. */
+/* What the server answers beside the rooms. */
 
 static void get_healthz(struct http_request *r)
 {
     http_reply(r, 200, STR("{\"status\":\"ok\"}"));
 }
 
+/* On an ensemble, the answer changes with it. */
+static void get_readyz(struct http_request *r)
+{
+    struct serve *s = r->arg;
+    struct keeper *k = house_keeper(&s->house);
+    const char *waiting = k ? rooms_not_ready(&s->rooms) : "the keeper";
+
+    if (k)
+        house_return(&s->house, k);
+    if (waiting)
+        http_reply_errorf(r, 503, "waiting for %s", waiting);
+    else
+        http_reply(r, 200, STR("{\"status\":\"ok\"}"));
+}
+
 static const struct route ROUTES[] = {
-    {METHOD_GET, "/healthz", get_healthz},
+    {METHOD_GET, "/healthz", get_healthz, ROUTE_OPEN, "Whether the server runs."},
+    {METHOD_GET, "/readyz", get_readyz, 0, "Whether the server can do what it is asked."},
 };
 
 /* The data directory when none was named. */
@@ -94,6 +113,31 @@ static void make_parents(char *path)
 }
 
 /* Start. */
+
+static int open_house(struct serve *s)
+{
+    struct route_table tables[ROOMS_MAX + 2];
+    struct err_info e;
+    size_t count;
+    int err;
+
+    err = house_open(&s->house, &s->loop, s->local, s->ensemble, &e);
+    if (!err) {
+        s->house.http = s->http;
+        s->house.url = s->http ? http_url(s->http) : NULL;
+        err = rooms_open(&s->rooms, &s->house, &e);
+    }
+    if (err) {
+        log_error("%s", e.text);
+        return err;
+    }
+    count = rooms_routes(&s->rooms, tables);
+    tables[count++] = (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, s};
+    tables[count++] = events_routes(s->house.events);
+    if (s->http)
+        http_serve(s->http, tables, count);
+    return 0;
+}
 
 static void on_note(void *arg, const char *line)
 {
@@ -134,13 +178,38 @@ static int open_local(struct serve *s)
     return err;
 }
 
+/*
+ * The end, from the top to the bottom: requests, then the rooms that answer them, then what the rooms
+ * stand on.
+ */
+static void close_rooms(void *arg)
+{
+    struct serve *s = arg;
+
+    rooms_close(&s->rooms);
+    if (s->house.loop)
+        house_close(&s->house);
+    if (s->wire)
+        wire_close(s->wire);
+    if (s->ensemble)
+        ensemble_close(s->ensemble);
+}
+
+static void close_all(struct serve *s)
+{
+    if (s->http)
+        http_close(s->http);
+    else
+        close_rooms(s);
+}
+
 static int listen_http(struct serve *s)
 {
     struct http_options o = {
         .address = s->http_address.address,
-        .routes = {ROUTES, sizeof ROUTES / sizeof *ROUTES},
-        .arg = s,
         .request_timeout_ms = s->http_timeout_ms,
+        .closed = close_rooms,
+        .closed_arg = s,
     };
     struct err_info e;
     int err;
@@ -172,17 +241,6 @@ static int bind_ports(struct serve *s)
     int err = listen_http(s);
 
     return err ? err : listen_wire(s);
-}
-
-/* Everything that keeps the loop running. */
-static void close_all(struct serve *s)
-{
-    if (s->http)
-        http_close(s->http);
-    if (s->wire)
-        wire_close(s->wire);
-    if (s->ensemble)
-        ensemble_close(s->ensemble);
 }
 
 static void say_what_is_kept(struct serve *s)
@@ -257,6 +315,8 @@ static int serve(struct serve *s)
     err = bind_ports(s);
     if (!err)
         err = s->keeper ? open_ensemble(s) : open_local(s);
+    if (!err)
+        err = open_house(s);
     if (!err) {
         if (s->wire)
             wire_serve(s->wire, s->local);
@@ -297,8 +357,9 @@ static int check_keeper(const struct cmd *c, struct serve *s)
         return cmd_usage_error(c, "--keeper: '%s' is not of the form zk://HOST:PORT,.../CHROOT",
                                s->keeper);
     if (s->data || s->journal != LOCAL_STRICT || s->snapshot_every || is_given(&s->zk_address))
-        return cmd_usage_error(c, "--data, --journal, --snapshot-every and --zk are for the embedded "
-                                  "keeper and do not go with --keeper");
+        return cmd_usage_error(c,
+                               "--data, --journal, --snapshot-every and --zk are for the embedded "
+                               "keeper and do not go with --keeper");
     s->zk_address.none = true;
     return CMD_OK;
 }

@@ -18,7 +18,7 @@ enum { KEEP_CAP = 4096 }; /* a buffer that grew beyond is given back when it is 
 
 static void pump(struct conn *c);
 
-static void buf_empty(struct buf *b)
+void buf_empty(struct buf *b)
 {
     b->len = 0;
     if (b->cap > KEEP_CAP)
@@ -31,7 +31,11 @@ void conn_answered(struct conn *c)
         buf_put(&c->out, c->first->answer.p, c->first->answer.len);
         exchange_drop_first(c);
     }
-    if (!c->cutting)
+    if (c->first && c->first->streaming) {
+        buf_put(&c->out, c->first->answer.p, c->first->answer.len);
+        buf_empty(&c->first->answer);
+    }
+    if (!c->cutting && !c->closing)
         pump(c);
 }
 
@@ -42,6 +46,7 @@ static void on_written(uv_write_t *w, int status)
     struct conn *c = w->data;
 
     buf_empty(&c->writing);
+    c->phase = CONN_NONE; /* each write has its own time */
     if (status < 0)
         conn_close(c);
     else
@@ -122,33 +127,40 @@ static int64_t phase_ms(const struct conn *c, enum conn_phase phase)
 static void on_timer(uv_timer_t *timer);
 
 /*
- * A phase has its whole time when it is entered; bytes that trickle in do not prolong it. The timer
- * is left to run when the deadline moves away, and looks again when it fires: that costs nothing
- * per request.
+ * The timer is left to run when the time moves away, and looks again when it fires: that costs
+ * nothing per request.
  */
+static void arm_timer(struct conn *c)
+{
+    uint64_t now = uv_now(c->tcp.loop), wait = topic_due_ms(c), due = c->deadline_ms;
+
+    if (wait && (!due || wait < due))
+        due = wait;
+    if (due &&
+        (!uv_is_active((uv_handle_t *)&c->timer) || now + uv_timer_get_due_in(&c->timer) > due))
+        uv_timer_start(&c->timer, on_timer, due > now ? due - now : 0, 0);
+}
+
+/* A phase has its whole time when it is entered; bytes that trickle in do not prolong it. */
 static void set_phase(struct conn *c, enum conn_phase phase)
 {
-    uint64_t now = uv_now(c->tcp.loop);
-
     if (phase != c->phase) {
         int64_t ms = phase_ms(c, phase);
 
         c->phase = phase;
-        c->deadline_ms = ms ? now + (uint64_t)ms : 0;
+        c->deadline_ms = ms ? uv_now(c->tcp.loop) + (uint64_t)ms : 0;
     }
-    if (c->deadline_ms && (!uv_is_active((uv_handle_t *)&c->timer) ||
-                           now + uv_timer_get_due_in(&c->timer) > c->deadline_ms))
-        uv_timer_start(&c->timer, on_timer, c->deadline_ms > now ? c->deadline_ms - now : 0, 0);
+    arm_timer(c);
 }
 
 static void on_timer(uv_timer_t *timer)
 {
     struct conn *c = timer->data;
+    uint64_t now = uv_now(timer->loop);
 
-    if (!c->deadline_ms)
-        return;
-    if (c->deadline_ms > uv_now(timer->loop))
-        set_phase(c, c->phase);
+    topic_expire(c, now);
+    if (!c->deadline_ms || c->deadline_ms > now)
+        arm_timer(c);
     else if (c->phase == CONN_BODY)
         exchange_refuse(c->reading, 408, "the body did not arrive in time");
     else if (c->phase == CONN_HEAD)
@@ -213,6 +225,18 @@ static void set_reading(struct conn *c)
         uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
 }
 
+/* May close the connection. */
+static void tell_drained(struct conn *c)
+{
+    struct exchange *x = c->first;
+
+    if (!x || !x->undrained || c->out.len || c->writing.len)
+        return;
+    x->undrained = false;
+    if (x->request.drained)
+        x->request.drained(&x->request);
+}
+
 static void pump(struct conn *c)
 {
     bool waits;
@@ -221,6 +245,7 @@ static void pump(struct conn *c)
         waits = conn_cut(c);
         write_out(c);
     } while (waits && conn_may_cut(c));
+    tell_drained(c);
     end_if_done(c);
     if (c->closing)
         return;
@@ -250,10 +275,13 @@ void conn_close(struct conn *c)
     c->closing = true;
     c->reading = NULL;
     while (c->first) {
-        if (!c->first->answered && c->first->request.gone)
-            c->first->request.gone(&c->first->request);
-        exchange_drop_first(c);
+        struct exchange *x = c->first;
+
+        c->first = x->next;
+        exchange_abandon(x);
     }
+    c->last = NULL;
+    c->queued = 0;
     uv_close((uv_handle_t *)&c->tcp, on_closed);
     uv_close((uv_handle_t *)&c->timer, on_closed);
 }

@@ -12,22 +12,59 @@
 #ifndef HTTP_CONN_H
 #define HTTP_CONN_H
 
+#include <stdatomic.h>
+
 #include "base/buf.h"
 #include "http/chunk.h"
+#include "http/pool.h"
 #include "http/server.h"
 
-/* A request as the server sees it. The handler's part comes first, so that one is the other. */
+/*
+ * A request as the server sees it. The handler's part comes first, so that one is the other.
+ *
+ * Where it is: on the loop, in the queue of its connection. While it is *away* (on a worker, or woken
+ * and on its way back) it comes back by server_post(); a connection that closes meanwhile lets go of
+ * it (conn is NULL then), and it is freed when it comes.
+ */
 struct exchange {
     struct http_request request;
+    struct http_server *server;
+
+    /* Zero in a new one, up to the buffers. */
     struct conn *conn;
-    struct exchange *next; /* in the queue of the connection */
-    const struct route *route;
+    struct exchange
+        *next; /* in the queue of the connection, or in the server's list of spare ones */
+    const struct router_row *row;
+    uint64_t came_ns;
     bool answered;
-    bool closes;       /* the connection ends with the answer */
+    bool closes;    /* the connection ends with the answer */
+    bool streaming; /* the head of the answer has been given */
+    bool undrained; /* the stream is to be told when the client has taken all */
+    bool away;      /* on a worker */
+
+    /* work.c: what a worker leaves for the loop. */
+    struct pool_job job;
+    atomic_int holds; /* the handler that runs, the outcome that is to come; the last one posts */
+    atomic_bool left; /* the client */
+    int status;
+    const char *content_type;
+    struct exchange *posted_next;
+
+    /* topic.c: while it waits. The links and `woken` are under the topic's lock. */
+    struct http_topic *topic;
+    struct exchange *topic_next, *topic_prev;
+    bool waits; /* it asked to be parked; then, it is */
+    bool woken; /* taken off the topic and on its way */
+    bool over;  /* the time to wait */
+    uint64_t seen;
+    int64_t wait_ms;
+    uint64_t wait_end_ms; /* in the loop's time */
+
+    struct buf text;   /* what request.head points into */
     struct buf body;   /* as it arrives */
     struct buf fields; /* headers that the handler added */
+    struct buf reply;  /* of a worker */
     struct buf answer; /* complete, waiting for those before it */
-    char head_text[];  /* what request.head points into */
 };
 
 /* What a connection waits for. Each has its time; see TIMEOUTS in conn.c. */
@@ -50,9 +87,9 @@ struct conn {
     struct chunk chunk;
 
     struct exchange *first, *last; /* the queue */
-    size_t queued;
-    struct buf out;     /* answers to write */
-    struct buf writing; /* answers that libuv is writing */
+    size_t queued, waiting;        /* in the queue; of them, parked */
+    struct buf out;                /* answers to write */
+    struct buf writing;            /* answers that libuv is writing */
 
     bool paused;       /* not reading from the socket */
     bool last_request; /* no request after those in the queue will be read */
@@ -64,15 +101,27 @@ struct conn {
     int open_handles;
 };
 
-/* What server.c and conn.c share. */
+/* What the files of this folder share. */
 struct http_server {
     uv_tcp_t tcp;
     struct http_options options;
+    struct router router;
+    struct pool *pool; /* NULL: not needed so far */
+
+    uv_async_t came; /* something was posted */
+    pthread_mutex_t lock;
+    struct exchange *posted, **posted_last; /* under the lock */
+
+    struct exchange *spare; /* to be used again */
+    size_t spare_count;
+    size_t detached; /* away, and their connections gone */
+
     struct conn *conns;
     size_t conn_count, conn_max;
     size_t refused_count; /* of conn_count: told that there are too many, and about to close */
     bool closing, tcp_closed;
-    char address[64];           /* "127.0.0.1:8048" */
+    char address[64]; /* "127.0.0.1:8048" */
+    char url[80];
     char port_suffix[16];       /* ":8048" */
     char read_space[64 * 1024]; /* one for all: libuv hands back what it read at once */
 };
@@ -82,6 +131,14 @@ struct http_server {
 /* A request that begins, at the end of the queue. */
 struct exchange *exchange_new(struct conn *c, const char *head, size_t len);
 void exchange_drop_first(struct conn *c);
+
+/* Its connection closes. */
+void exchange_abandon(struct exchange *x);
+void exchange_free(struct exchange *x);
+void exchange_free_spare(struct http_server *s);
+
+/* Calls the handler, from the beginning. */
+void exchange_run(struct exchange *x);
 
 /* Answers with an error after which the connection ends. */
 void exchange_refuse(struct exchange *x, int status, const char *reason);
@@ -109,10 +166,49 @@ void conn_close(struct conn *c);
 /* Ends it when the answers that were given are written. */
 void conn_finish(struct conn *c);
 
-/* An answer was given: sends what can be sent. */
+/* An answer was given, or something else has changed: sends what can be sent. */
 void conn_answered(struct conn *c);
 
+/* reply.c */
+
+/* Gives the answer, on the loop. */
+void exchange_answer(struct exchange *x, int status, const char *content_type, struct str body);
+
+/* The head of an answer that goes on. */
+void exchange_put_stream_head(struct exchange *x, struct buf *b, const char *content_type);
+
+/* Empties a buffer; one that has grown large is given back. */
+void buf_empty(struct buf *b);
+
+/* work.c */
+
+void work_submit(struct exchange *x);
+
+/* The handler's outcome is there: an answer in `reply`, or it waits. From any thread. */
+void work_settle(struct exchange *x);
+
+/* Something is back on the loop. From any thread. */
+void server_post(struct exchange *x);
+void server_take_posted(uv_async_t *came);
+
+/* topic.c */
+
+/* Parks a request that asked for it; one that need not wait any more is posted. */
+void topic_park(struct exchange *x);
+
+/* Takes it off its topic. False when it was woken before. */
+bool topic_leave(struct exchange *x);
+
+/* Posts what has waited until now, in the loop's time. */
+void topic_expire(struct conn *c, uint64_t now_ms);
+
+/* When the next of them is due; 0: none. */
+uint64_t topic_due_ms(const struct conn *c);
+
 /* server.c */
+
+/* Frees the server when nothing is left of it after http_close(). */
+void server_free_if_done(struct http_server *s);
 
 /* A connection that frees itself takes itself off the server's list. */
 void server_forget(struct http_server *s, struct conn *c);

@@ -4,24 +4,84 @@
  * the connection ends with that answer, since nothing that follows on it can be trusted.
  */
 #include <stdlib.h>
+#include <strings.h>
 
 #include "base/mem.h"
 #include "http/conn.h"
 
+enum { SPARE_MAX = 128 };
+
+/* All but the table of fields, which is most of it and has its own count, and the buffers. */
+static void clear(struct exchange *x)
+{
+    memset(&x->request.head, 0, offsetof(struct head, fields));
+    x->request.query = (struct query){0};
+    x->request.body = STR("");
+    x->request.gone = x->request.drained = NULL;
+    x->request.handler_data = NULL;
+    memset(&x->conn, 0, offsetof(struct exchange, text) - offsetof(struct exchange, conn));
+}
+
 struct exchange *exchange_new(struct conn *c, const char *head, size_t len)
 {
-    struct exchange *x = mem_alloc(sizeof *x + len);
+    struct http_server *s = c->server;
+    struct exchange *x = s->spare;
 
-    /* All but the table of fields, which is most of it and has its own count. */
-    memset(x, 0, offsetof(struct exchange, request.head.fields));
-    memset(&x->request.params, 0, sizeof *x - offsetof(struct exchange, request.params));
-    memcpy(x->head_text, head, len);
+    if (x) {
+        s->spare = x->next;
+        s->spare_count--;
+        clear(x);
+    } else {
+        x = mem_zalloc(sizeof *x);
+        x->server = s;
+    }
+    buf_put(&x->text, head, len);
     x->conn = c;
-    x->request.arg = c->server->options.arg;
+    x->came_ns = uv_hrtime();
     *(c->last ? &c->last->next : &c->first) = x;
     c->last = x;
     c->queued++;
     return x;
+}
+
+static void release(struct exchange *x)
+{
+    buf_release(&x->text);
+    buf_release(&x->body);
+    buf_release(&x->fields);
+    buf_release(&x->reply);
+    buf_release(&x->answer);
+    arena_release(&x->request.arena);
+    free(x);
+}
+
+void exchange_free(struct exchange *x)
+{
+    struct http_server *s = x->server;
+
+    if (s->spare_count == SPARE_MAX) {
+        release(x);
+        return;
+    }
+    buf_empty(&x->text);
+    buf_empty(&x->body);
+    buf_empty(&x->fields);
+    buf_empty(&x->reply);
+    buf_empty(&x->answer);
+    arena_reset(&x->request.arena);
+    x->next = s->spare;
+    s->spare = x;
+    s->spare_count++;
+}
+
+void exchange_free_spare(struct http_server *s)
+{
+    struct exchange *next;
+
+    for (struct exchange *x = s->spare; x; x = next) {
+        next = x->next;
+        release(x);
+    }
 }
 
 void exchange_drop_first(struct conn *c)
@@ -32,10 +92,39 @@ void exchange_drop_first(struct conn *c)
     if (!c->first)
         c->last = NULL;
     c->queued--;
-    buf_release(&x->body);
-    buf_release(&x->fields);
-    buf_release(&x->answer);
-    free(x);
+    exchange_free(x);
+}
+
+/* One that is away, or woken and on its way, is freed when it comes. */
+void exchange_abandon(struct exchange *x)
+{
+    if (x->away || (x->waits && !topic_leave(x))) {
+        x->conn = NULL;
+        x->server->detached++;
+        atomic_store(&x->left, true);
+        return;
+    }
+    if (!x->answered && x->request.gone)
+        x->request.gone(&x->request);
+    exchange_free(x);
+}
+
+void exchange_run(struct exchange *x)
+{
+    struct http_request *r = &x->request;
+    const char *wrong;
+
+    arena_reset(&r->arena);
+    x->fields.len = 0;
+    r->arg = x->row->arg;
+    r->handler_data = NULL;
+    wrong = query_parse(&r->arena, r->head.query, &r->query);
+    if (wrong)
+        http_reply_error(r, 400, wrong);
+    else if (x->row->route->flags & ROUTE_WORKER)
+        work_submit(x);
+    else
+        x->row->route->handler(r);
 }
 
 /* From bytes to requests. */
@@ -48,6 +137,29 @@ void exchange_refuse(struct exchange *x, int status, const char *reason)
     http_reply_error(&x->request, status, reason);
 }
 
+/* Whether a type is the one wanted, with or without parameters behind it. */
+static bool is_json_type(struct str type)
+{
+    static const struct str json = STR("application/json");
+
+    return type.len >= json.len && !strncasecmp(type.p, json.p, json.len) &&
+           (type.len == json.len || strchr(" \t;", type.p[json.len]));
+}
+
+/*
+ * Changes are application/json: a page from elsewhere cannot send that without asking first, and is
+ * not answered when it asks. Of the methods that it could send without, only POST changes anything.
+ */
+static bool is_acceptable(const struct http_request *r)
+{
+    const struct str *type;
+
+    if (r->head.method == METHOD_GET || (r->head.method != METHOD_POST && !r->body.len))
+        return true;
+    type = head_field(&r->head, "Content-Type");
+    return type && is_json_type(*type);
+}
+
 static void dispatch(struct exchange *x)
 {
     struct conn *c = x->conn;
@@ -57,7 +169,10 @@ static void dispatch(struct exchange *x)
     if (!x->request.head.keep_alive)
         c->last_request = true;
     x->request.body = (struct str){x->body.p ? x->body.p : "", x->body.len};
-    x->route->handler(&x->request);
+    if (!is_acceptable(&x->request))
+        http_reply_error(&x->request, 415, "the Content-Type must be application/json");
+    else
+        exchange_run(x);
 }
 
 /* Without a route. The answer may keep the connection when there is no body to skip. */
@@ -89,9 +204,8 @@ static void begin(struct exchange *x)
         exchange_refuse(x, 421, "the Host is not one of this server's");
         return;
     }
-    x->route =
-        route_find(&c->server->options.routes, h->method, h->path, x->request.params, &allow);
-    if (!x->route) {
+    x->row = router_find(&c->server->router, h->method, h->path, x->request.params, &allow);
+    if (!x->row) {
         answer_no_route(x, allow);
     } else if (h->content_len > HTTP_BODY_LEN_MAX) {
         exchange_refuse(x, 413, "the body is too long");
@@ -127,7 +241,7 @@ static size_t take_head(struct conn *c, const char *p, size_t len)
                         head_len == -431 ? "the request head is too long" : reason);
         return 0;
     }
-    status = head_parse(&x->request.head, x->head_text, (size_t)head_len, &reason);
+    status = head_parse(&x->request.head, x->text.p, (size_t)head_len, &reason);
     if (status)
         exchange_refuse(x, status, reason);
     else

@@ -3,6 +3,8 @@
  * else into the exchange until it is.
  */
 #include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -66,42 +68,62 @@ static const char *connection_text(const struct exchange *x)
     return x->request.head.http_1_0 ? "Connection: keep-alive\r\n" : "";
 }
 
-static void put_answer(struct buf *b, struct exchange *x, int status, struct str body)
+/* A body of no length has no type. */
+static void put_answer(struct buf *b, struct exchange *x, int status, const char *content_type,
+                       struct str body)
 {
     buf_printf(b, "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Length: %zu\r\n", status,
                reason_of(status), date_text(), body.len);
     if (body.len)
-        buf_put_str(b, STR("Content-Type: application/json\r\n"));
+        buf_printf(b, "Content-Type: %s\r\n", content_type);
     buf_put(b, x->fields.p, x->fields.len);
     buf_printf(b, "%s\r\n", connection_text(x));
     if (!x->request.head.head_only)
         buf_put_str(b, body);
 }
 
-void http_reply(struct http_request *r, int status, struct str json)
+void exchange_answer(struct exchange *x, int status, const char *content_type, struct str body)
 {
-    struct exchange *x = (struct exchange *)r;
     struct conn *c = x->conn;
 
-    assert(!x->answered);
+    assert(!x->answered && !x->streaming);
     x->answered = true;
     x->closes |= c->last_request && x == c->last;
-    put_answer(x == c->first ? &c->out : &x->answer, x, status, json);
+    put_answer(x == c->first ? &c->out : &x->answer, x, status, content_type, body);
     conn_answered(c);
 }
 
-static void put_json_text(struct buf *b, const char *text)
+void exchange_put_stream_head(struct exchange *x, struct buf *b, const char *content_type)
 {
-    buf_put_u8(b, '"');
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            buf_printf(b, "\\%c", *text);
-        else if ((unsigned char)*text < 0x20)
-            buf_printf(b, "\\u%04x", *text);
-        else
-            buf_put(b, text, 1);
+    struct conn *c = x->conn;
+    bool chunked = !x->request.head.http_1_0;
+
+    c->last_request |= !chunked;
+    x->closes |= c->last_request && x == c->last;
+    buf_printf(b, "HTTP/1.1 200 OK\r\nDate: %s\r\nContent-Type: %s\r\n", date_text(), content_type);
+    if (chunked)
+        buf_put_str(b, STR("Transfer-Encoding: chunked\r\n"));
+    buf_put(b, x->fields.p, x->fields.len);
+    buf_printf(b, "%s\r\n", connection_text(x));
+}
+
+void http_reply_as(struct http_request *r, int status, const char *content_type, struct str body)
+{
+    struct exchange *x = (struct exchange *)r;
+
+    if (!x->away) {
+        exchange_answer(x, status, content_type, body);
+        return;
     }
-    buf_put_u8(b, '"');
+    x->status = status;
+    x->content_type = content_type;
+    buf_put_str(&x->reply, body);
+    work_settle(x);
+}
+
+void http_reply(struct http_request *r, int status, struct str json)
+{
+    http_reply_as(r, status, "application/json", json);
 }
 
 void http_reply_error(struct http_request *r, int status, const char *message)
@@ -109,10 +131,27 @@ void http_reply_error(struct http_request *r, int status, const char *message)
     struct buf body = {0};
 
     buf_put_str(&body, STR("{\"errors\":["));
-    put_json_text(&body, message);
+    json_put_text(&body, str_of(message));
     buf_put_str(&body, STR("]}"));
     http_reply(r, status, (struct str){body.p, body.len});
     buf_release(&body);
+}
+
+void http_reply_errorf(struct http_request *r, int status, const char *fmt, ...)
+{
+    char message[512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(message, sizeof message, fmt, ap);
+    va_end(ap);
+    http_reply_error(r, status, message);
+}
+
+void http_reply_err(struct http_request *r, int err, const char *message_or_null)
+{
+    http_reply_error(r, drover_err_http_status(err),
+                     message_or_null ? message_or_null : drover_err_message(err));
 }
 
 void http_add_header(struct http_request *r, const char *name, struct str value)

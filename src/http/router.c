@@ -1,8 +1,57 @@
 /*
- * Pattern and path are walked part by part. The table is searched from the top: with the dozens of
- * routes that a server has, that costs less than the hash of one path.
+ * The table is searched from the top. With the hundred routes that a server has, that is cheap as
+ * long as most rows are passed over at the first look, which compares the number of parts and what
+ * the pattern begins with; only then are pattern and path walked part by part.
  */
 #include "http/router.h"
+
+#include <stdlib.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+
+static const char *const METHOD_NAMES[] = {
+    [METHOD_GET] = "GET",
+    [METHOD_POST] = "POST",
+    [METHOD_PUT] = "PUT",
+    [METHOD_DELETE] = "DELETE",
+};
+
+static size_t count_slashes(struct str s)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < s.len; i++)
+        count += s.p[i] == '/';
+    return count;
+}
+
+void router_build(struct router *r, const struct route_table *tables, size_t table_count)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < table_count; i++)
+        count += tables[i].count;
+    *r = (struct router){.rows = mem_alloc(sizeof *r->rows * (count ? count : 1))};
+    for (size_t i = 0; i < table_count; i++)
+        for (size_t j = 0; j < tables[i].count; j++) {
+            const struct route *route = &tables[i].routes[j];
+            struct str pattern = str_of(route->pattern);
+
+            r->rows[r->count++] = (struct router_row){
+                .route = route,
+                .arg = tables[i].arg,
+                .fixed = {pattern.p, strcspn(pattern.p, "{")},
+                .slashes = count_slashes(pattern),
+            };
+        }
+}
+
+void router_release(struct router *r)
+{
+    free(r->rows);
+    *r = (struct router){0};
+}
 
 /* Takes the part up to the next slash off the front of *rest, and the slash. */
 static struct str next_part(struct str *rest)
@@ -16,22 +65,12 @@ static struct str next_part(struct str *rest)
     return part;
 }
 
-static size_t count_slashes(struct str s)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < s.len; i++)
-        count += s.p[i] == '/';
-    return count;
-}
-
-static bool pattern_matches(struct str pattern, struct str path,
+/* The number of parts is known to be the same. */
+static bool pattern_matches(struct str pattern, struct str path, size_t parts,
                             struct str params[ROUTE_PARAMS_MAX])
 {
-    size_t parts = count_slashes(pattern), used = 0;
+    size_t used = 0;
 
-    if (parts != count_slashes(path))
-        return false;
     for (size_t i = 0; i <= parts; i++) {
         struct str want = next_part(&pattern), part = next_part(&path);
 
@@ -47,19 +86,21 @@ static bool pattern_matches(struct str pattern, struct str path,
     return true;
 }
 
-const struct route *route_find(const struct route_table *t, enum method method, struct str path,
-                               struct str params[ROUTE_PARAMS_MAX], unsigned *ret_allow)
+const struct router_row *router_find(const struct router *r, enum method method, struct str path,
+                                     struct str params[ROUTE_PARAMS_MAX], unsigned *ret_allow)
 {
+    size_t slashes = count_slashes(path);
     unsigned allow = 0;
 
-    for (size_t i = 0; i < t->count; i++) {
-        const struct route *route = &t->routes[i];
+    for (size_t i = 0; i < r->count; i++) {
+        const struct router_row *row = &r->rows[i];
 
-        if (!pattern_matches(str_of(route->pattern), path, params))
+        if (row->slashes != slashes || !str_starts(path, row->fixed) ||
+            !pattern_matches(str_of(row->route->pattern), path, slashes, params))
             continue;
-        if (route->method == method)
-            return route;
-        allow |= 1u << route->method;
+        if (row->route->method == method)
+            return row;
+        allow |= 1u << row->route->method;
     }
     *ret_allow = allow;
     return NULL;
@@ -67,18 +108,30 @@ const struct route *route_find(const struct route_table *t, enum method method, 
 
 void route_put_allow(struct buf *b, unsigned allow)
 {
-    static const char *const names[] = {
-        [METHOD_GET] = "GET, HEAD",
-        [METHOD_POST] = "POST",
-        [METHOD_PUT] = "PUT",
-        [METHOD_DELETE] = "DELETE",
-    };
     const char *before = "";
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < sizeof METHOD_NAMES / sizeof *METHOD_NAMES; i++) {
         if (!(allow & 1u << i))
             continue;
-        buf_printf(b, "%s%s", before, names[i]);
+        buf_printf(b, "%s%s", before, i == METHOD_GET ? "GET, HEAD" : METHOD_NAMES[i]);
         before = ", ";
     }
+}
+
+void router_put_list(struct buf *b, const struct router *r)
+{
+    json_open(b, '[');
+    for (size_t i = 0; i < r->count; i++) {
+        const struct route *route = r->rows[i].route;
+
+        json_open(b, '{');
+        json_key(b, "method");
+        json_put_text(b, str_of(METHOD_NAMES[route->method]));
+        json_key(b, "path");
+        json_put_text(b, str_of(route->pattern));
+        json_key(b, "summary");
+        json_put_text(b, str_of(route->summary ? route->summary : ""));
+        json_close(b, '}');
+    }
+    json_close(b, ']');
 }

@@ -1,6 +1,7 @@
 /*
  * The listener: binds, accepts up to a maximum, knows by which names it may be called, closes.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -15,10 +16,10 @@ enum {
 };
 
 /* Connections must not use up the descriptors that the journal needs. */
-static size_t connections_max(void)
+static size_t connections_max(size_t max)
 {
     struct rlimit limit;
-    size_t max = HTTP_CONNECTIONS_MAX, files;
+    size_t files;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == RLIM_INFINITY)
         return max;
@@ -29,10 +30,26 @@ static size_t connections_max(void)
     return files < max ? files : max;
 }
 
-static void server_free_if_done(struct http_server *s)
+static void on_all_closed(uv_handle_t *came)
 {
-    if (s->tcp_closed && !s->conns)
-        free(s);
+    struct http_server *s = came->data;
+    void (*closed)(void *arg) = s->options.closed;
+    void *arg = s->options.closed_arg;
+
+    if (s->pool)
+        pool_free(s->pool);
+    exchange_free_spare(s);
+    router_release(&s->router);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+    if (closed)
+        closed(arg);
+}
+
+void server_free_if_done(struct http_server *s)
+{
+    if (s->tcp_closed && !s->conns && !s->detached && !uv_is_closing((uv_handle_t *)&s->came))
+        uv_close((uv_handle_t *)&s->came, on_all_closed);
 }
 
 static void on_closed(uv_handle_t *h)
@@ -71,6 +88,7 @@ static void name_address(struct http_server *s, const struct sockaddr_storage *a
              ntohs(six ? v6->sin6_port : v4->sin_port));
     snprintf(s->address, sizeof s->address, "%s%s%s%s", six ? "[" : "", host, six ? "]" : "",
              s->port_suffix);
+    snprintf(s->url, sizeof s->url, "http://%s", s->address);
 }
 
 static int bind_and_listen(struct http_server *s)
@@ -88,22 +106,61 @@ static int bind_and_listen(struct http_server *s)
     return err;
 }
 
-int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_server **ret_server,
-                struct err_info *ret_error)
+/* What the server answers by itself. */
+
+static void get_v1(struct http_request *r)
+{
+    struct http_server *s = r->arg;
+    struct buf list = {0};
+
+    router_put_list(&list, &s->router);
+    http_reply(r, 200, (struct str){list.p, list.len});
+    buf_release(&list);
+}
+
+static const struct route ROUTES[] = {
+    {METHOD_GET, "/v1", get_v1, 0, "List the API: method, path and summary of every route."},
+};
+
+void http_serve(struct http_server *s, const struct route_table *tables, size_t count)
+{
+    struct route_table all[HTTP_TABLES_MAX];
+
+    assert(count < HTTP_TABLES_MAX);
+    all[0] = (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, s};
+    for (size_t i = 0; i < count; i++)
+        all[i + 1] = tables[i];
+    router_release(&s->router);
+    router_build(&s->router, all, count + 1);
+}
+
+static struct http_server *server_new(uv_loop_t *loop, const struct http_options *o)
 {
     struct http_server *s = mem_zalloc(sizeof *s);
-    int err;
 
     s->options = *o;
     if (!s->options.request_timeout_ms)
         s->options.request_timeout_ms = HTTP_REQUEST_TIMEOUT_MS;
-    s->conn_max = connections_max();
+    s->conn_max = connections_max(o->connections_max ? o->connections_max : HTTP_CONNECTIONS_MAX);
     name_address(s, &o->address);
+    http_serve(s, NULL, 0);
+    pthread_mutex_init(&s->lock, NULL);
+    s->posted_last = &s->posted;
+    uv_async_init(loop, &s->came, server_take_posted);
     uv_tcp_init(loop, &s->tcp);
-    s->tcp.data = s;
-    err = bind_and_listen(s);
+    s->tcp.data = s->came.data = s;
+    return s;
+}
+
+int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_server **ret_server,
+                struct err_info *ret_error)
+{
+    struct http_server *s = server_new(loop, o);
+    int err = bind_and_listen(s);
+
     if (err) {
         err_set(ret_error, DROVER_IO, "cannot listen on %s: %s", s->address, uv_strerror(err));
+        s->options.closed = NULL;
         uv_close((uv_handle_t *)&s->tcp, on_closed);
         return DROVER_IO;
     }
@@ -114,6 +171,11 @@ int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_serve
 const char *http_address(const struct http_server *s)
 {
     return s->address;
+}
+
+const char *http_url(const struct http_server *s)
+{
+    return s->url;
 }
 
 bool server_is_host(const struct http_server *s, struct str host)

@@ -1,22 +1,38 @@
 /*
  * server - HTTP on one loop.
  *
- * In order: http_listen() binds and listens; uv_run() accepts and answers; http_close() lets go of
- * everything, and the loop runs out once the last connection is gone.
+ * In order: http_listen() binds and listens; http_serve() says what is answered; uv_run() accepts and
+ * answers; http_close() lets go of everything, and `closed` is called when the last connection and the
+ * last handler are gone.
  *
- * A request that arrives is handed, whole, to the handler that the route table names. The handler
- * answers it with http_reply() or http_reply_error(), at once or later. Later means: it keeps the
- * pointer and sets `gone`, which is called when the client went away first. A request lives until
- * it is answered or gone, whichever comes first, and must not be touched afterwards. Everything
- * happens on the thread of the loop.
+ * A request that arrives is handed, whole, to the handler that the route tables name. There are two
+ * kinds of handlers:
+ *
+ *  - On the thread of the loop. They never block. They answer at once, or later: later means that
+ *    the handler keeps the pointer and sets `gone`, which is called when the client went away first.
+ *    A request lives until it is answered or gone, whichever comes first.
+ *  - With ROUTE_WORKER, on a thread of the server's own pool, where blocking is fine. Such a request
+ *    lives until it is answered, also when its client has left meanwhile (http_is_gone() tells), and
+ *    may be answered from any thread, also after the handler has returned.
+ *
+ * Both answer with one of the http_reply calls, exactly once, and must not touch the request
+ * afterwards; or they wait:
+ *
+ *     uint64_t seen = http_topic_seen(topic);
+ *     ... look ...
+ *     if (nothing && http_wait(r, topic, seen, wait_ms))
+ *         return;                        (the handler is run again, from its beginning)
+ *     http_reply(r, 200, ...);
  *
  * A connection carries one request after the other; a client may send the next before it has the
- * answer to the last (pipelining). Handlers are called in the order of arrival and answers leave in
- * the same order, whatever the order they were given in.
+ * answer to the last (pipelining). Handlers of the loop are called in the order of arrival, and
+ * answers leave in the order of their requests, whatever the order they were given in.
  *
  * What always holds: every input has a limit, and they stand below. A request that could be read in
- * two ways is refused with 400. The Host of a request is one of ours, so that a page from elsewhere
- * whose name was pointed at us gets 421. Every error has the body {"errors":["..."]}.
+ * two ways is refused with 400: its head, its chunks, its query. The Host of a request is one of
+ * ours, so that a page from elsewhere whose name was pointed at us gets 421, and a POST, and any
+ * other change with a body, is application/json, which no form can send, so that such a page gets
+ * 415. Every error has the body {"errors":["..."]}.
  */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
@@ -25,16 +41,23 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/arena.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "http/head.h"
+#include "http/query.h"
 #include "http/router.h"
+#include "http/topic.h"
 
 enum {
     HTTP_BODY_LEN_MAX = 4 * 1024 * 1024,
-    HTTP_CONNECTIONS_MAX = 10000,
+    HTTP_CONNECTIONS_MAX = 16384,
     HTTP_PIPELINE_MAX = 64,           /* requests of one connection that wait for their answers */
     HTTP_UNSENT_LEN_MAX = 256 * 1024, /* answers that a client does not read stop its requests */
+    HTTP_STREAM_UNSENT_MAX = 1024 * 1024, /* a client this far behind its stream is cut off */
+    HTTP_WORKERS_MAX = 32,
+    HTTP_TABLES_MAX = 32, /* of routes */
 
     HTTP_REQUEST_TIMEOUT_MS = 10 * 1000, /* for the head, and again for the body */
     HTTP_IDLE_TIMEOUT_MS = 60 * 1000,    /* between two requests */
@@ -45,28 +68,89 @@ enum {
 struct http_request {
     struct head head;
     struct str params[ROUTE_PARAMS_MAX]; /* what stood for the "{name}" parts of the pattern */
+    struct query query;
     struct str body;
-    void *arg; /* of the server */
+    struct arena arena; /* goes with the request */
+    void *arg;          /* of the route table */
 
-    /* The handler's, when it answers later. */
+    /* The handler's, when it is one of the loop and answers later. */
     void (*gone)(struct http_request *r);
+    void (*drained)(struct http_request *r); /* of a stream: all that was sent has been taken */
     void *handler_data;
 };
 
-/* Answers with JSON, or with nothing when the body is empty. */
+/* What came. All of it lives as long as the request. */
+
+/* The value of a query parameter, decoded. False when it is not there. */
+bool http_query(const struct http_request *r, const char *name, struct str *ret_value);
+
+/*
+ * The same as a number without sign. Where it is missing, returns 0 and leaves the target; where it
+ * is there, 1; where it is no number or too large, it answers 400 and returns BAD_ARGUMENT.
+ */
+int http_query_number(struct http_request *r, const char *name, int64_t *ret_number);
+
+/*
+ * The value of a part of the path, decoded. Where its escapes are wrong it answers 400 and returns
+ * false.
+ */
+bool http_decode(struct http_request *r, struct str part, struct str *ret_text);
+
+/* The body as JSON. Where it is none, it answers 400 with the reason and returns NULL. */
+const struct json *http_json(struct http_request *r);
+
+/* Whether the client of a request on a worker has left. */
+bool http_is_gone(const struct http_request *r);
+
+/* Answers. */
+
+/* With JSON, or with nothing when the body is empty. */
 void http_reply(struct http_request *r, int status, struct str json);
 
-/* Answers {"errors":[message]}. */
+/* With a body of another type. */
+void http_reply_as(struct http_request *r, int status, const char *content_type, struct str body);
+
+/* {"errors":[message]}. */
 void http_reply_error(struct http_request *r, int status, const char *message);
+void http_reply_errorf(struct http_request *r, int status, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The same for an enum drover_err: its status, and the message unless there is a better one. */
+void http_reply_err(struct http_request *r, int err, const char *message_or_null);
 
 /* Adds a header to the answer that is still to be given. */
 void http_add_header(struct http_request *r, const char *name, struct str value);
 
+/*
+ * Parks the request until the topic is signalled or wait_ms have passed since the request came, and
+ * returns true: the handler returns and will be run again. False when there is nothing left to wait
+ * for: the handler answers. `seen` was read from the topic before the handler looked.
+ */
+bool http_wait(struct http_request *r, struct http_topic *t, uint64_t seen, int64_t wait_ms);
+
+/* Whether the handler is run because the time is over: the last time. */
+bool http_wait_over(const struct http_request *r);
+
+/*
+ * An answer that goes on: begin, send any number of times, end. On the thread of the loop only, for
+ * routes of the loop. Set `gone` to be told when the client leaves.
+ *
+ * Begin returns false when that was all (HEAD). Send returns false when the client does not take what
+ * it is sent: it was cut off, the request is no more, and `gone` is not called for it.
+ */
+bool http_stream_begin(struct http_request *r, const char *content_type);
+bool http_stream_send(struct http_request *r, struct str data);
+size_t http_stream_unsent(const struct http_request *r);
+void http_stream_end(struct http_request *r);
+
+/* The server. */
+
 struct http_options {
-    struct sockaddr_storage address; /* port 0: any that is free */
-    struct route_table routes;
-    void *arg;                  /* handed to the handlers */
-    int64_t request_timeout_ms; /* 0: HTTP_REQUEST_TIMEOUT_MS */
+    struct sockaddr_storage address;  /* port 0: any that is free */
+    int64_t request_timeout_ms;       /* 0: HTTP_REQUEST_TIMEOUT_MS */
+    size_t connections_max;           /* 0: HTTP_CONNECTIONS_MAX; never more than files allow */
+    void (*closed)(void *closed_arg); /* after http_close(), on the loop: nothing is left of it */
+    void *closed_arg;
 };
 
 struct http_server;
@@ -75,13 +159,21 @@ struct http_server;
 int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_server **ret_server,
                 struct err_info *ret_error);
 
+/*
+ * The routes, before the loop runs; the server adds its own, GET /v1, which lists them. The routes,
+ * not the tables, are borrowed as long as the server lives.
+ */
+void http_serve(struct http_server *s, const struct route_table *tables, size_t count);
+
 /* Where the server listens, as it stands in a URL: "127.0.0.1:8048". Lives as long as the server.
  */
 const char *http_address(const struct http_server *s);
+const char *http_url(const struct http_server *s); /* "http://127.0.0.1:8048" */
 
 /*
  * Stops listening and closes the connections; answers that were given are still sent, for at most
- * HTTP_LINGER_MS. The server frees itself when all is closed: run the loop until then.
+ * HTTP_LINGER_MS. Handlers that run are waited for, by the loop. The server frees itself when all is
+ * closed: run the loop until then.
  */
 void http_close(struct http_server *s);
 

@@ -19,7 +19,29 @@ static const struct route ROUTES[] = {
     {METHOD_GET, "/{1}/{2}/{3}/{4}/{5}", NULL},
 };
 
-static const struct route_table TABLE = {ROUTES, sizeof ROUTES / sizeof *ROUTES};
+static int here, there;
+
+/* Two tables, so that the rows of the second have its argument. */
+static const struct route_table TABLES[] = {
+    {ROUTES, 2, &here},
+    {ROUTES + 2, sizeof ROUTES / sizeof *ROUTES - 2, &there},
+};
+
+static struct router router;
+
+static int build(void **state)
+{
+    (void)state;
+    router_build(&router, TABLES, 2);
+    return 0;
+}
+
+static int release(void **state)
+{
+    (void)state;
+    router_release(&router);
+    return 0;
+}
 
 static void paths_find_their_routes(void **state)
 {
@@ -54,10 +76,11 @@ static void paths_find_their_routes(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         unsigned allow = 0;
-        const struct route *found =
-            route_find(&TABLE, rows[i].method, rows[i].path, params, &allow);
+        const struct router_row *found =
+            router_find(&router, rows[i].method, rows[i].path, params, &allow);
 
-        if (found != (rows[i].row < 0 ? NULL : &ROUTES[rows[i].row]) || allow != rows[i].allow)
+        if ((found ? found->route : NULL) != (rows[i].row < 0 ? NULL : &ROUTES[rows[i].row]) ||
+            allow != rows[i].allow)
             fail_msg("row %zu: %s", i, rows[i].path.p);
     }
 }
@@ -68,9 +91,38 @@ static void params_are_what_stood_there(void **state)
     unsigned allow;
 
     (void)state;
-    assert_non_null(route_find(&TABLE, METHOD_PUT, STR("/nodes/7/data/x%2Fy"), params, &allow));
+    assert_non_null(router_find(&router, METHOD_PUT, STR("/nodes/7/data/x%2Fy"), params, &allow));
     assert_true(str_eq(params[0], STR("7")));
     assert_true(str_eq(params[1], STR("x%2Fy")));
+}
+
+static void a_table_has_its_own_argument(void **state)
+{
+    struct str params[ROUTE_PARAMS_MAX];
+    unsigned allow;
+
+    (void)state;
+    assert_ptr_equal(router_find(&router, METHOD_GET, STR("/healthz"), params, &allow)->arg, &here);
+    assert_ptr_equal(router_find(&router, METHOD_GET, STR("/nodes"), params, &allow)->arg, &there);
+}
+
+static void the_list_names_every_route(void **state)
+{
+    static const struct route routes[] = {
+        {METHOD_GET, "/a", NULL, 0, "Say \"a\"."},
+        {METHOD_POST, "/b/{c}", NULL, 0, NULL},
+    };
+    struct router small;
+    struct buf b = {0};
+
+    (void)state;
+    router_build(&small, &(struct route_table){routes, 2, NULL}, 1);
+    router_put_list(&b, &small);
+    assert_string_equal(buf_text(&b),
+                        "[{\"method\":\"GET\",\"path\":\"/a\",\"summary\":\"Say \\\"a\\\".\"},"
+                        "{\"method\":\"POST\",\"path\":\"/b/{c}\",\"summary\":\"\"}]");
+    buf_release(&b);
+    router_release(&small);
 }
 
 static void allow_lists_methods(void **state)
@@ -94,8 +146,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paths_find_their_routes),
         cmocka_unit_test(params_are_what_stood_there),
+        cmocka_unit_test(a_table_has_its_own_argument),
+        cmocka_unit_test(the_list_names_every_route),
         cmocka_unit_test(allow_lists_methods),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, build, release);
 }

@@ -1,0 +1,68 @@
+/*
+ * house - what the rooms of drover serve have in common: the loop, the keeper, the events, the server.
+ *
+ * The house is opened before the rooms and closed after them. On the embedded keeper `local` is there
+ * and rooms may open sessions of their own on it; on an ensemble it is NULL.
+ *
+ * The server's own session is borrowed for as long as something is done with it, from any thread, and
+ * given back. On an ensemble it may end: then there is none for a while, until the next; one that is
+ * over is closed when the last borrower has returned it. Callbacks of commits and watches come on the
+ * loop. Who keeps watches keeps the session borrowed as long, listens with house_listen(), and takes
+ * its watches back and returns the session when it is told that it has gone.
+ */
+#ifndef HOUSE_H
+#define HOUSE_H
+
+#include <uv.h>
+
+#include "base/err.h"
+#include "http/events.h"
+#include "http/server.h"
+#include "keeper/keeper.h"
+#include "keeper/local.h"
+
+struct ensemble;
+
+/* The session of the moment; NULL: there is none. On the loop. */
+typedef void house_session_fn(void *arg, struct keeper *k);
+
+struct house_listener {
+    house_session_fn *fn;
+    void *arg;
+};
+
+enum { HOUSE_LISTENERS_MAX = 16 };
+
+struct house {
+    uv_loop_t *loop;
+    struct local *local; /* NULL on an ensemble */
+    struct events *events;
+    struct http_server *http; /* NULL: HTTP is not served */
+    const char *url;          /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
+
+    /* The house's own. */
+    struct ensemble *ensemble;
+    struct keeper *keeper; /* on the embedded keeper */
+    uv_async_t wake;
+    struct house_listener listeners[HOUSE_LISTENERS_MAX];
+    size_t listener_count;
+};
+
+/* One of local and ensemble is given. events are the house's from now on. */
+int house_open(struct house *h, uv_loop_t *loop, struct local *local, struct ensemble *ensemble,
+               struct err_info *ret_error);
+
+/* Ends the server's session. Run the loop until its handles are gone. */
+void house_close(struct house *h);
+
+/* The server's session, to be returned; NULL while an ensemble is away (answer 503). Any thread. */
+struct keeper *house_keeper(struct house *h);
+void house_return(struct house *h, struct keeper *k);
+
+/*
+ * From now on fn is called, on the loop, when the server's session has gone and when there is a new
+ * one. Not for the one that is there already.
+ */
+void house_listen(struct house *h, house_session_fn *fn, void *arg);
+
+#endif

@@ -1,0 +1,359 @@
+/*
+ * The ring is shared, under a lock; a listener is only a position in it and a filter. What a listener
+ * is to be sent is made when its connection can take it, so a slow one costs no memory.
+ */
+#include "http/events.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "http/server.h"
+
+enum { SEND_LEN = 64 * 1024 }; /* what a listener is sent at once, or a little more */
+
+enum field { KIND, ID, TYPE, STATE, FIELD_COUNT };
+
+static const char *const FIELD_NAMES[FIELD_COUNT] = {"kind", "id", "type", "state"};
+
+/* One that is kept: what can be chosen by, then the JSON, in one piece of memory. */
+struct kept {
+    uint64_t number;
+    struct str fields[FIELD_COUNT];
+    struct str json;
+    size_t size;
+    char text[];
+};
+
+struct listener {
+    struct listener *next, *prev;
+    struct events *events;
+    struct http_request *request;
+    struct str filter[FIELD_COUNT]; /* empty: all; borrowed from the request */
+    uint64_t sent;                  /* the last one that it was sent, or passed over */
+};
+
+struct events {
+    uv_loop_t *loop;
+    uv_async_t wake;
+    uv_timer_t alive;
+    int open_handles;
+    struct listener *listeners; /* the loop's */
+
+    pthread_mutex_t lock;
+    struct kept *ring[EVENTS_KEPT]; /* number n at n % EVENTS_KEPT */
+    uint64_t first, next;           /* numbers that are kept: first up to next - 1 */
+    size_t size;
+    bool listened; /* there are listeners */
+};
+
+/* The ring, with the lock held. */
+
+static void drop_oldest(struct events *e)
+{
+    struct kept **slot = &e->ring[e->first++ % EVENTS_KEPT];
+
+    e->size -= (*slot)->size;
+    free(*slot);
+    *slot = NULL;
+}
+
+static struct str copy_text(char **at, struct str s)
+{
+    struct str copy = {*at, s.len};
+
+    if (s.len)
+        memcpy(*at, s.p, s.len);
+    *at += s.len;
+    return copy;
+}
+
+static struct kept *kept_new(const struct event *event)
+{
+    struct str fields[FIELD_COUNT] = {[KIND] = str_of(event->kind),
+                                      [ID] = event->id,
+                                      [TYPE] = event->type,
+                                      [STATE] = event->state};
+    size_t size = sizeof(struct kept) + event->json.len;
+    struct kept *k;
+    char *at;
+
+    for (int i = 0; i < FIELD_COUNT; i++)
+        size += fields[i].len;
+    k = mem_alloc(size);
+    k->size = size;
+    at = k->text;
+    for (int i = 0; i < FIELD_COUNT; i++)
+        k->fields[i] = copy_text(&at, fields[i]);
+    k->json = copy_text(&at, event->json);
+    return k;
+}
+
+void events_publish(struct events *e, const struct event *event)
+{
+    struct kept *k = kept_new(event);
+
+    pthread_mutex_lock(&e->lock);
+    while (e->first < e->next &&
+           (e->next - e->first == EVENTS_KEPT || e->size + k->size > EVENTS_LEN_MAX))
+        drop_oldest(e);
+    k->number = e->next++;
+    e->ring[k->number % EVENTS_KEPT] = k;
+    e->size += k->size;
+    if (e->listened)
+        uv_async_send(&e->wake);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* What a listener is sent. */
+
+/* Whether one of the words between the commas is the value. */
+static bool is_among(struct str list, struct str value)
+{
+    for (;;) {
+        const char *comma = memchr(list.p, ',', list.len);
+        size_t len = comma ? (size_t)(comma - list.p) : list.len;
+
+        if (str_eq((struct str){list.p, len}, value))
+            return true;
+        if (!comma)
+            return false;
+        list.p += len + 1;
+        list.len -= len + 1;
+    }
+}
+
+static bool is_wanted(const struct listener *l, const struct kept *k)
+{
+    for (int i = 0; i < FIELD_COUNT; i++)
+        if (l->filter[i].len && !is_among(l->filter[i], k->fields[i]))
+            return false;
+    return true;
+}
+
+/* A line end in the JSON begins another line of data. */
+static void put_data(struct buf *b, struct str json)
+{
+    for (;;) {
+        const char *end = json.len ? memchr(json.p, '\n', json.len) : NULL;
+        size_t len = end ? (size_t)(end - json.p) : json.len;
+
+        buf_put_str(b, STR("data: "));
+        buf_put(b, json.p, len);
+        buf_put_str(b, STR("\n"));
+        if (!end)
+            return;
+        json.p += len + 1;
+        json.len -= len + 1;
+    }
+}
+
+static void put_event(struct buf *b, const struct kept *k)
+{
+    buf_printf(b, "id: %" PRIu64 "\nevent: %.*s\n", k->number, (int)k->fields[KIND].len,
+               k->fields[KIND].p);
+    put_data(b, k->json);
+    buf_put_str(b, STR("\n"));
+}
+
+/* Up to SEND_LEN of what is there for the listener. */
+static void collect(struct events *e, struct listener *l, struct buf *b)
+{
+    pthread_mutex_lock(&e->lock);
+    if (l->sent + 1 < e->first || l->sent >= e->next) {
+        l->sent = e->first - 1;
+        buf_printf(b, "id: %" PRIu64 "\nevent: lost\ndata: {\"first\":\"%" PRIu64 "\"}\n\n",
+                   l->sent, e->first);
+    }
+    while (l->sent + 1 < e->next && b->len < SEND_LEN) {
+        const struct kept *k = e->ring[++l->sent % EVENTS_KEPT];
+
+        if (is_wanted(l, k))
+            put_event(b, k);
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* Listeners, on the loop. */
+
+static void listener_free(struct listener *l)
+{
+    struct events *e = l->events;
+
+    *(l->prev ? &l->prev->next : &e->listeners) = l->next;
+    if (l->next)
+        l->next->prev = l->prev;
+    if (!e->listeners) {
+        pthread_mutex_lock(&e->lock);
+        e->listened = false;
+        pthread_mutex_unlock(&e->lock);
+    }
+    free(l);
+}
+
+static void on_gone(struct http_request *r)
+{
+    listener_free(r->handler_data);
+}
+
+static void send_text(struct listener *l, struct str text)
+{
+    if (!http_stream_send(l->request, text))
+        listener_free(l);
+}
+
+/* As much as the connection takes; the rest when it has drained. */
+static void serve(struct listener *l)
+{
+    struct events *e = l->events;
+    struct buf b = {0};
+
+    do {
+        b.len = 0;
+        if (http_stream_unsent(l->request))
+            break;
+        collect(e, l, &b);
+        if (b.len && !http_stream_send(l->request, (struct str){b.p, b.len})) {
+            listener_free(l);
+            break;
+        }
+    } while (b.len >= SEND_LEN);
+    buf_release(&b);
+}
+
+static void on_drained(struct http_request *r)
+{
+    serve(r->handler_data);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    struct events *e = wake->data;
+    struct listener *next;
+
+    for (struct listener *l = e->listeners; l; l = next) {
+        next = l->next;
+        serve(l);
+    }
+}
+
+static void on_alive(uv_timer_t *timer)
+{
+    struct events *e = timer->data;
+    struct listener *next;
+
+    for (struct listener *l = e->listeners; l; l = next) {
+        next = l->next;
+        if (!http_stream_unsent(l->request))
+            send_text(l, STR(":\n\n"));
+    }
+}
+
+/* Where to go on: the header that browsers send, or the parameter for those who cannot set it. */
+static bool find_start(struct events *e, struct http_request *r, uint64_t *ret_sent)
+{
+    const struct str *header = head_field(&r->head, "Last-Event-ID");
+    uint64_t number = 0;
+    struct str text;
+
+    pthread_mutex_lock(&e->lock);
+    *ret_sent = e->next - 1;
+    pthread_mutex_unlock(&e->lock);
+    if (header)
+        text = *header;
+    else if (!http_query(r, "last-event-id", &text))
+        return true;
+    if (!text.len || text.len > 18)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.p[i] < '0' || text.p[i] > '9')
+            return false;
+        number = number * 10 + (uint64_t)(text.p[i] - '0');
+    }
+    *ret_sent = number;
+    return true;
+}
+
+static void listener_new(struct events *e, struct http_request *r, uint64_t sent)
+{
+    struct listener *l = mem_zalloc(sizeof *l);
+
+    l->events = e;
+    l->request = r;
+    l->sent = sent;
+    for (int i = 0; i < FIELD_COUNT; i++)
+        http_query(r, FIELD_NAMES[i], &l->filter[i]);
+    l->next = e->listeners;
+    if (l->next)
+        l->next->prev = l;
+    e->listeners = l;
+    r->handler_data = l;
+    r->gone = on_gone;
+    r->drained = on_drained;
+    pthread_mutex_lock(&e->lock);
+    e->listened = true;
+    pthread_mutex_unlock(&e->lock);
+    serve(l);
+}
+
+static void get_events(struct http_request *r)
+{
+    struct events *e = r->arg;
+    uint64_t sent;
+
+    if (!find_start(e, r, &sent)) {
+        http_reply_error(r, 400, "Last-Event-ID is not the id of an event");
+        return;
+    }
+    http_add_header(r, "Cache-Control", STR("no-store"));
+    if (http_stream_begin(r, "text/event-stream"))
+        listener_new(e, r, sent);
+}
+
+static const struct route ROUTES[] = {
+    {METHOD_GET, "/v1/events", get_events, 0,
+     "Every change as it happens (Server-Sent Events), filtered by kind, id, type, state."},
+};
+
+struct route_table events_routes(struct events *e)
+{
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, e};
+}
+
+/* Life. */
+
+struct events *events_new(uv_loop_t *loop)
+{
+    struct events *e = mem_zalloc(sizeof *e);
+
+    e->loop = loop;
+    e->first = e->next = (uint64_t)clock_wall_ms() << 10;
+    pthread_mutex_init(&e->lock, NULL);
+    uv_async_init(loop, &e->wake, on_wake);
+    uv_timer_init(loop, &e->alive);
+    e->wake.data = e->alive.data = e;
+    e->open_handles = 2;
+    uv_timer_start(&e->alive, on_alive, EVENTS_ALIVE_MS, EVENTS_ALIVE_MS);
+    return e;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct events *e = handle->data;
+
+    if (--e->open_handles)
+        return;
+    while (e->first < e->next)
+        drop_oldest(e);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+}
+
+void events_free(struct events *e)
+{
+    uv_close((uv_handle_t *)&e->wake, on_closed);
+    uv_close((uv_handle_t *)&e->alive, on_closed);
+}

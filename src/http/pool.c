@@ -1,0 +1,92 @@
+#include "http/pool.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+struct pool {
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    struct pool_job *first, **last;
+    size_t queued, idle;
+    size_t count, max;
+    bool ending;
+    pthread_t threads[];
+};
+
+struct pool *pool_new(size_t threads_max)
+{
+    struct pool *p = mem_zalloc(sizeof *p + sizeof *p->threads * threads_max);
+
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->more, NULL);
+    p->last = &p->first;
+    p->max = threads_max;
+    return p;
+}
+
+/* With the lock held. NULL: the end. */
+static struct pool_job *next_job(struct pool *p)
+{
+    struct pool_job *job;
+
+    while (!p->first && !p->ending) {
+        p->idle++;
+        pthread_cond_wait(&p->more, &p->lock);
+        p->idle--;
+    }
+    job = p->first;
+    if (job) {
+        p->first = job->next;
+        p->queued--;
+        if (!p->first)
+            p->last = &p->first;
+    }
+    return job;
+}
+
+static void *run_jobs(void *arg)
+{
+    struct pool *p = arg;
+    struct pool_job *job;
+
+    pthread_mutex_lock(&p->lock);
+    while ((job = next_job(p))) {
+        pthread_mutex_unlock(&p->lock);
+        job->run(job);
+        pthread_mutex_lock(&p->lock);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+void pool_submit(struct pool *p, struct pool_job *job)
+{
+    job->next = NULL;
+    pthread_mutex_lock(&p->lock);
+    *p->last = job;
+    p->last = &job->next;
+    p->queued++;
+    if (p->queued > p->idle && p->count < p->max &&
+        !pthread_create(&p->threads[p->count], NULL, run_jobs, p))
+        p->count++;
+    else if (!p->count) /* not even one thread is to be had */
+        abort();
+    pthread_cond_signal(&p->more);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void pool_free(struct pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->ending = true;
+    pthread_cond_broadcast(&p->more);
+    pthread_mutex_unlock(&p->lock);
+    for (size_t i = 0; i < p->count; i++)
+        pthread_join(p->threads[i], NULL);
+    pthread_cond_destroy(&p->more);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}

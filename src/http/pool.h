@@ -1,0 +1,25 @@
+/*
+ * pool - threads that run jobs which may block.
+ *
+ * A thread is started when a job comes and none is free, up to a maximum; further jobs queue. Jobs
+ * are the user's: they are not touched after they were begun.
+ */
+#ifndef HTTP_POOL_H
+#define HTTP_POOL_H
+
+#include <stddef.h>
+
+struct pool;
+
+struct pool_job {
+    void (*run)(struct pool_job *job);
+    struct pool_job *next;
+};
+
+struct pool *pool_new(size_t threads_max);
+void pool_submit(struct pool *p, struct pool_job *job);
+
+/* Returns when the jobs that were submitted have run. */
+void pool_free(struct pool *p);
+
+#endif

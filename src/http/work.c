@@ -1,0 +1,97 @@
+/*
+ * Handlers on workers. A request goes to the pool and comes back once, after the handler has returned
+ * and its outcome (an answer, or the wish to wait) is there, whichever is later; so there is no moment
+ * at which the loop and another thread both have it.
+ */
+#include <assert.h>
+
+#include "base/mem.h"
+#include "http/conn.h"
+
+void server_post(struct exchange *x)
+{
+    struct http_server *s = x->server;
+
+    x->posted_next = NULL;
+    pthread_mutex_lock(&s->lock);
+    *s->posted_last = x;
+    s->posted_last = &x->posted_next;
+    uv_async_send(&s->came); /* under the lock, so that the server is still there */
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void drop_hold(struct exchange *x)
+{
+    if (atomic_fetch_sub(&x->holds, 1) == 1)
+        server_post(x);
+}
+
+void work_settle(struct exchange *x)
+{
+    drop_hold(x);
+}
+
+static void run(struct pool_job *job)
+{
+    struct exchange *x = (struct exchange *)((char *)job - offsetof(struct exchange, job));
+
+    x->row->route->handler(&x->request);
+    drop_hold(x);
+}
+
+void work_submit(struct exchange *x)
+{
+    struct http_server *s = x->server;
+
+    if (!s->pool)
+        s->pool = pool_new(HTTP_WORKERS_MAX);
+    x->away = true;
+    x->job.run = run;
+    atomic_store(&x->holds, 2);
+    pool_submit(s->pool, &x->job);
+}
+
+/* A wake-up that reached nobody goes to the next. */
+static void drop_detached(struct exchange *x)
+{
+    struct http_server *s = x->server;
+
+    if (x->woken && !x->over)
+        http_topic_signal(x->topic, 1);
+    s->detached--;
+    exchange_free(x);
+}
+
+static void take_one(struct exchange *x)
+{
+    if (!x->conn) {
+        drop_detached(x);
+    } else if (x->woken) {
+        x->conn->waiting--;
+        x->waits = x->woken = false;
+        exchange_run(x);
+    } else if (x->waits) {
+        x->away = false;
+        topic_park(x);
+    } else {
+        x->away = false;
+        exchange_answer(x, x->status, x->content_type, (struct str){x->reply.p, x->reply.len});
+    }
+}
+
+void server_take_posted(uv_async_t *came)
+{
+    struct http_server *s = came->data;
+    struct exchange *x, *next;
+
+    pthread_mutex_lock(&s->lock);
+    x = s->posted;
+    s->posted = NULL;
+    s->posted_last = &s->posted;
+    pthread_mutex_unlock(&s->lock);
+    for (; x; x = next) {
+        next = x->posted_next;
+        take_one(x);
+    }
+    server_free_if_done(s);
+}
