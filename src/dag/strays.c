@@ -1,0 +1,83 @@
+/*
+ * A process that clears its environment, leaves the session and whose parents have all ended is not
+ * found: that takes a cgroup, which posix_spawn of this C library cannot put a process into without
+ * a race.
+ */
+#include "dag/strays.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ENVIRONMENT_LEN_MAX = 256 * 1024 };
+
+static ssize_t read_file(pid_t pid, const char *name, char *to, size_t len)
+{
+    char path[64];
+    ssize_t n, got = 0;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    while ((size_t)got < len && (n = read(fd, to + got, len - (size_t)got)) > 0)
+        got += n;
+    close(fd);
+    return got;
+}
+
+/* False for a zombie, and for what is no longer there. */
+static bool read_stat(pid_t pid, int *ret_group, int *ret_session)
+{
+    char text[1024], *after, state;
+    ssize_t n = read_file(pid, "stat", text, sizeof text - 1);
+
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    after = strrchr(text, ')'); /* the name before it may hold anything */
+    return after && sscanf(after, ") %c %*d %d %d", &state, ret_group, ret_session) == 3 &&
+           state != 'Z' && state != 'X';
+}
+
+static bool has_token(pid_t pid, const char *token)
+{
+    static char text[ENVIRONMENT_LEN_MAX + 1];
+    ssize_t n = read_file(pid, "environ", text, ENVIRONMENT_LEN_MAX);
+
+    for (ssize_t at = 0; at < n; at += (ssize_t)strlen(text + at) + 1) {
+        text[n] = '\0';
+        if (!strcmp(text + at, token))
+            return true;
+    }
+    return false;
+}
+
+uint32_t strays_signal(pid_t leader, const char *token, int signal_number)
+{
+    DIR *dir = opendir("/proc");
+    struct dirent *entry;
+    uint32_t found = 0;
+
+    while (dir && (entry = readdir(dir))) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        int group, session;
+
+        if (pid <= 1 || pid == getpid() || !read_stat(pid, &group, &session))
+            continue;
+        if (!(leader && (group == leader || session == leader)) && !has_token(pid, token))
+            continue;
+        found++;
+        if (signal_number)
+            kill(pid, signal_number);
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}

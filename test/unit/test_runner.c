@@ -1,0 +1,339 @@
+/* The runner on processes of every kind, the nasty ones above all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "dag/output.h"
+#include "dag/runner.h"
+#include "dag/strays.h"
+
+static char token[64];
+static const char *environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", token, "A=b c", NULL};
+
+struct outcome {
+    bool over;
+    struct run_end end;
+    struct buf text[RUN_STREAMS];
+    uint64_t total;
+    int64_t took_ms;
+};
+
+struct scene {
+    uv_loop_t loop;
+    struct runner *runner;
+};
+
+static struct scene scene_open(void)
+{
+    return (struct scene){0};
+}
+
+static void on_done(void *arg, struct run *r, const struct run_end *end)
+{
+    struct outcome *o = arg;
+
+    o->over = true;
+    o->end = *end;
+    for (int i = 0; i < RUN_STREAMS; i++)
+        buf_put(&o->text[i], run_output(r, i)->text.p, run_output(r, i)->text.len);
+    o->total = run_output(r, RUN_STDOUT)->total;
+    run_free(r);
+}
+
+static void outcome_release(struct outcome *o)
+{
+    for (int i = 0; i < RUN_STREAMS; i++)
+        buf_release(&o->text[i]);
+}
+
+static struct run *start(struct scene *s, struct run_spec spec, struct outcome *o)
+{
+    struct err_info e;
+    int status;
+    struct run *r;
+
+    snprintf(token, sizeof token, "DROVER_RUN=%d.%ld", (int)getpid(), random());
+    spec.envp = environment;
+    spec.token = token;
+    r = runner_start(s->runner, &spec, on_done, NULL, o, &status, &e);
+    if (!r)
+        fail_msg("%s", e.text);
+    return r;
+}
+
+static void run_until(struct scene *s, const bool *over)
+{
+    while (!*over)
+        uv_run(&s->loop, UV_RUN_ONCE);
+}
+
+static void with_runner(struct scene *s, void (*body)(struct scene *s))
+{
+    uv_loop_init(&s->loop);
+    s->runner = runner_open(&s->loop);
+    body(s);
+    assert_int_equal(runner_count(s->runner), 0);
+    runner_close(s->runner);
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&s->loop), 0);
+}
+
+#define SHELL(text) ((const char *const[]){"/bin/bash", "-c", text, NULL})
+
+static struct outcome shell(struct scene *s, const char *text)
+{
+    struct outcome o = {0};
+    int64_t from = clock_boot_ms();
+
+    start(s, (struct run_spec){.argv = SHELL(text)}, &o);
+    run_until(s, &o.over);
+    o.took_ms = clock_boot_ms() - from;
+    return o;
+}
+
+/* Ends. */
+
+static void the_ways_to_end_body(struct scene *s)
+{
+    static const struct {
+        const char *text;
+        enum run_how how;
+        int status;
+        const char *out, *err;
+    } cases[] = {
+        {"true", RUN_EXITED, 0, "", ""},
+        {"exit 3", RUN_EXITED, 3, "", ""},
+        {"kill -9 $$", RUN_SIGNALLED, 9, "", ""},
+        {"echo a; echo b >&2", RUN_EXITED, 0, "a\n", "b\n"},
+        {"exec >&- 2>&-; exit 4", RUN_EXITED, 4, "", ""},
+        {"exec >&- 2>&-; sleep 0.05; exit 5", RUN_EXITED, 5, "", ""},
+        {"cat", RUN_EXITED, 0, "", ""}, /* its input is empty */
+        {"echo \"$A\"", RUN_EXITED, 0, "b c\n", ""},
+        {"printf 'a\\xff\\xfe'", RUN_EXITED, 0, "a\xff\xfe", ""},
+        {"test $$ = $(ps -o pgid= $$) && test $$ = $(ps -o sid= $$)", RUN_EXITED, 0, "", ""},
+        {"test $(ls /proc/$$/fd | wc -l) -le 4", RUN_EXITED, 0, "", ""},
+        {"kill -PIPE $$", RUN_SIGNALLED, 13, "", ""}, /* we ignore it, our commands do not */
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct outcome o = shell(s, cases[i].text);
+
+        if (o.end.how != cases[i].how || o.end.status != cases[i].status)
+            fail_msg("%s: %d %d", cases[i].text, o.end.how, o.end.status);
+        assert_string_equal(buf_text(&o.text[RUN_STDOUT]), cases[i].out);
+        assert_string_equal(buf_text(&o.text[RUN_STDERR]), cases[i].err);
+        assert_int_equal(o.text[RUN_MIXED].len, o.text[RUN_STDOUT].len + o.text[RUN_STDERR].len);
+        outcome_release(&o);
+    }
+}
+
+static void the_ways_to_end(void **state)
+{
+    struct scene s = scene_open();
+
+    (void)state;
+    signal(SIGPIPE, SIG_IGN);
+    with_runner(&s, the_ways_to_end_body);
+}
+
+static void what_cannot_start_says_why_body(struct scene *s)
+{
+    char plain[] = "/tmp/drover-plain-XXXXXX";
+    int fd = mkstemp(plain), status = 0;
+    const char *const missing[] = {"no-such-command-at-all", NULL}, *const no_path[] = {"/no/x",
+                                                                                        NULL};
+    const char *const not_executable[] = {plain, NULL}, *const fine[] = {"true", NULL};
+    const char *const directory[] = {"/tmp", NULL}, *const empty[] = {"", NULL};
+    const struct {
+        const char *const *argv;
+        const char *cwd;
+        int status;
+        const char *says;
+    } cases[] = {
+        {missing, NULL, 127, "No such file"},
+        {no_path, NULL, 127, "No such file"},
+        {not_executable, NULL, 126, "Permission denied"},
+        {directory, NULL, 126, "Permission denied"},
+        {empty, NULL, 127, "No such file"},
+        {fine, "/no/such/dir", 127, "the directory /no/such/dir is not there"},
+    };
+
+    close(fd);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct run_spec spec = {
+            .argv = cases[i].argv, .envp = environment, .cwd = cases[i].cwd, .token = token};
+        struct err_info e = {{0}};
+
+        assert_null(runner_start(s->runner, &spec, on_done, NULL, NULL, &status, &e));
+        assert_int_equal(status, cases[i].status);
+        if (!strstr(e.text, cases[i].says))
+            fail_msg("%s", e.text);
+    }
+    unlink(plain);
+}
+
+static void what_cannot_start_says_why(void **state)
+{
+    struct scene s = scene_open();
+
+    (void)state;
+    with_runner(&s, what_cannot_start_says_why_body);
+}
+
+/* A pipe that is held open after the end delays it a little, no more. */
+static void a_pipe_held_open_body(struct scene *s)
+{
+    struct outcome o = shell(s, "echo out; sleep 30 & echo $!");
+
+    assert_int_equal(o.end.how, RUN_EXITED);
+    assert_int_equal(o.end.status, 0);
+    assert_in_range(o.took_ms, RUN_LINGER_MS, 10000);
+    assert_memory_equal(o.text[RUN_STDOUT].p, "out\n", 4);
+    kill(atoi(buf_text(&o.text[RUN_STDOUT]) + 4), SIGKILL);
+    outcome_release(&o);
+}
+
+static void a_pipe_held_open(void **state)
+{
+    struct scene s = scene_open();
+
+    (void)state;
+    with_runner(&s, a_pipe_held_open_body);
+}
+
+/* Each prints "ready" when it is what its name says; then it is killed, and nothing is left. */
+static void kill_reaches_everything_body(struct scene *s)
+{
+    static const struct {
+        const char *text;
+        bool stubborn;
+    } cases[] = {
+        {"echo ready; exec sleep 60", false},
+        {"sleep 60 & sleep 60 & echo ready; wait", false},
+        {"(setsid sleep 60 &); echo ready; sleep 60", false},
+        {"(setsid bash -c '(sleep 60 &)' &) ; echo ready; sleep 60", false},
+        {"trap '' TERM; echo ready; while :; do sleep 1; done", true},
+        {"(trap '' TERM; setsid bash -c 'trap \"\" TERM; echo ready; sleep 60; sleep 60' &); sleep "
+         "60",
+         true},
+        {"exec >&- 2>&-; sleep 60", false},
+        {"trap 'exit 0' TERM; echo ready; sleep 60 & wait", false},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct outcome o = {0};
+        struct run *r = start(s, (struct run_spec){.argv = SHELL(cases[i].text)}, &o);
+        int64_t from = clock_boot_ms();
+
+        while (!run_output(r, RUN_STDOUT)->total && !strstr(cases[i].text, ">&-"))
+            uv_run(&s->loop, UV_RUN_ONCE);
+        run_kill(r, cases[i].stubborn ? 100 : 8000);
+        run_until(s, &o.over);
+        assert_int_equal(o.end.how, RUN_KILLED);
+        if (strays_signal(0, token, 0))
+            fail_msg("something is left of: %s", cases[i].text);
+        if (clock_boot_ms() - from > 7000)
+            fail_msg("took long: %s", cases[i].text);
+        outcome_release(&o);
+    }
+}
+
+static void kill_reaches_everything(void **state)
+{
+    struct scene s = scene_open();
+
+    (void)state;
+    with_runner(&s, kill_reaches_everything_body);
+}
+
+static void time_runs_out_body(struct scene *s)
+{
+    struct outcome o = {0};
+
+    start(s, (struct run_spec){.argv = SHELL("sleep 60"), .timeout_ms = 50}, &o);
+    run_until(s, &o.over);
+    assert_int_equal(o.end.how, RUN_TIMED_OUT);
+    outcome_release(&o);
+}
+
+static void time_runs_out(void **state)
+{
+    struct scene s = scene_open();
+
+    (void)state;
+    with_runner(&s, time_runs_out_body);
+}
+
+/* 64 MiB through a cap of 1000 bytes: memory does not grow, and a neighbour is not held up. */
+static void too_much_output_body(struct scene *s)
+{
+    struct outcome much = {0}, neighbour = {0};
+    char log[] = "/tmp/drover-log-XXXXXX";
+    struct stat st;
+
+    close(mkstemp(log));
+    start(s,
+          (struct run_spec){.argv = SHELL("head -c 67108864 /dev/zero | tr '\\0' x"),
+                            .cap_len = 1000,
+                            .log_path = log},
+          &much);
+    start(s, (struct run_spec){.argv = SHELL("echo beside")}, &neighbour);
+    run_until(s, &neighbour.over);
+    assert_false(much.over);
+    run_until(s, &much.over);
+    assert_int_equal(much.total, 67108864);
+    assert_in_range(much.text[RUN_STDOUT].len, 1000, 1100);
+    assert_memory_equal(much.text[RUN_STDOUT].p + 1000, "\n[drover: cut here", 18);
+    assert_int_equal(stat(log, &st), 0);
+    assert_int_equal(st.st_size, 67108864);
+    unlink(log);
+    outcome_release(&much);
+    outcome_release(&neighbour);
+}
+
+static void too_much_output(void **state)
+{
+    struct scene s = scene_open();
+
+    (void)state;
+    with_runner(&s, too_much_output_body);
+}
+
+static void a_cut_leaves_characters_whole(void **state)
+{
+    (void)state;
+    assert_int_equal(output_whole("abc", 3), 3);
+    assert_int_equal(output_whole("a\xc3\xa4", 3), 3);
+    assert_int_equal(output_whole("a\xc3\xa4", 2), 1);
+    assert_int_equal(output_whole("a\xe2\x82\xac", 3), 1);
+    assert_int_equal(output_whole("a\xe2\x82\xac", 4), 4);
+    assert_int_equal(output_whole("\xf0\x9f\x98\x80", 3), 0);
+    assert_int_equal(output_whole("\xf0\x9f\x98\x80", 4), 4);
+    assert_int_equal(output_whole("\x80\x80\x80\x80\x80", 5), 5);
+    assert_int_equal(output_whole("", 0), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_ways_to_end),
+        cmocka_unit_test(what_cannot_start_says_why),
+        cmocka_unit_test(a_pipe_held_open),
+        cmocka_unit_test(kill_reaches_everything),
+        cmocka_unit_test(time_runs_out),
+        cmocka_unit_test(too_much_output),
+        cmocka_unit_test(a_cut_leaves_characters_whole),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
