@@ -65,7 +65,7 @@ static int op_check(const struct keeper_op *op)
 {
     bool create = op->kind == KEEPER_CREATE;
 
-    if (create && (op->flags & ~(KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL)))
+    if (create && (op->flags & ~(KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL | KEEPER_NO_STAT)))
         return DROVER_BAD_ARGUMENT;
     if (op->kind == KEEPER_SET_ACL || op->acl.len || op->refused)
         return DROVER_BAD_ARGUMENT;

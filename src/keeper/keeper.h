@@ -62,6 +62,7 @@ struct keeper_stat {
 enum keeper_flag {
     KEEPER_EPHEMERAL = 1,  /* goes with the session */
     KEEPER_SEQUENTIAL = 2, /* ten digits, rising, are appended to the path */
+    KEEPER_NO_STAT = 4,    /* its stat is not asked for: on an ensemble that saves an operation */
 };
 
 /* SET_ACL is for ZooKeeper's clients of the embedded keeper; no keeper of our own sends it. */
@@ -96,7 +97,8 @@ struct keeper_op keeper_op_check(const char *path, int32_t version);
 struct keeper_result {
     int err;
     char *path;              /* of a create: the path that it got; else NULL */
-    struct keeper_stat stat; /* of a create or set: right after this operation; else zeros */
+    struct keeper_stat stat; /* of a create or set: right after this operation; else zeros. With
+                                KEEPER_NO_STAT it may lack the numbers and times. */
 };
 
 void keeper_results_release(struct keeper_result *results, size_t count);

@@ -117,7 +117,7 @@ static void note_done(struct lodger *l, const struct keeper_op *op, const struct
 
 static void note_unknown(struct lodger *l, const struct keeper_op *op)
 {
-    if (op->kind == KEEPER_CREATE && op->flags == KEEPER_EPHEMERAL)
+    if (op->kind == KEEPER_CREATE && (op->flags & ~KEEPER_NO_STAT) == KEEPER_EPHEMERAL)
         mark_put(l, op->path, 0, op->data);
 }
 

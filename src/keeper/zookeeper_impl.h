@@ -209,6 +209,7 @@ struct zk_txn {
     int64_t zxid, time_ms; /* of the transaction; 0: not known */
 
     struct zk_slot *slot; /* NULL: not tagged */
+    bool stat_wanted;     /* of a create */
     bool findable;        /* when the connection breaks, its tag is looked for */
     int64_t deadline_ms;  /* until then */
     char tag[ZK_TAG_LEN + 1];

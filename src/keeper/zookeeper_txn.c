@@ -7,7 +7,7 @@
  * The stat of what was created: libzookeeper's multi has no create2, so the answer to a create is
  * its path only. But a new node's stat is known up to the number and the time of the transaction,
  * and these stand in the answer to any set of the same transaction. When the caller's operations
- * have no set, a tag is one (zookeeper_tag.c). And when that is new or forbidden, an exists of a
+ * have no set and somebody wants to know, a tag is one (zookeeper_tag.c). And when that is new or forbidden, an exists of a
  * created node is sent right behind the multi: requests of a session are answered in order, so this
  * costs no round trip, but it nearly halves the rate of a pipeline, which is why a tag comes first.
  *
@@ -67,8 +67,8 @@ static void pack_create(const struct zk *zk, zoo_op_t *z, const struct keeper_op
     size_t room = strlen(full) + SEQUENCE_LEN;
 
     (void)stat;
-    zoo_create_op_init(z, full, op->data.p, op->data.p ? (int)op->data.len : -1, zk->acl, op->flags,
-                       carve(at, room), (int)room);
+    zoo_create_op_init(z, full, op->data.p, op->data.p ? (int)op->data.len : -1, zk->acl,
+                       op->flags & ~KEEPER_NO_STAT, carve(at, room), (int)room);
 }
 
 static void pack_set(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op, const char *full,
@@ -121,6 +121,7 @@ static struct zk_txn *txn_new(struct zk *zk, const struct keeper_op *ops, size_t
         bool sequential = ops[i].kind == KEEPER_CREATE && (ops[i].flags & KEEPER_SEQUENTIAL);
         char *full = carve(&at, zk->chroot_len + ops[i].path.len + 1);
 
+        t->stat_wanted |= ops[i].kind == KEEPER_CREATE && !(ops[i].flags & KEEPER_NO_STAT);
         zk_full_path_put(zk, ops[i].path, sequential, full);
         pack[ops[i].kind](zk, &t->zops[i], &ops[i], full, &at, &t->stats[i]);
     }
@@ -130,14 +131,13 @@ static struct zk_txn *txn_new(struct zk *zk, const struct keeper_op *ops, size_t
 /* What a transaction wants a tag for: to be found again, or to be told its number. */
 static bool wants_tag(struct zk_txn *t)
 {
-    bool creates = false, sets = false;
+    bool sets = false;
 
     for (size_t i = 0; i < t->count; i++) {
-        creates |= t->zops[i].type == ZOO_CREATE_OP;
         sets |= t->zops[i].type == ZOO_SETDATA_OP;
         t->findable |= zk_op_is_sequential(&t->zops[i]);
     }
-    return t->findable || (creates && !sets && t->count > 1);
+    return t->findable || (t->stat_wanted && !sets && t->count > 1);
 }
 
 /* Answers of libzookeeper, on the reply thread. */
@@ -213,6 +213,8 @@ static const char *clock_node(const struct zk_txn *t)
 {
     const char *found = NULL;
 
+    if (!t->stat_wanted)
+        return NULL;
     for (size_t i = 0; i < t->count + (t->slot != NULL); i++) {
         const zoo_op_t *z = &t->zops[i];
 

@@ -67,9 +67,28 @@ static void create_deep(struct fixture *f)
 
 static void create_with_unknown_flags(struct fixture *f)
 {
-    expect_err(DROVER_BAD_ARGUMENT, keeper_create(f->k, at(f, "a"), STR(""), 4, NULL));
+    expect_err(DROVER_BAD_ARGUMENT, keeper_create(f->k, at(f, "a"), STR(""), 8, NULL));
     expect_err(DROVER_BAD_ARGUMENT, keeper_create(f->k, at(f, "a"), STR(""), -1, NULL));
     expect_err(DROVER_NO_NODE, keeper_exists(f->k, at(f, "a"), NULL));
+}
+
+static void create_without_asking_for_the_stat(struct fixture *f)
+{
+    struct keeper_op ops[] = {
+        keeper_op_create(at(f, "a"), STR("x"), KEEPER_NO_STAT),
+        keeper_op_create(at(f, "b"), STR(""), KEEPER_NO_STAT | KEEPER_EPHEMERAL),
+        keeper_op_create(at(f, "s"), STR(""), KEEPER_NO_STAT | KEEPER_SEQUENTIAL),
+    };
+    struct keeper_result results[3];
+    struct keeper_session session;
+
+    must(keeper_multi(f->k, ops, 3, results));
+    assert_string_equal(results[0].path, at(f, "a"));
+    assert_string_equal(results[2].path, at(f, "s0000000002"));
+    keeper_results_release(results, 3);
+    keeper_session(f->k, &session);
+    expect_data(f, at(f, "a"), "x");
+    assert_true(must_stat(f->k, at(f, "b")).ephemeral_owner == session.id);
 }
 
 static void create_names_that_begin_alike(struct fixture *f)
@@ -112,6 +131,7 @@ const struct conformance_case create_cases[] = {
     CASE(create_failing_leaves_the_path_alone),
     CASE(create_deep),
     CASE(create_with_unknown_flags),
+    CASE(create_without_asking_for_the_stat),
     CASE(create_names_that_begin_alike),
     CASE(create_is_seen_by_another_session),
     CASE(create_again_after_delete),

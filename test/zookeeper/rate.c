@@ -114,7 +114,8 @@ static void ours_send(void *ctx, const char *mix, long n)
             ops[count] = keeper_op_set(set_paths[(n + (long)count) % NODES],
                                        (struct str){data, sizeof data}, -1);
         else if (*m == 'c')
-            ops[count] = keeper_op_create(new_paths[n % NODES], (struct str){data, sizeof data}, 0);
+            ops[count] = keeper_op_create(new_paths[n % NODES], (struct str){data, sizeof data},
+                                          KEEPER_NO_STAT);
         else if (*m == 'd')
             ops[count] = keeper_op_delete(new_paths[n % NODES], -1);
         else
