@@ -1,0 +1,137 @@
+/* Names of a world's things. Everything that comes from outside is checked here, once. */
+#include "world/name.h"
+
+#include "keeper/path.h"
+
+static int check_text(struct str s, const char *what, struct err_info *e)
+{
+    char path[WORLD_NAME_LEN_MAX + 2] = "/";
+
+    if (!s.len)
+        return err_set(e, DROVER_BAD_ARGUMENT, "the %s is empty", what);
+    if (s.len > WORLD_NAME_LEN_MAX)
+        return err_set(e, DROVER_BAD_ARGUMENT, "the %s is longer than %d bytes", what,
+                       WORLD_NAME_LEN_MAX);
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned char c = (unsigned char)s.p[i];
+
+        if (c < 0x20 || c == 0x7f)
+            return err_set(e, DROVER_BAD_ARGUMENT, "the %s holds a control character", what);
+        if (c == ' ' || c == '/' || c == '\\' || c == '|')
+            return err_set(e, DROVER_BAD_ARGUMENT,
+                           "the %s '%.*s' holds '%c': no space, '/', '\\' or '|' may be in it",
+                           what, (int)s.len, s.p, c);
+    }
+    memcpy(path + 1, s.p, s.len);
+    if (!path_is_valid((struct str){path, s.len + 1}, false))
+        return err_set(e, DROVER_BAD_ARGUMENT,
+                       "the %s holds a character that a node's name cannot have", what);
+    return 0;
+}
+
+int zoott_check(struct str name, const char *what, struct err_info *ret_error)
+{
+    /* With the rest of the node's name around them, "." and ".." are harmless. */
+    if (str_eq(name, STR(".")) || str_eq(name, STR("..")))
+        return 0;
+    return check_text(name, what, ret_error);
+}
+
+int zoott_check_world(struct str world, struct err_info *ret_error)
+{
+    int err = zoott_check(world, "world's name", ret_error);
+
+    if (!err && world.len == 1 && strchr("pwc", world.p[0]))
+        return err_set(ret_error, DROVER_BAD_ARGUMENT,
+                       "a world cannot be named '%c': zoott_%c is a list of tasks", world.p[0],
+                       world.p[0]);
+    return err;
+}
+
+static bool has_split(struct str node)
+{
+    struct str name, type;
+    size_t at = 0;
+
+    return zoott_split(node, &at, &name, &type);
+}
+
+int zoott_check_key(struct str key, struct err_info *ret_error)
+{
+    struct str rest = key;
+
+    if (key.len > WORLD_KEY_LEN_MAX)
+        return err_set(ret_error, DROVER_BAD_ARGUMENT, "the task's path is longer than %d bytes",
+                       WORLD_KEY_LEN_MAX);
+    for (;;) {
+        const char *bar = rest.len ? memchr(rest.p, '|', rest.len) : NULL;
+        struct str node = {rest.p, bar ? (size_t)(bar - rest.p) : rest.len};
+
+        if (node.len > 2 * WORLD_NAME_LEN_MAX + 1 || !has_split(node))
+            return err_set(ret_error, DROVER_BAD_ARGUMENT,
+                           "'%.*s' is not a node: NAME_TYPE, or NAME_TYPE|NAME_TYPE for a child",
+                           (int)(key.len < 200 ? key.len : 200), key.p);
+        if (!bar)
+            return 0;
+        rest = (struct str){bar + 1, rest.len - node.len - 1};
+    }
+}
+
+char *zoott_root(struct arena *a, struct str world)
+{
+    return arena_printf(a, WORLD_ROOT_PREFIX "%.*s", (int)world.len, world.p);
+}
+
+char *zoott_path(struct arena *a, const char *root, struct str key)
+{
+    char *path = arena_printf(a, "%s/%.*s", root, (int)key.len, key.p);
+
+    for (char *c = path + strlen(root) + 1; *c; c++)
+        if (*c == '|')
+            *c = '/';
+    return path;
+}
+
+char *zoott_key(struct arena *a, const char *root, struct str path)
+{
+    size_t skip = strlen(root) + 1;
+    char *key = arena_text(a, (struct str){path.p + skip, path.len - skip});
+
+    for (char *c = key; *c; c++)
+        if (*c == '/')
+            *c = '|';
+    return key;
+}
+
+struct str zoott_parent_key(struct str key)
+{
+    const char *bar = key.len ? memrchr(key.p, '|', key.len) : NULL;
+
+    return (struct str){key.p, bar ? (size_t)(bar - key.p) : 0};
+}
+
+struct str zoott_last(struct str key)
+{
+    struct str parent = zoott_parent_key(key);
+    size_t skip = parent.len ? parent.len + 1 : 0;
+
+    return (struct str){key.p + skip, key.len - skip};
+}
+
+char *zoott_below(struct arena *a, const char *dir, struct str key)
+{
+    return arena_printf(a, "%s/%.*s", dir, (int)key.len, key.p);
+}
+
+bool zoott_split(struct str node, size_t *at, struct str *ret_name, struct str *ret_type)
+{
+    for (size_t i = *at; i + 1 < node.len; i++) {
+        if (i == 0 || node.p[i] != '_')
+            continue;
+        *ret_name = (struct str){node.p, i};
+        *ret_type = (struct str){node.p + i + 1, node.len - i - 1};
+        *at = i + 1;
+        return true;
+    }
+    return false;
+}

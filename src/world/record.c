@@ -1,0 +1,135 @@
+/* The JSON of a world's lists. */
+#include "world/record.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/json.h"
+#include "world/name.h"
+
+/* Moves what was written into the arena. */
+static struct str settle(struct arena *a, struct buf *b)
+{
+    struct str s = {arena_text(a, (struct str){b->p, b->len}), b->len};
+
+    buf_release(b);
+    return s;
+}
+
+struct str world_record_write(struct arena *a, const struct world_record *r)
+{
+    struct buf b = {0};
+
+    json_open(&b, '{');
+    json_key(&b, "name");
+    json_put_text(&b, r->name);
+    json_key(&b, "type");
+    json_put_text(&b, r->type);
+    json_key(&b, "path");
+    json_put_text(&b, r->path);
+    json_key(&b, "parent");
+    if (r->parent.p)
+        json_put_text(&b, r->parent);
+    else
+        json_put_null(&b);
+    if (r->failures) {
+        json_key(&b, "failures");
+        json_put_int(&b, r->failures);
+        json_key(&b, "error");
+        json_put_text(&b, r->error);
+    }
+    json_close(&b, '}');
+    return settle(a, &b);
+}
+
+/* Whether the last part of the key is name_type. */
+static bool is_named(struct str key, const struct world_record *r)
+{
+    struct str last = zoott_last(key);
+
+    return r->name.len && r->type.len && last.len == r->name.len + 1 + r->type.len &&
+           str_starts(last, r->name) && last.p[r->name.len] == '_' &&
+           memcmp(last.p + r->name.len + 1, r->type.p, r->type.len) == 0;
+}
+
+/* Whether a path is "/zoott_<world>/" and the key with slashes; the world may be any. */
+static bool is_path_of(struct str path, struct str key)
+{
+    struct str prefix = STR(WORLD_ROOT_PREFIX);
+    size_t root_len;
+
+    if (path.len < prefix.len + 2 + key.len || !str_starts(path, prefix))
+        return false;
+    root_len = path.len - key.len - 1;
+    if (path.p[root_len] != '/' || memchr(path.p + 1, '/', root_len - 1))
+        return false;
+    for (size_t i = 0; i < key.len; i++)
+        if (path.p[root_len + 1 + i] != (key.p[i] == '|' ? '/' : key.p[i]))
+            return false;
+    return true;
+}
+
+int world_record_read(struct arena *a, struct str json, struct str key, struct world_record *ret_record)
+{
+    struct json *v = json_parse(a, json, NULL);
+    struct world_record r = {0};
+
+    if (!v || json_get_text(v, "name", &r.name, NULL) != 1 ||
+        json_get_text(v, "type", &r.type, NULL) != 1 ||
+        json_get_text(v, "path", &r.path, NULL) != 1 ||
+        json_get_text(v, "parent", &r.parent, NULL) < 0 ||
+        json_get_int(v, "failures", &r.failures, NULL) < 0 ||
+        json_get_text(v, "error", &r.error, NULL) < 0)
+        return DROVER_DAMAGED;
+    if (!is_named(key, &r) || !is_path_of(r.path, key))
+        return DROVER_DAMAGED;
+    *ret_record = r;
+    return 0;
+}
+
+bool world_record_is_of(const struct world_record *r, const char *root)
+{
+    size_t len = strlen(root);
+
+    return r->path.len > len && !memcmp(r->path.p, root, len) && r->path.p[len] == '/';
+}
+
+struct str world_holder_write(struct arena *a, const struct world_holder *h)
+{
+    char session[17];
+    struct buf b = {0};
+
+    snprintf(session, sizeof session, "%016" PRIx64, (uint64_t)h->session);
+    json_open(&b, '{');
+    json_key(&b, "session");
+    json_put_text(&b, str_of(session));
+    json_key(&b, "claim");
+    json_put_text(&b, str_of(h->claim));
+    json_key(&b, "czxid");
+    json_put_int(&b, h->czxid);
+    json_key(&b, "version");
+    json_put_int(&b, h->version);
+    json_close(&b, '}');
+    return settle(a, &b);
+}
+
+int world_holder_read(struct arena *a, struct str json, struct world_holder *ret_holder)
+{
+    struct json *v = json_parse(a, json, NULL);
+    struct str session, claim;
+    struct world_holder h = {0};
+    char *end;
+
+    if (!v || json_get_text(v, "session", &session, NULL) != 1 || session.len != 16 ||
+        json_get_text(v, "claim", &claim, NULL) != 1 || claim.len != CLAIM_LEN ||
+        json_get_int(v, "czxid", &h.czxid, NULL) != 1 ||
+        json_get_int(v, "version", &h.version, NULL) != 1)
+        return DROVER_DAMAGED;
+    h.session = (int64_t)strtoull(arena_text(a, session), &end, 16);
+    if (*end)
+        return DROVER_DAMAGED;
+    memcpy(h.claim, claim.p, CLAIM_LEN);
+    *ret_holder = h;
+    return 0;
+}

@@ -1,0 +1,55 @@
+/*
+ * record - what stands in the nodes of a world's lists, as JSON. Pure.
+ *
+ *   /zoott_p/<key>   {"name":"b","type":"t","path":"/zoott_w1/a_t/b_t","parent":"/zoott_w1/a_t"}
+ *                    and, once it has failed, "failures":2,"error":"what was said last"
+ *   /zoott_c/<key>   the same, without the failures
+ *   /zoott_w/<key>   {"session":"0123456789abcdef","claim":"16 hex digits","czxid":7,"version":0}
+ *
+ * parent is null at the top. session is the session that claimed (inside a server on an ensemble it
+ * is not the owner that the stat shows), claim is new with every claim, czxid and version are those of
+ * the pending node when it was claimed: when they differ at the end, the task was queued again.
+ *
+ * Others write here too, so what is read is checked: anything else is rubbish.
+ */
+#ifndef WORLD_RECORD_H
+#define WORLD_RECORD_H
+
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/str.h"
+
+enum { CLAIM_LEN = 16, FAILURE_LEN_MAX = 4096 };
+
+struct world_record {
+    struct str name, type;
+    struct str path;
+    struct str parent; /* p NULL: none */
+    int64_t failures;
+    struct str error; /* of the last failure */
+};
+
+struct str world_record_write(struct arena *a, const struct world_record *r);
+
+/*
+ * Reads the record of a key. DAMAGED when it is none, or not of this key: its path must be the key's
+ * below the root of some world, and name and type its last part.
+ */
+int world_record_read(struct arena *a, struct str json, struct str key, struct world_record *ret_record);
+
+/* Whether the record is of the world with this root. */
+bool world_record_is_of(const struct world_record *r, const char *root);
+
+struct world_holder {
+    int64_t session;
+    char claim[CLAIM_LEN + 1];
+    int64_t czxid;
+    int64_t version;
+};
+
+struct str world_holder_write(struct arena *a, const struct world_holder *h);
+int world_holder_read(struct arena *a, struct str json, struct world_holder *ret_holder);
+
+#endif
