@@ -22,6 +22,7 @@
 #include "keeper/local.h"
 
 struct ensemble;
+struct session_table;
 
 /* The session of the moment; NULL: there is none. On the loop. */
 typedef void house_session_fn(void *arg, struct keeper *k);
@@ -37,8 +38,9 @@ struct house {
     uv_loop_t *loop;
     struct local *local; /* NULL on an ensemble */
     struct events *events;
-    struct http_server *http; /* NULL: HTTP is not served */
-    const char *url;          /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
+    struct session_table *sessions; /* that clients hold over HTTP: session/sessions.h */
+    struct http_server *http;       /* NULL: HTTP is not served */
+    const char *url;                /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
 
     /* The house's own. */
     struct ensemble *ensemble;

@@ -2,8 +2,11 @@
 
 #include <assert.h>
 
+#include "session/http.h"
+
 /* The rooms, in the order in which they open. NULL ends them. */
 static const struct room *const ROOMS[] = {
+    &session_room,
     NULL,
 };
 

@@ -405,11 +405,11 @@ int sessions_end(struct session_table *t, struct str id)
     return err;
 }
 
-void sessions_evict(struct session_table *t, const struct keeper *host)
+void sessions_evict(struct session_table *t)
 {
     pthread_mutex_lock(&t->lock);
     for (uint32_t i = 0; i < t->len; i++) {
-        if (t->guests[i]->host == host) {
+        if (t->guests[i]->host) {
             t->guests[i]->ending = true;
             t->guests[i]->retry_ms = 0;
         }

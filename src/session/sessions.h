@@ -84,7 +84,7 @@ int sessions_end(struct session_table *t, struct str id);
  * The host's session is over: so are those that live in it. They give it back as soon as nobody uses
  * them; does not wait for that.
  */
-void sessions_evict(struct session_table *t, const struct keeper *host);
+void sessions_evict(struct session_table *t);
 
 /* Ends those whose time is over. Returns when the next one may be, INT64_MAX: never. */
 int64_t sessions_tick(struct session_table *t);

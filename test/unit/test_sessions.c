@@ -231,7 +231,7 @@ static void goes_with_its_host(void **state)
     scene_open(&s, true);
     assert_int_equal(sessions_create(s.t, 0, &a), 0);
     k = sessions_use(s.t, str_of(a.id), NULL);
-    sessions_evict(s.t, s.host);
+    sessions_evict(s.t);
     assert_int_equal(use_err(&s, a.id), DROVER_SESSION_EXPIRED);
     sessions_tick(s.t);
     assert_int_equal(s.borrowed, 1);
