@@ -150,6 +150,95 @@ struct drover_result {
 
 void drover_result_release(struct drover_result *r);
 
+/*
+ * client - the task store of a server, over HTTP.
+ *
+ *     struct drover_client *c;
+ *     struct drover_result r;
+ *     const char *groups[] = {"map"};
+ *
+ *     if (drover_client_open(NULL, &c, &error))
+ *         ...
+ *     if (drover_client_claim(c, &(struct drover_claim){.groups = groups, .group_count = 1,
+ *                             .duration_ms = 30000, .wait_ms = 60000}, &r, &error) > 0) {
+ *         struct drover_hold *hold = drover_client_hold(c, &r.tasks[0], 30000);
+ *         ... work on r.tasks[0].data ...
+ *         if (!drover_hold_release(hold, &id))
+ *             drover_client_update(c, &(struct drover_update){.deletes = &id, .delete_count = 1}, ...
+ *     }
+ *
+ * Calls may come from any thread. A call that finds no server, or loses it, tries again for a while:
+ * each request carries an id that the server remembers, so what was committed is not committed twice,
+ * and the answer is the one that was lost. UNKNOWN comes back only when the server stayed away.
+ */
+struct drover_client;
+
+struct drover_client_options {
+    const char *server; /* URL; NULL: $DROVER_URL, else http://127.0.0.1:8048 */
+    const char *token;  /* NULL: $DROVER_TOKEN, else none */
+    int64_t clientid;   /* who we are; 0: drawn from the system's random source */
+    int64_t retry_ms;   /* how long to try again; 0: 30 s; negative: not at all */
+    int stop_fd;        /* calls end with CLOSED when it becomes readable; 0: none */
+};
+
+/* Nothing is connected yet. o and, everywhere, ret_error may be NULL. */
+int drover_client_open(const struct drover_client_options *o, struct drover_client **ret_client,
+                       struct drover_error *ret_error);
+
+/* All holds must have been released. */
+void drover_client_close(struct drover_client *c);
+
+int64_t drover_client_id(const struct drover_client *c);
+
+/*
+ * 0, and the result has the adds, then the updates, with their new ids. REFUSED, and the result has the
+ * reasons; ret_error has the first. After any other error there is no result to release.
+ */
+int drover_client_update(struct drover_client *c, const struct drover_update *u,
+                         struct drover_result *ret_result, struct drover_error *ret_error);
+
+/* How many were claimed: 0 when the wait was over. Errors as with an update. */
+int drover_client_claim(struct drover_client *c, const struct drover_claim *claim,
+                        struct drover_result *ret_result, struct drover_error *ret_error);
+
+/* A task by its id: 1 and the result has it, or 0. */
+int drover_client_get(struct drover_client *c, int64_t id, struct drover_result *ret_result,
+                      struct drover_error *ret_error);
+
+/* The tasks of a group: how many. limit 0: all; owned: those that belong to somebody too. */
+int drover_client_list(struct drover_client *c, const char *group, size_t limit, int owned,
+                       struct drover_result *ret_result, struct drover_error *ret_error);
+
+/* The names of the groups that have tasks. */
+struct drover_groups {
+    const char **names;
+    size_t count;
+    void *memory;
+};
+
+int drover_client_groups(struct drover_client *c, struct drover_groups *ret_groups,
+                         struct drover_error *ret_error);
+void drover_groups_release(struct drover_groups *g);
+
+/*
+ * Automatic renewal. From now on a thread of the client renews a claimed task, each time for
+ * duration_ms and well before it runs out. Its id changes with that: the hold knows the one of the
+ * moment. The task is copied.
+ */
+struct drover_hold;
+
+struct drover_hold *drover_client_hold(struct drover_client *c, const struct drover_task *t,
+                                       int64_t duration_ms);
+
+/* Whether it is lost: another has it, or the server was away for too long. Then stop working on it. */
+int drover_hold_lost(struct drover_hold *h);
+
+/*
+ * Ends the renewal and frees the hold. 0, and *ret_id is the id of the task now; FENCED when it was
+ * lost, UNKNOWN when the server stayed away.
+ */
+int drover_hold_release(struct drover_hold *h, int64_t *ret_id);
+
 #ifdef __cplusplus
 }
 #endif

@@ -293,8 +293,8 @@ int cmd_text(const struct cmd_option *o, const char *text, struct err_info *e)
     return 0;
 }
 
-/* Digits only: what strtoll would forgive (spaces, signs, an empty text) is refused. */
-static bool parse_digits(const char *text, int64_t min, int64_t max, int64_t *ret_number)
+/* strtoll forgives spaces, signs and an empty text. */
+bool cmd_digits(const char *text, int64_t min, int64_t max, int64_t *ret_number)
 {
     char *end;
     long long number;
@@ -311,10 +311,41 @@ static bool parse_digits(const char *text, int64_t min, int64_t max, int64_t *re
 
 int cmd_number(const struct cmd_option *o, const char *text, struct err_info *e)
 {
-    if (parse_digits(text, o->min, o->max, o->target))
+    if (cmd_digits(text, o->min, o->max, o->target))
         return 0;
     return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is not a number from %" PRId64 " to %" PRId64,
                    text, o->min, o->max);
+}
+
+static int64_t unit_ms(const char *unit)
+{
+    static const struct {
+        const char *name;
+        int64_t ms;
+    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 3600 * 1000}, {"d", 86400 * 1000}};
+
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (!strcmp(unit, units[i].name))
+            return units[i].ms;
+    return 0;
+}
+
+int cmd_span(const struct cmd_option *o, const char *text, struct err_info *e)
+{
+    size_t len = strspn(text, "0123456789");
+    int64_t unit = unit_ms(text + len), number;
+    char digits[24];
+
+    snprintf(digits, sizeof digits, "%.*s", (int)len, text);
+    if (!unit || len >= sizeof digits || !cmd_digits(digits, 0, INT64_MAX / unit, &number))
+        return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is not a time, such as 500ms, 30s, 5m or 2h",
+                       text);
+    if (number * unit < o->min || number * unit > o->max)
+        return err_set(e, DROVER_BAD_ARGUMENT,
+                       "'%s' is not a time from %" PRId64 "ms to %" PRId64 "ms", text, o->min,
+                       o->max);
+    *(int64_t *)o->target = number * unit;
+    return 0;
 }
 
 int cmd_choice(const struct cmd_option *o, const char *text, struct err_info *e)
@@ -364,7 +395,7 @@ int cmd_address(const struct cmd_option *o, const char *text, struct err_info *e
     if (!parsed.none) {
         snprintf(host, sizeof host, "%.*s", (int)(colon ? colon - text : 0), text);
         if (!colon || (size_t)(colon - text) >= sizeof host ||
-            !parse_digits(colon + 1, 0, UINT16_MAX, &port) ||
+            !cmd_digits(colon + 1, 0, UINT16_MAX, &port) ||
             !parse_host(host, (uint16_t)port, &parsed.address))
             return err_set(e, DROVER_BAD_ARGUMENT,
                            "'%s' is neither an address and a port, such as 127.0.0.1:8048, nor "

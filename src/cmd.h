@@ -96,6 +96,9 @@ int cmd_flag(const struct cmd_option *o, const char *text, struct err_info *e); 
 int cmd_text(const struct cmd_option *o, const char *text, struct err_info *e);   /* const char * */
 int cmd_number(const struct cmd_option *o, const char *text, struct err_info *e); /* int64_t */
 
+/* A span of time, "500ms", "30s", "5m", "2h", "1d": int64_t, in milliseconds, from min to max. */
+int cmd_span(const struct cmd_option *o, const char *text, struct err_info *e);
+
 /* One of the words in o->argument, "strict|none": target is an int, which word it was. */
 int cmd_choice(const struct cmd_option *o, const char *text, struct err_info *e);
 
@@ -114,8 +117,21 @@ bool cmd_is_loopback(const struct sockaddr_storage *address);
 /* Of the names, the one that a mistyped word was probably meant to be, or NULL. */
 const char *cmd_nearest(const char *word, const char *const *names, size_t count);
 
+/* Digits only, in decimal; what strtoll would forgive is refused. */
+bool cmd_digits(const char *text, int64_t min, int64_t max, int64_t *ret_number);
+
 /* The subcommands. argv[0] is the name. The result is the exit status. */
+int cmd_add(int argc, char **argv);
+int cmd_claim(int argc, char **argv);
+int cmd_done(int argc, char **argv);
 int cmd_fsck(int argc, char **argv);
+int cmd_groups(int argc, char **argv);
+int cmd_group(int argc, char **argv);
+int cmd_ls(int argc, char **argv);
+int cmd_renew(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
+int cmd_task(int argc, char **argv);
+int cmd_update(int argc, char **argv);
+int cmd_work(int argc, char **argv);
 
 #endif

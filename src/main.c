@@ -10,6 +10,16 @@ static int cmd_version(int argc, char **argv);
 static const struct cmd_sub COMMANDS[] = {
     {"serve", "run the server", cmd_serve, "The server"},
     {"fsck", "check a data directory and say what it holds", cmd_fsck},
+    {"add", "add tasks to a group", cmd_add, "Tasks"},
+    {"claim", "take a task and own it for a while", cmd_claim},
+    {"done", "delete tasks that are finished", cmd_done},
+    {"renew", "own tasks for longer", cmd_renew},
+    {"work", "run a command for each task of a group", cmd_work},
+    {"ls", "list tasks", cmd_ls},
+    {"groups", "list the groups that have tasks", cmd_groups},
+    {"group", "list the tasks of one group", cmd_group},
+    {"task", "show tasks by their ids", cmd_task},
+    {"update", "send a transaction, as JSON", cmd_update},
     {"help", "explain drover, or one command", cmd_help, "About drover", "--help"},
     {"version", "print the version", cmd_version, NULL, "--version"},
 };

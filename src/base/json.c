@@ -671,6 +671,21 @@ void json_put_text(struct buf *b, struct str text)
     buf_put(b, "\"", 1);
 }
 
+bool json_is_text(struct str text)
+{
+    const char *end = text.p + text.len;
+    size_t len;
+
+    for (const char *p = text.p; p < end; p += len) {
+        len = utf8_len(p, end);
+        if (!len && is_half_pair(p, end))
+            len = 3;
+        if (!len)
+            return false;
+    }
+    return true;
+}
+
 static void put_members(struct buf *b, const struct json *v)
 {
     bool is_object = v->kind == JSON_OBJECT;

@@ -88,6 +88,9 @@ void json_put_raw(struct buf *b, struct str json); /* a value that is JSON alrea
 /* Text. Bytes that are not UTF-8 become U+FFFD each, so that what we write can always be read. */
 void json_put_text(struct buf *b, struct str text);
 
+/* Whether json_put_text() writes it so that it comes back as it is. */
+bool json_is_text(struct str text);
+
 /* A value that was read, written anew without spaces. */
 void json_put(struct buf *b, const struct json *v);
 

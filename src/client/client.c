@@ -10,8 +10,6 @@
 #include "base/mem.h"
 #include "client/transport.h"
 
-enum { TOKEN_LEN_MAX = 4096 };
-
 struct client {
     struct transport *transport;
     struct arena arena;
@@ -44,7 +42,7 @@ static bool is_token(const char *text)
 }
 
 /* The first line of a file, in text. False: it has been said why not. */
-static bool read_token(const char *file, char text[static TOKEN_LEN_MAX])
+static bool read_token(const char *file, char *text, size_t size)
 {
     FILE *in = fopen(file, "re");
 
@@ -52,7 +50,7 @@ static bool read_token(const char *file, char text[static TOKEN_LEN_MAX])
         client_error("--token-file: %s: %s", file, strerror(errno));
         return false;
     }
-    if (!fgets(text, TOKEN_LEN_MAX, in))
+    if (!fgets(text, (int)size, in))
         text[0] = '\0';
     fclose(in);
     text[strcspn(text, "\r\n")] = '\0';
@@ -62,47 +60,38 @@ static bool read_token(const char *file, char text[static TOKEN_LEN_MAX])
     return false;
 }
 
-static bool find_token(const struct client_options *o, char text[static TOKEN_LEN_MAX],
-                       const char **ret_token)
+bool client_configure(const struct client_options *o, struct client_config *ret_config)
 {
-    const char *given = getenv("DROVER_TOKEN");
+    const char *url = getenv("DROVER_URL"), *token = getenv("DROVER_TOKEN");
 
+    ret_config->server = o->server ? o->server : url && *url ? url : NULL;
+    ret_config->token = token && *token ? token : NULL;
     if (o->token_file) {
-        *ret_token = text;
-        return read_token(o->token_file, text);
+        ret_config->token = ret_config->text;
+        return read_token(o->token_file, ret_config->text, sizeof ret_config->text);
     }
-    if (given && *given && !is_token(given)) {
+    if (ret_config->token && !is_token(token)) {
         client_error("$DROVER_TOKEN is not a token");
         return false;
     }
-    *ret_token = given && *given ? given : NULL;
     return true;
-}
-
-static struct transport *open_transport(const struct transport_options *o)
-{
-    struct transport *t = NULL;
-    struct err_info e;
-
-    if (transport_open(o, &t, &e))
-        client_error("%s", e.text);
-    return t;
 }
 
 struct client *client_open(const struct client_options *o)
 {
-    const char *url = getenv("DROVER_URL");
-    struct transport_options options = {0};
-    char text[TOKEN_LEN_MAX];
+    struct transport_options options;
+    struct client_config config;
     struct transport *t;
+    struct err_info e;
     struct client *c;
 
-    options.server = o->server ? o->server : url && *url ? url : NULL;
-    if (!find_token(o, text, &options.token))
+    if (!client_configure(o, &config))
         return NULL;
-    t = open_transport(&options);
-    if (!t)
+    options = (struct transport_options){.server = config.server, .token = config.token};
+    if (transport_open(&options, &t, &e)) {
+        client_error("%s", e.text);
         return NULL;
+    }
     c = mem_zalloc(sizeof *c);
     c->transport = t;
     return c;

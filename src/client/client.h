@@ -30,16 +30,30 @@ struct client_options {
     bool json;              /* --json */
 };
 
-/* The rows of a command's table that every client has. */
-#define CLIENT_OPTIONS(o)                                                                          \
+/* The rows of a command's table that every client has, and those of one that prints no answer. */
+#define CLIENT_SERVER_OPTIONS(o)                                                                   \
     {"server", "URL", "The server. Default: $DROVER_URL, else http://127.0.0.1:8048.", cmd_text,   \
      &(o).server},                                                                                 \
-        {"token-file", "FILE",                                                                     \
-         "Send the token on the first line of this file. Default: $DROVER_TOKEN.", cmd_text,       \
-         &(o).token_file},                                                                         \
+    {                                                                                              \
+        "token-file", "FILE",                                                                      \
+            "Send the token on the first line of this file. Default: $DROVER_TOKEN.", cmd_text,    \
+            &(o).token_file                                                                        \
+    }
+
+#define CLIENT_OPTIONS(o)                                                                          \
+    CLIENT_SERVER_OPTIONS(o),                                                                      \
     {                                                                                              \
         "json", NULL, "Print what the server answered, as JSON.", cmd_flag, &(o).json              \
     }
+
+/* What the options and the environment come to, for drover_client_open(). False: it has been said. */
+struct client_config {
+    const char *server; /* NULL: the default */
+    const char *token;  /* NULL: none */
+    char text[4096];    /* the token, when it was in a file */
+};
+
+bool client_configure(const struct client_options *o, struct client_config *ret_config);
 
 struct client;
 

@@ -1,0 +1,368 @@
+/*
+ * The calls of struct drover_client. A change carries a random requestid; whatever goes wrong on the
+ * way, it is sent again as it was, and the server, which remembers, answers with what came of it the
+ * first time.
+ */
+#include "client/task_client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/cond.h"
+#include "base/mem.h"
+#include "client/task_body.h"
+
+enum { BACK_OFF_MIN_MS = 50, BACK_OFF_MAX_MS = 1000 };
+
+/* Random numbers. */
+
+static void draw(void *to, size_t len)
+{
+    while (getrandom(to, len, 0) != (ssize_t)len)
+        if (errno != EINTR)
+            abort(); /* Linux gives so few bytes at once, always */
+}
+
+/* Below 2^53, so that a program in any language reads it right. */
+static int64_t draw_clientid(void)
+{
+    uint64_t number;
+
+    do {
+        draw(&number, sizeof number);
+        number >>= 64 - 53;
+    } while (!number);
+    return (int64_t)number;
+}
+
+void task_client_requestid(char text[static TASK_CLIENT_REQUESTID_LEN + 1])
+{
+    unsigned char bytes[TASK_CLIENT_REQUESTID_LEN / 2];
+
+    draw(bytes, sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        sprintf(text + 2 * i, "%02x", bytes[i]);
+}
+
+/* Errors. */
+
+static int give_error(int err, const struct err_info *e, struct drover_error *ret_error)
+{
+    _Static_assert(sizeof e->text == sizeof ret_error->text, "they are copied");
+    if (err < 0 && ret_error)
+        memcpy(ret_error->text, e->text, sizeof ret_error->text);
+    return err;
+}
+
+/* Open and close. */
+
+static char *copy_or(const char *given, const char *variable)
+{
+    const char *text = given ? given : getenv(variable);
+
+    return text && *text ? mem_dup(text, strlen(text)) : NULL;
+}
+
+static int make_transport(struct drover_client *c, struct transport **ret_transport,
+                          struct err_info *ret_error)
+{
+    struct transport_options o = {.server = c->server, .token = c->token};
+    struct transport *t;
+    int err = transport_open(&o, &t, ret_error);
+
+    if (err)
+        return err;
+    transport_set_stop(t, c->stop_fd);
+    *ret_transport = t;
+    return 0;
+}
+
+static void put_idle(struct drover_client *c, struct transport *t)
+{
+    struct transport_entry *entry = mem_alloc(sizeof *entry);
+
+    pthread_mutex_lock(&c->lock);
+    *entry = (struct transport_entry){c->idle, t};
+    c->idle = entry;
+    pthread_mutex_unlock(&c->lock);
+}
+
+static struct transport *take_idle(struct drover_client *c)
+{
+    struct transport_entry *entry;
+    struct transport *t;
+
+    pthread_mutex_lock(&c->lock);
+    entry = c->idle;
+    if (entry)
+        c->idle = entry->next;
+    pthread_mutex_unlock(&c->lock);
+    t = entry ? entry->transport : NULL;
+    free(entry);
+    return t;
+}
+
+int drover_client_open(const struct drover_client_options *o, struct drover_client **ret_client,
+                       struct drover_error *ret_error)
+{
+    static const struct drover_client_options usual;
+    struct drover_client *c = mem_zalloc(sizeof *c);
+    struct transport *first;
+    struct err_info e;
+    int err;
+
+    o = o ? o : &usual;
+    c->server = copy_or(o->server, "DROVER_URL");
+    c->token = copy_or(o->token, "DROVER_TOKEN");
+    c->clientid = o->clientid ? o->clientid : draw_clientid();
+    c->retry_ms = o->retry_ms < 0 ? 0 : o->retry_ms ? o->retry_ms : TASK_CLIENT_RETRY_MS;
+    c->stop_fd = o->stop_fd ? o->stop_fd : -1;
+    pthread_mutex_init(&c->lock, NULL);
+    cond_init(&c->changed);
+    err = make_transport(c, &first, &e);
+    if (err) {
+        drover_client_close(c);
+        return give_error(err, &e, ret_error);
+    }
+    put_idle(c, first);
+    *ret_client = c;
+    return 0;
+}
+
+void drover_client_close(struct drover_client *c)
+{
+    struct transport *t;
+
+    task_hold_end(c);
+    while ((t = take_idle(c)))
+        transport_close(t);
+    pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->lock);
+    free(c->server);
+    free(c->token);
+    free(c);
+}
+
+int64_t drover_client_id(const struct drover_client *c)
+{
+    return c->clientid;
+}
+
+/* Requests. */
+
+int task_client_call(struct drover_client *c, const char *method, const char *path, struct str body,
+                     int64_t timeout_ms, struct transport_answer *ret_answer,
+                     struct err_info *ret_error)
+{
+    struct transport *t = take_idle(c);
+    int err = t ? 0 : make_transport(c, &t, ret_error);
+
+    if (err)
+        return err;
+    err = transport_call(t, method, path, body, timeout_ms, ret_answer, ret_error);
+    put_idle(c, t);
+    return err;
+}
+
+bool task_client_is_away(int err, int status)
+{
+    if (err)
+        return err == DROVER_UNREACHABLE || err == DROVER_UNKNOWN;
+    return status == 502 || status == 503 || status == 504;
+}
+
+/* False: the caller was stopped meanwhile. */
+static bool pause_ms(const struct drover_client *c, int64_t ms)
+{
+    struct pollfd p = {.fd = c->stop_fd, .events = POLLIN};
+
+    return poll(&p, 1, (int)ms) <= 0;
+}
+
+int task_client_insist(struct drover_client *c, const char *method, const char *path,
+                       struct str body, int64_t timeout_ms, struct transport_answer *ret_answer,
+                       struct err_info *ret_error)
+{
+    int64_t back_off_ms = BACK_OFF_MIN_MS, deadline_ms = 0;
+    struct transport_answer answer;
+    bool maybe_done = false;
+
+    for (;;) {
+        int err = task_client_call(c, method, path, body, timeout_ms, &answer, ret_error);
+
+        if (!task_client_is_away(err, err ? 0 : answer.status)) {
+            if (!err)
+                *ret_answer = answer;
+            return err;
+        }
+        maybe_done |= err != DROVER_UNREACHABLE;
+        deadline_ms = deadline_ms ? deadline_ms : clock_boot_ms() + c->retry_ms;
+        if (clock_boot_ms() + back_off_ms > deadline_ms) {
+            if (!err)
+                *ret_answer = answer;
+            /* Once it may have happened, a last try that did not get through changes nothing. */
+            return err && maybe_done ? DROVER_UNKNOWN : err;
+        }
+        if (!err)
+            buf_release(&answer.body);
+        if (!pause_ms(c, back_off_ms))
+            return err_set(ret_error, DROVER_CLOSED, "stopped while waiting for the server");
+        back_off_ms = back_off_ms * 2 < BACK_OFF_MAX_MS ? back_off_ms * 2 : BACK_OFF_MAX_MS;
+    }
+}
+
+static int error_of_status(int status)
+{
+    static const struct {
+        int status, err;
+    } rows[] = {
+        {400, DROVER_BAD_ARGUMENT}, {401, DROVER_NO_AUTH}, {403, DROVER_NO_AUTH},
+        {409, DROVER_REFUSED},      {413, DROVER_TOO_BIG}, {502, DROVER_UNKNOWN},
+        {503, DROVER_UNKNOWN},      {504, DROVER_UNKNOWN}, {507, DROVER_DISK_FULL},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].status == status)
+            return rows[i].err;
+    return DROVER_IO;
+}
+
+int task_client_read(struct transport_answer *answer, struct drover_result *ret_result,
+                     struct err_info *ret_error)
+{
+    struct str body = {answer->body.p, answer->body.len};
+    struct drover_result r = {0};
+    int err = task_body_read(body, &r, ret_error);
+
+    if (answer->status != 200) {
+        err = err_set(ret_error, error_of_status(answer->status), "%s",
+                      r.error_count ? r.errors[0] : "the server gave no reason");
+    } else if (!err && r.error_count) {
+        err = err_set(ret_error, DROVER_IO, "%s", r.errors[0]);
+    }
+    if (err && err != DROVER_REFUSED)
+        drover_result_release(&r);
+    else
+        *ret_result = r;
+    buf_release(&answer->body);
+    return err;
+}
+
+/* Insists, and reads the answer. */
+static int ask(struct drover_client *c, const char *method, const char *path, struct str body,
+               int64_t timeout_ms, struct drover_result *ret_result, struct err_info *ret_error)
+{
+    struct transport_answer answer;
+    int err = task_client_insist(c, method, path, body, timeout_ms, &answer, ret_error);
+
+    return err ? err : task_client_read(&answer, ret_result, ret_error);
+}
+
+int drover_client_update(struct drover_client *c, const struct drover_update *u,
+                         struct drover_result *ret_result, struct drover_error *ret_error)
+{
+    char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
+    struct buf body = {0};
+    struct err_info e;
+    int err;
+
+    task_client_requestid(requestid);
+    err = task_body_update(&body, u, c->clientid, requestid, &e);
+    if (!err)
+        err = ask(c, "POST", "/update", (struct str){body.p, body.len}, 0, ret_result, &e);
+    buf_release(&body);
+    return give_error(err, &e, ret_error);
+}
+
+/* One request of a claim, which waits for at most TASK_CLIENT_WAIT_MS. */
+static int claim_once(struct drover_client *c, const struct drover_claim *claim, int64_t wait_ms,
+                      struct drover_result *ret_result, struct err_info *ret_error)
+{
+    char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
+    struct buf body = {0};
+    int err;
+
+    task_client_requestid(requestid);
+    err = task_body_claim(&body, claim, c->clientid, wait_ms, requestid, ret_error);
+    if (!err)
+        err = ask(c, "POST", "/claim", (struct str){body.p, body.len},
+                  TRANSPORT_TIMEOUT_MS + wait_ms, ret_result, ret_error);
+    buf_release(&body);
+    return err ? err : (int)ret_result->task_count;
+}
+
+int drover_client_claim(struct drover_client *c, const struct drover_claim *claim,
+                        struct drover_result *ret_result, struct drover_error *ret_error)
+{
+    int64_t end_ms = clock_boot_ms() + claim->wait_ms, left_ms = claim->wait_ms;
+    struct drover_claim next = *claim;
+    struct err_info e;
+    int got;
+
+    for (;;) {
+        int64_t wait_ms = left_ms < TASK_CLIENT_WAIT_MS ? left_ms : TASK_CLIENT_WAIT_MS;
+
+        got = claim_once(c, &next, wait_ms, ret_result, &e);
+        next.delete_count = 0; /* the first answer said that they are gone */
+        left_ms = end_ms - clock_boot_ms();
+        if (got || left_ms <= 0)
+            return give_error(got, &e, ret_error);
+        drover_result_release(ret_result);
+    }
+}
+
+int drover_client_get(struct drover_client *c, int64_t id, struct drover_result *ret_result,
+                      struct drover_error *ret_error)
+{
+    struct err_info e;
+    char path[64];
+    int err;
+
+    snprintf(path, sizeof path, "/tasks/%lld", (long long)id);
+    err = ask(c, "GET", path, (struct str){0}, 0, ret_result, &e);
+    return err ? give_error(err, &e, ret_error) : (int)ret_result->task_count;
+}
+
+static void put_quoted(struct buf *b, const char *text)
+{
+    for (; *text; text++)
+        buf_printf(b, "%%%02X", (unsigned char)*text);
+}
+
+int drover_client_list(struct drover_client *c, const char *group, size_t limit, int owned,
+                       struct drover_result *ret_result, struct drover_error *ret_error)
+{
+    struct buf path = {0};
+    struct err_info e;
+    int err;
+
+    buf_printf(&path, "/group/");
+    put_quoted(&path, group);
+    buf_printf(&path, "?owned=%d", owned != 0);
+    if (limit)
+        buf_printf(&path, "&limit=%zu", limit);
+    err = ask(c, "GET", buf_text(&path), (struct str){0}, 0, ret_result, &e);
+    buf_release(&path);
+    return err ? give_error(err, &e, ret_error) : (int)ret_result->task_count;
+}
+
+int drover_client_groups(struct drover_client *c, struct drover_groups *ret_groups,
+                         struct drover_error *ret_error)
+{
+    struct transport_answer answer;
+    struct drover_result r;
+    struct err_info e;
+    int err = task_client_insist(c, "GET", "/groups", (struct str){0}, 0, &answer, &e);
+
+    if (err)
+        return give_error(err, &e, ret_error);
+    if (answer.status != 200)
+        return give_error(task_client_read(&answer, &r, &e), &e, ret_error);
+    err = task_body_read_groups((struct str){answer.body.p, answer.body.len}, ret_groups, &e);
+    buf_release(&answer.body);
+    return give_error(err, &e, ret_error);
+}

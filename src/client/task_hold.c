@@ -1,0 +1,224 @@
+/*
+ * Automatic renewal. One thread for each client sleeps until the first of its holds is due: a third of
+ * the time that the task is ours for. A renewal gives the task a new id; when its answer is lost, the
+ * same request is sent again, until it is known what came of it or the task's time has run out, for
+ * then anybody may have it.
+ */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/cond.h"
+#include "base/mem.h"
+#include "client/task_body.h"
+#include "client/task_client.h"
+
+enum { AGAIN_MS = 200, CALL_TIMEOUT_MIN_MS = 500, CALL_TIMEOUT_MAX_MS = 10 * 1000 };
+
+enum hold_state { HOLD_HELD, HOLD_LOST };
+
+/* All under the client's lock, but for body, which is the renewer's while busy. */
+struct drover_hold {
+    struct drover_hold *next;
+    struct drover_client *client;
+    struct drover_task task; /* with the id of the moment; group and data are ours */
+    int64_t duration_ms;
+    int64_t due_ms, until_ms; /* by clock_boot_ms(): the next renewal, the end of the lease */
+    enum hold_state state;
+    struct buf body; /* of a renewal whose outcome is not known yet; empty: there is none */
+    bool busy;       /* the renewer is at it */
+};
+
+/* One renewal. */
+
+static void make_body(struct drover_hold *h)
+{
+    struct drover_task update = {.id = h->task.id,
+                                 .data = h->task.data,
+                                 .data_len = h->task.data_len,
+                                 .timespec = -h->duration_ms};
+    struct drover_update u = {.updates = &update, .update_count = 1};
+    char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
+    struct err_info e;
+    int err;
+
+    task_client_requestid(requestid);
+    err = task_body_update(&h->body, &u, h->client->clientid, requestid, &e);
+    assert(!err); /* the data came from the server */
+}
+
+static int64_t call_timeout(const struct drover_hold *h)
+{
+    int64_t ms = h->duration_ms / 3;
+
+    return ms < CALL_TIMEOUT_MIN_MS   ? CALL_TIMEOUT_MIN_MS
+           : ms > CALL_TIMEOUT_MAX_MS ? CALL_TIMEOUT_MAX_MS
+                                      : ms;
+}
+
+/* Sends the request at hand. What came of it, or an error that says nothing about it. */
+static int send_renewal(struct drover_hold *h, int64_t *ret_id)
+{
+    struct str body = {h->body.p, h->body.len};
+    struct drover_result r = {0};
+    struct transport_answer answer;
+    struct err_info e;
+    int err = task_client_call(h->client, "POST", "/update", body, call_timeout(h), &answer, &e);
+
+    if (err)
+        return err;
+    err = task_client_read(&answer, &r, &e);
+    if (!err && r.task_count == 1)
+        *ret_id = r.tasks[0].id;
+    drover_result_release(&r);
+    return err;
+}
+
+/* Under the lock, which is let go of meanwhile. */
+static void renew(struct drover_hold *h)
+{
+    struct drover_client *c = h->client;
+    int64_t id = 0, start_ms = clock_boot_ms();
+    int err;
+
+    if (!h->body.len)
+        make_body(h);
+    h->busy = true;
+    pthread_mutex_unlock(&c->lock);
+    err = send_renewal(h, &id);
+    pthread_mutex_lock(&c->lock);
+    h->busy = false;
+    if (!err) {
+        h->task.id = id;
+        h->until_ms = start_ms + h->duration_ms;
+        h->due_ms = start_ms + h->duration_ms / 3;
+        h->body.len = 0;
+    } else if (err == DROVER_REFUSED || clock_boot_ms() >= h->until_ms) {
+        h->state = HOLD_LOST;
+    } else {
+        h->due_ms = clock_boot_ms() + AGAIN_MS;
+    }
+    pthread_cond_broadcast(&c->changed);
+}
+
+/* The thread. */
+
+static struct drover_hold *first_due(const struct drover_client *c)
+{
+    struct drover_hold *first = NULL;
+
+    for (struct drover_hold *h = c->holds; h; h = h->next)
+        if (h->state == HOLD_HELD && !h->busy && (!first || h->due_ms < first->due_ms))
+            first = h;
+    return first;
+}
+
+static void *renew_all(void *arg)
+{
+    struct drover_client *c = arg;
+
+    pthread_mutex_lock(&c->lock);
+    while (!c->closing) {
+        struct drover_hold *h = first_due(c);
+
+        if (h && h->due_ms <= clock_boot_ms())
+            renew(h);
+        else
+            cond_wait_until(&c->changed, &c->lock, h ? h->due_ms : INT64_MAX);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+void task_hold_end(struct drover_client *c)
+{
+    if (!c->renewing)
+        return;
+    assert(!c->holds);
+    pthread_mutex_lock(&c->lock);
+    c->closing = true;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    pthread_join(c->renewer, NULL);
+}
+
+/* The calls. */
+
+struct drover_hold *drover_client_hold(struct drover_client *c, const struct drover_task *t,
+                                       int64_t duration_ms)
+{
+    struct drover_hold *h = mem_zalloc(sizeof *h);
+    int64_t now_ms = clock_boot_ms();
+
+    h->client = c;
+    h->task = *t;
+    h->task.group = mem_dup(t->group, t->group_len);
+    h->task.data = mem_dup(t->data, t->data_len);
+    h->duration_ms = duration_ms;
+    h->due_ms = now_ms + duration_ms / 3;
+    h->until_ms = now_ms + duration_ms;
+    pthread_mutex_lock(&c->lock);
+    h->next = c->holds;
+    c->holds = h;
+    if (!c->renewing)
+        c->renewing = !pthread_create(&c->renewer, NULL, renew_all, c);
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    return h;
+}
+
+int drover_hold_lost(struct drover_hold *h)
+{
+    int lost;
+
+    pthread_mutex_lock(&h->client->lock);
+    lost = h->state == HOLD_LOST;
+    pthread_mutex_unlock(&h->client->lock);
+    return lost;
+}
+
+static void unlink_hold(struct drover_hold *h)
+{
+    struct drover_hold **at = &h->client->holds;
+
+    while (*at != h)
+        at = &(*at)->next;
+    *at = h->next;
+}
+
+/* A renewal of which nobody knows what came: now it has to be known. */
+static int settle(struct drover_hold *h)
+{
+    struct str body = {h->body.p, h->body.len};
+    struct drover_result r = {0};
+    struct transport_answer answer;
+    struct err_info e;
+    int err = task_client_insist(h->client, "POST", "/update", body, 0, &answer, &e);
+
+    if (!err)
+        err = task_client_read(&answer, &r, &e);
+    if (!err && r.task_count == 1)
+        h->task.id = r.tasks[0].id;
+    drover_result_release(&r);
+    return !err ? 0 : err == DROVER_REFUSED ? DROVER_FENCED : DROVER_UNKNOWN;
+}
+
+int drover_hold_release(struct drover_hold *h, int64_t *ret_id)
+{
+    struct drover_client *c = h->client;
+    int err;
+
+    pthread_mutex_lock(&c->lock);
+    while (h->busy)
+        cond_wait_until(&c->changed, &c->lock, INT64_MAX);
+    unlink_hold(h);
+    pthread_mutex_unlock(&c->lock);
+    err = h->state == HOLD_LOST ? DROVER_FENCED : h->body.len ? settle(h) : 0;
+    if (!err)
+        *ret_id = h->task.id;
+    buf_release(&h->body);
+    free((char *)h->task.group);
+    free((char *)h->task.data);
+    free(h);
+    return err;
+}
