@@ -32,11 +32,11 @@ run: build
 build:
 	@tools/deps build
 	@$(MAKE) -s build/build.ninja
-	@ninja -C build --quiet src/drover src/drover.1
+	@ninja -C build --quiet product
 	@ln -sf src/drover build/drover
 
 # A build directory is set up once, and again when build files have changed or there are new ones.
-build_files = meson.build meson_options.txt $(shell find src test bench -name meson.build)
+build_files = meson.build meson_options.txt $(shell find src test bench examples -name meson.build)
 setup = $(MESON) setup $(if $(wildcard $@),--reconfigure) $(@D)
 
 build/build.ninja: $(build_files)

@@ -18,6 +18,9 @@
 extern "C" {
 #endif
 
+/* All else is hidden. */
+#pragma GCC visibility push(default)
+
 #define DROVER_VERSION "0.1.0"
 
 /*
@@ -238,6 +241,8 @@ int drover_hold_lost(struct drover_hold *h);
  * lost, UNKNOWN when the server stayed away.
  */
 int drover_hold_release(struct drover_hold *h, int64_t *ret_id);
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }
