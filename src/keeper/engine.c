@@ -159,9 +159,6 @@ void engine_listen(struct local *l, const struct engine_listener *listener)
 
     pthread_mutex_lock(&l->lock);
     l->listener = listener ? *listener : nobody;
-    if (engine_has_journal(l))
-        l->journal.on_durable = l->listener.durable;
-    l->journal.on_durable_arg = l->listener.arg;
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -228,6 +225,16 @@ static int make_dir(const char *dir, struct err_info *ret_error)
     if (!S_ISDIR(st.st_mode))
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s is not a directory", dir);
     return 0;
+}
+
+static void on_durable(void *arg)
+{
+    struct local *l = arg;
+
+    if (l->listener.durable)
+        l->listener.durable(l->listener.arg);
+    if (l->follow)
+        l->follow(l->follow_arg);
 }
 
 static int open_journal(struct local *l, const struct recovery *r, struct err_info *ret_error)
@@ -356,6 +363,10 @@ int local_open(const struct local_options *o, struct local **ret_local, struct e
         return err;
     }
     sessions_touch_all(&l->tree.sessions, clock_boot_ms());
+    pthread_mutex_lock(&l->lock);
+    l->journal.on_durable = on_durable;
+    l->journal.on_durable_arg = l;
+    pthread_mutex_unlock(&l->lock);
     pthread_create(&l->ticker, NULL, ticker_main, l);
     if (engine_has_journal(l))
         pthread_create(&l->snapshotter, NULL, checkpoint_main, l);

@@ -49,6 +49,8 @@ struct local {
     uint64_t recovered_records, recovered_nodes;
 
     struct engine_listener listener;
+    void (*follow)(void *arg); /* local_follow() */
+    void *follow_arg;
 };
 
 static inline bool engine_has_journal(const struct local *l)

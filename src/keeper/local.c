@@ -22,6 +22,8 @@ struct local_keeper {
     bool ended; /* the session is over */
     struct mailbox box;
     struct keeper_watch *watches;
+    struct keeper_result *results; /* of local_submit */
+    size_t results_cap;
     struct local_keeper *next;
 };
 
@@ -157,6 +159,69 @@ static int commit(struct keeper *base, const struct keeper_op *ops, size_t count
     mailbox_post(&k->box, &c->letter);
     pthread_mutex_unlock(&l->lock);
     return 0;
+}
+
+/* The results are nobody's; they are kept for the next time, so that a commit allocates nothing here. */
+int local_submit(struct keeper *base, const struct keeper_op *ops, size_t count, int64_t *ret_zxid)
+{
+    struct local_keeper *k = keeper_of(base);
+    struct local *l = k->l;
+    int err;
+
+    pthread_mutex_lock(&l->lock);
+    if (count > k->results_cap) {
+        k->results_cap = count * 2;
+        k->results = mem_realloc(k->results, k->results_cap * sizeof *k->results);
+    }
+    memset(k->results, 0, count * sizeof *k->results);
+    err = engine_apply(l, k->session.id, NULL, ops, count, k->results);
+    keeper_results_release(k->results, count);
+    *ret_zxid = l->tree.zxid;
+    pthread_mutex_unlock(&l->lock);
+    return err;
+}
+
+int local_peek(struct keeper *base, struct str path, struct buf *b)
+{
+    struct local_keeper *k = keeper_of(base);
+    struct keeper_stat stat;
+    struct str data;
+    int err;
+
+    pthread_mutex_lock(&k->l->lock);
+    err = tree_get(&k->l->tree, path, &data, &stat);
+    if (!err)
+        buf_put_str(b, data);
+    pthread_mutex_unlock(&k->l->lock);
+    return err;
+}
+
+int64_t local_durable(struct local *l)
+{
+    return l->o.mode == LOCAL_STRICT ? atomic_load(&l->journal.durable) : INT64_MAX;
+}
+
+bool local_failed(struct local *l)
+{
+    return engine_has_journal(l) && atomic_load(&l->journal.failed);
+}
+
+int local_await(struct local *l, int64_t zxid)
+{
+    struct journal_ticket ticket;
+
+    pthread_mutex_lock(&l->lock);
+    ticket = engine_ticket(l, zxid);
+    pthread_mutex_unlock(&l->lock);
+    return engine_wait(l, ticket);
+}
+
+void local_follow(struct local *l, void (*fn)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&l->lock);
+    l->follow = fn;
+    l->follow_arg = arg;
+    pthread_mutex_unlock(&l->lock);
 }
 
 /* There is one store, and its lock is the order: whoever asks now sees all that was done before. */
@@ -339,6 +404,7 @@ static void close_keeper(struct keeper *base, bool end_session)
     pthread_mutex_unlock(&l->lock);
     engine_wait(l, ticket);
     mailbox_close(&k->box);
+    free(k->results);
     free(k);
 }
 

@@ -52,6 +52,21 @@ int local_connect(struct local *l, const struct keeper_options *o, struct keeper
 /* Takes a snapshot now and returns when it is complete: 0, DISK_FULL or IO. */
 int local_snapshot(struct local *l);
 
+/*
+ * For a loop that may not wait: the parts of a commit, one by one. local_submit() applies the operations
+ * (which must be valid; one call at a time on one keeper) and returns what became of them; everything that
+ * was done or seen so far is durable, as the mode understands it, when local_durable() has reached
+ * *ret_zxid. local_peek() appends the data of a node as it is now, durable or not. local_await() waits: 0
+ * or IO. local_follow() has fn called, under locks, whenever local_durable() has moved; one at most, fn
+ * NULL: nobody any more.
+ */
+int local_submit(struct keeper *k, const struct keeper_op *ops, size_t count, int64_t *ret_zxid);
+int local_peek(struct keeper *k, struct str path, struct buf *b);
+int64_t local_durable(struct local *l); /* INT64_MAX where answers do not wait */
+bool local_failed(struct local *l);
+int local_await(struct local *l, int64_t zxid);
+void local_follow(struct local *l, void (*fn)(void *arg), void *arg);
+
 struct local_stats {
     int64_t zxid, durable_zxid;
     uint64_t nodes, sessions, ephemerals, watches;

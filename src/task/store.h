@@ -20,8 +20,8 @@
  *    of the others by time. Time moves tasks from the heap to the array when the group is looked at.
  *  - A group is there as long as it has tasks.
  *
- * Who owns what: requests are borrowed until the transaction is settled or undone. What a txn and a
- * read give is valid until the txn is used again, or the store changes.
+ * Who owns what: the answer in a txn borrows from the request and is valid as long as that is, until the
+ * txn is used again. What a read gives without an arena is valid until the store changes.
  */
 #ifndef TASK_STORE_H
 #define TASK_STORE_H

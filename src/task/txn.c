@@ -25,6 +25,8 @@ struct work {
     struct store *s;
     struct txn *t;
     int64_t clientid, now_ms;
+    uint32_t named; /* the group that name is of; 0: none yet */
+    struct str name;
 };
 
 void txn_release(struct txn *t)
@@ -124,13 +126,21 @@ static void note_change(struct work *w, enum txn_kind kind, int64_t slot)
         (struct txn_change){kind, (uint32_t)w->t->task_count, slot};
 }
 
-static void note_task(struct work *w, const struct record *r, struct str data)
+/* The name of a group, which outlives the group. */
+static struct str name_of(struct work *w, uint32_t group)
 {
-    w->t->tasks[w->t->task_count++] = (struct task){.id = r->id,
-                                                    .group = w->s->groups[r->group]->name,
-                                                    .data = data,
-                                                    .timespec = r->timespec,
-                                                    .ownerid = r->ownerid};
+    if (w->named != group) {
+        w->name = w->s->groups[group]->name;
+        w->name.p = arena_text(&w->t->arena, w->name);
+        w->named = group;
+    }
+    return w->name;
+}
+
+static void note_task(struct work *w, const struct record *r, struct str group, struct str data)
+{
+    w->t->tasks[w->t->task_count++] = (struct task){
+        .id = r->id, .group = group, .data = data, .timespec = r->timespec, .ownerid = r->ownerid};
 }
 
 static void apply_delete(struct work *w, int64_t id)
@@ -155,7 +165,7 @@ static void apply_add(struct work *w, const struct task *add)
     r.slot = r.id;
     note_undo(w, g)->made_id = r.id;
     note_change(w, TXN_CREATE, r.slot);
-    note_task(w, &r, add->data);
+    note_task(w, &r, add->group, add->data);
     store_insert(w->s, &r, w->s->fetch ? NULL : kept_new(add->data), w->now_ms);
 }
 
@@ -177,7 +187,7 @@ static void apply_change(struct work *w, uint32_t ref, int64_t timespec, struct 
     r.timespec = timespec;
     r.ownerid = w->clientid;
     note_change(w, TXN_SET, r.slot);
-    note_task(w, &r, data);
+    note_task(w, &r, name_of(w, r.group), data);
     store_insert(w->s, &r, kept, w->now_ms);
 }
 

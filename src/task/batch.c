@@ -1,0 +1,251 @@
+/*
+ * Committing to an ensemble: one commit under way at a time, with all that has gathered meanwhile.
+ *
+ *   fence       the leader's check: nobody has been elected since
+ *   head        the last id and a random tag, at the version that we left it
+ *   changes     of every transaction of the batch, in order, with their extra operations
+ *
+ * What a commit may come back with, and what then holds:
+ *   0                   memory is the tree
+ *   the fence failed    nothing happened; another leads: all get NOT_LEADER, and the service stops
+ *   another refusal     nothing happened; memory goes back, newest first. Of several, each is tried
+ *                       alone, so that only those that are to blame are refused; one alone gets the error
+ *   UNKNOWN             it may have happened, or may happen yet. The leader fences anew, which settles it,
+ *                       and service_start() finds the tag in the head or does not: batch_resolve()
+ *   SESSION_EXPIRED     as UNKNOWN, but others may have changed the head since: all get UNKNOWN
+ */
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "base/mem.h"
+#include "task/service_impl.h"
+
+enum {
+    BATCH_BYTES_MAX = 512 * 1024, /* the last one to be added may be as large again */
+    BATCH_OPS_MAX = 4000,
+};
+
+struct sent {
+    struct service *s;
+    unsigned term;
+};
+
+static const struct txn **txns_of(const struct task_queue *q)
+{
+    const struct txn **txns = mem_alloc((q->count + 1) * sizeof *txns);
+    size_t count = 0;
+
+    for (const struct task_request *r = q->first; r; r = r->own.next)
+        txns[count++] = r->own.txn;
+    return txns;
+}
+
+/* Takes back what the batch did to memory. The requests stay in it. */
+void batch_undo(struct service *s)
+{
+    const struct txn **txns = txns_of(&s->batch);
+    struct task_request **list = mem_alloc((s->batch.count + 1) * sizeof *list);
+    size_t count = 0;
+
+    ledger_undo(s->ledger, &s->commit, txns, s->batch.count);
+    for (struct task_request *r = s->batch.first; r; r = r->own.next)
+        list[count++] = r;
+    while (count)
+        service_undo(s, list[--count]);
+    commit_reset(&s->commit);
+    free(list);
+    free(txns);
+}
+
+static void answer_all(struct service *s, struct task_queue *q, int err)
+{
+    struct task_request *r;
+
+    while ((r = queue_take(q))) {
+        if (err)
+            r->own.err = err;
+        r->own.park = false;
+        service_answer(s, r);
+    }
+}
+
+/* Puts the batch back before what has come since. */
+static void requeue(struct service *s)
+{
+    struct task_queue later = s->queue;
+
+    s->queue = s->batch;
+    s->batch = (struct task_queue){0};
+    for (struct task_request *r; (r = queue_take(&later));)
+        queue_put(&s->queue, r);
+}
+
+static void settle(struct service *s)
+{
+    struct task_request *r;
+
+    ledger_settle(s->ledger, &s->commit);
+    while ((r = queue_take(&s->batch)))
+        service_settle(s, r);
+}
+
+static void refused(struct service *s, int err)
+{
+    batch_undo(s);
+    if (s->batch.count > 1) {
+        s->one_by_one = s->batch.count;
+        requeue(s);
+    } else {
+        answer_all(s, &s->batch, err);
+    }
+}
+
+static void lost(struct service *s)
+{
+    s->state = SERVICE_DOUBT;
+    if (s->o.doubt)
+        s->o.doubt(s->o.doubt_arg);
+}
+
+/* The fence, or the head, which nobody but the leader writes. */
+static bool is_stale(int err)
+{
+    return err == DROVER_BAD_VERSION || err == DROVER_NO_NODE;
+}
+
+static void committed(struct service *s, int err, const struct keeper_result *results)
+{
+    if (!err) {
+        s->head_version++;
+        s->stats.commits++;
+        settle(s);
+    } else if (err == DROVER_UNKNOWN || err == DROVER_SESSION_EXPIRED || err == DROVER_CLOSED) {
+        lost(s);
+    } else if (is_stale(results[0].err) || is_stale(results[1].err)) {
+        batch_undo(s);
+        answer_all(s, &s->batch, DROVER_NOT_LEADER);
+        lost(s);
+    } else {
+        refused(s, err);
+    }
+}
+
+static void on_commit(void *arg, int err, const struct keeper_result *results, size_t count)
+{
+    struct sent *sent = arg;
+    struct service *s = sent->s;
+
+    (void)count;
+    pthread_mutex_lock(&s->lock);
+    if (sent->term == s->term && s->under_way) {
+        s->under_way = false;
+        committed(s, err, results);
+        if (s->state == SERVICE_READY)
+            batch_start(s);
+    }
+    pthread_mutex_unlock(&s->lock);
+    free(sent);
+    service_deliver(s);
+}
+
+static void begin(struct service *s)
+{
+    struct slot_head none = {0};
+
+    commit_reset(&s->commit);
+    commit_op(&s->commit, s->fence);
+    ledger_put_head(s->ledger, &s->commit, &none, s->head_version); /* filled in at the end */
+}
+
+/* Runs what has gathered, as much as goes into one commit. Claims that wait may wake and join. */
+static void gather(struct service *s)
+{
+    struct task_request *seen = NULL, *r;
+
+    do {
+        r = queue_take(&s->queue);
+        if (r)
+            service_run(s, r);
+        service_feed(s);
+        for (r = seen ? seen->own.next : s->batch.first; r; seen = r, r = r->own.next)
+            if (service_has_changes(r))
+                service_put(s, r);
+        if (s->one_by_one && s->batch.count) {
+            s->one_by_one--;
+            break;
+        }
+    } while (s->queue.count && s->commit.bytes < BATCH_BYTES_MAX &&
+             s->commit.count < BATCH_OPS_MAX);
+}
+
+static bool only_reads(const struct task_queue *q)
+{
+    for (const struct task_request *r = q->first; r; r = r->own.next)
+        if (r->kind != TASK_READ)
+            return false;
+    return true;
+}
+
+static void send(struct service *s)
+{
+    struct slot_head head = {.last_id = store_last_id(s->store)};
+    struct sent *sent = mem_zalloc(sizeof *sent);
+    int err;
+
+    if (getrandom(&s->tag, sizeof s->tag, 0) != sizeof s->tag)
+        s->tag++;
+    head.tag = s->tag;
+    slot_head_encode(&head, (char *)s->commit.ops[1].data.p);
+    *sent = (struct sent){s, s->term};
+    s->under_way = true;
+    err = keeper_commit(s->keeper, s->commit.ops, s->commit.count, on_commit, sent);
+    if (!err)
+        return;
+    free(sent);
+    s->under_way = false;
+    if (err == DROVER_SESSION_EXPIRED || err == DROVER_CLOSED)
+        lost(s);
+    else
+        refused(s, err);
+}
+
+void batch_start(struct service *s)
+{
+    while (s->state == SERVICE_READY && !s->under_way && (s->queue.count || s->waiting.dirty)) {
+        begin(s);
+        gather(s);
+        if (!s->batch.count)
+            return;
+        if (only_reads(&s->batch))
+            settle(s);
+        else
+            send(s);
+    }
+}
+
+/* After the leader has fenced anew: whether the commit in doubt happened is certain now. */
+void batch_resolve(struct service *s, uint64_t head_tag)
+{
+    struct task_request *r;
+
+    if (!s->batch.count)
+        return;
+    if (head_tag != s->tag) {
+        requeue(s);
+        return;
+    }
+    while ((r = queue_take(&s->batch))) {
+        if (r->own.park)
+            service_park(s, r);
+        else
+            service_answer(s, r);
+    }
+}
+
+/* Another may lead, or may have led: what was under way is not known, the rest is for the other. */
+void batch_drop(struct service *s)
+{
+    batch_undo(s);
+    answer_all(s, &s->batch, DROVER_UNKNOWN);
+    answer_all(s, &s->queue, s->o.local ? DROVER_CLOSED : DROVER_NOT_LEADER);
+}

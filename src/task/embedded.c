@@ -1,0 +1,34 @@
+/*
+ * Committing to the embedded keeper: one transaction, decided at once.
+ *
+ * Nobody else writes below /drover/tasks and /drover/requests, so only an extra operation, a full disk or
+ * a transaction that is too big can be refused; then nothing has happened in the tree, and memory goes
+ * back to what it was before the next request is looked at.
+ */
+#include "task/service_impl.h"
+
+void embedded_commit(struct service *s, struct task_request *r)
+{
+    const struct txn *const txn = r->own.txn;
+    int64_t zxid;
+    int err = 0;
+
+    service_put(s, r);
+    ledger_put_ceiling(s->ledger, &s->commit, store_last_id(s->store));
+    if (s->o.journal)
+        err = s->o.journal(s->o.journal_arg, s->commit.ops, s->commit.count);
+    if (!err)
+        err = local_submit(s->keeper, s->commit.ops, s->commit.count, &zxid);
+    if (err) {
+        service_undo(s, r);
+        ledger_undo(s->ledger, &s->commit, &txn, 1);
+        r->own.err = err;
+        r->own.park = false;
+        service_answer(s, r);
+        return;
+    }
+    s->zxid = zxid;
+    s->stats.commits++;
+    ledger_settle(s->ledger, &s->commit);
+    service_settle(s, r);
+}

@@ -1,0 +1,177 @@
+/* Opening and closing a service, and, on an ensemble, starting and stopping it with the leadership. */
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/cond.h"
+#include "base/mem.h"
+#include "task/service_impl.h"
+
+enum { SPARE_MAX = 256 };
+
+/* The data of a task, from the embedded keeper, which has it. */
+static int fetch(void *arg, int64_t slot, struct buf *b)
+{
+    struct service *s = arg;
+    size_t before = b->len;
+    char path[SLOT_PATH_SIZE];
+    size_t len = slot_path(path, slot);
+    struct task t;
+    int err = local_peek(s->keeper, (struct str){path, len}, b);
+
+    if (!err)
+        err = slot_decode((struct str){b->p + before, b->len - before}, &t);
+    if (err)
+        return err;
+    memmove(b->p + before, t.data.p, t.data.len);
+    b->len = before + t.data.len;
+    return 0;
+}
+
+/* Beside what is in use; take_over() puts it into use. */
+static int load(struct service *s, struct keeper *k, struct load_target *t, struct err_info *e)
+{
+    int err;
+
+    *t = (struct load_target){.local = s->o.local, .keeper = k, .now_ms = service_now_ms(s)};
+    t->store = s->o.local ? store_new(fetch, s) : store_new(NULL, NULL);
+    t->ledger = mem_alloc(sizeof *t->ledger);
+    ledger_init(t->ledger);
+    err = load_tasks(t, e);
+    if (!err)
+        return 0;
+    store_free(t->store);
+    ledger_release(t->ledger);
+    free(t->ledger);
+    return err;
+}
+
+static void discard(struct service *s)
+{
+    if (!s->store)
+        return;
+    store_free(s->store);
+    ledger_release(s->ledger);
+    free(s->ledger);
+    s->store = NULL;
+    s->ledger = NULL;
+}
+
+static void take_over(struct service *s, const struct load_target *t)
+{
+    discard(s);
+    s->store = t->store;
+    s->ledger = t->ledger;
+    s->keeper = t->keeper;
+    s->head_version = t->head_version;
+    s->one_by_one = 0;
+    s->under_way = false;
+    s->state = SERVICE_READY;
+}
+
+static int open_local(struct service *s, struct err_info *e)
+{
+    struct load_target t;
+    int err = local_connect(s->o.local, NULL, &s->keeper);
+
+    if (err)
+        return err_set(e, err, "cannot open a session for the tasks: %s", drover_err_message(err));
+    err = load(s, s->keeper, &t, e);
+    if (err)
+        return err;
+    take_over(s, &t);
+    if (s->o.wake)
+        local_follow(s->o.local, s->o.wake, s->o.wake_arg);
+    return 0;
+}
+
+int service_open(const struct service_options *o, struct service **ret_service,
+                 struct err_info *ret_error)
+{
+    struct service *s = mem_zalloc(sizeof *s);
+    int err;
+
+    s->o = *o;
+    s->offset_ms = clock_wall_ms() - clock_boot_ms();
+    s->spare = mem_alloc(SPARE_MAX * sizeof *s->spare);
+    pthread_mutex_init(&s->lock, NULL);
+    cond_init(&s->finished);
+    waiting_init(&s->waiting);
+    if (getrandom(&s->random, sizeof s->random, 0) != sizeof s->random)
+        s->random.state = (uint64_t)clock_wall_ms();
+    err = o->local ? open_local(s, ret_error) : 0;
+    if (err)
+        service_close(s);
+    else
+        *ret_service = s;
+    return err;
+}
+
+int service_start(struct service *s, struct keeper *k, const struct keeper_op *fence,
+                  struct err_info *ret_error)
+{
+    struct load_target t;
+    int err = load(s, k, &t, ret_error);
+
+    if (err)
+        return err;
+    pthread_mutex_lock(&s->lock);
+    s->term++;
+    if (s->store)
+        batch_undo(s);
+    take_over(s, &t);
+    free((char *)s->fence.path.p);
+    s->fence = *fence;
+    s->fence.path.p = mem_dup(fence->path.p, fence->path.len);
+    batch_resolve(s, t.head.tag);
+    batch_start(s);
+    pthread_mutex_unlock(&s->lock);
+    service_deliver(s);
+    if (s->o.wake)
+        s->o.wake(s->o.wake_arg);
+    return 0;
+}
+
+void service_stop(struct service *s)
+{
+    struct task_request *r;
+
+    pthread_mutex_lock(&s->lock);
+    s->term++;
+    s->state = SERVICE_STOPPED;
+    s->under_way = false;
+    while ((r = waiting_over(&s->waiting, INT64_MAX))) {
+        waiting_remove(&s->waiting, r);
+        queue_put(&s->queue, r);
+    }
+    while (waiting_next_marked(&s->waiting))
+        ;
+    if (s->store)
+        batch_drop(s);
+    discard(s);
+    pthread_mutex_unlock(&s->lock);
+    service_deliver(s);
+}
+
+void service_close(struct service *s)
+{
+    if (s->o.local)
+        local_follow(s->o.local, NULL, NULL);
+    service_stop(s);
+    if (s->o.local && s->keeper) {
+        local_await(s->o.local, s->zxid);
+        service_deliver(s);
+        keeper_close(s->keeper);
+    }
+    waiting_release(&s->waiting);
+    commit_release(&s->commit);
+    while (s->spare_count) {
+        txn_release(s->spare[--s->spare_count]);
+        free(s->spare[s->spare_count]);
+    }
+    free(s->spare);
+    free((char *)s->fence.path.p);
+    pthread_cond_destroy(&s->finished);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}

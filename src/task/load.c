@@ -1,0 +1,213 @@
+/*
+ * Reading the tasks back: the head, the buckets with their slots, the requests that are remembered.
+ *
+ * What the tree holds is input: a node that cannot be read stops the start, and the line says which.
+ * On an ensemble each node is a round trip, so several threads read, bucket by bucket; the embedded
+ * keeper is read by one.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "task/service_impl.h"
+
+enum { READERS = 16 };
+
+struct load {
+    struct load_target *t;
+    struct keeper *k;
+    struct keeper_names buckets;
+
+    pthread_mutex_t lock; /* guards the rest, and the store */
+    size_t next;          /* bucket to be read */
+    int err;
+    struct err_info *e;
+};
+
+static int make_node(struct keeper *k, const char *path, struct str data, struct err_info *e)
+{
+    int err = keeper_create(k, path, data, 0, NULL);
+
+    if (!err || err == DROVER_EXISTS)
+        return 0;
+    return err_set(e, err, "cannot make %s: %s", path, drover_err_message(err));
+}
+
+/* The nodes that everything stands below. */
+static int make_ground(struct keeper *k, struct err_info *e)
+{
+    char head[SLOT_HEAD_LEN];
+    int err;
+
+    slot_head_encode(&(struct slot_head){0}, head);
+    err = make_node(k, SLOT_ROOT, STR(""), e);
+    if (!err)
+        err = make_node(k, REMEMBER_ROOT, STR(""), e);
+    if (!err)
+        err = make_node(k, SLOT_HEAD, (struct str){head, SLOT_HEAD_LEN}, e);
+    return err;
+}
+
+static int get(struct load *l, const char *path, struct buf *b, struct keeper_stat *stat)
+{
+    b->len = 0;
+    return l->t->local ? local_peek(l->k, str_of(path), b) : keeper_get(l->k, path, b, stat);
+}
+
+static int fail(struct load *l, int err, const char *path)
+{
+    pthread_mutex_lock(&l->lock);
+    if (!l->err)
+        l->err =
+            err_set(l->e, err, "cannot read the task in %s: %s", path, drover_err_message(err));
+    pthread_mutex_unlock(&l->lock);
+    return err;
+}
+
+static int load_slot(struct load *l, int64_t slot, struct buf *b)
+{
+    char path[SLOT_PATH_SIZE];
+    struct task t;
+    int err;
+
+    slot_path(path, slot);
+    err = get(l, path, b, NULL);
+    if (!err)
+        err = slot_decode((struct str){b->p, b->len}, &t);
+    if (!err) {
+        pthread_mutex_lock(&l->lock);
+        err = store_restore(l->t->store, slot, &t, l->t->now_ms);
+        ledger_found_slot(l->t->ledger, slot);
+        pthread_mutex_unlock(&l->lock);
+    }
+    return err ? fail(l, err, path) : 0;
+}
+
+/* An empty bucket that is not the newest was left by nobody of ours, and does no harm. */
+static int load_bucket(struct load *l, const char *name, struct buf *b)
+{
+    int64_t bucket = slot_number(name), slot;
+    struct keeper_names slots = {0};
+    char path[SLOT_PATH_SIZE];
+    int err;
+
+    if (bucket < 0)
+        return 0;
+    slot_bucket_path(path, bucket);
+    err = keeper_children(l->k, path, &slots, NULL);
+    if (err)
+        return fail(l, err, path);
+    pthread_mutex_lock(&l->lock);
+    ledger_found_bucket(l->t->ledger, bucket);
+    pthread_mutex_unlock(&l->lock);
+    for (size_t i = 0; !err && i < slots.count; i++) {
+        slot = slot_number(slots.names[i]);
+        if (slot >= 0 && slot_bucket(slot) == bucket)
+            err = load_slot(l, slot, b);
+    }
+    keeper_names_release(&slots);
+    return err;
+}
+
+static const char *next_bucket(struct load *l)
+{
+    const char *name = NULL;
+
+    pthread_mutex_lock(&l->lock);
+    if (!l->err && l->next < l->buckets.count)
+        name = l->buckets.names[l->next++];
+    pthread_mutex_unlock(&l->lock);
+    return name;
+}
+
+static void *read_buckets(void *arg)
+{
+    struct load *l = arg;
+    struct buf b = {0};
+    const char *name;
+
+    while ((name = next_bucket(l)))
+        load_bucket(l, name, &b);
+    buf_release(&b);
+    return NULL;
+}
+
+static int load_slots(struct load *l)
+{
+    size_t count = l->t->local ? 1 : READERS;
+    pthread_t readers[READERS];
+    int err = keeper_children(l->k, SLOT_HEAD, &l->buckets, NULL);
+
+    if (err)
+        return err_set(l->e, err, "cannot read %s: %s", SLOT_HEAD, drover_err_message(err));
+    if (count > l->buckets.count)
+        count = l->buckets.count;
+    for (size_t i = 0; i < count; i++)
+        pthread_create(&readers[i], NULL, read_buckets, l);
+    for (size_t i = 0; i < count; i++)
+        pthread_join(readers[i], NULL);
+    keeper_names_release(&l->buckets);
+    return l->err;
+}
+
+static int load_requests(struct load *l)
+{
+    struct keeper_names names = {0};
+    struct buf b = {0};
+    int err = keeper_children(l->k, REMEMBER_ROOT, &names, NULL);
+
+    for (size_t i = 0; !err && i < names.count; i++) {
+        int64_t place = slot_number(names.names[i]);
+        char path[SLOT_PATH_SIZE];
+
+        if (place < 0 || place >= REMEMBER_MAX)
+            continue;
+        snprintf(path, sizeof path, "%s/%" PRId64, REMEMBER_ROOT, place);
+        err = get(l, path, &b, NULL);
+        if (!err)
+            err = remember_restore(&l->t->ledger->remember, (uint32_t)place,
+                                   (struct str){b.p, b.len});
+    }
+    buf_release(&b);
+    keeper_names_release(&names);
+    if (err)
+        err_set(l->e, err, "cannot read the requests in %s: %s", REMEMBER_ROOT,
+                drover_err_message(err));
+    return err;
+}
+
+static int load_head(struct load *l)
+{
+    struct keeper_stat stat = {0};
+    struct buf b = {0};
+    int err = keeper_get(l->k, SLOT_HEAD, &b, &stat);
+
+    if (!err)
+        err = slot_head_decode((struct str){b.p, b.len}, &l->t->head);
+    buf_release(&b);
+    l->t->head_version = stat.version;
+    if (err)
+        err_set(l->e, err, "cannot read %s: %s", SLOT_HEAD, drover_err_message(err));
+    return err;
+}
+
+int load_tasks(struct load_target *t, struct err_info *e)
+{
+    struct load l = {.t = t, .k = t->keeper, .e = e};
+    int err = make_ground(t->keeper, e);
+
+    pthread_mutex_init(&l.lock, NULL);
+    if (!err)
+        err = load_head(&l);
+    if (!err)
+        err = load_slots(&l);
+    if (!err)
+        err = load_requests(&l);
+    if (!err) {
+        t->ledger->ceiling = t->head.last_id;
+        store_set_last_id(t->store, t->head.last_id);
+    }
+    pthread_mutex_destroy(&l.lock);
+    return err;
+}

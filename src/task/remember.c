@@ -1,0 +1,210 @@
+/* The node's bytes are all that is kept in memory too: they are read only when a request comes twice. */
+#include "task/remember.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "drover.h"
+
+enum { VERSION = 1, FIXED_LEN = 1 + 8 + 8 + 8 + 1 };
+
+struct memory {
+    uint32_t hash;  /* of its key */
+    uint32_t place; /* + 1 in the map, where 0 is none */
+    size_t len;
+    char bytes[];
+};
+
+void memory_free(struct memory *m)
+{
+    free(m);
+}
+
+void remember_release(struct remember *m)
+{
+    for (uint32_t i = 0; i < REMEMBER_MAX; i++)
+        free(m->places[i]);
+    map_release(&m->by_key);
+    *m = (struct remember){0};
+}
+
+static uint32_t hash_of(int64_t clientid, struct str id)
+{
+    return map_hash_str(id) ^ map_hash_u64((uint64_t)clientid);
+}
+
+static int64_t client_of(const struct memory *m)
+{
+    return (int64_t)le_load64(m->bytes + 9);
+}
+
+static struct str id_of(const struct memory *m)
+{
+    return (struct str){m->bytes + FIXED_LEN, (uint8_t)m->bytes[FIXED_LEN - 1]};
+}
+
+static const struct memory *find(const struct remember *m, const struct remember_key *key)
+{
+    uint32_t hash = hash_of(key->clientid, key->id);
+
+    for (uint32_t at, ref = map_first(&m->by_key, hash, &at); ref;
+         ref = map_next(&m->by_key, hash, &at)) {
+        const struct memory *one = m->places[ref - 1];
+
+        if (client_of(one) == key->clientid && str_eq(id_of(one), key->id))
+            return one;
+    }
+    return NULL;
+}
+
+static void read_task(struct reader *r, struct arena *a, int64_t ownerid, struct task *t)
+{
+    size_t len;
+
+    *t = (struct task){.id = (int64_t)reader_u64(r), .ownerid = ownerid};
+    t->timespec = (int64_t)reader_u64(r);
+    len = reader_u8(r);
+    len |= (size_t)reader_u8(r) << 8;
+    t->group = reader_bytes(r, len);
+    t->group.p = arena_text(a, t->group);
+}
+
+int remember_find(const struct remember *m, const struct remember_key *key, struct arena *a,
+                  struct task **ret_tasks, size_t *ret_count)
+{
+    const struct memory *one = find(m, key);
+    struct reader r;
+    struct task *tasks;
+    size_t count;
+
+    if (!one)
+        return 0;
+    if (le_load64(one->bytes + 17) != key->hash)
+        return DROVER_BAD_ARGUMENT;
+    r = (struct reader){one->bytes, one->len, false};
+    reader_bytes(&r, FIXED_LEN + key->id.len);
+    count = reader_u32(&r);
+    tasks = arena_alloc(a, (count + 1) * sizeof *tasks);
+    for (size_t i = 0; i < count; i++)
+        read_task(&r, a, key->clientid, &tasks[i]);
+    *ret_tasks = tasks;
+    *ret_count = count;
+    return 1;
+}
+
+struct str remember_encode(const struct remember *m, const struct remember_key *key,
+                           const struct task *tasks, size_t count, struct arena *a)
+{
+    struct buf b = {0};
+    struct str bytes;
+
+    buf_put_u8(&b, VERSION);
+    buf_put_u64(&b, m->next);
+    buf_put_u64(&b, (uint64_t)key->clientid);
+    buf_put_u64(&b, key->hash);
+    buf_put_u8(&b, (uint8_t)key->id.len);
+    buf_put_str(&b, key->id);
+    buf_put_u32(&b, (uint32_t)count);
+    for (size_t i = 0; i < count; i++) {
+        buf_put_u64(&b, (uint64_t)tasks[i].id);
+        buf_put_u64(&b, (uint64_t)tasks[i].timespec);
+        buf_put_u8(&b, (uint8_t)tasks[i].group.len);
+        buf_put_u8(&b, (uint8_t)(tasks[i].group.len >> 8));
+        buf_put_str(&b, tasks[i].group);
+    }
+    bytes = (struct str){arena_text(a, (struct str){b.p, b.len}), b.len};
+    buf_release(&b);
+    return bytes;
+}
+
+uint32_t remember_place(const struct remember *m, bool *ret_taken)
+{
+    uint32_t place = (uint32_t)(m->next % REMEMBER_MAX);
+
+    *ret_taken = m->places[place] != NULL;
+    return place;
+}
+
+static void forget(struct remember *m, struct memory *one)
+{
+    map_remove(&m->by_key, one->hash, one->place + 1);
+    m->places[one->place] = NULL;
+}
+
+static void keep(struct remember *m, struct memory *one)
+{
+    m->places[one->place] = one;
+    map_add(&m->by_key, one->hash, one->place + 1);
+}
+
+static struct memory *memory_new(uint32_t place, struct str bytes)
+{
+    struct memory *one = mem_alloc(sizeof *one + bytes.len);
+
+    one->len = bytes.len;
+    one->place = place;
+    memcpy(one->bytes, bytes.p, bytes.len);
+    one->hash = hash_of(client_of(one), id_of(one));
+    return one;
+}
+
+struct memory *remember_put(struct remember *m, struct str bytes)
+{
+    uint32_t place = (uint32_t)(m->next++ % REMEMBER_MAX);
+    struct memory *before = m->places[place];
+
+    if (before)
+        forget(m, before);
+    keep(m, memory_new(place, bytes));
+    return before;
+}
+
+void remember_undo(struct remember *m, struct memory *before)
+{
+    struct memory *last = m->places[--m->next % REMEMBER_MAX];
+
+    forget(m, last);
+    memory_free(last);
+    if (before)
+        keep(m, before);
+}
+
+/* Whether the bytes can be read to their end. */
+static int check(struct str bytes)
+{
+    struct reader r = {bytes.p, bytes.len, false};
+    uint32_t count;
+
+    if (bytes.len && bytes.p[0] > VERSION)
+        return DROVER_NEWER_VERSION;
+    if (reader_u8(&r) != VERSION)
+        return DROVER_DAMAGED;
+    reader_bytes(&r, 24);
+    reader_bytes(&r, reader_u8(&r));
+    count = reader_u32(&r);
+    for (uint32_t i = 0; !r.bad && i < count; i++) {
+        size_t len;
+
+        reader_bytes(&r, 16);
+        len = reader_u8(&r);
+        len |= (size_t)reader_u8(&r) << 8;
+        reader_bytes(&r, len);
+    }
+    return r.bad || r.left ? DROVER_DAMAGED : 0;
+}
+
+int remember_restore(struct remember *m, uint32_t place, struct str bytes)
+{
+    int err = check(bytes);
+    uint64_t number;
+
+    if (err)
+        return err;
+    number = le_load64(bytes.p + 1);
+    if (place >= REMEMBER_MAX || number % REMEMBER_MAX != place || m->places[place])
+        return DROVER_DAMAGED;
+    keep(m, memory_new(place, bytes));
+    if (number >= m->next)
+        m->next = number + 1;
+    return 0;
+}

@@ -1,0 +1,514 @@
+/* Running requests: checking, applying, parking and answering them. */
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/cond.h"
+#include "base/mem.h"
+#include "task/service_impl.h"
+
+enum { SPARE_MAX = 256, LATENCY_FIRST_US = 64 };
+
+/* Queues. */
+
+void queue_put(struct task_queue *q, struct task_request *r)
+{
+    r->own.next = NULL;
+    if (q->last)
+        q->last->own.next = r;
+    else
+        q->first = r;
+    q->last = r;
+    q->count++;
+}
+
+struct task_request *queue_take(struct task_queue *q)
+{
+    struct task_request *r = q->first;
+
+    if (!r)
+        return NULL;
+    q->first = r->own.next;
+    if (!q->first)
+        q->last = NULL;
+    q->count--;
+    return r;
+}
+
+/* Time. */
+
+static int64_t now_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+int64_t service_now_ms(struct service *s)
+{
+    return s->o.now_ms ? s->o.now_ms(s->o.now_arg) : clock_boot_ms() + s->offset_ms;
+}
+
+static void note_latency(struct service *s, const struct task_request *r)
+{
+    int64_t us = now_us() - r->own.started_us;
+    size_t at = 0;
+
+    while (at < 15 && us > LATENCY_FIRST_US << at)
+        at++;
+    s->stats.latency_buckets[at]++;
+    s->stats.latency_count++;
+    s->stats.latency_sum_us += (uint64_t)us;
+}
+
+/* Transactions that are used again. */
+
+static struct txn *txn_take(struct service *s)
+{
+    return s->spare_count ? s->spare[--s->spare_count] : mem_zalloc(sizeof(struct txn));
+}
+
+static void txn_give(struct service *s, struct task_request *r)
+{
+    struct txn *t = r->own.txn;
+
+    r->own.txn = NULL;
+    if (!t)
+        return;
+    if (s->spare_count < SPARE_MAX) {
+        s->spare[s->spare_count++] = t;
+        return;
+    }
+    txn_release(t);
+    free(t);
+}
+
+/* Answering. */
+
+void service_answer(struct service *s, struct task_request *r)
+{
+    r->own.zxid = s->zxid;
+    queue_put(&s->answers, r);
+}
+
+static void call_done(struct task_request *r)
+{
+    struct task_reply reply = {.err = r->own.err};
+
+    if (r->own.txn && !reply.err) {
+        reply.tasks = r->own.txn->tasks;
+        reply.task_count = r->own.txn->task_count;
+    } else if (r->own.txn && reply.err == DROVER_REFUSED) {
+        reply.errors = r->own.txn->errors;
+        reply.error_count = r->own.txn->error_count;
+    }
+    r->done(r->arg, &reply);
+}
+
+/* The request may be gone once done was called, unless somebody waits in service_call(). */
+static void finish(struct service *s, struct task_request *r)
+{
+    struct task_request copy = {.own = {.txn = r->own.txn}};
+    bool called = r->own.called;
+
+    call_done(r);
+    pthread_mutex_lock(&s->lock);
+    txn_give(s, &copy);
+    if (called) {
+        r->own.finished = true;
+        pthread_cond_broadcast(&s->finished);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static bool may_leave(struct service *s, const struct task_request *r, int64_t durable)
+{
+    return !s->o.local || r->own.zxid <= durable || local_failed(s->o.local);
+}
+
+void service_deliver(struct service *s)
+{
+    struct task_queue ready = {0};
+    struct task_request *r;
+    int64_t durable = s->o.local ? local_durable(s->o.local) : 0;
+    bool failed = s->o.local && local_failed(s->o.local);
+
+    pthread_mutex_lock(&s->lock);
+    while (s->answers.first && may_leave(s, s->answers.first, durable)) {
+        r = queue_take(&s->answers);
+        if (failed && r->own.zxid > durable)
+            r->own.err = DROVER_IO;
+        if (r->kind != TASK_READ)
+            note_latency(s, r);
+        queue_put(&ready, r);
+    }
+    pthread_mutex_unlock(&s->lock);
+    while ((r = queue_take(&ready)))
+        finish(s, r);
+}
+
+/* Running. */
+
+static struct remember_key key_of(const struct task_request *r)
+{
+    int64_t clientid = r->kind == TASK_CLAIM ? r->claim.clientid : r->update.clientid;
+
+    return (struct remember_key){clientid, r->requestid, r->request_hash};
+}
+
+static int refuse(struct txn *t, const char *why)
+{
+    arena_reset(&t->arena);
+    *t = (struct txn){.arena = t->arena, .error_count = 1, .reasons = 1};
+    t->errors = arena_alloc(&t->arena, sizeof *t->errors);
+    t->errors[0] = why;
+    return DROVER_REFUSED;
+}
+
+/* The data that an answer had, which is not remembered: see remember.h. */
+static int fill_data(struct service *s, const struct task_request *r, struct txn *t)
+{
+    const struct task_update *u = &r->update;
+    struct buf scratch = {0};
+    size_t kept = 0;
+    int err = 0;
+
+    for (size_t i = 0; !err && i < t->task_count; i++) {
+        struct task now;
+
+        if (r->kind == TASK_UPDATE) {
+            if (i < u->add_count)
+                t->tasks[i].data = u->adds[i].data;
+            else if (i < u->add_count + u->update_count)
+                t->tasks[i].data = u->updates[i - u->add_count].data;
+            kept = i + 1;
+            continue;
+        }
+        scratch.len = 0;
+        err = store_get(s->store, t->tasks[i].id, &scratch, &now);
+        if (err == DROVER_NO_TASK) {
+            err = 0;
+            continue;
+        }
+        t->tasks[kept] = t->tasks[i];
+        if (!err)
+            t->tasks[kept++].data = (struct str){arena_text(&t->arena, now.data), now.data.len};
+    }
+    t->task_count = kept;
+    buf_release(&scratch);
+    return err;
+}
+
+/* 1: the request was carried out before, and the answer is in t. 0: it was not. */
+static int look_up(struct service *s, const struct task_request *r, struct txn *t)
+{
+    struct remember_key key = key_of(r);
+    struct task *tasks;
+    size_t count;
+    int found, err;
+
+    if (!r->requestid.len || r->own.deleted)
+        return 0;
+    arena_reset(&t->arena);
+    *t = (struct txn){.arena = t->arena};
+    found = remember_find(&s->ledger->remember, &key, &t->arena, &tasks, &count);
+    if (found < 0)
+        return refuse(t, "requestid: another request of this client had the same");
+    if (!found)
+        return 0;
+    t->tasks = tasks;
+    t->task_count = count;
+    err = fill_data(s, r, t);
+    return err ? err : 1;
+}
+
+static int run_claim(struct service *s, struct task_request *r, int64_t now_ms)
+{
+    struct task_claim c = r->claim;
+    int err;
+
+    if (r->own.deleted)
+        c.delete_count = 0;
+    err = store_claim(s->store, &c, now_ms, &s->random, r->own.txn);
+    if (!err && !r->own.txn->task_count && r->own.deadline_ms > now_ms)
+        r->own.park = true;
+    return err;
+}
+
+static int check(struct service *s, struct task_request *r, int64_t now_ms)
+{
+    int found;
+
+    if (r->kind == TASK_READ) {
+        r->read(r->arg, s->store, now_ms);
+        return 0;
+    }
+    found = look_up(s, r, r->own.txn);
+    r->own.known = found > 0;
+    if (found)
+        return found > 0 ? 0 : found;
+    return r->kind == TASK_UPDATE ? store_update(s->store, &r->update, now_ms, r->own.txn)
+                                  : run_claim(s, r, now_ms);
+}
+
+bool service_has_changes(const struct task_request *r)
+{
+    return !r->own.err && !r->own.known && (r->own.txn->undo_count || r->extra_count);
+}
+
+static void count(struct service *s, struct task_request *r)
+{
+    s->stats.updates += r->kind == TASK_UPDATE && !r->own.counted;
+    s->stats.claims += r->kind == TASK_CLAIM && !r->own.counted;
+    s->stats.reads += r->kind == TASK_READ && !r->own.counted;
+    r->own.counted = true;
+    s->stats.refusals += r->own.err == DROVER_REFUSED;
+    if (r->kind == TASK_CLAIM && !r->own.err)
+        s->stats.claimed += r->own.txn->task_count;
+}
+
+/* Groups in which a task came up or went to the heap: whoever waits there has to look. */
+static void touch(struct service *s, const struct txn *t)
+{
+    struct wait_group *g;
+
+    if (!s->waiting.count)
+        return;
+    for (size_t i = 0; i < t->task_count; i++) {
+        if (i && str_eq(t->tasks[i].group, t->tasks[i - 1].group))
+            continue;
+        g = waiting_group(&s->waiting, t->tasks[i].group);
+        if (g)
+            waiting_mark(&s->waiting, g);
+    }
+}
+
+void service_put(struct service *s, struct task_request *r)
+{
+    struct remember_key key = key_of(r);
+    struct txn *t = r->own.txn;
+
+    ledger_put(s->ledger, &s->commit, t);
+    if (r->requestid.len)
+        ledger_remember(s->ledger, &s->commit, &key, t->tasks, t->task_count);
+    for (size_t i = 0; i < r->extra_count; i++)
+        commit_op(&s->commit, r->extra[i]);
+}
+
+void service_undo(struct service *s, struct task_request *r)
+{
+    store_undo(s->store, r->own.txn);
+}
+
+void service_settle(struct service *s, struct task_request *r)
+{
+    store_settle(s->store, r->own.txn);
+    if (r->own.park)
+        service_park(s, r);
+    else
+        service_answer(s, r);
+}
+
+void service_park(struct service *s, struct task_request *r)
+{
+    r->own.park = false;
+    r->own.deleted = r->claim.delete_count > 0;
+    txn_give(s, r);
+    waiting_add(&s->waiting, r, r->own.deadline_ms);
+}
+
+void service_run(struct service *s, struct task_request *r)
+{
+    int64_t now_ms = service_now_ms(s);
+
+    if (!r->own.txn)
+        r->own.txn = txn_take(s);
+    r->own.park = r->own.known = false;
+    r->own.txn->undo_count = r->own.txn->change_count = r->own.txn->task_count = 0;
+    r->own.err = check(s, r, now_ms);
+    count(s, r);
+    if (!r->own.err)
+        touch(s, r->own.txn);
+    if (s->o.local && !service_has_changes(r))
+        service_settle(s, r);
+    else if (s->o.local)
+        embedded_commit(s, r);
+    else
+        queue_put(&s->batch, r);
+}
+
+/* Claims that wait, and may find something now. */
+
+static void feed_group(struct service *s, struct wait_group *g)
+{
+    int64_t now_ms = service_now_ms(s), due_ms = INT64_MAX;
+
+    while (g->first && store_available(s->store, g->name, now_ms, &due_ms)) {
+        struct task_request *r = g->first->r;
+
+        waiting_mark(&s->waiting, g); /* it must not go with its last claim while we hold it */
+        waiting_remove(&s->waiting, r);
+        service_run(s, r);
+    }
+    if (g->first)
+        waiting_set_due(&s->waiting, g, due_ms);
+}
+
+void service_feed(struct service *s)
+{
+    struct wait_group *g;
+
+    while ((g = waiting_next_marked(&s->waiting)))
+        feed_group(s, g);
+}
+
+/* Calls from outside. */
+
+static void tell_due(struct service *s, int64_t before_ms)
+{
+    if (s->o.wake && waiting_due_ms(&s->waiting) < before_ms)
+        s->o.wake(s->o.wake_arg);
+}
+
+static void admit(struct service *s, struct task_request *r)
+{
+    int64_t due_ms = waiting_due_ms(&s->waiting);
+
+    if (s->o.local) {
+        service_run(s, r);
+        service_feed(s);
+    } else if (s->state == SERVICE_STOPPED) {
+        r->own.err = DROVER_NOT_LEADER;
+        service_answer(s, r);
+    } else {
+        queue_put(&s->queue, r);
+        batch_start(s);
+    }
+    tell_due(s, due_ms);
+}
+
+void service_submit(struct service *s, struct task_request *r)
+{
+    memset(&r->own, 0,
+           offsetof(struct task_request, own.called) - offsetof(struct task_request, own));
+    r->own.started_us = now_us();
+    pthread_mutex_lock(&s->lock);
+    if (r->kind == TASK_CLAIM && r->wait_ms > 0)
+        r->own.deadline_ms =
+            service_now_ms(s) + (r->wait_ms > TASK_MS_MAX ? TASK_MS_MAX : r->wait_ms);
+    admit(s, r);
+    pthread_mutex_unlock(&s->lock);
+    service_deliver(s);
+}
+
+/* One claim of many that wait at its end is run once more: what it depends on may have changed. */
+void service_tick(struct service *s)
+{
+    struct task_request *r;
+    int64_t now_ms;
+
+    pthread_mutex_lock(&s->lock);
+    now_ms = service_now_ms(s);
+    waiting_pass(&s->waiting, now_ms);
+    if (s->o.local)
+        service_feed(s);
+    while ((r = waiting_over(&s->waiting, now_ms))) {
+        waiting_remove(&s->waiting, r);
+        if (s->o.local)
+            service_run(s, r);
+        else
+            queue_put(&s->queue, r);
+    }
+    if (s->o.local)
+        service_feed(s);
+    else
+        batch_start(s);
+    pthread_mutex_unlock(&s->lock);
+    service_deliver(s);
+}
+
+void service_dispatch(struct service *s)
+{
+    service_deliver(s);
+}
+
+int64_t service_due_ms(struct service *s)
+{
+    int64_t due_ms, now_ms;
+
+    pthread_mutex_lock(&s->lock);
+    due_ms = waiting_due_ms(&s->waiting);
+    now_ms = service_now_ms(s);
+    pthread_mutex_unlock(&s->lock);
+    if (due_ms == INT64_MAX)
+        return due_ms;
+    return clock_boot_ms() + (due_ms > now_ms ? due_ms - now_ms : 0);
+}
+
+bool service_cancel(struct service *s, struct task_request *r)
+{
+    bool waited;
+
+    pthread_mutex_lock(&s->lock);
+    waited = r->own.wait_ref != 0;
+    if (waited)
+        waiting_remove(&s->waiting, r);
+    pthread_mutex_unlock(&s->lock);
+    return waited;
+}
+
+/*
+ * Whoever calls sees to it that things go on, so that a store in process needs no thread: it waits for
+ * the disk and delivers, or, as a claim that waits, for the moment when time brings something.
+ */
+void service_call(struct service *s, struct task_request *r)
+{
+    r->own.called = true;
+    r->own.finished = false;
+    service_submit(s, r);
+    pthread_mutex_lock(&s->lock);
+    while (!r->own.finished) {
+        bool answered = s->o.local && !r->own.wait_ref && s->answers.first;
+        int64_t zxid = r->own.zxid, due_ms;
+
+        if (answered) {
+            pthread_mutex_unlock(&s->lock);
+            local_await(s->o.local, zxid);
+            service_deliver(s);
+            pthread_mutex_lock(&s->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&s->lock);
+        due_ms = service_due_ms(s);
+        pthread_mutex_lock(&s->lock);
+        if (!r->own.finished)
+            cond_wait_until(&s->finished, &s->lock, due_ms);
+        pthread_mutex_unlock(&s->lock);
+        service_tick(s);
+        pthread_mutex_lock(&s->lock);
+    }
+    r->own.called = false;
+    pthread_mutex_unlock(&s->lock);
+}
+
+void service_stats(struct service *s, struct service_stats *ret_stats)
+{
+    pthread_mutex_lock(&s->lock);
+    *ret_stats = s->stats;
+    ret_stats->waiting = s->waiting.count;
+    ret_stats->tasks = s->store ? store_count(s->store) : 0;
+    ret_stats->last_id = s->store ? store_last_id(s->store) : 0;
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool service_is_ready(struct service *s)
+{
+    bool ready;
+
+    pthread_mutex_lock(&s->lock);
+    ready = s->state == SERVICE_READY;
+    pthread_mutex_unlock(&s->lock);
+    return ready;
+}

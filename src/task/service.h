@@ -1,0 +1,165 @@
+/*
+ * service - the task store bound to a keeper: what the HTTP routes, the library in process, the DAG and
+ * the queues use.
+ *
+ * A request is a struct that the caller keeps, with all it refers to, until its `done` is called:
+ *
+ *     struct task_request r = {.kind = TASK_UPDATE, .update = {...}, .done = on_done, .arg = me};
+ *     service_submit(s, &r);
+ *
+ * `done` comes exactly once, possibly before service_submit() returns, with the answer: when the change
+ * is as durable as the keeper promises, and when everything that the answer saw is. It may submit again.
+ *
+ * How it works. A request is checked and applied to the store in memory; the changes are committed to
+ * the keeper as one transaction, with the caller's extra operations in it; the answer leaves when
+ * that is durable. Requests take effect in the order in which they were submitted.
+ *  - On the embedded keeper the commit is decided at once (nobody else writes below /drover/tasks), so
+ *    requests are pipelined and only their answers wait, together, for the disk. A commit that is refused
+ *    (a failing extra check, a full disk) is undone in memory before the next request is looked at.
+ *  - On an ensemble there is one commit under way at a time, and what comes meanwhile goes together into
+ *    the next. The store in memory is then the tree and at most one batch ahead of it, so a refused
+ *    batch is undone and its requests are tried one by one. Every commit checks the leader's
+ *    fence; when that fails, another leads, and the service stops (the leader's callback starts it
+ *    again). When the outcome is not known, the tag in the head tells, once we have fenced off what may
+ *    still be on its way.
+ *
+ * What always holds: the store in memory is never behind the tree; nothing is answered that is not kept.
+ *
+ * Time. A timespec is wall time by definition. Inside a run the service counts with a clock that was set
+ * to wall time when it started and goes on steadily, so that neither a jump forward gives a lease away
+ * early nor one back keeps it for ever. After a restart wall time is read anew.
+ *
+ * Threads: all calls from any thread. `done` and `read` of requests that wait are called by whoever calls
+ * service_dispatch() and service_tick(), without any lock of the service held.
+ */
+#ifndef TASK_SERVICE_H
+#define TASK_SERVICE_H
+
+#include "base/err.h"
+#include "keeper/keeper.h"
+#include "keeper/local.h"
+#include "task/store.h"
+
+struct service;
+
+enum task_kind { TASK_UPDATE, TASK_CLAIM, TASK_READ };
+
+/* The answer: err 0 and tasks; REFUSED and the reasons; or another error. Valid during the call. */
+struct task_reply {
+    int err;
+    const struct task *tasks;
+    size_t task_count;
+    const char *const *errors;
+    size_t error_count;
+};
+
+struct txn;
+
+struct task_request {
+    enum task_kind kind;
+    struct task_update update;
+    struct task_claim claim;
+    int64_t wait_ms; /* claim: until a task appears. Deletes happen at once, whatever appears */
+
+    /*
+     * Optional: the client's name for this request (at most REMEMBER_ID_LEN_MAX bytes). The same again,
+     * from the same client and with the same hash, is answered and not carried out again.
+     */
+    struct str requestid;
+    uint64_t request_hash;
+
+    /* Optional: to be committed in the same transaction. A failing one fails all, with its error. */
+    const struct keeper_op *extra;
+    size_t extra_count;
+
+    /* Reads: called with the store as it is, under the service's lock. Copy what you need. */
+    void (*read)(void *arg, struct store *s, int64_t now_ms);
+
+    void (*done)(void *arg, const struct task_reply *reply);
+    void *arg;
+
+    /* The service's own. */
+    struct {
+        struct task_request *next;
+        struct txn *txn;
+        struct wait_link *links; /* of a claim that waits */
+        int64_t zxid, deadline_ms, started_us;
+        uint32_t wait_ref;
+        int err;
+        bool deleted; /* its deletes have happened */
+        bool counted;
+        bool known;    /* it was carried out before */
+        bool park;     /* it waits, once what it changed is committed */
+        bool called;   /* by service_call() */
+        bool finished; /* done has returned */
+    } own;
+};
+
+struct service_options {
+    struct local *local; /* the embedded keeper; NULL: service_start() brings an ensemble's */
+
+    /*
+     * "Call service_dispatch() soon, and look when service_due_ms() is": from any thread, also under
+     * locks. NULL: there are only callers of service_call(), who see to that themselves.
+     */
+    void (*wake)(void *arg);
+    void *wake_arg;
+
+    int64_t (*now_ms)(void *arg); /* NULL: the clock above */
+    void *now_arg;
+
+    /* For the store in process: takes each commit before it is made. May refuse it. NULL: nobody. */
+    int (*journal)(void *arg, const struct keeper_op *ops, size_t count);
+    void *journal_arg;
+
+    /* On an ensemble: the fence has failed or the outcome of a commit is not known. Stand anew. */
+    void (*doubt)(void *arg);
+    void *doubt_arg;
+};
+
+/* Embedded: reads the tasks back, and is ready. On an ensemble it is not before service_start(). */
+int service_open(const struct service_options *o, struct service **ret_service,
+                 struct err_info *ret_error);
+void service_close(struct service *s);
+
+/*
+ * On an ensemble, when this process leads: reads the tasks back (which takes its time: not on the loop)
+ * and is ready. fence goes into every commit; the path it names is copied. service_stop() when it no
+ * longer leads: what was under way gets UNKNOWN, what waited NOT_LEADER.
+ */
+int service_start(struct service *s, struct keeper *k, const struct keeper_op *fence,
+                  struct err_info *ret_error);
+void service_stop(struct service *s);
+bool service_is_ready(struct service *s);
+
+void service_submit(struct service *s, struct task_request *r);
+
+/* The same, and returns when done was called. Not on the thread that dispatches. */
+void service_call(struct service *s, struct task_request *r);
+
+/* Whoever asked has gone. True: it waited, and done will not be called. False: it will be. */
+bool service_cancel(struct service *s, struct task_request *r);
+
+/* Answers what has become durable. */
+void service_dispatch(struct service *s);
+
+/* Serves the claims that wait and whose time has come, or whose tasks' has. */
+void service_tick(struct service *s);
+
+/* When service_tick() is next needed, by clock_boot_ms(); INT64_MAX: not until something happens. */
+int64_t service_due_ms(struct service *s);
+
+/* The service's clock. */
+int64_t service_now_ms(struct service *s);
+
+struct service_stats {
+    uint64_t updates, claims, claimed, refusals, reads, commits, waiting;
+    uint64_t latency_count, latency_sum_us;
+    uint64_t latency_buckets[16]; /* of transactions: up to 2^n * 64 us, n = 0... */
+    size_t tasks;
+    int64_t last_id;
+};
+
+void service_stats(struct service *s, struct service_stats *ret_stats);
+
+#endif

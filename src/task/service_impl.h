@@ -1,0 +1,96 @@
+/*
+ * service_impl - the inside of struct service. service.c runs requests, embedded.c and batch.c commit
+ * them to the embedded keeper and to an ensemble, load.c reads tasks back.
+ */
+#ifndef TASK_SERVICE_IMPL_H
+#define TASK_SERVICE_IMPL_H
+
+#include <pthread.h>
+
+#include "task/ledger.h"
+#include "task/service.h"
+#include "task/waiting.h"
+
+struct task_queue {
+    struct task_request *first, *last;
+    size_t count;
+};
+
+void queue_put(struct task_queue *q, struct task_request *r);
+struct task_request *queue_take(struct task_queue *q);
+
+enum service_state {
+    SERVICE_STOPPED, /* another leads, or nobody yet */
+    SERVICE_READY,
+    SERVICE_DOUBT, /* it is not known whether the last commit happened */
+};
+
+struct service {
+    struct service_options o;
+    int64_t offset_ms; /* of our clock to clock_boot_ms() */
+
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t finished;
+    enum service_state state;
+    struct keeper *keeper; /* embedded: our own; ensemble: lent while we lead */
+    struct store *store;
+    struct ledger *ledger;
+    struct waiting waiting;
+    struct store_random random;
+
+    struct txn **spare; /* transactions to use again */
+    size_t spare_count;
+
+    struct task_queue answers; /* by zxid: they leave when it is durable */
+    int64_t zxid;              /* embedded: of the last commit */
+    struct commit commit;      /* being made, or under way */
+
+    /* Ensemble. */
+    struct keeper_op fence;
+    struct task_queue queue; /* not yet run */
+    struct task_queue batch; /* run, and in the commit under way */
+    bool under_way;
+    size_t one_by_one; /* so many of the queue go alone: together they were refused */
+    uint64_t tag;      /* of the commit under way */
+    int32_t head_version;
+    unsigned term; /* counts starts, so that an answer from before is known */
+
+    struct service_stats stats;
+};
+
+/* service.c. Under the lock. */
+void service_run(struct service *s, struct task_request *r); /* checks, applies, and hands over */
+void service_feed(struct service *s);                        /* the claims that wait */
+void service_answer(struct service *s, struct task_request *r); /* when what was seen is durable */
+void service_park(struct service *s, struct task_request *r);
+void service_undo(struct service *s, struct task_request *r);
+void service_settle(struct service *s, struct task_request *r);
+void service_put(struct service *s, struct task_request *r); /* into the commit being made */
+
+/* Without the lock: calls what may be called. */
+void service_deliver(struct service *s);
+
+/* embedded.c, batch.c: what has been run becomes durable. Under the lock. */
+void embedded_commit(struct service *s, struct task_request *r);
+void batch_start(struct service *s);
+void batch_resolve(struct service *s, uint64_t head_tag);
+void batch_undo(struct service *s);
+void batch_drop(struct service *s);
+
+/* load.c: into an empty store and ledger, which nobody else knows yet. */
+struct load_target {
+    struct local *local; /* NULL: an ensemble */
+    struct keeper *keeper;
+    struct store *store;
+    struct ledger *ledger;
+    int64_t now_ms;
+
+    struct slot_head head;
+    int32_t head_version;
+};
+
+int load_tasks(struct load_target *t, struct err_info *e);
+
+bool service_has_changes(const struct task_request *r);
+
+#endif

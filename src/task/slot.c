@@ -1,0 +1,107 @@
+/* Names by hand: they are made for every change, and printf takes longer than the change. */
+#include "task/slot.h"
+
+#include <string.h>
+
+#include "drover.h"
+
+enum { VERSION = 1, DIGITS_MAX = 19 };
+
+static size_t put_number(char *at, int64_t number)
+{
+    char digits[DIGITS_MAX];
+    size_t len = 0;
+
+    do
+        digits[DIGITS_MAX - ++len] = (char)('0' + number % 10);
+    while (number /= 10);
+    memcpy(at, digits + DIGITS_MAX - len, len);
+    return len;
+}
+
+size_t slot_bucket_path(char path[SLOT_PATH_SIZE], int64_t bucket)
+{
+    size_t len = sizeof SLOT_HEAD;
+
+    memcpy(path, SLOT_HEAD "/", len);
+    len += put_number(path + len, bucket);
+    path[len] = '\0';
+    return len;
+}
+
+size_t slot_path(char path[SLOT_PATH_SIZE], int64_t slot)
+{
+    size_t len = slot_bucket_path(path, slot_bucket(slot));
+
+    path[len++] = '/';
+    len += put_number(path + len, slot);
+    path[len] = '\0';
+    return len;
+}
+
+int64_t slot_number(const char *name)
+{
+    size_t len = strlen(name);
+    int64_t number = 0;
+
+    if (!len || len >= DIGITS_MAX || (name[0] == '0' && len > 1))
+        return -1;
+    for (size_t i = 0; i < len; i++) {
+        if (name[i] < '0' || name[i] > '9')
+            return -1;
+        number = number * 10 + (name[i] - '0');
+    }
+    return number;
+}
+
+void slot_encode(const struct task *t, char *bytes)
+{
+    bytes[0] = VERSION;
+    le_store64(bytes + 1, (uint64_t)t->id);
+    le_store64(bytes + 9, (uint64_t)t->timespec);
+    le_store64(bytes + 17, (uint64_t)t->ownerid);
+    bytes[25] = (char)(t->group.len & 0xff);
+    bytes[26] = (char)(t->group.len >> 8);
+    memcpy(bytes + SLOT_OVERHEAD, t->group.p, t->group.len);
+    if (t->data.len)
+        memcpy(bytes + SLOT_OVERHEAD + t->group.len, t->data.p, t->data.len);
+}
+
+int slot_decode(struct str bytes, struct task *ret_task)
+{
+    struct reader r = {bytes.p, bytes.len, false};
+    struct task t;
+    size_t group_len;
+
+    if (bytes.len && bytes.p[0] > VERSION)
+        return DROVER_NEWER_VERSION;
+    reader_u8(&r);
+    t.id = (int64_t)reader_u64(&r);
+    t.timespec = (int64_t)reader_u64(&r);
+    t.ownerid = (int64_t)reader_u64(&r);
+    group_len = reader_u8(&r);
+    group_len |= (size_t)reader_u8(&r) << 8;
+    t.group = reader_bytes(&r, group_len);
+    t.data = (struct str){r.p, r.left};
+    if (r.bad || bytes.p[0] != VERSION || t.id <= 0 || !group_len)
+        return DROVER_DAMAGED;
+    *ret_task = t;
+    return 0;
+}
+
+void slot_head_encode(const struct slot_head *h, char bytes[SLOT_HEAD_LEN])
+{
+    bytes[0] = VERSION;
+    le_store64(bytes + 1, (uint64_t)h->last_id);
+    le_store64(bytes + 9, h->tag);
+}
+
+int slot_head_decode(struct str bytes, struct slot_head *ret_head)
+{
+    if (bytes.len && bytes.p[0] > VERSION)
+        return DROVER_NEWER_VERSION;
+    if (bytes.len != SLOT_HEAD_LEN || bytes.p[0] != VERSION)
+        return DROVER_DAMAGED;
+    *ret_head = (struct slot_head){(int64_t)le_load64(bytes.p + 1), le_load64(bytes.p + 9)};
+    return ret_head->last_id < 0 ? DROVER_DAMAGED : 0;
+}

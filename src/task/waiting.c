@@ -1,0 +1,232 @@
+/* Groups and claims are named by small numbers, which the heaps hold. */
+#include "task/waiting.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+static void on_due_move(void *arg, uint32_t ref, uint32_t at)
+{
+    struct waiting *w = arg;
+
+    w->groups[ref]->due_at = at + 1;
+}
+
+static void on_deadline_move(void *arg, uint32_t ref, uint32_t at)
+{
+    struct waiting *w = arg;
+
+    w->deadline_at[ref] = at;
+}
+
+void waiting_init(struct waiting *w)
+{
+    *w = (struct waiting){.group_top = 1, .claim_top = 1};
+    w->dues = (struct heap){.moved = on_due_move, .arg = w};
+    w->deadlines = (struct heap){.moved = on_deadline_move, .arg = w};
+}
+
+void waiting_release(struct waiting *w)
+{
+    map_release(&w->by_name);
+    free(w->groups);
+    free(w->unused_groups);
+    free(w->claims);
+    free(w->unused);
+    free(w->deadline_at);
+    heap_release(&w->dues);
+    heap_release(&w->deadlines);
+}
+
+/* Groups: they are here as long as somebody waits, or they are marked. */
+
+struct wait_group *waiting_group(struct waiting *w, struct str name)
+{
+    uint32_t hash;
+
+    if (!w->by_name.count)
+        return NULL;
+    hash = map_hash_str(name);
+    for (uint32_t at, n = map_first(&w->by_name, hash, &at); n;
+         n = map_next(&w->by_name, hash, &at))
+        if (str_eq(w->groups[n]->name, name))
+            return w->groups[n];
+    return NULL;
+}
+
+static struct wait_group *group_make(struct waiting *w, struct str name)
+{
+    struct wait_group *g = waiting_group(w, name);
+
+    if (g)
+        return g;
+    g = mem_zalloc(sizeof *g);
+    g->name = (struct str){mem_dup(name.p, name.len), name.len};
+    if (w->unused_group_count) {
+        g->number = w->unused_groups[--w->unused_group_count];
+    } else {
+        if (w->group_top >= w->group_cap) {
+            w->group_cap = w->group_cap ? w->group_cap * 2 : 16;
+            w->groups = mem_realloc(w->groups, w->group_cap * sizeof *w->groups);
+            w->unused_groups =
+                mem_realloc(w->unused_groups, w->group_cap * sizeof *w->unused_groups);
+        }
+        g->number = w->group_top++;
+    }
+    w->groups[g->number] = g;
+    map_add(&w->by_name, map_hash_str(name), g->number);
+    return g;
+}
+
+static void group_drop(struct waiting *w, struct wait_group *g)
+{
+    if (g->first || g->dirty)
+        return;
+    waiting_set_due(w, g, INT64_MAX);
+    map_remove(&w->by_name, map_hash_str(g->name), g->number);
+    w->unused_groups[w->unused_group_count++] = g->number;
+    free((char *)g->name.p);
+    free(g);
+}
+
+void waiting_mark(struct waiting *w, struct wait_group *g)
+{
+    if (g->dirty)
+        return;
+    g->dirty = true;
+    g->next_dirty = w->dirty;
+    w->dirty = g;
+}
+
+/* One that nobody waits for any more is only here to be dropped. */
+struct wait_group *waiting_next_marked(struct waiting *w)
+{
+    while (w->dirty) {
+        struct wait_group *g = w->dirty;
+
+        w->dirty = g->next_dirty;
+        g->dirty = false;
+        if (g->first)
+            return g;
+        group_drop(w, g);
+    }
+    return NULL;
+}
+
+void waiting_set_due(struct waiting *w, struct wait_group *g, int64_t due_ms)
+{
+    if (g->due_at) {
+        if (w->dues.entries[g->due_at - 1].key == due_ms)
+            return;
+        heap_remove(&w->dues, g->due_at - 1);
+        g->due_at = 0;
+    }
+    if (due_ms != INT64_MAX)
+        heap_push(&w->dues, due_ms, g->number);
+}
+
+/* Claims. */
+
+static uint32_t take_ref(struct waiting *w)
+{
+    if (w->unused_count)
+        return w->unused[--w->unused_count];
+    if (w->claim_top >= w->claim_cap) {
+        w->claim_cap = w->claim_cap ? w->claim_cap * 2 : 64;
+        w->claims = mem_realloc(w->claims, w->claim_cap * sizeof *w->claims);
+        w->unused = mem_realloc(w->unused, w->claim_cap * sizeof *w->unused);
+        w->deadline_at = mem_realloc(w->deadline_at, w->claim_cap * sizeof *w->deadline_at);
+    }
+    return w->claim_top++;
+}
+
+static void link_into(struct wait_link *link, struct wait_group *g)
+{
+    link->group = g;
+    link->next = NULL;
+    link->prev = g->last;
+    if (g->last)
+        g->last->next = link;
+    else
+        g->first = link;
+    g->last = link;
+}
+
+static void unlink_from(struct wait_link *link)
+{
+    struct wait_group *g = link->group;
+
+    if (link->prev)
+        link->prev->next = link->next;
+    else
+        g->first = link->next;
+    if (link->next)
+        link->next->prev = link->prev;
+    else
+        g->last = link->prev;
+}
+
+void waiting_add(struct waiting *w, struct task_request *r, int64_t deadline_ms)
+{
+    size_t count = r->claim.group_count;
+
+    r->own.links = mem_zalloc(count * sizeof *r->own.links);
+    r->own.wait_ref = take_ref(w);
+    w->claims[r->own.wait_ref] = r;
+    w->count++;
+    heap_push(&w->deadlines, deadline_ms, r->own.wait_ref);
+    for (size_t i = 0; i < count; i++) {
+        struct wait_group *g = group_make(w, r->claim.groups[i]);
+
+        r->own.links[i].r = r;
+        if (!g->last || g->last->r != r)
+            link_into(&r->own.links[i], g);
+        waiting_mark(w, g);
+    }
+}
+
+void waiting_remove(struct waiting *w, struct task_request *r)
+{
+    heap_remove(&w->deadlines, w->deadline_at[r->own.wait_ref]);
+    w->unused[w->unused_count++] = r->own.wait_ref;
+    w->count--;
+    for (size_t i = 0; i < r->claim.group_count; i++) {
+        struct wait_link *link = &r->own.links[i];
+
+        if (link->group) {
+            unlink_from(link);
+            group_drop(w, link->group);
+        }
+    }
+    free(r->own.links);
+    r->own.links = NULL;
+    r->own.wait_ref = 0;
+}
+
+/* Time. */
+
+struct task_request *waiting_over(struct waiting *w, int64_t now_ms)
+{
+    if (!w->deadlines.count || w->deadlines.entries[0].key > now_ms)
+        return NULL;
+    return w->claims[w->deadlines.entries[0].ref];
+}
+
+void waiting_pass(struct waiting *w, int64_t now_ms)
+{
+    while (w->dues.count && w->dues.entries[0].key <= now_ms) {
+        struct wait_group *g = w->groups[w->dues.entries[0].ref];
+
+        waiting_set_due(w, g, INT64_MAX);
+        waiting_mark(w, g);
+    }
+}
+
+int64_t waiting_due_ms(const struct waiting *w)
+{
+    int64_t due_ms = w->deadlines.count ? w->deadlines.entries[0].key : INT64_MAX;
+
+    if (w->dues.count && w->dues.entries[0].key < due_ms)
+        due_ms = w->dues.entries[0].key;
+    return due_ms;
+}
