@@ -22,6 +22,7 @@
 #include "keeper/local.h"
 
 struct ensemble;
+struct service;
 struct session_table;
 
 /* The session of the moment; NULL: there is none. On the loop. */
@@ -39,6 +40,7 @@ struct house {
     struct local *local; /* NULL on an ensemble */
     struct events *events;
     struct session_table *sessions; /* that clients hold over HTTP: session/sessions.h */
+    struct service *tasks;          /* task/service.h */
     struct http_server *http;       /* NULL: HTTP is not served */
     const char *url;                /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
 

@@ -3,10 +3,12 @@
 #include <assert.h>
 
 #include "session/http.h"
+#include "task/http.h"
 
 /* The rooms, in the order in which they open. NULL ends them. */
 static const struct room *const ROOMS[] = {
     &session_room,
+    &task_room,
     NULL,
 };
 

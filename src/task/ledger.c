@@ -136,8 +136,10 @@ static void put_bucket(struct commit *c, enum keeper_op_kind kind, int64_t bucke
 static void put_slot(struct commit *c, enum keeper_op_kind kind, int64_t slot, const struct task *t)
 {
     char *path = arena_alloc(&c->arena, SLOT_PATH_SIZE);
-    struct keeper_op op = {
-        .kind = kind, .version = KEEPER_ANY_VERSION, .path = {path, slot_path(path, slot)}};
+    struct keeper_op op = {.kind = kind,
+                           .flags = kind == KEEPER_CREATE ? KEEPER_NO_STAT : 0,
+                           .version = KEEPER_ANY_VERSION,
+                           .path = {path, slot_path(path, slot)}};
 
     if (t) {
         char *bytes = arena_alloc(&c->arena, slot_len(t));
