@@ -18,6 +18,7 @@ enum { CMD_SUBS_MAX = 64, CMD_HELP_WORDS_MAX = 8 };
 static struct {
     cmd_see *see;
     void *arg;
+    const char *summary;
 } describing;
 
 int cmd_usage_error(const struct cmd *c, const char *fmt, ...)
@@ -124,7 +125,7 @@ bool cmd_parse(const struct cmd *c, int *argc, char **argv, int *ret_status)
     int kept = 1, used;
 
     if (describing.see) {
-        describing.see(describing.arg, c);
+        describing.see(describing.arg, c, describing.summary);
         *ret_status = CMD_OK;
         return false;
     }
@@ -217,9 +218,14 @@ static void print_group(const struct cmd_group *g, FILE *to)
 
 static void describe_group(const struct cmd_group *g)
 {
+    struct cmd as_cmd = {.name = g->name, .about = g->about};
+
+    if (g->name)
+        describing.see(describing.arg, &as_cmd, describing.summary);
     for (size_t i = 0; i < g->sub_count; i++) {
         char *argv[] = {(char *)g->subs[i].name, NULL};
 
+        describing.summary = g->subs[i].summary;
         if (g->subs[i].summary)
             g->subs[i].run(1, argv);
     }

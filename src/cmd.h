@@ -83,8 +83,11 @@ int cmd_group_run(const struct cmd_group *g, int argc, char **argv);
 /* What "drover help a b" does: prints the help of the subcommand that the words lead to. */
 int cmd_group_help(const struct cmd_group *g, int argc, char **argv);
 
-/* Calls see for every command that run leads to, in the order of the tables, instead of running it. */
-typedef void cmd_see(void *arg, const struct cmd *c);
+/*
+ * Calls see for every command that run leads to, in the order of the tables, instead of running it.
+ * A group is seen before its commands, as one without options; summary is its line in the table.
+ */
+typedef void cmd_see(void *arg, const struct cmd *c, const char *summary);
 void cmd_describe(int (*run)(int argc, char **argv), cmd_see *see, void *arg);
 
 /* Prints a line about a wrong use of the command. Returns CMD_USAGE. */

@@ -2,8 +2,10 @@
 #include <stdio.h>
 
 #include "cmd.h"
+#include "completion.h"
 #include "drover.h"
 
+static int cmd_completion(int argc, char **argv);
 static int cmd_help(int argc, char **argv);
 static int cmd_version(int argc, char **argv);
 
@@ -21,6 +23,7 @@ static const struct cmd_sub COMMANDS[] = {
     {"task", "show tasks by their ids", cmd_task},
     {"update", "send a transaction, as JSON", cmd_update},
     {"help", "explain drover, or one command", cmd_help, "About drover", "--help"},
+    {"completion", "print what a shell needs to complete these words", cmd_completion},
     {"version", "print the version", cmd_version, NULL, "--version"},
 };
 
@@ -45,6 +48,30 @@ static int cmd_help(int argc, char **argv)
     return cmd_group_help(&DROVER, argc, argv);
 }
 
+static int run_drover(int argc, char **argv)
+{
+    return cmd_group_run(&DROVER, argc, argv);
+}
+
+static int cmd_completion(int argc, char **argv)
+{
+    static const struct cmd about = {
+        .name = "completion",
+        .operands = "bash|zsh",
+        .operands_min = 1,
+        .operands_max = 1,
+        .about = "Prints a script that lets the shell complete drover's commands and options:\n"
+                 "source <(drover completion bash). 'make install' puts it where shells look.",
+    };
+    int status;
+
+    if (!cmd_parse(&about, &argc, argv, &status))
+        return status;
+    if (!completion_print(argv[1], run_drover))
+        return cmd_usage_error(&about, "'%s' is none of bash|zsh", argv[1]);
+    return CMD_OK;
+}
+
 static int cmd_version(int argc, char **argv)
 {
     static const struct cmd about = {.name = "version", .about = "Prints the version."};
@@ -58,7 +85,7 @@ static int cmd_version(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    int status = cmd_group_run(&DROVER, argc, argv);
+    int status = run_drover(argc, argv);
 
     if (fflush(stdout)) { /* the answer of a command is not given when nobody got it */
         perror("drover: cannot write to standard output");

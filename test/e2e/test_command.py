@@ -23,34 +23,84 @@ def test_the_versions_of_header_and_build_agree():
     assert f"version: '{version()}'" in (ROOT / "meson.build").read_text()
 
 
+def listed(words=()):
+    """The commands that help lists, groups entered: "serve", "world init"."""
+    done = drover("help", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    if not re.match(r"Usage: drover( [a-z]+)* COMMAND ", done.stdout):
+        return [" ".join(words)]
+    names = re.findall(r"^  ([a-z-]+) ", done.stdout, re.MULTILINE)
+    return [command for name in names for command in listed((*words, name))]
+
+
+COMMANDS = listed()
+
+
 @pytest.mark.parametrize("words", [["help"], ["--help"], ["-h"]])
 def test_help_lists_the_commands(words):
     done = drover(*words)
     assert (done.returncode, done.stderr) == (0, "")
-    for name in ("serve", "fsck", "help", "version"):
+    for name in ("serve", "fsck", "add", "work", "help", "version"):
         assert re.search(rf"^  {name} ", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["serve", "fsck", "help", "version"])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_each_command(name):
-    by_help, by_option = drover("help", name), drover(name, "--help")
+    by_help, by_option = drover("help", *name.split()), drover(*name.split(), "--help")
     assert (by_help.returncode, by_help.stderr) == (0, "")
     assert by_help.stdout.startswith(f"Usage: drover {name}")
     assert by_help.stdout == by_option.stdout
 
 
-@pytest.mark.parametrize("name, some", [
-    ("serve", {"--data", "--journal", "--http", "--zk", "--snapshot-every"}),
-    ("fsck", {"--dump", "--salvage"}),
-])
-def test_the_man_page_names_every_option(name, some):
-    text = drover(name, "--help").stdout
-    page = (ROOT / "doc/drover.1.scd").read_text()
-    section = re.search(rf"^# {name.upper()}\n(.*?)(?=^# )", page, re.MULTILINE | re.DOTALL)[1]
-    options = re.findall(r"^  (--[a-z-]+)", text, re.MULTILINE)
-    assert some <= set(options)
+def sections(page):
+    """Heading in lower case -> text, of the headings of both depths."""
+    parts = re.split(r"^#+ (.*)\n", page, flags=re.MULTILINE)
+    return {head.lower(): text for head, text in zip(parts[1::2], parts[2::2])}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_man_page_names_every_option(name):
+    """In the section of the command, or in the OPTIONS that its page gives for all of them."""
+    options = re.findall(r"^  (--[a-z-]+)", drover(*name.split(), "--help").stdout, re.MULTILINE)
+    pages = [sections(path.read_text()) for path in (ROOT / "doc").glob("*.scd")]
+    page = next((page for page in pages if name in page), None)
+    if page is None:
+        assert name in ("help", "version", "completion"), "no man page has a section for it"
+        return
+    text = page[name] + page.get("options", "")
     for option in options:
-        assert re.search(rf"^\*{option}\*", section, re.MULTILINE), f"{option} is missing"
+        assert re.search(rf"^\*{option}\*", text, re.MULTILINE), f"{option} is missing"
+
+
+def test_every_man_page_is_installed():
+    build = (ROOT / "src/meson.build").read_text()
+    for path in (ROOT / "doc").glob("*.scd"):
+        assert f"'{path.stem}'" in build, f"{path.name} is not in src/meson.build"
+
+
+def test_completion_for_bash():
+    """The script is sourced by a real bash and asked."""
+    script = """
+        PATH={0}:$PATH; source <(drover completion bash)
+        try() {{ COMP_WORDS=(drover "$@"); COMP_CWORD=$#; _drover; echo "${{COMPREPLY[*]}}"; }}
+        try ser; try serve --journal ''; try serve --snap; try help ver; try completion b
+        try work group -- drove; try ''
+    """.format(ROOT / "build-asan" if "/" not in BINARY else BINARY.rsplit("/", 1)[0])
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
+    lines = done.stdout.splitlines()
+    assert done.stderr == ""
+    assert lines[:5] == ["serve", "strict opportunistic none", "--snapshot-every", "version",
+                         "bash"]
+    assert "drover" in lines[5].split()
+    assert lines[6].split() == list(dict.fromkeys(name.split()[0] for name in COMMANDS))
+
+
+def test_completion_for_zsh_names_everything():
+    done = drover("completion", "zsh")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("#compdef drover\n")
+    for name in COMMANDS:
+        assert f"'{name}'" in done.stdout
 
 
 def test_no_command():

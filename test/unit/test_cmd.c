@@ -472,11 +472,13 @@ static void a_group_guesses(void **state)
                                  "init --help')\n");
 }
 
-static void see(void *arg, const struct cmd *c)
+static void see(void *arg, const struct cmd *c, const char *summary)
 {
     char *names = arg;
 
-    strcat(strcat(names, c->name), c->option_count == 5 ? ";" : "?");
+    strcat(strcat(names, c->name), c->option_count == 5 ? ";" : ":");
+    if (summary)
+        strcat(names, summary);
 }
 
 static void the_tables_can_be_described(void **state)
@@ -486,7 +488,7 @@ static void the_tables_can_be_described(void **state)
     (void)state;
     ran[0] = '\0';
     cmd_describe(run_group, see, names);
-    assert_string_equal(names, "world init;world show;");
+    assert_string_equal(names, "world:world init;makes oneworld show;shows it");
     assert_string_equal(ran, "");
     assert_int_equal(group(GROUP("init")), CMD_OK);
     assert_string_equal(ran, "world init:init:1");
