@@ -1,0 +1,367 @@
+/* How batches change their state: acquired and moved by people and daemons, and by their last job. */
+#include "base/clock.h"
+#include "batch/batch.h"
+#include "batch/lock.h"
+
+/* An entry in the list of a state, where the list and the entry exist: foreign clients have neither. */
+static int list_leave(struct call *c, struct change *t, int state, const char *bid)
+{
+    struct view *v = &c->room->batches[state];
+    int err = room_exists(c, NULL, "%s/%s", v->dir, bid);
+
+    if (!err)
+        change_list_remove(t, v, name_number(NAME_BATCH, str_of(bid)));
+    return err == DROVER_NO_NODE ? 0 : err;
+}
+
+static int list_enter(struct call *c, struct change *t, int state, const char *bid)
+{
+    struct view *v = &c->room->batches[state];
+    int err;
+
+    if (machine_is_end(&c->room->machines.batch, state))
+        return 0;
+    err = room_exists(c, NULL, "%s/%s", v->dir, bid);
+    if (err == DROVER_NO_NODE)
+        change_list_add(t, v, name_number(NAME_BATCH, str_of(bid)));
+    return err == DROVER_NO_NODE ? 0 : err;
+}
+
+int batch_set_state(struct call *c, struct change *t, const char *bid, const struct status *old,
+                    int32_t version, int state, struct str message)
+{
+    struct status s = *old;
+    int err;
+
+    s.state = state;
+    s.modified = room_now(c);
+    s.message = message;
+    change_set(t, status_write(&c->room->machines.batch, &s, c->a), version, "/batches/%s/status",
+               bid);
+    err = list_leave(c, t, old->state, bid);
+    return err ? err : list_enter(c, t, state, bid);
+}
+
+/* What a batch becomes when its last job has ended. MACHINE_NONE: it stays. */
+static int ended_state(struct call *c, const char *bid, int state, int *ret_state)
+{
+    const struct room *r = c->room;
+    int err;
+
+    *ret_state = MACHINE_NONE;
+    if (state == r->batch.processing)
+        *ret_state = r->batch.reporting;
+    else if (state == r->batch.failed)
+        *ret_state = r->batch.update_reporting;
+    if (state != r->batch.pending)
+        return 0;
+    err = room_exists(c, NULL, "/batches/%s/lock", bid); /* who has it in hand may add jobs yet */
+    if (err == DROVER_NO_NODE)
+        *ret_state = r->batch.reporting;
+    return err == DROVER_NO_NODE ? 0 : err;
+}
+
+int batch_count_change(struct call *c, struct change *t, const char *bid, int leaving, int coming,
+                       int *ret_state)
+{
+    struct keeper_stat stat;
+    struct status s;
+    int32_t version;
+    int err =
+        room_exists(c, &stat, "/batches/%s/states/%s", bid, MACHINE_LISTS[MACHINE_PROCESSING]);
+
+    *ret_state = MACHINE_NONE;
+    if (err)
+        return err;
+    change_set(t, NO_DATA, stat.version, "/batches/%s/states/%s", bid,
+               MACHINE_LISTS[MACHINE_PROCESSING]);
+    if (stat.child_count + coming != leaving || !leaving)
+        return 0;
+    err = batch_read_status(c, bid, &s, &version);
+    if (!err)
+        err = ended_state(c, bid, s.state, ret_state);
+    if (err || *ret_state == MACHINE_NONE)
+        return err;
+    return batch_set_state(c, t, bid, &s, version, *ret_state, (struct str){0});
+}
+
+/* Acquiring. */
+
+/* 1: taken. 0: not this one; it was parked or forgotten. */
+static int try_acquire(struct call *c, int state, int64_t number, int64_t *ret_token)
+{
+    struct view *v = &c->room->batches[state];
+    char bid[NAME_ID_LEN + 1];
+    struct change t = {.a = c->a};
+    struct keeper_stat stat;
+    struct status s;
+    struct str text;
+    int err;
+
+    name_id(NAME_BATCH, number, bid);
+    err = room_get(c, &text, &stat, "/batches/%s/status", bid);
+    if (err == DROVER_NO_NODE ||
+        (!err && (status_read(&c->room->machines.batch, false, c->a, text, &s, NULL) ||
+                  s.state != state))) {
+        view_forget(v, number);
+        return 0;
+    }
+    if (err)
+        return room_fail(c, err);
+    change_set(&t, text, stat.version, "/batches/%s/status", bid);
+    change_create(&t, NO_DATA, KEEPER_EPHEMERAL, "/batches/%s/lock", bid);
+    err = lock_commit(c, &t, 0, 1, ret_token);
+    view_park(v, number, clock_boot_ms());
+    if (err && !room_again(err))
+        return room_fail(c, err);
+    return err ? 0 : 1;
+}
+
+int batch_acquire(struct call *c, int state, char ret_bid[NAME_ID_LEN + 1], int64_t *ret_token)
+{
+    struct view *v = &c->room->batches[state];
+    int64_t number;
+    int got;
+
+    if (state != c->room->batch.pending && state != c->room->batch.reporting &&
+        state != c->room->batch.update_reporting)
+        return ROOM_FAIL(c, DROVER_BAD_ARGUMENT,
+                         "a batch is acquired for pending, reporting or updatereporting");
+    got = batch_adopt(c);
+    if (got < 0)
+        return got;
+    while ((got = view_next(v, c->k, clock_boot_ms(), &number)) == 1) {
+        got = try_acquire(c, state, number, ret_token);
+        if (got < 0)
+            return got;
+        if (got)
+            break;
+    }
+    if (got < 0)
+        return room_fail(c, got);
+    if (got)
+        name_id(NAME_BATCH, number, ret_bid);
+    return got;
+}
+
+/* Moving. */
+
+struct moving {
+    char bid[NAME_ID_LEN + 1];
+    struct status status;
+    int32_t version;
+    int to;
+    struct keeper_stat processing;
+    int64_t failed; /* jobs in batch-failed */
+};
+
+/* The report that is due: what it says, and which state it leads to. */
+static int add_report(struct call *c, struct change *t, const struct moving *g)
+{
+    struct keeper_names failed;
+    struct buf b = {0};
+    struct str text;
+    int err = room_children(c, &failed, NULL, "/batches/%s/states/%s", g->bid,
+                            MACHINE_LISTS[MACHINE_FAILED]);
+    bool there;
+
+    if (err)
+        return err;
+    err = room_exists(c, NULL, "/batches/%s/status-report", g->bid);
+    there = !err;
+    if (err && err != DROVER_NO_NODE)
+        return err;
+    if (!there && !failed.count)
+        return 0; /* the document: it is made by a failure */
+    json_open(&b, '{');
+    json_key(&b, "failed_jobs");
+    json_open(&b, '[');
+    for (size_t i = 0; i < failed.count; i++)
+        json_put_text(&b, str_of(failed.names[i]));
+    json_close(&b, ']');
+    json_close(&b, '}');
+    text = (struct str){arena_text(c->a, (struct str){b.p, b.len}), b.len};
+    buf_release(&b);
+    if (there)
+        change_set(t, text, KEEPER_ANY_VERSION, "/batches/%s/status-report", g->bid);
+    else
+        change_create(t, text, 0, "/batches/%s/status-report", g->bid);
+    return 0;
+}
+
+static int count_list(struct call *c, const char *bid, enum machine_list list,
+                      struct keeper_stat *ret_stat)
+{
+    int err = room_exists(c, ret_stat, "/batches/%s/states/%s", bid, MACHINE_LISTS[list]);
+
+    return err ? ROOM_FAIL(c, DROVER_DAMAGED, "batch %s has no %s; see 'drover batch fsck'", bid,
+                           MACHINE_LISTS[list])
+               : 0;
+}
+
+/* Where it really goes: a report depends on the jobs, and so does a batch that starts ended. */
+static int decide(struct call *c, struct moving *g, struct str wanted)
+{
+    const struct room *r = c->room;
+    bool reporting =
+        g->status.state == r->batch.reporting || g->status.state == r->batch.update_reporting;
+    struct keeper_stat stat;
+    int64_t ended = 0;
+    int err = count_list(c, g->bid, MACHINE_PROCESSING, &g->processing);
+
+    for (int i = MACHINE_FAILED; i < MACHINE_LIST_COUNT && !err; i++) {
+        err = count_list(c, g->bid, (enum machine_list)i, &stat);
+        ended += err ? 0 : stat.child_count;
+        if (!err && i == MACHINE_FAILED)
+            g->failed = stat.child_count;
+    }
+    if (err)
+        return err;
+    if (reporting && str_eq(wanted, STR("next")) && g->failed + g->processing.child_count > 0)
+        g->to = r->batch.failed;
+    if ((g->to == r->batch.processing || g->to == r->batch.pending) && ended > 0 &&
+        g->processing.child_count == 0)
+        g->to = r->batch.reporting;
+    return 0;
+}
+
+static int try_move(struct call *c, struct moving *g, const struct batch_move *m, bool *ret_again)
+{
+    struct change t = {.a = c->a};
+    const char *dir = arena_printf(c->a, "/batches/%s", g->bid);
+    int err;
+
+    *ret_again = false;
+    if ((err = batch_read_status(c, g->bid, &g->status, &g->version)) < 0 ||
+        (err = lock_guard(c, &t, dir, m->token, m->keep)) < 0)
+        return err;
+    g->to = machine_resolve(&c->room->machines.batch, g->status.state, m->state, c->why);
+    if (g->to < 0)
+        return g->to;
+    err = decide(c, g, m->state);
+    if (err)
+        return err;
+    change_check(&t, g->processing.version, "%s/states/%s", dir, MACHINE_LISTS[MACHINE_PROCESSING]);
+    err = batch_set_state(c, &t, g->bid, &g->status, g->version, g->to, m->message);
+    if (!err && (g->status.state == c->room->batch.reporting ||
+                 g->status.state == c->room->batch.update_reporting))
+        err = add_report(c, &t, g);
+    if (err)
+        return room_fail(c, err);
+    err = change_commit(&t, c->k, m->token ? 2 : 3);
+    if (!err)
+        return 0;
+    if (t.failed < (m->token ? 1 : 2)) {
+        int refused = lock_refused(c, &t, 0, err, m->token);
+
+        if (refused == DROVER_FENCED || refused == DROVER_LOCKED)
+            return refused;
+    }
+    *ret_again = room_again(err);
+    return room_fail(c, err);
+}
+
+int batch_move(struct call *c, struct str id, const struct batch_move *m, int *ret_state)
+{
+    const struct machine *machine = &c->room->machines.batch;
+    struct moving g;
+    bool again = true;
+    int err = batch_check_id(c, id, g.bid);
+
+    if (err)
+        return err;
+    for (int i = 0; i < ROOM_TRIES && again; i++)
+        err = try_move(c, &g, m, &again);
+    if (err)
+        return err;
+    if (g.status.state == c->room->batch.held) /* its jobs may be acquired again */
+        for (int i = 0; i < c->room->machines.job.count; i++)
+            view_free_all(&c->room->jobs[i]);
+    *ret_state = g.to;
+    room_tell(c, &(struct room_event){"batch", g.bid, NULL, machine->states[g.status.state].name,
+                                      machine->states[g.to].name});
+    return 0;
+}
+
+int batch_report_number(struct call *c, struct str id, int state, int64_t *ret_number)
+{
+    struct keeper_stat stat;
+    int err = room_exists(c, &stat, "%s/%.*s", c->room->batches[state].dir, (int)id.len, id.p);
+
+    if (err)
+        return room_fail(c, err);
+    *ret_number = stat.czxid;
+    return 0;
+}
+
+/* Foreign batches. */
+
+static int adopt_one(struct call *c, int64_t number)
+{
+    char bid[NAME_ID_LEN + 1];
+    struct change t = {.a = c->a};
+    struct keeper_stat stat;
+    struct status s;
+    struct str text;
+    int err;
+
+    name_id(NAME_BATCH, number, bid);
+    err = room_get(c, &text, &stat, "/batches/%s/status", bid);
+    if (err)
+        return err == DROVER_NO_NODE ? 0 : err;
+    if (status_read(&c->room->machines.batch, false, c->a, text, &s, NULL))
+        return 0; /* fsck names it */
+    change_check(&t, stat.version, "/batches/%s/status", bid);
+    err = list_enter(c, &t, s.state, bid);
+    if (err || t.count == 1)
+        return err;
+    err = change_commit(&t, c->k, -1);
+    return room_again(err) ? 0 : err;
+}
+
+/* Those with a number from `from` on, by the list of all when they may be many. */
+static int adopt_from(struct call *c, int64_t from, int64_t end)
+{
+    enum { FEW = 1000 };
+    struct keeper_names names = {0};
+    int err = 0;
+
+    if (end - from <= FEW) {
+        for (int64_t n = from; n < end && !err; n++)
+            err = adopt_one(c, n);
+        return err;
+    }
+    err = keeper_children(c->k, "/batches", &names, NULL);
+    for (size_t i = 0; i < names.count && !err; i++) {
+        int64_t number = name_number(NAME_BATCH, str_of(names.names[i]));
+
+        if (number >= from)
+            err = adopt_one(c, number);
+    }
+    keeper_names_release(&names);
+    return err;
+}
+
+int batch_adopt(struct call *c)
+{
+    int64_t next, from;
+    int32_t version;
+    int err = room_next_number(c, "/batches", &next, &version);
+
+    if (err)
+        return room_fail(c, err);
+    pthread_mutex_lock(&c->room->lock);
+    from = c->room->adopted;
+    c->room->adopted = next;
+    pthread_mutex_unlock(&c->room->lock);
+    if (from >= next)
+        return 0;
+    err = adopt_from(c, from, next);
+    if (!err)
+        return 0;
+    pthread_mutex_lock(&c->room->lock);
+    if (c->room->adopted > from)
+        c->room->adopted = from;
+    pthread_mutex_unlock(&c->room->lock);
+    return room_fail(c, err);
+}

@@ -1,0 +1,280 @@
+/*
+ * The locks of items, and the locks by name.
+ *
+ * A lock by name is taken by creating it. Two arks may have the same node name once their slashes are
+ * gone; the data keeps the original, so that the one who is refused is told what is really locked.
+ */
+#include "batch/lock.h"
+
+#include "base/clock.h"
+
+const char *const LOCK_DIRS[LOCK_KINDS] = {"queue", "storage", "inventory", "collections"};
+
+static const char *const QUEUES[] = {"ingest", "accessSmall", "accessLarge", NULL};
+
+static int fenced(struct call *c, int64_t token)
+{
+    return ROOM_FAIL(c, DROVER_FENCED, "the token %lld is no longer valid: the lock was lost",
+                     (long long)token);
+}
+
+int lock_guard(struct call *c, struct change *t, const char *dir, int64_t token, bool keep)
+{
+    struct keeper_stat stat;
+    int err;
+
+    if (!token) {
+        change_create(t, NO_DATA, KEEPER_EPHEMERAL, "%s/lock", dir);
+        change_delete(t, "%s/lock", dir);
+        return 0;
+    }
+    err = room_exists(c, &stat, "%s/lock", dir);
+    if (err == DROVER_NO_NODE || (!err && stat.czxid != token))
+        return fenced(c, token);
+    if (err)
+        return room_fail(c, err);
+    if (keep)
+        change_check(t, KEEPER_ANY_VERSION, "%s/lock", dir);
+    else
+        change_delete(t, "%s/lock", dir);
+    return 0;
+}
+
+int lock_refused(struct call *c, const struct change *t, int first_op, int err, int64_t token)
+{
+    if (!err || t->failed < first_op || t->failed > first_op + (token ? 0 : 1))
+        return err;
+    if (token && err == DROVER_NO_NODE)
+        return fenced(c, token);
+    if (!token && err == DROVER_EXISTS)
+        return ROOM_FAIL(c, DROVER_LOCKED, "it is locked by another who works on it");
+    return err;
+}
+
+int lock_commit(struct call *c, struct change *t, int status_op, int lock_op, int64_t *ret_token)
+{
+    struct keeper_session session;
+    struct keeper_stat stat;
+    int err = change_commit(t, c->k, status_op);
+
+    if (err)
+        return err;
+    *ret_token = change_stat(t, lock_op)->czxid;
+    if (*ret_token)
+        return 0;
+    keeper_session(c->k, &session);
+    err = room_exists(c, &stat, "%.*s", (int)t->ops[lock_op].path.len, t->ops[lock_op].path.p);
+    if (err)
+        return err == DROVER_NO_NODE ? DROVER_BAD_VERSION : err;
+    if (stat.ephemeral_owner != session.id)
+        return DROVER_EXISTS;
+    *ret_token = stat.czxid;
+    return 0;
+}
+
+int lock_drop(struct call *c, const char *what, const char *id, int64_t token)
+{
+    for (int i = 0; i < ROOM_TRIES; i++) {
+        struct change t = {.a = c->a};
+        struct keeper_stat stat, lock;
+        struct str data;
+        int err = room_get(c, &data, &stat, "/%s/%s/status", what, id);
+
+        if (!err)
+            err = room_exists(c, &lock, "/%s/%s/lock", what, id);
+        if (err == DROVER_NO_NODE)
+            return ROOM_FAIL(c, err, "there is no lock on %s", id);
+        if (err)
+            return room_fail(c, err);
+        if (token && lock.czxid != token)
+            return fenced(c, token);
+        change_set(&t, data, stat.version, "/%s/%s/status", what, id);
+        change_delete(&t, "/%s/%s/lock", what, id);
+        err = change_commit(&t, c->k, 0);
+        if (!room_again(err))
+            return err ? room_fail(c, err) : 0;
+    }
+    return room_fail(c, DROVER_BAD_VERSION);
+}
+
+/* The node of a lock, or what is wrong with its name. */
+static int node_name(struct call *c, enum lock_kind kind, struct str name, char *ret_node)
+{
+    char flat[NAME_LEN_MAX + 1];
+    int err;
+
+    if (name.len >= NAME_LEN_MAX)
+        return ROOM_FAIL(c, DROVER_BAD_ARGUMENT, "the name of the lock is longer than %d bytes",
+                         NAME_LEN_MAX - 1);
+    name_flatten(name, flat);
+    err = name_check("the name of the lock",
+                     kind == LOCK_STORAGE || kind == LOCK_INVENTORY ? str_of(flat) : name, c->why);
+    if (err)
+        return err;
+    if (kind == LOCK_QUEUE) {
+        int i = 0;
+
+        while (QUEUES[i] && !str_eq(name, str_of(QUEUES[i])))
+            i++;
+        if (!QUEUES[i])
+            return ROOM_FAIL(
+                c, DROVER_BAD_ARGUMENT,
+                "there is no queue '%s'; there are ingest, accessSmall and accessLarge", flat);
+    }
+    memcpy(ret_node, flat, name.len + 1);
+    return 0;
+}
+
+static struct str write_data(struct call *c, struct str name, struct str who)
+{
+    struct buf b = {0};
+    struct str text;
+
+    json_open(&b, '{');
+    json_key(&b, "name");
+    json_put_text(&b, name);
+    json_key(&b, "who");
+    if (who.p)
+        json_put_text(&b, who);
+    else
+        json_put_null(&b);
+    json_key(&b, "when");
+    json_put_text(&b, room_now(c));
+    json_close(&b, '}');
+    text = (struct str){arena_text(c->a, (struct str){b.p, b.len}), b.len};
+    buf_release(&b);
+    return text;
+}
+
+/* Foreign clients leave the data empty, or write what they like: then the node's name is the name. */
+static void read_lock(struct call *c, const char *node, struct str data,
+                      const struct keeper_stat *stat, struct lock *ret)
+{
+    const struct json *v = data.len ? json_parse(c->a, data, NULL) : NULL;
+
+    ret->node = str_of(arena_text(c->a, str_of(node)));
+    ret->name = ret->node;
+    ret->who = ret->when = (struct str){0};
+    if (v && v->kind == JSON_OBJECT) {
+        json_get_text(v, "name", &ret->name, NULL);
+        json_get_text(v, "who", &ret->who, NULL);
+        json_get_text(v, "when", &ret->when, NULL);
+    }
+    ret->token = stat->czxid;
+    ret->age_ms = clock_wall_ms() - stat->ctime_ms;
+    ret->ephemeral = stat->ephemeral_owner != 0;
+}
+
+static int find(struct call *c, enum lock_kind kind, const char *node, struct lock *ret_lock)
+{
+    struct keeper_stat stat;
+    struct str data;
+    int err = room_get(c, &data, &stat, "/locks/%s/%s", LOCK_DIRS[kind], node);
+
+    if (err)
+        return err;
+    ret_lock->kind = kind;
+    read_lock(c, node, data, &stat, ret_lock);
+    return 0;
+}
+
+static int refuse(struct call *c, enum lock_kind kind, struct str name, const char *node)
+{
+    struct lock other;
+
+    if (find(c, kind, node, &other))
+        return ROOM_FAIL(c, DROVER_LOCKED, "%s/%s is locked", LOCK_DIRS[kind], node);
+    if (!str_eq(other.name, name) && !str_eq(other.name, other.node))
+        return ROOM_FAIL(c, DROVER_LOCKED,
+                         "'%.*s' cannot be locked: its name in the tree, '%s', is taken by '%.*s'",
+                         (int)name.len, name.p, node, (int)other.name.len, other.name.p);
+    return ROOM_FAIL(c, DROVER_LOCKED, "%s/%s is locked%s%.*s since %.*s", LOCK_DIRS[kind], node,
+                     other.who.p ? " by " : "", (int)other.who.len, other.who.p ? other.who.p : "",
+                     (int)other.when.len, other.when.p ? other.when.p : "");
+}
+
+int lock_take(struct call *c, enum lock_kind kind, struct str name, struct str who,
+              struct lock *ret_lock)
+{
+    bool object = kind == LOCK_STORAGE || kind == LOCK_INVENTORY;
+    char node[NAME_LEN_MAX + 1];
+    struct change t = {.a = c->a};
+    int err = node_name(c, kind, name, node);
+
+    if (err)
+        return err;
+    change_create(&t, write_data(c, name, who), object ? KEEPER_EPHEMERAL : 0, "/locks/%s/%s",
+                  LOCK_DIRS[kind], node);
+    err = change_commit(&t, c->k, -1);
+    if (err == DROVER_EXISTS)
+        return refuse(c, kind, name, node);
+    if (!err)
+        err = find(c, kind, node, ret_lock);
+    return err ? room_fail(c, err) : 0;
+}
+
+int lock_get(struct call *c, enum lock_kind kind, struct str name, struct lock *ret_lock)
+{
+    char node[NAME_LEN_MAX + 1];
+    int err = node_name(c, kind, name, node);
+
+    if (err)
+        return err;
+    err = find(c, kind, node, ret_lock);
+    if (err == DROVER_NO_NODE)
+        return ROOM_FAIL(c, err, "%s/%s is not locked", LOCK_DIRS[kind], node);
+    return err ? room_fail(c, err) : 0;
+}
+
+int lock_release(struct call *c, enum lock_kind kind, struct str name, int64_t token)
+{
+    struct lock lock;
+    int err = lock_get(c, kind, name, &lock);
+
+    if (err)
+        return err;
+    if (token && lock.token != token)
+        return fenced(c, token);
+    if (!str_eq(lock.name, name) && !str_eq(lock.name, lock.node))
+        return ROOM_FAIL(c, DROVER_LOCKED, "the lock of that name in the tree is of '%.*s'",
+                         (int)lock.name.len, lock.name.p);
+    err = keeper_delete(c->k, arena_printf(c->a, "/locks/%s/%s", LOCK_DIRS[kind], lock.node.p),
+                        KEEPER_ANY_VERSION);
+    return err ? room_fail(c, err) : 0;
+}
+
+int lock_list(struct call *c, enum lock_kind kind, struct lock **ret_locks, size_t *ret_count)
+{
+    struct keeper_names names;
+    struct lock *locks;
+    size_t count = 0;
+    int err = room_children(c, &names, NULL, "/locks/%s", LOCK_DIRS[kind]);
+
+    if (err)
+        return room_fail(c, err);
+    locks = arena_zalloc(c->a, (names.count + 1) * sizeof *locks);
+    for (size_t i = 0; i < names.count; i++) {
+        err = find(c, kind, names.names[i], &locks[count]);
+        if (!err)
+            count++;
+        else if (err != DROVER_NO_NODE) /* it went meanwhile */
+            return room_fail(c, err);
+    }
+    *ret_locks = locks;
+    *ret_count = count;
+    return 0;
+}
+
+/* By the list, which has to be read anyway to be sure of what is not there, and is short. */
+int lock_queue(struct call *c, const char *name)
+{
+    struct keeper_names names;
+    int err = room_children(c, &names, NULL, "/locks/queue");
+
+    if (err)
+        return room_fail(c, err);
+    for (size_t i = 0; i < names.count; i++)
+        if (strcmp(names.names[i], name) == 0)
+            return 1;
+    return 0;
+}

@@ -1,0 +1,215 @@
+/*
+ * Opening a room, and the few ways in which everything here reads the tree.
+ *
+ * Numbers for new ids. ZooKeeper numbers sequential nodes by the creations under their parent, but a
+ * transaction cannot create a sequential node and its children: half a batch would be left behind by
+ * a crash. So the number is computed as ZooKeeper does, (cversion + children) / 2, and the node made
+ * by its name in the one transaction that makes all of it. That transaction also sets the parent (to
+ * what it is, nothing) at the version seen with the number, so that of two creators one starts anew,
+ * and so that no number is given twice even if a creator sleeps between reading and creating. A
+ * foreign client that creates sequential nodes there gets numbers that are not taken.
+ */
+#include "batch/room.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+const char *const ACCESS_DIRS[ACCESS_SIZES] = {"small", "large"};
+
+static void init_views(struct room *r)
+{
+    char dir[96];
+
+    for (int i = 0; i < r->machines.job.count; i++) {
+        snprintf(dir, sizeof dir, "/jobs/states/%s", r->machines.job.states[i].dir);
+        view_init(&r->jobs[i], dir, NAME_JOB, true);
+    }
+    for (int i = 0; i < r->machines.batch.count; i++) {
+        snprintf(dir, sizeof dir, "/drover/batch/%s", r->machines.batch.states[i].dir);
+        view_init(&r->batches[i], dir, NAME_BATCH, false);
+    }
+    for (int s = 0; s < ACCESS_SIZES; s++) {
+        for (int i = 0; i < r->machines.access.count; i++) {
+            snprintf(dir, sizeof dir, "/drover/access/%s/%s", ACCESS_DIRS[s],
+                     r->machines.access.states[i].dir);
+            view_init(&r->access[s][i], dir, NAME_ACCESS, false);
+        }
+    }
+}
+
+int room_open(const struct room_options *o, struct room **ret_room)
+{
+    struct room *r = mem_zalloc(sizeof *r);
+    const struct machine *m = &r->machines.batch;
+
+    r->machines = o->machines ? *o->machines : MACHINES_BUILT_IN;
+    r->options = *o;
+    r->batch.pending = machine_find(m, STR("Pending"));
+    r->batch.held = machine_find(m, STR("Held"));
+    r->batch.processing = machine_find(m, STR("Processing"));
+    r->batch.reporting = machine_find(m, STR("Reporting"));
+    r->batch.failed = machine_find(m, STR("Failed"));
+    r->batch.update_reporting = machine_find(m, STR("UpdateReporting"));
+    r->batch.completed = machine_find(m, STR("Completed"));
+    r->batch.deleted = machine_find(m, STR("Deleted"));
+    pthread_mutex_init(&r->making, NULL);
+    pthread_mutex_init(&r->lock, NULL);
+    init_views(r);
+    *ret_room = r;
+    return 0;
+}
+
+void room_close(struct room *r)
+{
+    for (int i = 0; i < r->machines.job.count; i++)
+        view_release(&r->jobs[i]);
+    for (int i = 0; i < r->machines.batch.count; i++)
+        view_release(&r->batches[i]);
+    for (int s = 0; s < ACCESS_SIZES; s++)
+        for (int i = 0; i < r->machines.access.count; i++)
+            view_release(&r->access[s][i]);
+    pthread_mutex_destroy(&r->making);
+    pthread_mutex_destroy(&r->lock);
+    free(r->held_collections);
+    free(r);
+}
+
+static int make(struct call *c, const char *path)
+{
+    int err = keeper_exists(c->k, path, NULL);
+
+    if (err == DROVER_NO_NODE)
+        err = keeper_create(c->k, path, NO_DATA, 0, NULL);
+    return err == DROVER_EXISTS ? 0 : err;
+}
+
+/* Makes parent/STATE for each state of a machine, or only for those that are no end. */
+static int make_states(struct call *c, const struct machine *m, const char *parent, bool ends)
+{
+    int err = make(c, parent);
+
+    for (int i = 0; i < m->count && !err; i++)
+        if (ends || !machine_is_end(m, i))
+            err = make(c, arena_printf(c->a, "%s/%s", parent, m->states[i].dir));
+    return err;
+}
+
+int room_init(struct call *c)
+{
+    static const char *const NODES[] = {
+        "/batches",         "/batch-uuids",       "/jobs",
+        "/locks",           "/locks/queue",       "/locks/storage",
+        "/locks/inventory", "/locks/collections", "/access",
+        "/access/small",    "/access/large",      "/drover",
+        "/drover/access",   "/drover/legacy",
+    };
+    const struct machines *m = &c->room->machines;
+    int err = 0;
+
+    for (size_t i = 0; i < sizeof NODES / sizeof *NODES && !err; i++)
+        err = make(c, NODES[i]);
+    if (!err)
+        err = make_states(c, &m->job, "/jobs/states", true);
+    if (!err)
+        err = make_states(c, &m->batch, "/drover/batch", false);
+    for (int s = 0; s < ACCESS_SIZES && !err; s++)
+        err =
+            make_states(c, &m->access, s ? "/drover/access/large" : "/drover/access/small", false);
+    return err ? room_fail(c, err) : 0;
+}
+
+struct str room_now(struct call *c)
+{
+    int64_t now_ms =
+        c->room->options.wall_ms ? c->room->options.wall_ms(c->room->options.arg) : clock_wall_ms();
+    time_t seconds = now_ms / 1000;
+    struct tm tm;
+    char text[32];
+
+    gmtime_r(&seconds, &tm);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
+    return str_of(arena_printf(c->a, "%s.%03dZ", text, (int)(now_ms % 1000)));
+}
+
+void room_tell(struct call *c, const struct room_event *e)
+{
+    if (c->room->options.changed)
+        c->room->options.changed(c->room->options.arg, e);
+}
+
+#define PRINT_PATH(path, fmt)                                                                      \
+    do {                                                                                           \
+        va_list args;                                                                              \
+        int len;                                                                                   \
+                                                                                                   \
+        va_start(args, fmt);                                                                       \
+        len = vsnprintf(path, sizeof path, fmt, args);                                             \
+        va_end(args);                                                                              \
+        assert(len > 0 && len < (int)sizeof path);                                                 \
+    } while (0)
+
+int room_get(struct call *c, struct str *ret_data, struct keeper_stat *ret_stat, const char *fmt,
+             ...)
+{
+    char path[1024];
+    struct buf data = {0};
+    int err;
+
+    PRINT_PATH(path, fmt);
+    err = keeper_get(c->k, path, &data, ret_stat);
+    if (!err)
+        *ret_data = (struct str){arena_text(c->a, (struct str){data.p, data.len}), data.len};
+    buf_release(&data);
+    return err;
+}
+
+int room_exists(struct call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
+{
+    char path[1024];
+
+    PRINT_PATH(path, fmt);
+    return keeper_exists(c->k, path, ret_stat);
+}
+
+int room_children(struct call *c, struct keeper_names *ret_names, struct keeper_stat *ret_stat,
+                  const char *fmt, ...)
+{
+    struct keeper_names names = {0};
+    char path[1024];
+    int err;
+
+    PRINT_PATH(path, fmt);
+    err = keeper_children(c->k, path, &names, ret_stat);
+    if (err)
+        return err;
+    ret_names->count = names.count;
+    ret_names->text = NULL;
+    ret_names->names = arena_alloc(c->a, (names.count + 1) * sizeof *ret_names->names);
+    for (size_t i = 0; i < names.count; i++)
+        ret_names->names[i] = arena_text(c->a, str_of(names.names[i]));
+    keeper_names_release(&names);
+    return 0;
+}
+
+int room_fail(struct call *c, int err)
+{
+    return err_set(c->why, err, "%s", drover_err_message(err));
+}
+
+int room_next_number(struct call *c, const char *parent, int64_t *ret_number, int32_t *ret_version)
+{
+    struct keeper_stat stat;
+    int err = keeper_exists(c->k, parent, &stat);
+
+    if (err)
+        return err;
+    *ret_number = ((int64_t)stat.cversion + stat.child_count) / 2;
+    *ret_version = stat.version;
+    return 0;
+}

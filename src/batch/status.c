@@ -1,0 +1,84 @@
+/* Members are written in the document's order, then what was there beside them. */
+#include "batch/status.h"
+
+static const char *const MEMBERS[] = {
+    "status",
+    "last_successful_status",
+    "last_modification_date",
+    "last_modified",
+    "retry_count",
+    "message",
+    NULL,
+};
+
+int status_read(const struct machine *m, bool is_job, struct arena *a, struct str text,
+                struct status *ret_status, struct err_info *ret_error)
+{
+    struct status s = {.last_successful = MACHINE_NONE, .is_job = is_job};
+    struct str name = {0}, last = {0};
+    struct err_info why;
+
+    s.json = json_parse(a, text, &why);
+    if (!s.json || s.json->kind != JSON_OBJECT ||
+        json_get_text(s.json, "status", &name, &why) <= 0 ||
+        json_get_text(s.json, "last_successful_status", &last, &why) < 0 ||
+        json_get_text(s.json, is_job ? "last_modification_date" : "last_modified", &s.modified,
+                      &why) < 0 ||
+        json_get_text(s.json, "message", &s.message, &why) < 0 ||
+        json_get_int(s.json, "retry_count", &s.retry_count, &why) < 0)
+        return err_set(ret_error, DROVER_DAMAGED, "its status is not what it should be: %.*s",
+                       (int)(text.len < 100 ? text.len : 100), text.p);
+    s.state = machine_find(m, name);
+    if (s.state == MACHINE_NONE)
+        return err_set(ret_error, DROVER_DAMAGED, "its status is '%.*s', which is no state of a %s",
+                       (int)(name.len < 100 ? name.len : 100), name.p, m->what);
+    if (last.p)
+        s.last_successful = machine_find(m, last);
+    *ret_status = s;
+    return 0;
+}
+
+static bool is_known(struct str name)
+{
+    for (int i = 0; MEMBERS[i]; i++)
+        if (str_eq(name, str_of(MEMBERS[i])))
+            return true;
+    return false;
+}
+
+struct str status_write(const struct machine *m, const struct status *s, struct arena *a)
+{
+    struct buf b = {0};
+    struct str text;
+
+    json_open(&b, '{');
+    json_key(&b, "status");
+    json_put_text(&b, str_of(m->states[s->state].name));
+    if (s->is_job) {
+        json_key(&b, "last_successful_status");
+        if (s->last_successful == MACHINE_NONE)
+            json_put_null(&b);
+        else
+            json_put_text(&b, str_of(m->states[s->last_successful].name));
+    }
+    json_key(&b, s->is_job ? "last_modification_date" : "last_modified");
+    json_put_text(&b, s->modified);
+    if (s->is_job) {
+        json_key(&b, "retry_count");
+        json_put_int(&b, s->retry_count);
+    }
+    if (s->message.p) {
+        json_key(&b, "message");
+        json_put_text(&b, s->message);
+    }
+    if (s->json)
+        json_each(v, s->json) if (!is_known(v->key))
+        {
+            json_key_str(&b, v->key);
+            json_put(&b, v);
+        }
+    json_close(&b, '}');
+    text = (struct str){arena_text(a, (struct str){b.p, b.len}), b.len};
+    buf_release(&b);
+    return text;
+}

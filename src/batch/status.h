@@ -1,0 +1,32 @@
+/*
+ * status - the JSON of a status node: of a batch, a job or an access item. Pure.
+ *
+ *     a job:   {"status", "last_successful_status", "last_modification_date", "retry_count", "message"}
+ *     others:  {"status", "last_modified", "message"}
+ *
+ * What a foreign client wrote beside these is kept. What it wrote is input: a status that is no
+ * object, or of no state of the machine, is DAMAGED.
+ */
+#ifndef BATCH_STATUS_H
+#define BATCH_STATUS_H
+
+#include "base/json.h"
+#include "batch/machine.h"
+
+struct status {
+    int state;
+    int last_successful;          /* or MACHINE_NONE; a job's */
+    int64_t retry_count;          /* a job's */
+    struct str modified, message; /* message: p NULL: none */
+    const struct json *json;      /* all of it as it was read; NULL: it is new */
+    bool is_job;
+};
+
+/* text and the arena must outlive ret_status. */
+int status_read(const struct machine *m, bool is_job, struct arena *a, struct str text,
+                struct status *ret_status, struct err_info *ret_error);
+
+/* As JSON, in the arena. */
+struct str status_write(const struct machine *m, const struct status *s, struct arena *a);
+
+#endif

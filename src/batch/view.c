@@ -1,0 +1,417 @@
+/*
+ * Two heaps over one table of entries: the free ones by key, the parked ones by time. What is taken
+ * stands in neither.
+ *
+ * The check. Let C be the cversion that the list would have if only we changed it. Before the stat is
+ * read, C counts what was noted; after it, C plus the changes on their way is the most that could have
+ * happened. A cversion between the two is ours; any other shows a stranger. After a reading, changes
+ * that were under way during it may be counted or not: they are the slack, until a moment comes at
+ * which nothing is under way.
+ */
+#include "batch/view.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "batch/name.h"
+
+enum view_place { UNUSED, FREE, PARKED, TAKEN };
+
+enum { DUE_MAX = 4 }; /* parked entries that one acquire puts back while there are others */
+
+void view_init(struct view *v, const char *dir, const char *prefix, bool priority)
+{
+    *v = (struct view){.prefix = prefix, .priority = priority, .entry_count = 1};
+    snprintf(v->dir, sizeof v->dir, "%s", dir);
+    pthread_mutex_init(&v->lock, NULL);
+}
+
+void view_release(struct view *v)
+{
+    free(v->entries);
+    free(v->free.entries);
+    free(v->parked.entries);
+    free(v->late);
+    map_release(&v->by_key);
+    pthread_mutex_destroy(&v->lock);
+}
+
+/* Heaps. */
+
+static bool sooner(const struct view *v, const struct view_heap *h, uint32_t a, uint32_t b)
+{
+    const struct view_entry *x = &v->entries[a], *y = &v->entries[b];
+
+    return h == &v->parked ? x->due_ms < y->due_ms : x->key < y->key;
+}
+
+static void heap_place(struct view *v, struct view_heap *h, uint32_t at, uint32_t entry)
+{
+    h->entries[at] = entry;
+    v->entries[entry].at = at;
+}
+
+static void heap_up(struct view *v, struct view_heap *h, uint32_t at, uint32_t entry)
+{
+    for (; at > 0 && sooner(v, h, entry, h->entries[(at - 1) / 2]); at = (at - 1) / 2)
+        heap_place(v, h, at, h->entries[(at - 1) / 2]);
+    heap_place(v, h, at, entry);
+}
+
+static void heap_down(struct view *v, struct view_heap *h, uint32_t at, uint32_t entry)
+{
+    for (uint32_t child; (child = 2 * at + 1) < h->count; at = child) {
+        if (child + 1 < h->count && sooner(v, h, h->entries[child + 1], h->entries[child]))
+            child++;
+        if (!sooner(v, h, h->entries[child], entry))
+            break;
+        heap_place(v, h, at, h->entries[child]);
+    }
+    heap_place(v, h, at, entry);
+}
+
+static void heap_add(struct view *v, struct view_heap *h, uint32_t entry)
+{
+    if (h->count == h->cap) {
+        h->cap = h->cap ? 2 * h->cap : 64;
+        h->entries = mem_realloc(h->entries, h->cap * sizeof *h->entries);
+    }
+    h->count++;
+    heap_up(v, h, h->count - 1, entry);
+}
+
+static void heap_remove(struct view *v, struct view_heap *h, uint32_t entry)
+{
+    uint32_t at = v->entries[entry].at, last = h->entries[--h->count];
+
+    if (last == entry)
+        return;
+    if (at > 0 && sooner(v, h, last, h->entries[(at - 1) / 2]))
+        heap_up(v, h, at, last);
+    else
+        heap_down(v, h, at, last);
+}
+
+/* Entries. */
+
+static uint32_t find(const struct view *v, int64_t key)
+{
+    uint32_t hash = map_hash_u64((uint64_t)key);
+
+    for (uint32_t at, ref = map_first(&v->by_key, hash, &at); ref;
+         ref = map_next(&v->by_key, hash, &at))
+        if (v->entries[ref].key == key)
+            return ref;
+    return 0;
+}
+
+static struct view_heap *heap_of(struct view *v, uint32_t entry)
+{
+    uint8_t place = v->entries[entry].place;
+
+    return place == FREE ? &v->free : place == PARKED ? &v->parked : NULL;
+}
+
+static void move(struct view *v, uint32_t entry, enum view_place place)
+{
+    struct view_heap *h = heap_of(v, entry);
+
+    if (h)
+        heap_remove(v, h, entry);
+    v->entries[entry].place = (uint8_t)place;
+    h = heap_of(v, entry);
+    if (h)
+        heap_add(v, h, entry);
+}
+
+static uint32_t new_entry(struct view *v)
+{
+    uint32_t entry = v->unused;
+
+    if (entry) {
+        v->unused = v->entries[entry].at;
+        return entry;
+    }
+    if (v->entry_count >= v->entry_cap) {
+        v->entry_cap = v->entry_cap ? 2 * v->entry_cap : 64;
+        v->entries = mem_realloc(v->entries, v->entry_cap * sizeof *v->entries);
+    }
+    return v->entry_count++;
+}
+
+static void enter(struct view *v, int64_t key)
+{
+    uint32_t entry = find(v, key);
+
+    if (!entry) {
+        entry = new_entry(v);
+        v->entries[entry] = (struct view_entry){.key = key};
+        map_add(&v->by_key, map_hash_u64((uint64_t)key), entry);
+        move(v, entry, FREE);
+    }
+    v->entries[entry].reading = v->reading;
+}
+
+static void leave(struct view *v, int64_t key)
+{
+    uint32_t entry = find(v, key);
+
+    if (!entry)
+        return;
+    move(v, entry, UNUSED);
+    map_remove(&v->by_key, map_hash_u64((uint64_t)key), entry);
+    v->entries[entry].at = v->unused;
+    v->unused = entry;
+}
+
+/* What this process does. */
+
+void view_expect(struct view *v, uint32_t changes)
+{
+    pthread_mutex_lock(&v->lock);
+    v->expected += changes;
+    pthread_mutex_unlock(&v->lock);
+}
+
+static void note(struct view *v, int64_t key, bool added)
+{
+    pthread_mutex_lock(&v->lock);
+    v->expected--;
+    v->cversion++;
+    if (added)
+        enter(v, key);
+    else
+        leave(v, key);
+    if (v->loading) {
+        if (v->late_count == v->late_cap) {
+            v->late_cap = v->late_cap ? 2 * v->late_cap : 64;
+            v->late = mem_realloc(v->late, v->late_cap * sizeof *v->late);
+        }
+        v->late[v->late_count++] = added ? key : -key - 1;
+    }
+    pthread_mutex_unlock(&v->lock);
+}
+
+void view_add(struct view *v, int64_t key)
+{
+    note(v, key, true);
+}
+
+void view_remove(struct view *v, int64_t key)
+{
+    note(v, key, false);
+}
+
+void view_failed(struct view *v, uint32_t changes)
+{
+    pthread_mutex_lock(&v->lock);
+    v->expected -= changes;
+    pthread_mutex_unlock(&v->lock);
+}
+
+void view_doubt(struct view *v, uint32_t changes)
+{
+    pthread_mutex_lock(&v->lock);
+    v->expected -= changes;
+    v->loaded = false;
+    pthread_mutex_unlock(&v->lock);
+}
+
+/* Reading the list. */
+
+/* What was there before and is not in the list. What is being tried is left to whoever tries it. */
+static void sweep(struct view *v)
+{
+    for (uint32_t i = 1; i < v->entry_count; i++) {
+        const struct view_entry *e = &v->entries[i];
+
+        if (e->reading != v->reading && (e->place == FREE || e->place == PARKED))
+            leave(v, e->key);
+    }
+}
+
+static void take_over(struct view *v, const struct keeper_names *names,
+                      const struct keeper_stat *stat)
+{
+    v->reading++;
+    for (size_t i = 0; i < names->count; i++) {
+        int64_t key = name_key(v->prefix, v->priority, str_of(names->names[i]));
+
+        if (key >= 0)
+            enter(v, key);
+    }
+    sweep(v);
+    for (uint32_t i = 0; i < v->late_count; i++) {
+        if (v->late[i] >= 0)
+            enter(v, v->late[i]);
+        else
+            leave(v, -v->late[i] - 1);
+    }
+    v->cversion = stat->cversion;
+    v->slack = v->late_count + v->expected;
+    v->loaded = true;
+}
+
+/* Under the lock, which is given up while the keeper is asked. */
+static int load(struct view *v, struct keeper *k)
+{
+    struct keeper_names names = {0};
+    struct keeper_stat stat;
+    int64_t began_ms = clock_boot_ms(), now_ms;
+    int err;
+
+    v->loading = true;
+    v->late_count = 0;
+    pthread_mutex_unlock(&v->lock);
+    err = keeper_children(k, v->dir, &names, &stat);
+    pthread_mutex_lock(&v->lock);
+    v->loading = false;
+    if (err)
+        return err;
+    take_over(v, &names, &stat);
+    keeper_names_release(&names);
+    now_ms = clock_boot_ms();
+    v->checked_ms = now_ms;
+    v->rest_until_ms = now_ms + VIEW_REST * (now_ms - began_ms);
+    return 0;
+}
+
+/* One bounded read: 0 when the list is as we know it, 1 when somebody else changed it. */
+static int look(struct view *v, struct keeper *k)
+{
+    struct keeper_stat stat;
+    int64_t least = v->cversion;
+    bool quiet = v->expected == 0;
+    int err;
+
+    pthread_mutex_unlock(&v->lock);
+    err = keeper_exists(k, v->dir, &stat);
+    pthread_mutex_lock(&v->lock);
+    if (err)
+        return err;
+    v->checked_ms = clock_boot_ms();
+    if (quiet && v->expected == 0 && v->cversion == least && v->slack) {
+        if ((uint32_t)stat.child_count != v->by_key.count)
+            return 1;
+        v->cversion = stat.cversion;
+        v->slack = 0;
+        return 0;
+    }
+    return stat.cversion < least ||
+           stat.cversion > v->cversion + (int64_t)v->expected + (int64_t)v->slack;
+}
+
+static void wake_due(struct view *v, int64_t now_ms)
+{
+    uint32_t most = v->free.count ? DUE_MAX : UINT32_MAX;
+
+    for (uint32_t i = 0; i < most && v->parked.count; i++) {
+        uint32_t entry = v->parked.entries[0];
+
+        if (v->entries[entry].due_ms > now_ms)
+            break;
+        move(v, entry, FREE);
+    }
+}
+
+/* Under the lock. A list that is being read by another thread is used as it is. */
+static int freshen(struct view *v, struct keeper *k, int64_t now_ms)
+{
+    int changed;
+
+    if (v->loading)
+        return 0;
+    if (!v->loaded)
+        return load(v, k);
+    if (now_ms - v->checked_ms < VIEW_FRESH_MS && v->free.count)
+        return 0;
+    v->checked_ms = now_ms;
+    changed = look(v, k);
+    if (changed <= 0)
+        return changed;
+    if (v->loading || (now_ms < v->rest_until_ms && v->free.count))
+        return 0;
+    return load(v, k);
+}
+
+int view_next(struct view *v, struct keeper *k, int64_t now_ms, int64_t *ret_key)
+{
+    int result;
+
+    pthread_mutex_lock(&v->lock);
+    result = freshen(v, k, now_ms);
+    if (!result) {
+        wake_due(v, now_ms);
+        if (v->free.count) {
+            uint32_t entry = v->free.entries[0];
+
+            move(v, entry, TAKEN);
+            *ret_key = v->entries[entry].key;
+            result = 1;
+        }
+    }
+    pthread_mutex_unlock(&v->lock);
+    return result;
+}
+
+void view_park(struct view *v, int64_t key, int64_t now_ms)
+{
+    uint32_t entry;
+    int64_t span_ms;
+
+    pthread_mutex_lock(&v->lock);
+    entry = find(v, key);
+    if (entry) {
+        struct view_entry *e = &v->entries[entry];
+
+        move(v, entry, UNUSED);
+        span_ms = (int64_t)VIEW_PARK_MS << (e->tries < 5 ? e->tries++ : 5);
+        e->due_ms = now_ms + (span_ms < VIEW_PARK_MAX_MS ? span_ms : VIEW_PARK_MAX_MS);
+        move(v, entry, PARKED);
+    }
+    pthread_mutex_unlock(&v->lock);
+}
+
+void view_forget(struct view *v, int64_t key)
+{
+    pthread_mutex_lock(&v->lock);
+    leave(v, key);
+    pthread_mutex_unlock(&v->lock);
+}
+
+static void set_free(struct view *v, uint32_t entry)
+{
+    v->entries[entry].tries = 0;
+    move(v, entry, FREE);
+}
+
+void view_free(struct view *v, int64_t key)
+{
+    uint32_t entry;
+
+    pthread_mutex_lock(&v->lock);
+    entry = find(v, key);
+    if (entry)
+        set_free(v, entry);
+    pthread_mutex_unlock(&v->lock);
+}
+
+void view_free_all(struct view *v)
+{
+    pthread_mutex_lock(&v->lock);
+    while (v->parked.count)
+        set_free(v, v->parked.entries[0]);
+    pthread_mutex_unlock(&v->lock);
+}
+
+uint32_t view_count(struct view *v)
+{
+    uint32_t count;
+
+    pthread_mutex_lock(&v->lock);
+    count = v->by_key.count;
+    pthread_mutex_unlock(&v->lock);
+    return count;
+}

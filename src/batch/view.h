@@ -1,0 +1,105 @@
+/*
+ * view - what stands in a list of the tree, in order, as this process knows it.
+ *
+ * A list is a node whose children are entries: /jobs/states/pending with its PP-JIDs. Reading a list
+ * of 100,000 names for every acquire would cost more than all the rest, so the acquirers of a process
+ * share a view of it. The view is a hint and never the truth: whoever takes an entry from it makes
+ * sure of it in the transaction that locks it. What the view decides is only who is tried first.
+ *
+ * How it stays fresh: the changes of this process are told to it. The list's stat counts every
+ * creation and deletion (cversion), so one bounded read shows whether somebody else changed it; only
+ * then it is read again, and never for more than a tenth of the time. Watches are not used, because
+ * on an ensemble re-arming one reads the whole list.
+ *
+ * An entry is free, or taken by an acquirer who is trying it, or parked: locked or held when it was
+ * tried, to be tried again at a certain time. Parked times grow with each try.
+ *
+ *     view_expect(v, 1);                     before a transaction that changes the list
+ *     view_add(v, key) or view_remove(v, key) or view_failed(v, 1)     exactly one of them, after it
+ *
+ *     while (view_next(v, k, now, &key) == 1)
+ *         try it, then view_park(), view_forget() or, having taken it, view_park()
+ *
+ * From any thread.
+ */
+#ifndef BATCH_VIEW_H
+#define BATCH_VIEW_H
+
+#include <pthread.h>
+
+#include "base/err.h"
+#include "base/map.h"
+#include "keeper/keeper.h"
+
+enum {
+    VIEW_FRESH_MS = 20, /* how old a view may be before its list is looked at */
+    VIEW_REST = 10,     /* reading a list is followed by so many times its time without */
+    VIEW_PARK_MS = 100, /* the first time, then twice as long each time */
+    VIEW_PARK_MAX_MS = 3200,
+};
+
+struct view_entry {
+    int64_t key, due_ms;
+    uint32_t at;      /* in the heap that it stands in */
+    uint32_t reading; /* of the list, that saw it last */
+    uint8_t place;    /* enum view_place */
+    uint8_t tries;
+};
+
+struct view_heap {
+    uint32_t *entries; /* numbers of entries */
+    uint32_t count, cap;
+};
+
+struct view {
+    char dir[96];
+    const char *prefix;
+    bool priority;
+
+    pthread_mutex_t lock;
+    struct view_entry *entries; /* the first is not used */
+    uint32_t entry_count, entry_cap, unused;
+    struct map by_key;
+    struct view_heap free, parked;
+
+    bool loaded, loading;
+    uint32_t reading;  /* how often the list was read */
+    int64_t cversion;  /* that the list has when only we change it */
+    uint32_t expected; /* changes of ours that are on their way */
+    uint32_t slack;    /* changes of ours that a reading may or may not have seen */
+    int64_t *late;     /* keys of changes noted during a reading: +key added, -key-1 removed */
+    uint32_t late_count, late_cap;
+    int64_t checked_ms, rest_until_ms;
+};
+
+void view_init(struct view *v, const char *dir, const char *prefix, bool priority);
+void view_release(struct view *v);
+
+/* What this process is about to do to the list, and what became of it. */
+void view_expect(struct view *v, uint32_t changes);
+void view_add(struct view *v, int64_t key);
+void view_remove(struct view *v, int64_t key);
+void view_failed(struct view *v, uint32_t changes);
+
+/* Whether it happened is not known: the list is read again. */
+void view_doubt(struct view *v, uint32_t changes);
+
+/*
+ * Takes the lowest entry that is free. 1: ret_key is the caller's to try. 0: there is none now.
+ * TOO_BIG: the list cannot be read from this keeper.
+ */
+int view_next(struct view *v, struct keeper *k, int64_t now_ms, int64_t *ret_key);
+
+/* What was taken is locked or held: again later. */
+void view_park(struct view *v, int64_t key, int64_t now_ms);
+
+/* What was taken is not there. */
+void view_forget(struct view *v, int64_t key);
+
+/* It was unlocked, or what held it is gone: it is free now. */
+void view_free(struct view *v, int64_t key);
+void view_free_all(struct view *v);
+
+uint32_t view_count(struct view *v);
+
+#endif

@@ -1,0 +1,457 @@
+/*
+ * Batches and jobs on the embedded keeper in memory: the tree after each operation, node by node, as
+ * the document's tables have it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "batch/batch.h"
+#include "batch/job.h"
+#include "batch/lock.h"
+#include "batch_tree.h"
+#include "keeper/local.h"
+
+struct scene {
+    struct local *local;
+    struct keeper *k, *other; /* two sessions */
+    struct room *room;
+    struct arena arena;
+    struct err_info why;
+    struct call c, c2;
+    char told[4096]; /* what the room told: "job jid... Pending;" */
+};
+
+static void changed(void *arg, const struct room_event *e)
+{
+    struct scene *s = arg;
+    size_t len = strlen(s->told);
+
+    snprintf(s->told + len, sizeof s->told - len, "%s %s %s;", e->what, e->id, e->state);
+}
+
+static int setup(void **state)
+{
+    struct scene *s = calloc(1, sizeof *s);
+    struct local_options lo = {.mode = LOCAL_NONE};
+    struct room_options ro = {.changed = changed, .arg = s};
+
+    assert_int_equal(local_open(&lo, &s->local, &s->why), 0);
+    assert_int_equal(local_connect(s->local, NULL, &s->k), 0);
+    assert_int_equal(local_connect(s->local, NULL, &s->other), 0);
+    assert_int_equal(room_open(&ro, &s->room), 0);
+    s->c = (struct call){s->room, s->k, &s->arena, &s->why};
+    s->c2 = (struct call){s->room, s->other, &s->arena, &s->why};
+    assert_int_equal(room_init(&s->c), 0);
+    assert_int_equal(room_init(&s->c), 0);
+    *state = s;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct scene *s = *state;
+
+    tree_check(s->k);
+    room_close(s->room);
+    if (s->other)
+        keeper_close(s->other);
+    keeper_close(s->k);
+    local_close(s->local);
+    arena_release(&s->arena);
+    free(s);
+    return 0;
+}
+
+#define OK(s, call)                                                                                \
+    do {                                                                                           \
+        int ok_err = (call);                                                                       \
+        if (ok_err < 0)                                                                            \
+            fail_msg("%s: %s (%s)", #call, drover_err_name(ok_err), (s)->why.text);                \
+    } while (0)
+
+static const struct json *parse(struct scene *s, const char *text)
+{
+    const struct json *v = json_parse(&s->arena, str_of(text), &s->why);
+
+    assert_non_null(v);
+    return v;
+}
+
+static const char *new_batch(struct scene *s, const char *submission)
+{
+    char *bid = arena_alloc(&s->arena, NAME_ID_LEN + 1);
+
+    OK(s, batch_create(&s->c, parse(s, submission), bid));
+    return bid;
+}
+
+static const char *new_job(struct scene *s, const char *bid, const char *spec)
+{
+    char(*jid)[NAME_ID_LEN + 1] = arena_alloc(&s->arena, NAME_ID_LEN + 1);
+    struct job_spec js;
+
+    OK(s, job_read_spec(&s->c, parse(s, spec), &js));
+    OK(s, job_create(&s->c, str_of(bid), &js, 1, jid));
+    return *jid;
+}
+
+static void expect_tree(struct scene *s, const char *path, const char *wanted)
+{
+    char *text = tree_text(s->k, path);
+
+    if (strcmp(text, wanted) != 0)
+        fail_msg("%s is\n%swanted\n%s", path, text, wanted);
+    free(text);
+}
+
+static int state_no(struct scene *s, const char *name)
+{
+    return machine_find(&s->room->machines.job, str_of(name));
+}
+
+static int move(struct call *c, const char *jid, const char *to, int64_t token)
+{
+    struct job_move m = {.state = str_of(to), .priority = -1, .token = token};
+    int state;
+
+    return job_move(c, str_of(jid), &m, &state);
+}
+
+static int batch_to(struct call *c, const char *bid, const char *to, int64_t token)
+{
+    struct batch_move m = {.state = str_of(to), .token = token};
+    int state;
+
+    return batch_move(c, str_of(bid), &m, &state);
+}
+
+static const char *batch_state(struct scene *s, const char *bid)
+{
+    struct batch b;
+
+    OK(s, batch_get(&s->c, str_of(bid), &b));
+    return s->room->machines.batch.states[b.status.state].name;
+}
+
+static void a_new_batch(void **state)
+{
+    struct scene *s = *state;
+    char found[NAME_ID_LEN + 1];
+    const char *bid = new_batch(s, "{\"profile_name\": \"p\", \"batchID\": \"u-1\"}");
+
+    assert_string_equal(bid, "bid0000000000");
+    expect_tree(s, "/batches",
+                "/batches\n"
+                "/batches/bid0000000000\n"
+                "/batches/bid0000000000/states\n"
+                "/batches/bid0000000000/states/batch-completed\n"
+                "/batches/bid0000000000/states/batch-deleted\n"
+                "/batches/bid0000000000/states/batch-failed\n"
+                "/batches/bid0000000000/states/batch-processing\n"
+                "/batches/bid0000000000/status {\"status\":\"Pending\",\"last_modified\":\"T\"}\n"
+                "/batches/bid0000000000/submission {\"profile_name\":\"p\",\"batchID\":\"u-1\"}\n");
+    expect_tree(s, "/batch-uuids", "/batch-uuids\n/batch-uuids/u-1 bid0000000000\n");
+    OK(s, batch_find(&s->c, STR("u-1"), found));
+    assert_string_equal(found, bid);
+    assert_int_equal(batch_find(&s->c, STR("u-2"), found), DROVER_NO_NODE);
+    assert_int_equal(batch_create(&s->c, parse(s, "{\"batchID\": \"u-1\"}"), found), DROVER_EXISTS);
+    assert_non_null(strstr(s->why.text, bid));
+    assert_int_equal(batch_create(&s->c, parse(s, "{\"batchID\": \"a/b\"}"), found),
+                     DROVER_BAD_ARGUMENT);
+    assert_int_equal(tree_count(s->k, "/batches"), 1);
+    assert_string_equal(new_batch(s, "{}"), "bid0000000001");
+}
+
+static void a_new_job(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}");
+
+    new_job(s, bid,
+            "{\"configuration\": {\"profile_name\": \"p\"}, \"priority\": 7, \"identifiers\": "
+            "{\"primary_id\": \"ark:/1/2\"}, \"metadata\": {\"erc_who\": \"me\"}, "
+            "\"space_needed\": 12}");
+    expect_tree(
+        s, "/jobs/jid0000000001",
+        "/jobs/jid0000000001\n"
+        "/jobs/jid0000000001/bid bid0000000000\n"
+        "/jobs/jid0000000001/configuration {\"profile_name\":\"p\"}\n"
+        "/jobs/jid0000000001/identifiers {\"primary_id\":\"ark:/1/2\"}\n"
+        "/jobs/jid0000000001/metadata {\"erc_who\":\"me\"}\n"
+        "/jobs/jid0000000001/priority 7\n"
+        "/jobs/jid0000000001/space_needed 12\n"
+        "/jobs/jid0000000001/status {\"status\":\"Pending\",\"last_successful_status\":null,"
+        "\"last_modification_date\":\"T\",\"retry_count\":0}\n");
+    expect_tree(s, "/jobs/states/pending",
+                "/jobs/states/pending\n/jobs/states/pending/07-jid0000000001\n");
+    expect_tree(s, "/batches/bid0000000000/states/batch-processing",
+                "/batches/bid0000000000/states/batch-processing\n"
+                "/batches/bid0000000000/states/batch-processing/jid0000000001\n");
+    assert_string_equal(s->told, "batch bid0000000000 Pending;job jid0000000001 Pending;");
+}
+
+static void acquiring_and_moving(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}"), *low, *high;
+    struct job_move m = {.state = STR("next"), .message = STR("big"), .priority = 3};
+    struct job j, j2;
+    int to;
+
+    low = new_job(s, bid, "{\"configuration\": {}, \"priority\": 60}");
+    high = new_job(s, bid, "{\"configuration\": {}, \"priority\": 40}");
+    assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j), 1);
+    assert_string_equal(j.id, high);
+    assert_int_equal(job_acquire(&s->c2, state_no(s, "Pending"), &j2), 1);
+    assert_string_equal(j2.id, low);
+    assert_true(j2.token > j.token);
+    assert_int_equal(job_acquire(&s->c2, state_no(s, "Pending"), &j2), 0);
+    expect_tree(s, "/jobs/jid0000000002/lock", "/jobs/jid0000000002/lock (ephemeral)\n");
+
+    m.token = j.token;
+    OK(s, job_move(&s->c, str_of(high), &m, &to));
+    expect_tree(s, "/jobs/jid0000000002/status",
+                "/jobs/jid0000000002/status {\"status\":\"Estimating\",\"last_successful_status\":"
+                "\"Pending\",\"last_modification_date\":\"T\",\"retry_count\":0,\"message\":"
+                "\"big\"}\n");
+    expect_tree(s, "/jobs/jid0000000002/priority", "/jobs/jid0000000002/priority 3\n");
+    expect_tree(s, "/jobs/states/estimating",
+                "/jobs/states/estimating\n/jobs/states/estimating/03-jid0000000002\n");
+    expect_tree(s, "/jobs/states/pending",
+                "/jobs/states/pending\n/jobs/states/pending/60-jid0000000001\n");
+    assert_int_equal(keeper_exists(s->k, "/jobs/jid0000000002/lock", NULL), DROVER_NO_NODE);
+
+    assert_int_equal(move(&s->c, high, "next", j.token), DROVER_FENCED);
+    assert_int_equal(move(&s->c, low, "next", 0), DROVER_LOCKED);
+    assert_int_equal(move(&s->c, low, "next", j2.token + 1), DROVER_FENCED);
+    keeper_close(s->other); /* the session of the second consumer ends: so does its lock */
+    s->other = NULL;
+    assert_int_equal(move(&s->c, low, "next", j2.token), DROVER_FENCED);
+    view_free_all(&s->room->jobs[state_no(s, "Pending")]);
+    assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j2), 1);
+    assert_string_equal(j2.id, low);
+}
+
+/* Drives a job through all states and gives back the order. */
+static void all_the_way(struct scene *s, const char *jid)
+{
+    for (int i = 0; i < 7; i++)
+        OK(s, move(&s->c, jid, "next", 0));
+}
+
+static void a_batch_from_beginning_to_end(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{\"batchID\": \"u\"}"), *a, *b;
+    char got[NAME_ID_LEN + 1];
+    int64_t token, number;
+
+    assert_int_equal(batch_acquire(&s->c, s->room->batch.pending, got, &token), 1);
+    assert_string_equal(got, bid);
+    assert_int_equal(batch_acquire(&s->c2, s->room->batch.pending, got, &token), 0);
+    a = new_job(s, bid, "{\"configuration\": {}}");
+    all_the_way(s, a);
+    assert_string_equal(batch_state(s, bid), "Pending"); /* in somebody's hands */
+    b = new_job(s, bid, "{\"configuration\": {}}");
+    OK(s, batch_to(&s->c, bid, "next", token));
+    assert_string_equal(batch_state(s, bid), "Processing");
+    assert_int_equal(batch_acquire(&s->c2, s->room->batch.reporting, got, &token), 0);
+    all_the_way(s, b);
+    assert_string_equal(batch_state(s, bid), "Reporting");
+    OK(s, batch_report_number(&s->c, str_of(bid), s->room->batch.reporting, &number));
+    assert_true(number > 0);
+    assert_int_equal(batch_acquire(&s->c2, s->room->batch.reporting, got, &token), 1);
+    assert_int_equal(batch_to(&s->c, bid, "next", 0), DROVER_LOCKED);
+    OK(s, batch_to(&s->c2, bid, "next", token));
+    assert_string_equal(batch_state(s, bid), "Completed");
+    assert_int_equal(keeper_exists(s->k, "/batches/bid0000000000/status-report", NULL),
+                     DROVER_NO_NODE);
+    assert_int_equal(batch_to(&s->c2, bid, "next", 0), DROVER_NOT_ALLOWED);
+    tree_check(s->k);
+    OK(s, batch_delete(&s->c, str_of(bid)));
+    assert_int_equal(tree_count(s->k, "/batches"), 0);
+    assert_int_equal(tree_count(s->k, "/batch-uuids"), 0);
+    assert_int_equal(tree_count(s->k, "/jobs"), 1);
+}
+
+static void a_failure_a_report_and_an_update(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}"), *a, *b;
+    char got[NAME_ID_LEN + 1];
+    int64_t token;
+
+    a = new_job(s, bid, "{\"configuration\": {}}");
+    b = new_job(s, bid, "{\"configuration\": {}}");
+    OK(s, move(&s->c, a, "fail", 0));
+    all_the_way(s, b);
+    assert_string_equal(batch_state(s, bid), "Reporting");
+    assert_int_equal(batch_acquire(&s->c, s->room->batch.reporting, got, &token), 1);
+    OK(s, batch_to(&s->c, bid, "next", token));
+    assert_string_equal(batch_state(s, bid), "Failed");
+    expect_tree(s, "/batches/bid0000000000/status-report",
+                "/batches/bid0000000000/status-report {\"failed_jobs\":[\"jid0000000001\"]}\n");
+    assert_int_equal(batch_delete(&s->c, str_of(bid)), DROVER_NOT_ALLOWED);
+
+    OK(s, job_requeue(&s->c, str_of(a), (struct str){0}, STR("again")));
+    expect_tree(
+        s, "/jobs/jid0000000001/status",
+        "/jobs/jid0000000001/status {\"status\":\"Pending\",\"last_successful_status\":null,"
+        "\"last_modification_date\":\"T\",\"retry_count\":1,\"message\":\"again\"}\n");
+    expect_tree(s, "/batches/bid0000000000/states/batch-processing",
+                "/batches/bid0000000000/states/batch-processing\n"
+                "/batches/bid0000000000/states/batch-processing/jid0000000001\n");
+    assert_int_equal(job_requeue(&s->c, str_of(a), (struct str){0}, (struct str){0}),
+                     DROVER_NOT_ALLOWED);
+    all_the_way(s, a);
+    assert_string_equal(batch_state(s, bid), "UpdateReporting");
+    assert_int_equal(batch_acquire(&s->c, s->room->batch.reporting, got, &token), 0);
+    assert_int_equal(batch_acquire(&s->c, s->room->batch.update_reporting, got, &token), 1);
+    OK(s, batch_to(&s->c, bid, "next", token));
+    assert_string_equal(batch_state(s, bid), "Completed");
+    expect_tree(s, "/batches/bid0000000000/status-report",
+                "/batches/bid0000000000/status-report {\"failed_jobs\":[]}\n");
+}
+
+static void holding(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}"), *a, *b;
+    int64_t count;
+    struct lock lock;
+    struct job j;
+
+    a = new_job(s, bid, "{\"configuration\": {\"profile_name\": \"x_content\"}, \"priority\": 1}");
+    b = new_job(s, bid, "{\"configuration\": {\"profile_name\": \"y\"}, \"priority\": 2}");
+    OK(s, job_hold(&s->c, str_of(a), STR("wait")));
+    assert_int_equal(tree_count(s->k, "/jobs/states/held"), 1);
+    assert_int_equal(job_release(&s->c, str_of(b)), DROVER_NOT_ALLOWED);
+    OK(s, job_release_profile(&s->c, STR("y"), &count));
+    assert_int_equal(count, 0);
+    OK(s, job_release_profile(&s->c, STR("x_content"), &count));
+    assert_int_equal(count, 1);
+
+    OK(s, lock_take(&s->c, LOCK_COLLECTIONS, STR("x"), STR("admin"), &lock));
+    assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j), 1);
+    assert_string_equal(j.id, b);
+    OK(s, lock_drop(&s->c, "jobs", b, j.token));
+    OK(s, lock_take(&s->c, LOCK_QUEUE, STR("ingest"), STR("admin"), &lock));
+    assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j), 0);
+    OK(s, lock_release(&s->c, LOCK_QUEUE, STR("ingest"), 0));
+    OK(s, lock_release(&s->c, LOCK_COLLECTIONS, STR("x"), 0));
+    assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j), 1);
+    assert_string_equal(j.id, a);
+    OK(s, lock_drop(&s->c, "jobs", a, 0));
+
+    OK(s, batch_to(&s->c, bid, "Held", 0)); /* and so are its jobs */
+    view_free_all(&s->room->jobs[state_no(s, "Pending")]);
+    assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j), 0);
+    OK(s, batch_to(&s->c, bid, "Pending", 0));
+    assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j), 1);
+}
+
+static void fields_and_priority(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}"),
+               *a = new_job(s, bid, "{\"configuration\": {}, \"priority\": 50}");
+    struct job j;
+
+    OK(s, job_set_priority(&s->c, str_of(a), 5, 0));
+    expect_tree(s, "/jobs/states/pending",
+                "/jobs/states/pending\n/jobs/states/pending/05-jid0000000001\n");
+    assert_int_equal(job_set_priority(&s->c, str_of(a), 100, 0), DROVER_BAD_ARGUMENT);
+    assert_int_equal(job_set_priority(&s->c, str_of(a), -1, 0), DROVER_BAD_ARGUMENT);
+    OK(s, job_set_field(&s->c, str_of(a), "inventory", STR("{\"mode\":\"add\"}"), 0));
+    OK(s, job_set_field(&s->c, str_of(a), "space_needed", STR("99"), 0));
+    expect_tree(s, "/jobs/jid0000000001/inventory",
+                "/jobs/jid0000000001/inventory {\"mode\":\"add\"}\n");
+    expect_tree(s, "/jobs/jid0000000001/space_needed", "/jobs/jid0000000001/space_needed 99\n");
+    assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j), 1);
+    assert_int_equal(job_set_field(&s->c, str_of(a), "space_needed", STR("1"), j.token + 1),
+                     DROVER_FENCED);
+    /* As the document has it: a state alters the priority, and the next list shows it. */
+    assert_int_equal(keeper_set(s->k, "/jobs/jid0000000001/priority", STR("88"), -1, NULL), 0);
+    OK(s, move(&s->c, a, "next", j.token));
+    expect_tree(s, "/jobs/states/estimating",
+                "/jobs/states/estimating\n/jobs/states/estimating/88-jid0000000001\n");
+}
+
+static void every_refused_move_changes_nothing(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}"), *a = new_job(s, bid, "{\"configuration\": {}}");
+    char *before = tree_text(s->k, "/");
+
+    assert_int_equal(move(&s->c, a, "Notify", 0), DROVER_NOT_ALLOWED);
+    assert_int_equal(move(&s->c, a, "Nowhere", 0), DROVER_BAD_ARGUMENT);
+    assert_int_equal(move(&s->c, "jid0000000099", "next", 0), DROVER_NO_NODE);
+    assert_int_equal(move(&s->c, "jid1", "next", 0), DROVER_NO_NODE);
+    assert_int_equal(move(&s->c, "../x", "next", 0), DROVER_NO_NODE);
+    assert_int_equal(move(&s->c, a, "next", 12345), DROVER_FENCED);
+    assert_int_equal(job_delete(&s->c, str_of(a)), DROVER_NOT_ALLOWED);
+    assert_int_equal(batch_to(&s->c, bid, "Completed", 0), DROVER_NOT_ALLOWED);
+    assert_int_equal(batch_delete(&s->c, str_of(bid)), DROVER_NOT_ALLOWED);
+    expect_tree(s, "/", before);
+    free(before);
+}
+
+static void locks_by_name(void **state)
+{
+    struct scene *s = *state;
+    struct lock lock, *list;
+    size_t count;
+
+    OK(s, lock_take(&s->c, LOCK_STORAGE, STR("ark:/13030/x_y"), STR("ingest01"), &lock));
+    expect_tree(s, "/locks/storage",
+                "/locks/storage\n/locks/storage/ark:_13030_x_y {\"name\":\"ark:/13030/x_y\","
+                "\"who\":\"ingest01\",\"when\":\"T\"} (ephemeral)\n");
+    assert_int_equal(lock_take(&s->c2, LOCK_STORAGE, STR("ark:/13030/x_y"), STR("b"), &lock),
+                     DROVER_LOCKED);
+    assert_non_null(strstr(s->why.text, "ingest01"));
+    assert_int_equal(lock_take(&s->c2, LOCK_STORAGE, STR("ark:/13030/x/y"), STR("b"), &lock),
+                     DROVER_LOCKED);
+    assert_non_null(strstr(s->why.text, "is taken by 'ark:/13030/x_y'"));
+    assert_int_equal(lock_release(&s->c2, LOCK_STORAGE, STR("ark:/13030/x_y"), lock.token + 1),
+                     DROVER_FENCED);
+    OK(s, lock_release(&s->c2, LOCK_STORAGE, STR("ark:/13030/x_y"), lock.token));
+    assert_int_equal(lock_release(&s->c2, LOCK_STORAGE, STR("ark:/13030/x_y"), 0), DROVER_NO_NODE);
+    assert_int_equal(lock_take(&s->c, LOCK_QUEUE, STR("egress"), STR("b"), &lock),
+                     DROVER_BAD_ARGUMENT);
+    assert_int_equal(lock_take(&s->c, LOCK_COLLECTIONS, STR("a/b"), STR("b"), &lock),
+                     DROVER_BAD_ARGUMENT);
+    OK(s, lock_take(&s->c2, LOCK_INVENTORY, STR("ark:/1/2"), (struct str){0}, &lock));
+    OK(s, lock_take(&s->c2, LOCK_COLLECTIONS, STR("c"), STR("me"), &lock));
+    keeper_close(s->other);
+    s->other = NULL;
+    OK(s, lock_list(&s->c, LOCK_INVENTORY, &list, &count));
+    assert_int_equal(count, 0);
+    OK(s, lock_list(&s->c, LOCK_COLLECTIONS, &list, &count));
+    assert_int_equal(count, 1);
+    assert_true(str_eq(list[0].who, STR("me")) && !list[0].ephemeral && list[0].age_ms >= 0);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_new_batch),
+        TEST(a_new_job),
+        TEST(acquiring_and_moving),
+        TEST(a_batch_from_beginning_to_end),
+        TEST(a_failure_a_report_and_an_update),
+        TEST(holding),
+        TEST(fields_and_priority),
+        TEST(every_refused_move_changes_nothing),
+        TEST(locks_by_name),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
