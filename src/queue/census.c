@@ -1,0 +1,327 @@
+/*
+ * Reading is one call a worker beside those for the lists: a worker's node is the only place where all
+ * that it handles stands together, and there are fewer workers than queues.
+ *
+ * Queues that the same workers may handle form a class. Usually there is one: all queues, all workers.
+ * With workers that handle only some, each class is assigned on its own, so that every worker computes
+ * the same without searching for the best of all matchings, and a worker is balanced within each class.
+ */
+#include "queue/census.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <xxhash.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "queue/assign.h"
+
+enum { NOTES_MAX = 1000 };
+
+/* Notes. */
+
+void census_notes_release(struct census_notes *n)
+{
+    free(n->seen);
+    n->seen = NULL;
+    n->count = 0;
+}
+
+/* After NOTES_MAX of them it is quiet: somebody fills the tree with rubbish. */
+void census_note(struct census_notes *n, const char *path, int64_t mzxid, const char *what)
+{
+    uint64_t key = XXH3_64bits_withSeed(path, strlen(path), (uint64_t)mzxid);
+    char line[QUEUE_PATH_SIZE + 128];
+
+    for (size_t i = 0; i < n->count; i++)
+        if (n->seen[i] == key)
+            return;
+    if (!n->note || n->count == NOTES_MAX)
+        return;
+    if (!n->seen)
+        n->seen = mem_alloc(NOTES_MAX * sizeof *n->seen);
+    n->seen[n->count++] = key;
+    snprintf(line, sizeof line, "skipped %s: %s", path, what);
+    n->note(n->arg, line);
+}
+
+/* Names. */
+
+static bool is_worker_name(const char *name)
+{
+    size_t digits = strncmp(name, "worker-", 7) ? 0 : strspn(name + 7, "0123456789");
+
+    return digits && digits <= 20 && !name[7 + digits];
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+int32_t census_find_queue(const struct census *c, struct str name)
+{
+    char text[QUEUE_NAME_LEN + 1];
+    const char *key = text, **found;
+
+    if (name.len != QUEUE_NAME_LEN || !c->queue_count)
+        return -1;
+    memcpy(text, name.p, QUEUE_NAME_LEN);
+    text[QUEUE_NAME_LEN] = '\0';
+    found = bsearch(&key, c->queues, c->queue_count, sizeof *c->queues, compare_names);
+    return found ? (int32_t)(found - c->queues) : -1;
+}
+
+int32_t census_find_worker(const struct census *c, const char *name)
+{
+    for (size_t i = 0; i < c->worker_count; i++)
+        if (!strcmp(c->workers[i].name, name))
+            return (int32_t)i;
+    return -1;
+}
+
+/* Nodes. */
+
+void census_put_worker(struct buf *b, const char *const *queues, size_t queue_count,
+                       const char *const *only, size_t only_count)
+{
+    buf_printf(b, "{\"queues\": [");
+    for (size_t i = 0; i < queue_count; i++)
+        buf_printf(b, "%s\"%s\"", i ? ", " : "", queues[i]);
+    buf_printf(b, "]");
+    for (size_t i = 0; i < only_count; i++)
+        buf_printf(b, "%s\"%s\"", i ? ", " : ", \"only\": [", only[i]);
+    buf_printf(b, only_count ? "]}" : "}");
+}
+
+/* A list of texts. False when it holds anything else. */
+static bool parse_names(struct arena *a, const struct json *list, struct str **ret_names,
+                        size_t *ret_count)
+{
+    size_t count = 0;
+    struct str *names = arena_alloc(a, (list->count + 1) * sizeof *names);
+
+    json_each(member, list)
+    {
+        if (member->kind != JSON_TEXT)
+            return false;
+        names[count++] = member->text;
+    }
+    *ret_names = names;
+    *ret_count = count;
+    return true;
+}
+
+static bool parse_worker(struct arena *a, struct str data, struct census_worker *w)
+{
+    struct json *v = json_parse(a, data, NULL);
+    const struct json *queues = NULL, *only = NULL;
+
+    if (!v || json_get_list(v, "queues", &queues, NULL) != 1 ||
+        json_get_list(v, "only", &only, NULL) < 0)
+        return false;
+    return parse_names(a, queues, &w->queues, &w->queue_count) &&
+           (!only || parse_names(a, only, &w->only, &w->only_count));
+}
+
+static int read_worker(struct census *c, const struct queues *qs, const char *name,
+                       struct census_notes *n)
+{
+    struct census_worker w = {.name = arena_text(&c->arena, str_of(name))}, empty = w;
+    char path[QUEUE_PATH_SIZE];
+    struct keeper_stat stat;
+    struct buf data = {0};
+    struct str text;
+    int err;
+
+    queues_path(qs, path, "workers/%s", name);
+    err = keeper_get(qs->keeper, path, &data, &stat);
+    if (!err) {
+        text = (struct str){arena_text(&c->arena, (struct str){data.p, data.len}), data.len};
+        if (!parse_worker(&c->arena, text, &w)) {
+            census_note(n, path, stat.mzxid, "its data is not {\"queues\": [...]}");
+            w = empty;
+        }
+        w.mzxid = stat.mzxid;
+        c->workers[c->worker_count++] = w;
+    }
+    buf_release(&data);
+    return err == DROVER_NO_NODE ? 0 : err; /* it left a moment ago */
+}
+
+static int read_workers(struct census *c, const struct queues *qs, struct census_notes *n)
+{
+    struct keeper_names names = {0};
+    char path[QUEUE_PATH_SIZE];
+    int err;
+
+    queues_path(qs, path, "workers");
+    err = keeper_children(qs->keeper, path, &names, NULL);
+    c->workers = arena_alloc(&c->arena, (names.count + 1) * sizeof *c->workers);
+    for (size_t i = 0; i < names.count && !err; i++) {
+        if (is_worker_name(names.names[i])) {
+            err = read_worker(c, qs, names.names[i], n);
+        } else {
+            queues_path(qs, path, "workers/%.255s", names.names[i]);
+            census_note(n, path, 0, "not the name of a worker");
+        }
+    }
+    keeper_names_release(&names);
+    return err;
+}
+
+static int read_queues(struct census *c, const struct queues *qs, struct census_notes *n)
+{
+    struct keeper_names names = {0};
+    char path[QUEUE_PATH_SIZE];
+    int err;
+
+    queues_path(qs, path, "queues");
+    err = keeper_children(qs->keeper, path, &names, NULL);
+    c->queues = arena_alloc(&c->arena, (names.count + 1) * sizeof *c->queues);
+    for (size_t i = 0; i < names.count; i++) {
+        if (queue_valid_name(str_of(names.names[i]))) {
+            c->queues[c->queue_count++] = arena_text(&c->arena, str_of(names.names[i]));
+        } else {
+            queues_path(qs, path, "queues/%.255s", names.names[i]);
+            census_note(n, path, 0, "not the name of a queue");
+        }
+    }
+    keeper_names_release(&names);
+    return err;
+}
+
+int census_read(struct census *c, const struct queues *qs, struct census_notes *n)
+{
+    int err;
+
+    arena_reset(&c->arena);
+    c->worker_count = c->queue_count = 0;
+    err = read_workers(c, qs, n);
+    return err ? err : read_queues(c, qs, n);
+}
+
+void census_release(struct census *c)
+{
+    arena_release(&c->arena);
+}
+
+/* Assignment. */
+
+/* Who holds each queue, by what the workers say; of two that say so, the one that said it last. */
+static void find_holders(const struct census *c, int32_t *holders)
+{
+    for (size_t q = 0; q < c->queue_count; q++)
+        holders[q] = ASSIGN_NOBODY;
+    for (size_t w = 0; w < c->worker_count; w++) {
+        for (size_t i = 0; i < c->workers[w].queue_count; i++) {
+            int32_t q = census_find_queue(c, c->workers[w].queues[i]);
+
+            if (q >= 0 && (holders[q] == ASSIGN_NOBODY ||
+                           c->workers[w].mzxid >= c->workers[holders[q]].mzxid))
+                holders[q] = (int32_t)w;
+        }
+    }
+}
+
+/* may[q * words]: a bit for each worker that may handle q. */
+struct eligible {
+    size_t words;
+    uint64_t *may;
+};
+
+static uint64_t *eligible_row(const struct eligible *e, size_t q)
+{
+    return e->may + q * e->words;
+}
+
+static bool may_handle(const struct eligible *e, size_t q, size_t w)
+{
+    return eligible_row(e, q)[w / 64] >> (w % 64) & 1;
+}
+
+static void find_eligible(const struct census *c, struct eligible *e)
+{
+    e->words = (c->worker_count + 63) / 64;
+    e->may = mem_zalloc((c->queue_count * e->words + 1) * sizeof *e->may);
+    for (size_t w = 0; w < c->worker_count; w++) {
+        const struct census_worker *worker = &c->workers[w];
+        uint64_t bit = UINT64_C(1) << (w % 64);
+
+        for (size_t q = 0; q < c->queue_count && !worker->only; q++)
+            eligible_row(e, q)[w / 64] |= bit;
+        for (size_t i = 0; i < worker->only_count; i++) {
+            int32_t q = census_find_queue(c, worker->only[i]);
+
+            if (q >= 0)
+                eligible_row(e, (size_t)q)[w / 64] |= bit;
+        }
+    }
+}
+
+struct member_of_class {
+    size_t queue;
+    const uint64_t *row;
+    size_t words;
+};
+
+static int compare_rows(const struct member_of_class *a, const struct member_of_class *b)
+{
+    return memcmp(a->row, b->row, a->words * sizeof *a->row);
+}
+
+static int compare_members(const void *a, const void *b)
+{
+    const struct member_of_class *x = a, *y = b;
+    int rows = compare_rows(x, y);
+
+    return rows ? rows : (x->queue > y->queue) - (x->queue < y->queue);
+}
+
+/* Assigns the queues of one class, with the workers renumbered to those who may. */
+static void assign_class(const struct census *c, const struct eligible *e,
+                         const struct member_of_class *class, size_t count, int32_t *owners)
+{
+    int32_t *place = mem_alloc((c->worker_count + 1) * sizeof *place), *within;
+    int32_t *worker = mem_alloc((c->worker_count + 1) * sizeof *worker), worker_count = 0;
+
+    within = mem_alloc((count + 1) * sizeof *within);
+    for (size_t w = 0; w < c->worker_count; w++) {
+        place[w] = ASSIGN_NOBODY;
+        if (may_handle(e, class->queue, w)) {
+            place[w] = worker_count;
+            worker[worker_count++] = (int32_t)w;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        int32_t holder = owners[class[i].queue];
+
+        within[i] = holder == ASSIGN_NOBODY ? ASSIGN_NOBODY : place[holder];
+    }
+    assign((size_t)worker_count, count, within, within);
+    for (size_t i = 0; i < count; i++)
+        owners[class[i].queue] = within[i] == ASSIGN_NOBODY ? ASSIGN_NOBODY : worker[within[i]];
+    free(place);
+    free(worker);
+    free(within);
+}
+
+void census_assign(const struct census *c, int32_t *ret_owners)
+{
+    struct member_of_class *all = mem_alloc((c->queue_count + 1) * sizeof *all);
+    struct eligible e;
+    size_t end;
+
+    find_holders(c, ret_owners);
+    find_eligible(c, &e);
+    for (size_t q = 0; q < c->queue_count; q++)
+        all[q] = (struct member_of_class){q, eligible_row(&e, q), e.words};
+    qsort(all, c->queue_count, sizeof *all, compare_members);
+    for (size_t start = 0; start < c->queue_count; start = end) {
+        for (end = start + 1; end < c->queue_count && !compare_rows(&all[start], &all[end]);)
+            end++;
+        assign_class(c, &e, all + start, end - start, ret_owners);
+    }
+    free(all);
+    free(e.may);
+}

@@ -1,0 +1,396 @@
+#include "queue/member.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "queue/census.h"
+
+enum { TRIES_MAX = 5 }; /* of a change that certainly did not happen */
+
+/* Holds. */
+
+struct hold *member_find(struct member *m, const char *queue)
+{
+    for (size_t i = 0; i < m->hold_count; i++)
+        if (!strcmp(m->holds[i].queue, queue))
+            return &m->holds[i];
+    return NULL;
+}
+
+static void add_hold(struct member *m, const char *queue, const struct hold *hold)
+{
+    if (m->hold_count == m->hold_cap) {
+        m->hold_cap = m->hold_cap ? 2 * m->hold_cap : 16;
+        m->holds = mem_realloc(m->holds, m->hold_cap * sizeof *m->holds);
+    }
+    m->holds[m->hold_count] = *hold;
+    snprintf(m->holds[m->hold_count].queue, sizeof hold->queue, "%s", queue);
+    m->hold_count++;
+}
+
+static void drop_hold(struct member *m, struct hold *h)
+{
+    *h = m->holds[--m->hold_count];
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* What the member's node says with one queue more, or one less. Sorted, so that people find theirs. */
+static void put_worker(const struct member *m, const char *more, const char *less, struct buf *b)
+{
+    const char **names = mem_alloc((m->hold_count + 1) * sizeof *names);
+    size_t count = 0;
+
+    for (size_t i = 0; i < m->hold_count; i++)
+        if (!less || strcmp(m->holds[i].queue, less))
+            names[count++] = m->holds[i].queue;
+    if (more)
+        names[count++] = more;
+    qsort(names, count, sizeof *names, compare_names);
+    census_put_worker(b, names, count, m->only, m->only_count);
+    free(names);
+}
+
+static void worker_path(const struct member *m, char path[QUEUE_PATH_SIZE])
+{
+    queues_path(&m->queues, path, "workers/%s", m->name);
+}
+
+/* Tells what is owned now, when it was lost and not changed by us. */
+static int tell(struct member *m)
+{
+    char path[QUEUE_PATH_SIZE];
+    struct buf data = {0};
+    int err;
+
+    worker_path(m, path);
+    put_worker(m, NULL, NULL, &data);
+    err = keeper_set(m->queues.keeper, path, (struct str){data.p, data.len}, KEEPER_ANY_VERSION,
+                     NULL);
+    buf_release(&data);
+    return err == DROVER_NO_NODE ? DROVER_SESSION_EXPIRED : err;
+}
+
+/* Joining and leaving. */
+
+int member_join(struct member *m)
+{
+    char path[QUEUE_PATH_SIZE], *made;
+    struct buf data = {0};
+    int err = queues_init(&m->queues);
+
+    if (err)
+        return err;
+    m->hold_count = 0;
+    queues_path(&m->queues, path, "workers/worker-");
+    put_worker(m, NULL, NULL, &data);
+    err = keeper_create(m->queues.keeper, path, (struct str){data.p, data.len},
+                        KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL, &made);
+    buf_release(&data);
+    if (err)
+        return err;
+    snprintf(m->name, sizeof m->name, "%s", strrchr(made, '/') + 1);
+    free(made);
+    return 0;
+}
+
+void member_leave(struct member *m)
+{
+    char path[QUEUE_PATH_SIZE];
+
+    while (m->hold_count && !member_give_up(m, m->holds[0].queue))
+        ;
+    if (m->name[0]) {
+        worker_path(m, path);
+        keeper_delete(m->queues.keeper, path, KEEPER_ANY_VERSION);
+    }
+    free(m->holds);
+    m->holds = NULL;
+    m->hold_count = m->hold_cap = 0;
+    m->name[0] = '\0';
+}
+
+int member_confirm(struct member *m)
+{
+    char path[QUEUE_PATH_SIZE];
+    int err;
+
+    worker_path(m, path);
+    err = keeper_exists(m->queues.keeper, path, NULL);
+    return err == DROVER_NO_NODE ? DROVER_SESSION_EXPIRED : err;
+}
+
+/* One queue: its two nodes, as they are. */
+
+struct view {
+    char path[QUEUE_PATH_SIZE], owner_path[QUEUE_PATH_SIZE];
+    struct buf data; /* of the queue's node */
+    int64_t last;
+    int32_t version;
+    int64_t fence; /* of its owner */
+    bool owned, mine;
+};
+
+static void view_name(struct view *v, const struct member *m, const char *queue)
+{
+    queues_path(&m->queues, v->path, "queues/%s", queue);
+    queues_path(&m->queues, v->owner_path, "queues/%s/owner", queue);
+}
+
+static int read_queue(struct view *v, const struct member *m)
+{
+    struct keeper_stat stat;
+    int err = keeper_get(m->queues.keeper, v->path, &v->data, &stat);
+
+    if (!err) {
+        v->version = stat.version;
+        err = queue_parse_last((struct str){v->data.p, v->data.len}, &v->last);
+    }
+    return err;
+}
+
+static int read_owner(struct view *v, const struct member *m)
+{
+    struct keeper_stat stat;
+    struct buf data = {0};
+    char worker[256];
+    int err = keeper_get(m->queues.keeper, v->owner_path, &data, &stat);
+
+    v->owned = v->mine = false;
+    if (!err) {
+        v->owned = true;
+        v->fence = stat.czxid;
+        v->mine = !queue_parse_owner((struct str){data.p, data.len}, worker) &&
+                  !strcmp(worker, m->name);
+    }
+    buf_release(&data);
+    return err == DROVER_NO_NODE ? 0 : err;
+}
+
+/*
+ * The queue first, then its owner: when the owner is then ours, the queue's version was seen while we
+ * owned it, and whoever takes it later changes it.
+ */
+static int look(struct view *v, const struct member *m)
+{
+    int err = read_queue(v, m), owner = 0;
+
+    if (!err || err == DROVER_DAMAGED)
+        owner = read_owner(v, m);
+    return owner ? owner : err;
+}
+
+/* Whether a look has shown that the queue is not ours, or is no more. */
+static bool is_lost(int looked, const struct view *v, const struct hold *h)
+{
+    if (looked && looked != DROVER_DAMAGED)
+        return looked == DROVER_NO_NODE;
+    return !v->mine || v->fence != h->fence;
+}
+
+/* After UNKNOWN: what was sent before has happened by now, or never will. */
+static int settle(const struct member *m, const struct view *v, int err)
+{
+    return err == DROVER_UNKNOWN ? keeper_sync(m->queues.keeper, v->path) : 0;
+}
+
+static void release(struct view *v)
+{
+    buf_release(&v->data);
+}
+
+/* Taking. */
+
+static int take_transaction(struct member *m, const char *queue, const struct view *v,
+                            struct hold *ret_hold)
+{
+    struct keeper_result results[3];
+    struct buf owner = {0}, worker = {0};
+    char path[QUEUE_PATH_SIZE];
+    int err;
+
+    worker_path(m, path);
+    queue_put_owner(&owner, m->name);
+    put_worker(m, queue, NULL, &worker);
+    const struct keeper_op ops[] = {
+        keeper_op_create(v->owner_path, (struct str){owner.p, owner.len}, KEEPER_EPHEMERAL),
+        keeper_op_set(v->path, (struct str){v->data.p, v->data.len}, v->version),
+        keeper_op_set(path, (struct str){worker.p, worker.len}, KEEPER_ANY_VERSION),
+    };
+    err = keeper_multi(m->queues.keeper, ops, 3, results);
+    if (!err)
+        *ret_hold = (struct hold){.last = v->last,
+                                  .fence = results[0].stat.czxid,
+                                  .version = results[1].stat.version};
+    else if (err == DROVER_NO_NODE && results[2].err == DROVER_NO_NODE)
+        err = DROVER_SESSION_EXPIRED; /* our own node */
+    keeper_results_release(results, 3);
+    buf_release(&owner);
+    buf_release(&worker);
+    return err;
+}
+
+/* One attempt. NOT_TRIED: things changed under our hands, look again. */
+static int take_once(struct member *m, const char *queue, struct view *v, struct hold *ret_hold)
+{
+    int err = look(v, m);
+
+    if (err)
+        return err;
+    if (v->mine) { /* by an attempt that ended UNKNOWN */
+        *ret_hold = (struct hold){.last = v->last, .fence = v->fence, .version = v->version};
+        return 0;
+    }
+    if (v->owned)
+        return DROVER_IN_USE;
+    err = take_transaction(m, queue, v, ret_hold);
+    if (err == DROVER_UNKNOWN)
+        err = settle(m, v, err);
+    else if (err != DROVER_EXISTS && err != DROVER_BAD_VERSION && err != DROVER_NO_NODE)
+        return err;
+    return err ? err : DROVER_NOT_TRIED;
+}
+
+int member_take(struct member *m, const char *queue)
+{
+    struct view v = {0};
+    struct hold hold;
+    int err = DROVER_NOT_TRIED;
+
+    if (member_find(m, queue))
+        return 0;
+    view_name(&v, m, queue);
+    for (int i = 0; i < TRIES_MAX && err == DROVER_NOT_TRIED; i++)
+        err = take_once(m, queue, &v, &hold);
+    release(&v);
+    if (!err)
+        add_hold(m, queue, &hold);
+    return err == DROVER_NOT_TRIED ? DROVER_IN_USE : err;
+}
+
+/* Advancing. */
+
+static int advance_transaction(struct member *m, const struct view *v, struct hold *h, int64_t last)
+{
+    struct keeper_result results[2];
+    struct buf data = {0};
+    int err;
+
+    queue_put_last(&data, last);
+    const struct keeper_op ops[] = {
+        keeper_op_check(v->owner_path, 0),
+        keeper_op_set(v->path, (struct str){data.p, data.len}, h->version),
+    };
+    err = keeper_multi(m->queues.keeper, ops, 2, results);
+    if (!err) {
+        h->last = last;
+        h->version = results[1].stat.version;
+    }
+    keeper_results_release(results, 2);
+    buf_release(&data);
+    return err;
+}
+
+static int lose(struct member *m, struct hold *h, int err)
+{
+    int told;
+
+    drop_hold(m, h);
+    told = tell(m);
+    return told == DROVER_SESSION_EXPIRED ? told : err;
+}
+
+/* The change did not happen, or it is not known: whose is the queue, and where does it stand? */
+static int advance_settled(struct member *m, struct view *v, struct hold *h, int64_t last, int err)
+{
+    int looked = settle(m, v, err);
+
+    if (!looked)
+        looked = look(v, m);
+    if (is_lost(looked, v, h))
+        return lose(m, h, looked == DROVER_NO_NODE ? looked : DROVER_FENCED);
+    if (looked)
+        return looked;
+    if (err == DROVER_UNKNOWN && v->version == h->version)
+        return DROVER_NOT_TRIED;
+    h->version = v->version;
+    h->last = v->last;
+    return v->last == last ? 0 : DROVER_BAD_VERSION;
+}
+
+int member_advance(struct member *m, const char *queue, int64_t last)
+{
+    struct hold *h = member_find(m, queue);
+    struct view v = {0};
+    int err = DROVER_NOT_TRIED;
+
+    if (!h)
+        return DROVER_FENCED;
+    view_name(&v, m, queue);
+    for (int i = 0; i < TRIES_MAX && err == DROVER_NOT_TRIED; i++) {
+        err = advance_transaction(m, &v, h, last);
+        if (err == DROVER_NO_NODE || err == DROVER_BAD_VERSION || err == DROVER_UNKNOWN)
+            err = advance_settled(m, &v, h, last, err);
+    }
+    release(&v);
+    return err == DROVER_NOT_TRIED ? DROVER_UNKNOWN : err;
+}
+
+/* Giving up. */
+
+static int give_up_transaction(struct member *m, const struct view *v, const struct hold *h)
+{
+    struct buf worker = {0};
+    char path[QUEUE_PATH_SIZE];
+    int err;
+
+    worker_path(m, path);
+    put_worker(m, NULL, h->queue, &worker);
+    const struct keeper_op ops[] = {
+        keeper_op_check(v->path, h->version),
+        keeper_op_delete(v->owner_path, 0),
+        keeper_op_set(path, (struct str){worker.p, worker.len}, KEEPER_ANY_VERSION),
+    };
+    err = keeper_multi(m->queues.keeper, ops, 3, NULL);
+    buf_release(&worker);
+    return err;
+}
+
+static int give_up_settled(struct member *m, struct view *v, struct hold *h, int err)
+{
+    int looked = settle(m, v, err);
+
+    if (!looked)
+        looked = look(v, m);
+    if (is_lost(looked, v, h))
+        return lose(m, h, 0);
+    if (looked && looked != DROVER_DAMAGED)
+        return looked;
+    h->version = v->version;
+    return DROVER_NOT_TRIED;
+}
+
+int member_give_up(struct member *m, const char *queue)
+{
+    struct hold *h = member_find(m, queue);
+    struct view v = {0};
+    int err = DROVER_NOT_TRIED;
+
+    if (!h)
+        return 0;
+    view_name(&v, m, queue);
+    for (int i = 0; i < TRIES_MAX && err == DROVER_NOT_TRIED; i++) {
+        err = give_up_transaction(m, &v, h);
+        if (err == DROVER_NO_NODE || err == DROVER_BAD_VERSION || err == DROVER_UNKNOWN)
+            err = give_up_settled(m, &v, h, err);
+        else if (!err)
+            drop_hold(m, h);
+    }
+    release(&v);
+    return err == DROVER_NOT_TRIED ? DROVER_UNKNOWN : err;
+}

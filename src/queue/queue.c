@@ -1,0 +1,271 @@
+#include "queue/queue.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/json.h"
+#include "keeper/path.h"
+
+enum { REMOVE_TRIES = 10 };
+
+/* Names and paths. */
+
+bool queues_valid_namespace(const char *ns)
+{
+    struct str path = str_of(ns);
+
+    return path.len <= QUEUE_NAMESPACE_LEN_MAX && path_is_valid(path, false);
+}
+
+bool queue_valid_name(struct str name)
+{
+    if (name.len != QUEUE_NAME_LEN)
+        return false;
+    for (size_t i = 0; i < name.len; i++)
+        if (!memchr("0123456789abcdefABCDEF", name.p[i], 22))
+            return false;
+    return true;
+}
+
+void queues_path(const struct queues *qs, char path[QUEUE_PATH_SIZE], const char *fmt, ...)
+{
+    const char *ns = strcmp(qs->ns, "/") ? qs->ns : "";
+    int len = snprintf(path, QUEUE_PATH_SIZE, "%s/", ns);
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(path + len, QUEUE_PATH_SIZE - (size_t)len, fmt, ap);
+    va_end(ap);
+}
+
+/* What nodes hold: spaces as in the document, whose examples are what Python's json writes. */
+
+void queue_put_last(struct buf *b, int64_t last)
+{
+    if (last)
+        buf_printf(b, "{\"last\": \"%" PRId64 "\"}", last);
+    else
+        buf_printf(b, "{\"last\": \"\"}");
+}
+
+/* Digits, and the L that Python 2 left behind large numbers. */
+static int parse_id(struct str text, int64_t *ret_id)
+{
+    int64_t id = 0;
+
+    if (text.len && text.p[text.len - 1] == 'L')
+        text.len--;
+    for (size_t i = 0; i < text.len; i++) {
+        int digit = text.p[i] - '0';
+
+        if (digit < 0 || digit > 9 || id > (INT64_MAX - digit) / 10)
+            return DROVER_DAMAGED;
+        id = id * 10 + digit;
+    }
+    *ret_id = id;
+    return 0;
+}
+
+int queue_parse_last(struct str data, int64_t *ret_last)
+{
+    struct arena a = {0};
+    struct json *v = json_parse(&a, data, NULL);
+    struct str text;
+    int err = json_get_text(v, "last", &text, NULL) == 1 ? parse_id(text, ret_last) : DROVER_DAMAGED;
+
+    arena_release(&a);
+    return err;
+}
+
+void queue_put_owner(struct buf *b, const char *worker)
+{
+    buf_printf(b, "{\"worker\": \"%s\"}", worker);
+}
+
+int queue_parse_owner(struct str data, char worker[256])
+{
+    struct arena a = {0};
+    struct json *v = json_parse(&a, data, NULL);
+    struct str text = {0};
+    int err = DROVER_DAMAGED;
+
+    if (json_get_text(v, "worker", &text, NULL) == 1 && text.len < 256) {
+        snprintf(worker, 256, "%.*s", (int)text.len, text.p);
+        err = 0;
+    }
+    arena_release(&a);
+    return err;
+}
+
+/* The namespace. */
+
+static int make(struct keeper *k, const char *path)
+{
+    int err = keeper_create(k, path, STR(""), 0, NULL);
+
+    return err == DROVER_EXISTS ? 0 : err;
+}
+
+int queues_init(const struct queues *qs)
+{
+    char path[QUEUE_PATH_SIZE];
+    int err = 0;
+
+    if (!queues_valid_namespace(qs->ns))
+        return DROVER_BAD_ARGUMENT;
+    queues_path(qs, path, "workers");
+    if (!keeper_exists(qs->keeper, path, NULL)) {
+        queues_path(qs, path, "queues");
+        return make(qs->keeper, path);
+    }
+    for (char *slash = strchr(path + 1, '/'); slash && !err; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        err = make(qs->keeper, path);
+        *slash = '/';
+    }
+    if (!err)
+        err = make(qs->keeper, path);
+    queues_path(qs, path, "queues");
+    return err ? err : make(qs->keeper, path);
+}
+
+/* Queues. */
+
+static int random_name(char name[QUEUE_NAME_LEN + 1])
+{
+    unsigned char bytes[QUEUE_NAME_LEN / 2];
+
+    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+        return DROVER_IO;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(name + 2 * i, 3, "%02x", bytes[i]);
+    return 0;
+}
+
+int queue_create(const struct queues *qs, char ret_name[QUEUE_NAME_LEN + 1])
+{
+    char path[QUEUE_PATH_SIZE], name[QUEUE_NAME_LEN + 1];
+    struct keeper_stat parent;
+    struct buf data = {0};
+    int err = queues_init(qs);
+
+    queues_path(qs, path, "queues");
+    if (!err)
+        err = keeper_exists(qs->keeper, path, &parent);
+    if (!err && parent.child_count >= QUEUE_COUNT_MAX)
+        err = DROVER_TOO_BIG;
+    if (!err)
+        err = random_name(name);
+    if (!err) {
+        queues_path(qs, path, "queues/%s", name);
+        queue_put_last(&data, 0);
+        err = keeper_create(qs->keeper, path, (struct str){data.p, data.len}, 0, NULL);
+        if (err == DROVER_UNKNOWN && !keeper_sync(qs->keeper, path))
+            err = keeper_exists(qs->keeper, path, NULL) ? err : 0;
+    }
+    buf_release(&data);
+    if (!err)
+        memcpy(ret_name, name, sizeof name);
+    return err;
+}
+
+/* With the owner's node, if there is one: a node with children cannot be deleted. */
+static int remove_once(const struct queues *qs, const char *path, const char *owner)
+{
+    const struct keeper_op ops[] = {keeper_op_delete(owner, KEEPER_ANY_VERSION),
+                                    keeper_op_delete(path, KEEPER_ANY_VERSION)};
+    int err = keeper_exists(qs->keeper, owner, NULL);
+
+    if (err == DROVER_NO_NODE)
+        return keeper_multi(qs->keeper, ops + 1, 1, NULL);
+    return err ? err : keeper_multi(qs->keeper, ops, 2, NULL);
+}
+
+/* The owner may come or go between the look and the deletion, so it is tried a few times. */
+int queue_remove(const struct queues *qs, const char *name)
+{
+    char path[QUEUE_PATH_SIZE], owner[QUEUE_PATH_SIZE];
+    int err;
+
+    if (!queue_valid_name(str_of(name)))
+        return DROVER_BAD_ARGUMENT;
+    queues_path(qs, path, "queues/%s", name);
+    queues_path(qs, owner, "queues/%s/owner", name);
+    for (int i = 0; i < REMOVE_TRIES; i++) {
+        err = keeper_exists(qs->keeper, path, NULL);
+        if (!err)
+            err = remove_once(qs, path, owner);
+        else
+            break;
+        if (err != DROVER_NO_NODE && err != DROVER_NOT_EMPTY)
+            break;
+    }
+    return err;
+}
+
+int queue_get(const struct queues *qs, const char *name, struct queue_info *ret_info)
+{
+    char path[QUEUE_PATH_SIZE];
+    struct queue_info info = {0};
+    struct keeper_stat stat;
+    struct buf data = {0};
+    int err;
+
+    if (!queue_valid_name(str_of(name)))
+        return DROVER_BAD_ARGUMENT;
+    queues_path(qs, path, "queues/%s", name);
+    err = keeper_get(qs->keeper, path, &data, &stat);
+    if (!err)
+        err = queue_parse_last((struct str){data.p, data.len}, &info.last);
+    if (!err) {
+        info.version = stat.version;
+        queues_path(qs, path, "queues/%s/owner", name);
+        err = keeper_get(qs->keeper, path, &data, NULL);
+        if (err == DROVER_NO_NODE)
+            err = 0;
+        else if (!err && queue_parse_owner((struct str){data.p, data.len}, info.worker))
+            snprintf(info.worker, sizeof info.worker, "?");
+    }
+    buf_release(&data);
+    if (!err)
+        *ret_info = info;
+    return err;
+}
+
+int queue_set_last(const struct queues *qs, const char *name, int64_t last, int32_t version)
+{
+    char path[QUEUE_PATH_SIZE];
+    struct buf data = {0};
+    int err;
+
+    if (!queue_valid_name(str_of(name)) || last < 0)
+        return DROVER_BAD_ARGUMENT;
+    queues_path(qs, path, "queues/%s", name);
+    queue_put_last(&data, last);
+    err = keeper_set(qs->keeper, path, (struct str){data.p, data.len}, version, NULL);
+    buf_release(&data);
+    return err;
+}
+
+int queues_list(const struct queues *qs, struct keeper_names *ret_names)
+{
+    char path[QUEUE_PATH_SIZE];
+    struct keeper_names names = {0};
+    size_t kept = 0;
+    int err;
+
+    queues_path(qs, path, "queues");
+    err = keeper_children(qs->keeper, path, &names, NULL);
+    if (err && err != DROVER_NO_NODE)
+        return err;
+    for (size_t i = 0; i < names.count; i++)
+        if (queue_valid_name(str_of(names.names[i])))
+            names.names[kept++] = names.names[i];
+    names.count = kept;
+    *ret_names = names;
+    return 0;
+}

@@ -1,0 +1,515 @@
+/*
+ * A duty is a queue that the plan gives to us, or that we still hold. Its life:
+ *
+ *      wanted --take--> idle --work--> working --done--> processed --advance--> idle ...
+ *                        |                                                        |
+ *                        +------------ give up, when it is not planned -----------+
+ *
+ * A take that ended UNKNOWN is in doubt: the owner node may be ours. It is taken again until that is
+ * clear, even when it is not planned any more; else nobody could have the queue until our session ends.
+ *
+ * Plans. All workers that see the same lists compute the same assignment, also when others have begun to
+ * carry it out (assign.h). Lists that change while some carry out the plan before may lead two workers to
+ * different plans; owner nodes keep that harmless. It is mended by looking again, soon while the plan is
+ * not carried out, and from time to time at rest, so that a queue in nobody's plan is found.
+ */
+#include "queue/worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "queue/assign.h"
+
+enum stage { WANTED, IDLE, WORKING, PROCESSED };
+
+struct duty {
+    char queue[QUEUE_NAME_LEN + 1];
+    enum stage stage;
+    bool planned;   /* the plan gives it to us */
+    bool doubt;     /* WANTED: the owner node may be ours */
+    bool stray;     /* WORKING: the session in which it was begun is over */
+    int64_t due_ms; /* for the next step */
+    int64_t last, processed;
+    int failures; /* of the message in front */
+};
+
+void worker_init(struct worker *w, const struct worker_options *o)
+{
+    *w = (struct worker){.o = *o};
+}
+
+void worker_release(struct worker *w)
+{
+    free(w->duties);
+    w->duties = NULL;
+    w->duty_count = w->duty_cap = 0;
+}
+
+/* Duties. */
+
+static struct duty *find(const struct worker *w, const char *queue)
+{
+    for (size_t i = 0; i < w->duty_count; i++)
+        if (!strcmp(w->duties[i].queue, queue))
+            return &w->duties[i];
+    return NULL;
+}
+
+static struct duty *find_or_add(struct worker *w, const char *queue)
+{
+    struct duty *d = find(w, queue);
+
+    if (d)
+        return d;
+    if (w->duty_count == w->duty_cap) {
+        w->duty_cap = w->duty_cap ? 2 * w->duty_cap : 16;
+        w->duties = mem_realloc(w->duties, w->duty_cap * sizeof *w->duties);
+    }
+    d = &w->duties[w->duty_count++];
+    *d = (struct duty){.stage = WANTED};
+    snprintf(d->queue, sizeof d->queue, "%s", queue);
+    return d;
+}
+
+/* Forgets what is neither planned nor held nor in hand. */
+static void forget(struct worker *w)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < w->duty_count; i++) {
+        const struct duty *d = &w->duties[i];
+
+        if (d->planned || d->stage != WANTED || d->doubt)
+            w->duties[kept++] = *d;
+    }
+    w->duty_count = kept;
+}
+
+static bool is_held(const struct duty *d)
+{
+    return d->stage != WANTED && !d->stray;
+}
+
+static void let_go(struct duty *d)
+{
+    d->stage = WANTED;
+    d->doubt = false;
+    d->failures = 0;
+}
+
+bool worker_owns(const struct worker *w, const char *queue)
+{
+    const struct duty *d = find(w, queue);
+
+    return d && is_held(d);
+}
+
+size_t worker_owned(const struct worker *w)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < w->duty_count; i++)
+        count += is_held(&w->duties[i]);
+    return count;
+}
+
+/* Looking. */
+
+static bool is_carried_out(const struct worker *w)
+{
+    for (size_t i = 0; i < w->duty_count; i++)
+        if (w->duties[i].planned != is_held(&w->duties[i]) || w->duties[i].doubt)
+            return false;
+    return w->planned;
+}
+
+void worker_changed(struct worker *w, int64_t now_ms)
+{
+    int64_t longest_ms = WORKER_QUIET_ROUNDS * w->o.quiet_ms;
+
+    if (!w->changed)
+        w->changed_ms = now_ms;
+    w->changed = true;
+    w->quiet_ms = now_ms + w->o.quiet_ms;
+    if (w->quiet_ms > w->changed_ms + longest_ms)
+        w->quiet_ms = w->changed_ms + longest_ms;
+    w->look_again_ms = WORKER_LOOK_MS;
+}
+
+static void look_later(struct worker *w, int64_t now_ms, size_t worker_count)
+{
+    int64_t rest_ms = WORKER_LOOK_MAX_MS + WORKER_LOOK_EACH_MS * (int64_t)worker_count;
+
+    w->look_ms = now_ms + (is_carried_out(w) ? rest_ms : w->look_again_ms);
+    w->look_again_ms = 2 * w->look_again_ms < rest_ms ? 2 * w->look_again_ms : rest_ms;
+}
+
+static void look_soon(struct worker *w, int64_t now_ms)
+{
+    w->look_again_ms = WORKER_LOOK_MS;
+    if (w->look_ms > now_ms + w->look_again_ms)
+        w->look_ms = now_ms + w->look_again_ms;
+}
+
+static void plan(struct worker *w, int64_t now_ms, const struct census *c, int32_t self)
+{
+    int32_t *owners = mem_alloc((c->queue_count + 1) * sizeof *owners);
+
+    census_assign(c, owners);
+    for (size_t i = 0; i < w->duty_count; i++)
+        w->duties[i].planned = false;
+    for (size_t q = 0; q < c->queue_count; q++) {
+        if (owners[q] == self) {
+            struct duty *d = find_or_add(w, c->queues[q]);
+
+            d->planned = true;
+            if (d->stage == WANTED)
+                d->due_ms = now_ms;
+        }
+    }
+    forget(w);
+    free(owners);
+    w->planned = true;
+    look_later(w, now_ms, c->worker_count);
+}
+
+/* What every answer of the keeper means beside itself. */
+static bool heard(struct worker *w, int64_t now_ms, int err)
+{
+    if (err == DROVER_SESSION_EXPIRED || err == DROVER_CLOSED)
+        worker_expired(w, now_ms);
+    else if (err != DROVER_UNKNOWN)
+        w->contact_ms = w->asked_ms;
+    else if (w->stopping && now_ms - w->contact_ms > w->o.timeout_ms)
+        worker_expired(w, now_ms); /* by now it is; who wants to end does not wait to hear so */
+    return w->joined;
+}
+
+void worker_looked(struct worker *w, int64_t now_ms, int err, const struct census *c)
+{
+    int32_t self;
+
+    if (!heard(w, now_ms, err))
+        return;
+    if (err) {
+        w->changed = true;
+        w->changed_ms = now_ms;
+        w->quiet_ms = now_ms + WORKER_AGAIN_MS;
+        return;
+    }
+    self = census_find_worker(c, w->name);
+    if (self < 0)
+        worker_expired(w, now_ms); /* our node is gone */
+    else
+        plan(w, now_ms, c, self);
+}
+
+/* Joining, and losing everything. */
+
+void worker_joined(struct worker *w, int64_t now_ms, int err, const char *name)
+{
+    if (err) {
+        w->join_ms = now_ms + WORKER_BACKOFF_MS;
+        return;
+    }
+    snprintf(w->name, sizeof w->name, "%s", name);
+    w->joined = true;
+    w->contact_ms = w->asked_ms;
+    worker_changed(w, now_ms);
+    w->look_ms = w->quiet_ms;
+}
+
+void worker_expired(struct worker *w, int64_t now_ms)
+{
+    w->joined = w->planned = w->changed = false;
+    w->join_ms = now_ms;
+    for (size_t i = 0; i < w->duty_count; i++) {
+        struct duty *d = &w->duties[i];
+
+        d->planned = false;
+        if (d->stage == WORKING)
+            d->stray = true;
+        else
+            let_go(d);
+    }
+    forget(w);
+}
+
+void worker_confirmed(struct worker *w, int64_t now_ms, int err)
+{
+    heard(w, now_ms, err);
+}
+
+void worker_stop(struct worker *w)
+{
+    w->stopping = true;
+}
+
+/* Taking and giving up. */
+
+void worker_took(struct worker *w, int64_t now_ms, const char *queue, int err, int64_t last)
+{
+    struct duty *d;
+
+    if (!heard(w, now_ms, err) || !(d = find(w, queue)))
+        return;
+    d->doubt = err == DROVER_UNKNOWN;
+    if (!err) {
+        d->stage = IDLE;
+        d->last = last;
+        d->due_ms = now_ms;
+        d->failures = 0;
+    } else if (err == DROVER_UNKNOWN) {
+        d->due_ms = now_ms + WORKER_AGAIN_MS;
+    } else {
+        d->due_ms = now_ms + (err == DROVER_IN_USE ? WORKER_LOOK_MS : WORKER_LOOK_MAX_MS);
+    }
+    forget(w);
+}
+
+/* It is taken at once, unless there is a change to look at first. */
+void worker_freed(struct worker *w, int64_t now_ms, const char *queue)
+{
+    struct duty *d = find(w, queue);
+
+    if (d && d->stage == WANTED && d->due_ms > now_ms)
+        d->due_ms = now_ms;
+}
+
+void worker_gave_up(struct worker *w, int64_t now_ms, const char *queue, int err)
+{
+    struct duty *d;
+
+    if (!heard(w, now_ms, err) || !(d = find(w, queue)))
+        return;
+    if (err) {
+        d->due_ms = now_ms + WORKER_AGAIN_MS;
+        return;
+    }
+    let_go(d);
+    forget(w);
+}
+
+/* Messages. */
+
+void worker_advanced(struct worker *w, int64_t now_ms, const char *queue, int err, int64_t last)
+{
+    struct duty *d;
+
+    if (!heard(w, now_ms, err) || !(d = find(w, queue)))
+        return;
+    d->due_ms = now_ms;
+    if (!err || err == DROVER_BAD_VERSION) {
+        d->stage = IDLE;
+        d->last = last;
+    } else if (err == DROVER_FENCED || err == DROVER_NO_NODE) {
+        let_go(d);
+        d->planned = false;
+        forget(w);
+        look_soon(w, now_ms);
+    } else {
+        d->due_ms = now_ms + WORKER_AGAIN_MS;
+    }
+}
+
+static int64_t backoff_ms(int failures)
+{
+    int64_t ms = WORKER_BACKOFF_MS;
+
+    for (int i = 1; i < failures && ms < WORKER_BACKOFF_MAX_MS; i++)
+        ms *= 2;
+    return ms < WORKER_BACKOFF_MAX_MS ? ms : WORKER_BACKOFF_MAX_MS;
+}
+
+static void failed(struct worker *w, struct duty *d, int64_t now_ms)
+{
+    d->failures++;
+    d->due_ms = now_ms + backoff_ms(d->failures);
+    if (w->o.policy == WORKER_STOP)
+        worker_stop(w);
+}
+
+void worker_worked(struct worker *w, int64_t now_ms, const char *queue, enum worker_result result,
+                   int64_t id)
+{
+    struct duty *d = find(w, queue);
+
+    w->working--;
+    if (d->stray) {
+        d->stray = false;
+        let_go(d);
+        d->due_ms = now_ms;
+        forget(w);
+        return;
+    }
+    d->stage = result == WORKER_DONE ? PROCESSED : IDLE;
+    d->processed = id;
+    d->due_ms = now_ms;
+    if (result == WORKER_FAILED)
+        failed(w, d, now_ms);
+    else
+        d->failures = 0;
+    if (result == WORKER_NOTHING)
+        d->due_ms = now_ms + w->o.poll_ms;
+    else if (result == WORKER_TROUBLE)
+        d->due_ms = now_ms + WORKER_BACKOFF_MS;
+}
+
+/* What is next. */
+
+static bool wants_take(const struct worker *w, const struct duty *d)
+{
+    return d->stage == WANTED && (d->doubt || (d->planned && !w->changed && !w->stopping));
+}
+
+static bool wants_give_up(const struct worker *w, const struct duty *d)
+{
+    return d->stage == IDLE && (w->stopping || (!d->planned && !w->changed));
+}
+
+static bool wants_advance(const struct worker *w, const struct duty *d)
+{
+    (void)w;
+    return d->stage == PROCESSED;
+}
+
+static bool wants_work(const struct worker *w, const struct duty *d)
+{
+    return d->stage == IDLE && !w->stopping && (d->planned || w->changed) &&
+           w->working < w->o.parallel;
+}
+
+/* In the order in which they go first. */
+static const struct {
+    enum worker_kind kind;
+    bool (*wants)(const struct worker *w, const struct duty *d);
+} STEPS[] = {
+    {WORKER_ADVANCE, wants_advance},
+    {WORKER_GIVE_UP, wants_give_up},
+    {WORKER_TAKE, wants_take},
+    {WORKER_WORK, wants_work},
+};
+
+/* Of the duties that want a step, the one that has waited longest; *at_ms: when the next is due. */
+static struct duty *most_due(const struct worker *w, size_t step, int64_t now_ms, int64_t *at_ms)
+{
+    struct duty *found = NULL;
+
+    for (size_t i = 0; i < w->duty_count; i++) {
+        struct duty *d = &w->duties[i];
+
+        if (!STEPS[step].wants(w, d))
+            continue;
+        if (d->due_ms > now_ms)
+            *at_ms = d->due_ms < *at_ms ? d->due_ms : *at_ms;
+        else if (!found || d->due_ms < found->due_ms)
+            found = d;
+    }
+    return found;
+}
+
+static bool is_fresh(const struct worker *w, int64_t now_ms)
+{
+    return now_ms - w->contact_ms <= w->o.timeout_ms / 3;
+}
+
+static void begin(struct worker *w, struct duty *d, enum worker_kind kind, struct worker_action *a)
+{
+    *a = (struct worker_action){.kind = kind, .last = d->last};
+    memcpy(a->queue, d->queue, sizeof a->queue);
+    if (kind == WORKER_ADVANCE)
+        a->last = d->processed;
+    if (kind == WORKER_WORK) {
+        d->stage = WORKING;
+        w->working++;
+        a->aside = w->o.policy == WORKER_SKIP ||
+                   (w->o.policy == WORKER_RETRY && d->failures >= w->o.retries);
+    }
+}
+
+/* A step of a duty, or of none, and then when. */
+static bool next_step(struct worker *w, int64_t now_ms, int64_t *at_ms, struct worker_action *a)
+{
+    for (size_t i = 0; i < sizeof STEPS / sizeof *STEPS; i++) {
+        struct duty *d = most_due(w, i, now_ms, at_ms);
+
+        if (d && STEPS[i].kind == WORKER_WORK && !is_fresh(w, now_ms))
+            *a = (struct worker_action){.kind = WORKER_CONFIRM};
+        else if (d)
+            begin(w, d, STEPS[i].kind, a);
+        else
+            continue;
+        return true;
+    }
+    return false;
+}
+
+static bool wants_look(const struct worker *w, int64_t now_ms, int64_t *at_ms)
+{
+    int64_t when_ms = w->changed ? w->quiet_ms : w->look_ms;
+
+    if (w->stopping)
+        return false;
+    *at_ms = when_ms < *at_ms ? when_ms : *at_ms;
+    return when_ms <= now_ms;
+}
+
+/* While messages are in hand, somebody has to notice that the session is lost. */
+static bool wants_confirm(const struct worker *w, int64_t now_ms, int64_t *at_ms)
+{
+    int64_t when_ms = w->contact_ms + w->o.timeout_ms / 3 + 1;
+
+    if (!w->working)
+        return false;
+    *at_ms = when_ms < *at_ms ? when_ms : *at_ms;
+    return when_ms <= now_ms;
+}
+
+/* Nothing is held, in hand or in doubt. */
+static bool is_free(const struct worker *w)
+{
+    for (size_t i = 0; i < w->duty_count; i++)
+        if (w->duties[i].stage != WANTED || w->duties[i].doubt)
+            return false;
+    return true;
+}
+
+static void next_outside(struct worker *w, int64_t now_ms, struct worker_action *a)
+{
+    if (w->stopping && !w->working)
+        a->kind = WORKER_END;
+    else if (!w->stopping && w->join_ms <= now_ms)
+        a->kind = WORKER_JOIN;
+    else
+        a->at_ms = w->stopping ? INT64_MAX : w->join_ms;
+}
+
+static void next_inside(struct worker *w, int64_t now_ms, struct worker_action *a)
+{
+    int64_t at_ms = INT64_MAX;
+
+    if (wants_look(w, now_ms, &at_ms))
+        a->kind = WORKER_LOOK;
+    else if (next_step(w, now_ms, &at_ms, a))
+        return;
+    else if (wants_confirm(w, now_ms, &at_ms))
+        a->kind = WORKER_CONFIRM;
+    else if (w->stopping && is_free(w))
+        a->kind = WORKER_END;
+    else
+        a->at_ms = at_ms;
+    if (a->kind == WORKER_LOOK)
+        w->changed = false; /* a change from here on is looked at again */
+}
+
+void worker_next(struct worker *w, int64_t now_ms, struct worker_action *ret_action)
+{
+    *ret_action = (struct worker_action){.kind = WORKER_WAIT};
+    if (w->joined)
+        next_inside(w, now_ms, ret_action);
+    else
+        next_outside(w, now_ms, ret_action);
+    if (ret_action->kind != WORKER_WAIT && ret_action->kind != WORKER_WORK)
+        w->asked_ms = now_ms;
+}
