@@ -78,9 +78,8 @@ static int do_end(struct act *act, const struct worker_action *a)
 }
 
 static int (*const DO[])(struct act *act, const struct worker_action *a) = {
-    [WORKER_JOIN] = do_join,       [WORKER_LOOK] = do_look,
-    [WORKER_TAKE] = do_take,       [WORKER_GIVE_UP] = do_give_up,
-    [WORKER_ADVANCE] = do_advance, [WORKER_CONFIRM] = do_confirm,
+    [WORKER_JOIN] = do_join,       [WORKER_LOOK] = do_look,       [WORKER_TAKE] = do_take,
+    [WORKER_GIVE_UP] = do_give_up, [WORKER_ADVANCE] = do_advance, [WORKER_CONFIRM] = do_confirm,
     [WORKER_END] = do_end,
 };
 

@@ -165,8 +165,8 @@ static int read_owner(struct view *v, const struct member *m)
     if (!err) {
         v->owned = true;
         v->fence = stat.czxid;
-        v->mine = !queue_parse_owner((struct str){data.p, data.len}, worker) &&
-                  !strcmp(worker, m->name);
+        v->mine =
+            !queue_parse_owner((struct str){data.p, data.len}, worker) && !strcmp(worker, m->name);
     }
     buf_release(&data);
     return err == DROVER_NO_NODE ? 0 : err;
@@ -224,9 +224,8 @@ static int take_transaction(struct member *m, const char *queue, const struct vi
     };
     err = keeper_multi(m->queues.keeper, ops, 3, results);
     if (!err)
-        *ret_hold = (struct hold){.last = v->last,
-                                  .fence = results[0].stat.czxid,
-                                  .version = results[1].stat.version};
+        *ret_hold = (struct hold){
+            .last = v->last, .fence = results[0].stat.czxid, .version = results[1].stat.version};
     else if (err == DROVER_NO_NODE && results[2].err == DROVER_NO_NODE)
         err = DROVER_SESSION_EXPIRED; /* our own node */
     keeper_results_release(results, 3);

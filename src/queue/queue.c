@@ -75,7 +75,8 @@ int queue_parse_last(struct str data, int64_t *ret_last)
     struct arena a = {0};
     struct json *v = json_parse(&a, data, NULL);
     struct str text;
-    int err = json_get_text(v, "last", &text, NULL) == 1 ? parse_id(text, ret_last) : DROVER_DAMAGED;
+    int err =
+        json_get_text(v, "last", &text, NULL) == 1 ? parse_id(text, ret_last) : DROVER_DAMAGED;
 
     arena_release(&a);
     return err;

@@ -7,6 +7,7 @@
  *
  * A take that ended UNKNOWN is in doubt: the owner node may be ours. It is taken again until that is
  * clear, even when it is not planned any more; else nobody could have the queue until our session ends.
+ * And a queue that may have been given up is given up again until it is clear that it was.
  *
  * Plans. All workers that see the same lists compute the same assignment, also when others have begun to
  * carry it out (assign.h). Lists that change while some carry out the plan before may lead two workers to
@@ -27,7 +28,7 @@ struct duty {
     char queue[QUEUE_NAME_LEN + 1];
     enum stage stage;
     bool planned;   /* the plan gives it to us */
-    bool doubt;     /* WANTED: the owner node may be ours */
+    bool doubt;     /* WANTED: the owner node may be ours; IDLE: it may not */
     bool stray;     /* WORKING: the session in which it was begun is over */
     int64_t due_ms; /* for the next step */
     int64_t last, processed;
@@ -88,7 +89,7 @@ static void forget(struct worker *w)
 
 static bool is_held(const struct duty *d)
 {
-    return d->stage != WANTED && !d->stray;
+    return d->stage != WANTED && !d->stray && !(d->stage == IDLE && d->doubt);
 }
 
 static void let_go(struct duty *d)
@@ -152,6 +153,17 @@ static void look_soon(struct worker *w, int64_t now_ms)
         w->look_ms = now_ms + w->look_again_ms;
 }
 
+/* What is idle is given up at once, and not only when its next message is due. */
+static void stop_waiting(struct worker *w, int64_t now_ms)
+{
+    for (size_t i = 0; i < w->duty_count; i++) {
+        struct duty *d = &w->duties[i];
+
+        if (d->stage == IDLE && (w->stopping || !d->planned))
+            d->due_ms = now_ms;
+    }
+}
+
 static void plan(struct worker *w, int64_t now_ms, const struct census *c, int32_t self)
 {
     int32_t *owners = mem_alloc((c->queue_count + 1) * sizeof *owners);
@@ -170,6 +182,7 @@ static void plan(struct worker *w, int64_t now_ms, const struct census *c, int32
     }
     forget(w);
     free(owners);
+    stop_waiting(w, now_ms);
     w->planned = true;
     look_later(w, now_ms, c->worker_count);
 }
@@ -238,12 +251,14 @@ void worker_expired(struct worker *w, int64_t now_ms)
 
 void worker_confirmed(struct worker *w, int64_t now_ms, int err)
 {
-    heard(w, now_ms, err);
+    if (heard(w, now_ms, err) && err)
+        w->confirm_ms = now_ms + WORKER_AGAIN_MS;
 }
 
-void worker_stop(struct worker *w)
+void worker_stop(struct worker *w, int64_t now_ms)
 {
     w->stopping = true;
+    stop_waiting(w, now_ms);
 }
 
 /* Taking and giving up. */
@@ -284,10 +299,12 @@ void worker_gave_up(struct worker *w, int64_t now_ms, const char *queue, int err
     if (!heard(w, now_ms, err) || !(d = find(w, queue)))
         return;
     if (err) {
+        d->doubt = true;
         d->due_ms = now_ms + WORKER_AGAIN_MS;
         return;
     }
     let_go(d);
+    d->due_ms = now_ms;
     forget(w);
 }
 
@@ -327,7 +344,7 @@ static void failed(struct worker *w, struct duty *d, int64_t now_ms)
     d->failures++;
     d->due_ms = now_ms + backoff_ms(d->failures);
     if (w->o.policy == WORKER_STOP)
-        worker_stop(w);
+        worker_stop(w, now_ms);
 }
 
 void worker_worked(struct worker *w, int64_t now_ms, const char *queue, enum worker_result result,
@@ -365,7 +382,7 @@ static bool wants_take(const struct worker *w, const struct duty *d)
 
 static bool wants_give_up(const struct worker *w, const struct duty *d)
 {
-    return d->stage == IDLE && (w->stopping || (!d->planned && !w->changed));
+    return d->stage == IDLE && (d->doubt || w->stopping || (!d->planned && !w->changed));
 }
 
 static bool wants_advance(const struct worker *w, const struct duty *d)
@@ -376,9 +393,11 @@ static bool wants_advance(const struct worker *w, const struct duty *d)
 
 static bool wants_work(const struct worker *w, const struct duty *d)
 {
-    return d->stage == IDLE && !w->stopping && (d->planned || w->changed) &&
+    return d->stage == IDLE && !d->doubt && !w->stopping && (d->planned || w->changed) &&
            w->working < w->o.parallel;
 }
+
+enum { STEP_WORK = 3 };
 
 /* In the order in which they go first. */
 static const struct {
@@ -388,7 +407,7 @@ static const struct {
     {WORKER_ADVANCE, wants_advance},
     {WORKER_GIVE_UP, wants_give_up},
     {WORKER_TAKE, wants_take},
-    {WORKER_WORK, wants_work},
+    [STEP_WORK] = {WORKER_WORK, wants_work},
 };
 
 /* Of the duties that want a step, the one that has waited longest; *at_ms: when the next is due. */
@@ -428,19 +447,16 @@ static void begin(struct worker *w, struct duty *d, enum worker_kind kind, struc
     }
 }
 
-/* A step of a duty, or of none, and then when. */
+/* A step of a duty, or false, and then when. */
 static bool next_step(struct worker *w, int64_t now_ms, int64_t *at_ms, struct worker_action *a)
 {
     for (size_t i = 0; i < sizeof STEPS / sizeof *STEPS; i++) {
         struct duty *d = most_due(w, i, now_ms, at_ms);
 
-        if (d && STEPS[i].kind == WORKER_WORK && !is_fresh(w, now_ms))
-            *a = (struct worker_action){.kind = WORKER_CONFIRM};
-        else if (d)
+        if (d && (STEPS[i].kind != WORKER_WORK || is_fresh(w, now_ms))) {
             begin(w, d, STEPS[i].kind, a);
-        else
-            continue;
-        return true;
+            return true;
+        }
     }
     return false;
 }
@@ -455,13 +471,16 @@ static bool wants_look(const struct worker *w, int64_t now_ms, int64_t *at_ms)
     return when_ms <= now_ms;
 }
 
-/* While messages are in hand, somebody has to notice that the session is lost. */
+/* Before a message is begun; and while one is in hand, so that a lost session is noticed. */
 static bool wants_confirm(const struct worker *w, int64_t now_ms, int64_t *at_ms)
 {
-    int64_t when_ms = w->contact_ms + w->o.timeout_ms / 3 + 1;
+    int64_t when_ms = w->contact_ms + w->o.timeout_ms / 3 + 1, never = INT64_MAX;
+    bool wanted = w->working || most_due(w, STEP_WORK, now_ms, &never);
 
-    if (!w->working)
+    if (!wanted)
         return false;
+    if (when_ms < w->confirm_ms)
+        when_ms = w->confirm_ms;
     *at_ms = when_ms < *at_ms ? when_ms : *at_ms;
     return when_ms <= now_ms;
 }

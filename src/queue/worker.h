@@ -41,9 +41,10 @@ enum {
     WORKER_RETRIES = 10,
     WORKER_BACKOFF_MS = 1000,
     WORKER_BACKOFF_MAX_MS = 60 * 1000,
-    WORKER_AGAIN_MS = 200,          /* after the keeper could not be reached */
-    WORKER_LOOK_MS = 1000,          /* again, while the plan is not carried out; doubles each time */
-    WORKER_LOOK_MAX_MS = 10 * 1000, /* again, at rest; and WORKER_LOOK_EACH_MS more for each worker */
+    WORKER_AGAIN_MS = 200, /* after the keeper could not be reached */
+    WORKER_LOOK_MS = 1000, /* again, while the plan is not carried out; doubles each time */
+    WORKER_LOOK_MAX_MS =
+        10 * 1000, /* again, at rest; and WORKER_LOOK_EACH_MS more for each worker */
     WORKER_LOOK_EACH_MS = 100,
 };
 
@@ -90,7 +91,10 @@ struct worker {
     char name[64];
     bool joined, stopping;
     int64_t join_ms;
-    int64_t asked_ms, contact_ms; /* when the keeper was asked last; and when, of what it answered */
+    int64_t asked_ms,
+        contact_ms; /* when the keeper was asked last; and when, of what it answered */
+
+    int64_t confirm_ms; /* not before, after it failed */
 
     bool changed, planned; /* since the last look; whether there is a plan */
     int64_t changed_ms, quiet_ms;
@@ -122,7 +126,7 @@ void worker_freed(struct worker *w, int64_t now_ms, const char *queue);
 void worker_expired(struct worker *w, int64_t now_ms);
 
 /* Finish what is in hand, give up everything, end. */
-void worker_stop(struct worker *w);
+void worker_stop(struct worker *w, int64_t now_ms);
 
 /* Whether it owns the queue, as far as it knows; and how many it owns. */
 bool worker_owns(const struct worker *w, const char *queue);

@@ -1,0 +1,310 @@
+/*
+ * Workers that share queues, over a simulated keeper. DROVER_SEED=n runs one seed, DROVER_SOAK=1
+ * thousands.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "queue/assign.h"
+#include "world.h"
+
+enum { TIMEOUT_MS = 4000 };
+
+static int64_t from_environment(const char *name, int64_t otherwise)
+{
+    const char *text = getenv(name);
+
+    return text ? atoll(text) : otherwise;
+}
+
+static int64_t seeds(int64_t few, int64_t many)
+{
+    return getenv("DROVER_SOAK") ? many : few;
+}
+
+/* Chaos: something happens to somebody, and again a little later. */
+
+static int alive(const struct world *w)
+{
+    int count = 0;
+
+    for (int i = 0; i < w->worker_count; i++)
+        count += w->workers[i]->alive;
+    return count;
+}
+
+static struct sim_worker *anybody(struct world *w)
+{
+    return w->worker_count ? w->workers[world_random(w, (uint64_t)w->worker_count)] : NULL;
+}
+
+static void strike(struct world *w, struct sim_worker *worker)
+{
+    uint64_t ms = world_random(w, 3 * TIMEOUT_MS);
+
+    switch (world_random(w, 8)) {
+    case 0:
+        world_kill(w, worker);
+        break;
+    case 1:
+        world_stop(w, worker);
+        break;
+    case 2:
+    case 3:
+    case 4:
+        world_pause(w, worker, (int64_t)ms);
+        break;
+    default:
+        world_cut_off(w, worker, (int64_t)ms);
+    }
+}
+
+static void leave_rubbish(struct world *w)
+{
+    char path[QUEUE_PATH_SIZE];
+
+    queues_path(&w->queues_at, path, world_random(w, 2) ? "workers/rubbish" : "queues/rubbish");
+    if (keeper_create(&w->own.base, path, STR("\xff{"), 0, NULL))
+        keeper_delete(&w->own.base, path, KEEPER_ANY_VERSION);
+}
+
+static void chaos(struct world *w)
+{
+    struct sim_worker *worker = anybody(w);
+    struct sim_queue *q =
+        w->queue_count ? &w->queues[world_random(w, (uint64_t)w->queue_count)] : NULL;
+
+    switch (world_random(w, 12)) {
+    case 0:
+        if (alive(w) < w->o.workers_max)
+            world_start_worker(w);
+        break;
+    case 1:
+        if (worker && worker->alive && !worker->busy && worker->resume_ms <= w->now_ms)
+            strike(w, worker);
+        break;
+    case 2:
+        if (world_random(w, 4) == 0)
+            world_add_queue(w);
+        break;
+    case 3:
+        if (q && !q->removed && world_random(w, 20) == 0)
+            world_remove_queue(w, q);
+        break;
+    case 4:
+        if (world_random(w, 4) == 0)
+            leave_rubbish(w);
+        break;
+    default:
+        if (q)
+            world_post(w, q);
+    }
+    world_schedule(w, (struct event){.at_ms = w->now_ms + 1 + (int64_t)world_random(w, 200),
+                                     .kind = EVENT_CHAOS});
+}
+
+static void no_more(struct world *w)
+{
+    (void)w;
+}
+
+static bool all_handled(const struct world *w)
+{
+    for (int i = 0; i < w->queue_count; i++) {
+        const struct sim_queue *q = &w->queues[i];
+
+        if (!q->removed && q->message_count && q->last != q->messages[q->message_count - 1])
+            return false;
+    }
+    return true;
+}
+
+/* Time for sessions to run out, for lists to be quiet, for a last look and for what is in hand. */
+static void come_to_rest(struct world *w)
+{
+    int64_t deadline_ms = w->now_ms + 200 * 1000;
+
+    w->chaos = no_more;
+    if (!w->worker_count || w->workers[w->worker_count - 1]->alive == false)
+        world_start_worker(w);
+    do
+        world_run_until(w, w->now_ms + 1000);
+    while (w->now_ms < deadline_ms && (!all_handled(w) || world_balanced(w)));
+    world_check(w, all_handled(w), "messages are left");
+    world_check(w, !world_balanced(w), world_balanced(w) ? world_balanced(w) : "");
+}
+
+static uint64_t run_world(const struct world_options *o, int64_t length_ms)
+{
+    struct world w;
+    uint64_t sum;
+
+    world_init(&w, o);
+    w.chaos = chaos;
+    world_schedule(&w, (struct event){.at_ms = 0, .kind = EVENT_CHAOS});
+    world_run_until(&w, length_ms);
+    come_to_rest(&w);
+    sum = w.messages_handled ^ w.calls << 20;
+    world_release(&w);
+    return sum;
+}
+
+static uint64_t run_seed(uint64_t seed)
+{
+    static const int64_t quiets[] = {0, 300, 3000};
+    const struct world_options o = {
+        .seed = seed,
+        .workers = (int)(seed * 7 % 12),
+        .workers_max = 12,
+        .queues = (int)(seed * 13 % 30),
+        .quiet_ms = quiets[seed % 3],
+        .timeout_ms = TIMEOUT_MS,
+        .parallel = 1 + (int)(seed % 3),
+        .faults = true,
+    };
+
+    return run_world(&o, 60 * 1000);
+}
+
+static void nothing_is_lost_in_chaos(void **state)
+{
+    int64_t first = from_environment("DROVER_SEED", 1), count = seeds(60, 5000);
+
+    (void)state;
+    if (getenv("DROVER_SEED"))
+        count = 1;
+    for (int64_t i = 0; i < count; i++)
+        run_seed((uint64_t)(first + i));
+    print_message("# seeds %" PRId64 " to %" PRId64 "\n", first, first + count - 1);
+}
+
+static void nothing_is_lost_with_hundreds(void **state)
+{
+    int64_t count = seeds(1, 50);
+    struct world_options o = {
+        .workers = 100,
+        .workers_max = 120,
+        .queues = 250,
+        .quiet_ms = 2000,
+        .timeout_ms = TIMEOUT_MS,
+        .parallel = 2,
+        .faults = true,
+    };
+
+    (void)state;
+    if (getenv("DROVER_SOAK"))
+        o.workers = o.workers_max = 300;
+    for (o.seed = 1000001; count--; o.seed++)
+        run_world(&o, 15 * 1000);
+    print_message("# seeds 1000001 to %" PRIu64 ", %d workers\n", o.seed - 1, o.workers_max);
+}
+
+static void the_same_seed_is_the_same_run(void **state)
+{
+    (void)state;
+    assert_int_equal(run_seed(4711), run_seed(4711));
+}
+
+/* A calm world: how long things take, and what moves. */
+
+static uint64_t takes(const struct world *w)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < w->queue_count; i++)
+        sum += w->queues[i].takes;
+    return sum;
+}
+
+static void run_until_balanced(struct world *w, int64_t within_ms)
+{
+    int64_t deadline_ms = w->now_ms + within_ms;
+
+    while (world_balanced(w)) {
+        world_check(w, w->now_ms < deadline_ms, world_balanced(w));
+        world_run_until(w, w->now_ms + 10);
+    }
+}
+
+/* How many of the survivors' queues have to move so that n workers are balanced. */
+static uint64_t must_move(const struct world *w, size_t workers_then)
+{
+    size_t m = (size_t)w->queue_count, above = 0, surplus = 0;
+
+    for (int i = 0; i < w->worker_count; i++) {
+        size_t owned = worker_owned(&w->workers[i]->act.worker), common = m / workers_then;
+
+        if (!w->workers[i]->alive || owned <= common)
+            continue;
+        above++;
+        surplus += owned - common;
+    }
+    return surplus - (above < m % workers_then ? above : m % workers_then);
+}
+
+static void kill_and_start(int workers, int queues, int killed, int started)
+{
+    struct world w;
+    struct world_options o = {.seed = (uint64_t)(workers + queues),
+                              .workers = workers,
+                              .queues = queues,
+                              .quiet_ms = 3000,
+                              .timeout_ms = TIMEOUT_MS,
+                              .parallel = 1,
+                              .faults = true};
+    uint64_t before, orphans = 0, necessary;
+
+    world_init(&w, &o);
+    world_run_until(&w, 20 * 1000);
+    assert_null(world_balanced(&w));
+    w.o.faults = false;
+    for (int i = 0; i < killed; i++) {
+        orphans += worker_owned(&w.workers[i * 2]->act.worker);
+        world_kill(&w, w.workers[i * 2]);
+    }
+    before = takes(&w);
+    run_until_balanced(&w, TIMEOUT_MS + 3000 + 1000);
+    world_run_until(&w, w.now_ms + 60 * 1000);
+    assert_int_equal(takes(&w) - before, orphans);
+
+    necessary = must_move(&w, (size_t)(workers - killed + started));
+    before = takes(&w);
+    for (int i = 0; i < started; i++)
+        world_start_worker(&w);
+    run_until_balanced(&w, 3000 + 1000);
+    world_run_until(&w, w.now_ms + 60 * 1000);
+    assert_int_equal(takes(&w) - before, necessary);
+    assert_null(world_balanced(&w));
+    world_release(&w);
+}
+
+static void only_what_must_move_moves(void **state)
+{
+    (void)state;
+    kill_and_start(20, 200, 5, 5);
+    kill_and_start(7, 23, 3, 1);
+    kill_and_start(3, 2, 1, 4);
+    kill_and_start(10, 101, 1, 9);
+    if (getenv("DROVER_SOAK"))
+        kill_and_start(200, 1000, 50, 50);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_seed_is_the_same_run),
+        cmocka_unit_test(nothing_is_lost_in_chaos),
+        cmocka_unit_test(only_what_must_move_moves),
+        cmocka_unit_test(nothing_is_lost_with_hundreds),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,495 @@
+#include "world.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+static const char QUEUES[] = QUEUE_NAMESPACE "/queues/";
+
+void world_check(const struct world *w, bool holds, const char *what)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "# seed %" PRIu64 ", %" PRId64 " ms: %s\n", w->o.seed, w->now_ms, what);
+    abort();
+}
+
+/* splitmix64 */
+uint64_t world_random(struct world *w, uint64_t bound)
+{
+    uint64_t z = w->random += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (z ^ z >> 31) % bound;
+}
+
+/* Events: a heap by time, and then by the order in which they were scheduled. */
+
+static bool before(const struct event *a, const struct event *b)
+{
+    return a->at_ms != b->at_ms ? a->at_ms < b->at_ms : a->order < b->order;
+}
+
+void world_schedule(struct world *w, struct event e)
+{
+    size_t i;
+
+    if (w->event_count == w->event_cap) {
+        w->event_cap = w->event_cap ? 2 * w->event_cap : 256;
+        w->events = mem_realloc(w->events, w->event_cap * sizeof *w->events);
+    }
+    e.order = w->order++;
+    for (i = w->event_count++; i && before(&e, &w->events[(i - 1) / 2]); i = (i - 1) / 2)
+        w->events[i] = w->events[(i - 1) / 2];
+    w->events[i] = e;
+}
+
+static struct event pop(struct world *w)
+{
+    struct event first = w->events[0], last = w->events[--w->event_count];
+    size_t i = 0, child;
+
+    for (; (child = 2 * i + 1) < w->event_count; i = child) {
+        if (child + 1 < w->event_count && before(&w->events[child + 1], &w->events[child]))
+            child++;
+        if (!before(&w->events[child], &last))
+            break;
+        w->events[i] = w->events[child];
+    }
+    w->events[i] = last;
+    return first;
+}
+
+/* Queues. */
+
+static struct sim_queue *find_queue(struct world *w, const char *name)
+{
+    for (int i = 0; i < w->queue_count; i++)
+        if (!memcmp(w->queues[i].name, name, QUEUE_NAME_LEN))
+            return &w->queues[i];
+    return NULL;
+}
+
+static int next_message(const struct sim_queue *q, int64_t last)
+{
+    for (int i = 0; i < q->message_count; i++)
+        if (q->messages[i] > last)
+            return i;
+    return -1;
+}
+
+void world_add_queue(struct world *w)
+{
+    struct sim_queue *q;
+    char path[QUEUE_PATH_SIZE];
+
+    w->queues = mem_realloc(w->queues, (size_t)(w->queue_count + 1) * sizeof *w->queues);
+    q = &w->queues[w->queue_count++];
+    *q = (struct sim_queue){0};
+    for (int i = 0; i < QUEUE_NAME_LEN; i++)
+        q->name[i] = "0123456789abcdef"[world_random(w, 16)];
+    queues_path(&w->queues_at, path, "queues/%s", q->name);
+    world_check(w, !keeper_create(&w->own.base, path, STR("{\"last\": \"\"}"), 0, NULL), "create");
+}
+
+void world_remove_queue(struct world *w, struct sim_queue *q)
+{
+    q->removed = true;
+    world_check(w, !queue_remove(&w->queues_at, q->name), "remove");
+}
+
+void world_post(struct world *w, struct sim_queue *q)
+{
+    if (q->message_count < MESSAGES_MAX && !q->removed)
+        q->messages[q->message_count++] = ++w->last_id;
+}
+
+/* What a transaction changed, and whether it might. */
+
+static void broadcast(struct world *w, enum event_kind kind, int queue)
+{
+    for (int i = 0; i < w->worker_count; i++)
+        if (w->workers[i]->alive)
+            world_schedule(w, (struct event){.at_ms = w->now_ms + (int64_t)world_random(w, 20),
+                                             .kind = kind,
+                                             .worker = i,
+                                             .queue = queue});
+}
+
+static void check_last(struct world *w, struct sim_queue *q, struct str data,
+                       const struct sim_worker *by)
+{
+    int64_t last;
+    int at = next_message(q, q->last);
+
+    world_check(w, !queue_parse_last(data, &last), "a queue holds rubbish");
+    world_check(w, by && !strcmp(q->owner, by->act.member.name), "changed by one that owns it not");
+    if (last == q->last)
+        return;
+    world_check(w, at >= 0 && q->messages[at] == last, "a message was skipped");
+    world_check(w, q->handled[at], "a message was passed over that nobody handled");
+    q->last = last;
+}
+
+static void owner_came(struct world *w, struct sim_queue *q, struct str data)
+{
+    char owner[256];
+
+    world_check(w, !queue_parse_owner(data, owner), "an owner holds rubbish");
+    world_check(w, !q->owner[0], "two owners");
+    snprintf(q->owner, sizeof q->owner, "%.63s", owner);
+    q->takes++;
+    for (int i = 0; i < w->worker_count; i++) {
+        struct sim_worker *other = w->workers[i];
+
+        world_check(w,
+                    !other->alive || !other->keeper.session ||
+                        !strcmp(other->act.member.name, owner) ||
+                        !worker_owns(&other->act.worker, q->name) || other->busy,
+                    "another holds it still");
+    }
+}
+
+static void queue_changed(struct world *w, const struct change *c, const struct sim_worker *by)
+{
+    struct str name = {c->path.p + strlen(QUEUES), c->path.len - strlen(QUEUES)};
+    struct sim_queue *q = name.len >= QUEUE_NAME_LEN ? find_queue(w, name.p) : NULL;
+    bool owner = q && name.len > QUEUE_NAME_LEN;
+
+    if (!owner && c->kind != CHANGE_SET) {
+        broadcast(w, EVENT_CHANGED, 0);
+    } else if (!owner && q && !q->removed) {
+        check_last(w, q, c->data, by);
+    } else if (owner && c->kind == CHANGE_CREATE) {
+        owner_came(w, q, c->data);
+    } else if (owner && c->kind == CHANGE_DELETE) {
+        q->owner[0] = '\0';
+        broadcast(w, EVENT_FREED, (int)(q - w->queues));
+    }
+}
+
+void world_changed(struct world *w, const struct changes *changes, const struct sim_worker *by)
+{
+    for (size_t i = 0; i < changes->count; i++) {
+        const struct change *c = &changes->list[i];
+
+        if (str_starts(c->path, STR(QUEUE_NAMESPACE "/queues/")))
+            queue_changed(w, c, by);
+        else if (str_starts(c->path, STR(QUEUE_NAMESPACE "/workers/")) && c->kind != CHANGE_SET)
+            broadcast(w, EVENT_CHANGED, 0);
+    }
+}
+
+/* Workers. */
+
+static int64_t now_ms(void *arg)
+{
+    return ((struct world *)arg)->now_ms;
+}
+
+struct sim_worker *world_start_worker(struct world *w)
+{
+    struct sim_worker *worker = mem_zalloc(sizeof *worker);
+    struct worker_options o = {
+        .quiet_ms = w->o.quiet_ms,
+        .poll_ms = 1000,
+        .timeout_ms = w->o.timeout_ms,
+        .policy = WORKER_RETRY,
+        .retries = 3,
+        .parallel = w->o.parallel,
+    };
+
+    w->workers = mem_realloc(w->workers, (size_t)(w->worker_count + 1) * sizeof(void *));
+    w->workers[w->worker_count] = worker;
+    worker->number = w->worker_count++;
+    worker->alive = true;
+    sim_keeper_init(&worker->keeper, w, worker);
+    worker->act.member.queues = (struct queues){&worker->keeper.base, QUEUE_NAMESPACE};
+    worker->act.now_ms = now_ms;
+    worker->act.arg = w;
+    worker_init(&worker->act.worker, &o);
+    worker->works = mem_zalloc((size_t)w->o.parallel * sizeof *worker->works);
+    worker->wake_ms = w->now_ms;
+    world_schedule(
+        w, (struct event){.at_ms = w->now_ms, .kind = EVENT_WAKE, .worker = worker->number});
+    return worker;
+}
+
+/* The keeper hears nothing any more: in the end it gives the session up. */
+static void fall_silent(struct world *w, struct sim_worker *worker)
+{
+    worker->heard_ms = w->now_ms;
+    if (worker->keeper.session)
+        world_schedule(
+            w, (struct event){.at_ms = w->now_ms + w->o.timeout_ms + (int64_t)world_random(w, 100),
+                              .kind = EVENT_EXPIRE,
+                              .worker = worker->number,
+                              .session = worker->keeper.session});
+}
+
+void world_kill(struct world *w, struct sim_worker *worker)
+{
+    worker->alive = false;
+    fall_silent(w, worker);
+}
+
+void world_pause(struct world *w, struct sim_worker *worker, int64_t ms)
+{
+    worker->resume_ms = w->now_ms + ms;
+    fall_silent(w, worker);
+}
+
+void world_cut_off(struct world *w, struct sim_worker *worker, int64_t ms)
+{
+    worker->cut_off = true;
+    worker->resume_ms = 0;
+    fall_silent(w, worker);
+    world_schedule(
+        w, (struct event){
+               .at_ms = w->now_ms + ms, .kind = EVENT_WAKE, .worker = worker->number, .number = 1});
+}
+
+void world_stop(struct world *w, struct sim_worker *worker)
+{
+    worker_stop(&worker->act.worker, w->now_ms);
+    worker->wake_ms = w->now_ms;
+    world_schedule(
+        w, (struct event){.at_ms = w->now_ms, .kind = EVENT_WAKE, .worker = worker->number});
+}
+
+/* Messages. */
+
+static void check_exclusive(struct world *w, const char *queue)
+{
+    for (int i = 0; i < w->worker_count; i++) {
+        const struct sim_worker *other = w->workers[i];
+
+        for (int k = 0; k < other->work_count; k++)
+            world_check(w,
+                        !other->alive || memcmp(other->works[k].queue, queue, QUEUE_NAME_LEN) ||
+                            !worker_owns(&other->act.worker, queue) || !other->keeper.session,
+                        "two messages of a queue in hand");
+    }
+}
+
+static int64_t duration(struct world *w)
+{
+    uint64_t kind = world_random(w, 40);
+
+    if (kind == 0)
+        return (int64_t)world_random(w, 2 * (uint64_t)w->o.timeout_ms);
+    return (int64_t)world_random(w, kind < 10 ? 500 : 20);
+}
+
+static void start_work(struct world *w, struct sim_worker *worker, const struct worker_action *a)
+{
+    struct sim_queue *q = find_queue(w, a->queue);
+    int at = next_message(q, a->last);
+    struct event done = {.at_ms = w->now_ms,
+                         .kind = EVENT_WORKED,
+                         .worker = worker->number,
+                         .queue = (int)(q - w->queues),
+                         .number = at >= 0 ? q->messages[at] : 0};
+
+    if (at >= 0 && !q->removed) {
+        world_check(w, !strcmp(q->owner, worker->act.member.name), "begun by one that owns it not");
+        world_check(w, q->last == a->last, "begun at the wrong place");
+        check_exclusive(w, a->queue);
+        done.at_ms += duration(w);
+    }
+    world_check(w, worker->work_count < w->o.parallel, "too many messages in hand");
+    memcpy(worker->works[worker->work_count].queue, a->queue, sizeof a->queue);
+    worker->works[worker->work_count++].id = done.number;
+    world_schedule(w, done);
+}
+
+static void end_work(struct world *w, struct sim_worker *worker, const struct event *e)
+{
+    struct sim_queue *q = &w->queues[e->queue];
+    enum worker_result result = e->number ? WORKER_DONE : WORKER_NOTHING;
+    int at = 0;
+
+    while (memcmp(worker->works[at].queue, q->name, QUEUE_NAME_LEN))
+        at++;
+    worker->works[at] = worker->works[--worker->work_count];
+    if (e->number && world_random(w, 30) == 0)
+        result = WORKER_FAILED;
+    if (result == WORKER_DONE) {
+        q->handled[next_message(q, e->number - 1)] = true;
+        w->messages_handled++;
+    }
+    worker_worked(&worker->act.worker, w->now_ms, q->name, result, e->number);
+}
+
+/* A step of a worker, until it waits. */
+
+static int join(struct world *w, struct sim_worker *worker, const struct worker_action *a)
+{
+    if (worker->cut_off) {
+        worker_joined(&worker->act.worker, w->now_ms, DROVER_UNKNOWN, NULL);
+        return DROVER_UNKNOWN;
+    }
+    if (worker->keeper.session)
+        sim_keeper_expire(&worker->keeper);
+    sim_keeper_open(&worker->keeper);
+    return act_on(&worker->act, a);
+}
+
+static void do_action(struct world *w, struct sim_worker *worker, const struct worker_action *a)
+{
+    if (a->kind == WORKER_WORK) {
+        start_work(w, worker, a);
+        return;
+    }
+    worker->busy = true;
+    if (a->kind == WORKER_JOIN)
+        join(w, worker, a);
+    else
+        act_on(&worker->act, a);
+    worker->busy = false;
+    if (a->kind == WORKER_END) {
+        if (worker->keeper.session)
+            sim_keeper_expire(&worker->keeper);
+        worker->alive = false;
+    }
+}
+
+static void step(struct world *w, struct sim_worker *worker)
+{
+    struct worker_action a;
+
+    while (worker->alive) {
+        if (worker->resume_ms > w->now_ms)
+            a = (struct worker_action){.kind = WORKER_WAIT, .at_ms = worker->resume_ms};
+        else
+            worker_next(&worker->act.worker, w->now_ms, &a);
+        if (a.kind == WORKER_WAIT)
+            break;
+        do_action(w, worker, &a);
+    }
+    if (!worker->alive || a.at_ms == INT64_MAX)
+        return;
+    worker->wake_ms = a.at_ms > w->now_ms ? a.at_ms : w->now_ms + 1;
+    world_schedule(
+        w, (struct event){.at_ms = worker->wake_ms, .kind = EVENT_WAKE, .worker = worker->number});
+}
+
+static void expire(struct world *w, struct sim_worker *worker, const struct event *e)
+{
+    if (worker->keeper.session != e->session || w->now_ms < worker->heard_ms + w->o.timeout_ms)
+        return;
+    if (worker->alive && worker->resume_ms <= w->now_ms && !worker->cut_off)
+        return;
+    sim_keeper_expire(&worker->keeper);
+}
+
+/* Something for a worker that runs and is not in the middle of a call. */
+static void tell(struct world *w, struct sim_worker *worker, struct event *e)
+{
+    if (worker->busy || worker->resume_ms > w->now_ms) {
+        e->at_ms = worker->resume_ms > w->now_ms ? worker->resume_ms : w->now_ms + 1;
+        if (e->kind == EVENT_WAKE)
+            worker->wake_ms = e->at_ms;
+        world_schedule(w, *e);
+        return;
+    }
+    if (e->kind == EVENT_WORKED)
+        end_work(w, worker, e);
+    else if (e->kind == EVENT_CHANGED && !worker->cut_off)
+        worker_changed(&worker->act.worker, w->now_ms);
+    else if (e->kind == EVENT_FREED && !worker->cut_off)
+        worker_freed(&worker->act.worker, w->now_ms, w->queues[e->queue].name);
+    step(w, worker);
+}
+
+static void run(struct world *w, struct event *e)
+{
+    struct sim_worker *worker = w->worker_count ? w->workers[e->worker] : NULL;
+
+    if (e->kind == EVENT_CHAOS) {
+        w->chaos(w);
+        return;
+    }
+    if (e->kind == EVENT_WAKE && e->number) { /* it is connected again, and looks at everything */
+        worker->cut_off = false;
+        e->kind = EVENT_CHANGED;
+    } else if (e->kind == EVENT_WAKE && e->at_ms != worker->wake_ms) {
+        return;
+    }
+    if (e->kind == EVENT_EXPIRE)
+        expire(w, worker, e);
+    else if (worker->alive)
+        tell(w, worker, e);
+}
+
+void world_run_until(struct world *w, int64_t at_ms)
+{
+    while (w->event_count && w->events[0].at_ms <= at_ms) {
+        struct event e = pop(w);
+
+        if (e.at_ms > w->now_ms)
+            w->now_ms = e.at_ms;
+        run(w, &e);
+    }
+    if (at_ms > w->now_ms)
+        w->now_ms = at_ms;
+}
+
+/* At rest. */
+
+const char *world_balanced(struct world *w)
+{
+    int queues = 0, workers = 0;
+
+    for (int i = 0; i < w->queue_count; i++)
+        queues += !w->queues[i].removed;
+    for (int i = 0; i < w->worker_count; i++)
+        workers += w->workers[i]->alive;
+    for (int i = 0; i < w->queue_count && workers; i++)
+        if (!w->queues[i].removed && !w->queues[i].owner[0])
+            return "a queue is nobody's";
+    for (int i = 0; i < w->worker_count; i++) {
+        struct sim_worker *worker = w->workers[i];
+        int owned = (int)worker_owned(&worker->act.worker), told = 0;
+
+        if (!worker->alive)
+            continue;
+        for (int q = 0; q < w->queue_count; q++)
+            told += !w->queues[q].removed && !strcmp(w->queues[q].owner, worker->act.member.name);
+        if (told != owned)
+            return "a worker owns other queues than it knows of";
+        if (owned != queues / workers && owned != (queues + workers - 1) / workers)
+            return "not balanced";
+    }
+    return NULL;
+}
+
+void world_init(struct world *w, const struct world_options *o)
+{
+    *w = (struct world){.o = *o, .random = o->seed * 2654435761u + 1};
+    tree_init(&w->tree);
+    sim_keeper_init(&w->own, w, NULL);
+    w->queues_at = (struct queues){&w->own.base, QUEUE_NAMESPACE};
+    world_check(w, !queues_init(&w->queues_at), "init");
+    for (int i = 0; i < o->queues; i++)
+        world_add_queue(w);
+    for (int i = 0; i < o->workers; i++)
+        world_start_worker(w);
+}
+
+void world_release(struct world *w)
+{
+    for (int i = 0; i < w->worker_count; i++) {
+        act_release(&w->workers[i]->act);
+        free(w->workers[i]->works);
+        free(w->workers[i]);
+    }
+    free(w->workers);
+    free(w->queues);
+    free(w->events);
+    changes_release(&w->changes);
+    tree_release(&w->tree);
+}

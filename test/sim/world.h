@@ -1,0 +1,142 @@
+/*
+ * world - queues, workers and a keeper in simulated time.
+ *
+ * Everything that is not simulated is the real thing: the worker's state machine, its steps on the
+ * keeper, the assignment, and the keeper's tree. Simulated are time, the way to the keeper (slow,
+ * broken, cut), sessions running out, messages, and what happens to workers.
+ *
+ * While a worker waits for the keeper the world goes on: a call runs other events, which may make calls
+ * of their own, before and after it takes effect. So every two steps of two workers meet in every order.
+ *
+ * What always holds is checked at each change of the tree and whenever a message is begun; the first
+ * thing that does not hold ends the program with the seed and the moment.
+ */
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include "keeper/tree.h"
+#include "queue/act.h"
+
+enum { NEST_MAX = 6, MESSAGES_MAX = 64 };
+
+struct world;
+
+/* A session's way to the tree. */
+struct sim_keeper {
+    struct keeper base;
+    struct world *world;
+    struct sim_worker *worker; /* NULL: the world's own, which is never delayed */
+    int64_t session;           /* 0: over */
+};
+
+/* A message in hand. */
+struct sim_work {
+    char queue[QUEUE_NAME_LEN + 1];
+    int64_t id;
+};
+
+struct sim_worker {
+    struct act act;
+    struct sim_keeper keeper;
+    int number;
+    bool alive;        /* the process runs */
+    bool busy;         /* inside a call of the keeper */
+    bool cut_off;      /* the keeper cannot be reached */
+    int64_t resume_ms; /* paused until then */
+    int64_t heard_ms;  /* by the keeper */
+    int64_t wake_ms;   /* of the wake-up that is scheduled */
+    bool was_changed;  /* told, while it was paused or busy */
+    struct sim_work *works;
+    int work_count;
+};
+
+struct sim_queue {
+    char name[QUEUE_NAME_LEN + 1];
+    bool removed;
+    int64_t messages[MESSAGES_MAX];
+    bool handled[MESSAGES_MAX]; /* by somebody, to the end */
+    int message_count;
+    int64_t last;
+    char owner[64];
+    uint64_t takes;
+};
+
+enum event_kind { EVENT_WAKE, EVENT_CHANGED, EVENT_FREED, EVENT_WORKED, EVENT_EXPIRE, EVENT_CHAOS };
+
+struct event {
+    int64_t at_ms;
+    uint64_t order;
+    enum event_kind kind;
+    int worker;
+    int queue;
+    int64_t number;
+    int64_t session;
+};
+
+struct world_options {
+    uint64_t seed;
+    int workers, queues, workers_max; /* at the start; chaos starts no more than that */
+    int64_t quiet_ms, timeout_ms;
+    int parallel;
+    bool faults; /* slow and failing calls */
+};
+
+struct world {
+    struct world_options o;
+    uint64_t random;
+    int64_t now_ms;
+    int nest;
+
+    struct tree tree;
+    struct changes changes;
+    struct sim_keeper own;
+    struct queues queues_at;
+
+    struct sim_worker **workers; /* they never move */
+    int worker_count;
+    struct sim_queue *queues;
+    int queue_count;
+    int64_t last_id;
+
+    struct event *events; /* a heap */
+    size_t event_count, event_cap;
+    uint64_t order;
+
+    void (*chaos)(struct world *w); /* an event of its own, which schedules the next */
+    uint64_t calls, messages_handled;
+};
+
+void world_init(struct world *w, const struct world_options *o);
+void world_release(struct world *w);
+
+/* Even random numbers: less than bound. */
+uint64_t world_random(struct world *w, uint64_t bound);
+
+void world_schedule(struct world *w, struct event e);
+void world_run_until(struct world *w, int64_t at_ms);
+
+/* What happens. */
+struct sim_worker *world_start_worker(struct world *w);
+void world_kill(struct world *w, struct sim_worker *worker);
+void world_stop(struct world *w, struct sim_worker *worker);
+void world_pause(struct world *w, struct sim_worker *worker, int64_t ms);
+void world_cut_off(struct world *w, struct sim_worker *worker, int64_t ms);
+void world_add_queue(struct world *w);
+void world_remove_queue(struct world *w, struct sim_queue *q);
+void world_post(struct world *w, struct sim_queue *q);
+
+/* At rest: every queue is owned, shares differ by one at most. NULL, or what is wrong. */
+const char *world_balanced(struct world *w);
+
+/* Ends the program, with the seed, unless it holds. */
+void world_check(const struct world *w, bool holds, const char *what);
+
+/* The simulated keeper. */
+void sim_keeper_init(struct sim_keeper *k, struct world *w, struct sim_worker *worker);
+void sim_keeper_open(struct sim_keeper *k);
+void sim_keeper_expire(struct sim_keeper *k);
+
+/* What the world makes of the changes of one transaction, by the session that made them. */
+void world_changed(struct world *w, const struct changes *c, const struct sim_worker *by);
+
+#endif
