@@ -110,8 +110,8 @@ int expression_match(struct expression *x, struct str name, struct err_info *ret
     if (found >= 0)
         return 1;
     /* A foreign node whose name is no text: no expression is about it. */
-    if (found == PCRE2_ERROR_NOMATCH || (found <= PCRE2_ERROR_UTF8_ERR1 &&
-                                         found >= PCRE2_ERROR_UTF8_ERR21))
+    if (found == PCRE2_ERROR_NOMATCH ||
+        (found <= PCRE2_ERROR_UTF8_ERR1 && found >= PCRE2_ERROR_UTF8_ERR21))
         return 0;
     pcre2_get_error_message(found, why, sizeof why);
     return err_set(ret_error, DROVER_BAD_ARGUMENT, "the %s '%s' is too much work: %s", x->what,

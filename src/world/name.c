@@ -20,7 +20,7 @@ static int check_text(struct str s, const char *what, struct err_info *e)
         if (c == ' ' || c == '/' || c == '\\' || c == '|')
             return err_set(e, DROVER_BAD_ARGUMENT,
                            "the %s '%.*s' holds '%c': no space, '/', '\\' or '|' may be in it",
-                           what, (int)s.len, s.p, c);
+                           what, (int)s.len, s.p, (char)c);
     }
     memcpy(path + 1, s.p, s.len);
     if (!path_is_valid((struct str){path, s.len + 1}, false))
@@ -84,9 +84,10 @@ char *zoott_root(struct arena *a, struct str world)
 
 char *zoott_path(struct arena *a, const char *root, struct str key)
 {
-    char *path = arena_printf(a, "%s/%.*s", root, (int)key.len, key.p);
+    size_t root_len = strlen(root);
+    char *path = arena_printf(a, "%.*s/%.*s", (int)root_len, root, (int)key.len, key.p);
 
-    for (char *c = path + strlen(root) + 1; *c; c++)
+    for (char *c = path + root_len + 1; *c; c++)
         if (*c == '|')
             *c = '/';
     return path;

@@ -70,7 +70,8 @@ static bool is_path_of(struct str path, struct str key)
     return true;
 }
 
-int world_record_read(struct arena *a, struct str json, struct str key, struct world_record *ret_record)
+int world_record_read(struct arena *a, struct str json, struct str key,
+                      struct world_record *ret_record)
 {
     struct json *v = json_parse(a, json, NULL);
     struct world_record r = {0};

@@ -37,7 +37,8 @@ struct str world_record_write(struct arena *a, const struct world_record *r);
  * Reads the record of a key. DAMAGED when it is none, or not of this key: its path must be the key's
  * below the root of some world, and name and type its last part.
  */
-int world_record_read(struct arena *a, struct str json, struct str key, struct world_record *ret_record);
+int world_record_read(struct arena *a, struct str json, struct str key,
+                      struct world_record *ret_record);
 
 /* Whether the record is of the world with this root. */
 bool world_record_is_of(const struct world_record *r, const char *root);

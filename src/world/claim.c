@@ -1,0 +1,201 @@
+/*
+ * Claiming: the candidates come from what is known of the pending list (pending.h); whether one can
+ * be had is found out by reading it, its ancestors and its data, and by a transaction: the pending
+ * node is still there at the version seen, and the ephemeral working node is created.
+ *
+ * The data is read before, not after: queueing again changes the pending node in the same transaction
+ * as the data, so data that is not that of the version claimed cannot be claimed with.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "world/impl.h"
+
+enum outcome { CLAIMED, FREE_AGAIN, TAKEN, GONE, OTHER, BLOCKED, RUBBISH, FAILED };
+
+struct attempt {
+    struct world *w;
+    struct keeper *k;
+    struct arena *a;
+    const struct str *types;
+    size_t type_count;
+    struct str key;
+    struct keeper_stat stat; /* of the pending node */
+    struct world_claim claim;
+    int err; /* FAILED */
+};
+
+static enum outcome failed(struct attempt *t, int err)
+{
+    t->err = err;
+    return FAILED;
+}
+
+static void holder_init(struct attempt *t, struct world_holder *h)
+{
+    struct keeper_session session;
+    uint64_t random = 0;
+
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        abort(); /* cannot happen for so few bytes */
+    keeper_session(t->k, &session);
+    *h = (struct world_holder){
+        .session = session.id, .czxid = t->stat.czxid, .version = t->stat.version};
+    snprintf(h->claim, sizeof h->claim, "%016" PRIx64, random);
+}
+
+/* After UNKNOWN: whether the working node is the one of this attempt. */
+static enum outcome settle(struct attempt *t, const char *working, const struct world_holder *mine)
+{
+    struct world_holder h;
+    struct str data;
+    int err = keeper_sync(t->k, working);
+
+    if (!err)
+        err = world_read(t->k, t->a, working, &data, NULL);
+    if (err == DROVER_NO_NODE)
+        return FREE_AGAIN;
+    if (err)
+        return failed(t, err);
+    return !world_holder_read(t->a, data, &h) && !strcmp(h.claim, mine->claim) ? CLAIMED : TAKEN;
+}
+
+static enum outcome take(struct attempt *t, const char *pending)
+{
+    const char *working = zoott_below(t->a, WORLD_WORKING, t->key);
+    struct keeper_result results[2];
+    struct world_holder h;
+    struct keeper_op ops[2];
+    int err;
+
+    holder_init(t, &h);
+    ops[0] = keeper_op_check(pending, t->stat.version);
+    ops[1] = keeper_op_create(working, world_holder_write(t->a, &h), KEEPER_EPHEMERAL);
+    err = keeper_multi(t->k, ops, 2, results);
+    keeper_results_release(results, 2);
+    if (!err)
+        return CLAIMED;
+    if (err == DROVER_UNKNOWN)
+        return settle(t, working, &h);
+    if (results[0].err == DROVER_NO_NODE)
+        return GONE;
+    if (results[0].err == DROVER_BAD_VERSION)
+        return FREE_AGAIN;
+    return results[1].err == DROVER_EXISTS ? TAKEN : failed(t, err);
+}
+
+static enum outcome check_ancestors(struct attempt *t)
+{
+    struct str key = zoott_parent_key(t->key), data;
+    struct keeper_stat stat;
+    int err;
+
+    for (; key.len; key = zoott_parent_key(key)) {
+        err = world_read(t->k, t->a, zoott_below(t->a, WORLD_PENDING, key), &data, &stat);
+        if (err == DROVER_NO_NODE)
+            continue;
+        if (err)
+            return failed(t, err);
+        if (pending_is_foreign(t->w->pending, key, data))
+            continue;
+        pending_is_blocked(t->w->pending, t->key, key, data, &stat);
+        return BLOCKED;
+    }
+    return CLAIMED;
+}
+
+/* A node may have been made anew, for a task whose name ends where the other's type began. */
+static bool is_wanted(const struct attempt *t)
+{
+    for (size_t i = 0; i < t->type_count; i++)
+        if (str_eq(t->claim.record.type, t->types[i]))
+            return true;
+    return false;
+}
+
+static enum outcome try_one(struct attempt *t)
+{
+    const char *pending = zoott_below(t->a, WORLD_PENDING, t->key);
+    enum outcome outcome;
+    struct str data;
+    int err = world_read(t->k, t->a, pending, &data, &t->stat);
+
+    if (err)
+        return err == DROVER_NO_NODE ? GONE : failed(t, err);
+    if (world_record_read(t->a, data, t->key, &t->claim.record) ||
+        !world_record_is_of(&t->claim.record, t->w->root)) {
+        pending_is_rubbish(t->w->pending, t->key, "its data is not that of a task of this world");
+        return RUBBISH;
+    }
+    if (!is_wanted(t))
+        return OTHER;
+    outcome = check_ancestors(t);
+    if (outcome != CLAIMED)
+        return outcome;
+    err = world_read(t->k, t->a, zoott_path(t->a, t->w->root, t->key), &t->claim.data, NULL);
+    if (err == DROVER_NO_NODE) {
+        pending_is_rubbish(t->w->pending, t->key, "the task is not in the tree");
+        return RUBBISH;
+    }
+    return err ? failed(t, err) : take(t, pending);
+}
+
+static int tell(struct attempt *t, enum outcome outcome)
+{
+    struct pending *p = t->w->pending;
+
+    if (outcome == CLAIMED || outcome == TAKEN)
+        pending_is_taken(p, t->key);
+    else if (outcome == GONE || outcome == OTHER)
+        pending_is_gone(p, t->key);
+    if (outcome == OTHER)
+        pending_free_again(p, t->key, 0); /* which is not known any more, and looked for */
+    else if (outcome == FREE_AGAIN || outcome == FAILED)
+        pending_free_again(p, t->key, outcome == FAILED ? 0 : t->stat.czxid);
+    return outcome == FAILED ? t->err : outcome == CLAIMED;
+}
+
+static int claim_known(struct world *w, struct keeper *k, struct arena *a, const struct str *types,
+                       size_t type_count, struct world_claim *ret_claim)
+{
+    struct attempt t = {.w = w, .k = k, .a = a, .types = types, .type_count = type_count};
+    int claimed = 0;
+
+    while (!claimed && pending_take(w->pending, a, types, type_count, &t.key)) {
+        t.claim = (struct world_claim){.key = t.key};
+        claimed = tell(&t, try_one(&t));
+    }
+    if (claimed > 0)
+        *ret_claim = t.claim;
+    return claimed;
+}
+
+static int check_types(const struct str *types, size_t type_count, struct err_info *e)
+{
+    int err = 0;
+
+    if (!type_count || type_count > WORLD_TYPES_MAX)
+        return err_set(e, DROVER_BAD_ARGUMENT, "name 1 to %d types", WORLD_TYPES_MAX);
+    for (size_t i = 0; i < type_count && !err; i++)
+        err = zoott_check(types[i], "type", e);
+    return err;
+}
+
+int world_claim(struct world *w, struct keeper *k, struct arena *a, const struct str *types,
+                size_t type_count, bool look, struct world_claim *ret_claim,
+                struct err_info *ret_error)
+{
+    int err = check_types(types, type_count, ret_error), claimed;
+
+    if (err)
+        return err;
+    err = pending_look(w->pending, k, false);
+    claimed = err ? err : claim_known(w, k, a, types, type_count, ret_claim);
+    if (!claimed && look) {
+        err = pending_look(w->pending, k, true);
+        claimed = err ? err : claim_known(w, k, a, types, type_count, ret_claim);
+    }
+    return claimed < 0 ? world_explain(ret_error, claimed) : claimed;
+}

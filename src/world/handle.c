@@ -1,0 +1,199 @@
+/*
+ * The end of a claim. Who may end it is told by the working node: its data names the session that
+ * claimed. (The stat's owner would not do: inside a server on an ensemble many sessions share one.)
+ * As long as that session lives, nobody else takes the node away, so after UNKNOWN the node tells:
+ * still there, nothing happened; gone, it did.
+ */
+#include "world/impl.h"
+
+struct ending {
+    struct world *w;
+    struct keeper *k;
+    struct arena a;
+    struct str key;
+    const char *working, *pending, *completed;
+    struct world_holder holder;
+    int32_t working_version;
+    bool is_pending; /* and then: */
+    struct keeper_stat stat;
+    struct world_record record;
+    bool is_record; /* record holds what the pending node says */
+    bool was_completed;
+    struct str error; /* of a failure */
+    bool unknown;     /* whether the last transaction happened */
+    struct err_info *e;
+
+    /* What is to be done, in one transaction. */
+    struct keeper_op ops[3];
+    struct keeper_result results[3];
+    size_t op_count;
+};
+
+static int ending_init(struct ending *n, struct world *w, struct keeper *k, struct str key,
+                       struct err_info *e)
+{
+    int err = zoott_check_key(key, e);
+
+    *n = (struct ending){.w = w, .k = k, .key = key, .e = e};
+    if (err)
+        return err;
+    n->working = zoott_below(&n->a, WORLD_WORKING, key);
+    n->pending = zoott_below(&n->a, WORLD_PENDING, key);
+    n->completed = zoott_below(&n->a, WORLD_COMPLETED, key);
+    return 0;
+}
+
+#define KEY_SHOWN(n) (int)((n)->key.len < 300 ? (n)->key.len : 300), (n)->key.p
+
+/*
+ * Reads who works on it and what is pending. 1: it is this session's and can be ended. 0: it was
+ * ended by the transaction that was not known of.
+ */
+static int read_all(struct ending *n)
+{
+    struct keeper_session session;
+    struct keeper_stat stat;
+    struct str data;
+    int err = n->unknown ? keeper_sync(n->k, n->working) : 0;
+
+    if (!err)
+        err = world_read(n->k, &n->a, n->working, &data, &stat);
+    if (err == DROVER_NO_NODE)
+        return n->unknown ? 0 : err_set(n->e, err, "nobody works on '%.*s'", KEY_SHOWN(n));
+    if (err)
+        return world_explain(n->e, err);
+    keeper_session(n->k, &session);
+    if (world_holder_read(&n->a, data, &n->holder) || n->holder.session != session.id)
+        return err_set(n->e, DROVER_FENCED, "another session works on '%.*s'", KEY_SHOWN(n));
+    n->working_version = stat.version;
+    err = world_read(n->k, &n->a, n->pending, &data, &n->stat);
+    if (err && err != DROVER_NO_NODE)
+        return world_explain(n->e, err);
+    n->is_pending = !err;
+    n->is_record = !err && !world_record_read(&n->a, data, n->key, &n->record);
+    if (n->is_record && !world_record_is_of(&n->record, n->w->root))
+        return err_set(n->e, DROVER_NO_NODE, "'%.*s' is not a task of this world", KEY_SHOWN(n));
+    return 1;
+}
+
+/* Whether it was queued again since it was claimed. */
+static bool was_queued_again(const struct ending *n)
+{
+    return n->is_pending &&
+           (n->stat.czxid != n->holder.czxid || n->stat.version != n->holder.version);
+}
+
+static void add(struct ending *n, struct keeper_op op)
+{
+    n->ops[n->op_count++] = op;
+}
+
+/*
+ * Reads, plans and commits until it has happened. plan fills ops; the working node's end is added
+ * here, last, as the document says.
+ */
+static int end(struct ending *n, void (*plan)(struct ending *n))
+{
+    int err;
+
+    for (int i = 0; i < WORLD_TRIES; i++) {
+        err = read_all(n);
+        if (err <= 0)
+            return err;
+        n->op_count = 0;
+        plan(n);
+        add(n, keeper_op_delete(n->working, n->working_version));
+        err = keeper_multi(n->k, n->ops, n->op_count, n->results);
+        keeper_results_release(n->results, n->op_count);
+        n->unknown = err == DROVER_UNKNOWN;
+        n->was_completed = n->results[0].err == DROVER_EXISTS;
+        if (!n->unknown && !world_is_stale(err))
+            return err ? world_explain(n->e, err) : 0;
+    }
+    return world_gave_up(n->e);
+}
+
+/* In the document's order: create in zoott_c, delete from zoott_p, delete from zoott_w. */
+static void plan_complete(struct ending *n)
+{
+    struct world_record r = n->record;
+    struct str data;
+
+    if (was_queued_again(n) || !n->is_record)
+        return;
+    r.failures = 0;
+    data = world_record_write(&n->a, &r);
+    add(n, n->was_completed ? keeper_op_set(n->completed, data, KEEPER_ANY_VERSION)
+                            : keeper_op_create(n->completed, data, 0));
+    add(n, keeper_op_delete(n->pending, n->stat.version));
+}
+
+int world_complete(struct world *w, struct keeper *k, struct str key, bool *ret_again,
+                   struct err_info *ret_error)
+{
+    struct ending n;
+    int err = ending_init(&n, w, k, key, ret_error);
+
+    if (!err)
+        err = end(&n, plan_complete);
+    if (!err && !n.is_record)
+        err = err_set(ret_error, DROVER_NO_NODE, "'%.*s' was taken off the pending list",
+                      KEY_SHOWN(&n));
+    else if (!err && was_queued_again(&n))
+        pending_free_again(w->pending, key, n.stat.czxid);
+    else if (!err)
+        pending_is_gone(w->pending, key);
+    if (!err)
+        *ret_again = was_queued_again(&n);
+    arena_release(&n.a);
+    return err;
+}
+
+static void plan_release(struct ending *n)
+{
+    (void)n; /* that nobody works on it any more is all */
+}
+
+int world_release(struct world *w, struct keeper *k, struct str key, struct err_info *ret_error)
+{
+    struct ending n;
+    int err = ending_init(&n, w, k, key, ret_error);
+
+    if (!err)
+        err = end(&n, plan_release);
+    if (!err)
+        pending_free_again(w->pending, key, n.stat.czxid);
+    arena_release(&n.a);
+    return err;
+}
+
+/* Made anew, so that it is the youngest: others get their turn before it is tried again. */
+static void plan_fail(struct ending *n)
+{
+    struct world_record r = n->record;
+
+    if (!n->is_record)
+        return;
+    r.failures++;
+    r.error = n->error;
+    add(n, keeper_op_delete(n->pending, n->stat.version));
+    add(n, keeper_op_create(n->pending, world_record_write(&n->a, &r), 0));
+}
+
+int world_fail(struct world *w, struct keeper *k, struct str key, struct str error,
+               struct err_info *ret_error)
+{
+    struct ending n;
+    int err = ending_init(&n, w, k, key, ret_error);
+
+    if (!err && error.len > FAILURE_LEN_MAX)
+        err = err_set(ret_error, DROVER_BAD_ARGUMENT, "the error is longer than %d bytes",
+                      FAILURE_LEN_MAX);
+    n.error = error;
+    if (!err)
+        err = end(&n, plan_fail);
+    if (!err)
+        pending_free_again(w->pending, key, n.is_record ? n.results[1].stat.czxid : 0);
+    arena_release(&n.a);
+    return err;
+}

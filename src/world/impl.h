@@ -1,0 +1,33 @@
+/*
+ * impl - the inside of struct world, and what its files share.
+ */
+#ifndef WORLD_IMPL_H
+#define WORLD_IMPL_H
+
+#include "world/atlas.h"
+#include "world/name.h"
+#include "world/pending.h"
+#include "world/world.h"
+
+enum { WORLD_TRIES = 100 }; /* of a transaction whose premises others keep changing */
+
+struct world {
+    char *name, *root;
+    struct atlas *atlas;
+    struct pending *pending;
+};
+
+/* Reads a node into the arena. */
+int world_read(struct keeper *k, struct arena *a, const char *path, struct str *ret_data,
+               struct keeper_stat *ret_stat);
+
+/* Whether a transaction failed because what it rests on has changed: read again and try again. */
+bool world_is_stale(int err);
+
+/* What to say when it never got through. */
+int world_gave_up(struct err_info *e);
+
+/* The words for an error of the keeper, where there are no better ones. */
+int world_explain(struct err_info *e, int err);
+
+#endif

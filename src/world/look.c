@@ -1,0 +1,246 @@
+/*
+ * Looking: lists, one task, the whole tree. Nothing here is one moment: others go on meanwhile. Nodes
+ * that are not a task's are passed over.
+ */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "keeper/path.h"
+#include "world/crew.h"
+#include "world/impl.h"
+
+static const char *const LISTS[] = {
+    [WORLD_IS_PENDING] = WORLD_PENDING,
+    [WORLD_IS_WORKING] = WORLD_WORKING,
+    [WORLD_IS_COMPLETED] = WORLD_COMPLETED,
+};
+
+/* Where the record of a task stands that is in a list. */
+static const char *record_list(enum world_state state)
+{
+    return state == WORLD_IS_WORKING ? WORLD_PENDING : LISTS[state];
+}
+
+struct lister {
+    struct world *w;
+    struct keeper *k;
+    enum world_state state;
+    char **names;
+    struct buf *data;
+    struct keeper_stat *stats;
+    int *errs;
+};
+
+static void read_one(void *arg, size_t i)
+{
+    struct lister *l = arg;
+    struct buf path = {0};
+
+    buf_printf(&path, "%s/%s", LISTS[l->state], l->names[i]);
+    l->errs[i] = l->state == WORLD_IS_WORKING
+                     ? keeper_exists(l->k, buf_text(&path), &l->stats[i])
+                     : keeper_get(l->k, buf_text(&path), &l->data[i], &l->stats[i]);
+    if (!l->errs[i] && l->state == WORLD_IS_WORKING) {
+        path.len = 0;
+        buf_printf(&path, "%s/%s", WORLD_PENDING, l->names[i]);
+        l->errs[i] = keeper_get(l->k, buf_text(&path), &l->data[i], NULL);
+    }
+    buf_release(&path);
+}
+
+static void add_item(struct lister *l, struct arena *a, size_t i, struct world_items *items)
+{
+    struct str key = {arena_text(a, str_of(l->names[i])), strlen(l->names[i])};
+    struct str data = {
+        arena_text(a, (struct str){l->data[i].p ? l->data[i].p : "", l->data[i].len}),
+        l->data[i].len};
+    struct world_record r;
+
+    if (world_record_read(a, data, key, &r) || !world_record_is_of(&r, l->w->root))
+        return;
+    items->list[items->count++] = (struct world_item){
+        .key = key, .state = l->state, .record = r, .since_ms = l->stats[i].ctime_ms};
+}
+
+/* A piece of the names, all read at once. */
+static int list_piece(struct lister *l, struct arena *a, size_t count, size_t limit,
+                      struct world_items *items)
+{
+    int err = 0;
+
+    l->data = mem_zalloc((count + 1) * sizeof *l->data);
+    l->stats = mem_zalloc((count + 1) * sizeof *l->stats);
+    l->errs = mem_zalloc((count + 1) * sizeof *l->errs);
+    crew_run(count, read_one, l);
+    for (size_t i = 0; i < count; i++) {
+        if (l->errs[i] && l->errs[i] != DROVER_NO_NODE)
+            err = l->errs[i];
+        else if (!l->errs[i] && items->count < limit)
+            add_item(l, a, i, items);
+        else if (!l->errs[i])
+            items->more = true;
+        buf_release(&l->data[i]);
+    }
+    free(l->data);
+    free(l->stats);
+    free(l->errs);
+    return err;
+}
+
+int world_list(struct world *w, struct keeper *k, struct arena *a, enum world_state state,
+               struct str after, size_t limit, struct world_items *ret_items)
+{
+    enum { PIECE = 1000 };
+    struct lister l = {.w = w, .k = k, .state = state};
+    const char *from = arena_text(a, after);
+    struct world_items items = {0};
+    struct keeper_names names = {0};
+    size_t at = 0;
+    int err = keeper_children(k, LISTS[state], &names, NULL);
+
+    if (err)
+        return err;
+    while (after.len && at < names.count && strcmp(names.names[at], from) <= 0)
+        at++;
+    limit = limit < names.count - at ? limit : names.count - at;
+    items.list = arena_alloc(a, (limit + 1) * sizeof *items.list);
+    while (at < names.count && !err && !items.more) {
+        size_t count = names.count - at < PIECE ? names.count - at : PIECE;
+
+        l.names = names.names + at;
+        err = list_piece(&l, a, count, limit, &items);
+        at += count;
+    }
+    keeper_names_release(&names);
+    if (!err)
+        *ret_items = items;
+    return err;
+}
+
+/* One task. */
+
+static int state_of(struct keeper *k, struct arena *a, struct str key, enum world_state *ret_state,
+                    int64_t *ret_since_ms)
+{
+    static const enum world_state order[] = {WORLD_IS_WORKING, WORLD_IS_PENDING,
+                                             WORLD_IS_COMPLETED};
+    struct keeper_stat stat;
+    int err = DROVER_NO_NODE;
+
+    for (int i = 0; i < 3 && err == DROVER_NO_NODE; i++) {
+        err = keeper_exists(k, zoott_below(a, LISTS[order[i]], key), &stat);
+        *ret_state = order[i];
+    }
+    if (err == DROVER_NO_NODE)
+        *ret_state = WORLD_IS_NONE;
+    *ret_since_ms = err ? 0 : stat.ctime_ms;
+    return err == DROVER_NO_NODE ? 0 : err;
+}
+
+/* As far as the tree tells: the type begins at the last '_'. */
+static void record_guess(struct arena *a, const char *root, struct str key, struct world_record *r)
+{
+    struct str parent = zoott_parent_key(key), node = zoott_last(key);
+    size_t at = 0;
+
+    *r = (struct world_record){.path = str_of(zoott_path(a, root, key))};
+    while (zoott_split(node, &at, &r->name, &r->type))
+        ;
+    if (parent.len)
+        r->parent = str_of(zoott_path(a, root, parent));
+}
+
+int world_get(struct world *w, struct keeper *k, struct arena *a, struct str key,
+              struct world_item *ret_item, struct str *ret_data, struct err_info *ret_error)
+{
+    struct world_item item = {.key = key};
+    struct str data, record;
+    int err = zoott_check_key(key, ret_error);
+
+    if (err)
+        return err;
+    err = world_read(k, a, zoott_path(a, w->root, key), &data, NULL);
+    if (err == DROVER_NO_NODE)
+        return err_set(ret_error, err, "there is no task '%.*s'",
+                       (int)(key.len < 300 ? key.len : 300), key.p);
+    if (!err)
+        err = state_of(k, a, key, &item.state, &item.since_ms);
+    if (err)
+        return world_explain(ret_error, err);
+    if (item.state == WORLD_IS_NONE ||
+        world_read(k, a, zoott_below(a, record_list(item.state), key), &record, NULL) ||
+        world_record_read(a, record, key, &item.record) ||
+        !world_record_is_of(&item.record, w->root)) {
+        item.state = item.record.path.len ? WORLD_IS_NONE : item.state;
+        record_guess(a, w->root, key, &item.record);
+    }
+    *ret_item = item;
+    *ret_data = data;
+    return 0;
+}
+
+/* The tree. */
+
+struct walker {
+    struct world *w;
+    struct keeper *k;
+    world_walk_fn *fn;
+    void *arg;
+    struct keeper_names lists[3];
+};
+
+static int by_name(const void *key, const void *name)
+{
+    return strcmp(key, *(char *const *)name);
+}
+
+static enum world_state walker_state(const struct walker *v, const char *key)
+{
+    static const enum world_state order[] = {WORLD_IS_WORKING, WORLD_IS_PENDING,
+                                             WORLD_IS_COMPLETED};
+
+    for (int i = 0; i < 3; i++) {
+        const struct keeper_names *n = &v->lists[order[i]];
+
+        if (bsearch(key, n->names, n->count, sizeof *n->names, by_name))
+            return order[i];
+    }
+    return WORLD_IS_NONE;
+}
+
+static int walk_below(struct walker *v, const char *path, const char *key, int depth)
+{
+    struct keeper_names names = {0};
+    int err = keeper_children(v->k, path, &names, NULL);
+
+    if (err)
+        return err == DROVER_NO_NODE ? 0 : err;
+    for (size_t i = 0; i < names.count && !err; i++) {
+        struct buf child = {0}, child_key = {0};
+
+        buf_printf(&child, "%s/%s", path, names.names[i]);
+        buf_printf(&child_key, "%s%s%s", key, *key ? "|" : "", names.names[i]);
+        err = v->fn(v->arg, str_of(buf_text(&child_key)), depth,
+                    walker_state(v, buf_text(&child_key)));
+        if (!err && depth < WORLD_KEY_LEN_MAX / 3)
+            err = walk_below(v, buf_text(&child), buf_text(&child_key), depth + 1);
+        buf_release(&child);
+        buf_release(&child_key);
+    }
+    keeper_names_release(&names);
+    return err;
+}
+
+int world_walk(struct world *w, struct keeper *k, world_walk_fn *fn, void *arg)
+{
+    struct walker v = {.w = w, .k = k, .fn = fn, .arg = arg};
+    int err = 0;
+
+    for (int i = 0; i < 3 && !err; i++)
+        err = keeper_children(k, LISTS[i], &v.lists[i], NULL);
+    if (!err)
+        err = walk_below(&v, w->root, "", 0);
+    for (int i = 0; i < 3; i++)
+        keeper_names_release(&v.lists[i]);
+    return err;
+}

@@ -1,0 +1,134 @@
+/* Making, opening and closing a world. */
+#include "world/world.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "world/impl.h"
+
+int world_read(struct keeper *k, struct arena *a, const char *path, struct str *ret_data,
+               struct keeper_stat *ret_stat)
+{
+    struct buf data = {0};
+    int err = keeper_get(k, path, &data, ret_stat);
+
+    if (!err)
+        *ret_data =
+            (struct str){arena_text(a, (struct str){data.p ? data.p : "", data.len}), data.len};
+    buf_release(&data);
+    return err;
+}
+
+bool world_is_stale(int err)
+{
+    return err == DROVER_NO_NODE || err == DROVER_EXISTS || err == DROVER_BAD_VERSION;
+}
+
+int world_gave_up(struct err_info *e)
+{
+    return err_set(e, DROVER_BAD_VERSION, "others keep changing this task: try again");
+}
+
+int world_explain(struct err_info *e, int err)
+{
+    return err_set(e, err, "%s", drover_err_message(err));
+}
+
+static int make_missing(struct keeper *k, const char *const *paths, size_t count)
+{
+    struct keeper_op ops[4];
+    size_t n = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        int err = keeper_exists(k, paths[i], NULL);
+
+        if (err && err != DROVER_NO_NODE)
+            return err;
+        if (err)
+            ops[n++] = keeper_op_create(paths[i], STR(""), 0);
+    }
+    return n ? keeper_multi(k, ops, n, NULL) : 0;
+}
+
+int world_init(struct keeper *k, struct str name, struct err_info *ret_error)
+{
+    const char *paths[] = {WORLD_PENDING, WORLD_WORKING, WORLD_COMPLETED, NULL};
+    struct arena a = {0};
+    int err = zoott_check_world(name, ret_error);
+
+    if (err)
+        return err;
+    paths[3] = zoott_root(&a, name);
+    err = DROVER_EXISTS;
+    for (int i = 0; i < WORLD_TRIES && (err == DROVER_EXISTS || err == DROVER_UNKNOWN); i++)
+        err = make_missing(k, paths, 4); /* what is there already, of whom ever, will do */
+    arena_release(&a);
+    return err ? world_explain(ret_error, err) : 0;
+}
+
+static int open_pending(struct world *w, struct keeper *k, const struct world_options *o)
+{
+    struct pending_options po = {.root = w->root};
+
+    if (o) {
+        po.changed = o->changed;
+        po.note = o->note;
+        po.arg = o->arg;
+    }
+    return pending_new(k, &po, &w->pending);
+}
+
+int world_open(struct keeper *k, struct str name, const struct world_options *o,
+               struct world **ret_world, struct err_info *ret_error)
+{
+    struct world *w;
+    struct arena a = {0};
+    int err = zoott_check_world(name, ret_error);
+
+    if (err)
+        return err;
+    w = mem_zalloc(sizeof *w);
+    w->name = mem_dup(name.p, name.len);
+    w->root = zoott_root(&a, name);
+    w->root = mem_dup(w->root, strlen(w->root));
+    arena_release(&a);
+    w->atlas = atlas_new(w->root);
+    err = keeper_exists(k, w->root, NULL);
+    if (!err)
+        err = open_pending(w, k, o);
+    if (err) {
+        world_close(w);
+        return err == DROVER_NO_NODE
+                   ? err_set(ret_error, err, "there is no world '%.*s'", (int)name.len, name.p)
+                   : world_explain(ret_error, err);
+    }
+    *ret_world = w;
+    return 0;
+}
+
+void world_close(struct world *w)
+{
+    if (w->pending)
+        pending_free(w->pending);
+    atlas_free(w->atlas);
+    free(w->name);
+    free(w->root);
+    free(w);
+}
+
+const char *world_root(const struct world *w)
+{
+    return w->root;
+}
+
+const char *world_state_name(enum world_state s)
+{
+    static const char *const names[] = {
+        [WORLD_IS_PENDING] = "pending",
+        [WORLD_IS_WORKING] = "working",
+        [WORLD_IS_COMPLETED] = "completed",
+        [WORLD_IS_NONE] = "none",
+    };
+
+    return names[s];
+}

@@ -1,0 +1,146 @@
+/*
+ * world - a tree of tasks with one pending, one working and one completed list (zoott).
+ *
+ *   /zoott_<world>/...    the tree: a node a task, its data the task's, children below their parents
+ *   /zoott_p/<key>        pending: to be done; blocks the tasks below it
+ *   /zoott_w/<key>        working: ephemeral, of the session that claimed it; pending as well
+ *   /zoott_c/<key>        completed
+ *
+ * (name.h has the keys, record.h the data.) In order: world_init() once; world_open(); queue, claim
+ * and complete, release or fail, from any thread; world_close().
+ *
+ * What always holds:
+ *  - Each change is one transaction. After a crash the tree is as before it or as after it.
+ *  - A working node without a pending one is never made. A task is completed by its claimant only.
+ *  - A task that is queued again while it is worked on is pending again when it is completed: queueing
+ *    changes the pending node's version, and completing takes it away only at the version claimed.
+ *  - UNKNOWN is settled by looking: the claimant's working node tells what happened. Only queueing
+ *    gives it to the caller, who may queue again.
+ *
+ * k, in every call, is the keeper that it is done with: the one that the world was opened on, or
+ * another session of the same store. Results are in the caller's arena.
+ */
+#ifndef WORLD_WORLD_H
+#define WORLD_WORLD_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "keeper/keeper.h"
+#include "world/record.h"
+
+enum { WORLD_TYPES_MAX = 100 };
+
+struct world;
+
+struct world_options {
+    void (*changed)(void *arg);                /* a claim may find something now; any thread */
+    void (*note)(void *arg, const char *line); /* about a node with rubbish in it, once */
+    void *arg;
+};
+
+/* Makes the four directories, those that are missing. */
+int world_init(struct keeper *k, struct str name, struct err_info *ret_error);
+
+/* NO_NODE when it was not made. k is watched until world_close(). o may be NULL. */
+int world_open(struct keeper *k, struct str name, const struct world_options *o,
+               struct world **ret_world, struct err_info *ret_error);
+void world_close(struct world *w);
+
+const char *world_root(const struct world *w);
+
+/* Queueing. */
+
+struct world_task {
+    struct str name, type;
+    struct str data; /* JSON */
+};
+
+struct world_parent {
+    struct str name, type; /* expressions */
+};
+
+/* Names the child of a parent, in the arena; NULL and ret_error: no such name. */
+typedef struct str world_name_fn(void *arg, struct arena *a, struct str parent, struct str child);
+
+struct world_paths {
+    char **list;
+    size_t count;
+};
+
+/*
+ * Creates or updates the task below every task that matches parent (NULL: at the top) and makes it
+ * pending. BAD_ARGUMENT (bad names, expressions, data), NO_NODE (no such world, no such parent), EXISTS
+ * (another world or task has the name), TOO_BIG (for one transaction).
+ */
+int world_queue(struct world *w, struct keeper *k, struct arena *a, const struct world_task *task,
+                const struct world_parent *parent, world_name_fn *name_fn, void *name_arg,
+                struct world_paths *ret_paths, struct err_info *ret_error);
+
+/* The tasks that match, as for queueing; none is no error. */
+int world_find(struct world *w, struct keeper *k, struct arena *a, const struct world_parent *which,
+               struct world_paths *ret_paths, struct err_info *ret_error);
+
+/* Handling. */
+
+struct world_claim {
+    struct str key; /* "a_t|b_t" */
+    struct world_record record;
+    struct str data;
+};
+
+/*
+ * Takes the oldest pending task of one of the types that has no pending ancestor. 1, or 0 when there
+ * is none. With `look` the answer 0 is certain; without, it is as good as the last look, which
+ * `changed` says when to repeat.
+ */
+int world_claim(struct world *w, struct keeper *k, struct arena *a, const struct str *types,
+                size_t type_count, bool look, struct world_claim *ret_claim,
+                struct err_info *ret_error);
+
+/*
+ * The end of a claim, by the session that made it. NO_NODE: nobody works on it. FENCED: another
+ * session does. ret_again: it was queued again meanwhile and is pending still.
+ */
+int world_complete(struct world *w, struct keeper *k, struct str key, bool *ret_again,
+                   struct err_info *ret_error);
+int world_release(struct world *w, struct keeper *k, struct str key, struct err_info *ret_error);
+
+/* Keeps it pending, behind the others, with one failure more and what went wrong. */
+int world_fail(struct world *w, struct keeper *k, struct str key, struct str error,
+               struct err_info *ret_error);
+
+/* Looking. */
+
+enum world_state { WORLD_IS_PENDING, WORLD_IS_WORKING, WORLD_IS_COMPLETED, WORLD_IS_NONE };
+
+const char *world_state_name(enum world_state s);
+
+struct world_item {
+    struct str key;
+    enum world_state state; /* of one that is worked on, WORKING */
+    struct world_record record;
+    int64_t since_ms; /* in this state */
+};
+
+struct world_items {
+    struct world_item *list;
+    size_t count;
+    bool more; /* there are more after the last */
+};
+
+/* Of one list, in the order of keys, after a key (empty: from the start), up to a limit. */
+int world_list(struct world *w, struct keeper *k, struct arena *a, enum world_state state,
+               struct str after, size_t limit, struct world_items *ret_items);
+
+/* One task of the tree: its state, record and data. */
+int world_get(struct world *w, struct keeper *k, struct arena *a, struct str key,
+              struct world_item *ret_item, struct str *ret_data, struct err_info *ret_error);
+
+/* Every task of the tree, parents before their children, siblings in order. Nonzero ends the walk. */
+typedef int world_walk_fn(void *arg, struct str key, int depth, enum world_state state);
+
+int world_walk(struct world *w, struct keeper *k, world_walk_fn *fn, void *arg);
+
+#endif

@@ -1,0 +1,670 @@
+/*
+ * A world on the embedded keeper, in memory: what its operations make of the tree, what they refuse,
+ * and what a crash at any of their keeper calls leaves.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "keeper/local.h"
+#include "keeper_cutter.h"
+#include "world/world.h"
+
+struct scene {
+    struct local *local;
+    struct keeper *k;
+    struct world *w;
+    struct arena a;
+    struct err_info e;
+    struct buf notes;
+};
+
+static void on_note(void *arg, const char *line)
+{
+    buf_printf(arg, "%s\n", line);
+}
+
+static void scene_open(struct scene *s)
+{
+    struct local_options o = {.mode = LOCAL_NONE};
+    struct world_options wo = {.note = on_note, .arg = &s->notes};
+
+    *s = (struct scene){0};
+    assert_int_equal(local_open(&o, &s->local, NULL), 0);
+    assert_int_equal(local_connect(s->local, NULL, &s->k), 0);
+    assert_int_equal(world_init(s->k, STR("w1"), NULL), 0);
+    assert_int_equal(world_open(s->k, STR("w1"), &wo, &s->w, NULL), 0);
+}
+
+static void scene_close(struct scene *s)
+{
+    world_close(s->w);
+    keeper_close(s->k);
+    local_close(s->local);
+    arena_release(&s->a);
+    buf_release(&s->notes);
+}
+
+/* The tree as lines "path data", of what is not the keeper's own; versions when asked for. */
+static void dump_below(struct keeper *k, const char *path, struct buf *out)
+{
+    struct keeper_names names = {0};
+    struct buf data = {0};
+
+    if (path[1] && !keeper_get(k, path, &data, NULL)) {
+        /* Of a claim only that it is one. */
+        if (!strncmp(path, "/zoott_w/", 9))
+            data.len = 0;
+        buf_printf(out, "%s %.*s\n", path, (int)data.len, data.p ? data.p : "");
+    }
+    buf_release(&data);
+    if (keeper_children(k, path, &names, NULL))
+        return;
+    for (size_t i = 0; i < names.count; i++) {
+        struct buf child = {0};
+
+        buf_printf(&child, "%s/%s", path[1] ? path : "", names.names[i]);
+        if (strcmp(buf_text(&child), "/zookeeper"))
+            dump_below(k, buf_text(&child), out);
+        buf_release(&child);
+    }
+    keeper_names_release(&names);
+}
+
+static char *dump(struct scene *s)
+{
+    struct buf out = {0};
+    char *text;
+
+    dump_below(s->k, "/", &out);
+    text = arena_text(&s->a, (struct str){out.p ? out.p : "", out.len});
+    buf_release(&out);
+    return text;
+}
+
+#define expect_tree(s, ...) assert_string_equal(dump(s), "" __VA_ARGS__)
+
+static int queue(struct scene *s, const char *name, const char *type, const char *data,
+                 const char *parent, const char *parent_type)
+{
+    struct world_task task = {str_of(name), str_of(type), str_of(data)};
+    struct world_parent p = {str_of(parent ? parent : ""), str_of(parent ? parent_type : "")};
+    struct world_paths paths;
+    int err = world_queue(s->w, s->k, &s->a, &task, parent ? &p : NULL, NULL, NULL, &paths, &s->e);
+
+    return err ? err : (int)paths.count;
+}
+
+static const char *claim_with(struct scene *s, struct keeper *k, const char *type)
+{
+    struct world_claim c;
+    struct str t = str_of(type);
+    int claimed = world_claim(s->w, k, &s->a, &t, 1, true, &c, &s->e);
+
+    assert_true(claimed >= 0);
+    return claimed ? arena_text(&s->a, c.key) : "none";
+}
+
+#define claim(s, type) claim_with((s), (s)->k, (type))
+
+static int complete(struct scene *s, const char *key)
+{
+    bool again;
+    int err = world_complete(s->w, s->k, str_of(key), &again, &s->e);
+
+    return err ? err : again;
+}
+
+#define P "/zoott_p/"
+#define C "/zoott_c/"
+#define T "/zoott_w1/"
+
+static void as_the_document_shows(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_open(&s);
+    expect_tree(&s, "/zoott_c \n/zoott_p \n/zoott_w \n/zoott_w1 \n");
+    assert_int_equal(queue(&s, "requestFile", "alpha", "{\"url\": 1}", NULL, NULL), 1);
+    assert_int_equal(queue(&s, "downloadFile", "alpha", "[]", "requestFile", "alpha"), 1);
+    assert_int_equal(queue(&s, "processFile", "alpha", "null", "downloadFile", "alpha"), 1);
+    expect_tree(
+        &s, "/zoott_c \n/zoott_p \n" //
+        P "requestFile_alpha {\"name\":\"requestFile\",\"type\":\"alpha\","
+            "\"path\":\"/zoott_w1/requestFile_alpha\",\"parent\":null}\n" //
+        P "requestFile_alpha|downloadFile_alpha {\"name\":\"downloadFile\",\"type\":\"alpha\","
+            "\"path\":\"/zoott_w1/requestFile_alpha/downloadFile_alpha\","
+            "\"parent\":\"/zoott_w1/requestFile_alpha\"}\n" //
+        P "requestFile_alpha|downloadFile_alpha|processFile_alpha "
+            "{\"name\":\"processFile\",\"type\":\"alpha\","
+            "\"path\":\"/zoott_w1/requestFile_alpha/downloadFile_alpha/processFile_alpha\","
+            "\"parent\":\"/zoott_w1/requestFile_alpha/downloadFile_alpha\"}\n"
+            "/zoott_w \n/zoott_w1 \n"                 //
+        T "requestFile_alpha {\"url\": 1}\n"          //
+        T "requestFile_alpha/downloadFile_alpha []\n" //
+        T "requestFile_alpha/downloadFile_alpha/processFile_alpha null\n");
+    scene_close(&s);
+}
+
+static void claims_the_oldest_that_is_not_blocked(void **state)
+{
+    struct keeper *other;
+    struct scene s;
+
+    (void)state;
+    scene_open(&s);
+    local_connect(s.local, NULL, &other);
+    queue(&s, "b", "t", "1", NULL, NULL);
+    queue(&s, "a", "t", "2", NULL, NULL);
+    queue(&s, "child", "t", "3", "b", "t");
+    queue(&s, "other", "u", "4", NULL, NULL);
+    assert_string_equal(claim(&s, "v"), "none");
+    assert_string_equal(claim(&s, "t"), "b_t");
+    assert_string_equal(claim_with(&s, other, "t"), "a_t");
+    assert_string_equal(claim(&s, "t"), "none"); /* the child waits for b */
+    assert_int_equal(complete(&s, "a_t"), DROVER_FENCED);
+    assert_int_equal(complete(&s, "child_t"), DROVER_NO_NODE);
+    assert_int_equal(complete(&s, "b_t"), 0);
+    assert_int_equal(complete(&s, "b_t"), DROVER_NO_NODE);
+    assert_string_equal(claim(&s, "t"), "b_t|child_t");
+    keeper_close(other); /* a handler that died: its task is there for others */
+    assert_string_equal(claim(&s, "t"), "a_t");
+    assert_string_equal(claim(&s, "u"), "other_u");
+    assert_string_equal(claim(&s, "t"), "none");
+    scene_close(&s);
+}
+
+static void release_and_fail(void **state)
+{
+    struct scene s;
+    struct world_items items;
+
+    (void)state;
+    scene_open(&s);
+    queue(&s, "a", "t", "1", NULL, NULL);
+    queue(&s, "b", "t", "1", NULL, NULL);
+    assert_string_equal(claim(&s, "t"), "a_t");
+    assert_int_equal(world_release(s.w, s.k, STR("a_t"), &s.e), 0);
+    assert_int_equal(world_release(s.w, s.k, STR("a_t"), &s.e), DROVER_NO_NODE);
+    assert_string_equal(claim(&s, "t"), "a_t");
+    assert_int_equal(world_fail(s.w, s.k, STR("a_t"), STR("no \"disk\""), &s.e), 0);
+    assert_string_equal(claim(&s, "t"), "b_t"); /* which now is the older */
+    assert_string_equal(claim(&s, "t"), "a_t");
+    assert_int_equal(world_fail(s.w, s.k, STR("a_t"), STR("again"), &s.e), 0);
+    assert_int_equal(world_list(s.w, s.k, &s.a, WORLD_IS_PENDING, STR(""), 10, &items), 0);
+    assert_int_equal(items.count, 2);
+    assert_int_equal(items.list[0].record.failures, 2);
+    assert_true(str_eq(items.list[0].record.error, STR("again")));
+    assert_string_equal(claim(&s, "t"), "a_t");
+    assert_int_equal(complete(&s, "a_t"), 0);
+    assert_non_null(strstr(dump(&s),
+                           C "a_t {\"name\":\"a\",\"type\":\"t\",\"path\":\"/zoott_w1/a_t\","
+                             "\"parent\":null}\n"));
+    scene_close(&s);
+}
+
+static void queued_again(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_open(&s);
+    queue(&s, "a", "t", "1", NULL, NULL);
+    assert_string_equal(claim(&s, "t"), "a_t");
+    assert_int_equal(queue(&s, "a", "t", "2", NULL, NULL), 1); /* while it is worked on */
+    assert_string_equal(claim(&s, "t"), "none");
+    assert_int_equal(complete(&s, "a_t"), 1);
+    assert_null(strstr(dump(&s), C "a_t"));
+    assert_non_null(strstr(dump(&s), T "a_t 2\n"));
+    assert_string_equal(claim(&s, "t"), "a_t");
+    assert_int_equal(complete(&s, "a_t"), 0);
+    assert_string_equal(claim(&s, "t"), "none");
+    assert_non_null(strstr(dump(&s), C "a_t"));
+    assert_int_equal(queue(&s, "a", "t", "3", NULL, NULL), 1); /* after it was completed */
+    assert_null(strstr(dump(&s), C "a_t"));
+    assert_string_equal(claim(&s, "t"), "a_t");
+    assert_int_equal(complete(&s, "a_t"), 0);
+    /* A completed node that somebody else put there is written over. */
+    queue(&s, "b", "t", "3", NULL, NULL);
+    claim(&s, "t");
+    keeper_create(s.k, C "b_t", STR("foreign"), 0, NULL);
+    assert_int_equal(complete(&s, "b_t"), 0);
+    assert_null(strstr(dump(&s), "foreign"));
+    scene_close(&s);
+}
+
+static struct str dotted(void *arg, struct arena *a, struct str parent, struct str child)
+{
+    (void)arg;
+    return str_of(arena_printf(a, "%.*s.%.*s", (int)parent.len, parent.p, (int)child.len, child.p));
+}
+
+static void under_all_that_match(void **state)
+{
+    struct world_task task = {STR("c"), STR("u"), STR("0")};
+    struct world_parent all = {STR("a[12]|b_.*"), STR("[st]")};
+    struct world_paths paths;
+    struct scene s;
+
+    (void)state;
+    scene_open(&s);
+    queue(&s, "a1", "t", "1", NULL, NULL);
+    queue(&s, "a2", "s", "1", NULL, NULL);
+    queue(&s, "a3", "t", "1", NULL, NULL);
+    queue(&s, "xa1", "t", "1", NULL, NULL);
+    queue(&s, "b_b", "t", "1", "a1", "t");
+    assert_int_equal(world_queue(s.w, s.k, &s.a, &task, &all, dotted, NULL, &paths, &s.e), 0);
+    assert_int_equal(paths.count, 3);
+    assert_string_equal(paths.list[0], T "a1_t/a1.c_u");
+    assert_string_equal(paths.list[1], T "a1_t/b_b_t/b_b.c_u");
+    assert_string_equal(paths.list[2], T "a2_s/a2.c_u");
+    assert_int_equal(queue(&s, "d", "u", "1", "nothing", "t"), DROVER_NO_NODE);
+    assert_int_equal(queue(&s, "d", "u", "1", "A1", "t"), DROVER_NO_NODE);
+    assert_int_equal(queue(&s, "d", "u", "1", "a", "t"), DROVER_NO_NODE); /* the whole name */
+    assert_int_equal(queue(&s, "d", "u", "1", "(", "t"), DROVER_BAD_ARGUMENT);
+    assert_non_null(strstr(s.e.text, "regular expression"));
+    assert_null(strstr(dump(&s), "d_u"));
+    scene_close(&s);
+}
+
+/* Where the type begins is known from the lists. */
+static void underscores(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_open(&s);
+    queue(&s, "a_b", "t", "1", NULL, NULL);
+    assert_int_equal(queue(&s, "a", "b_t", "1", NULL, NULL), DROVER_EXISTS);
+    assert_int_equal(queue(&s, "c", "t", "1", "a", "b_t"), DROVER_NO_NODE);
+    assert_int_equal(queue(&s, "c", "t", "1", "[^_]*", ".*"), DROVER_NO_NODE);
+    assert_int_equal(queue(&s, "c", "t", "1", "a_b", "t"), 1);
+    assert_string_equal(claim(&s, "b_t"), "none");
+    assert_string_equal(claim(&s, "t"), "a_b_t");
+    scene_close(&s);
+}
+
+static void worlds_do_not_mix(void **state)
+{
+    struct world *other;
+    struct world_task task = {STR("a"), STR("t"), STR("0")};
+    struct world_paths paths;
+    struct world_claim c;
+    struct str t = STR("t");
+    struct scene s;
+
+    (void)state;
+    scene_open(&s);
+    world_init(s.k, STR("w2"), NULL);
+    assert_int_equal(world_open(s.k, STR("w2"), NULL, &other, NULL), 0);
+    queue(&s, "a", "t", "1", NULL, NULL);
+    assert_int_equal(world_queue(other, s.k, &s.a, &task, NULL, NULL, NULL, &paths, &s.e),
+                     DROVER_EXISTS);
+    assert_non_null(strstr(s.e.text, "another world"));
+    assert_int_equal(world_claim(other, s.k, &s.a, &t, 1, true, &c, &s.e), 0);
+    assert_string_equal(claim(&s, "t"), "a_t");
+    assert_int_equal(complete(&s, "a_t"), 0);
+    assert_int_equal(world_queue(other, s.k, &s.a, &task, NULL, NULL, NULL, &paths, &s.e),
+                     DROVER_EXISTS);
+    keeper_delete(s.k, C "a_t", -1);
+    assert_int_equal(world_queue(other, s.k, &s.a, &task, NULL, NULL, NULL, &paths, &s.e), 0);
+    assert_int_equal(world_claim(other, s.k, &s.a, &t, 1, true, &c, &s.e), 1);
+    world_close(other);
+    scene_close(&s);
+}
+
+static void rubbish_is_skipped(void **state)
+{
+    static const char *const rubbish[][2] = {
+        {P "empty_t", ""},
+        {P "text_t", "hello"},
+        {P "list_t", "[]"},
+        {P "half_t", "{\"name\":\"half\",\"type\":\"t\"}"},
+        {P "path_t",
+         "{\"name\":\"path\",\"type\":\"t\",\"path\":\"/zoott_w1/x_t\",\"parent\":null}"},
+        {P "out_t",
+         "{\"name\":\"out\",\"type\":\"t\",\"path\":\"/zookeeper/out_t\",\"parent\":null}"},
+        {P "deep_t",
+         "{\"name\":\"deep\",\"type\":\"t\",\"path\":\"/zoott_w1/x/deep_t\",\"parent\":null}"},
+        {P "gone_t",
+         "{\"name\":\"gone\",\"type\":\"t\",\"path\":\"/zoott_w1/gone_t\",\"parent\":null}"},
+        {P "noname",
+         "{\"name\":\"noname\",\"type\":\"\",\"path\":\"/zoott_w1/noname\",\"parent\":null}"},
+    };
+    enum { COUNT = sizeof rubbish / sizeof *rubbish };
+    struct world_items items;
+    struct scene s;
+    int lines = 0;
+
+    (void)state;
+    scene_open(&s);
+    for (int i = 0; i < COUNT; i++)
+        keeper_create(s.k, rubbish[i][0], str_of(rubbish[i][1]), 0, NULL);
+    queue(&s, "good", "t", "1", NULL, NULL);
+    keeper_create(s.k, "/zoott_w/rubbish", STR("\xff\xfe"), 0, NULL);
+    keeper_create(s.k, C "rubbish", STR("x"), 0, NULL);
+    assert_string_equal(claim(&s, "t"), "good_t");
+    assert_string_equal(claim(&s, "t"), "none");
+    assert_string_equal(claim(&s, ""
+                                  "u"),
+                        "none");
+    for (const char *c = buf_text(&s.notes); *c; c++)
+        lines += *c == '\n';
+    assert_int_equal(lines, COUNT); /* one line for each, once */
+    assert_int_equal(world_list(s.w, s.k, &s.a, WORLD_IS_PENDING, STR(""), 100, &items), 0);
+    assert_int_equal(items.count, 2); /* good, and gone, which says all that a task says */
+    assert_int_equal(world_list(s.w, s.k, &s.a, WORLD_IS_WORKING, STR(""), 100, &items), 0);
+    assert_int_equal(items.count, 1);
+    assert_int_equal(world_list(s.w, s.k, &s.a, WORLD_IS_COMPLETED, STR(""), 100, &items), 0);
+    assert_int_equal(items.count, 0);
+    assert_int_equal(queue(&s, "text", "t", "1", NULL, NULL), DROVER_EXISTS);
+    assert_int_equal(complete(&s, "rubbish"), DROVER_BAD_ARGUMENT);
+    keeper_create(s.k, "/zoott_w/no_t", STR("{"), 0, NULL);
+    assert_int_equal(complete(&s, "no_t"), DROVER_FENCED);
+    scene_close(&s);
+}
+
+static void bad_input(void **state)
+{
+    struct world *w;
+    struct scene s;
+    char *before, long_name[300];
+
+    (void)state;
+    scene_open(&s);
+    queue(&s, "a", "t", "1", NULL, NULL);
+    before = dump(&s);
+    memset(long_name, 'n', sizeof long_name);
+    long_name[299] = '\0';
+    assert_int_equal(queue(&s, "", "t", "1", NULL, NULL), DROVER_BAD_ARGUMENT);
+    assert_int_equal(queue(&s, "a b", "t", "1", NULL, NULL), DROVER_BAD_ARGUMENT);
+    assert_int_equal(queue(&s, "a/b", "t", "1", NULL, NULL), DROVER_BAD_ARGUMENT);
+    assert_int_equal(queue(&s, "a\\b", "t", "1", NULL, NULL), DROVER_BAD_ARGUMENT);
+    assert_int_equal(queue(&s, "a", "t|u", "1", NULL, NULL), DROVER_BAD_ARGUMENT);
+    assert_int_equal(queue(&s, "a", "", "1", NULL, NULL), DROVER_BAD_ARGUMENT);
+    assert_int_equal(queue(&s, "a\n", "t", "1", NULL, NULL), DROVER_BAD_ARGUMENT);
+    assert_int_equal(queue(&s, "a\x7f", "t", "1", NULL, NULL), DROVER_BAD_ARGUMENT);
+    assert_int_equal(queue(&s, "a\xff", "t", "1", NULL, NULL), DROVER_BAD_ARGUMENT);
+    assert_int_equal(queue(&s, "\xc2\x85", "t", "1", NULL, NULL), DROVER_BAD_ARGUMENT);
+    assert_int_equal(queue(&s, long_name, "t", "1", NULL, NULL), DROVER_BAD_ARGUMENT);
+    assert_int_equal(queue(&s, "b", "t", "", NULL, NULL), DROVER_BAD_ARGUMENT);
+    assert_int_equal(queue(&s, "b", "t", "{", NULL, NULL), DROVER_BAD_ARGUMENT);
+    assert_int_equal(queue(&s, "b", "t", "1", "", "t"), DROVER_BAD_ARGUMENT);
+    assert_int_equal(queue(&s, "b", "t", "1", "a", "[t"), DROVER_BAD_ARGUMENT);
+    assert_int_equal(complete(&s, ""), DROVER_BAD_ARGUMENT);
+    assert_int_equal(complete(&s, "a"), DROVER_BAD_ARGUMENT);
+    assert_int_equal(complete(&s, "a_t|"), DROVER_BAD_ARGUMENT);
+    assert_string_equal(dump(&s), before);
+    assert_int_equal(world_init(s.k, STR("p"), &s.e), DROVER_BAD_ARGUMENT);
+    assert_int_equal(world_init(s.k, STR("a/b"), &s.e), DROVER_BAD_ARGUMENT);
+    assert_int_equal(world_open(s.k, STR("none"), NULL, &w, &s.e), DROVER_NO_NODE);
+    assert_int_equal(world_init(s.k, STR("w1"), &s.e), 0); /* again: nothing to do */
+    assert_string_equal(dump(&s), before);
+    assert_int_equal(queue(&s, ".", "..", "1", NULL, NULL), 1);
+    assert_int_equal(queue(&s, "\xc3\xa9t\xc3\xa9", "\xe2\x82\xac", "1", NULL, NULL), 1);
+    scene_close(&s);
+}
+
+/* A pattern that would run away on a long name. */
+static void expressions_have_limits(void **state)
+{
+    struct scene s;
+    char name[41];
+
+    (void)state;
+    scene_open(&s);
+    memset(name, 'a', 40);
+    name[40] = '\0';
+    queue(&s, name, "t", "1", NULL, NULL);
+    assert_int_equal(queue(&s, "c", "t", "1", "(a+)+[bc]", "t"), DROVER_BAD_ARGUMENT);
+    assert_non_null(strstr(s.e.text, "too much work"));
+    assert_int_equal(queue(&s, "c", "t", "1", "(a|aa)+[bc]", "t"), DROVER_BAD_ARGUMENT);
+    assert_int_equal(queue(&s, "c", "t", "1", "a+", "t"), 1);
+    assert_int_equal(queue(&s, "c", "t", "1", "\\C+", "t"), DROVER_BAD_ARGUMENT);
+    scene_close(&s);
+}
+
+/* Crashes: every operation, dying before and after each of its keeper calls. */
+
+typedef void step_fn(struct scene *s, struct keeper *k);
+
+static void do_init(struct scene *s, struct keeper *k)
+{
+    (void)s;
+    world_init(k, STR("w3"), NULL);
+}
+
+static void do_queue_new(struct scene *s, struct keeper *k)
+{
+    struct world_task task = {STR("new"), STR("t"), STR("7")};
+    struct world_parent all = {STR(".*"), STR(".*")};
+    struct world_paths paths;
+
+    world_queue(s->w, k, &s->a, &task, &all, NULL, NULL, &paths, &s->e);
+}
+
+static void do_queue_again(struct scene *s, struct keeper *k)
+{
+    struct world_task task = {STR("done"), STR("t"), STR("7")};
+    struct world_paths paths;
+
+    world_queue(s->w, k, &s->a, &task, NULL, NULL, NULL, &paths, &s->e);
+}
+
+static void do_claim(struct scene *s, struct keeper *k)
+{
+    struct str types[] = {STR("t"), STR("u")};
+    struct world_claim c;
+
+    world_claim(s->w, k, &s->a, types, 2, true, &c, &s->e);
+}
+
+static void do_complete(struct scene *s, struct keeper *k)
+{
+    bool again;
+
+    world_complete(s->w, k, STR("held_h"), &again, &s->e);
+}
+
+static void do_release(struct scene *s, struct keeper *k)
+{
+    world_release(s->w, k, STR("held_h"), &s->e);
+}
+
+static void do_fail(struct scene *s, struct keeper *k)
+{
+    world_fail(s->w, k, STR("held_h"), STR("it broke"), &s->e);
+}
+
+/* Everything that an operation could meet. "held" is claimed by k. */
+static void crash_scene(struct scene *s, struct keeper **ret_k)
+{
+    scene_open(s);
+    local_connect(s->local, NULL, ret_k);
+    queue(s, "done", "t", "1", NULL, NULL);
+    assert_string_equal(claim(s, "t"), "done_t");
+    assert_int_equal(complete(s, "done_t"), 0);
+    queue(s, "held", "h", "1", NULL, NULL);
+    assert_string_equal(claim_with(s, *ret_k, "h"), "held_h");
+    queue(s, "first", "t", "1", NULL, NULL);
+    queue(s, "below", "u", "1", "first", "t");
+}
+
+/* The tree after n calls, with what the dead held gone, or before that. */
+static char *crash_at(step_fn *step, int n, int err, bool after, bool once, bool *ret_cut,
+                      char **ret_alive)
+{
+    struct cutter c;
+    struct keeper *k;
+    struct scene s;
+    char *text;
+
+    crash_scene(&s, &k);
+    cutter_init(&c, k, n, err, after);
+    c.once = once;
+    step(&s, &c.base);
+    *ret_cut = c.cut;
+    text = dump(&s);
+    if (ret_alive)
+        *ret_alive = mem_dup(text, strlen(text));
+    keeper_close(k);
+    text = dump(&s);
+    text = mem_dup(text, strlen(text));
+    scene_close(&s);
+    return text;
+}
+
+static void nothing(struct scene *s, struct keeper *k)
+{
+    (void)s, (void)k;
+}
+
+static void crash_anywhere(void **state)
+{
+    static step_fn *const steps[] = {do_init,     do_queue_new, do_queue_again, do_claim,
+                                     do_complete, do_release,   do_fail};
+    bool cut;
+    char *before = crash_at(nothing, 0, 0, false, false, &cut, NULL);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        char *after = crash_at(steps[i], 1000000, 0, false, false, &cut, NULL);
+        int as_after = 0;
+
+        for (int n = 0, dies_after = 0; n < 1000; n += dies_after, dies_after = !dies_after) {
+            char *got =
+                crash_at(steps[i], n, DROVER_SESSION_EXPIRED, dies_after, false, &cut, NULL);
+
+            if (strcmp(got, before) && strcmp(got, after))
+                fail_msg("step %zu, call %d (%s):\n%s\nbefore:\n%s\nafter:\n%s", i, n,
+                         dies_after ? "done" : "not done", got, before, after);
+            as_after += cut && !strcmp(got, after);
+            free(got);
+            if (!cut)
+                break;
+        }
+        assert_true(strcmp(before, after) ? as_after > 0 : true);
+        free(after);
+    }
+    free(before);
+}
+
+/* A connection that breaks at any call and comes back: the operation ends as if it had not. */
+static void unknown_is_settled(void **state)
+{
+    static step_fn *const steps[] = {do_complete, do_release, do_fail};
+    bool cut = true;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        char *after = NULL, *alive = NULL;
+
+        free(crash_at(steps[i], 1000000, 0, false, false, &cut, &after));
+        for (int n = 0; n < 1000; n++) {
+            free(crash_at(steps[i], n, DROVER_UNKNOWN, true, true, &cut, &alive));
+            /* A read that breaks ends the call with UNKNOWN; the transaction is found to be done. */
+            if (n >= 2 && cut)
+                assert_string_equal(alive, after);
+            free(alive);
+            if (!cut)
+                break;
+        }
+        free(after);
+    }
+}
+
+/* A claim whose answer was lost is this session's, and found to be. */
+static void unknown_claim(void **state)
+{
+    for (int after = 0; after < 2; after++) {
+        struct str t = STR("t");
+        struct world_claim c;
+        struct cutter cut;
+        struct scene s;
+        int claimed = 0;
+
+        (void)state;
+        scene_open(&s);
+        queue(&s, "a", "t", "1", NULL, NULL);
+        for (int n = 0; !claimed && n < 50; n++) {
+            cutter_init(&cut, s.k, n, DROVER_UNKNOWN, after);
+            cut.once = true;
+            claimed = world_claim(s.w, &cut.base, &s.a, &t, 1, true, &c, &s.e);
+            assert_true(claimed == 1 || claimed == DROVER_UNKNOWN);
+            claimed = claimed == 1;
+        }
+        assert_int_equal(claimed, 1);
+        assert_string_equal(claim(&s, "t"), "none");
+        assert_int_equal(complete(&s, "a_t"), 0);
+        scene_close(&s);
+    }
+}
+
+/* What a claim and a completion cost, in keeper calls, with a long list. */
+static void claims_touch_few_nodes(void **state)
+{
+    enum { TASKS = 3000, CLAIMS = 300 };
+    struct str t = STR("t");
+    struct world_claim c;
+    struct cutter count;
+    struct scene s;
+    bool again;
+
+    (void)state;
+    scene_open(&s);
+    for (int i = 0; i < TASKS; i++) {
+        char name[20];
+
+        snprintf(name, sizeof name, "n%d", i);
+        assert_int_equal(queue(&s, name, "t", "1", NULL, NULL), 1);
+    }
+    cutter_init(&count, s.k, 1000000, 0, false);
+    assert_int_equal(world_claim(s.w, &count.base, &s.a, &t, 1, true, &c, &s.e), 1);
+    count.calls = 0;
+    for (int i = 0; i < CLAIMS; i++) {
+        assert_int_equal(world_claim(s.w, &count.base, &s.a, &t, 1, true, &c, &s.e), 1);
+        assert_int_equal(world_complete(s.w, &count.base, c.key, &again, &s.e), 0);
+    }
+    assert_in_range(count.calls, 1, CLAIMS * 10);
+    /* Nor does finding a parent walk the tree for each. */
+    count.calls = 0;
+    for (int i = 0; i < CLAIMS; i++) {
+        struct world_task task = {str_of(arena_printf(&s.a, "c%d", i)), STR("u"), STR("1")};
+        struct world_parent parent = {STR("n1"), STR("t")};
+        struct world_paths paths;
+
+        assert_int_equal(
+            world_queue(s.w, &count.base, &s.a, &task, &parent, NULL, NULL, &paths, &s.e), 0);
+    }
+    assert_in_range(count.calls, 1, TASKS * 20);
+    scene_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_the_document_shows),
+        cmocka_unit_test(claims_the_oldest_that_is_not_blocked),
+        cmocka_unit_test(release_and_fail),
+        cmocka_unit_test(queued_again),
+        cmocka_unit_test(under_all_that_match),
+        cmocka_unit_test(underscores),
+        cmocka_unit_test(worlds_do_not_mix),
+        cmocka_unit_test(rubbish_is_skipped),
+        cmocka_unit_test(bad_input),
+        cmocka_unit_test(expressions_have_limits),
+        cmocka_unit_test(crash_anywhere),
+        cmocka_unit_test(unknown_is_settled),
+        cmocka_unit_test(unknown_claim),
+        cmocka_unit_test(claims_touch_few_nodes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
