@@ -22,6 +22,7 @@
 #include "keeper/local.h"
 
 struct ensemble;
+struct leader;
 struct service;
 struct session_table;
 
@@ -41,6 +42,7 @@ struct house {
     struct events *events;
     struct session_table *sessions; /* that clients hold over HTTP: session/sessions.h */
     struct service *tasks;          /* task/service.h */
+    struct leader *leader;          /* task/leader.h; NULL on the embedded keeper */
     struct http_server *http;       /* NULL: HTTP is not served */
     const char *url;                /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
 

@@ -26,9 +26,26 @@ enum {
 };
 
 struct sent {
-    struct service *s;
+    struct service *s; /* NULL: it has been closed */
     unsigned term;
+    struct sent *next;
 };
+
+void batch_forget_sent(struct service *s)
+{
+    for (struct sent *sent = s->sent; sent; sent = sent->next)
+        sent->s = NULL;
+    s->sent = NULL;
+}
+
+static void unlist(struct service *s, struct sent *gone)
+{
+    struct sent **link = &s->sent;
+
+    while (*link != gone)
+        link = &(*link)->next;
+    *link = gone->next;
+}
 
 static const struct txn **txns_of(const struct task_queue *q)
 {
@@ -136,7 +153,12 @@ static void on_commit(void *arg, int err, const struct keeper_result *results, s
     struct service *s = sent->s;
 
     (void)count;
+    if (!s) {
+        free(sent);
+        return;
+    }
     pthread_mutex_lock(&s->lock);
+    unlist(s, sent);
     if (sent->term == s->term && s->under_way) {
         s->under_way = false;
         committed(s, err, results);
@@ -196,11 +218,13 @@ static void send(struct service *s)
         s->tag++;
     head.tag = s->tag;
     slot_head_encode(&head, (char *)s->commit.ops[1].data.p);
-    *sent = (struct sent){s, s->term};
+    *sent = (struct sent){s, s->term, s->sent};
+    s->sent = sent;
     s->under_way = true;
     err = keeper_commit(s->keeper, s->commit.ops, s->commit.count, on_commit, sent);
     if (!err)
         return;
+    unlist(s, sent);
     free(sent);
     s->under_way = false;
     if (err == DROVER_SESSION_EXPIRED || err == DROVER_CLOSED)

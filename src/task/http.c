@@ -10,8 +10,10 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "task/body.h"
+#include "task/leader.h"
 #include "task/service.h"
 
 enum { SPARE_MAX = 1024, OUT_KEPT_MAX = 64 * 1024 };
@@ -19,6 +21,8 @@ enum { SPARE_MAX = 1024, OUT_KEPT_MAX = 64 * 1024 };
 struct task_http {
     struct house *house;
     struct service *service;
+    struct leader *leader; /* NULL: the embedded keeper */
+    bool leader_begun;
     uv_async_t wake;
     uv_timer_t timer;
     int64_t timer_ms; /* what it is set to, by clock_boot_ms() */
@@ -115,6 +119,10 @@ static void on_wake(uv_async_t *async)
 {
     struct task_http *h = async->data;
 
+    if (h->leader && !h->leader_begun) { /* now that all rooms are open that lead with us */
+        h->leader_begun = true;
+        leader_begin(h->leader);
+    }
     service_dispatch(h->service);
     set_timer(h);
 }
@@ -128,9 +136,26 @@ static void on_service_wake(void *arg)
 
 /* Answers. */
 
+/* Another server leads: that is where the client has to go, with the same request. */
 static void reply_elsewhere(struct call *c)
 {
-    http_reply_err(c->r, DROVER_NOT_LEADER, NULL);
+    struct http_request *r = c->r;
+    char url[LEADER_URL_SIZE] = "";
+    struct buf b = {0};
+
+    if (c->h->leader)
+        leader_url(c->h->leader, url);
+    if (!url[0]) {
+        http_add_header(r, "Retry-After", STR("1"));
+        http_reply_error(r, 503, "no server leads yet: try again");
+        return;
+    }
+    buf_printf(&b, "%s%.*s", url, (int)r->head.path.len, r->head.path.p);
+    if (r->head.query.len)
+        buf_printf(&b, "?%.*s", (int)r->head.query.len, r->head.query.p);
+    http_add_header(r, "Location", (struct str){b.p, b.len});
+    http_reply_errorf(r, 307, "another server leads: %s", url);
+    buf_release(&b);
 }
 
 static void reply(struct call *c, const struct task_reply *a)
@@ -376,12 +401,85 @@ static const struct route ROUTES[] = {
     {METHOD_POST, "/claim", post_claim, 0, "Claims tasks of a group for some time."},
 };
 
+/* On an ensemble: the store is here while this server leads. */
+
+static struct keeper *borrow(void *arg)
+{
+    struct task_http *h = arg;
+
+    return house_keeper(h->house);
+}
+
+static void give_back(void *arg, struct keeper *k)
+{
+    struct task_http *h = arg;
+
+    house_return(h->house, k);
+}
+
+static void on_note(void *arg, const char *line)
+{
+    (void)arg;
+    log_warning("%s", line);
+}
+
+static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, struct err_info *e)
+{
+    struct task_http *h = arg;
+    int err = service_start(h->service, k, fence, e);
+
+    if (!err)
+        log_info("this server leads");
+    return err;
+}
+
+static void on_stop(void *arg)
+{
+    struct task_http *h = arg;
+
+    service_stop(h->service);
+}
+
+static void on_doubt(void *arg)
+{
+    struct task_http *h = arg;
+
+    leader_doubt(h->leader);
+}
+
+static void on_session(void *arg, struct keeper *k)
+{
+    struct task_http *h = arg;
+
+    (void)k;
+    if (h->leader)
+        leader_session_changed(h->leader);
+}
+
+static void stand_for_leader(struct task_http *h)
+{
+    struct leader_options o = {.url = h->house->url ? h->house->url : "",
+                               .borrow = borrow,
+                               .give_back = give_back,
+                               .note = on_note,
+                               .arg = h};
+    struct leader_follower f = {.lead = on_lead, .stop = on_stop, .arg = h};
+
+    h->leader = h->house->leader = leader_open(&o);
+    leader_follow(h->leader, &f);
+    house_listen(h->house, on_session, h);
+}
+
 /* The room. */
 
 static int room_open(struct house *house, void **ret_room, struct err_info *ret_error)
 {
     struct task_http *h = mem_zalloc(sizeof *h);
-    struct service_options o = {.local = house->local, .wake = on_service_wake, .wake_arg = h};
+    struct service_options o = {.local = house->local,
+                                .wake = on_service_wake,
+                                .wake_arg = h,
+                                .doubt = on_doubt,
+                                .doubt_arg = h};
     int err;
 
     h->house = house;
@@ -396,6 +494,10 @@ static int room_open(struct house *house, void **ret_room, struct err_info *ret_
     uv_timer_init(house->loop, &h->timer);
     h->wake.data = h->timer.data = h;
     house->tasks = h->service;
+    if (!house->local) {
+        stand_for_leader(h);
+        uv_async_send(&h->wake);
+    }
     *ret_room = h;
     return 0;
 }
@@ -409,7 +511,11 @@ static bool room_ready(void *room)
 {
     struct task_http *h = room;
 
-    return service_is_ready(h->service);
+    char url[LEADER_URL_SIZE] = "";
+
+    if (h->leader)
+        leader_url(h->leader, url);
+    return url[0] || service_is_ready(h->service); /* or it knows who is */
 }
 
 static void on_handle_closed(uv_handle_t *handle)
@@ -434,6 +540,9 @@ static void room_close(void *room)
 {
     struct task_http *h = room;
 
+    if (h->leader)
+        leader_close(h->leader);
+    h->leader = h->house->leader = NULL;
     service_close(h->service);
     h->house->tasks = NULL;
     uv_close((uv_handle_t *)&h->wake, on_handle_closed);

@@ -126,9 +126,7 @@ int service_start(struct service *s, struct keeper *k, const struct keeper_op *f
     batch_resolve(s, t.head.tag);
     batch_start(s);
     pthread_mutex_unlock(&s->lock);
-    service_deliver(s);
-    if (s->o.wake)
-        s->o.wake(s->o.wake_arg);
+    service_wake(s);
     return 0;
 }
 
@@ -150,7 +148,7 @@ void service_stop(struct service *s)
         batch_drop(s);
     discard(s);
     pthread_mutex_unlock(&s->lock);
-    service_deliver(s);
+    service_wake(s);
 }
 
 void service_close(struct service *s)
@@ -158,11 +156,13 @@ void service_close(struct service *s)
     if (s->o.local)
         local_follow(s->o.local, NULL, NULL);
     service_stop(s);
+    batch_forget_sent(s);
     if (s->o.local && s->keeper) {
         local_await(s->o.local, s->zxid);
         service_deliver(s);
         keeper_close(s->keeper);
     }
+    service_deliver(s);
     waiting_release(&s->waiting);
     commit_release(&s->commit);
     while (s->spare_count) {

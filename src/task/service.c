@@ -90,7 +90,7 @@ static void txn_give(struct service *s, struct task_request *r)
 void service_answer(struct service *s, struct task_request *r)
 {
     r->own.zxid = s->zxid;
-    queue_put(&s->answers, r);
+    queue_put(r->own.called ? &s->called : &s->answers, r);
 }
 
 static void call_done(struct task_request *r)
@@ -123,30 +123,58 @@ static void finish(struct service *s, struct task_request *r)
     pthread_mutex_unlock(&s->lock);
 }
 
-static bool may_leave(struct service *s, const struct task_request *r, int64_t durable)
+/* Takes what may leave. Under the lock. */
+static void take_durable(struct service *s, struct task_queue *from, struct task_queue *to)
 {
-    return !s->o.local || r->own.zxid <= durable || local_failed(s->o.local);
+    struct local *l = s->o.local;
+    int64_t durable = l ? local_durable(l) : INT64_MAX;
+    bool failed = l && local_failed(l);
+
+    while (from->first && (failed || from->first->own.zxid <= durable)) {
+        struct task_request *r = queue_take(from);
+
+        if (failed && r->own.zxid > durable)
+            r->own.err = DROVER_IO;
+        if (r->kind != TASK_READ)
+            note_latency(s, r);
+        queue_put(to, r);
+    }
+}
+
+void service_wake(struct service *s)
+{
+    if (s->o.wake)
+        s->o.wake(s->o.wake_arg);
 }
 
 void service_deliver(struct service *s)
 {
     struct task_queue ready = {0};
     struct task_request *r;
-    int64_t durable = s->o.local ? local_durable(s->o.local) : 0;
-    bool failed = s->o.local && local_failed(s->o.local);
 
     pthread_mutex_lock(&s->lock);
-    while (s->answers.first && may_leave(s, s->answers.first, durable)) {
-        r = queue_take(&s->answers);
-        if (failed && r->own.zxid > durable)
-            r->own.err = DROVER_IO;
-        if (r->kind != TASK_READ)
-            note_latency(s, r);
-        queue_put(&ready, r);
-    }
+    take_durable(s, &s->answers, &ready);
+    take_durable(s, &s->called, &ready);
     pthread_mutex_unlock(&s->lock);
     while ((r = queue_take(&ready)))
         finish(s, r);
+}
+
+/* What a call did may have woken claims of others, whose answers are for whoever dispatches. */
+void service_deliver_called(struct service *s)
+{
+    struct task_queue ready = {0};
+    struct task_request *r;
+    bool others;
+
+    pthread_mutex_lock(&s->lock);
+    take_durable(s, &s->called, &ready);
+    others = s->answers.first != NULL;
+    pthread_mutex_unlock(&s->lock);
+    while ((r = queue_take(&ready)))
+        finish(s, r);
+    if (others)
+        service_wake(s);
 }
 
 /* Running. */
@@ -368,8 +396,8 @@ void service_feed(struct service *s)
 
 static void tell_due(struct service *s, int64_t before_ms)
 {
-    if (s->o.wake && waiting_due_ms(&s->waiting) < before_ms)
-        s->o.wake(s->o.wake_arg);
+    if (waiting_due_ms(&s->waiting) < before_ms)
+        service_wake(s);
 }
 
 static void admit(struct service *s, struct task_request *r)
@@ -389,10 +417,8 @@ static void admit(struct service *s, struct task_request *r)
     tell_due(s, due_ms);
 }
 
-void service_submit(struct service *s, struct task_request *r)
+static void start(struct service *s, struct task_request *r)
 {
-    memset(&r->own, 0,
-           offsetof(struct task_request, own.called) - offsetof(struct task_request, own));
     r->own.started_us = now_us();
     pthread_mutex_lock(&s->lock);
     if (r->kind == TASK_CLAIM && r->wait_ms > 0)
@@ -400,11 +426,17 @@ void service_submit(struct service *s, struct task_request *r)
             service_now_ms(s) + (r->wait_ms > TASK_MS_MAX ? TASK_MS_MAX : r->wait_ms);
     admit(s, r);
     pthread_mutex_unlock(&s->lock);
+}
+
+void service_submit(struct service *s, struct task_request *r)
+{
+    memset(&r->own, 0, sizeof r->own);
+    start(s, r);
     service_deliver(s);
 }
 
 /* One claim of many that wait at its end is run once more: what it depends on may have changed. */
-void service_tick(struct service *s)
+static void tick(struct service *s)
 {
     struct task_request *r;
     int64_t now_ms;
@@ -426,6 +458,11 @@ void service_tick(struct service *s)
     else
         batch_start(s);
     pthread_mutex_unlock(&s->lock);
+}
+
+void service_tick(struct service *s)
+{
+    tick(s);
     service_deliver(s);
 }
 
@@ -434,17 +471,23 @@ void service_dispatch(struct service *s)
     service_deliver(s);
 }
 
-int64_t service_due_ms(struct service *s)
+static int64_t due_boot_ms(struct service *s)
 {
-    int64_t due_ms, now_ms;
+    int64_t due_ms = waiting_due_ms(&s->waiting), now_ms = service_now_ms(s);
 
-    pthread_mutex_lock(&s->lock);
-    due_ms = waiting_due_ms(&s->waiting);
-    now_ms = service_now_ms(s);
-    pthread_mutex_unlock(&s->lock);
     if (due_ms == INT64_MAX)
         return due_ms;
     return clock_boot_ms() + (due_ms > now_ms ? due_ms - now_ms : 0);
+}
+
+int64_t service_due_ms(struct service *s)
+{
+    int64_t due_ms;
+
+    pthread_mutex_lock(&s->lock);
+    due_ms = due_boot_ms(s);
+    pthread_mutex_unlock(&s->lock);
+    return due_ms;
 }
 
 bool service_cancel(struct service *s, struct task_request *r)
@@ -465,31 +508,26 @@ bool service_cancel(struct service *s, struct task_request *r)
  */
 void service_call(struct service *s, struct task_request *r)
 {
+    memset(&r->own, 0, sizeof r->own);
     r->own.called = true;
-    r->own.finished = false;
-    service_submit(s, r);
+    start(s, r);
+    service_deliver_called(s);
     pthread_mutex_lock(&s->lock);
     while (!r->own.finished) {
-        bool answered = s->o.local && !r->own.wait_ref && s->answers.first;
-        int64_t zxid = r->own.zxid, due_ms;
+        bool answered = s->o.local && !r->own.wait_ref && s->called.first;
+        int64_t zxid = r->own.zxid;
 
         if (answered) {
             pthread_mutex_unlock(&s->lock);
             local_await(s->o.local, zxid);
-            service_deliver(s);
-            pthread_mutex_lock(&s->lock);
-            continue;
+        } else {
+            cond_wait_until(&s->finished, &s->lock, due_boot_ms(s));
+            pthread_mutex_unlock(&s->lock);
+            tick(s);
         }
-        pthread_mutex_unlock(&s->lock);
-        due_ms = service_due_ms(s);
-        pthread_mutex_lock(&s->lock);
-        if (!r->own.finished)
-            cond_wait_until(&s->finished, &s->lock, due_ms);
-        pthread_mutex_unlock(&s->lock);
-        service_tick(s);
+        service_deliver_called(s);
         pthread_mutex_lock(&s->lock);
     }
-    r->own.called = false;
     pthread_mutex_unlock(&s->lock);
 }
 

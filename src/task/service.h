@@ -29,8 +29,9 @@
  * to wall time when it started and goes on steadily, so that neither a jump forward gives a lease away
  * early nor one back keeps it for ever. After a restart wall time is read anew.
  *
- * Threads: all calls from any thread. `done` and `read` of requests that wait are called by whoever calls
- * service_dispatch() and service_tick(), without any lock of the service held.
+ * Threads: with a `wake`, service_submit(), service_dispatch(), service_tick() and service_cancel() belong
+ * to one thread, that of a loop, and `done` is called there. service_call() is for all other threads; its
+ * `done` may be called on either. `done` is called without any lock of the service held.
  */
 #ifndef TASK_SERVICE_H
 #define TASK_SERVICE_H

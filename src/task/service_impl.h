@@ -42,6 +42,7 @@ struct service {
     size_t spare_count;
 
     struct task_queue answers; /* by zxid: they leave when it is durable */
+    struct task_queue called;  /* the same, for those in service_call() */
     int64_t zxid;              /* embedded: of the last commit */
     struct commit commit;      /* being made, or under way */
 
@@ -53,7 +54,8 @@ struct service {
     size_t one_by_one; /* so many of the queue go alone: together they were refused */
     uint64_t tag;      /* of the commit under way */
     int32_t head_version;
-    unsigned term; /* counts starts, so that an answer from before is known */
+    unsigned term;     /* counts starts, so that an answer from before is known */
+    struct sent *sent; /* commits whose callbacks are still to come */
 
     struct service_stats stats;
 };
@@ -67,8 +69,12 @@ void service_undo(struct service *s, struct task_request *r);
 void service_settle(struct service *s, struct task_request *r);
 void service_put(struct service *s, struct task_request *r); /* into the commit being made */
 
-/* Without the lock: calls what may be called. */
+/* Without the lock: calls what may be called. By whoever dispatches, and by whoever waits in a call. */
 void service_deliver(struct service *s);
+void service_deliver_called(struct service *s);
+
+/* Has somebody dispatch. */
+void service_wake(struct service *s);
 
 /* embedded.c, batch.c: what has been run becomes durable. Under the lock. */
 void embedded_commit(struct service *s, struct task_request *r);
@@ -76,6 +82,7 @@ void batch_start(struct service *s);
 void batch_resolve(struct service *s, uint64_t head_tag);
 void batch_undo(struct service *s);
 void batch_drop(struct service *s);
+void batch_forget_sent(struct service *s);
 
 /* load.c: into an empty store and ledger, which nobody else knows yet. */
 struct load_target {
