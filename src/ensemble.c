@@ -34,6 +34,7 @@ struct ensemble {
     uv_async_t wake;
     uv_work_t connecting;
     char *url, *auth;
+    int32_t timeout_ms;
     void (*listener)(void *arg, struct keeper *k);
     void *listener_arg;
 
@@ -73,7 +74,7 @@ static int connect_once(struct ensemble *e, struct session **ret_session,
                         struct err_info *ret_error)
 {
     struct zookeeper_options zo = {.auth = e->auth};
-    struct keeper_options o = {.wake = on_keeper_wake, .wake_arg = e};
+    struct keeper_options o = {.timeout_ms = e->timeout_ms, .wake = on_keeper_wake, .wake_arg = e};
     struct session *session;
     bool open_to_all = false;
     struct keeper *k;
@@ -232,6 +233,7 @@ int ensemble_open(uv_loop_t *loop, const struct ensemble_options *o, struct ense
 
     e->loop = loop;
     e->url = mem_dup(o->url, strlen(o->url));
+    e->timeout_ms = o->timeout_ms;
     pthread_mutex_init(&e->lock, NULL);
     uv_async_init(loop, &e->wake, on_wake);
     e->wake.data = e;

@@ -19,6 +19,7 @@ struct ensemble;
 struct ensemble_options {
     const char *url;
     const char *auth_file; /* holds "user:password"; NULL: $DROVER_ZK_AUTH, if it is set */
+    int32_t timeout_ms;    /* of the session; 0: KEEPER_TIMEOUT_DEFAULT_MS */
 };
 
 /* Connects, and warns when anybody may write below the chroot. */

@@ -44,7 +44,7 @@ struct serve {
     const char *data, *keeper, *zk_auth;
     int journal; /* enum local_mode */
     struct cmd_address http_address, zk_address;
-    int64_t snapshot_every, http_timeout_ms;
+    int64_t snapshot_every, http_timeout_ms, zk_timeout_ms;
 
     struct buf default_data;
     uv_loop_t loop;
@@ -147,7 +147,8 @@ static void on_note(void *arg, const char *line)
 
 static int open_ensemble(struct serve *s)
 {
-    struct ensemble_options o = {.url = s->keeper, .auth_file = s->zk_auth};
+    struct ensemble_options o = {
+        .url = s->keeper, .auth_file = s->zk_auth, .timeout_ms = (int32_t)s->zk_timeout_ms};
     struct err_info e;
     int err = ensemble_open(&s->loop, &o, &s->ensemble, &e);
 
@@ -351,6 +352,8 @@ static void default_address(struct cmd_address *a, const char *text)
 /* What an ensemble does itself. */
 static int check_keeper(const struct cmd *c, struct serve *s)
 {
+    if (!s->keeper && s->zk_timeout_ms)
+        return cmd_usage_error(c, "--zk-timeout-ms goes with --keeper");
     if (!s->keeper)
         return s->zk_auth ? cmd_usage_error(c, "--zk-auth goes with --keeper") : CMD_OK;
     if (strncmp(s->keeper, "zk://", 5) != 0)
@@ -392,6 +395,10 @@ int cmd_serve(int argc, char **argv)
          "Keep everything in a ZooKeeper ensemble instead of a data directory:\n"
          "zk://HOST:PORT,HOST:PORT/CHROOT.",
          cmd_text, &s.keeper},
+        {"zk-timeout-ms", "N",
+         "On an ensemble: how long the servers hear nothing of this one before another takes\n"
+         "over. Default: 10000.",
+         cmd_number, &s.zk_timeout_ms, KEEPER_TIMEOUT_MIN_MS, KEEPER_TIMEOUT_MAX_MS},
         {"zk-auth", "FILE",
          "Log on to the ensemble with the user:password that this file holds (digest), and\n"
          "make nodes for this user only. Default: what $DROVER_ZK_AUTH holds.",
