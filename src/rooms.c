@@ -4,11 +4,13 @@
 
 #include "session/http.h"
 #include "task/http.h"
+#include "world/http.h"
 
 /* The rooms, in the order in which they open. NULL ends them. */
 static const struct room *const ROOMS[] = {
     &session_room,
     &task_room,
+    &world_room,
     NULL,
 };
 

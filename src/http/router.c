@@ -43,6 +43,7 @@ void router_build(struct router *r, const struct route_table *tables, size_t tab
                 .arg = tables[i].arg,
                 .fixed = {pattern.p, strcspn(pattern.p, "{")},
                 .slashes = count_slashes(pattern),
+                .rest = pattern.len > 4 && !strcmp(pattern.p + pattern.len - 4, "...}"),
             };
         }
 }
@@ -65,14 +66,18 @@ static struct str next_part(struct str *rest)
     return part;
 }
 
-/* The number of parts is known to be the same. */
-static bool pattern_matches(struct str pattern, struct str path, size_t parts,
+/* The path is known to have as many parts as the pattern, or more, which are the last parameter's. */
+static bool pattern_matches(const struct router_row *row, struct str path,
                             struct str params[ROUTE_PARAMS_MAX])
 {
+    struct str pattern = str_of(row->route->pattern);
     size_t used = 0;
 
-    for (size_t i = 0; i <= parts; i++) {
-        struct str want = next_part(&pattern), part = next_part(&path);
+    for (size_t i = 0; i <= row->slashes; i++) {
+        struct str want = next_part(&pattern), left = path, part = next_part(&path);
+
+        if (row->rest && i == row->slashes)
+            part = left;
 
         if (!str_starts(want, STR("{"))) {
             if (!str_eq(want, part))
@@ -95,8 +100,8 @@ const struct router_row *router_find(const struct router *r, enum method method,
     for (size_t i = 0; i < r->count; i++) {
         const struct router_row *row = &r->rows[i];
 
-        if (row->slashes != slashes || !str_starts(path, row->fixed) ||
-            !pattern_matches(str_of(row->route->pattern), path, slashes, params))
+        if (row->slashes > slashes || (row->slashes < slashes && !row->rest) ||
+            !str_starts(path, row->fixed) || !pattern_matches(row, path, params))
             continue;
         if (row->route->method == method)
             return row;

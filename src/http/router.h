@@ -3,8 +3,8 @@
  *
  * Routes are tables, one a room: method, pattern, handler, flags, and one line that says what it is
  * for. A pattern is a path whose parts may be "{name}", which stands for any one part that is not
- * empty; the parts that stood there are handed to the handler in order, as they came, not
- * percent-decoded (http_decode() does that). HEAD is GET whose body is not sent, so a GET route
+ * empty, and the last "{name...}", which stands for all that is left, slashes included; what stood
+ * there is handed to the handler in order, as it came, not percent-decoded (http_decode() does that). HEAD is GET whose body is not sent, so a GET route
  * answers both. The tables are also what the 404s, the 405s (with Allow) and the list of the API are
  * made from.
  *
@@ -13,6 +13,7 @@
 #ifndef HTTP_ROUTER_H
 #define HTTP_ROUTER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/buf.h"
@@ -52,6 +53,7 @@ struct router_row {
     void *arg;
     struct str fixed; /* the pattern up to its first "{" */
     size_t slashes;
+    bool rest; /* the last parameter takes all that is left of the path */
 };
 
 struct router {

@@ -18,7 +18,7 @@ enum { LEAVE_TOGETHER_MAX = 500 }; /* deletions in one transaction */
 
 struct mark {
     char *path;      /* NULL: free */
-    int64_t czxid;   /* 0: not known whether it was made */
+    int64_t czxid;   /* 0: not known, or not even whether it was made */
     struct buf data; /* of one that is not known */
     uint32_t next_free;
 };
@@ -107,7 +107,7 @@ static void note_done(struct lodger *l, const struct keeper_op *op, const struct
     uint32_t ref;
 
     if (op->kind == KEEPER_CREATE && (op->flags & KEEPER_EPHEMERAL)) {
-        mark_put(l, str_of(r->path), r->stat.czxid, (struct str){0});
+        mark_put(l, str_of(r->path), r->stat.czxid, op->data); /* 0 with KEEPER_NO_STAT */
     } else if (op->kind == KEEPER_DELETE) {
         ref = mark_find(l, op->path);
         if (ref)

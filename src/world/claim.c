@@ -72,7 +72,8 @@ static enum outcome take(struct attempt *t, const char *pending)
 
     holder_init(t, &h);
     ops[0] = keeper_op_check(pending, t->stat.version);
-    ops[1] = keeper_op_create(working, world_holder_write(t->a, &h), KEEPER_EPHEMERAL);
+    ops[1] =
+        keeper_op_create(working, world_holder_write(t->a, &h), KEEPER_EPHEMERAL | KEEPER_NO_STAT);
     err = keeper_multi(t->k, ops, 2, results);
     keeper_results_release(results, 2);
     if (!err)

@@ -124,7 +124,7 @@ static void plan_complete(struct ending *n)
     r.failures = 0;
     data = world_record_write(&n->a, &r);
     add(n, n->was_completed ? keeper_op_set(n->completed, data, KEEPER_ANY_VERSION)
-                            : keeper_op_create(n->completed, data, 0));
+                            : keeper_op_create(n->completed, data, KEEPER_NO_STAT));
     add(n, keeper_op_delete(n->pending, n->stat.version));
 }
 

@@ -187,14 +187,14 @@ static int plan_child(struct plan *p, const struct child *c)
 
     if (err && err != DROVER_NO_NODE)
         return err;
-    add(p, err ? keeper_op_create(c->path, p->task->data, 0)
+    add(p, err ? keeper_op_create(c->path, p->task->data, KEEPER_NO_STAT)
                : keeper_op_set(c->path, p->task->data, KEEPER_ANY_VERSION));
     err = world_read(p->k, p->a, pending, &data, NULL);
     if (!err)
         err = check_same(p, c, data, WORLD_PENDING);
     if (err && err != DROVER_NO_NODE)
         return err;
-    add(p, err ? keeper_op_create(pending, record_of(p, c), 0)
+    add(p, err ? keeper_op_create(pending, record_of(p, c), KEEPER_NO_STAT)
                : keeper_op_set(pending, record_of(p, c), KEEPER_ANY_VERSION));
     /* After the pending list: a task that left that one in between stands in this one. */
     err = world_read(p->k, p->a, completed, &data, NULL);

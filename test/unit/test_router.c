@@ -17,6 +17,7 @@ static const struct route ROUTES[] = {
     {METHOD_DELETE, "/nodes/{id}", NULL},
     {METHOD_PUT, "/nodes/{id}/data/{key}", NULL},
     {METHOD_GET, "/{1}/{2}/{3}/{4}/{5}", NULL},
+    {METHOD_GET, "/tree/{world}/{path...}", NULL},
 };
 
 static int here, there;
@@ -69,6 +70,10 @@ static void paths_find_their_routes(void **state)
         {METHOD_PUT, STR("/nodes"), -1, 1 << METHOD_GET | 1 << METHOD_POST},
         {METHOD_OTHER, STR("/nodes/7"), -1, 1 << METHOD_GET | 1 << METHOD_DELETE},
         {METHOD_GET, STR("/nodes/7/data/x"), -1, 1 << METHOD_PUT},
+        {METHOD_GET, STR("/tree/w/a"), 8, 0},
+        {METHOD_GET, STR("/tree/w/a/b/c"), 8, 0},
+        {METHOD_GET, STR("/tree/w/"), -1, 0},
+        {METHOD_GET, STR("/tree/w"), -1, 0},
         {METHOD_GET, STR("/a/b/c/d/e"), -1, 0}, /* more parts than there is room for */
     };
     struct str params[ROUTE_PARAMS_MAX];
@@ -141,9 +146,21 @@ static void allow_lists_methods(void **state)
     buf_release(&b);
 }
 
+static void the_last_part_takes_the_rest(void **state)
+{
+    struct str params[ROUTE_PARAMS_MAX];
+    unsigned allow;
+
+    (void)state;
+    assert_non_null(router_find(&router, METHOD_GET, STR("/tree/w/a/b%2F/c"), params, &allow));
+    assert_true(str_eq(params[0], STR("w")));
+    assert_true(str_eq(params[1], STR("a/b%2F/c")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_part_takes_the_rest),
         cmocka_unit_test(paths_find_their_routes),
         cmocka_unit_test(params_are_what_stood_there),
         cmocka_unit_test(a_table_has_its_own_argument),

@@ -1,0 +1,225 @@
+/*
+ * A list; there are few worlds. One whose session has gone is marked and closed by the last who uses
+ * it. Changes are told by the keeper on the loop, many at a time under load: the topic is signalled
+ * at once when it has been quiet, else a little later for all of them.
+ */
+#include "world/hosted.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+struct place {
+    struct world *world;
+    char *name;
+    struct keeper *k; /* borrowed of the house */
+    int users;
+    bool over;
+    struct place *next;
+};
+
+struct hosted {
+    struct house *house;
+    uv_timer_t timer;
+    struct http_topic topic;
+    uint64_t told_ms;
+
+    pthread_mutex_t lock;
+    struct place *places;
+    size_t count;
+};
+
+static void tell(struct hosted *s)
+{
+    s->told_ms = uv_now(s->house->loop);
+    http_topic_signal(&s->topic, HTTP_TOPIC_ALL);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct hosted *s = timer->data;
+
+    tell(s);
+    uv_timer_start(timer, on_timer, HOSTED_ALIVE_MS, 0);
+}
+
+static void on_changed(void *arg)
+{
+    struct hosted *s = arg;
+
+    if (uv_now(s->house->loop) >= s->told_ms + HOSTED_SIGNAL_MS)
+        tell(s);
+    else if (uv_timer_get_due_in(&s->timer) > HOSTED_SIGNAL_MS)
+        uv_timer_start(&s->timer, on_timer, HOSTED_SIGNAL_MS, 0);
+}
+
+static void on_note(void *arg, const char *line)
+{
+    (void)arg;
+    log_warning("%s", line);
+}
+
+/* Under the lock. */
+
+static struct place *find(struct hosted *s, struct str name)
+{
+    for (struct place *p = s->places; p; p = p->next)
+        if (!p->over && str_eq(str_of(p->name), name))
+            return p;
+    return NULL;
+}
+
+/* One that is over and unused, off the list; NULL: none. */
+static struct place *take_unused(struct hosted *s)
+{
+    for (struct place **at = &s->places; *at; at = &(*at)->next) {
+        struct place *p = *at;
+
+        if (p->over && !p->users) {
+            *at = p->next;
+            s->count--;
+            return p;
+        }
+    }
+    return NULL;
+}
+
+/* Without the lock: closing takes back watches, whose callbacks may be running. */
+static void close_unused(struct hosted *s)
+{
+    struct place *p;
+
+    for (;;) {
+        pthread_mutex_lock(&s->lock);
+        p = take_unused(s);
+        pthread_mutex_unlock(&s->lock);
+        if (!p)
+            return;
+        world_close(p->world);
+        house_return(s->house, p->k);
+        free(p->name);
+        free(p);
+    }
+}
+
+static int open_place(struct hosted *s, struct str name, struct place **ret_place,
+                      struct err_info *e)
+{
+    struct world_options o = {.changed = on_changed, .note = on_note, .arg = s};
+    struct keeper *k = house_keeper(s->house);
+    struct world *w;
+    struct place *p;
+    int err;
+
+    if (!k)
+        return err_set(e, DROVER_CLOSED, "the keeper is away: try again");
+    err = world_open(k, name, &o, &w, e);
+    if (err) {
+        house_return(s->house, k);
+        return err;
+    }
+    p = mem_zalloc(sizeof *p);
+    p->world = w;
+    p->name = mem_dup(name.p, name.len);
+    p->k = k;
+    *ret_place = p;
+    return 0;
+}
+
+int hosted_use(struct hosted *s, struct str name, struct world **ret_world,
+               struct err_info *ret_error)
+{
+    struct place *p, *opened;
+    int err;
+
+    pthread_mutex_lock(&s->lock);
+    p = find(s, name);
+    if (p)
+        p->users++;
+    pthread_mutex_unlock(&s->lock);
+    if (p) {
+        *ret_world = p->world;
+        return 0;
+    }
+    err = open_place(s, name, &opened, ret_error);
+    if (err)
+        return err;
+    pthread_mutex_lock(&s->lock);
+    p = find(s, name);
+    opened->next = s->places;
+    s->places = opened;
+    s->count++;
+    /* Another was quicker, or there are too many: this one is closed after its use. */
+    opened->over = p || s->count > HOSTED_WORLDS_MAX;
+    p = p ? p : opened;
+    p->users++;
+    pthread_mutex_unlock(&s->lock);
+    *ret_world = p->world;
+    close_unused(s);
+    return 0;
+}
+
+void hosted_done(struct hosted *s, struct world *w)
+{
+    bool unused;
+    struct place *p;
+
+    pthread_mutex_lock(&s->lock);
+    for (p = s->places; p->world != w; p = p->next)
+        ;
+    unused = !--p->users && p->over;
+    pthread_mutex_unlock(&s->lock);
+    if (unused)
+        close_unused(s);
+}
+
+static void all_over(struct hosted *s)
+{
+    pthread_mutex_lock(&s->lock);
+    for (struct place *p = s->places; p; p = p->next)
+        p->over = true;
+    pthread_mutex_unlock(&s->lock);
+    close_unused(s);
+}
+
+static void on_session(void *arg, struct keeper *k)
+{
+    if (!k)
+        all_over(arg);
+}
+
+struct http_topic *hosted_topic(struct hosted *s)
+{
+    return &s->topic;
+}
+
+struct hosted *hosted_new(struct house *h)
+{
+    struct hosted *s = mem_zalloc(sizeof *s);
+
+    s->house = h;
+    pthread_mutex_init(&s->lock, NULL);
+    http_topic_init(&s->topic);
+    uv_timer_init(h->loop, &s->timer);
+    s->timer.data = s;
+    uv_timer_start(&s->timer, on_timer, HOSTED_ALIVE_MS, 0);
+    house_listen(h, on_session, s);
+    return s;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct hosted *s = handle->data;
+
+    http_topic_release(&s->topic);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+void hosted_free(struct hosted *s)
+{
+    all_over(s);
+    uv_close((uv_handle_t *)&s->timer, on_timer_closed);
+}
