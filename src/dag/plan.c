@@ -284,7 +284,7 @@ static void decide_all(struct plan *p, const uint32_t *refs, uint32_t count,
 /* Adding. */
 
 /* The parents of each spec in the same request, counted off as in Kahn's order. */
-static bool find_cycle(const struct plan_spec *specs, uint32_t count, uint32_t *ret_cycle)
+bool plan_has_cycle(const struct plan_spec *specs, uint32_t count, uint32_t *ret_cycle)
 {
     uint32_t *left = mem_zalloc(((size_t)count * 3 + 2) * sizeof *left);
     uint32_t *first = left + count, *order = first + count + 1, *after, done = 0, edges = 0;
@@ -350,7 +350,7 @@ bool plan_add(struct plan *p, const struct plan_spec *specs, uint32_t count, uin
 {
     uint64_t edges = 0;
 
-    if (find_cycle(specs, count, ret_cycle))
+    if (plan_has_cycle(specs, count, ret_cycle))
         return false;
     for (uint32_t i = 0; i < count; i++)
         edges += specs[i].parent_count;
@@ -407,6 +407,20 @@ void plan_start(struct plan *p, uint32_t ref)
     assert(p->nodes[ref].place);
     leave_queue(p, ref);
     set_state(p, &p->nodes[ref], NODE_RUNNING);
+}
+
+void plan_park(struct plan *p, uint32_t ref)
+{
+    assert(p->nodes[ref].state == NODE_RUNNING);
+    set_state(p, &p->nodes[ref], NODE_INCIPIENT);
+}
+
+void plan_unpark(struct plan *p, uint32_t ref)
+{
+    struct plan_node *n = &p->nodes[ref];
+
+    if (n->state == NODE_INCIPIENT && !n->place && !n->waiting)
+        heap_add(p, &queue_of(p, n->group)->ready, ref);
 }
 
 void plan_end(struct plan *p, uint32_t ref, enum node_state state, enum node_branch taken,
@@ -491,7 +505,7 @@ void plan_remove(struct plan *p, uint32_t ref)
 {
     struct plan_node *n = &p->nodes[ref];
 
-    assert(n->used && plan_is_removable(p, ref));
+    assert(n->used && n->state != NODE_RUNNING);
     leave_queue(p, ref);
     while (n->children)
         unlink_edge(p, n->children);

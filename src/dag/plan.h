@@ -117,6 +117,9 @@ void plan_changes_release(struct plan_changes *c);
 /* Makes room at once for so many more. */
 void plan_reserve(struct plan *p, uint32_t nodes, uint32_t edges);
 
+/* Whether these wait for each other in a circle; *ret_cycle is then the index of one on it. */
+bool plan_has_cycle(const struct plan_spec *specs, uint32_t count, uint32_t *ret_cycle);
+
 /*
  * Adds all or none. True, and ret_refs holds the ref of each; false when the new ones wait for each
  * other in a circle, and *ret_cycle is the index of one on it. Parents are distinct.
@@ -127,6 +130,10 @@ bool plan_add(struct plan *p, const struct plan_spec *specs, uint32_t count, uin
 /* Of a group, what should start first, or 0; and what should have a task next, or 0. */
 uint32_t plan_best(const struct plan *p, uint32_t group);
 uint32_t plan_best_unoffered(const struct plan *p, uint32_t group);
+
+/* A node that runs is to be tried again later: it waits, though nothing keeps it; and it may start. */
+void plan_park(struct plan *p, uint32_t ref);
+void plan_unpark(struct plan *p, uint32_t ref);
 
 /* It has a task now; it starts; it has ended. For an `if` that finished: which branch it took. */
 void plan_offer(struct plan *p, uint32_t ref);
@@ -140,7 +147,8 @@ void plan_retry(struct plan *p, uint32_t ref, struct plan_changes *changes);
 /* The node and everything below it, each once, the node first. */
 void plan_descendants(const struct plan *p, uint32_t ref, struct plan_changes *ret_refs);
 
-/* Takes out a node that is not running and that no incipient node waits for. */
+/* Takes out a node that is not running. Whoever waits for it does not wait for it any more, so it
+ * must have no incipient children that stay. */
 void plan_remove(struct plan *p, uint32_t ref);
 
 /* Whether nothing that has not ended waits for it. */

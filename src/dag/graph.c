@@ -1,0 +1,321 @@
+/* The collection: finding, loading, removing. What a request may add is checked in draft.c. */
+#include "dag/graph.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+void graph_release(struct graph *g)
+{
+    for (uint32_t i = 0; i < g->count; i++)
+        if (g->order[i])
+            graph_remove(g, g->order[i]);
+    for (uint32_t i = 0; i < g->group_count; i++)
+        free(g->groups[i]);
+    plan_release(&g->plan);
+    free(g->groups);
+    free(g->by_ref);
+    free(g->order);
+    free(g->shown);
+    *g = (struct graph){0};
+}
+
+/* Finding. */
+
+/* The id at a place, or of the next that is there. Holes have no id of their own. */
+static uint64_t id_at(const struct graph *g, uint32_t at, uint32_t *ret_at)
+{
+    while (at < g->count && !g->order[at])
+        at++;
+    *ret_at = at;
+    return at < g->count ? g->order[at]->id : UINT64_MAX;
+}
+
+uint32_t graph_seek(const struct graph *g, uint64_t id)
+{
+    uint32_t low = 0, high = g->count, at;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (id_at(g, middle, &at) < id)
+            low = at + 1;
+        else
+            high = middle;
+    }
+    return low < g->count ? low : g->count;
+}
+
+struct node *graph_find(const struct graph *g, uint64_t id)
+{
+    uint32_t at;
+
+    return id_at(g, graph_seek(g, id), &at) == id ? g->order[at] : NULL;
+}
+
+bool graph_parse_id(struct str text, uint64_t *ret_id)
+{
+    uint64_t id = 0;
+
+    if (!text.len || text.len > 18 || text.p[0] == '0')
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.p[i] < '0' || text.p[i] > '9')
+            return false;
+        id = id * 10 + (uint64_t)(text.p[i] - '0');
+    }
+    *ret_id = id;
+    return true;
+}
+
+struct node *graph_find_text(const struct graph *g, struct str text)
+{
+    uint64_t id;
+
+    return graph_parse_id(text, &id) ? graph_find(g, id) : NULL;
+}
+
+uint32_t graph_group(struct graph *g, struct str name)
+{
+    for (uint32_t i = 0; i < g->group_count; i++)
+        if (str_eq(str_of(g->groups[i]), name))
+            return i;
+    if (g->group_count == GRAPH_GROUPS_MAX)
+        return UINT32_MAX;
+    g->groups = mem_realloc(g->groups, (g->group_count + 1) * sizeof *g->groups);
+    g->groups[g->group_count] = mem_dup(name.p, name.len);
+    return g->group_count++;
+}
+
+/* Loading. */
+
+struct loading {
+    struct graph *g;
+    struct node **nodes;
+    struct plan_spec *specs;
+    uint32_t count, cap;
+    struct arena arena; /* parents, until they are in the plan */
+    graph_remembered_fn *remembered;
+    void *arg;
+};
+
+static bool read_spec(struct loading *l, const struct json *v, struct node *n, struct plan_spec *s,
+                      const struct json **ret_parents)
+{
+    struct str type = {0}, when = STR("success"), branch = {0}, group = STR(NODE_GROUP_DEFAULT);
+    const struct json *data = NULL;
+    int64_t id = 0, priority = 0;
+
+    if (json_get_int(v, "id", &id, NULL) != 1 || json_get_text(v, "type", &type, NULL) != 1 ||
+        json_get_text(v, "when", &when, NULL) < 0 ||
+        json_get_text(v, "branch", &branch, NULL) < 0 ||
+        json_get_text(v, "group", &group, NULL) < 0 ||
+        json_get_text(v, "name", &n->name, NULL) < 0 ||
+        json_get_int(v, "priority", &priority, NULL) < 0 ||
+        json_get_int(v, "added", &n->added_ms, NULL) < 0 ||
+        json_get_object(v, "data", &data, NULL) < 0 ||
+        json_get_list(v, "parents", ret_parents, NULL) < 0 || node_type_of(type) < 0 ||
+        node_when_of(when) < 0 || id <= 0)
+        return false;
+    n->id = (uint64_t)id;
+    n->data = data ? data->raw : (struct str){0};
+    *s = (struct plan_spec){
+        .id = n->id,
+        .type = (uint8_t)node_type_of(type),
+        .when = (uint8_t)node_when_of(when),
+        .branch = branch.len ? (uint8_t)node_branch_of(branch) : BRANCH_NONE,
+        .priority = (int32_t)priority,
+        .group = graph_group(l->g, group),
+    };
+    n->group = str_of(l->g->groups[s->group]);
+    return true;
+}
+
+/* The names and the data of a node lie in its chunk, unless they held escapes. */
+static bool is_in(const struct chunk_text *c, struct str s)
+{
+    return s.p >= c->text.p && s.p < c->text.p + c->text.len;
+}
+
+static bool load_node(struct loading *l, struct chunk_text *c, const struct json *v)
+{
+    const struct json *parents = NULL;
+    struct node *n = mem_zalloc(sizeof *n);
+    int state = NODE_INCIPIENT, taken = BRANCH_NONE;
+    struct plan_spec *s;
+    uint32_t *ids;
+
+    if (l->count == l->cap) {
+        l->cap = l->cap ? l->cap * 2 : 64;
+        l->nodes = mem_realloc(l->nodes, l->cap * sizeof *l->nodes);
+        l->specs = mem_realloc(l->specs, l->cap * sizeof *l->specs);
+    }
+    s = &l->specs[l->count];
+    if (!read_spec(l, v, n, s, &parents)) {
+        node_free(n);
+        return false;
+    }
+    if (l->remembered && !l->remembered(l->arg, n, &state, &taken)) {
+        node_free(n);
+        return true;
+    }
+    s->state = (uint8_t)state;
+    s->taken = (uint8_t)taken;
+    n->chunk = c;
+    c->nodes++;
+    if (n->name.len && !is_in(c, n->name)) /* kept for as long as the process: names are few */
+        n->name = (struct str){mem_dup(n->name.p, n->name.len), n->name.len};
+    /* Ids are put here two words each, and become refs when all nodes are known. */
+    ids = arena_alloc(&l->arena, ((parents ? parents->count : 0) + 1) * sizeof(uint64_t));
+    s->parents = ids;
+    if (parents)
+        json_each(m, parents)
+        {
+            uint64_t id = (uint64_t)m->number;
+
+            memcpy(ids + (size_t)s->parent_count++ * 2, &id, sizeof id);
+        }
+    l->nodes[l->count++] = n;
+    return true;
+}
+
+static bool load_chunk(struct loading *l, struct chunk_text *c)
+{
+    struct arena a = {0};
+    const struct json *list = json_parse(&a, (struct str){c->text.p, c->text.len}, NULL);
+    bool good = list && list->kind == JSON_LIST;
+
+    for (const struct json *v = good ? list->first : NULL; v && good; v = v->next, c->count++)
+        good = load_node(l, c, v);
+    arena_release(&a);
+    return good;
+}
+
+static uint32_t in_batch(const struct loading *l, uint64_t id)
+{
+    uint32_t low = 0, high = l->count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (l->nodes[middle]->id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < l->count && l->nodes[low]->id == id ? low : UINT32_MAX;
+}
+
+/* Parents that are gone had ended, and their children had been decided. */
+static void find_parents(struct loading *l, struct plan_spec *s)
+{
+    uint32_t *refs = (uint32_t *)s->parents, count = 0;
+
+    for (uint32_t i = 0; i < s->parent_count; i++) {
+        uint64_t id;
+        uint32_t at;
+        struct node *n;
+
+        memcpy(&id, refs + (size_t)i * 2, sizeof id);
+        at = in_batch(l, id);
+        if (at != UINT32_MAX)
+            refs[count++] = plan_in_batch(at);
+        else if ((n = graph_find(l->g, id)))
+            refs[count++] = n->ref;
+    }
+    s->parent_count = count;
+}
+
+static void enter(struct graph *g, struct node *n, uint32_t ref)
+{
+    if (g->count == g->cap) {
+        g->cap = g->cap ? g->cap * 2 : 64;
+        g->order = mem_realloc(g->order, g->cap * sizeof *g->order);
+        g->shown = mem_realloc(g->shown, g->cap);
+    }
+    if (g->plan.node_cap > g->by_ref_cap) {
+        g->by_ref = mem_realloc(g->by_ref, g->plan.node_cap * sizeof *g->by_ref);
+        g->by_ref_cap = g->plan.node_cap;
+    }
+    n->ref = ref;
+    n->index = g->count;
+    g->by_ref[ref] = n;
+    g->order[g->count] = n;
+    g->shown[g->count++] = g->plan.nodes[ref].state;
+    if (n->id > g->last_id)
+        g->last_id = n->id;
+}
+
+int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count,
+               graph_remembered_fn *remembered, void *arg, struct plan_changes *changes)
+{
+    struct loading l = {.g = g, .remembered = remembered, .arg = arg};
+    uint32_t cycle, *refs = NULL;
+    bool good = true;
+
+    for (uint32_t i = 0; i < count && good; i++)
+        good = load_chunk(&l, chunks[i]);
+    for (uint32_t i = 0; i < l.count && good; i++)
+        find_parents(&l, &l.specs[i]);
+    if (good && l.count) {
+        refs = mem_alloc(l.count * sizeof *refs);
+        good = plan_add(&g->plan, l.specs, l.count, refs, &cycle, changes);
+    }
+    for (uint32_t i = 0; i < l.count; i++) {
+        if (good)
+            enter(g, l.nodes[i], refs[i]);
+        else
+            node_free(l.nodes[i]);
+    }
+    free(refs);
+    free(l.nodes);
+    free(l.specs);
+    arena_release(&l.arena);
+    return good ? 0 : DROVER_DAMAGED;
+}
+
+/* Removing. */
+
+static void close_holes(struct graph *g)
+{
+    uint32_t to = 0;
+
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (!g->order[i])
+            continue;
+        g->order[to] = g->order[i];
+        g->shown[to] = g->shown[i];
+        g->order[to]->index = to;
+        to++;
+    }
+    g->count = to;
+    g->holes = 0;
+}
+
+void graph_remove(struct graph *g, struct node *n)
+{
+    struct chunk_text *c = n->chunk;
+
+    if (g->plan.nodes[n->ref].state != NODE_RUNNING) /* at the end of all there may be some */
+        plan_remove(&g->plan, n->ref);
+    g->by_ref[n->ref] = NULL;
+    g->order[n->index] = NULL;
+    g->shown[n->index] = SHOWN_NONE;
+    g->holes++;
+    g->deletions++;
+    if (n->name.len && !is_in(c, n->name))
+        free((char *)n->name.p);
+    if (!--c->nodes) {
+        buf_release(&c->text);
+        free(c);
+    }
+    node_free(n);
+}
+
+void graph_compact(struct graph *g)
+{
+    if (g->holes > 1000 && g->holes > g->count / 2)
+        close_holes(g);
+}

@@ -1,0 +1,284 @@
+/* The service: its life, its lists, its clock. What it does is in turn.c and verbs.c. */
+#include "dag/service.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "dag/dag_impl.h"
+
+int64_t dag_now_ms(const struct dag *d)
+{
+    return service_now_ms(d->o.tasks);
+}
+
+const char *dag_url(const struct dag *d)
+{
+    return d->o.url;
+}
+
+const struct dag_options *dag_options(const struct dag *d)
+{
+    return &d->o;
+}
+
+struct graph *dag_graph(struct dag *d)
+{
+    return &d->graph;
+}
+
+bool dag_is_ready(const struct dag *d)
+{
+    return d->ready;
+}
+
+struct http_topic *dag_topic_ready(struct dag *d)
+{
+    return &d->topic_ready;
+}
+
+struct http_topic *dag_topic_kill(struct dag *d)
+{
+    return &d->topic_kill;
+}
+
+void dag_listen(struct dag *d, dag_shown_fn *fn, void *arg)
+{
+    assert(d->listener_count < DAG_LISTENERS_MAX);
+    d->listeners[d->listener_count++] = (struct dag_listener){fn, arg};
+}
+
+/* To people a node that is tried again is one that runs. */
+enum node_state dag_visible(const struct dag *d, const struct node *n)
+{
+    enum node_state state = graph_state(&d->graph, n);
+
+    return state == NODE_INCIPIENT && n->attempts ? NODE_RUNNING : state;
+}
+
+void dag_put_head(struct buf *b, const struct dag *d, uint64_t last)
+{
+    buf_printf(b, "{\"client\":%" PRId64 ",\"last\":%" PRIu64 "}", d->client, last);
+}
+
+/* Those that run, and those that wait to be tried again. */
+
+void dag_enter_running(struct dag *d, struct node *n, int64_t agent, int64_t lease_ms)
+{
+    if (d->running_count == d->running_cap) {
+        d->running_cap = d->running_cap ? d->running_cap * 2 : 64;
+        d->running = mem_realloc(d->running, d->running_cap * sizeof *d->running);
+    }
+    d->running[d->running_count++] = n;
+    n->running_at = d->running_count;
+    n->agent = agent;
+    n->lease_at = agent == AGENT_SERVE && !lease_ms ? INT64_MAX : dag_now_ms(d) + lease_ms;
+    dag_arm(d, n->lease_at);
+}
+
+void dag_leave_running(struct dag *d, struct node *n)
+{
+    struct node *last = d->running[--d->running_count];
+
+    d->running[n->running_at - 1] = last;
+    last->running_at = n->running_at;
+    n->running_at = 0;
+    n->agent = AGENT_NONE;
+}
+
+void dag_park(struct dag *d, struct node *n, int64_t due_ms)
+{
+    if (d->parked_count == d->parked_cap) {
+        d->parked_cap = d->parked_cap ? d->parked_cap * 2 : 64;
+        d->parked = mem_realloc(d->parked, d->parked_cap * sizeof *d->parked);
+    }
+    d->parked[d->parked_count++] = n;
+    n->parked_at = d->parked_count;
+    n->parked = true;
+    n->due_at = due_ms;
+    plan_park(&d->graph.plan, n->ref);
+    dag_arm(d, due_ms);
+}
+
+void dag_unpark(struct dag *d, struct node *n)
+{
+    struct node *last;
+
+    if (!n->parked)
+        return;
+    last = d->parked[--d->parked_count];
+    d->parked[n->parked_at - 1] = last;
+    last->parked_at = n->parked_at;
+    n->parked_at = 0;
+    n->parked = false;
+}
+
+/* Time. */
+
+static void lose(struct dag *d, struct node *n)
+{
+    struct outcome o = {.how = RUN_EXITED, .lost = true, .reason = "its agent fell silent"};
+
+    dag_end_run(d, turn_open(d), n, &o);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct dag *d = timer->data;
+    int64_t now = dag_now_ms(d), next = INT64_MAX;
+
+    d->timer_at = INT64_MAX;
+    for (uint32_t i = d->parked_count; i-- > 0;) {
+        struct node *n = d->parked[i];
+
+        if (n->due_at <= now) {
+            dag_unpark(d, n);
+            plan_unpark(&d->graph.plan, n->ref);
+            dag_soon(d);
+        } else if (n->due_at < next) {
+            next = n->due_at;
+        }
+    }
+    for (uint32_t i = d->running_count; i-- > 0;) {
+        struct node *n = d->running[i];
+
+        if (n->lease_at <= now && !n->task_busy)
+            lose(d, n);
+        else if (n->lease_at < next)
+            next = n->lease_at;
+    }
+    if (next != INT64_MAX)
+        dag_arm(d, next);
+}
+
+void dag_arm(struct dag *d, int64_t at_ms)
+{
+    int64_t now = dag_now_ms(d), in = at_ms > now ? at_ms - now : 1;
+
+    if (at_ms >= d->timer_at)
+        return;
+    d->timer_at = at_ms;
+    uv_update_time(d->o.loop);
+    uv_timer_start(&d->timer, on_timer, (uint64_t)in, 0);
+}
+
+/* The end of a turn of the loop. */
+
+static void on_idle(uv_idle_t *idle)
+{
+    (void)idle;
+}
+
+void dag_soon(struct dag *d)
+{
+    if (!d->idling)
+        uv_idle_start(&d->idle, on_idle);
+    d->idling = true;
+}
+
+static void on_check(uv_check_t *check)
+{
+    struct dag *d = check->data;
+    int err = d->failing;
+
+    if (!d->idling)
+        return;
+    d->idling = false;
+    uv_idle_stop(&d->idle);
+    if (!d->ready)
+        return;
+    if (!err) {
+        dag_schedule(d);
+        turn_flush(d);
+        return;
+    }
+    dag_end(d, err);
+    d->o.failed(d->o.arg, err);
+}
+
+/* Life. */
+
+struct dag *dag_open(const struct dag_options *o)
+{
+    struct dag *d = mem_zalloc(sizeof *d);
+
+    d->o = *o;
+    d->timer_at = INT64_MAX;
+    uv_check_init(o->loop, &d->check);
+    uv_idle_init(o->loop, &d->idle);
+    uv_timer_init(o->loop, &d->timer);
+    d->check.data = d->idle.data = d->timer.data = d;
+    d->open_handles = 3;
+    uv_check_start(&d->check, on_check);
+    uv_unref((uv_handle_t *)&d->check);
+    http_topic_init(&d->topic_ready);
+    http_topic_init(&d->topic_kill);
+    d->agent = serve_agent_open(d);
+    return d;
+}
+
+/* Those under way answer later, and find nobody. */
+static void drop_turns(struct dag *d, int err)
+{
+    for (struct turn *t = d->flying, *next; t; t = next) {
+        next = t->next;
+        t->dag = NULL;
+        t->next = t->prev = NULL;
+    }
+    d->flying = NULL;
+    if (d->turn) {
+        struct task_reply reply = {.err = err};
+        struct turn *t = d->turn;
+
+        d->turn = NULL;
+        t->dag = NULL;
+        for (size_t i = 0; i < t->done_count; i++)
+            t->dones[i].fn(t->dones[i].arg, reply.err);
+        for (size_t i = 0; i < t->claim_count; i++)
+            t->claims[i].fn(t->claims[i].arg, reply.err, NULL);
+        turn_free(t);
+    }
+}
+
+void dag_end(struct dag *d, int err)
+{
+    if (!d->ready)
+        return;
+    d->ready = false;
+    d->failing = 0;
+    serve_agent_drop(d->agent);
+    dag_drop_adds(d, err);
+    drop_turns(d, err);
+    for (int l = 0; l < d->listener_count; l++) /* whoever waits for nodes is to be told */
+        d->listeners[l].fn(d->listeners[l].arg, NULL);
+    for (int i = 0; i < BUCKET_KINDS; i++)
+        map_release(&d->buckets[i]);
+    d->running_count = d->parked_count = 0;
+    d->timer_at = INT64_MAX;
+    uv_timer_stop(&d->timer);
+    graph_release(&d->graph);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct dag *d = handle->data;
+
+    if (--d->open_handles)
+        return;
+    http_topic_release(&d->topic_ready);
+    http_topic_release(&d->topic_kill);
+    free(d->running);
+    free(d->parked);
+    free(d);
+}
+
+void dag_close(struct dag *d)
+{
+    dag_end(d, DROVER_CLOSED);
+    serve_agent_close(d->agent);
+    uv_close((uv_handle_t *)&d->check, on_closed);
+    uv_close((uv_handle_t *)&d->idle, on_closed);
+    uv_close((uv_handle_t *)&d->timer, on_closed);
+}

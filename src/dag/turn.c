@@ -1,0 +1,368 @@
+/*
+ * A turn gathers what happens in one turn of the loop: records, tasks, slots. It is closed and handed
+ * to the task store, as one transaction, after the loop has polled; then the next one is opened. What
+ * it says of tasks is not written down as it happens but read off its nodes when it is closed, so a
+ * node that was offered and claimed in one turn has one task in it.
+ */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "dag/dag_impl.h"
+
+/* Far ahead of any clock, and not so far that sums overflow. */
+#define TASK_OURS_UNTIL INT64_C(32503680000000)
+
+static const char *const KIND_NAMES[] = {"specs", "nodes", "slots"};
+static const uint64_t KIND_SIZES[] = {1000, 1000, 100};
+
+uint64_t dag_bucket(enum bucket_kind kind, uint64_t id)
+{
+    return id / KIND_SIZES[kind];
+}
+
+void dag_bucket_path(char to[DAG_PATH_LEN], enum bucket_kind kind, uint64_t bucket)
+{
+    snprintf(to, DAG_PATH_LEN, DAG_ROOT "/%s/%" PRIu64, KIND_NAMES[kind], bucket);
+}
+
+void dag_path(char to[DAG_PATH_LEN], enum bucket_kind kind, uint64_t id)
+{
+    snprintf(to, DAG_PATH_LEN, DAG_ROOT "/%s/%" PRIu64 "/%" PRIu64, KIND_NAMES[kind],
+             dag_bucket(kind, id), id);
+}
+
+void dag_slot_path(char *to, size_t len, uint64_t id, uint32_t slot)
+{
+    snprintf(to, len, DAG_ROOT "/slots/%" PRIu64 "/%" PRIu64 "-%" PRIu32,
+             dag_bucket(BUCKET_SLOTS, id), id, slot);
+}
+
+/* Gathering. */
+
+struct turn *turn_open(struct dag *d)
+{
+    if (d->turn && (d->turn->node_count >= DAG_TURN_NODES_MAX || d->turn->len >= DAG_TURN_LEN_MAX))
+        turn_flush(d);
+    if (!d->turn) {
+        d->turn = mem_zalloc(sizeof *d->turn);
+        d->turn->dag = d;
+    }
+    dag_soon(d);
+    return d->turn;
+}
+
+#define GROW(array, count, cap)                                                                    \
+    if ((count) == (cap)) {                                                                        \
+        (cap) = (cap) ? (cap)*2 : 16;                                                              \
+        (array) = mem_realloc((array), (cap) * sizeof *(array));                                   \
+    }
+
+void turn_touch(struct turn *t, struct node *n)
+{
+    if (n->touched)
+        return;
+    n->touched = true;
+    n->pins++;
+    GROW(t->nodes, t->node_count, t->node_cap);
+    t->nodes[t->node_count++] = n;
+}
+
+void turn_record(struct turn *t, struct node *n)
+{
+    turn_touch(t, n);
+    n->dirty = true;
+}
+
+void turn_changes(struct turn *t, const struct plan_changes *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        turn_touch(t, graph_at(&t->dag->graph, c->refs[i]));
+}
+
+void turn_then(struct turn *t, dag_done_fn *done, void *arg)
+{
+    if (!done)
+        return;
+    GROW(t->dones, t->done_count, t->done_cap);
+    t->dones[t->done_count++] = (struct turn_done){done, arg};
+}
+
+void turn_op(struct turn *t, struct keeper_op op)
+{
+    GROW(t->ops, t->op_count, t->op_cap);
+    op.path = (struct str){arena_text(&t->arena, op.path), op.path.len};
+    op.data = (struct str){arena_text(&t->arena, op.data), op.data.len};
+    t->ops[t->op_count++] = op;
+    t->len += op.path.len + op.data.len + 64;
+}
+
+void turn_drop(struct turn *t, int64_t task)
+{
+    GROW(t->drops, t->drop_count, t->drop_cap);
+    t->drops[t->drop_count++] = task;
+}
+
+void turn_bucket(struct turn *t, enum bucket_kind kind, uint64_t number)
+{
+    struct map *known = &t->dag->buckets[kind];
+    uint32_t ref = (uint32_t)number + 1, hash = map_hash_u64(number);
+    char path[DAG_PATH_LEN];
+
+    for (uint32_t at, r = map_first(known, hash, &at); r; r = map_next(known, hash, &at))
+        if (r == ref)
+            return;
+    map_add(known, hash, ref);
+    dag_bucket_path(path, kind, number);
+    turn_op(t, keeper_op_create(path, STR(""), 0));
+}
+
+void dag_put_task(struct turn *t, struct node *n)
+{
+    turn_touch(t, n);
+    n->task_put = true;
+    n->task_drop = false;
+}
+
+void dag_drop_task(struct turn *t, struct node *n)
+{
+    turn_touch(t, n);
+    n->task_drop = n->has_task;
+    n->task_put = false;
+}
+
+/* Closing. */
+
+static void write_record(struct turn *t, struct node *n)
+{
+    const struct plan_node *p = graph_plan(&t->dag->graph, n);
+    char path[DAG_PATH_LEN];
+    struct buf b = {0};
+    struct str text;
+
+    node_put_record(&b, n, dag_visible(t->dag, n), p->taken);
+    text = (struct str){b.p, b.len};
+    dag_path(path, BUCKET_NODES, n->id);
+    turn_bucket(t, BUCKET_NODES, dag_bucket(BUCKET_NODES, n->id));
+    turn_op(t, n->recorded ? keeper_op_set(path, text, KEEPER_ANY_VERSION)
+                           : keeper_op_create(path, text, 0));
+    n->recorded = true;
+    n->dirty = false;
+    buf_release(&b);
+}
+
+static struct str task_data(struct turn *t, const struct node *n)
+{
+    char agent[32] = "";
+
+    if (n->agent == AGENT_SERVE)
+        snprintf(agent, sizeof agent, "serve");
+    else if (n->agent)
+        snprintf(agent, sizeof agent, "%" PRId64, n->agent);
+    return str_of(arena_printf(&t->arena,
+                               "{\"node\":%" PRIu64 ",\"agent\":\"%s\",\"attempt\":%" PRIu32
+                               ",\"started\":%" PRId64 "}",
+                               n->id, agent, n->attempts, n->started_ms));
+}
+
+/* Adds stand before updates in the answer, so they are gathered in two rounds. */
+static void write_tasks(struct turn *t)
+{
+    struct task_update *u = &t->request.update;
+    struct task *tasks = arena_alloc(&t->arena, (t->node_count + 1) * sizeof *tasks);
+    int64_t *deletes =
+        arena_alloc(&t->arena, (t->node_count + t->drop_count + 1) * sizeof *deletes);
+
+    t->puts = arena_alloc(&t->arena, (t->node_count + 1) * sizeof *t->puts);
+    u->adds = tasks;
+    u->deletes = deletes;
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < t->node_count; i++) {
+            struct node *n = t->nodes[i];
+
+            if (!n->task_put || n->has_task != (round == 1) || n->task_busy)
+                continue;
+            tasks[t->put_count] = (struct task){.id = n->has_task ? n->task : 0,
+                                                .group = n->has_task ? (struct str){0} : n->group,
+                                                .data = task_data(t, n),
+                                                .timespec = TASK_OURS_UNTIL};
+            t->puts[t->put_count++] = n;
+            n->task_busy = true;
+            n->task_put = false;
+        }
+        if (round == 0) {
+            u->add_count = t->put_count;
+            u->updates = tasks + t->put_count;
+        }
+    }
+    u->update_count = t->put_count - u->add_count;
+    for (size_t i = 0; i < t->node_count; i++)
+        if (t->nodes[i]->task_drop) {
+            deletes[u->delete_count++] = t->nodes[i]->task;
+            t->nodes[i]->task_drop = t->nodes[i]->has_task = false;
+        }
+    for (size_t i = 0; i < t->drop_count; i++)
+        deletes[u->delete_count++] = t->drops[i];
+}
+
+/* The turn is durable, or has failed. */
+
+static void show(struct dag *d, struct node *n)
+{
+    uint8_t *shown = &d->graph.shown[n->index];
+    enum node_state state = dag_visible(d, n);
+
+    if (*shown == state)
+        return;
+    *shown = (uint8_t)state;
+    for (int i = 0; i < d->listener_count; i++)
+        d->listeners[i].fn(d->listeners[i].arg, n);
+}
+
+static void settle(struct turn *t, const struct task_reply *reply)
+{
+    struct dag *d = t->dag;
+
+    for (size_t i = 0; i < t->put_count && i < reply->task_count; i++) {
+        t->puts[i]->task = reply->tasks[i].id;
+        t->puts[i]->has_task = true;
+        t->puts[i]->task_busy = false;
+    }
+    for (size_t i = 0; i < t->node_count; i++) {
+        t->nodes[i]->pins--;
+        show(d, t->nodes[i]);
+    }
+    /* What came while its task was under way. */
+    for (size_t i = 0; i < t->put_count; i++) {
+        struct node *n = t->puts[i];
+
+        if (node_state_is_terminal(graph_state(&d->graph, n)))
+            dag_drop_task(turn_open(d), n);
+        else if (n->kill_asked && !n->agent)
+            dag_kill(d, n, NULL, NULL);
+    }
+}
+
+void turn_free(struct turn *t)
+{
+    if (t->prev)
+        t->prev->next = t->next;
+    else if (t->dag && t->dag->flying == t)
+        t->dag->flying = t->next;
+    if (t->next)
+        t->next->prev = t->prev;
+    free(t->nodes);
+    free(t->ops);
+    free(t->drops);
+    free(t->claims);
+    free(t->dones);
+    arena_release(&t->arena);
+    free(t);
+}
+
+static void on_turn_done(void *arg, const struct task_reply *reply)
+{
+    struct turn *t = arg;
+    struct dag *d = t->dag;
+    int err = d ? reply->err : DROVER_UNKNOWN;
+
+    if (d && !err)
+        settle(t, reply);
+    for (size_t i = 0; i < t->done_count; i++)
+        t->dones[i].fn(t->dones[i].arg, err);
+    for (size_t i = 0; i < t->claim_count; i++)
+        t->claims[i].fn(t->claims[i].arg, err, err ? NULL : t->claims[i].node);
+    if (d && err)
+        d->failing = err;
+    if (d)
+        dag_soon(d);
+    turn_free(t);
+}
+
+void turn_flush(struct dag *d)
+{
+    struct turn *t = d->turn;
+
+    if (!t)
+        return;
+    d->turn = NULL;
+    write_tasks(t);
+    for (size_t i = 0; i < t->node_count; i++) {
+        if (t->nodes[i]->dirty)
+            write_record(t, t->nodes[i]);
+        t->nodes[i]->touched = false;
+    }
+    t->request.kind = TASK_UPDATE;
+    t->request.update.clientid = d->client;
+    t->request.extra = t->ops;
+    t->request.extra_count = t->op_count;
+    t->request.done = on_turn_done;
+    t->request.arg = t;
+    t->next = d->flying;
+    if (d->flying)
+        d->flying->prev = t;
+    d->flying = t;
+    service_submit(d->o.tasks, &t->request);
+}
+
+/* What may start. */
+
+struct node *dag_claim(struct dag *d, int64_t agent, const struct str *groups, size_t count,
+                       int64_t lease_ms, dag_claimed_fn *done, void *arg)
+{
+    uint32_t best = 0;
+    struct turn *t;
+    struct node *n;
+
+    for (size_t i = 0; i < count; i++) {
+        uint32_t group = graph_group(&d->graph, groups[i]);
+        uint32_t ref = group == UINT32_MAX ? 0 : plan_best(&d->graph.plan, group);
+        const struct plan_node *a = &d->graph.plan.nodes[ref], *b = &d->graph.plan.nodes[best];
+
+        if (ref &&
+            (!best || a->priority > b->priority || (a->priority == b->priority && a->id < b->id)))
+            best = ref;
+    }
+    n = best ? graph_at(&d->graph, best) : NULL;
+    if (!n || n->task_busy) /* busy: its task is being made; we are called again when it is */
+        return NULL;
+    t = turn_open(d);
+    plan_start(&d->graph.plan, best);
+    dag_unpark(d, n);
+    n->attempts++;
+    n->kill_asked = false;
+    n->started_ms = n->started_ms ? n->started_ms : dag_now_ms(d);
+    dag_enter_running(d, n, agent, lease_ms);
+    dag_put_task(t, n);
+    GROW(t->claims, t->claim_count, t->claim_cap);
+    t->claims[t->claim_count++] = (struct claim_done){n, done, arg};
+    return n;
+}
+
+static void offer(struct dag *d)
+{
+    struct plan *p = &d->graph.plan;
+    bool any = false;
+    uint32_t ref;
+
+    for (uint32_t g = 0; g < p->queue_count; g++)
+        while (p->queues[g].offered.count < DAG_OFFERED_MAX && (ref = plan_best_unoffered(p, g))) {
+            struct node *n = graph_at(&d->graph, ref);
+
+            plan_offer(p, ref);
+            if (!n->has_task && !n->task_busy)
+                dag_put_task(turn_open(d), n);
+            any = true;
+        }
+    if (any)
+        http_topic_signal(&d->topic_ready, HTTP_TOPIC_ALL);
+}
+
+void dag_schedule(struct dag *d)
+{
+    serve_agent_schedule(d->agent);
+    offer(d);
+}
