@@ -113,6 +113,9 @@ void dag_end_run(struct dag *d, struct turn *t, struct node *n, const struct out
 
 void dag_drop_adds(struct dag *d, int err);
 
+/* The ids of its parents, with commas, or "root". */
+const char *dag_parent_text(const struct dag *d, const struct node *n, struct arena *a);
+
 /* The agent built in. */
 struct serve_agent *serve_agent_open(struct dag *d);
 void serve_agent_close(struct serve_agent *a);

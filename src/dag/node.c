@@ -350,6 +350,12 @@ void node_set_reason(struct node *n, const char *reason)
     n->reason = reason ? mem_dup(reason, strlen(reason)) : NULL;
 }
 
+/* Far from those of values. */
+uint64_t node_live_pid(const struct node *n)
+{
+    return UINT64_C(1000000000) + n->attempts;
+}
+
 void node_free(struct node *n)
 {
     while (n->values)

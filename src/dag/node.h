@@ -45,7 +45,8 @@ struct value {
     char *key;
     struct buf bytes; /* text that is not in slots, or JSON */
     bool is_text;
-    uint64_t pid; /* another one when the value is replaced */
+    uint64_t pid;      /* another one when the value is replaced */
+    uint64_t live_pid; /* the one it had while it was printed; 0: none */
     struct slot *slots;
     uint32_t slot_count;
     uint64_t len; /* of text, wherever it is */
@@ -79,10 +80,14 @@ struct node {
     bool dirty;    /* the record is to be written */
 
     /* While it has a task. */
-    int64_t task, owner, lease_at; /* lease_at by the wall clock; 0: no task, nobody, none */
-    bool has_task, parked, kill_asked;
-    uint32_t pins;                 /* requests under way that count on it */
-    const struct run_output *live; /* RUN_STREAMS outputs, while it runs in this process */
+    int64_t task;  /* its id, where has_task */
+    int64_t agent; /* who runs it; 0: nobody */
+    int64_t lease_at, due_at;
+    bool has_task, task_put, task_drop, task_busy; /* busy: a change of it is under way */
+    bool parked, kill_asked, touched;
+    uint32_t pins;                  /* requests under way that count on it */
+    uint32_t running_at, parked_at; /* places in the lists of those, from 1 */
+    struct run *run;                /* while it runs in this process */
     struct node_wait *waits;
 };
 
@@ -125,6 +130,9 @@ void node_drop_value(struct node *n, struct str key);
 void node_set_text(struct node *n, const char *key, struct str text);
 void node_set_int(struct node *n, const char *key, int64_t number);
 void node_set_reason(struct node *n, const char *reason);
+/* The pid of what its run prints, as long as it runs. */
+uint64_t node_live_pid(const struct node *n);
+
 void node_free(struct node *n);
 
 /* The record. Reading returns DAMAGED for what no node has written. */

@@ -22,7 +22,7 @@ static uint32_t grown(uint32_t cap, uint32_t need)
     return (uint32_t)n;
 }
 
-static void changes_put(struct plan_changes *c, uint32_t ref)
+void plan_changes_put(struct plan_changes *c, uint32_t ref)
 {
     if (c->count == c->cap) {
         c->cap = c->cap ? c->cap * 2 : 16;
@@ -206,7 +206,7 @@ static void decide(struct plan *p, uint32_t ref, bool doomed, struct plan_change
 
     if (!doomed && n->waiting)
         return;
-    changes_put(changes, ref);
+    plan_changes_put(changes, ref);
     if (doomed || (n->when == WHEN_FAILURE && !n->failed))
         set_state(p, n, NODE_SKIPPED);
     else if (n->type == NODE_GROUP)
@@ -432,7 +432,7 @@ void plan_end(struct plan *p, uint32_t ref, enum node_state state, enum node_bra
     leave_queue(p, ref);
     set_state(p, &p->nodes[ref], state);
     p->nodes[ref].taken = (uint8_t)taken;
-    changes_put(changes, ref);
+    plan_changes_put(changes, ref);
     tell_all(p, from, changes);
 }
 
@@ -444,10 +444,10 @@ static void take_back(struct plan *p, uint32_t child, enum node_state was,
 
     if (c->state == NODE_SKIPPED) {
         set_state(p, c, NODE_INCIPIENT);
-        changes_put(again, child);
+        plan_changes_put(again, child);
     } else if (c->state == NODE_INCIPIENT && c->place) {
         leave_queue(p, child);
-        changes_put(stopped, child);
+        plan_changes_put(stopped, child);
     } else if (c->state == NODE_INCIPIENT) {
         c->waiting++;
         c->failed -= was == NODE_FAILED;
@@ -460,14 +460,14 @@ void plan_retry(struct plan *p, uint32_t ref, struct plan_changes *changes)
     struct plan_changes again = {0}, stopped = {0};
 
     assert(node_state_is_terminal(was));
-    changes_put(&again, ref);
+    plan_changes_put(&again, ref);
     set_state(p, &p->nodes[ref], NODE_INCIPIENT);
     for (size_t i = 0; i < again.count; i++, was = NODE_SKIPPED)
         plan_each_child(e, p, again.refs[i]) take_back(p, p->edges[e].child, was, &again, &stopped);
     for (size_t i = 0; i < stopped.count; i++)
-        changes_put(&again, stopped.refs[i]);
+        plan_changes_put(&again, stopped.refs[i]);
     for (size_t i = 0; i < again.count; i++)
-        changes_put(changes, again.refs[i]);
+        plan_changes_put(changes, again.refs[i]);
     decide_all(p, again.refs, (uint32_t)again.count, changes);
     plan_changes_release(&again);
     plan_changes_release(&stopped);
@@ -480,7 +480,7 @@ void plan_descendants(const struct plan *p, uint32_t ref, struct plan_changes *r
     bool *seen = mem_zalloc(p->node_count);
     size_t from = ret_refs->count;
 
-    changes_put(ret_refs, ref);
+    plan_changes_put(ret_refs, ref);
     seen[ref] = true;
     for (size_t i = from; i < ret_refs->count; i++)
         plan_each_child(e, p, ret_refs->refs[i])
@@ -488,7 +488,7 @@ void plan_descendants(const struct plan *p, uint32_t ref, struct plan_changes *r
             uint32_t child = p->edges[e].child;
 
             if (!seen[child])
-                changes_put(ret_refs, child);
+                plan_changes_put(ret_refs, child);
             seen[child] = true;
         }
     free(seen);

@@ -112,6 +112,7 @@ static inline uint32_t plan_in_batch(uint32_t index)
 }
 
 void plan_release(struct plan *p);
+void plan_changes_put(struct plan_changes *c, uint32_t ref);
 void plan_changes_release(struct plan_changes *c);
 
 /* Makes room at once for so many more. */

@@ -21,6 +21,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -33,7 +34,8 @@ enum {
     KILL_TICK_MS = 20,
     KILL_GIVE_UP_MS = 3000,
     REAP_TICK_MS = 1000,
-    DRAIN_PIECES = 16
+    DRAIN_PIECES = 16,
+    CLOSE_GRACE_MS = 500,
 };
 enum { WATCH_STDOUT, WATCH_STDERR, WATCH_PROCESS, WATCHES };
 
@@ -515,9 +517,35 @@ static void on_closed(uv_handle_t *handle)
     free(rr);
 }
 
+/* Those that still run: a short time to end by themselves, then none. */
+static void end_all(struct runner *rr)
+{
+    int64_t until = clock_boot_ms() + CLOSE_GRACE_MS;
+    struct timespec tick = {.tv_nsec = 5 * 1000 * 1000};
+    uint32_t left = 1;
+
+    for (struct run *r = rr->runs; r; r = r->next)
+        strays_signal(r->pid, r->token, SIGTERM);
+    while (left && clock_boot_ms() < until) {
+        nanosleep(&tick, NULL);
+        left = 0;
+        for (struct run *r = rr->runs; r; r = r->next)
+            left += strays_signal(r->pid, r->token, 0);
+    }
+    while (rr->runs) {
+        struct run *r = rr->runs;
+
+        strays_signal(r->pid, r->token, SIGKILL);
+        r->end.how = RUN_KILLED;
+        finish(r);
+    }
+}
+
 void runner_close(struct runner *rr)
 {
     rr->closing = 3;
+    if (rr->runs)
+        end_all(rr);
     uv_close((uv_handle_t *)&rr->poll, on_closed);
     uv_close((uv_handle_t *)&rr->timer, on_closed);
     uv_close((uv_handle_t *)&rr->reaper, on_closed);

@@ -46,6 +46,7 @@ static void keep_output(struct dag *d, struct node *n, const struct run *r)
         if (v)
             dag_drop_slots(d, n, v);
         node_set_text(n, keys[i], (struct str){o->text.p, o->text.len});
+        node_value(n, str_of(keys[i]))->live_pid = node_live_pid(n);
         dag_keep_value(d, n, node_value(n, str_of(keys[i])), NULL, NULL);
     }
 }
@@ -72,6 +73,20 @@ static void not_started(struct job *j, const char *reason, int status)
     job_free(j);
 }
 
+/* The ids of the parents, with commas. */
+const char *dag_parent_text(const struct dag *d, const struct node *n, struct arena *a)
+{
+    const char *text = NULL;
+
+    plan_each_parent(e, &d->graph.plan, n->ref)
+    {
+        uint64_t id = d->graph.plan.nodes[d->graph.plan.edges[e].parent].id;
+
+        text = text ? arena_printf(a, "%s,%" PRIu64, text, id) : arena_printf(a, "%" PRIu64, id);
+    }
+    return text ? text : "root";
+}
+
 static void start(struct job *j)
 {
     struct dag *d = j->agent->dag;
@@ -79,6 +94,7 @@ static void start(struct job *j)
     struct arena a = {0};
     struct node_command c;
     struct run_spec spec;
+    struct environment e;
     struct err_info why;
     int status = 0;
 
@@ -88,7 +104,15 @@ static void start(struct job *j)
         spec.timeout_ms = c.timeout_ms - (dag_now_ms(d) - j->node->started_ms);
         spec.timeout_ms = spec.timeout_ms > 0 ? spec.timeout_ms : 1;
     }
-    environment_make(&a, &c, d, j->node, &spec);
+    e = (struct environment){
+        .url = d->o.url,
+        .node = arena_printf(&a, "%" PRIu64, j->node->id),
+        .parent = dag_parent_text(d, j->node, &a),
+        .token = arena_printf(&a, "DROVER_RUN=%" PRId64 ".%" PRIu64 ".%" PRIu32, d->client,
+                              j->node->id, j->node->attempts),
+    };
+    spec.envp = environment_make(&a, &e, c.env);
+    spec.token = e.token;
     if (d->o.log_dir)
         spec.log_path = arena_printf(&a, "%s/%" PRIu64 "-%" PRIu32 ".log", d->o.log_dir,
                                      j->node->id, j->node->attempts);

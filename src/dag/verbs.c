@@ -459,8 +459,7 @@ int dag_remove(struct dag *d, struct node *n, bool chain, dag_done_fn *done, voi
     if (chain)
         plan_descendants(&d->graph.plan, n->ref, &all);
     else
-        all = (struct plan_changes){.refs = mem_dup((const char *)&n->ref, sizeof n->ref),
-                                    .count = 1};
+        plan_changes_put(&all, n->ref);
     err = check_removable(d, &all, chain, e);
     if (!err) {
         turn_flush(d);

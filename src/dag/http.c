@@ -1,0 +1,329 @@
+/*
+ * The room of the DAG: its routes, on the loop, and its beginning: what is kept is read by a worker, at
+ * the start and again after a commit has failed.
+ */
+#include "dag/http.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "dag/http_impl.h"
+
+enum { AGAIN_MS = 500, PRINTED_MS = 50 };
+
+/* Calls. */
+
+static void on_gone(struct http_request *r)
+{
+    struct call *c = r->handler_data;
+
+    c->r = NULL;
+}
+
+void call_take(struct call *c, struct http_request *r)
+{
+    c->h = r->arg;
+    c->r = r;
+    r->handler_data = c;
+    r->gone = on_gone;
+}
+
+struct call *call_new(struct http_request *r)
+{
+    struct call *c = mem_zalloc(sizeof *c);
+
+    call_take(c, r);
+    return c;
+}
+
+void call_free(struct call *c)
+{
+    arena_release(&c->arena);
+    buf_release(&c->out);
+    free(c->nodes);
+    free(c->ids);
+    free(c);
+}
+
+struct dag *room_dag(struct http_request *r)
+{
+    struct dag_http *h = r->arg;
+
+    if (dag_is_ready(h->dag))
+        return h->dag;
+    http_reply_err(r, h->house->local ? DROVER_CLOSED : DROVER_NOT_LEADER,
+                   h->house->local ? "the DAG is being read" : NULL);
+    return NULL;
+}
+
+struct node *room_node(struct http_request *r, struct dag *d)
+{
+    struct node *n = NULL;
+    struct str id;
+
+    if (!http_decode(r, r->params[0], &id))
+        return NULL;
+    n = graph_find_text(dag_graph(d), id);
+    if (!n)
+        http_reply_errorf(r, 404, "there is no node '%.*s'", (int)(id.len < 80 ? id.len : 80), id.p);
+    return n;
+}
+
+bool room_nodes(struct call *c, struct dag *d)
+{
+    struct str list, id;
+
+    if (!http_query(c->r, "id", &list) || !list.len) {
+        http_reply_error(c->r, 400, "id is missing: a list of node ids with commas");
+        return false;
+    }
+    c->nodes = mem_alloc((list.len / 2 + 1) * sizeof *c->nodes);
+    c->ids = mem_alloc((list.len / 2 + 1) * sizeof *c->ids);
+    while (list.len) {
+        const char *comma = memchr(list.p, ',', list.len);
+        struct node *n;
+        uint64_t number;
+
+        id = (struct str){list.p, comma ? (size_t)(comma - list.p) : list.len};
+        if (!graph_parse_id(id, &number)) {
+            http_reply_errorf(c->r, 400, "'%.*s' is no node id", (int)(id.len < 80 ? id.len : 80),
+                              id.p);
+            return false;
+        }
+        n = graph_find(dag_graph(d), number);
+        if (!n) {
+            http_reply_errorf(c->r, 404, "there is no node '%" PRIu64 "'", number);
+            return false;
+        }
+        c->nodes[c->count] = n;
+        c->ids[c->count++] = number;
+        list.p += id.len + (comma != NULL);
+        list.len -= id.len + (comma != NULL);
+    }
+    return true;
+}
+
+const struct run_output *node_live(const struct node *n, struct str key)
+{
+    static const struct str keys[] = {{"stdout", 6}, {"stderr", 6}, {"mixedout", 8}};
+
+    for (int i = 0; i < RUN_STREAMS && n->run; i++)
+        if (str_eq(key, keys[i]))
+            return run_output(n->run, (enum run_stream)i);
+    return NULL;
+}
+
+/* What changes is told. */
+
+static void on_printer(uv_timer_t *timer)
+{
+    struct dag_http *h = timer->data;
+
+    h->printing = false;
+    http_topic_signal(&h->printed, HTTP_TOPIC_ALL);
+}
+
+/* Those who follow outputs are woken a few times a second, not with every line. */
+static void print_soon(struct dag_http *h)
+{
+    if (h->printing || h->closing)
+        return;
+    h->printing = true;
+    uv_timer_start(&h->printer, on_printer, PRINTED_MS, 0);
+}
+
+static void on_shown(void *arg, struct node *n)
+{
+    struct dag_http *h = arg;
+    struct buf b = {0};
+    char id[24];
+
+    if (!n) {
+        if (!dag_is_ready(h->dag))
+            waits_end(dag_graph(h->dag));
+        http_topic_signal(&h->added, HTTP_TOPIC_ALL);
+        return;
+    }
+    if (node_state_is_terminal(h->dag->graph.shown[n->index])) {
+        waits_tell(n);
+        print_soon(h);
+    }
+    if (!h->house->events)
+        return;
+    node_put_metadata(&b, h->dag, n, ~0u);
+    snprintf(id, sizeof id, "%" PRIu64, n->id);
+    events_publish(h->house->events,
+                   &(struct event){
+                       .kind = "node",
+                       .id = str_of(id),
+                       .type = str_of(node_type_name(graph_plan(dag_graph(h->dag), n)->type)),
+                       .state = str_of(node_state_name(h->dag->graph.shown[n->index])),
+                       .json = {b.p, b.len},
+                   });
+    buf_release(&b);
+}
+
+/* Reading what is kept. */
+
+static void start_reading(struct dag_http *h);
+
+static void on_again(uv_timer_t *timer)
+{
+    start_reading(timer->data);
+}
+
+static void try_again(struct dag_http *h)
+{
+    if (!h->closing)
+        uv_timer_start(&h->again, on_again, AGAIN_MS, 0);
+}
+
+static void on_failed(void *arg, int err)
+{
+    log_warning("dag: a change could not be kept: %s; reading what is kept once more",
+                drover_err_message(err));
+    try_again(arg);
+}
+
+static void work_read(uv_work_t *work)
+{
+    struct dag_http *h = work->data;
+
+    h->borrowed = house_keeper(h->house);
+    h->read_err = DROVER_CLOSED;
+    err_set(&h->read_why, DROVER_CLOSED, "dag: there is no session");
+    if (!h->borrowed)
+        return;
+    h->read_err = dag_read(h->borrowed, &h->kept, &h->read_why);
+    house_return(h->house, h->borrowed);
+}
+
+static void after_read(uv_work_t *work, int status)
+{
+    struct dag_http *h = work->data;
+
+    (void)status;
+    h->is_reading = false;
+    if (!h->read_err && h->closing)
+        dag_kept_free(h->kept);
+    if (h->closing)
+        return;
+    if (!h->read_err && service_is_ready(h->house->tasks))
+        h->read_err = dag_begin(h->dag, h->kept, &h->read_why);
+    else if (!h->read_err)
+        dag_kept_free(h->kept);
+    if (h->read_err && h->read_err != DROVER_CLOSED)
+        log_error("%s", h->read_why.text);
+    if (!dag_is_ready(h->dag))
+        try_again(h);
+}
+
+static void start_reading(struct dag_http *h)
+{
+    if (h->is_reading || dag_is_ready(h->dag) || h->closing)
+        return;
+    if (!service_is_ready(h->house->tasks)) {
+        try_again(h);
+        return;
+    }
+    h->is_reading = true;
+    h->reading.data = h;
+    uv_queue_work(h->house->loop, &h->reading, work_read, after_read);
+}
+
+/* The room. */
+
+static const struct route ROUTES[] = {
+    {METHOD_GET, "/v1/nodes", http_get_nodes, 0,
+     "nodes: type, state, metadata, new, limit, start, pid"},
+    {METHOD_POST, "/v1/nodes", http_post_nodes, ROUTE_LARGE, "add nodes, all or none"},
+    {METHOD_GET, "/v1/nodes/{id}", http_get_node, 0, "one node, its data, and why it waits"},
+    {METHOD_DELETE, "/v1/nodes/{id}", http_delete_node, 0,
+     "remove a node that does not run; chain=true: and all below it"},
+    {METHOD_GET, "/v1/nodes/{id}/data", http_get_keys, 0, "the keys of a node's data"},
+    {METHOD_GET, "/v1/nodes/{id}/data/{key}", http_get_value, 0,
+     "what a key holds, in pages: start, pid, limit, wait"},
+    {METHOD_PUT, "/v1/nodes/{id}/data/{key}", http_put_value, 0,
+     "replace what a key holds, or add a piece: start, pid"},
+    {METHOD_PUT, "/v1/scheduler/kill", http_put_kill, 0, "kill nodes: id"},
+    {METHOD_PUT, "/v1/scheduler/retry", http_put_retry, 0, "run failed or killed nodes again: id"},
+    {METHOD_GET, "/v1/scheduler/wait", http_get_wait, 0, "wait until nodes have ended: id, timeout"},
+    {METHOD_POST, "/v1/agent/claim", http_post_claim, 0, "for agents: claim runs"},
+    {METHOD_POST, "/v1/agent/renew", http_post_renew, 0, "for agents: renew claims, hear of kills"},
+    {METHOD_POST, "/v1/agent/done", http_post_done, 0, "for agents: say how a run ended"},
+};
+
+static int room_open(struct house *h, void **ret_room, struct err_info *ret_error)
+{
+    struct dag_http *room = mem_zalloc(sizeof *room);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    struct dag_options o = {
+        .loop = h->loop,
+        .tasks = h->tasks,
+        .events = h->events,
+        .url = h->url,
+        .jobs = h->jobs >= 0 ? (uint32_t)h->jobs : (uint32_t)(cores > 0 ? cores : 1),
+        .log_dir = h->log_dir,
+        .embedded = h->local != NULL,
+        .failed = on_failed,
+        .arg = room,
+    };
+
+    (void)ret_error;
+    room->house = h;
+    room->dag = dag_open(&o);
+    dag_listen(room->dag, on_shown, room);
+    http_topic_init(&room->added);
+    http_topic_init(&room->printed);
+    uv_timer_init(h->loop, &room->again);
+    uv_timer_init(h->loop, &room->printer);
+    room->again.data = room->printer.data = room;
+    room->handles = 2;
+    start_reading(room);
+    *ret_room = room;
+    return 0;
+}
+
+static struct route_table room_routes(void *room)
+{
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, room};
+}
+
+static bool room_ready(void *room)
+{
+    return dag_is_ready(((struct dag_http *)room)->dag);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct dag_http *h = handle->data;
+
+    if (--h->handles)
+        return;
+    http_topic_release(&h->added);
+    http_topic_release(&h->printed);
+    free(h);
+}
+
+static void room_close(void *arg)
+{
+    struct dag_http *h = arg;
+
+    h->closing = true;
+    dag_close(h->dag);
+    uv_close((uv_handle_t *)&h->again, on_closed);
+    uv_close((uv_handle_t *)&h->printer, on_closed);
+}
+
+const struct room dag_room = {
+    .name = "dag",
+    .open = room_open,
+    .routes = room_routes,
+    .ready = room_ready,
+    .close = room_close,
+};

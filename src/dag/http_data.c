@@ -1,0 +1,594 @@
+/*
+ * /v1/nodes/<id>/data: keys and values.
+ *
+ * Text comes in pages. `start` is an offset in bytes and `pid` names the value; when it was replaced
+ * meanwhile, the answer is 410. What a running command prints is paged too: there is a next page as
+ * long as it runs, and `wait` holds the request until there is something on it.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "dag/http_impl.h"
+#include "dag/output.h"
+
+enum { PAGE_LEN_DEFAULT = 256 * 1024, PAGE_LEN_MAX = 1024 * 1024, KEYS_LIMIT_MAX = 100000 };
+
+/* Keys. */
+
+static bool is_live_key(struct str key)
+{
+    return node_key_is_left(key) && !str_eq(key, STR("result"));
+}
+
+static void collect_keys(const struct node *n, struct arena *a, struct str *keys, size_t *count)
+{
+    static const char *const live[] = {"stdout", "stderr", "mixedout"};
+    const struct json *data = n->data.len ? json_parse(a, n->data, NULL) : NULL;
+
+    for (const struct json *m = data ? data->first : NULL; m; m = m->next)
+        keys[(*count)++] = m->key;
+    for (const struct value *v = n->values; v; v = v->next)
+        if (!json_get(data, v->key) && !(n->run && is_live_key(str_of(v->key))))
+            keys[(*count)++] = str_of(v->key);
+    for (int i = 0; i < 3 && n->run; i++)
+        keys[(*count)++] = str_of(live[i]);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct str *x = a, *y = b;
+    int order = memcmp(x->p, y->p, x->len < y->len ? x->len : y->len);
+
+    return order ? order : (x->len > y->len) - (x->len < y->len);
+}
+
+static size_t keys_max(const struct node *n, struct arena *a)
+{
+    const struct json *data = n->data.len ? json_parse(a, n->data, NULL) : NULL;
+    size_t count = 4 + (data ? data->count : 0);
+
+    for (const struct value *v = n->values; v; v = v->next)
+        count++;
+    return count;
+}
+
+/* The page of keys that is asked for. False after an answer. */
+static bool keys_page(struct http_request *r, const char *pid, size_t count, int64_t *limit,
+                      int64_t *start)
+{
+    struct str given;
+    int got = http_query_number(r, "limit", limit), from = http_query_number(r, "start", start);
+
+    if (got < 0 || from < 0)
+        return false;
+    if (got && (*limit < 1 || *limit > KEYS_LIMIT_MAX)) {
+        http_reply_errorf(r, 400, "limit is 1 to %d", KEYS_LIMIT_MAX);
+        return false;
+    }
+    if (from && !http_query(r, "pid", &given)) {
+        http_reply_error(r, 400, "start needs the pid of the page before");
+        return false;
+    }
+    if (from && (!str_eq(given, str_of(pid)) || (size_t)*start > count)) {
+        http_reply_error(r, 410, "this listing is no longer valid: begin again");
+        return false;
+    }
+    return true;
+}
+
+void http_get_keys(struct http_request *r)
+{
+    struct dag *d = room_dag(r);
+    struct node *n = d ? room_node(r, d) : NULL;
+    int64_t limit = INT64_MAX, start = 0;
+    struct buf b = {0};
+    struct str *keys;
+    size_t count = 0, at;
+    char pid[64];
+
+    if (!n)
+        return;
+    keys = arena_alloc(&r->arena, keys_max(n, &r->arena) * sizeof *keys);
+    collect_keys(n, &r->arena, keys, &count);
+    qsort(keys, count, sizeof *keys, by_key);
+    snprintf(pid, sizeof pid, "%" PRIu64 "-%zu", n->id, count);
+    if (!keys_page(r, pid, count, &limit, &start))
+        return;
+    json_open(&b, '{');
+    json_key(&b, "keys");
+    json_open(&b, '[');
+    for (at = (size_t)start; at < count && limit; at++, limit--)
+        json_put_text(&b, keys[at]);
+    json_close(&b, ']');
+    if (at < count) {
+        json_key(&b, "pagination");
+        json_open(&b, '{');
+        json_key(&b, "next");
+        json_put_text(&b, str_of(arena_printf(&r->arena, "%zu", at)));
+        json_key(&b, "pid");
+        json_put_text(&b, str_of(pid));
+        json_close(&b, '}');
+    }
+    json_close(&b, '}');
+    http_reply(r, 200, (struct str){b.p, b.len});
+    buf_release(&b);
+}
+
+/* A page of text. */
+
+struct page {
+    struct str key;
+    uint64_t start, pid;
+    int64_t limit, wait_ms;
+    bool given_start;
+};
+
+static bool parse_offset(struct http_request *r, struct str text, const char *name, uint64_t *ret)
+{
+    uint64_t id = 0;
+
+    if (!str_eq(text, STR("0")) && !graph_parse_id(text, &id)) {
+        http_reply_errorf(r, 400, "%s is what the page before gave", name);
+        return false;
+    }
+    *ret = id;
+    return true;
+}
+
+/* False after an answer. */
+static bool read_page(struct http_request *r, struct page *p, uint64_t pid)
+{
+    struct str start, given;
+    uint64_t named;
+
+    p->limit = PAGE_LEN_DEFAULT;
+    p->pid = pid;
+    if (http_query_number(r, "limit", &p->limit) < 0 ||
+        http_query_number(r, "wait", &p->wait_ms) < 0)
+        return false;
+    if (p->limit < 4 || p->limit > PAGE_LEN_MAX) {
+        http_reply_errorf(r, 400, "limit is 4 to %d bytes", PAGE_LEN_MAX);
+        return false;
+    }
+    p->given_start = http_query(r, "start", &start);
+    if (!p->given_start)
+        return true;
+    if (!http_query(r, "pid", &given)) {
+        http_reply_error(r, 400, "start needs the pid of the page before");
+        return false;
+    }
+    if (!parse_offset(r, start, "start", &p->start) || !parse_offset(r, given, "pid", &named))
+        return false;
+    if (named == pid)
+        return true;
+    http_reply_error(r, 410, "this value was replaced: begin again");
+    return false;
+}
+
+static void put_page(struct buf *b, const struct page *p, struct str text, bool more)
+{
+    char number[24];
+
+    json_open(b, '{');
+    json_key(b, "key");
+    json_put_text(b, p->key);
+    json_key(b, "data");
+    json_put_text(b, text);
+    if (more) {
+        json_key(b, "pagination");
+        json_open(b, '{');
+        json_key(b, "next");
+        snprintf(number, sizeof number, "%" PRIu64, p->start + text.len);
+        json_put_text(b, str_of(number));
+        json_key(b, "pid");
+        snprintf(number, sizeof number, "%" PRIu64, p->pid);
+        json_put_text(b, str_of(number));
+        json_close(b, '}');
+    }
+    json_close(b, '}');
+}
+
+/* What of the text is on the page. Whole characters, unless there are none. */
+static struct str cut_page(struct str text, const struct page *p)
+{
+    size_t from = p->start < text.len ? (size_t)p->start : text.len, len = text.len - from, whole;
+
+    if (len > (size_t)p->limit)
+        len = (size_t)p->limit;
+    whole = output_whole(text.p + from, len);
+    return (struct str){text.p + from, from + len < text.len && whole ? whole : len};
+}
+
+static void reply_text(struct http_request *r, const struct page *p, struct str text, bool grows)
+{
+    struct str piece = cut_page(text, p);
+    struct buf b = {0};
+
+    put_page(&b, p, piece, grows || p->start + piece.len < text.len);
+    http_reply(r, 200, (struct str){b.p, b.len});
+    buf_release(&b);
+}
+
+/* Text in slots is read from the keeper by a worker. */
+
+struct fetch {
+    struct call *call;
+    uv_work_t work;
+    struct page page;
+    uint64_t id, total, base; /* base: the offset at which the first slot begins */
+    struct slot slots[4];     /* a page is at most as long as four slots */
+    uint32_t slot_count;
+    struct buf text;
+    int err;
+};
+
+static void work_fetch(uv_work_t *work)
+{
+    struct fetch *f = work->data;
+    struct keeper *k = house_keeper(f->call->h->house);
+    struct buf piece = {0};
+    char path[DAG_PATH_LEN];
+
+    f->err = k ? 0 : DROVER_CLOSED;
+    for (uint32_t i = 0; i < f->slot_count && !f->err; i++) {
+        dag_slot_path(path, sizeof path, f->id, f->slots[i].number);
+        f->err = keeper_get(k, path, &piece, NULL);
+        if (!f->err)
+            buf_put(&f->text, piece.p, piece.len);
+    }
+    if (k)
+        house_return(f->call->h->house, k);
+    buf_release(&piece);
+}
+
+static void after_fetch(uv_work_t *work, int status)
+{
+    struct fetch *f = work->data;
+    struct call *c = f->call;
+    struct page page = f->page;
+
+    (void)status;
+    if (c->r && f->err) {
+        http_reply_err(c->r, f->err == DROVER_NO_NODE ? DROVER_SESSION_EXPIRED : f->err,
+                       f->err == DROVER_NO_NODE ? "this value was replaced: begin again" : NULL);
+    } else if (c->r) {
+        struct str piece;
+        struct buf b = {0};
+
+        page.start -= f->base;
+        piece = cut_page((struct str){f->text.p, f->text.len}, &page);
+        put_page(&b, &f->page, piece, f->page.start + piece.len < f->total);
+        http_reply(c->r, 200, (struct str){b.p, b.len});
+        buf_release(&b);
+    }
+    buf_release(&f->text);
+    free(f);
+    call_free(c);
+}
+
+static void fetch_text(struct http_request *r, const struct node *n, const struct value *v,
+                       const struct page *p)
+{
+    struct fetch *f = mem_zalloc(sizeof *f);
+    uint64_t at = 0, end = p->start + (uint64_t)p->limit;
+
+    f->call = call_new(r);
+    f->page = *p;
+    f->page.key = (struct str){arena_text(&f->call->arena, p->key), p->key.len};
+    f->id = n->id;
+    f->total = v->len;
+    for (uint32_t i = 0; i < v->slot_count && f->slot_count < 4; i++, at += v->slots[i - 1].len) {
+        if (at + v->slots[i].len <= p->start || at >= end)
+            continue;
+        if (!f->slot_count)
+            f->base = at;
+        f->slots[f->slot_count++] = v->slots[i];
+    }
+    if (!f->slot_count)
+        f->base = p->start;
+    f->work.data = f;
+    uv_queue_work(f->call->h->house->loop, &f->work, work_fetch, after_fetch);
+}
+
+/* Values. */
+
+static void reply_json(struct http_request *r, struct str key, struct str json)
+{
+    struct buf b = {0};
+
+    json_open(&b, '{');
+    json_key(&b, "key");
+    json_put_text(&b, key);
+    json_key(&b, "data");
+    json_put_raw(&b, json);
+    json_close(&b, '}');
+    http_reply(r, 200, (struct str){b.p, b.len});
+    buf_release(&b);
+}
+
+static bool read_key(struct http_request *r, struct str *ret_key)
+{
+    if (!http_decode(r, r->params[1], ret_key))
+        return false;
+    for (size_t i = 0; i < ret_key->len; i++)
+        if ((unsigned char)ret_key->p[i] < 0x20) {
+            http_reply_error(r, 400, "a key has no control characters");
+            return false;
+        }
+    if (ret_key->len && ret_key->len <= NODE_KEY_LEN_MAX)
+        return true;
+    http_reply_errorf(r, 400, "a key has 1 to %d bytes", NODE_KEY_LEN_MAX);
+    return false;
+}
+
+static void get_live(struct http_request *r, struct node *n, struct page *p,
+                     const struct run_output *o, uint64_t seen)
+{
+    struct dag_http *h = r->arg;
+    size_t len;
+
+    if (!read_page(r, p, node_live_pid(n)))
+        return;
+    len = output_whole(o->text.p, o->text.len);
+    if (p->start >= len && p->wait_ms && http_wait(r, &h->printed, seen, p->wait_ms))
+        return;
+    reply_text(r, p, (struct str){o->text.p, len}, true);
+}
+
+/* Where a reader of a live output goes on when the run is over: the same bytes, kept. */
+static uint64_t value_pid(const struct http_request *r, const struct value *v)
+{
+    char live[24];
+    struct str pid;
+
+    snprintf(live, sizeof live, "%" PRIu64, v->live_pid);
+    if (v->live_pid && http_query(r, "pid", &pid) && str_eq(pid, str_of(live)))
+        return v->live_pid;
+    return v->pid;
+}
+
+static void get_given(struct http_request *r, struct node *n, struct str key, struct page *p)
+{
+    const struct json *data = n->data.len ? json_parse(&r->arena, n->data, NULL) : NULL;
+    const struct json *m = json_get(data, arena_text(&r->arena, key));
+
+    if (!m)
+        http_reply_errorf(r, 404, "the node has no data '%.*s'",
+                          (int)(key.len < 80 ? key.len : 80), key.p);
+    else if (m->kind != JSON_TEXT)
+        reply_json(r, key, m->raw);
+    else if (read_page(r, p, 0))
+        reply_text(r, p, m->text, false);
+}
+
+void http_get_value(struct http_request *r)
+{
+    struct dag_http *h = r->arg;
+    uint64_t seen = http_topic_seen(&h->printed);
+    struct dag *d = room_dag(r);
+    struct node *n = d ? room_node(r, d) : NULL;
+    const struct run_output *live;
+    struct value *v;
+    struct page p = {0};
+
+    if (!n || !read_key(r, &p.key))
+        return;
+    live = node_live(n, p.key);
+    v = node_value(n, p.key);
+    if (live)
+        get_live(r, n, &p, live, seen);
+    else if (!v)
+        get_given(r, n, p.key, &p);
+    else if (!v->is_text)
+        reply_json(r, p.key, (struct str){v->bytes.p, v->bytes.len});
+    else if (!read_page(r, &p, value_pid(r, v)))
+        return;
+    else if (n->agent && is_live_key(p.key) && p.start >= v->len && p.wait_ms &&
+             http_wait(r, &h->printed, seen, p.wait_ms))
+        return;
+    else if (v->slot_count)
+        fetch_text(r, n, v, &p);
+    else
+        reply_text(r, &p, (struct str){v->bytes.p, v->bytes.len}, n->agent && is_live_key(p.key));
+}
+
+/* Putting. */
+
+static void on_put(void *arg, int err)
+{
+    struct call *c = arg;
+
+    if (c->r && err)
+        http_reply_err(c->r, err, NULL);
+    else if (c->r)
+        http_reply(c->r, 200, (struct str){c->out.p, c->out.len});
+    call_free(c);
+}
+
+/* Whether the run's own agent says what it printed. False after an answer. */
+static bool check_agent(struct http_request *r, const struct node *n, struct str key)
+{
+    int64_t task = 0, client = 0;
+
+    if (http_query_number(r, "task", &task) < 0 || http_query_number(r, "clientid", &client) < 0)
+        return false;
+    if (task && n->has_task && n->task == task && n->agent == client && n->agent > 0)
+        return true;
+    http_reply_errorf(r, 409, "'%.*s' is what its run leaves", (int)key.len, key.p);
+    return false;
+}
+
+static bool may_put(struct http_request *r, struct dag *d, struct node *n, struct str key,
+                    const struct json *value)
+{
+    struct err_info why;
+
+    if (node_key_is_left(key))
+        return check_agent(r, n, key);
+    if (!node_key_is_given(key))
+        return true;
+    if (dag_visible(d, n) != NODE_INCIPIENT) {
+        http_reply_errorf(r, 409, "node %" PRIu64 " is %s: what it was started with stays", n->id,
+                          node_state_name(dag_visible(d, n)));
+        return false;
+    }
+    if (!node_check_value(graph_plan(dag_graph(d), n)->type, key, value, &why))
+        return true;
+    http_reply_error(r, 400, why.text);
+    return false;
+}
+
+static bool is_set(struct http_request *r, const struct node *n, struct str key)
+{
+    const struct json *data = n->data.len ? json_parse(&r->arena, n->data, NULL) : NULL;
+
+    return node_value(n, key) || json_get(data, arena_text(&r->arena, key));
+}
+
+static void replace(struct dag *d, struct node *n, struct str key, const struct json *value)
+{
+    struct value *v = node_value(n, key);
+
+    if (v)
+        dag_drop_slots(d, n, v);
+    v = node_set_value(n, key);
+    v->is_text = value->kind == JSON_TEXT;
+    buf_put_str(&v->bytes, v->is_text ? value->text : value->raw);
+    v->len = v->is_text ? v->bytes.len : 0;
+}
+
+/* A piece at the end of a text. */
+static void append(struct dag *d, struct node *n, struct value *v, struct str text)
+{
+    if (!v->slot_count && v->len + text.len <= NODE_TEXT_INLINE_MAX) {
+        buf_put_str(&v->bytes, text);
+        v->len += text.len;
+        return;
+    }
+    if (!v->slot_count && v->bytes.len) {
+        struct buf before = v->bytes;
+
+        v->bytes = (struct buf){0};
+        v->len = 0;
+        dag_append_slot(d, n, v, (struct str){before.p, before.len});
+        buf_release(&before);
+    }
+    for (size_t at = 0; at < text.len; at += NODE_SLOT_LEN) {
+        size_t len = text.len - at < NODE_SLOT_LEN ? text.len - at : NODE_SLOT_LEN;
+
+        dag_append_slot(d, n, v, (struct str){text.p + at, len});
+    }
+}
+
+/* A piece in place of one slot. */
+static bool replace_slot(struct dag *d, struct node *n, struct value *v, uint64_t start,
+                         struct str text)
+{
+    char path[DAG_PATH_LEN];
+    uint64_t at = 0;
+    uint32_t i = 0;
+
+    if (!v->slot_count && start == 0 && text.len <= NODE_TEXT_INLINE_MAX) {
+        v->bytes.len = 0;
+        buf_put_str(&v->bytes, text);
+        v->len = text.len;
+        return true;
+    }
+    for (; i < v->slot_count && at < start; i++)
+        at += v->slots[i].len;
+    if (i == v->slot_count || at != start || text.len > NODE_SLOT_LEN)
+        return false;
+    dag_slot_path(path, sizeof path, n->id, v->slots[i].number);
+    turn_op(turn_open(d), keeper_op_delete(path, KEEPER_ANY_VERSION));
+    v->len -= v->slots[i].len;
+    dag_append_slot(d, n, v, text);
+    v->slots[i] = v->slots[--v->slot_count];
+    return true;
+}
+
+/* `start` is given and not empty. False after an answer. */
+static bool put_piece(struct http_request *r, struct dag *d, struct node *n, struct str key,
+                      struct str start, const struct json *value)
+{
+    struct value *v = node_value(n, key);
+    uint64_t offset, named;
+    struct str pid;
+
+    if (value->kind != JSON_TEXT) {
+        http_reply_error(r, 400, "a piece is a string");
+        return false;
+    }
+    if (!http_query(r, "pid", &pid)) {
+        http_reply_error(r, 400, "start needs the pid of the piece before");
+        return false;
+    }
+    if (!parse_offset(r, start, "start", &offset) || !parse_offset(r, pid, "pid", &named))
+        return false;
+    if (!v || !v->is_text || v->pid != named) {
+        http_reply_error(r, 410, "this value was replaced: begin again");
+        return false;
+    }
+    if (v->len + value->text.len > NODE_VALUE_LEN_MAX) {
+        http_reply_errorf(r, 413, "a value may have %d bytes", NODE_VALUE_LEN_MAX);
+        return false;
+    }
+    if (offset == v->len) {
+        append(d, n, v, value->text);
+    } else if (!replace_slot(d, n, v, offset, value->text)) {
+        http_reply_error(r, 400, "start is where a piece begins, or the end");
+        return false;
+    }
+    return true;
+}
+
+static const struct json *read_value(struct http_request *r)
+{
+    static const char *const names[] = {"value", NULL};
+    const struct json *body = http_json(r), *value = json_get(body, "value");
+    struct err_info why;
+
+    if (!body)
+        return NULL;
+    if (json_only(body, names, &why)) {
+        http_reply_error(r, 400, why.text);
+        return NULL;
+    }
+    if (!value)
+        http_reply_error(r, 400, "value is missing");
+    return value;
+}
+
+void http_put_value(struct http_request *r)
+{
+    struct dag *d = room_dag(r);
+    struct node *n = d ? room_node(r, d) : NULL;
+    const struct json *value;
+    struct str key, start = {0};
+    struct value *v;
+    struct call *c;
+    bool paged;
+
+    if (!n || !read_key(r, &key) || !(value = read_value(r)) || !may_put(r, d, n, key, value))
+        return;
+    paged = http_query(r, "start", &start);
+    if (paged && !start.len && is_set(r, n, key)) {
+        http_reply_errorf(r, 409, "'%.*s' is set already", (int)key.len, key.p);
+        return;
+    }
+    if (paged && start.len) {
+        if (!put_piece(r, d, n, key, start, value))
+            return;
+    } else {
+        replace(d, n, key, value);
+    }
+    v = node_value(n, key);
+    c = call_new(r);
+    buf_printf(&c->out, "{\"pagination\":{\"next\":\"%" PRIu64 "\",\"pid\":\"%" PRIu64 "\"}}",
+               v->len, v->pid);
+    dag_keep_value(d, n, v, on_put, c);
+    if (n->agent)
+        http_topic_signal(&c->h->printed, HTTP_TOPIC_ALL);
+}

@@ -1,0 +1,68 @@
+/* http_impl - what the files of the DAG's routes share. For the files of this folder only. */
+#ifndef DAG_HTTP_IMPL_H
+#define DAG_HTTP_IMPL_H
+
+#include "dag/dag_impl.h"
+#include "house.h"
+#include "rooms.h"
+
+struct dag_http {
+    struct house *house;
+    struct dag *dag;
+    struct http_topic added;   /* nodes were added */
+    struct http_topic printed; /* a command printed, or a node ended */
+    uv_timer_t again;          /* reads what is kept once more, after a failure */
+    uv_timer_t printer;
+    bool printing;
+    uv_work_t reading;
+    bool is_reading, closing;
+    struct keeper *borrowed;
+    struct dag_kept *kept;
+    int read_err;
+    struct err_info read_why;
+    int handles;
+};
+
+/* A request that is answered later. It outlives its client. */
+struct call {
+    struct dag_http *h;
+    struct http_request *r; /* NULL: the client has left */
+    struct arena arena;
+    struct node **nodes;
+    uint64_t *ids;
+    size_t count, pending;
+    int err;
+    struct buf out;
+};
+
+struct call *call_new(struct http_request *r);
+void call_take(struct call *c, struct http_request *r); /* the same for a call made before */
+void call_free(struct call *c); /* the request must have been answered, or be gone */
+
+/* The DAG, or NULL after it was answered that there is none here and now. */
+struct dag *room_dag(struct http_request *r);
+
+/* The node that the path names, or NULL after a 404. */
+struct node *room_node(struct http_request *r, struct dag *d);
+
+/* The nodes of ?id=1,2,3 in the call. False after an answer. */
+bool room_nodes(struct call *c, struct dag *d);
+
+/* Metadata as JSON, of the fields in the set; ~0u: all. */
+void node_put_metadata(struct buf *b, struct dag *d, const struct node *n, unsigned fields);
+int node_metadata_field(struct str name); /* its bit's number, or -1 */
+
+/* Whether the node's outputs are in this process, still growing. */
+const struct run_output *node_live(const struct node *n, struct str key);
+
+/* Routes, by file. */
+route_fn http_get_nodes, http_post_nodes, http_get_node, http_delete_node;
+route_fn http_get_keys, http_get_value, http_put_value;
+route_fn http_put_kill, http_put_retry, http_get_wait;
+route_fn http_post_claim, http_post_renew, http_post_done;
+
+/* Waits of /v1/scheduler/wait. */
+void waits_tell(struct node *n);
+void waits_end(struct graph *g);
+
+#endif

@@ -1,0 +1,236 @@
+/* /v1/scheduler: kill, retry, wait. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "dag/http_impl.h"
+
+static void put_states(struct buf *b, struct dag *d, const uint64_t *ids, size_t count)
+{
+    const struct graph *g = dag_graph(d);
+
+    json_open(b, '[');
+    for (size_t i = 0; i < count; i++) {
+        struct node *n = graph_find(g, ids[i]);
+        char id[24];
+
+        snprintf(id, sizeof id, "%" PRIu64, ids[i]);
+        json_open(b, '{');
+        json_key(b, "id");
+        json_put_text(b, str_of(id));
+        json_key(b, "state");
+        json_put_text(b, n ? str_of(node_state_name(g->shown[n->index])) : STR("deleted"));
+        json_close(b, '}');
+    }
+    json_close(b, ']');
+}
+
+static void reply_states(struct call *c)
+{
+    if (!c->r)
+        return;
+    put_states(&c->out, c->h->dag, c->ids, c->count);
+    http_reply(c->r, 200, (struct str){c->out.p, c->out.len});
+}
+
+/* One of several changes is durable. */
+static void on_change(void *arg, int err)
+{
+    struct call *c = arg;
+
+    if (err)
+        c->err = err;
+    if (--c->pending)
+        return;
+    if (c->r && c->err)
+        http_reply_err(c->r, c->err, NULL);
+    else
+        reply_states(c);
+    call_free(c);
+}
+
+void http_put_kill(struct http_request *r)
+{
+    struct dag *d = room_dag(r);
+    struct call *c = d ? call_new(r) : NULL;
+
+    if (!c)
+        return;
+    if (!room_nodes(c, d)) {
+        call_free(c);
+        return;
+    }
+    c->pending = c->count;
+    for (size_t i = 0, count = c->count; i < count; i++)
+        dag_kill(d, c->nodes[i], on_change, c);
+}
+
+void http_put_retry(struct http_request *r)
+{
+    struct dag *d = room_dag(r);
+    struct call *c = d ? call_new(r) : NULL;
+    struct err_info why;
+
+    if (!c)
+        return;
+    if (!room_nodes(c, d)) {
+        call_free(c);
+        return;
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        enum node_state s = graph_state(dag_graph(d), c->nodes[i]);
+
+        if (s != NODE_FAILED && s != NODE_KILLED) {
+            http_reply_errorf(r, 409,
+                              "node %" PRIu64 " is %s: only what failed or was killed is run again",
+                              c->ids[i], node_state_name(dag_visible(d, c->nodes[i])));
+            call_free(c);
+            return;
+        }
+    }
+    c->pending = 1;
+    for (size_t i = 0; i < c->count; i++)
+        if (node_state_is_terminal(graph_state(dag_graph(d), c->nodes[i]))) {
+            c->pending++;
+            if (dag_retry(d, c->nodes[i], on_change, c, &why))
+                c->pending--;
+        }
+    on_change(c, 0);
+}
+
+/*
+ * Waiting. A request hangs on one node that has not ended, and moves on to the next when that one has;
+ * so however many nodes it asks for, the end of a node looks at those that wait for just this one.
+ */
+
+struct node_wait {
+    struct node_wait *next, *prev;
+    struct node *node;
+    struct call *call;
+    uv_timer_t timer;
+    bool timed, answered;
+};
+
+static void wait_unlink(struct node_wait *w)
+{
+    if (!w->node)
+        return;
+    if (w->prev)
+        w->prev->next = w->next;
+    else
+        w->node->waits = w->next;
+    if (w->next)
+        w->next->prev = w->prev;
+    w->node = NULL;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+static void wait_free(struct node_wait *w)
+{
+    wait_unlink(w);
+    call_free(w->call);
+    if (w->timed)
+        uv_close((uv_handle_t *)&w->timer, on_timer_closed);
+    else
+        free(w);
+}
+
+static void on_wait_gone(struct http_request *r)
+{
+    struct node_wait *w = r->handler_data;
+
+    w->call->r = NULL;
+    wait_free(w);
+}
+
+/* Hangs the request on the first node that has not ended. False: all have. */
+static bool wait_link(struct node_wait *w)
+{
+    const struct graph *g = dag_graph(w->call->h->dag);
+
+    for (size_t i = w->call->pending; i < w->call->count; i++) {
+        struct node *n = graph_find(g, w->call->ids[i]);
+
+        w->call->pending = i;
+        if (!n || node_state_is_terminal(g->shown[n->index]))
+            continue;
+        w->node = n;
+        w->prev = NULL;
+        w->next = n->waits;
+        if (n->waits)
+            n->waits->prev = w;
+        n->waits = w;
+        return true;
+    }
+    return false;
+}
+
+static void on_wait_over(uv_timer_t *timer)
+{
+    struct node_wait *w = timer->data;
+
+    reply_states(w->call);
+    wait_free(w);
+}
+
+void waits_tell(struct node *n)
+{
+    while (n->waits) {
+        struct node_wait *w = n->waits;
+
+        wait_unlink(w);
+        if (wait_link(w))
+            continue;
+        reply_states(w->call);
+        wait_free(w);
+    }
+}
+
+void waits_end(struct graph *g)
+{
+    for (uint32_t i = 0; i < g->count; i++)
+        while (g->order[i] && g->order[i]->waits) {
+            struct node_wait *w = g->order[i]->waits;
+
+            http_reply_err(w->call->r, DROVER_CLOSED, NULL);
+            wait_free(w);
+        }
+}
+
+void http_get_wait(struct http_request *r)
+{
+    struct dag *d = room_dag(r);
+    int64_t timeout_ms = 0;
+    struct node_wait *w;
+    struct call *c;
+    int timed;
+
+    if (!d || (timed = http_query_number(r, "timeout", &timeout_ms)) < 0)
+        return;
+    c = call_new(r);
+    if (!room_nodes(c, d)) {
+        call_free(c);
+        return;
+    }
+    w = mem_zalloc(sizeof *w);
+    w->call = c;
+    if (!wait_link(w) || (timed && !timeout_ms)) {
+        reply_states(c);
+        wait_free(w);
+        return;
+    }
+    r->handler_data = w;
+    r->gone = on_wait_gone;
+    if (timed) {
+        w->timed = true;
+        w->timer.data = w;
+        uv_timer_init(c->h->house->loop, &w->timer);
+        uv_timer_start(&w->timer, on_wait_over, (uint64_t)timeout_ms, 0);
+    }
+}
