@@ -44,6 +44,8 @@ struct house {
     struct service *tasks;          /* task/service.h */
     struct leader *leader;          /* task/leader.h; NULL on the embedded keeper */
     struct http_server *http;       /* NULL: HTTP is not served */
+    int64_t jobs;                   /* that the DAG's agent runs at once; -1: one a core */
+    const char *log_dir;            /* where it keeps what commands print; NULL: nowhere */
     const char *url;                /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
 
     /* The house's own. */

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "dag/http.h"
 #include "session/http.h"
 #include "task/http.h"
 #include "world/http.h"
@@ -11,6 +12,7 @@ static const struct room *const ROOMS[] = {
     &session_room,
     &task_room,
     &world_room,
+    &dag_room,
     NULL,
 };
 

@@ -44,7 +44,8 @@ struct serve {
     const char *data, *keeper, *zk_auth;
     int journal; /* enum local_mode */
     struct cmd_address http_address, zk_address;
-    int64_t snapshot_every, http_timeout_ms, zk_timeout_ms;
+    const char *log_dir;
+    int64_t jobs, snapshot_every, http_timeout_ms, zk_timeout_ms;
 
     struct buf default_data;
     uv_loop_t loop;
@@ -124,6 +125,8 @@ static int open_house(struct serve *s)
     err = house_open(&s->house, &s->loop, s->local, s->ensemble, &e);
     if (!err) {
         s->house.http = s->http;
+        s->house.jobs = s->jobs;
+        s->house.log_dir = s->log_dir;
         s->house.url = s->http ? http_url(s->http) : NULL;
         err = rooms_open(&s->rooms, &s->house, &e);
     }
@@ -379,7 +382,7 @@ static int check_addresses(const struct cmd *c, const struct serve *s)
 
 int cmd_serve(int argc, char **argv)
 {
-    struct serve s = {0};
+    struct serve s = {.jobs = -1};
     const struct cmd_option options[] = {
         {"data", "DIR",
          "Keep everything in this directory, which is made if it is missing. Default:\n"
@@ -417,6 +420,12 @@ int cmd_serve(int argc, char **argv)
          "Write a snapshot after that many transactions. Default: 200000. Never more often\n"
          "than there are nodes.",
          cmd_number, &s.snapshot_every, 1, INT64_MAX},
+        {"jobs", "N",
+         "Run that many commands of the DAG at once in this process; 0: leave them to\n"
+         "agents. Default: the number of cores.",
+         cmd_number, &s.jobs, 0, 100000},
+        {"log-dir", "DIR", "Keep all that commands print here, one file a run: NODE-TRY.log.",
+         cmd_text, &s.log_dir},
     };
     const struct cmd c = {
         .name = "serve",

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "dag/http_impl.h"
+#include "task/leader.h"
 
 enum { AGAIN_MS = 500, PRINTED_MS = 50 };
 
@@ -50,14 +51,34 @@ void call_free(struct call *c)
     free(c);
 }
 
+/* Another server leads: that is where the client has to go, with the same request. */
+static void reply_elsewhere(struct http_request *r, struct leader *l)
+{
+    char url[LEADER_URL_SIZE] = "";
+    struct buf b = {0};
+
+    if (l)
+        leader_url(l, url);
+    if (!url[0]) {
+        http_add_header(r, "Retry-After", STR("1"));
+        http_reply_error(r, 503, "the DAG is being read: try again");
+        return;
+    }
+    buf_printf(&b, "%s%.*s", url, (int)r->head.path.len, r->head.path.p);
+    if (r->head.query.len)
+        buf_printf(&b, "?%.*s", (int)r->head.query.len, r->head.query.p);
+    http_add_header(r, "Location", (struct str){b.p, b.len});
+    http_reply_errorf(r, 307, "another server leads: %s", url);
+    buf_release(&b);
+}
+
 struct dag *room_dag(struct http_request *r)
 {
     struct dag_http *h = r->arg;
 
     if (dag_is_ready(h->dag))
         return h->dag;
-    http_reply_err(r, h->house->local ? DROVER_CLOSED : DROVER_NOT_LEADER,
-                   h->house->local ? "the DAG is being read" : NULL);
+    reply_elsewhere(r, h->house->leader);
     return NULL;
 }
 
@@ -70,7 +91,8 @@ struct node *room_node(struct http_request *r, struct dag *d)
         return NULL;
     n = graph_find_text(dag_graph(d), id);
     if (!n)
-        http_reply_errorf(r, 404, "there is no node '%.*s'", (int)(id.len < 80 ? id.len : 80), id.p);
+        http_reply_errorf(r, 404, "there is no node '%.*s'", (int)(id.len < 80 ? id.len : 80),
+                          id.p);
     return n;
 }
 
@@ -168,7 +190,67 @@ static void on_shown(void *arg, struct node *n)
     buf_release(&b);
 }
 
-/* Reading what is kept. */
+/*
+ * Reading what is kept: by the thread of the leader when this server comes to lead, or, on the embedded
+ * keeper, by a worker, at the start and again after a commit has failed.
+ */
+
+static void take_kept(struct dag_http *h, struct dag_kept *kept)
+{
+    struct err_info why;
+
+    if (h->closing || dag_is_ready(h->dag))
+        dag_kept_free(kept);
+    else if (dag_begin(h->dag, kept, &why))
+        log_error("%s", why.text);
+}
+
+/* What the leader's thread left for the loop, in order: that it leads no longer, that it leads. */
+static void on_news(uv_async_t *async)
+{
+    struct dag_http *h = async->data;
+    struct dag_kept *kept;
+    bool stopped;
+
+    uv_mutex_lock(&h->lock);
+    kept = h->kept;
+    stopped = h->stopped;
+    h->kept = NULL;
+    h->stopped = false;
+    uv_mutex_unlock(&h->lock);
+    if (stopped)
+        dag_end(h->dag, DROVER_NOT_LEADER);
+    if (kept)
+        take_kept(h, kept);
+}
+
+static void leave_news(struct dag_http *h, struct dag_kept *kept, bool stopped)
+{
+    uv_mutex_lock(&h->lock);
+    if (h->kept)
+        dag_kept_free(h->kept);
+    h->kept = kept; /* when all is closing, it goes with the room */
+    h->stopped |= stopped;
+    if (!h->closing)
+        uv_async_send(&h->news);
+    uv_mutex_unlock(&h->lock);
+}
+
+static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, struct err_info *e)
+{
+    struct dag_kept *kept;
+    int err = dag_read(k, &kept, e);
+
+    (void)fence; /* the task store puts it into every commit, ours too */
+    if (!err)
+        leave_news(arg, kept, false);
+    return err;
+}
+
+static void on_stop(void *arg)
+{
+    leave_news(arg, NULL, true);
+}
 
 static void start_reading(struct dag_http *h);
 
@@ -179,61 +261,71 @@ static void on_again(uv_timer_t *timer)
 
 static void try_again(struct dag_http *h)
 {
-    if (!h->closing)
+    if (!h->closing && !h->house->leader)
         uv_timer_start(&h->again, on_again, AGAIN_MS, 0);
 }
 
 static void on_failed(void *arg, int err)
 {
+    struct dag_http *h = arg;
+
     log_warning("dag: a change could not be kept: %s; reading what is kept once more",
                 drover_err_message(err));
-    try_again(arg);
+    if (h->house->leader)
+        leader_doubt(h->house->leader);
+    try_again(h);
 }
 
 static void work_read(uv_work_t *work)
 {
     struct dag_http *h = work->data;
+    struct keeper *k = house_keeper(h->house);
 
-    h->borrowed = house_keeper(h->house);
     h->read_err = DROVER_CLOSED;
-    err_set(&h->read_why, DROVER_CLOSED, "dag: there is no session");
-    if (!h->borrowed)
+    if (!k)
         return;
-    h->read_err = dag_read(h->borrowed, &h->kept, &h->read_why);
-    house_return(h->house, h->borrowed);
+    h->read_err = dag_read(k, &h->kept, &h->read_why);
+    house_return(h->house, k);
 }
 
 static void after_read(uv_work_t *work, int status)
 {
     struct dag_http *h = work->data;
+    struct dag_kept *kept = h->kept;
 
     (void)status;
-    h->is_reading = false;
-    if (!h->read_err && h->closing)
-        dag_kept_free(h->kept);
-    if (h->closing)
+    h->kept = NULL;
+    if (!h->read_err) {
+        take_kept(h, kept);
         return;
-    if (!h->read_err && service_is_ready(h->house->tasks))
-        h->read_err = dag_begin(h->dag, h->kept, &h->read_why);
-    else if (!h->read_err)
-        dag_kept_free(h->kept);
-    if (h->read_err && h->read_err != DROVER_CLOSED)
-        log_error("%s", h->read_why.text);
-    if (!dag_is_ready(h->dag))
-        try_again(h);
+    }
+    log_error("%s", h->read_why.text);
+    try_again(h);
 }
 
 static void start_reading(struct dag_http *h)
 {
-    if (h->is_reading || dag_is_ready(h->dag) || h->closing)
-        return;
-    if (!service_is_ready(h->house->tasks)) {
-        try_again(h);
-        return;
-    }
-    h->is_reading = true;
     h->reading.data = h;
     uv_queue_work(h->house->loop, &h->reading, work_read, after_read);
+}
+
+/* At the start of the embedded keeper it is done at once: whoever connects finds the nodes there. */
+static int read_first(struct dag_http *h, struct err_info *ret_error)
+{
+    struct keeper *k = house_keeper(h->house);
+    struct dag_kept *kept;
+    int err = k ? dag_read(k, &kept, ret_error) : DROVER_CLOSED;
+
+    if (k)
+        house_return(h->house, k);
+    return err ? err : dag_begin(h->dag, kept, ret_error);
+}
+
+static void follow_leader(struct dag_http *h)
+{
+    struct leader_follower f = {.lead = on_lead, .stop = on_stop, .arg = h};
+
+    leader_follow(h->house->leader, &f);
 }
 
 /* The room. */
@@ -252,15 +344,44 @@ static const struct route ROUTES[] = {
      "replace what a key holds, or add a piece: start, pid"},
     {METHOD_PUT, "/v1/scheduler/kill", http_put_kill, 0, "kill nodes: id"},
     {METHOD_PUT, "/v1/scheduler/retry", http_put_retry, 0, "run failed or killed nodes again: id"},
-    {METHOD_GET, "/v1/scheduler/wait", http_get_wait, 0, "wait until nodes have ended: id, timeout"},
+    {METHOD_GET, "/v1/scheduler/wait", http_get_wait, 0,
+     "wait until nodes have ended: id, timeout"},
     {METHOD_POST, "/v1/agent/claim", http_post_claim, 0, "for agents: claim runs"},
     {METHOD_POST, "/v1/agent/renew", http_post_renew, 0, "for agents: renew claims, hear of kills"},
     {METHOD_POST, "/v1/agent/done", http_post_done, 0, "for agents: say how a run ended"},
 };
 
+static void on_closed(uv_handle_t *handle)
+{
+    struct dag_http *h = handle->data;
+
+    if (--h->handles)
+        return;
+    http_topic_release(&h->added);
+    http_topic_release(&h->printed);
+    uv_mutex_destroy(&h->lock);
+    if (h->kept)
+        dag_kept_free(h->kept);
+    free(h);
+}
+
+static void room_close(void *arg)
+{
+    struct dag_http *h = arg;
+
+    uv_mutex_lock(&h->lock);
+    h->closing = true;
+    uv_mutex_unlock(&h->lock);
+    dag_close(h->dag);
+    uv_close((uv_handle_t *)&h->again, on_closed);
+    uv_close((uv_handle_t *)&h->news, on_closed);
+    uv_close((uv_handle_t *)&h->printer, on_closed);
+}
+
 static int room_open(struct house *h, void **ret_room, struct err_info *ret_error)
 {
     struct dag_http *room = mem_zalloc(sizeof *room);
+    int err = 0;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct dag_options o = {
         .loop = h->loop,
@@ -274,7 +395,6 @@ static int room_open(struct house *h, void **ret_room, struct err_info *ret_erro
         .arg = room,
     };
 
-    (void)ret_error;
     room->house = h;
     room->dag = dag_open(&o);
     dag_listen(room->dag, on_shown, room);
@@ -282,11 +402,19 @@ static int room_open(struct house *h, void **ret_room, struct err_info *ret_erro
     http_topic_init(&room->printed);
     uv_timer_init(h->loop, &room->again);
     uv_timer_init(h->loop, &room->printer);
-    room->again.data = room->printer.data = room;
-    room->handles = 2;
-    start_reading(room);
-    *ret_room = room;
-    return 0;
+    uv_async_init(h->loop, &room->news, on_news);
+    uv_mutex_init(&room->lock);
+    room->again.data = room->printer.data = room->news.data = room;
+    room->handles = 3;
+    if (h->leader)
+        follow_leader(room);
+    else
+        err = read_first(room, ret_error);
+    if (err)
+        room_close(room);
+    else
+        *ret_room = room;
+    return err;
 }
 
 static struct route_table room_routes(void *room)
@@ -297,27 +425,6 @@ static struct route_table room_routes(void *room)
 static bool room_ready(void *room)
 {
     return dag_is_ready(((struct dag_http *)room)->dag);
-}
-
-static void on_closed(uv_handle_t *handle)
-{
-    struct dag_http *h = handle->data;
-
-    if (--h->handles)
-        return;
-    http_topic_release(&h->added);
-    http_topic_release(&h->printed);
-    free(h);
-}
-
-static void room_close(void *arg)
-{
-    struct dag_http *h = arg;
-
-    h->closing = true;
-    dag_close(h->dag);
-    uv_close((uv_handle_t *)&h->again, on_closed);
-    uv_close((uv_handle_t *)&h->printer, on_closed);
 }
 
 const struct room dag_room = {

@@ -51,7 +51,8 @@ static struct node *read_run(struct http_request *r, struct dag *d, const struct
     }
     n = graph_find_text(dag_graph(d), id);
     if (!n)
-        http_reply_errorf(r, 404, "there is no node '%.*s'", (int)(id.len < 80 ? id.len : 80), id.p);
+        http_reply_errorf(r, 404, "there is no node '%.*s'", (int)(id.len < 80 ? id.len : 80),
+                          id.p);
     return n;
 }
 

@@ -356,8 +356,8 @@ static void get_given(struct http_request *r, struct node *n, struct str key, st
     const struct json *m = json_get(data, arena_text(&r->arena, key));
 
     if (!m)
-        http_reply_errorf(r, 404, "the node has no data '%.*s'",
-                          (int)(key.len < 80 ? key.len : 80), key.p);
+        http_reply_errorf(r, 404, "the node has no data '%.*s'", (int)(key.len < 80 ? key.len : 80),
+                          key.p);
     else if (m->kind != JSON_TEXT)
         reply_json(r, key, m->raw);
     else if (read_page(r, p, 0))

@@ -15,10 +15,12 @@ struct dag_http {
     uv_timer_t printer;
     bool printing;
     uv_work_t reading;
-    bool is_reading, closing;
-    struct keeper *borrowed;
-    struct dag_kept *kept;
     int read_err;
+    bool closing;
+    uv_async_t news; /* from the leader's thread, with the lock: */
+    uv_mutex_t lock;
+    struct dag_kept *kept;
+    bool stopped;
     struct err_info read_why;
     int handles;
 };

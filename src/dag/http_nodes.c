@@ -30,9 +30,9 @@ enum field {
     FIELD_COUNT,
 };
 
-static const char *const FIELDS[FIELD_COUNT] = {
-    "type",     "parent", "parents", "state",   "name",  "when",     "branch",
-    "priority", "group",  "added",   "started", "ended", "attempts", "reason"};
+static const char *const FIELDS[FIELD_COUNT] = {"type",    "parent", "parents",  "state", "name",
+                                                "when",    "branch", "priority", "group", "added",
+                                                "started", "ended",  "attempts", "reason"};
 
 int node_metadata_field(struct str name)
 {

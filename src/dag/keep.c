@@ -139,7 +139,8 @@ static int read_kind(struct keeper *k, struct dag_kept *kept, enum bucket_kind k
     for (size_t i = 0; i < names.count; i++)
         kept->buckets[kind][i] = strtoull(names.names[i], NULL, 10);
     kept->bucket_counts[kind] = names.count;
-    qsort(kept->buckets[kind], names.count, sizeof *kept->buckets[kind], by_number);
+    if (names.count)
+        qsort(kept->buckets[kind], names.count, sizeof *kept->buckets[kind], by_number);
     for (size_t i = 0; i < names.count && !err; i++) {
         dag_bucket_path(path, kind, kept->buckets[kind][i]);
         err = read_bucket(k, kept, path, fn);
@@ -223,8 +224,10 @@ int dag_read(struct keeper *k, struct dag_kept **ret_kept, struct err_info *ret_
         return err_set(ret_error, err, "dag: cannot read what is kept: %s",
                        drover_err_message(err));
     }
-    qsort(kept->chunks, kept->chunk_count, sizeof *kept->chunks, by_first_id);
-    qsort(kept->records, kept->record_count, sizeof *kept->records, by_id);
+    if (kept->chunk_count)
+        qsort(kept->chunks, kept->chunk_count, sizeof *kept->chunks, by_first_id);
+    if (kept->record_count)
+        qsort(kept->records, kept->record_count, sizeof *kept->records, by_id);
     *ret_kept = kept;
     return 0;
 }

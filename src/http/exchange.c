@@ -193,6 +193,11 @@ static void answer_no_route(struct exchange *x, unsigned allow)
     http_reply_error(&x->request, 405, "this path does not answer to this method");
 }
 
+static size_t body_len_max(const struct exchange *x)
+{
+    return x->row->route->flags & ROUTE_LARGE ? HTTP_LARGE_BODY_LEN_MAX : HTTP_BODY_LEN_MAX;
+}
+
 /* The head is there: decides whether the request is for us, and whether a body is to come. */
 static void begin(struct exchange *x)
 {
@@ -207,7 +212,7 @@ static void begin(struct exchange *x)
     x->row = router_find(&c->server->router, h->method, h->path, x->request.params, &allow);
     if (!x->row) {
         answer_no_route(x, allow);
-    } else if (h->content_len > HTTP_BODY_LEN_MAX) {
+    } else if (h->content_len > body_len_max(x)) {
         exchange_refuse(x, 413, "the body is too long");
     } else if (h->chunked || h->content_len) {
         c->reading = x;
@@ -257,7 +262,7 @@ static size_t take_body(struct conn *c, const char *p, size_t len)
     ssize_t used;
 
     if (x->request.head.chunked) {
-        used = chunk_feed(&c->chunk, p, len, &x->body, HTTP_BODY_LEN_MAX);
+        used = chunk_feed(&c->chunk, p, len, &x->body, body_len_max(x));
         if (used < 0) {
             exchange_refuse(x, (int)-used,
                             used == -413 ? "the body is too long" : "malformed chunk");

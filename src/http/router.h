@@ -27,6 +27,7 @@ enum { ROUTE_PARAMS_MAX = 4 };
 enum route_flag {
     ROUTE_WORKER = 1, /* the handler runs on a thread of the pool and may block */
     ROUTE_OPEN = 2,   /* answers without a token */
+    ROUTE_LARGE = 4,  /* its body may have HTTP_LARGE_BODY_LEN_MAX */
 };
 
 struct http_request;

@@ -52,6 +52,7 @@
 
 enum {
     HTTP_BODY_LEN_MAX = 4 * 1024 * 1024,
+    HTTP_LARGE_BODY_LEN_MAX = 256 * 1024 * 1024,
     HTTP_CONNECTIONS_MAX = 16384,
     HTTP_PIPELINE_MAX = 64,           /* requests of one connection that wait for their answers */
     HTTP_UNSENT_LEN_MAX = 256 * 1024, /* answers that a client does not read stop its requests */
