@@ -115,6 +115,7 @@ static void make_parents(char *path)
 
 /* Start. */
 
+/* Without HTTP nobody could reach the rooms, and the tree is left to ZooKeeper's clients alone. */
 static int open_house(struct serve *s)
 {
     struct route_table tables[ROOMS_MAX + 2];
@@ -122,12 +123,14 @@ static int open_house(struct serve *s)
     size_t count;
     int err;
 
+    if (!s->http)
+        return 0;
     err = house_open(&s->house, &s->loop, s->local, s->ensemble, &e);
     if (!err) {
         s->house.http = s->http;
         s->house.jobs = s->jobs;
         s->house.log_dir = s->log_dir;
-        s->house.url = s->http ? http_url(s->http) : NULL;
+        s->house.url = http_url(s->http);
         err = rooms_open(&s->rooms, &s->house, &e);
     }
     if (err) {
@@ -137,8 +140,7 @@ static int open_house(struct serve *s)
     count = rooms_routes(&s->rooms, tables);
     tables[count++] = (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, s};
     tables[count++] = events_routes(s->house.events);
-    if (s->http)
-        http_serve(s->http, tables, count);
+    http_serve(s->http, tables, count);
     return 0;
 }
 

@@ -18,6 +18,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("DROVER", str(ROOT / "build-asan/drover"))
 DEADLINE_S = 20
+KEEPER_ONLY = ["--http", "none"]  # the last arguments of a server that leaves its tree alone
 ANY_PORTS = ["--http", "127.0.0.1:0", "--zk", "127.0.0.1:0"]
 
 
@@ -89,6 +90,7 @@ class Server:
         command = [BINARY, "serve", *ANY_PORTS, *map(str, arguments)]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                         **more)
+        self.keeper_only = list(arguments[-2:]) == KEEPER_ONLY
         self.said = ""
         self.connections = []
 
@@ -105,7 +107,8 @@ class Server:
         return found
 
     def start(self):
-        self.port = int(self.wait_for(r"listening on http://127\.0\.0\.1:(\d+)\n")[1])
+        if not self.keeper_only:
+            self.port = int(self.wait_for(r"listening on http://127\.0\.0\.1:(\d+)\n")[1])
         self.zk_port = int(self.wait_for(r"listening on zk://127\.0\.0\.1:(\d+)\n")[1])
         return self
 

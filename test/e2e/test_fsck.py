@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from kazoo.client import KazooClient
 
-from conftest import BINARY, DEADLINE_S, drover
+from conftest import BINARY, DEADLINE_S, KEEPER_ONLY, drover
 from test_serve import listing
 
 NODES = 20
@@ -15,7 +15,7 @@ NODES = 20
 @pytest.fixture
 def data(start, tmp_path):
     """A directory with NODES sets after one another, each on disk before the next is made."""
-    server = start()
+    server = start(*KEEPER_ONLY)
     client = KazooClient(hosts=f"127.0.0.1:{server.zk_port}")
     client.start(timeout=DEADLINE_S)
     client.create("/fsck", b"")
@@ -85,7 +85,7 @@ def test_what_is_no_data_directory(tmp_path, what, line):
 
 
 def test_not_while_a_server_has_it(start, tmp_path):
-    server = start()
+    server = start(*KEEPER_ONLY)
     done = drover("fsck", tmp_path / "data")
     assert done.returncode == 1
     assert f"in use by process {server.process.pid}\n" in done.stderr
@@ -122,7 +122,7 @@ def test_salvage_keeps_what_comes_before(data, start, answer, more):
     assert whole.startswith(segment(data).read_bytes())
     assert drover("fsck", data).returncode == 0
 
-    server = start()
+    server = start(*KEEPER_ONLY)
     client = KazooClient(hosts=f"127.0.0.1:{server.zk_port}")
     client.start(timeout=DEADLINE_S)
     assert sorted(client.get_children("/fsck")) == [f"n{i:02}" for i in range(7)]

@@ -20,7 +20,7 @@ from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, NoNodeError,
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
-from conftest import Server
+from conftest import KEEPER_ONLY, Server
 from wire_client import EPHEMERAL, Client, create, get_ephemerals, wait_until
 
 WAIT_S = 20
@@ -43,7 +43,8 @@ class Phoenix:
 
     def __init__(self, directory, *arguments):
         self.port = free_port()
-        self.arguments = ["--data", directory, "--zk", f"127.0.0.1:{self.port}", *arguments]
+        self.arguments = ["--data", directory, "--zk", f"127.0.0.1:{self.port}", *arguments,
+                          *KEEPER_ONLY]
         self.server = None
         self.start()
 

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from conftest import Server
+from conftest import KEEPER_ONLY, Server
 from wire_client import *  # noqa: F403: the vocabulary of the tests
 from wire_support import drover, zookeeper  # noqa: F401: fixtures
 
@@ -44,7 +44,7 @@ def root(client, request):
 def lean(tmp_path):
     """A server whose memory can be measured: freed memory is not kept aside to find errors."""
     options = os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1:malloc_context_size=0"
-    server = Server("--data", tmp_path / "data", env=os.environ | {"ASAN_OPTIONS": options})
+    server = Server("--data", tmp_path / "data", *KEEPER_ONLY, env=os.environ | {"ASAN_OPTIONS": options})
     try:
         yield server.start()
         assert server.stop() == 0, server.said
@@ -303,7 +303,7 @@ def test_a_session_outlives_its_connection(port, client, root):
 
 def test_a_session_may_be_given_less_time(start):
     """Whoever waits for the next session to end has to hear of it."""
-    server = start()
+    server = start(*KEEPER_ONLY)
     with Client(server.zk_port) as other:
         first = Client(server.zk_port)
         first.must(create("/e", flags=EPHEMERAL))
@@ -446,7 +446,7 @@ def test_watches_have_a_cap(lean):
 
 def test_lists_do_not_outgrow_their_limit(tmp_path, start):
     """"auth" becomes everything that a client is known as: fourteen times four kilobytes here."""
-    server = start()
+    server = start(*KEEPER_ONLY)
     with Client(server.zk_port) as c:
         for i in range(14):
             c.must(auth(f"{i:04000}:x"))
@@ -461,7 +461,7 @@ def test_lists_do_not_outgrow_their_limit(tmp_path, start):
         assert c.call(auth("x" * 5000 + ":x")).error == AUTH_FAILED
         assert c.is_closed()
     server.kill()
-    again = start()
+    again = start(*KEEPER_ONLY)
     with Client(again.zk_port) as c:
         assert c.call(get_data("/few")).error == NO_AUTH
         c.end()

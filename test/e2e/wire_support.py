@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from conftest import Server
+from conftest import KEEPER_ONLY, Server
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "zookeeper"))
 from proxy import Proxy  # noqa: E402, F401
@@ -14,7 +14,7 @@ from zk import Ensemble  # noqa: E402
 
 def serve(tmp_path_factory, *arguments):
     """For fixtures: a server, which has to end cleanly. The sanitizers speak at the end."""
-    server = Server("--data", tmp_path_factory.mktemp("drover") / "data", *arguments)
+    server = Server("--data", tmp_path_factory.mktemp("drover") / "data", *arguments, *KEEPER_ONLY)
     try:
         yield server.start()
         assert server.stop() == 0, server.said
