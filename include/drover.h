@@ -2,8 +2,44 @@
  * drover.h - the public C interface of Drover.
  *
  * Drover keeps tasks, runs them in order, and never loses one. This header holds what every part of
- * it and every program that links it shares: the version and the errors. The calls of the rooms
- * (task, dag, world, queue, batch) are added here as they are built.
+ * it and every program that links it shares: the version and the errors; then the calls of the rooms.
+ *
+ * A task store in this process, without any server (this is compiled and run by the tests; with
+ * `cc example.c -ldrover`):
+ *
+ *     #include <drover.h>
+ *     #include <stdio.h>
+ *
+ *     int main(void)
+ *     {
+ *         const char *groups[] = {"greetings"};
+ *         struct drover_store_options options = {.mode = DROVER_STRICT, .dir = "tasks"};
+ *         struct drover_task add = {.group = "greetings", .data = "hello"};
+ *         struct drover_update put = {.clientid = 1, .adds = &add, .add_count = 1};
+ *         struct drover_claim take = {
+ *             .clientid = 2, .groups = groups, .group_count = 1, .duration_ms = 60000};
+ *         struct drover_store *store;
+ *         struct drover_result result;
+ *         struct drover_error error;
+ *
+ *         if (drover_store_open(&options, &store, &error))
+ *             return fprintf(stderr, "%s\n", error.text), 1;
+ *         if (!drover_store_update(store, &put, &result, &error))
+ *             drover_result_release(&result);
+ *         while (drover_store_claim(store, &take, &result, &error) > 0) {
+ *             struct drover_update done = {
+ *                 .clientid = 2, .deletes = &result.tasks[0].id, .delete_count = 1};
+ *             struct drover_result nothing;
+ *
+ *             printf("%s\n", result.tasks[0].data);
+ *             if (!drover_store_update(store, &done, &nothing, &error))
+ *                 drover_result_release(&nothing);
+ *             drover_result_release(&result);
+ *         }
+ *         drover_result_release(&result);
+ *         drover_store_close(store);
+ *         return 0;
+ *     }
  *
  * What can fail returns int: 0 or a count on success, a negative enum drover_err otherwise.
  * Out-parameters are named ret_... and stay untouched on failure.
@@ -153,6 +189,96 @@ struct drover_result {
 
 void drover_result_release(struct drover_result *r);
 
+/* The names of the groups that have tasks. */
+struct drover_groups {
+    const char **names;
+    size_t count;
+    void *memory;
+};
+
+void drover_groups_release(struct drover_groups *g);
+
+/*
+ * store - the task store in this process, for this process alone. Calls may come from any thread.
+ *
+ * STRICT: a call returns when what it did, or showed, is on disk. OPPORTUNISTIC: it returns at once, and
+ * is on disk at most 100 ms later. MEMORY: nothing is kept.
+ *
+ * Where it is kept: in files below dir, the same ones that drover serve has, so that a server can go on
+ * with them; or in a journal of your own. The files are a journal too (of records, with snapshots after
+ * snapshot_every transactions, while work goes on), but not through struct drover_journal: they are
+ * written by many transactions at a time, which that interface is too simple for.
+ */
+struct drover_store;
+
+enum drover_mode { DROVER_STRICT, DROVER_OPPORTUNISTIC, DROVER_MEMORY };
+
+/*
+ * A journal of your own: where records go, and come back from. A record is bytes that mean something to
+ * the store only. All functions return 0, or something else, after which the store takes no changes any
+ * more. They are called one at a time; append comes also between snapshot_begin and snapshot_end.
+ *
+ *  - append: one transaction. STRICT: before its call returns, and it must be on disk when append
+ *    does. OPPORTUNISTIC: in the same order, by a thread of the store's own, soon after.
+ *  - replay: when the store is opened. Calls each, with its argument, for the records of the last
+ *    snapshot that was ended well and then for all that was appended since that snapshot began, in
+ *    order; returns at once what each returned, if that is not 0.
+ *  - snapshot_begin, snapshot_put for each record, snapshot_end (complete: 0 means throw it away): what
+ *    was appended before the beginning may be dropped once it has ended. NULL: no snapshots.
+ */
+struct drover_journal {
+    int (*append)(void *arg, const void *bytes, size_t len);
+    int (*replay)(void *arg, int (*each)(void *each_arg, const void *bytes, size_t len),
+                  void *each_arg);
+    int (*snapshot_begin)(void *arg);
+    int (*snapshot_put)(void *arg, const void *bytes, size_t len);
+    int (*snapshot_end)(void *arg, int complete);
+    void *arg;
+};
+
+struct drover_store_options {
+    enum drover_mode mode;
+    const char *dir;                      /* made if it is missing */
+    const struct drover_journal *journal; /* instead of dir; copied */
+    int64_t snapshot_every;               /* transactions; 0: 200,000 */
+};
+
+/* IN_USE: another process has the directory open. ret_error may be NULL, here and below. */
+int drover_store_open(const struct drover_store_options *o, struct drover_store **ret_store,
+                      struct drover_error *ret_error);
+
+/* No call may be under way. */
+void drover_store_close(struct drover_store *s);
+
+/*
+ * 0, and the result has the adds, then the updates, with their new ids. REFUSED, and the result has the
+ * reasons; ret_error has the first. After any other error there is no result to release.
+ */
+int drover_store_update(struct drover_store *s, const struct drover_update *u,
+                        struct drover_result *ret_result, struct drover_error *ret_error);
+
+/* How many were claimed: 0 when there was none, or the wait was over. Errors as with an update. */
+int drover_store_claim(struct drover_store *s, const struct drover_claim *c,
+                       struct drover_result *ret_result, struct drover_error *ret_error);
+
+/* A task by its id: 1 and the result has it, or 0. */
+int drover_store_get(struct drover_store *s, int64_t id, struct drover_result *ret_result);
+
+/* The tasks of a group: how many. limit 0: all; owned: those that belong to somebody too. */
+int drover_store_list(struct drover_store *s, const char *group, size_t limit, int owned,
+                      struct drover_result *ret_result);
+
+/* The groups that have tasks. */
+int drover_store_groups(struct drover_store *s, struct drover_groups *ret_groups);
+
+/* How many tasks there are; the last id that was given. */
+int64_t drover_store_count(struct drover_store *s);
+int64_t drover_store_latest_id(struct drover_store *s);
+
+/* Takes a snapshot now, and returns when it is complete. Whether one is being taken. */
+int drover_store_snapshot(struct drover_store *s);
+int drover_store_snapshotting(struct drover_store *s);
+
 /*
  * client - the task store of a server, over HTTP.
  *
@@ -212,16 +338,9 @@ int drover_client_get(struct drover_client *c, int64_t id, struct drover_result 
 int drover_client_list(struct drover_client *c, const char *group, size_t limit, int owned,
                        struct drover_result *ret_result, struct drover_error *ret_error);
 
-/* The names of the groups that have tasks. */
-struct drover_groups {
-    const char **names;
-    size_t count;
-    void *memory;
-};
-
+/* The groups that have tasks. */
 int drover_client_groups(struct drover_client *c, struct drover_groups *ret_groups,
                          struct drover_error *ret_error);
-void drover_groups_release(struct drover_groups *g);
 
 /*
  * Automatic renewal. From now on a thread of the client renews a claimed task, each time for

@@ -40,3 +40,12 @@ void drover_result_release(struct drover_result *r)
     }
     *r = (struct drover_result){0};
 }
+
+void drover_groups_release(struct drover_groups *g)
+{
+    if (g->memory) {
+        arena_release(g->memory);
+        free(g->memory);
+    }
+    *g = (struct drover_groups){0};
+}

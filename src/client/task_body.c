@@ -225,12 +225,3 @@ int task_body_read_groups(struct str text, struct drover_groups *ret_groups,
     *ret_groups = g;
     return 0;
 }
-
-void drover_groups_release(struct drover_groups *g)
-{
-    if (g->memory) {
-        arena_release(g->memory);
-        free(g->memory);
-    }
-    *g = (struct drover_groups){0};
-}

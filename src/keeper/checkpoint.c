@@ -144,12 +144,24 @@ void *checkpoint_main(void *arg)
             pthread_cond_wait(&l->snapshot, &l->lock);
             continue;
         }
+        l->snapshotting = true;
         l->snapshot_error = checkpoint(l);
+        l->snapshotting = false;
         l->snapshots_tried = asked;
         pthread_cond_broadcast(&l->snapshot);
     }
     pthread_mutex_unlock(&l->lock);
     return NULL;
+}
+
+bool local_snapshotting(struct local *l)
+{
+    bool is;
+
+    pthread_mutex_lock(&l->lock);
+    is = l->snapshotting || l->snapshots_tried < l->snapshots_wanted;
+    pthread_mutex_unlock(&l->lock);
+    return is;
 }
 
 int local_snapshot(struct local *l)

@@ -41,6 +41,7 @@ struct local {
     pthread_t snapshotter;
     int64_t since_snapshot; /* transactions */
     uint64_t snapshots_wanted, snapshots_tried, snapshots_done;
+    bool snapshotting;
     int snapshot_error;          /* of the last try */
     int64_t snapshot_zxid;       /* the newest good one, 0: none */
     uint64_t snapshot_segment;   /* that it is replayed from */

@@ -67,6 +67,9 @@ bool local_failed(struct local *l);
 int local_await(struct local *l, int64_t zxid);
 void local_follow(struct local *l, void (*fn)(void *arg), void *arg);
 
+/* Whether one is being taken. */
+bool local_snapshotting(struct local *l);
+
 struct local_stats {
     int64_t zxid, durable_zxid;
     uint64_t nodes, sessions, ephemerals, watches;

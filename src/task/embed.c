@@ -1,0 +1,377 @@
+/*
+ * The store in process: the service without a loop, each caller waiting for its own answer.
+ *
+ * Without a journal of the user's own the keeper below is the one that drover serve has, and so is its
+ * directory. With one (own_journal.c) the keeper is in memory only, each commit is handed to the journal,
+ * and what the journal replays at the opening makes the keeper's tree again.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "base/result.h"
+#include "task/own_journal.h"
+#include "task/service.h"
+
+struct drover_store {
+    struct local *local;
+    struct service *service;
+    struct own_journal *journal; /* NULL: the keeper's */
+};
+
+static struct str text_of(const char *text, size_t len)
+{
+    if (!text)
+        return STR("");
+    return len ? (struct str){text, len} : str_of(text);
+}
+
+static int tell(int err, const struct err_info *e, struct drover_error *ret_error)
+{
+    if (err && ret_error)
+        snprintf(ret_error->text, sizeof ret_error->text, "%s", e->text);
+    return err;
+}
+
+/* Opening. */
+
+/* The library does not end the process: every call gets IO from then on. */
+static void on_fatal(void *arg, const char *line)
+{
+    (void)arg, (void)line;
+}
+
+static int check_options(const struct drover_store_options *o, struct err_info *e)
+{
+    bool needs_dir = o->mode != DROVER_MEMORY && !o->journal;
+
+    if (o->mode < DROVER_STRICT || o->mode > DROVER_MEMORY)
+        return err_set(e, DROVER_BAD_ARGUMENT, "there is no such mode");
+    if (needs_dir && (!o->dir || !o->dir[0]))
+        return err_set(e, DROVER_BAD_ARGUMENT, "a store needs a directory or a journal");
+    if (o->journal && (!o->journal->append || !o->journal->replay))
+        return err_set(e, DROVER_BAD_ARGUMENT, "a journal needs append and replay");
+    return 0;
+}
+
+static int open_keeper(struct drover_store *s, const struct drover_store_options *o,
+                       struct err_info *e)
+{
+    static const enum local_mode modes[] = {
+        [DROVER_STRICT] = LOCAL_STRICT,
+        [DROVER_OPPORTUNISTIC] = LOCAL_OPPORTUNISTIC,
+        [DROVER_MEMORY] = LOCAL_NONE,
+    };
+    struct local_options lo = {.mode = o->journal ? LOCAL_NONE : modes[o->mode],
+                               .dir = o->dir,
+                               .snapshot_every = o->snapshot_every,
+                               .fatal = on_fatal};
+
+    return local_open(&lo, &s->local, e);
+}
+
+/* Requests take effect one after the other: when this one has, those before it have. */
+static void barrier(void *arg)
+{
+    struct drover_store *s = arg;
+
+    drover_store_count(s);
+}
+
+static int open_all(struct drover_store *s, const struct drover_store_options *o,
+                    struct err_info *e)
+{
+    struct service_options so = {0};
+    int err = open_keeper(s, o, e);
+
+    if (!err && o->journal && o->mode != DROVER_MEMORY)
+        err = own_journal_open(o->journal, o->mode == DROVER_OPPORTUNISTIC, o->snapshot_every,
+                               s->local, &s->journal, e);
+    if (err)
+        return err;
+    so.local = s->local;
+    if (s->journal) {
+        so.journal = own_journal_append;
+        so.journal_arg = s->journal;
+        own_journal_set_barrier(s->journal, barrier, s);
+    }
+    return service_open(&so, &s->service, e);
+}
+
+int drover_store_open(const struct drover_store_options *o, struct drover_store **ret_store,
+                      struct drover_error *ret_error)
+{
+    struct drover_store *s = mem_zalloc(sizeof *s);
+    struct err_info e = {""};
+    int err = check_options(o, &e);
+
+    if (!err)
+        err = open_all(s, o, &e);
+    if (err)
+        drover_store_close(s);
+    else
+        *ret_store = s;
+    return tell(err, &e, ret_error);
+}
+
+void drover_store_close(struct drover_store *s)
+{
+    if (s->journal)
+        own_journal_close(s->journal);
+    if (s->service)
+        service_close(s->service);
+    if (s->local)
+        local_close(s->local);
+    free(s);
+}
+
+/* Transactions. */
+
+struct answer {
+    struct drover_result *result;
+    int err;
+};
+
+static void add_tasks(struct drover_result *r, const struct task *tasks, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct drover_task rest = {
+            .id = tasks[i].id, .timespec = tasks[i].timespec, .ownerid = tasks[i].ownerid};
+
+        result_add_task(r, tasks[i].group, tasks[i].data, &rest);
+    }
+}
+
+static void on_done(void *arg, const struct task_reply *reply)
+{
+    struct answer *a = arg;
+
+    a->err = reply->err;
+    if (reply->err && reply->err != DROVER_REFUSED)
+        return;
+    result_init(a->result, reply->task_count, reply->error_count);
+    add_tasks(a->result, reply->tasks, reply->task_count);
+    for (size_t i = 0; i < reply->error_count; i++)
+        result_add_error(a->result, str_of(reply->errors[i]));
+}
+
+/* Carries it out. The number of tasks in the result, or an error; ret_error has the first reason. */
+static int carry_out(struct drover_store *s, struct task_request *r,
+                     struct drover_result *ret_result, struct drover_error *ret_error)
+{
+    struct drover_result result = {0};
+    struct answer a = {.result = &result};
+    struct err_info e;
+
+    r->done = on_done;
+    r->arg = &a;
+    service_call(s->service, r);
+    if (!a.err || a.err == DROVER_REFUSED)
+        *ret_result = result;
+    err_set(&e, a.err, "%s", result.error_count ? result.errors[0] : drover_err_message(a.err));
+    return a.err ? tell(a.err, &e, ret_error) : (int)result.task_count;
+}
+
+static struct task *convert(struct arena *a, const struct drover_task *tasks, size_t count)
+{
+    struct task *list = arena_alloc(a, (count + 1) * sizeof *list);
+
+    for (size_t i = 0; i < count; i++)
+        list[i] = (struct task){.id = tasks[i].id,
+                                .group = text_of(tasks[i].group, tasks[i].group_len),
+                                .data = text_of(tasks[i].data, tasks[i].data_len),
+                                .timespec = tasks[i].timespec};
+    return list;
+}
+
+int drover_store_update(struct drover_store *s, const struct drover_update *u,
+                        struct drover_result *ret_result, struct drover_error *ret_error)
+{
+    struct arena a = {0};
+    struct task_request r = {
+        .kind = TASK_UPDATE,
+        .update = {.clientid = u->clientid,
+                   .adds = convert(&a, u->adds, u->add_count),
+                   .add_count = u->add_count,
+                   .updates = convert(&a, u->updates, u->update_count),
+                   .update_count = u->update_count,
+                   .deletes = u->deletes,
+                   .delete_count = u->delete_count,
+                   .depends = u->depends,
+                   .depend_count = u->depend_count},
+    };
+    int count = carry_out(s, &r, ret_result, ret_error);
+
+    arena_release(&a);
+    return count > 0 ? 0 : count;
+}
+
+int drover_store_claim(struct drover_store *s, const struct drover_claim *c,
+                       struct drover_result *ret_result, struct drover_error *ret_error)
+{
+    struct arena a = {0};
+    struct str *groups = arena_alloc(&a, (c->group_count + 1) * sizeof *groups);
+    struct task_request r = {
+        .kind = TASK_CLAIM,
+        .claim = {.clientid = c->clientid,
+                  .duration_ms = c->duration_ms > 0 ? c->duration_ms : 0,
+                  .groups = groups,
+                  .group_count = c->group_count,
+                  .limit = c->limit,
+                  .deletes = c->deletes,
+                  .delete_count = c->delete_count,
+                  .depends = c->depends,
+                  .depend_count = c->depend_count},
+        .wait_ms = c->wait_ms,
+    };
+    int count;
+
+    for (size_t i = 0; i < c->group_count; i++)
+        groups[i] = str_of(c->groups[i]);
+    count = carry_out(s, &r, ret_result, ret_error);
+    arena_release(&a);
+    return count;
+}
+
+/* Reads. */
+
+struct question {
+    int64_t id;
+    struct str group;
+    size_t limit;
+    bool owned;
+
+    struct drover_result *result;
+    struct drover_groups *groups;
+    int64_t number;
+    int err;
+};
+
+static void read_one(void *arg, struct store *s, int64_t now_ms)
+{
+    struct question *q = arg;
+    struct buf scratch = {0};
+    struct task t;
+
+    (void)now_ms;
+    q->err = store_get(s, q->id, &scratch, &t);
+    if (!q->err) {
+        result_init(q->result, 1, 0);
+        add_tasks(q->result, &t, 1);
+    }
+    buf_release(&scratch);
+}
+
+static void read_list(void *arg, struct store *s, int64_t now_ms)
+{
+    struct question *q = arg;
+    struct store_list list;
+    struct arena a = {0};
+
+    q->err = store_list(s, q->group, -1, q->limit, q->owned, now_ms, &a, &list);
+    if (!q->err) {
+        result_init(q->result, list.count, 0);
+        add_tasks(q->result, list.tasks, list.count);
+    }
+    arena_release(&a);
+}
+
+static void read_groups(void *arg, struct store *s, int64_t now_ms)
+{
+    struct question *q = arg;
+    struct arena *a = mem_zalloc(sizeof *a);
+    struct store_group *groups;
+    size_t count;
+
+    store_groups(s, now_ms, a, &groups, &count);
+    *q->groups = (struct drover_groups){.memory = a, .count = count};
+    q->groups->names = arena_alloc(a, (count + 1) * sizeof *q->groups->names);
+    for (size_t i = 0; i < count; i++)
+        q->groups->names[i] = groups[i].name.p;
+}
+
+static void read_count(void *arg, struct store *s, int64_t now_ms)
+{
+    struct question *q = arg;
+
+    (void)now_ms;
+    q->number = (int64_t)store_count(s);
+}
+
+static void read_last_id(void *arg, struct store *s, int64_t now_ms)
+{
+    struct question *q = arg;
+
+    (void)now_ms;
+    q->number = store_last_id(s);
+}
+
+static void on_read(void *arg, const struct task_reply *reply)
+{
+    struct question *q = arg;
+
+    if (reply->err)
+        q->err = reply->err;
+}
+
+static int ask(struct drover_store *s, struct question *q,
+               void (*read)(void *arg, struct store *s, int64_t now_ms))
+{
+    struct task_request r = {.kind = TASK_READ, .read = read, .done = on_read, .arg = q};
+
+    service_call(s->service, &r);
+    return q->err;
+}
+
+int drover_store_get(struct drover_store *s, int64_t id, struct drover_result *ret_result)
+{
+    struct question q = {.id = id, .result = ret_result};
+    int err = ask(s, &q, read_one);
+
+    return err == DROVER_NO_TASK ? 0 : err ? err : 1;
+}
+
+int drover_store_list(struct drover_store *s, const char *group, size_t limit, int owned,
+                      struct drover_result *ret_result)
+{
+    struct question q = {
+        .group = str_of(group), .limit = limit, .owned = owned, .result = ret_result};
+    int err = ask(s, &q, read_list);
+
+    return err ? err : (int)ret_result->task_count;
+}
+
+int drover_store_groups(struct drover_store *s, struct drover_groups *ret_groups)
+{
+    struct question q = {.groups = ret_groups};
+
+    return ask(s, &q, read_groups);
+}
+
+int64_t drover_store_count(struct drover_store *s)
+{
+    struct question q = {0};
+    int err = ask(s, &q, read_count);
+
+    return err ? err : q.number;
+}
+
+int64_t drover_store_latest_id(struct drover_store *s)
+{
+    struct question q = {0};
+    int err = ask(s, &q, read_last_id);
+
+    return err ? err : q.number;
+}
+
+/* Snapshots. */
+
+int drover_store_snapshot(struct drover_store *s)
+{
+    return s->journal ? own_journal_snapshot(s->journal) : local_snapshot(s->local);
+}
+
+int drover_store_snapshotting(struct drover_store *s)
+{
+    return s->journal ? own_journal_snapshotting(s->journal) : local_snapshotting(s->local);
+}

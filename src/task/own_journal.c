@@ -1,0 +1,381 @@
+/*
+ * Strict: a record is appended before its transaction is made, by the thread that makes it. Opportunistic
+ * ("later"): records gather, and a thread appends them in order.
+ *
+ * The snapshot's beginning and every append are told one after the other, so what was appended after the
+ * beginning is what has to be replayed over the snapshot.
+ */
+#include "task/own_journal.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "task/remember.h"
+#include "task/slot.h"
+
+enum { VERSION = 1, NODE_IS = 1, NODE_GONE = 2, PUT_BYTES = 64 * 1024 };
+
+struct record {
+    struct record *next;
+    struct buf bytes;
+};
+
+struct own_journal {
+    struct drover_journal j;
+    struct keeper *keeper;
+    bool later;
+    int64_t snapshot_every;
+    void (*barrier)(void *arg);
+    void *barrier_arg;
+
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t changed;
+    struct record *first, **end;
+    int failed; /* what the journal has refused with: nothing is taken any more */
+    int64_t since_snapshot;
+    bool closing, has_writer, has_snapshotter;
+    bool wanted, snapshotting;
+    uint64_t asked, tried;
+    int snapshot_err;
+    pthread_t writer, snapshotter;
+
+    pthread_mutex_t order; /* held while the journal is told something */
+};
+
+/* Records. */
+
+static void put_node(struct buf *b, int kind, struct str path, struct str data)
+{
+    buf_put_u8(b, (uint8_t)kind);
+    buf_put_u8(b, (uint8_t)path.len);
+    buf_put_u8(b, (uint8_t)(path.len >> 8));
+    buf_put_str(b, path);
+    if (kind != NODE_IS)
+        return;
+    buf_put_u32(b, (uint32_t)data.len);
+    buf_put_str(b, data);
+}
+
+static void encode(struct buf *b, const struct keeper_op *ops, size_t count)
+{
+    buf_put_u8(b, VERSION);
+    for (size_t i = 0; i < count; i++)
+        if (ops[i].kind != KEEPER_CHECK)
+            put_node(b, ops[i].kind == KEEPER_DELETE ? NODE_GONE : NODE_IS, ops[i].path,
+                     ops[i].data);
+}
+
+/* Makes the nodes above. */
+static void make_parents(struct keeper *k, char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        keeper_create(k, path, STR(""), 0, NULL);
+        *slash = '/';
+    }
+}
+
+static int apply_node(struct keeper *k, int kind, char *path, struct str data)
+{
+    int err;
+
+    if (kind == NODE_GONE) {
+        err = keeper_delete(k, path, KEEPER_ANY_VERSION);
+        return err == DROVER_NO_NODE ? 0 : err;
+    }
+    err = keeper_set(k, path, data, KEEPER_ANY_VERSION, NULL);
+    if (err == DROVER_NO_NODE) {
+        make_parents(k, path);
+        err = keeper_create(k, path, data, 0, NULL);
+    }
+    return err;
+}
+
+static int on_record(void *arg, const void *bytes, size_t len)
+{
+    struct own_journal *j = arg;
+    struct reader r = {bytes, len, false};
+    int err = 0;
+
+    if (reader_u8(&r) != VERSION)
+        return DROVER_DAMAGED;
+    while (!err && r.left) {
+        int kind = reader_u8(&r);
+        size_t path_len = reader_u8(&r);
+        struct str path, data = STR("");
+        char *text;
+
+        path_len |= (size_t)reader_u8(&r) << 8;
+        path = reader_bytes(&r, path_len);
+        if (kind == NODE_IS)
+            data = reader_bytes(&r, reader_u32(&r));
+        if (r.bad || (kind != NODE_IS && kind != NODE_GONE))
+            return DROVER_DAMAGED;
+        text = mem_dup(path.p, path.len);
+        err = apply_node(j->keeper, kind, text, data);
+        free(text);
+    }
+    return err;
+}
+
+/* Appending. */
+
+static int tell(struct own_journal *j, const struct buf *b)
+{
+    int err;
+
+    pthread_mutex_lock(&j->order);
+    err = j->j.append(j->j.arg, b->p, b->len);
+    pthread_mutex_unlock(&j->order);
+    return err;
+}
+
+static void count_one(struct own_journal *j)
+{
+    if (++j->since_snapshot < j->snapshot_every || !j->has_snapshotter || j->snapshotting)
+        return;
+    j->wanted = true;
+    pthread_cond_broadcast(&j->changed);
+}
+
+static void gather(struct own_journal *j, struct buf *b)
+{
+    struct record *r = mem_alloc(sizeof *r);
+
+    *r = (struct record){.bytes = *b};
+    *b = (struct buf){0};
+    *j->end = r;
+    j->end = &r->next;
+    pthread_cond_broadcast(&j->changed);
+}
+
+int own_journal_append(void *arg, const struct keeper_op *ops, size_t count)
+{
+    struct own_journal *j = arg;
+    struct buf b = {0};
+    int err;
+
+    encode(&b, ops, count);
+    err = j->later ? 0 : tell(j, &b);
+    pthread_mutex_lock(&j->lock);
+    if (j->later)
+        gather(j, &b);
+    if (err)
+        j->failed = DROVER_IO;
+    count_one(j);
+    err = j->failed;
+    pthread_mutex_unlock(&j->lock);
+    buf_release(&b);
+    return err;
+}
+
+static void *writer_main(void *arg)
+{
+    struct own_journal *j = arg;
+    int err = 0;
+
+    pthread_mutex_lock(&j->lock);
+    while (!j->closing || j->first) {
+        struct record *r = j->first;
+
+        if (!r) {
+            pthread_cond_wait(&j->changed, &j->lock);
+            continue;
+        }
+        j->first = r->next;
+        if (!j->first)
+            j->end = &j->first;
+        pthread_mutex_unlock(&j->lock);
+        if (!err)
+            err = tell(j, &r->bytes);
+        buf_release(&r->bytes);
+        free(r);
+        pthread_mutex_lock(&j->lock);
+        if (err)
+            j->failed = DROVER_IO;
+    }
+    pthread_mutex_unlock(&j->lock);
+    return NULL;
+}
+
+/* Snapshots. */
+
+static int flush(struct own_journal *j, struct buf *b)
+{
+    int err;
+
+    pthread_mutex_lock(&j->order);
+    err = j->j.snapshot_put(j->j.arg, b->p, b->len);
+    pthread_mutex_unlock(&j->order);
+    b->len = 0;
+    buf_put_u8(b, VERSION);
+    return err;
+}
+
+/* A node that has gone meanwhile is in the journal as such. */
+static int put_path(struct own_journal *j, const char *path, struct buf *b)
+{
+    struct buf data = {0};
+    int err = keeper_get(j->keeper, path, &data, NULL);
+
+    if (!err)
+        put_node(b, NODE_IS, str_of(path), (struct str){data.p, data.len});
+    buf_release(&data);
+    err = err == DROVER_NO_NODE ? 0 : err;
+    return err || b->len < PUT_BYTES ? err : flush(j, b);
+}
+
+static int put_below(struct own_journal *j, const char *path, struct buf *b)
+{
+    struct keeper_names names = {0};
+    int err = put_path(j, path, b);
+
+    if (!err)
+        err = keeper_children(j->keeper, path, &names, NULL);
+    if (err == DROVER_NO_NODE)
+        err = 0;
+    for (size_t i = 0; !err && i < names.count; i++) {
+        struct buf below = {0};
+
+        buf_printf(&below, "%s/%s", path, names.names[i]);
+        err = put_below(j, buf_text(&below), b);
+        buf_release(&below);
+    }
+    keeper_names_release(&names);
+    return err;
+}
+
+static int take_snapshot(struct own_journal *j)
+{
+    struct buf b = {0};
+    int err;
+
+    if (!j->j.snapshot_begin || !j->j.snapshot_put || !j->j.snapshot_end)
+        return DROVER_UNIMPLEMENTED;
+    pthread_mutex_lock(&j->order);
+    err = j->j.snapshot_begin(j->j.arg);
+    pthread_mutex_unlock(&j->order);
+    if (err)
+        return DROVER_IO;
+    j->barrier(j->barrier_arg);
+    buf_put_u8(&b, VERSION);
+    err = put_below(j, SLOT_ROOT, &b);
+    if (!err && b.len > 1)
+        err = flush(j, &b);
+    pthread_mutex_lock(&j->order);
+    if (j->j.snapshot_end(j->j.arg, err == 0))
+        err = err ? err : DROVER_IO;
+    pthread_mutex_unlock(&j->order);
+    buf_release(&b);
+    return err;
+}
+
+static void *snapshotter_main(void *arg)
+{
+    struct own_journal *j = arg;
+
+    pthread_mutex_lock(&j->lock);
+    for (;;) {
+        uint64_t asked;
+        int err;
+
+        while (!j->closing && !j->wanted && j->tried == j->asked)
+            pthread_cond_wait(&j->changed, &j->lock);
+        if (j->closing)
+            break;
+        asked = j->asked;
+        j->wanted = false;
+        j->snapshotting = true;
+        j->since_snapshot = 0;
+        pthread_mutex_unlock(&j->lock);
+        err = take_snapshot(j);
+        pthread_mutex_lock(&j->lock);
+        j->snapshotting = false;
+        j->snapshot_err = err;
+        j->tried = asked;
+        pthread_cond_broadcast(&j->changed);
+    }
+    pthread_mutex_unlock(&j->lock);
+    return NULL;
+}
+
+void own_journal_set_barrier(struct own_journal *j, void (*passed)(void *arg), void *arg)
+{
+    j->barrier = passed;
+    j->barrier_arg = arg;
+}
+
+int own_journal_snapshot(struct own_journal *j)
+{
+    uint64_t mine;
+    int err;
+
+    pthread_mutex_lock(&j->lock);
+    mine = ++j->asked;
+    pthread_cond_broadcast(&j->changed);
+    while (j->tried < mine && !j->closing)
+        pthread_cond_wait(&j->changed, &j->lock);
+    err = j->tried < mine ? DROVER_CLOSED : j->snapshot_err;
+    pthread_mutex_unlock(&j->lock);
+    return err;
+}
+
+int own_journal_snapshotting(struct own_journal *j)
+{
+    int is;
+
+    pthread_mutex_lock(&j->lock);
+    is = j->snapshotting || j->wanted || j->tried < j->asked;
+    pthread_mutex_unlock(&j->lock);
+    return is;
+}
+
+/* Opening and closing. */
+
+int own_journal_open(const struct drover_journal *drover, bool later, int64_t snapshot_every,
+                     struct local *l, struct own_journal **ret_journal, struct err_info *e)
+{
+    struct own_journal *j = mem_zalloc(sizeof *j);
+    int err = local_connect(l, NULL, &j->keeper);
+
+    j->j = *drover;
+    j->later = later;
+    j->snapshot_every = snapshot_every ? snapshot_every : LOCAL_SNAPSHOT_EVERY;
+    j->end = &j->first;
+    pthread_mutex_init(&j->lock, NULL);
+    pthread_mutex_init(&j->order, NULL);
+    pthread_cond_init(&j->changed, NULL);
+    if (!err)
+        err = j->j.replay(j->j.arg, on_record, j);
+    if (err) {
+        own_journal_close(j);
+        return err_set(e, err < 0 ? err : DROVER_IO, "the journal could not be replayed: %s",
+                       drover_err_message(err < 0 ? err : DROVER_IO));
+    }
+    j->has_snapshotter = true;
+    pthread_create(&j->snapshotter, NULL, snapshotter_main, j);
+    j->has_writer = later;
+    if (later)
+        pthread_create(&j->writer, NULL, writer_main, j);
+    *ret_journal = j;
+    return 0;
+}
+
+void own_journal_close(struct own_journal *j)
+{
+    pthread_mutex_lock(&j->lock);
+    j->closing = true;
+    pthread_cond_broadcast(&j->changed);
+    pthread_mutex_unlock(&j->lock);
+    if (j->has_writer)
+        pthread_join(j->writer, NULL);
+    if (j->has_snapshotter)
+        pthread_join(j->snapshotter, NULL);
+    if (j->keeper)
+        keeper_close(j->keeper);
+    pthread_cond_destroy(&j->changed);
+    pthread_mutex_destroy(&j->order);
+    pthread_mutex_destroy(&j->lock);
+    free(j);
+}

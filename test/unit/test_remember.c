@@ -1,0 +1,129 @@
+/* Requests that are remembered: by client and id, so many of them, over a restart, and taken back. */
+#include "task/remember.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "drover.h"
+
+static struct remember memory, copy;
+static struct arena arena;
+
+static struct remember_key key(int64_t client, const char *id)
+{
+    return (struct remember_key){client, str_of(id), 99};
+}
+
+static struct memory *put(struct remember *m, int64_t client, const char *id, int64_t task)
+{
+    struct task t = {.id = task, .group = STR("g"), .timespec = 5};
+    struct remember_key k = key(client, id);
+
+    return remember_put(m, remember_encode(m, &k, &t, 1, &arena));
+}
+
+static int64_t find(const struct remember *m, int64_t client, const char *id)
+{
+    struct remember_key k = key(client, id);
+    struct task *tasks;
+    size_t count;
+    int found = remember_find(m, &k, &arena, &tasks, &count);
+
+    if (found <= 0)
+        return found;
+    assert_int_equal(count, 1);
+    assert_int_equal(tasks[0].ownerid, client);
+    assert_int_equal(tasks[0].timespec, 5);
+    assert_true(str_eq(tasks[0].group, STR("g")));
+    return tasks[0].id;
+}
+
+static void test_by_client_and_id(void **state)
+{
+    struct remember_key other = {1, STR("a"), 98};
+    struct task *tasks;
+    size_t count;
+
+    (void)state;
+    memory_free(put(&memory, 1, "a", 10));
+    memory_free(put(&memory, 2, "a", 20));
+    assert_int_equal(find(&memory, 1, "a"), 10);
+    assert_int_equal(find(&memory, 2, "a"), 20);
+    assert_int_equal(find(&memory, 3, "a"), 0);
+    assert_int_equal(remember_find(&memory, &other, &arena, &tasks, &count), DROVER_BAD_ARGUMENT);
+    remember_release(&memory);
+}
+
+static void test_so_many_and_no_more(void **state)
+{
+    char id[32];
+    bool taken;
+
+    (void)state;
+    for (int i = 0; i < REMEMBER_MAX + 3; i++) {
+        remember_place(&memory, &taken);
+        assert_int_equal(taken, i >= REMEMBER_MAX);
+        snprintf(id, sizeof id, "r%d", i);
+        memory_free(put(&memory, 1, id, i + 1));
+    }
+    assert_int_equal(find(&memory, 1, "r2"), 0);
+    assert_int_equal(find(&memory, 1, "r3"), 4);
+    assert_int_equal(find(&memory, 1, "r10002"), 10003);
+    remember_release(&memory);
+}
+
+static void test_undo_brings_back_the_one_before(void **state)
+{
+    struct memory *before;
+    char id[32];
+
+    (void)state;
+    for (int i = 0; i < REMEMBER_MAX; i++) {
+        snprintf(id, sizeof id, "r%d", i);
+        memory_free(put(&memory, 1, id, i + 1));
+    }
+    before = put(&memory, 1, "new", 77);
+    assert_int_equal(find(&memory, 1, "r0"), 0);
+    remember_undo(&memory, before);
+    assert_int_equal(find(&memory, 1, "r0"), 1);
+    assert_int_equal(find(&memory, 1, "new"), 0);
+    remember_release(&memory);
+}
+
+static void test_restore(void **state)
+{
+    struct task t = {.id = 4, .group = STR("g"), .timespec = 5};
+    struct remember_key k = key(1, "a");
+    struct str bytes;
+
+    (void)state;
+    memory.next = 3 * (uint64_t)REMEMBER_MAX + 12;
+    bytes = remember_encode(&memory, &k, &t, 1, &arena);
+    assert_int_equal(remember_restore(&copy, 13, bytes), DROVER_DAMAGED);
+    assert_int_equal(remember_restore(&copy, 12, bytes), 0);
+    assert_int_equal(find(&copy, 1, "a"), 4);
+    assert_int_equal(copy.next, memory.next + 1);
+    for (size_t len = 0; len < bytes.len; len++)
+        assert_int_equal(remember_restore(&memory, 12, (struct str){bytes.p, len}), DROVER_DAMAGED);
+    ((char *)bytes.p)[0] = 2;
+    assert_int_equal(remember_restore(&memory, 12, bytes), DROVER_NEWER_VERSION);
+    remember_release(&copy);
+    arena_release(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_by_client_and_id),
+        cmocka_unit_test(test_so_many_and_no_more),
+        cmocka_unit_test(test_undo_brings_back_the_one_before),
+        cmocka_unit_test(test_restore),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
