@@ -299,6 +299,18 @@ int cmd_text(const struct cmd_option *o, const char *text, struct err_info *e)
     return 0;
 }
 
+int cmd_list_add(const struct cmd_option *o, const char *text, struct err_info *e)
+{
+    struct cmd_list *list = o->target;
+
+    if (!*text)
+        return err_set(e, DROVER_BAD_ARGUMENT, "must not be empty");
+    if (list->count == CMD_LIST_MAX)
+        return err_set(e, DROVER_BAD_ARGUMENT, "given more than %d times", CMD_LIST_MAX);
+    list->items[list->count++] = text;
+    return 0;
+}
+
 /* strtoll forgives spaces, signs and an empty text. */
 bool cmd_digits(const char *text, int64_t min, int64_t max, int64_t *ret_number)
 {

@@ -102,6 +102,16 @@ int cmd_number(const struct cmd_option *o, const char *text, struct err_info *e)
 /* A span of time, "500ms", "30s", "5m", "2h", "1d": int64_t, in milliseconds, from min to max. */
 int cmd_span(const struct cmd_option *o, const char *text, struct err_info *e);
 
+/* One that may be given more than once. */
+enum { CMD_LIST_MAX = 32 };
+
+struct cmd_list {
+    const char *items[CMD_LIST_MAX];
+    size_t count;
+};
+
+int cmd_list_add(const struct cmd_option *o, const char *text, struct err_info *e); /* cmd_list */
+
 /* One of the words in o->argument, "strict|none": target is an int, which word it was. */
 int cmd_choice(const struct cmd_option *o, const char *text, struct err_info *e);
 

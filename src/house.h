@@ -40,6 +40,7 @@ struct house {
     uv_loop_t *loop;
     struct local *local; /* NULL on an ensemble */
     struct events *events;
+    struct metrics *metrics; /* http/metrics.h: rooms register their figures when they open */
     struct session_table *sessions; /* that clients hold over HTTP: session/sessions.h */
     struct service *tasks;          /* task/service.h */
     struct leader *leader;          /* task/leader.h; NULL on the embedded keeper */

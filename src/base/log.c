@@ -3,22 +3,95 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-static void log_line(const char *level, const char *fmt, va_list ap)
-    __attribute__((format(printf, 2, 0)));
+#include "base/clock.h"
+#include "base/json.h"
 
-static void log_line(const char *level, const char *fmt, va_list ap)
+enum { MESSAGE_LEN_MAX = 1000 };
+
+struct level {
+    const char *name, *prefix;
+};
+
+static const struct level ERROR = {"error", ""}, WARNING = {"warning", "warning: "},
+                          INFO = {"info", ""};
+static bool as_json;
+
+void log_as_json(void)
 {
-    char line[1024];
-    size_t len = (size_t)snprintf(line, sizeof line, "drover: %s", level);
+    as_json = true;
+}
 
-    vsnprintf(line + len, sizeof line - len - 1, fmt, ap);
-    len = strlen(line);
-    line[len++] = '\n';
-    if (write(STDERR_FILENO, line, len) < 0)
-        return; /* there is nobody left to tell */
+static void put_time(struct buf *b)
+{
+    int64_t ms = clock_wall_ms();
+    time_t seconds = (time_t)(ms / 1000);
+    char text[32];
+    struct tm tm;
+
+    gmtime_r(&seconds, &tm);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
+    buf_printf(b, "\"%s.%03dZ\"", text, (int)(ms % 1000));
+}
+
+static void put_json(struct buf *b, const struct level *level, const struct log_field *fields,
+                     size_t count, const char *message)
+{
+    json_open(b, '{');
+    json_key(b, "time");
+    put_time(b);
+    json_key(b, "level");
+    json_put_text(b, str_of(level->name));
+    json_key(b, "message");
+    json_put_text(b, str_of(message));
+    for (size_t i = 0; i < count; i++) {
+        json_key(b, fields[i].name);
+        json_put_text(b, fields[i].value);
+    }
+    json_close(b, '}');
+}
+
+/* A value with something in it that would break the line apart is written as JSON writes it. */
+static void put_value(struct buf *b, struct str value)
+{
+    bool plain = value.len > 0;
+
+    for (size_t i = 0; i < value.len; i++)
+        plain &= value.p[i] > ' ' && value.p[i] <= '~' && value.p[i] != '"';
+    if (plain)
+        buf_put_str(b, value);
+    else
+        json_put_text(b, value);
+}
+
+static void put_text(struct buf *b, const struct level *level, const struct log_field *fields,
+                     size_t count, const char *message)
+{
+    buf_printf(b, "drover: %s%s", level->prefix, message);
+    for (size_t i = 0; i < count; i++) {
+        buf_printf(b, " %s=", fields[i].name);
+        put_value(b, fields[i].value);
+    }
+}
+
+static void log_line(const struct level *level, const struct log_field *fields, size_t count,
+                     const char *fmt, va_list ap) __attribute__((format(printf, 4, 0)));
+
+static void log_line(const struct level *level, const struct log_field *fields, size_t count,
+                     const char *fmt, va_list ap)
+{
+    char message[MESSAGE_LEN_MAX];
+    struct buf line = {0};
+
+    vsnprintf(message, sizeof message, fmt, ap);
+    (as_json ? put_json : put_text)(&line, level, fields, count, message);
+    buf_put_str(&line, STR("\n"));
+    if (write(STDERR_FILENO, line.p, line.len) < 0) {
+        /* there is nobody left to tell */
+    }
+    buf_release(&line);
 }
 
 #define LOG_FUNCTION(function, level)                                                              \
@@ -27,10 +100,19 @@ static void log_line(const char *level, const char *fmt, va_list ap)
         va_list ap;                                                                                \
                                                                                                    \
         va_start(ap, fmt);                                                                         \
-        log_line(level, fmt, ap);                                                                  \
+        log_line(level, NULL, 0, fmt, ap);                                                         \
         va_end(ap);                                                                                \
     }
 
-LOG_FUNCTION(log_error, "")
-LOG_FUNCTION(log_warning, "warning: ")
-LOG_FUNCTION(log_info, "")
+LOG_FUNCTION(log_error, &ERROR)
+LOG_FUNCTION(log_warning, &WARNING)
+LOG_FUNCTION(log_info, &INFO)
+
+void log_error_with(const struct log_field *fields, size_t count, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    log_line(&ERROR, fields, count, fmt, ap);
+    va_end(ap);
+}

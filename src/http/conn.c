@@ -12,9 +12,13 @@
 
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 
-enum { KEEP_CAP = 4096 }; /* a buffer that grew beyond is given back when it is empty */
+enum {
+    KEEP_CAP = 4096, /* a buffer that grew beyond is given back when it is empty */
+    REFUSAL_SAID_MS = 10 * 1000,
+};
 
 static void pump(struct conn *c);
 
@@ -297,6 +301,18 @@ void conn_finish(struct conn *c)
         set_phase(c, CONN_LINGER);
 }
 
+/* Said once in a while, however many there are. */
+static void log_refusal(struct http_server *s)
+{
+    uint64_t now = uv_now(s->tcp.loop);
+
+    s->refused_ever++;
+    if (s->refused_said_ms && now - s->refused_said_ms < REFUSAL_SAID_MS)
+        return;
+    s->refused_said_ms = now;
+    log_warning("%zu connections: no more are taken for now", s->conn_max);
+}
+
 void conn_accept(struct http_server *s)
 {
     struct conn *c = mem_zalloc(sizeof *c);
@@ -313,6 +329,8 @@ void conn_accept(struct http_server *s)
     s->conn_count++;
     c->refused = s->conn_count - s->refused_count > s->conn_max;
     s->refused_count += c->refused;
+    if (c->refused)
+        log_refusal(s);
 
     if (uv_accept((uv_stream_t *)&s->tcp, (uv_stream_t *)&c->tcp) ||
         s->refused_count > CONN_REFUSALS_MAX) {

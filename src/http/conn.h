@@ -16,6 +16,7 @@
 
 #include "base/buf.h"
 #include "http/chunk.h"
+#include "http/metrics.h"
 #include "http/pool.h"
 #include "http/server.h"
 
@@ -101,12 +102,20 @@ struct conn {
     int open_handles;
 };
 
+/* What is counted of a route. */
+struct route_figures {
+    struct counter *answers[6]; /* by the first digit of the status */
+    struct histogram *seconds;
+};
+
 /* What the files of this folder share. */
 struct http_server {
     uv_tcp_t tcp;
     struct http_options options;
     struct router router;
     struct pool *pool; /* NULL: not needed so far */
+    struct route_figures
+        *figures; /* a row each, and one for what has no route; NULL: not counted */
 
     uv_async_t came; /* something was posted */
     pthread_mutex_t lock;
@@ -119,7 +128,9 @@ struct http_server {
     struct conn *conns;
     size_t conn_count, conn_max;
     size_t refused_count; /* of conn_count: told that there are too many, and about to close */
+    uint64_t refused_ever, refused_said_ms;
     bool closing, tcp_closed;
+    bool any_address; /* listens on every address of the machine */
     char address[64]; /* "127.0.0.1:8048" */
     char url[80];
     char port_suffix[16];       /* ":8048" */
@@ -213,8 +224,18 @@ void server_free_if_done(struct http_server *s);
 /* A connection that frees itself takes itself off the server's list. */
 void server_forget(struct http_server *s, struct conn *c);
 
-/* Whether a Host names this server: empty (HTTP/1.0), or a loopback name or our address, with port.
+/*
+ * Whether a Host names this server: empty (HTTP/1.0), a loopback name or our address, with port, or
+ * one of the names that it was given.
  */
-bool server_is_host(const struct http_server *s, struct str host);
+bool server_is_host(const struct conn *c, struct str host);
+
+/* figures.c */
+
+void figures_register(struct http_server *s);
+void figures_release(struct http_server *s);
+
+/* An answer leaves, or begins to. */
+void figures_count(const struct exchange *x, int status);
 
 #endif

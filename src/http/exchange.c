@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "http/conn.h"
+#include "http/token.h"
 
 enum { SPARE_MAX = 128 };
 
@@ -198,6 +199,14 @@ static size_t body_len_max(const struct exchange *x)
     return x->row->route->flags & ROUTE_LARGE ? HTTP_LARGE_BODY_LEN_MAX : HTTP_BODY_LEN_MAX;
 }
 
+static bool is_allowed(const struct exchange *x)
+{
+    const char *token = x->server->options.token;
+
+    return !token || (x->row && x->row->route->flags & ROUTE_OPEN) ||
+           token_fits(token, head_field(&x->request.head, "Authorization"));
+}
+
 /* The head is there: decides whether the request is for us, and whether a body is to come. */
 static void begin(struct exchange *x)
 {
@@ -205,12 +214,15 @@ static void begin(struct exchange *x)
     const struct head *h = &x->request.head;
     unsigned allow = 0;
 
-    if (!server_is_host(c->server, h->host)) {
+    if (!server_is_host(c, h->host)) {
         exchange_refuse(x, 421, "the Host is not one of this server's");
         return;
     }
     x->row = router_find(&c->server->router, h->method, h->path, x->request.params, &allow);
-    if (!x->row) {
+    if (!is_allowed(x)) {
+        http_add_header(&x->request, "WWW-Authenticate", STR("Bearer"));
+        exchange_refuse(x, 401, "a token is needed: Authorization: Bearer TOKEN");
+    } else if (!x->row) {
         answer_no_route(x, allow);
     } else if (h->content_len > body_len_max(x)) {
         exchange_refuse(x, 413, "the body is too long");

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "http/conn.h"
 
 static const char *reason_of(int status)
@@ -88,6 +89,7 @@ void exchange_answer(struct exchange *x, int status, const char *content_type, s
 
     assert(!x->answered && !x->streaming);
     x->answered = true;
+    figures_count(x, status);
     x->closes |= c->last_request && x == c->last;
     put_answer(x == c->first ? &c->out : &x->answer, x, status, content_type, body);
     conn_answered(c);
@@ -98,6 +100,7 @@ void exchange_put_stream_head(struct exchange *x, struct buf *b, const char *con
     struct conn *c = x->conn;
     bool chunked = !x->request.head.http_1_0;
 
+    figures_count(x, 200);
     c->last_request |= !chunked;
     x->closes |= c->last_request && x == c->last;
     buf_printf(b, "HTTP/1.1 200 OK\r\nDate: %s\r\nContent-Type: %s\r\n", date_text(), content_type);
@@ -126,10 +129,26 @@ void http_reply(struct http_request *r, int status, struct str json)
     http_reply_as(r, status, "application/json", json);
 }
 
+/* What went wrong on our side is said where it is answered. */
+static void log_failure(const struct http_request *r, int status, const char *message)
+{
+    struct exchange *x = (struct exchange *)r;
+    char number[16];
+    struct log_field fields[] = {
+        {"status", {number, (size_t)snprintf(number, sizeof number, "%d", status)}},
+        {"method", str_of(route_method(x->row->route))},
+        {"path", r->head.path},
+    };
+
+    log_error_with(fields, 3, "%s", message);
+}
+
 void http_reply_error(struct http_request *r, int status, const char *message)
 {
     struct buf body = {0};
 
+    if (status >= 500 && ((struct exchange *)r)->row)
+        log_failure(r, status, message);
     buf_put_str(&body, STR("{\"errors\":["));
     json_put_text(&body, str_of(message));
     buf_put_str(&body, STR("]}"));

@@ -111,6 +111,11 @@ const struct router_row *router_find(const struct router *r, enum method method,
     return NULL;
 }
 
+const char *route_method(const struct route *route)
+{
+    return METHOD_NAMES[route->method];
+}
+
 void route_put_allow(struct buf *b, unsigned allow)
 {
     const char *before = "";

@@ -73,6 +73,9 @@ void router_release(struct router *r);
 const struct router_row *router_find(const struct router *r, enum method method, struct str path,
                                      struct str params[ROUTE_PARAMS_MAX], unsigned *ret_allow);
 
+/* "GET" */
+const char *route_method(const struct route *route);
+
 /* Appends the methods of a set as the Allow header lists them: "GET, HEAD, PUT". */
 void route_put_allow(struct buf *b, unsigned allow);
 

@@ -40,6 +40,7 @@ static void on_all_closed(uv_handle_t *came)
         pool_free(s->pool);
     exchange_free_spare(s);
     router_release(&s->router);
+    figures_release(s);
     pthread_mutex_destroy(&s->lock);
     free(s);
     if (closed)
@@ -76,7 +77,8 @@ static void on_connection(uv_stream_t *stream, int status)
         conn_accept(stream->data);
 }
 
-static void name_address(struct http_server *s, const struct sockaddr_storage *address)
+/* "127.0.0.1:8048" or "[::1]:8048". Returns where the port begins, with its colon. */
+static const char *put_address(char *text, size_t size, const struct sockaddr_storage *address)
 {
     char host[INET6_ADDRSTRLEN] = "";
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
@@ -84,11 +86,28 @@ static void name_address(struct http_server *s, const struct sockaddr_storage *a
     bool six = address->ss_family == AF_INET6;
 
     uv_ip_name((const struct sockaddr *)address, host, sizeof host);
-    snprintf(s->port_suffix, sizeof s->port_suffix, ":%d",
+    snprintf(text, size, "%s%s%s:%d", six ? "[" : "", host, six ? "]" : "",
              ntohs(six ? v6->sin6_port : v4->sin_port));
-    snprintf(s->address, sizeof s->address, "%s%s%s%s", six ? "[" : "", host, six ? "]" : "",
-             s->port_suffix);
+    return strrchr(text, ':');
+}
+
+static bool is_wildcard(const struct sockaddr_storage *address)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+
+    if (address->ss_family == AF_INET6)
+        return IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr);
+    return v4->sin_addr.s_addr == INADDR_ANY;
+}
+
+static void name_address(struct http_server *s, const struct sockaddr_storage *address)
+{
+    const char *port = put_address(s->address, sizeof s->address, address);
+
+    snprintf(s->port_suffix, sizeof s->port_suffix, "%s", port);
     snprintf(s->url, sizeof s->url, "http://%s", s->address);
+    s->any_address = is_wildcard(address);
 }
 
 static int bind_and_listen(struct http_server *s)
@@ -132,6 +151,7 @@ void http_serve(struct http_server *s, const struct route_table *tables, size_t 
         all[i + 1] = tables[i];
     router_release(&s->router);
     router_build(&s->router, all, count + 1);
+    figures_register(s);
 }
 
 static struct http_server *server_new(uv_loop_t *loop, const struct http_options *o)
@@ -143,7 +163,6 @@ static struct http_server *server_new(uv_loop_t *loop, const struct http_options
         s->options.request_timeout_ms = HTTP_REQUEST_TIMEOUT_MS;
     s->conn_max = connections_max(o->connections_max ? o->connections_max : HTTP_CONNECTIONS_MAX);
     name_address(s, &o->address);
-    http_serve(s, NULL, 0);
     pthread_mutex_init(&s->lock, NULL);
     s->posted_last = &s->posted;
     uv_async_init(loop, &s->came, server_take_posted);
@@ -178,21 +197,44 @@ const char *http_url(const struct http_server *s)
     return s->url;
 }
 
-bool server_is_host(const struct http_server *s, struct str host)
+static bool is_same(struct str host, const char *name)
+{
+    return host.len == strlen(name) && !strncasecmp(host.p, name, host.len);
+}
+
+/* On every address of the machine, the address that the client came to is the one to be named. */
+static bool is_address_of(const struct conn *c, struct str host)
+{
+    struct sockaddr_storage address = {0};
+    int len = sizeof address;
+    char text[64];
+
+    if (!c->server->any_address ||
+        uv_tcp_getsockname(&c->tcp, (struct sockaddr *)&address, &len) != 0)
+        return false;
+    put_address(text, sizeof text, &address);
+    return is_same(host, text);
+}
+
+bool server_is_host(const struct conn *c, struct str host)
 {
     static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+    const struct http_server *s = c->server;
     size_t suffix = strlen(s->port_suffix);
+    struct str name = host;
 
-    if (!host.len)
-        return true;
-    if (host.len == strlen(s->address) && !strncasecmp(host.p, s->address, host.len))
+    if (!host.len || is_same(host, s->address) || is_address_of(c, host))
         return true;
     if (host.len > suffix && !memcmp(host.p + host.len - suffix, s->port_suffix, suffix))
-        host.len -= suffix;
-    else if (strcmp(s->port_suffix, ":80")) /* which is the one that need not be named */
+        name.len -= suffix;
+    for (size_t i = 0; i < s->options.host_count; i++)
+        if (is_same(host, s->options.hosts[i]) || is_same(name, s->options.hosts[i]))
+            return true;
+    /* Port 80 is the one that need not be named. */
+    if (name.len == host.len && strcmp(s->port_suffix, ":80") != 0)
         return false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (host.len == strlen(names[i]) && !strncasecmp(host.p, names[i], host.len))
+        if (is_same(name, names[i]))
             return true;
     return false;
 }

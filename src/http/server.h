@@ -29,8 +29,8 @@
  * answers leave in the order of their requests, whatever the order they were given in.
  *
  * What always holds: every input has a limit, and they stand below. A request that could be read in
- * two ways is refused with 400: its head, its chunks, its query. The Host of a request is one of
- * ours, so that a page from elsewhere whose name was pointed at us gets 421, and a POST, and any
+ * two ways is refused with 400: its head, its chunks, its query. Where there is a token, a request
+ * without it gets 401. The Host of a request is one of ours, so that a page from elsewhere whose name was pointed at us gets 421, and a POST, and any
  * other change with a body, is application/json, which no form can send, so that such a page gets
  * 415. Every error has the body {"errors":["..."]}.
  */
@@ -146,10 +146,16 @@ void http_stream_end(struct http_request *r);
 
 /* The server. */
 
+struct metrics;
+
 struct http_options {
-    struct sockaddr_storage address;  /* port 0: any that is free */
-    int64_t request_timeout_ms;       /* 0: HTTP_REQUEST_TIMEOUT_MS */
-    size_t connections_max;           /* 0: HTTP_CONNECTIONS_MAX; never more than files allow */
+    struct sockaddr_storage address; /* port 0: any that is free */
+    int64_t request_timeout_ms;      /* 0: HTTP_REQUEST_TIMEOUT_MS */
+    size_t connections_max;          /* 0: HTTP_CONNECTIONS_MAX; never more than files allow */
+    const char *token;               /* NULL: none is asked for; else but on ROUTE_OPEN */
+    const char *const *hosts;        /* further names that a Host may have, with or without port */
+    size_t host_count;
+    struct metrics *metrics;          /* NULL: not counted */
     void (*closed)(void *closed_arg); /* after http_close(), on the loop: nothing is left of it */
     void *closed_arg;
 };

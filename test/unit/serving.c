@@ -9,6 +9,10 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
+
+enum { DEADLINE_MS = 20 * 1000 };
+
 static void on_closed(void *arg)
 {
     struct serving *s = arg;
@@ -70,7 +74,7 @@ int serving_connect(const struct serving *s)
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)s->port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct timeval deadline = {.tv_sec = 20};
+    struct timeval deadline = {.tv_sec = DEADLINE_MS / 1000};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     assert_true(fd >= 0);
@@ -107,10 +111,15 @@ static void read_more(int fd)
 
 const char *serving_read_to(int fd, const char *wanted)
 {
+    int64_t deadline = clock_boot_ms() + DEADLINE_MS;
+
     text_len = 0;
     text[0] = '\0';
-    while (!strstr(text, wanted))
+    while (!strstr(text, wanted)) {
         read_more(fd);
+        if (clock_boot_ms() > deadline)
+            fail_msg("'%s' did not come: %s", wanted, text);
+    }
     return text;
 }
 

@@ -1,0 +1,63 @@
+/*
+ * metrics - figures about a running server, as Prometheus reads them: GET /metrics.
+ *
+ * Register at start, on one thread; count from any thread. What is registered lives as long as the
+ * registry. Names begin with "drover_", counters end in "_total", units are seconds and bytes. Labels
+ * are written as they stand in the page, `method="GET",route="/v1"`; metrics_put_label() escapes a
+ * value. Series of one name are registered with the same help and stand together on the page. A
+ * counter or histogram that has not counted anything is left out.
+ *
+ * What is known elsewhere is read when the page is made: a gauge through a function; figures whose
+ * labels come and go (tasks by group) by a collector, which writes whole families itself. Both run on
+ * the loop.
+ */
+#ifndef HTTP_METRICS_H
+#define HTTP_METRICS_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "http/router.h"
+
+struct metrics;
+struct counter;
+struct histogram;
+
+struct metrics *metrics_new(void);
+void metrics_free(struct metrics *m);
+
+/* labels: "" or NULL for none. */
+struct counter *metrics_counter(struct metrics *m, const char *name, const char *labels,
+                                const char *help);
+struct histogram *metrics_histogram(struct metrics *m, const char *name, const char *labels,
+                                    const char *help);
+
+typedef double metrics_read_fn(void *arg);
+
+void metrics_gauge(struct metrics *m, const char *name, const char *labels, const char *help,
+                   metrics_read_fn *read, void *arg);
+
+/* A counter that somebody else counts. */
+void metrics_counted(struct metrics *m, const char *name, const char *labels, const char *help,
+                     metrics_read_fn *read, void *arg);
+
+typedef void metrics_collect_fn(void *arg, struct buf *page);
+
+void metrics_collector(struct metrics *m, metrics_collect_fn *collect, void *arg);
+
+/* For collectors: the head of a family, a sample of it, a label. type: "gauge" or "counter". */
+void metrics_put_family(struct buf *page, const char *name, const char *type, const char *help);
+void metrics_put_sample(struct buf *page, const char *name, struct str labels, double value);
+void metrics_put_label(struct buf *labels, const char *name, struct str value);
+
+void counter_add(struct counter *c, uint64_t count);
+void histogram_add(struct histogram *h, uint64_t ns); /* something took so long */
+
+/* The whole page. */
+void metrics_put(struct buf *page, struct metrics *m);
+
+/* GET /metrics. */
+struct route_table metrics_routes(struct metrics *m);
+
+#endif
