@@ -47,6 +47,8 @@ struct house {
     struct http_server *http;       /* NULL: HTTP is not served */
     int64_t jobs;                   /* that the DAG's agent runs at once; -1: one a core */
     const char *log_dir;            /* where it keeps what commands print; NULL: nowhere */
+    const char *pipeline;           /* a file with state machines; NULL: the built-in ones */
+    const char *on_batch_done;      /* a command or a URL; NULL: batches are reported by others */
     const char *url;                /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
 
     /* The house's own. */

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "batch/http.h"
 #include "dag/http.h"
 #include "session/http.h"
 #include "task/http.h"
@@ -13,6 +14,7 @@ static const struct room *const ROOMS[] = {
     &task_room,
     &world_room,
     &dag_room,
+    &batch_room,
     NULL,
 };
 

@@ -96,6 +96,8 @@ static int open_house(struct serve *s)
         s->house.http = s->http;
         s->house.jobs = s->options.jobs;
         s->house.log_dir = s->options.log_dir;
+        s->house.pipeline = s->options.pipeline;
+        s->house.on_batch_done = s->options.on_batch_done;
         s->house.url = http_url(s->http);
         err = rooms_open(&s->rooms, &s->house, &e);
     }

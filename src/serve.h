@@ -15,6 +15,8 @@ struct serve_options {
     const char *token_file;       /* NULL: no token */
     struct cmd_list http_hosts;   /* further names of this server */
     const char *log_dir;          /* of what commands print; NULL: none */
+    const char *pipeline;         /* the states of batches and jobs; NULL: the built-in ones */
+    const char *on_batch_done;    /* a command or a URL; NULL: none */
     int64_t jobs;                 /* commands at a time; -1: as many as there are cores */
     int64_t snapshot_every, http_timeout_ms, connections_max, zk_timeout_ms; /* 0: as usual */
 };

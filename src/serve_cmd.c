@@ -112,6 +112,13 @@ int cmd_serve(int argc, char **argv)
          cmd_number, &o.jobs, 0, 100000},
         {"log-dir", "DIR", "Keep all that commands print here, one file a run: NODE-TRY.log.",
          cmd_text, &o.log_dir},
+        {"pipeline", "FILE",
+         "The states of batches, jobs and access items, as JSON. Default: the built-in ones.",
+         cmd_text, &o.pipeline},
+        {"on-batch-done", "CMD|URL",
+         "Report batches that are done: run this command with the report on its standard\n"
+         "input, or post it to this URL. A report that fails is tried again.",
+         cmd_text, &o.on_batch_done},
         {"log", "text|json", "How lines on standard error are written. Default: text.", cmd_choice,
          &log_format},
     };

@@ -16,7 +16,7 @@
 #ifndef BATCH_BATCH_H
 #define BATCH_BATCH_H
 
-#include "batch/room.h"
+#include "batch/depot.h"
 #include "batch/status.h"
 
 struct batch {
@@ -70,11 +70,6 @@ int batch_check_id(struct call *c, struct str bid, char ret_bid[NAME_ID_LEN + 1]
 int batch_read_status(struct call *c, const char *bid, struct status *ret_status,
                       int32_t *ret_version);
 
-/* What a change to the lists of a batch must know of it, and insist on. */
-struct batch_lists {
-    struct keeper_stat processing; /* of states/batch-processing */
-};
-
 /*
  * Adds to a change that `leaving` jobs leave batch-processing and `coming` ones come, as described
  * above. ret_state is the state that the batch gets by this, or MACHINE_NONE.
@@ -85,6 +80,9 @@ int batch_count_change(struct call *c, struct change *t, const char *bid, int le
 /* Sets a status in a change: the node, and the list of those in that state. */
 int batch_set_state(struct call *c, struct change *t, const char *bid, const struct status *old,
                     int32_t version, int state, struct str message);
+
+/* Moves on a batch that is Processing and whose jobs have all ended. 1: it was one. */
+int batch_settle(struct call *c, const char *bid);
 
 /* Looks at batches that foreign clients made, so that they can be acquired. */
 int batch_adopt(struct call *c);

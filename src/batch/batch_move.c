@@ -6,8 +6,8 @@
 /* An entry in the list of a state, where the list and the entry exist: foreign clients have neither. */
 static int list_leave(struct call *c, struct change *t, int state, const char *bid)
 {
-    struct view *v = &c->room->batches[state];
-    int err = room_exists(c, NULL, "%s/%s", v->dir, bid);
+    struct view *v = &c->depot->batches[state];
+    int err = depot_exists(c, NULL, "%s/%s", v->dir, bid);
 
     if (!err)
         change_list_remove(t, v, name_number(NAME_BATCH, str_of(bid)));
@@ -16,12 +16,12 @@ static int list_leave(struct call *c, struct change *t, int state, const char *b
 
 static int list_enter(struct call *c, struct change *t, int state, const char *bid)
 {
-    struct view *v = &c->room->batches[state];
+    struct view *v = &c->depot->batches[state];
     int err;
 
-    if (machine_is_end(&c->room->machines.batch, state))
+    if (machine_is_end(&c->depot->machines.batch, state))
         return 0;
-    err = room_exists(c, NULL, "%s/%s", v->dir, bid);
+    err = depot_exists(c, NULL, "%s/%s", v->dir, bid);
     if (err == DROVER_NO_NODE)
         change_list_add(t, v, name_number(NAME_BATCH, str_of(bid)));
     return err == DROVER_NO_NODE ? 0 : err;
@@ -34,9 +34,9 @@ int batch_set_state(struct call *c, struct change *t, const char *bid, const str
     int err;
 
     s.state = state;
-    s.modified = room_now(c);
+    s.modified = depot_now(c);
     s.message = message;
-    change_set(t, status_write(&c->room->machines.batch, &s, c->a), version, "/batches/%s/status",
+    change_set(t, status_write(&c->depot->machines.batch, &s, c->a), version, "/batches/%s/status",
                bid);
     err = list_leave(c, t, old->state, bid);
     return err ? err : list_enter(c, t, state, bid);
@@ -45,7 +45,7 @@ int batch_set_state(struct call *c, struct change *t, const char *bid, const str
 /* What a batch becomes when its last job has ended. MACHINE_NONE: it stays. */
 static int ended_state(struct call *c, const char *bid, int state, int *ret_state)
 {
-    const struct room *r = c->room;
+    const struct depot *r = c->depot;
     int err;
 
     *ret_state = MACHINE_NONE;
@@ -55,7 +55,7 @@ static int ended_state(struct call *c, const char *bid, int state, int *ret_stat
         *ret_state = r->batch.update_reporting;
     if (state != r->batch.pending)
         return 0;
-    err = room_exists(c, NULL, "/batches/%s/lock", bid); /* who has it in hand may add jobs yet */
+    err = depot_exists(c, NULL, "/batches/%s/lock", bid); /* who has it in hand may add jobs yet */
     if (err == DROVER_NO_NODE)
         *ret_state = r->batch.reporting;
     return err == DROVER_NO_NODE ? 0 : err;
@@ -68,12 +68,12 @@ int batch_count_change(struct call *c, struct change *t, const char *bid, int le
     struct status s;
     int32_t version;
     int err =
-        room_exists(c, &stat, "/batches/%s/states/%s", bid, MACHINE_LISTS[MACHINE_PROCESSING]);
+        depot_exists(c, &stat, "/batches/%s/states/%s", bid, MACHINE_LISTS[MACHINE_PROCESSING]);
 
     *ret_state = MACHINE_NONE;
     if (err)
         return err;
-    change_set(t, NO_DATA, stat.version, "/batches/%s/states/%s", bid,
+    change_set(t, NO_BYTES, stat.version, "/batches/%s/states/%s", bid,
                MACHINE_LISTS[MACHINE_PROCESSING]);
     if (stat.child_count + coming != leaving || !leaving)
         return 0;
@@ -90,7 +90,7 @@ int batch_count_change(struct call *c, struct change *t, const char *bid, int le
 /* 1: taken. 0: not this one; it was parked or forgotten. */
 static int try_acquire(struct call *c, int state, int64_t number, int64_t *ret_token)
 {
-    struct view *v = &c->room->batches[state];
+    struct view *v = &c->depot->batches[state];
     char bid[NAME_ID_LEN + 1];
     struct change t = {.a = c->a};
     struct keeper_stat stat;
@@ -99,34 +99,34 @@ static int try_acquire(struct call *c, int state, int64_t number, int64_t *ret_t
     int err;
 
     name_id(NAME_BATCH, number, bid);
-    err = room_get(c, &text, &stat, "/batches/%s/status", bid);
+    err = depot_get(c, &text, &stat, "/batches/%s/status", bid);
     if (err == DROVER_NO_NODE ||
-        (!err && (status_read(&c->room->machines.batch, false, c->a, text, &s, NULL) ||
+        (!err && (status_read(&c->depot->machines.batch, false, c->a, text, &s, NULL) ||
                   s.state != state))) {
         view_forget(v, number);
         return 0;
     }
     if (err)
-        return room_fail(c, err);
+        return depot_fail(c, err);
     change_set(&t, text, stat.version, "/batches/%s/status", bid);
-    change_create(&t, NO_DATA, KEEPER_EPHEMERAL, "/batches/%s/lock", bid);
+    change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/batches/%s/lock", bid);
     err = lock_commit(c, &t, 0, 1, ret_token);
     view_park(v, number, clock_boot_ms());
-    if (err && !room_again(err))
-        return room_fail(c, err);
+    if (err && !depot_again(err))
+        return depot_fail(c, err);
     return err ? 0 : 1;
 }
 
 int batch_acquire(struct call *c, int state, char ret_bid[NAME_ID_LEN + 1], int64_t *ret_token)
 {
-    struct view *v = &c->room->batches[state];
+    struct view *v = &c->depot->batches[state];
     int64_t number;
     int got;
 
-    if (state != c->room->batch.pending && state != c->room->batch.reporting &&
-        state != c->room->batch.update_reporting)
-        return ROOM_FAIL(c, DROVER_BAD_ARGUMENT,
-                         "a batch is acquired for pending, reporting or updatereporting");
+    if (state != c->depot->batch.pending && state != c->depot->batch.reporting &&
+        state != c->depot->batch.update_reporting)
+        return DEPOT_FAIL(c, DROVER_BAD_ARGUMENT,
+                          "a batch is acquired for pending, reporting or updatereporting");
     got = batch_adopt(c);
     if (got < 0)
         return got;
@@ -138,7 +138,7 @@ int batch_acquire(struct call *c, int state, char ret_bid[NAME_ID_LEN + 1], int6
             break;
     }
     if (got < 0)
-        return room_fail(c, got);
+        return depot_fail(c, got);
     if (got)
         name_id(NAME_BATCH, number, ret_bid);
     return got;
@@ -161,13 +161,13 @@ static int add_report(struct call *c, struct change *t, const struct moving *g)
     struct keeper_names failed;
     struct buf b = {0};
     struct str text;
-    int err = room_children(c, &failed, NULL, "/batches/%s/states/%s", g->bid,
-                            MACHINE_LISTS[MACHINE_FAILED]);
+    int err = depot_children(c, &failed, NULL, "/batches/%s/states/%s", g->bid,
+                             MACHINE_LISTS[MACHINE_FAILED]);
     bool there;
 
     if (err)
         return err;
-    err = room_exists(c, NULL, "/batches/%s/status-report", g->bid);
+    err = depot_exists(c, NULL, "/batches/%s/status-report", g->bid);
     there = !err;
     if (err && err != DROVER_NO_NODE)
         return err;
@@ -192,17 +192,17 @@ static int add_report(struct call *c, struct change *t, const struct moving *g)
 static int count_list(struct call *c, const char *bid, enum machine_list list,
                       struct keeper_stat *ret_stat)
 {
-    int err = room_exists(c, ret_stat, "/batches/%s/states/%s", bid, MACHINE_LISTS[list]);
+    int err = depot_exists(c, ret_stat, "/batches/%s/states/%s", bid, MACHINE_LISTS[list]);
 
-    return err ? ROOM_FAIL(c, DROVER_DAMAGED, "batch %s has no %s; see 'drover batch fsck'", bid,
-                           MACHINE_LISTS[list])
+    return err ? DEPOT_FAIL(c, DROVER_DAMAGED, "batch %s has no %s; see 'drover batch fsck'", bid,
+                            MACHINE_LISTS[list])
                : 0;
 }
 
 /* Where it really goes: a report depends on the jobs, and so does a batch that starts ended. */
 static int decide(struct call *c, struct moving *g, struct str wanted)
 {
-    const struct room *r = c->room;
+    const struct depot *r = c->depot;
     bool reporting =
         g->status.state == r->batch.reporting || g->status.state == r->batch.update_reporting;
     struct keeper_stat stat;
@@ -235,7 +235,7 @@ static int try_move(struct call *c, struct moving *g, const struct batch_move *m
     if ((err = batch_read_status(c, g->bid, &g->status, &g->version)) < 0 ||
         (err = lock_guard(c, &t, dir, m->token, m->keep)) < 0)
         return err;
-    g->to = machine_resolve(&c->room->machines.batch, g->status.state, m->state, c->why);
+    g->to = machine_resolve(&c->depot->machines.batch, g->status.state, m->state, c->why);
     if (g->to < 0)
         return g->to;
     err = decide(c, g, m->state);
@@ -243,11 +243,11 @@ static int try_move(struct call *c, struct moving *g, const struct batch_move *m
         return err;
     change_check(&t, g->processing.version, "%s/states/%s", dir, MACHINE_LISTS[MACHINE_PROCESSING]);
     err = batch_set_state(c, &t, g->bid, &g->status, g->version, g->to, m->message);
-    if (!err && (g->status.state == c->room->batch.reporting ||
-                 g->status.state == c->room->batch.update_reporting))
+    if (!err && (g->status.state == c->depot->batch.reporting ||
+                 g->status.state == c->depot->batch.update_reporting))
         err = add_report(c, &t, g);
     if (err)
-        return room_fail(c, err);
+        return depot_fail(c, err);
     err = change_commit(&t, c->k, m->token ? 2 : 3);
     if (!err)
         return 0;
@@ -257,39 +257,66 @@ static int try_move(struct call *c, struct moving *g, const struct batch_move *m
         if (refused == DROVER_FENCED || refused == DROVER_LOCKED)
             return refused;
     }
-    *ret_again = room_again(err);
-    return room_fail(c, err);
+    *ret_again = depot_again(err);
+    return depot_fail(c, err);
 }
 
 int batch_move(struct call *c, struct str id, const struct batch_move *m, int *ret_state)
 {
-    const struct machine *machine = &c->room->machines.batch;
+    const struct machine *machine = &c->depot->machines.batch;
     struct moving g;
     bool again = true;
     int err = batch_check_id(c, id, g.bid);
 
     if (err)
         return err;
-    for (int i = 0; i < ROOM_TRIES && again; i++)
+    for (int i = 0; i < DEPOT_TRIES && again; i++)
         err = try_move(c, &g, m, &again);
     if (err)
         return err;
-    if (g.status.state == c->room->batch.held) /* its jobs may be acquired again */
-        for (int i = 0; i < c->room->machines.job.count; i++)
-            view_free_all(&c->room->jobs[i]);
+    if (g.status.state == c->depot->batch.held) /* its jobs may be acquired again */
+        for (int i = 0; i < c->depot->machines.job.count; i++)
+            view_free_all(&c->depot->jobs[i]);
     *ret_state = g.to;
-    room_tell(c, &(struct room_event){"batch", g.bid, NULL, machine->states[g.status.state].name,
-                                      machine->states[g.to].name});
+    depot_tell(c, &(struct depot_event){"batch", g.bid, NULL, machine->states[g.status.state].name,
+                                        machine->states[g.to].name});
     return 0;
+}
+
+int batch_settle(struct call *c, const char *bid)
+{
+    const struct machine *machine = &c->depot->machines.batch;
+    struct moving g = {.to = c->depot->batch.processing};
+    struct change t = {.a = c->a};
+    int err;
+
+    err = batch_check_id(c, str_of(bid), g.bid);
+    if (!err)
+        err = batch_read_status(c, bid, &g.status, &g.version);
+    if (err || g.status.state != c->depot->batch.processing)
+        return err;
+    err = decide(c, &g, STR("Processing"));
+    if (err || g.to == c->depot->batch.processing)
+        return err;
+    change_check(&t, g.processing.version, "/batches/%s/states/%s", bid,
+                 MACHINE_LISTS[MACHINE_PROCESSING]);
+    err = batch_set_state(c, &t, bid, &g.status, g.version, g.to, (struct str){0});
+    if (!err)
+        err = change_commit(&t, c->k, 1);
+    if (err)
+        return depot_again(err) ? 0 : depot_fail(c, err);
+    depot_tell(c, &(struct depot_event){"batch", bid, NULL, machine->states[g.status.state].name,
+                                        machine->states[g.to].name});
+    return 1;
 }
 
 int batch_report_number(struct call *c, struct str id, int state, int64_t *ret_number)
 {
     struct keeper_stat stat;
-    int err = room_exists(c, &stat, "%s/%.*s", c->room->batches[state].dir, (int)id.len, id.p);
+    int err = depot_exists(c, &stat, "%s/%.*s", c->depot->batches[state].dir, (int)id.len, id.p);
 
     if (err)
-        return room_fail(c, err);
+        return depot_fail(c, err);
     *ret_number = stat.czxid;
     return 0;
 }
@@ -306,17 +333,17 @@ static int adopt_one(struct call *c, int64_t number)
     int err;
 
     name_id(NAME_BATCH, number, bid);
-    err = room_get(c, &text, &stat, "/batches/%s/status", bid);
+    err = depot_get(c, &text, &stat, "/batches/%s/status", bid);
     if (err)
         return err == DROVER_NO_NODE ? 0 : err;
-    if (status_read(&c->room->machines.batch, false, c->a, text, &s, NULL))
+    if (status_read(&c->depot->machines.batch, false, c->a, text, &s, NULL))
         return 0; /* fsck names it */
     change_check(&t, stat.version, "/batches/%s/status", bid);
     err = list_enter(c, &t, s.state, bid);
     if (err || t.count == 1)
         return err;
     err = change_commit(&t, c->k, -1);
-    return room_again(err) ? 0 : err;
+    return depot_again(err) ? 0 : err;
 }
 
 /* Those with a number from `from` on, by the list of all when they may be many. */
@@ -346,22 +373,22 @@ int batch_adopt(struct call *c)
 {
     int64_t next, from;
     int32_t version;
-    int err = room_next_number(c, "/batches", &next, &version);
+    int err = depot_next_number(c, "/batches", &next, &version);
 
     if (err)
-        return room_fail(c, err);
-    pthread_mutex_lock(&c->room->lock);
-    from = c->room->adopted;
-    c->room->adopted = next;
-    pthread_mutex_unlock(&c->room->lock);
+        return depot_fail(c, err);
+    pthread_mutex_lock(&c->depot->lock);
+    from = c->depot->adopted;
+    c->depot->adopted = next;
+    pthread_mutex_unlock(&c->depot->lock);
     if (from >= next)
         return 0;
     err = adopt_from(c, from, next);
     if (!err)
         return 0;
-    pthread_mutex_lock(&c->room->lock);
-    if (c->room->adopted > from)
-        c->room->adopted = from;
-    pthread_mutex_unlock(&c->room->lock);
-    return room_fail(c, err);
+    pthread_mutex_lock(&c->depot->lock);
+    if (c->depot->adopted > from)
+        c->depot->adopted = from;
+    pthread_mutex_unlock(&c->depot->lock);
+    return depot_fail(c, err);
 }

@@ -78,7 +78,7 @@ static int list_op(struct change *t, struct view *v, int64_t key, bool add_it)
     *l = (struct change_list){.view = v, .key = key, .add = add_it, .next = t->lists};
     t->lists = l;
     name_entry(v->prefix, v->priority, key, entry);
-    return add_it ? change_create(t, NO_DATA, 0, "%s/%s", v->dir, entry)
+    return add_it ? change_create(t, NO_BYTES, 0, "%s/%s", v->dir, entry)
                   : change_delete(t, "%s/%s", v->dir, entry);
 }
 

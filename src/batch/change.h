@@ -5,7 +5,7 @@
  * function returns the number of the operation, by which its result is asked for afterwards.
  *
  *     struct change t = {.a = arena};
- *     lock = change_create(&t, NO_DATA, KEEPER_EPHEMERAL, "/jobs/%s/lock", jid);
+ *     lock = change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/jobs/%s/lock", jid);
  *     err = change_commit(&t, k);
  *     if (err && t.failed == lock) ...
  *     else token = change_stat(&t, lock)->czxid;
@@ -17,7 +17,7 @@
 #include "batch/view.h"
 #include "keeper/keeper.h"
 
-#define NO_DATA ((struct str){"", 0})
+#define NO_BYTES ((struct str){"", 0})
 
 struct change {
     struct arena *a;

@@ -11,8 +11,8 @@ static int check_id(struct call *c, struct str jid, char ret_jid[NAME_ID_LEN + 1
     int64_t number = name_number(NAME_JOB, jid);
 
     if (number < 0)
-        return ROOM_FAIL(c, DROVER_NO_NODE, "there is no job '%.*s'",
-                         (int)(jid.len < 100 ? jid.len : 100), jid.p);
+        return DEPOT_FAIL(c, DROVER_NO_NODE, "there is no job '%.*s'",
+                          (int)(jid.len < 100 ? jid.len : 100), jid.p);
     name_id(NAME_JOB, number, ret_jid);
     return 0;
 }
@@ -27,7 +27,7 @@ int job_read_spec(struct call *c, const struct json *v, struct job_spec *ret_spe
     int err;
 
     if (v->kind != JSON_OBJECT)
-        return ROOM_FAIL(c, DROVER_BAD_ARGUMENT, "a job is an object with a 'configuration'");
+        return DEPOT_FAIL(c, DROVER_BAD_ARGUMENT, "a job is an object with a 'configuration'");
     if ((err = json_only(v, MEMBERS, c->why)) < 0 ||
         (err = json_get_object(v, "configuration", &s.configuration, c->why)) < 0 ||
         (err = json_get_object(v, "identifiers", &s.identifiers, c->why)) < 0 ||
@@ -37,11 +37,11 @@ int job_read_spec(struct call *c, const struct json *v, struct job_spec *ret_spe
         (err = json_get_int(v, "space_needed", &s.space_needed, c->why)) < 0)
         return err;
     if (!s.configuration)
-        return ROOM_FAIL(c, DROVER_BAD_ARGUMENT, "'configuration' is missing");
+        return DEPOT_FAIL(c, DROVER_BAD_ARGUMENT, "'configuration' is missing");
     if (s.priority < 0 || s.priority > NAME_PRIORITY_MAX)
-        return ROOM_FAIL(c, DROVER_BAD_ARGUMENT, "a priority is 0 to %d", NAME_PRIORITY_MAX);
+        return DEPOT_FAIL(c, DROVER_BAD_ARGUMENT, "a priority is 0 to %d", NAME_PRIORITY_MAX);
     if (s.space_needed < 0)
-        return ROOM_FAIL(c, DROVER_BAD_ARGUMENT, "'space_needed' is negative");
+        return DEPOT_FAIL(c, DROVER_BAD_ARGUMENT, "'space_needed' is negative");
     *ret_spec = s;
     return 0;
 }
@@ -62,10 +62,10 @@ static struct str json_text(struct call *c, const struct json *v, struct str oth
 static void add_job(struct call *c, struct change *t, const char *bid, int64_t number,
                     const struct job_spec *s, struct str status, char *ret_jid)
 {
-    const struct machine *m = &c->room->machines.job;
+    const struct machine *m = &c->depot->machines.job;
 
     name_id(NAME_JOB, number, ret_jid);
-    change_create(t, NO_DATA, 0, "/jobs/%s", ret_jid);
+    change_create(t, NO_BYTES, 0, "/jobs/%s", ret_jid);
     change_create(t, str_of(bid), 0, "/jobs/%s/bid", ret_jid);
     change_create(t, json_text(c, s->configuration, STR("{}")), 0, "/jobs/%s/configuration",
                   ret_jid);
@@ -79,15 +79,15 @@ static void add_job(struct call *c, struct change *t, const char *bid, int64_t n
     change_create(t, json_text(c, s->metadata, STR("{}")), 0, "/jobs/%s/metadata", ret_jid);
     if (s->inventory)
         change_create(t, json_text(c, s->inventory, STR("{}")), 0, "/jobs/%s/inventory", ret_jid);
-    change_list_add(t, &c->room->jobs[m->first], name_key_of((int)s->priority, number));
-    change_create(t, NO_DATA, 0, "/batches/%s/states/%s/%s", bid,
+    change_list_add(t, &c->depot->jobs[m->first], name_key_of((int)s->priority, number));
+    change_create(t, NO_BYTES, 0, "/batches/%s/states/%s/%s", bid,
                   MACHINE_LISTS[m->states[m->first].list], ret_jid);
 }
 
 /* Jobs come into a batch until its report is due. */
 static int check_open(struct call *c, struct change *t, const char *bid)
 {
-    const struct room *r = c->room;
+    const struct depot *r = c->depot;
     struct status s;
     int32_t version;
     int err = batch_read_status(c, bid, &s, &version);
@@ -95,7 +95,7 @@ static int check_open(struct call *c, struct change *t, const char *bid)
     if (err)
         return err;
     if (s.state != r->batch.pending && s.state != r->batch.held && s.state != r->batch.processing)
-        return ROOM_FAIL(
+        return DEPOT_FAIL(
             c, DROVER_NOT_ALLOWED,
             "batch %s is %s; jobs can be added while it is Pending, Held or Processing", bid,
             r->machines.batch.states[s.state].name);
@@ -106,10 +106,10 @@ static int check_open(struct call *c, struct change *t, const char *bid)
 static int try_create(struct call *c, const char *bid, const struct job_spec *specs, size_t count,
                       char (*ret_jids)[NAME_ID_LEN + 1], bool *ret_again)
 {
-    const struct machine *m = &c->room->machines.job;
+    const struct machine *m = &c->depot->machines.job;
     struct status s = {.state = m->first,
                        .last_successful = MACHINE_NONE,
-                       .modified = room_now(c),
+                       .modified = depot_now(c),
                        .is_job = true};
     struct str status = status_write(m, &s, c->a);
     struct change t = {.a = c->a};
@@ -120,40 +120,41 @@ static int try_create(struct call *c, const char *bid, const struct job_spec *sp
     *ret_again = false;
     if (err)
         return err;
-    err = room_next_number(c, "/jobs", &number, &version);
+    err = depot_next_number(c, "/jobs", &number, &version);
     if (err)
-        return room_fail(c, err);
-    change_set(&t, NO_DATA, version, "/jobs");
+        return depot_fail(c, err);
+    change_set(&t, NO_BYTES, version, "/jobs");
     err = batch_count_change(c, &t, bid, 0, (int)count, &moved);
     if (err)
-        return room_fail(c, err);
+        return depot_fail(c, err);
     for (size_t i = 0; i < count; i++)
         add_job(c, &t, bid, number + (int64_t)i, &specs[i], status, ret_jids[i]);
     err = change_commit(&t, c->k, -1);
-    *ret_again = room_again(err);
+    *ret_again = depot_again(err);
     if (err == DROVER_TOO_BIG)
-        return ROOM_FAIL(c, err,
-                         "too much for one transaction: make fewer jobs at once, or smaller");
-    return err ? room_fail(c, err) : 0;
+        return DEPOT_FAIL(c, err,
+                          "too much for one transaction: make fewer jobs at once, or smaller");
+    return err ? depot_fail(c, err) : 0;
 }
 
 int job_create(struct call *c, struct str id, const struct job_spec *specs, size_t count,
                char (*ret_jids)[NAME_ID_LEN + 1])
 {
-    const struct machine *m = &c->room->machines.job;
+    const struct machine *m = &c->depot->machines.job;
     char bid[NAME_ID_LEN + 1];
     bool again = true;
     int err = batch_check_id(c, id, bid);
 
     if (err)
         return err;
-    for (int i = 0; i < ROOM_TRIES && again; i++) {
-        pthread_mutex_lock(&c->room->making);
+    for (int i = 0; i < DEPOT_TRIES && again; i++) {
+        pthread_mutex_lock(&c->depot->making);
         err = try_create(c, bid, specs, count, ret_jids, &again);
-        pthread_mutex_unlock(&c->room->making);
+        pthread_mutex_unlock(&c->depot->making);
     }
     for (size_t i = 0; i < count && !err; i++)
-        room_tell(c, &(struct room_event){"job", ret_jids[i], bid, NULL, m->states[m->first].name});
+        depot_tell(c,
+                   &(struct depot_event){"job", ret_jids[i], bid, NULL, m->states[m->first].name});
     return err;
 }
 
@@ -167,9 +168,9 @@ static int read_priority(struct call *c, const char *jid, struct str text, int *
     for (size_t i = 0; i < text.len && i < 4; i++)
         value = isdigit((unsigned char)text.p[i]) ? value * 10 + text.p[i] - '0' : 1000;
     if (text.len == 0 || text.len > 3 || value > NAME_PRIORITY_MAX)
-        return ROOM_FAIL(c, DROVER_DAMAGED,
-                         "job %s: its priority is '%.*s'; see 'drover batch fsck'", jid,
-                         (int)(text.len < 20 ? text.len : 20), text.p);
+        return DEPOT_FAIL(c, DROVER_DAMAGED,
+                          "job %s: its priority is '%.*s'; see 'drover batch fsck'", jid,
+                          (int)(text.len < 20 ? text.len : 20), text.p);
     *ret_priority = value;
     return 0;
 }
@@ -177,14 +178,14 @@ static int read_priority(struct call *c, const char *jid, struct str text, int *
 static int read_bid(struct call *c, struct job *j)
 {
     struct str text;
-    int err = room_get(c, &text, NULL, "/jobs/%s/bid", j->id);
+    int err = depot_get(c, &text, NULL, "/jobs/%s/bid", j->id);
     int64_t number = err ? -1 : name_number(NAME_BATCH, text);
 
     if (err && err != DROVER_NO_NODE)
-        return room_fail(c, err);
+        return depot_fail(c, err);
     if (number < 0)
-        return ROOM_FAIL(c, DROVER_DAMAGED, "job %s names no batch; see 'drover batch fsck'",
-                         j->id);
+        return DEPOT_FAIL(c, DROVER_DAMAGED, "job %s names no batch; see 'drover batch fsck'",
+                          j->id);
     name_id(NAME_BATCH, number, j->bid);
     return 0;
 }
@@ -199,20 +200,20 @@ int job_brief(struct call *c, struct str id, struct job *ret_job)
 
     if (err)
         return err;
-    err = room_get(c, &text, &stat, "/jobs/%s/status", j.id);
+    err = depot_get(c, &text, &stat, "/jobs/%s/status", j.id);
     if (err == DROVER_NO_NODE)
-        return ROOM_FAIL(c, err, "there is no job %s", j.id);
+        return DEPOT_FAIL(c, err, "there is no job %s", j.id);
     if (err)
-        return room_fail(c, err);
+        return depot_fail(c, err);
     j.version = stat.version;
-    if (status_read(&c->room->machines.job, true, c->a, text, &j.status, &why))
-        return ROOM_FAIL(c, DROVER_DAMAGED, "job %s: %s", j.id, why.text);
-    err = room_get(c, &text, &stat, "/jobs/%s/priority", j.id);
+    if (status_read(&c->depot->machines.job, true, c->a, text, &j.status, &why))
+        return DEPOT_FAIL(c, DROVER_DAMAGED, "job %s: %s", j.id, why.text);
+    err = depot_get(c, &text, &stat, "/jobs/%s/priority", j.id);
     if (err)
         return err == DROVER_NO_NODE
-                   ? ROOM_FAIL(c, DROVER_DAMAGED, "job %s has no priority; see 'drover batch fsck'",
-                               j.id)
-                   : room_fail(c, err);
+                   ? DEPOT_FAIL(c, DROVER_DAMAGED,
+                                "job %s has no priority; see 'drover batch fsck'", j.id)
+                   : depot_fail(c, err);
     j.priority_version = stat.version;
     if ((err = read_priority(c, j.id, text, &j.priority)) || (err = read_bid(c, &j)))
         return err;
@@ -241,16 +242,16 @@ int job_get(struct call *c, struct str id, struct job *ret_job)
     for (size_t i = 0; i < sizeof FIELDS / sizeof *FIELDS && !err; i++) {
         struct str *field = (struct str *)((char *)&j + FIELDS[i].at);
 
-        err = room_get(c, field, NULL, "/jobs/%s/%s", j.id, FIELDS[i].node);
+        err = depot_get(c, field, NULL, "/jobs/%s/%s", j.id, FIELDS[i].node);
         err = err == DROVER_NO_NODE ? 0 : err;
     }
     if (!err) {
-        err = room_exists(c, &stat, "/jobs/%s/lock", j.id);
+        err = depot_exists(c, &stat, "/jobs/%s/lock", j.id);
         j.token = err ? 0 : stat.czxid;
         err = err == DROVER_NO_NODE ? 0 : err;
     }
     if (err)
-        return room_fail(c, err);
+        return depot_fail(c, err);
     *ret_job = j;
     return 0;
 }
@@ -324,7 +325,7 @@ static int list_entries(struct call *c, struct listing *l, const struct keeper_n
 
 int job_list(struct call *c, const struct job_filter *f, struct job **ret_jobs, size_t *ret_count)
 {
-    const struct machine *m = &c->room->machines.job;
+    const struct machine *m = &c->depot->machines.job;
     struct listing l = {.f = f};
     struct keeper_names names;
     int err = 0;
@@ -338,18 +339,18 @@ int job_list(struct call *c, const struct job_filter *f, struct job **ret_jobs, 
             (err = batch_read_status(c, bid, &s, &version)))
             return err;
         for (int i = 0; i < MACHINE_LIST_COUNT && !err; i++) {
-            err = room_children(c, &names, NULL, "/batches/%s/states/%s", bid, MACHINE_LISTS[i]);
+            err = depot_children(c, &names, NULL, "/batches/%s/states/%s", bid, MACHINE_LISTS[i]);
             err = err ? (err == DROVER_NO_NODE ? 0 : err) : list_entries(c, &l, &names, 0);
         }
     }
     for (int i = 0; i < m->count && !f->bid.p && !err; i++) {
         if (f->state != MACHINE_NONE && f->state != i)
             continue;
-        err = room_children(c, &names, NULL, "/jobs/states/%s", m->states[i].dir);
+        err = depot_children(c, &names, NULL, "/jobs/states/%s", m->states[i].dir);
         err = err ? err : list_entries(c, &l, &names, 3);
     }
     if (err)
-        return room_fail(c, err);
+        return depot_fail(c, err);
     *ret_jobs = l.jobs;
     *ret_count = l.count;
     return 0;
@@ -365,19 +366,19 @@ int job_delete_ops(struct call *c, struct change *t, const char *jid, const char
     int err = job_brief(c, str_of(jid), &j), at;
 
     if (!err)
-        err = room_children(c, &names, NULL, "/jobs/%s", jid);
+        err = depot_children(c, &names, NULL, "/jobs/%s", jid);
     if (err)
         return err;
     at = job_locate(c, jid, j.status.state, j.priority);
     change_check(t, j.version, "/jobs/%s/status", jid);
     for (size_t i = 0; i < names.count; i++) {
         if (strcmp(names.names[i], "lock") == 0)
-            return ROOM_FAIL(c, DROVER_LOCKED, "job %s is locked", jid);
+            return DEPOT_FAIL(c, DROVER_LOCKED, "job %s is locked", jid);
         change_delete(t, "/jobs/%s/%s", jid, names.names[i]);
     }
     change_delete(t, "/jobs/%s", jid);
     if (at >= 0)
-        change_list_remove(t, &c->room->jobs[j.status.state],
+        change_list_remove(t, &c->depot->jobs[j.status.state],
                            name_key_of(at, name_number(NAME_JOB, str_of(jid))));
     change_delete(t, "/batches/%s/states/%s/%s", bid, MACHINE_LISTS[list], jid);
     return 0;
@@ -385,7 +386,7 @@ int job_delete_ops(struct call *c, struct change *t, const char *jid, const char
 
 int job_delete(struct call *c, struct str id)
 {
-    const struct machine *m = &c->room->machines.job;
+    const struct machine *m = &c->depot->machines.job;
     struct change t = {.a = c->a};
     struct job j;
     int err = job_brief(c, id, &j);
@@ -393,11 +394,11 @@ int job_delete(struct call *c, struct str id)
     if (err)
         return err;
     if (!machine_is_end(m, j.status.state))
-        return ROOM_FAIL(c, DROVER_NOT_ALLOWED, "job %s is %s; it can be deleted at an end", j.id,
-                         m->states[j.status.state].name);
+        return DEPOT_FAIL(c, DROVER_NOT_ALLOWED, "job %s is %s; it can be deleted at an end", j.id,
+                          m->states[j.status.state].name);
     err = job_delete_ops(c, &t, j.id, j.bid, m->states[j.status.state].list);
     if (err)
         return err;
     err = change_commit(&t, c->k, -1);
-    return err ? room_fail(c, err) : 0;
+    return err ? depot_fail(c, err) : 0;
 }

@@ -10,7 +10,7 @@
 #ifndef BATCH_JOB_H
 #define BATCH_JOB_H
 
-#include "batch/room.h"
+#include "batch/depot.h"
 #include "batch/status.h"
 
 enum { JOB_PRIORITY_DEFAULT = 50 };

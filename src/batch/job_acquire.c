@@ -38,7 +38,7 @@ bool job_is_held(struct call *c, struct str configuration, const struct keeper_n
 }
 
 /* When other collections are held than the last time, what was parked for it is tried again. */
-static void compare_held(struct room *r, const struct keeper_names *names)
+static void compare_held(struct depot *r, const struct keeper_names *names)
 {
     struct buf b = {0};
     bool changed;
@@ -60,7 +60,7 @@ static void compare_held(struct room *r, const struct keeper_names *names)
 /* 1: somebody does not want it to be worked on now. */
 static int is_held(struct call *c, const struct job *j, const struct keeper_names *collections)
 {
-    const struct room *r = c->room;
+    const struct depot *r = c->depot;
     struct str configuration;
     struct status s;
     int32_t version;
@@ -72,7 +72,7 @@ static int is_held(struct call *c, const struct job *j, const struct keeper_name
         return 1;
     if (!collections->count)
         return 0;
-    err = room_get(c, &configuration, NULL, "/jobs/%s/configuration", j->id);
+    err = depot_get(c, &configuration, NULL, "/jobs/%s/configuration", j->id);
     if (err)
         return err == DROVER_NO_NODE ? 0 : err;
     return job_is_held(c, configuration, collections);
@@ -82,7 +82,7 @@ static int is_held(struct call *c, const struct job *j, const struct keeper_name
 static int try_job(struct call *c, int state, int64_t key, const struct keeper_names *collections,
                    struct job *j)
 {
-    struct view *v = &c->room->jobs[state];
+    struct view *v = &c->depot->jobs[state];
     char jid[NAME_ID_LEN + 1], entry[NAME_ENTRY_LEN + 1];
     struct change t = {.a = c->a};
     int err;
@@ -98,11 +98,11 @@ static int try_job(struct call *c, int state, int64_t key, const struct keeper_n
         err = is_held(c, j, collections);
     if (err) {
         view_park(v, key, clock_boot_ms());
-        return err > 0 ? 0 : room_fail(c, err);
+        return err > 0 ? 0 : depot_fail(c, err);
     }
-    change_set(&t, status_write(&c->room->machines.job, &j->status, c->a), j->version,
+    change_set(&t, status_write(&c->depot->machines.job, &j->status, c->a), j->version,
                "/jobs/%s/status", jid);
-    change_create(&t, NO_DATA, KEEPER_EPHEMERAL, "/jobs/%s/lock", jid);
+    change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/jobs/%s/lock", jid);
     change_check(&t, KEEPER_ANY_VERSION, "%s/%s", v->dir, entry);
     err = lock_commit(c, &t, 0, 1, &j->token);
     if (err == DROVER_NO_NODE)
@@ -110,30 +110,30 @@ static int try_job(struct call *c, int state, int64_t key, const struct keeper_n
     else
         view_park(v, key, clock_boot_ms());
     if (err)
-        return room_again(err) ? 0 : room_fail(c, err);
+        return depot_again(err) ? 0 : depot_fail(c, err);
     j->version++;
     return 1;
 }
 
 int job_acquire(struct call *c, int state, struct job *ret_job)
 {
-    const struct machine *m = &c->room->machines.job;
-    struct view *v = &c->room->jobs[state];
+    const struct machine *m = &c->depot->machines.job;
+    struct view *v = &c->depot->jobs[state];
     struct keeper_names collections;
     struct job j;
     int64_t key;
     int got;
 
     if (machine_is_end(m, state) || state == m->held)
-        return ROOM_FAIL(c, DROVER_BAD_ARGUMENT, "jobs that are %s wait for nobody",
-                         m->states[state].name);
+        return DEPOT_FAIL(c, DROVER_BAD_ARGUMENT, "jobs that are %s wait for nobody",
+                          m->states[state].name);
     got = lock_queue(c, "ingest");
     if (got)
         return got < 0 ? got : 0;
-    got = room_children(c, &collections, NULL, "/locks/collections");
+    got = depot_children(c, &collections, NULL, "/locks/collections");
     if (got)
-        return room_fail(c, got);
-    compare_held(c->room, &collections);
+        return depot_fail(c, got);
+    compare_held(c->depot, &collections);
     while ((got = view_next(v, c->k, clock_boot_ms(), &key)) == 1) {
         got = try_job(c, state, key, &collections, &j);
         if (got < 0)
@@ -144,8 +144,8 @@ int job_acquire(struct call *c, int state, struct job *ret_job)
         }
     }
     if (got == DROVER_TOO_BIG)
-        return ROOM_FAIL(c, got,
-                         "the list of jobs that are %s is too long to be read from this keeper",
-                         m->states[state].name);
-    return got < 0 ? room_fail(c, got) : 0;
+        return DEPOT_FAIL(c, got,
+                          "the list of jobs that are %s is too long to be read from this keeper",
+                          m->states[state].name);
+    return got < 0 ? depot_fail(c, got) : 0;
 }

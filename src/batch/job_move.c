@@ -11,12 +11,12 @@
 
 int job_locate(struct call *c, const char *jid, int state, int expected)
 {
-    const char *dir = c->room->machines.job.states[state].dir;
+    const char *dir = c->depot->machines.job.states[state].dir;
 
-    if (room_exists(c, NULL, "/jobs/states/%s/%02d-%s", dir, expected, jid) == 0)
+    if (depot_exists(c, NULL, "/jobs/states/%s/%02d-%s", dir, expected, jid) == 0)
         return expected;
     for (int i = 0; i <= NAME_PRIORITY_MAX; i++)
-        if (i != expected && room_exists(c, NULL, "/jobs/states/%s/%02d-%s", dir, i, jid) == 0)
+        if (i != expected && depot_exists(c, NULL, "/jobs/states/%s/%02d-%s", dir, i, jid) == 0)
             return i;
     return -1;
 }
@@ -33,7 +33,7 @@ struct moving {
 /* The new status. */
 static struct status next_status(struct call *c, const struct moving *g, const struct job_move *m)
 {
-    const struct machine *machine = &c->room->machines.job;
+    const struct machine *machine = &c->depot->machines.job;
     struct status s = g->job.status;
     const struct machine_state *from = &machine->states[s.state], *to = &machine->states[g->to];
 
@@ -42,7 +42,7 @@ static struct status next_status(struct call *c, const struct moving *g, const s
     if (from->list == MACHINE_FAILED && to->list == MACHINE_PROCESSING)
         s.retry_count++;
     s.state = g->to;
-    s.modified = room_now(c);
+    s.modified = depot_now(c);
     s.message = m->message;
     return s;
 }
@@ -50,7 +50,7 @@ static struct status next_status(struct call *c, const struct moving *g, const s
 /* The lists of the batch, where the new state belongs to another. */
 static int move_in_batch(struct call *c, struct change *t, struct moving *g)
 {
-    const struct machine *machine = &c->room->machines.job;
+    const struct machine *machine = &c->depot->machines.job;
     enum machine_list from = machine->states[g->job.status.state].list,
                       to = machine->states[g->to].list;
 
@@ -58,7 +58,7 @@ static int move_in_batch(struct call *c, struct change *t, struct moving *g)
     if (from == to)
         return 0;
     change_delete(t, "/batches/%s/states/%s/%s", g->job.bid, MACHINE_LISTS[from], g->job.id);
-    change_create(t, NO_DATA, 0, "/batches/%s/states/%s/%s", g->job.bid, MACHINE_LISTS[to],
+    change_create(t, NO_BYTES, 0, "/batches/%s/states/%s/%s", g->job.bid, MACHINE_LISTS[to],
                   g->job.id);
     return batch_count_change(c, t, g->job.bid, from == MACHINE_PROCESSING,
                               to == MACHINE_PROCESSING, &g->batch_to);
@@ -72,37 +72,37 @@ static int misplaced(struct call *c, struct moving *g)
     g->entry = job_locate(c, g->job.id, state, g->job.priority);
     if (g->entry >= 0)
         return 0;
-    return ROOM_FAIL(c, DROVER_DAMAGED,
-                     "job %s is %s but does not stand in that list; see 'drover batch fsck'",
-                     g->job.id, c->room->machines.job.states[state].name);
+    return DEPOT_FAIL(c, DROVER_DAMAGED,
+                      "job %s is %s but does not stand in that list; see 'drover batch fsck'",
+                      g->job.id, c->depot->machines.job.states[state].name);
 }
 
 static int check_from(struct call *c, const struct moving *g)
 {
-    const struct machine *machine = &c->room->machines.job;
+    const struct machine *machine = &c->depot->machines.job;
     int state = g->job.status.state;
 
     if (g->from_only != MACHINE_NONE && state != g->from_only)
-        return ROOM_FAIL(c, DROVER_NOT_ALLOWED, "job %s is %s, not %s", g->job.id,
-                         machine->states[state].name, machine->states[g->from_only].name);
+        return DEPOT_FAIL(c, DROVER_NOT_ALLOWED, "job %s is %s, not %s", g->job.id,
+                          machine->states[state].name, machine->states[g->from_only].name);
     if (g->failed_only && machine->states[state].list != MACHINE_FAILED)
-        return ROOM_FAIL(c, DROVER_NOT_ALLOWED, "job %s is %s; only what failed is tried again",
-                         g->job.id, machine->states[state].name);
+        return DEPOT_FAIL(c, DROVER_NOT_ALLOWED, "job %s is %s; only what failed is tried again",
+                          g->job.id, machine->states[state].name);
     return 0;
 }
 
 static int build(struct call *c, struct change *t, struct moving *g, const struct job_move *m,
                  int64_t number)
 {
-    const struct machine *machine = &c->room->machines.job;
+    const struct machine *machine = &c->depot->machines.job;
     int old = g->entry >= 0 ? g->entry : g->job.priority,
         new = m->priority >= 0 ? (int)m->priority : g->job.priority;
     struct status s = next_status(c, g, m);
 
     change_set(t, status_write(machine, &s, c->a), g->job.version, "/jobs/%s/status", g->job.id);
     g->first_list =
-        change_list_remove(t, &c->room->jobs[g->job.status.state], name_key_of(old, number));
-    change_list_add(t, &c->room->jobs[g->to], name_key_of(new, number));
+        change_list_remove(t, &c->depot->jobs[g->job.status.state], name_key_of(old, number));
+    change_list_add(t, &c->depot->jobs[g->to], name_key_of(new, number));
     if (new != g->job.priority)
         change_set(t, str_of(arena_printf(c->a, "%d", new)), g->job.priority_version,
                    "/jobs/%s/priority", g->job.id);
@@ -119,52 +119,52 @@ static int try_move(struct call *c, struct str id, struct moving *g, const struc
     *ret_again = false;
     if ((err = job_brief(c, id, &g->job)) || (err = check_from(c, g)))
         return err;
-    g->to = machine_resolve(&c->room->machines.job, g->job.status.state, m->state, c->why);
+    g->to = machine_resolve(&c->depot->machines.job, g->job.status.state, m->state, c->why);
     if (g->to < 0)
         return g->to;
-    keep = m->keep || c->room->machines.job.states[g->to].keeps;
+    keep = m->keep || c->depot->machines.job.states[g->to].keeps;
     err = lock_guard(c, &t, arena_printf(c->a, "/jobs/%s", g->job.id), m->token, keep);
     if (err)
         return err;
     err = build(c, &t, g, m, name_number(NAME_JOB, id));
     if (err)
-        return room_fail(c, err);
+        return depot_fail(c, err);
     err = change_commit(&t, c->k, m->token ? 1 : 2);
     if (!err)
         return 0;
     refused = lock_refused(c, &t, 0, err, m->token);
     if (refused == DROVER_FENCED || refused == DROVER_LOCKED)
         return refused;
-    *ret_again = room_again(err);
+    *ret_again = depot_again(err);
     if (err == DROVER_NO_NODE && t.failed == g->first_list && (refused = misplaced(c, g)) < 0) {
         *ret_again = false;
         return refused;
     }
     if (t.failed > g->first_list && (err == DROVER_NO_NODE || err == DROVER_EXISTS))
-        return ROOM_FAIL(c, DROVER_DAMAGED,
-                         "the lists of job %s do not agree: see 'drover batch fsck'", g->job.id);
-    return room_fail(c, err);
+        return DEPOT_FAIL(c, DROVER_DAMAGED,
+                          "the lists of job %s do not agree: see 'drover batch fsck'", g->job.id);
+    return depot_fail(c, err);
 }
 
 static int move_job(struct call *c, struct str id, struct moving *g, const struct job_move *m)
 {
-    const struct machine *jobs = &c->room->machines.job, *batches = &c->room->machines.batch;
+    const struct machine *jobs = &c->depot->machines.job, *batches = &c->depot->machines.batch;
     bool again = true;
     int err = 0;
 
     if (m->priority < -1 || m->priority > NAME_PRIORITY_MAX)
-        return ROOM_FAIL(c, DROVER_BAD_ARGUMENT, "a priority is 0 to %d", NAME_PRIORITY_MAX);
+        return DEPOT_FAIL(c, DROVER_BAD_ARGUMENT, "a priority is 0 to %d", NAME_PRIORITY_MAX);
     g->entry = -1;
-    for (int i = 0; i < ROOM_TRIES && again; i++)
+    for (int i = 0; i < DEPOT_TRIES && again; i++)
         err = try_move(c, id, g, m, &again);
     if (err)
         return err;
-    room_tell(c, &(struct room_event){"job", g->job.id, g->job.bid,
-                                      jobs->states[g->job.status.state].name,
-                                      jobs->states[g->to].name});
+    depot_tell(c, &(struct depot_event){"job", g->job.id, g->job.bid,
+                                        jobs->states[g->job.status.state].name,
+                                        jobs->states[g->to].name});
     if (g->batch_to != MACHINE_NONE)
-        room_tell(c, &(struct room_event){"batch", g->job.bid, NULL, NULL,
-                                          batches->states[g->batch_to].name});
+        depot_tell(c, &(struct depot_event){"batch", g->job.bid, NULL, NULL,
+                                            batches->states[g->batch_to].name});
     return 0;
 }
 
@@ -180,30 +180,30 @@ int job_move(struct call *c, struct str id, const struct job_move *m, int *ret_s
 
 int job_hold(struct call *c, struct str id, struct str message)
 {
-    const struct machine *machine = &c->room->machines.job;
+    const struct machine *machine = &c->depot->machines.job;
     struct moving g = {.from_only = MACHINE_NONE};
     struct job_move m = {.priority = -1, .message = message};
 
     if (machine->held == MACHINE_NONE)
-        return ROOM_FAIL(c, DROVER_BAD_ARGUMENT, "jobs of this pipeline cannot be held");
+        return DEPOT_FAIL(c, DROVER_BAD_ARGUMENT, "jobs of this pipeline cannot be held");
     m.state = str_of(machine->states[machine->held].name);
     return move_job(c, id, &g, &m);
 }
 
 int job_release(struct call *c, struct str id)
 {
-    const struct machine *machine = &c->room->machines.job;
+    const struct machine *machine = &c->depot->machines.job;
     struct moving g = {.from_only = machine->held};
     struct job_move m = {.priority = -1, .state = STR("next")};
 
     if (machine->held == MACHINE_NONE)
-        return ROOM_FAIL(c, DROVER_BAD_ARGUMENT, "jobs of this pipeline cannot be held");
+        return DEPOT_FAIL(c, DROVER_BAD_ARGUMENT, "jobs of this pipeline cannot be held");
     return move_job(c, id, &g, &m);
 }
 
 int job_requeue(struct call *c, struct str id, struct str state, struct str message)
 {
-    const struct machine *machine = &c->room->machines.job;
+    const struct machine *machine = &c->depot->machines.job;
     struct moving g = {.from_only = MACHINE_NONE, .failed_only = true};
     struct job_move m = {.priority = -1, .state = state, .message = message};
 
@@ -215,14 +215,14 @@ int job_requeue(struct call *c, struct str id, struct str state, struct str mess
 int job_release_profile(struct call *c, struct str profile, int64_t *ret_count)
 {
     struct job_filter f = {
-        .state = c->room->machines.job.held, .profile = profile, .limit = SIZE_MAX};
+        .state = c->depot->machines.job.held, .profile = profile, .limit = SIZE_MAX};
     struct job *jobs;
     size_t count;
     int64_t released = 0;
     int err;
 
     if (f.state == MACHINE_NONE)
-        return ROOM_FAIL(c, DROVER_BAD_ARGUMENT, "jobs of this pipeline cannot be held");
+        return DEPOT_FAIL(c, DROVER_BAD_ARGUMENT, "jobs of this pipeline cannot be held");
     err = job_list(c, &f, &jobs, &count);
     for (size_t i = 0; i < count && !err; i++) {
         err = job_release(c, str_of(jobs[i].id));
@@ -251,19 +251,19 @@ static int try_priority(struct call *c, struct str id, int priority, int64_t tok
         return err;
     entry = job_locate(c, j.id, j.status.state, j.priority);
     if (entry < 0)
-        return ROOM_FAIL(c, DROVER_DAMAGED,
-                         "job %s is %s but does not stand in that list; see 'drover batch fsck'",
-                         j.id, c->room->machines.job.states[j.status.state].name);
+        return DEPOT_FAIL(c, DROVER_DAMAGED,
+                          "job %s is %s but does not stand in that list; see 'drover batch fsck'",
+                          j.id, c->depot->machines.job.states[j.status.state].name);
     change_check(&t, j.version, "/jobs/%s/status", j.id);
     change_set(&t, str_of(arena_printf(c->a, "%d", priority)), j.priority_version,
                "/jobs/%s/priority", j.id);
     if (entry != priority) {
-        change_list_remove(&t, &c->room->jobs[j.status.state], name_key_of(entry, number));
-        change_list_add(&t, &c->room->jobs[j.status.state], name_key_of(priority, number));
+        change_list_remove(&t, &c->depot->jobs[j.status.state], name_key_of(entry, number));
+        change_list_add(&t, &c->depot->jobs[j.status.state], name_key_of(priority, number));
     }
     err = change_commit(&t, c->k, token ? 2 : 1);
-    *ret_again = room_again(err);
-    return err ? room_fail(c, err) : 0;
+    *ret_again = depot_again(err);
+    return err ? depot_fail(c, err) : 0;
 }
 
 int job_set_priority(struct call *c, struct str id, int64_t priority, int64_t token)
@@ -272,15 +272,15 @@ int job_set_priority(struct call *c, struct str id, int64_t priority, int64_t to
     int err = 0;
 
     if (priority < 0 || priority > NAME_PRIORITY_MAX)
-        return ROOM_FAIL(c, DROVER_BAD_ARGUMENT, "a priority is 0 to %d", NAME_PRIORITY_MAX);
-    for (int i = 0; i < ROOM_TRIES && again; i++)
+        return DEPOT_FAIL(c, DROVER_BAD_ARGUMENT, "a priority is 0 to %d", NAME_PRIORITY_MAX);
+    for (int i = 0; i < DEPOT_TRIES && again; i++)
         err = try_priority(c, id, (int)priority, token, &again);
     return err;
 }
 
 int job_set_field(struct call *c, struct str id, const char *field, struct str text, int64_t token)
 {
-    for (int i = 0; i < ROOM_TRIES; i++) {
+    for (int i = 0; i < DEPOT_TRIES; i++) {
         struct change t = {.a = c->a};
         struct job j;
         int err = job_brief(c, id, &j);
@@ -289,7 +289,7 @@ int job_set_field(struct call *c, struct str id, const char *field, struct str t
             err = lock_guard(c, &t, arena_printf(c->a, "/jobs/%s", j.id), token, true);
         if (err)
             return err;
-        err = room_exists(c, NULL, "/jobs/%s/%s", j.id, field);
+        err = depot_exists(c, NULL, "/jobs/%s/%s", j.id, field);
         if (token)
             change_check(&t, j.version, "/jobs/%s/status", j.id);
         if (err == DROVER_NO_NODE)
@@ -297,8 +297,8 @@ int job_set_field(struct call *c, struct str id, const char *field, struct str t
         else
             change_set(&t, text, KEEPER_ANY_VERSION, "/jobs/%s/%s", j.id, field);
         err = change_commit(&t, c->k, -1);
-        if (!room_again(err))
-            return err ? room_fail(c, err) : 0;
+        if (!depot_again(err))
+            return err ? depot_fail(c, err) : 0;
     }
-    return room_fail(c, DROVER_BAD_VERSION);
+    return depot_fail(c, DROVER_BAD_VERSION);
 }

@@ -14,8 +14,8 @@ static const char *const QUEUES[] = {"ingest", "accessSmall", "accessLarge", NUL
 
 static int fenced(struct call *c, int64_t token)
 {
-    return ROOM_FAIL(c, DROVER_FENCED, "the token %lld is no longer valid: the lock was lost",
-                     (long long)token);
+    return DEPOT_FAIL(c, DROVER_FENCED, "the token %lld is no longer valid: the lock was lost",
+                      (long long)token);
 }
 
 int lock_guard(struct call *c, struct change *t, const char *dir, int64_t token, bool keep)
@@ -24,15 +24,15 @@ int lock_guard(struct call *c, struct change *t, const char *dir, int64_t token,
     int err;
 
     if (!token) {
-        change_create(t, NO_DATA, KEEPER_EPHEMERAL, "%s/lock", dir);
+        change_create(t, NO_BYTES, KEEPER_EPHEMERAL, "%s/lock", dir);
         change_delete(t, "%s/lock", dir);
         return 0;
     }
-    err = room_exists(c, &stat, "%s/lock", dir);
+    err = depot_exists(c, &stat, "%s/lock", dir);
     if (err == DROVER_NO_NODE || (!err && stat.czxid != token))
         return fenced(c, token);
     if (err)
-        return room_fail(c, err);
+        return depot_fail(c, err);
     if (keep)
         change_check(t, KEEPER_ANY_VERSION, "%s/lock", dir);
     else
@@ -47,7 +47,7 @@ int lock_refused(struct call *c, const struct change *t, int first_op, int err, 
     if (token && err == DROVER_NO_NODE)
         return fenced(c, token);
     if (!token && err == DROVER_EXISTS)
-        return ROOM_FAIL(c, DROVER_LOCKED, "it is locked by another who works on it");
+        return DEPOT_FAIL(c, DROVER_LOCKED, "it is locked by another who works on it");
     return err;
 }
 
@@ -63,7 +63,7 @@ int lock_commit(struct call *c, struct change *t, int status_op, int lock_op, in
     if (*ret_token)
         return 0;
     keeper_session(c->k, &session);
-    err = room_exists(c, &stat, "%.*s", (int)t->ops[lock_op].path.len, t->ops[lock_op].path.p);
+    err = depot_exists(c, &stat, "%.*s", (int)t->ops[lock_op].path.len, t->ops[lock_op].path.p);
     if (err)
         return err == DROVER_NO_NODE ? DROVER_BAD_VERSION : err;
     if (stat.ephemeral_owner != session.id)
@@ -72,29 +72,42 @@ int lock_commit(struct call *c, struct change *t, int status_op, int lock_op, in
     return 0;
 }
 
+/* What was unlocked without being moved can be acquired at once. This is seldom done. */
+static void free_views(struct depot *d)
+{
+    for (int i = 0; i < d->machines.job.count; i++)
+        view_free_all(&d->jobs[i]);
+    for (int i = 0; i < d->machines.batch.count; i++)
+        view_free_all(&d->batches[i]);
+    for (int i = 0; i < ACCESS_SIZES * d->machines.access.count; i++)
+        view_free_all(&d->access[i % ACCESS_SIZES][i / ACCESS_SIZES]);
+}
+
 int lock_drop(struct call *c, const char *what, const char *id, int64_t token)
 {
-    for (int i = 0; i < ROOM_TRIES; i++) {
+    for (int i = 0; i < DEPOT_TRIES; i++) {
         struct change t = {.a = c->a};
         struct keeper_stat stat, lock;
         struct str data;
-        int err = room_get(c, &data, &stat, "/%s/%s/status", what, id);
+        int err = depot_get(c, &data, &stat, "/%s/%s/status", what, id);
 
         if (!err)
-            err = room_exists(c, &lock, "/%s/%s/lock", what, id);
+            err = depot_exists(c, &lock, "/%s/%s/lock", what, id);
         if (err == DROVER_NO_NODE)
-            return ROOM_FAIL(c, err, "there is no lock on %s", id);
+            return DEPOT_FAIL(c, err, "there is no lock on %s", id);
         if (err)
-            return room_fail(c, err);
+            return depot_fail(c, err);
         if (token && lock.czxid != token)
             return fenced(c, token);
         change_set(&t, data, stat.version, "/%s/%s/status", what, id);
         change_delete(&t, "/%s/%s/lock", what, id);
         err = change_commit(&t, c->k, 0);
-        if (!room_again(err))
-            return err ? room_fail(c, err) : 0;
+        if (!err)
+            free_views(c->depot);
+        if (!depot_again(err))
+            return err ? depot_fail(c, err) : 0;
     }
-    return room_fail(c, DROVER_BAD_VERSION);
+    return depot_fail(c, DROVER_BAD_VERSION);
 }
 
 /* The node of a lock, or what is wrong with its name. */
@@ -104,8 +117,8 @@ static int node_name(struct call *c, enum lock_kind kind, struct str name, char 
     int err;
 
     if (name.len >= NAME_LEN_MAX)
-        return ROOM_FAIL(c, DROVER_BAD_ARGUMENT, "the name of the lock is longer than %d bytes",
-                         NAME_LEN_MAX - 1);
+        return DEPOT_FAIL(c, DROVER_BAD_ARGUMENT, "the name of the lock is longer than %d bytes",
+                          NAME_LEN_MAX - 1);
     name_flatten(name, flat);
     err = name_check("the name of the lock",
                      kind == LOCK_STORAGE || kind == LOCK_INVENTORY ? str_of(flat) : name, c->why);
@@ -117,7 +130,7 @@ static int node_name(struct call *c, enum lock_kind kind, struct str name, char 
         while (QUEUES[i] && !str_eq(name, str_of(QUEUES[i])))
             i++;
         if (!QUEUES[i])
-            return ROOM_FAIL(
+            return DEPOT_FAIL(
                 c, DROVER_BAD_ARGUMENT,
                 "there is no queue '%s'; there are ingest, accessSmall and accessLarge", flat);
     }
@@ -139,7 +152,7 @@ static struct str write_data(struct call *c, struct str name, struct str who)
     else
         json_put_null(&b);
     json_key(&b, "when");
-    json_put_text(&b, room_now(c));
+    json_put_text(&b, depot_now(c));
     json_close(&b, '}');
     text = (struct str){arena_text(c->a, (struct str){b.p, b.len}), b.len};
     buf_release(&b);
@@ -169,7 +182,7 @@ static int find(struct call *c, enum lock_kind kind, const char *node, struct lo
 {
     struct keeper_stat stat;
     struct str data;
-    int err = room_get(c, &data, &stat, "/locks/%s/%s", LOCK_DIRS[kind], node);
+    int err = depot_get(c, &data, &stat, "/locks/%s/%s", LOCK_DIRS[kind], node);
 
     if (err)
         return err;
@@ -183,14 +196,14 @@ static int refuse(struct call *c, enum lock_kind kind, struct str name, const ch
     struct lock other;
 
     if (find(c, kind, node, &other))
-        return ROOM_FAIL(c, DROVER_LOCKED, "%s/%s is locked", LOCK_DIRS[kind], node);
+        return DEPOT_FAIL(c, DROVER_LOCKED, "%s/%s is locked", LOCK_DIRS[kind], node);
     if (!str_eq(other.name, name) && !str_eq(other.name, other.node))
-        return ROOM_FAIL(c, DROVER_LOCKED,
-                         "'%.*s' cannot be locked: its name in the tree, '%s', is taken by '%.*s'",
-                         (int)name.len, name.p, node, (int)other.name.len, other.name.p);
-    return ROOM_FAIL(c, DROVER_LOCKED, "%s/%s is locked%s%.*s since %.*s", LOCK_DIRS[kind], node,
-                     other.who.p ? " by " : "", (int)other.who.len, other.who.p ? other.who.p : "",
-                     (int)other.when.len, other.when.p ? other.when.p : "");
+        return DEPOT_FAIL(c, DROVER_LOCKED,
+                          "'%.*s' cannot be locked: its name in the tree, '%s', is taken by '%.*s'",
+                          (int)name.len, name.p, node, (int)other.name.len, other.name.p);
+    return DEPOT_FAIL(c, DROVER_LOCKED, "%s/%s is locked%s%.*s since %.*s", LOCK_DIRS[kind], node,
+                      other.who.p ? " by " : "", (int)other.who.len, other.who.p ? other.who.p : "",
+                      (int)other.when.len, other.when.p ? other.when.p : "");
 }
 
 int lock_take(struct call *c, enum lock_kind kind, struct str name, struct str who,
@@ -210,7 +223,7 @@ int lock_take(struct call *c, enum lock_kind kind, struct str name, struct str w
         return refuse(c, kind, name, node);
     if (!err)
         err = find(c, kind, node, ret_lock);
-    return err ? room_fail(c, err) : 0;
+    return err ? depot_fail(c, err) : 0;
 }
 
 int lock_get(struct call *c, enum lock_kind kind, struct str name, struct lock *ret_lock)
@@ -222,8 +235,8 @@ int lock_get(struct call *c, enum lock_kind kind, struct str name, struct lock *
         return err;
     err = find(c, kind, node, ret_lock);
     if (err == DROVER_NO_NODE)
-        return ROOM_FAIL(c, err, "%s/%s is not locked", LOCK_DIRS[kind], node);
-    return err ? room_fail(c, err) : 0;
+        return DEPOT_FAIL(c, err, "%s/%s is not locked", LOCK_DIRS[kind], node);
+    return err ? depot_fail(c, err) : 0;
 }
 
 int lock_release(struct call *c, enum lock_kind kind, struct str name, int64_t token)
@@ -236,11 +249,11 @@ int lock_release(struct call *c, enum lock_kind kind, struct str name, int64_t t
     if (token && lock.token != token)
         return fenced(c, token);
     if (!str_eq(lock.name, name) && !str_eq(lock.name, lock.node))
-        return ROOM_FAIL(c, DROVER_LOCKED, "the lock of that name in the tree is of '%.*s'",
-                         (int)lock.name.len, lock.name.p);
+        return DEPOT_FAIL(c, DROVER_LOCKED, "the lock of that name in the tree is of '%.*s'",
+                          (int)lock.name.len, lock.name.p);
     err = keeper_delete(c->k, arena_printf(c->a, "/locks/%s/%s", LOCK_DIRS[kind], lock.node.p),
                         KEEPER_ANY_VERSION);
-    return err ? room_fail(c, err) : 0;
+    return err ? depot_fail(c, err) : 0;
 }
 
 int lock_list(struct call *c, enum lock_kind kind, struct lock **ret_locks, size_t *ret_count)
@@ -248,17 +261,17 @@ int lock_list(struct call *c, enum lock_kind kind, struct lock **ret_locks, size
     struct keeper_names names;
     struct lock *locks;
     size_t count = 0;
-    int err = room_children(c, &names, NULL, "/locks/%s", LOCK_DIRS[kind]);
+    int err = depot_children(c, &names, NULL, "/locks/%s", LOCK_DIRS[kind]);
 
     if (err)
-        return room_fail(c, err);
+        return depot_fail(c, err);
     locks = arena_zalloc(c->a, (names.count + 1) * sizeof *locks);
     for (size_t i = 0; i < names.count; i++) {
         err = find(c, kind, names.names[i], &locks[count]);
         if (!err)
             count++;
         else if (err != DROVER_NO_NODE) /* it went meanwhile */
-            return room_fail(c, err);
+            return depot_fail(c, err);
     }
     *ret_locks = locks;
     *ret_count = count;
@@ -269,10 +282,10 @@ int lock_list(struct call *c, enum lock_kind kind, struct lock **ret_locks, size
 int lock_queue(struct call *c, const char *name)
 {
     struct keeper_names names;
-    int err = room_children(c, &names, NULL, "/locks/queue");
+    int err = depot_children(c, &names, NULL, "/locks/queue");
 
     if (err)
-        return room_fail(c, err);
+        return depot_fail(c, err);
     for (size_t i = 0; i < names.count; i++)
         if (strcmp(names.names[i], name) == 0)
             return 1;

@@ -17,7 +17,7 @@
 #ifndef BATCH_LOCK_H
 #define BATCH_LOCK_H
 
-#include "batch/room.h"
+#include "batch/depot.h"
 
 /*
  * Adds to a change what makes it fail unless the caller may change the item at dir: with a token, the

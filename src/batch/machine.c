@@ -222,7 +222,7 @@ int machine_resolve(const struct machine *m, int from, struct str wanted,
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "a %s has no state '%.*s'", m->what,
                        (int)(wanted.len < 100 ? wanted.len : 100), wanted.p);
     if (to == MACHINE_NONE)
-        return refuse(m, from, next ? "what success leads to" : "what failure leads to", ret_error);
+        return refuse(m, from, next ? "anything by success" : "anything by failure", ret_error);
     if (!machine_allows(m, from, to))
         return refuse(m, from, m->states[to].name, ret_error);
     return to;

@@ -5,7 +5,7 @@
 #ifndef TEST_BATCH_TREE_H
 #define TEST_BATCH_TREE_H
 
-#include "batch/room.h"
+#include "batch/depot.h"
 #include "keeper/keeper.h"
 
 /*

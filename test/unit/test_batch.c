@@ -20,14 +20,14 @@
 struct scene {
     struct local *local;
     struct keeper *k, *other; /* two sessions */
-    struct room *room;
+    struct depot *depot;
     struct arena arena;
     struct err_info why;
     struct call c, c2;
-    char told[4096]; /* what the room told: "job jid... Pending;" */
+    char told[4096]; /* what the depot told: "job jid... Pending;" */
 };
 
-static void changed(void *arg, const struct room_event *e)
+static void changed(void *arg, const struct depot_event *e)
 {
     struct scene *s = arg;
     size_t len = strlen(s->told);
@@ -39,16 +39,16 @@ static int setup(void **state)
 {
     struct scene *s = calloc(1, sizeof *s);
     struct local_options lo = {.mode = LOCAL_NONE};
-    struct room_options ro = {.changed = changed, .arg = s};
+    struct depot_options ro = {.changed = changed, .arg = s};
 
     assert_int_equal(local_open(&lo, &s->local, &s->why), 0);
     assert_int_equal(local_connect(s->local, NULL, &s->k), 0);
     assert_int_equal(local_connect(s->local, NULL, &s->other), 0);
-    assert_int_equal(room_open(&ro, &s->room), 0);
-    s->c = (struct call){s->room, s->k, &s->arena, &s->why};
-    s->c2 = (struct call){s->room, s->other, &s->arena, &s->why};
-    assert_int_equal(room_init(&s->c), 0);
-    assert_int_equal(room_init(&s->c), 0);
+    assert_int_equal(depot_open(&ro, &s->depot), 0);
+    s->c = (struct call){s->depot, s->k, &s->arena, &s->why};
+    s->c2 = (struct call){s->depot, s->other, &s->arena, &s->why};
+    assert_int_equal(depot_init(&s->c), 0);
+    assert_int_equal(depot_init(&s->c), 0);
     *state = s;
     return 0;
 }
@@ -58,7 +58,7 @@ static int teardown(void **state)
     struct scene *s = *state;
 
     tree_check(s->k);
-    room_close(s->room);
+    depot_close(s->depot);
     if (s->other)
         keeper_close(s->other);
     keeper_close(s->k);
@@ -112,7 +112,7 @@ static void expect_tree(struct scene *s, const char *path, const char *wanted)
 
 static int state_no(struct scene *s, const char *name)
 {
-    return machine_find(&s->room->machines.job, str_of(name));
+    return machine_find(&s->depot->machines.job, str_of(name));
 }
 
 static int move(struct call *c, const char *jid, const char *to, int64_t token)
@@ -136,7 +136,7 @@ static const char *batch_state(struct scene *s, const char *bid)
     struct batch b;
 
     OK(s, batch_get(&s->c, str_of(bid), &b));
-    return s->room->machines.batch.states[b.status.state].name;
+    return s->depot->machines.batch.states[b.status.state].name;
 }
 
 static void a_new_batch(void **state)
@@ -233,7 +233,7 @@ static void acquiring_and_moving(void **state)
     keeper_close(s->other); /* the session of the second consumer ends: so does its lock */
     s->other = NULL;
     assert_int_equal(move(&s->c, low, "next", j2.token), DROVER_FENCED);
-    view_free_all(&s->room->jobs[state_no(s, "Pending")]);
+    view_free_all(&s->depot->jobs[state_no(s, "Pending")]);
     assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j2), 1);
     assert_string_equal(j2.id, low);
 }
@@ -252,21 +252,21 @@ static void a_batch_from_beginning_to_end(void **state)
     char got[NAME_ID_LEN + 1];
     int64_t token, number;
 
-    assert_int_equal(batch_acquire(&s->c, s->room->batch.pending, got, &token), 1);
+    assert_int_equal(batch_acquire(&s->c, s->depot->batch.pending, got, &token), 1);
     assert_string_equal(got, bid);
-    assert_int_equal(batch_acquire(&s->c2, s->room->batch.pending, got, &token), 0);
+    assert_int_equal(batch_acquire(&s->c2, s->depot->batch.pending, got, &token), 0);
     a = new_job(s, bid, "{\"configuration\": {}}");
     all_the_way(s, a);
     assert_string_equal(batch_state(s, bid), "Pending"); /* in somebody's hands */
     b = new_job(s, bid, "{\"configuration\": {}}");
     OK(s, batch_to(&s->c, bid, "next", token));
     assert_string_equal(batch_state(s, bid), "Processing");
-    assert_int_equal(batch_acquire(&s->c2, s->room->batch.reporting, got, &token), 0);
+    assert_int_equal(batch_acquire(&s->c2, s->depot->batch.reporting, got, &token), 0);
     all_the_way(s, b);
     assert_string_equal(batch_state(s, bid), "Reporting");
-    OK(s, batch_report_number(&s->c, str_of(bid), s->room->batch.reporting, &number));
+    OK(s, batch_report_number(&s->c, str_of(bid), s->depot->batch.reporting, &number));
     assert_true(number > 0);
-    assert_int_equal(batch_acquire(&s->c2, s->room->batch.reporting, got, &token), 1);
+    assert_int_equal(batch_acquire(&s->c2, s->depot->batch.reporting, got, &token), 1);
     assert_int_equal(batch_to(&s->c, bid, "next", 0), DROVER_LOCKED);
     OK(s, batch_to(&s->c2, bid, "next", token));
     assert_string_equal(batch_state(s, bid), "Completed");
@@ -292,7 +292,7 @@ static void a_failure_a_report_and_an_update(void **state)
     OK(s, move(&s->c, a, "fail", 0));
     all_the_way(s, b);
     assert_string_equal(batch_state(s, bid), "Reporting");
-    assert_int_equal(batch_acquire(&s->c, s->room->batch.reporting, got, &token), 1);
+    assert_int_equal(batch_acquire(&s->c, s->depot->batch.reporting, got, &token), 1);
     OK(s, batch_to(&s->c, bid, "next", token));
     assert_string_equal(batch_state(s, bid), "Failed");
     expect_tree(s, "/batches/bid0000000000/status-report",
@@ -311,8 +311,8 @@ static void a_failure_a_report_and_an_update(void **state)
                      DROVER_NOT_ALLOWED);
     all_the_way(s, a);
     assert_string_equal(batch_state(s, bid), "UpdateReporting");
-    assert_int_equal(batch_acquire(&s->c, s->room->batch.reporting, got, &token), 0);
-    assert_int_equal(batch_acquire(&s->c, s->room->batch.update_reporting, got, &token), 1);
+    assert_int_equal(batch_acquire(&s->c, s->depot->batch.reporting, got, &token), 0);
+    assert_int_equal(batch_acquire(&s->c, s->depot->batch.update_reporting, got, &token), 1);
     OK(s, batch_to(&s->c, bid, "next", token));
     assert_string_equal(batch_state(s, bid), "Completed");
     expect_tree(s, "/batches/bid0000000000/status-report",
@@ -350,7 +350,7 @@ static void holding(void **state)
     OK(s, lock_drop(&s->c, "jobs", a, 0));
 
     OK(s, batch_to(&s->c, bid, "Held", 0)); /* and so are its jobs */
-    view_free_all(&s->room->jobs[state_no(s, "Pending")]);
+    view_free_all(&s->depot->jobs[state_no(s, "Pending")]);
     assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j), 0);
     OK(s, batch_to(&s->c, bid, "Pending", 0));
     assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j), 1);

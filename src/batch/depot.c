@@ -1,5 +1,5 @@
 /*
- * Opening a room, and the few ways in which everything here reads the tree.
+ * Opening a depot, and the few ways in which everything here reads the tree.
  *
  * Numbers for new ids. ZooKeeper numbers sequential nodes by the creations under their parent, but a
  * transaction cannot create a sequential node and its children: half a batch would be left behind by
@@ -9,7 +9,7 @@
  * and so that no number is given twice even if a creator sleeps between reading and creating. A
  * foreign client that creates sequential nodes there gets numbers that are not taken.
  */
-#include "batch/room.h"
+#include "batch/depot.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@
 
 const char *const ACCESS_DIRS[ACCESS_SIZES] = {"small", "large"};
 
-static void init_views(struct room *r)
+static void init_views(struct depot *r)
 {
     char dir[96];
 
@@ -43,9 +43,9 @@ static void init_views(struct room *r)
     }
 }
 
-int room_open(const struct room_options *o, struct room **ret_room)
+int depot_open(const struct depot_options *o, struct depot **ret_depot)
 {
-    struct room *r = mem_zalloc(sizeof *r);
+    struct depot *r = mem_zalloc(sizeof *r);
     const struct machine *m = &r->machines.batch;
 
     r->machines = o->machines ? *o->machines : MACHINES_BUILT_IN;
@@ -61,11 +61,11 @@ int room_open(const struct room_options *o, struct room **ret_room)
     pthread_mutex_init(&r->making, NULL);
     pthread_mutex_init(&r->lock, NULL);
     init_views(r);
-    *ret_room = r;
+    *ret_depot = r;
     return 0;
 }
 
-void room_close(struct room *r)
+void depot_close(struct depot *r)
 {
     for (int i = 0; i < r->machines.job.count; i++)
         view_release(&r->jobs[i]);
@@ -85,7 +85,7 @@ static int make(struct call *c, const char *path)
     int err = keeper_exists(c->k, path, NULL);
 
     if (err == DROVER_NO_NODE)
-        err = keeper_create(c->k, path, NO_DATA, 0, NULL);
+        err = keeper_create(c->k, path, NO_BYTES, 0, NULL);
     return err == DROVER_EXISTS ? 0 : err;
 }
 
@@ -100,7 +100,7 @@ static int make_states(struct call *c, const struct machine *m, const char *pare
     return err;
 }
 
-int room_init(struct call *c)
+int depot_init(struct call *c)
 {
     static const char *const NODES[] = {
         "/batches",         "/batch-uuids",       "/jobs",
@@ -109,7 +109,7 @@ int room_init(struct call *c)
         "/access/small",    "/access/large",      "/drover",
         "/drover/access",   "/drover/legacy",
     };
-    const struct machines *m = &c->room->machines;
+    const struct machines *m = &c->depot->machines;
     int err = 0;
 
     for (size_t i = 0; i < sizeof NODES / sizeof *NODES && !err; i++)
@@ -121,13 +121,13 @@ int room_init(struct call *c)
     for (int s = 0; s < ACCESS_SIZES && !err; s++)
         err =
             make_states(c, &m->access, s ? "/drover/access/large" : "/drover/access/small", false);
-    return err ? room_fail(c, err) : 0;
+    return err ? depot_fail(c, err) : 0;
 }
 
-struct str room_now(struct call *c)
+struct str depot_now(struct call *c)
 {
-    int64_t now_ms =
-        c->room->options.wall_ms ? c->room->options.wall_ms(c->room->options.arg) : clock_wall_ms();
+    int64_t now_ms = c->depot->options.wall_ms ? c->depot->options.wall_ms(c->depot->options.arg)
+                                               : clock_wall_ms();
     time_t seconds = now_ms / 1000;
     struct tm tm;
     char text[32];
@@ -137,10 +137,10 @@ struct str room_now(struct call *c)
     return str_of(arena_printf(c->a, "%s.%03dZ", text, (int)(now_ms % 1000)));
 }
 
-void room_tell(struct call *c, const struct room_event *e)
+void depot_tell(struct call *c, const struct depot_event *e)
 {
-    if (c->room->options.changed)
-        c->room->options.changed(c->room->options.arg, e);
+    if (c->depot->options.changed)
+        c->depot->options.changed(c->depot->options.arg, e);
 }
 
 #define PRINT_PATH(path, fmt)                                                                      \
@@ -154,8 +154,8 @@ void room_tell(struct call *c, const struct room_event *e)
         assert(len > 0 && len < (int)sizeof path);                                                 \
     } while (0)
 
-int room_get(struct call *c, struct str *ret_data, struct keeper_stat *ret_stat, const char *fmt,
-             ...)
+int depot_get(struct call *c, struct str *ret_data, struct keeper_stat *ret_stat, const char *fmt,
+              ...)
 {
     char path[1024];
     struct buf data = {0};
@@ -169,7 +169,7 @@ int room_get(struct call *c, struct str *ret_data, struct keeper_stat *ret_stat,
     return err;
 }
 
-int room_exists(struct call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
+int depot_exists(struct call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
 {
     char path[1024];
 
@@ -177,8 +177,8 @@ int room_exists(struct call *c, struct keeper_stat *ret_stat, const char *fmt, .
     return keeper_exists(c->k, path, ret_stat);
 }
 
-int room_children(struct call *c, struct keeper_names *ret_names, struct keeper_stat *ret_stat,
-                  const char *fmt, ...)
+int depot_children(struct call *c, struct keeper_names *ret_names, struct keeper_stat *ret_stat,
+                   const char *fmt, ...)
 {
     struct keeper_names names = {0};
     char path[1024];
@@ -197,12 +197,12 @@ int room_children(struct call *c, struct keeper_names *ret_names, struct keeper_
     return 0;
 }
 
-int room_fail(struct call *c, int err)
+int depot_fail(struct call *c, int err)
 {
     return err_set(c->why, err, "%s", drover_err_message(err));
 }
 
-int room_next_number(struct call *c, const char *parent, int64_t *ret_number, int32_t *ret_version)
+int depot_next_number(struct call *c, const char *parent, int64_t *ret_number, int32_t *ret_version)
 {
     struct keeper_stat stat;
     int err = keeper_exists(c->k, parent, &stat);

@@ -1,10 +1,10 @@
 /*
- * room - what all of batch shares: the machines, the views, and where things stand in the tree.
+ * depot - what all of batch shares: the machines, the views, and where things stand in the tree.
  *
- * One struct room a process, for any number of keepers and threads. In order: room_open(); room_init()
- * once a keeper is there, which makes the nodes that everything else stands under; calls; room_close().
+ * One struct depot a process, for any number of keepers and threads. In order: depot_open(); depot_init()
+ * once a keeper is there, which makes the nodes that everything else stands under; calls; depot_close().
  *
- * Every operation takes a struct call: the room, the keeper of the session that asks, an arena that
+ * Every operation takes a struct call: the depot, the keeper of the session that asks, an arena that
  * lives as long as the answer, and where to say what is wrong. Operations return 0 or a negative enum
  * drover_err, and then call->why holds a sentence for people.
  *
@@ -27,8 +27,8 @@
  * list of its batch, the one that goes with its state; and a batch whose batch-processing became empty
  * is Reporting (or UpdateReporting) or was reported since.
  */
-#ifndef BATCH_ROOM_H
-#define BATCH_ROOM_H
+#ifndef BATCH_DEPOT_H
+#define BATCH_DEPOT_H
 
 #include "base/arena.h"
 #include "base/json.h"
@@ -37,30 +37,30 @@
 #include "batch/name.h"
 #include "batch/view.h"
 
-enum { ROOM_TRIES = 50 }; /* how often a change that others got in the way of is made anew */
+enum { DEPOT_TRIES = 50 }; /* how often a change that others got in the way of is made anew */
 
 enum access_size { ACCESS_SMALL, ACCESS_LARGE, ACCESS_SIZES };
 
 extern const char *const ACCESS_DIRS[ACCESS_SIZES]; /* "small", "large" */
 
 /* A change of state that has happened. */
-struct room_event {
+struct depot_event {
     const char *what;         /* "batch", "job" or "access" */
     const char *id, *batch;   /* batch: of a job; else NULL */
     const char *from, *state; /* from: NULL when it is new */
 };
 
-struct room_options {
-    const struct machines *machines; /* NULL: the built-in ones; must outlive the room */
+struct depot_options {
+    const struct machines *machines; /* NULL: the built-in ones; must outlive the depot */
     int64_t (*wall_ms)(void *arg);   /* NULL: the system's */
     /* Called after each change, from the thread that made it; may be NULL. */
-    void (*changed)(void *arg, const struct room_event *e);
+    void (*changed)(void *arg, const struct depot_event *e);
     void *arg;
 };
 
-struct room {
+struct depot {
     struct machines machines;
-    struct room_options options;
+    struct depot_options options;
     struct {
         int pending, held, processing, reporting, failed, update_reporting, completed, deleted;
     } batch; /* its states, by name */
@@ -76,42 +76,43 @@ struct room {
 };
 
 struct call {
-    struct room *room;
+    struct depot *depot;
     struct keeper *k;
     struct arena *a;
     struct err_info *why;
 };
 
-int room_open(const struct room_options *o, struct room **ret_room);
-void room_close(struct room *r);
+int depot_open(const struct depot_options *o, struct depot **ret_depot);
+void depot_close(struct depot *r);
 
 /* Makes the nodes that are missing. */
-int room_init(struct call *c);
+int depot_init(struct call *c);
 
 /* Now, as the documents of the tree write it: "2026-01-31T23:59:59.123Z", in the arena. */
-struct str room_now(struct call *c);
+struct str depot_now(struct call *c);
 
-void room_tell(struct call *c, const struct room_event *e);
+void depot_tell(struct call *c, const struct depot_event *e);
 
 /* Reads a node into the arena. NO_NODE and others as the keeper has them; why stays as it is. */
-int room_get(struct call *c, struct str *ret_data, struct keeper_stat *ret_stat, const char *fmt,
-             ...) __attribute__((format(printf, 4, 5)));
-int room_exists(struct call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
+int depot_get(struct call *c, struct str *ret_data, struct keeper_stat *ret_stat, const char *fmt,
+              ...) __attribute__((format(printf, 4, 5)));
+int depot_exists(struct call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The names of a node's children, in the arena. */
-int room_children(struct call *c, struct keeper_names *ret_names, struct keeper_stat *ret_stat,
-                  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+int depot_children(struct call *c, struct keeper_names *ret_names, struct keeper_stat *ret_stat,
+                   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* Fails with the error's own sentence, or with one of ours. */
-int room_fail(struct call *c, int err);
-#define ROOM_FAIL(c, err, ...) err_set((c)->why, err, __VA_ARGS__)
+int depot_fail(struct call *c, int err);
+#define DEPOT_FAIL(c, err, ...) err_set((c)->why, err, __VA_ARGS__)
 
 /* The number that the next child with a number gets, and the version to insist on. */
-int room_next_number(struct call *c, const char *parent, int64_t *ret_number, int32_t *ret_version);
+int depot_next_number(struct call *c, const char *parent, int64_t *ret_number,
+                      int32_t *ret_version);
 
 /* Whether an error of a change means: somebody was there in between, read again and try again. */
-static inline bool room_again(int err)
+static inline bool depot_again(int err)
 {
     return err == DROVER_BAD_VERSION || err == DROVER_NO_NODE || err == DROVER_EXISTS;
 }

@@ -1,0 +1,136 @@
+#include "batch/hall.h"
+
+#include "session/http.h"
+#include "session/sessions.h"
+
+int hall_ready(struct hall *h, struct call *c)
+{
+    int err = 0;
+
+    pthread_mutex_lock(&h->lock);
+    if (!h->ready) {
+        err = depot_init(c);
+        h->ready = !err;
+    }
+    pthread_mutex_unlock(&h->lock);
+    return err;
+}
+
+bool desk_refuse(struct http_request *r, const struct err_info *why)
+{
+    http_reply_error(r, 400, why->text);
+    return false;
+}
+
+bool desk_int(struct http_request *r, const struct json *v, const char *name, int64_t *ret)
+{
+    struct err_info why;
+
+    return json_get_int(v, name, ret, &why) >= 0 || desk_refuse(r, &why);
+}
+
+bool desk_text(struct http_request *r, const struct json *v, const char *name, struct str *ret)
+{
+    struct err_info why;
+
+    return json_get_text(v, name, ret, &why) >= 0 || desk_refuse(r, &why);
+}
+
+bool desk_bool(struct http_request *r, const struct json *v, const char *name, bool *ret)
+{
+    struct err_info why;
+
+    return json_get_bool(v, name, ret, &why) >= 0 || desk_refuse(r, &why);
+}
+
+const struct json *desk_body(struct http_request *r, const char *const *members)
+{
+    const struct json *v = http_json(r);
+    struct err_info why;
+
+    if (!v)
+        return NULL;
+    if (v->kind != JSON_OBJECT) {
+        http_reply_error(r, 400, "the body must be an object");
+        return NULL;
+    }
+    if (json_only(v, members, &why) < 0) {
+        desk_refuse(r, &why);
+        return NULL;
+    }
+    return v;
+}
+
+static bool open_desk(struct desk *d, struct http_request *r, struct str session)
+{
+    *d = (struct desk){.hall = r->arg, .r = r, .of_session = session.p != NULL};
+    d->keeper = d->of_session ? session_of_request(d->hall->house, r, session)
+                              : house_keeper(d->hall->house);
+    if (!d->keeper) {
+        if (!d->of_session)
+            http_reply_error(r, 503, "the keeper is away: try again");
+        return false;
+    }
+    d->call = (struct call){d->hall->depot, d->keeper, &r->arena, &d->why};
+    if (hall_ready(d->hall, &d->call)) {
+        desk_close(d, DROVER_CLOSED);
+        return false;
+    }
+    return true;
+}
+
+bool desk_open(struct desk *d, struct http_request *r, const struct json *body)
+{
+    struct str session = {0};
+
+    if (!desk_text(r, body, "session", &session))
+        return false;
+    return open_desk(d, r, session);
+}
+
+bool desk_open_session(struct desk *d, struct http_request *r, const struct json *body)
+{
+    struct str session = {0};
+
+    if (!desk_text(r, body, "session", &session))
+        return false;
+    if (!session.p) {
+        http_reply_error(r, 400, "'session' is missing: open one with POST /v1/sessions");
+        return false;
+    }
+    return open_desk(d, r, session);
+}
+
+void desk_leave(struct desk *d)
+{
+    if (d->of_session)
+        sessions_done(d->hall->house->sessions, d->keeper);
+    else
+        house_return(d->hall->house, d->keeper);
+}
+
+void desk_close(struct desk *d, int err)
+{
+    desk_leave(d);
+    if (err < 0)
+        http_reply_err(d->r, err, d->why.text);
+    else
+        http_reply(d->r, 200, (struct str){d->out.p, d->out.len});
+    buf_release(&d->out);
+}
+
+int64_t desk_wait_ms(struct hall *h, const struct json *body)
+{
+    struct session_info info;
+    struct str session = {0};
+    int64_t wait_ms = 0;
+
+    json_get_int(body, "wait", &wait_ms, NULL);
+    json_get_text(body, "session", &session, NULL);
+    if (wait_ms > HALL_WAIT_MAX_MS)
+        wait_ms = HALL_WAIT_MAX_MS;
+    if (session.p && sessions_get(h->house->sessions, session, &info) == 0 &&
+        wait_ms > info.timeout_ms * 2 / 3)
+        wait_ms = info.timeout_ms * 2 / 3;
+    return wait_ms;
+}

@@ -1,0 +1,103 @@
+/* The hook of a report: a command that gets it on its standard input, or a URL that it is posted to. */
+#include <curl/curl.h>
+#include <stdio.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "batch/notify.h"
+#include "client/child.h"
+
+struct running {
+    bool (*stop)(void *arg);
+    void *arg;
+    int64_t until_ms;
+};
+
+static bool go_on(void *arg)
+{
+    struct running *r = arg;
+
+    return !r->stop(r->arg) && clock_boot_ms() < r->until_ms;
+}
+
+static int run_command(const char *command, const struct notice *n, struct running *r,
+                       struct err_info *ret_error)
+{
+    char *argv[] = {"/bin/sh", "-c", (char *)command, NULL};
+    char batch[64], key[96], state[96];
+    const char *variables[] = {batch, key, state, NULL};
+    struct child_options o = {.argv = argv,
+                              .input = str_of(n->json),
+                              .variables = variables,
+                              .tick_ms = 200,
+                              .tick = go_on,
+                              .arg = r,
+                              .grace_ms = 2000};
+    int status, err;
+
+    snprintf(batch, sizeof batch, "DROVER_BATCH=%s", n->batch);
+    snprintf(key, sizeof key, "DROVER_REPORT=%s-%lld", n->batch, (long long)n->report);
+    snprintf(state, sizeof state, "DROVER_STATE=%s", n->state);
+    err = child_run(&o, &status, ret_error);
+    if (err)
+        return err;
+    return status == 0 ? 0
+                       : err_set(ret_error, DROVER_IO, "the command ended with status %d", status);
+}
+
+static size_t drop(char *data, size_t size, size_t count, void *arg)
+{
+    (void)data;
+    (void)arg;
+    return size * count;
+}
+
+static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+    (void)a, (void)b, (void)c, (void)d;
+    return go_on(arg) ? 0 : 1;
+}
+
+static int post(const char *url, const struct notice *n, struct running *r,
+                struct err_info *ret_error)
+{
+    CURL *curl = curl_easy_init();
+    struct curl_slist *headers = NULL;
+    char key[96];
+    long status = 0;
+    CURLcode code;
+
+    if (!curl)
+        return err_set(ret_error, DROVER_NO_MEMORY, "no memory");
+    snprintf(key, sizeof key, "Idempotency-Key: %s-%lld", n->batch, (long long)n->report);
+    headers = curl_slist_append(headers, "Content-Type: application/json");
+    headers = curl_slist_append(headers, key);
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, n->json);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, drop);
+    curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(curl, CURLOPT_XFERINFODATA, r);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)NOTIFY_HOOK_TIMEOUT_MS);
+    code = curl_easy_perform(curl);
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    curl_slist_free_all(headers);
+    curl_easy_cleanup(curl);
+    if (code != CURLE_OK)
+        return err_set(ret_error, DROVER_IO, "%s", curl_easy_strerror(code));
+    if (status < 200 || status > 299)
+        return err_set(ret_error, DROVER_IO, "the web hook answered %ld", status);
+    return 0;
+}
+
+int hook_run(const char *hook, const struct notice *n, bool (*stop)(void *arg), void *arg,
+             struct err_info *ret_error)
+{
+    struct running r = {stop, arg, clock_boot_ms() + NOTIFY_HOOK_TIMEOUT_MS};
+
+    if (!strncasecmp(hook, "http://", 7) || !strncasecmp(hook, "https://", 8))
+        return post(hook, n, &r, ret_error);
+    return run_command(hook, n, &r, ret_error);
+}

@@ -1,0 +1,194 @@
+/* The room: what it opens, and the table of its routes. */
+#include "batch/http.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "batch/hall.h"
+
+static const struct route ROUTES[] = {
+    {METHOD_POST, "/v1/batches", post_batches, ROUTE_WORKER, "Makes a batch from a submission."},
+    {METHOD_GET, "/v1/batches", get_batches, ROUTE_WORKER,
+     "Lists batches: ?state=, ?uuid=, ?after=, ?limit=."},
+    {METHOD_POST, "/v1/batches/acquire", acquire_batch, ROUTE_WORKER,
+     "Takes a batch for pending, reporting or updatereporting."},
+    {METHOD_POST, "/v1/batches/fsck", post_fsck, ROUTE_WORKER,
+     "Looks for what is half done, and repairs it when asked to."},
+    {METHOD_GET, "/v1/batches/{bid}", get_batch, ROUTE_WORKER, "A batch."},
+    {METHOD_DELETE, "/v1/batches/{bid}", delete_batch, ROUTE_WORKER,
+     "Deletes a batch that is at an end, and its jobs."},
+    {METHOD_PUT, "/v1/batches/{bid}/state", put_batch_state, ROUTE_WORKER, "Moves a batch on."},
+    {METHOD_POST, "/v1/batches/{bid}/hold", hold_batch, ROUTE_WORKER, "Holds a batch."},
+    {METHOD_POST, "/v1/batches/{bid}/release", release_batch, ROUTE_WORKER, "Releases a batch."},
+    {METHOD_POST, "/v1/batches/{bid}/jobs", post_batch_jobs, ROUTE_WORKER,
+     "Makes jobs in a batch."},
+    {METHOD_GET, "/v1/jobs", get_jobs, ROUTE_WORKER,
+     "Lists jobs: ?state=, ?batch=, ?profile=, ?start=, ?limit=."},
+    {METHOD_POST, "/v1/jobs/acquire", acquire_job, ROUTE_WORKER,
+     "Takes the first job of a state, by priority."},
+    {METHOD_POST, "/v1/jobs/release", release_jobs, ROUTE_WORKER,
+     "Releases all jobs of a profile that are held."},
+    {METHOD_GET, "/v1/jobs/{jid}", get_job, ROUTE_WORKER, "A job."},
+    {METHOD_DELETE, "/v1/jobs/{jid}", delete_job, ROUTE_WORKER, "Deletes a job that is at an end."},
+    {METHOD_PUT, "/v1/jobs/{jid}/state", put_job_state, ROUTE_WORKER,
+     "Moves a job: a state, next or fail."},
+    {METHOD_PUT, "/v1/jobs/{jid}/{field}", put_job_field, ROUTE_WORKER,
+     "Sets priority, space_needed, identifiers, metadata or inventory."},
+    {METHOD_POST, "/v1/jobs/{jid}/{verb}", post_job_verb, ROUTE_WORKER,
+     "Holds, releases or requeues a job."},
+    {METHOD_GET, "/v1/locks", get_locks, ROUTE_WORKER, "Lists all locks by name."},
+    {METHOD_GET, "/v1/locks/{kind}", get_lock_kind, ROUTE_WORKER, "Lists the locks of a kind."},
+    {METHOD_GET, "/v1/locks/{kind}/{name}", get_lock, ROUTE_WORKER, "A lock."},
+    {METHOD_PUT, "/v1/locks/{kind}/{name}", put_lock, ROUTE_WORKER, "Takes a lock."},
+    {METHOD_DELETE, "/v1/locks/{kind}/{name}", delete_lock, ROUTE_WORKER,
+     "Gives a lock back: ?token=, or breaks it: ?force=1."},
+    {METHOD_POST, "/v1/access/{queue}", post_access, ROUTE_WORKER, "Makes an access item."},
+    {METHOD_GET, "/v1/access/{queue}", get_access_list, ROUTE_WORKER,
+     "Lists access items: ?state=."},
+    {METHOD_POST, "/v1/access/{queue}/acquire", acquire_access, ROUTE_WORKER,
+     "Takes an access item."},
+    {METHOD_GET, "/v1/access/{queue}/{id}", get_access, ROUTE_WORKER, "An access item."},
+    {METHOD_DELETE, "/v1/access/{queue}/{id}", delete_access, ROUTE_WORKER,
+     "Deletes an access item that is at an end."},
+    {METHOD_PUT, "/v1/access/{queue}/{id}/state", put_access_state, ROUTE_WORKER,
+     "Moves an access item on."},
+    {METHOD_GET, "/v1/machines", get_machines, ROUTE_WORKER,
+     "The states of batches, jobs and access items."},
+};
+
+static void publish(struct hall *h, const char *kind, const char *id, const char *state,
+                    struct str json)
+{
+    struct event e = {.kind = kind, .id = str_of(id), .state = str_of(state), .json = json};
+
+    events_publish(h->house->events, &e);
+}
+
+static void on_change(void *arg, const struct depot_event *e)
+{
+    struct hall *h = arg;
+    struct buf b = {0};
+
+    json_open(&b, '{');
+    json_key(&b, e->what);
+    json_put_text(&b, str_of(e->id));
+    if (e->batch) {
+        json_key(&b, "batch");
+        json_put_text(&b, str_of(e->batch));
+    }
+    if (e->from) {
+        json_key(&b, "from");
+        json_put_text(&b, str_of(e->from));
+    }
+    json_key(&b, "state");
+    json_put_text(&b, str_of(e->state));
+    json_close(&b, '}');
+    publish(h, e->what, e->id, e->state, (struct str){b.p, b.len});
+    buf_release(&b);
+    http_topic_signal(&h->topic, HTTP_TOPIC_ALL);
+    if (e->what[0] == 'b' && h->notify)
+        notify_poke(h->notify);
+}
+
+static void on_done(void *arg, const struct notice *n)
+{
+    publish(arg, "batch-done", n->batch, n->state, str_of(n->json));
+}
+
+static void on_warning(void *arg, const char *line)
+{
+    (void)arg;
+    log_warning("%s", line);
+}
+
+static struct keeper *borrow(void *arg)
+{
+    return house_keeper(((struct hall *)arg)->house);
+}
+
+static void give_back(void *arg, struct keeper *k)
+{
+    house_return(((struct hall *)arg)->house, k);
+}
+
+static int ready(void *arg, struct call *c)
+{
+    return hall_ready(arg, c);
+}
+
+/* The pipeline, where one was named. */
+static int load_machines(struct hall *h, const char *file, struct err_info *ret_error)
+{
+    enum { LEN_MAX = 1024 * 1024 };
+    struct buf text = {0};
+    struct err_info why;
+    FILE *f;
+    int err;
+
+    h->machines = MACHINES_BUILT_IN;
+    if (!file)
+        return 0;
+    f = fopen(file, "re");
+    if (!f)
+        return err_set(ret_error, DROVER_IO, "cannot open the pipeline '%s': %m", file);
+    buf_reserve(&text, LEN_MAX);
+    text.len = fread(text.p, 1, LEN_MAX, f);
+    fclose(f);
+    err = machines_load(&h->arena, (struct str){text.p, text.len}, &h->machines, &why);
+    buf_release(&text);
+    return err ? err_set(ret_error, err, "the pipeline '%s': %s", file, why.text) : 0;
+}
+
+static void close_hall(void *room)
+{
+    struct hall *h = room;
+
+    if (h->notify)
+        notify_close(h->notify);
+    if (h->depot)
+        depot_close(h->depot);
+    http_topic_release(&h->topic);
+    pthread_mutex_destroy(&h->lock);
+    arena_release(&h->arena);
+    free(h);
+}
+
+static int open_hall(struct house *house, void **ret_room, struct err_info *ret_error)
+{
+    struct hall *h = mem_zalloc(sizeof *h);
+    struct depot_options o = {.machines = &h->machines, .changed = on_change, .arg = h};
+    struct notify_options n = {.borrow = borrow,
+                               .give_back = give_back,
+                               .ready = ready,
+                               .done = on_done,
+                               .warn = on_warning,
+                               .arg = h,
+                               .hook = house->on_batch_done};
+    int err;
+
+    h->house = house;
+    pthread_mutex_init(&h->lock, NULL);
+    http_topic_init(&h->topic);
+    err = load_machines(h, house->pipeline, ret_error);
+    if (!err)
+        err = depot_open(&o, &h->depot);
+    n.depot = h->depot;
+    if (!err)
+        err = notify_open(&n, &h->notify);
+    if (err)
+        close_hall(h);
+    else
+        *ret_room = h;
+    return err;
+}
+
+static struct route_table hall_routes(void *room)
+{
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, room};
+}
+
+const struct room batch_room = {
+    .name = "batches", .open = open_hall, .routes = hall_routes, .close = close_hall};

@@ -1,0 +1,305 @@
+/* /v1/jobs */
+#include "batch/hall.h"
+#include "batch/show.h"
+
+/* The state that a word names, or what is wrong with it. */
+static int find_state(struct desk *d, struct str name)
+{
+    int state = machine_find(&d->call.depot->machines.job, name);
+
+    if (state == MACHINE_NONE)
+        return err_set(&d->why, DROVER_BAD_ARGUMENT, "a job has no state '%.*s'",
+                       (int)(name.len < 100 ? name.len : 100), name.p);
+    return state;
+}
+
+void get_jobs(struct http_request *r)
+{
+    struct job_filter f = {.state = MACHINE_NONE};
+    int64_t start = 0, limit = HALL_LIST_DEFAULT;
+    struct str state = {0};
+    struct job *jobs = NULL;
+    struct desk d;
+    size_t count = 0;
+    int err = 0;
+
+    if (http_query_number(r, "start", &start) < 0 || http_query_number(r, "limit", &limit) < 0)
+        return;
+    http_query(r, "state", &state);
+    http_query(r, "batch", &f.bid);
+    http_query(r, "profile", &f.profile);
+    if (!desk_open(&d, r, NULL))
+        return;
+    f.start = (size_t)start;
+    f.limit = (size_t)(limit > HALL_LIST_MAX ? HALL_LIST_MAX : limit);
+    if (state.p)
+        err = f.state = find_state(&d, state);
+    if (err >= 0)
+        err = job_list(&d.call, &f, &jobs, &count);
+    json_open(&d.out, '{');
+    json_key(&d.out, "jobs");
+    json_open(&d.out, '[');
+    for (size_t i = 0; i < count; i++)
+        show_job(&d.out, &d.call, &jobs[i]);
+    json_close(&d.out, ']');
+    json_close(&d.out, '}');
+    desk_close(&d, err);
+}
+
+/* A job of which only the head was read, with all that it has. */
+static int put_acquired(struct desk *d, const struct job *acquired)
+{
+    struct job job;
+    int err = job_get(&d->call, str_of(acquired->id), &job);
+
+    if (err)
+        return err;
+    json_open(&d->out, '{');
+    json_key(&d->out, "job");
+    show_job(&d->out, &d->call, &job);
+    json_key(&d->out, "token");
+    json_put_int(&d->out, acquired->token);
+    json_close(&d->out, '}');
+    return 0;
+}
+
+void acquire_job(struct http_request *r)
+{
+    static const char *const members[] = {"session", "state", "wait", NULL};
+    const struct json *body = desk_body(r, members);
+    struct hall *h = r->arg;
+    uint64_t seen = http_topic_seen(&h->topic);
+    struct str name = {0};
+    int64_t wait_ms;
+    struct job job;
+    struct desk d;
+    int got;
+
+    if (!body || !desk_text(r, body, "state", &name) || !desk_int(r, body, "wait", &wait_ms))
+        return;
+    if (!name.p) {
+        http_reply_error(r, 400, "'state' is missing");
+        return;
+    }
+    if (!desk_open_session(&d, r, body))
+        return;
+    got = find_state(&d, name);
+    if (got >= 0)
+        got = job_acquire(&d.call, got, &job);
+    if (got == 0) {
+        wait_ms = desk_wait_ms(h, body);
+        desk_leave(&d);
+        if (wait_ms <= 0 || !http_wait(r, &h->topic, seen, wait_ms))
+            http_reply(r, 200, STR("{\"job\":null}"));
+        return;
+    }
+    desk_close(&d, got < 0 ? got : put_acquired(&d, &job));
+}
+
+static int put_job(struct desk *d, struct str jid)
+{
+    struct job job;
+    int err = job_get(&d->call, jid, &job);
+
+    if (err)
+        return err;
+    json_open(&d->out, '{');
+    json_key(&d->out, "job");
+    show_job(&d->out, &d->call, &job);
+    json_close(&d->out, '}');
+    return 0;
+}
+
+void get_job(struct http_request *r)
+{
+    struct str jid;
+    struct desk d;
+
+    if (http_decode(r, r->params[0], &jid) && desk_open(&d, r, NULL))
+        desk_close(&d, put_job(&d, jid));
+}
+
+void delete_job(struct http_request *r)
+{
+    struct str jid;
+    struct desk d;
+    int err;
+
+    if (!http_decode(r, r->params[0], &jid) || !desk_open(&d, r, NULL))
+        return;
+    err = job_delete(&d.call, jid);
+    buf_printf(&d.out, "{}");
+    desk_close(&d, err);
+}
+
+static void put_state(struct desk *d, struct str jid, const char *state)
+{
+    json_open(&d->out, '{');
+    json_key(&d->out, "job");
+    json_put_text(&d->out, jid);
+    json_key(&d->out, "state");
+    json_put_text(&d->out, str_of(state));
+    json_close(&d->out, '}');
+}
+
+void put_job_state(struct http_request *r)
+{
+    static const char *const members[] = {"state",   "message", "priority", "token",
+                                          "session", "keep",    NULL};
+    const struct json *body = desk_body(r, members);
+    struct job_move m = {.priority = -1};
+    struct str jid;
+    struct desk d;
+    int state, err;
+
+    if (!body || !http_decode(r, r->params[0], &jid) || !desk_text(r, body, "state", &m.state) ||
+        !desk_text(r, body, "message", &m.message) || !desk_int(r, body, "token", &m.token) ||
+        !desk_int(r, body, "priority", &m.priority) || !desk_bool(r, body, "keep", &m.keep))
+        return;
+    if (!m.state.p) {
+        http_reply_error(r, 400, "'state' is missing");
+        return;
+    }
+    if (json_get(body, "priority") && m.priority == -1)
+        m.priority = -2; /* it was said, and is wrong */
+    if (!desk_open(&d, r, body))
+        return;
+    err = job_move(&d.call, jid, &m, &state);
+    if (!err)
+        put_state(&d, jid, d.call.depot->machines.job.states[state].name);
+    desk_close(&d, err);
+}
+
+/*
+ * The value of PUT /v1/jobs/JID/FIELD: the member of that name, or "value", or, for what is an object,
+ * the body itself.
+ */
+static const struct json *field_value(const struct json *body, const char *field)
+{
+    const struct json *v = json_get(body, field);
+
+    if (!v)
+        v = json_get(body, "value");
+    return v ? v : body;
+}
+
+static int set_number(struct desk *d, struct str jid, const char *field, const struct json *v,
+                      int64_t token)
+{
+    if (v->kind != JSON_INT)
+        return err_set(&d->why, DROVER_BAD_ARGUMENT, "'%s' must be a whole number", field);
+    if (strcmp(field, "priority") == 0)
+        return job_set_priority(&d->call, jid, v->number, token);
+    if (v->number < 0)
+        return err_set(&d->why, DROVER_BAD_ARGUMENT, "'%s' is negative", field);
+    return job_set_field(&d->call, jid, field,
+                         str_of(arena_printf(d->call.a, "%lld", (long long)v->number)), token);
+}
+
+static int set_object(struct desk *d, struct str jid, const char *field, const struct json *v,
+                      int64_t token)
+{
+    struct buf b = {0};
+    int err;
+
+    if (v->kind != JSON_OBJECT)
+        return err_set(&d->why, DROVER_BAD_ARGUMENT, "'%s' must be an object", field);
+    json_put(&b, v);
+    err = job_set_field(&d->call, jid, field, (struct str){b.p, b.len}, token);
+    buf_release(&b);
+    return err;
+}
+
+void put_job_field(struct http_request *r)
+{
+    static const struct {
+        const char *word, *field;
+        int (*set)(struct desk *d, struct str jid, const char *field, const struct json *v,
+                   int64_t token);
+    } FIELDS[] = {
+        {"priority", "priority", set_number},  {"space_needed", "space_needed", set_number},
+        {"space", "space_needed", set_number}, {"identifiers", "identifiers", set_object},
+        {"metadata", "metadata", set_object},  {"inventory", "inventory", set_object},
+    };
+    const struct json *body = http_json(r);
+    bool object = body && body->kind == JSON_OBJECT;
+    struct str jid, word;
+    int64_t token = 0;
+    struct desk d;
+    size_t i = 0;
+    int err;
+
+    if (!body || !http_decode(r, r->params[0], &jid) || !http_decode(r, r->params[1], &word) ||
+        !desk_int(r, object ? body : NULL, "token", &token))
+        return;
+    while (i < sizeof FIELDS / sizeof *FIELDS && !str_eq(word, str_of(FIELDS[i].word)))
+        i++;
+    if (i == sizeof FIELDS / sizeof *FIELDS) {
+        http_reply_errorf(r, 404, "a job has no field '%.*s' that can be set", (int)word.len,
+                          word.p);
+        return;
+    }
+    if (!desk_open(&d, r, object ? body : NULL))
+        return;
+    err =
+        FIELDS[i].set(&d, jid, FIELDS[i].field,
+                      field_value(body, object && json_get(body, FIELDS[i].word) ? FIELDS[i].word
+                                                                                 : FIELDS[i].field),
+                      token);
+    if (!err)
+        err = put_job(&d, jid);
+    desk_close(&d, err);
+}
+
+void post_job_verb(struct http_request *r)
+{
+    static const char *const members[] = {"message", "state", "session", NULL};
+    const struct json *body = r->body.len ? desk_body(r, members) : NULL;
+    struct str jid, verb = {0}, message = {0}, state = {0};
+    struct desk d;
+    int err;
+
+    if ((r->body.len && !body) || !http_decode(r, r->params[0], &jid) ||
+        !http_decode(r, r->params[1], &verb) || !desk_text(r, body, "message", &message) ||
+        !desk_text(r, body, "state", &state))
+        return;
+    if (!str_eq(verb, STR("hold")) && !str_eq(verb, STR("release")) &&
+        !str_eq(verb, STR("requeue"))) {
+        http_reply_error(r, 404, "what can be done with a job is hold, release and requeue");
+        return;
+    }
+    if (!desk_open(&d, r, body))
+        return;
+    if (str_eq(verb, STR("hold")))
+        err = job_hold(&d.call, jid, message);
+    else if (str_eq(verb, STR("release")))
+        err = job_release(&d.call, jid);
+    else
+        err = job_requeue(&d.call, jid, state, message);
+    if (!err)
+        err = put_job(&d, jid);
+    desk_close(&d, err);
+}
+
+void release_jobs(struct http_request *r)
+{
+    static const char *const members[] = {"profile", NULL};
+    const struct json *body = desk_body(r, members);
+    struct str profile = {0};
+    int64_t count;
+    struct desk d;
+    int err;
+
+    if (!body || !desk_text(r, body, "profile", &profile))
+        return;
+    if (!profile.p) {
+        http_reply_error(r, 400, "'profile' is missing");
+        return;
+    }
+    if (!desk_open(&d, r, body))
+        return;
+    err = job_release_profile(&d.call, profile, &count);
+    if (!err)
+        buf_printf(&d.out, "{\"released\":%lld}", (long long)count);
+    desk_close(&d, err);
+}

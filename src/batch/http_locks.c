@@ -1,0 +1,329 @@
+/* /v1/locks and /v1/access */
+#include "batch/hall.h"
+#include "batch/show.h"
+
+/* A kind by name, or what is wrong with it. */
+static int find_kind(struct desk *d, struct str name)
+{
+    for (int i = 0; i < LOCK_KINDS; i++)
+        if (str_eq(name, str_of(LOCK_DIRS[i])))
+            return i;
+    return err_set(&d->why, DROVER_NO_NODE,
+                   "there is no kind of lock '%.*s'; there are queue, storage, inventory and "
+                   "collections, and for breaking jobs and batches",
+                   (int)(name.len < 100 ? name.len : 100), name.p);
+}
+
+static int put_kind(struct desk *d, enum lock_kind kind)
+{
+    struct lock *locks;
+    size_t count;
+    int err = lock_list(&d->call, kind, &locks, &count);
+
+    for (size_t i = 0; !err && i < count; i++)
+        show_lock(&d->out, &locks[i]);
+    return err;
+}
+
+static void put_locks(struct desk *d, int first, int last)
+{
+    int err = 0;
+
+    json_open(&d->out, '{');
+    json_key(&d->out, "locks");
+    json_open(&d->out, '[');
+    for (int i = first; i <= last && !err; i++)
+        err = put_kind(d, (enum lock_kind)i);
+    json_close(&d->out, ']');
+    json_close(&d->out, '}');
+    desk_close(d, err);
+}
+
+void get_locks(struct http_request *r)
+{
+    struct desk d;
+
+    if (desk_open(&d, r, NULL))
+        put_locks(&d, 0, LOCK_KINDS - 1);
+}
+
+void get_lock_kind(struct http_request *r)
+{
+    struct str name;
+    struct desk d;
+    int kind;
+
+    if (!http_decode(r, r->params[0], &name) || !desk_open(&d, r, NULL))
+        return;
+    kind = find_kind(&d, name);
+    if (kind < 0)
+        desk_close(&d, kind);
+    else
+        put_locks(&d, kind, kind);
+}
+
+static void put_one(struct desk *d, const struct lock *lock)
+{
+    json_open(&d->out, '{');
+    json_key(&d->out, "lock");
+    show_lock(&d->out, lock);
+    json_key(&d->out, "token");
+    json_put_int(&d->out, lock->token);
+    json_close(&d->out, '}');
+}
+
+void get_lock(struct http_request *r)
+{
+    struct str kind_name, name;
+    struct lock lock;
+    struct desk d;
+    int err;
+
+    if (!http_decode(r, r->params[0], &kind_name) || !http_decode(r, r->params[1], &name) ||
+        !desk_open(&d, r, NULL))
+        return;
+    err = find_kind(&d, kind_name);
+    if (err >= 0)
+        err = lock_get(&d.call, (enum lock_kind)err, name, &lock);
+    if (!err)
+        put_one(&d, &lock);
+    desk_close(&d, err);
+}
+
+void put_lock(struct http_request *r)
+{
+    static const char *const members[] = {"session", "who", NULL};
+    const struct json *body = r->body.len ? desk_body(r, members) : NULL;
+    struct str kind_name, name, who = {0};
+    struct lock lock;
+    struct desk d;
+    bool object;
+    int err;
+
+    if ((r->body.len && !body) || !http_decode(r, r->params[0], &kind_name) ||
+        !http_decode(r, r->params[1], &name) || !desk_text(r, body, "who", &who))
+        return;
+    object = str_eq(kind_name, STR("storage")) || str_eq(kind_name, STR("inventory"));
+    if (object ? !desk_open_session(&d, r, body) : !desk_open(&d, r, body))
+        return;
+    err = find_kind(&d, kind_name);
+    if (err >= 0)
+        err = lock_take(&d.call, (enum lock_kind)err, name, who, &lock);
+    if (!err)
+        put_one(&d, &lock);
+    desk_close(&d, err);
+}
+
+/* The locks of jobs and batches can be given back and broken here too. */
+static int release(struct desk *d, struct str kind_name, struct str name, int64_t token, bool force)
+{
+    bool jobs = str_eq(kind_name, STR("jobs")) || str_eq(kind_name, STR("job")),
+         batches = str_eq(kind_name, STR("batches")) || str_eq(kind_name, STR("batch"));
+    int kind = 0;
+
+    if (!jobs && !batches)
+        kind = find_kind(d, kind_name);
+    if (kind < 0)
+        return kind;
+    if (!token && !force && (jobs || batches || kind == LOCK_STORAGE || kind == LOCK_INVENTORY))
+        return err_set(&d->why, DROVER_BAD_ARGUMENT,
+                       "this lock belongs to a worker: say its token, or force to break it");
+    if (!jobs && !batches)
+        return lock_release(&d->call, (enum lock_kind)kind, name, token);
+    if (name_number(jobs ? NAME_JOB : NAME_BATCH, name) < 0)
+        return err_set(&d->why, DROVER_NO_NODE, "there is no such %s", jobs ? "job" : "batch");
+    return lock_drop(&d->call, jobs ? "jobs" : "batches", arena_text(d->call.a, name), token);
+}
+
+void delete_lock(struct http_request *r)
+{
+    static const char *const members[] = {"session", "token", "force", NULL};
+    const struct json *body = r->body.len ? desk_body(r, members) : NULL;
+    struct str kind_name, name, word = {0};
+    int64_t token = 0;
+    bool force = false;
+    struct desk d;
+    int err;
+
+    if ((r->body.len && !body) || http_query_number(r, "token", &token) < 0 ||
+        !desk_int(r, body, "token", &token) || !desk_bool(r, body, "force", &force) ||
+        !http_decode(r, r->params[0], &kind_name) || !http_decode(r, r->params[1], &name))
+        return;
+    if (http_query(r, "force", &word))
+        force = str_eq(word, STR("1")) || str_eq(word, STR("true")) || str_eq(word, STR("yes"));
+    if (!desk_open(&d, r, body))
+        return;
+    err = release(&d, kind_name, name, token, force);
+    buf_printf(&d.out, "{}");
+    desk_close(&d, err);
+}
+
+/* Access. */
+
+static bool open_access(struct desk *d, struct http_request *r, const struct json *body,
+                        bool session, enum access_size *ret_size)
+{
+    struct str name;
+    int err;
+
+    if (!http_decode(r, r->params[0], &name) ||
+        (session ? !desk_open_session(d, r, body) : !desk_open(d, r, body)))
+        return false;
+    err = access_find_size(&d->call, name, ret_size);
+    if (err)
+        desk_close(d, err);
+    return !err;
+}
+
+void post_access(struct http_request *r)
+{
+    const struct json *body = http_json(r), *data;
+    char id[NAME_ID_LEN + 1];
+    enum access_size size;
+    struct desk d;
+    int err;
+
+    if (!body)
+        return;
+    data = json_get(body, "token");
+    if (!data || data->kind != JSON_OBJECT)
+        data = body; /* the document's fields themselves, of which "token" is one */
+    if (data->kind != JSON_OBJECT) {
+        http_reply_error(r, 400, "the body must be an object");
+        return;
+    }
+    if (!open_access(&d, r, NULL, false, &size))
+        return;
+    err = access_create(&d.call, size, data, id);
+    if (!err)
+        buf_printf(&d.out, "{\"access\":\"%s\"}", id);
+    desk_close(&d, err);
+}
+
+void get_access_list(struct http_request *r)
+{
+    struct access *list = NULL;
+    enum access_size size;
+    struct str name = {0};
+    struct desk d;
+    size_t count = 0;
+    int state = MACHINE_NONE, err = 0;
+
+    if (!open_access(&d, r, NULL, false, &size))
+        return;
+    if (http_query(r, "state", &name)) {
+        state = machine_find(&d.call.depot->machines.access, name);
+        if (state == MACHINE_NONE)
+            err = err_set(&d.why, DROVER_BAD_ARGUMENT, "an access item has no such state");
+    }
+    if (!err)
+        err = access_list(&d.call, size, state, &list, &count);
+    json_open(&d.out, '{');
+    json_key(&d.out, "access");
+    json_open(&d.out, '[');
+    for (size_t i = 0; i < count; i++)
+        show_access(&d.out, &d.call, &list[i]);
+    json_close(&d.out, ']');
+    json_close(&d.out, '}');
+    desk_close(&d, err);
+}
+
+static void put_access(struct desk *d, const struct access *a, bool token)
+{
+    json_open(&d->out, '{');
+    json_key(&d->out, "access");
+    show_access(&d->out, &d->call, a);
+    if (token) {
+        json_key(&d->out, "token");
+        json_put_int(&d->out, a->token);
+    }
+    json_close(&d->out, '}');
+}
+
+void acquire_access(struct http_request *r)
+{
+    static const char *const members[] = {"session", "wait", NULL};
+    const struct json *body = desk_body(r, members);
+    struct hall *h = r->arg;
+    uint64_t seen = http_topic_seen(&h->topic);
+    enum access_size size;
+    int64_t wait_ms;
+    struct access a;
+    struct desk d;
+    int got;
+
+    if (!body || !desk_int(r, body, "wait", &wait_ms) || !open_access(&d, r, body, true, &size))
+        return;
+    got = access_acquire(&d.call, size, &a);
+    if (got == 0) {
+        wait_ms = desk_wait_ms(h, body);
+        desk_leave(&d);
+        if (wait_ms <= 0 || !http_wait(r, &h->topic, seen, wait_ms))
+            http_reply(r, 200, STR("{\"access\":null}"));
+        return;
+    }
+    if (got > 0)
+        put_access(&d, &a, true);
+    desk_close(&d, got);
+}
+
+void get_access(struct http_request *r)
+{
+    enum access_size size;
+    struct access a;
+    struct str id;
+    struct desk d;
+    int err;
+
+    if (!http_decode(r, r->params[1], &id) || !open_access(&d, r, NULL, false, &size))
+        return;
+    err = access_get(&d.call, size, id, &a);
+    if (!err)
+        put_access(&d, &a, false);
+    desk_close(&d, err);
+}
+
+void delete_access(struct http_request *r)
+{
+    enum access_size size;
+    struct str id;
+    struct desk d;
+    int err;
+
+    if (!http_decode(r, r->params[1], &id) || !open_access(&d, r, NULL, false, &size))
+        return;
+    err = access_delete(&d.call, size, id);
+    buf_printf(&d.out, "{}");
+    desk_close(&d, err);
+}
+
+void put_access_state(struct http_request *r)
+{
+    static const char *const members[] = {"state", "message", "token", "session", NULL};
+    const struct json *body = desk_body(r, members);
+    struct str id, state = {0}, message = {0};
+    enum access_size size;
+    int64_t token = 0;
+    struct desk d;
+    int to, err;
+
+    if (!body || !http_decode(r, r->params[1], &id) || !desk_text(r, body, "state", &state) ||
+        !desk_text(r, body, "message", &message) || !desk_int(r, body, "token", &token))
+        return;
+    if (!state.p) {
+        http_reply_error(r, 400, "'state' is missing");
+        return;
+    }
+    if (!open_access(&d, r, body, false, &size))
+        return;
+    err = access_move(&d.call, size, id, state, message, token, &to);
+    if (!err) {
+        json_open(&d.out, '{');
+        json_key(&d.out, "access");
+        json_put_text(&d.out, id);
+        json_key(&d.out, "state");
+        json_put_text(&d.out, str_of(d.call.depot->machines.access.states[to].name));
+        json_close(&d.out, '}');
+    }
+    desk_close(&d, err);
+}

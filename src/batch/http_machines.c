@@ -1,0 +1,54 @@
+/* GET /v1/machines: the states, for consoles and commands that do not know the site's pipeline. */
+#include "batch/hall.h"
+
+static void put_machine(struct buf *b, const char *key, const struct machine *m)
+{
+    json_key(b, key);
+    json_open(b, '{');
+    json_key(b, "first");
+    json_put_text(b, str_of(m->states[m->first].name));
+    json_key(b, "states");
+    json_open(b, '[');
+    for (int i = 0; i < m->count; i++) {
+        const struct machine_state *s = &m->states[i];
+
+        json_open(b, '{');
+        json_key(b, "name");
+        json_put_text(b, str_of(s->name));
+        json_key(b, "to");
+        json_open(b, '[');
+        for (int to = 0; to < m->count; to++)
+            if (machine_allows(m, i, to))
+                json_put_text(b, str_of(m->states[to].name));
+        json_close(b, ']');
+        for (int way = 0; way < 2; way++) {
+            int to = way ? s->fail : s->success;
+
+            if (to == MACHINE_NONE)
+                continue;
+            json_key(b, way ? "fail" : "success");
+            json_put_text(b, str_of(m->states[to].name));
+        }
+        json_key(b, "end");
+        json_put_bool(b, machine_is_end(m, i));
+        json_key(b, "batch");
+        json_put_text(b, str_of(MACHINE_LISTS[s->list]));
+        json_close(b, '}');
+    }
+    json_close(b, ']');
+    json_close(b, '}');
+}
+
+void get_machines(struct http_request *r)
+{
+    const struct hall *h = r->arg;
+    struct buf b = {0};
+
+    json_open(&b, '{');
+    put_machine(&b, "batch", &h->machines.batch);
+    put_machine(&b, "job", &h->machines.job);
+    put_machine(&b, "access", &h->machines.access);
+    json_close(&b, '}');
+    http_reply(r, 200, (struct str){b.p, b.len});
+    buf_release(&b);
+}

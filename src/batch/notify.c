@@ -1,0 +1,289 @@
+/* One thread that looks at what is due, when it is told to and every second. */
+#include "batch/notify.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/cond.h"
+#include "base/mem.h"
+#include "batch/batch.h"
+#include "batch/lock.h"
+
+/* A report that was told of, and when its hook may be tried again. */
+struct told {
+    int64_t report, retry_ms;
+    int failures;
+    bool due; /* seen in this round */
+    struct told *next;
+};
+
+struct notify {
+    struct notify_options o;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool poked, stop;
+    struct told *told;
+    int64_t swept_ms;
+};
+
+static bool is_stopping(void *arg)
+{
+    struct notify *n = arg;
+    bool stop;
+
+    pthread_mutex_lock(&n->lock);
+    stop = n->stop;
+    pthread_mutex_unlock(&n->lock);
+    return stop;
+}
+
+static struct told *find_told(struct notify *n, int64_t report)
+{
+    struct told *t = n->told;
+
+    while (t && t->report != report)
+        t = t->next;
+    return t;
+}
+
+/* What is no longer due is forgotten. */
+static void forget_told(struct notify *n)
+{
+    for (struct told **link = &n->told; *link;) {
+        struct told *t = *link;
+
+        if (t->due) {
+            t->due = false;
+            link = &t->next;
+        } else {
+            *link = t->next;
+            free(t);
+        }
+    }
+}
+
+static int make_notice(struct call *c, const char *bid, int state, struct notice *ret)
+{
+    struct keeper_names failed;
+    struct buf b = {0};
+    struct batch batch;
+    int err = batch_get(c, str_of(bid), &batch);
+
+    if (!err)
+        err = batch_report_number(c, str_of(bid), state, &ret->report);
+    if (!err)
+        err = depot_children(c, &failed, NULL, "/batches/%s/states/%s", bid,
+                             MACHINE_LISTS[MACHINE_FAILED]);
+    if (err)
+        return err;
+    ret->batch = arena_text(c->a, str_of(bid));
+    ret->state = c->depot->machines.batch.states[state].name;
+    json_open(&b, '{');
+    json_key(&b, "batch");
+    json_put_text(&b, str_of(bid));
+    json_key(&b, "state");
+    json_put_text(&b, str_of(ret->state));
+    json_key(&b, "report");
+    json_put_int(&b, ret->report);
+    json_key(&b, "key");
+    json_put_text(&b, str_of(arena_printf(c->a, "%s-%lld", bid, (long long)ret->report)));
+    json_key(&b, "failed_jobs");
+    json_open(&b, '[');
+    for (size_t i = 0; i < failed.count; i++)
+        json_put_text(&b, str_of(failed.names[i]));
+    json_close(&b, ']');
+    for (int i = MACHINE_COMPLETED; i < MACHINE_LIST_COUNT; i++) {
+        json_key(&b, i == MACHINE_COMPLETED ? "completed" : "deleted");
+        json_put_int(&b, batch.counts[i]);
+    }
+    if (batch.submission.p && json_parse(c->a, batch.submission, NULL)) {
+        json_key(&b, "submission");
+        json_put_raw(&b, batch.submission);
+    }
+    json_close(&b, '}');
+    ret->json = arena_text(c->a, (struct str){b.p, b.len});
+    buf_release(&b);
+    return 0;
+}
+
+static void hook_failed(struct notify *n, struct told *t, const char *bid, const char *why)
+{
+    char line[700];
+
+    snprintf(line, sizeof line, "the report of batch %s failed: %s", bid, why);
+    n->o.warn(n->o.arg, line);
+    t->retry_ms = clock_boot_ms() + (1000 << (t->failures < 6 ? t->failures : 6));
+    if (t->retry_ms > clock_boot_ms() + NOTIFY_HOOK_TIMEOUT_MS)
+        t->retry_ms = clock_boot_ms() + NOTIFY_HOOK_TIMEOUT_MS;
+    t->failures++;
+}
+
+/* Takes that batch and no other: whoever is due is in the list, and each has its own time. */
+static int take(struct call *c, const char *bid, int state, int64_t *ret_token)
+{
+    struct change t = {.a = c->a};
+    struct status s;
+    int32_t version;
+    int err = batch_read_status(c, bid, &s, &version);
+
+    if (err)
+        return err;
+    if (s.state != state)
+        return DROVER_BAD_VERSION;
+    change_set(&t, status_write(&c->depot->machines.batch, &s, c->a), version, "/batches/%s/status",
+               bid);
+    change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/batches/%s/lock", bid);
+    return lock_commit(c, &t, 0, 1, ret_token);
+}
+
+static void report(struct notify *n, struct call *c, struct told *t, const char *bid, int state)
+{
+    struct batch_move m = {.state = STR("next")};
+    struct notice notice;
+    struct err_info why;
+    int err = take(c, bid, state, &m.token), became;
+
+    if (err)
+        return; /* another has it in hand, or it is reported by now */
+    err = make_notice(c, bid, state, &notice);
+    if (!err)
+        err = hook_run(n->o.hook, &notice, is_stopping, n, &why);
+    if (!err) {
+        err = batch_move(c, str_of(bid), &m, &became);
+        if (!err)
+            return;
+        snprintf(why.text, sizeof why.text, "%s", c->why->text);
+    }
+    lock_drop(c, "batches", bid, m.token);
+    if (!is_stopping(n))
+        hook_failed(n, t, bid, why.text);
+}
+
+static void look_at(struct notify *n, struct call *c, const char *bid, int state)
+{
+    struct notice notice;
+    struct told *t;
+    int64_t number;
+
+    if (batch_report_number(c, str_of(bid), state, &number))
+        return;
+    t = find_told(n, number);
+    if (!t) {
+        if (make_notice(c, bid, state, &notice) || notice.report != number)
+            return;
+        t = mem_zalloc(sizeof *t);
+        t->report = number;
+        t->next = n->told;
+        n->told = t;
+        n->o.done(n->o.arg, &notice);
+    }
+    t->due = true;
+    if (n->o.hook && clock_boot_ms() >= t->retry_ms)
+        report(n, c, t, bid, state);
+}
+
+static void look(struct notify *n, struct call *c)
+{
+    const int states[] = {c->depot->batch.reporting, c->depot->batch.update_reporting};
+    struct keeper_names names;
+
+    for (int i = 0; i < 2; i++) {
+        if (depot_children(c, &names, NULL, "%s", c->depot->batches[states[i]].dir))
+            return;
+        for (size_t b = 0; b < names.count && !is_stopping(n); b++)
+            if (name_number(NAME_BATCH, str_of(names.names[b])) >= 0)
+                look_at(n, c, names.names[b], states[i]);
+    }
+    forget_told(n);
+}
+
+/* Foreign clients: batches that nobody knows of, and such as have ended without a word. */
+static void sweep(struct notify *n, struct call *c)
+{
+    struct keeper_names names;
+
+    n->swept_ms = clock_boot_ms();
+    pthread_mutex_lock(&c->depot->lock);
+    c->depot->adopted = 0;
+    pthread_mutex_unlock(&c->depot->lock);
+    if (batch_adopt(c) ||
+        depot_children(c, &names, NULL, "%s", c->depot->batches[c->depot->batch.processing].dir))
+        return;
+    for (size_t i = 0; i < names.count && !is_stopping(n); i++)
+        batch_settle(c, names.names[i]);
+}
+
+static void turn(struct notify *n)
+{
+    struct arena a = {0};
+    struct err_info why;
+    struct call c = {n->o.depot, n->o.borrow(n->o.arg), &a, &why};
+
+    if (!c.k)
+        return;
+    if (n->o.ready(n->o.arg, &c) == 0) {
+        if (!n->swept_ms || clock_boot_ms() - n->swept_ms >= NOTIFY_SWEEP_MS)
+            sweep(n, &c);
+        look(n, &c);
+    }
+    n->o.give_back(n->o.arg, c.k);
+    arena_release(&a);
+}
+
+static void *run(void *arg)
+{
+    struct notify *n = arg;
+
+    pthread_mutex_lock(&n->lock);
+    while (!n->stop) {
+        n->poked = false;
+        pthread_mutex_unlock(&n->lock);
+        turn(n);
+        pthread_mutex_lock(&n->lock);
+        if (!n->poked && !n->stop)
+            cond_wait_until(&n->wake, &n->lock, clock_boot_ms() + NOTIFY_LOOK_MS);
+    }
+    pthread_mutex_unlock(&n->lock);
+    return NULL;
+}
+
+int notify_open(const struct notify_options *o, struct notify **ret_notify)
+{
+    struct notify *n = mem_zalloc(sizeof *n);
+
+    n->o = *o;
+    pthread_mutex_init(&n->lock, NULL);
+    cond_init(&n->wake);
+    if (pthread_create(&n->thread, NULL, run, n)) {
+        free(n);
+        return DROVER_NO_MEMORY;
+    }
+    *ret_notify = n;
+    return 0;
+}
+
+void notify_poke(struct notify *n)
+{
+    pthread_mutex_lock(&n->lock);
+    n->poked = true;
+    pthread_cond_signal(&n->wake);
+    pthread_mutex_unlock(&n->lock);
+}
+
+void notify_close(struct notify *n)
+{
+    pthread_mutex_lock(&n->lock);
+    n->stop = true;
+    pthread_cond_signal(&n->wake);
+    pthread_mutex_unlock(&n->lock);
+    pthread_join(n->thread, NULL);
+    for (struct told *t = n->told, *next; t; t = next) {
+        next = t->next;
+        free(t);
+    }
+    pthread_cond_destroy(&n->wake);
+    pthread_mutex_destroy(&n->lock);
+    free(n);
+}
