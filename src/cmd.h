@@ -146,5 +146,6 @@ int cmd_serve(int argc, char **argv);
 int cmd_task(int argc, char **argv);
 int cmd_update(int argc, char **argv);
 int cmd_work(int argc, char **argv);
+int cmd_world(int argc, char **argv);
 
 #endif

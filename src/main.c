@@ -22,6 +22,7 @@ static const struct cmd_sub COMMANDS[] = {
     {"group", "list the tasks of one group", cmd_group},
     {"task", "show tasks by their ids", cmd_task},
     {"update", "send a transaction, as JSON", cmd_update},
+    {"world", "trees of tasks", cmd_world, "Rooms"},
     {"help", "explain drover, or one command", cmd_help, "About drover", "--help"},
     {"completion", "print what a shell needs to complete these words", cmd_completion},
     {"version", "print the version", cmd_version, NULL, "--version"},

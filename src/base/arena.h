@@ -23,7 +23,7 @@ void *arena_zalloc(struct arena *a, size_t size);
 /* A copy, NUL-terminated. */
 char *arena_text(struct arena *a, struct str s);
 char *arena_printf(struct arena *a, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3), nonnull));
+    __attribute__((format(printf, 2, 3), nonnull(1, 2)));
 
 /* Frees all that was given out. The arena can be used again and keeps one block for that. */
 void arena_reset(struct arena *a);

@@ -43,7 +43,7 @@ static int check_task(const struct world_task *t, struct arena *a, struct err_in
     if (!err)
         err = zoott_check(t->type, "type", e);
     if (!err && !json_parse(a, t->data, &why))
-        err = err_set(e, DROVER_BAD_ARGUMENT, "the data is not JSON: %.400s", why.text);
+        err = err_set(e, DROVER_BAD_ARGUMENT, "the data is %.400s", why.text);
     return err;
 }
 
