@@ -1,4 +1,7 @@
-/* Blocks of one size, and one of its own for what is larger. */
+/*
+ * Blocks that grow from small, since most requests need little and thousands of them may wait at the
+ * same time, to a size at which growing no longer pays; and one of its own for what is large.
+ */
 #include "base/arena.h"
 
 #include <stdarg.h>
@@ -8,11 +11,17 @@
 
 #include "base/mem.h"
 
-enum { BLOCK_LEN = 16 * 1024 - 64, ALIGNMENT = 16 };
+enum {
+    FIRST_LEN = 1024 - 32,
+    BLOCK_LEN = 16 * 1024 - 64,
+    LARGE_LEN = BLOCK_LEN / 4,
+    ALIGNMENT = 16,
+};
 
 struct arena_block {
     _Alignas(16) struct arena_block *next;
     size_t len;
+    bool large;
     _Alignas(16) char room[];
 };
 
@@ -21,6 +30,7 @@ static struct arena_block *block_new(size_t len)
     struct arena_block *b = mem_alloc(sizeof *b + len);
 
     b->len = len;
+    b->large = false;
     return b;
 }
 
@@ -35,6 +45,7 @@ static void *alloc_large(struct arena *a, size_t size)
 {
     struct arena_block *b = block_new(size);
 
+    b->large = true;
     if (!a->blocks) {
         b->next = NULL;
         a->blocks = b;
@@ -46,6 +57,15 @@ static void *alloc_large(struct arena *a, size_t size)
     return b->room;
 }
 
+static size_t next_len(const struct arena *a, size_t size)
+{
+    size_t len = a->blocks && !a->blocks->large ? a->blocks->len * 2 : FIRST_LEN;
+
+    if (len < size)
+        len = BLOCK_LEN;
+    return len < BLOCK_LEN ? len : BLOCK_LEN;
+}
+
 void *arena_alloc(struct arena *a, size_t size)
 {
     void *given;
@@ -54,9 +74,9 @@ void *arena_alloc(struct arena *a, size_t size)
     if (size > (size_t)(a->end - a->at)) {
         struct arena_block *b;
 
-        if (size > BLOCK_LEN / 4)
+        if (size > LARGE_LEN)
             return alloc_large(a, size);
-        b = block_new(BLOCK_LEN);
+        b = block_new(next_len(a, size));
         b->next = a->blocks;
         a->blocks = b;
         block_use(a, b);
@@ -103,7 +123,7 @@ void arena_reset(struct arena *a)
 
     for (struct arena_block *b = a->blocks; b; b = next) {
         next = b->next;
-        if (!kept && b->len == BLOCK_LEN)
+        if (!kept && !b->large)
             kept = b;
         else
             free(b);

@@ -34,20 +34,22 @@ void buf_put(struct buf *b, const void *data, size_t len)
     b->len += len;
 }
 
+/* Written where there is room; a second time only when it was too little. */
 void buf_printf(struct buf *b, const char *fmt, ...)
 {
     va_list ap, again;
     int len;
 
+    buf_reserve(b, 64);
     va_start(ap, fmt);
     va_copy(again, ap);
-    len = vsnprintf(NULL, 0, fmt, ap);
+    len = vsnprintf(b->p + b->len, b->cap - b->len, fmt, ap);
     va_end(ap);
-    if (len > 0) {
+    if (len > 0 && (size_t)len >= b->cap - b->len) {
         buf_reserve(b, (size_t)len + 1);
         vsnprintf(b->p + b->len, (size_t)len + 1, fmt, again);
-        b->len += (size_t)len;
     }
+    b->len += len > 0 ? (size_t)len : 0;
     va_end(again);
 }
 

@@ -133,7 +133,10 @@ struct http_server {
     bool any_address; /* listens on every address of the machine */
     char address[64]; /* "127.0.0.1:8048" */
     char url[80];
-    char port_suffix[16];       /* ":8048" */
+    char port_suffix[16]; /* ":8048" */
+    char date[64];        /* the header, and the second of the loop's clock that it is of */
+    size_t date_len;
+    uint64_t date_second;
     char read_space[64 * 1024]; /* one for all: libuv hands back what it read at once */
 };
 

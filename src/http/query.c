@@ -63,18 +63,25 @@ static struct str take(struct str *rest, char separator)
 const char *query_parse(struct arena *a, struct str text, struct query *ret_query)
 {
     struct query q = {0};
+    size_t room = 1;
 
-    if (text.len)
-        q.params = arena_alloc(a, sizeof *q.params * QUERY_MAX);
+    if (!text.len) {
+        *ret_query = q;
+        return NULL;
+    }
+    for (size_t i = 0; i < text.len; i++)
+        room += text.p[i] == '&';
+    q.params = arena_alloc(a, sizeof *q.params * (room < QUERY_MAX ? room : QUERY_MAX));
     while (text.len) {
         struct str value = take(&text, '&'), name;
-        struct query_param *param = &q.params[q.count];
+        struct query_param *param;
 
         if (!value.len)
             continue;
-        name = take(&value, '=');
         if (q.count == QUERY_MAX)
             return "too many parameters in the query";
+        param = &q.params[q.count];
+        name = take(&value, '=');
         if (!query_unescape(a, name, true, &param->name) ||
             !query_unescape(a, value, true, &param->value))
             return "malformed escape in the query";

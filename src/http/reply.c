@@ -11,55 +11,94 @@
 #include "base/log.h"
 #include "http/conn.h"
 
-static const char *reason_of(int status)
+enum { ANSWER_HEAD_LEN = 256 }; /* about */
+
+/* The first line, ready to be copied: it is on the path of every request. */
+static struct str status_line(int status)
 {
     static const struct {
         int status;
-        const char *reason;
+        struct str line;
     } rows[] = {
-        {200, "OK"},
-        {201, "Created"},
-        {204, "No Content"},
-        {307, "Temporary Redirect"},
-        {400, "Bad Request"},
-        {401, "Unauthorized"},
-        {403, "Forbidden"},
-        {404, "Not Found"},
-        {405, "Method Not Allowed"},
-        {408, "Request Timeout"},
-        {409, "Conflict"},
-        {410, "Gone"},
-        {413, "Content Too Large"},
-        {415, "Unsupported Media Type"},
-        {417, "Expectation Failed"},
-        {421, "Misdirected Request"},
-        {431, "Request Header Fields Too Large"},
-        {500, "Internal Server Error"},
-        {503, "Service Unavailable"},
-        {505, "HTTP Version Not Supported"},
-        {507, "Insufficient Storage"},
+#define ROW(number, reason) {number, STR("HTTP/1.1 " #number " " reason "\r\n")}
+        ROW(200, "OK"),
+        ROW(201, "Created"),
+        ROW(202, "Accepted"),
+        ROW(204, "No Content"),
+        ROW(304, "Not Modified"),
+        ROW(307, "Temporary Redirect"),
+        ROW(400, "Bad Request"),
+        ROW(401, "Unauthorized"),
+        ROW(403, "Forbidden"),
+        ROW(404, "Not Found"),
+        ROW(405, "Method Not Allowed"),
+        ROW(408, "Request Timeout"),
+        ROW(409, "Conflict"),
+        ROW(410, "Gone"),
+        ROW(412, "Precondition Failed"),
+        ROW(413, "Content Too Large"),
+        ROW(415, "Unsupported Media Type"),
+        ROW(417, "Expectation Failed"),
+        ROW(421, "Misdirected Request"),
+        ROW(429, "Too Many Requests"),
+        ROW(431, "Request Header Fields Too Large"),
+        ROW(500, "Internal Server Error"),
+        ROW(501, "Not Implemented"),
+        ROW(503, "Service Unavailable"),
+        ROW(505, "HTTP Version Not Supported"),
+        ROW(507, "Insufficient Storage"),
+#undef ROW
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].status == status)
-            return rows[i].reason;
-    return "Other";
+            return rows[i].line;
+    return (struct str){0};
 }
 
-/* The Date header, made anew once a second. */
-static const char *date_text(void)
+static void put_status_line(struct buf *b, int status)
 {
-    static char text[64];
-    static time_t of;
-    time_t now = (time_t)(clock_wall_ms() / 1000);
-    struct tm tm;
+    struct str line = status_line(status);
 
-    if (now != of) {
+    if (line.len)
+        buf_put_str(b, line);
+    else
+        buf_printf(b, "HTTP/1.1 %d Other\r\n", status);
+}
+
+/* The Date header, made anew when the loop's clock is in another second. */
+static void put_date(struct buf *b, struct http_server *s)
+{
+    uint64_t second = uv_now(s->tcp.loop) / 1000;
+
+    if (!s->date_len || second != s->date_second) {
+        time_t now = (time_t)(clock_wall_ms() / 1000);
+        struct tm tm;
+
         gmtime_r(&now, &tm);
-        strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &tm);
-        of = now;
+        s->date_len = strftime(s->date, sizeof s->date, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm);
+        s->date_second = second;
     }
-    return text;
+    buf_put(b, s->date, s->date_len);
+}
+
+static void put_content_length(struct buf *b, size_t len)
+{
+    char digits[24], *at = digits + sizeof digits;
+
+    do
+        *--at = (char)('0' + len % 10);
+    while (len /= 10);
+    buf_put_str(b, STR("Content-Length: "));
+    buf_put(b, at, (size_t)(digits + sizeof digits - at));
+    buf_put_str(b, STR("\r\n"));
+}
+
+static void put_content_type(struct buf *b, const char *type)
+{
+    buf_put_str(b, STR("Content-Type: "));
+    buf_put_str(b, str_of(type));
+    buf_put_str(b, STR("\r\n"));
 }
 
 static const char *connection_text(const struct exchange *x)
@@ -73,12 +112,15 @@ static const char *connection_text(const struct exchange *x)
 static void put_answer(struct buf *b, struct exchange *x, int status, const char *content_type,
                        struct str body)
 {
-    buf_printf(b, "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Length: %zu\r\n", status,
-               reason_of(status), date_text(), body.len);
+    buf_reserve(b, ANSWER_HEAD_LEN + body.len);
+    put_status_line(b, status);
+    put_date(b, x->server);
+    put_content_length(b, body.len);
     if (body.len)
-        buf_printf(b, "Content-Type: %s\r\n", content_type);
+        put_content_type(b, content_type);
     buf_put(b, x->fields.p, x->fields.len);
-    buf_printf(b, "%s\r\n", connection_text(x));
+    buf_put_str(b, str_of(connection_text(x)));
+    buf_put_str(b, STR("\r\n"));
     if (!x->request.head.head_only)
         buf_put_str(b, body);
 }
@@ -103,11 +145,14 @@ void exchange_put_stream_head(struct exchange *x, struct buf *b, const char *con
     figures_count(x, 200);
     c->last_request |= !chunked;
     x->closes |= c->last_request && x == c->last;
-    buf_printf(b, "HTTP/1.1 200 OK\r\nDate: %s\r\nContent-Type: %s\r\n", date_text(), content_type);
+    put_status_line(b, 200);
+    put_date(b, x->server);
+    put_content_type(b, content_type);
     if (chunked)
         buf_put_str(b, STR("Transfer-Encoding: chunked\r\n"));
     buf_put(b, x->fields.p, x->fields.len);
-    buf_printf(b, "%s\r\n", connection_text(x));
+    buf_put_str(b, str_of(connection_text(x)));
+    buf_put_str(b, STR("\r\n"));
 }
 
 void http_reply_as(struct http_request *r, int status, const char *content_type, struct str body)
