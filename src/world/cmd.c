@@ -27,29 +27,19 @@ static struct client *begin(const struct cmd *cmd, const struct client_options *
     return c;
 }
 
-int world_add_text(const struct cmd_option *o, const char *text, struct err_info *e)
-{
-    struct world_words *w = o->target;
-
-    if (w->count == WORLD_WORDS_MAX)
-        return err_set(e, DROVER_BAD_ARGUMENT, "at most %d", WORLD_WORDS_MAX);
-    w->list[w->count++] = text;
-    return 0;
-}
-
 const char *world_url(struct client *c, const char *world, const char *what)
 {
     return arena_printf(client_arena(c), "/v1/worlds/%s%s", client_quote(c, str_of(world)), what);
 }
 
-void world_put_claim(struct buf *b, const struct world_words *types, struct str session,
+void world_put_claim(struct buf *b, const struct cmd_list *types, struct str session,
                      int64_t wait_ms)
 {
     json_open(b, '{');
     json_key(b, "types");
     json_open(b, '[');
     for (size_t i = 0; i < types->count; i++)
-        json_put_text(b, str_of(types->list[i]));
+        json_put_text(b, str_of(types->items[i]));
     json_close(b, ']');
     json_key(b, "session");
     json_put_text(b, session);
@@ -221,7 +211,7 @@ static int queue(int argc, char **argv)
 
 struct claim_options {
     struct client_options client;
-    struct world_words types;
+    struct cmd_list types;
     const char *session;
     int64_t wait_ms, timeout_ms;
 };
@@ -297,7 +287,7 @@ static int claim(int argc, char **argv)
 {
     struct claim_options o = {.timeout_ms = 60 * 1000};
     const struct cmd_option options[] = {
-        {"type", "TYPE", "Tasks of this type; may be given more than once.", world_add_text,
+        {"type", "TYPE", "Tasks of this type; may be given more than once.", cmd_list_add,
          &o.types},
         {"session", "ID",
          "Claim for this session. Default: a new one, which is printed, and which ends\n"

@@ -6,20 +6,10 @@
 #include "base/json.h"
 #include "client/client.h"
 
-enum { WORLD_WORDS_MAX = 100 };
-
-/* What an option gives that may be given more than once. */
-struct world_words {
-    const char *list[WORLD_WORDS_MAX];
-    size_t count;
-};
-
-int world_add_text(const struct cmd_option *o, const char *text, struct err_info *e);
-
 /* "/v1/worlds/<world><what>". */
 const char *world_url(struct client *c, const char *world, const char *what);
 
-void world_put_claim(struct buf *b, const struct world_words *types, struct str session,
+void world_put_claim(struct buf *b, const struct cmd_list *types, struct str session,
                      int64_t wait_ms);
 int world_open_session(struct client *c, int64_t timeout_ms, struct str *ret_session);
 

@@ -26,7 +26,7 @@ enum {
 
 struct work {
     struct client_options client;
-    struct world_words types;
+    struct cmd_list types;
     int64_t jobs, timeout_ms;
     bool until_empty;
     const char *world;
@@ -239,7 +239,7 @@ int cmd_world_work(int argc, char **argv)
 {
     struct work w = {.jobs = 1, .timeout_ms = 10 * 1000};
     const struct cmd_option options[] = {
-        {"type", "TYPE", "Tasks of this type; may be given more than once.", world_add_text,
+        {"type", "TYPE", "Tasks of this type; may be given more than once.", cmd_list_add,
          &w.types},
         {"jobs", "N", "Run up to that many commands at once. Default: 1.", cmd_number, &w.jobs, 1,
          JOBS_MAX},

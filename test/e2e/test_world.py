@@ -1,0 +1,506 @@
+"""Worlds over HTTP, on the embedded keeper and on an ensemble, and what kazoo sees of them."""
+
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+from kazoo.client import KazooClient
+
+from conftest import BINARY, DEADLINE_S, Server, drover, errors
+from world_support import OnEnsemble, Place, World, call, zk
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="module", params=["embedded", "ensemble"])
+def place(request, tmp_path_factory):
+    if request.param == "embedded":
+        server = Server("--data", tmp_path_factory.mktemp("data") / "d").start()
+        one = Place(server, f"127.0.0.1:{server.zk_port}")
+    else:
+        ensemble = zk.Ensemble(tmp_path_factory.mktemp("zookeeper")).__enter__()
+        server = OnEnsemble("--keeper", ensemble.url("/worlds")).start()
+        one = Place(server, ensemble.hosts, "/worlds")
+        one.ensemble = ensemble
+    one.kind = request.param
+    yield one
+    one.close()
+    try:
+        assert server.stop() == 0, server.said
+    finally:
+        server.kill()
+        if request.param == "ensemble":
+            ensemble.__exit__(None, None, None)
+
+
+@pytest.fixture
+def world(place):
+    one = World(place, f"my{next(NUMBERS)}")
+    yield one
+    place.sweep(one.name)
+
+
+@pytest.fixture
+def session(place):
+    return place.session()
+
+
+def parsed(nodes):
+    return {path: json.loads(data) for path, data in nodes.items()}
+
+
+def test_init_makes_the_four_directories(place, world):
+    names = {"zoott_p", "zoott_w", "zoott_c", f"zoott_{world.name}"}
+    assert names <= set(place.kazoo.get_children("/"))
+    for name in names:
+        data, stat = place.kazoo.get("/" + name)
+        assert (data, stat.ephemeralOwner) == (b"", 0)
+    World(place, world.name)  # again: no harm
+    assert world.name in call(place.port, "GET", "/v1/worlds")[1]["worlds"]
+
+
+def test_the_documents_example(place, world, session):
+    """Node by node, from queueing to the end."""
+    root = f"/zoott_{world.name}"
+    names = ["requestFile", "downloadFile", "processFile"]
+    data = [{"url": "x"}, [1, "zwei"], None]
+    nodes = ["|".join(f"{name}_alpha" for name in names[:i + 1]) for i in range(3)]
+    paths = [f"{root}/" + node.replace("|", "/") for node in nodes]
+    for i, name in enumerate(names):
+        parent = (names[i - 1], "alpha") if i else None
+        assert world.queue(name, "alpha", data[i], parent) == [paths[i]]
+    records = {node: world.record(node, name, "alpha") for node, name in zip(nodes, names)}
+    tree = dict(zip(paths, data))
+    pending = {f"/zoott_p/{node}": record for node, record in records.items()}
+    assert parsed(place.nodes(root)) == tree
+    assert parsed(place.nodes("/zoott_p")) == pending
+    assert place.nodes("/zoott_w", "/zoott_c") == {}
+
+    for i, node in enumerate(nodes):
+        status, answer = world.post("claim", types=["alpha", "beta"], session=session)
+        task = {key: value for key, value in records[node].items()} | {"data": data[i]}
+        assert (status, answer) == (200, {"node": node, "task": task})
+        assert world.claim(session, "alpha") is None  # what is below waits
+        assert list(place.nodes("/zoott_w")) == [f"/zoott_w/{node}"]
+        assert place.kazoo.exists(f"/zoott_w/{node}").ephemeralOwner != 0
+        assert parsed(place.nodes("/zoott_p")) == pending  # while it is worked on, too
+        assert world.complete(node, session) == "completed"
+        del pending[f"/zoott_p/{node}"]
+        assert parsed(place.nodes("/zoott_p")) == pending
+        assert place.nodes("/zoott_w") == {}
+        assert place.kazoo.exists(f"/zoott_c/{node}").ephemeralOwner == 0
+    assert parsed(place.nodes("/zoott_c")) == {f"/zoott_c/{n}": r for n, r in records.items()}
+    assert parsed(place.nodes(root)) == tree
+
+
+def test_oldest_first_of_the_types_asked_for(world, session):
+    for name, type in [("z", "t"), ("y", "u"), ("x", "t"), ("w", "v")]:
+        world.queue(name, type)
+    assert world.claim(session, "none") is None
+    assert world.claim(session, "v", "t") == "z_t"
+    assert world.claim(session, "v", "t") == "x_t"
+    assert world.claim(session, "v", "t") == "w_v"
+    assert world.claim(session, "v", "t") is None
+    assert world.claim(session, "u") == "y_u"
+
+
+def test_below_all_that_match(place, world):
+    for name, type in [("a1", "t"), ("a2", "s"), ("a3", "t"), ("ba1", "t")]:
+        world.queue(name, type)
+    below = world.queue("c", "u", 1, ("a[12]", "[st]"), child_name="{parent}.{child}")
+    root = f"/zoott_{world.name}"
+    assert below == [f"{root}/a1_t/a1.c_u", f"{root}/a2_s/a2.c_u"]
+    assert parsed(place.nodes("/zoott_p"))["/zoott_p/a1_t|a1.c_u"] == \
+        world.record("a1_t|a1.c_u", "a1.c", "u")
+    before = place.nodes("/zoott_p", root)
+    for parent in [("nobody", "t"), ("a", "t"), ("a1", "tt"), ("A1", "t")]:
+        status, answer = world.post("tasks", task={"name": "d", "type": "u"},
+                                    parent={"name": parent[0], "type": parent[1]})
+        assert status == 404 and "no task matches" in answer["errors"][0]
+    assert place.nodes("/zoott_p", root) == before
+
+
+def test_matches_are_found_before_the_first_is_created(world):
+    world.queue("a")
+    world.queue("b")
+    for _ in range(2):  # the second time below what the first has made as well, and not below itself
+        count = len(world.queue("n", "t", None, (".*", "t")))
+    assert count == 4
+
+
+def test_two_at_once_for_one_task(place, world):
+    """Forty tasks, ten handlers: each task has one."""
+    sessions = [place.session() for _ in range(10)]
+    for number in range(40):
+        world.queue(f"n{number}")
+    got = []
+
+    def handle(session):
+        while node := world.claim(session):
+            got.append(node)
+            assert world.complete(node, session) == "completed"
+
+    threads = [threading.Thread(target=handle, args=(session,)) for session in sessions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(got) == sorted(f"n{number}_t" for number in range(40))
+    assert len(place.nodes("/zoott_c")) == 40
+    assert place.nodes("/zoott_p", "/zoott_w") == {}
+
+
+def test_a_session_that_ends_gives_back(place, world):
+    first, second = place.session(), place.session()
+    world.queue("a")
+    assert world.claim(first) == "a_t"
+    assert world.claim(second) is None
+    assert call(place.port, "DELETE", f"/v1/sessions/{first}")[0] == 200
+    assert world.claim(second) == "a_t"
+    status, answer = world.end("complete", "a_t", first)
+    assert status == 410 and "no such session" in answer["errors"][0]
+    assert world.complete("a_t", second) == "completed"
+
+
+def test_a_session_that_is_silent_gives_back(place, world):
+    first, second = place.session(1000), place.session()
+    world.queue("a")
+    assert world.claim(first) == "a_t"
+    assert world.claim(second, wait=15000) == "a_t"
+    assert call(place.port, "PUT", f"/v1/sessions/{first}")[0] == 410
+
+
+def test_a_handler_that_is_killed(place, world, tmp_path):
+    """`drover world work` dies with its command under way; another gets the task."""
+    world.queue("a", data={"n": 1})
+    started = tmp_path / "started"
+    os.mkfifo(started)
+    command = [BINARY, "world", "work", world.name, "--type", "t", "--timeout", "1s", "--",
+               "sh", "-c", f"cat > {started}; exec sleep 60"]
+    with subprocess.Popen(command, env=os.environ | {"DROVER_URL": f"http://127.0.0.1:{place.port}"},
+                          start_new_session=True) as handler:
+        assert json.loads(started.read_text()) == {"n": 1}
+        assert place.kazoo.exists("/zoott_w/a_t")
+        os.kill(handler.pid, signal.SIGKILL)
+    session = place.session()
+    assert world.claim(session, wait=15000) == "a_t"
+    assert world.complete("a_t", session) == "completed"
+
+
+def test_waiting(place, world, session):
+    answers = []
+    waiting = threading.Thread(target=lambda: answers.append(world.claim(session, wait=15000)))
+    waiting.start()
+    while not waiting.is_alive():
+        pass
+    world.queue("late")
+    waiting.join()
+    assert answers == ["late_t"]
+    assert world.claim(session, wait=50) is None
+
+
+def test_a_session_lives_while_it_waits(place, world):
+    short = place.session(1000)
+    assert world.claim(short, wait=2500) is None
+    assert call(place.port, "PUT", f"/v1/sessions/{short}")[0] == 200
+
+
+def test_queued_again_while_worked_on(place, world, session):
+    world.queue("a", data=1)
+    assert world.claim(session) == "a_t"
+    world.queue("a", data=2)
+    assert world.claim(session) is None
+    assert world.complete("a_t", session) == "pending"
+    assert place.nodes("/zoott_c") == {}
+    status, answer = world.post("claim", types=["t"], session=session)
+    assert (answer["node"], answer["task"]["data"]) == ("a_t", 2)
+    assert world.complete("a_t", session) == "completed"
+    assert world.claim(session) is None
+
+
+def test_queued_again_after_it_was_completed(place, world, session):
+    world.queue("a", data=1)
+    world.complete(world.claim(session), session)
+    world.queue("b", data=1, parent=("a", "t"))
+    world.queue("a", data=2)
+    assert place.nodes("/zoott_c") == {}
+    assert world.claim(session) == "a_t"
+    assert world.claim(session) is None  # b waits for it again
+    world.complete("a_t", session)
+    assert world.claim(session) == "a_t|b_t"
+
+
+def test_release_and_fail(place, world, session):
+    world.queue("a")
+    world.queue("b")
+    assert world.claim(session) == "a_t"
+    assert world.end("release", "a_t", session) == (200, {"node": "a_t", "state": "pending"})
+    assert world.claim(session) == "a_t"
+    assert world.end("fail", "a_t", session, error="no disk")[0] == 200
+    assert world.claim(session) == "b_t"  # it had its turn
+    assert world.claim(session) == "a_t"
+    assert world.end("fail", "a_t", session, error="no disk again")[0] == 200
+    record = world.record("a_t", "a", "t") | {"failures": 2, "error": "no disk again"}
+    assert parsed(place.nodes("/zoott_p"))["/zoott_p/a_t"] == record
+    for how in ("complete", "release", "fail"):
+        status, answer = world.end(how, "a_t", session)
+        assert status == 404 and "nobody works on" in answer["errors"][0]
+
+
+def test_only_the_claimant_ends_a_claim(place, world, session):
+    other = place.session()
+    world.queue("a")
+    assert world.claim(session) == "a_t"
+    before = place.nodes("/zoott_p", "/zoott_w", "/zoott_c")
+    for how in ("complete", "release", "fail"):
+        status, answer = world.end(how, "a_t", other)
+        assert status == 409 and "another session" in answer["errors"][0]
+    assert place.nodes("/zoott_p", "/zoott_w", "/zoott_c") == before
+    assert world.complete("a_t", session) == "completed"
+
+
+def test_worlds_share_the_lists(place, world, session):
+    other = World(place, f"my{next(NUMBERS)}")
+    world.queue("a")
+    status, answer = other.post("tasks", task={"name": "a", "type": "t"})
+    assert status == 409 and "another world" in answer["errors"][0]
+    assert other.claim(session) is None
+    assert other.listed("pending") == [] and world.listed("pending") == ["a_t"]
+    assert place.nodes(f"/zoott_{other.name}") == {}
+
+
+def test_looking(place, world, session):
+    world.queue("a", data={"x": 1})
+    world.queue("b", parent=("a", "t"))
+    world.queue("c")
+    assert world.claim(session) == "a_t"
+    assert world.listed("pending") == ["a_t", "a_t|b_t", "c_t"]
+    assert world.listed("working") == ["a_t"]
+    first = world.get("tasks?state=pending&limit=2")[1]
+    assert first["next"] == "a_t|b_t"
+    rest = world.get("tasks?state=pending&limit=2&after=a_t%7Cb_t")[1]
+    assert ([task["node"] for task in rest["tasks"]], rest["next"]) == (["c_t"], None)
+    world.complete("a_t", session)
+    assert world.listed("completed") == ["a_t"]
+    status, task = world.get("tasks/a_t")
+    assert (status, task["state"], task["data"]) == (200, "completed", {"x": 1})
+    for path in ("a_t/b_t", "a_t%7Cb_t", "a_t%2Fb_t"):
+        status, task = world.get("tasks/" + path)
+        assert (status, task["node"], task["name"], task["state"]) == \
+            (200, "a_t|b_t", "b", "pending")
+    tree = {"root": f"/zoott_{world.name}", "tasks": [
+        {"node": "a_t", "state": "completed", "tasks": [
+            {"node": "a_t|b_t", "state": "pending", "tasks": []}]},
+        {"node": "c_t", "state": "pending", "tasks": []}]}
+    assert world.get("tree") == (200, tree)
+
+
+TASK = {"name": "n", "type": "t"}
+
+
+@pytest.mark.parametrize("what, body, status, words", [
+    ("tasks", {}, 400, "task is missing"),
+    ("tasks", {"task": 1}, 400, "task must be an object"),
+    ("tasks", {"task": {"name": "n"}}, 400, "type is missing"),
+    ("tasks", {"task": {"name": "", "type": "t"}}, 400, "name is empty"),
+    ("tasks", {"task": {"name": "a b", "type": "t"}}, 400, "' '"),
+    ("tasks", {"task": {"name": "a/b", "type": "t"}}, 400, "'/'"),
+    ("tasks", {"task": {"name": "a\\b", "type": "t"}}, 400, "'\\'"),
+    ("tasks", {"task": {"name": "a|b", "type": "t"}}, 400, "'|'"),
+    ("tasks", {"task": {"name": "a\tb", "type": "t"}}, 400, "control character"),
+    ("tasks", {"task": {"name": "a\0b", "type": "t"}}, 400, "control character"),
+    ("tasks", {"task": {"name": "n", "type": "\U0001f600"}}, 400, "cannot have"),
+    ("tasks", {"task": {"name": "n" * 300, "type": "t"}}, 400, "longer than"),
+    ("tasks", {"task": TASK | {"more": 1}}, 400, "more"),
+    ("tasks", {"task": TASK, "parent": {"name": "(", "type": "t"}}, 400, "regular expression"),
+    ("tasks", {"task": TASK, "parent": {"name": "a"}}, 400, "type is missing"),
+    ("tasks", {"task": TASK, "parent": {"name": "(a+)+[bc]", "type": "t"}}, 400, "too much work"),
+    ("tasks", {"task": TASK, "child_name": "x"}, 400, "goes with parent"),
+    ("tasks", {"task": TASK, "parent": {"name": "a+", "type": "t"}, "child_name": "{parent}/x"},
+     400, "'/'"),
+    ("tasks", b'{"task": {"name": "n", "type": "t", "data": nope}}', 400, "not JSON"),
+    ("tasks", [], 400, "must be an object"),
+    ("claim", {"session": "x"}, 400, "types is missing"),
+    ("claim", {"types": [], "session": "x"}, 410, "no such session"),
+    ("claim", {"types": [1], "session": "x"}, 400, "list of strings"),
+    ("claim", {"types": ["t"]}, 400, "session is missing"),
+    ("claim", {"types": ["t"], "session": "0" * 48}, 410, "no such session"),
+    ("claim", {"types": ["t"], "session": "x", "wait": -1}, 400, "wait must be"),
+    ("complete", {"node": "n_t"}, 400, "session is missing"),
+    ("complete", {"node": 1, "session": "x"}, 400, "node must be"),
+    ("complete", {"node": "n_t", "session": "x", "error": ""}, 400, "error"),
+    ("nothing", {}, 404, ""),
+])
+def test_bad_input(place, world, what, body, status, words):
+    world.queue("a" * 40)
+    before = place.nodes("/zoott_p", "/zoott_w", "/zoott_c", f"/zoott_{world.name}")
+    got, answer = call(place.port, "POST", f"/v1/worlds/{world.name}/{what}", body)
+    assert got == status, answer
+    assert any(words in line for line in errors(json.dumps(answer))), answer
+    assert place.nodes("/zoott_p", "/zoott_w", "/zoott_c", f"/zoott_{world.name}") == before
+
+
+@pytest.mark.parametrize("method, path, body, status", [
+    ("POST", "/v1/worlds", {"world": "a/b"}, 400),
+    ("POST", "/v1/worlds", {"world": "p"}, 400),
+    ("POST", "/v1/worlds", {"world": ""}, 400),
+    ("POST", "/v1/worlds", {"world": 1}, 400),
+    ("POST", "/v1/worlds", {}, 400),
+    ("POST", "/v1/worlds/nowhere/tasks", {"task": TASK}, 404),
+    ("GET", "/v1/worlds/nowhere/tasks", None, 404),
+    ("GET", "/v1/worlds/nowhere/tree", None, 404),
+    ("GET", "/v1/worlds/a%2Fb/tree", None, 400),
+    ("POST", "/v1/sessions", {"timeout": 10}, 400),
+    ("POST", "/v1/sessions", {"timeout": "10"}, 400),
+    ("PUT", "/v1/sessions/x", None, 410),
+    ("GET", "/v1/sessions/x", None, 410),
+    ("DELETE", "/v1/sessions/" + "f" * 48, None, 410),
+])
+def test_bad_requests(place, method, path, body, status):
+    before = set(place.kazoo.get_children("/"))
+    got, answer = call(place.port, method, path, body)
+    assert got == status, answer
+    assert errors(json.dumps(answer))
+    assert set(place.kazoo.get_children("/")) == before
+
+
+def test_bad_questions(world, session):
+    world.queue("a")
+    assert world.get("tasks?state=all")[0] == 400
+    assert world.get("tasks?limit=0")[0] == 400
+    assert world.get("tasks?limit=x")[0] == 400
+    assert world.get("tasks/a")[0] == 400
+    assert world.get("tasks/b_t")[0] == 404
+    assert world.end("complete", "no_such", session)[0] == 404
+    assert world.end("complete", "||", session)[0] == 400
+
+
+def test_rubbish_of_others(place, world, session):
+    for number, data in enumerate([b"", b"hello", b"\xff\0", b"[1]", b'{"name": "rubbish"}']):
+        place.kazoo.create(f"/zoott_p/{world.name}rubbish{number}_t", data)
+    place.kazoo.create("/zoott_w/rubbish", b"{")
+    place.kazoo.create("/zoott_c/rubbish", b"{")
+    world.queue("good")
+    assert world.claim(session) == "good_t"
+    assert world.claim(session) is None
+    for state in ("pending", "working", "completed"):
+        assert [node for node in world.listed(state) if node != "good_t"] == []
+    place.server.wait_for(rf"{world.name}rubbish4_t is skipped")
+    for number in range(5):
+        assert len(re.findall(rf"{world.name}rubbish{number}_t is skipped", place.server.said)) == 1
+
+
+def test_a_foreign_handler_beside_ours(place, world, session):
+    """kazoo does what the document says, step by step."""
+    world.queue("a")
+    world.queue("b")
+    foreign = KazooClient(hosts=place.hosts)
+    foreign.start(timeout=DEADLINE_S)
+    foreign.create("/zoott_w/a_t", b"", ephemeral=True)
+    assert world.claim(session) == "b_t"
+    assert world.claim(session) is None
+    assert world.end("complete", "a_t", session)[0] == 409
+    foreign.stop()
+    foreign.close()
+    assert world.claim(session, wait=15000) == "a_t"  # it failed, so the task is queued again
+    place.kazoo.create(f"/zoott_{world.name}/x_t", b"7")  # and one that it queues
+    place.kazoo.create("/zoott_p/x_t", json.dumps(world.record("x_t", "x", "t")).encode())
+    status, answer = world.post("claim", types=["t"], session=session)
+    assert (answer["node"], answer["task"]["data"]) == ("x_t", 7)
+    assert world.queue("below", parent=("x", "t")) == [f"/zoott_{world.name}/x_t/below_t"]
+
+
+def test_on_the_command_line(place, world):
+    env = os.environ | {"DROVER_URL": f"http://127.0.0.1:{place.port}"}
+
+    def run(*words, status=0):
+        done = drover("world", *words, env=env)
+        assert done.returncode == status, done.stderr
+        return done.stdout
+
+    name = world.name
+    assert run("init", name) == ""
+    assert run("queue", name, "a", "t", '{"x": 1}') == "a_t\n"
+    assert run("queue", name, "b", "t", "--parent", "a", "--child-name", "{parent}.{child}") == \
+        "a_t|a.b_t\n"
+    assert run("tree", name) == "a_t  pending\n  a.b_t  pending\n"
+    claimed = json.loads(run("claim", name, "--type", "t", "--json"))
+    assert (claimed["node"], claimed["task"]["data"]) == ("a_t", {"x": 1})
+    run("claim", name, "--type", "t", status=3)
+    run("fail", name, "a_t", "--session", claimed["session"], "--error", "oh")
+    assert json.loads(run("ls", name, "--json"))["tasks"][0]["error"] == "oh"
+    run("complete", name, "a_t", "--session", claimed["session"], status=1)
+    run("complete", name, "a_t", status=2)
+    out = run("work", name, "--type", "t", "--until-empty", "--", "sh", "-c",
+              'cat; echo " $DROVER_NODE $DROVER_NAME $DROVER_TYPE"')
+    assert out == '{"x": 1} a_t a t\nnull a_t|a.b_t a.b t\n'
+    assert run("ls", name, "--state", "completed").split()[5:] != []
+    assert run("tree", name) == "a_t  completed\n  a.b_t  completed\n"
+    run("queue", name, "bad name", "t", status=2)
+    run("work", name, "--type", "t", "--until-empty", "--", "false")
+    call(place.port, "DELETE", f"/v1/sessions/{claimed['session']}")
+
+
+def test_a_command_that_fails(place, world):
+    env = os.environ | {"DROVER_URL": f"http://127.0.0.1:{place.port}"}
+    world.queue("a")
+    with subprocess.Popen([BINARY, "world", "work", world.name, "--type", "t", "--", "false"],
+                          env=env) as handler:
+        deadline = time.monotonic() + DEADLINE_S
+        while world.get("tasks/a_t")[1].get("failures", 0) < 2:
+            assert time.monotonic() < deadline
+        handler.send_signal(signal.SIGTERM)
+        assert handler.wait(DEADLINE_S) == 0
+    assert world.get("tasks/a_t")[1]["error"] == "exit status 1"
+    assert place.nodes("/zoott_w") == {}
+
+
+def test_sessions_outlive_a_restart(start, tmp_path):
+    """On the embedded keeper, after a clean end and after kill -9."""
+    server = start()
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        place = Place(server, f"127.0.0.1:{server.zk_port}")
+        world = World(place, "restarted")
+        session = place.session(20000)
+        world.queue("a")
+        assert world.claim(session) == "a_t"
+        place.close()
+        server.signal(how)
+        server.process.wait(DEADLINE_S)
+        server = start()
+        place = Place(server, f"127.0.0.1:{server.zk_port}")
+        world.place = place
+        assert list(place.nodes("/zoott_w")) == ["/zoott_w/a_t"]
+        assert world.complete("a_t", session) == "completed"
+        assert call(place.port, "DELETE", f"/v1/sessions/{session}")[0] == 200
+        place.close()
+    assert server.stop() == 0, server.said
+
+
+def test_two_servers_are_one_service(place, world):
+    """What one has queued the other gives out at once, and finds as a parent."""
+    if place.kind != "ensemble":
+        pytest.skip("an embedded keeper has one server")
+    other_server = OnEnsemble("--keeper", place.ensemble.url("/worlds")).start()
+    other = Place(other_server, place.ensemble.hosts, "/worlds")
+    mirror = World(other, world.name)
+    session = other.session()
+    try:
+        for number in range(5):
+            world.queue(f"a{number}")
+            mirror.queue("child", parent=(f"a{number}", "t"))
+            assert mirror.claim(session) == f"a{number}_t"
+            assert world.claim(place.session()) is None
+            mirror.complete(f"a{number}_t", session)
+            assert mirror.claim(session) == f"a{number}_t|child_t"
+            mirror.complete(f"a{number}_t|child_t", session)
+    finally:
+        other.close()
+        assert other_server.stop() == 0, other_server.said
+        other_server.kill()

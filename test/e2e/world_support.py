@@ -1,0 +1,120 @@
+"""A server with worlds, on the embedded keeper and on an ensemble, and the tree as kazoo sees it."""
+
+import http.client
+import json
+import pathlib
+import sys
+
+from kazoo.client import KazooClient
+
+from conftest import DEADLINE_S, Server
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "zookeeper"))
+import zk  # noqa: E402
+
+LISTS = ("/zoott_p", "/zoott_w", "/zoott_c")
+
+
+class OnEnsemble(Server):
+    def __init__(self, *arguments, **more):
+        super().__init__("--zk", "none", *arguments, **more)
+
+    def start(self):
+        self.port = int(self.wait_for(r"listening on http://127\.0\.0\.1:(\d+)\n")[1])
+        return self
+
+
+def call(port, method, path, body=None):
+    """One request: status and what the answer holds."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
+    try:
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        data = None if body is None else body if isinstance(body, bytes) else json.dumps(body)
+        connection.request(method, path, data, headers)
+        answer = connection.getresponse()
+        text = answer.read()
+        return answer.status, json.loads(text) if text else None
+    finally:
+        connection.close()
+
+
+class Place:
+    """A server, and a kazoo client that sees its tree."""
+
+    def __init__(self, server, hosts, chroot=""):
+        self.server = server
+        self.port = server.port
+        self.hosts = hosts + chroot
+        self.kazoo = KazooClient(hosts=self.hosts)
+        self.kazoo.start(timeout=DEADLINE_S)
+
+    def close(self):
+        self.kazoo.stop()
+        self.kazoo.close()
+
+    def session(self, timeout=10000):
+        status, answer = call(self.port, "POST", "/v1/sessions", {"timeout": timeout})
+        assert status == 200, answer
+        assert answer["timeout"] == timeout
+        return answer["session"]
+
+    def sweep(self, *worlds):
+        """Takes away what a test has left."""
+        for directory in LISTS + tuple(f"/zoott_{world}" for world in worlds):
+            if self.kazoo.exists(directory):
+                for child in self.kazoo.get_children(directory):
+                    self.kazoo.delete(f"{directory}/{child}", recursive=True)
+
+    def nodes(self, *directories):
+        """Path -> data, of everything below."""
+        found = {}
+        for directory in directories:
+            for child in self.kazoo.get_children(directory):
+                path = f"{directory}/{child}"
+                found[path] = self.kazoo.get(path)[0]
+                found.update(self.nodes(path))
+        return found
+
+
+class World:
+    def __init__(self, place, name):
+        self.place, self.name = place, name
+        assert call(place.port, "POST", "/v1/worlds", {"world": name}) == (200, {"world": name})
+
+    def post(self, what, **body):
+        return call(self.place.port, "POST", f"/v1/worlds/{self.name}/{what}", body)
+
+    def get(self, what):
+        return call(self.place.port, "GET", f"/v1/worlds/{self.name}/{what}")
+
+    def queue(self, name, type="t", data=None, parent=None, **more):
+        if parent:
+            more["parent"] = dict(zip(("name", "type"), parent))
+        status, answer = self.post("tasks", task={"name": name, "type": type, "data": data}, **more)
+        assert status == 200, answer
+        return answer["paths"]
+
+    def claim(self, session, *types, wait=0):
+        status, answer = self.post("claim", types=types or ["t"], session=session, wait=wait)
+        assert status == 200, answer
+        assert (answer["node"] is None) == ("task" not in answer)
+        return answer["node"]
+
+    def end(self, how, node, session, **more):
+        return self.post(how, node=node, session=session, **more)
+
+    def complete(self, node, session):
+        status, answer = self.end("complete", node, session)
+        assert status == 200, answer
+        return answer["state"]
+
+    def listed(self, state):
+        status, answer = self.get(f"tasks?state={state}")
+        assert status == 200, answer
+        return [task["node"] for task in answer["tasks"]]
+
+    def record(self, node, name, type):
+        """What the pending node of a task holds."""
+        path = f"/zoott_{self.name}/" + node.replace("|", "/")
+        parent = path.rpartition("/")[0] if "|" in node else None
+        return {"name": name, "type": type, "path": path, "parent": parent}
