@@ -152,12 +152,15 @@ static void on_commit(void *arg, int err, const struct keeper_result *results, s
     struct sent *sent = arg;
     struct service *s = sent->s;
 
+    int64_t due_ms;
+
     (void)count;
     if (!s) {
         free(sent);
         return;
     }
     pthread_mutex_lock(&s->lock);
+    due_ms = waiting_due_ms(&s->waiting);
     unlist(s, sent);
     if (sent->term == s->term && s->under_way) {
         s->under_way = false;
@@ -165,6 +168,7 @@ static void on_commit(void *arg, int err, const struct keeper_result *results, s
         if (s->state == SERVICE_READY)
             batch_start(s);
     }
+    service_tell_due(s, due_ms);
     pthread_mutex_unlock(&s->lock);
     free(sent);
     service_deliver(s);

@@ -304,9 +304,7 @@ int64_t body_id(struct str text)
 
         if (digit < 0 || digit > 9)
             return 0;
-        if (id > (INT64_MAX - digit) / 10)
-            id = INT64_MAX / 10;
-        id = id * 10 + digit;
+        id = id > (INT64_MAX - digit) / 10 ? INT64_MAX : id * 10 + digit;
     }
     return id ? id : INT64_MAX;
 }

@@ -15,7 +15,10 @@ void embedded_commit(struct service *s, struct task_request *r)
 
     service_put(s, r);
     ledger_put_ceiling(s->ledger, &s->commit, store_last_id(s->store));
-    if (s->o.journal)
+    if (s->commit.bytes > KEEPER_REQUEST_MAX / 2 && /* about: now exactly */
+        keeper_request_size(s->commit.ops, s->commit.count) > KEEPER_REQUEST_MAX)
+        err = DROVER_TOO_BIG;
+    if (!err && s->o.journal)
         err = s->o.journal(s->o.journal_arg, s->commit.ops, s->commit.count);
     if (!err)
         err = local_submit(s->keeper, s->commit.ops, s->commit.count, &zxid);

@@ -394,7 +394,7 @@ void service_feed(struct service *s)
 
 /* Calls from outside. */
 
-static void tell_due(struct service *s, int64_t before_ms)
+void service_tell_due(struct service *s, int64_t before_ms)
 {
     if (waiting_due_ms(&s->waiting) < before_ms)
         service_wake(s);
@@ -414,7 +414,7 @@ static void admit(struct service *s, struct task_request *r)
         queue_put(&s->queue, r);
         batch_start(s);
     }
-    tell_due(s, due_ms);
+    service_tell_due(s, due_ms);
 }
 
 static void start(struct service *s, struct task_request *r)

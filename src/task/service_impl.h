@@ -73,6 +73,9 @@ void service_put(struct service *s, struct task_request *r); /* into the commit 
 void service_deliver(struct service *s);
 void service_deliver_called(struct service *s);
 
+/* Has the timer looked at, if something is due earlier than before. Under the lock. */
+void service_tell_due(struct service *s, int64_t before_ms);
+
 /* Has somebody dispatch. */
 void service_wake(struct service *s);
 

@@ -1,0 +1,89 @@
+"""What the tests of the task store share: a client, and servers on either keeper."""
+
+import http.client
+import itertools
+import json
+import pathlib
+import random
+import sys
+import urllib.parse
+
+from conftest import DEADLINE_S, Server
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "zookeeper"))
+import zk  # noqa: E402,F401
+
+NUMBERS = itertools.count(1)
+
+
+class OnEnsemble(Server):
+    """`drover serve --keeper`, which has no ZooKeeper port of its own."""
+
+    def __init__(self, url, *arguments, **more):
+        super().__init__("--zk", "none", "--keeper", url, *arguments, **more)
+
+    def start(self):
+        self.port = int(self.wait_for(r"listening on http://127\.0\.0\.1:(\d+)\n")[1])
+        return self
+
+    def leads(self):
+        self.wait_for("this server leads")
+        return self
+
+
+class Tasks:
+    """A client: one connection, one client id."""
+
+    def __init__(self, port, clientid=None):
+        self.port = port
+        self.clientid = random.getrandbits(50) if clientid is None else clientid
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
+
+    def send(self, method, path, body=None, headers=None):
+        """Status, parsed body."""
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        self.connection.request(method, path, body,
+                                headers or {"Content-Type": "application/json"})
+        answer = self.connection.getresponse()
+        self.headers = answer.headers
+        text = answer.read()
+        return answer.status, json.loads(text) if text else None
+
+    def get(self, path):
+        status, body = self.send("GET", path)
+        assert status == 200, (status, body)
+        return body
+
+    def update(self, **members):
+        """The tasks that it gave."""
+        status, body = self.send("POST", "/update", {"clientid": self.clientid, **members})
+        assert status == 200 and list(body) == ["tasks"], (status, body)
+        return body["tasks"]
+
+    def claim(self, group, duration=60000, **members):
+        status, body = self.send("POST", "/claim", {"clientid": self.clientid, "group": group,
+                                                    "duration": duration, **members})
+        assert status == 200 and list(body) == ["tasks"], (status, body)
+        return body["tasks"]
+
+    def refused(self, path="/update", **members):
+        """The reasons."""
+        status, body = self.send("POST", path, {"clientid": self.clientid, **members})
+        assert status == 409 and list(body) == ["errors"], (status, body)
+        return body["errors"]
+
+    def add(self, group, *data, **more):
+        """One task for each data; their ids."""
+        given = self.update(adds=[{"group": group, "data": d, **more} for d in data])
+        return [task["id"] for task in given]
+
+    def group(self, name, query=""):
+        return self.get(f"/group/{urllib.parse.quote(name, safe='')}{query}")
+
+    def close(self):
+        self.connection.close()
+
+
+def new_group(name="group"):
+    return f"{name}-{next(NUMBERS)}"
