@@ -361,6 +361,125 @@ int drover_hold_lost(struct drover_hold *h);
  */
 int drover_hold_release(struct drover_hold *h, int64_t *ret_id);
 
+/*
+ * queue - queues whose messages are handled in order, by workers that share the queues among them.
+ *
+ *     struct drover_queues *qs;
+ *     struct drover_worker *w;
+ *
+ *     if (drover_queues_open(NULL, &qs, &error) ||
+ *         drover_worker_join(qs, &(struct drover_worker_options){.handle = fn}, &w, &error))
+ *         ...
+ *     drover_worker_wait(w);       (another thread, or a signal's, calls drover_worker_stop)
+ *     drover_worker_free(w);
+ *     drover_queues_close(qs);
+ *
+ * A queue is named by 32 hex digits. Its messages are tasks of the group of that name; how far they have
+ * been handled stands in the keeper, with who handles what. Workers that come and go are noticed, and
+ * queues move to those who have fewest, no more than they must. A message is handled at least once, in
+ * order, and by one worker at a time.
+ *
+ * Calls may come from any thread.
+ */
+struct drover_queues;
+
+enum { DROVER_QUEUE_NAME_SIZE = 33 }; /* with the NUL */
+
+struct drover_queues_options {
+    const char *server; /* where the messages are; NULL: $DROVER_URL, else http://127.0.0.1:8048 */
+    const char *token;  /* NULL: $DROVER_TOKEN, else none */
+    const char *keeper; /* zk://...; NULL: the one that the server names */
+    const char *auth;   /* for the keeper, "user:password"; NULL: none */
+    const char *ns;     /* the namespace; NULL: /mozilla-qdo */
+    int timeout_ms;     /* of sessions; 0: 10 s */
+};
+
+/* Opens a session on the keeper. */
+int drover_queues_open(const struct drover_queues_options *o, struct drover_queues **ret_queues,
+                       struct drover_error *ret_error);
+
+/* All workers must have been freed. */
+void drover_queues_close(struct drover_queues *qs);
+
+int drover_queue_create(struct drover_queues *qs, char ret_name[DROVER_QUEUE_NAME_SIZE],
+                        struct drover_error *ret_error);
+
+/* Removes the queue. Its messages stay until they are too old. */
+int drover_queue_remove(struct drover_queues *qs, const char *queue, struct drover_error *ret_error);
+
+/* Posts a message at the end of the queue. len 0: data ends with NUL. ret_id may be NULL. */
+int drover_queue_post(struct drover_queues *qs, const char *queue, const char *data, size_t len,
+                      int64_t *ret_id, struct drover_error *ret_error);
+
+/*
+ * How many messages there are after the one with that id, at most limit (0: 100); they have their ids,
+ * data, and in timespec when they were posted. "qdo_error" is the queue of those that were set aside.
+ */
+int drover_queue_read(struct drover_queues *qs, const char *queue, int64_t after, size_t limit,
+                      struct drover_result *ret_result, struct drover_error *ret_error);
+
+/* The id up to which messages have been handled, 0: none; and setting it, which workers follow. */
+int drover_queue_last(struct drover_queues *qs, const char *queue, int64_t *ret_last,
+                      struct drover_error *ret_error);
+int drover_queue_set_last(struct drover_queues *qs, const char *queue, int64_t last,
+                          struct drover_error *ret_error);
+
+/* A message in hand. */
+struct drover_message {
+    const char *queue;
+    int64_t id;
+    int64_t time; /* when it was posted */
+    const char *data;
+    size_t data_len;
+    int64_t fence; /* rises with each worker that takes the queue: let others refuse a smaller one */
+    char *error;   /* 256 bytes, for what went wrong */
+    const void *inside;
+};
+
+/* 0: handled. Positive: it failed. Negative: broken off, to be handled again. */
+typedef int drover_message_fn(void *arg, struct drover_message *m);
+
+/*
+ * Whether the queue is certain to be ours: the keeper said so not long ago. Whoever takes longer asks now
+ * and then, and when it is not, breaks off within drover_message_grace_ms(): another worker may begin.
+ */
+int drover_message_is_sure(const struct drover_message *m);
+int64_t drover_message_grace_ms(const struct drover_message *m);
+
+enum drover_policy {
+    DROVER_RETRY, /* a message that failed is tried again, later and later, then set aside */
+    DROVER_SKIP,  /* it is set aside at once: posted to the queue qdo_error, and passed over */
+    DROVER_STOP,  /* it stops the worker */
+};
+
+struct drover_worker_options {
+    drover_message_fn *handle; /* from `parallel` threads, each with another queue */
+    void *arg;
+    void (*note)(void *arg, const char *line); /* what happens, for people; NULL: dropped */
+    enum drover_policy policy;
+    int retries;             /* before a message is set aside; 0: 10; negative: none */
+    int parallel;            /* messages in hand at once; 0: 1 */
+    int64_t quiet_ms;        /* that the lists must rest before queues move; 0: 3 s; negative: none */
+    int64_t poll_ms;         /* between two looks into an empty queue; 0: 1 s */
+    const char *const *only; /* these queues only; NULL: all */
+    size_t only_count;
+};
+
+struct drover_worker;
+
+/* Joins, with a session of its own, and works until it is stopped. What o points to must stay. */
+int drover_worker_join(struct drover_queues *qs, const struct drover_worker_options *o,
+                       struct drover_worker **ret_worker, struct drover_error *ret_error);
+
+/* Asks it to finish what is in hand, give up its queues and leave. Returns at once. */
+void drover_worker_stop(struct drover_worker *w);
+
+/* Returns when it has left: 0, or REFUSED when a message failed and the policy is STOP. */
+int drover_worker_wait(struct drover_worker *w);
+
+/* Stops it if need be, waits, and frees it. */
+void drover_worker_free(struct drover_worker *w);
+
 #pragma GCC visibility pop
 
 #ifdef __cplusplus
