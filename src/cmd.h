@@ -141,11 +141,13 @@ int cmd_fsck(int argc, char **argv);
 int cmd_groups(int argc, char **argv);
 int cmd_group(int argc, char **argv);
 int cmd_ls(int argc, char **argv);
+int cmd_queue(int argc, char **argv);
 int cmd_renew(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 int cmd_task(int argc, char **argv);
 int cmd_update(int argc, char **argv);
 int cmd_work(int argc, char **argv);
 int cmd_world(int argc, char **argv);
+int cmd_workers(int argc, char **argv);
 
 #endif

@@ -51,6 +51,11 @@ struct house {
     const char *on_batch_done;      /* a command or a URL; NULL: batches are reported by others */
     const char *url;                /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
 
+    /* What the queues were told, or NULL and 0 for their defaults. */
+    const char *keeper_url; /* where others reach the keeper: zk://...; NULL: they do not */
+    const char *queue_ns;
+    int64_t queue_retention_ms, queue_error_retention_ms;
+
     /* The house's own. */
     struct ensemble *ensemble;
     struct keeper *keeper; /* on the embedded keeper */

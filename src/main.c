@@ -23,6 +23,8 @@ static const struct cmd_sub COMMANDS[] = {
     {"task", "show tasks by their ids", cmd_task},
     {"update", "send a transaction, as JSON", cmd_update},
     {"world", "trees of tasks", cmd_world, "Rooms"},
+    {"queue", "queues, and work that is shared by queue", cmd_queue},
+    {"workers", "list the workers that share the queues", cmd_workers},
     {"help", "explain drover, or one command", cmd_help, "About drover", "--help"},
     {"completion", "print what a shell needs to complete these words", cmd_completion},
     {"version", "print the version", cmd_version, NULL, "--version"},

@@ -4,6 +4,7 @@
 
 #include "batch/http.h"
 #include "dag/http.h"
+#include "queue/http.h"
 #include "session/http.h"
 #include "task/http.h"
 #include "world/http.h"
@@ -15,6 +16,7 @@ static const struct room *const ROOMS[] = {
     &world_room,
     &dag_room,
     &batch_room,
+    &queue_room,
     NULL,
 };
 

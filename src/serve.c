@@ -36,7 +36,7 @@ static const char *const JOURNAL_NAMES[] = {
 
 struct serve {
     struct serve_options options;
-    struct buf default_data;
+    struct buf default_data, keeper_url;
     char *token;
     uv_loop_t loop;
     uv_signal_t signals[2];
@@ -80,6 +80,17 @@ static void make_parents(char *path)
 
 /* Start. */
 
+/* Workers that share queues meet at the keeper. */
+static void tell_queues(struct serve *s)
+{
+    if (s->wire)
+        buf_printf(&s->keeper_url, "zk://%s", wire_address(s->wire));
+    s->house.keeper_url = s->wire ? buf_text(&s->keeper_url) : s->options.keeper;
+    s->house.queue_ns = s->options.queue_ns;
+    s->house.queue_retention_ms = s->options.queue_retention_ms;
+    s->house.queue_error_retention_ms = s->options.queue_error_retention_ms;
+}
+
 /* Without HTTP nobody could reach the rooms, and the tree is left to ZooKeeper's clients alone. */
 static int open_house(struct serve *s)
 {
@@ -99,6 +110,7 @@ static int open_house(struct serve *s)
         s->house.pipeline = s->options.pipeline;
         s->house.on_batch_done = s->options.on_batch_done;
         s->house.url = http_url(s->http);
+        tell_queues(s);
         err = rooms_open(&s->rooms, &s->house, &e);
     }
     if (err) {
@@ -307,6 +319,7 @@ static void release(struct serve *s)
         local_close(s->local);
     metrics_free(s->metrics);
     buf_release(&s->default_data);
+    buf_release(&s->keeper_url);
     free(s->token);
 }
 

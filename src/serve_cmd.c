@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "http/server.h"
+#include "queue/queue.h"
 #include "serve.h"
 
 #define HTTP_DEFAULT "127.0.0.1:8048"
@@ -112,6 +113,14 @@ int cmd_serve(int argc, char **argv)
          cmd_number, &o.jobs, 0, 100000},
         {"log-dir", "DIR", "Keep all that commands print here, one file a run: NODE-TRY.log.",
          cmd_text, &o.log_dir},
+        {"queue-namespace", "PATH",
+         "The node below which queues and their workers are. Default: " QUEUE_NAMESPACE ".",
+         cmd_text, &o.queue_ns},
+        {"queue-retention", "TIME", "Remove messages of queues that are older. Default: 3d.",
+         cmd_span, &o.queue_retention_ms, 1, INT64_MAX},
+        {"queue-error-retention", "TIME",
+         "The same for the queue " QUEUE_ERROR ", of messages that failed. Default: 30d.", cmd_span,
+         &o.queue_error_retention_ms, 1, INT64_MAX},
         {"pipeline", "FILE",
          "The states of batches, jobs and access items, as JSON. Default: the built-in ones.",
          cmd_text, &o.pipeline},
@@ -138,6 +147,9 @@ int cmd_serve(int argc, char **argv)
     default_address(&o.zk, ZK_DEFAULT);
     if (!status)
         status = check_addresses(&c, &o);
+    if (!status && o.queue_ns && !queues_valid_namespace(o.queue_ns))
+        status = cmd_usage_error(&c, "--queue-namespace: '%s' is not a path such as /a/b",
+                                 o.queue_ns);
     if (status)
         return status;
     if (log_format)

@@ -36,7 +36,7 @@ static int fail_queue(struct drover_error *e, int err, const char *queue)
     char text[512];
 
     snprintf(text, sizeof text, "queue %.64s: %s", queue,
-             err == DROVER_NO_NODE       ? "there is no such queue"
+             err == DROVER_NO_NODE        ? "there is no such queue"
              : err == DROVER_BAD_ARGUMENT ? "a name has 32 hex digits"
                                           : drover_err_message(err));
     return fail(e, err, text);
@@ -190,8 +190,8 @@ static void give_messages(const struct message_list *list, const char *queue,
                                         .data_len = m->data.len,
                                         .timespec = m->time_ms};
     }
-    *ret_result = (struct drover_result){
-        .tasks = tasks, .task_count = list->count, .memory = memory};
+    *ret_result =
+        (struct drover_result){.tasks = tasks, .task_count = list->count, .memory = memory};
 }
 
 int drover_queue_read(struct drover_queues *qs, const char *queue, int64_t after, size_t limit,

@@ -14,7 +14,8 @@
 enum {
     MESSAGES_LIMIT = 100, /* of one read, unless it says otherwise */
     MESSAGES_LIMIT_MAX = 1000,
-    MESSAGES_LEN_MAX = 1024 * 1024, /* a read ends early, after at least one, when it has so much data */
+    MESSAGES_LEN_MAX =
+        1024 * 1024, /* a read ends early, after at least one, when it has so much data */
 };
 
 struct message {

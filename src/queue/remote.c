@@ -38,7 +38,8 @@ static int get(struct drover_client *c, const char *path, struct arena *a,
     if (err)
         return err;
     body = json_parse(
-        a, (struct str){arena_text(a, (struct str){answer.body.p, answer.body.len}), answer.body.len},
+        a,
+        (struct str){arena_text(a, (struct str){answer.body.p, answer.body.len}), answer.body.len},
         NULL);
     buf_release(&answer.body);
     if (answer.status != 200)
@@ -102,9 +103,8 @@ static int post_message(struct messages *m, const char *queue, struct str data, 
     const struct drover_task task = {.group = queue, .data = data.p, .data_len = data.len};
     struct drover_result result;
     struct drover_error why = {""};
-    int err = drover_client_update(of(m)->client,
-                                   &(struct drover_update){.adds = &task, .add_count = 1}, &result,
-                                   &why);
+    int err = drover_client_update(
+        of(m)->client, &(struct drover_update){.adds = &task, .add_count = 1}, &result, &why);
 
     if (!err)
         *ret_id = result.tasks[0].id;

@@ -18,14 +18,14 @@ struct run_message {
     const char *queue;
     int64_t id, time_ms;
     struct str data;
-    int64_t fence;      /* rises with every change of the queue's owner */
-    char error[256];    /* for the handler to say what went wrong */
-    const void *run;    /* for run_is_sure() */
+    int64_t fence;   /* rises with every change of the queue's owner */
+    char error[256]; /* for the handler to say what went wrong */
+    const void *run; /* for run_is_sure() */
 };
 
 enum run_verdict {
     RUN_HANDLED,
-    RUN_FAILED, /* the policy says what happens to the message */
+    RUN_FAILED,     /* the policy says what happens to the message */
     RUN_BROKEN_OFF, /* it was not handled to its end, through no fault of its own: again, later */
 };
 

@@ -1,0 +1,28 @@
+/*
+ * sweep - removes messages that are too old, from time to time, on a thread of its own.
+ *
+ * Messages of a queue, handled or not, are kept for the retention, those of the error queue for a
+ * retention of their own. Messages of queues that were removed are swept once, on removal.
+ */
+#ifndef QUEUE_SWEEP_H
+#define QUEUE_SWEEP_H
+
+#include "house.h"
+
+#define SWEEP_RETENTION_MS (INT64_C(3) * 24 * 3600 * 1000)
+#define SWEEP_ERROR_RETENTION_MS (INT64_C(30) * 24 * 3600 * 1000)
+
+enum { SWEEP_EVERY_MIN_MS = 1000, SWEEP_EVERY_MAX_MS = 10 * 60 * 1000 };
+
+struct sweep;
+
+struct sweep_options {
+    struct house *house;
+    const char *ns;
+    int64_t retention_ms, error_retention_ms;
+};
+
+struct sweep *sweep_start(const struct sweep_options *o);
+void sweep_free(struct sweep *s);
+
+#endif

@@ -1,0 +1,23 @@
+/*
+ * tasks - the messages of queues in the task store of this server. Every call waits for the store: not on
+ * the loop.
+ *
+ * NOT_LEADER: another server has the tasks.
+ */
+#ifndef QUEUE_TASKS_H
+#define QUEUE_TASKS_H
+
+#include "queue/messages.h"
+#include "task/service.h"
+
+/* All of the messages or none; ret_ids has room for count. */
+int tasks_post(struct service *s, struct str queue, const struct str *data, size_t count,
+               int64_t *ret_ids);
+
+int tasks_read(struct service *s, struct str queue, int64_t after, size_t limit,
+               struct message_list *ret_list);
+
+/* Removes messages that were posted before that moment, oldest first. How many. */
+int tasks_sweep(struct service *s, struct str queue, int64_t before_ms);
+
+#endif
