@@ -6,7 +6,7 @@
 #include "drover.h"
 #include "keeper/zookeeper.h"
 #include "queue/remote.h"
-#include "queue/run.h"
+#include "queue/shift.h"
 
 struct drover_queues {
     struct drover_client *client;
@@ -19,7 +19,7 @@ struct drover_queues {
 struct drover_worker {
     struct drover_worker_options o;
     struct drover_queues *queues;
-    struct run *run;
+    struct shift *shift;
 };
 
 /* Errors. */
@@ -228,7 +228,7 @@ static void note(void *arg, const char *line)
         w->o.note(w->o.arg, line);
 }
 
-static enum run_verdict handle(void *arg, struct run_message *m)
+static enum shift_verdict handle(void *arg, struct shift_message *m)
 {
     struct drover_worker *w = arg;
     struct drover_message given = {.queue = m->queue,
@@ -241,17 +241,17 @@ static enum run_verdict handle(void *arg, struct run_message *m)
                                    .inside = m};
     int verdict = w->o.handle(w->o.arg, &given);
 
-    return !verdict ? RUN_HANDLED : verdict > 0 ? RUN_FAILED : RUN_BROKEN_OFF;
+    return !verdict ? SHIFT_HANDLED : verdict > 0 ? SHIFT_FAILED : SHIFT_BROKEN_OFF;
 }
 
 int drover_message_is_sure(const struct drover_message *m)
 {
-    return run_is_sure(m->inside);
+    return shift_is_sure(m->inside);
 }
 
 int64_t drover_message_grace_ms(const struct drover_message *m)
 {
-    return run_grace_ms(m->inside);
+    return shift_grace_ms(m->inside);
 }
 
 static int64_t chosen(int64_t given, int64_t otherwise)
@@ -287,31 +287,31 @@ int drover_worker_join(struct drover_queues *qs, const struct drover_worker_opti
     w = mem_zalloc(sizeof *w);
     w->o = *o;
     w->queues = qs;
-    w->run = run_start(&(struct run_options){.worker = worker_options(o),
-                                             .ns = qs->ns,
-                                             .only = o->only,
-                                             .only_count = o->only_count,
-                                             .connect = connect_worker,
-                                             .messages = &qs->messages.base,
-                                             .handle = handle,
-                                             .note = note,
-                                             .arg = w});
+    w->shift = shift_start(&(struct shift_options){.worker = worker_options(o),
+                                                   .ns = qs->ns,
+                                                   .only = o->only,
+                                                   .only_count = o->only_count,
+                                                   .connect = connect_worker,
+                                                   .messages = &qs->messages.base,
+                                                   .handle = handle,
+                                                   .note = note,
+                                                   .arg = w});
     *ret_worker = w;
     return 0;
 }
 
 void drover_worker_stop(struct drover_worker *w)
 {
-    run_stop(w->run);
+    shift_stop(w->shift);
 }
 
 int drover_worker_wait(struct drover_worker *w)
 {
-    return run_wait(w->run);
+    return shift_wait(w->shift);
 }
 
 void drover_worker_free(struct drover_worker *w)
 {
-    run_free(w->run);
+    shift_free(w->shift);
     free(w);
 }

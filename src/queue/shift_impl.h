@@ -1,20 +1,20 @@
 /*
- * run_impl - the inside of struct run: run.c is the thread that owns the state machine, run_job.c are
+ * shift_impl - the inside of struct shift: shift.c is the thread that owns the state machine, shift_job.c are
  * those that handle messages.
  */
-#ifndef QUEUE_RUN_IMPL_H
-#define QUEUE_RUN_IMPL_H
+#ifndef QUEUE_SHIFT_IMPL_H
+#define QUEUE_SHIFT_IMPL_H
 
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 
-#include "queue/run.h"
+#include "queue/shift.h"
 
 enum job_state { JOB_FREE, JOB_READY, JOB_RUNNING, JOB_DONE };
 
 /* A message to be handled: one a handler's thread. */
-struct run_job {
+struct shift_job {
     enum job_state state;
     char queue[QUEUE_NAME_LEN + 1];
     int64_t last, fence;
@@ -24,28 +24,28 @@ struct run_job {
 };
 
 /* A queue that should be ours and is another's. */
-struct run_wanted {
-    struct run *run;
-    struct run_wanted *next;
+struct shift_wanted {
+    struct shift *shift;
+    struct shift_wanted *next;
     struct keeper_watch *watch;
     bool freed;
     char queue[QUEUE_NAME_LEN + 1];
 };
 
 /* Messages of a queue that were read ahead. */
-struct run_ahead {
-    struct run_ahead *next;
+struct shift_ahead {
+    struct shift_ahead *next;
     char queue[QUEUE_NAME_LEN + 1];
     struct message_list list;
     int64_t after; /* what stands before the first */
 };
 
-struct run {
-    struct run_options o;
+struct shift {
+    struct shift_options o;
     struct act act; /* the control thread's own */
     struct keeper *keeper;
     struct keeper_watch *watches[2];
-    struct run_wanted *wanted; /* `freed` under the lock */
+    struct shift_wanted *wanted; /* `freed` under the lock */
     int join_err;
     bool was_joined;
 
@@ -56,16 +56,16 @@ struct run {
     pthread_cond_t changed, work;
     bool lists_changed, expired, stop, ended;
     int err;
-    struct run_job *jobs;
-    struct run_ahead *aheads;
+    struct shift_job *jobs;
+    struct shift_ahead *aheads;
 };
 
 /* A handler's thread. */
-void *run_handle_all(void *arg);
+void *shift_handle_all(void *arg);
 
 /* Drops what was read ahead of a queue; NULL: of all. */
-void run_forget(struct run *r, const char *queue);
+void shift_forget(struct shift *s, const char *queue);
 
-void run_note(struct run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void shift_note(struct shift *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif
