@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "client/table.h"
+#include "client/task_client.h"
 
 /* The client id. */
 
@@ -127,11 +128,17 @@ int64_t *task_parse_ids(const struct cmd *c, int argc, char **argv)
     return ids;
 }
 
+/* libcurl may send a request again when a connection that was kept alive turns out to be dead. */
 void task_open_body(struct buf *b, const struct task_options *o)
 {
+    char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
+
+    task_client_requestid(requestid);
     json_open(b, '{');
     json_key(b, "clientid");
     json_put_int(b, o->clientid);
+    json_key(b, "requestid");
+    json_put_text(b, str_of(requestid));
 }
 
 int task_update(struct client *c, struct buf *body, struct client_reply *ret_reply)

@@ -36,7 +36,7 @@ int task_find_clientid(struct task_options *o);
 /* The operands as ids, in an array that the caller frees; NULL: one is none, which has been said. */
 int64_t *task_parse_ids(const struct cmd *c, int argc, char **argv);
 
-/* Appends {"clientid": ..., and leaves the object open. */
+/* Appends {"clientid": ..., "requestid": ..., and leaves the object open. */
 void task_open_body(struct buf *b, const struct task_options *o);
 
 /* Prints a list of tasks as a table. Null stands for no task and is passed over. */

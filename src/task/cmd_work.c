@@ -318,13 +318,16 @@ static bool all_empty(struct work *w)
     return true;
 }
 
-static void claim_and_work(struct work *w)
+/* patient: to wait for a task, because there are some that others have. */
+static void claim_and_work(struct work *w, bool *patient)
 {
     struct drover_claim claim = {
         .groups = (const char *const *)w->groups,
         .group_count = w->group_count,
         .duration_ms = w->lease_ms,
-        .wait_ms = w->until_empty ? EMPTY_WAIT_MS : WAIT_MS,
+        .wait_ms = !w->until_empty ? WAIT_MS
+                   : *patient      ? EMPTY_WAIT_MS
+                                   : 0,
     };
     struct drover_result r = {0};
     struct drover_error e;
@@ -332,6 +335,7 @@ static void claim_and_work(struct work *w)
 
     if (got >= 0)
         note_back(w);
+    *patient = got == 0;
     if (got > 0) {
         work_on(w, &r.tasks[0]);
     } else if (got == 0) {
@@ -349,9 +353,10 @@ static void claim_and_work(struct work *w)
 static void *do_job(void *arg)
 {
     struct work *w = arg;
+    bool patient = false;
 
     while (!w->ended && !w->broken && !child_signal())
-        claim_and_work(w);
+        claim_and_work(w, &patient);
     return NULL;
 }
 

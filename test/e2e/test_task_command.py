@@ -1,0 +1,305 @@
+"""The commands of the task store: what a person types, what a script reads."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+
+import pytest
+
+from cli import Client, between
+from conftest import BINARY, drover
+
+
+@pytest.fixture
+def me(server, tmp_path):
+    return Client(f"http://127.0.0.1:{server.port}", tmp_path)
+
+
+def refused(done, *lines, status=1):
+    assert (done.returncode, done.stdout) == (status, ""), done
+    assert done.stderr.splitlines() == [f"drover: {line}" for line in lines]
+
+
+def test_a_task_from_add_to_done(me):
+    assert me.ok("add", "map", "one", "two") == "1\n2\n"
+    assert me.ok("groups") == "map\n"
+    (task,) = me.json("claim", "map")["tasks"]
+    assert task["id"] == 3 and task["data"] in ("one", "two")
+    assert me.ok("done", 3) == "", "another process of the same user may finish it"
+    assert len(me.json("ls", "map")) == 1
+    assert me.json("claim", "map")["tasks"][0]["id"] == 4
+    assert me.ok("done", 4) == ""
+    assert me.ok("groups") == ""
+
+
+def test_tables_are_for_people(me):
+    me.ok("add", "map", "größer\n\x1b[31mred")
+    head, row = me.ok("ls").splitlines()
+    assert head.split() == ["ID", "GROUP", "STATE", "SINCE/UNTIL", "OWNER", "DATA"]
+    assert re.fullmatch(r" 1  map    available  now +\d+  größer\\n\\x1b\[31mred", row)
+    assert "owned" in me.ok("claim", "map", "--for", "1h") and " in 59m " in me.ok("ls", "map")
+    assert me.ok("ls", "other") == ""
+
+
+def test_nothing_to_claim_is_status_3(me):
+    done = me.run("claim", "map")
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", "drover: nothing to claim\n")
+    done = me.run("claim", "map", "--wait", "30ms", "--json")
+    assert (done.returncode, done.stdout, done.stderr) == (3, '{"tasks":[]}\n', "")
+
+
+def test_a_claim_waits_for_a_task(me):
+    waiting = me.popen("claim", "map", "other", "--wait", "20s", "--json")
+    me.ok("add", "other", "x")
+    out, err = waiting.communicate(timeout=20)
+    assert (waiting.returncode, err) == (0, "") and '"data":"x"' in out
+
+
+def test_limits_and_many_groups(me):
+    me.ok("add", "a", "1", "2", "3")
+    me.ok("add", "b", "4")
+    assert len(me.json("claim", "a", "b", "--limit", 3)["tasks"]) == 3
+    assert len(me.json("ls", "--available")) == 1
+    assert len(me.json("group", "a", "--owned")) == 3
+    assert len(me.json("group", "a")) + len(me.json("group", "b")) == 1
+    done = me.run("ls", "--limit", 2)
+    assert len(done.stdout.splitlines()) == 3
+    assert done.stderr == "drover: there are more than 2: see --limit\n"
+
+
+def test_other_clients_cannot_touch_what_is_ours(me):
+    me.ok("add", "map", "x")
+    task = me.json("claim", "map")["tasks"][0]["id"]
+    done = me.run("done", task, 77, "--client-id", 5)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 2, "every reason is named"
+    assert me.run("renew", task, "--client-id", 5).returncode == 1
+    assert me.ok("done", task) == ""
+
+
+def test_the_client_id_is_kept_or_named(me, server, tmp_path):
+    me.ok("add", "map", "x")
+    kept = (tmp_path / ".local/state/drover-client-id").read_text()
+    assert me.json("ls")[0]["ownerid"] == int(kept) > 2**32
+    me.environment["DROVER_CLIENT_ID"] = "12"
+    me.ok("add", "named")
+    assert me.json("ls", "named")[0]["ownerid"] == 12
+    me.ok("add", "option", "--client-id", 13)
+    assert me.json("ls", "option")[0]["ownerid"] == 13
+    me.environment["DROVER_CLIENT_ID"] = "x"
+    assert me.run("add", "g").returncode == 2
+    del me.environment["DROVER_CLIENT_ID"]
+    me.environment["XDG_STATE_HOME"] = "/proc/nowhere"
+    done = me.run("add", "g")
+    assert done.returncode == 1 and "name one with --client-id" in done.stderr
+
+
+def test_many_at_once_take_one_client_id(me, tmp_path):
+    processes = [me.popen("add", "g", n) for n in range(8)]
+    assert [process.communicate(timeout=20)[1] for process in processes] == [""] * 8
+    assert len({task["ownerid"] for task in me.json("ls")}) == 1
+    assert [path.name for path in (tmp_path / ".local/state").iterdir()] == ["drover-client-id"]
+
+
+def test_add_reads_lines(me):
+    lines = [f"line {n}" for n in range(1200)] + ["", "last without an end"]
+    ids = me.ok("add", "g", "-", input="\n".join(lines)).split()
+    assert len(ids) == len(set(ids)) == 1202
+    tasks = sorted(me.json("ls", "g", "--limit", 5000), key=lambda task: task["id"])
+    assert [task["data"] for task in tasks] == lines
+
+
+def test_add_takes_all_of_it_as_one(me):
+    text = "a\nb\n\ttab \\ \u2028 \U0001f40e\n"
+    me.ok("add", "g", "-", "--whole", input=text)
+    assert me.tasks("g") == [("g", text)]
+    assert me.ok("task", 1, "--data") == text
+
+
+def test_add_without_data_and_later(me):
+    me.ok("add", "g", "--delay", "1h")
+    assert me.tasks("g") == [("g", "")]
+    assert me.run("claim", "g").returncode == 3
+
+
+def test_what_is_not_utf8_is_refused(me, server):
+    done = subprocess.run([BINARY, "add", "g", b"\xff"], env=me.environment, capture_output=True)
+    assert done.returncode == 1
+    assert done.stderr == b"drover: the data of task 1 is not UTF-8 text\n"
+    assert me.ok("groups") == ""
+
+
+def test_renew_keeps_the_data(me):
+    me.ok("add", "g", "precious")
+    task = me.json("claim", "g", "--for", "5s")["tasks"][0]["id"]
+    new = int(me.ok("renew", task, "--for", "1h"))
+    assert new > task and me.tasks("g") == [("g", "precious")]
+    refused(me.run("renew", task), f"no task {task}")
+    me.ok("done", new)
+
+
+def test_task_says_what_is_missing(me):
+    me.ok("add", "g", "x")
+    done = me.run("task", 1, 5)
+    assert done.returncode == 1 and done.stderr == "drover: no task 5\n"
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_update_sends_json(me, tmp_path):
+    file = tmp_path / "update.json"
+    file.write_text('{"adds": [{"group": "g", "data": "\\u0000\\ud800"}]}')
+    assert me.json("update", file)["tasks"][0]["id"] == 1
+    assert me.ok("update", input='{"deletes": [1]}') == ""
+    refused(me.run("update", input='{"deletes": [1, 2]}'), "deletes: there is no task 1",
+            "deletes: there is no task 2")
+    assert me.run("update", input='{"adds": 1}').returncode == 2
+    assert me.run("update", input="nonsense").returncode == 2
+    assert me.run("update", tmp_path / "none").returncode == 1
+
+
+def test_any_group_name(me):
+    name = "a/b c?d=é%2F\n"
+    me.ok("add", name, "x")
+    assert me.tasks(name) == [(name, "x")]
+    assert len(me.json("group", name)) == 1
+
+
+@pytest.mark.parametrize("words", [
+    ["claim"], ["done"], ["done", "x"], ["done", "-1"], ["claim", "g", "--for", "5"],
+    ["claim", "g", "--for", "0s"], ["claim", "g", "--wait", "-1s"], ["add"], ["add", ""],
+    ["add", "g", "--whole"], ["add", "g", "-", "x"], ["work", "g"], ["work", "--", "true"],
+    ["work", "g", "--", ""][:3], ["task", "0"], ["ls", "--limit", "0"],
+])
+def test_wrong_use_is_status_2(words, tmp_path):
+    done = Client("http://127.0.0.1:1", tmp_path).run(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(rf"drover {words[0]}: .* \(see 'drover {words[0]} --help'\)\n", done.stderr)
+
+
+# Servers.
+
+def test_no_server(tmp_path):
+    refused(Client("http://127.0.0.1:1", tmp_path).run("groups"),
+            "cannot reach http://127.0.0.1:1: connection refused; is drover serve running?")
+    refused(Client("nonsense://x", tmp_path).run("groups"),
+            "'nonsense://x' is not the URL of a server, such as http://127.0.0.1:8048")
+    refused(Client("", tmp_path).run("groups", "--server", "127.0.0.1:1"),
+            "cannot reach http://127.0.0.1:1: connection refused; is drover serve running?")
+
+
+def test_a_server_that_is_another(tmp_path):
+    def page(handler, body):
+        handler.answer(200, b"<html>")
+    with between(page) as url:
+        refused(Client(url, tmp_path).run("groups"),
+                f"{url} did not answer with JSON; is it drover serve?")
+
+
+def test_a_server_that_hangs_up(tmp_path):
+    with between(lambda handler, body: handler.hang_up()) as url:
+        done = Client(url, tmp_path).run("groups")
+        assert done.returncode == 1 and "broke before the answer" in done.stderr
+
+
+def test_the_leader_is_followed(me, server, tmp_path):
+    asked = []
+
+    def follower(handler, body):
+        asked.append((handler.command, body))
+        handler.answer(307, b"", Location=f"http://127.0.0.1:{server.port}{handler.path}")
+    with between(follower) as url:
+        other = Client(url, tmp_path)
+        assert len(other.ok("add", "g", "-", input="x\n" * 1200).split()) == 1200
+        assert len(asked) == 1, "once it is known, the leader is asked at once"
+        assert asked[0][0] == "POST" and b'"adds"' in asked[0][1]
+        assert other.ok("groups") == "g\n"
+
+
+def test_redirects_end(tmp_path):
+    def loop(handler, body):
+        handler.answer(307, b'{"errors":["elsewhere"]}',
+                       Location=f"http://{handler.headers['Host']}/")
+    with between(loop) as url:
+        refused(Client(url, tmp_path).run("groups"), "elsewhere")
+
+
+@pytest.mark.parametrize("how", ["file", "environment", "none"])
+def test_the_token_is_sent(tmp_path, how):
+    seen = []
+
+    def note(handler, body):
+        seen.append(handler.headers.get("Authorization"))
+        handler.answer(200, b"[]")
+    (tmp_path / "token").write_text("s3cret\n")
+    with between(note) as url:
+        me = Client(url, tmp_path)
+        if how == "environment":
+            me.environment["DROVER_TOKEN"] = "s3cret"
+        me.ok("groups", *(["--token-file", tmp_path / "token"] if how == "file" else []))
+    assert seen == [None if how == "none" else "Bearer s3cret"]
+
+
+def test_a_token_that_is_none(tmp_path):
+    (tmp_path / "token").write_text("two words\n")
+    me = Client("http://127.0.0.1:1", tmp_path)
+    assert "is not a token" in me.run("groups", "--token-file", tmp_path / "token").stderr
+    assert me.run("groups", "--token-file", tmp_path / "none").returncode == 1
+    me.environment["DROVER_TOKEN"] = "a\nb"
+    refused(me.run("groups"), "$DROVER_TOKEN is not a token")
+
+
+# Terminals.
+
+def on_terminal(me, *words, columns):
+    """What a command prints on a terminal of that width."""
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = me.popen(*words, stdout=child, stderr=child)
+    os.close(child)
+    said = b""
+    while True:
+        try:
+            more = os.read(parent, 65536)
+        except OSError:
+            more = b""
+        if not more:
+            break
+        said += more
+    os.close(parent)
+    assert process.wait(20) == 0
+    return said.decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_is_not_overrun(me):
+    me.ok("add", "g", "long " * 100)
+    me.environment |= {"TERM": "xterm", "NO_COLOR": "1"}
+    head, row = on_terminal(me, "ls", columns=60).splitlines()
+    assert len(row) == 60 and row.endswith("…") and "\x1b" not in head + row
+    assert max(map(len, me.ok("ls").splitlines())) > 500, "a file takes all of it"
+
+
+def test_colours_are_for_terminals(me):
+    me.ok("add", "g", "x")
+    me.environment["TERM"] = "xterm"
+    assert "\x1b[32mavailable\x1b[0m" in on_terminal(me, "ls", columns=80)
+    assert "\x1b" not in me.ok("ls")
+    me.environment["TERM"] = "dumb"
+    assert "\x1b" not in on_terminal(me, "ls", columns=80)
+
+
+def test_completion_asks_for_groups(me, tmp_path):
+    me.ok("add", "some-group")
+    link = tmp_path / "bin"
+    link.mkdir()
+    (link / "drover").symlink_to(os.path.abspath(BINARY))
+    script = f"""PATH={link}:$PATH; source <(drover completion bash)
+        COMP_WORDS=(drover claim some); COMP_CWORD=2; _drover; echo "${{COMPREPLY[*]}}" """
+    done = subprocess.run(["bash", "-c", script], env=me.environment, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("some-group\n", "")
+
+
+def test_help_needs_no_server():
+    assert drover("help", "work").returncode == 0

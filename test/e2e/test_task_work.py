@@ -1,0 +1,284 @@
+"""drover work, and the client library under it: what happens when commands fail, workers die, servers
+go away and answers get lost."""
+
+import collections
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from cli import EXAMPLES, Client, between
+from conftest import DEADLINE_S
+
+SOAK = "DROVER_SOAK" in os.environ
+
+
+@pytest.fixture
+def me(server, tmp_path):
+    return Client(f"http://127.0.0.1:{server.port}", tmp_path)
+
+
+def shell(script):
+    return ["--", "sh", "-c", script]
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.01)
+
+
+def lines(path):
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_each_task_is_done_once(me, tmp_path):
+    me.ok("add", "g", "-", input="".join(f"{n}\n" for n in range(60)))
+    out = tmp_path / "out"
+    done = me.run("work", "g", "--jobs", 4, "--until-empty",
+                  *shell(f'read n; echo "$n" >> {out}'))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "drover: 60 done, 0 failed, 0 lost\n"
+    assert sorted(map(int, lines(out))) == list(range(60))
+    assert me.ok("groups") == ""
+
+
+def test_the_command_sees_the_task(me):
+    me.ok("add", "a b", "two\nlines")
+    done = me.run("work", "a b", "--until-empty", "--verbose", *shell(
+        'echo "$DROVER_TASK_GROUP:$DROVER_TASK_ID:$DROVER_TASK_ATTEMPT"; cat'))
+    assert done.stdout == "a b:2:1\ntwo\nlines"
+    assert done.stderr.splitlines()[0] == "drover: task 2: done"
+
+
+def test_failures_wait_and_die_with_their_data(me):
+    me.ok("add", "g", "precious")
+    words = ["work", "g", "--until-empty", "--attempts", 3, "--backoff", "20ms"]
+    done = me.run(*words, *shell('echo "$DROVER_TASK_GROUP $DROVER_TASK_ATTEMPT $(cat)"; exit 7'))
+    assert done.returncode == 0
+    assert done.stdout == "".join(f"g {n} precious\n" for n in (1, 2, 3))
+    said = [re.sub(r"task \d+", "task N", line) for line in done.stderr.splitlines()]
+    assert said == [
+        "drover: task N: exit status 7 in attempt 1 of 3, again in 20 ms",
+        "drover: task N: exit status 7 in attempt 2 of 3, again in 40 ms",
+        "drover: task N: exit status 7 in attempt 3 of 3, moved to g/dead",
+        "drover: 0 done, 3 failed, 0 lost",
+    ]
+    assert me.tasks() == [("g/dead", "precious")]
+
+
+def test_attempts_outlive_the_worker(me):
+    """Each worker makes one attempt and is gone; the count goes on."""
+    me.ok("add", "g", "x")
+    seen = []
+    for _ in range(3):
+        worker = me.popen("work", "g", "--attempts", 3, "--backoff", "1ms",
+                          *shell("echo $DROVER_TASK_ATTEMPT; exit 1"))
+        seen.append(worker.stdout.readline().strip())
+        worker.stderr.readline()
+        worker.kill()
+        worker.communicate()
+    assert seen == ["1", "2", "3"]
+    assert me.tasks() == [("g/dead", "x")]
+
+
+def test_a_worker_with_fewer_attempts_takes_what_others_left(me):
+    me.ok("add", "g/retry/7", "old")
+    done = me.run("work", "g", "--until-empty", "--attempts", 2, *shell("exit $DROVER_TASK_ATTEMPT"))
+    assert "exit status 8 in attempt 8 of 2, moved to g/dead" in done.stderr
+    assert me.tasks() == [("g/dead", "old")]
+
+
+def test_ls_shows_what_waits_for_another_attempt(me):
+    me.ok("add", "g/retry/1", "b")
+    me.ok("add", "g", "a")
+    me.ok("add", "gg", "c")
+    assert me.tasks("g") == [("g", "a"), ("g/retry/1", "b")]
+
+
+def test_a_command_that_does_not_exist_harms_nothing(me):
+    me.ok("add", "g", "x")
+    done = me.run("work", "g", "--", "no-such-command")
+    assert done.returncode == 1
+    assert "cannot start 'no-such-command': No such file or directory" in done.stderr
+    assert me.json("claim", "g")["tasks"][0]["data"] == "x", "it was given back at once"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_gives_back(me, tmp_path, number):
+    me.ok("add", "g", "x")
+    worker = me.popen("work", "g", *shell(f"echo $$; exec sleep 100"))
+    pid = int(worker.stdout.readline())
+    worker.send_signal(number)
+    out, err = worker.communicate(timeout=DEADLINE_S)
+    assert worker.returncode == 0
+    assert re.fullmatch(r"drover: task \d+: given back\ndrover: 0 done, 0 failed, 0 lost\n", err)
+    assert not pathlib.Path(f"/proc/{pid}").exists(), "the command has ended too"
+    assert me.tasks() == [("g", "x")] and me.json("claim", "g")["tasks"]
+
+
+def test_a_signal_ends_the_wait_for_a_task(me):
+    worker = me.popen("work", "g", *shell("true"))
+    me.ok("add", "g", "x")
+    wait_until(lambda: me.ok("groups") == "")
+    worker.send_signal(signal.SIGTERM)
+    assert worker.communicate(timeout=5)[1] == "drover: 1 done, 0 failed, 0 lost\n"
+
+
+def test_the_claim_is_renewed_while_the_command_runs(me, tmp_path):
+    """The command takes several times as long as the claim; nobody else can have the task."""
+    me.ok("add", "g", "x")
+    go = tmp_path / "go"
+    worker = me.popen("work", "g", "--for", "600ms", "--until-empty",
+                      *shell(f"echo; while ! test -e {go}; do sleep 0.02; done"))
+    worker.stdout.readline()
+    first = me.json("ls", "g")[0]["id"]
+    wait_until(lambda: me.json("ls", "g")[0]["id"] >= first + 4)
+    assert me.run("claim", "g").returncode == 3
+    go.touch()
+    assert worker.communicate(timeout=DEADLINE_S)[1] == "drover: 1 done, 0 failed, 0 lost\n"
+
+
+def test_a_lost_claim_ends_the_command(me, tmp_path):
+    """A worker that was asleep for too long finds that another has its task."""
+    me.ok("add", "g", "x")
+    worker = me.popen("work", "g", "--for", "500ms", *shell("echo $$; exec sleep 100"))
+    pid = int(worker.stdout.readline())
+    worker.send_signal(signal.SIGSTOP)
+    task = me.json("claim", "g", "--wait", "20s", "--for", "1h")["tasks"][0]["id"]
+    worker.send_signal(signal.SIGCONT)
+    assert "lost while the command ran" in worker.stderr.readline()
+    assert not pathlib.Path(f"/proc/{pid}").exists()
+    worker.send_signal(signal.SIGTERM)
+    worker.communicate(timeout=DEADLINE_S)
+    me.ok("done", task)
+
+
+def test_a_worker_outlives_the_server(start, tmp_path):
+    """The server is killed while a command runs, and comes back: the task is done, once."""
+    first = start()
+    me = Client(f"http://127.0.0.1:{first.port}", tmp_path)
+    me.ok("add", "g", "x")
+    go, out = tmp_path / "go", tmp_path / "out"
+    worker = me.popen("work", "g", "--until-empty", "--for", "20s", *shell(
+        f"echo; while ! test -e {go}; do sleep 0.02; done; echo done >> {out}"))
+    worker.stdout.readline()
+    first.kill()
+    go.touch()
+    wait_until(lambda: lines(out))
+    second = start("--http", f"127.0.0.1:{first.port}")
+    assert worker.communicate(timeout=DEADLINE_S * 2)[1].endswith(
+        "drover: 1 done, 0 failed, 0 lost\n")
+    assert worker.returncode == 0 and lines(out) == ["done"] and me.ok("groups") == ""
+    assert second.stop() == 0
+
+
+def test_a_worker_waits_for_a_server(start, tmp_path):
+    first = start()
+    me = Client(f"http://127.0.0.1:{first.port}", tmp_path)
+    me.ok("add", "g", "x")
+    assert first.stop() == 0
+    worker = me.popen("work", "g", "--until-empty", *shell("cat"))
+    assert "cannot reach" in worker.stderr.readline()
+    start("--http", f"127.0.0.1:{first.port}")
+    out, err = worker.communicate(timeout=DEADLINE_S)
+    assert out == "x" and err == ("drover: the server is back\n"
+                                  "drover: 1 done, 0 failed, 0 lost\n")
+
+
+# The library under bad conditions, by the word count.
+
+def words_of(seed, count):
+    source = random.Random(seed)
+    return "".join(source.choice(["The", "the", "cat", f"w{source.randrange(500)}", "x1"])
+                   + source.choice([" ", "\n", ", ", ".--"]) for _ in range(count))
+
+
+def expected(*texts):
+    return collections.Counter(re.findall(r"[a-z0-9]+", " ".join(texts).lower()))
+
+
+def counted(out):
+    return {word: int(count) for word, count in (line.split() for line in out.splitlines())}
+
+
+def map_reduce(me, *words):
+    return subprocess.Popen([EXAMPLES / "mapreduce", *map(str, words)], env=me.environment,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def children(pid):
+    try:
+        return list(map(int, pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+    except FileNotFoundError:
+        return []
+
+
+def test_map_reduce_with_workers_that_are_killed(me, tmp_path):
+    texts = [words_of(seed, 300000 if SOAK else 100000) for seed in (1, 2)]
+    files = [tmp_path / f"{n}.txt" for n in range(2)]
+    for path, text in zip(files, texts):
+        path.write_text(text)
+    run = map_reduce(me, "--workers", 4, "--lease", 700, *files)
+    killed, source, ended = 0, random.Random(3), threading.Event()
+    reader = threading.Thread(target=lambda: (run.wait(), ended.set()))
+    reader.start()
+    while killed < (100 if SOAK else 12) and not ended.wait(0.03 + source.random() / 20):
+        for pid in source.sample(workers := children(run.pid), min(1, len(workers))):
+            os.kill(pid, signal.SIGKILL)
+            killed += 1
+    out, err = run.communicate(timeout=DEADLINE_S * 3)
+    reader.join()
+    assert (run.returncode, err) == (0, "")
+    assert killed >= 3, "it was over before anything happened"
+    assert counted(out) == expected(*texts)
+    assert me.ok("groups") == "", "everything has been tidied up"
+
+
+def test_answers_that_are_lost_commit_nothing_twice(me, server, tmp_path):
+    """Every fourth request reaches the server, but its answer does not reach the client."""
+    text = words_of(5, 40000)
+    (tmp_path / "text").write_text(text)
+    count, lost, lock = 0, collections.Counter(), threading.Lock()
+
+    def lossy(handler, body):
+        nonlocal count
+        got = handler.forward(server.port, body)
+        with lock:
+            count += 1
+            lose = count % 4 == 0
+            lost[handler.path] += lose
+        if lose:
+            handler.hang_up()
+        else:
+            handler.answer(*got)
+    with between(lossy) as url:
+        run = map_reduce(Client(url, tmp_path), "--workers", 3, tmp_path / "text")
+        out, err = run.communicate(timeout=DEADLINE_S * 3)
+    assert (run.returncode, err) == (0, "")
+    assert lost["/update"] > 3 and lost["/claim"] > 3
+    assert counted(out) == expected(text)
+    assert me.ok("groups") == ""
+
+
+def test_a_server_that_is_not_ready_is_asked_again(me, server, tmp_path):
+    asked = []
+
+    def late(handler, body):
+        asked.append(body)
+        if len(asked) < 3:
+            handler.answer(503, b'{"errors":["not yet"]}')
+        else:
+            handler.answer(*handler.forward(server.port, body))
+    me.ok("add", "g", "x")
+    with between(late) as url:
+        done = Client(url, tmp_path).run("work", "g", "--until-empty", *shell("cat"))
+    assert (done.returncode, done.stdout) == (0, "x")
+    assert asked[0] == asked[1] == asked[2]
