@@ -179,20 +179,20 @@ static void count_piece(struct counts *c, const char *path, long offset, long le
 
 /* Workers. */
 
-/* The guard of a job: its id and phase. Ends the worker when the job is gone. */
+/* The guard of a job: its id and phase. 0 when the job is gone. */
 static int64_t find_guard(const char *job, char phase[static 16])
 {
     char *group = text("%s/guard", job);
     struct drover_result r;
-    int64_t id;
+    int64_t id = 0;
     int got = drover_client_list(client, group, 1, 1, &r, &error);
 
     if (got < 0)
         die("guard", error.text);
-    if (got == 0)
-        exit(0);
-    id = r.tasks[0].id;
-    snprintf(phase, 16, "%s", r.tasks[0].data);
+    if (got > 0) {
+        id = r.tasks[0].id;
+        snprintf(phase, 16, "%s", r.tasks[0].data);
+    }
     drover_result_release(&r);
     free(group);
     return id;
@@ -328,22 +328,29 @@ static int is_empty(const char *group)
     return n == 0;
 }
 
-static int work(const char *job)
+static void work(const char *job)
 {
-    for (;;) {
+    int ended = 0;
+
+    while (!ended) {
         char phase[16], *group;
         int64_t guard = find_guard(job, phase);
-        int is_map = !strcmp(phase, "map"), got;
+        int is_map, got;
         struct drover_result r;
 
+        if (!guard)
+            return;
+
+        is_map = !strcmp(phase, "map");
         group = text("%s/%s", job, phase);
         got = claim(group, guard, &r);
         if (got > 0)
             (is_map ? map : reduce)(job, &r.tasks[0], guard);
         if (got == 0 && is_empty(group)) {
-            if (!is_map)
-                return 0;
-            hand_over(job, guard);
+            if (is_map)
+                hand_over(job, guard);
+            else
+                ended = 1;
         }
         drover_result_release(&r);
         free(group);
@@ -429,7 +436,9 @@ static void run_workers(const char *job, const char *server, int workers)
     while (running) {
         if (wait(&status) < 0)
             die("wait", strerror(errno));
-        if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        if (WIFEXITED(status) && WEXITSTATUS(status))
+            die("worker", "gave up"); /* it said why; another would too */
+        if (WIFEXITED(status))
             finished = 1;
         else if (!finished && start_worker(job, server))
             continue;
@@ -494,10 +503,9 @@ int main(int argc, char **argv)
     if (drover_client_open(&(struct drover_client_options){.server = server}, &client, &error))
         die("open", error.text);
     if (worker) {
-        int status = work(worker);
-
+        work(worker);
         drover_client_close(client);
-        return status;
+        return 0;
     }
     job = text("wordcount/%" PRId64, drover_client_id(client));
     add_job(job, argv + at);
