@@ -1,0 +1,352 @@
+/*
+ * bench/batch - batches of jobs, each driven from Pending to Completed by consumers.
+ *
+ * Prints a table: what was measured, the figure, what it is held against. Three ways of driving:
+ * "in hand", where a consumer acquires a job and keeps it through all states; "by state", where it
+ * acquires for each state anew, as daemons do that know one step each; and "bare", the transactions of
+ * "in hand" as they are, sent by the same number of threads, with nothing read and nothing decided:
+ * what the keeper can do at best. Then what one acquire costs with 1,000 and with 100,000 jobs.
+ *
+ *     batch [--batches N] [--jobs N] [--consumers N] [--keeper zk://...] [--memory] [--lists]
+ *
+ * On the embedded keeper it works, strict, in a directory of its own below the current one and removes
+ * it; --memory leaves the disk out, --lists all but the last measurement. On an ensemble it works below the chroot of the URL, which must be empty.
+ */
+#include <getopt.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "batch/batch.h"
+#include "batch/job.h"
+#include "keeper/local.h"
+#include "keeper/zookeeper.h"
+
+enum { CONSUMERS_MAX = 256, STEPS = 7 };
+
+static int batches = 10000, jobs_each = 10, consumers = 8;
+static const char *url;
+static enum local_mode mode = LOCAL_STRICT;
+static char dir[64];
+static struct local *local;
+static struct depot *depot;
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void check(int err, const char *what, const struct err_info *why)
+{
+    if (err >= 0)
+        return;
+    fprintf(stderr, "bench: %s: %s %s\n", what, drover_err_name(err), why ? why->text : "");
+    exit(1);
+}
+
+static struct keeper *connect_keeper(void)
+{
+    struct err_info why = {""};
+    struct keeper *k;
+
+    if (url)
+        check(zookeeper_connect(url, NULL, NULL, &k, &why), "connect", &why);
+    else
+        check(local_connect(local, NULL, &k), "connect", NULL);
+    return k;
+}
+
+static void open_all(void)
+{
+    struct depot_options o = {.machines = NULL};
+    struct local_options lo = {.mode = mode, .dir = mode == LOCAL_NONE ? NULL : dir};
+    struct err_info why = {""};
+
+    snprintf(dir, sizeof dir, "bench-batch.%d", (int)getpid());
+    if (!url)
+        check(local_open(&lo, &local, &why), "open", &why);
+    check(depot_open(&o, &depot), "open", NULL);
+}
+
+static void close_all(void)
+{
+    char command[128];
+
+    depot_close(depot);
+    if (!local)
+        return;
+    local_close(local);
+    local = NULL;
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    if (system(command))
+        exit(1);
+}
+
+/* One thread and its session. */
+struct worker {
+    pthread_t thread;
+    struct keeper *k;
+    struct arena a;
+    struct err_info why;
+    struct call c;
+    int64_t done;
+    int number;
+};
+
+static struct worker workers[CONSUMERS_MAX];
+
+static void *start(struct worker *w, int number)
+{
+    w->number = number;
+    w->done = 0;
+    w->k = connect_keeper();
+    w->c = (struct call){depot, w->k, &w->a, &w->why};
+    return w;
+}
+
+/* Runs fn on every consumer and gives back how many a second they did. */
+static double run_all(void *(*fn)(void *))
+{
+    double began;
+    int64_t done = 0;
+
+    for (int i = 0; i < consumers; i++)
+        start(&workers[i], i);
+    began = now_s();
+    for (int i = 0; i < consumers; i++)
+        pthread_create(&workers[i].thread, NULL, fn, &workers[i]);
+    for (int i = 0; i < consumers; i++) {
+        pthread_join(workers[i].thread, NULL);
+        done += workers[i].done;
+    }
+    began = now_s() - began;
+    for (int i = 0; i < consumers; i++) {
+        keeper_close(workers[i].k);
+        arena_release(&workers[i].a);
+    }
+    return (double)done / began;
+}
+
+/* Filling. */
+
+static void *fill(void *arg)
+{
+    struct worker *w = arg;
+    const struct json *config;
+    struct job_spec *specs = mem_zalloc((size_t)jobs_each * sizeof *specs);
+    char(*jids)[NAME_ID_LEN + 1] = mem_alloc((size_t)jobs_each * sizeof *jids);
+    char bid[NAME_ID_LEN + 1];
+
+    for (int b = w->number; b < batches; b += consumers) {
+        arena_reset(&w->a);
+        config =
+            json_parse(&w->a,
+                       STR("{\"profile_name\":\"merritt_demo_content\",\"submitter\":\"bench\","
+                           "\"payload_url\":\"http://localhost/payload.zip\"}"),
+                       &w->why);
+        check(batch_create(&w->c, config, bid), "batch", &w->why);
+        for (int i = 0; i < jobs_each; i++)
+            specs[i] = (struct job_spec){.configuration = config, .priority = (b + i) % 100};
+        check(job_create(&w->c, str_of(bid), specs, (size_t)jobs_each, jids), "jobs", &w->why);
+        w->done += jobs_each;
+    }
+    free(specs);
+    free(jids);
+    return NULL;
+}
+
+static double fill_all(void)
+{
+    struct worker w = {.number = 0};
+
+    start(&w, 0);
+    check(depot_init(&w.c), "init", &w.why);
+    keeper_close(w.k);
+    arena_release(&w.a);
+    return run_all(fill);
+}
+
+/* Driving. */
+
+static void *drive_in_hand(void *arg)
+{
+    struct worker *w = arg;
+    struct job j;
+    int got, state;
+
+    while ((got = job_acquire(&w->c, depot->machines.job.first, &j)) == 1) {
+        for (int i = 0; i < STEPS; i++, w->done++) {
+            struct job_move m = {
+                .state = STR("next"), .priority = -1, .token = j.token, .keep = i < STEPS - 1};
+
+            check(job_move(&w->c, str_of(j.id), &m, &state), "move", &w->why);
+        }
+        arena_reset(&w->a);
+    }
+    check(got, "acquire", &w->why);
+    return NULL;
+}
+
+/* Each takes what it finds, last states first, until nothing is left anywhere. */
+static void *drive_by_state(void *arg)
+{
+    struct worker *w = arg;
+    const struct machine *machine = &depot->machines.job;
+    int order[STEPS], at = machine->first, idle = 0, state;
+    struct job j;
+
+    for (int i = STEPS - 1; i >= 0; i--, at = machine->states[at].success)
+        order[i] = at;
+    while (idle < STEPS) {
+        for (int i = 0; i < STEPS; i++) {
+            struct job_move m = {.state = STR("next"), .priority = -1};
+            int got = job_acquire(&w->c, order[(i + w->number) % STEPS], &j);
+
+            check(got, "acquire", &w->why);
+            idle = got ? 0 : idle + 1;
+            if (!got)
+                continue;
+            m.token = j.token;
+            check(job_move(&w->c, str_of(j.id), &m, &state), "move", &w->why);
+            w->done++;
+            arena_reset(&w->a);
+        }
+    }
+    return NULL;
+}
+
+/* Bare: the same transactions on nodes of their own, of the same shape. */
+static void *bare(void *arg)
+{
+    struct worker *w = arg;
+    const struct machine *machine = &depot->machines.job;
+    struct str status = STR("{\"status\":\"Estimating\",\"last_successful_status\":\"Pending\","
+                            "\"last_modification_date\":\"2026-01-01T00:00:00.000Z\","
+                            "\"retry_count\":0}");
+    int count = batches * jobs_each / consumers;
+    struct change first = {.a = &w->a};
+
+    change_create(&first, NO_BYTES, 0, "/jobs/bare%d", w->number);
+    change_create(&first, NO_BYTES, 0, "/jobs/bare%d/ended", w->number);
+    change_create(&first, status, 0, "/jobs/bare%d/status", w->number);
+    check(change_commit(&first, w->k, -1), "bare", NULL);
+    for (int n = 0; n < count; n++) {
+        struct change t = {.a = &w->a};
+        int at = machine->first;
+
+        change_set(&t, status, n * (STEPS + 1), "/jobs/bare%d/status", w->number);
+        change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/jobs/bare%d/lock", w->number);
+        change_create(&t, NO_BYTES, 0, "/jobs/states/pending/bare-%d", w->number);
+        check(change_commit(&t, w->k, -1), "bare lock", NULL);
+        for (int i = 0; i < STEPS; i++, at = machine->states[at].success, w->done++) {
+            struct change m = {.a = &w->a};
+            int next = machine->states[at].success;
+
+            if (i < STEPS - 1)
+                change_check(&m, KEEPER_ANY_VERSION, "/jobs/bare%d/lock", w->number);
+            else
+                change_delete(&m, "/jobs/bare%d/lock", w->number);
+            change_set(&m, status, n * (STEPS + 1) + 1 + i, "/jobs/bare%d/status", w->number);
+            change_delete(&m, "/jobs/states/%s/bare-%d", machine->states[at].dir, w->number);
+            if (i < STEPS - 1)
+                change_create(&m, NO_BYTES, 0, "/jobs/states/%s/bare-%d", machine->states[next].dir,
+                              w->number);
+            check(change_commit(&m, w->k, -1), "bare move", NULL);
+        }
+        arena_reset(&w->a);
+    }
+    return NULL;
+}
+
+/* Acquiring from a long list. */
+
+static double acquire_us(int list_len)
+{
+    enum { TRIES = 500 };
+    struct worker w = {.number = 0};
+    struct job j;
+    double began;
+
+    batches = list_len / 100;
+    jobs_each = 100;
+    open_all();
+    fill_all();
+    start(&w, 0);
+    check(job_acquire(&w.c, depot->machines.job.first, &j), "acquire", &w.why);
+    began = now_s();
+    for (int i = 0; i < TRIES; i++)
+        if (job_acquire(&w.c, depot->machines.job.first, &j) != 1)
+            check(-1, "acquire", &w.why);
+    began = now_s() - began;
+    keeper_close(w.k);
+    arena_release(&w.a);
+    close_all();
+    return began / TRIES * 1e6;
+}
+
+static void compare_lists(void)
+{
+    double few = acquire_us(1000), many = acquire_us(100000);
+
+    printf("| acquire, 1,000 jobs in the state   | %10.0f us |\n", few);
+    printf("| acquire, 100,000 jobs in the state | %10.0f us | %.2f of the first, at most 2 |\n",
+           many, many / few);
+}
+
+static void drive(const char *name, void *(*fn)(void *), double *ret_rate)
+{
+    double filled, rate;
+
+    open_all();
+    filled = fill_all();
+    rate = run_all(fn);
+    printf("| %-20s | %9.0f transitions/s | jobs made: %.0f/s |\n", name, rate, filled);
+    fflush(stdout);
+    *ret_rate = rate;
+    close_all();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"batches", 1, NULL, 'b'}, {"jobs", 1, NULL, 'j'},  {"consumers", 1, NULL, 'c'},
+        {"keeper", 1, NULL, 'k'},  {"lists", 0, NULL, 'l'}, {"memory", 0, NULL, 'm'},
+        {NULL, 0, NULL, 0},
+    };
+    double in_hand, by_state, best;
+    int o;
+
+    while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (o == 'b')
+            batches = atoi(optarg);
+        else if (o == 'j')
+            jobs_each = atoi(optarg);
+        else if (o == 'c')
+            consumers = atoi(optarg);
+        else if (o == 'k')
+            url = optarg;
+        else if (o == 'l')
+            batches = 0;
+        else if (o == 'm')
+            mode = LOCAL_NONE;
+        else
+            return 2;
+    }
+    if (batches) {
+        drive("in hand", drive_in_hand, &in_hand);
+        drive("by state", drive_by_state, &by_state);
+        drive("bare", bare, &best);
+        printf("| in hand / bare: %.2f | by state / bare: %.2f | at least 0.5 on an ensemble |\n",
+               in_hand / best, by_state / best);
+    }
+    if (!url)
+        compare_lists();
+    return 0;
+}
