@@ -239,10 +239,13 @@ static int delete_nodes(struct call *c, const char *bid, struct str submission)
     struct str uuid = {0}, holder = {0};
     int err;
 
-    if (v && read_uuid(c, v, &uuid) == 0 && uuid.p &&
-        depot_get(c, &holder, NULL, "/batch-uuids/%.*s", (int)uuid.len, uuid.p) == 0 &&
-        str_eq(holder, str_of(bid)))
-        change_delete(&t, "/batch-uuids/%.*s", (int)uuid.len, uuid.p);
+    if (v && read_uuid(c, v, &uuid) == 0 && uuid.p) {
+        err = depot_get(c, &holder, NULL, "/batch-uuids/%.*s", (int)uuid.len, uuid.p);
+        if (err && err != DROVER_NO_NODE)
+            return depot_fail(c, err);
+        if (!err && str_eq(holder, str_of(bid)))
+            change_delete(&t, "/batch-uuids/%.*s", (int)uuid.len, uuid.p);
+    }
     err = delete_below(c, &t, arena_printf(c->a, "/batches/%s", bid));
     if (!err)
         err = change_commit(&t, c->k, -1);

@@ -367,9 +367,10 @@ int job_delete_ops(struct call *c, struct change *t, const char *jid, const char
 
     if (!err)
         err = depot_children(c, &names, NULL, "/jobs/%s", jid);
+    if (!err)
+        err = job_locate(c, jid, j.status.state, j.priority, &at);
     if (err)
         return err;
-    at = job_locate(c, jid, j.status.state, j.priority);
     change_check(t, j.version, "/jobs/%s/status", jid);
     for (size_t i = 0; i < names.count; i++) {
         if (strcmp(names.names[i], "lock") == 0)

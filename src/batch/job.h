@@ -91,9 +91,11 @@ int job_delete(struct call *c, struct str jid);
 int job_delete_ops(struct call *c, struct change *t, const char *jid, const char *bid,
                    enum machine_list list);
 
-/* The priority under which it stands in the list of a state, which may not be its priority any more;
- * -1: it does not stand there. */
-int job_locate(struct call *c, const char *jid, int state, int expected);
+/*
+ * The priority under which it stands in the list of a state, which may not be its priority any more;
+ * -1: it does not stand there.
+ */
+int job_locate(struct call *c, const char *jid, int state, int expected, int *ret_entry);
 
 /* Whether a configuration is of a collection that is locked. names: of /locks/collections. */
 bool job_is_held(struct call *c, struct str configuration, const struct keeper_names *names);

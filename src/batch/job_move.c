@@ -9,16 +9,27 @@
 #include "batch/job.h"
 #include "batch/lock.h"
 
-int job_locate(struct call *c, const char *jid, int state, int expected)
+/* 1, 0 or an error. */
+static int stands_at(struct call *c, const char *jid, const char *dir, int priority)
+{
+    int err = depot_exists(c, NULL, "/jobs/states/%s/%02d-%s", dir, priority, jid);
+
+    return err == DROVER_NO_NODE ? 0 : err ? err : 1;
+}
+
+int job_locate(struct call *c, const char *jid, int state, int expected, int *ret_entry)
 {
     const char *dir = c->depot->machines.job.states[state].dir;
+    int at = stands_at(c, jid, dir, expected), entry = expected;
 
-    if (depot_exists(c, NULL, "/jobs/states/%s/%02d-%s", dir, expected, jid) == 0)
-        return expected;
-    for (int i = 0; i <= NAME_PRIORITY_MAX; i++)
-        if (i != expected && depot_exists(c, NULL, "/jobs/states/%s/%02d-%s", dir, i, jid) == 0)
-            return i;
-    return -1;
+    for (int i = 0; i <= NAME_PRIORITY_MAX && !at; i++) {
+        at = stands_at(c, jid, dir, i);
+        entry = i;
+    }
+    if (at < 0)
+        return depot_fail(c, at);
+    *ret_entry = at ? entry : -1;
+    return 0;
 }
 
 struct moving {
@@ -67,11 +78,11 @@ static int move_in_batch(struct call *c, struct change *t, struct moving *g)
 /* What is wrong when a node of the lists is not where it belongs. */
 static int misplaced(struct call *c, struct moving *g)
 {
-    int state = g->job.status.state;
+    int state = g->job.status.state, err;
 
-    g->entry = job_locate(c, g->job.id, state, g->job.priority);
-    if (g->entry >= 0)
-        return 0;
+    err = job_locate(c, g->job.id, state, g->job.priority, &g->entry);
+    if (err || g->entry >= 0)
+        return err;
     return DEPOT_FAIL(c, DROVER_DAMAGED,
                       "job %s is %s but does not stand in that list; see 'drover batch fsck'",
                       g->job.id, c->depot->machines.job.states[state].name);
@@ -249,7 +260,9 @@ static int try_priority(struct call *c, struct str id, int priority, int64_t tok
         err = lock_guard(c, &t, arena_printf(c->a, "/jobs/%s", j.id), token, true);
     if (err)
         return err;
-    entry = job_locate(c, j.id, j.status.state, j.priority);
+    err = job_locate(c, j.id, j.status.state, j.priority, &entry);
+    if (err)
+        return err;
     if (entry < 0)
         return DEPOT_FAIL(c, DROVER_DAMAGED,
                           "job %s is %s but does not stand in that list; see 'drover batch fsck'",
@@ -290,6 +303,8 @@ int job_set_field(struct call *c, struct str id, const char *field, struct str t
         if (err)
             return err;
         err = depot_exists(c, NULL, "/jobs/%s/%s", j.id, field);
+        if (err && err != DROVER_NO_NODE)
+            return depot_fail(c, err);
         if (token)
             change_check(&t, j.version, "/jobs/%s/status", j.id);
         if (err == DROVER_NO_NODE)

@@ -176,6 +176,7 @@ static int read_batches(struct mend *f)
 /* Puts a job where its status says, in one transaction, whatever its places are now. */
 static bool put_right(struct mend *f, const struct job *j, int64_t number)
 {
+    int err;
     struct call *c = f->c;
     const struct machine *m = &c->depot->machines.job;
     enum machine_list list = m->states[j->status.state].list;
@@ -186,7 +187,10 @@ static bool put_right(struct mend *f, const struct job *j, int64_t number)
     change_check(&t, j->version, "/jobs/%s/status", j->id);
     for (int s = 0; s < m->count; s++) {
         for (int p = 0; p <= NAME_PRIORITY_MAX; p++) {
-            if (depot_exists(c, NULL, "/jobs/states/%s/%02d-%s", m->states[s].dir, p, j->id))
+            err = depot_exists(c, NULL, "/jobs/states/%s/%02d-%s", m->states[s].dir, p, j->id);
+            if (err && err != DROVER_NO_NODE)
+                return false;
+            if (err)
                 continue;
             if (s == j->status.state && !there)
                 there = true;
@@ -197,7 +201,10 @@ static bool put_right(struct mend *f, const struct job *j, int64_t number)
     if (!there)
         change_list_add(&t, &c->depot->jobs[j->status.state], name_key_of(j->priority, number));
     for (int l = 0; l < MACHINE_LIST_COUNT; l++) {
-        if (depot_exists(c, NULL, "/batches/%s/states/%s/%s", j->bid, MACHINE_LISTS[l], j->id))
+        err = depot_exists(c, NULL, "/batches/%s/states/%s/%s", j->bid, MACHINE_LISTS[l], j->id);
+        if (err && err != DROVER_NO_NODE)
+            return false;
+        if (err)
             continue;
         if (l == (int)list)
             listed = true;
