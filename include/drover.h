@@ -405,7 +405,8 @@ int drover_queue_create(struct drover_queues *qs, char ret_name[DROVER_QUEUE_NAM
                         struct drover_error *ret_error);
 
 /* Removes the queue. Its messages stay until they are too old. */
-int drover_queue_remove(struct drover_queues *qs, const char *queue, struct drover_error *ret_error);
+int drover_queue_remove(struct drover_queues *qs, const char *queue,
+                        struct drover_error *ret_error);
 
 /* Posts a message at the end of the queue. len 0: data ends with NUL. ret_id may be NULL. */
 int drover_queue_post(struct drover_queues *qs, const char *queue, const char *data, size_t len,
@@ -431,8 +432,9 @@ struct drover_message {
     int64_t time; /* when it was posted */
     const char *data;
     size_t data_len;
-    int64_t fence; /* rises with each worker that takes the queue: let others refuse a smaller one */
-    char *error;   /* 256 bytes, for what went wrong */
+    int64_t
+        fence;   /* rises with each worker that takes the queue: let others refuse a smaller one */
+    char *error; /* 256 bytes, for what went wrong */
     const void *inside;
 };
 
@@ -457,10 +459,10 @@ struct drover_worker_options {
     void *arg;
     void (*note)(void *arg, const char *line); /* what happens, for people; NULL: dropped */
     enum drover_policy policy;
-    int retries;             /* before a message is set aside; 0: 10; negative: none */
-    int parallel;            /* messages in hand at once; 0: 1 */
-    int64_t quiet_ms;        /* that the lists must rest before queues move; 0: 3 s; negative: none */
-    int64_t poll_ms;         /* between two looks into an empty queue; 0: 1 s */
+    int retries;      /* before a message is set aside; 0: 10; negative: none */
+    int parallel;     /* messages in hand at once; 0: 1 */
+    int64_t quiet_ms; /* that the lists must rest before queues move; 0: 3 s; negative: none */
+    int64_t poll_ms;  /* between two looks into an empty queue; 0: 1 s */
     const char *const *only; /* these queues only; NULL: all */
     size_t only_count;
 };
@@ -479,6 +481,112 @@ int drover_worker_wait(struct drover_worker *w);
 
 /* Stops it if need be, waits, and frees it. */
 void drover_worker_free(struct drover_worker *w);
+
+/*
+ * world - a tree of tasks on a keeper, with lists of what is pending, working and completed.
+ *
+ * A task has a name, a type and data, which is JSON. Its node names it in the lists: "a_t" at the top,
+ * "a_t|b_t" for the child b of type t below it. Handlers claim by types, the oldest first; a task whose
+ * ancestor is pending waits. What is claimed belongs to the keeper's session until it is completed,
+ * released or failed, or until the session ends. (name, type: not empty, no space, '/', '\\', '|' or
+ * control character.)
+ *
+ * In order: open a keeper; init once; open the world; the calls below, from any thread; close. Text that
+ * comes back belongs to the drover_world_list that it came in, which the caller releases.
+ */
+struct drover_world;
+
+enum drover_world_state {
+    DROVER_WORLD_PENDING,
+    DROVER_WORLD_WORKING,
+    DROVER_WORLD_COMPLETED,
+    DROVER_WORLD_NONE, /* in the tree, and in no list */
+};
+
+struct drover_world_item {
+    const char *node;
+    const char *name, *type;
+    const char *path;   /* in the tree: "/zoott_w/a_t/b_t" */
+    const char *parent; /* its path; NULL: at the top */
+    const char *data;   /* of a claim and of drover_world_get(); else NULL */
+    enum drover_world_state state;
+    int64_t since_ms;  /* in this state, since the epoch; 0: not known */
+    int64_t failures;  /* and what the last one said: */
+    const char *error; /* NULL: none */
+};
+
+struct drover_world_list {
+    struct drover_world_item *items;
+    size_t count;
+    int more; /* of drover_world_ls(): there are more after the last */
+    void *memory;
+};
+
+void drover_world_list_release(struct drover_world_list *l);
+
+/* Makes a world; no harm when it is there. */
+int drover_world_init(struct drover_keeper *k, const char *world, struct drover_error *ret_error);
+
+/* NO_NODE when it was not made. k must outlive it. */
+int drover_world_open(struct drover_keeper *k, const char *world, struct drover_world **ret_world,
+                      struct drover_error *ret_error);
+void drover_world_close(struct drover_world *w);
+
+struct drover_world_task {
+    const char *name, *type;
+    const char *data; /* JSON; NULL: null */
+};
+
+/* Regular expressions (PCRE), each of which must match the whole name or type. */
+struct drover_world_match {
+    const char *name, *type;
+};
+
+/* Names the child of a parent: text from malloc(), which drover frees; NULL: the name cannot be made. */
+typedef char *drover_world_name_fn(void *arg, const char *parent, const char *child);
+
+/*
+ * Creates the task, or gives it new data, and makes it pending: below every task that matches parent, or
+ * at the top where that is NULL. All of that together or nothing. name_fn may be NULL. One that is being
+ * worked on is pending again when it is completed. UNKNOWN: it may have happened; queue it again or look.
+ */
+int drover_world_queue(struct drover_world *w, const struct drover_world_task *task,
+                       const struct drover_world_match *parent, drover_world_name_fn *name_fn,
+                       void *arg, struct drover_world_list *ret_list,
+                       struct drover_error *ret_error);
+
+/* The tasks of the tree that match, with nodes and paths. */
+int drover_world_find(struct drover_world *w, const struct drover_world_match *match,
+                      struct drover_world_list *ret_list, struct drover_error *ret_error);
+
+/* Claims one task. 1: it is the one in ret_list; 0: there was none, not even after wait_ms. */
+int drover_world_claim(struct drover_world *w, const char *const *types, size_t type_count,
+                       int64_t wait_ms, struct drover_world_list *ret_list,
+                       struct drover_error *ret_error);
+
+/*
+ * The end of a claim. NO_NODE: nobody works on it; FENCED: another session does. complete returns 1 when
+ * the task was queued again meanwhile and is pending; fail keeps it pending, behind the others.
+ */
+int drover_world_complete(struct drover_world *w, const char *node, struct drover_error *ret_error);
+int drover_world_release(struct drover_world *w, const char *node, struct drover_error *ret_error);
+int drover_world_fail(struct drover_world *w, const char *node, const char *error,
+                      struct drover_error *ret_error);
+
+/* Those in a list, in the order of their nodes, after one (NULL: from the first), at most limit. */
+int drover_world_ls(struct drover_world *w, enum drover_world_state state, const char *after,
+                    size_t limit, struct drover_world_list *ret_list,
+                    struct drover_error *ret_error);
+
+int drover_world_get(struct drover_world *w, const char *node, struct drover_world_list *ret_list,
+                     struct drover_error *ret_error);
+
+/* Every task of the tree, a parent before its children. What fn returns, if it is not 0, ends it. */
+typedef int drover_world_walk_fn(void *arg, const char *node, int depth,
+                                 enum drover_world_state state);
+
+int drover_world_walk(struct drover_world *w, drover_world_walk_fn *fn, void *arg,
+                      struct drover_error *ret_error);
 
 #pragma GCC visibility pop
 
