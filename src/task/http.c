@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "task/body.h"
+#include "task/figures.h"
 #include "task/leader.h"
 #include "task/service.h"
 
@@ -22,6 +23,7 @@ struct task_http {
     struct house *house;
     struct service *service;
     struct leader *leader; /* NULL: the embedded keeper */
+    struct figures figures;
     bool leader_begun;
     uv_async_t wake;
     uv_timer_t timer;
@@ -38,6 +40,7 @@ struct call {
     struct task_request request;
     struct arena arena;
     struct buf out; /* what a read has found */
+    uint64_t started_ns;
     int status;
 
     /* Of reads. */
@@ -184,6 +187,7 @@ static void on_done(void *arg, const struct task_reply *a)
 {
     struct call *c = arg;
 
+    histogram_add(c->h->figures.latency[c->request.kind], uv_hrtime() - c->started_ns);
     if (c->r)
         reply(c, a);
     call_free(c);
@@ -203,6 +207,7 @@ static void submit(struct call *c)
     c->request.done = on_done;
     c->request.arg = c;
     c->r->gone = on_gone;
+    c->started_ns = uv_hrtime();
     service_submit(c->h->service, &c->request);
 }
 
@@ -494,6 +499,7 @@ static int room_open(struct house *house, void **ret_room, struct err_info *ret_
     uv_timer_init(house->loop, &h->timer);
     h->wake.data = h->timer.data = h;
     house->tasks = h->service;
+    figures_open(&h->figures, house->metrics, h->service);
     if (!house->local) {
         stand_for_leader(h);
         uv_async_send(&h->wake);

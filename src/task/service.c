@@ -1,14 +1,12 @@
 /* Running requests: checking, applying, parking and answering them. */
 #include <stdlib.h>
-#include <sys/random.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/cond.h"
 #include "base/mem.h"
 #include "task/service_impl.h"
 
-enum { SPARE_MAX = 256, LATENCY_FIRST_US = 64 };
+enum { SPARE_MAX = 256 };
 
 /* Queues. */
 
@@ -38,29 +36,9 @@ struct task_request *queue_take(struct task_queue *q)
 
 /* Time. */
 
-static int64_t now_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
 int64_t service_now_ms(struct service *s)
 {
     return s->o.now_ms ? s->o.now_ms(s->o.now_arg) : clock_boot_ms() + s->offset_ms;
-}
-
-static void note_latency(struct service *s, const struct task_request *r)
-{
-    int64_t us = now_us() - r->own.started_us;
-    size_t at = 0;
-
-    while (at < 15 && us > LATENCY_FIRST_US << at)
-        at++;
-    s->stats.latency_buckets[at]++;
-    s->stats.latency_count++;
-    s->stats.latency_sum_us += (uint64_t)us;
 }
 
 /* Transactions that are used again. */
@@ -135,8 +113,6 @@ static void take_durable(struct service *s, struct task_queue *from, struct task
 
         if (failed && r->own.zxid > durable)
             r->own.err = DROVER_IO;
-        if (r->kind != TASK_READ)
-            note_latency(s, r);
         queue_put(to, r);
     }
 }
@@ -419,7 +395,6 @@ static void admit(struct service *s, struct task_request *r)
 
 static void start(struct service *s, struct task_request *r)
 {
-    r->own.started_us = now_us();
     pthread_mutex_lock(&s->lock);
     if (r->kind == TASK_CLAIM && r->wait_ms > 0)
         r->own.deadline_ms =
@@ -528,6 +503,15 @@ void service_call(struct service *s, struct task_request *r)
         service_deliver_called(s);
         pthread_mutex_lock(&s->lock);
     }
+    pthread_mutex_unlock(&s->lock);
+}
+
+void service_look(struct service *s, void (*look)(void *arg, struct store *s, int64_t now_ms),
+                  void *arg)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->store)
+        look(arg, s->store, service_now_ms(s));
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -84,7 +84,7 @@ struct task_request {
         struct task_request *next;
         struct txn *txn;
         struct wait_link *links; /* of a claim that waits */
-        int64_t zxid, deadline_ms, started_us;
+        int64_t zxid, deadline_ms;
         uint32_t wait_ref;
         int err;
         bool deleted; /* its deletes have happened */
@@ -153,10 +153,12 @@ int64_t service_due_ms(struct service *s);
 /* The service's clock. */
 int64_t service_now_ms(struct service *s);
 
+/* Looks at the store as it is in memory, which may not be durable yet: for figures. */
+void service_look(struct service *s, void (*look)(void *arg, struct store *s, int64_t now_ms),
+                  void *arg);
+
 struct service_stats {
     uint64_t updates, claims, claimed, refusals, reads, commits, waiting;
-    uint64_t latency_count, latency_sum_us;
-    uint64_t latency_buckets[16]; /* of transactions: up to 2^n * 64 us, n = 0... */
     size_t tasks;
     int64_t last_id;
 };
