@@ -1,0 +1,279 @@
+"""What the task store keeps: over restarts, under kill -9, while the disk is slow, when clocks jump."""
+
+import http.client
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from conftest import Connection, Server, drover
+from task_support import Tasks
+
+SOAK = bool(os.environ.get("DROVER_SOAK"))
+
+
+def compile_library(directory, name):
+    path = directory / f"{name}.so"
+    subprocess.run(["cc", "-Wall", "-Werror", "-shared", "-fPIC", "-o", path,
+                    pathlib.Path(__file__).with_name(f"{name}.c")], check=True)
+    return path
+
+
+def preloaded(library, **variables):
+    sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+    return os.environ | {"LD_PRELOAD": str(library), "ASAN_OPTIONS": sanitizer, **variables}
+
+
+# Restarts.
+
+@pytest.mark.parametrize("journal", ["strict", "opportunistic"])
+def test_tasks_and_ids_over_a_restart(start, journal):
+    first = start("--journal", journal)
+    me = Tasks(first.port)
+    ids = me.add("kept", *"abcdef")
+    [claimed] = me.claim("kept")
+    gone = me.update(deletes=ids[:0], adds=[{"group": "gone"}])[0]["id"]
+    me.update(deletes=[gone])
+    assert first.stop() == 0
+    me = Tasks(start("--journal", journal).port, me.clientid)
+    assert len(me.group("kept")) == 5 and len(me.group("kept", "?owned=1")) == 6
+    assert me.get(f"/task/{claimed['id']}") == claimed
+    assert me.get("/groups") == ["kept"]
+    assert me.add("kept", "new")[0] > gone
+    assert me.update(deletes=[claimed["id"]]) == []
+
+
+def test_ids_are_not_given_again_after_snapshots_and_an_emptied_store(start):
+    last = 0
+    for _ in range(3):
+        server = start("--snapshot-every", 1)
+        me = Tasks(server.port)
+        ids = me.add("g", "a", "b")
+        assert ids[0] > last
+        last = me.claim("g")[0]["id"]
+        me.update(deletes=[task["id"] for task in me.group("g", "?owned=1")])
+        server.signal(signal.SIGKILL)
+        server.wait()
+
+
+def test_a_second_process_is_refused(start, tmp_path):
+    start()
+    second = drover("serve", "--http", "127.0.0.1:0", "--zk", "none", "--data", tmp_path / "data")
+    assert second.returncode == 1 and str(tmp_path / "data") in second.stderr
+
+
+def test_a_request_id_is_known_after_kill_9(start):
+    server = start()
+    me = Tasks(server.port)
+    first = me.update(adds=[{"group": "g", "data": "x"}], requestid="one")
+    claimed = me.claim("g", requestid="two")
+    server.signal(signal.SIGKILL)
+    server.wait()
+    me = Tasks(start().port, me.clientid)
+    assert me.update(adds=[{"group": "g", "data": "x"}], requestid="one") == first
+    assert me.claim("g", requestid="two") == claimed
+    assert len(me.group("g", "?owned=1")) == 1
+
+
+# "no task requests are fulfilled until after the task update is flushed to disk", nor shown.
+
+def test_nothing_is_answered_or_shown_before_it_is_on_disk(tmp_path):
+    hold = tmp_path / "hold"
+    hold.mkdir()
+    library = compile_library(tmp_path, "hold_sync")
+    server = Server("--data", tmp_path / "data", env=preloaded(library, DROVER_TEST_HOLD=str(hold)))
+    try:
+        server.start()
+        me, reader = Tasks(server.port), Connection(server.port)
+        [known] = me.add("known", "x")
+        (hold / "hold").touch()
+        body = json.dumps({"clientid": 1, "adds": [{"group": "fresh"}]})
+        writer = server.connect()
+        writer.send(server.fill("POST /update HTTP/1.1\r\nHost: HOST\r\n"
+                                "Content-Type: application/json\r\n"
+                                f"Content-Length: {len(body)}\r\n\r\n{body}"))
+        while not (hold / "entered").exists():
+            time.sleep(0.005)
+        for path in ("/groups", "/group/fresh", f"/tasks/{known},{known + 1}"):
+            reader.send(server.fill(f"GET {path} HTTP/1.1\r\nHost: HOST\r\n\r\n"))
+        for connection in (reader, writer):
+            connection.socket.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                connection.read_more()
+            connection.socket.settimeout(20)
+        (hold / "hold").unlink()
+        assert writer.answer()[0] == 200
+        assert json.loads(reader.answer()[2]) == ["fresh", "known"]
+        reader.close()
+    finally:
+        (hold / "hold").unlink(missing_ok=True)
+        server.kill()
+
+
+# "forward and back an hour: no lease given twice"
+
+@pytest.mark.parametrize("jump", [3600, -3600])
+def test_a_lease_outlives_a_jump_of_the_clock(tmp_path, jump):
+    shift = tmp_path / "shift"
+    shift.write_text("0")
+    library = compile_library(tmp_path, "wall_shift")
+    server = Server("--data", tmp_path / "data",
+                    env=preloaded(library, DROVER_TEST_SHIFT=str(shift)))
+    try:
+        server.start()
+        me, other = Tasks(server.port), Tasks(server.port)
+        me.add("g", "x")
+        [mine] = me.claim("g", 60000)
+        me.add("short", "x")
+        me.claim("short", 200)
+        shift.write_text(str(jump))
+        assert other.claim("g") == []
+        assert len(other.refused(deletes=[mine["id"]])) == 1
+        assert len(other.claim("short", wait=10000)) == 1  # time goes on as before
+        [renewed] = me.update(updates=[{"id": mine["id"], "timespec": -60000}])
+        assert abs(renewed["timespec"] - mine["timespec"]) < 30000
+        assert server.stop() == 0, server.said
+    finally:
+        server.kill()
+
+
+# Histories under kill -9.
+
+class Worker(threading.Thread):
+    """Adds, claims and deletes, on whatever server there is, and notes what it was told."""
+
+    def __init__(self, crowd, number):
+        super().__init__(daemon=True)
+        self.crowd, self.number = crowd, number
+        self.random = random.Random(number)
+        self.client = None
+        self.added, self.claims, self.deleted, self.unsure = {}, [], set(), set()
+        self.stale = 0
+        self.count = 0
+
+    def call(self, path, body):
+        """The answer, or None when nobody knows."""
+        try:
+            if self.client is None or self.client.port != self.crowd.port:
+                self.client = Tasks(self.crowd.port, self.number)
+                self.client.connection.timeout = 5
+            sent = next(self.crowd.ticks)
+            status, answer = self.client.send("POST", path, {"clientid": self.number, **body})
+            if status in (307, 503):  # on an ensemble: another leads, or nobody knows
+                time.sleep(0.01)
+                return None
+            if status == 200:
+                for task in answer["tasks"]:
+                    self.crowd.saw(sent, task["id"])
+            return status, answer
+        except (OSError, http.client.HTTPException, ValueError):
+            self.client = None
+            time.sleep(0.002)
+            return None
+
+    def add(self):
+        """Sent again, under its id, until somebody answers: it happens once."""
+        self.count += 1
+        key = f"{self.number}-{self.count}"
+        while not self.crowd.over:
+            answer = self.call("/update", {"adds": [{"group": "g", "data": key}], "requestid": key})
+            if answer:
+                assert answer[0] == 200, answer
+                self.added[key] = answer[1]["tasks"][0]["id"]
+                return
+        self.unsure.add(key)
+
+    def claim(self):
+        answer = self.call("/claim", {"group": "g", "duration": 3600000})
+        if not answer:
+            return
+        assert answer[0] == 200, answer
+        for task in answer[1]["tasks"]:
+            self.claims.append(task["data"])
+            self.finish(task)
+
+    def finish(self, task):
+        """Commits with the id that it has, and never with one that it had before."""
+        old = self.added.get(task["data"])
+        if old:
+            answer = self.call("/update", {"adds": [{"group": "wrong"}], "deletes": [old]})
+            assert answer is None or answer[0] == 409, answer
+            self.stale += 1
+        answer = self.call("/update", {"deletes": [task["id"]]})
+        if answer is None:
+            self.unsure.add(task["data"])
+        else:
+            assert answer[0] == 200, answer
+            self.deleted.add(task["data"])
+
+    def run(self):
+        try:
+            while not self.crowd.over:
+                self.random.choice([self.add, self.claim])()
+        except Exception as error:  # pylint: disable=broad-except
+            self.crowd.errors.append(error)
+
+
+class Crowd:
+    """The workers, and what holds between their answers: ids rise."""
+
+    def __init__(self, port, count):
+        self.port, self.over, self.errors = port, False, []
+        self.ticks = iter(range(10 ** 9))
+        self.lock, self.seen = threading.Lock(), [(0, 0)]
+        self.workers = [Worker(self, n + 1) for n in range(count)]
+        for worker in self.workers:
+            worker.start()
+
+    def saw(self, sent, task_id):
+        """Whatever was told before this was sent has a smaller id."""
+        with self.lock:
+            earlier = max((i for told, i in self.seen[-50:] if told < sent), default=0)
+            if earlier >= task_id:
+                self.errors.append(AssertionError(f"id {task_id} after {earlier}"))
+            self.seen.append((next(self.ticks), max(task_id, self.seen[-1][1])))
+
+    def end(self):
+        self.over = True
+        for worker in self.workers:
+            worker.join(20)
+
+
+def check_history(crowd, left):
+    added = {k: i for w in crowd.workers for k, i in w.added.items()}
+    claims = [k for w in crowd.workers for k in w.claims]
+    deleted = {k for w in crowd.workers for k in w.deleted}
+    unsure = {k for w in crowd.workers for k in w.unsure}
+    there = [task["data"] for task in left]
+    assert not crowd.errors, crowd.errors[0]
+    assert len(claims) == len(set(claims)), "a task was given to two"
+    assert len(there) == len(set(there)), "a task is there twice"
+    assert not deleted & set(there), "a deleted task came back"
+    assert set(added) - deleted - unsure <= set(there), "a task was lost"
+    assert set(there) <= set(added) | unsure, "a task out of nowhere"
+    return len(added), len(claims)
+
+
+@pytest.mark.parametrize("seconds", [10 if SOAK else 0.5])
+def test_claims_are_linearizable_under_kill_9(start, seconds):
+    server = start()
+    crowd = Crowd(server.port, 6)
+    for _ in range(20 if SOAK else 4):
+        time.sleep(seconds)  # the crowd works
+        server.signal(signal.SIGKILL)
+        server.wait()
+        server = start()
+        crowd.port = server.port
+    time.sleep(seconds)
+    crowd.end()
+    me = Tasks(server.port)
+    added, claimed = check_history(crowd, me.group("g", "?owned=1"))
+    assert me.group("wrong", "?owned=1") == []
+    assert added > 20 and claimed > 5 and sum(w.stale for w in crowd.workers) > 0
+    assert server.stop() == 0

@@ -1,0 +1,140 @@
+"""The task store of several servers on an ensemble of three: one leads, and another takes over."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from conftest import DEADLINE_S
+from task_support import OnEnsemble, Tasks, new_group, zk
+from test_task_durable import Crowd, check_history
+
+TIMEOUT_MS = 2000
+SOAK = bool(os.environ.get("DROVER_SOAK"))
+
+
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory):
+    with zk.Ensemble(tmp_path_factory.mktemp("zookeeper"), nodes=3) as three:
+        yield three
+
+
+@pytest.fixture
+def serve(ensemble):
+    """Starts servers on a chroot of their own."""
+    servers, chroot = [], "/" + new_group("ensemble")
+
+    def start_one():
+        servers.append(OnEnsemble(ensemble.url(chroot), "--zk-timeout-ms", TIMEOUT_MS))
+        return servers[-1].start()
+
+    yield start_one
+    for server in servers:
+        server.signal(signal.SIGCONT) if server.process.poll() is None else None
+        server.kill()
+
+
+def wait_for_redirect(server, leader):
+    me, deadline = Tasks(server.port), time.monotonic() + DEADLINE_S
+    while me.send("GET", "/groups")[0] != 307:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert me.headers["Location"] == f"http://127.0.0.1:{leader.port}/groups"
+
+
+def test_the_others_redirect_with_path_and_query(serve):
+    leader = serve().leads()
+    follower = serve()
+    wait_for_redirect(follower, leader)
+    me = Tasks(follower.port)
+    body = {"clientid": 1, "adds": [{"group": "g"}]}
+    for method, path, sent in (("POST", "/update", body), ("POST", "/claim", body | {"x": 1}),
+                               ("GET", "/group/a%2Fb?owned=yes&limit=3", None),
+                               ("GET", "/task/1", None), ("GET", "/tasks/1,2", None)):
+        status, _ = me.send(method, path, sent)
+        if path == "/claim":
+            assert status == 400  # what is wrong is wrong everywhere
+            continue
+        assert status == 307
+        assert me.headers["Location"] == f"http://127.0.0.1:{leader.port}{path}"
+    assert Tasks(leader.port).get("/groups") == []
+
+
+def test_another_takes_over_in_time_and_nothing_is_lost(serve):
+    leader = serve().leads()
+    follower = serve()
+    wait_for_redirect(follower, leader)
+    me = Tasks(leader.port)
+    ids = me.add("g", *"abcdefghij")
+    claimed = me.claim("g", requestid="r")
+    leader.signal(signal.SIGKILL)
+    start = time.monotonic()
+    follower.leads()
+    took = time.monotonic() - start
+    assert took < TIMEOUT_MS / 1000 + 1, took
+    me = Tasks(follower.port, me.clientid)
+    assert len(me.group("g", "?owned=1")) == len(ids)
+    assert me.claim("g", requestid="r") == claimed
+    assert me.add("g", "new")[0] > claimed[0]["id"]
+    assert me.update(deletes=[claimed[0]["id"]]) == []
+
+
+def test_a_leader_that_ends_hands_over_at_once(serve):
+    leader = serve().leads()
+    follower = serve()
+    wait_for_redirect(follower, leader)
+    assert leader.stop() == 0, leader.said
+    start = time.monotonic()
+    follower.leads()
+    assert time.monotonic() - start < 1
+
+
+def test_an_old_leader_changes_nothing(serve):
+    old = serve().leads()
+    new = serve()
+    wait_for_redirect(new, old)
+    Tasks(old.port).add("g", "before")
+    waiting = old.connect()
+    old.signal(signal.SIGSTOP)
+    body = json.dumps({"clientid": 1, "adds": [{"group": "g", "data": "too late"}]})
+    waiting.send(old.fill("POST /update HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\n"
+                          f"Content-Length: {len(body)}\r\n\r\n{body}"))
+    new.leads()
+    me = Tasks(new.port)
+    me.add("g", "after")
+    old.signal(signal.SIGCONT)
+    status = waiting.answer()[0]
+    assert status in (307, 503), status
+    assert sorted(task["data"] for task in me.group("g")) == ["after", "before"]
+    wait_for_redirect(old, new)
+
+
+def test_histories_while_servers_of_both_kinds_die(serve, ensemble):
+    servers = [serve().leads(), serve()]
+    crowd = Crowd(servers[0].port, 6)
+    for round_number in range(6 if SOAK else 2):
+        time.sleep(0.7)  # the crowd works
+        if round_number % 2 == 0:
+            leader = ensemble.leader()
+            leader.kill()
+            time.sleep(0.7)
+            leader.start()
+            leader.wait()
+        else:
+            servers[0].signal(signal.SIGKILL)
+            servers[0].wait()
+            servers[0] = servers[1].leads()
+            servers[1] = serve()
+            crowd.port = servers[0].port
+    deadline = time.monotonic() + DEADLINE_S
+    me = Tasks(servers[0].port)
+    while me.send("GET", "/groups")[0] != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(0.5)
+    crowd.end()
+    added, claimed = check_history(crowd, me.group("g", "?owned=1"))
+    assert me.group("wrong", "?owned=1") == []
+    assert added > 5 and claimed > 2
