@@ -191,20 +191,22 @@ static void put_page(struct buf *b, const struct page *p, struct str text, bool 
     json_close(b, '}');
 }
 
-/* What of the text is on the page. Whole characters, unless there are none. */
-static struct str cut_page(struct str text, const struct page *p)
+/* What of the text is on the page. Whole characters, unless it is the end or there are none. */
+static struct str cut_page(struct str text, uint64_t start, int64_t limit, bool is_end)
 {
-    size_t from = p->start < text.len ? (size_t)p->start : text.len, len = text.len - from, whole;
+    size_t from = start < text.len ? (size_t)start : text.len, len = text.len - from, whole;
 
-    if (len > (size_t)p->limit)
-        len = (size_t)p->limit;
+    if (len > (size_t)limit) {
+        len = (size_t)limit;
+        is_end = false;
+    }
     whole = output_whole(text.p + from, len);
-    return (struct str){text.p + from, from + len < text.len && whole ? whole : len};
+    return (struct str){text.p + from, !is_end && whole ? whole : len};
 }
 
 static void reply_text(struct http_request *r, const struct page *p, struct str text, bool grows)
 {
-    struct str piece = cut_page(text, p);
+    struct str piece = cut_page(text, p->start, p->limit, true);
     struct buf b = {0};
 
     put_page(&b, p, piece, grows || p->start + piece.len < text.len);
@@ -248,7 +250,6 @@ static void after_fetch(uv_work_t *work, int status)
 {
     struct fetch *f = work->data;
     struct call *c = f->call;
-    struct page page = f->page;
 
     (void)status;
     if (c->r && f->err) {
@@ -258,8 +259,8 @@ static void after_fetch(uv_work_t *work, int status)
         struct str piece;
         struct buf b = {0};
 
-        page.start -= f->base;
-        piece = cut_page((struct str){f->text.p, f->text.len}, &page);
+        piece = cut_page((struct str){f->text.p, f->text.len}, f->page.start - f->base,
+                         f->page.limit, f->base + f->text.len >= f->total);
         put_page(&b, &f->page, piece, f->page.start + piece.len < f->total);
         http_reply(c->r, 200, (struct str){b.p, b.len});
         buf_release(&b);
@@ -364,8 +365,15 @@ static void get_given(struct http_request *r, struct node *n, struct str key, st
         reply_text(r, p, m->text, false);
 }
 
+static bool is_to_print(struct dag *d, const struct node *n)
+{
+    return graph_plan(dag_graph(d), n)->type != NODE_GROUP &&
+           !node_state_is_terminal(graph_state(dag_graph(d), n));
+}
+
 void http_get_value(struct http_request *r)
 {
+    static const struct run_output nothing;
     struct dag_http *h = r->arg;
     uint64_t seen = http_topic_seen(&h->printed);
     struct dag *d = room_dag(r);
@@ -378,6 +386,8 @@ void http_get_value(struct http_request *r)
         return;
     live = node_live(n, p.key);
     v = node_value(n, p.key);
+    if (!live && !v && is_live_key(p.key) && is_to_print(d, n))
+        live = &nothing;
     if (live)
         get_live(r, n, &p, live, seen);
     else if (!v)
@@ -585,6 +595,8 @@ void http_put_value(struct http_request *r)
         replace(d, n, key, value);
     }
     v = node_value(n, key);
+    if (is_live_key(key))
+        v->live_pid = node_live_pid(n);
     c = call_new(r);
     buf_printf(&c->out, "{\"pagination\":{\"next\":\"%" PRIu64 "\",\"pid\":\"%" PRIu64 "\"}}",
                v->len, v->pid);

@@ -353,7 +353,7 @@ void node_set_reason(struct node *n, const char *reason)
 /* Far from those of values. */
 uint64_t node_live_pid(const struct node *n)
 {
-    return UINT64_C(1000000000) + n->attempts;
+    return UINT64_C(1000000000) + n->attempts + (n->agent == 0);
 }
 
 void node_free(struct node *n)

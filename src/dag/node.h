@@ -130,7 +130,7 @@ void node_drop_value(struct node *n, struct str key);
 void node_set_text(struct node *n, const char *key, struct str text);
 void node_set_int(struct node *n, const char *key, int64_t number);
 void node_set_reason(struct node *n, const char *reason);
-/* The pid of what its run prints, as long as it runs. */
+/* The pid of what its run prints, or its next one will, as long as it runs. */
 uint64_t node_live_pid(const struct node *n);
 
 void node_free(struct node *n);

@@ -22,7 +22,7 @@ void output_put(struct run_output *o, const char *p, size_t len, size_t cap_len)
 
 size_t output_whole(const char *p, size_t len)
 {
-    size_t at = len;
+    size_t at = p ? len : 0;
 
     while (at && len - at < 3 && ((unsigned char)p[at - 1] & 0xc0) == 0x80)
         at--;
