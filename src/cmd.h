@@ -135,17 +135,27 @@ bool cmd_digits(const char *text, int64_t min, int64_t max, int64_t *ret_number)
 
 /* The subcommands. argv[0] is the name. The result is the exit status. */
 int cmd_add(int argc, char **argv);
+int cmd_agent(int argc, char **argv);
 int cmd_claim(int argc, char **argv);
 int cmd_done(int argc, char **argv);
+int cmd_exec(int argc, char **argv);
 int cmd_fsck(int argc, char **argv);
-int cmd_groups(int argc, char **argv);
 int cmd_group(int argc, char **argv);
+int cmd_groups(int argc, char **argv);
+int cmd_kill(int argc, char **argv);
+int cmd_log(int argc, char **argv);
 int cmd_ls(int argc, char **argv);
 int cmd_queue(int argc, char **argv);
+int cmd_nodes(int argc, char **argv);
 int cmd_renew(int argc, char **argv);
+int cmd_retry(int argc, char **argv);
+int cmd_run(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
+int cmd_show(int argc, char **argv);
 int cmd_task(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_update(int argc, char **argv);
+int cmd_wait(int argc, char **argv);
 int cmd_work(int argc, char **argv);
 int cmd_world(int argc, char **argv);
 int cmd_workers(int argc, char **argv);

@@ -342,6 +342,7 @@ static const struct route ROUTES[] = {
      "what a key holds, in pages: start, pid, limit, wait"},
     {METHOD_PUT, "/v1/nodes/{id}/data/{key}", http_put_value, 0,
      "replace what a key holds, or add a piece: start, pid"},
+    {METHOD_GET, "/v1/scheduler", http_get_scheduler, 0, "how many nodes are in which state"},
     {METHOD_PUT, "/v1/scheduler/kill", http_put_kill, 0, "kill nodes: id"},
     {METHOD_PUT, "/v1/scheduler/retry", http_put_retry, 0, "run failed or killed nodes again: id"},
     {METHOD_GET, "/v1/scheduler/wait", http_get_wait, 0,

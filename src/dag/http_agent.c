@@ -287,6 +287,26 @@ static bool read_outcome(struct http_request *r, const struct json *v, struct ou
     return false;
 }
 
+/* What was printed, where it comes with the end; an output that was never sent is empty. */
+static void keep_outputs(struct dag *d, struct node *n, const struct json *v)
+{
+    static const char *const keys[] = {"stdout", "stderr", "mixedout"};
+
+    for (int i = 0; i < RUN_STREAMS; i++) {
+        struct value *before = node_value(n, str_of(keys[i]));
+        struct str text = {0};
+        bool given = json_get_text(v, keys[i], &text, NULL) == 1;
+
+        if (before && !given && before->live_pid == node_live_pid(n))
+            continue; /* it came in pieces, from this run */
+        if (before)
+            dag_drop_slots(d, n, before);
+        node_set_text(n, keys[i], text);
+        node_value(n, str_of(keys[i]))->live_pid = node_live_pid(n);
+        dag_keep_value(d, n, node_value(n, str_of(keys[i])), NULL, NULL);
+    }
+}
+
 void http_post_done(struct http_request *r)
 {
     struct dag *d = room_dag(r);
@@ -299,6 +319,8 @@ void http_post_done(struct http_request *r)
     if (!v || !read_agent(r, v, &client, &lease_ms) || !(n = read_run(r, d, v, &task)) ||
         !read_outcome(r, v, &o))
         return;
+    if (n->agent == client && n->has_task && n->task == task)
+        keep_outputs(d, n, v);
     c = call_new(r);
     if (dag_ended(d, n, client, task, &o, on_done, c)) {
         http_reply_errorf(r, 409, "the run of node %" PRIu64 " is no longer yours", n->id);

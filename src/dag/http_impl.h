@@ -60,7 +60,7 @@ const struct run_output *node_live(const struct node *n, struct str key);
 /* Routes, by file. */
 route_fn http_get_nodes, http_post_nodes, http_get_node, http_delete_node;
 route_fn http_get_keys, http_get_value, http_put_value;
-route_fn http_put_kill, http_put_retry, http_get_wait;
+route_fn http_get_scheduler, http_put_kill, http_put_retry, http_get_wait;
 route_fn http_post_claim, http_post_renew, http_post_done;
 
 /* Waits of /v1/scheduler/wait. */

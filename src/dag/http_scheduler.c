@@ -35,6 +35,32 @@ static void reply_states(struct call *c)
     http_reply(c->r, 200, (struct str){c->out.p, c->out.len});
 }
 
+void http_get_scheduler(struct http_request *r)
+{
+    struct dag *d = room_dag(r);
+    uint64_t counts[NODE_SKIPPED + 1] = {0};
+    struct buf b = {0};
+
+    if (!d)
+        return;
+    for (uint32_t i = 0; i < dag_graph(d)->count; i++)
+        if (dag_graph(d)->shown[i] != SHOWN_NONE)
+            counts[dag_graph(d)->shown[i]]++;
+    json_open(&b, '{');
+    json_key(&b, "states");
+    json_open(&b, '{');
+    for (int s = NODE_INCIPIENT; s <= NODE_SKIPPED; s++) {
+        json_key(&b, node_state_name((enum node_state)s));
+        json_put_int(&b, (int64_t)counts[s]);
+    }
+    json_close(&b, '}');
+    json_key(&b, "jobs");
+    json_put_int(&b, dag_options(d)->jobs);
+    json_close(&b, '}');
+    http_reply(r, 200, (struct str){b.p, b.len});
+    buf_release(&b);
+}
+
 /* One of several changes is durable. */
 static void on_change(void *arg, int err)
 {

@@ -1,0 +1,135 @@
+"""The DAG after kill -9: every node ran as its rule says, none twice that did not ask for it."""
+
+import collections
+import os
+import random
+import time
+
+import pytest
+
+from conftest import DEADLINE_S
+from dag_support import Dag, Refused, node, shell
+
+SOAK = bool(os.environ.get("DROVER_SOAK"))
+NODES = 2000 if SOAK else 150
+
+
+def seed():
+    value = int(os.environ.get("DROVER_SEED", random.randrange(1 << 30)))
+    print(f"DROVER_SEED={value}")
+    return random.Random(value)
+
+
+def graph(rng, count, log):
+    """Layers of shell commands that write down that they ran. Some ask to be tried again."""
+    made = []
+    for i in range(count):
+        parents = [f"n{rng.randrange(i)}" for _ in range(rng.randrange(3))] if i else []
+        more = {"retry": {"count": 50, "delay": 5}} if i % 3 == 0 else {}
+        made.append(shell(f"echo {i} $DROVER_NODE >> {log}; sleep 0.0{rng.randrange(4)}",
+                          *dict.fromkeys(parents), ref=f"n{i}", when=rng.choice(
+                              ["success", "success", "always"]), **more))
+    return made
+
+
+def test_killed_again_and_again(start, tmp_path):
+    rng = seed()
+    log = tmp_path / "ran"
+    log.touch()
+    server = start("--jobs", 4)
+    made = graph(rng, NODES, log)
+    ids = Dag(server.port).add(*made)
+    crashes = 0
+    while True:
+        try:
+            states = Dag(server.port).wait(*ids, timeout=rng.randrange(20, 200))
+        except (OSError, Refused):
+            states = ["running"]
+        if all(state in ("finished", "failed", "skipped") for state in states):
+            break
+        if crashes < (40 if SOAK else 6):
+            server.kill()
+            crashes += 1
+            server = start("--jobs", 4)
+    nodes = {one["id"]: one for one in Dag(server.port).get("/v1/nodes")}
+    assert list(nodes) == ids
+    ran = collections.Counter(int(line.split()[0]) for line in log.read_text().splitlines())
+    state = {i: nodes[id]["state"] for i, id in enumerate(ids)}
+    for i, one in enumerate(made):
+        parents = [int(p[1:]) for p in one["metadata"].get("parents", [])]
+        may = one["metadata"]["when"] == "always" or all(state[p] == "finished" for p in parents)
+        assert (state[i] == "skipped") == (not may), (i, state[i])
+        if state[i] == "skipped":
+            assert ran[i] == 0
+        elif "retry" in one["data"]:
+            assert state[i] == "finished" and ran[i] >= 1
+        elif state[i] == "finished":
+            assert ran[i] == 1, i
+        else:
+            assert ran[i] <= 1, i
+            assert nodes[ids[i]]["reason"] == "the server ended while it ran"
+    assert any(one["state"] == "finished" for one in nodes.values())
+    assert server.stop() == 0, server.said
+
+
+def test_what_ran_is_gone_when_the_server_comes_back(start):
+    server = start("--jobs", 4)
+    dag = Dag(server.port)
+    a, b, c, d = dag.add(shell("(setsid sleep 71 &); sleep 72", ref="a"), shell("true", "a"),
+                         node("condition", command="false", interval=20),
+                         shell("sleep 0.5", retry={"count": 1, "delay": 1}))
+    deadline = time.monotonic() + DEADLINE_S
+    while "sleep 71" not in os.popen("ps -eo args").read().splitlines():
+        assert time.monotonic() < deadline
+    while dag.state(d) != "running" or dag.state(c) != "running":
+        pass
+    server.kill()
+    server = start("--jobs", 4)
+    dag = Dag(server.port)
+    assert dag.wait(a, b, d) == ["failed", "skipped", "finished"]
+    assert dag.node(a)["metadata"]["reason"] == "the server ended while it ran"
+    assert dag.node(d)["metadata"]["attempts"] == 2
+    assert dag.state(c) == "running"
+    dag.kill(c)
+    left = os.popen("ps -eo args").read().splitlines()
+    assert "sleep 71" not in left and "sleep 72" not in left
+    assert server.stop() == 0, server.said
+
+
+def test_a_clean_end_ends_what_runs(start):
+    server = start()
+    dag = Dag(server.port)
+    [a] = dag.add(shell("sleep 73"))
+    while dag.state(a) != "running":
+        pass
+    assert server.stop() == 0, server.said
+    assert "sleep 73" not in os.popen("ps -eo args").read().splitlines()
+    assert Dag(start().port).wait(a) == ["failed"]
+
+
+@pytest.mark.parametrize("journal", ["strict", "opportunistic"])
+def test_everything_is_found_again(start, journal):
+    server = start("--journal", journal)
+    dag = Dag(server.port)
+    ids = dag.add(*[shell(f"echo {i}; exit {i % 2}", name=f"n{i}", priority=i) for i in range(8)],
+                  node("if", ref="i", command="false"), shell("true", "i", branch="then"),
+                  shell("true", "i", branch="else"), node("group", "i", ref="g"), shell("true", "g"),
+                  shell("head -c 20000 /dev/zero | tr '\\0' y"))
+    dag.wait(*ids)
+    dag.put(f"/v1/nodes/{ids[0]}/data/note", {"value": {"x": [1, "\u00e9\0"]}})
+    dag.put(f"/v1/nodes/{ids[0]}/data/big", {"value": "z" * 300000})
+    dag.call("DELETE", f"/v1/nodes/{ids[1]}")
+    before = [dag.node(i) for i in ids[:1] + ids[2:]]
+    big = dag.data(ids[-1], "stdout")
+    assert server.stop() == 0, server.said
+    server = start("--journal", journal)
+    dag = Dag(server.port)
+    after = [dag.node(i) for i in ids[:1] + ids[2:]]
+    for one in before + after:
+        if one["metadata"]["type"] == "group" or one["metadata"]["state"] == "skipped":
+            one["metadata"].pop("ended", None)
+    assert after == before
+    assert dag.data(ids[-1], "stdout") == big
+    assert dag.data(ids[0], "big")["data"] == ("z" * 300000)[:262144]
+    assert dag.add(node("group")) == [str(int(ids[-1]) + 1)]
+    assert server.stop() == 0, server.said
