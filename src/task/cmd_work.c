@@ -231,10 +231,12 @@ static void put_off(struct work *w, const struct drover_task *t, int64_t id, int
     }
     moved.group = buf_text(&group);
     w->failed++;
-    if (keep(w, &u, id, "failed") && dead)
+    if (!keep(w, &u, id, "failed"))
+        w->lost++;
+    else if (dead)
         say("task %" PRId64 ": exit status %d in attempt %" PRId64 " of %" PRId64 ", moved to %s",
             id, status, tried, w->attempts, moved.group);
-    else if (!dead)
+    else
         say("task %" PRId64 ": exit status %d in attempt %" PRId64 " of %" PRId64
             ", again in %" PRId64 " ms",
             id, status, tried, w->attempts, -moved.timespec);

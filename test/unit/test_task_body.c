@@ -1,0 +1,162 @@
+/* Updates, claims and answers as JSON: what the client sends, and what it makes of what comes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "client/task_body.h"
+
+static void updates_are_written_short(void **state)
+{
+    const struct drover_task adds[] = {
+        {.group = "g"},
+        {.group = "g\0h", .group_len = 3, .data = "a\"\0", .data_len = 3, .timespec = -5}};
+    const struct drover_task updates[] = {{.id = 7, .data = "", .timespec = 9}};
+    const int64_t ids[] = {1, INT64_MAX};
+    struct drover_update u = {.adds = adds, .add_count = 2};
+    struct buf b = {0};
+
+    (void)state;
+    assert_int_equal(task_body_update(&b, &u, 12, "r1", NULL), 0);
+    assert_string_equal(buf_text(&b),
+                        "{\"clientid\":12,\"requestid\":\"r1\",\"adds\":[{\"group\":\"g\"},"
+                        "{\"group\":\"g\\u0000h\",\"data\":\"a\\\"\\u0000\",\"timespec\":-5}]}");
+    b.len = 0;
+    u = (struct drover_update){.clientid = 3,
+                               .updates = updates,
+                               .update_count = 1,
+                               .deletes = ids,
+                               .delete_count = 2,
+                               .depends = ids,
+                               .depend_count = 1};
+    assert_int_equal(task_body_update(&b, &u, 12, NULL, NULL), 0);
+    assert_string_equal(buf_text(&b),
+                        "{\"clientid\":3,\"updates\":[{\"id\":7,\"data\":\"\",\"timespec\":9}],"
+                        "\"deletes\":[1,9223372036854775807],\"depends\":[1]}");
+    buf_release(&b);
+}
+
+static void claims_are_written_short(void **state)
+{
+    const char *const groups[] = {"a", "b"};
+    const int64_t id = 4;
+    struct drover_claim c = {.groups = groups, .group_count = 1, .duration_ms = 5};
+    struct buf b = {0};
+
+    (void)state;
+    assert_int_equal(task_body_claim(&b, &c, 1, 0, NULL, NULL), 0);
+    assert_string_equal(buf_text(&b), "{\"clientid\":1,\"group\":\"a\",\"duration\":5}");
+    b.len = 0;
+    c.group_count = c.limit = 2;
+    c.deletes = c.depends = &id;
+    c.delete_count = c.depend_count = 1;
+    assert_int_equal(task_body_claim(&b, &c, 1, 9, "r", NULL), 0);
+    assert_string_equal(
+        buf_text(&b), "{\"clientid\":1,\"requestid\":\"r\",\"groups\":[\"a\",\"b\"],\"duration\":5,"
+                      "\"wait\":9,\"limit\":2,\"deletes\":[4],\"depends\":[4]}");
+    buf_release(&b);
+}
+
+/* It would come back as something else. */
+static void text_that_is_not_utf8_is_refused(void **state)
+{
+    const char *const groups[] = {"a", "\xc3"};
+    const struct drover_task tasks[] = {{.id = 1, .group = "g", .data = "\xff"},
+                                        {.id = 1, .group = "\xed\xa0"}};
+    struct drover_claim c = {.groups = groups, .group_count = 2};
+    struct drover_update u = {0};
+    struct err_info e;
+    struct buf b = {0};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        u = (struct drover_update){.adds = &tasks[i], .add_count = 1};
+        assert_int_equal(task_body_update(&b, &u, 1, NULL, &e), DROVER_BAD_ARGUMENT);
+        assert_string_equal(e.text, i ? "group is not UTF-8 text" : "data is not UTF-8 text");
+        b.len = 0;
+    }
+    u = (struct drover_update){.updates = tasks, .update_count = 1};
+    assert_int_equal(task_body_update(&b, &u, 1, NULL, &e), DROVER_BAD_ARGUMENT);
+    b.len = 0;
+    assert_int_equal(task_body_claim(&b, &c, 1, 0, NULL, &e), DROVER_BAD_ARGUMENT);
+    buf_release(&b);
+}
+
+static void answers_are_read(void **state)
+{
+    static const struct {
+        const char *json;
+        size_t tasks, errors;
+    } rows[] = {
+        {"{\"tasks\":[]}", 0, 0},
+        {"[]", 0, 0},
+        {"[null,{\"id\":5,\"group\":\"g\"}]", 1, 0},
+        {"{\"id\":5,\"group\":\"g\",\"data\":\"\\u0000x\",\"timespec\":-1,\"ownerid\":8}", 1, 0},
+        {"{\"errors\":[\"a\",\"b\"]}", 0, 2},
+    };
+    struct drover_result r;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(task_body_read(str_of(rows[i].json), &r, NULL), 0);
+        assert_int_equal(r.task_count, rows[i].tasks);
+        assert_int_equal(r.error_count, rows[i].errors);
+        if (r.task_count)
+            assert_int_equal(r.tasks[0].id, 5);
+        if (i == 3) {
+            assert_int_equal(r.tasks[0].data_len, 2);
+            assert_memory_equal(r.tasks[0].data, "\0x", 3);
+            assert_int_equal(r.tasks[0].ownerid, 8);
+        }
+        if (r.error_count)
+            assert_string_equal(r.errors[1], "b");
+        drover_result_release(&r);
+        drover_result_release(&r); /* again does no harm */
+    }
+}
+
+static void what_is_no_answer(void **state)
+{
+    static const char *const rows[] = {
+        "",
+        "nonsense",
+        "{}",
+        "7",
+        "{\"tasks\":7}",
+        "[7]",
+        "[{\"id\":5}]",
+        "{\"id\":\"5\"}",
+        "{\"tasks\":[{\"id\":5,\"group\":7}]}",
+    };
+    struct drover_groups g;
+    struct drover_result r;
+    struct err_info e;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (task_body_read(str_of(rows[i]), &r, &e) != DROVER_IO)
+            fail_msg("%s", rows[i]);
+        if (i < 5)
+            assert_int_equal(task_body_read_groups(str_of(rows[i]), &g, &e), DROVER_IO);
+    }
+    assert_int_equal(task_body_read_groups(STR("[\"a\",\"b\"]"), &g, &e), 0);
+    assert_int_equal(g.count, 2);
+    assert_string_equal(g.names[1], "b");
+    drover_groups_release(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(updates_are_written_short),
+        cmocka_unit_test(claims_are_written_short),
+        cmocka_unit_test(text_that_is_not_utf8_is_refused),
+        cmocka_unit_test(answers_are_read),
+        cmocka_unit_test(what_is_no_answer),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
