@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CMD_SUBS_MAX = 64, CMD_HELP_WORDS_MAX = 8 };
+enum { CMD_SUBS_MAX = 64, CMD_OPTIONS_MAX = 64, CMD_HELP_WORDS_MAX = 8 };
 
 /* While cmd_describe() is at work. The command line is read by one thread. */
 static struct {
@@ -68,6 +68,24 @@ static const struct cmd_option *find_option(const struct cmd *c, const char *arg
     return NULL;
 }
 
+static void unknown_option(const struct cmd *c, const char *arg, size_t len)
+{
+    const char *names[CMD_OPTIONS_MAX], *nearest = NULL;
+    size_t count = c->option_count < CMD_OPTIONS_MAX ? c->option_count : CMD_OPTIONS_MAX;
+    char word[64];
+
+    for (size_t i = 0; i < count; i++)
+        names[i] = c->options[i].name;
+    snprintf(word, sizeof word, "%.*s", len > 2 ? (int)len - 2 : 0, arg + (len > 2 ? 2 : 0));
+    if (!strncmp(arg, "--", 2) && len - 2 < sizeof word)
+        nearest = cmd_nearest(word, names, count);
+    if (nearest)
+        fprintf(stderr, "drover %s: unknown option '%.*s' (did you mean '--%s'?)\n", c->name,
+                (int)len, arg, nearest);
+    else
+        cmd_usage_error(c, "unknown option '%.*s'", (int)len, arg);
+}
+
 /* Parses the option at argv[at]. Returns how many arguments it took, 0 when it is wrong. */
 static int parse_option(const struct cmd *c, int argc, char **argv, int at)
 {
@@ -79,7 +97,7 @@ static int parse_option(const struct cmd *c, int argc, char **argv, int at)
     int used = 1;
 
     if (!o) {
-        cmd_usage_error(c, "unknown option '%.*s'", (int)len, argv[at]);
+        unknown_option(c, argv[at], len);
         return 0;
     }
     if (!o->argument && value) {

@@ -160,7 +160,6 @@ static void wrong_uses_are_named(void **state)
         {{"try", "--x"}, "unknown option '--x'"},
         {{"try", "--x=1"}, "unknown option '--x'"},
         {{"try", "-x"}, "unknown option '-x'"},
-        {{"try", "--fla"}, "unknown option '--fla'"},
         {{"try", "--flag=1"}, "option '--flag' takes no value"},
         {{"try", "--text"}, "option '--text' needs a value: TEXT"},
         {{"try", "--text="}, "--text: must not be empty"},
@@ -191,6 +190,27 @@ static void wrong_uses_are_named(void **state)
                  rows[i].line);
         assert_string_equal(said[1], expected);
         assert_string_equal(said[0], "");
+    }
+}
+
+static void mistyped_options(void **state)
+{
+    static const struct {
+        char *word;
+        const char *end;
+    } rows[] = {
+        {"--fla", "(did you mean '--flag'?)"},
+        {"--jornal=none", "(did you mean '--journal'?)"},
+        {"--nonsense", "(see 'drover try --help')"},
+        {"-f", "(see 'drover try --help')"},
+    };
+    int argc, status;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_false(parse(&CMD, ARGV(rows[i].word), &argc, &status));
+        assert_int_equal(status, CMD_USAGE);
+        assert_non_null(strstr(said[1], rows[i].end));
     }
 }
 
@@ -502,6 +522,7 @@ int main(void)
         cmocka_unit_test_setup(operands_are_gathered, setup),
         cmocka_unit_test_setup(help_lists_the_table, setup),
         cmocka_unit_test_setup(wrong_uses_are_named, setup),
+        cmocka_unit_test_setup(mistyped_options, setup),
         cmocka_unit_test_setup(a_missing_operand_is_named, setup),
         cmocka_unit_test_setup(a_wrong_value_leaves_the_target, setup),
         cmocka_unit_test_setup(addresses, setup),
