@@ -115,16 +115,16 @@ static enum conn_phase phase_of(const struct conn *c)
     return c->in.len ? CONN_HEAD : CONN_IDLE;
 }
 
+/* 0: as long as it takes. */
 static int64_t phase_ms(const struct conn *c, enum conn_phase phase)
 {
-    static const int64_t times[] = {
-        [CONN_IDLE] = HTTP_IDLE_TIMEOUT_MS,
-        [CONN_WRITE] = HTTP_WRITE_TIMEOUT_MS,
-        [CONN_LINGER] = HTTP_LINGER_MS,
+    const struct http_options *o = &c->server->options;
+    const int64_t times[] = {
+        [CONN_IDLE] = o->idle_timeout_ms,    [CONN_HEAD] = o->request_timeout_ms,
+        [CONN_BODY] = o->request_timeout_ms, [CONN_BUSY] = 0,
+        [CONN_WRITE] = o->write_timeout_ms,  [CONN_LINGER] = HTTP_LINGER_MS,
     };
 
-    if (phase == CONN_HEAD || phase == CONN_BODY)
-        return c->server->options.request_timeout_ms;
     return times[phase];
 }
 
@@ -326,18 +326,18 @@ void conn_accept(struct http_server *s)
     if (c->next)
         c->next->prev = c;
     s->conns = c;
-    s->conn_count++;
+    if (++s->conn_count > s->conn_peak)
+        s->conn_peak = s->conn_count;
     c->refused = s->conn_count - s->refused_count > s->conn_max;
     s->refused_count += c->refused;
     if (c->refused)
         log_refusal(s);
 
     if (uv_accept((uv_stream_t *)&s->tcp, (uv_stream_t *)&c->tcp) ||
-        s->refused_count > CONN_REFUSALS_MAX) {
+        s->refused_count > s->refusals_max) {
         conn_close(c);
         return;
     }
-    uv_tcp_nodelay(&c->tcp, 1);
     uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
     set_phase(c, c->refused ? CONN_LINGER : CONN_IDLE);
 }

@@ -126,7 +126,7 @@ struct http_server {
     size_t detached; /* away, and their connections gone */
 
     struct conn *conns;
-    size_t conn_count, conn_max;
+    size_t conn_count, conn_peak, conn_max, refusals_max;
     size_t refused_count; /* of conn_count: told that there are too many, and about to close */
     uint64_t refused_ever, refused_said_ms;
     bool closing, tcp_closed;
@@ -164,12 +164,6 @@ bool conn_may_cut(const struct conn *c);
 bool conn_cut(struct conn *c);
 
 /* conn.c */
-
-enum {
-    /* Connections beyond the maximum that are accepted all the same, to be told that it is reached.
-     */
-    CONN_REFUSALS_MAX = 64,
-};
 
 /* Accepts the connection that is waiting. */
 void conn_accept(struct http_server *s);

@@ -2,6 +2,8 @@
  * The listener: binds, accepts up to a maximum, knows by which names it may be called, closes.
  */
 #include <assert.h>
+#include <malloc.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -13,21 +15,29 @@
 enum {
     BACKLOG = 1024,
     OTHER_FILES = 128, /* descriptors left for journal, snapshot and the rest */
+    REFUSALS_MIN = 64, /* connections beyond the maximum that are accepted, to be told so */
+    REFUSALS_MAX = 8192,
+    FLOOD_CONNECTIONS = 1024,
+    KEEPALIVE_S = 30,    /* a silent client is asked whether it is there */
+    DEAD_MS = 60 * 1000, /* and one that does not acknowledge for so long is gone */
 };
 
-/* Connections must not use up the descriptors that the journal needs. */
-static size_t connections_max(size_t max)
+/*
+ * Connections must not use up the descriptors that the journal needs. What is left beyond them is for
+ * connections that are told that they are too many.
+ */
+static void set_limits(struct http_server *s, size_t wanted)
 {
     struct rlimit limit;
-    size_t files;
+    size_t files = SIZE_MAX;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == RLIM_INFINITY)
-        return max;
-    files = (size_t)limit.rlim_cur;
-    if (files <= OTHER_FILES + CONN_REFUSALS_MAX)
-        return 1;
-    files -= OTHER_FILES + CONN_REFUSALS_MAX;
-    return files < max ? files : max;
+    if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur != RLIM_INFINITY)
+        files = (size_t)limit.rlim_cur;
+    files = files > OTHER_FILES + REFUSALS_MIN ? files - OTHER_FILES - REFUSALS_MIN : 1;
+    s->conn_max = wanted < files ? wanted : files;
+    s->refusals_max = REFUSALS_MIN + files - s->conn_max;
+    if (s->refusals_max > REFUSALS_MAX)
+        s->refusals_max = REFUSALS_MAX;
 }
 
 static void on_all_closed(uv_handle_t *came)
@@ -61,6 +71,18 @@ static void on_closed(uv_handle_t *h)
     server_free_if_done(s);
 }
 
+/*
+ * After a flood the allocator would keep what thousands of connections have used. It is given back
+ * when most of them are gone, once a flood: that takes milliseconds.
+ */
+static void give_memory_back(struct http_server *s)
+{
+    if (s->conn_peak < FLOOD_CONNECTIONS || s->conn_count > s->conn_peak / 8)
+        return;
+    s->conn_peak = s->conn_count;
+    malloc_trim(0);
+}
+
 void server_forget(struct http_server *s, struct conn *c)
 {
     *(c->prev ? &c->prev->next : &s->conns) = c->next;
@@ -68,6 +90,7 @@ void server_forget(struct http_server *s, struct conn *c)
         c->next->prev = c->prev;
     s->conn_count--;
     s->refused_count -= c->refused;
+    give_memory_back(s);
     server_free_if_done(s);
 }
 
@@ -110,14 +133,33 @@ static void name_address(struct http_server *s, const struct sockaddr_storage *a
     s->any_address = is_wildcard(address);
 }
 
+/*
+ * What accepted sockets inherit. A client whose machine or network has vanished sends no end; a
+ * request that waits and a stream without events would be kept for it for ever.
+ */
+static void set_socket_options(struct http_server *s)
+{
+    uv_os_fd_t fd;
+
+    if (uv_fileno((uv_handle_t *)&s->tcp, &fd))
+        return;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &(unsigned){DEAD_MS}, sizeof(unsigned));
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &(int){1}, sizeof(int));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int){KEEPALIVE_S}, sizeof(int));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &(int){KEEPALIVE_S / 3}, sizeof(int));
+}
+
 static int bind_and_listen(struct http_server *s)
 {
     struct sockaddr_storage bound = {0};
     int len = sizeof bound, err;
 
     err = uv_tcp_bind(&s->tcp, (const struct sockaddr *)&s->options.address, 0);
-    if (!err)
+    if (!err) {
+        set_socket_options(s);
         err = uv_listen((uv_stream_t *)&s->tcp, BACKLOG, on_connection);
+    }
     if (!err)
         err = uv_tcp_getsockname(&s->tcp, (struct sockaddr *)&bound, &len);
     if (!err)
@@ -161,7 +203,11 @@ static struct http_server *server_new(uv_loop_t *loop, const struct http_options
     s->options = *o;
     if (!s->options.request_timeout_ms)
         s->options.request_timeout_ms = HTTP_REQUEST_TIMEOUT_MS;
-    s->conn_max = connections_max(o->connections_max ? o->connections_max : HTTP_CONNECTIONS_MAX);
+    if (!s->options.idle_timeout_ms)
+        s->options.idle_timeout_ms = HTTP_IDLE_TIMEOUT_MS;
+    if (!s->options.write_timeout_ms)
+        s->options.write_timeout_ms = HTTP_WRITE_TIMEOUT_MS;
+    set_limits(s, o->connections_max ? o->connections_max : HTTP_CONNECTIONS_MAX);
     name_address(s, &o->address);
     pthread_mutex_init(&s->lock, NULL);
     s->posted_last = &s->posted;

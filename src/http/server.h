@@ -76,7 +76,7 @@ struct http_request {
 
     /* The handler's, when it is one of the loop and answers later. */
     void (*gone)(struct http_request *r);
-    void (*drained)(struct http_request *r); /* of a stream: all that was sent has been taken */
+    void (*drained)(struct http_request *r); /* of a stream: what had to wait has been taken */
     void *handler_data;
 };
 
@@ -150,10 +150,11 @@ struct metrics;
 
 struct http_options {
     struct sockaddr_storage address; /* port 0: any that is free */
-    int64_t request_timeout_ms;      /* 0: HTTP_REQUEST_TIMEOUT_MS */
-    size_t connections_max;          /* 0: HTTP_CONNECTIONS_MAX; never more than files allow */
-    const char *token;               /* NULL: none is asked for; else but on ROUTE_OPEN */
-    const char *const *hosts;        /* further names that a Host may have, with or without port */
+    int64_t request_timeout_ms;      /* 0: HTTP_REQUEST_TIMEOUT_MS, and so on */
+    int64_t idle_timeout_ms, write_timeout_ms;
+    size_t connections_max;   /* 0: HTTP_CONNECTIONS_MAX; never more than files allow */
+    const char *token;        /* NULL: none is asked for; else but on ROUTE_OPEN */
+    const char *const *hosts; /* further names that a Host may have, with or without port */
     size_t host_count;
     struct metrics *metrics;          /* NULL: not counted */
     void (*closed)(void *closed_arg); /* after http_close(), on the loop: nothing is left of it */

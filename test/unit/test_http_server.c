@@ -136,6 +136,23 @@ static void get_stream(struct http_request *r)
             http_stream_end(r);
 }
 
+/* Goes on whenever all was taken. */
+static void send_large(struct http_request *r)
+{
+    static char much[HTTP_STREAM_UNSENT_MAX / 2];
+    bool open = true;
+
+    while (open && !http_stream_unsent(r))
+        open = http_stream_send(r, (struct str){much, sizeof much});
+}
+
+static void get_large(struct http_request *r)
+{
+    r->gone = on_gone;
+    r->drained = send_large;
+    http_stream_begin(r, "text/plain");
+}
+
 /* More than anybody may leave unread. */
 static void get_flood(struct http_request *r)
 {
@@ -163,10 +180,11 @@ static const struct route ROUTES[] = {
     {METHOD_GET, "/item/worker", get_item, ROUTE_WORKER, ""},
     {METHOD_GET, "/later", get_later, ROUTE_WORKER, ""},
     {METHOD_GET, "/stream", get_stream, 0, ""},
+    {METHOD_GET, "/large", get_large, 0, ""},
     {METHOD_GET, "/flood", get_flood, 0, ""},
 };
 
-static int open_shop(void **state)
+static int open_with(void **state, const struct http_options *o)
 {
     struct shop *shop = calloc(1, sizeof *shop);
 
@@ -175,9 +193,14 @@ static int open_shop(void **state)
     sem_init(&shop->entered, 0, 0);
     sem_init(&shop->go, 0, 0);
     sem_init(&shop->gone, 0, 0);
-    serving_start(&shop->serving, NULL, ROUTES, sizeof ROUTES / sizeof *ROUTES, shop);
+    serving_start(&shop->serving, o, ROUTES, sizeof ROUTES / sizeof *ROUTES, shop);
     *state = shop;
     return 0;
+}
+
+static int open_shop(void **state)
+{
+    return open_with(state, NULL);
 }
 
 static int close_shop(void **state)
@@ -591,6 +614,51 @@ static void a_stream_that_is_not_read_is_cut_off(void **state)
     close(fd);
 }
 
+/* Time. */
+
+static int open_impatient(void **state)
+{
+    static const struct http_options impatient = {.idle_timeout_ms = 50, .write_timeout_ms = 50};
+
+    return open_with(state, &impatient);
+}
+
+static void a_connection_that_is_not_used_is_closed(void **state)
+{
+    struct shop *shop = *state;
+    int fd = serving_connect(&shop->serving);
+
+    serving_send(fd, &shop->serving, "GET", "/echo/a", NULL);
+    assert_int_equal(serving_answer(fd, NULL), 200);
+    assert_int_equal(read(fd, &(char){0}, 1), 0);
+    close(fd);
+}
+
+/* One that waits for its answer is not idle. */
+static void a_connection_that_waits_is_not(void **state)
+{
+    struct shop *shop = *state;
+    int fd = serving_connect(&shop->serving), other = serving_connect(&shop->serving);
+
+    serving_send(fd, &shop->serving, "GET", ITEMS[0], NULL);
+    assert_int_equal(read(other, &(char){0}, 1), 0); /* so much time has passed */
+    stock(shop, 1, 1);
+    assert_int_equal(serving_answer(fd, NULL), 200);
+    close(fd);
+    close(other);
+}
+
+/* What a client asked for and does not take is not kept for it. */
+static void a_client_that_does_not_read_is_closed(void **state)
+{
+    struct shop *shop = *state;
+    int fd = serving_connect(&shop->serving);
+
+    serving_send(fd, &shop->serving, "GET", "/large", NULL);
+    sem_wait(&shop->gone);
+    close(fd);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_shop, close_if_open)
@@ -617,6 +685,12 @@ int main(void)
         TEST(old_clients_read_to_the_end),
         TEST(head_of_a_stream_is_short),
         TEST(a_stream_that_is_not_read_is_cut_off),
+        cmocka_unit_test_setup_teardown(a_connection_that_is_not_used_is_closed, open_impatient,
+                                        close_if_open),
+        cmocka_unit_test_setup_teardown(a_connection_that_waits_is_not, open_impatient,
+                                        close_if_open),
+        cmocka_unit_test_setup_teardown(a_client_that_does_not_read_is_closed, open_impatient,
+                                        close_if_open),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
