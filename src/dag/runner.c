@@ -53,6 +53,7 @@ struct run {
     size_t cap_len;
     int log_fd;
     char *token;
+    struct strays strays;
     run_done_fn *done;
     run_printed_fn *printed;
     void *arg;
@@ -218,20 +219,23 @@ void run_kill(struct run *r, int64_t grace_ms)
     r->killing = true;
     r->end.how = RUN_KILLED;
     r->kill_at = clock_boot_ms() + grace_ms;
-    kill(-r->pid, SIGTERM);
-    strays_signal(r->pid, r->token, SIGTERM);
+    strays_ask(&r->strays, r->pid, r->token);
     arm_timer(r->runner, clock_boot_ms() + KILL_TICK_MS);
 }
 
 static void kill_tick(struct run *r, int64_t now)
 {
+    uint32_t alive;
+
     if (now >= r->kill_at && !r->killed_hard) {
         r->killed_hard = true;
         r->give_up_at = now + KILL_GIVE_UP_MS;
     }
     if (r->killed_hard)
         kill(-r->pid, SIGKILL);
-    if (!strays_signal(r->pid, r->token, r->killed_hard ? SIGKILL : 0) && r->exited)
+    alive = r->killed_hard ? strays_signal(r->pid, r->token, SIGKILL)
+                           : strays_ask(&r->strays, r->pid, r->token);
+    if (!alive && r->exited)
         finish(r);
     else if (now >= r->give_up_at && r->exited)
         finish(r); /* something sits in the kernel and cannot die yet */
@@ -475,6 +479,7 @@ void run_free(struct run *r)
 {
     for (int i = 0; i < RUN_STREAMS; i++)
         buf_release(&r->outputs[i].text);
+    strays_release(&r->strays);
     free(r->token);
     free(r);
 }
@@ -525,12 +530,12 @@ static void end_all(struct runner *rr)
     uint32_t left = 1;
 
     for (struct run *r = rr->runs; r; r = r->next)
-        strays_signal(r->pid, r->token, SIGTERM);
+        strays_ask(&r->strays, r->pid, r->token);
     while (left && clock_boot_ms() < until) {
         nanosleep(&tick, NULL);
         left = 0;
         for (struct run *r = rr->runs; r; r = r->next)
-            left += strays_signal(r->pid, r->token, 0);
+            left += strays_ask(&r->strays, r->pid, r->token);
     }
     while (rr->runs) {
         struct run *r = rr->runs;

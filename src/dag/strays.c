@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/mem.h"
+
 enum { ENVIRONMENT_LEN_MAX = 256 * 1024 };
 
 static ssize_t read_file(pid_t pid, const char *name, char *to, size_t len)
@@ -59,7 +61,9 @@ static bool has_token(pid_t pid, const char *token)
     return false;
 }
 
-uint32_t strays_signal(pid_t leader, const char *token, int signal_number)
+/* Calls fn for each and returns how many there are. */
+static uint32_t each_stray(pid_t leader, const char *token, void (*fn)(void *arg, pid_t pid),
+                           void *arg)
 {
     DIR *dir = opendir("/proc");
     struct dirent *entry;
@@ -74,10 +78,45 @@ uint32_t strays_signal(pid_t leader, const char *token, int signal_number)
         if (!(leader && (group == leader || session == leader)) && !has_token(pid, token))
             continue;
         found++;
-        if (signal_number)
-            kill(pid, signal_number);
+        fn(arg, pid);
     }
     if (dir)
         closedir(dir);
     return found;
+}
+
+static void send(void *arg, pid_t pid)
+{
+    const int *signal_number = arg;
+
+    if (*signal_number)
+        kill(pid, *signal_number);
+}
+
+uint32_t strays_signal(pid_t leader, const char *token, int signal_number)
+{
+    return each_stray(leader, token, send, &signal_number);
+}
+
+static void ask(void *arg, pid_t pid)
+{
+    struct strays *s = arg;
+
+    for (size_t i = 0; i < s->count; i++)
+        if (s->asked[i] == pid)
+            return;
+    s->asked = mem_realloc(s->asked, (s->count + 1) * sizeof *s->asked);
+    s->asked[s->count++] = pid;
+    kill(pid, SIGTERM);
+}
+
+uint32_t strays_ask(struct strays *s, pid_t leader, const char *token)
+{
+    return each_stray(leader, token, ask, s);
+}
+
+void strays_release(struct strays *s)
+{
+    free(s->asked);
+    *s = (struct strays){0};
 }

@@ -17,4 +17,17 @@
  */
 uint32_t strays_signal(pid_t leader, const char *token, int signal_number);
 
+/* Who was asked to end. Zero-initialise; release when done. */
+struct strays {
+    pid_t *asked;
+    size_t count;
+};
+
+/*
+ * Asks all that belong to the run to end (TERM), each of them once however often this is called: one
+ * that was born while others were being asked is found the next time. Returns how many are alive.
+ */
+uint32_t strays_ask(struct strays *s, pid_t leader, const char *token);
+void strays_release(struct strays *s);
+
 #endif
