@@ -273,7 +273,7 @@ int cmd_wait(int argc, char **argv)
     struct client_options o = {0};
     int64_t timeout_ms = -1;
     const struct cmd_option options[] = {
-        {"timeout", "SPAN", "Wait no longer than this (500ms, 30s, 5m).", cmd_span, &timeout_ms, 0,
+        {"timeout", "TIME", "Wait no longer than this (500ms, 30s, 5m).", cmd_span, &timeout_ms, 0,
          INT32_MAX},
         CLIENT_OPTIONS(o),
     };
@@ -422,7 +422,7 @@ int cmd_exec(int argc, char **argv)
     const struct cmd_option options[] = {
         {"group", "GROUP", "For the agents of this group. Default: drover/run.", cmd_text, &group},
         {"cwd", "DIR", "Run it there. Default: here.", cmd_text, &cwd},
-        {"timeout", "SPAN", "Kill it after this time (500ms, 30s, 5m).", cmd_span, &timeout_ms, 1,
+        {"timeout", "TIME", "Kill it after this time (500ms, 30s, 5m).", cmd_span, &timeout_ms, 1,
          INT32_MAX},
         CLIENT_SERVER_OPTIONS(o),
     };
@@ -485,11 +485,11 @@ int cmd_agent(int argc, char **argv)
          cmd_text, &group},
         {"jobs", "N", "Run that many commands at once. Default: the number of cores.", cmd_number,
          &jobs, 1, 100000},
-        {"lease", "SPAN",
+        {"lease", "TIME",
          "When the server does not hear of us for this long, it takes the nodes back.\n"
          "Default: 15s.",
          cmd_span, &lease_ms, 500, 3600 * 1000},
-        {"grace", "SPAN", "Time between TERM and KILL. Default: 5s.", cmd_span, &grace_ms, 0,
+        {"grace", "TIME", "Time between TERM and KILL. Default: 5s.", cmd_span, &grace_ms, 0,
          3600 * 1000},
         {"log-dir", "DIR", "Keep all that commands print here, one file a run: NODE-TRY.log.",
          cmd_text, &log_dir},

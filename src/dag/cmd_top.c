@@ -92,7 +92,7 @@ int cmd_top(int argc, char **argv)
     int64_t every_ms = 1000;
     const struct cmd_option options[] = {
         {"once", NULL, "Look once and end.", cmd_flag, &once},
-        {"every", "SPAN", "Look that often. Default: 1s.", cmd_span, &every_ms, 100, 3600 * 1000},
+        {"every", "TIME", "Look that often. Default: 1s.", cmd_span, &every_ms, 100, 3600 * 1000},
         CLIENT_SERVER_OPTIONS(o),
     };
     const struct cmd cmd = {
