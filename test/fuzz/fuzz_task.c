@@ -1,0 +1,158 @@
+/*
+ * Bodies of /update and /claim, one a line, carried out on a store one after the other.
+ *
+ * The first byte of a line decides: u and c are bodies, U and C bodies whose transactions are undone, s a
+ * slot's bytes, r a remembered request's, i the ids of a path. Whatever comes, the store answers with JSON
+ * that can be read, what was undone has left nothing, a slot that can be read is written the same again,
+ * and everything that the answer gave is there.
+ */
+#include "fuzz.h"
+
+#include "drover.h"
+#include "task/body.h"
+#include "task/remember.h"
+#include "task/slot.h"
+
+enum { NOW_MS = 1000000 };
+
+static struct store *store;
+static struct txn txn;
+static struct store_random numbers;
+
+static void check_answer(int err, struct arena *a)
+{
+    struct buf b = {0}, scratch = {0};
+    struct err_info e;
+
+    if (err)
+        body_put_errors(&b, txn.errors, txn.error_count);
+    else
+        body_put_tasks(&b, txn.tasks, txn.task_count);
+    FUZZ_CHECK(json_parse(a, (struct str){b.p, b.len}, &e));
+    FUZZ_CHECK(!err || txn.error_count);
+    for (size_t i = 0; !err && i < txn.task_count; i++) {
+        char *bytes = mem_alloc(slot_len(&txn.tasks[i]));
+        struct task t;
+
+        FUZZ_CHECK(!store_get(store, txn.tasks[i].id, &scratch, &t));
+        FUZZ_CHECK(str_eq(t.data, txn.tasks[i].data) && str_eq(t.group, txn.tasks[i].group));
+        slot_encode(&t, bytes);
+        FUZZ_CHECK(!slot_decode((struct str){bytes, slot_len(&t)}, &t));
+        FUZZ_CHECK(t.id == txn.tasks[i].id && str_eq(t.data, txn.tasks[i].data));
+        free(bytes);
+    }
+    buf_release(&b);
+    buf_release(&scratch);
+}
+
+static void carry_out(struct str text, bool update, bool undo)
+{
+    struct arena a = {0};
+    struct err_info e = {""};
+    struct task_request r = {0};
+    const struct json *v = json_parse(&a, text, &e);
+    size_t before = store_count(store);
+    int err = !v       ? DROVER_BAD_ARGUMENT
+              : update ? body_update(v, &a, &r, &e)
+                       : body_claim(v, &a, &r, &e);
+
+    if (err) {
+        FUZZ_CHECK(e.text[0]);
+    } else {
+        err = update ? store_update(store, &r.update, NOW_MS, &txn)
+                     : store_claim(store, &r.claim, NOW_MS, &numbers, &txn);
+        FUZZ_CHECK(!err || err == DROVER_REFUSED);
+        check_answer(err, &a);
+        FUZZ_CHECK(!err || store_count(store) == before);
+        if (undo) {
+            store_undo(store, &txn);
+            FUZZ_CHECK(store_count(store) == before);
+        }
+        store_settle(store, &txn);
+    }
+    arena_release(&a);
+}
+
+static void read_slot(struct str bytes)
+{
+    struct task t;
+    char *again;
+
+    if (slot_decode(bytes, &t))
+        return;
+    FUZZ_CHECK(slot_len(&t) == bytes.len);
+    again = mem_alloc(bytes.len);
+    slot_encode(&t, again);
+    FUZZ_CHECK(!memcmp(again, bytes.p, bytes.len));
+    free(again);
+}
+
+static void read_request(struct str bytes)
+{
+    struct remember *m = mem_zalloc(sizeof *m);
+
+    if (bytes.len > 9)
+        remember_restore(m, (uint32_t)(le_load64(bytes.p + 1) % REMEMBER_MAX), bytes);
+    remember_release(m);
+    free(m);
+}
+
+static void read_ids(struct str text)
+{
+    struct arena a = {0};
+    int64_t *ids;
+    size_t count;
+    bool truth;
+
+    if (!body_ids(text, &a, &ids, &count))
+        for (size_t i = 0; i < count; i++)
+            FUZZ_CHECK(ids[i] > 0);
+    body_truth(text, &truth);
+    arena_release(&a);
+}
+
+static void line(char kind, struct str text)
+{
+    switch (kind) {
+    case 'u':
+    case 'U':
+        carry_out(text, true, kind == 'U');
+        break;
+    case 'c':
+    case 'C':
+        carry_out(text, false, kind == 'C');
+        break;
+    case 's':
+        read_slot(text);
+        break;
+    case 'r':
+        read_request(text);
+        break;
+    case 'i':
+        read_ids(text);
+        break;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    const char *p = (const char *)data, *end = p + len;
+
+    store = store_new(NULL, NULL);
+    numbers.state = 1;
+    while (p < end) {
+        const char *stop = memchr(p, '\n', (size_t)(end - p));
+        size_t line_len = (size_t)((stop ? stop : end) - p);
+
+        if (line_len) {
+            char *copy = fuzz_exact((struct str){p + 1, line_len - 1});
+
+            line(p[0], (struct str){copy, line_len - 1});
+            free(copy);
+        }
+        p += line_len + 1;
+    }
+    txn_release(&txn);
+    store_free(store);
+    return 0;
+}
