@@ -134,8 +134,10 @@ const char *cmd_nearest(const char *word, const char *const *names, size_t count
 bool cmd_digits(const char *text, int64_t min, int64_t max, int64_t *ret_number);
 
 /* The subcommands. argv[0] is the name. The result is the exit status. */
+int cmd_access(int argc, char **argv);
 int cmd_add(int argc, char **argv);
 int cmd_agent(int argc, char **argv);
+int cmd_batch(int argc, char **argv);
 int cmd_claim(int argc, char **argv);
 int cmd_done(int argc, char **argv);
 int cmd_exec(int argc, char **argv);
@@ -144,6 +146,9 @@ int cmd_group(int argc, char **argv);
 int cmd_groups(int argc, char **argv);
 int cmd_kill(int argc, char **argv);
 int cmd_log(int argc, char **argv);
+int cmd_job(int argc, char **argv);
+int cmd_legacy(int argc, char **argv);
+int cmd_lock(int argc, char **argv);
 int cmd_ls(int argc, char **argv);
 int cmd_queue(int argc, char **argv);
 int cmd_nodes(int argc, char **argv);

@@ -55,6 +55,8 @@ static const struct route ROUTES[] = {
      "Deletes an access item that is at an end."},
     {METHOD_PUT, "/v1/access/{queue}/{id}/state", put_access_state, ROUTE_WORKER,
      "Moves an access item on."},
+    {METHOD_GET, "/v1/legacy", get_legacy, ROUTE_WORKER, "Lists mrtQ- records: ?path=."},
+    {METHOD_POST, "/v1/legacy", post_legacy, ROUTE_WORKER, "Imports mrtQ- records as jobs."},
     {METHOD_GET, "/v1/machines", get_machines, ROUTE_WORKER,
      "The states of batches, jobs and access items."},
 };

@@ -103,8 +103,15 @@ static int check_open(struct call *c, struct change *t, const char *bid)
     return 0;
 }
 
-static int try_create(struct call *c, const char *bid, const struct job_spec *specs, size_t count,
-                      char (*ret_jids)[NAME_ID_LEN + 1], bool *ret_again)
+struct making {
+    const char *bid;
+    const struct job_spec *specs;
+    size_t count;
+    const struct job_extra *extra; /* NULL: none */
+};
+
+static int try_create(struct call *c, const struct making *g, char (*ret_jids)[NAME_ID_LEN + 1],
+                      bool *ret_again)
 {
     const struct machine *m = &c->depot->machines.job;
     struct status s = {.state = m->first,
@@ -115,7 +122,7 @@ static int try_create(struct call *c, const char *bid, const struct job_spec *sp
     struct change t = {.a = c->a};
     int64_t number;
     int32_t version;
-    int moved, err = check_open(c, &t, bid);
+    int moved, mark = -2, err = check_open(c, &t, g->bid);
 
     *ret_again = false;
     if (err)
@@ -124,12 +131,18 @@ static int try_create(struct call *c, const char *bid, const struct job_spec *sp
     if (err)
         return depot_fail(c, err);
     change_set(&t, NO_BYTES, version, "/jobs");
-    err = batch_count_change(c, &t, bid, 0, (int)count, &moved);
+    err = batch_count_change(c, &t, g->bid, 0, (int)g->count, &moved);
     if (err)
         return depot_fail(c, err);
-    for (size_t i = 0; i < count; i++)
-        add_job(c, &t, bid, number + (int64_t)i, &specs[i], status, ret_jids[i]);
+    for (size_t i = 0; i < g->count; i++)
+        add_job(c, &t, g->bid, number + (int64_t)i, &g->specs[i], status, ret_jids[i]);
+    if (g->extra)
+        mark = change_create(&t, str_of(ret_jids[0]), 0, "%s", g->extra->mark);
+    if (g->extra && g->extra->remove)
+        change_delete(&t, "%s", g->extra->remove);
     err = change_commit(&t, c->k, -1);
+    if (err == DROVER_EXISTS && t.failed == mark)
+        return depot_fail(c, err);
     *ret_again = depot_again(err);
     if (err == DROVER_TOO_BIG)
         return DEPOT_FAIL(c, err,
@@ -137,8 +150,8 @@ static int try_create(struct call *c, const char *bid, const struct job_spec *sp
     return err ? depot_fail(c, err) : 0;
 }
 
-int job_create(struct call *c, struct str id, const struct job_spec *specs, size_t count,
-               char (*ret_jids)[NAME_ID_LEN + 1])
+static int create(struct call *c, struct str id, struct making *g,
+                  char (*ret_jids)[NAME_ID_LEN + 1])
 {
     const struct machine *m = &c->depot->machines.job;
     char bid[NAME_ID_LEN + 1];
@@ -147,15 +160,32 @@ int job_create(struct call *c, struct str id, const struct job_spec *specs, size
 
     if (err)
         return err;
+    g->bid = bid;
     for (int i = 0; i < DEPOT_TRIES && again; i++) {
         pthread_mutex_lock(&c->depot->making);
-        err = try_create(c, bid, specs, count, ret_jids, &again);
+        err = try_create(c, g, ret_jids, &again);
         pthread_mutex_unlock(&c->depot->making);
     }
-    for (size_t i = 0; i < count && !err; i++)
+    for (size_t i = 0; i < g->count && !err; i++)
         depot_tell(c,
                    &(struct depot_event){"job", ret_jids[i], bid, NULL, m->states[m->first].name});
     return err;
+}
+
+int job_create(struct call *c, struct str bid, const struct job_spec *specs, size_t count,
+               char (*ret_jids)[NAME_ID_LEN + 1])
+{
+    struct making g = {.specs = specs, .count = count};
+
+    return create(c, bid, &g, ret_jids);
+}
+
+int job_create_extra(struct call *c, struct str bid, const struct job_spec *spec,
+                     const struct job_extra *extra, char ret_jid[NAME_ID_LEN + 1])
+{
+    struct making g = {.specs = spec, .count = 1, .extra = extra};
+
+    return create(c, bid, &g, (char(*)[NAME_ID_LEN + 1]) ret_jid);
 }
 
 /* Reading. */

@@ -37,6 +37,15 @@ struct job_spec {
 int job_create(struct call *c, struct str bid, const struct job_spec *specs, size_t count,
                char (*ret_jids)[NAME_ID_LEN + 1]);
 
+/* What else must happen in the transaction that makes a job: a mark, and the end of another node. */
+struct job_extra {
+    const char *mark;   /* created, with the JID as its data: EXISTS, and no job is made */
+    const char *remove; /* deleted; NULL: nothing */
+};
+
+int job_create_extra(struct call *c, struct str bid, const struct job_spec *spec,
+                     const struct job_extra *extra, char ret_jid[NAME_ID_LEN + 1]);
+
 /* Reads a spec, {"configuration", "priority", ...}, and says what is wrong with it. */
 int job_read_spec(struct call *c, const struct json *v, struct job_spec *ret_spec);
 

@@ -1,0 +1,235 @@
+/* Reading records. Pure: what an old client left is input, and rubbish is told as such. */
+#include "batch/legacy.h"
+
+#include <ctype.h>
+
+#include "base/json.h"
+
+int legacy_read(struct str name, struct str data, struct legacy *ret_record)
+{
+    struct legacy r = {.name = name};
+    struct str prefix = STR("mrtQ-");
+    size_t digits = name.len - prefix.len;
+    uint64_t time = 0;
+
+    if (!str_starts(name, prefix) || digits < NAME_DIGITS)
+        return DROVER_BAD_ARGUMENT;
+    for (size_t i = prefix.len; i < name.len; i++)
+        if (!isdigit((unsigned char)name.p[i]))
+            return DROVER_BAD_ARGUMENT;
+    if (digits > NAME_DIGITS + 9 || data.len < 9)
+        return DROVER_DAMAGED;
+    r.priority = (struct str){name.p + prefix.len, digits - NAME_DIGITS};
+    for (size_t i = name.len - NAME_DIGITS; i < name.len; i++)
+        r.number = r.number * 10 + (name.p[i] - '0');
+    r.status = (unsigned char)data.p[0];
+    for (int i = 1; i <= 8; i++)
+        time = time << 8 | (unsigned char)data.p[i];
+    if (time > INT64_MAX)
+        return DROVER_DAMAGED;
+    r.time_ms = (int64_t)time;
+    if (r.time_ms < INT64_C(100000000000)) /* as milliseconds that would be before March 1973 */
+        r.time_ms *= 1000;
+    r.payload = (struct str){data.p + 9, data.len - 9};
+    r.kind = LEGACY_PROPERTIES;
+    for (size_t i = 0; i < r.payload.len; i++) {
+        char first = r.payload.p[i];
+
+        if (isspace((unsigned char)first))
+            continue;
+        r.kind = first == '{' ? LEGACY_JSON : first == '<' ? LEGACY_XML : LEGACY_PROPERTIES;
+        break;
+    }
+    *ret_record = r;
+    return 0;
+}
+
+const char *legacy_status(struct arena *a, int status)
+{
+    static const char *const names[] = {"pending", "consumed",  "deleted",
+                                        "failed",  "completed", "held"};
+
+    if (status < (int)(sizeof names / sizeof *names))
+        return names[status];
+    return arena_printf(a, "status %d", status);
+}
+
+const char *legacy_payload(enum legacy_payload kind)
+{
+    static const char *const names[] = {"properties", "json", "xml", "bytes"};
+
+    return names[kind];
+}
+
+/* The first two digits, since records were sorted by their digits as text. */
+int legacy_priority(const struct legacy *r)
+{
+    int value = 0;
+
+    for (size_t i = 0; i < r->priority.len && i < 2; i++)
+        value = value * 10 + (r->priority.p[i] - '0');
+    return value;
+}
+
+/* Java properties. */
+
+struct properties {
+    const char *p, *end;
+};
+
+static void put_utf8(struct buf *b, uint32_t code)
+{
+    char out[3];
+    size_t len = code < 0x80 ? 1 : code < 0x800 ? 2 : 3;
+
+    if (len == 1) {
+        out[0] = (char)code;
+    } else if (len == 2) {
+        out[0] = (char)(0xc0 | code >> 6);
+        out[1] = (char)(0x80 | (code & 0x3f));
+    } else {
+        out[0] = (char)(0xe0 | code >> 12);
+        out[1] = (char)(0x80 | (code >> 6 & 0x3f));
+        out[2] = (char)(0x80 | (code & 0x3f));
+    }
+    buf_put(b, out, len);
+}
+
+static bool read_hex(struct properties *s, uint32_t *ret_code)
+{
+    uint32_t code = 0;
+
+    if (s->end - s->p < 4)
+        return false;
+    for (int i = 0; i < 4; i++) {
+        char c = (char)tolower((unsigned char)s->p[i]);
+
+        if (!isxdigit((unsigned char)c))
+            return false;
+        code = code << 4 | (uint32_t)(isdigit((unsigned char)c) ? c - '0' : c - 'a' + 10);
+    }
+    s->p += 4;
+    *ret_code = code;
+    return true;
+}
+
+/* After a backslash: an escape, or the end of the line, which goes on in the next. */
+static void read_escape(struct properties *s, struct buf *b)
+{
+    static const char from[] = "tnrf", to[] = "\t\n\r\f";
+    const char *at;
+    uint32_t code;
+    char c;
+
+    if (s->p == s->end)
+        return;
+    c = *s->p++;
+    at = c ? strchr(from, c) : NULL;
+    if (c == '\n' || c == '\r') {
+        if (c == '\r' && s->p < s->end && *s->p == '\n')
+            s->p++;
+        while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\f'))
+            s->p++;
+    } else if (c == 'u' && read_hex(s, &code)) {
+        put_utf8(b, code);
+    } else {
+        put_utf8(b, (unsigned char)(at ? to[at - from] : c));
+    }
+}
+
+/* Text up to one of the stops that is not escaped. Bytes are Latin-1, as Java writes them. */
+static void read_text(struct properties *s, const char *stops, struct buf *b)
+{
+    while (s->p < s->end && !(*s->p && strchr(stops, *s->p))) {
+        char c = *s->p++;
+
+        if (c == '\\')
+            read_escape(s, b);
+        else
+            put_utf8(b, (unsigned char)c);
+    }
+}
+
+static void skip(struct properties *s, const char *what)
+{
+    while (s->p < s->end && *s->p && strchr(what, *s->p))
+        s->p++;
+}
+
+/* A name that comes twice: the last counts, as in Java; so later pairs are written and found first. */
+struct pair {
+    struct str key, value;
+    struct pair *next;
+};
+
+static struct str keep(struct arena *a, struct buf *b)
+{
+    struct str text = {arena_text(a, (struct str){b->p, b->len}), b->len};
+
+    b->len = 0;
+    return text;
+}
+
+static struct pair *read_pairs(struct arena *a, struct str text)
+{
+    struct properties s = {text.p, text.p + text.len};
+    struct pair *pairs = NULL, **last = &pairs, *p;
+    struct buf b = {0};
+    struct str key;
+
+    for (skip(&s, " \t\f\r\n"); s.p < s.end; skip(&s, " \t\f\r\n")) {
+        if (*s.p == '#' || *s.p == '!') {
+            while (s.p < s.end && *s.p != '\n' && *s.p != '\r')
+                s.p++;
+            continue;
+        }
+        read_text(&s, "=: \t\f\r\n", &b);
+        key = keep(a, &b);
+        skip(&s, " \t\f");
+        if (s.p < s.end && (*s.p == '=' || *s.p == ':'))
+            s.p++;
+        skip(&s, " \t\f");
+        read_text(&s, "\r\n", &b);
+        for (p = pairs; p && !str_eq(p->key, key); p = p->next)
+            ;
+        if (!p) {
+            p = arena_zalloc(a, sizeof *p);
+            p->key = key;
+            *last = p;
+            last = &p->next;
+        }
+        p->value = keep(a, &b);
+        if (s.p < s.end && !*s.p)
+            s.p++; /* a NUL, which belongs nowhere */
+    }
+    buf_release(&b);
+    return pairs;
+}
+
+struct str legacy_configuration(struct arena *a, const struct legacy *r)
+{
+    const struct json *v = r->kind == LEGACY_JSON ? json_parse(a, r->payload, NULL) : NULL;
+    struct buf b = {0};
+    struct str text;
+
+    json_open(&b, '{');
+    if (v && v->kind == JSON_OBJECT) {
+        json_each(member, v)
+        {
+            json_key_str(&b, member->key);
+            json_put(&b, member);
+        }
+    } else if (r->kind == LEGACY_PROPERTIES) {
+        for (const struct pair *p = read_pairs(a, r->payload); p; p = p->next) {
+            json_key_str(&b, p->key);
+            json_put_text(&b, p->value);
+        }
+    } else {
+        json_key(&b, "payload");
+        json_put_text(&b, r->payload);
+    }
+    json_close(&b, '}');
+    text = (struct str){arena_text(a, (struct str){b.p, b.len}), b.len};
+    buf_release(&b);
+    return text;
+}

@@ -1,0 +1,126 @@
+/* Listing and importing records of a tree. */
+#include <stdio.h>
+
+#include "batch/batch.h"
+#include "batch/job.h"
+#include "batch/legacy.h"
+#include "keeper/path.h"
+
+/* The mark of a record that was imported: its path, with "_" for the slashes. */
+static const char *mark_path(struct call *c, struct str path, const char *name)
+{
+    char *text = arena_printf(c->a, "%.*s_%s", (int)path.len - 1, path.p + 1, name);
+
+    for (char *at = text; *at; at++)
+        if (*at == '/')
+            *at = '_';
+    return arena_printf(c->a, "/drover/legacy/%s", text);
+}
+
+static int read_names(struct call *c, struct str path, struct keeper_names *ret_names)
+{
+    int err;
+
+    if (path.len > 500 || path.len < 2 || !path_is_valid(path, false))
+        return DEPOT_FAIL(c, DROVER_BAD_ARGUMENT, "this is no path of a node");
+    err = depot_children(c, ret_names, NULL, "%.*s", (int)path.len, path.p);
+    if (err == DROVER_NO_NODE)
+        return DEPOT_FAIL(c, err, "there is no node %.*s", (int)path.len, path.p);
+    return err ? depot_fail(c, err) : 0;
+}
+
+/* 0 or an error of the keeper; ret_read is what legacy_read() said. */
+static int read_record(struct call *c, struct str path, const char *name, struct legacy *ret_record,
+                       struct str *ret_imported, int *ret_read)
+{
+    struct str data;
+    int err;
+
+    if (strlen(name) > 300)
+        return *ret_read = DROVER_BAD_ARGUMENT, 0;
+    err = depot_get(c, &data, NULL, "%.*s/%s", (int)path.len, path.p, name);
+    if (err)
+        return err;
+    *ret_read = legacy_read(str_of(name), data, ret_record);
+    if (*ret_read)
+        return 0;
+    err = depot_get(c, ret_imported, NULL, "%s", mark_path(c, path, name));
+    return err == DROVER_NO_NODE ? 0 : err;
+}
+
+int legacy_list(struct call *c, struct str path, legacy_fn *fn, void *arg)
+{
+    struct keeper_names names;
+    int err = read_names(c, path, &names);
+
+    for (size_t i = 0; i < names.count && !err; i++) {
+        struct legacy r = {.name = str_of(names.names[i])};
+        struct str imported = {0};
+        int read;
+
+        err = read_record(c, path, names.names[i], &r, &imported, &read);
+        if (!err)
+            fn(arg, &r, imported, read);
+        else if (err == DROVER_NO_NODE)
+            err = 0; /* it went meanwhile */
+        else
+            return depot_fail(c, err);
+    }
+    return err;
+}
+
+static int import_one(struct call *c, const struct legacy_import *in, const char *bid,
+                      const struct legacy *r, char *ret_jid)
+{
+    struct job_spec spec = {.priority = legacy_priority(r)};
+    struct job_extra extra = {.mark = mark_path(c, in->path, r->name.p)};
+
+    if (in->remove)
+        extra.remove = arena_printf(c->a, "%.*s/%s", (int)in->path.len, in->path.p, r->name.p);
+    spec.configuration = json_parse(c->a, legacy_configuration(c->a, r), c->why);
+    if (!spec.configuration)
+        return DEPOT_FAIL(c, DROVER_DAMAGED, "the payload of %s cannot be imported", r->name.p);
+    return job_create_extra(c, str_of(bid), &spec, &extra, ret_jid);
+}
+
+/* The batch, made when the first record needs it. */
+static int need_batch(struct call *c, const struct legacy_import *in, char *bid)
+{
+    const char *submission;
+
+    if (bid[0])
+        return 0;
+    submission = arena_printf(c->a, "{\"type\":\"legacy\",\"payload_filename\":\"%.*s\"}",
+                              (int)in->path.len, in->path.p);
+    return batch_create(c, json_parse(c->a, str_of(submission), c->why), bid);
+}
+
+int legacy_import(struct call *c, const struct legacy_import *in,
+                  void (*fn)(void *arg, const char *jid), void *arg)
+{
+    char bid[NAME_ID_LEN + 1] = "", jid[NAME_ID_LEN + 1];
+    struct keeper_names names = {0};
+    int err = in->batch.p ? batch_check_id(c, in->batch, bid) : 0;
+
+    if (!err)
+        err = read_names(c, in->path, &names);
+    for (size_t i = 0; i < names.count && !err; i++) {
+        struct legacy r;
+        struct str imported = {0};
+        int read;
+
+        err = read_record(c, in->path, names.names[i], &r, &imported, &read);
+        if (err)
+            return depot_fail(c, err);
+        if (read || imported.p || (r.status != 0 && !in->all))
+            continue;
+        err = need_batch(c, in, bid);
+        if (!err)
+            err = import_one(c, in, bid, &r, jid);
+        if (!err)
+            fn(arg, jid);
+        else if (err == DROVER_EXISTS)
+            err = 0; /* another import was faster */
+    }
+    return err;
+}
