@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "dag/http_impl.h"
 
-enum { CLAIM_MAX = 1000, GROUPS_MAX = 100 };
+enum { CLAIM_MAX = 1000, GROUPS_MAX = 100, BUSY_WAIT_MS = 2000 };
 
 /* What every request of an agent says. False after an answer. */
 static bool read_agent(struct http_request *r, const struct json *v, int64_t *client,
@@ -153,6 +153,7 @@ static void claim(struct http_request *r, struct dag *d, int64_t client, int64_t
     struct dag_http *h = r->arg;
     uint64_t seen = http_topic_seen(dag_topic_ready(d));
     struct call *c = mem_zalloc(sizeof *c);
+    bool busy = false;
 
     c->h = h;
     c->pending = 1;
@@ -160,10 +161,12 @@ static void claim(struct http_request *r, struct dag *d, int64_t client, int64_t
     json_key(&c->out, "runs");
     json_open(&c->out, '[');
     for (int64_t i = 0; i < limit; i++) {
-        if (!dag_claim(d, client, groups, (size_t)count, lease_ms, on_claimed, c))
+        if (!dag_claim(d, client, groups, (size_t)count, lease_ms, &busy, on_claimed, c))
             break;
         c->pending++;
     }
+    if (busy && wait_ms < BUSY_WAIT_MS)
+        wait_ms = BUSY_WAIT_MS;
     if (c->pending == 1 && http_wait(r, dag_topic_ready(d), seen, wait_ms)) {
         call_free(c);
         return;

@@ -148,9 +148,10 @@ void serve_agent_schedule(struct serve_agent *a)
 
     while (a->busy < a->dag->o.jobs) {
         struct job *j = mem_zalloc(sizeof *j);
+        bool busy;
 
         *j = (struct job){.agent = a, .life = a->life};
-        if (!dag_claim(a->dag, AGENT_SERVE, &group, 1, 0, on_claimed, j)) {
+        if (!dag_claim(a->dag, AGENT_SERVE, &group, 1, 0, &busy, on_claimed, j)) {
             free(j);
             return;
         }

@@ -108,9 +108,12 @@ void dag_slot_path(char *to, size_t len, uint64_t id, uint32_t slot);
 /* Agents. A node that is claimed is told when its claim is durable. */
 typedef void dag_claimed_fn(void *arg, int err, struct node *n);
 
-/* The best node of these groups for an agent, or NULL. */
+/*
+ * The best node of these groups for an agent, or NULL: there is none, or, with *ret_busy, its task is
+ * being made, and topic_ready will be signalled when it is.
+ */
 struct node *dag_claim(struct dag *d, int64_t agent, const struct str *groups, size_t count,
-                       int64_t lease_ms, dag_claimed_fn *done, void *arg);
+                       int64_t lease_ms, bool *ret_busy, dag_claimed_fn *done, void *arg);
 
 /* How a run ended. */
 struct outcome {

@@ -225,6 +225,7 @@ static void show(struct dag *d, struct node *n)
 static void settle(struct turn *t, const struct task_reply *reply)
 {
     struct dag *d = t->dag;
+    bool offered = false;
 
     for (size_t i = 0; i < t->put_count && i < reply->task_count; i++) {
         t->puts[i]->task = reply->tasks[i].id;
@@ -243,7 +244,10 @@ static void settle(struct turn *t, const struct task_reply *reply)
             dag_drop_task(turn_open(d), n);
         else if (n->kill_asked && !n->agent)
             dag_kill(d, n, NULL, NULL);
+        offered |= !n->agent;
     }
+    if (offered) /* whoever wanted to claim it found it busy */
+        http_topic_signal(&d->topic_ready, HTTP_TOPIC_ALL);
 }
 
 void turn_free(struct turn *t)
@@ -311,7 +315,7 @@ void turn_flush(struct dag *d)
 /* What may start. */
 
 struct node *dag_claim(struct dag *d, int64_t agent, const struct str *groups, size_t count,
-                       int64_t lease_ms, dag_claimed_fn *done, void *arg)
+                       int64_t lease_ms, bool *ret_busy, dag_claimed_fn *done, void *arg)
 {
     uint32_t best = 0;
     struct turn *t;
@@ -327,7 +331,8 @@ struct node *dag_claim(struct dag *d, int64_t agent, const struct str *groups, s
             best = ref;
     }
     n = best ? graph_at(&d->graph, best) : NULL;
-    if (!n || n->task_busy) /* busy: its task is being made; we are called again when it is */
+    *ret_busy = n && n->task_busy;
+    if (!n || n->task_busy)
         return NULL;
     t = turn_open(d);
     plan_start(&d->graph.plan, best);

@@ -1,0 +1,167 @@
+"""Agents on other machines: they claim, renew, send and commit over HTTP; one dies, one is slow."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import BINARY, DEADLINE_S
+from dag_support import Dag, node, refused, shell
+
+
+def eventually(condition):
+    deadline = time.monotonic() + DEADLINE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return found
+
+
+@pytest.fixture
+def dag(start):
+    return Dag(start("--jobs", 0).port)
+
+
+@pytest.fixture
+def agent(dag):
+    started = []
+
+    def start_one(*arguments):
+        one = subprocess.Popen([BINARY, "agent", "--server", f"http://127.0.0.1:{dag.port}",
+                                "--lease", "1s", *map(str, arguments)],
+                               stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        started.append(one)
+        return one
+
+    yield start_one
+    for one in started:
+        if one.poll() is None:
+            one.kill()
+        one.wait()
+
+
+def test_an_agent_runs_nodes_and_sends_what_they_print(dag, agent):
+    one = agent("--jobs", 2, "--group", "far")
+    ids = dag.add(node("command", ref="a", command="echo", args=["x"], group="far"),
+                  shell("echo $DROVER_NODE $DROVER_PARENT; head -c 200000 /dev/zero | tr '\\0' y;"
+                        "exit 5", "a", group="far"),
+                  node("command", command="no-such", group="far"), shell("true"))
+    assert dag.wait(*ids[:3]) == ["finished", "failed", "failed"]
+    assert dag.node(ids[0])["data"]["stdout"] == "x\n" == dag.node(ids[0])["data"]["mixedout"]
+    assert dag.node(ids[0])["data"]["stderr"] == ""
+    assert dag.data(ids[1], "stdout")["data"].startswith(f"{ids[1]} {ids[0]}\nyyy")
+    assert dag.node(ids[1])["data"]["result"] == 5
+    assert dag.node(ids[2])["data"]["result"] == 127
+    assert dag.state(ids[3]) == "incipient"  # not of its group
+    assert "agent of group drover/run" in dag.node(ids[3])["why"]
+    [slow] = dag.add(shell("echo begun; sleep 60", group="far"))
+    eventually(lambda: dag.data(slow, "stdout")["data"] == "begun\n")
+    dag.kill(slow)
+    assert dag.wait(slow) == ["killed"]
+    [more] = dag.add(shell("sleep 60", group="far"))
+    eventually(lambda: dag.state(more) == "running")
+    one.send_signal(signal.SIGTERM)
+    assert one.wait(DEADLINE_S) == 0
+    assert dag.wait(more) == ["failed"]
+    assert dag.node(more)["metadata"]["reason"] == "its agent was stopped"
+
+
+def test_one_is_killed(dag, agent, tmp_path):
+    one = agent("--jobs", 4)
+    flag = tmp_path / "flag"
+    a, b = dag.add(shell("sleep 30"),
+                   shell(f"test -e {flag} || sleep 30", retry={"count": 1, "delay": 1}))
+    eventually(lambda: dag.state(a) == dag.state(b) == "running")
+    flag.touch()
+    one.kill()
+    agent("--jobs", 1)
+    assert dag.wait(a, b) == ["failed", "finished"]
+    assert dag.node(a)["metadata"]["reason"] == "its agent fell silent"
+    assert dag.node(b)["metadata"]["attempts"] == 2
+
+
+def test_one_is_stopped_for_longer_than_its_claim(dag, agent, tmp_path):
+    one, log = agent("--jobs", 1), tmp_path / "log"
+    [a] = dag.add(shell(f"echo $PPID >> {log}; sleep 0.3; echo $(wc -l < {log})",
+                        retry={"count": 1, "delay": 1}))
+    eventually(lambda: log.exists() and log.read_text())
+    one.send_signal(signal.SIGSTOP)
+    agent("--jobs", 1)
+    assert dag.wait(a) == ["finished"]
+    before = dag.node(a)
+    one.send_signal(signal.SIGCONT)  # it wants to commit what it did, and must not
+    [b] = dag.add(*[shell("sleep 0.2") for _ in range(1)])
+    dag.wait(b)
+    time.sleep(0.5)
+    assert dag.node(a) == before
+    assert before["data"]["stdout"] == "2\n" and before["metadata"]["attempts"] == 2
+
+
+def test_the_server_is_restarted_under_an_agent(start, tmp_path):
+    server = start("--jobs", 0)
+    dag, port = Dag(server.port), server.port
+    one = subprocess.Popen([BINARY, "agent", "--server", f"http://127.0.0.1:{port}", "--jobs", "2",
+                            "--lease", "5s"], stderr=subprocess.DEVNULL)
+    try:
+        [a] = dag.add(shell("sleep 0.5; echo done"))
+        eventually(lambda: dag.state(a) == "running")
+        server.kill()
+        server = start("--jobs", 0, "--http", f"127.0.0.1:{port}")
+        dag = Dag(port)
+        assert dag.state(a) == "running"
+        assert dag.wait(a) == ["finished"]
+        assert dag.node(a)["data"]["stdout"] == "done\n"
+        assert dag.node(a)["metadata"]["attempts"] == 1
+    finally:
+        one.kill()
+        one.wait()
+
+
+# The routes that agents use.
+
+def claim(dag, **more):
+    return dag.call("POST", "/v1/agent/claim", {"clientid": 7, **more})["runs"]
+
+
+def test_routes_of_agents(dag):
+    post = lambda path, body: dag.call("POST", "/v1/agent/" + path, body)
+    assert claim(dag) == []
+    for body in ({}, {"clientid": "x"}, {"clientid": -1}, {"clientid": 7, "limit": 0},
+                 {"clientid": 7, "duration": 1}, {"clientid": 7, "groups": "x"}, []):
+        refused(400, post, "claim", body)
+    a, b = dag.add(shell("x", priority=1), shell("y"))
+    first, second = claim(dag, limit=5)
+    assert [first["node"], second["node"]] == [a, b]
+    assert first["argv"] == ["bash", "-c", "x"]
+    assert dag.state(a) == "running"
+    mine = {"node": a, "task": first["task"]}
+    renew = lambda **more: post("renew", {"clientid": 7, "runs": [mine], **more})["runs"][0]["state"]
+    assert renew() == "yours"
+    assert renew(clientid=8) == "lost"
+    refused(400, post, "renew", {"clientid": 7, "runs": [{"node": 5}]})
+    dag.kill(a)
+    assert renew(wait=10000) == "kill"
+    refused(409, post, "done", {**mine, "clientid": 8, "how": "killed"})
+    refused(409, post, "done", {**mine, "clientid": 7, "task": 1, "how": "killed"})
+    refused(404, post, "done", {"clientid": 7, "node": "99", "task": 1})
+    refused(400, post, "done", {**mine, "clientid": 7, "how": "well"})
+    refused(409, dag.put, f"/v1/nodes/{a}/data/stdout", {"value": "x"}, task=1, clientid=7)
+    dag.put(f"/v1/nodes/{a}/data/stdout", {"value": "said"}, task=first["task"], clientid=7)
+    post("done", {**mine, "clientid": 7, "how": "killed", "status": 15})
+    assert dag.state(a) == "killed" and dag.node(a)["data"]["stdout"] == "said"
+    refused(409, post, "done", {**mine, "clientid": 7, "how": "killed"})
+    post("done", {"clientid": 7, "node": b, "task": second["task"], "status": 0, "stdout": "out"})
+    assert dag.state(b) == "finished" and dag.node(b)["data"]["stdout"] == "out"
+
+
+def test_what_may_start_is_a_task_in_the_store(dag):
+    a, b = dag.add(shell("true", ref="a", group="mine"), shell("true", "a", group="mine"))
+    tasks = eventually(lambda: dag.get("/group/mine", owned=1))
+    assert len(tasks) == 1 and f'"node":{a}' in tasks[0]["data"]
+    [run] = claim(dag, group="mine")
+    assert run["node"] == a
+    dag.call("POST", "/v1/agent/done", {"clientid": 7, "node": a, "task": run["task"], "status": 1})
+    assert dag.wait(a, b) == ["failed", "skipped"]
+    assert dag.get("/group/mine", owned=1) == []

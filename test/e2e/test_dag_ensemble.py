@@ -1,0 +1,80 @@
+"""The DAG of several servers on an ensemble: the leader is killed while a graph runs."""
+
+import collections
+import signal
+import time
+
+import pytest
+
+from conftest import DEADLINE_S
+from dag_support import Dag, Refused, node, shell
+from task_support import OnEnsemble, new_group, zk
+
+TIMEOUT_MS = 2000
+
+
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory):
+    with zk.Ensemble(tmp_path_factory.mktemp("zookeeper")) as one:
+        yield one
+
+
+@pytest.fixture
+def serve(ensemble):
+    servers, chroot = [], "/" + new_group("dag")
+
+    def start_one(*arguments):
+        servers.append(OnEnsemble(ensemble.url(chroot), "--zk-timeout-ms", TIMEOUT_MS, *arguments))
+        return servers[-1].start()
+
+    yield start_one
+    for server in servers:
+        server.kill()
+
+
+def ready(server):
+    """The server's DAG, when it leads."""
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            Dag(server.port).get("/v1/scheduler")
+            return Dag(server.port)
+        except Refused as e:
+            assert e.status in (503, 307) and time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def test_a_graph_on_an_ensemble(serve):
+    dag = ready(serve().leads())
+    ids = dag.add(node("if", ref="i", command="true"), shell("echo a", "i", branch="then"),
+                  shell("echo b", "i", branch="else"), node("group", "i", ref="g"),
+                  shell("head -c 600000 /dev/zero | tr '\\0' z", "g"))
+    assert dag.wait(*ids) == ["finished", "finished", "skipped", "finished", "finished"]
+    assert dag.data(ids[4], "stdout")["data"] == "z" * 262144
+    dag.put(f"/v1/nodes/{ids[1]}/data/note", {"value": 1})
+    assert dag.call("DELETE", f"/v1/nodes/{ids[4]}") == [{"id": ids[4]}]
+
+
+def test_the_leader_is_killed_while_a_graph_runs(serve, tmp_path):
+    log = tmp_path / "ran"
+    log.touch()
+    leader = serve("--jobs", 2).leads()
+    dag = ready(leader)
+    other = serve("--jobs", 2)
+    again = {"retry": {"count": 9, "delay": 5}}
+    nodes = [shell(f"echo {i} >> {log}; sleep 0.05", *([f"n{i - 1}"] if i % 10 else []), ref=f"n{i}",
+                   **(again if i < 20 else {})) for i in range(40)]
+    ids = dag.add(*nodes)
+    deadline = time.monotonic() + DEADLINE_S
+    while log.read_text().count("\n") < 8:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    leader.signal(signal.SIGKILL)
+    dag = ready(other)
+    states = dag.wait(*ids)
+    ran = collections.Counter(map(int, log.read_text().split()))
+    assert states[:20] == ["finished"] * 20
+    for i in range(20, 40):
+        after_failure = i % 10 and states[i - 1] != "finished"
+        assert (states[i] == "skipped") == bool(after_failure), (i, states)
+        assert ran[i] == (states[i] == "finished") or (states[i] == "failed" and ran[i] <= 1), i
