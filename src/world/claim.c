@@ -194,7 +194,7 @@ int world_claim(struct world *w, struct keeper *k, struct arena *a, const struct
         return err;
     err = pending_look(w->pending, k, false);
     claimed = err ? err : claim_known(w, k, a, types, type_count, ret_claim);
-    if (!claimed && look) {
+    if (!claimed && (look || pending_has_changed(w->pending))) {
         err = pending_look(w->pending, k, true);
         claimed = err ? err : claim_known(w, k, a, types, type_count, ret_claim);
     }

@@ -19,8 +19,9 @@ struct ending {
     struct world_record record;
     bool is_record; /* record holds what the pending node says */
     bool was_completed;
-    struct str error; /* of a failure */
-    bool unknown;     /* whether the last transaction happened */
+    bool may_recall, recalled; /* the first try goes by what is known of the pending node */
+    struct str error;          /* of a failure */
+    bool unknown;              /* whether the last transaction happened */
     struct err_info *e;
 
     /* What is to be done, in one transaction. */
@@ -46,6 +47,29 @@ static int ending_init(struct ending *n, struct world *w, struct keeper *k, stru
 #define KEY_SHOWN(n) (int)((n)->key.len < 300 ? (n)->key.len : 300), (n)->key.p
 
 /*
+ * What the pending node held when it was claimed, as far as that is known without reading it. Whether
+ * it has changed since, the transaction finds out by its version.
+ */
+static bool recall(struct ending *n)
+{
+    struct str last = zoott_last(n->key), parent = zoott_parent_key(n->key), type;
+
+    if (n->recalled || !pending_type(n->w->pending, &n->a, n->key, &type) ||
+        type.len + 2 > last.len)
+        return false;
+    n->recalled = n->is_pending = n->is_record = true;
+    n->stat = (struct keeper_stat){.czxid = n->holder.czxid, .version = (int32_t)n->holder.version};
+    n->record = (struct world_record){
+        .name = {last.p, last.len - type.len - 1},
+        .type = type,
+        .path = str_of(zoott_path(&n->a, n->w->root, n->key)),
+    };
+    if (parent.len)
+        n->record.parent = str_of(zoott_path(&n->a, n->w->root, parent));
+    return true;
+}
+
+/*
  * Reads who works on it and what is pending. 1: it is this session's and can be ended. 0: it was
  * ended by the transaction that was not known of.
  */
@@ -66,6 +90,8 @@ static int read_all(struct ending *n)
     if (world_holder_read(&n->a, data, &n->holder) || n->holder.session != session.id)
         return err_set(n->e, DROVER_FENCED, "another session works on '%.*s'", KEY_SHOWN(n));
     n->working_version = stat.version;
+    if (n->may_recall && recall(n))
+        return 1;
     err = world_read(n->k, &n->a, n->pending, &data, &n->stat);
     if (err && err != DROVER_NO_NODE)
         return world_explain(n->e, err);
@@ -134,6 +160,7 @@ int world_complete(struct world *w, struct keeper *k, struct str key, bool *ret_
     struct ending n;
     int err = ending_init(&n, w, k, key, ret_error);
 
+    n.may_recall = true;
     if (!err)
         err = end(&n, plan_complete);
     if (!err && !n.is_record)
@@ -159,6 +186,7 @@ int world_release(struct world *w, struct keeper *k, struct str key, struct err_
     struct ending n;
     int err = ending_init(&n, w, k, key, ret_error);
 
+    n.may_recall = true;
     if (!err)
         err = end(&n, plan_release);
     if (!err)

@@ -47,11 +47,12 @@ struct pending {
     struct pending_options o;
     char *root;
     struct keeper *k;
-    struct keeper_watch *watches[2];
 
     pthread_mutex_t lock; /* guards the rest */
-    pthread_cond_t looked;
-    struct slot *slots; /* refs start at 1 */
+    pthread_cond_t looked, told;
+    struct keeper_watch *watches[2]; /* on the two lists; NULL: not armed */
+    int telling;                     /* events being told */
+    struct slot *slots;              /* refs start at 1 */
     uint32_t len, cap, free_slot;
     struct map by_key;
     struct type *types;
@@ -363,6 +364,32 @@ static int look_at_working(struct pending *p, struct keeper *k)
     return 0;
 }
 
+static void on_event(void *arg, enum keeper_event event, const char *path);
+
+/*
+ * Under the lock, which it releases. A keeper on an ensemble reads a whole list to arm a watch on it, so
+ * it is armed only when there was nothing left to take, and tells once: as long as tasks are claimed,
+ * the lists are taken to have changed.
+ */
+static int arm(struct pending *p)
+{
+    static const char *const lists[] = {WORLD_PENDING, WORLD_WORKING};
+    int err = 0;
+
+    for (int i = 0; i < 2 && !err; i++) {
+        struct keeper_watch *w = p->watches[i];
+
+        if (w)
+            continue;
+        pthread_mutex_unlock(&p->lock);
+        err = keeper_watch(p->k, lists[i], KEEPER_WATCH_CHILDREN, on_event, p, &w);
+        pthread_mutex_lock(&p->lock);
+        if (!err)
+            p->watches[i] = w;
+    }
+    return err;
+}
+
 /* Under the lock. What was told before this is seen by it, so the flags go first. */
 static int look(struct pending *p, struct keeper *k, bool must)
 {
@@ -373,8 +400,11 @@ static int look(struct pending *p, struct keeper *k, bool must)
     p->looking = true;
     p->begun++;
     p->musts_begun += must;
-    p->pending_changed = p->working_changed = false;
-    if (must) {
+    if (must)
+        err = arm(p);
+    p->pending_changed = !p->watches[0];
+    p->working_changed = !p->watches[1];
+    if (must && !err) {
         pthread_mutex_unlock(&p->lock);
         err = keeper_sync(k, WORLD_PENDING);
         pthread_mutex_lock(&p->lock);
@@ -415,6 +445,16 @@ int pending_look(struct pending *p, struct keeper *k, bool must)
     }
     pthread_mutex_unlock(&p->lock);
     return err;
+}
+
+bool pending_has_changed(struct pending *p)
+{
+    bool changed;
+
+    pthread_mutex_lock(&p->lock);
+    changed = p->pending_changed || p->working_changed;
+    pthread_mutex_unlock(&p->lock);
+    return changed;
 }
 
 /* Claiming. */
@@ -465,6 +505,20 @@ bool pending_take(struct pending *p, struct arena *a, const struct str *types, s
     }
     pthread_mutex_unlock(&p->lock);
     return ref != 0;
+}
+
+bool pending_type(struct pending *p, struct arena *a, struct str key, struct str *ret_type)
+{
+    uint32_t ref, type = 0;
+
+    pthread_mutex_lock(&p->lock);
+    ref = slot_find(p, key);
+    if (ref)
+        type = p->slots[ref].type;
+    if (type)
+        *ret_type = str_of(arena_text(a, str_of(p->types[type - 1].name)));
+    pthread_mutex_unlock(&p->lock);
+    return type != 0;
 }
 
 void pending_is_queued(struct pending *p, struct str key)
@@ -560,26 +614,33 @@ bool pending_is_foreign(struct pending *p, struct str key, struct str data)
 
 /* The whole. */
 
+/* Takes the watch back: the next look that somebody insists on arms it again. */
 static void on_event(void *arg, enum keeper_event event, const char *path)
 {
     struct pending *p = arg;
+    int which = !strcmp(path, WORLD_WORKING);
+    struct keeper_watch *w;
 
     pthread_mutex_lock(&p->lock);
-    if (!strcmp(path, WORLD_PENDING))
-        p->pending_changed = true;
-    else
-        p->working_changed = true;
-    if (event == KEEPER_EVENT_RECONNECTED)
-        p->pending_changed = p->working_changed = true;
+    p->telling++;
+    w = p->watches[which];
+    p->watches[which] = NULL;
+    p->pending_changed |= !which || event == KEEPER_EVENT_RECONNECTED;
+    p->working_changed |= which || event == KEEPER_EVENT_RECONNECTED;
     pthread_mutex_unlock(&p->lock);
+    if (w)
+        keeper_unwatch(p->k, w);
     if (p->o.changed)
         p->o.changed(p->o.arg);
+    pthread_mutex_lock(&p->lock);
+    p->telling--;
+    pthread_cond_broadcast(&p->told);
+    pthread_mutex_unlock(&p->lock);
 }
 
-int pending_new(struct keeper *k, const struct pending_options *o, struct pending **ret_pending)
+struct pending *pending_new(struct keeper *k, const struct pending_options *o)
 {
     struct pending *p = mem_zalloc(sizeof *p);
-    int err;
 
     p->o = *o;
     p->root = mem_dup(o->root, strlen(o->root));
@@ -587,21 +648,32 @@ int pending_new(struct keeper *k, const struct pending_options *o, struct pendin
     p->pending_changed = p->working_changed = true;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->looked, NULL);
-    err = keeper_watch(k, WORLD_PENDING, KEEPER_WATCH_CHILDREN, on_event, p, &p->watches[0]);
-    if (!err)
-        err = keeper_watch(k, WORLD_WORKING, KEEPER_WATCH_CHILDREN, on_event, p, &p->watches[1]);
-    if (err)
-        pending_free(p);
-    else
-        *ret_pending = p;
-    return err;
+    pthread_cond_init(&p->told, NULL);
+    return p;
+}
+
+/* An event that has the watch in its hands is waited for, as keeper_unwatch() waits for the others. */
+static void disarm(struct pending *p)
+{
+    struct keeper_watch *w;
+
+    pthread_mutex_lock(&p->lock);
+    for (int i = 0; i < 2; i++) {
+        w = p->watches[i];
+        p->watches[i] = NULL;
+        pthread_mutex_unlock(&p->lock);
+        if (w)
+            keeper_unwatch(p->k, w);
+        pthread_mutex_lock(&p->lock);
+    }
+    while (p->telling)
+        pthread_cond_wait(&p->told, &p->lock);
+    pthread_mutex_unlock(&p->lock);
 }
 
 void pending_free(struct pending *p)
 {
-    for (int i = 0; i < 2; i++)
-        if (p->watches[i])
-            keeper_unwatch(p->k, p->watches[i]);
+    disarm(p);
     for (uint32_t ref = 1; ref <= p->len; ref++)
         free(p->slots[ref].key);
     for (uint32_t i = 0; i < p->type_count; i++) {
@@ -615,6 +687,7 @@ void pending_free(struct pending *p)
     map_release(&p->by_type);
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->looked);
+    pthread_cond_destroy(&p->told);
     free(p->root);
     free(p);
 }

@@ -3,10 +3,9 @@
  *
  * A node of the list is read once, when it is first seen; what is pending stands in a heap for each
  * type, oldest first (by the transaction that made the node). A claim takes the first, tries it, and
- * says what came of it. Two watches, on the pending and on the working list, tell when to look again,
- * and looking reads the names only, and the nodes that are new. Under load the lists change with every
- * claim; then they are read again when looking takes up less than a tenth of the time, or when there
- * is nothing left to take. So a claim touches a bounded number of nodes however long the list is.
+ * says what came of it. Looking again reads the names only, and the nodes that are new. Under load the
+ * lists change with every claim; then they are read again when looking takes up less than a tenth of
+ * the time. When there is nothing left to take, watches on the two lists tell when to look again. So a claim touches a bounded number of nodes however long the list is.
  *
  * What it says may be old; whoever claims finds out, by a transaction that insists on what was seen.
  *
@@ -30,7 +29,7 @@ struct pending_options {
 };
 
 /* k is watched until pending_free(). */
-int pending_new(struct keeper *k, const struct pending_options *o, struct pending **ret_pending);
+struct pending *pending_new(struct keeper *k, const struct pending_options *o);
 void pending_free(struct pending *p);
 
 /*
@@ -38,6 +37,12 @@ void pending_free(struct pending *p);
  * there is reason to and time for it.
  */
 int pending_look(struct pending *p, struct keeper *k, bool must);
+
+/* Whether the lists may have changed since the last look. */
+bool pending_has_changed(struct pending *p);
+
+/* The type of a task, where it is known. */
+bool pending_type(struct pending *p, struct arena *a, struct str key, struct str *ret_type);
 
 /* Takes the oldest that is free, of one of the types. It is the caller's to say what came of it. */
 bool pending_take(struct pending *p, struct arena *a, const struct str *types, size_t type_count,

@@ -66,7 +66,8 @@ int world_init(struct keeper *k, struct str name, struct err_info *ret_error)
     return err ? world_explain(ret_error, err) : 0;
 }
 
-static int open_pending(struct world *w, struct keeper *k, const struct world_options *o)
+static struct pending *open_pending(struct world *w, struct keeper *k,
+                                    const struct world_options *o)
 {
     struct pending_options po = {.root = w->root};
 
@@ -75,7 +76,7 @@ static int open_pending(struct world *w, struct keeper *k, const struct world_op
         po.note = o->note;
         po.arg = o->arg;
     }
-    return pending_new(k, &po, &w->pending);
+    return pending_new(k, &po);
 }
 
 int world_open(struct keeper *k, struct str name, const struct world_options *o,
@@ -93,9 +94,8 @@ int world_open(struct keeper *k, struct str name, const struct world_options *o,
     w->root = mem_dup(w->root, strlen(w->root));
     arena_release(&a);
     w->atlas = atlas_new(w->root);
+    w->pending = open_pending(w, k, o);
     err = keeper_exists(k, w->root, NULL);
-    if (!err)
-        err = open_pending(w, k, o);
     if (err) {
         world_close(w);
         return err == DROVER_NO_NODE
@@ -108,8 +108,7 @@ int world_open(struct keeper *k, struct str name, const struct world_options *o,
 
 void world_close(struct world *w)
 {
-    if (w->pending)
-        pending_free(w->pending);
+    pending_free(w->pending);
     atlas_free(w->atlas);
     free(w->name);
     free(w->root);
