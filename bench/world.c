@@ -153,12 +153,12 @@ static void *bare_main(void *arg)
         char *w = zoott_below(&a, WORLD_WORKING, str_of(key));
         struct world_holder h = {.session = 1, .claim = "0123456789abcdef", .czxid = i};
         struct keeper_op claim[] = {
-            keeper_op_check(p, 0),
+            keeper_op_set(p, record_of(&a, r, i, key), 0),
             keeper_op_create(w, world_holder_write(&a, &h), KEEPER_EPHEMERAL | KEEPER_NO_STAT)};
         struct keeper_op complete[] = {
             keeper_op_create(zoott_below(&a, WORLD_COMPLETED, str_of(key)),
                              record_of(&a, r, i, key), KEEPER_NO_STAT),
-            keeper_op_delete(p, 0), keeper_op_delete(w, 0)};
+            keeper_op_delete(p, 1), keeper_op_delete(w, 0)};
 
         check(keeper_multi(session, claim, 2, NULL), "claim, bare");
         check(keeper_multi(session, complete, 3, NULL), "complete, bare");

@@ -1,7 +1,9 @@
 /*
  * Claiming: the candidates come from what is known of the pending list (pending.h); whether one can
- * be had is found out by reading it, its ancestors and its data, and by a transaction: the pending
- * node is still there at the version seen, and the ephemeral working node is created.
+ * be had is found out by reading its ancestors and its data, and by a transaction: the pending node is
+ * still there at the version seen, and the ephemeral working node is created. The pending node is set,
+ * to the data it has, rather than checked: so every claim has a version of its own, and whoever ends it
+ * at that version knows that nobody has claimed or queued it since.
  *
  * The data is read before, not after: queueing again changes the pending node in the same transaction
  * as the data, so data that is not that of the version claimed cannot be claimed with.
@@ -21,8 +23,12 @@ struct attempt {
     struct arena *a;
     const struct str *types;
     size_t type_count;
+    struct pending_task task;
     struct str key;
-    struct keeper_stat stat; /* of the pending node */
+    int64_t czxid; /* of the pending node, and its version and data: */
+    int32_t version;
+    struct str pending_data;
+    int64_t session;
     struct world_claim claim;
     int err; /* FAILED */
 };
@@ -41,8 +47,7 @@ static void holder_init(struct attempt *t, struct world_holder *h)
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         abort(); /* cannot happen for so few bytes */
     keeper_session(t->k, &session);
-    *h = (struct world_holder){
-        .session = session.id, .czxid = t->stat.czxid, .version = t->stat.version};
+    *h = (struct world_holder){.session = session.id, .czxid = t->czxid, .version = t->version + 1};
     snprintf(h->claim, sizeof h->claim, "%016" PRIx64, random);
 }
 
@@ -71,11 +76,12 @@ static enum outcome take(struct attempt *t, const char *pending)
     int err;
 
     holder_init(t, &h);
-    ops[0] = keeper_op_check(pending, t->stat.version);
+    ops[0] = keeper_op_set(pending, t->pending_data, t->version);
     ops[1] =
         keeper_op_create(working, world_holder_write(t->a, &h), KEEPER_EPHEMERAL | KEEPER_NO_STAT);
     err = keeper_multi(t->k, ops, 2, results);
     keeper_results_release(results, 2);
+    t->session = h.session;
     if (!err)
         return CLAIMED;
     if (err == DROVER_UNKNOWN)
@@ -116,23 +122,40 @@ static bool is_wanted(const struct attempt *t)
     return false;
 }
 
-static enum outcome try_one(struct attempt *t)
+/* What the pending node holds: as it was last seen, or read now. CLAIMED: go on. */
+static enum outcome read_pending(struct attempt *t, const char *pending)
 {
-    const char *pending = zoott_below(t->a, WORLD_PENDING, t->key);
-    enum outcome outcome;
-    struct str data;
-    int err = world_read(t->k, t->a, pending, &data, &t->stat);
+    struct keeper_stat stat;
+    int err;
 
+    t->czxid = t->task.czxid;
+    t->version = t->task.version;
+    if (t->task.plain) {
+        world_record_make(t->a, t->w->root, t->key, t->task.type, &t->claim.record);
+        t->pending_data = world_record_write(t->a, &t->claim.record);
+        return CLAIMED;
+    }
+    err = world_read(t->k, t->a, pending, &t->pending_data, &stat);
     if (err)
         return err == DROVER_NO_NODE ? GONE : failed(t, err);
-    if (world_record_read(t->a, data, t->key, &t->claim.record) ||
+    t->czxid = stat.czxid;
+    t->version = stat.version;
+    if (world_record_read(t->a, t->pending_data, t->key, &t->claim.record) ||
         !world_record_is_of(&t->claim.record, t->w->root)) {
         pending_is_rubbish(t->w->pending, t->key, "its data is not that of a task of this world");
         return RUBBISH;
     }
-    if (!is_wanted(t))
-        return OTHER;
-    outcome = check_ancestors(t);
+    return is_wanted(t) ? CLAIMED : OTHER;
+}
+
+static enum outcome try_one(struct attempt *t)
+{
+    const char *pending = zoott_below(t->a, WORLD_PENDING, t->key);
+    enum outcome outcome = read_pending(t, pending);
+    int err;
+
+    if (outcome == CLAIMED)
+        outcome = check_ancestors(t);
     if (outcome != CLAIMED)
         return outcome;
     err = world_read(t->k, t->a, zoott_path(t->a, t->w->root, t->key), &t->claim.data, NULL);
@@ -147,14 +170,16 @@ static int tell(struct attempt *t, enum outcome outcome)
 {
     struct pending *p = t->w->pending;
 
-    if (outcome == CLAIMED || outcome == TAKEN)
+    if (outcome == CLAIMED)
+        pending_is_claimed(p, t->key, t->session, t->version + 1);
+    else if (outcome == TAKEN)
         pending_is_taken(p, t->key);
     else if (outcome == GONE || outcome == OTHER)
         pending_is_gone(p, t->key);
     if (outcome == OTHER)
         pending_free_again(p, t->key, 0); /* which is not known any more, and looked for */
     else if (outcome == FREE_AGAIN || outcome == FAILED)
-        pending_free_again(p, t->key, outcome == FAILED ? 0 : t->stat.czxid);
+        pending_free_again(p, t->key, outcome == FAILED ? 0 : t->czxid);
     return outcome == FAILED ? t->err : outcome == CLAIMED;
 }
 
@@ -164,7 +189,8 @@ static int claim_known(struct world *w, struct keeper *k, struct arena *a, const
     struct attempt t = {.w = w, .k = k, .a = a, .types = types, .type_count = type_count};
     int claimed = 0;
 
-    while (!claimed && pending_take(w->pending, a, types, type_count, &t.key)) {
+    while (!claimed && pending_take(w->pending, a, types, type_count, &t.task)) {
+        t.key = t.task.key;
         t.claim = (struct world_claim){.key = t.key};
         claimed = tell(&t, try_one(&t));
     }

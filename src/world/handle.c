@@ -47,25 +47,24 @@ static int ending_init(struct ending *n, struct world *w, struct keeper *k, stru
 #define KEY_SHOWN(n) (int)((n)->key.len < 300 ? (n)->key.len : 300), (n)->key.p
 
 /*
- * What the pending node held when it was claimed, as far as that is known without reading it. Whether
- * it has changed since, the transaction finds out by its version.
+ * A claim that was made in this process is known, and need not be read. The transaction insists on the
+ * version that the claim gave to the pending node: as long as it has that, nobody has claimed it since,
+ * and the working node is this session's.
  */
 static bool recall(struct ending *n)
 {
-    struct str last = zoott_last(n->key), parent = zoott_parent_key(n->key), type;
+    struct keeper_session session;
+    struct pending_task task;
 
-    if (n->recalled || !pending_type(n->w->pending, &n->a, n->key, &type) ||
-        type.len + 2 > last.len)
+    keeper_session(n->k, &session);
+    if (n->recalled || n->unknown ||
+        !pending_claim_of(n->w->pending, &n->a, n->key, session.id, &task) || !task.plain)
         return false;
     n->recalled = n->is_pending = n->is_record = true;
-    n->stat = (struct keeper_stat){.czxid = n->holder.czxid, .version = (int32_t)n->holder.version};
-    n->record = (struct world_record){
-        .name = {last.p, last.len - type.len - 1},
-        .type = type,
-        .path = str_of(zoott_path(&n->a, n->w->root, n->key)),
-    };
-    if (parent.len)
-        n->record.parent = str_of(zoott_path(&n->a, n->w->root, parent));
+    n->holder.czxid = n->stat.czxid = task.czxid;
+    n->holder.version = n->stat.version = task.version;
+    n->working_version = KEEPER_ANY_VERSION;
+    world_record_make(&n->a, n->w->root, n->key, task.type, &n->record);
     return true;
 }
 
@@ -78,8 +77,11 @@ static int read_all(struct ending *n)
     struct keeper_session session;
     struct keeper_stat stat;
     struct str data;
-    int err = n->unknown ? keeper_sync(n->k, n->working) : 0;
+    int err;
 
+    if (n->may_recall && recall(n))
+        return 1;
+    err = n->unknown ? keeper_sync(n->k, n->working) : 0;
     if (!err)
         err = world_read(n->k, &n->a, n->working, &data, &stat);
     if (err == DROVER_NO_NODE)
@@ -90,8 +92,6 @@ static int read_all(struct ending *n)
     if (world_holder_read(&n->a, data, &n->holder) || n->holder.session != session.id)
         return err_set(n->e, DROVER_FENCED, "another session works on '%.*s'", KEY_SHOWN(n));
     n->working_version = stat.version;
-    if (n->may_recall && recall(n))
-        return 1;
     err = world_read(n->k, &n->a, n->pending, &data, &n->stat);
     if (err && err != DROVER_NO_NODE)
         return world_explain(n->e, err);
@@ -178,7 +178,8 @@ int world_complete(struct world *w, struct keeper *k, struct str key, bool *ret_
 
 static void plan_release(struct ending *n)
 {
-    (void)n; /* that nobody works on it any more is all */
+    if (n->recalled && n->working_version == KEEPER_ANY_VERSION)
+        add(n, keeper_op_check(n->pending, n->stat.version));
 }
 
 int world_release(struct world *w, struct keeper *k, struct str key, struct err_info *ret_error)

@@ -34,7 +34,9 @@ struct slot {
     uint32_t type; /* of ours: which heap, plus one */
     uint32_t heap_at;
     uint32_t seen; /* the look that saw it last */
-    bool noted;
+    int32_t version;
+    int64_t session; /* that claimed it in this process, 0: none is known */
+    bool plain, noted;
     uint32_t blocker, waiting, wait_prev, wait_next;
 };
 
@@ -156,6 +158,14 @@ static void slot_block(struct pending *p, uint32_t ref, uint32_t blocker)
     p->slots[blocker].waiting = ref;
 }
 
+/* What is known of it may have changed meanwhile: read it before it is claimed. */
+static void slot_free_again(struct pending *p, uint32_t ref)
+{
+    p->slots[ref].plain = false;
+    p->slots[ref].session = 0;
+    slot_set(p, ref, FREE);
+}
+
 static void free_waiting(struct pending *p, uint32_t ref)
 {
     while (p->slots[ref].waiting)
@@ -204,14 +214,26 @@ static void note(struct pending *p, struct slot *s, const char *why)
     buf_release(&line);
 }
 
+static bool is_plain(struct pending *p, struct arena *a, const struct slot *s, struct str type,
+                     struct str data)
+{
+    struct world_record made;
+
+    world_record_make(a, p->root, str_of(s->key), type, &made);
+    return str_eq(world_record_write(a, &made), data);
+}
+
 /* What its data says decides where it belongs. */
-static void slot_sort(struct pending *p, uint32_t ref, struct str data, int64_t czxid)
+static void slot_sort(struct pending *p, uint32_t ref, struct str data,
+                      const struct keeper_stat *stat)
 {
     struct slot *s = &p->slots[ref];
     struct arena a = {0};
     struct world_record r;
 
-    s->czxid = czxid;
+    s->czxid = stat->czxid;
+    s->version = stat->version;
+    s->plain = false;
     if (world_record_read(&a, data, str_of(s->key), &r)) {
         slot_set(p, ref, RUBBISH);
         note(p, s, "its data is not that of a pending task");
@@ -221,6 +243,7 @@ static void slot_sort(struct pending *p, uint32_t ref, struct str data, int64_t 
         slot_detach(p, ref);
         s->state = TRIED;
         s->type = type_ref(p, r.type, true);
+        s->plain = is_plain(p, &a, s, r.type, data);
         slot_set(p, ref, FREE);
     }
     arena_release(&a);
@@ -272,7 +295,7 @@ static void merge(struct pending *p, const struct reading *r)
             ref = slot_add(p, str_of(r->keys[i]));
         else if (p->slots[ref].state < FOREIGN)
             continue; /* a claimer was quicker */
-        slot_sort(p, ref, (struct str){r->data[i].p, r->data[i].len}, r->stats[i].czxid);
+        slot_sort(p, ref, (struct str){r->data[i].p, r->data[i].len}, &r->stats[i]);
     }
     for (uint32_t ref = 1; ref <= p->len; ref++)
         if (p->slots[ref].state != EMPTY && p->slots[ref].seen != p->begun)
@@ -357,7 +380,7 @@ static int look_at_working(struct pending *p, struct keeper *k)
         if (bsearch(p->slots[ref].key, names.names, names.count, sizeof *names.names, by_name))
             p->taken[kept++] = ref;
         else
-            slot_set(p, ref, FREE);
+            slot_free_again(p, ref);
     }
     p->taken_len = kept;
     keeper_names_release(&names);
@@ -486,19 +509,30 @@ static uint32_t oldest(struct pending *p, const struct str *types, size_t type_c
     return found;
 }
 
+static void task_of(struct pending *p, struct arena *a, uint32_t ref, struct pending_task *ret_task)
+{
+    const struct slot *s = &p->slots[ref];
+
+    *ret_task = (struct pending_task){
+        .key = str_of(arena_text(a, str_of(s->key))),
+        .type = str_of(arena_text(a, str_of(p->types[s->type - 1].name))),
+        .czxid = s->czxid,
+        .version = s->version,
+        .plain = s->plain,
+    };
+}
+
 bool pending_take(struct pending *p, struct arena *a, const struct str *types, size_t type_count,
-                  struct str *ret_key)
+                  struct pending_task *ret_task)
 {
     uint32_t ref, blocker;
 
     pthread_mutex_lock(&p->lock);
     while ((ref = oldest(p, types, type_count))) {
-        struct str key = str_of(p->slots[ref].key);
-
-        blocker = known_blocker(p, key);
+        blocker = known_blocker(p, str_of(p->slots[ref].key));
         if (!blocker) {
             slot_set(p, ref, TRIED);
-            *ret_key = (struct str){arena_text(a, key), key.len};
+            task_of(p, a, ref, ret_task);
             break;
         }
         slot_block(p, ref, blocker);
@@ -507,18 +541,33 @@ bool pending_take(struct pending *p, struct arena *a, const struct str *types, s
     return ref != 0;
 }
 
-bool pending_type(struct pending *p, struct arena *a, struct str key, struct str *ret_type)
+void pending_is_claimed(struct pending *p, struct str key, int64_t session, int32_t version)
 {
-    uint32_t ref, type = 0;
+    uint32_t ref;
 
     pthread_mutex_lock(&p->lock);
     ref = slot_find(p, key);
-    if (ref)
-        type = p->slots[ref].type;
-    if (type)
-        *ret_type = str_of(arena_text(a, str_of(p->types[type - 1].name)));
+    if (ref && p->slots[ref].type) {
+        slot_set(p, ref, TAKEN);
+        p->slots[ref].session = session;
+        p->slots[ref].version = version;
+    }
     pthread_mutex_unlock(&p->lock);
-    return type != 0;
+}
+
+bool pending_claim_of(struct pending *p, struct arena *a, struct str key, int64_t session,
+                      struct pending_task *ret_task)
+{
+    uint32_t ref;
+    bool is;
+
+    pthread_mutex_lock(&p->lock);
+    ref = slot_find(p, key);
+    is = ref && p->slots[ref].state == TAKEN && p->slots[ref].session == session;
+    if (is)
+        task_of(p, a, ref, ret_task);
+    pthread_mutex_unlock(&p->lock);
+    return is;
 }
 
 void pending_is_queued(struct pending *p, struct str key)
@@ -543,7 +592,7 @@ void pending_free_again(struct pending *p, struct str key, int64_t czxid)
         slot_set(p, ref, TRIED);
         if (czxid)
             p->slots[ref].czxid = czxid;
-        slot_set(p, ref, FREE);
+        slot_free_again(p, ref);
     } else {
         p->pending_changed = true;
     }
@@ -556,8 +605,11 @@ void pending_is_taken(struct pending *p, struct str key)
 
     pthread_mutex_lock(&p->lock);
     ref = slot_find(p, key);
-    if (ref && p->slots[ref].type)
+    if (ref && p->slots[ref].type) {
         slot_set(p, ref, TAKEN);
+        p->slots[ref].session = 0;
+        p->slots[ref].plain = false;
+    }
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -594,7 +646,7 @@ void pending_is_blocked(struct pending *p, struct str key, struct str ancestor, 
     blocker = slot_find(p, ancestor);
     if (!blocker) {
         blocker = slot_add(p, ancestor);
-        slot_sort(p, blocker, data, stat->czxid);
+        slot_sort(p, blocker, data, stat);
     }
     ref = slot_find(p, key);
     if (ref)

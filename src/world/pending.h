@@ -41,12 +41,21 @@ int pending_look(struct pending *p, struct keeper *k, bool must);
 /* Whether the lists may have changed since the last look. */
 bool pending_has_changed(struct pending *p);
 
-/* The type of a task, where it is known. */
-bool pending_type(struct pending *p, struct arena *a, struct str key, struct str *ret_type);
+struct pending_task {
+    struct str key, type;
+    int64_t czxid;
+    int32_t version;
+    bool plain; /* the node holds what world_record_make() says, so it need not be read */
+};
 
 /* Takes the oldest that is free, of one of the types. It is the caller's to say what came of it. */
 bool pending_take(struct pending *p, struct arena *a, const struct str *types, size_t type_count,
-                  struct str *ret_key);
+                  struct pending_task *ret_task);
+
+/* It was claimed by a session, which left the pending node at a version; and what is known of that. */
+void pending_is_claimed(struct pending *p, struct str key, int64_t session, int32_t version);
+bool pending_claim_of(struct pending *p, struct arena *a, struct str key, int64_t session,
+                      struct pending_task *ret_task);
 
 void pending_is_queued(struct pending *p, struct str key);
 void pending_free_again(struct pending *p, struct str key, int64_t czxid); /* 0: as before */

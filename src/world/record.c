@@ -89,6 +89,20 @@ int world_record_read(struct arena *a, struct str json, struct str key,
     return 0;
 }
 
+void world_record_make(struct arena *a, const char *root, struct str key, struct str type,
+                       struct world_record *ret_record)
+{
+    struct str last = zoott_last(key), parent = zoott_parent_key(key);
+
+    *ret_record = (struct world_record){
+        .name = {last.p, last.len - type.len - 1},
+        .type = type,
+        .path = str_of(zoott_path(a, root, key)),
+    };
+    if (parent.len)
+        ret_record->parent = str_of(zoott_path(a, root, parent));
+}
+
 bool world_record_is_of(const struct world_record *r, const char *root)
 {
     size_t len = strlen(root);

@@ -40,6 +40,10 @@ struct str world_record_write(struct arena *a, const struct world_record *r);
 int world_record_read(struct arena *a, struct str json, struct str key,
                       struct world_record *ret_record);
 
+/* The record of a task that has not failed: all of it is in its key and its type. */
+void world_record_make(struct arena *a, const char *root, struct str key, struct str type,
+                       struct world_record *ret_record);
+
 /* Whether the record is of the world with this root. */
 bool world_record_is_of(const struct world_record *r, const char *root);
 

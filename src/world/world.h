@@ -12,8 +12,9 @@
  * What always holds:
  *  - Each change is one transaction. After a crash the tree is as before it or as after it.
  *  - A working node without a pending one is never made. A task is completed by its claimant only.
- *  - A task that is queued again while it is worked on is pending again when it is completed: queueing
- *    changes the pending node's version, and completing takes it away only at the version claimed.
+ *  - A task that is queued again while it is worked on is pending again when it is completed: claiming
+ *    and queueing both change the pending node's version, and completing takes it away only at the
+ *    version that the claim has given it.
  *  - UNKNOWN is settled by looking: the claimant's working node tells what happened. Only queueing
  *    gives it to the caller, who may queue again.
  *
