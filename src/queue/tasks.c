@@ -46,27 +46,34 @@ struct reading {
     struct str queue;
     int64_t after;
     size_t limit;
+    bool count_only;
     int err;
     struct message_list list;
 };
 
 enum { READ_AT_ONCE = 20 };
 
-static size_t copy_some(struct reading *r, const struct store_list *some, size_t *len)
+static bool add(struct reading *r, const struct task *t, size_t *len)
 {
-    for (size_t i = 0; i < some->count; i++) {
-        const struct task *t = &some->tasks[i];
-        char *text;
+    if (r->list.count && *len + t->data.len > MESSAGES_LEN_MAX && !r->count_only)
+        return false;
+    if (!r->count_only)
+        r->list.messages[r->list.count] = (struct message){
+            t->id, t->timespec, {arena_text(&r->list.arena, t->data), t->data.len}};
+    r->list.count++;
+    r->after = t->id;
+    *len += t->data.len;
+    return true;
+}
 
-        if (r->list.count && *len + t->data.len > MESSAGES_LEN_MAX)
-            return i;
-        text = arena_text(&r->list.arena, t->data);
-        r->list.messages[r->list.count++] =
-            (struct message){t->id, t->timespec, {text, t->data.len}};
-        r->after = t->id;
-        *len += t->data.len;
-    }
-    return some->count;
+/* Returns how many fitted. */
+static size_t add_some(struct reading *r, const struct store_list *some, size_t *len)
+{
+    size_t count = 0;
+
+    while (count < some->count && add(r, &some->tasks[count], len))
+        count++;
+    return count;
 }
 
 static void on_read(void *arg, struct store *s, int64_t now_ms)
@@ -84,7 +91,7 @@ static void on_read(void *arg, struct store *s, int64_t now_ms)
         r->err = wanted ? store_list(s, r->queue, r->after, wanted, true, now_ms, &a, &some) : 0;
         if (!wanted || r->err)
             break;
-    } while (copy_some(r, &some, &len) == wanted);
+    } while (add_some(r, &some, &len) == wanted);
     arena_release(&a);
 }
 
@@ -110,31 +117,43 @@ int tasks_read(struct service *s, struct str queue, int64_t after, size_t limit,
     return reading.err;
 }
 
-/* Sweeping. */
+int tasks_count(struct service *s, struct str queue, int64_t after, size_t max)
+{
+    struct reading reading = {.queue = queue, .after = after, .limit = max, .count_only = true};
+    struct task_request r = {.kind = TASK_READ, .read = on_read, .done = on_done, .arg = &reading};
+
+    service_call(s, &r);
+    arena_release(&reading.list.arena);
+    return reading.err ? reading.err : (int)reading.list.count;
+}
+
+/* Sweeping, a page at a time. Who claims a message as a task moves its time into the future. */
 
 static size_t too_old(const struct message_list *list, int64_t before_ms, int64_t *ids)
 {
     size_t count = 0;
 
-    while (count < list->count && list->messages[count].time_ms < before_ms) {
-        ids[count] = list->messages[count].id;
-        count++;
-    }
+    for (size_t i = 0; i < list->count; i++)
+        if (list->messages[i].time_ms < before_ms)
+            ids[count++] = list->messages[i].id;
     return count;
 }
 
-static int sweep_some(struct service *s, struct str queue, int64_t before_ms)
+/* Sweeps the page after *after and moves it on. 0: there is no more to be found. */
+static int sweep_page(struct service *s, struct str queue, int64_t before_ms, int64_t *after)
 {
     int64_t ids[SWEEP_AT_ONCE];
     struct message_list list;
     struct posted p = {0};
     struct task_request r = {.kind = TASK_UPDATE, .done = on_posted, .arg = &p};
     size_t count;
-    int err = tasks_read(s, queue, 0, SWEEP_AT_ONCE, &list);
+    int err = tasks_read(s, queue, *after, SWEEP_AT_ONCE, &list);
 
     if (err)
         return err;
     count = too_old(&list, before_ms, ids);
+    if (list.count)
+        *after = list.messages[list.count - 1].id;
     message_list_release(&list);
     r.update = (struct task_update){.clientid = CLIENTID, .deletes = ids, .delete_count = count};
     if (count)
@@ -144,10 +163,11 @@ static int sweep_some(struct service *s, struct str queue, int64_t before_ms)
 
 int tasks_sweep(struct service *s, struct str queue, int64_t before_ms)
 {
+    int64_t after = 0;
     int swept = 0, some = 1;
 
     for (int i = 0; i < SWEEP_ROUNDS_MAX && some > 0; i++) {
-        some = sweep_some(s, queue, before_ms);
+        some = sweep_page(s, queue, before_ms, &after);
         swept += some > 0 ? some : 0;
     }
     return some < 0 ? some : swept;

@@ -17,7 +17,12 @@ int tasks_post(struct service *s, struct str queue, const struct str *data, size
 int tasks_read(struct service *s, struct str queue, int64_t after, size_t limit,
                struct message_list *ret_list);
 
-/* Removes messages that were posted before that moment, oldest first. How many. */
+/* How many there are after that one, counted up to max. */
+int tasks_count(struct service *s, struct str queue, int64_t after, size_t max);
+
+/*
+ * Removes messages that were posted before that moment, and that nobody has claimed as tasks. How many.
+ */
 int tasks_sweep(struct service *s, struct str queue, int64_t before_ms);
 
 #endif

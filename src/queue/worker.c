@@ -199,23 +199,33 @@ static bool heard(struct worker *w, int64_t now_ms, int err)
     return w->joined;
 }
 
-void worker_looked(struct worker *w, int64_t now_ms, int err, const struct census *c)
+static void look_again(struct worker *w, int64_t now_ms)
 {
-    int32_t self;
+    w->changed = true;
+    w->changed_ms = now_ms;
+    w->quiet_ms = now_ms + WORKER_AGAIN_MS;
+}
 
-    if (!heard(w, now_ms, err))
-        return;
-    if (err) {
-        w->changed = true;
-        w->changed_ms = now_ms;
-        w->quiet_ms = now_ms + WORKER_AGAIN_MS;
-        return;
-    }
-    self = census_find_worker(c, w->name);
+static void follow(struct worker *w, int64_t now_ms, const struct census *c)
+{
+    int32_t self = census_find_worker(c, w->name);
+
     if (self < 0)
         worker_expired(w, now_ms); /* our node is gone */
     else
         plan(w, now_ms, c, self);
+}
+
+void worker_looked(struct worker *w, int64_t now_ms, int err, const struct census *c)
+{
+    if (err == DROVER_NO_NODE)
+        worker_expired(w, now_ms); /* the whole namespace is gone, and our node with it */
+    else if (!heard(w, now_ms, err))
+        return;
+    else if (err)
+        look_again(w, now_ms);
+    else
+        follow(w, now_ms, c);
 }
 
 /* Joining, and losing everything. */
