@@ -160,7 +160,7 @@ void term_put_span(struct buf *b, int64_t span_ms)
             buf_printf(b, "%lld%c", (long long)(span_ms / units[i].ms), units[i].name);
             return;
         }
-    buf_printf(b, "now");
+    buf_printf(b, "<1s");
 }
 
 void term_put_moment(struct buf *b, int64_t now_ms, int64_t at_ms)

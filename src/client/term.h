@@ -45,7 +45,7 @@ size_t term_width(struct str text);
  */
 void term_put_safe(struct buf *b, struct str text, size_t max_width);
 
-/* "5s", "12m", "3h", "4d": a span in one unit, rounded down. Under a second: "now". */
+/* "5s", "12m", "3h", "4d": a span in one unit, rounded down. Less than a second: "<1s". */
 void term_put_span(struct buf *b, int64_t span_ms);
 
 /* A moment as seen from now: "in 5s", "12m ago", "now". */

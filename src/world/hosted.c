@@ -131,7 +131,7 @@ static int open_place(struct hosted *s, struct str name, struct place **ret_plac
 int hosted_use(struct hosted *s, struct str name, struct world **ret_world,
                struct err_info *ret_error)
 {
-    struct place *p, *opened;
+    struct place *p, *opened = NULL;
     int err;
 
     pthread_mutex_lock(&s->lock);
