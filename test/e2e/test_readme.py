@@ -20,7 +20,7 @@ def examples():
 
 def plain(text):
     """Without what differs from run to run: numbers, and the widths that hang on them."""
-    return [" ".join(re.sub(r"\d+(\.\d+)?", "N", line).split()) for line in text.splitlines()]
+    return [" ".join(re.sub(r"\d+(\.\d+)?[smh]?", "N", line).split()) for line in text.splitlines()]
 
 
 def test_what_the_readme_shows(server, tmp_path):
