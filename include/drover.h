@@ -303,7 +303,7 @@ int drover_store_snapshotting(struct drover_store *s);
 struct drover_client;
 
 struct drover_client_options {
-    const char *server; /* URL; NULL: $DROVER_URL, else http://127.0.0.1:8048 */
+    const char *server; /* URL, or several with commas; NULL: $DROVER_URL, else the default one */
     const char *token;  /* NULL: $DROVER_TOKEN, else none */
     int64_t clientid;   /* who we are; 0: drawn from the system's random source */
     int64_t retry_ms;   /* how long to try again; 0: 30 s; negative: not at all */

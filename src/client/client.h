@@ -32,8 +32,10 @@ struct client_options {
 
 /* The rows of a command's table that every client has, and those of one that prints no answer. */
 #define CLIENT_SERVER_OPTIONS(o)                                                                   \
-    {"server", "URL", "The server. Default: $DROVER_URL, else http://127.0.0.1:8048.", cmd_text,   \
-     &(o).server},                                                                                 \
+    {"server", "URL",                                                                              \
+     "The server, or several with commas, of which any will do. Default: $DROVER_URL, else\n"      \
+     "http://127.0.0.1:8048.",                                                                     \
+     cmd_text, &(o).server},                                                                       \
     {                                                                                              \
         "token-file", "FILE",                                                                      \
             "Send the token on the first line of this file. Default: $DROVER_TOKEN.", cmd_text,    \

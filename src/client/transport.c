@@ -21,10 +21,11 @@
 enum { REDIRECTS_MAX = 5, WAIT_SLICE_MS = 60 * 1000 };
 
 struct transport {
-    char *server;     /* as configured */
-    char *leader;     /* where the last redirect led; NULL: nowhere */
-    char *token_line; /* "Authorization: Bearer ..."; NULL: no token */
-    char *location;   /* of the answer at hand */
+    char *servers[TRANSPORT_SERVERS_MAX]; /* as configured */
+    size_t server_count, at;              /* at: the one that is asked */
+    char *leader;                         /* where the last redirect led; NULL: nowhere */
+    char *token_line;                     /* "Authorization: Bearer ..."; NULL: no token */
+    char *location;                       /* of the answer at hand */
     CURLM *multi;
     CURL *easy;
     struct buf *body; /* of the answer at hand */
@@ -110,22 +111,41 @@ static void set_options(struct transport *t)
     curl_easy_setopt(t->easy, CURLOPT_TCP_NODELAY, 1L);
 }
 
+/* Each of the URLs between the commas. False: one of them is none. */
+static bool take_servers(struct transport *t, const char *list)
+{
+    for (;;) {
+        size_t len = strcspn(list, ",");
+        char *url = mem_dup(list, len);
+
+        t->servers[t->server_count] = server_url(url);
+        free(url);
+        if (!t->servers[t->server_count])
+            return false;
+        t->server_count++;
+        if (!list[len])
+            return true;
+        if (t->server_count == TRANSPORT_SERVERS_MAX)
+            return false;
+        list += len + 1;
+    }
+}
+
 int transport_open(const struct transport_options *o, struct transport **ret_transport,
                    struct err_info *ret_error)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const char *server = o->server ? o->server : TRANSPORT_SERVER_DEFAULT;
-    char *origin = server_url(server);
-    struct transport *t;
+    struct transport *t = mem_zalloc(sizeof *t);
 
-    if (!origin)
+    pthread_once(&once, init_library);
+    t->stop_fd = -1;
+    if (!take_servers(t, server)) {
+        transport_close(t);
         return err_set(ret_error, DROVER_BAD_ARGUMENT,
                        "'%s' is not the URL of a server, such as " TRANSPORT_SERVER_DEFAULT,
                        server);
-    pthread_once(&once, init_library);
-    t = mem_zalloc(sizeof *t);
-    t->server = origin;
-    t->stop_fd = -1;
+    }
     if (o->token) {
         struct buf line = {0};
 
@@ -148,7 +168,8 @@ void transport_close(struct transport *t)
 {
     curl_easy_cleanup(t->easy);
     curl_multi_cleanup(t->multi);
-    free(t->server);
+    for (size_t i = 0; i < t->server_count; i++)
+        free(t->servers[i]);
     free(t->leader);
     free(t->token_line);
     free(t->location);
@@ -162,7 +183,7 @@ void transport_set_stop(struct transport *t, int fd)
 
 const char *transport_server(const struct transport *t)
 {
-    return t->server;
+    return t->servers[t->at];
 }
 
 /* A request. */
@@ -294,7 +315,8 @@ static bool take_leader(struct transport *t)
 {
     char *origin = t->location ? origin_of(t->location) : NULL;
 
-    if (!origin || (!strncmp(t->server, "https:", 6) && strncmp(origin, "https:", 6) != 0)) {
+    if (!origin ||
+        (!strncmp(t->servers[t->at], "https:", 6) && strncmp(origin, "https:", 6) != 0)) {
         free(origin);
         return false;
     }
@@ -303,10 +325,41 @@ static bool take_leader(struct transport *t)
     return true;
 }
 
-static void forget_leader(struct transport *t)
+/* How one call has got on. */
+struct course {
+    size_t tried; /* of the servers that were named */
+    char *dead;   /* a leader that could not be reached; NULL: none */
+    int redirects;
+};
+
+/* Turns to another server, when this one cannot be reached. False: all have been tried. */
+static bool turn(struct transport *t, struct course *c)
 {
+    if (t->leader) {
+        free(c->dead);
+        c->dead = t->leader;
+        t->leader = NULL;
+        return true;
+    }
+    t->at = (t->at + 1) % t->server_count;
+    return ++c->tried < t->server_count;
+}
+
+/*
+ * Whether to go on with the server that an answer named. Not to one that is known to be dead: it takes
+ * the others a while to find out, and until then nothing can be reached.
+ */
+static bool follow(struct transport *t, struct course *c, int status, int *ret_err,
+                   struct err_info *ret_error)
+{
+    if ((status != 307 && status != 308) || ++c->redirects > REDIRECTS_MAX || !take_leader(t))
+        return false;
+    if (!c->dead || strcmp(t->leader, c->dead) != 0)
+        return true;
+    *ret_err = say_unreachable(c->dead, "it leads, and does not answer", ret_error);
     free(t->leader);
     t->leader = NULL;
+    return false;
 }
 
 int transport_call(struct transport *t, const char *method, const char *path, struct str body,
@@ -315,21 +368,22 @@ int transport_call(struct transport *t, const char *method, const char *path, st
 {
     struct request r = {.method = method, .path = path, .body = body};
     struct transport_answer answer = {0};
+    struct course course = {0};
+    bool more = true;
     int err = 0;
 
     r.timeout_ms = timeout_ms ? timeout_ms : TRANSPORT_TIMEOUT_MS;
     r.deadline_ms = clock_boot_ms() + r.timeout_ms;
-    for (int i = 0; i <= REDIRECTS_MAX; i++) {
+    while (more) {
         free(t->location);
         t->location = NULL;
-        err = call_one(t, t->leader ? t->leader : t->server, &r, &answer, ret_error);
-        if (err == DROVER_UNREACHABLE && t->leader) {
-            forget_leader(t);
-            continue;
-        }
-        if (err || (answer.status != 307 && answer.status != 308) || !take_leader(t))
-            break;
+        err = call_one(t, t->leader ? t->leader : t->servers[t->at], &r, &answer, ret_error);
+        if (err)
+            more = err == DROVER_UNREACHABLE && turn(t, &course);
+        else
+            more = follow(t, &course, answer.status, &err, ret_error);
     }
+    free(course.dead);
     if (err) {
         buf_release(&answer.body);
         return err;

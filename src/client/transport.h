@@ -1,9 +1,10 @@
 /*
  * transport - one conversation with a Drover server: requests out, answers back, over libcurl.
  *
- * Connections are kept alive. An answer of 307 is followed with any method and the body, and the
- * server that it named (the leader) is asked first from then on; when that one cannot be reached, the
- * one that was configured is asked again.
+ * Connections are kept alive. Several servers may be named, of which any will do: when one cannot be
+ * reached, the next is asked. An answer of 307 is followed with any method and the body, and the server
+ * that it named (the leader) is asked first from then on; when that one cannot be reached, those that
+ * were named are asked again.
  *
  * What comes back from a call is what is known: 0 means that the server answered, with whatever
  * status. UNREACHABLE means that nothing was sent. UNKNOWN means that the request may or may not have
@@ -26,11 +27,12 @@
 enum {
     TRANSPORT_CONNECT_TIMEOUT_MS = 5 * 1000,
     TRANSPORT_TIMEOUT_MS = 30 * 1000,
+    TRANSPORT_SERVERS_MAX = 16,
     TRANSPORT_ANSWER_LEN_MAX = 256 * 1024 * 1024,
 };
 
 struct transport_options {
-    const char *server; /* URL; "host:port" is taken as http://; NULL: the default */
+    const char *server; /* URLs with commas; "host:port" is taken as http://; NULL: the default */
     const char *token;  /* NULL: none */
 };
 
@@ -49,7 +51,7 @@ void transport_close(struct transport *t);
 /* Calls end with CLOSED once this descriptor can be read. -1, as at first: none. */
 void transport_set_stop(struct transport *t, int fd);
 
-/* The server as configured, without a slash at its end. */
+/* The server that is asked at the moment, without a slash at its end. */
 const char *transport_server(const struct transport *t);
 
 /* body.p NULL: none. timeout_ms 0: TRANSPORT_TIMEOUT_MS. */

@@ -33,7 +33,7 @@ static int get(struct drover_client *c, const char *path, struct arena *a,
 {
     struct transport_answer answer = {0};
     int err = task_client_call(c, "GET", path, (struct str){0}, 0, &answer, e);
-    const struct json *body;
+    const struct json *body = NULL;
 
     if (err)
         return err;
@@ -80,7 +80,7 @@ static int read_messages(struct messages *m, const char *queue, int64_t after, s
                          struct message_list *ret_list, struct err_info *e)
 {
     struct message_list list = {0};
-    const struct json *body;
+    const struct json *body = NULL;
     char path[256];
     int err;
 
@@ -121,7 +121,7 @@ void remote_init(struct remote *r, struct drover_client *client)
 int remote_keeper(struct drover_client *client, char **ret_url, struct err_info *e)
 {
     struct arena a = {0};
-    const struct json *body;
+    const struct json *body = NULL;
     struct str url = {0};
     int err = get(client, "/v1/keeper", &a, &body, e);
 

@@ -218,6 +218,37 @@ def test_the_leader_is_followed(me, server, tmp_path):
         assert other.ok("groups") == "g\n"
 
 
+def test_any_of_several_servers_will_do(me, server, tmp_path):
+    other = Client(f"http://127.0.0.1:1,127.0.0.1:{server.port}", tmp_path)
+    assert len(other.ok("add", "g", "-", input="x\n" * 1200).split()) == 1200
+    none = Client("http://127.0.0.1:1,http://127.0.0.1:2/", tmp_path).run("groups")
+    refused(none, "cannot reach http://127.0.0.1:2: connection refused; is drover serve running?")
+    assert Client("http://127.0.0.1:1,", tmp_path).run("groups").returncode == 1
+
+
+def test_a_leader_that_has_gone_is_forgotten(me, server, tmp_path):
+    """The named server sent us to a leader, which dies; then the named one leads itself."""
+    gone = []
+
+    def follower(handler, body):
+        if not gone:
+            gone.append(handler.path)
+            handler.answer(307, b"", Location=f"http://127.0.0.1:1{handler.path}")
+        else:
+            handler.answer(*handler.forward(server.port, body))
+    with between(follower) as url:
+        assert Client(url, tmp_path).ok("add", "g") == "1\n"
+    assert gone == ["/update"]
+
+
+def test_a_leader_that_is_dead_and_not_yet_known_to_be(tmp_path):
+    def follower(handler, body):
+        handler.answer(307, b"", Location=f"http://127.0.0.1:1{handler.path}")
+    with between(follower) as url:
+        refused(Client(url, tmp_path).run("groups"), "cannot reach http://127.0.0.1:1: it leads, and "
+                "does not answer; is drover serve running?")
+
+
 def test_redirects_end(tmp_path):
     def loop(handler, body):
         handler.answer(307, b'{"errors":["elsewhere"]}',
