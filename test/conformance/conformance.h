@@ -17,6 +17,7 @@ struct conformance_backend {
     const char *name; /* of the cmocka group */
     void *ctx;
     int (*connect)(void *ctx, const struct keeper_options *o, struct keeper **ret_keeper);
+    const char *const *without; /* parts of the names of cases that do not apply; may be NULL */
 };
 
 /*

@@ -11,7 +11,7 @@ static struct cutter *cutter_of(struct keeper *k)
 
 enum verdict { PASS, CUT, DONE_AND_CUT };
 
-static enum verdict next_call(struct cutter *c)
+static enum verdict count_call(struct cutter *c)
 {
     c->calls++;
     if (c->cut)
@@ -20,6 +20,16 @@ static enum verdict next_call(struct cutter *c)
         return PASS;
     c->cut = true;
     return c->after ? DONE_AND_CUT : CUT;
+}
+
+static enum verdict next_call(struct cutter *c)
+{
+    enum verdict verdict;
+
+    pthread_mutex_lock(&c->lock);
+    verdict = count_call(c);
+    pthread_mutex_unlock(&c->lock);
+    return verdict;
 }
 
 static int get(struct keeper *k, struct str path, struct buf *ret_data,
@@ -118,5 +128,6 @@ static const struct keeper_ops CUTTER_OPS = {
 void cutter_init(struct cutter *c, struct keeper *inner, int left, int err, bool after)
 {
     *c = (struct cutter){.inner = inner, .left = left, .err = err, .after = after};
+    pthread_mutex_init(&c->lock, NULL);
     c->base.ops = &CUTTER_OPS;
 }

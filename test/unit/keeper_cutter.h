@@ -17,22 +17,25 @@
  * With err UNKNOWN and `once`, only the one call is cut and the next pass again: a connection that
  * broke and came back.
  *
- * It does not own what it wraps. Only for one thread.
+ * It does not own what it wraps. Safe from any thread.
  */
 #ifndef TEST_KEEPER_CUTTER_H
 #define TEST_KEEPER_CUTTER_H
+
+#include <pthread.h>
 
 #include "keeper/keeper.h"
 
 struct cutter {
     struct keeper base;
     struct keeper *inner;
-    int left;   /* calls that still pass */
-    int err;    /* of those that do not */
-    bool after; /* the call that is cut is done before its answer is lost */
-    bool once;  /* later calls pass again */
-    bool cut;   /* it happened */
-    int calls;  /* all that were made */
+    pthread_mutex_t lock; /* guards what is counted */
+    int left;             /* calls that still pass */
+    int err;              /* of those that do not */
+    bool after;           /* the call that is cut is done before its answer is lost */
+    bool once;            /* later calls pass again */
+    bool cut;             /* it happened */
+    int calls;            /* all that were made */
 };
 
 void cutter_init(struct cutter *c, struct keeper *inner, int left, int err, bool after);
