@@ -1,5 +1,6 @@
 """HTTP under many connections, and under clients that leave in the middle of things."""
 
+import multiprocessing
 import os
 import random
 import re
@@ -11,7 +12,7 @@ import time
 
 import pytest
 
-from conftest import DEADLINE_S, Server, errors
+from conftest import DEADLINE_S, Connection, errors
 
 SOAK = bool(os.environ.get("DROVER_SOAK"))
 GET = "GET /healthz HTTP/1.1\r\nHost: HOST\r\n\r\n"
@@ -100,23 +101,33 @@ def test_memory_comes_back(start, monkeypatch):
     assert server.stop() == 0
 
 
+def hold(port, count, request, opened, results):
+    """In a process of its own, which has its own limit on files: connects, asks, tells what it got."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    connections = []
+    for _ in range(count):
+        connections.append(Connection(port))
+        connections[-1].send(request)
+    opened.wait(DEADLINE_S * 10)
+    results.put([connection.answer()[0] for connection in connections])
+
+
 @pytest.mark.skipif(not SOAK, reason="takes 20,000 connections")
 def test_20000_connections(start):
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (25000, 25000))
-    try:
-        server = start("--http-timeout-ms", 600000)
-        connections = [server.connect() for _ in range(20000)]
-        for connection in connections:
-            connection.send(server.fill(GET))
-        statuses = [connection.answer()[0] for connection in connections]
-        assert set(statuses) == {200, 503} and statuses.count(200) >= 16000
-        for connection in connections:
-            connection.close()
-        wait_until(lambda: server.request(GET)[0] == 200)
-        assert server.stop() == 0
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, files)
+    server = start("--http-timeout-ms", 600000)
+    opened, results = multiprocessing.Barrier(4), multiprocessing.Queue()
+    holders = [multiprocessing.Process(
+        target=hold, args=(server.port, 5000, server.fill(GET), opened, results)) for _ in range(4)]
+    for holder in holders:
+        holder.start()
+    statuses = sum((results.get(timeout=DEADLINE_S * 10) for _ in holders), [])
+    for holder in holders:
+        holder.join()
+    assert len(statuses) == 20000 and set(statuses) == {200, 503}
+    assert statuses.count(200) == 16384
+    wait_until(lambda: open_connections(server) == 0)
+    assert server.stop() == 0
 
 
 def timer_of(connection):
