@@ -19,6 +19,8 @@ static void pass(struct sim_keeper *k)
     if (world_random(w, 4) == 0)
         until_ms += (int64_t)world_random(w, world_random(w, 20) ? 10 : 300);
     w->nest++;
+    if (w->chaos && world_random(w, 100) == 0) /* the connection breaks just now */
+        world_cut_off(w, k->worker, (int64_t)world_random(w, 2 * (uint64_t)w->o.timeout_ms));
     world_run_until(w, until_ms);
     while (k->worker->alive && k->worker->resume_ms > w->now_ms)
         world_run_until(w, k->worker->resume_ms);

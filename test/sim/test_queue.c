@@ -55,7 +55,8 @@ static void strike(struct world *w, struct sim_worker *worker)
         world_kill(w, worker);
         break;
     case 1:
-        world_stop(w, worker);
+        if (!worker->busy)
+            world_stop(w, worker);
         break;
     case 2:
     case 3:
@@ -88,7 +89,7 @@ static void chaos(struct world *w)
             world_start_worker(w);
         break;
     case 1:
-        if (worker && worker->alive && !worker->busy && worker->resume_ms <= w->now_ms)
+        if (worker && worker->alive && worker->resume_ms <= w->now_ms)
             strike(w, worker);
         break;
     case 2:
@@ -111,11 +112,6 @@ static void chaos(struct world *w)
                                      .kind = EVENT_CHAOS});
 }
 
-static void no_more(struct world *w)
-{
-    (void)w;
-}
-
 static bool all_handled(const struct world *w)
 {
     for (int i = 0; i < w->queue_count; i++) {
@@ -132,7 +128,7 @@ static void come_to_rest(struct world *w)
 {
     int64_t deadline_ms = w->now_ms + 200 * 1000;
 
-    w->chaos = no_more;
+    w->chaos = NULL;
     if (!w->worker_count || w->workers[w->worker_count - 1]->alive == false)
         world_start_worker(w);
     do

@@ -410,7 +410,8 @@ static void run(struct world *w, struct event *e)
     struct sim_worker *worker = w->worker_count ? w->workers[e->worker] : NULL;
 
     if (e->kind == EVENT_CHAOS) {
-        w->chaos(w);
+        if (w->chaos)
+            w->chaos(w);
         return;
     }
     if (e->kind == EVENT_WAKE && e->number) { /* it is connected again, and looks at everything */

@@ -102,7 +102,8 @@ struct world {
     size_t event_count, event_cap;
     uint64_t order;
 
-    void (*chaos)(struct world *w); /* an event of its own, which schedules the next */
+    /* An event of its own, which schedules the next; with it, connections break. NULL: calm. */
+    void (*chaos)(struct world *w);
     uint64_t calls, messages_handled;
 };
 
