@@ -118,7 +118,8 @@ static int read_states(struct mend *f)
         }
         keeper_names_release(&names);
     }
-    qsort(f->states.list, f->states.count, sizeof *f->states.list, by_job);
+    if (f->states.count)
+        qsort(f->states.list, f->states.count, sizeof *f->states.list, by_job);
     return err;
 }
 
@@ -167,7 +168,8 @@ static int read_batches(struct mend *f)
             err = read_list(f, names.names[i], list);
     }
     keeper_names_release(&names);
-    qsort(f->lists.list, f->lists.count, sizeof *f->lists.list, by_job);
+    if (f->lists.count)
+        qsort(f->lists.list, f->lists.count, sizeof *f->lists.list, by_job);
     return err;
 }
 

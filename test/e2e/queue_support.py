@@ -1,12 +1,15 @@
 """Servers, workers and what kazoo sees of them, for the tests of queues."""
 
 import collections
+import contextlib
 import json
 import os
 import pathlib
 import re
 import subprocess
 import time
+
+from kazoo.exceptions import NoNodeError
 
 from conftest import BINARY, DEADLINE_S
 from world_support import call
@@ -129,14 +132,17 @@ class Room:
         """Queue -> worker, of those that have one."""
         found = {}
         for queue in self.kazoo.get_children(NAMESPACE + "/queues"):
-            if self.kazoo.exists(f"{NAMESPACE}/queues/{queue}/owner"):
+            with contextlib.suppress(NoNodeError):
                 found[queue] = self.data(f"/queues/{queue}/owner")["worker"]
         return found
 
     def shares(self):
         """Worker -> its queues, by what the workers say."""
-        return {name: self.data(f"/workers/{name}")["queues"]
-                for name in sorted(self.kazoo.get_children(NAMESPACE + "/workers"))}
+        found = {}
+        for name in sorted(self.kazoo.get_children(NAMESPACE + "/workers")):
+            with contextlib.suppress(NoNodeError):
+                found[name] = self.data(f"/workers/{name}")["queues"]
+        return found
 
     def balanced(self, workers, queues):
         """The shares, once so many workers have all of the queues in equal parts."""

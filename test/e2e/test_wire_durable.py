@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from conftest import Server
+from conftest import KEEPER_ONLY, Server
 from wire_client import *  # noqa: F403: the vocabulary of the tests
 
 QUIET_S = 0.2  # in which an answer that was free to leave would have come
@@ -63,7 +63,7 @@ def port(tmp_path, hold, library):
     sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
     environment = os.environ | {"LD_PRELOAD": str(library), "DROVER_TEST_HOLD": str(hold.directory),
                                 "ASAN_OPTIONS": sanitizer}
-    server = Server("--data", tmp_path / "data", env=environment)
+    server = Server("--data", tmp_path / "data", *KEEPER_ONLY, env=environment)
     try:
         yield server.start().zk_port
         hold.end()
