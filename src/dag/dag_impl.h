@@ -79,6 +79,7 @@ void turn_bucket(struct turn *t, enum bucket_kind kind, uint64_t number);
 void turn_drop(struct turn *t, int64_t task);
 void turn_flush(struct dag *d);
 void turn_free(struct turn *t);
+void turn_tell(struct turn *t, int err);
 void turn_changes(struct turn *t, const struct plan_changes *c);
 void dag_soon(struct dag *d); /* there is something to flush or to start */
 void dag_schedule(struct dag *d);

@@ -219,25 +219,22 @@ struct dag *dag_open(const struct dag_options *o)
     return d;
 }
 
-/* Those under way answer later, and find nobody. */
+/* Those under way are answered later, and then find nobody who waits. */
 static void drop_turns(struct dag *d, int err)
 {
     for (struct turn *t = d->flying, *next; t; t = next) {
         next = t->next;
         t->dag = NULL;
         t->next = t->prev = NULL;
+        turn_tell(t, DROVER_UNKNOWN);
     }
     d->flying = NULL;
     if (d->turn) {
-        struct task_reply reply = {.err = err};
         struct turn *t = d->turn;
 
         d->turn = NULL;
         t->dag = NULL;
-        for (size_t i = 0; i < t->done_count; i++)
-            t->dones[i].fn(t->dones[i].arg, reply.err);
-        for (size_t i = 0; i < t->claim_count; i++)
-            t->claims[i].fn(t->claims[i].arg, reply.err, NULL);
+        turn_tell(t, err);
         turn_free(t);
     }
 }

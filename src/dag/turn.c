@@ -267,22 +267,31 @@ void turn_free(struct turn *t)
     free(t);
 }
 
+/* Tells whoever waits for the turn what became of it, once. */
+void turn_tell(struct turn *t, int err)
+{
+    size_t dones = t->done_count, claims = t->claim_count;
+
+    t->done_count = t->claim_count = 0;
+    for (size_t i = 0; i < dones; i++)
+        t->dones[i].fn(t->dones[i].arg, err);
+    for (size_t i = 0; i < claims; i++)
+        t->claims[i].fn(t->claims[i].arg, err, err ? NULL : t->claims[i].node);
+}
+
 static void on_turn_done(void *arg, const struct task_reply *reply)
 {
     struct turn *t = arg;
     struct dag *d = t->dag;
-    int err = d ? reply->err : DROVER_UNKNOWN;
 
-    if (d && !err)
-        settle(t, reply);
-    for (size_t i = 0; i < t->done_count; i++)
-        t->dones[i].fn(t->dones[i].arg, err);
-    for (size_t i = 0; i < t->claim_count; i++)
-        t->claims[i].fn(t->claims[i].arg, err, err ? NULL : t->claims[i].node);
-    if (d && err)
-        d->failing = err;
-    if (d)
+    if (d) {
+        if (reply->err)
+            d->failing = reply->err;
+        else
+            settle(t, reply);
+        turn_tell(t, reply->err);
         dag_soon(d);
+    }
     turn_free(t);
 }
 

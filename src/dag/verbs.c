@@ -115,7 +115,8 @@ static void on_chunk_done(void *arg, const struct task_reply *reply)
             d->failing = a->err;
         dag_soon(d);
     }
-    a->done(a->arg, d ? a->err : DROVER_UNKNOWN);
+    if (d)
+        a->done(a->arg, a->err);
     adding_free(a);
     if (d && d->adding)
         begin_adding(d);
@@ -203,10 +204,9 @@ void dag_drop_adds(struct dag *d, int err)
     for (struct adding *a = d->adding; a; a = next) {
         next = a->next;
         a->dag = NULL;
-        if (a->begun)
-            continue; /* its answers are still to come */
-        a->done(a->arg, err);
-        adding_free(a);
+        a->done(a->arg, a->begun ? DROVER_UNKNOWN : err);
+        if (!a->begun)
+            adding_free(a); /* else when the last of its answers has come */
     }
     d->adding = d->adding_last = NULL;
 }
