@@ -29,11 +29,12 @@ struct run_command {
     struct progress progress;
 
     /* By node of the file. */
-    const char **ids;   /* on the server, or NULL */
-    const char **done;  /* of an earlier run, or NULL */
-    int64_t *times;     /* how long it took last time, or 0 */
-    char (*states)[12]; /* as last seen */
-    bool *show_output;  /* it failed: what it printed is to be shown */
+    const char **ids;     /* on the server, or NULL */
+    const char **done;    /* of an earlier run, or NULL */
+    int64_t *times;       /* how long it took last time, or 0 */
+    char (*states)[12];   /* as last seen */
+    const char **reasons; /* of those that ended in this look */
+    uint32_t *ended, ended_count;
     uint64_t first_id, end_id;
     bool stopped, interrupted, failed;
     struct arena arena, scratch; /* as long as the command, a look */
@@ -207,29 +208,28 @@ static void print_output(struct run_command *r, const char *id)
     free(text);
 }
 
-static void tell_end(struct run_command *r, uint32_t i, const struct json *n)
+/* A node has ended: says so, and shows what it printed when it failed. */
+static void tell_end(struct run_command *r, uint32_t i)
 {
-    struct str state = text_of(n, "state"), name = r->file.nodes[i].name,
-               reason = text_of(n, "reason");
+    struct str name = r->file.nodes[i].name;
     struct progress *p = &r->progress;
-    char copy[300];
+    bool failed = !strcmp(r->states[i], "failed"), killed = !strcmp(r->states[i], "killed");
 
     p->ended++;
-    if (str_eq(state, STR("failed")) || str_eq(state, STR("killed"))) {
+    if (failed || killed) {
         r->failed = true;
-        snprintf(copy, sizeof copy, "%.*s: %.*s", (int)(name.len < 100 ? name.len : 100), name.p,
-                 (int)(reason.len < 150 ? reason.len : 150), reason.p);
-        progress_say(p, "%s%s: %s%s", p->coloured ? term_colour(TERM_RED) : "",
-                     str_eq(state, STR("failed")) ? "FAILED" : "KILLED", copy,
+        progress_say(p, "%s%s: %.*s: %s%s", p->coloured ? term_colour(TERM_RED) : "",
+                     failed ? "FAILED" : "KILLED", (int)name.len, name.p, r->reasons[i],
                      p->coloured ? term_colour(TERM_PLAIN) : "");
-        r->show_output[i] = str_eq(state, STR("failed"));
     } else if (!p->columns && !r->quiet) {
-        progress_say(p, "[%" PRIu32 "/%" PRIu32 "] %.*s %.*s", p->ended, p->total, (int)name.len,
-                     name.p, (int)state.len, state.p);
+        progress_say(p, "[%" PRIu32 "/%" PRIu32 "] %.*s %s", p->ended, p->total, (int)name.len,
+                     name.p, r->states[i]);
     }
+    if (failed)
+        print_output(r, r->ids[i]);
 }
 
-/* One look at all nodes: what is new is told. True: the graph has ended. */
+/* One look at all nodes: notes what is new. True: the graph has ended. */
 static bool look(struct run_command *r, const struct json *list)
 {
     struct str last = {0};
@@ -257,7 +257,8 @@ static bool look(struct run_command *r, const struct json *list)
         if (!str_eq(state, str_of(r->states[i]))) {
             snprintf(r->states[i], sizeof r->states[i], "%.*s", (int)state.len, state.p);
             if (state_is_terminal(state)) {
-                tell_end(r, i, n);
+                r->ended[r->ended_count++] = i;
+                r->reasons[i] = arena_text(&r->scratch, text_of(n, "reason"));
                 last = last.len ? last : r->file.nodes[i].name;
             }
         }
@@ -337,11 +338,9 @@ static int follow(struct run_command *r)
             break;
         ended = look(r, reply.json);
         client_forget(r->c);
-        for (uint32_t i = 0; i < r->file.count; i++)
-            if (r->show_output[i]) {
-                r->show_output[i] = false;
-                print_output(r, r->ids[i]);
-            }
+        for (uint32_t i = 0; i < r->ended_count; i++)
+            tell_end(r, r->ended[i]);
+        r->ended_count = 0;
         if (r->failed && !r->keep_going && !r->stopped) {
             r->stopped = true;
             kill_nodes(r, true);
@@ -388,7 +387,8 @@ static void allocate(struct run_command *r)
     r->done = arena_zalloc(&r->arena, count * sizeof *r->done);
     r->times = arena_zalloc(&r->arena, count * sizeof *r->times);
     r->states = arena_zalloc(&r->arena, count * sizeof *r->states);
-    r->show_output = arena_zalloc(&r->arena, count * sizeof *r->show_output);
+    r->reasons = arena_zalloc(&r->arena, count * sizeof *r->reasons);
+    r->ended = arena_zalloc(&r->arena, count * sizeof *r->ended);
 }
 
 static int run_file(struct run_command *r, const char *path)

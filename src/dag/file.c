@@ -166,6 +166,8 @@ int file_parse(struct file *f, struct str text, bool is_yaml, const char *defaul
     if (is_yaml)
         text = (struct str){arena_text(&f->arena, (struct str){json.p, json.len}), json.len};
     buf_release(&json);
+    if (!err && !text.len)
+        return err_set(ret_error, DROVER_BAD_ARGUMENT, "the file holds no object with nodes");
     v = err ? NULL : json_parse(&f->arena, text, ret_error);
     f->name = str_of(default_name);
     if (!v)

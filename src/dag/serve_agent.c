@@ -67,8 +67,16 @@ static void on_run_done(void *arg, struct run *r, const struct run_end *end)
 
 static void not_started(struct job *j, const char *reason, int status)
 {
+    static const char *const keys[] = {"stdout", "stderr", "mixedout"};
     struct outcome o = {.how = RUN_EXITED, .status = status, .reason = reason};
 
+    for (int i = 0; i < RUN_STREAMS; i++) { /* it printed nothing, which is an answer too */
+        struct value *before = node_value(j->node, str_of(keys[i]));
+
+        if (before)
+            dag_drop_slots(j->agent->dag, j->node, before);
+        node_set_text(j->node, keys[i], STR(""));
+    }
     dag_ended(j->agent->dag, j->node, AGENT_SERVE, j->task, &o, NULL, NULL);
     job_free(j);
 }

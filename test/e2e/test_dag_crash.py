@@ -107,6 +107,12 @@ def test_a_clean_end_ends_what_runs(start):
     assert Dag(start().port).wait(a) == ["failed"]
 
 
+def test_a_clean_end_in_the_middle_of_much(start):
+    server = start("--jobs", 8)
+    Dag(server.port).add(*[shell("true") for _ in range(300)])
+    assert server.stop() == 0, server.said
+
+
 @pytest.mark.parametrize("journal", ["strict", "opportunistic"])
 def test_everything_is_found_again(start, journal):
     server = start("--journal", journal)
