@@ -31,7 +31,8 @@ enum {
     JOBS_MAX = 256,
     ATTEMPTS_MAX = 100,
     WAIT_MS = 60 * 1000,
-    CLAIM_RETRY_MS = 2000, /* then it is said that the server is away */
+    CLAIM_RETRY_MS =
+        10 * 1000, /* with the same requestid; then it is said that the server is away */
     EMPTY_WAIT_MS = 500,
     PAUSE_MS = 1000,
     TICK_MS = 250,
@@ -46,8 +47,11 @@ struct work {
     bool until_empty, verbose;
     char **command;
 
-    /* The same client twice: claims end with a signal, what finishes a task does not. */
-    struct drover_client *claims, *updates;
+    /*
+     * The same client three times: looking around is not tried again, so that it is said at once when
+     * there is no server; it ends with a signal, and so do claims; what finishes a task does not.
+     */
+    struct drover_client *looks, *claims, *updates;
     char **groups; /* to claim from */
     size_t group_count;
 
@@ -147,7 +151,7 @@ static int find_groups(struct work *w, int argc, char **argv)
     struct drover_error e;
     int err;
 
-    while ((err = drover_client_groups(w->claims, &all, &e))) {
+    while ((err = drover_client_groups(w->looks, &all, &e))) {
         if (is_hopeless(err))
             return client_error("%s", e.text);
         if (child_signal())
@@ -377,38 +381,38 @@ static void run_jobs(struct work *w)
 
 /* The command. */
 
-static struct drover_client *open_client(const struct client_config *config, int64_t clientid,
-                                         int stop_fd)
+static bool open_client(const struct client_config *config, const struct drover_client_options *o,
+                        struct drover_client **ret_client)
 {
-    struct drover_client_options o = {
-        .server = config->server,
-        .token = config->token,
-        .clientid = clientid,
-        .retry_ms = stop_fd ? CLAIM_RETRY_MS : 0,
-        .stop_fd = stop_fd,
-    };
-    struct drover_client *c = NULL;
+    struct drover_client_options all = *o;
     struct drover_error e;
+    int err;
 
-    if (drover_client_open(&o, &c, &e))
+    all.server = config->server;
+    all.token = config->token;
+    err = drover_client_open(&all, ret_client, &e);
+    if (err)
         client_error("%s", e.text);
-    return c;
+    return !err;
 }
 
 static bool open_clients(struct work *w)
 {
+    struct drover_client_options updates = {0}, claims = {.retry_ms = CLAIM_RETRY_MS},
+                                 looks = {.retry_ms = -1};
     struct client_config config;
 
-    if (!client_configure(&w->client, &config))
+    if (!client_configure(&w->client, &config) || !open_client(&config, &updates, &w->updates))
         return false;
-    w->updates = open_client(&config, 0, 0);
-    w->claims =
-        w->updates ? open_client(&config, drover_client_id(w->updates), child_stop_fd()) : NULL;
-    return w->claims;
+    claims.stop_fd = looks.stop_fd = child_stop_fd();
+    claims.clientid = looks.clientid = drover_client_id(w->updates);
+    return open_client(&config, &claims, &w->claims) && open_client(&config, &looks, &w->looks);
 }
 
 static void release(struct work *w)
 {
+    if (w->looks)
+        drover_client_close(w->looks);
     if (w->claims)
         drover_client_close(w->claims);
     if (w->updates)

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from cli import Client
 from conftest import DEADLINE_S
 from task_support import OnEnsemble, Tasks, new_group, zk
 from test_task_durable import Crowd, check_history
@@ -138,3 +139,22 @@ def test_histories_while_servers_of_both_kinds_die(serve, ensemble):
     added, claimed = check_history(crowd, me.group("g", "?owned=1"))
     assert me.group("wrong", "?owned=1") == []
     assert added > 5 and claimed > 2
+
+
+def test_a_worker_goes_on_with_the_next_leader(serve, tmp_path):
+    """The leader dies while commands run. The worker knows both servers; each task is done once."""
+    leader = serve().leads()
+    follower = serve()
+    wait_for_redirect(follower, leader)
+    me = Client(f"http://127.0.0.1:{follower.port},http://127.0.0.1:{leader.port}", tmp_path)
+    me.ok("add", "g", *"abcdefgh")
+    go, out = tmp_path / "go", tmp_path / "out"
+    worker = me.popen("work", "g", "--jobs", 2, "--until-empty", "--", "sh", "-c",
+                      f"echo; while ! test -e {go}; do sleep 0.02; done; cat >> {out}")
+    assert [worker.stdout.readline() for _ in range(2)] == ["\n", "\n"]
+    leader.kill()
+    go.touch()
+    assert worker.communicate(timeout=DEADLINE_S * 3)[1].endswith(
+        "drover: 8 done, 0 failed, 0 lost\n")
+    assert sorted(out.read_text()) == list("abcdefgh")
+    assert me.ok("groups") == ""
