@@ -13,9 +13,8 @@
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-/* Parses, opens the client, or says what is wrong. */
-static struct client *begin(const struct cmd *cmd, const struct client_options *o, int *argc,
-                            char **argv, int *ret_status)
+struct client *world_begin(const struct cmd *cmd, const struct client_options *o, int *argc,
+                           char **argv, int *ret_status)
 {
     struct client *c;
 
@@ -32,25 +31,7 @@ const char *world_url(struct client *c, const char *world, const char *what)
     return arena_printf(client_arena(c), "/v1/worlds/%s%s", client_quote(c, str_of(world)), what);
 }
 
-void world_put_claim(struct buf *b, const struct cmd_list *types, struct str session,
-                     int64_t wait_ms)
-{
-    json_open(b, '{');
-    json_key(b, "types");
-    json_open(b, '[');
-    for (size_t i = 0; i < types->count; i++)
-        json_put_text(b, str_of(types->items[i]));
-    json_close(b, ']');
-    json_key(b, "session");
-    json_put_text(b, session);
-    if (wait_ms) {
-        json_key(b, "wait");
-        json_put_int(b, wait_ms);
-    }
-    json_close(b, '}');
-}
-
-static struct str text_of(const struct json *v, const char *name)
+struct str world_text(const struct json *v, const char *name)
 {
     const struct json *m = json_get(v, name);
 
@@ -77,7 +58,7 @@ static int init(int argc, char **argv)
     struct buf body = {0};
     struct client_reply reply;
     int status;
-    struct client *c = begin(&cmd, &o, &argc, argv, &status);
+    struct client *c = world_begin(&cmd, &o, &argc, argv, &status);
 
     if (!c)
         return status;
@@ -189,7 +170,7 @@ static int queue(int argc, char **argv)
     };
     struct buf data = {0};
     int status;
-    struct client *c = begin(&cmd, &o.client, &argc, argv, &status);
+    struct client *c = world_begin(&cmd, &o.client, &argc, argv, &status);
 
     if (!c)
         return status;
@@ -205,209 +186,6 @@ static int queue(int argc, char **argv)
     buf_release(&data);
     client_close(c);
     return status;
-}
-
-/* claim */
-
-struct claim_options {
-    struct client_options client;
-    struct cmd_list types;
-    const char *session;
-    int64_t wait_ms, timeout_ms;
-};
-
-static void print_claim(const struct claim_options *o, const struct client_reply *reply,
-                        struct str session)
-{
-    static const struct table_column columns[] = {{"NODE"}, {"TYPE"}, {"SESSION"}, {"DATA"}};
-    const struct json *task = json_get(reply->json, "task"), *data = json_get(task, "data");
-    struct buf out = {0};
-    struct table t;
-
-    if (o->client.json) { /* with the session, which may be new */
-        json_open(&out, '{');
-        json_key(&out, "session");
-        json_put_text(&out, session);
-        json_each(member, reply->json)
-        {
-            json_key_str(&out, member->key);
-            json_put_raw(&out, member->raw);
-        }
-        json_close(&out, '}');
-        puts(buf_text(&out));
-        buf_release(&out);
-        return;
-    }
-    table_init(&t, columns, COUNT(columns));
-    table_text(&t, TERM_PLAIN, text_of(reply->json, "node"));
-    table_text(&t, TERM_PLAIN, text_of(task, "type"));
-    table_text(&t, TERM_PLAIN, session);
-    table_text(&t, TERM_PLAIN, data ? data->raw : STR("null"));
-    table_print(&t, stdout);
-    table_release(&t);
-}
-
-int world_open_session(struct client *c, int64_t timeout_ms, struct str *ret_session)
-{
-    struct client_reply reply;
-    const char *body = arena_printf(client_arena(c), "{\"timeout\":%lld}", (long long)timeout_ms);
-    int status = client_call(c, "POST", "/v1/sessions", body, &reply);
-
-    if (!status)
-        *ret_session = text_of(reply.json, "session");
-    return status;
-}
-
-static int claim_send(struct client *c, const struct claim_options *o, const char *world)
-{
-    struct client_reply reply;
-    struct str session = o->session ? str_of(o->session) : STR("");
-    struct buf body = {0};
-    bool opened = !o->session;
-    int status = opened ? world_open_session(c, o->timeout_ms, &session) : CMD_OK;
-    bool claimed = false;
-
-    if (status)
-        return status;
-    world_put_claim(&body, &o->types, session, o->wait_ms);
-    client_set_wait(c, o->wait_ms);
-    status = client_call(c, "POST", world_url(c, world, "/claim"), buf_text(&body), &reply);
-    buf_release(&body);
-    claimed = !status && text_of(reply.json, "node").len;
-    if (claimed)
-        print_claim(o, &reply, session);
-    else if (opened)
-        client_call(c, "DELETE",
-                    arena_printf(client_arena(c), "/v1/sessions/%.*s", (int)session.len, session.p),
-                    NULL, &reply);
-    return status ? status : claimed ? CMD_OK : CMD_NOTHING;
-}
-
-static int claim(int argc, char **argv)
-{
-    struct claim_options o = {.timeout_ms = 60 * 1000};
-    const struct cmd_option options[] = {
-        {"type", "TYPE", "Tasks of this type; may be given more than once.", cmd_list_add,
-         &o.types},
-        {"session", "ID",
-         "Claim for this session. Default: a new one, which is printed, and which ends\n"
-         "when it is not heard of for --timeout.",
-         cmd_text, &o.session},
-        {"timeout", "TIME", "Of the new session. Default: 60s.", cmd_span, &o.timeout_ms, 1000,
-         3600 * 1000},
-        {"wait", "TIME", "Wait that long for a task to appear. Default: not at all.", cmd_span,
-         &o.wait_ms, 0, 3600 * 1000},
-        CLIENT_OPTIONS(o.client),
-    };
-    const struct cmd cmd = {
-        .name = "world claim",
-        .operands = "WORLD",
-        .operands_min = 1,
-        .operands_max = 1,
-        .about =
-            "Takes the oldest pending task of a type that has no pending ancestor. It is worked\n"
-            "on until it is completed, released or failed, or until the session ends. Exit\n"
-            "status 3: there is none.",
-        .options = options,
-        .option_count = COUNT(options),
-    };
-    int status;
-    struct client *c = begin(&cmd, &o.client, &argc, argv, &status);
-
-    if (!c)
-        return status;
-    status = o.types.count ? claim_send(c, &o, argv[1]) : cmd_usage_error(&cmd, "name a --type");
-    client_close(c);
-    return status;
-}
-
-/* complete, release, fail */
-
-static void put_end(struct buf *b, const char *node, struct str session, const char *error)
-{
-    json_open(b, '{');
-    json_key(b, "node");
-    json_put_text(b, str_of(node));
-    json_key(b, "session");
-    json_put_text(b, session);
-    if (error) {
-        json_key(b, "error");
-        json_put_text(b, str_of(error));
-    }
-    json_close(b, '}');
-}
-
-int world_end_claim(struct client *c, const char *world, const char *how, const char *node,
-                    struct str session, const char *error, struct client_reply *ret_reply)
-{
-    struct buf body = {0};
-    int status;
-
-    put_end(&body, node, session, error);
-    status = client_call(c, "POST", world_url(c, world, how), buf_text(&body), ret_reply);
-    buf_release(&body);
-    return status;
-}
-
-/* how: "/complete"; error: where the text goes that a failure takes, NULL: takes none. */
-static int end(const struct cmd *like, const char *how, bool fails, int argc, char **argv)
-{
-    struct client_options o = {0};
-    const char *session = NULL, *error = NULL;
-    const struct cmd_option options[] = {
-        {"session", "ID", "The session that claimed it. Must be given.", cmd_text, &session},
-        CLIENT_OPTIONS(o),
-        {"error", "TEXT", "What went wrong.", cmd_text, &error},
-    };
-    struct cmd cmd = *like;
-    struct client_reply reply;
-    struct client *c;
-    int status;
-
-    cmd.operands = "WORLD NODE";
-    cmd.operands_min = cmd.operands_max = 2;
-    cmd.options = options;
-    cmd.option_count = COUNT(options) - !fails;
-    c = begin(&cmd, &o, &argc, argv, &status);
-    if (!c)
-        return status;
-    if (!session)
-        status = cmd_usage_error(&cmd, "name the --session");
-    else
-        status = world_end_claim(c, argv[1], how, argv[2], str_of(session), error, &reply);
-    if (!status && o.json)
-        client_print_json(&reply);
-    client_close(c);
-    return status;
-}
-
-static int complete(int argc, char **argv)
-{
-    const struct cmd cmd = {
-        .name = "world complete",
-        .about =
-            "Says that a task that was claimed is done. If it was queued again meanwhile, it is\n"
-            "pending again."};
-
-    return end(&cmd, "/complete", false, argc, argv);
-}
-
-static int release(int argc, char **argv)
-{
-    const struct cmd cmd = {.name = "world release",
-                            .about = "Gives a task back that was claimed."};
-
-    return end(&cmd, "/release", false, argc, argv);
-}
-
-static int fail(int argc, char **argv)
-{
-    const struct cmd cmd = {.name = "world fail",
-                            .about =
-                                "Says that a task that was claimed has failed. It stays pending,\n"
-                                "behind the others, with a count of its failures."};
-
-    return end(&cmd, "/fail", true, argc, argv);
 }
 
 /* ls */
@@ -437,9 +215,9 @@ static void print_tasks(const struct json *reply)
             json_get_int(task, "since", &since_ms, NULL);
             json_get_int(task, "failures", &failures, NULL);
             term_put_moment(&since, clock_wall_ms(), since_ms);
-            table_text(&t, TERM_PLAIN, text_of(task, "node"));
-            table_text(&t, TERM_PLAIN, text_of(task, "type"));
-            table_text(&t, state_colour(text_of(task, "state")), text_of(task, "state"));
+            table_text(&t, TERM_PLAIN, world_text(task, "node"));
+            table_text(&t, TERM_PLAIN, world_text(task, "type"));
+            table_text(&t, state_colour(world_text(task, "state")), world_text(task, "state"));
             table_text(&t, TERM_PLAIN, (struct str){since.p, since.len});
             table_cell(&t, failures ? TERM_RED : TERM_PLAIN, "%lld", (long long)failures);
             buf_release(&since);
@@ -488,7 +266,7 @@ static int ls(int argc, char **argv)
     struct client_reply reply;
     const char *query;
     int status;
-    struct client *c = begin(&cmd, &o, &argc, argv, &status);
+    struct client *c = world_begin(&cmd, &o, &argc, argv, &status);
 
     if (!c)
         return status;
@@ -502,9 +280,9 @@ static int ls(int argc, char **argv)
             client_print_json(&reply);
         else if (!status)
             print_tasks(reply.json);
-        if (!status && text_of(reply.json, "next").len)
+        if (!status && world_text(reply.json, "next").len)
             fprintf(stderr, "drover: there are more: --after '%.*s'\n",
-                    (int)text_of(reply.json, "next").len, text_of(reply.json, "next").p);
+                    (int)world_text(reply.json, "next").len, world_text(reply.json, "next").p);
     }
     client_close(c);
     return status;
@@ -518,7 +296,7 @@ static void print_below(const struct json *tasks, int depth)
         return;
     json_each(task, tasks)
     {
-        struct str node = text_of(task, "node"), state = text_of(task, "state");
+        struct str node = world_text(task, "node"), state = world_text(task, "state");
         const char *bar = node.len ? memrchr(node.p, '|', node.len) : NULL;
         struct buf line = {0};
 
@@ -548,7 +326,7 @@ static int tree(int argc, char **argv)
     };
     struct client_reply reply;
     int status;
-    struct client *c = begin(&cmd, &o, &argc, argv, &status);
+    struct client *c = world_begin(&cmd, &o, &argc, argv, &status);
 
     if (!c)
         return status;
@@ -568,10 +346,10 @@ int cmd_world(int argc, char **argv)
         {"queue", "queue a task", queue},
         {"ls", "list the tasks of a world, or the worlds", ls},
         {"tree", "show the tree of a world", tree},
-        {"claim", "take a task", claim},
-        {"complete", "say that a claimed task is done", complete},
-        {"release", "give a claimed task back", release},
-        {"fail", "say that a claimed task has failed", fail},
+        {"claim", "take a task", cmd_world_claim},
+        {"complete", "say that a claimed task is done", cmd_world_complete},
+        {"release", "give a claimed task back", cmd_world_release},
+        {"fail", "say that a claimed task has failed", cmd_world_fail},
         {"work", "run a command for each task", cmd_world_work},
     };
     static const struct cmd_group group = {

@@ -6,6 +6,13 @@
 #include "base/json.h"
 #include "client/client.h"
 
+/* Parses, opens the client, or says what is wrong and returns NULL. */
+struct client *world_begin(const struct cmd *cmd, const struct client_options *o, int *argc,
+                           char **argv, int *ret_status);
+
+/* A member that is text; empty where there is none. */
+struct str world_text(const struct json *v, const char *name);
+
 /* "/v1/worlds/<world><what>". */
 const char *world_url(struct client *c, const char *world, const char *what);
 
@@ -17,6 +24,10 @@ int world_open_session(struct client *c, int64_t timeout_ms, struct str *ret_ses
 int world_end_claim(struct client *c, const char *world, const char *how, const char *node,
                     struct str session, const char *error, struct client_reply *ret_reply);
 
+int cmd_world_claim(int argc, char **argv);
+int cmd_world_complete(int argc, char **argv);
+int cmd_world_release(int argc, char **argv);
+int cmd_world_fail(int argc, char **argv);
 int cmd_world_work(int argc, char **argv);
 
 #endif

@@ -1,139 +1,20 @@
 /*
  * Worlds over HTTP. Every handler runs on a worker and is straight-line code: read what came, do it
  * with the world and a keeper, answer. Looking and queueing use the server's session, claims and
- * their ends the client's own.
+ * their ends (http_claim.c) the client's own.
  */
 #include "world/http.h"
 
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "session/http.h"
-#include "session/sessions.h"
-#include "world/hosted.h"
+#include "world/http_call.h"
 #include "world/name.h"
 
 enum {
     LIST_LIMIT_DEFAULT = 1000,
     LIST_LIMIT_MAX = 100000,
-    WAIT_MAX_MS = 3600 * 1000,
 };
-
-struct worlds {
-    struct house *house;
-    struct hosted *hosted;
-};
-
-/* What a handler works with: a world, a keeper, and a place for the answer. */
-struct call {
-    struct http_request *r;
-    struct worlds *worlds;
-    struct world *world;
-    struct keeper *k;
-    bool own; /* k is a client's session */
-    struct buf out;
-    struct err_info e;
-};
-
-static void refuse(struct http_request *r, int err, const struct err_info *e)
-{
-    http_reply_err(r, err, e->text[0] ? e->text : NULL);
-}
-
-/* The body, an object with none but these members; or answers and returns NULL. */
-static const struct json *body_of(struct http_request *r, const char *const *members)
-{
-    const struct json *body = http_json(r);
-    struct err_info e;
-
-    if (!body)
-        return NULL;
-    if (body->kind != JSON_OBJECT) {
-        http_reply_error(r, 400, "the body must be an object");
-        return NULL;
-    }
-    if (json_only(body, members, &e)) {
-        http_reply_error(r, 400, e.text);
-        return NULL;
-    }
-    return body;
-}
-
-/* Opens what a handler needs, or answers. session.p NULL: the server's session. */
-static bool call_begin(struct call *c, struct http_request *r, struct str session)
-{
-    struct worlds *worlds = r->arg;
-    struct str name;
-    int err;
-
-    *c = (struct call){.r = r, .worlds = worlds, .own = session.p};
-    if (!http_decode(r, r->params[0], &name))
-        return false;
-    err = hosted_use(worlds->hosted, name, &c->world, &c->e);
-    if (err) {
-        refuse(r, err, &c->e);
-        return false;
-    }
-    if (c->own)
-        c->k = session_of_request(worlds->house, r, session);
-    else if (!(c->k = house_keeper(worlds->house)))
-        http_reply_err(r, DROVER_CLOSED, "the keeper is away: try again");
-    if (!c->k)
-        hosted_done(worlds->hosted, c->world);
-    return c->k != NULL;
-}
-
-/* Gives back what was borrowed; before the answer, so that a client's next request finds it free. */
-static void call_end(struct call *c)
-{
-    if (c->own)
-        sessions_done(c->worlds->house->sessions, c->k);
-    else
-        house_return(c->worlds->house, c->k);
-    hosted_done(c->worlds->hosted, c->world);
-}
-
-static void call_answer(struct call *c, int err)
-{
-    call_end(c);
-    if (err)
-        refuse(c->r, err, &c->e);
-    else
-        http_reply(c->r, 200, (struct str){c->out.p, c->out.len});
-    buf_release(&c->out);
-}
-
-static void put_text(struct buf *b, const char *key, struct str text)
-{
-    json_key(b, key);
-    if (text.p)
-        json_put_text(b, text);
-    else
-        json_put_null(b);
-}
-
-/* Data of a task is JSON, unless a foreign hand wrote it: then it is shown as text. */
-static void put_data(struct call *c, struct str data)
-{
-    json_key(&c->out, "data");
-    if (json_parse(&c->r->arena, data, NULL))
-        json_put_raw(&c->out, data);
-    else
-        json_put_text(&c->out, data);
-}
-
-static void put_record(struct buf *b, const struct world_record *r)
-{
-    put_text(b, "name", r->name);
-    put_text(b, "type", r->type);
-    put_text(b, "path", r->path);
-    put_text(b, "parent", r->parent);
-    if (r->failures) {
-        json_key(b, "failures");
-        json_put_int(b, r->failures);
-        put_text(b, "error", r->error);
-    }
-}
 
 /* Worlds. */
 
@@ -141,7 +22,7 @@ static void post_world(struct http_request *r)
 {
     static const char *const members[] = {"world", NULL};
     struct worlds *worlds = r->arg;
-    const struct json *body = body_of(r, members);
+    const struct json *body = world_body(r, members);
     struct str name = {0};
     struct err_info e = {""};
     struct buf out = {0};
@@ -165,11 +46,11 @@ static void post_world(struct http_request *r)
     err = world_init(k, name, &e);
     house_return(worlds->house, k);
     if (err) {
-        refuse(r, err, &e);
+        world_refuse(r, err, &e);
         return;
     }
     json_open(&out, '{');
-    put_text(&out, "world", name);
+    world_put_text(&out, "world", name);
     json_close(&out, '}');
     http_reply(r, 200, (struct str){out.p, out.len});
     buf_release(&out);
@@ -245,15 +126,6 @@ struct queue_request {
     struct str child_name;
 };
 
-static int read_text(const struct json *v, const char *member, struct str *ret, struct err_info *e)
-{
-    int found = json_get_text(v, member, ret, e);
-
-    return found == 0  ? err_set(e, DROVER_BAD_ARGUMENT, "%s is missing", member)
-           : found < 0 ? found
-                       : 0;
-}
-
 static int read_queue_request(const struct json *body, struct queue_request *q, struct err_info *e)
 {
     static const char *const task_members[] = {"name", "type", "data", NULL};
@@ -264,16 +136,16 @@ static int read_queue_request(const struct json *body, struct queue_request *q, 
     if (err == 0)
         return err_set(e, DROVER_BAD_ARGUMENT, "task is missing");
     if (err < 0 || (err = json_only(task, task_members, e)) ||
-        (err = read_text(task, "name", &q->task.name, e)) ||
-        (err = read_text(task, "type", &q->task.type, e)))
+        (err = world_read_text(task, "name", &q->task.name, e)) ||
+        (err = world_read_text(task, "type", &q->task.type, e)))
         return err;
     data = json_get(task, "data");
     q->task.data = data ? data->raw : STR("null");
     err = json_get_object(body, "parent", &parent, e);
     q->has_parent = err == 1;
     if (err < 0 || (q->has_parent && ((err = json_only(parent, parent_members, e)) ||
-                                      (err = read_text(parent, "name", &q->parent.name, e)) ||
-                                      (err = read_text(parent, "type", &q->parent.type, e)))))
+                                      (err = world_read_text(parent, "name", &q->parent.name, e)) ||
+                                      (err = world_read_text(parent, "type", &q->parent.type, e)))))
         return err;
     err = json_get_text(body, "child_name", &q->child_name, e);
     if (err == 1 && !q->has_parent)
@@ -281,7 +153,7 @@ static int read_queue_request(const struct json *body, struct queue_request *q, 
     return err < 0 ? err : 0;
 }
 
-static void put_queued(struct call *c, const struct world_paths *paths)
+static void put_queued(struct world_call *c, const struct world_paths *paths)
 {
     const char *root = world_root(c->world);
 
@@ -302,36 +174,36 @@ static void put_queued(struct call *c, const struct world_paths *paths)
 static void post_task(struct http_request *r)
 {
     static const char *const members[] = {"task", "parent", "child_name", NULL};
-    const struct json *body = body_of(r, members);
+    const struct json *body = world_body(r, members);
     struct queue_request q = {0};
     struct world_paths paths;
     struct err_info e = {""};
-    struct call c;
+    struct world_call c;
     int err;
 
     if (!body)
         return;
     err = read_queue_request(body, &q, &e);
     if (err) {
-        refuse(r, err, &e);
+        world_refuse(r, err, &e);
         return;
     }
-    if (!call_begin(&c, r, (struct str){0}))
+    if (!world_call_begin(&c, r, (struct str){0}))
         return;
     err = world_queue(c.world, c.k, &r->arena, &q.task, q.has_parent ? &q.parent : NULL,
                       q.child_name.p ? fill_template : NULL, &q.child_name, &paths, &c.e);
     if (!err)
         put_queued(&c, &paths);
-    call_answer(&c, err);
+    world_call_answer(&c, err);
 }
 
 /* Looking. */
 
 static void put_item(struct buf *b, const struct world_item *i)
 {
-    put_text(b, "node", i->key);
-    put_record(b, &i->record);
-    put_text(b, "state", str_of(world_state_name(i->state)));
+    world_put_text(b, "node", i->key);
+    world_put_record(b, &i->record);
+    world_put_text(b, "state", str_of(world_state_name(i->state)));
     if (i->since_ms) {
         json_key(b, "since");
         json_put_int(b, i->since_ms);
@@ -361,7 +233,7 @@ static void get_tasks(struct http_request *r)
     int64_t limit = LIST_LIMIT_DEFAULT;
     struct world_items items = {0};
     struct str after = STR("");
-    struct call c;
+    struct world_call c;
     int err;
 
     if (!read_state(r, &state) || http_query_number(r, "limit", &limit) < 0)
@@ -371,7 +243,7 @@ static void get_tasks(struct http_request *r)
         return;
     }
     http_query(r, "after", &after);
-    if (!call_begin(&c, r, (struct str){0}))
+    if (!world_call_begin(&c, r, (struct str){0}))
         return;
     err = world_list(c.world, c.k, &r->arena, state, after, (size_t)limit, &items);
     json_open(&c.out, '{');
@@ -383,13 +255,14 @@ static void get_tasks(struct http_request *r)
         json_close(&c.out, '}');
     }
     json_close(&c.out, ']');
-    put_text(&c.out, "next", items.more ? items.list[items.count - 1].key : (struct str){NULL, 0});
+    world_put_text(&c.out, "next",
+                   items.more ? items.list[items.count - 1].key : (struct str){NULL, 0});
     json_close(&c.out, '}');
-    call_answer(&c, err);
+    world_call_answer(&c, err);
 }
 
 /* The path of a task comes as a|b, a/b, or as it stands in the tree. */
-static char *key_of(struct call *c, struct str path)
+static char *key_of(struct world_call *c, struct str path)
 {
     struct str root = str_of(world_root(c->world));
     char *key;
@@ -407,19 +280,19 @@ static void get_task(struct http_request *r)
 {
     struct world_item item;
     struct str data, path;
-    struct call c;
+    struct world_call c;
     int err;
 
-    if (!http_decode(r, r->params[1], &path) || !call_begin(&c, r, (struct str){0}))
+    if (!http_decode(r, r->params[1], &path) || !world_call_begin(&c, r, (struct str){0}))
         return;
     err = world_get(c.world, c.k, &r->arena, str_of(key_of(&c, path)), &item, &data, &c.e);
     if (!err) {
         json_open(&c.out, '{');
         put_item(&c.out, &item);
-        put_data(&c, data);
+        world_put_data(&c, data);
         json_close(&c.out, '}');
     }
-    call_answer(&c, err);
+    world_call_answer(&c, err);
 }
 
 /* The tree as objects in lists: each level opens when the first child comes, closes after the last. */
@@ -442,8 +315,8 @@ static int write_task(void *arg, struct str key, int depth, enum world_state sta
 
     close_to(t, depth);
     json_open(t->out, '{');
-    put_text(t->out, "node", key);
-    put_text(t->out, "state", str_of(world_state_name(state)));
+    world_put_text(t->out, "node", key);
+    world_put_text(t->out, "state", str_of(world_state_name(state)));
     json_key(t->out, "tasks");
     json_open(t->out, '[');
     t->depth = depth;
@@ -453,184 +326,21 @@ static int write_task(void *arg, struct str key, int depth, enum world_state sta
 static void get_tree(struct http_request *r)
 {
     struct tree_writer t;
-    struct call c;
+    struct world_call c;
     int err;
 
-    if (!call_begin(&c, r, (struct str){0}))
+    if (!world_call_begin(&c, r, (struct str){0}))
         return;
     t = (struct tree_writer){&c.out, -1};
     json_open(&c.out, '{');
-    put_text(&c.out, "root", str_of(world_root(c.world)));
+    world_put_text(&c.out, "root", str_of(world_root(c.world)));
     json_key(&c.out, "tasks");
     json_open(&c.out, '[');
     err = world_walk(c.world, c.k, write_task, &t);
     close_to(&t, 0);
     json_close(&c.out, ']');
     json_close(&c.out, '}');
-    call_answer(&c, err);
-}
-
-/* Handling. */
-
-struct claim_request {
-    struct str types[WORLD_TYPES_MAX];
-    size_t type_count;
-    struct str session;
-    int64_t wait_ms;
-};
-
-static int read_types(const struct json *list, struct claim_request *q, struct err_info *e)
-{
-    json_each(type, list)
-    {
-        if (type->kind != JSON_TEXT)
-            return err_set(e, DROVER_BAD_ARGUMENT, "types must be a list of strings");
-        if (q->type_count == WORLD_TYPES_MAX)
-            return err_set(e, DROVER_BAD_ARGUMENT, "at most %d types", WORLD_TYPES_MAX);
-        q->types[q->type_count++] = type->text;
-    }
-    return 0;
-}
-
-static int read_claim_request(const struct json *body, struct claim_request *q, struct err_info *e)
-{
-    const struct json *types;
-    int err = json_get_list(body, "types", &types, e);
-
-    if (err == 0)
-        return err_set(e, DROVER_BAD_ARGUMENT, "types is missing");
-    if (err < 0 || (err = read_types(types, q, e)) ||
-        (err = read_text(body, "session", &q->session, e)))
-        return err;
-    err = json_get_int(body, "wait", &q->wait_ms, e);
-    if (err < 0)
-        return err;
-    if (q->wait_ms < 0 || q->wait_ms > WAIT_MAX_MS)
-        return err_set(e, DROVER_BAD_ARGUMENT, "wait must be from 0 to %d ms", WAIT_MAX_MS);
-    return 0;
-}
-
-static void put_claim(struct call *c, const struct world_claim *claim)
-{
-    json_open(&c->out, '{');
-    put_text(&c->out, "node", claim->key);
-    json_key(&c->out, "task");
-    json_open(&c->out, '{');
-    put_record(&c->out, &claim->record);
-    put_data(c, claim->data);
-    json_close(&c->out, '}');
-    json_close(&c->out, '}');
-}
-
-/*
- * A claim that waits is run again whenever something has changed, and now and then without: using the
- * session is its sign of life. Then it goes by what is known; the first time, and the last, it looks.
- */
-static void post_claim(struct http_request *r)
-{
-    static const char *const members[] = {"types", "session", "wait", NULL};
-    struct worlds *worlds = r->arg;
-    struct http_topic *topic = hosted_topic(worlds->hosted);
-    uint64_t seen = http_topic_seen(topic);
-    const struct json *body = body_of(r, members);
-    struct claim_request q = {0};
-    struct world_claim claim;
-    struct call c;
-    struct err_info e = {""};
-    bool look = !r->handler_data || http_wait_over(r);
-    int err;
-
-    if (!body)
-        return;
-    err = read_claim_request(body, &q, &e);
-    if (err) {
-        refuse(r, err, &e);
-        return;
-    }
-    if (!call_begin(&c, r, q.session))
-        return;
-    err = world_claim(c.world, c.k, &r->arena, q.types, q.type_count, look, &claim, &c.e);
-    if (err == 1) {
-        put_claim(&c, &claim);
-        call_answer(&c, 0);
-    } else if (err) {
-        call_answer(&c, err);
-    } else {
-        call_end(&c);
-        r->handler_data = worlds;
-        if (!http_wait(r, topic, seen, q.wait_ms))
-            http_reply(r, 200, STR("{\"node\":null}"));
-    }
-}
-
-struct end_request {
-    struct str node, session, error;
-};
-
-/* Reads the body of complete, release and fail, and begins; or answers. */
-static bool end_begin(struct call *c, struct http_request *r, bool fails, struct end_request *q)
-{
-    static const char *const members[] = {"node", "session", "error", NULL};
-    static const char *const fewer[] = {"node", "session", NULL};
-    const struct json *body = body_of(r, fails ? members : fewer);
-    struct err_info e = {""};
-    int err;
-
-    if (!body)
-        return false;
-    *q = (struct end_request){.error = STR("")};
-    err = read_text(body, "node", &q->node, &e);
-    if (!err)
-        err = read_text(body, "session", &q->session, &e);
-    if (!err && fails && json_get_text(body, "error", &q->error, &e) < 0)
-        err = DROVER_BAD_ARGUMENT;
-    if (err) {
-        refuse(r, err, &e);
-        return false;
-    }
-    return call_begin(c, r, q->session);
-}
-
-static void end_answer(struct call *c, int err, const struct end_request *q, bool pending)
-{
-    if (!err) {
-        json_open(&c->out, '{');
-        put_text(&c->out, "node", q->node);
-        put_text(&c->out, "state", str_of(pending ? "pending" : "completed"));
-        json_close(&c->out, '}');
-    }
-    call_answer(c, err);
-}
-
-static void post_complete(struct http_request *r)
-{
-    struct end_request q;
-    struct call c;
-    bool again = false;
-    int err;
-
-    if (!end_begin(&c, r, false, &q))
-        return;
-    err = world_complete(c.world, c.k, q.node, &again, &c.e);
-    end_answer(&c, err, &q, again);
-}
-
-static void post_release(struct http_request *r)
-{
-    struct end_request q;
-    struct call c;
-
-    if (end_begin(&c, r, false, &q))
-        end_answer(&c, world_release(c.world, c.k, q.node, &c.e), &q, true);
-}
-
-static void post_fail(struct http_request *r)
-{
-    struct end_request q;
-    struct call c;
-
-    if (end_begin(&c, r, true, &q))
-        end_answer(&c, world_fail(c.world, c.k, q.node, q.error, &c.e), &q, true);
+    world_call_answer(&c, err);
 }
 
 static const struct route ROUTES[] = {
@@ -643,13 +353,13 @@ static const struct route ROUTES[] = {
     {METHOD_GET, "/v1/worlds/{world}/tasks/{path...}", get_task, ROUTE_WORKER,
      "One task, with its data."},
     {METHOD_GET, "/v1/worlds/{world}/tree", get_tree, ROUTE_WORKER, "The whole tree."},
-    {METHOD_POST, "/v1/worlds/{world}/claim", post_claim, ROUTE_WORKER,
+    {METHOD_POST, "/v1/worlds/{world}/claim", world_post_claim, ROUTE_WORKER,
      "Takes the oldest task of a type that nothing blocks."},
-    {METHOD_POST, "/v1/worlds/{world}/complete", post_complete, ROUTE_WORKER,
+    {METHOD_POST, "/v1/worlds/{world}/complete", world_post_complete, ROUTE_WORKER,
      "Ends a claim: the task is done."},
-    {METHOD_POST, "/v1/worlds/{world}/release", post_release, ROUTE_WORKER,
+    {METHOD_POST, "/v1/worlds/{world}/release", world_post_release, ROUTE_WORKER,
      "Ends a claim: the task is there for others."},
-    {METHOD_POST, "/v1/worlds/{world}/fail", post_fail, ROUTE_WORKER,
+    {METHOD_POST, "/v1/worlds/{world}/fail", world_post_fail, ROUTE_WORKER,
      "Ends a claim: the task has failed and stays pending."},
 };
 
