@@ -1,0 +1,64 @@
+"""The routes of batches and jobs, for tests: one connection per thread, JSON both ways."""
+
+import http.client
+import json
+import time
+
+
+class Api:
+    def __init__(self, port, timeout=60):
+        self.port = port
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+
+    def try_call(self, method, path, body=None):
+        """Status and body."""
+        text = None if body is None else json.dumps(body)
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        self.connection.request(method, path, text, headers)
+        answer = self.connection.getresponse()
+        raw = answer.read()
+        return answer.status, json.loads(raw) if raw else None
+
+    def __call__(self, method, path, body=None):
+        """The body of an answer that must be 200."""
+        status, answer = self.try_call(method, path, body)
+        assert status == 200, f"{method} {path} {body}: {status} {answer}"
+        return answer
+
+    def refuse(self, wanted, method, path, body=None):
+        """The one error of an answer that must have that status."""
+        status, answer = self.try_call(method, path, body)
+        assert status == wanted, f"{method} {path} {body}: {status} {answer}"
+        assert list(answer) == ["errors"] and len(answer["errors"]) == 1 and answer["errors"][0]
+        return answer["errors"][0]
+
+    def session(self, timeout=10000):
+        return self("POST", "/v1/sessions", {"timeout": timeout})["session"]
+
+    def batch(self, **submission):
+        return self("POST", "/v1/batches", {"submission": submission})["batch"]
+
+    def job(self, batch, priority=50, **configuration):
+        spec = {"configuration": configuration, "priority": priority}
+        return self("POST", f"/v1/batches/{batch}/jobs", spec)["job"]
+
+    def jobs(self, batch, count, priority=lambda n: 50):
+        specs = [{"configuration": {}, "priority": priority(n)} for n in range(count)]
+        return self("POST", f"/v1/batches/{batch}/jobs", {"jobs": specs})["jobs"]
+
+    def move(self, job, state="next", **more):
+        return self("PUT", f"/v1/jobs/{job}/state", {"state": state, **more})["state"]
+
+    def drive(self, job):
+        while (state := self.move(job)) != "Completed":
+            assert state
+
+    def state_of(self, kind, name):
+        return next(iter(self("GET", f"/v1/{kind}/{name}").values()))["state"]
+
+    def wait_state(self, kind, name, wanted, seconds=30):
+        end = time.monotonic() + seconds
+        while (state := self.state_of(kind, name)) not in wanted:
+            assert time.monotonic() < end, f"{name} is {state}, not {wanted}"
+            time.sleep(0.02)
+        return state
