@@ -11,6 +11,17 @@ static const char *const MEMBERS[] = {
     NULL,
 };
 
+/* A piece of what was found, for people: what is not plain text becomes "?". */
+static const char *excerpt(struct arena *a, struct str text)
+{
+    char *out = arena_text(a, (struct str){text.p, text.len < 100 ? text.len : 100});
+
+    for (size_t i = 0; i < text.len && i < 100; i++)
+        if (out[i] < ' ' || out[i] > '~')
+            out[i] = '?';
+    return out;
+}
+
 int status_read(const struct machine *m, bool is_job, struct arena *a, struct str text,
                 struct status *ret_status, struct err_info *ret_error)
 {
@@ -26,12 +37,12 @@ int status_read(const struct machine *m, bool is_job, struct arena *a, struct st
                       &why) < 0 ||
         json_get_text(s.json, "message", &s.message, &why) < 0 ||
         json_get_int(s.json, "retry_count", &s.retry_count, &why) < 0)
-        return err_set(ret_error, DROVER_DAMAGED, "its status is not what it should be: %.*s",
-                       (int)(text.len < 100 ? text.len : 100), text.p);
+        return err_set(ret_error, DROVER_DAMAGED, "its status is not what it should be: %s",
+                       excerpt(a, text));
     s.state = machine_find(m, name);
     if (s.state == MACHINE_NONE)
-        return err_set(ret_error, DROVER_DAMAGED, "its status is '%.*s', which is no state of a %s",
-                       (int)(name.len < 100 ? name.len : 100), name.p, m->what);
+        return err_set(ret_error, DROVER_DAMAGED, "its status is '%s', which is no state of a %s",
+                       excerpt(a, name), m->what);
     if (last.p)
         s.last_successful = machine_find(m, last);
     *ret_status = s;
