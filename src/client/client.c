@@ -14,7 +14,10 @@ struct client {
     struct transport *transport;
     struct arena arena;
     int64_t wait_ms;
+    bool repeatable;
 };
+
+enum { REPEATS_MAX = 3 };
 
 int client_error(const char *fmt, ...)
 {
@@ -111,6 +114,11 @@ void client_set_wait(struct client *c, int64_t wait_ms)
     c->wait_ms = wait_ms;
 }
 
+void client_set_repeatable(struct client *c)
+{
+    c->repeatable = true;
+}
+
 void client_set_stop(struct client *c, int fd)
 {
     transport_set_stop(c->transport, fd);
@@ -140,9 +148,12 @@ int client_try(struct client *c, const char *method, const char *path, const cha
     struct transport_answer answer;
     struct client_reply reply;
     struct err_info e;
-    int err = transport_call(c->transport, method, path, sent, TRANSPORT_TIMEOUT_MS + c->wait_ms,
-                             &answer, &e);
+    int err, tries = 0;
 
+    do
+        err = transport_call(c->transport, method, path, sent, TRANSPORT_TIMEOUT_MS + c->wait_ms,
+                             &answer, &e);
+    while (err == DROVER_UNKNOWN && c->repeatable && ++tries <= REPEATS_MAX);
     if (err == DROVER_CLOSED)
         return CMD_FAILURE;
     if (err)

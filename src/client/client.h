@@ -89,6 +89,12 @@ int client_refused(const struct client *c, const struct client_reply *reply);
 /* A call in which the server may wait that long before it answers. */
 void client_set_wait(struct client *c, int64_t wait_ms);
 
+/*
+ * From now on calls carry a requestid, or only look: when an answer is lost, the same is sent again, a
+ * few times.
+ */
+void client_set_repeatable(struct client *c);
+
 /* Calls end with CMD_FAILURE, and without a word, once this descriptor can be read. */
 void client_set_stop(struct client *c, int fd);
 

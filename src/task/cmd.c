@@ -61,6 +61,7 @@ static int claim(struct client *c, const struct claim *k, int argc, char **argv,
 
         claim_body(&body, k, argc, argv, wait_ms);
         client_set_wait(c, wait_ms);
+        client_set_repeatable(c);
         status = client_call(c, "POST", "/claim", buf_text(&body), ret_reply);
         left_ms -= wait_ms;
         tasks = status ? NULL : json_get(ret_reply->json, "tasks");
@@ -300,7 +301,7 @@ static int read_file(const char *name, struct buf *b)
     return CMD_FAILURE;
 }
 
-/* What the user wrote, with our client id where it has none. */
+/* What the user wrote, with a client id and a request id where it has none. */
 static int update_body(const struct task_options *o, struct str text, struct buf *ret_body)
 {
     struct arena a = {0};
@@ -311,10 +312,12 @@ static int update_body(const struct task_options *o, struct str text, struct buf
     if (!v || v->kind != JSON_OBJECT) {
         client_error("the transaction is not JSON: %s", v ? "an object is needed" : e.text);
         status = CMD_USAGE;
-    } else if (json_get(v, "clientid")) {
-        buf_put_str(ret_body, text);
     } else {
-        task_open_body(ret_body, o);
+        json_open(ret_body, '{');
+        if (!json_get(v, "clientid"))
+            task_put_clientid(ret_body, o);
+        if (!json_get(v, "requestid"))
+            task_put_requestid(ret_body);
         json_each(member, v)
         {
             json_key_str(ret_body, member->key);

@@ -128,21 +128,31 @@ int64_t *task_parse_ids(const struct cmd *c, int argc, char **argv)
     return ids;
 }
 
-/* libcurl may send a request again when a connection that was kept alive turns out to be dead. */
-void task_open_body(struct buf *b, const struct task_options *o)
+void task_put_clientid(struct buf *b, const struct task_options *o)
+{
+    json_key(b, "clientid");
+    json_put_int(b, o->clientid);
+}
+
+void task_put_requestid(struct buf *b)
 {
     char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
 
     task_client_requestid(requestid);
-    json_open(b, '{');
-    json_key(b, "clientid");
-    json_put_int(b, o->clientid);
     json_key(b, "requestid");
     json_put_text(b, str_of(requestid));
 }
 
+void task_open_body(struct buf *b, const struct task_options *o)
+{
+    json_open(b, '{');
+    task_put_clientid(b, o);
+    task_put_requestid(b);
+}
+
 int task_update(struct client *c, struct buf *body, struct client_reply *ret_reply)
 {
+    client_set_repeatable(c);
     return client_call(c, "POST", "/update", buf_text(body), ret_reply);
 }
 

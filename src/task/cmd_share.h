@@ -36,13 +36,17 @@ int task_find_clientid(struct task_options *o);
 /* The operands as ids, in an array that the caller frees; NULL: one is none, which has been said. */
 int64_t *task_parse_ids(const struct cmd *c, int argc, char **argv);
 
-/* Appends {"clientid": ..., "requestid": ..., and leaves the object open. */
+/* Append members of a request that changes something. With a requestid it can be sent again. */
+void task_put_clientid(struct buf *b, const struct task_options *o);
+void task_put_requestid(struct buf *b);
+
+/* Opens an object with both. */
 void task_open_body(struct buf *b, const struct task_options *o);
 
 /* Prints a list of tasks as a table. Null stands for no task and is passed over. */
 void task_print(const struct json *tasks);
 
-/* Sends a body to /update. */
+/* Sends a body to /update, again when the answer is lost: it must have a requestid. */
 int task_update(struct client *c, struct buf *body, struct client_reply *ret_reply);
 
 #endif

@@ -204,6 +204,27 @@ def test_a_server_that_hangs_up(tmp_path):
         assert done.returncode == 1 and "broke before the answer" in done.stderr
 
 
+def test_an_answer_that_is_lost_is_asked_for_again(me, server, tmp_path):
+    """The server has done it; the client hears of it the second time, and it has been done once."""
+    seen = set()
+
+    def lossy(handler, body):
+        got = handler.forward(server.port, body)
+        if body not in seen:
+            seen.add(body)
+            handler.hang_up()
+        else:
+            handler.answer(*got)
+    with between(lossy) as url:
+        other = Client(url, tmp_path)
+        assert other.ok("add", "g", "x") == "1\n"
+        assert other.json("claim", "g")["tasks"][0]["id"] == 2
+        adds = '"adds": [{"group": "h"}]'
+        for given in ('"clientid": 5, ', '"requestid": "r", ', '"clientid": 5, "requestid": "s", '):
+            other.ok("update", input="{" + given + adds + "}")
+    assert me.tasks() == [("g", "x"), ("h", ""), ("h", ""), ("h", "")]
+
+
 def test_the_leader_is_followed(me, server, tmp_path):
     asked = []
 
