@@ -8,8 +8,10 @@ enum bucket_kind { BUCKET_SPECS, BUCKET_NODES, BUCKET_SLOTS, BUCKET_KINDS };
 
 /* Changes that are committed together. */
 struct turn {
-    struct turn *next, *prev; /* those under way */
-    struct dag *dag;          /* NULL: it has ended meanwhile */
+    struct turn *next, *prev;  /* those under way */
+    struct turn *stalled_next; /* those that wait for room on the disk */
+    uint64_t number;
+    struct dag *dag; /* NULL: it has ended meanwhile */
     struct task_request request;
     struct arena arena;
     struct node **nodes; /* touched: to be shown when this is durable; pinned */
@@ -48,8 +50,11 @@ struct dag {
     bool ready;
     int failing; /* the error of a commit: told at the end of the turn */
     int64_t client;
-    struct turn *turn;   /* gathers */
-    struct turn *flying; /* under way */
+    struct turn *turn;    /* gathers */
+    struct turn *flying;  /* under way */
+    struct turn *stalled; /* of these, those that wait for room on the disk, in order */
+    bool unstalling;      /* the first of them is being tried */
+    uint64_t turn_number;
     uv_check_t check;
     uv_idle_t idle; /* runs while there is something to flush, so that the loop does not sleep */
     uv_timer_t timer;
@@ -80,6 +85,7 @@ void turn_drop(struct turn *t, int64_t task);
 void turn_flush(struct dag *d);
 void turn_free(struct turn *t);
 void turn_tell(struct turn *t, int err);
+void turn_unstall(struct dag *d);
 void turn_changes(struct turn *t, const struct plan_changes *c);
 void dag_soon(struct dag *d); /* there is something to flush or to start */
 void dag_schedule(struct dag *d);

@@ -130,6 +130,7 @@ static void on_timer(uv_timer_t *timer)
     int64_t now = dag_now_ms(d), next = INT64_MAX;
 
     d->timer_at = INT64_MAX;
+    turn_unstall(d);
     for (uint32_t i = d->parked_count; i-- > 0;) {
         struct node *n = d->parked[i];
 
@@ -228,7 +229,12 @@ static void drop_turns(struct dag *d, int err)
         t->next = t->prev = NULL;
         turn_tell(t, DROVER_UNKNOWN);
     }
-    d->flying = NULL;
+    for (struct turn *t = d->stalled, *next; t; t = next) {
+        next = t->stalled_next;
+        turn_free(t); /* nobody will answer it */
+    }
+    d->flying = d->stalled = NULL;
+    d->unstalling = false;
     if (d->turn) {
         struct turn *t = d->turn;
 

@@ -16,6 +16,8 @@
 /* Far ahead of any clock, and not so far that sums overflow. */
 #define TASK_OURS_UNTIL INT64_C(32503680000000)
 
+enum { STALL_MS = 500 };
+
 static const char *const KIND_NAMES[] = {"specs", "nodes", "slots"};
 static const uint64_t KIND_SIZES[] = {1000, 1000, 100};
 
@@ -279,18 +281,59 @@ void turn_tell(struct turn *t, int err)
         t->claims[i].fn(t->claims[i].arg, err, err ? NULL : t->claims[i].node);
 }
 
+/*
+ * A full disk takes nothing away: the turn waits, those after it wait behind it, commands go on, and
+ * all of it is tried again until there is room.
+ */
+static void stall(struct dag *d, struct turn *t)
+{
+    struct turn **at = &d->stalled;
+
+    while (*at && t->number > (*at)->number)
+        at = &(*at)->stalled_next;
+    t->stalled_next = *at;
+    *at = t;
+    dag_arm(d, dag_now_ms(d) + STALL_MS);
+}
+
+static void submit(struct turn *t)
+{
+    memset(&t->request.own, 0, sizeof t->request.own);
+    service_submit(t->dag->o.tasks, &t->request);
+}
+
+/* Tries the first; the rest follow when it has been kept. */
+void turn_unstall(struct dag *d)
+{
+    struct turn *t = d->stalled;
+
+    if (!t || d->unstalling)
+        return;
+    d->stalled = t->stalled_next;
+    d->unstalling = true;
+    submit(t);
+}
+
 static void on_turn_done(void *arg, const struct task_reply *reply)
 {
     struct turn *t = arg;
     struct dag *d = t->dag;
 
     if (d) {
+        d->unstalling = false;
+        if (reply->err == DROVER_DISK_FULL) {
+            stall(d, t);
+            return;
+        }
         if (reply->err)
             d->failing = reply->err;
         else
             settle(t, reply);
         turn_tell(t, reply->err);
         dag_soon(d);
+        turn_free(t);
+        turn_unstall(d);
+        return;
     }
     turn_free(t);
 }
@@ -318,7 +361,11 @@ void turn_flush(struct dag *d)
     if (d->flying)
         d->flying->prev = t;
     d->flying = t;
-    service_submit(d->o.tasks, &t->request);
+    t->number = ++d->turn_number;
+    if (d->stalled || d->unstalling)
+        stall(d, t);
+    else
+        submit(t);
 }
 
 /* What may start. */
