@@ -26,7 +26,7 @@ struct queue_room {
     struct house *house;
     const char *ns;
     struct sweep *sweep;
-    struct http_topic posted; /* a message, over this server */
+    struct http_topic posted; /* a message */
 };
 
 /* Refusals. */
@@ -506,6 +506,13 @@ static const struct route ROUTES[] = {
 
 /* The room. */
 
+static void on_added(void *arg)
+{
+    struct queue_room *room = arg;
+
+    http_topic_signal(&room->posted, HTTP_TOPIC_ALL);
+}
+
 static int room_open(struct house *h, void **ret_room, struct err_info *ret_error)
 {
     struct queue_room *room = mem_zalloc(sizeof *room);
@@ -520,6 +527,8 @@ static int room_open(struct house *h, void **ret_room, struct err_info *ret_erro
         .retention_ms = h->queue_retention_ms ? h->queue_retention_ms : SWEEP_RETENTION_MS,
         .error_retention_ms =
             h->queue_error_retention_ms ? h->queue_error_retention_ms : SWEEP_ERROR_RETENTION_MS,
+        .added = on_added,
+        .arg = room,
     });
     *ret_room = room;
     return 0;

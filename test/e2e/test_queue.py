@@ -348,12 +348,17 @@ def test_what_http_shows(room):
     assert keeper["namespace"] == NAMESPACE and keeper["keeper"].startswith("zk://127.0.0.1:")
 
 
-def test_a_read_waits_for_a_message(room):
+@pytest.mark.parametrize("way", ["queue", "task"])
+def test_a_read_waits_for_a_message(room, way):
     queue = room.create()
     found = []
     reader = threading.Thread(target=lambda: found.extend(room.read(queue, "?wait=20000")))
     reader.start()
-    room.post(queue, "a")
+    if way == "queue":
+        room.post(queue, "a")
+    else:  # a message is a task of the group, whoever adds it
+        task = {"group": queue, "data": "a"}
+        assert room.call("POST", "/update", {"clientid": 1, "adds": [task]})[0] == 200
     reader.join(15)
     assert [m["data"] for m in found] == ["a"]
     assert room.read(queue, f"?after={found[0]['id']}&wait=50") == []
