@@ -272,7 +272,7 @@ def test_an_ensemble_that_loses_its_leader(tmp_path):
         servers = []
         try:
             for _ in range(2):
-                servers.append(Server("--keeper", ensemble.url(), "--on-batch-done",
+                servers.append(Server("--zk", "none", "--keeper", ensemble.url(), "--on-batch-done",
                                       f"echo $DROVER_REPORT >> {tmp_path}/keys"))
             for server in servers:
                 server.port = int(server.wait_for(r"listening on http://127\.0\.0\.1:(\d+)\n")[1])
