@@ -53,11 +53,13 @@ static void check(int err, const char *what, const struct err_info *why)
 
 static struct keeper *connect_keeper(void)
 {
+    struct zookeeper_options zo = {.auth = NULL};
+    struct keeper_options ko = {.timeout_ms = 0};
     struct err_info why = {""};
     struct keeper *k;
 
     if (url)
-        check(zookeeper_connect(url, NULL, NULL, &k, &why), "connect", &why);
+        check(zookeeper_connect(url, &zo, &ko, &k, &why), "connect", &why);
     else
         check(local_connect(local, NULL, &k), "connect", NULL);
     return k;

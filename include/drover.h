@@ -588,6 +588,80 @@ typedef int drover_world_walk_fn(void *arg, const char *node, int depth,
 int drover_world_walk(struct drover_world *w, drover_world_walk_fn *fn, void *arg,
                       struct drover_error *ret_error);
 
+/*
+ * batch - batches of jobs that move from state to state by priority, at the paths of the document
+ * (/batches, /jobs, ...), beside servers and foreign clients on the same keeper.
+ *
+ *     drover_batches_open(keeper, NULL, &b, &error);
+ *     drover_batch_create(b, "{\"batchID\": \"u-1\"}", bid, &error);
+ *     drover_job_create(b, bid, "{\"configuration\": {...}, \"priority\": 20}", jid, &error);
+ *     while (drover_job_acquire(b, "Pending", &job, &error) == 1) {
+ *         ...
+ *         drover_job_move(b, job.id, &(struct drover_job_move){.state = "next", .token = job.token,
+ *                         .priority = -1}, &error);
+ *     }
+ *
+ * Each change is one transaction. A lock belongs to the keeper's session; its token is refused, with
+ * FENCED, once the lock was lost. Submissions, jobs and messages are JSON and text, ended by NUL. From
+ * any thread.
+ */
+struct drover_batches;
+
+enum { DROVER_BATCH_ID_SIZE = 14 }; /* "bid0000000000", "jid0000000000", and its NUL */
+
+/* pipeline: state machines as JSON, NULL: the built-in ones. The keeper must outlive it. */
+int drover_batches_open(struct drover_keeper *k, const char *pipeline,
+                        struct drover_batches **ret_batches, struct drover_error *ret_error);
+void drover_batches_close(struct drover_batches *b);
+
+int drover_batch_create(struct drover_batches *b, const char *submission,
+                        char ret_bid[DROVER_BATCH_ID_SIZE], struct drover_error *ret_error);
+
+/* By the batchID of its submission. NO_NODE: there is none. */
+int drover_batch_find(struct drover_batches *b, const char *uuid,
+                      char ret_bid[DROVER_BATCH_ID_SIZE], struct drover_error *ret_error);
+
+/* Takes the oldest batch that is "Pending", "Reporting" or "UpdateReporting". 1, or 0: there is none. */
+int drover_batch_acquire(struct drover_batches *b, const char *state,
+                         char ret_bid[DROVER_BATCH_ID_SIZE], int64_t *ret_token,
+                         struct drover_error *ret_error);
+
+/* Moves it on; from Reporting that commits its report. token 0: nobody may hold a lock on it. */
+int drover_batch_move(struct drover_batches *b, const char *bid, const char *state, int64_t token,
+                      struct drover_error *ret_error);
+
+/* The name of its state, which lives for ever. */
+int drover_batch_state(struct drover_batches *b, const char *bid, const char **ret_state,
+                       struct drover_error *ret_error);
+
+int drover_job_create(struct drover_batches *b, const char *bid, const char *job,
+                      char ret_jid[DROVER_BATCH_ID_SIZE], struct drover_error *ret_error);
+
+struct drover_job {
+    char id[DROVER_BATCH_ID_SIZE], batch[DROVER_BATCH_ID_SIZE];
+    int priority;
+    int64_t token;
+};
+
+/* Takes the first job of a state, by priority. 1, or 0: there is none. */
+int drover_job_acquire(struct drover_batches *b, const char *state, struct drover_job *ret_job,
+                       struct drover_error *ret_error);
+
+struct drover_job_move {
+    const char *state;   /* a state, "next" or "fail" */
+    const char *message; /* NULL: none */
+    int priority;        /* from now on; -1: as it is */
+    int64_t token;       /* 0: nobody may hold a lock on it */
+    int keep;            /* the lock */
+};
+
+/* NOT_ALLOWED: it cannot become that; ret_error says what it can. */
+int drover_job_move(struct drover_batches *b, const char *jid, const struct drover_job_move *m,
+                    struct drover_error *ret_error);
+
+int drover_job_state(struct drover_batches *b, const char *jid, const char **ret_state,
+                     struct drover_error *ret_error);
+
 #pragma GCC visibility pop
 
 #ifdef __cplusplus

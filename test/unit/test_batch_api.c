@@ -1,0 +1,145 @@
+/* Batches and jobs through the public interface, linked as a user's program is; and threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <drover.h>
+#include <pthread.h>
+#include <string.h>
+
+static struct drover_keeper *keeper;
+static struct drover_batches *batches;
+static struct drover_error error;
+
+static void open_memory(const char *pipeline)
+{
+    assert_int_equal(drover_keeper_open("memory:", NULL, &keeper, &error), 0);
+    assert_int_equal(drover_batches_open(keeper, pipeline, &batches, &error), 0);
+}
+
+static void close_memory(void)
+{
+    drover_batches_close(batches);
+    drover_keeper_close(keeper);
+}
+
+static int move(const char *jid, const char *state, int64_t token)
+{
+    struct drover_job_move m = {.state = state, .token = token, .priority = -1};
+
+    return drover_job_move(batches, jid, &m, &error);
+}
+
+static void from_a_program(void **state)
+{
+    char bid[DROVER_BATCH_ID_SIZE], jid[DROVER_BATCH_ID_SIZE], found[DROVER_BATCH_ID_SIZE];
+    struct drover_job job;
+    const char *name;
+    int64_t token;
+
+    (void)state;
+    open_memory(NULL);
+    assert_int_equal(drover_batch_create(batches, "{\"batchID\": \"u\"}", bid, &error), 0);
+    assert_int_equal(drover_batch_find(batches, "u", found, &error), 0);
+    assert_string_equal(found, bid);
+    assert_int_equal(drover_batch_create(batches, "[]", bid, &error), DROVER_BAD_ARGUMENT);
+    assert_int_equal(drover_job_create(batches, bid, "{}", jid, &error), DROVER_BAD_ARGUMENT);
+    assert_non_null(strstr(error.text, "configuration"));
+    assert_int_equal(
+        drover_job_create(batches, bid, "{\"configuration\": {}, \"priority\": 7}", jid, &error),
+        0);
+    assert_int_equal(drover_job_acquire(batches, "Nowhere", &job, &error), DROVER_BAD_ARGUMENT);
+    assert_int_equal(drover_job_acquire(batches, "Pending", &job, &error), 1);
+    assert_string_equal(job.id, jid);
+    assert_string_equal(job.batch, bid);
+    assert_int_equal(job.priority, 7);
+    assert_int_equal(move(jid, "Notify", job.token), DROVER_NOT_ALLOWED);
+    assert_int_equal(move(jid, "next", job.token), 0);
+    assert_int_equal(move(jid, "next", job.token), DROVER_FENCED);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(move(jid, "next", 0), 0);
+    assert_int_equal(drover_job_state(batches, jid, &name, &error), 0);
+    assert_string_equal(name, "Completed");
+    assert_int_equal(drover_batch_acquire(batches, "Reporting", found, &token, &error), 1);
+    assert_int_equal(drover_batch_move(batches, bid, "next", token, &error), 0);
+    assert_int_equal(drover_batch_state(batches, bid, &name, &error), 0);
+    assert_string_equal(name, "Completed");
+    close_memory();
+}
+
+static void wrong_pipeline(void **state)
+{
+    struct drover_batches *none = NULL;
+
+    (void)state;
+    assert_int_equal(drover_keeper_open("memory:", NULL, &keeper, &error), 0);
+    assert_int_equal(drover_batches_open(keeper, "{}", &none, &error), DROVER_BAD_ARGUMENT);
+    assert_null(none);
+    drover_keeper_close(keeper);
+}
+
+enum { THREADS = 8, JOBS = 400 };
+
+/* Jobs that this thread took to the end of the first two states. */
+static void *consume(void *arg)
+{
+    int *done = arg, idle = 0;
+    struct drover_error e;
+    struct drover_job job;
+
+    while (idle < 50) {
+        int got = drover_job_acquire(batches, *done % 2 ? "Pending" : "Estimating", &job, &e);
+
+        if (got <= 0)
+            got = drover_job_acquire(batches, "Pending", &job, &e);
+        if (got <= 0)
+            got = drover_job_acquire(batches, "Estimating", &job, &e);
+        idle = got == 1 ? 0 : idle + 1;
+        if (got == 1) {
+            struct drover_job_move m = {.state = "next", .token = job.token, .priority = -1};
+
+            if (drover_job_move(batches, job.id, &m, &e))
+                *done = -1000000;
+            ++*done;
+        }
+    }
+    return NULL;
+}
+
+static void eight_threads_take_each_job_once(void **state)
+{
+    char bid[DROVER_BATCH_ID_SIZE], jid[DROVER_BATCH_ID_SIZE];
+    pthread_t threads[THREADS];
+    int done[THREADS] = {0}, total = 0;
+    struct drover_job job;
+
+    (void)state;
+    open_memory(NULL);
+    assert_int_equal(drover_batch_create(batches, "{}", bid, &error), 0);
+    for (int i = 0; i < JOBS; i++)
+        assert_int_equal(drover_job_create(batches, bid, "{\"configuration\": {}}", jid, &error),
+                         0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, consume, &done[i]);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        total += done[i];
+    }
+    assert_int_equal(total, 2 * JOBS);
+    assert_int_equal(drover_job_acquire(batches, "Pending", &job, &error), 0);
+    assert_int_equal(drover_job_acquire(batches, "Provisioning", &job, &error), 1);
+    close_memory();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(from_a_program),
+        cmocka_unit_test(wrong_pipeline),
+        cmocka_unit_test(eight_threads_take_each_job_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
