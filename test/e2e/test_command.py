@@ -1,5 +1,6 @@
 """The command line: version, help, and every wrong use answered with one line and status 2."""
 
+import functools
 import re
 import subprocess
 
@@ -23,17 +24,19 @@ def test_the_versions_of_header_and_build_agree():
     assert f"version: '{version()}'" in (ROOT / "meson.build").read_text()
 
 
-def listed(words=()):
-    """The commands that help lists, groups entered: "serve", "world init"."""
-    done = drover("help", *words)
-    assert (done.returncode, done.stderr) == (0, "")
-    if not re.match(r"Usage: drover( [a-z]+)* COMMAND ", done.stdout):
-        return [" ".join(words)]
-    names = re.findall(r"^  ([a-z-]+) ", done.stdout, re.MULTILINE)
-    return [command for name in names for command in listed((*words, name))]
+def listed():
+    """All commands, those of groups too: "serve", "world init". Completion knows them, in one call."""
+    script = drover("completion", "bash").stdout
+    names = re.findall(r"'([a-z -]+)'", re.search(r'case "\$try" in\n(.*)\) command', script)[1])
+    return [name for name in names if not any(other.startswith(name + " ") for other in names)]
 
 
 COMMANDS = listed()
+
+
+@functools.cache
+def help_of(name):
+    return drover(*name.split(), "--help")
 
 
 @pytest.mark.parametrize("words", [["help"], ["--help"], ["-h"]])
@@ -46,7 +49,7 @@ def test_help_lists_the_commands(words):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_each_command(name):
-    by_help, by_option = drover("help", *name.split()), drover(*name.split(), "--help")
+    by_help, by_option = drover("help", *name.split()), help_of(name)
     assert (by_help.returncode, by_help.stderr) == (0, "")
     assert by_help.stdout.startswith(f"Usage: drover {name}")
     assert by_help.stdout == by_option.stdout
@@ -61,7 +64,7 @@ def sections(page):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_man_page_names_every_option(name):
     """In the section of the command, or in the OPTIONS that its page gives for all of them."""
-    options = re.findall(r"^  (--[a-z-]+)", drover(*name.split(), "--help").stdout, re.MULTILINE)
+    options = re.findall(r"^  (--[a-z-]+)", help_of(name).stdout, re.MULTILINE)
     pages = [sections(path.read_text()) for path in (ROOT / "doc").glob("*.scd")]
     page = next((page for page in pages if name in page), None)
     if page is None:
@@ -101,6 +104,16 @@ def test_completion_for_zsh_names_everything():
     assert done.stdout.startswith("#compdef drover\n")
     for name in COMMANDS:
         assert f"'{name}'" in done.stdout
+
+
+def test_the_groups_list_what_completion_knows():
+    """Every first word of help is a command or a group, and each group lists its own."""
+    def words(*of):
+        return re.findall(r"^  ([a-z-]+) ", drover("help", *of).stdout, re.MULTILINE)
+    assert words() == list(dict.fromkeys(name.split()[0] for name in COMMANDS))
+    for group in dict.fromkeys(name.split()[0] for name in COMMANDS if " " in name):
+        assert words(group) == [name.split()[1] for name in COMMANDS if name.split()[0] == group
+                                and " " in name]
 
 
 def test_no_command():
