@@ -2,8 +2,10 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "http/metrics.h"
 
 static void get_healthz(struct http_request *r)
@@ -11,7 +13,7 @@ static void get_healthz(struct http_request *r)
     http_reply(r, 200, STR("{\"status\":\"ok\"}"));
 }
 
-/* What is being waited for; NULL: nothing. On an ensemble the answer changes with it. */
+/* What is being waited for; NULL: nothing. */
 static const char *waits_for(struct health *h)
 {
     struct keeper *k = house_keeper(h->house);
@@ -22,14 +24,69 @@ static const char *waits_for(struct health *h)
     return rooms_not_ready(h->rooms);
 }
 
-static void get_readyz(struct http_request *r)
+static void answer_ready(struct http_request *r, const char *waiting)
 {
-    const char *waiting = waits_for(r->arg);
-
     if (waiting)
         http_reply_errorf(r, 503, "waiting for %s", waiting);
     else
         http_reply(r, 200, STR("{\"status\":\"ok\"}"));
+}
+
+/*
+ * An ensemble that cannot be reached says nothing, and a session on it may live on; so it is asked. A
+ * commit does not wait for a connection. The session is not kept meanwhile: closing it answers too.
+ */
+struct probe {
+    struct http_request *request; /* NULL: the client has left */
+};
+
+static void on_probe_gone(struct http_request *r)
+{
+    struct probe *p = r->handler_data;
+
+    p->request = NULL;
+}
+
+static void on_probe_done(void *arg, int err, const struct keeper_result *results, size_t count)
+{
+    struct probe *p = arg;
+
+    (void)results;
+    (void)count;
+    if (p->request)
+        answer_ready(p->request, err ? "the ensemble" : NULL);
+    free(p);
+}
+
+static int probe_ensemble(struct health *h, struct http_request *r)
+{
+    struct keeper_op look = keeper_op_check("/", KEEPER_ANY_VERSION);
+    struct keeper *k = house_keeper(h->house);
+    struct probe *p;
+    int err;
+
+    if (!k)
+        return DROVER_UNKNOWN;
+    p = mem_zalloc(sizeof *p);
+    p->request = r;
+    r->handler_data = p;
+    r->gone = on_probe_gone;
+    err = keeper_commit(k, &look, 1, on_probe_done, p);
+    house_return(h->house, k);
+    if (err)
+        free(p);
+    return err;
+}
+
+static void get_readyz(struct http_request *r)
+{
+    struct health *h = r->arg;
+    const char *waiting = waits_for(h);
+
+    if (waiting || h->house->local)
+        answer_ready(r, waiting);
+    else if (probe_ensemble(h, r))
+        answer_ready(r, "the ensemble");
 }
 
 static const struct route ROUTES[] = {

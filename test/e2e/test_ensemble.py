@@ -22,6 +22,9 @@ def ensemble(tmp_path_factory):
         yield one
 
 
+READY = "GET /readyz HTTP/1.1\r\nHost: HOST\r\n\r\n"
+
+
 class OnEnsemble(Server):
     def __init__(self, *arguments, **more):
         super().__init__("--zk", "none", *arguments, **more)
@@ -104,6 +107,21 @@ def test_a_session_that_ends_is_replaced(serve, ensemble, client):
         server.signal(signal.SIGCONT)
     server.wait_for("warning: the session on .* is over")
     server.wait_for("a new session on ")
+    wait_until(lambda: server.request(READY)[0] == 200, DEADLINE_S)
+    assert server.stop() == 0, server.said
+
+
+def test_ready_while_the_ensemble_is_there(serve, ensemble):
+    """Also when its session lives on, of which it cannot know."""
+    server = serve("/team/five")
+    wait_until(lambda: server.request(READY)[0] == 200, DEADLINE_S)
+    ensemble.nodes[0].kill()
+    try:
+        wait_until(lambda: server.request(READY)[0] == 503, DEADLINE_S)
+        assert server.request(READY.replace("readyz", "healthz"))[0] == 200
+    finally:
+        ensemble.restart()
+    wait_until(lambda: server.request(READY)[0] == 200, 60)
     assert server.stop() == 0, server.said
 
 
