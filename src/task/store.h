@@ -37,6 +37,10 @@ enum {
     TASK_GROUP_LEN_MAX = 1024,
     TASK_IDS_MAX = 10000,  /* of each kind in one transaction, and tasks in one claim */
     TASK_ERRORS_MAX = 100, /* reasons that are told; then their number */
+
+    /* So that a transaction fits into one of the keeper's, with what the service adds to it. */
+    TASK_CHANGES_MAX = 9900,
+    TASK_CLAIM_BYTES_MAX = 512 * 1024, /* a claim of many takes no more, once it has one */
 };
 
 /* Longer leases and waits than this (about 285 years) are cut to it, so that sums do not overflow. */
@@ -115,7 +119,7 @@ void store_reserve(struct store *s, size_t tasks);
 int64_t store_last_id(const struct store *s);
 void store_set_last_id(struct store *s, int64_t id);
 
-/* Both return 0, REFUSED with the reasons in t, or what fetching failed with. */
+/* Both return 0, REFUSED with the reasons in t, TOO_BIG, or what fetching failed with. */
 int store_update(struct store *s, const struct task_update *u, int64_t now_ms, struct txn *t);
 int store_claim(struct store *s, const struct task_claim *c, int64_t now_ms, struct store_random *r,
                 struct txn *t);

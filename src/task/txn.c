@@ -13,6 +13,8 @@
 #include "drover.h"
 #include "task/store_impl.h"
 
+enum { CHANGE_BYTES = 64 }; /* of a change, beside its data */
+
 struct txn_undo {
     int64_t made_id;    /* 0: a deletion */
     struct record old;  /* id 0: an add */
@@ -258,6 +260,8 @@ int store_update(struct store *s, const struct task_update *u, int64_t now_ms, s
     struct work w = {s, t, u->clientid, now_ms};
     int err;
 
+    if (u->add_count + u->update_count + u->delete_count > TASK_CHANGES_MAX)
+        return DROVER_TOO_BIG;
     begin(t, u->add_count + u->update_count, u->add_count + u->update_count + u->delete_count);
     err = check_update(&w, u);
     if (err)
@@ -339,6 +343,7 @@ static int claim_some(struct work *w, const struct task_claim *c, struct store_r
     uint32_t *drawn = arena_zalloc(&w->t->arena, group_count * sizeof *drawn);
     int64_t duration_ms = c->duration_ms > TASK_MS_MAX ? TASK_MS_MAX : c->duration_ms;
     struct buf scratch = {0};
+    size_t bytes = 0;
     int err = 0;
 
     for (size_t i = 0; i < count; i++)
@@ -348,6 +353,9 @@ static int claim_some(struct work *w, const struct task_claim *c, struct store_r
 
         scratch.len = 0;
         err = store_data(w->s, refs[i], &scratch, &data);
+        bytes += err ? 0 : data.len + CHANGE_BYTES;
+        if (i && bytes > TASK_CLAIM_BYTES_MAX)
+            break;
         if (!err) {
             data.p = arena_text(&w->t->arena, data);
             apply_change(w, refs[i], w->now_ms + duration_ms, data, false);
@@ -364,6 +372,11 @@ int store_claim(struct store *s, const struct task_claim *c, int64_t now_ms, str
     size_t limit = c->limit ? c->limit : 1, group_count, available;
     struct group **groups;
     int err;
+
+    if (c->delete_count >= TASK_CHANGES_MAX)
+        return DROVER_TOO_BIG;
+    if (limit > TASK_CHANGES_MAX - c->delete_count)
+        limit = TASK_CHANGES_MAX - c->delete_count;
 
     begin(t, limit, limit + c->delete_count);
     for (size_t i = 0; i < c->delete_count; i++)

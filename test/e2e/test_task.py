@@ -382,6 +382,18 @@ def test_wrong_method_and_too_large(me, group):
     me.add(group, "goes on")
 
 
+def test_as_many_as_one_transaction_takes(me, group):
+    ids = me.add(group, *["x"] * 4000) + me.add(group, *["x"] * 5900)
+    many = {"clientid": me.clientid, "deletes": ids + [1]}
+    assert me.send("POST", "/update", many)[0] == 413
+    claimed = me.claim(group, limit=10000)
+    assert len(claimed) > 1000
+    left = me.group(group, "?owned=1")
+    assert len(left) == 9900
+    assert me.update(deletes=[task["id"] for task in left]) == []
+    assert me.group(group, "?owned=1") == []
+
+
 def test_a_request_needs_json(me, server):
     status, _, body = server.request("POST /update HTTP/1.1\r\nHost: HOST\r\n"
                                      "Content-Length: 14\r\n\r\n{\"clientid\":1}")

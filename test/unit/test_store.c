@@ -220,6 +220,41 @@ static void test_claim_of_many_from_several_groups(void **state)
             assert_true(f->t.changes[i].slot != f->t.changes[j].slot);
 }
 
+/* What does not fit into one transaction of the keeper is left for the next claim. */
+static void test_a_claim_of_many_takes_what_fits(void **state)
+{
+    struct fixture *f = *state;
+    struct str g = STR("g");
+    struct task_claim c = {.clientid = ME, .groups = &g, .group_count = 1, .limit = TASK_IDS_MAX};
+    static char data[100 * 1024];
+    int64_t ids[TASK_CHANGES_MAX + 1];
+    size_t taken = 0;
+
+    memset(data, 'x', sizeof data - 1);
+    c.duration_ms = 1000;
+    for (int i = 0; i < 12; i++)
+        add(f, "g", data, 0);
+    for (int i = 0; i < 3; i++) {
+        store_settle(f->s, &f->t);
+        assert_int_equal(store_claim(f->s, &c, NOW, &f->random, &f->t), 0);
+        assert_in_range(f->t.task_count, 1, 5);
+        taken += f->t.task_count;
+    }
+    assert_int_equal(taken, 12);
+    for (int i = 0; i <= TASK_CHANGES_MAX; i++)
+        ids[i] = i + 1;
+    c.deletes = ids;
+    c.delete_count = TASK_CHANGES_MAX;
+    store_settle(f->s, &f->t);
+    assert_int_equal(store_claim(f->s, &c, NOW, &f->random, &f->t), DROVER_TOO_BIG);
+    assert_int_equal(update(f,
+                            &(struct task_update){.clientid = ME,
+                                                  .deletes = ids,
+                                                  .delete_count = TASK_CHANGES_MAX + 1},
+                            NOW),
+                     DROVER_TOO_BIG);
+}
+
 static void test_claim_is_refused_by_depends_and_deletes(void **state)
 {
     struct fixture *f = *state;
@@ -383,6 +418,7 @@ int main(void)
         CASE(test_depends_alone_is_a_check),
         CASE(test_claim_takes_and_time_gives_back),
         CASE(test_claim_of_many_from_several_groups),
+        CASE(test_a_claim_of_many_takes_what_fits),
         CASE(test_claim_is_refused_by_depends_and_deletes),
         CASE(test_claims_are_even),
         CASE(test_groups_come_and_go),
