@@ -60,6 +60,7 @@ int depot_open(const struct depot_options *o, struct depot **ret_depot)
     r->batch.deleted = machine_find(m, STR("Deleted"));
     pthread_mutex_init(&r->making, NULL);
     pthread_mutex_init(&r->lock, NULL);
+    claims_init(&r->claims);
     init_views(r);
     *ret_depot = r;
     return 0;
@@ -74,6 +75,7 @@ void depot_close(struct depot *r)
     for (int s = 0; s < ACCESS_SIZES; s++)
         for (int i = 0; i < r->machines.access.count; i++)
             view_release(&r->access[s][i]);
+    claims_release(&r->claims);
     pthread_mutex_destroy(&r->making);
     pthread_mutex_destroy(&r->lock);
     free(r->held_collections);

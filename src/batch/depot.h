@@ -33,6 +33,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "batch/change.h"
+#include "batch/claims.h"
 #include "batch/machine.h"
 #include "batch/name.h"
 #include "batch/view.h"
@@ -68,6 +69,7 @@ struct depot {
     struct view jobs[MACHINE_STATES_MAX];    /* by state */
     struct view batches[MACHINE_STATES_MAX]; /* by state; ends have none */
     struct view access[ACCESS_SIZES][MACHINE_STATES_MAX];
+    struct claims claims;
     pthread_mutex_t making; /* one new id at a time, see new_id.c */
 
     pthread_mutex_t lock;

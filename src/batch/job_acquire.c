@@ -112,6 +112,7 @@ static int try_job(struct call *c, int state, int64_t key, const struct keeper_n
     if (err)
         return depot_again(err) ? 0 : depot_fail(c, err);
     j->version++;
+    job_remember(c, j);
     return 1;
 }
 

@@ -32,12 +32,35 @@ int job_locate(struct call *c, const char *jid, int state, int expected, int *re
     return 0;
 }
 
+void job_remember(struct call *c, const struct job *job)
+{
+    struct keeper_session session;
+    struct claim claim = {
+        .job = name_number(NAME_JOB, str_of(job->id)),
+        .token = job->token,
+        .batch = name_number(NAME_BATCH, str_of(job->bid)),
+        .state = job->status.state,
+        .last_successful = job->status.last_successful,
+        .priority = job->priority,
+        .retry_count = job->status.retry_count,
+        .version = job->version,
+        .priority_version = job->priority_version,
+    };
+
+    if (!status_is_plain(&job->status))
+        return;
+    keeper_session(c->k, &session);
+    claim.session = session.id;
+    claims_put(&c->depot->claims, &claim);
+}
+
 struct moving {
     struct job job;
-    int to, batch_to; /* states; batch_to: MACHINE_NONE: the batch stays as it is */
-    int entry;        /* the priority of its entry, -1: that of the job */
-    int first_list;   /* the operation that takes it out of its list */
-    int from_only;    /* a state, a list, or MACHINE_NONE: any, see job_hold and its like */
+    bool recalled, slow; /* known from a claim; known to have to be read */
+    int to, batch_to;    /* states; batch_to: MACHINE_NONE: the batch stays as it is */
+    int entry;           /* the priority of its entry, -1: that of the job */
+    int first_list;      /* the operation that takes it out of its list */
+    int from_only;       /* a state, a list, or MACHINE_NONE: any, see job_hold and its like */
     bool failed_only;
 };
 
@@ -102,6 +125,45 @@ static int check_from(struct call *c, const struct moving *g)
     return 0;
 }
 
+static bool recall(struct call *c, struct str id, struct moving *g, int64_t token)
+{
+    int64_t number = name_number(NAME_JOB, id);
+    struct keeper_session session;
+    struct claim claim;
+
+    if (!token || g->slow || number < 0)
+        return false;
+    keeper_session(c->k, &session);
+    if (!claims_get(&c->depot->claims, number, token, session.id, &claim))
+        return false;
+    g->job = (struct job){.version = claim.version,
+                          .priority = claim.priority,
+                          .priority_version = claim.priority_version,
+                          .token = token,
+                          .status = {.state = claim.state,
+                                     .last_successful = claim.last_successful,
+                                     .retry_count = claim.retry_count,
+                                     .is_job = true}};
+    name_id(NAME_JOB, number, g->job.id);
+    name_id(NAME_BATCH, claim.batch, g->job.bid);
+    return true;
+}
+
+/* What is known of it after a move: the same as would be read. */
+static void remember_moved(struct call *c, struct moving *g, const struct job_move *m, bool keep)
+{
+    struct job j = g->job;
+
+    if (!keep || !m->token || (m->priority >= 0 && m->priority != j.priority)) {
+        claims_forget(&c->depot->claims, name_number(NAME_JOB, str_of(j.id)));
+        return;
+    }
+    j.status = next_status(c, g, m);
+    j.token = m->token;
+    j.version++;
+    job_remember(c, &j);
+}
+
 static int build(struct call *c, struct change *t, struct moving *g, const struct job_move *m,
                  int64_t number)
 {
@@ -117,6 +179,8 @@ static int build(struct call *c, struct change *t, struct moving *g, const struc
     if (new != g->job.priority)
         change_set(t, str_of(arena_printf(c->a, "%d", new)), g->job.priority_version,
                    "/jobs/%s/priority", g->job.id);
+    else if (g->recalled)
+        change_check(t, g->job.priority_version, "/jobs/%s/priority", g->job.id);
     return move_in_batch(c, t, g);
 }
 
@@ -124,25 +188,37 @@ static int try_move(struct call *c, struct str id, struct moving *g, const struc
                     bool *ret_again)
 {
     struct change t = {.a = c->a};
+    const char *dir;
     int err, refused;
     bool keep;
 
     *ret_again = false;
-    if ((err = job_brief(c, id, &g->job)) || (err = check_from(c, g)))
+    g->recalled = recall(c, id, g, m->token);
+    if ((!g->recalled && (err = job_brief(c, id, &g->job))) || (err = check_from(c, g)))
         return err;
     g->to = machine_resolve(&c->depot->machines.job, g->job.status.state, m->state, c->why);
-    if (g->to < 0)
+    if (g->to < 0) {
+        g->slow = *ret_again = g->recalled; /* refused only by what the tree says */
         return g->to;
+    }
     keep = m->keep || c->depot->machines.job.states[g->to].keeps;
-    err = lock_guard(c, &t, arena_printf(c->a, "/jobs/%s", g->job.id), m->token, keep);
-    if (err)
+    dir = arena_printf(c->a, "/jobs/%s", g->job.id);
+    if (g->recalled)
+        lock_hold(&t, dir, keep);
+    else if ((err = lock_guard(c, &t, dir, m->token, keep)) < 0)
         return err;
     err = build(c, &t, g, m, name_number(NAME_JOB, id));
     if (err)
         return depot_fail(c, err);
     err = change_commit(&t, c->k, m->token ? 1 : 2);
-    if (!err)
+    if (!err) {
+        remember_moved(c, g, m, keep);
         return 0;
+    }
+    if (g->recalled && depot_again(err)) { /* what the tree says now, it says best */
+        g->slow = *ret_again = true;
+        return depot_fail(c, err);
+    }
     refused = lock_refused(c, &t, 0, err, m->token);
     if (refused == DROVER_FENCED || refused == DROVER_LOCKED)
         return refused;

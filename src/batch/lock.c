@@ -18,6 +18,14 @@ static int fenced(struct call *c, int64_t token)
                       (long long)token);
 }
 
+void lock_hold(struct change *t, const char *dir, bool keep)
+{
+    if (keep)
+        change_check(t, KEEPER_ANY_VERSION, "%s/lock", dir);
+    else
+        change_delete(t, "%s/lock", dir);
+}
+
 int lock_guard(struct call *c, struct change *t, const char *dir, int64_t token, bool keep)
 {
     struct keeper_stat stat;
@@ -33,10 +41,7 @@ int lock_guard(struct call *c, struct change *t, const char *dir, int64_t token,
         return fenced(c, token);
     if (err)
         return depot_fail(c, err);
-    if (keep)
-        change_check(t, KEEPER_ANY_VERSION, "%s/lock", dir);
-    else
-        change_delete(t, "%s/lock", dir);
+    lock_hold(t, dir, keep);
     return 0;
 }
 

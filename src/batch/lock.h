@@ -26,6 +26,9 @@
  */
 int lock_guard(struct call *c, struct change *t, const char *dir, int64_t token, bool keep);
 
+/* Only the operation, for who knows that the lock is its own. */
+void lock_hold(struct change *t, const char *dir, bool keep);
+
 /* When a change failed at the operations of lock_guard(): FENCED or LOCKED. Else err as it was. */
 int lock_refused(struct call *c, const struct change *t, int first_op, int err, int64_t token);
 

@@ -57,6 +57,13 @@ static bool is_known(struct str name)
     return false;
 }
 
+bool status_is_plain(const struct status *s)
+{
+    if (s->json)
+        json_each(v, s->json) if (!is_known(v->key)) return false;
+    return true;
+}
+
 struct str status_write(const struct machine *m, const struct status *s, struct arena *a)
 {
     struct buf b = {0};

@@ -26,6 +26,9 @@ struct status {
 int status_read(const struct machine *m, bool is_job, struct arena *a, struct str text,
                 struct status *ret_status, struct err_info *ret_error);
 
+/* Whether there is nothing in it but what is described above. */
+bool status_is_plain(const struct status *s);
+
 /* As JSON, in the arena. */
 struct str status_write(const struct machine *m, const struct status *s, struct arena *a);
 
