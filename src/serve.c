@@ -106,6 +106,7 @@ static int open_house(struct serve *s)
         s->house.metrics = s->metrics;
         s->house.http = s->http;
         s->house.jobs = s->options.jobs;
+        s->house.token = s->token;
         s->house.log_dir = s->options.log_dir;
         s->house.pipeline = s->options.pipeline;
         s->house.on_batch_done = s->options.on_batch_done;

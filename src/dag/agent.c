@@ -371,7 +371,6 @@ static void on_run_done(void *arg, struct run *run, const struct run_end *end)
     else
         send_end(r, end, NULL, 0);
     r->run = NULL;
-    r->over = true;
     run_free(run);
 }
 
@@ -392,6 +391,7 @@ static void start_run(struct agent *a, struct agent_run *r)
     json_get_text(v, "cwd", &cwd, NULL);
     e = (struct environment){
         .url = a->o->server,
+        .password = a->o->token,
         .node = r->node,
         .parent = arena_text(&r->arena, parent),
         .token =

@@ -38,7 +38,7 @@ struct agent_run {
     int64_t task;
     struct run *run;
     size_t queued[RUN_STREAMS]; /* bytes that were handed to the sender */
-    bool over, stopped;
+    bool stopped;
     struct str claim; /* as the server gave it */
     struct agent_run *told_next;
     struct {

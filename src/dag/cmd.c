@@ -236,16 +236,14 @@ static int print_states(const struct json *list)
     return status;
 }
 
-static int call_scheduler(const struct cmd *cmd, const struct client_options *o, int argc,
-                          char **argv, const char *method, const char *verb, int64_t timeout_ms,
-                          bool judge)
+static int call_scheduler(const struct client_options *o, int argc, char **argv, const char *method,
+                          const char *verb, int64_t timeout_ms, bool judge)
 {
     struct client *c = client_open(o);
     struct client_reply reply;
     const char *ids, *path;
     int status = CMD_FAILURE, verdict;
 
-    (void)cmd;
     if (!c)
         return CMD_FAILURE;
     ids = join_ids(c, argc, argv);
@@ -291,7 +289,7 @@ int cmd_wait(int argc, char **argv)
 
     if (!cmd_parse(&cmd, &argc, argv, &status))
         return status;
-    return call_scheduler(&cmd, &o, argc, argv, "GET", "wait", timeout_ms, true);
+    return call_scheduler(&o, argc, argv, "GET", "wait", timeout_ms, true);
 }
 
 int cmd_kill(int argc, char **argv)
@@ -313,7 +311,7 @@ int cmd_kill(int argc, char **argv)
 
     if (!cmd_parse(&cmd, &argc, argv, &status))
         return status;
-    return call_scheduler(&cmd, &o, argc, argv, "PUT", "kill", -1, false);
+    return call_scheduler(&o, argc, argv, "PUT", "kill", -1, false);
 }
 
 int cmd_retry(int argc, char **argv)
@@ -334,7 +332,7 @@ int cmd_retry(int argc, char **argv)
 
     if (!cmd_parse(&cmd, &argc, argv, &status))
         return status;
-    return call_scheduler(&cmd, &o, argc, argv, "PUT", "retry", -1, false);
+    return call_scheduler(&o, argc, argv, "PUT", "retry", -1, false);
 }
 
 /* exec */

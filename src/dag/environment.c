@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* What is passed on. The rest of our environment is the server's business. */
-static const char *const PASSED[] = {"HOME", "USER",   "LOGNAME", "SHELL",       "LANG",
-                                     "TZ",   "TMPDIR", "LC_ALL",  "DROVER_TOKEN"};
+static const char *const PASSED[] = {"HOME", "USER", "LOGNAME", "SHELL",
+                                     "LANG", "TZ",   "TMPDIR",  "LC_ALL"};
 
 enum { PASSED_COUNT = sizeof PASSED / sizeof *PASSED };
 
@@ -28,12 +28,14 @@ const char **environment_make(struct arena *a, const struct environment *e,
 
     while (given && given[count])
         count++;
-    env = arena_alloc(a, (count + PASSED_COUNT + 6) * sizeof *env);
+    env = arena_alloc(a, (count + PASSED_COUNT + 7) * sizeof *env);
     env[at++] = e->token;
     env[at++] = arena_printf(a, "DROVER_NODE=%s", e->node);
     env[at++] = arena_printf(a, "DROVER_PARENT=%s", e->parent);
     if (e->url)
         env[at++] = arena_printf(a, "DROVER_URL=%s", e->url);
+    if (e->password)
+        env[at++] = arena_printf(a, "DROVER_TOKEN=%s", e->password);
     for (size_t i = 0; i < count; i++)
         if (strncmp(given[i], "DROVER_", 7) != 0)
             env[at++] = given[i];

@@ -8,10 +8,11 @@
 #include "base/arena.h"
 
 struct environment {
-    const char *url;    /* DROVER_URL; NULL: none */
-    const char *node;   /* DROVER_NODE */
-    const char *parent; /* DROVER_PARENT: ids with commas, or "root" */
-    const char *token;  /* "DROVER_RUN=...": no other run has it */
+    const char *url;      /* DROVER_URL; NULL: none */
+    const char *node;     /* DROVER_NODE */
+    const char *parent;   /* DROVER_PARENT: ids with commas, or "root" */
+    const char *token;    /* "DROVER_RUN=...": no other run has it */
+    const char *password; /* DROVER_TOKEN, with which the server is asked; NULL: none */
 };
 
 /* In the arena, NULL-terminated. given, which may be NULL, goes before what we found around us. */

@@ -77,11 +77,20 @@ struct node *graph_find_text(const struct graph *g, struct str text)
     return graph_parse_id(text, &id) ? graph_find(g, id) : NULL;
 }
 
-uint32_t graph_group(struct graph *g, struct str name)
+uint32_t graph_find_group(const struct graph *g, struct str name)
 {
     for (uint32_t i = 0; i < g->group_count; i++)
         if (str_eq(str_of(g->groups[i]), name))
             return i;
+    return UINT32_MAX;
+}
+
+uint32_t graph_group(struct graph *g, struct str name)
+{
+    uint32_t found = graph_find_group(g, name);
+
+    if (found != UINT32_MAX)
+        return found;
     if (g->group_count == GRAPH_GROUPS_MAX)
         return UINT32_MAX;
     g->groups = mem_realloc(g->groups, (g->group_count + 1) * sizeof *g->groups);

@@ -76,6 +76,7 @@ bool graph_parse_id(struct str text, uint64_t *ret_id);
 
 /* The number of a group of agents; it is made if there is none. UINT32_MAX: too many. */
 uint32_t graph_group(struct graph *g, struct str name);
+uint32_t graph_find_group(const struct graph *g, struct str name); /* UINT32_MAX: there is none */
 
 /* Takes out of the graph a node that the plan lets go, and frees it. */
 void graph_remove(struct graph *g, struct node *n);

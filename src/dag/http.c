@@ -159,11 +159,36 @@ static void print_soon(struct dag_http *h)
     uv_timer_start(&h->printer, on_printer, PRINTED_MS, 0);
 }
 
+static void publish(struct dag_http *h, const struct node *n, const char *state, struct str json)
+{
+    char id[24];
+
+    snprintf(id, sizeof id, "%" PRIu64, n->id);
+    events_publish(h->house->events,
+                   &(struct event){
+                       .kind = "node",
+                       .id = str_of(id),
+                       .type = str_of(node_type_name(graph_plan(dag_graph(h->dag), n)->type)),
+                       .state = str_of(state),
+                       .json = json,
+                   });
+}
+
+static void on_removed(struct dag_http *h, struct node *n)
+{
+    char json[64];
+
+    waits_tell(n);
+    snprintf(json, sizeof json, "{\"id\":\"%" PRIu64 "\",\"state\":\"deleted\"}", n->id);
+    if (h->house->events)
+        publish(h, n, "deleted", str_of(json));
+}
+
 static void on_shown(void *arg, struct node *n)
 {
     struct dag_http *h = arg;
     struct buf b = {0};
-    char id[24];
+    uint8_t shown = n ? h->dag->graph.shown[n->index] : 0;
 
     if (!n) {
         if (!dag_is_ready(h->dag))
@@ -171,22 +196,18 @@ static void on_shown(void *arg, struct node *n)
         http_topic_signal(&h->added, HTTP_TOPIC_ALL);
         return;
     }
-    if (node_state_is_terminal(h->dag->graph.shown[n->index])) {
+    if (shown == SHOWN_NONE) {
+        on_removed(h, n);
+        return;
+    }
+    if (node_state_is_terminal(shown)) {
         waits_tell(n);
         print_soon(h);
     }
     if (!h->house->events)
         return;
     node_put_metadata(&b, h->dag, n, ~0u);
-    snprintf(id, sizeof id, "%" PRIu64, n->id);
-    events_publish(h->house->events,
-                   &(struct event){
-                       .kind = "node",
-                       .id = str_of(id),
-                       .type = str_of(node_type_name(graph_plan(dag_graph(h->dag), n)->type)),
-                       .state = str_of(node_state_name(h->dag->graph.shown[n->index])),
-                       .json = {b.p, b.len},
-                   });
+    publish(h, n, node_state_name(shown), (struct str){b.p, b.len});
     buf_release(&b);
 }
 
@@ -391,6 +412,7 @@ static int room_open(struct house *h, void **ret_room, struct err_info *ret_erro
         .tasks = h->tasks,
         .events = h->events,
         .url = h->url,
+        .password = h->token,
         .jobs = h->jobs >= 0 ? (uint32_t)h->jobs : (uint32_t)(cores > 0 ? cores : 1),
         .log_dir = h->log_dir,
         .embedded = h->local != NULL,

@@ -21,7 +21,9 @@ static void put_states(struct buf *b, struct dag *d, const uint64_t *ids, size_t
         json_key(b, "id");
         json_put_text(b, str_of(id));
         json_key(b, "state");
-        json_put_text(b, n ? str_of(node_state_name(g->shown[n->index])) : STR("deleted"));
+        json_put_text(b, n && g->shown[n->index] != SHOWN_NONE
+                             ? str_of(node_state_name(g->shown[n->index]))
+                             : STR("deleted"));
         json_close(b, '}');
     }
     json_close(b, ']');

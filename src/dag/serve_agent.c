@@ -114,6 +114,7 @@ static void start(struct job *j)
     }
     e = (struct environment){
         .url = d->o.url,
+        .password = d->o.password,
         .node = arena_printf(&a, "%" PRIu64, j->node->id),
         .parent = dag_parent_text(d, j->node, &a),
         .token = arena_printf(&a, "DROVER_RUN=%" PRId64 ".%" PRIu64 ".%" PRIu32, d->client,

@@ -61,6 +61,7 @@ struct dag_options {
     struct service *tasks;
     struct events *events; /* NULL: nobody is told */
     const char *url;       /* for DROVER_URL; NULL: none */
+    const char *password;  /* for DROVER_TOKEN; NULL: none */
     uint32_t jobs;         /* of the agent built in */
     const char *log_dir;   /* NULL: none */
     bool embedded;         /* no other server can have started a run: the keeper is ours alone */
@@ -134,7 +135,10 @@ bool dag_renew(struct dag *d, struct node *n, int64_t agent, int64_t task, int64
 struct http_topic *dag_topic_ready(struct dag *d);
 struct http_topic *dag_topic_kill(struct dag *d);
 
-/* Calls fn when the node's state has been shown to change, or nodes were added (n NULL). */
+/*
+ * Calls fn when the node's state has been shown to change, when it is about to be removed (it is then
+ * shown as SHOWN_NONE), or when nodes were added (n NULL).
+ */
 typedef void dag_shown_fn(void *arg, struct node *n);
 void dag_listen(struct dag *d, dag_shown_fn *fn, void *arg);
 

@@ -378,7 +378,7 @@ struct node *dag_claim(struct dag *d, int64_t agent, const struct str *groups, s
     struct node *n;
 
     for (size_t i = 0; i < count; i++) {
-        uint32_t group = graph_group(&d->graph, groups[i]);
+        uint32_t group = graph_find_group(&d->graph, groups[i]);
         uint32_t ref = group == UINT32_MAX ? 0 : plan_best(&d->graph.plan, group);
         const struct plan_node *a = &d->graph.plan.nodes[ref], *b = &d->graph.plan.nodes[best];
 

@@ -469,6 +469,9 @@ int dag_remove(struct dag *d, struct node *n, bool chain, dag_done_fn *done, voi
             if (!chain)
                 record_children(d, turn_open(d), m);
             remove_one(d, m);
+            d->graph.shown[m->index] = SHOWN_NONE;
+            for (int l = 0; l < d->listener_count; l++)
+                d->listeners[l].fn(d->listeners[l].arg, m);
             graph_remove(&d->graph, m);
         }
         graph_compact(&d->graph);

@@ -311,6 +311,16 @@ def test_delete(dag, start):
     dag.kill(x)
 
 
+def test_whoever_waits_for_a_node_that_is_deleted_is_told(server, dag):
+    a, b = dag.add(node("condition", ref="a", command="false", interval=60000), shell("true", "a"))
+    connection = server.connect()
+    connection.send(server.fill(f"GET /v1/scheduler/wait?id={b} HTTP/1.1\r\nHost: HOST\r\n\r\n"
+                                f"DELETE /v1/nodes/{b} HTTP/1.1\r\nHost: HOST\r\n\r\n"))
+    assert json.loads(connection.answer()[2]) == [{"id": b, "state": "deleted"}]
+    assert json.loads(connection.answer()[2]) == [{"id": b}]
+    dag.kill(a)
+
+
 # Data.
 
 def test_data_keys_and_values(dag):
