@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -46,6 +47,7 @@ void serving_start(struct serving *s, const struct http_options *o, const struct
     struct route_table tables[2];
     struct err_info e;
 
+    signal(SIGPIPE, SIG_IGN); /* as drover serve does */
     uv_loop_init(&s->loop);
     uv_async_init(&s->loop, &s->stop, on_stop);
     s->stop.data = s;
