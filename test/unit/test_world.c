@@ -435,6 +435,8 @@ static void expressions_have_limits(void **state)
 
 typedef void step_fn(struct scene *s, struct keeper *k);
 
+static int outcome; /* of the last step that ended a claim */
+
 static void do_init(struct scene *s, struct keeper *k)
 {
     (void)s;
@@ -470,17 +472,17 @@ static void do_complete(struct scene *s, struct keeper *k)
 {
     bool again;
 
-    world_complete(s->w, k, STR("held_h"), &again, &s->e);
+    outcome = world_complete(s->w, k, STR("held_h"), &again, &s->e);
 }
 
 static void do_release(struct scene *s, struct keeper *k)
 {
-    world_release(s->w, k, STR("held_h"), &s->e);
+    outcome = world_release(s->w, k, STR("held_h"), &s->e);
 }
 
 static void do_fail(struct scene *s, struct keeper *k)
 {
-    world_fail(s->w, k, STR("held_h"), STR("it broke"), &s->e);
+    outcome = world_fail(s->w, k, STR("held_h"), STR("it broke"), &s->e);
 }
 
 /* Everything that an operation could meet. "held" is claimed by k. */
@@ -571,6 +573,7 @@ static void unknown_is_settled(void **state)
             /* The last call is the transaction. */
             free(crash_at(steps[i], -calls - 1, DROVER_UNKNOWN, dies_after, true, &unused, &alive));
             assert_true(unused > 0);
+            assert_int_equal(outcome, 0);
             assert_string_equal(alive, after);
             free(alive);
         }
@@ -645,6 +648,62 @@ static void claims_touch_few_nodes(void **state)
     scene_close(&s);
 }
 
+/* Another process, which this one's knowledge does not follow at once. */
+
+static void other_queue(struct scene *s, struct world *other, const char *name, const char *type,
+                        const char *data)
+{
+    struct world_task task = {str_of(name), str_of(type), str_of(data)};
+    struct world_paths paths;
+
+    assert_int_equal(world_queue(other, s->k, &s->a, &task, NULL, NULL, NULL, &paths, &s->e), 0);
+}
+
+/* So many that looking again takes a while, and is not done for ten times as long. */
+static void fill(struct scene *s)
+{
+    for (int i = 0; i < 2000; i++)
+        queue(s, arena_printf(&s->a, "fill%d", i), "fill", "0", NULL, NULL);
+    assert_string_equal(claim(s, "none"), "none"); /* and a look */
+}
+
+static void what_is_known_may_be_old(void **state)
+{
+    struct world *other;
+    struct world_claim c;
+    struct str t = STR("t");
+    struct scene s;
+    bool again;
+
+    (void)state;
+    scene_open(&s);
+    assert_int_equal(world_open(s.k, STR("w1"), NULL, &other, NULL), 0);
+    queue(&s, "par", "q", "1", NULL, NULL);
+    queue(&s, "kid", "t", "1", "par", "q");
+    assert_string_equal(claim(&s, "q"), "par_q");
+    assert_int_equal(complete(&s, "par_q"), 0);
+    fill(&s);
+    other_queue(&s, other, "par", "q", "2"); /* blocks the kid, which was free */
+    assert_int_equal(world_claim(s.w, s.k, &s.a, &t, 1, false, &c, &s.e), 0);
+    assert_string_equal(claim(&s, "q"), "par_q");
+    assert_int_equal(complete(&s, "par_q"), 0);
+
+    queue(&s, "once", "u", "1", NULL, NULL);
+    fill(&s);
+    other_queue(&s, other, "once", "u", "2"); /* has a new version, and new data */
+    t = STR("u");
+    assert_int_equal(world_claim(s.w, s.k, &s.a, &t, 1, false, &c, &s.e), 1);
+    assert_true(str_eq(c.data, STR("2")));
+    assert_int_equal(world_complete(s.w, s.k, c.key, &again, &s.e), 0);
+    assert_false(again);
+    assert_int_equal(queue(&s, "warm", "v", "1", "onc[e]", "u"), 1); /* walks the tree */
+    other_queue(&s, other, "new", "v", "1"); /* a parent that the atlas does not know */
+    assert_int_equal(queue(&s, "own", "v", "1", NULL, NULL), 1); /* nor after one of its own */
+    assert_int_equal(queue(&s, "below", "v", "1", "ne[w]|onc[e]", "[uv]"), 2);
+    world_close(other);
+    scene_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -662,6 +721,7 @@ int main(void)
         cmocka_unit_test(unknown_is_settled),
         cmocka_unit_test(unknown_claim),
         cmocka_unit_test(claims_touch_few_nodes),
+        cmocka_unit_test(what_is_known_may_be_old),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
