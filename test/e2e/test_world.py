@@ -504,3 +504,26 @@ def test_two_servers_are_one_service(place, world):
         other.close()
         assert other_server.stop() == 0, other_server.said
         other_server.kill()
+
+
+@pytest.mark.skipif(not os.environ.get("DROVER_SOAK"), reason="takes as long as a session timeout")
+def test_sessions_go_with_the_servers_own(place, world):
+    """The server stands still until the ensemble has given it up; then it goes on with a new session."""
+    if place.kind != "ensemble":
+        pytest.skip("the embedded keeper has no session to lose")
+    session = place.session()
+    world.queue("a")
+    assert world.claim(session) == "a_t"
+    place.server.signal(signal.SIGSTOP)
+    try:
+        deadline = time.monotonic() + 60
+        while place.kazoo.exists("/zoott_w/a_t"):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    finally:
+        place.server.signal(signal.SIGCONT)
+    place.server.wait_for("a new session on ")
+    assert call(place.port, "PUT", f"/v1/sessions/{session}")[0] == 410
+    again = place.session()
+    assert world.claim(again) == "a_t"
+    assert world.complete("a_t", again) == "completed"
