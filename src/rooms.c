@@ -11,13 +11,7 @@
 
 /* The rooms, in the order in which they open. NULL ends them. */
 static const struct room *const ROOMS[] = {
-    &session_room,
-    &task_room,
-    &world_room,
-    &dag_room,
-    &batch_room,
-    &queue_room,
-    NULL,
+    &session_room, &task_room, &world_room, &dag_room, &batch_room, &queue_room, NULL,
 };
 
 _Static_assert(sizeof ROOMS / sizeof *ROOMS <= ROOMS_MAX + 1, "too many rooms");

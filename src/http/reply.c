@@ -218,9 +218,17 @@ void http_reply_err(struct http_request *r, int err, const char *message_or_null
                      message_or_null ? message_or_null : drover_err_message(err));
 }
 
+/* A line end in a value would begin a header of its own, or the body. */
 void http_add_header(struct http_request *r, const char *name, struct str value)
 {
     struct exchange *x = (struct exchange *)r;
+    size_t begin;
 
-    buf_printf(&x->fields, "%s: %.*s\r\n", name, (int)value.len, value.p);
+    buf_printf(&x->fields, "%s: ", name);
+    begin = x->fields.len;
+    buf_put_str(&x->fields, value);
+    for (size_t i = begin; i < x->fields.len; i++)
+        if ((unsigned char)x->fields.p[i] < ' ')
+            x->fields.p[i] = ' ';
+    buf_put_str(&x->fields, STR("\r\n"));
 }

@@ -33,6 +33,7 @@ static void get_echo(struct http_request *r)
     if (!http_decode(r, r->params[0], &part))
         return;
     http_query(r, "x", &x);
+    http_add_header(r, "X-Echo", part);
     json_open(&b, '[');
     json_put_text(&b, part);
     json_put_text(&b, x);
@@ -245,6 +246,18 @@ static void what_came_is_decoded(void **state)
     expect(shop, "/number?n=-1", 400, "{\"errors\":[\"n is not a number\"]}");
     expect(shop, "/number?n=", 400, NULL);
     expect(shop, "/number?n=9999999999999999999", 400, NULL);
+}
+
+static void a_header_is_one_line(void **state)
+{
+    struct shop *shop = *state;
+    int fd = serving_connect(&shop->serving);
+    const char *text;
+
+    serving_send(fd, &shop->serving, "GET", "/echo/a%0d%0aSet-Cookie:%20b%0d%0a%0d%0ac", NULL);
+    text = serving_read_to(fd, "c\",\"\"]");
+    assert_non_null(strstr(text, "\r\nX-Echo: a  Set-Cookie: b    c\r\n"));
+    close(fd);
 }
 
 static void bodies_are_json(void **state)
@@ -664,6 +677,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_shop, close_if_open)
     const struct CMUnitTest tests[] = {
         TEST(what_came_is_decoded),
+        TEST(a_header_is_one_line),
         TEST(bodies_are_json),
         TEST(changes_need_the_type),
         TEST(workers_run_side_by_side),
