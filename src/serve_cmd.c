@@ -55,104 +55,105 @@ static int check_addresses(const struct cmd *c, const struct serve_options *o)
     return CMD_OK;
 }
 
+/* What the command line says. */
+static struct serve_options chosen = {.jobs = -1};
+static int log_format;
+
+static const struct cmd_option OPTIONS[] = {
+    {"data", "DIR",
+     "Keep everything in this directory, which is made if it is missing. Default:\n"
+     "/var/lib/drover for root, else $XDG_STATE_HOME/drover, else\n"
+     "~/.local/state/drover.",
+     cmd_text, &chosen.data},
+    {"journal", "strict|opportunistic|none",
+     "strict (default): answer when a change is on disk.\n"
+     "opportunistic: answer from memory; on disk at most 100 ms later.\n"
+     "none: memory only, no data directory.",
+     cmd_choice, &chosen.journal},
+    {"keeper", "URL",
+     "Keep everything in a ZooKeeper ensemble instead of a data directory:\n"
+     "zk://HOST:PORT,HOST:PORT/CHROOT.",
+     cmd_text, &chosen.keeper},
+    {"zk-timeout-ms", "N",
+     "On an ensemble: how long the servers hear nothing of this one before another takes\n"
+     "over. Default: 10000.",
+     cmd_number, &chosen.zk_timeout_ms, KEEPER_TIMEOUT_MIN_MS, KEEPER_TIMEOUT_MAX_MS},
+    {"zk-auth", "FILE",
+     "Log on to the ensemble with the user:password that this file holds (digest), and\n"
+     "make nodes for this user only. Default: what $DROVER_ZK_AUTH holds.",
+     cmd_text, &chosen.zk_auth},
+    {"http", "ADDR:PORT|none", "Serve HTTP there. Default: " HTTP_DEFAULT ". Port 0: any free one.",
+     cmd_address, &chosen.http},
+    {"http-host", "NAME",
+     "A name that clients may call this server by, beside its address. May be given more\n"
+     "than once.",
+     cmd_list_add, &chosen.http_hosts},
+    {"token-file", "FILE",
+     "Answer only to requests that show the token in the first line of this file\n"
+     "(Authorization: Bearer TOKEN). Needed to serve others than this machine.",
+     cmd_text, &chosen.token_file},
+    {"connections", "N", "HTTP connections at a time; further ones are told so. Default: 16384.",
+     cmd_number, &chosen.connections_max, 1, 1000000},
+    {"http-timeout-ms", "N",
+     "Time that a client has to send the head of a request, and again for its\n"
+     "body. Default: 10000.",
+     cmd_number, &chosen.http_timeout_ms, 1, 3600 * 1000},
+    {"zk", "ADDR:PORT|none",
+     "Serve ZooKeeper's clients there. Default: " ZK_DEFAULT ". Port 0: any free one.", cmd_address,
+     &chosen.zk},
+    {"snapshot-every", "N",
+     "Write a snapshot after that many transactions. Default: 200000. Never more often\n"
+     "than there are nodes.",
+     cmd_number, &chosen.snapshot_every, 1, INT64_MAX},
+    {"jobs", "N",
+     "Run that many commands of the DAG at once in this process; 0: leave them to\n"
+     "agents. Default: the number of cores.",
+     cmd_number, &chosen.jobs, 0, 100000},
+    {"log-dir", "DIR", "Keep all that commands print here, one file a run: NODE-TRY.log.", cmd_text,
+     &chosen.log_dir},
+    {"queue-namespace", "PATH",
+     "The node below which queues and their workers are. Default: " QUEUE_NAMESPACE ".", cmd_text,
+     &chosen.queue_ns},
+    {"queue-retention", "TIME", "Remove messages of queues that are older. Default: 3d.", cmd_span,
+     &chosen.queue_retention_ms, 1, INT64_MAX},
+    {"queue-error-retention", "TIME",
+     "The same for the queue " QUEUE_ERROR ", of messages that failed. Default: 30d.", cmd_span,
+     &chosen.queue_error_retention_ms, 1, INT64_MAX},
+    {"pipeline", "FILE",
+     "The states of batches, jobs and access items, as JSON. Default: the built-in ones.", cmd_text,
+     &chosen.pipeline},
+    {"on-batch-done", "CMD|URL",
+     "Report batches that are done: run this command with the report on its standard\n"
+     "input, or post it to this URL. A report that fails is tried again.",
+     cmd_text, &chosen.on_batch_done},
+    {"log", "text|json", "How lines on standard error are written. Default: text.", cmd_choice,
+     &log_format},
+};
+
 int cmd_serve(int argc, char **argv)
 {
-    struct serve_options o = {.jobs = -1};
-    int log_format = 0;
-    const struct cmd_option options[] = {
-        {"data", "DIR",
-         "Keep everything in this directory, which is made if it is missing. Default:\n"
-         "/var/lib/drover for root, else $XDG_STATE_HOME/drover, else\n"
-         "~/.local/state/drover.",
-         cmd_text, &o.data},
-        {"journal", "strict|opportunistic|none",
-         "strict (default): answer when a change is on disk.\n"
-         "opportunistic: answer from memory; on disk at most 100 ms later.\n"
-         "none: memory only, no data directory.",
-         cmd_choice, &o.journal},
-        {"keeper", "URL",
-         "Keep everything in a ZooKeeper ensemble instead of a data directory:\n"
-         "zk://HOST:PORT,HOST:PORT/CHROOT.",
-         cmd_text, &o.keeper},
-        {"zk-timeout-ms", "N",
-         "On an ensemble: how long the servers hear nothing of this one before another takes\n"
-         "over. Default: 10000.",
-         cmd_number, &o.zk_timeout_ms, KEEPER_TIMEOUT_MIN_MS, KEEPER_TIMEOUT_MAX_MS},
-        {"zk-auth", "FILE",
-         "Log on to the ensemble with the user:password that this file holds (digest), and\n"
-         "make nodes for this user only. Default: what $DROVER_ZK_AUTH holds.",
-         cmd_text, &o.zk_auth},
-        {"http", "ADDR:PORT|none",
-         "Serve HTTP there. Default: " HTTP_DEFAULT ". Port 0: any free one.", cmd_address,
-         &o.http},
-        {"http-host", "NAME",
-         "A name that clients may call this server by, beside its address. May be given more\n"
-         "than once.",
-         cmd_list_add, &o.http_hosts},
-        {"token-file", "FILE",
-         "Answer only to requests that show the token in the first line of this file\n"
-         "(Authorization: Bearer TOKEN). Needed to serve others than this machine.",
-         cmd_text, &o.token_file},
-        {"connections", "N",
-         "HTTP connections at a time; further ones are told so. Default: 16384.", cmd_number,
-         &o.connections_max, 1, 1000000},
-        {"http-timeout-ms", "N",
-         "Time that a client has to send the head of a request, and again for its\n"
-         "body. Default: 10000.",
-         cmd_number, &o.http_timeout_ms, 1, 3600 * 1000},
-        {"zk", "ADDR:PORT|none",
-         "Serve ZooKeeper's clients there. Default: " ZK_DEFAULT ". Port 0: any free one.",
-         cmd_address, &o.zk},
-        {"snapshot-every", "N",
-         "Write a snapshot after that many transactions. Default: 200000. Never more often\n"
-         "than there are nodes.",
-         cmd_number, &o.snapshot_every, 1, INT64_MAX},
-        {"jobs", "N",
-         "Run that many commands of the DAG at once in this process; 0: leave them to\n"
-         "agents. Default: the number of cores.",
-         cmd_number, &o.jobs, 0, 100000},
-        {"log-dir", "DIR", "Keep all that commands print here, one file a run: NODE-TRY.log.",
-         cmd_text, &o.log_dir},
-        {"queue-namespace", "PATH",
-         "The node below which queues and their workers are. Default: " QUEUE_NAMESPACE ".",
-         cmd_text, &o.queue_ns},
-        {"queue-retention", "TIME", "Remove messages of queues that are older. Default: 3d.",
-         cmd_span, &o.queue_retention_ms, 1, INT64_MAX},
-        {"queue-error-retention", "TIME",
-         "The same for the queue " QUEUE_ERROR ", of messages that failed. Default: 30d.", cmd_span,
-         &o.queue_error_retention_ms, 1, INT64_MAX},
-        {"pipeline", "FILE",
-         "The states of batches, jobs and access items, as JSON. Default: the built-in ones.",
-         cmd_text, &o.pipeline},
-        {"on-batch-done", "CMD|URL",
-         "Report batches that are done: run this command with the report on its standard\n"
-         "input, or post it to this URL. A report that fails is tried again.",
-         cmd_text, &o.on_batch_done},
-        {"log", "text|json", "How lines on standard error are written. Default: text.", cmd_choice,
-         &log_format},
-    };
     const struct cmd c = {
         .name = "serve",
         .about = "Runs the server in the foreground until TERM or INT. What it does is said on\n"
                  "standard error, one line for each thing.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        .options = OPTIONS,
+        .option_count = sizeof OPTIONS / sizeof *OPTIONS,
     };
     int status;
 
     if (!cmd_parse(&c, &argc, argv, &status))
         return status;
-    status = check_keeper(&c, &o);
-    default_address(&o.http, HTTP_DEFAULT);
-    default_address(&o.zk, ZK_DEFAULT);
+    status = check_keeper(&c, &chosen);
+    default_address(&chosen.http, HTTP_DEFAULT);
+    default_address(&chosen.zk, ZK_DEFAULT);
     if (!status)
-        status = check_addresses(&c, &o);
-    if (!status && o.queue_ns && !queues_valid_namespace(o.queue_ns))
+        status = check_addresses(&c, &chosen);
+    if (!status && chosen.queue_ns && !queues_valid_namespace(chosen.queue_ns))
         status = cmd_usage_error(&c, "--queue-namespace: '%s' is not a path such as /a/b",
-                                 o.queue_ns);
+                                 chosen.queue_ns);
     if (status)
         return status;
     if (log_format)
         log_as_json();
-    return serve(&o);
+    return serve(&chosen);
 }
