@@ -1,0 +1,75 @@
+/*
+ * What batch reads of others: pipelines, statuses, legacy records. The first byte decides: p, s, or any
+ * other for a record, whose name ends with the first newline.
+ *
+ * Whatever comes: a pipeline that is accepted has no dead ends and an end; a status that can be read is
+ * written so that it is read the same; what is made of a record is JSON.
+ */
+#include "fuzz.h"
+
+#include "batch/legacy.h"
+#include "batch/machine.h"
+#include "batch/status.h"
+#include "drover.h"
+
+static void try_pipeline(struct arena *a, struct str text)
+{
+    struct machines m;
+    struct err_info e;
+
+    if (machines_load(a, text, &m, &e))
+        return;
+    for (int i = 0; i < m.job.count; i++) {
+        const struct machine_state *s = &m.job.states[i];
+
+        FUZZ_CHECK(machine_find(&m.job, str_of(s->name)) == i);
+        FUZZ_CHECK(s->success == MACHINE_NONE || machine_allows(&m.job, i, s->success));
+        FUZZ_CHECK(!machine_is_end(&m.job, i) || s->list != MACHINE_PROCESSING);
+    }
+}
+
+static void try_status(struct arena *a, struct str text)
+{
+    const struct machine *m = &MACHINES_BUILT_IN.job;
+    struct status s, again;
+    struct err_info e;
+
+    if (status_read(m, true, a, text, &s, &e))
+        return;
+    FUZZ_CHECK(!status_read(m, true, a, status_write(m, &s, a), &again, &e));
+    FUZZ_CHECK(again.state == s.state && again.retry_count == s.retry_count);
+    FUZZ_CHECK(again.last_successful == s.last_successful);
+}
+
+static void try_record(struct arena *a, struct str text)
+{
+    const char *end = memchr(text.p, '\n', text.len);
+    struct str name = {text.p, end ? (size_t)(end - text.p) : text.len}, data = {text.p, 0};
+    struct legacy r;
+    struct err_info e;
+
+    if (end)
+        data = (struct str){end + 1, text.len - name.len - 1};
+    if (legacy_read(name, data, &r))
+        return;
+    FUZZ_CHECK(legacy_priority(&r) >= 0 && legacy_priority(&r) <= 99);
+    FUZZ_CHECK(json_parse(a, legacy_configuration(a, &r), &e));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct arena a = {0};
+    struct str text;
+
+    if (size == 0)
+        return 0;
+    text = (struct str){(const char *)data + 1, size - 1};
+    if (data[0] == 'p')
+        try_pipeline(&a, text);
+    else if (data[0] == 's')
+        try_status(&a, text);
+    else
+        try_record(&a, text);
+    arena_release(&a);
+    return 0;
+}
