@@ -1,5 +1,5 @@
 /*
- * /v1/nodes/<id>/data: keys and values.
+ * /v1/nodes/<id>/data/<key>: values.
  *
  * Text comes in pages. `start` is an offset in bytes and `pid` names the value; when it was replaced
  * meanwhile, the answer is 410. What a running command prints is paged too: there is a next page as
@@ -14,108 +14,7 @@
 #include "dag/http_impl.h"
 #include "dag/output.h"
 
-enum { PAGE_LEN_DEFAULT = 256 * 1024, PAGE_LEN_MAX = 1024 * 1024, KEYS_LIMIT_MAX = 100000 };
-
-/* Keys. */
-
-static bool is_live_key(struct str key)
-{
-    return node_key_is_left(key) && !str_eq(key, STR("result"));
-}
-
-static void collect_keys(const struct node *n, struct arena *a, struct str *keys, size_t *count)
-{
-    static const char *const live[] = {"stdout", "stderr", "mixedout"};
-    const struct json *data = n->data.len ? json_parse(a, n->data, NULL) : NULL;
-
-    for (const struct json *m = data ? data->first : NULL; m; m = m->next)
-        keys[(*count)++] = m->key;
-    for (const struct value *v = n->values; v; v = v->next)
-        if (!json_get(data, v->key) && !(n->run && is_live_key(str_of(v->key))))
-            keys[(*count)++] = str_of(v->key);
-    for (int i = 0; i < 3 && n->run; i++)
-        keys[(*count)++] = str_of(live[i]);
-}
-
-static int by_key(const void *a, const void *b)
-{
-    const struct str *x = a, *y = b;
-    int order = memcmp(x->p, y->p, x->len < y->len ? x->len : y->len);
-
-    return order ? order : (x->len > y->len) - (x->len < y->len);
-}
-
-static size_t keys_max(const struct node *n, struct arena *a)
-{
-    const struct json *data = n->data.len ? json_parse(a, n->data, NULL) : NULL;
-    size_t count = 4 + (data ? data->count : 0);
-
-    for (const struct value *v = n->values; v; v = v->next)
-        count++;
-    return count;
-}
-
-/* The page of keys that is asked for. False after an answer. */
-static bool keys_page(struct http_request *r, const char *pid, size_t count, int64_t *limit,
-                      int64_t *start)
-{
-    struct str given;
-    int got = http_query_number(r, "limit", limit), from = http_query_number(r, "start", start);
-
-    if (got < 0 || from < 0)
-        return false;
-    if (got && (*limit < 1 || *limit > KEYS_LIMIT_MAX)) {
-        http_reply_errorf(r, 400, "limit is 1 to %d", KEYS_LIMIT_MAX);
-        return false;
-    }
-    if (from && !http_query(r, "pid", &given)) {
-        http_reply_error(r, 400, "start needs the pid of the page before");
-        return false;
-    }
-    if (from && (!str_eq(given, str_of(pid)) || (size_t)*start > count)) {
-        http_reply_error(r, 410, "this listing is no longer valid: begin again");
-        return false;
-    }
-    return true;
-}
-
-void http_get_keys(struct http_request *r)
-{
-    struct dag *d = room_dag(r);
-    struct node *n = d ? room_node(r, d) : NULL;
-    int64_t limit = INT64_MAX, start = 0;
-    struct buf b = {0};
-    struct str *keys;
-    size_t count = 0, at;
-    char pid[64];
-
-    if (!n)
-        return;
-    keys = arena_alloc(&r->arena, keys_max(n, &r->arena) * sizeof *keys);
-    collect_keys(n, &r->arena, keys, &count);
-    qsort(keys, count, sizeof *keys, by_key);
-    snprintf(pid, sizeof pid, "%" PRIu64 "-%zu", n->id, count);
-    if (!keys_page(r, pid, count, &limit, &start))
-        return;
-    json_open(&b, '{');
-    json_key(&b, "keys");
-    json_open(&b, '[');
-    for (at = (size_t)start; at < count && limit; at++, limit--)
-        json_put_text(&b, keys[at]);
-    json_close(&b, ']');
-    if (at < count) {
-        json_key(&b, "pagination");
-        json_open(&b, '{');
-        json_key(&b, "next");
-        json_put_text(&b, str_of(arena_printf(&r->arena, "%zu", at)));
-        json_key(&b, "pid");
-        json_put_text(&b, str_of(pid));
-        json_close(&b, '}');
-    }
-    json_close(&b, '}');
-    http_reply(r, 200, (struct str){b.p, b.len});
-    buf_release(&b);
-}
+enum { PAGE_LEN_DEFAULT = 256 * 1024, PAGE_LEN_MAX = 1024 * 1024 };
 
 /* A page of text. */
 
@@ -386,7 +285,7 @@ void http_get_value(struct http_request *r)
         return;
     live = node_live(n, p.key);
     v = node_value(n, p.key);
-    if (!live && !v && is_live_key(p.key) && is_to_print(d, n))
+    if (!live && !v && node_key_is_printed(p.key) && is_to_print(d, n))
         live = &nothing;
     if (live)
         get_live(r, n, &p, live, seen);
@@ -396,13 +295,14 @@ void http_get_value(struct http_request *r)
         reply_json(r, p.key, (struct str){v->bytes.p, v->bytes.len});
     else if (!read_page(r, &p, value_pid(r, v)))
         return;
-    else if (n->agent && is_live_key(p.key) && p.start >= v->len && p.wait_ms &&
+    else if (n->agent && node_key_is_printed(p.key) && p.start >= v->len && p.wait_ms &&
              http_wait(r, &h->printed, seen, p.wait_ms))
         return;
     else if (v->slot_count)
         fetch_text(r, n, v, &p);
     else
-        reply_text(r, &p, (struct str){v->bytes.p, v->bytes.len}, n->agent && is_live_key(p.key));
+        reply_text(r, &p, (struct str){v->bytes.p, v->bytes.len},
+                   n->agent && node_key_is_printed(p.key));
 }
 
 /* Putting. */
@@ -595,7 +495,7 @@ void http_put_value(struct http_request *r)
         replace(d, n, key, value);
     }
     v = node_value(n, key);
-    if (is_live_key(key))
+    if (node_key_is_printed(key))
         v->live_pid = node_live_pid(n);
     c = call_new(r);
     buf_printf(&c->out, "{\"pagination\":{\"next\":\"%" PRIu64 "\",\"pid\":\"%" PRIu64 "\"}}",

@@ -99,6 +99,11 @@ bool node_key_is_left(struct str key)
     return FIND(LEFT, key) >= 0;
 }
 
+bool node_key_is_printed(struct str key)
+{
+    return node_key_is_left(key) && !str_eq(key, STR("result"));
+}
+
 /* What a process can be given: text without NUL. */
 static bool is_plain(const struct json *v)
 {

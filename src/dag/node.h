@@ -113,6 +113,7 @@ int node_branch_of(struct str name);
 /* Data keys that say how a command runs: set before it starts, or never. And those that it leaves. */
 bool node_key_is_given(struct str key);
 bool node_key_is_left(struct str key);
+bool node_key_is_printed(struct str key); /* stdout, stderr, mixedout */
 
 /* Checks a value for one of the keys that are given. Says what is wrong. */
 int node_check_value(enum node_type type, struct str key, const struct json *v,
