@@ -14,6 +14,12 @@
 
 #include <stdlib.h>
 
+/*
+ * Entries of jobs that are held, locked or not there at all, which one acquire looks at; whoever asks
+ * again goes on after them.
+ */
+enum { JOB_TRIES_MAX = 1000 };
+
 /* A profile belongs to the collection of the same name, or of that name before "_content". */
 bool job_is_held(struct call *c, struct str configuration, const struct keeper_names *names)
 {
@@ -123,7 +129,7 @@ int job_acquire(struct call *c, int state, struct job *ret_job)
     struct keeper_names collections;
     struct job j;
     int64_t key;
-    int got;
+    int got, tries = 0;
 
     if (machine_is_end(m, state) || state == m->held)
         return DEPOT_FAIL(c, DROVER_BAD_ARGUMENT, "jobs that are %s wait for nobody",
@@ -135,7 +141,7 @@ int job_acquire(struct call *c, int state, struct job *ret_job)
     if (got)
         return depot_fail(c, got);
     compare_held(c->depot, &collections);
-    while ((got = view_next(v, c->k, clock_boot_ms(), &key)) == 1) {
+    while (tries++ < JOB_TRIES_MAX && (got = view_next(v, c->k, clock_boot_ms(), &key)) == 1) {
         got = try_job(c, state, key, &collections, &j);
         if (got < 0)
             return got;
@@ -144,6 +150,8 @@ int job_acquire(struct call *c, int state, struct job *ret_job)
             return 1;
         }
     }
+    if (tries > JOB_TRIES_MAX)
+        return 0;
     if (got == DROVER_TOO_BIG)
         return DEPOT_FAIL(c, got,
                           "the list of jobs that are %s is too long to be read from this keeper",
