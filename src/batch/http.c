@@ -95,6 +95,18 @@ static void on_change(void *arg, const struct depot_event *e)
         notify_poke(h->notify);
 }
 
+/*
+ * Who waits is woken by what happens here; a lock that went with its session, and what other servers and
+ * foreign clients do, is looked for now and then.
+ */
+static void on_tick(void *arg)
+{
+    enum { SOME = 64 };
+    struct hall *h = arg;
+
+    http_topic_signal(&h->topic, SOME);
+}
+
 static void on_done(void *arg, const struct notice *n)
 {
     publish(arg, "batch-done", n->batch, n->state, str_of(n->json));
@@ -165,6 +177,7 @@ static int open_hall(struct house *house, void **ret_room, struct err_info *ret_
     struct notify_options n = {.borrow = borrow,
                                .give_back = give_back,
                                .ready = ready,
+                               .tick = on_tick,
                                .done = on_done,
                                .warn = on_warning,
                                .arg = h,

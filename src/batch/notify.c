@@ -241,6 +241,7 @@ static void *run(void *arg)
         n->poked = false;
         pthread_mutex_unlock(&n->lock);
         turn(n);
+        n->o.tick(n->o.arg);
         pthread_mutex_lock(&n->lock);
         if (!n->poked && !n->stop)
             cond_wait_until(&n->wake, &n->lock, clock_boot_ms() + NOTIFY_LOOK_MS);

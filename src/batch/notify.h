@@ -38,7 +38,8 @@ struct notify_options {
     struct depot *depot;
     struct keeper *(*borrow)(void *arg); /* NULL: there is none now */
     void (*give_back)(void *arg, struct keeper *k);
-    int (*ready)(void *arg, struct call *c);         /* before anything is done */
+    int (*ready)(void *arg, struct call *c); /* before anything is done */
+    void (*tick)(void *arg); /* after each look: others may have changed something */
     void (*done)(void *arg, const struct notice *n); /* the event */
     void (*warn)(void *arg, const char *line);
     void *arg;
