@@ -7,10 +7,12 @@
  * "in hand" as they are, sent by the same number of threads, with nothing read and nothing decided:
  * what the keeper can do at best. Then what one acquire costs with 1,000 and with 100,000 jobs.
  *
- *     batch [--batches N] [--jobs N] [--consumers N] [--keeper zk://...] [--memory] [--lists]
+ *     batch [--batches N] [--jobs N] [--consumers N] [--keeper zk://...|--ensemble] [--memory]
+ *           [--lists]
  *
  * On the embedded keeper it works, strict, in a directory of its own below the current one and removes
- * it; --memory leaves the disk out, --lists all but the last measurement. On an ensemble it works below the chroot of the URL, which must be empty.
+ * it; --memory leaves the disk out, --lists all but the last measurement. --ensemble is the keeper that
+ * test/zookeeper/zk.py started. On an ensemble it works below the chroot of the URL, which must be empty.
  */
 #include <getopt.h>
 #include <pthread.h>
@@ -318,9 +320,9 @@ static void drive(const char *name, void *(*fn)(void *), double *ret_rate)
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"batches", 1, NULL, 'b'}, {"jobs", 1, NULL, 'j'},  {"consumers", 1, NULL, 'c'},
-        {"keeper", 1, NULL, 'k'},  {"lists", 0, NULL, 'l'}, {"memory", 0, NULL, 'm'},
-        {NULL, 0, NULL, 0},
+        {"batches", 1, NULL, 'b'},  {"jobs", 1, NULL, 'j'},  {"consumers", 1, NULL, 'c'},
+        {"keeper", 1, NULL, 'k'},   {"lists", 0, NULL, 'l'}, {"memory", 0, NULL, 'm'},
+        {"ensemble", 0, NULL, 'e'}, {NULL, 0, NULL, 0},
     };
     double in_hand, by_state, best;
     int o;
@@ -338,6 +340,8 @@ int main(int argc, char **argv)
             batches = 0;
         else if (o == 'm')
             mode = LOCAL_NONE;
+        else if (o == 'e')
+            url = getenv("DROVER_TEST_ZK");
         else
             return 2;
     }
