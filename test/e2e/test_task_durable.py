@@ -157,13 +157,13 @@ class Worker(threading.Thread):
         self.stale = 0
         self.count = 0
 
-    def call(self, path, body):
-        """The answer, or None when nobody knows."""
+    def call(self, path, body, sent=None):
+        """The answer, or None when nobody knows. sent: when it was sent first, if that was earlier."""
         try:
             if self.client is None or self.client.port != self.crowd.port:
                 self.client = Tasks(self.crowd.port, self.number)
                 self.client.connection.timeout = 5
-            sent = next(self.crowd.ticks)
+            sent = next(self.crowd.ticks) if sent is None else sent
             status, answer = self.client.send("POST", path, {"clientid": self.number, **body})
             if status in (307, 503):  # on an ensemble: another leads, or nobody knows
                 time.sleep(0.01)
@@ -181,8 +181,10 @@ class Worker(threading.Thread):
         """Sent again, under its id, until somebody answers: it happens once."""
         self.count += 1
         key = f"{self.number}-{self.count}"
+        sent = next(self.crowd.ticks)
         while not self.crowd.over:
-            answer = self.call("/update", {"adds": [{"group": "g", "data": key}], "requestid": key})
+            answer = self.call("/update", {"adds": [{"group": "g", "data": key}], "requestid": key},
+                               sent)
             if answer:
                 assert answer[0] == 200, answer
                 self.added[key] = answer[1]["tasks"][0]["id"]
