@@ -211,6 +211,15 @@ static void do_take(struct shift *s, const struct worker_action *a)
         shift_note(s, "took %s", a->queue);
 }
 
+/* It may end between two actions, by what a watch says, or show in the answer to one. */
+static void look_at_session(struct shift *s)
+{
+    if (s->was_joined && !s->act.worker.joined)
+        shift_note(s, "the session of %s is over", s->act.member.name);
+    s->was_joined = s->act.worker.joined;
+    atomic_store(&s->contact_ms, s->was_joined ? s->act.worker.contact_ms : INT64_MIN / 2);
+}
+
 static void act(struct shift *s, const struct worker_action *a)
 {
     int err;
@@ -230,10 +239,7 @@ static void act(struct shift *s, const struct worker_action *a)
             shift_note(s, "lost %s: another has taken over", a->queue);
         }
     }
-    if (s->was_joined && !s->act.worker.joined)
-        shift_note(s, "the session of %s is over", s->act.member.name);
-    s->was_joined = s->act.worker.joined;
-    atomic_store(&s->contact_ms, s->was_joined ? s->act.worker.contact_ms : INT64_MIN / 2);
+    look_at_session(s);
 }
 
 /* What happened meanwhile, under the lock. */
@@ -286,6 +292,7 @@ static void *control(void *arg)
         if (a.kind == WORKER_WAIT && !has_news(s))
             cond_wait_until(&s->changed, &s->lock, a.at_ms);
         pthread_mutex_unlock(&s->lock);
+        look_at_session(s);
         if (a.kind != WORKER_WAIT)
             act(s, &a);
     } while (a.kind != WORKER_END);

@@ -58,7 +58,10 @@ class Worker:
         return names[-1] if names else None
 
     def wait_for(self, pattern):
-        return wait_until(lambda: re.search(pattern, self.said), f"{pattern!r} in {self.said}")
+        try:
+            return wait_until(lambda: re.search(pattern, self.said), repr(pattern))
+        except AssertionError as error:
+            raise AssertionError(f"{error} in what was said: {self.said}") from error
 
     def signal(self, number):
         os.kill(self.process.pid, number)
