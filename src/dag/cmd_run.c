@@ -304,9 +304,9 @@ static void heed_interrupts(struct run_command *r)
 {
     if (interrupts && !r->interrupted) {
         r->interrupted = true;
+        interrupts = 1; /* before it is said: whoever reads it may be quick */
         progress_say(&r->progress, "Interrupted. Again: kill what runs and what waits. "
                                    "The graph goes on until then.");
-        interrupts = 1;
     } else if (interrupts > 1 && !r->stopped) {
         r->stopped = true;
         progress_say(&r->progress, "Killing.");

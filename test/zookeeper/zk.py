@@ -81,10 +81,12 @@ class Node:
         self.number = number
         self.port = port
 
-    def configure(self, tick_ms, peers):
+    def configure(self, tick_ms, peers, sync):
         for sub in ("data", "log"):
             (self.dir / sub).mkdir(parents=True, exist_ok=True)
         text = CONFIG.format(tick_ms=tick_ms, dir=self.dir, port=self.port)
+        if not sync:
+            text += "forceSync=no\n"
         if peers:
             text += "".join(f"server.{n}=127.0.0.1:{a}:{b}\n" for n, a, b in peers)
             (self.dir / "data" / "myid").write_text(f"{self.number}\n")
@@ -171,16 +173,20 @@ class Node:
 
 
 class Ensemble:
-    """All servers of a directory. nodes=1 is a standalone server."""
+    """All servers of a directory. nodes=1 is a standalone server.
 
-    def __init__(self, directory, nodes=1, tick_ms=500):
+    sync=False: they do not wait for the disk, for tests that are not about what survives: three logs
+    on a disk that other tests keep busy stop for seconds, and clients lose their connections.
+    """
+
+    def __init__(self, directory, nodes=1, tick_ms=500, sync=True):
         self.dir = pathlib.Path(directory).resolve()
         self.dir.mkdir(parents=True, exist_ok=True)
         ports = free_ports(3 * nodes)
         self.nodes = [Node(self.dir / str(n + 1), n + 1, ports[n]) for n in range(nodes)]
         peers = [(n + 1, ports[nodes + 2 * n], ports[nodes + 2 * n + 1]) for n in range(nodes)]
         for node in self.nodes:
-            node.configure(tick_ms, peers if nodes > 1 else None)
+            node.configure(tick_ms, peers if nodes > 1 else None, sync)
         (self.dir / "ports").write_text(json.dumps(ports[:nodes]))
 
     @classmethod
@@ -240,17 +246,18 @@ def main():
     parser.add_argument("number", nargs="?", type=int)
     parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--tick", type=int, default=500, help="milliseconds")
+    parser.add_argument("--no-sync", action="store_true", help="do not wait for the disk")
     split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     args, command = parser.parse_args(sys.argv[1:split]), sys.argv[split + 1:]
 
     if args.verb == "run":
         with tempfile.TemporaryDirectory(prefix="drover-zk-") as temporary:
             where = temporary if args.dir == "-" else args.dir
-            with Ensemble(where, args.nodes, args.tick) as zk:
+            with Ensemble(where, args.nodes, args.tick, not args.no_sync) as zk:
                 return subprocess.run(command, env=os.environ | {"DROVER_TEST_ZK": zk.url()},
                                       check=False).returncode
     if args.verb == "start":
-        print(Ensemble(args.dir, args.nodes, args.tick).start().url())
+        print(Ensemble(args.dir, args.nodes, args.tick, not args.no_sync).start().url())
         return 0
     zk = Ensemble.load(args.dir)
     if args.verb == "stop":
