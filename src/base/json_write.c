@@ -1,0 +1,195 @@
+/*
+ * Writing JSON. Whether a comma is needed shows in the byte before, so there is no state beside the
+ * buffer.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/json.h"
+#include "base/utf8.h"
+
+/* Whether a value here needs a comma: not at the beginning, after a bracket, a colon or a space. */
+static void put_comma(struct buf *b)
+{
+    char last = b->len ? b->p[b->len - 1] : ' ';
+
+    if (last != '{' && last != '[' && last != ':' && last != ',' && last != ' ' && last != '\n')
+        buf_put(b, ",", 1);
+}
+
+void json_open(struct buf *b, char bracket)
+{
+    put_comma(b);
+    buf_put(b, &bracket, 1);
+}
+
+void json_close(struct buf *b, char bracket)
+{
+    buf_put(b, &bracket, 1);
+}
+
+void json_key_str(struct buf *b, struct str name)
+{
+    json_put_text(b, name);
+    buf_put(b, ":", 1);
+}
+
+void json_key(struct buf *b, const char *name)
+{
+    json_key_str(b, str_of(name));
+}
+
+void json_put_int(struct buf *b, int64_t number)
+{
+    char digits[24], *p = digits + sizeof digits;
+    uint64_t v = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+
+    put_comma(b);
+    do
+        *--p = (char)('0' + v % 10);
+    while (v /= 10);
+    if (number < 0)
+        *--p = '-';
+    buf_put(b, p, (size_t)(digits + sizeof digits - p));
+}
+
+void json_put_real(struct buf *b, double number)
+{
+    char text[32];
+
+    put_comma(b);
+    snprintf(text, sizeof text, "%.15g", number);
+    if (strtod(text, NULL) != number)
+        snprintf(text, sizeof text, "%.17g", number);
+    buf_put(b, text, strlen(text));
+}
+
+void json_put_bool(struct buf *b, bool truth)
+{
+    json_put_raw(b, truth ? STR("true") : STR("false"));
+}
+
+void json_put_null(struct buf *b)
+{
+    json_put_raw(b, STR("null"));
+}
+
+void json_put_raw(struct buf *b, struct str json)
+{
+    put_comma(b);
+    buf_put_str(b, json);
+}
+
+static void put_escape(struct buf *b, unsigned char c)
+{
+    static const char from[] = "\"\\\b\f\n\r\t", into[] = "\"\\bfnrt";
+    const char *known = c ? strchr(from, c) : NULL;
+
+    if (known) {
+        char pair[2] = {'\\', into[known - from]};
+
+        buf_put(b, pair, 2);
+    } else {
+        buf_printf(b, "\\u%04x", c);
+    }
+}
+
+/* Half a surrogate pair as the reader keeps it. */
+static bool is_half_pair(const char *p, const char *end)
+{
+    return end - p >= 3 && (unsigned char)p[0] == 0xed && (unsigned char)p[1] >= 0xa0 &&
+           (unsigned char)p[1] <= 0xbf && ((unsigned char)p[2] & 0xc0) == 0x80;
+}
+
+/* One character that cannot stand as it is. Returns its length. */
+static size_t put_special(struct buf *b, const char *p, const char *end)
+{
+    unsigned char c = (unsigned char)*p;
+
+    if (c < 0x80) {
+        put_escape(b, c);
+        return 1;
+    }
+    if (is_half_pair(p, end)) {
+        buf_printf(b, "\\u%04x", 0xd000u | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu));
+        return 3;
+    }
+    buf_put(b, "\xef\xbf\xbd", 3);
+    return 1;
+}
+
+void json_put_text(struct buf *b, struct str text)
+{
+    const char *p = text.len ? text.p : "", *end = p + text.len, *plain = p;
+
+    put_comma(b);
+    buf_put(b, "\"", 1);
+    while (p < end) {
+        unsigned char c = (unsigned char)*p;
+        size_t len = c >= 0x80 ? utf8_len(p, end) : c >= 0x20 && c != '"' && c != '\\';
+
+        if (len) {
+            p += len;
+            continue;
+        }
+        buf_put(b, plain, (size_t)(p - plain));
+        p += put_special(b, p, end);
+        plain = p;
+    }
+    buf_put(b, plain, (size_t)(p - plain));
+    buf_put(b, "\"", 1);
+}
+
+bool json_is_text(struct str text)
+{
+    const char *end = text.p + text.len;
+    size_t len;
+
+    for (const char *p = text.p; p < end; p += len) {
+        len = utf8_len(p, end);
+        if (!len && is_half_pair(p, end))
+            len = 3;
+        if (!len)
+            return false;
+    }
+    return true;
+}
+
+static void put_members(struct buf *b, const struct json *v)
+{
+    bool is_object = v->kind == JSON_OBJECT;
+
+    json_open(b, is_object ? '{' : '[');
+    json_each(m, v)
+    {
+        if (is_object)
+            json_key_str(b, m->key);
+        json_put(b, m);
+    }
+    json_close(b, is_object ? '}' : ']');
+}
+
+void json_put(struct buf *b, const struct json *v)
+{
+    switch (v->kind) {
+    case JSON_NULL:
+        json_put_null(b);
+        break;
+    case JSON_BOOL:
+        json_put_bool(b, v->truth);
+        break;
+    case JSON_INT:
+        json_put_int(b, v->number);
+        break;
+    case JSON_REAL:
+        json_put_raw(b, v->raw);
+        break;
+    case JSON_TEXT:
+        json_put_text(b, v->text);
+        break;
+    case JSON_LIST:
+    case JSON_OBJECT:
+        put_members(b, v);
+        break;
+    }
+}
