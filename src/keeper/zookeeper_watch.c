@@ -7,8 +7,9 @@
  * that the watch guards. When ZooKeeper's watch fires, nobody is told yet: the spot is armed again,
  * and the difference between the new state and the old one is what is told. A change between the
  * firing and the arming is in the new state; one after it fires again. Nothing can be lost, and
- * what is told comes after the watch is in force again. When the states are equal (made and deleted
- * again), the event itself is told.
+ * what is told comes after the watch is in force again. Of a node that was made and deleted again
+ * both states are the same, it is missing; that it was made is told. No other firing without a
+ * difference means a change: each has a zxid of its own, which the states hold.
  *
  * The children of a node that is missing cannot be watched: the spot then waits for its creation.
  *
@@ -116,17 +117,6 @@ static void spot_tell_changed(struct zk_spot *s)
     }
 }
 
-/* The states are equal, but something happened in between. */
-static void spot_tell_fired(struct zk_spot *s)
-{
-    if (s->fired_event == ZOO_CREATED_EVENT)
-        spot_tell_all(s, KEEPER_EVENT_CREATED);
-    else if (s->fired_event == ZOO_DELETED_EVENT)
-        spot_tell_all(s, KEEPER_EVENT_DELETED);
-    else if (s->children == (s->fired_event == ZOO_CHILD_EVENT))
-        spot_tell_changed(s);
-}
-
 static void spot_compare(struct zk_spot *s, struct state now)
 {
     struct state was = s->state;
@@ -142,8 +132,8 @@ static void spot_compare(struct zk_spot *s, struct state now)
         spot_tell_all(s, KEEPER_EVENT_CREATED);
     else if (now.exists && was.changed != now.changed)
         spot_tell_changed(s);
-    else if (s->fired && was.exists == now.exists)
-        spot_tell_fired(s);
+    else if (s->fired && s->fired_event == ZOO_CREATED_EVENT && !was.exists && !now.exists)
+        spot_tell_all(s, KEEPER_EVENT_CREATED); /* and deleted since: the next look shows it */
     s->fired = false;
 }
 

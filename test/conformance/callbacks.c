@@ -110,6 +110,19 @@ int recorder_count(struct recorder *r)
     return count;
 }
 
+void expect_count_at(struct recorder *r, int count, const char *file, int line)
+{
+    int seen = recorder_count(r);
+
+    if (seen == count)
+        return;
+    print_error("%s: %d events instead of %d:", r->path, seen, count);
+    for (int i = 0; i < seen && i < RECORDER_MAX; i++)
+        print_error(" %d", r->events[i]);
+    print_error("\n");
+    _fail(file, line);
+}
+
 void expect_event_at(struct recorder *r, enum keeper_event event, const char *file, int line)
 {
     recorder_wait_at(r, 1, file, line);

@@ -44,6 +44,10 @@ void unwatch(struct recorder *r);
 void recorder_wait_at(struct recorder *r, int count, const char *file, int line);
 int recorder_count(struct recorder *r);
 
+/* That many events so far; when it fails, it says which there were. */
+#define expect_count(r, count) expect_count_at((r), (count), __FILE__, __LINE__)
+void expect_count_at(struct recorder *r, int count, const char *file, int line);
+
 /* Exactly this event and no other so far, about the path that was watched. */
 #define expect_event(r, event) expect_event_at((r), (event), __FILE__, __LINE__)
 void expect_event_at(struct recorder *r, enum keeper_event event, const char *file, int line);

@@ -100,7 +100,7 @@ static void dispatch_runs_watches_on_this_thread(struct fixture *f)
     for (int i = 0; i < 3; i++) {
         must(keeper_set(f->k, a, STR("x"), i, NULL));
         wait_for_wake(w);
-        assert_int_equal(recorder_count(r), i);
+        expect_count(r, i);
         wake(w);
         dispatch_until_told(k, w, r, i + 1);
         assert_true(pthread_equal(r->thread, pthread_self()));
@@ -194,7 +194,7 @@ static void dispatch_skips_what_was_unwatched(struct fixture *f)
     unwatch(first);
     wake(w);
     dispatch_until_told(k, w, second, 1);
-    assert_int_equal(recorder_count(first), 0);
+    expect_count(first, 0);
 }
 
 static void dispatch_is_not_awaited_by_closing(struct fixture *f)

@@ -84,7 +84,7 @@ static void watch_below_a_missing_parent(struct fixture *f)
     mk(f, "a", "");
     mk(f, "a/b", "");
     quiesce(f, f->k, f->k);
-    assert_int_equal(recorder_count(r), 0);
+    expect_count(r, 0);
     mk(f, "a/b/c", "");
     expect_event(r, KEEPER_EVENT_CREATED);
 }
@@ -141,7 +141,7 @@ static void watch_ends_with_unwatch(struct fixture *f)
     must(keeper_set(f->k, a, STR("x"), 1, NULL));
     must(keeper_delete(f->k, a, 2));
     quiesce(f, f->k, f->k);
-    assert_int_equal(recorder_count(r), 1);
+    expect_count(r, 1);
 }
 
 static void watch_twice_on_one_node(struct fixture *f)
@@ -157,7 +157,7 @@ static void watch_twice_on_one_node(struct fixture *f)
     must(keeper_set(f->k, a, STR("x"), 1, NULL));
     recorder_wait(second, 2);
     quiesce(f, f->k, f->k);
-    assert_int_equal(recorder_count(first), 1);
+    expect_count(first, 1);
 }
 
 static void watch_in_every_kind_on_one_node(struct fixture *f)
@@ -194,7 +194,7 @@ static void watch_by_two_sessions(struct fixture *f)
     session_close(f, other);
     must(keeper_set(f->k, a, STR("x"), 1, NULL));
     recorder_wait(mine, 2);
-    assert_int_equal(recorder_count(theirs), 1);
+    expect_count(theirs, 1);
 }
 
 static void watch_by_the_hundred(struct fixture *f)

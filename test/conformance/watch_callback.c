@@ -21,7 +21,7 @@ static void watch_callback_may_unwatch_itself(struct fixture *f)
     recorder_wait(r, 1);
     must(keeper_set(f->k, a, STR("x"), 1, NULL));
     quiesce(f, f->k, f->k);
-    assert_int_equal(recorder_count(r), 1);
+    expect_count(r, 1);
     assert_null(r->watch);
 }
 
@@ -264,7 +264,7 @@ static void watch_callback_may_watch(struct fixture *f)
     must(keeper_set(f->k, b, STR("x"), 0, NULL));
     must(keeper_set(f->k, a, STR("x"), 0, NULL));
     recorder_wait(first, 1);
-    assert_int_equal(recorder_count(second), 0);
+    expect_count(second, 0);
     must(keeper_set(f->k, b, STR("x"), 1, NULL));
     expect_event(second, KEEPER_EVENT_CHANGED);
 }

@@ -84,7 +84,7 @@ static void run_row(struct fixture *f, void (*by)(struct fixture *f, struct keep
     by(f, change_of(f, row));
     quiesce(f, f->k, f->k);
     if (row->event == NONE)
-        assert_int_equal(recorder_count(r), 0);
+        expect_count(r, 0);
     else
         expect_event(r, (enum keeper_event)row->event);
 }
@@ -134,7 +134,7 @@ static void watch_tells_nothing_of_failures(struct fixture *f)
     expect_err(DROVER_EXISTS, keeper_create(f->k, w, STR(""), 0, NULL));
     quiesce(f, f->k, f->k);
     for (size_t i = 0; i < sizeof r / sizeof *r; i++)
-        assert_int_equal(recorder_count(r[i]), 0);
+        expect_count(r[i], 0);
 }
 
 #define ROW(name, ...)                                                                             \
