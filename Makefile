@@ -80,11 +80,11 @@ sources = $(shell find include src test bench examples -name '*.[ch]')
 
 format:
 	@tools/deps format
-	clang-format -i $(sources)
+	@clang-format -i $(sources)
 
 format-check:
 	@tools/deps format
-	clang-format --dry-run -Werror $(sources)
+	@clang-format --dry-run -Werror $(sources)
 
 clean:
 	rm -rf build build-asan build-tsan build-fuzz

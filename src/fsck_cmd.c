@@ -43,9 +43,10 @@ int cmd_fsck(int argc, char **argv)
         .operands = "DIR",
         .operands_min = 1,
         .operands_max = 1,
-        .about = "Checks the data directory DIR, which no server may have open, and says what it\n"
-                 "holds. Changes nothing unless --salvage is given. Exits with 0 when everything is\n"
-                 "whole, with 1 when something is damaged.",
+        .about =
+            "Checks the data directory DIR, which no server may have open, and says what it\n"
+            "holds. Changes nothing unless --salvage is given. Exits with 0 when everything is\n"
+            "whole, with 1 when something is damaged.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
     };

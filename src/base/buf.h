@@ -21,7 +21,8 @@ struct buf {
 void buf_release(struct buf *b);
 void buf_reserve(struct buf *b, size_t more);
 void buf_put(struct buf *b, const void *data, size_t len);
-void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3), nonnull(1, 2)));
+void buf_printf(struct buf *b, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3), nonnull(1, 2)));
 
 /* The bytes as text: NUL-terminated, the NUL not counted. */
 const char *buf_text(struct buf *b);

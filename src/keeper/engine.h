@@ -42,9 +42,9 @@ struct local {
     int64_t since_snapshot; /* transactions */
     uint64_t snapshots_wanted, snapshots_tried, snapshots_done;
     bool snapshotting;
-    int snapshot_error;          /* of the last try */
-    int64_t snapshot_zxid;       /* the newest good one, 0: none */
-    uint64_t snapshot_segment;   /* that it is replayed from */
+    int snapshot_error;        /* of the last try */
+    int64_t snapshot_zxid;     /* the newest good one, 0: none */
+    uint64_t snapshot_segment; /* that it is replayed from */
     uint64_t store;
 
     uint64_t recovered_records, recovered_nodes;
@@ -83,7 +83,6 @@ void engine_listen(struct local *l, const struct engine_listener *listener);
 /* Given by checkpoint.c. */
 void *checkpoint_main(void *arg);
 
-void engine_note(const struct local *l, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+void engine_note(const struct local *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

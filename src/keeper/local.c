@@ -33,9 +33,9 @@ struct keeper_watch {
     keeper_watch_fn *fn;
     void *arg;
     char *path;
-    bool listed;              /* in the store's table: until the session ends */
-    _Atomic unsigned queued;  /* events on their way, by bit: one of a kind is enough */
-    _Atomic bool forgotten;   /* taken back from inside its own callback */
+    bool listed;               /* in the store's table: until the session ends */
+    _Atomic unsigned queued;   /* events on their way, by bit: one of a kind is enough */
+    _Atomic bool forgotten;    /* taken back from inside its own callback */
     struct keeper_watch *next; /* of the same keeper */
 };
 

@@ -19,7 +19,7 @@
 /* What one segment held. */
 struct recover_segment {
     uint64_t number;
-    size_t file_len, valid_len; /* valid_len: where the next record would stand */
+    size_t file_len, valid_len;  /* valid_len: where the next record would stand */
     int64_t first_lsn, last_lsn; /* 0: no records */
     uint64_t records;
     bool torn;
@@ -28,7 +28,7 @@ struct recover_segment {
 struct recovery {
     struct tree tree; /* sealed */
     uint64_t store;
-    bool empty;                    /* a new directory */
+    bool empty; /* a new directory */
     bool has_snapshot;
     struct snapshot_info snapshot; /* the one used */
     struct recover_segment *segments;
@@ -43,7 +43,8 @@ struct recovery {
 
 /* Each may be NULL. */
 struct recover_hooks {
-    void (*note)(void *arg, const char *line); /* a snapshot that could not be used, a tail cut off */
+    void (*note)(void *arg,
+                 const char *line); /* a snapshot that could not be used, a tail cut off */
     void (*record)(void *arg, uint64_t segment, size_t at, const struct changes *c);
     void *arg;
 };

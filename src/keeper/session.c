@@ -22,7 +22,8 @@ static uint32_t position(const struct sessions *s, int64_t id)
 {
     uint32_t hash = map_hash_u64((uint64_t)id);
 
-    for (uint32_t at, ref = map_first(&s->by_id, hash, &at); ref; ref = map_next(&s->by_id, hash, &at))
+    for (uint32_t at, ref = map_first(&s->by_id, hash, &at); ref;
+         ref = map_next(&s->by_id, hash, &at))
         if (s->list[ref - 1]->id == id)
             return ref;
     return 0;

@@ -375,10 +375,9 @@ static int set(struct transaction *tx, const struct keeper_op *op, struct keeper
     n->mzxid = tx->c->zxid;
     n->mtime_ms = tx->c->time_ms;
     n->version = next_version(n->version);
-    changes_add(tx->c, (struct change){.kind = CHANGE_SET,
-                                       .number = n->version,
-                                       .path = op->path,
-                                       .data = op->data});
+    changes_add(tx->c,
+                (struct change){
+                    .kind = CHANGE_SET, .number = n->version, .path = op->path, .data = op->data});
     result->stat = stat_of(n);
     return 0;
 }
@@ -396,14 +395,15 @@ static void take_out(struct transaction *tx, uint32_t ref, struct str path, char
         change.acl.p = change.own_acl = mem_dup(change.acl.p, change.acl.len);
     }
     changes_add(tx->c, change);
-    undo_add(tx->t, (struct undo){.kind = CHANGE_DELETE, .ref = ref, .parent_pzxid = parent->pzxid});
+    undo_add(tx->t,
+             (struct undo){.kind = CHANGE_DELETE, .ref = ref, .parent_pzxid = parent->pzxid});
     if (node_owner(n))
         tree_unlink_ephemeral(tx->t, ref);
     nodes_detach(ns, ref, path);
     parent->pzxid = tx->c->zxid;
 }
 
-static int delete(struct transaction *tx, const struct keeper_op *op, struct keeper_result *result)
+static int delete (struct transaction *tx, const struct keeper_op *op, struct keeper_result *result)
 {
     const struct node *n;
     uint32_t ref;
@@ -457,11 +457,8 @@ static int set_acl(struct transaction *tx, const struct keeper_op *op, struct ke
 
 static int (*const OPERATIONS[])(struct transaction *, const struct keeper_op *,
                                  struct keeper_result *) = {
-    [KEEPER_CREATE] = create,
-    [KEEPER_SET] = set,
-    [KEEPER_DELETE] = delete,
-    [KEEPER_CHECK] = check,
-    [KEEPER_SET_ACL] = set_acl,
+    [KEEPER_CREATE] = create, [KEEPER_SET] = set,         [KEEPER_DELETE] = delete,
+    [KEEPER_CHECK] = check,   [KEEPER_SET_ACL] = set_acl,
 };
 
 static void results_failed(struct keeper_result *results, size_t count, size_t at, int err)

@@ -32,8 +32,9 @@ struct change {
     int64_t session; /* create: the owner or 0; open, close: which */
     struct str path; /* create, set, delete, set ACL */
     struct str data; /* create, set; open: the password */
-    struct str acl;  /* create, set ACL; empty: open. Delete: the one it had, for its watches alone */
-    char *own_path;  /* what path and acl point to, where nobody else keeps it */
+    struct str
+        acl; /* create, set ACL; empty: open. Delete: the one it had, for its watches alone */
+    char *own_path; /* what path and acl point to, where nobody else keeps it */
     char *own_acl;
 };
 

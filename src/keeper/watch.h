@@ -39,7 +39,8 @@ struct watches {
     uint32_t free_len, free_cap;
     struct map index;
     uint64_t count, recursive;
-    uint64_t changes; /* fired so far: who has several watches tells one change from the next by it */
+    uint64_t
+        changes; /* fired so far: who has several watches tells one change from the next by it */
 };
 
 void watches_release(struct watches *ws);
