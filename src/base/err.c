@@ -11,10 +11,11 @@ struct err_row {
     const char *name, *message;
 };
 
-/* clang-format off: it does not see rows in a macro */
-static const struct err_row ROWS[] = {{0, 200, 0, "OK", "success"},
+/* clang-format off */
+static const struct err_row ROWS[] = {
+    {0, 200, 0, "OK", "success"},
 #define X(name, number, http, cli, message) {number, http, cli, #name, message},
-                                      DROVER_ERRORS(X)
+    DROVER_ERRORS(X)
 #undef X
 };
 /* clang-format on */
