@@ -541,7 +541,7 @@ static void open_loop(struct agent *a)
     uv_timer_init(&a->loop, &a->flush);
     a->wake.data = a->flush.data = a;
     uv_timer_start(&a->flush, on_flush, AGENT_FLUSH_MS, AGENT_FLUSH_MS);
-    a->runner = runner_open(&a->loop);
+    a->runner = runner_open(&a->loop, RUNNER_BY_CGROUP);
     for (int i = 0; i < 2; i++) {
         uv_signal_init(&a->loop, &a->signals[i]);
         a->signals[i].data = a;

@@ -76,6 +76,7 @@ static void find_run(struct dag *d, struct node *n, struct str agent)
 {
     int64_t number = strtoll(agent.p, NULL, 10);
     char token[96];
+    struct stray_signs by = {.token = token};
     struct outcome o = {.how = RUN_EXITED, .lost = true, .reason = "the server ended while it ran"};
 
     plan_start(&d->graph.plan, n->ref);
@@ -85,7 +86,7 @@ static void find_run(struct dag *d, struct node *n, struct str agent)
         return;
     snprintf(token, sizeof token, "DROVER_RUN=%" PRId64 ".%" PRIu64 ".%" PRIu32, d->client, n->id,
              n->attempts);
-    strays_signal(0, token, SIGKILL);
+    strays_signal(&by, SIGKILL);
     if (graph_plan(&d->graph, n)->type == NODE_CONDITION) {
         dag_leave_running(d, n); /* asking again harms nobody */
         dag_park(d, n, dag_now_ms(d));

@@ -12,12 +12,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -26,7 +24,9 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "dag/cgroup.h"
 #include "dag/output.h"
+#include "dag/spawn.h"
 #include "dag/strays.h"
 
 enum {
@@ -53,6 +53,7 @@ struct run {
     size_t cap_len;
     int log_fd;
     char *token;
+    struct cgroup *cgroup; /* NULL: it has none */
     struct strays strays;
     run_done_fn *done;
     run_printed_fn *printed;
@@ -67,6 +68,8 @@ struct runner {
     uv_loop_t *loop;
     uv_poll_t poll;
     uv_timer_t timer, reaper;
+    struct spawner *spawner;
+    struct cgroups *cgroups; /* NULL: there are none here */
     int epoll, closing, null;
     int64_t timer_at;
     uint32_t count;
@@ -105,6 +108,9 @@ static void finish(struct run *r)
     if (r->next)
         r->next->prev = r->prev;
     rr->count--;
+    if (r->cgroup)
+        cgroups_give(rr->cgroups, r->cgroup);
+    r->cgroup = NULL;
     r->done(r->arg, r, &r->end);
 }
 
@@ -212,6 +218,26 @@ static void on_events(uv_poll_t *poll, int status, int flags)
 
 /* Killing. */
 
+static struct stray_signs signs(const struct run *r)
+{
+    return (struct stray_signs){.leader = r->pid, .token = r->token, .cgroup = r->cgroup};
+}
+
+static bool ask_all(struct run *r)
+{
+    struct stray_signs by = signs(r);
+
+    return strays_ask(&r->strays, &by);
+}
+
+static bool end_hard(struct run *r)
+{
+    struct stray_signs by = signs(r);
+
+    kill(-r->pid, SIGKILL);
+    return strays_signal(&by, SIGKILL);
+}
+
 void run_kill(struct run *r, int64_t grace_ms)
 {
     if (r->over || r->killing)
@@ -219,22 +245,19 @@ void run_kill(struct run *r, int64_t grace_ms)
     r->killing = true;
     r->end.how = RUN_KILLED;
     r->kill_at = clock_boot_ms() + grace_ms;
-    strays_ask(&r->strays, r->pid, r->token);
+    ask_all(r);
     arm_timer(r->runner, clock_boot_ms() + KILL_TICK_MS);
 }
 
 static void kill_tick(struct run *r, int64_t now)
 {
-    uint32_t alive;
+    bool alive;
 
     if (now >= r->kill_at && !r->killed_hard) {
         r->killed_hard = true;
         r->give_up_at = now + KILL_GIVE_UP_MS;
     }
-    if (r->killed_hard)
-        kill(-r->pid, SIGKILL);
-    alive = r->killed_hard ? strays_signal(r->pid, r->token, SIGKILL)
-                           : strays_ask(&r->strays, r->pid, r->token);
+    alive = r->killed_hard ? end_hard(r) : ask_all(r);
     if (!alive && r->exited)
         finish(r);
     else if (now >= r->give_up_at && r->exited)
@@ -308,6 +331,8 @@ static void on_reaper(uv_timer_t *timer)
     struct runner *rr = timer->data;
     siginfo_t info = {0};
 
+    if (rr->cgroups)
+        cgroups_sweep(rr->cgroups);
     while (!waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid) {
         if (is_ours(rr, info.si_pid) || info.si_pid != rr->last_zombie) {
             rr->last_zombie = info.si_pid;
@@ -348,35 +373,6 @@ static bool find_file(const struct run_spec *s, char path[PATH_MAX])
     return false;
 }
 
-static int spawn(const struct runner *rr, const struct run_spec *s, const char *path, int out,
-                 int err, pid_t *ret_pid)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, all;
-    int error;
-
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes,
-                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, rr->null, 0);
-    posix_spawn_file_actions_adddup2(&actions, out, 1);
-    posix_spawn_file_actions_adddup2(&actions, err, 2);
-    posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-    if (s->cwd)
-        posix_spawn_file_actions_addchdir_np(&actions, s->cwd);
-    error = posix_spawn(ret_pid, path, &actions, &attributes, (char *const *)s->argv,
-                        (char *const *)s->envp);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    return error;
-}
-
 static bool watch(struct runner *rr, struct run *r, int kind, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &r->watches[kind]};
@@ -396,6 +392,36 @@ static int explain(const struct run_spec *s, int error, int *ret_status, struct 
     return err_set(e, DROVER_BAD_ARGUMENT, "cannot start %s: %s", s->argv[0], strerror(error));
 }
 
+/* In a cgroup of its own, as long as this system lets us. Returns 0 or errno. */
+static int spawn(struct runner *rr, struct run *r, const struct run_spec *s, const char *path,
+                 int out, int err, int *ret_pidfd)
+{
+    struct spawn what = {
+        .path = path,
+        .argv = s->argv,
+        .envp = s->envp,
+        .cwd = s->cwd,
+        .in = rr->null,
+        .out = out,
+        .err = err,
+        .cgroup = -1,
+    };
+    int error;
+
+    r->cgroup = rr->cgroups ? cgroups_take(rr->cgroups) : NULL;
+    if (r->cgroup)
+        what.cgroup = cgroup_dir(r->cgroup);
+    error = spawner_start(rr->spawner, &what, &r->pid, ret_pidfd);
+    if (error && r->cgroup) {
+        cgroups_give(rr->cgroups, r->cgroup);
+        r->cgroup = NULL;
+    }
+    if (error != ENOTSUP || what.cgroup < 0)
+        return error;
+    what.cgroup = -1;
+    return spawner_start(rr->spawner, &what, &r->pid, ret_pidfd);
+}
+
 /* The pipes and the process. Returns 0 or errno. */
 static int begin(struct runner *rr, struct run *r, const struct run_spec *s, const char *path)
 {
@@ -404,15 +430,14 @@ static int begin(struct runner *rr, struct run *r, const struct run_spec *s, con
     if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC))
         error = errno;
     if (!error)
-        error = spawn(rr, s, path, out[1], err[1], &r->pid);
+        error = spawn(rr, r, s, path, out[1], err[1], &pidfd);
     close(out[1]);
     close(err[1]);
     if (!error) {
-        pidfd = pidfd_open(r->pid, 0);
         fcntl(out[0], F_SETFL, O_NONBLOCK);
         fcntl(err[0], F_SETFL, O_NONBLOCK);
-        if (pidfd < 0 || !watch(rr, r, WATCH_STDOUT, out[0]) ||
-            !watch(rr, r, WATCH_STDERR, err[0]) || !watch(rr, r, WATCH_PROCESS, pidfd)) {
+        if (!watch(rr, r, WATCH_STDOUT, out[0]) || !watch(rr, r, WATCH_STDERR, err[0]) ||
+            !watch(rr, r, WATCH_PROCESS, pidfd)) {
             error = errno;
             kill(-r->pid, SIGKILL);
             waitpid(r->pid, NULL, 0);
@@ -486,13 +511,15 @@ void run_free(struct run *r)
 
 /* The runner. */
 
-struct runner *runner_open(uv_loop_t *loop)
+struct runner *runner_open(uv_loop_t *loop, enum runner_reach reach)
 {
     struct runner *rr = mem_zalloc(sizeof *rr);
 
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     rr->loop = loop;
     rr->timer_at = INT64_MAX;
+    rr->spawner = spawner_open();
+    rr->cgroups = reach == RUNNER_BY_CGROUP ? cgroups_open() : NULL;
     rr->epoll = epoll_create1(EPOLL_CLOEXEC);
     rr->null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     uv_poll_init(loop, &rr->poll, rr->epoll);
@@ -504,6 +531,11 @@ struct runner *runner_open(uv_loop_t *loop)
     rr->reaper.data = rr;
     uv_timer_start(&rr->reaper, on_reaper, REAP_TICK_MS, REAP_TICK_MS);
     return rr;
+}
+
+bool runner_has_cgroups(const struct runner *rr)
+{
+    return rr->cgroups != NULL;
 }
 
 uint32_t runner_count(const struct runner *rr)
@@ -519,6 +551,9 @@ static void on_closed(uv_handle_t *handle)
         return;
     close(rr->epoll);
     close(rr->null);
+    spawner_close(rr->spawner);
+    if (rr->cgroups)
+        cgroups_close(rr->cgroups);
     free(rr);
 }
 
@@ -527,20 +562,20 @@ static void end_all(struct runner *rr)
 {
     int64_t until = clock_boot_ms() + CLOSE_GRACE_MS;
     struct timespec tick = {.tv_nsec = 5 * 1000 * 1000};
-    uint32_t left = 1;
+    bool left = true;
 
     for (struct run *r = rr->runs; r; r = r->next)
-        strays_ask(&r->strays, r->pid, r->token);
+        ask_all(r);
     while (left && clock_boot_ms() < until) {
         nanosleep(&tick, NULL);
-        left = 0;
+        left = false;
         for (struct run *r = rr->runs; r; r = r->next)
-            left += strays_ask(&r->strays, r->pid, r->token);
+            left |= ask_all(r);
     }
     while (rr->runs) {
         struct run *r = rr->runs;
 
-        strays_signal(r->pid, r->token, SIGKILL);
+        end_hard(r);
         r->end.how = RUN_KILLED;
         finish(r);
     }

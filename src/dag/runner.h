@@ -14,8 +14,8 @@
  *  - A run is over when its process has ended and its pipes are closed, or, when something that it
  *    left behind holds them open, RUN_LINGER_MS after its end.
  *  - A run that is killed, or was over its time, is over when nothing of it is left: its group, its
- *    session, and every process that inherited its token (struct run_spec). They get TERM, and KILL
- *    after the grace.
+ *    session, every process that inherited its token (struct run_spec), and, where this system has
+ *    cgroups that we may make, everything in the run's own. They get TERM, and KILL after the grace.
  *
  * All on the thread of the loop.
  */
@@ -71,7 +71,11 @@ typedef void run_printed_fn(void *arg, struct run *r);
 
 struct runner;
 
-struct runner *runner_open(uv_loop_t *loop);
+/* What tells which processes belong to a run: a cgroup too, where there is one, or never that. */
+enum runner_reach { RUNNER_BY_CGROUP, RUNNER_BY_GROUP };
+
+struct runner *runner_open(uv_loop_t *loop, enum runner_reach reach);
+bool runner_has_cgroups(const struct runner *rr);
 void runner_close(struct runner *rr);
 
 /* How many runs are not over. */

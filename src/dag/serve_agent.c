@@ -191,7 +191,7 @@ struct serve_agent *serve_agent_open(struct dag *d)
     struct serve_agent *a = mem_zalloc(sizeof *a);
 
     a->dag = d;
-    a->runner = runner_open(d->o.loop);
+    a->runner = runner_open(d->o.loop, RUNNER_BY_CGROUP);
     return a;
 }
 

@@ -1,14 +1,13 @@
 /*
- * A process that clears its environment, leaves the session and whose parents have all ended is not
- * found: that takes a cgroup, which posix_spawn of this C library cannot put a process into without
- * a race.
+ * Without a cgroup, a process that clears its environment and leaves the session is not found. With
+ * one, the other signs are still looked for: a command with the right to do so may have moved what it
+ * started elsewhere, as a service manager does.
  */
 #include "dag/strays.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,13 +60,26 @@ static bool has_token(pid_t pid, const char *token)
     return false;
 }
 
-/* Calls fn for each and returns how many there are. */
-static uint32_t each_stray(pid_t leader, const char *token, void (*fn)(void *arg, pid_t pid),
-                           void *arg)
+struct search {
+    void (*fn)(void *arg, pid_t pid);
+    void *arg;
+    bool found;
+};
+
+static void find(void *arg, pid_t pid)
 {
+    struct search *s = arg;
+
+    s->found = true;
+    s->fn(s->arg, pid);
+}
+
+/* Calls fn for each, for some twice, and returns whether there are any. */
+static bool each_stray(const struct stray_signs *by, void (*fn)(void *arg, pid_t pid), void *arg)
+{
+    struct search s = {fn, arg, false};
     DIR *dir = opendir("/proc");
     struct dirent *entry;
-    uint32_t found = 0;
 
     while (dir && (entry = readdir(dir))) {
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
@@ -75,14 +87,15 @@ static uint32_t each_stray(pid_t leader, const char *token, void (*fn)(void *arg
 
         if (pid <= 1 || pid == getpid() || !read_stat(pid, &group, &session))
             continue;
-        if (!(leader && (group == leader || session == leader)) && !has_token(pid, token))
-            continue;
-        found++;
-        fn(arg, pid);
+        if ((by->leader && (group == by->leader || session == by->leader)) ||
+            has_token(pid, by->token))
+            find(&s, pid);
     }
     if (dir)
         closedir(dir);
-    return found;
+    if (by->cgroup)
+        cgroup_each(by->cgroup, find, &s);
+    return s.found;
 }
 
 static void send(void *arg, pid_t pid)
@@ -93,9 +106,11 @@ static void send(void *arg, pid_t pid)
         kill(pid, *signal_number);
 }
 
-uint32_t strays_signal(pid_t leader, const char *token, int signal_number)
+bool strays_signal(const struct stray_signs *by, int signal_number)
 {
-    return each_stray(leader, token, send, &signal_number);
+    if (by->cgroup && signal_number == SIGKILL)
+        cgroup_kill(by->cgroup);
+    return each_stray(by, send, &signal_number);
 }
 
 static void ask(void *arg, pid_t pid)
@@ -110,9 +125,9 @@ static void ask(void *arg, pid_t pid)
     kill(pid, SIGTERM);
 }
 
-uint32_t strays_ask(struct strays *s, pid_t leader, const char *token)
+bool strays_ask(struct strays *s, const struct stray_signs *by)
 {
-    return each_stray(leader, token, ask, s);
+    return each_stray(by, ask, s);
 }
 
 void strays_release(struct strays *s)

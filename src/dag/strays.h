@@ -2,8 +2,8 @@
  * strays - the processes that belong to a run, wherever they have gone.
  *
  * A process belongs to a run when it is in the group or the session of the run's leader, or when its
- * environment holds the run's token, which children inherit. Found by reading /proc, so it is for
- * killing, not for every run.
+ * environment holds the run's token, which children inherit, or when it is in the run's cgroup, which
+ * it cannot leave by itself. Found by reading /proc, so it is for killing, not for every run.
  */
 #ifndef DAG_STRAYS_H
 #define DAG_STRAYS_H
@@ -11,11 +11,19 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "dag/cgroup.h"
+
+/* What tells that a process belongs to the run. */
+struct stray_signs {
+    pid_t leader;          /* 0: unknown */
+    const char *token;     /* "NAME=VALUE" */
+    struct cgroup *cgroup; /* NULL: it has none */
+};
+
 /*
- * Sends a signal to all that belong to the run (0: to none) and returns how many are alive. leader 0:
- * by the token alone.
+ * Sends a signal to all that belong to the run (0: to none). Returns whether any is alive.
  */
-uint32_t strays_signal(pid_t leader, const char *token, int signal_number);
+bool strays_signal(const struct stray_signs *by, int signal_number);
 
 /* Who was asked to end. Zero-initialise; release when done. */
 struct strays {
@@ -25,9 +33,9 @@ struct strays {
 
 /*
  * Asks all that belong to the run to end (TERM), each of them once however often this is called: one
- * that was born while others were being asked is found the next time. Returns how many are alive.
+ * that was born while others were being asked is found the next time. Returns whether any is alive.
  */
-uint32_t strays_ask(struct strays *s, pid_t leader, const char *token);
+bool strays_ask(struct strays *s, const struct stray_signs *by);
 void strays_release(struct strays *s);
 
 #endif

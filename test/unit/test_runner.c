@@ -5,11 +5,17 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -77,15 +83,21 @@ static void run_until(struct scene *s, const bool *over)
         uv_run(&s->loop, UV_RUN_ONCE);
 }
 
-static void with_runner(struct scene *s, void (*body)(struct scene *s))
+/* With cgroups, where this machine has them, and without. */
+static void with_reach(struct scene *s, enum runner_reach reach, void (*body)(struct scene *s))
 {
     uv_loop_init(&s->loop);
-    s->runner = runner_open(&s->loop);
+    s->runner = runner_open(&s->loop, reach);
     body(s);
     assert_int_equal(runner_count(s->runner), 0);
     runner_close(s->runner);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&s->loop), 0);
+}
+
+static void with_runner(struct scene *s, void (*body)(struct scene *s))
+{
+    with_reach(s, RUNNER_BY_CGROUP, body);
 }
 
 #define SHELL(text) ((const char *const[]){"/bin/bash", "-c", text, NULL})
@@ -143,7 +155,8 @@ static void the_ways_to_end(void **state)
 
     (void)state;
     signal(SIGPIPE, SIG_IGN);
-    with_runner(&s, the_ways_to_end_body);
+    with_reach(&s, RUNNER_BY_CGROUP, the_ways_to_end_body);
+    with_reach(&s, RUNNER_BY_GROUP, the_ways_to_end_body);
 }
 
 static void what_cannot_start_says_why_body(struct scene *s)
@@ -240,7 +253,7 @@ static void kill_reaches_everything_body(struct scene *s)
         run_kill(r, cases[i].stubborn ? 100 : 8000);
         run_until(s, &o.over);
         assert_int_equal(o.end.how, RUN_KILLED);
-        if (strays_signal(0, token, 0))
+        if (strays_signal(&(struct stray_signs){.token = token}, 0))
             fail_msg("something is left of: %s", cases[i].text);
         if (clock_boot_ms() - from > 7000)
             fail_msg("took long: %s", cases[i].text);
@@ -253,7 +266,80 @@ static void kill_reaches_everything(void **state)
     struct scene s = scene_open();
 
     (void)state;
-    with_runner(&s, kill_reaches_everything_body);
+    with_reach(&s, RUNNER_BY_CGROUP, kill_reaches_everything_body);
+    with_reach(&s, RUNNER_BY_GROUP, kill_reaches_everything_body);
+}
+
+/* How many of our cgroups there are. */
+static int count_cgroups(void)
+{
+    FILE *f = popen("find $(awk '$0 ~ / - cgroup2 / {print $5; exit}' /proc/self/mountinfo) "
+                    "-name drover-$PPID-'*' | wc -l",
+                    "r");
+    int count = -1;
+
+    assert_int_equal(fscanf(f, "%d", &count), 1);
+    pclose(f);
+    return count;
+}
+
+/* Ended, and perhaps not waited for: it is our child now. */
+static bool has_ended(pid_t pid)
+{
+    return waitpid(pid, NULL, WNOHANG) == pid || kill(pid, 0);
+}
+
+/* It has left the session and has nothing in its environment: only the cgroup tells whose it is. */
+static void a_cgroup_tells_body(struct scene *s)
+{
+    struct outcome o = {0}, beside = {0}, left = {0};
+    pid_t pid, other;
+    struct run *r, *q;
+
+    if (!runner_has_cgroups(s->runner)) {
+        print_message("no cgroups that we may make on this machine\n");
+        return;
+    }
+    q = start(s, (struct run_spec){.argv = SHELL("env -i setsid sleep 60 & echo $!; wait")},
+              &beside);
+    r = start(s,
+              (struct run_spec){.argv = SHELL("env -i setsid bash -c 'trap \"\" TERM; echo $$; "
+                                              "while :; do read -t 1 < <(:); done' & wait")},
+              &o);
+    while (!run_output(r, RUN_STDOUT)->total || !run_output(q, RUN_STDOUT)->total)
+        uv_run(&s->loop, UV_RUN_ONCE);
+    pid = atoi(buf_text((struct buf *)&run_output(r, RUN_STDOUT)->text));
+    other = atoi(buf_text((struct buf *)&run_output(q, RUN_STDOUT)->text));
+    run_kill(r, 100);
+    run_until(s, &o.over);
+    assert_true(has_ended(pid));
+    assert_false(has_ended(other)); /* another run's */
+    assert_int_equal(count_cgroups(), 1);
+    run_kill(q, 100);
+    run_until(s, &beside.over);
+    assert_true(has_ended(other));
+    start(s, (struct run_spec){.argv = SHELL("sleep 60 >&- 2>&- & echo $!")}, &left);
+    run_until(
+        s, &left.over); /* what it leaves when it ends by itself lives on, and is not in the way */
+    other = atoi(buf_text(&left.text[RUN_STDOUT]));
+    outcome_release(&o);
+    o = shell(s, "cat /proc/self/cgroup");
+    assert_int_equal(kill(other, SIGKILL), 0);
+    assert_int_equal(count_cgroups(), 2);
+    while (!has_ended(other))
+        ;
+    outcome_release(&o);
+    outcome_release(&beside);
+    outcome_release(&left);
+}
+
+static void a_cgroup_tells(void **state)
+{
+    struct scene s = scene_open();
+
+    (void)state;
+    with_reach(&s, RUNNER_BY_CGROUP, a_cgroup_tells_body);
+    assert_int_equal(count_cgroups(), 0);
 }
 
 static void time_runs_out_body(struct scene *s)
@@ -323,16 +409,40 @@ static void a_cut_leaves_characters_whole(void **state)
     assert_int_equal(output_whole("", 0), 0);
 }
 
+/* As the filter of some containers does. For the rest of this process: the last test. */
+static void refuse_clone3(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+
+    assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+static void where_clone3_is_refused(void **state)
+{
+    struct scene s = scene_open();
+
+    (void)state;
+    refuse_clone3();
+    with_runner(&s, the_ways_to_end_body);
+    with_runner(&s, what_cannot_start_says_why_body);
+    with_runner(&s, kill_reaches_everything_body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_ways_to_end),
-        cmocka_unit_test(what_cannot_start_says_why),
-        cmocka_unit_test(a_pipe_held_open),
-        cmocka_unit_test(kill_reaches_everything),
-        cmocka_unit_test(time_runs_out),
-        cmocka_unit_test(too_much_output),
-        cmocka_unit_test(a_cut_leaves_characters_whole),
+        cmocka_unit_test(the_ways_to_end),         cmocka_unit_test(what_cannot_start_says_why),
+        cmocka_unit_test(a_pipe_held_open),        cmocka_unit_test(kill_reaches_everything),
+        cmocka_unit_test(a_cgroup_tells),          cmocka_unit_test(time_runs_out),
+        cmocka_unit_test(too_much_output),         cmocka_unit_test(a_cut_leaves_characters_whole),
+        cmocka_unit_test(where_clone3_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
