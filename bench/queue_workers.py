@@ -172,7 +172,7 @@ def main():
 
     with tempfile.TemporaryDirectory(prefix="drover-queue-") as temporary:
         directory = pathlib.Path(temporary)
-        with zk.Ensemble(directory / "zk", o.nodes) as ensemble:
+        with zk.Ensemble(directory / "zk", o.nodes, sync=True) as ensemble:
             server = Server(binary, ensemble.url("/bench"), directory)
             kazoo = KazooClient(hosts=ensemble.hosts + "/bench")
             kazoo.start()

@@ -267,7 +267,7 @@ class Bench:
 
     def ensemble(self):
         self.say("\n### Three ZooKeeper nodes, 64 connections\n")
-        with zk.Ensemble(self.directory(), nodes=3) as three, \
+        with zk.Ensemble(self.directory(), nodes=3, sync=True) as three, \
                 self.on_ensemble(three.url("/bench")) as ours:
             rounds = []
             for _ in range(self.o.rounds):

@@ -96,14 +96,14 @@ def main():
     client, binary, commit_rate = sys.argv[1:4]
     with tempfile.TemporaryDirectory(prefix="drover-bench-", dir=".") as name:
         directory = pathlib.Path(name).resolve()
-        with zk.Ensemble(directory / "zookeeper") as server, \
+        with zk.Ensemble(directory / "zookeeper", sync=True) as server, \
                 Drover(binary, directory / "drover") as drover:
             head()
             side_by_side(client, drover.address, server.hosts, CHANGES_AND_READS)
             figures = memory(client, drover, server, MEMORY_NODES)
             side_by_side(client, drover.address, server.hosts, CREATES)
             print("", figures, "", sep="\n", flush=True)
-        with zk.Ensemble(directory / "ensemble", 3) as ensemble:
+        with zk.Ensemble(directory / "ensemble", 3, sync=True) as ensemble:
             print("keeper_commit() beside bare zoo_amulti(), three nodes (wanted >= 0.90):", flush=True)
             subprocess.run([commit_rate, "1", "5"], check=True,
                            env={"DROVER_TEST_ZK": ensemble.url()})

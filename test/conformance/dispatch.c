@@ -115,6 +115,7 @@ static void dispatch_of_nothing(struct fixture *f)
     keeper_dispatch(k);
     must(keeper_create(k, at(f, "a"), STR(""), 0, NULL));
     keeper_dispatch(k);
+    catch_up(f->k);
     assert_string_equal(tree_names(f), "a:0");
 }
 

@@ -238,7 +238,7 @@ bool path_is_gone(void *place)
 {
     struct place *p = place;
 
-    return keeper_exists(p->k, p->path, NULL) == DROVER_NO_NODE;
+    return !keeper_sync(p->k, "/") && keeper_exists(p->k, p->path, NULL) == DROVER_NO_NODE;
 }
 
 bool keeper_has_expired(void *keeper)

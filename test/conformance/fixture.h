@@ -29,10 +29,11 @@
 #define STAT_LEN (offsetof(struct keeper_stat, child_count) + sizeof(int32_t))
 
 enum {
-    LONG_TIMEOUT_MS = 10000, /* of sessions that must not end by themselves */
-    SHORT_TIMEOUT_MS = 1000, /* of sessions that are left to end */
-    PROMPT_MS = 5000,        /* sooner than LONG_TIMEOUT_MS: shows that no timeout was waited for */
-    PATIENCE_MS = 30000,     /* when this is over, the keeper hangs */
+    LONG_TIMEOUT_MS = 30000, /* of sessions that must not end by themselves */
+    SHORT_TIMEOUT_MS = 2000, /* of sessions that are left to end */
+    HELD_TIMEOUT_MS = 3000,  /* of sessions that would end if they were left; less than two short */
+    PROMPT_MS = 20000,       /* sooner than LONG_TIMEOUT_MS: shows that no timeout was waited for */
+    PATIENCE_MS = 60000,     /* when this is over, the keeper hangs */
 };
 
 struct fixture {

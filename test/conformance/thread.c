@@ -244,7 +244,7 @@ static bool has_no_children(void *place)
     struct place *p = place;
     struct keeper_stat stat;
 
-    return !keeper_exists(p->k, p->path, &stat) && stat.child_count == 0;
+    return !keeper_sync(p->k, "/") && !keeper_exists(p->k, p->path, &stat) && stat.child_count == 0;
 }
 
 static void threads_open_and_close_sessions(struct fixture *f)

@@ -11,13 +11,15 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "test/zookeeper"))
 BINARY = os.environ.get("DROVER", str(ROOT / "build-asan/drover"))
-DEADLINE_S = 20
+DEADLINE_S = 60
 KEEPER_ONLY = ["--http", "none"]  # the last arguments of a server that leaves its tree alone
 ANY_PORTS = ["--http", "127.0.0.1:0", "--zk", "127.0.0.1:0"]
 
@@ -146,6 +148,21 @@ class Server:
             self.process.kill()
         self.process.wait()
         self.process.stderr.close()
+
+
+class OnEnsemble(Server):
+    """`drover serve --keeper URL`, which has no ZooKeeper port of its own."""
+
+    def __init__(self, url, *arguments, **more):
+        super().__init__("--zk", "none", "--keeper", url, *arguments, **more)
+
+    def start(self):
+        self.port = int(self.wait_for(r"listening on http://127\.0\.0\.1:(\d+)\n")[1])
+        return self
+
+    def leads(self):
+        self.wait_for("this server leads")
+        return self
 
 
 @pytest.fixture

@@ -1,34 +1,14 @@
-"""What the tests of the task store share: a client, and servers on either keeper."""
+"""What the tests of the task store share: a client."""
 
 import http.client
 import itertools
 import json
-import pathlib
 import random
-import sys
 import urllib.parse
 
-from conftest import DEADLINE_S, Server
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "zookeeper"))
-import zk  # noqa: E402,F401
+from conftest import DEADLINE_S
 
 NUMBERS = itertools.count(1)
-
-
-class OnEnsemble(Server):
-    """`drover serve --keeper`, which has no ZooKeeper port of its own."""
-
-    def __init__(self, url, *arguments, **more):
-        super().__init__("--zk", "none", "--keeper", url, *arguments, **more)
-
-    def start(self):
-        self.port = int(self.wait_for(r"listening on http://127\.0\.0\.1:(\d+)\n")[1])
-        return self
-
-    def leads(self):
-        self.wait_for("this server leads")
-        return self
 
 
 class Tasks:

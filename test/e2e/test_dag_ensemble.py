@@ -6,11 +6,12 @@ import time
 
 import pytest
 
-from conftest import DEADLINE_S
+import zk
+from conftest import DEADLINE_S, OnEnsemble
 from dag_support import Dag, Refused, node, shell
-from task_support import OnEnsemble, new_group, zk
+from task_support import new_group
 
-TIMEOUT_MS = 2000
+TIMEOUT_MS = 4000
 
 
 @pytest.fixture(scope="module")

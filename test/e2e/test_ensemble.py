@@ -1,19 +1,16 @@
 """`drover serve --keeper zk://`: on a real ZooKeeper."""
 
-import pathlib
 import re
 import signal
-import sys
 import time
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
-from conftest import DEADLINE_S, Server, drover
+import zk
+from conftest import DEADLINE_S, OnEnsemble, drover
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "zookeeper"))
-import zk  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -25,21 +22,12 @@ def ensemble(tmp_path_factory):
 READY = "GET /readyz HTTP/1.1\r\nHost: HOST\r\n\r\n"
 
 
-class OnEnsemble(Server):
-    def __init__(self, *arguments, **more):
-        super().__init__("--zk", "none", *arguments, **more)
-
-    def start(self):
-        self.port = int(self.wait_for(r"listening on http://127\.0\.0\.1:(\d+)\n")[1])
-        return self
-
-
 @pytest.fixture
 def serve(ensemble):
     servers = []
 
     def start(chroot, *arguments, **more):
-        servers.append(OnEnsemble("--keeper", ensemble.url(chroot), *arguments, **more))
+        servers.append(OnEnsemble(ensemble.url(chroot), *arguments, **more))
         return servers[-1].start()
 
     yield start

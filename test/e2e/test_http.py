@@ -321,12 +321,12 @@ def test_trickling_does_not_help(start):
 
 def test_each_head_has_its_own_time(start):
     """A connection on which a head has always begun is not slow while each one ends in time."""
-    server = start("--http-timeout-ms", 200)
+    server = start("--http-timeout-ms", 3000)
     connection = server.connect()
     request = server.fill(GET)
     began = time.monotonic()
     connection.send(request[:1])
-    while time.monotonic() - began < 0.6:
+    while time.monotonic() - began < 3.3:
         connection.send(request[1:] + request[:1])
         assert connection.answer()[0] == 200
 

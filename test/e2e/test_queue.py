@@ -9,9 +9,10 @@ import threading
 
 import pytest
 
-from conftest import BINARY, Server, drover
-from queue_support import NAMESPACE, Room, wait_until
-from world_support import OnEnsemble, Place, call, zk
+import zk
+from conftest import BINARY, OnEnsemble, Server, drover
+from queue_support import NAMESPACE, QUICK, Room, wait_until
+from world_support import Place, call
 
 NOBODY = "0" * 32
 
@@ -30,7 +31,7 @@ def place(request, tmp_path_factory):
         one = Place(server, f"127.0.0.1:{server.zk_port}")
     else:
         ensemble = zk.Ensemble(tmp_path_factory.mktemp("zookeeper")).__enter__()
-        server = OnEnsemble("--keeper", ensemble.url("/queues")).start()
+        server = OnEnsemble(ensemble.url("/queues")).start()
         one = Place(server, ensemble.hosts, "/queues")
     wait_until(lambda: call(one.port, "GET", "/readyz")[0] == 200, "a leader")
     yield one
@@ -189,7 +190,7 @@ def test_the_message_in_hand_is_finished_before_a_queue_is_given_up(room, tmp_pa
 
 def test_a_worker_killed_with_a_message_in_hand(room, tmp_path):
     queue = room.create()
-    first = room.work(command=PATIENT, GO=str(tmp_path / "go"))
+    first = room.work(*QUICK, command=PATIENT, GO=str(tmp_path / "go"))
     ids = room.post(queue, "before", "wait", "after")
     wait_until(lambda: (tmp_path / "handled.begun").exists() and
                "wait" in (tmp_path / "handled.begun").read_text(), "the message in hand")
@@ -219,7 +220,7 @@ def pid_of_waiting(go):
 
 def test_a_worker_that_stood_still_comes_back_as_another(room):
     queues = room.create(4)
-    first = room.work()
+    first = room.work(*QUICK)
     room.wait_balanced(1, queues)
     old = first.name
     first.signal(signal.SIGSTOP)
@@ -239,7 +240,7 @@ def test_a_worker_that_stood_still_comes_back_as_another(room):
 
 def test_no_more_queues_move_than_must(room):
     queues = room.create(12)
-    workers = [room.work() for _ in range(4)]
+    workers = [room.work(*QUICK) for _ in range(4)]
     before = room.wait_balanced(4, queues)
     gone = workers[1]
     gone.kill()

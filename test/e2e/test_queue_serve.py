@@ -8,9 +8,10 @@ import sys
 import pytest
 
 from cli import EXAMPLES
-from conftest import BINARY, DEADLINE_S, ROOT, Server, drover
+import zk
+from conftest import BINARY, DEADLINE_S, ROOT, OnEnsemble, Server, drover
 from queue_support import ENVIRONMENT, NAMESPACE, Room, Worker, wait_until
-from world_support import OnEnsemble, Place, call, zk
+from world_support import Place, call
 
 class AtPorts(Server):
     """On the ports of a server that was there before."""
@@ -70,7 +71,7 @@ def test_workers_outlive_a_server_that_was_killed(start, room_of, tmp_path):
     first = start()
     room = room_of(first)
     queues = room.create(4)
-    worker, other = room.work("--timeout-ms", 10000), room.work("--timeout-ms", 10000)
+    worker, other = room.work(), room.work()
     shares = room.wait_balanced(2, queues)
     ids = room.post(queues[0], "before")
     wait_until(lambda: room.last(queues[0]) == str(ids[0]), "the first message")
@@ -105,7 +106,7 @@ def test_the_library(start):
 def test_several_servers_on_one_ensemble(tmp_path, room_of):
     """Messages are with the one that leads; the others send clients there."""
     with zk.Ensemble(tmp_path / "zk") as ensemble:
-        servers = [OnEnsemble("--keeper", ensemble.url("/two")).start() for _ in range(2)]
+        servers = [OnEnsemble(ensemble.url("/two")).start() for _ in range(2)]
         try:
             rooms = [room_of(server, ensemble.hosts, "/two") for server in servers]
             for room in rooms:
@@ -132,7 +133,7 @@ soak = pytest.mark.skipif(not os.environ.get("DROVER_SOAK"), reason="takes a min
 def test_an_ensemble_that_loses_its_leader(tmp_path, room_of):
     """Twice, with messages coming in all the time: all are handled, in order."""
     with zk.Ensemble(tmp_path / "zk", nodes=3) as ensemble:
-        server = OnEnsemble("--keeper", ensemble.url("/three"), "--zk-timeout-ms", 4000).start()
+        server = OnEnsemble(ensemble.url("/three"), "--zk-timeout-ms", 4000).start()
         try:
             wait_until(lambda: call(server.port, "GET", "/readyz")[0] == 200, "a leader")
             room = room_of(server, ensemble.hosts, "/three")

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from conftest import Connection, errors
-from task_support import OnEnsemble, Tasks, new_group, zk
+import zk
+from conftest import Connection, OnEnsemble, Server, errors
+from task_support import Tasks, new_group
 
 KEEPERS = ["embedded", "zookeeper"]
 
@@ -22,7 +23,6 @@ def ensemble(tmp_path_factory):
 def server(request, tmp_path_factory):
     """One for all tests of a keeper; it has to end cleanly."""
     if request.param == "embedded":
-        from conftest import Server
         one = Server("--data", tmp_path_factory.mktemp("task") / "data").start()
     else:
         one = OnEnsemble(request.getfixturevalue("ensemble").url("/task")).start().leads()

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import Connection, Server, drover
+from conftest import DEADLINE_S, Connection, Server, drover
 from task_support import Tasks
 
 SOAK = bool(os.environ.get("DROVER_SOAK"))
@@ -178,6 +178,7 @@ class Worker(threading.Thread):
             if status in (307, 503):  # on an ensemble: another leads, or nobody knows
                 time.sleep(0.01)
                 return None
+            self.crowd.answers += 1
             if status == 200:
                 for task in answer["tasks"]:
                     self.crowd.saw(sent, task["id"])
@@ -236,7 +237,7 @@ class Crowd:
     """The workers, and what holds between their answers: ids rise."""
 
     def __init__(self, port, count):
-        self.port, self.over, self.errors = port, False, []
+        self.port, self.over, self.errors, self.answers = port, False, [], 0
         self.ticks = iter(range(10 ** 9))
         self.lock, self.seen = threading.Lock(), [(0, 0)]
         self.workers = [Worker(self, n + 1) for n in range(count)]
@@ -251,10 +252,19 @@ class Crowd:
                 self.errors.append(AssertionError(f"id {task_id} after {earlier}"))
             self.seen.append((next(self.ticks), max(task_id, self.seen[-1][1])))
 
+    def work(self, seconds, answers):
+        """Lets them work for a while, and until they have got so many answers more."""
+        wanted, deadline = self.answers + answers, time.monotonic() + DEADLINE_S
+        time.sleep(seconds)
+        while self.answers < wanted and not self.errors:
+            assert time.monotonic() < deadline, "the crowd is not served"
+            time.sleep(0.01)
+
     def end(self):
         self.over = True
         for worker in self.workers:
-            worker.join(20)
+            worker.join(DEADLINE_S)
+            assert not worker.is_alive()
 
 
 def check_history(crowd, left):
@@ -277,12 +287,12 @@ def test_claims_are_linearizable_under_kill_9(start, seconds):
     server = start()
     crowd = Crowd(server.port, 6)
     for _ in range(20 if SOAK else 4):
-        time.sleep(seconds)  # the crowd works
+        crowd.work(seconds, 100)
         server.signal(signal.SIGKILL)
         server.wait()
         server = start()
         crowd.port = server.port
-    time.sleep(seconds)
+    crowd.work(seconds, 100)
     crowd.end()
     me = Tasks(server.port)
     added, claimed = check_history(crowd, me.group("g", "?owned=1"))

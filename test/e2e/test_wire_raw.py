@@ -271,8 +271,8 @@ def test_an_event_comes_before_the_answer_that_shows_the_change(port, client, ro
 # Sessions in time.
 
 def test_silence_ends_a_session_and_pings_keep_it(port, client, root):
-    with Client(port, timeout_ms=1500) as silent, Client(port, timeout_ms=1500) as talking:
-        assert silent.timeout_ms == talking.timeout_ms == 1500
+    with Client(port, timeout_ms=3000) as silent, Client(port, timeout_ms=3000) as talking:
+        assert silent.timeout_ms == talking.timeout_ms == 3000
         talking.must(create(root + "/talking", flags=EPHEMERAL))
         started = time.monotonic()
         silent.must(create(root + "/silent", flags=EPHEMERAL))
@@ -281,7 +281,7 @@ def test_silence_ends_a_session_and_pings_keep_it(port, client, root):
             assert time.monotonic() - started < DEADLINE_S
             time.sleep(0.1)
             talking.call(ping())
-        assert time.monotonic() - started > 1.4 and events == [("deleted", root + "/silent")]
+        assert time.monotonic() - started > 2.9 and events == [("deleted", root + "/silent")]
         assert client.must(get_children(root)) == ["talking"]
         assert silent.is_closed()
         with Client(port, session=silent.session, password=silent.password) as late:
@@ -290,12 +290,16 @@ def test_silence_ends_a_session_and_pings_keep_it(port, client, root):
 
 
 def test_a_session_outlives_its_connection(port, client, root):
-    first = Client(port, timeout_ms=1500)
+    """With the timeout that it gets then. A session that is left shows that the first has passed."""
+    first = Client(port, timeout_ms=3000)
     first.must(create(root + "/e", flags=EPHEMERAL))
     first.close()
-    with Client(port, timeout_ms=5000, session=first.session, password=first.password) as second:
-        assert (second.session, second.timeout_ms) == (first.session, 5000)
-        time.sleep(2)
+    with Client(port, timeout_ms=30000, session=first.session, password=first.password) as second:
+        assert (second.session, second.timeout_ms) == (first.session, 30000)
+        with Client(port, timeout_ms=3000) as clock:
+            clock.must(create(root + "/clock", flags=EPHEMERAL))
+        client.must(exists(root + "/clock", watch=True))
+        assert client.wait_event() == ("deleted", root + "/clock")
         assert second.must(get_ephemerals("/")) == [root + "/e"]
         second.end()
     assert client.must(get_children(root)) == []
@@ -404,7 +408,7 @@ def test_connections_have_a_cap(lean):
             c.must(exists("/"))
             with Client(lean.zk_port, hello=False) as beyond:
                 started = time.monotonic()
-                assert beyond.is_closed() and time.monotonic() - started < 5
+                assert beyond.is_closed() and time.monotonic() - started < 8
             c.must(exists("/"))
             for s in sockets[:10]:
                 s.close()

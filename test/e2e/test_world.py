@@ -12,8 +12,9 @@ import time
 import pytest
 from kazoo.client import KazooClient
 
-from conftest import BINARY, DEADLINE_S, Server, drover, errors
-from world_support import OnEnsemble, Place, World, call, zk
+import zk
+from conftest import BINARY, DEADLINE_S, OnEnsemble, Server, drover, errors
+from world_support import Place, World, call
 
 NUMBERS = itertools.count()
 
@@ -25,7 +26,7 @@ def place(request, tmp_path_factory):
         one = Place(server, f"127.0.0.1:{server.zk_port}")
     else:
         ensemble = zk.Ensemble(tmp_path_factory.mktemp("zookeeper")).__enter__()
-        server = OnEnsemble("--keeper", ensemble.url("/worlds")).start()
+        server = OnEnsemble(ensemble.url("/worlds")).start()
         one = Place(server, ensemble.hosts, "/worlds")
         one.ensemble = ensemble
     one.kind = request.param
@@ -169,10 +170,10 @@ def test_a_session_that_ends_gives_back(place, world):
 
 
 def test_a_session_that_is_silent_gives_back(place, world):
-    first, second = place.session(1000), place.session()
+    first, second = place.session(3000), place.session()
     world.queue("a")
     assert world.claim(first) == "a_t"
-    assert world.claim(second, wait=15000) == "a_t"
+    assert world.claim(second, wait=30000) == "a_t"
     assert call(place.port, "PUT", f"/v1/sessions/{first}")[0] == 410
 
 
@@ -181,21 +182,21 @@ def test_a_handler_that_is_killed(place, world, tmp_path):
     world.queue("a", data={"n": 1})
     started = tmp_path / "started"
     os.mkfifo(started)
-    command = [BINARY, "world", "work", world.name, "--type", "t", "--timeout", "1s", "--",
-               "sh", "-c", f"cat > {started}; exec sleep 60"]
+    command = [BINARY, "world", "work", world.name, "--type", "t", "--timeout", "3s", "--",
+               "sh", "-c", f"cat > {started}; exec sleep 300"]
     with subprocess.Popen(command, env=os.environ | {"DROVER_URL": f"http://127.0.0.1:{place.port}"},
                           start_new_session=True) as handler:
         assert json.loads(started.read_text()) == {"n": 1}
         assert place.kazoo.exists("/zoott_w/a_t")
         os.kill(handler.pid, signal.SIGKILL)
     session = place.session()
-    assert world.claim(session, wait=15000) == "a_t"
+    assert world.claim(session, wait=30000) == "a_t"
     assert world.complete("a_t", session) == "completed"
 
 
 def test_waiting(place, world, session):
     answers = []
-    waiting = threading.Thread(target=lambda: answers.append(world.claim(session, wait=15000)))
+    waiting = threading.Thread(target=lambda: answers.append(world.claim(session, wait=30000)))
     waiting.start()
     while not waiting.is_alive():
         pass
@@ -206,8 +207,8 @@ def test_waiting(place, world, session):
 
 
 def test_a_session_lives_while_it_waits(place, world):
-    short = place.session(1000)
-    assert world.claim(short, wait=2500) is None
+    short = place.session(3000)
+    assert world.claim(short, wait=4000) is None
     assert call(place.port, "PUT", f"/v1/sessions/{short}")[0] == 200
 
 
@@ -408,7 +409,7 @@ def test_a_foreign_handler_beside_ours(place, world, session):
     assert world.end("complete", "a_t", session)[0] == 409
     foreign.stop()
     foreign.close()
-    assert world.claim(session, wait=15000) == "a_t"  # it failed, so the task is queued again
+    assert world.claim(session, wait=30000) == "a_t"  # it failed, so the task is queued again
     place.kazoo.create(f"/zoott_{world.name}/x_t", b"7")  # and one that it queues
     place.kazoo.create("/zoott_p/x_t", json.dumps(world.record("x_t", "x", "t")).encode())
     status, answer = world.post("claim", types=["t"], session=session)
@@ -487,7 +488,7 @@ def test_two_servers_are_one_service(place, world):
     """What one has queued the other gives out at once, and finds as a parent."""
     if place.kind != "ensemble":
         pytest.skip("an embedded keeper has one server")
-    other_server = OnEnsemble("--keeper", place.ensemble.url("/worlds")).start()
+    other_server = OnEnsemble(place.ensemble.url("/worlds")).start()
     other = Place(other_server, place.ensemble.hosts, "/worlds")
     mirror = World(other, world.name)
     session = other.session()

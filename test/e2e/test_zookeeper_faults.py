@@ -6,19 +6,15 @@ everywhere: what was acknowledged is there, UNKNOWN is said where it is true, no
 made twice or forgotten, a watch misses nothing, and the client goes on by itself.
 """
 
-import pathlib
-import sys
 import time
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
-from kazoo.protocol.states import KazooState
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "zookeeper"))
-from driver import Driver  # noqa: E402
-from proxy import CHANGES, CHILDREN2, CREATE2, EXISTS, GET, MULTI, SET, SYNC, Proxy  # noqa: E402
-from zk import Ensemble, four_letters  # noqa: E402
+from driver import Driver
+from proxy import CHILDREN2, CREATE2, EXISTS, GET, MULTI, SET, SYNC, Proxy
+from zk import Ensemble, four_letters
 
 TIMEOUT_MS = 4000
 
@@ -32,6 +28,13 @@ def standalone(tmp_path_factory):
 @pytest.fixture
 def ensemble(tmp_path):
     with Ensemble(tmp_path / "zk", nodes=3) as zk:
+        yield zk
+
+
+@pytest.fixture
+def impatient(tmp_path):
+    """Three that give up one of them soon."""
+    with Ensemble(tmp_path / "zk", nodes=3, sync_limit=10) as zk:
         yield zk
 
 
@@ -67,7 +70,17 @@ def root(request, judge):
 @pytest.fixture
 def keeper(proxy, root, driver):
     """The driver, connected through the proxy, below the test's root; its tags node is made."""
-    driver.must("connect", f"zk://127.0.0.1:{proxy.port}{root}", TIMEOUT_MS)
+    return connected(driver, proxy, root, TIMEOUT_MS)
+
+
+@pytest.fixture
+def patient(proxy, root, driver):
+    """The same, for tests that do much while it has no connection."""
+    return connected(driver, proxy, root, 30000)
+
+
+def connected(driver, proxy, root, timeout_ms):
+    driver.must("connect", f"zk://127.0.0.1:{proxy.port}{root}", timeout_ms)
     driver.must("create", "/q", "-", "-")
     driver.must("create", "/q/warm-", "-", "s")
     return driver
@@ -164,23 +177,23 @@ def test_a_request_that_arrives_late_does_not_happen(keeper, proxy, judge, root)
     """The connection breaks, the client connects anew, and only then does the server get it."""
     proxy.late(MULTI, 0.5)
     assert keeper.must("create", "/q/n-", "mine", "s") == "/q/n-0000000001"
-    time.sleep(1.0)
+    proxy.wait_late(1)
     assert data_of(judge, f"{root}/q") == {"mine": "n-0000000001"}
 
 
-def test_a_lost_one_is_found_among_others_that_look_alike(keeper, proxy, judge, root):
+def test_a_lost_one_is_found_among_others_that_look_alike(patient, proxy, judge, root):
     """Others make nodes with the same prefix and data before and after ours."""
     for _ in range(30):
         judge.create(f"{root}/q/n-", b"mine", sequence=True)
     proxy.swallow(MULTI)
     proxy.refuse = True
-    keeper.send("create", "/q/n-", "mine", "s")
+    patient.send("create", "/q/n-", "mine", "s")
     while proxy.count == 0:
         time.sleep(0.005)
     for _ in range(300):
         judge.create(f"{root}/q/n-", b"mine", sequence=True)
     proxy.refuse = False
-    assert keeper.reply() == "OK /q/n-0000000031"
+    assert patient.reply() == "OK /q/n-0000000031"
     assert len(judge.get_children(f"{root}/q")) == 332
 
 
@@ -196,15 +209,15 @@ def test_several_in_one_transaction_survive(keeper, proxy, judge, root, fault):
     assert zxids == {str(judge.exists(f"{root}/q/plain").czxid)}
 
 
-def test_one_that_was_deleted_meanwhile_is_unknown(keeper, proxy, judge, root):
+def test_one_that_was_deleted_meanwhile_is_unknown(patient, proxy, judge, root):
     proxy.swallow(MULTI)
     proxy.refuse = True
-    keeper.send("create", "/q/n-", "mine", "s")
+    patient.send("create", "/q/n-", "mine", "s")
     while proxy.count == 0:
         time.sleep(0.005)
     judge.delete(f"{root}/q/n-0000000001")
     proxy.refuse = False
-    assert keeper.reply() == "UNKNOWN"
+    assert patient.reply() == "UNKNOWN"
     assert data_of(judge, f"{root}/q") == {}
 
 
@@ -338,15 +351,15 @@ def test_a_storm_of_sets(keeper, proxy, judge, root, seed):
     ("exists", lambda z, p: z.delete(p), "DELETED"),
     ("children", lambda z, p: z.create(p + "/child"), "CHILDREN"),
 ])
-def test_a_change_while_disconnected_is_told(keeper, proxy, judge, root, kind, change, event):
-    keeper.must("create", "/w", "-", "-")
-    keeper.must("watch", kind, "/w")
+def test_a_change_while_disconnected_is_told(patient, proxy, judge, root, kind, change, event):
+    patient.must("create", "/w", "-", "-")
+    patient.must("watch", kind, "/w")
     proxy.refuse = True
     proxy.cut()
     change(judge, f"{root}/w")
     proxy.refuse = False
-    keeper.wait_event(f"RECONNECTED {kind} /w")
-    keeper.wait_event(f"{event} {kind} /w")
+    patient.wait_event(f"RECONNECTED {kind} /w")
+    patient.wait_event(f"{event} {kind} /w")
 
 
 def test_a_watch_stays_through_many_connections(keeper, proxy, judge, root):
@@ -418,7 +431,7 @@ def test_watches_that_are_taken_back_are_forgotten_by_the_server(keeper, standal
 
 
 def wait_any(driver, kind):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not any(event.split()[1] == kind for event in driver.events):
         assert time.monotonic() < deadline, f"nothing told to {kind}: {driver.events}"
         time.sleep(0.002)
@@ -432,7 +445,7 @@ def test_a_hanging_connection_is_given_up(keeper, proxy):
     start = time.monotonic()
     keeper.send("set", "/q", "x", "-1")
     assert keeper.reply() == "UNKNOWN"
-    assert time.monotonic() - start < TIMEOUT_MS / 1000
+    assert time.monotonic() - start < 4 * TIMEOUT_MS / 1000
     proxy.hold = False
     keeper.must("get", "/q")
 
@@ -443,7 +456,7 @@ def test_without_any_server_calls_end(keeper, proxy):
     start = time.monotonic()
     assert keeper.ask("get", "/q") == "UNKNOWN"
     assert keeper.ask("create", "/q/n-", "x", "s") == "UNKNOWN"
-    assert time.monotonic() - start < 4 * TIMEOUT_MS / 1000
+    assert time.monotonic() - start < 8 * TIMEOUT_MS / 1000
     keeper.send("commits", "/q/c-", "-", 3, 3, 0)
     assert keeper.reply() == "OK"
     assert [line.split()[1] for line in keeper.told] == ["UNKNOWN"] * 3
@@ -453,7 +466,7 @@ def test_a_stopped_client_finds_its_session_expired(keeper, judge, root):
     keeper.must("create", "/q/e", "mine", "e")
     keeper.must("watch", "data", "/q/e")
     keeper.freeze()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while judge.exists(f"{root}/q/e"):
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -467,23 +480,22 @@ def test_a_stopped_client_finds_its_session_expired(keeper, judge, root):
     keeper.must("close")
 
 
-def test_a_stopped_client_with_commits_on_their_way(keeper, proxy, judge, root):
+def test_a_stopped_client_with_commits_on_their_way(keeper, proxy, standalone, judge, root):
     """They are UNKNOWN or SESSION_EXPIRED, each told once, and what was acknowledged is there."""
+    session = "0x" + keeper.must("session").split()[0]
     proxy.hold = True
     keeper.send("commits", "/q/n-", "s", 50, 50, 0)
     time.sleep(0.3)
     keeper.freeze()
-    session_gone(judge, 3 * TIMEOUT_MS / 1000)
+    deadline = time.monotonic() + 60
+    while session in four_letters(standalone.nodes[0].port, "dump"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     proxy.hold = False
     keeper.thaw()
     assert keeper.reply() == "OK"
     counts = check_told(keeper, judge, f"{root}/q", in_order=True)
     assert sum(counts.values()) == 50
-
-
-def session_gone(judge, seconds):
-    time.sleep(seconds)
-    assert judge.state == KazooState.CONNECTED
 
 
 def test_closing_ends_the_session_and_abandoning_does_not(proxy, judge, root, driver):
@@ -510,8 +522,8 @@ def test_ending_without_a_server(keeper, proxy, judge, root, how):
     start = time.monotonic()
     proxy.refuse = True
     proxy.cut()
-    keeper.process.wait(20)
-    assert time.monotonic() - start < 10
+    keeper.process.wait(60)
+    assert time.monotonic() - start < 30
     assert [line.split()[1] for line in keeper.told] == ["UNKNOWN"]
 
 
@@ -539,7 +551,7 @@ def test_the_leader_of_three_is_killed(driver, ensemble):
     ensemble.leader().kill()
     assert driver.reply() == "OK"
     judge = KazooClient(hosts=ensemble.hosts)
-    judge.start(timeout=30)
+    judge.start(timeout=60)
     judge.sync("/a")
     try:
         assert check_told(driver, judge, "/a/q", unknown_may_exist=False) == {"OK": 600}
@@ -557,22 +569,21 @@ def node_of(ensemble, driver):
     return None
 
 
-def test_a_server_that_freezes_with_our_requests(driver, ensemble):
+def test_a_server_that_freezes_with_our_requests(driver, impatient):
     """It gets on with them when it thaws: long after they were made once more through another."""
-    driver.must("connect", ensemble.url("/a"), TIMEOUT_MS)
+    driver.must("connect", impatient.url("/a"), TIMEOUT_MS)
     driver.must("create", "/q", "-", "-")
     driver.must("create", "/q/warm-", "-", "s")
-    node = node_of(ensemble, driver)
+    node = node_of(impatient, driver)
     node.freeze()
     try:
         driver.send("storm", "/q/n-", "s", 20, 4)
         assert driver.reply() == "OK"
     finally:
         node.thaw()
-    judge = KazooClient(hosts=ensemble.hosts)
-    judge.start(timeout=30)
+    judge = KazooClient(hosts=f"127.0.0.1:{node.port}")
     try:
-        time.sleep(1.5)
+        judge.start(timeout=60)  # it is back among the three, and done with what it had
         judge.sync("/a")
         assert check_told(driver, judge, "/a/q", unknown_may_exist=False) == {"OK": 80}
     finally:
@@ -582,7 +593,7 @@ def test_a_server_that_freezes_with_our_requests(driver, ensemble):
 def test_a_request_that_arrives_late_at_another_server_does_not_happen(driver, ensemble):
     proxies = [Proxy(node.port) for node in ensemble.nodes]
     judge = KazooClient(hosts=ensemble.hosts)
-    judge.start(timeout=30)
+    judge.start(timeout=60)
     with proxies[0], proxies[1], proxies[2]:
         hosts = ",".join(f"127.0.0.1:{p.port}" for p in proxies)
         driver.must("connect", f"zk://{hosts}/a", TIMEOUT_MS)
@@ -591,8 +602,10 @@ def test_a_request_that_arrives_late_at_another_server_does_not_happen(driver, e
         for p in proxies:
             p.late(MULTI, 0.5)
         driver.must("create", "/q/n-", "mine", "s")
-        time.sleep(2)
-        assert sum(p.count for p in proxies) >= 1
+        late = [p for p in proxies if p.count]
+        assert late
+        for p in late:
+            p.wait_late(p.count)
         judge.sync("/a")
         assert list(data_of(judge, "/a/q")) == ["mine"]
         driver.must("close")

@@ -15,7 +15,7 @@ import socket
 import struct
 import time
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 (CREATE, DELETE, EXISTS, GET_DATA, SET_DATA, GET_ACL, SET_ACL, GET_CHILDREN, SYNC, PING) = (
     1, 2, 3, 4, 5, 6, 7, 8, 9, 11)

@@ -1,15 +1,11 @@
 """Servers for the tests of the ZooKeeper port: one drover and one real ZooKeeper for a whole module."""
 
-import pathlib
-import sys
-
 import pytest
 
 from conftest import KEEPER_ONLY, Server
+from proxy import Proxy  # noqa: F401
+from zk import Ensemble
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "zookeeper"))
-from proxy import Proxy  # noqa: E402, F401
-from zk import Ensemble  # noqa: E402
 
 
 def serve(tmp_path_factory, *arguments):

@@ -2,26 +2,12 @@
 
 import http.client
 import json
-import pathlib
-import sys
 
 from kazoo.client import KazooClient
 
-from conftest import DEADLINE_S, Server
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "zookeeper"))
-import zk  # noqa: E402
+from conftest import DEADLINE_S
 
 LISTS = ("/zoott_p", "/zoott_w", "/zoott_c")
-
-
-class OnEnsemble(Server):
-    def __init__(self, *arguments, **more):
-        super().__init__("--zk", "none", *arguments, **more)
-
-    def start(self):
-        self.port = int(self.wait_for(r"listening on http://127\.0\.0\.1:(\d+)\n")[1])
-        return self
 
 
 def call(port, method, path, body=None):

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 
-REPLY_S = 60
+REPLY_S = 120
 
 
 def find_driver():
@@ -61,7 +61,7 @@ class Driver:
         assert name == "OK", f"{words}: {name} {text}"
         return text
 
-    def wait_event(self, event, timeout_s=20):
+    def wait_event(self, event, timeout_s=REPLY_S):
         """Waits for an event that starts with this text; forgets it and those before it."""
         deadline = time.monotonic() + timeout_s
         while True:

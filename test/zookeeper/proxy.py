@@ -23,6 +23,7 @@ import random
 import struct
 import sys
 import threading
+import time
 
 CREATE, DELETE, EXISTS, GET, SET, SYNC, PING = 1, 2, 3, 4, 5, 9, 11
 CHILDREN2, MULTI, CREATE2, CLOSE = 12, 14, 15, -11
@@ -112,6 +113,7 @@ class Connection:
             await asyncio.sleep(1)  # for the server to read it, if it still listens
         finally:
             self.server_writer.transport.abort()
+            self.proxy.late_count += 1
 
 
 class Proxy:
@@ -121,6 +123,7 @@ class Proxy:
         self.refuse = self.hold = False
         self.delay_s = 0
         self.count = 0  # faults so far
+        self.late_count = 0  # of these, requests that have gone out late
         self.rules = []
         self.connections = set()
         self.random, self.probability = None, 0
@@ -185,6 +188,13 @@ class Proxy:
 
     def late(self, opcodes, delay_s):
         self.add(opcodes, ("late", delay_s), 1)
+
+    def wait_late(self, count):
+        """Until that many late requests have been with the server."""
+        deadline = time.monotonic() + 60
+        while self.late_count < count:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
     def pause(self, opcodes, delay_s):
         self.add(opcodes, ("pause", delay_s), 1)

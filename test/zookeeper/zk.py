@@ -20,6 +20,7 @@ Processes are only ever ended by the pid that was written down when they were st
 """
 
 import argparse
+import fcntl
 import json
 import os
 import pathlib
@@ -31,13 +32,17 @@ import tempfile
 import time
 
 JARS = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
-READY_S = 60
-STOP_S = 20
+READY_S = 120
+STOP_S = 60
+FIRST_PORT, LAST_PORT = 15000, 30000
 
+# On a busy machine a server may not run for seconds: followers then keep their leader, and clients
+# may have sessions that outlast it. sync_limit, in ticks, is for tests that freeze a server.
 CONFIG = """\
 tickTime={tick_ms}
-initLimit=20
-syncLimit=10
+initLimit=120
+syncLimit={sync_limit}
+maxSessionTimeout=60000
 dataDir={dir}/data
 dataLogDir={dir}/log
 clientPort={port}
@@ -49,18 +54,30 @@ admin.enableServer=false
 
 
 def free_ports(count):
-    """Ports that nobody listens on; all are held until the last is found, so that they differ."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        return [s.getsockname()[1] for s in sockets]
-    finally:
-        for s in sockets:
-            s.close()
+    """Ports that nobody listens on and that nobody gets by asking for any port.
+
+    Servers bind them a while later, and again after each restart. So they lie below the ports that
+    the system hands out, and tests that run side by side take turns: a file has the next one.
+    """
+    ports = []
+    with open(pathlib.Path(tempfile.gettempdir()) / f"drover-ports-{os.getuid()}", "a+") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        turn.seek(0)
+        port = int(turn.read() or FIRST_PORT)
+        while len(ports) < count:
+            port = port + 1 if port < LAST_PORT else FIRST_PORT
+            with socket.socket() as s:
+                try:
+                    s.bind(("127.0.0.1", port))
+                    ports.append(port)
+                except OSError:
+                    pass
+        turn.truncate(0)
+        turn.write(str(port))
+    return ports
 
 
-def four_letters(port, word, timeout_s=2):
+def four_letters(port, word, timeout_s=10):
     """The answer to a four-letter word, "" when there is none."""
     answer = b""
     try:
@@ -81,10 +98,10 @@ class Node:
         self.number = number
         self.port = port
 
-    def configure(self, tick_ms, peers, sync):
+    def configure(self, tick_ms, sync_limit, peers, sync):
         for sub in ("data", "log"):
             (self.dir / sub).mkdir(parents=True, exist_ok=True)
-        text = CONFIG.format(tick_ms=tick_ms, dir=self.dir, port=self.port)
+        text = CONFIG.format(tick_ms=tick_ms, sync_limit=sync_limit, dir=self.dir, port=self.port)
         if not sync:
             text += "forceSync=no\n"
         if peers:
@@ -175,18 +192,19 @@ class Node:
 class Ensemble:
     """All servers of a directory. nodes=1 is a standalone server.
 
-    sync=False: they do not wait for the disk, for tests that are not about what survives: three logs
-    on a disk that other tests keep busy stop for seconds, and clients lose their connections.
+    They do not wait for the disk: what was written survives kill -9 all the same, and three logs on
+    a disk that other tests keep busy stop for seconds, and clients lose their connections. Whoever
+    measures wants sync=True.
     """
 
-    def __init__(self, directory, nodes=1, tick_ms=500, sync=True):
+    def __init__(self, directory, nodes=1, tick_ms=500, sync=False, sync_limit=60):
         self.dir = pathlib.Path(directory).resolve()
         self.dir.mkdir(parents=True, exist_ok=True)
         ports = free_ports(3 * nodes)
         self.nodes = [Node(self.dir / str(n + 1), n + 1, ports[n]) for n in range(nodes)]
         peers = [(n + 1, ports[nodes + 2 * n], ports[nodes + 2 * n + 1]) for n in range(nodes)]
         for node in self.nodes:
-            node.configure(tick_ms, peers if nodes > 1 else None, sync)
+            node.configure(tick_ms, sync_limit, peers if nodes > 1 else None, sync)
         (self.dir / "ports").write_text(json.dumps(ports[:nodes]))
 
     @classmethod
@@ -246,18 +264,18 @@ def main():
     parser.add_argument("number", nargs="?", type=int)
     parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--tick", type=int, default=500, help="milliseconds")
-    parser.add_argument("--no-sync", action="store_true", help="do not wait for the disk")
+    parser.add_argument("--sync", action="store_true", help="wait for the disk")
     split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     args, command = parser.parse_args(sys.argv[1:split]), sys.argv[split + 1:]
 
     if args.verb == "run":
         with tempfile.TemporaryDirectory(prefix="drover-zk-") as temporary:
             where = temporary if args.dir == "-" else args.dir
-            with Ensemble(where, args.nodes, args.tick, not args.no_sync) as zk:
+            with Ensemble(where, args.nodes, args.tick, args.sync) as zk:
                 return subprocess.run(command, env=os.environ | {"DROVER_TEST_ZK": zk.url()},
                                       check=False).returncode
     if args.verb == "start":
-        print(Ensemble(args.dir, args.nodes, args.tick, not args.no_sync).start().url())
+        print(Ensemble(args.dir, args.nodes, args.tick, args.sync).start().url())
         return 0
     zk = Ensemble.load(args.dir)
     if args.verb == "stop":
