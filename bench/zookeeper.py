@@ -4,9 +4,9 @@
     zookeeper.py CLIENT DROVER RATE
 
 Starts a real ZooKeeper (standalone, syncing to disk) and `drover serve` (strict), runs the same client
-program against both in turn, and prints requests a second, the ratio, and what it should be; then the
-memory of both with the same nodes in them; then keeper_commit() beside bare zoo_amulti() over a three-node ensemble. Each figure
-is the middle of ROUNDS. Works in a temporary directory and ends what it started.
+program against both in turn, and prints the memory of both with the same nodes in them; requests a
+second, the ratio, and what it should be; then keeper_commit() beside bare zoo_amulti() over a three-node
+ensemble. Each figure is the middle of ROUNDS. Works in a temporary directory and ends what it started.
 """
 
 import pathlib
@@ -19,8 +19,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test" / "zookeeper"))
 import zk  # noqa: E402
 
-CHANGES_AND_READS = {"set": 3, "multi": 3, "get": 2}
-CREATES = {"create": 3}  # after the memory was looked at: the faster one makes more nodes
+OPERATIONS = {"set": 3, "multi": 3, "get": 2, "create": 3}
 MEMORY_NODES = 100000
 WINDOWS = (1, 100, 1000)
 ROUNDS = 3
@@ -71,8 +70,8 @@ def head():
     print("|----------|-------:|-------------:|-------------:|-------:|--------:|")
 
 
-def side_by_side(client, ours, theirs, operations):
-    for operation, wanted in operations.items():
+def side_by_side(client, ours, theirs):
+    for operation, wanted in OPERATIONS.items():
         for window in WINDOWS:
             rounds = [(rate(client, ours, operation, window), rate(client, theirs, operation, window))
                       for _ in range(ROUNDS)]
@@ -84,7 +83,8 @@ def side_by_side(client, ours, theirs, operations):
 
 
 def memory(client, drover, server, count):
-    """Of both, after the same number of nodes was made in each."""
+    """Of both, after the same number of nodes was made in each. Comes first: every run below leaves
+    nodes behind, and of those that create the faster server keeps more."""
     for address in (drover.address, server.hosts):
         subprocess.run([client, address, "fill", str(count)], check=True, timeout=120)
     ours, theirs = resident_mb(drover.process.pid), resident_mb(server.nodes[0].pid)
@@ -98,11 +98,10 @@ def main():
         directory = pathlib.Path(name).resolve()
         with zk.Ensemble(directory / "zookeeper", sync=True) as server, \
                 Drover(binary, directory / "drover") as drover:
+            print(memory(client, drover, server, MEMORY_NODES), "", sep="\n", flush=True)
             head()
-            side_by_side(client, drover.address, server.hosts, CHANGES_AND_READS)
-            figures = memory(client, drover, server, MEMORY_NODES)
-            side_by_side(client, drover.address, server.hosts, CREATES)
-            print("", figures, "", sep="\n", flush=True)
+            side_by_side(client, drover.address, server.hosts)
+            print(flush=True)
         with zk.Ensemble(directory / "ensemble", 3, sync=True) as ensemble:
             print("keeper_commit() beside bare zoo_amulti(), three nodes (wanted >= 0.90):", flush=True)
             subprocess.run([commit_rate, "1", "5"], check=True,

@@ -27,22 +27,20 @@ uint32_t map_hash_u64(uint64_t v)
 
 static void place(struct map *m, uint32_t hash, uint32_t ref)
 {
-    uint32_t at = hash & m->mask;
+    uint32_t at = map_home(m, hash);
 
     while (m->slots[at].ref)
-        at = (at + 1) & m->mask;
+        at = map_after(m, at);
     m->slots[at] = (struct map_slot){hash, ref};
 }
 
-static void resize(struct map *m, uint32_t slots)
+static void resize(struct map *m, uint32_t len)
 {
     struct map old = *m;
 
-    m->slots = mem_zalloc((size_t)slots * sizeof *m->slots);
-    m->mask = slots - 1;
-    if (!old.slots)
-        return;
-    for (uint32_t i = 0; i <= old.mask; i++)
+    m->slots = mem_zalloc((size_t)len * sizeof *m->slots);
+    m->len = len;
+    for (uint32_t i = 0; i < old.len; i++)
         if (old.slots[i].ref)
             place(m, old.slots[i].hash, old.slots[i].ref);
     free(old.slots);
@@ -50,14 +48,16 @@ static void resize(struct map *m, uint32_t slots)
 
 void map_reserve(struct map *m, uint32_t count)
 {
-    uint32_t slots = m->slots ? m->mask + 1 : MAP_FIRST_SLOTS;
+    uint64_t needed = ((uint64_t)count * 4 + 2) / 3, grown = (uint64_t)m->len + m->len / 2;
 
-    while ((uint64_t)count * 4 > (uint64_t)slots * 3) {
-        assert(slots < UINT32_C(1) << 31);
-        slots *= 2;
-    }
-    if (!m->slots || slots > m->mask + 1)
-        resize(m, slots);
+    if (m->slots && needed <= m->len)
+        return;
+    if (needed < grown)
+        needed = grown;
+    if (needed < MAP_FIRST_SLOTS)
+        needed = MAP_FIRST_SLOTS;
+    assert(needed < UINT32_MAX);
+    resize(m, (uint32_t)needed);
 }
 
 void map_add(struct map *m, uint32_t hash, uint32_t ref)
@@ -68,21 +68,25 @@ void map_add(struct map *m, uint32_t hash, uint32_t ref)
     m->count++;
 }
 
+/* How many steps it is from one slot to another, around the end if need be. */
+static uint32_t steps(const struct map *m, uint32_t from, uint32_t to)
+{
+    return to >= from ? to - from : to + m->len - from;
+}
+
 void map_remove(struct map *m, uint32_t hash, uint32_t ref)
 {
     uint32_t hole, at;
 
     assert(m->count);
-    hole = hash & m->mask;
+    hole = map_home(m, hash);
     while (m->slots[hole].ref != ref) {
         assert(m->slots[hole].ref);
-        hole = (hole + 1) & m->mask;
+        hole = map_after(m, hole);
     }
     /* Whatever stands behind the hole and may move into it without passing its home, does. */
-    for (at = (hole + 1) & m->mask; m->slots[at].ref; at = (at + 1) & m->mask) {
-        uint32_t home = m->slots[at].hash & m->mask;
-
-        if (((at - home) & m->mask) >= ((at - hole) & m->mask)) {
+    for (at = map_after(m, hole); m->slots[at].ref; at = map_after(m, at)) {
+        if (steps(m, map_home(m, m->slots[at].hash), at) >= steps(m, hole, at)) {
             m->slots[hole] = m->slots[at];
             hole = at;
         }

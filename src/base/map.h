@@ -5,6 +5,9 @@
  * and gives the refs of a hash one after the other; the user compares. Open addressing with linear
  * probing; removal shifts back, so there are no tombstones, and growing touches nothing but the map.
  *
+ * Where a hash belongs is its share of all hashes, in slots: so there may be any number of slots, they grow
+ * by half and not to the double, and growing walks both tables once from end to end, because the order stays.
+ *
  *     for (uint32_t at, ref = map_first(m, hash, &at); ref; ref = map_next(m, hash, &at))
  *         if (things[ref] is the one)
  *             ...
@@ -22,7 +25,7 @@ struct map_slot {
 
 struct map {
     struct map_slot *slots;
-    uint32_t mask; /* slots - 1 */
+    uint32_t len; /* slots */
     uint32_t count;
 };
 
@@ -36,9 +39,19 @@ void map_reserve(struct map *m, uint32_t count);
 uint32_t map_hash_str(struct str s);
 uint32_t map_hash_u64(uint64_t v);
 
+static inline uint32_t map_home(const struct map *m, uint32_t hash)
+{
+    return (uint32_t)((uint64_t)hash * m->len >> 32);
+}
+
+static inline uint32_t map_after(const struct map *m, uint32_t at)
+{
+    return at + 1 == m->len ? 0 : at + 1;
+}
+
 static inline uint32_t map_seek(const struct map *m, uint32_t hash, uint32_t *at)
 {
-    for (;; *at = (*at + 1) & m->mask) {
+    for (;; *at = map_after(m, *at)) {
         const struct map_slot *slot = &m->slots[*at];
 
         if (!slot->ref || slot->hash == hash)
@@ -50,13 +63,13 @@ static inline uint32_t map_first(const struct map *m, uint32_t hash, uint32_t *a
 {
     if (!m->count)
         return 0;
-    *at = hash & m->mask;
+    *at = map_home(m, hash);
     return map_seek(m, hash, at);
 }
 
 static inline uint32_t map_next(const struct map *m, uint32_t hash, uint32_t *at)
 {
-    *at = (*at + 1) & m->mask;
+    *at = map_after(m, *at);
     return map_seek(m, hash, at);
 }
 

@@ -1,11 +1,11 @@
 /* The hook of a report: a command that gets it on its standard input, or a URL that it is posted to. */
-#include <curl/curl.h>
 #include <stdio.h>
 #include <strings.h>
 
 #include "base/clock.h"
 #include "batch/notify.h"
 #include "client/child.h"
+#include "client/curl.h"
 
 struct running {
     bool (*stop)(void *arg);
@@ -61,32 +61,35 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
 static int post(const char *url, const struct notice *n, struct running *r,
                 struct err_info *ret_error)
 {
-    CURL *curl = curl_easy_init();
+    const struct curl *c = curl_load(ret_error);
+    CURL *curl = c ? c->curl_easy_init() : NULL;
     struct curl_slist *headers = NULL;
     char key[96];
     long status = 0;
     CURLcode code;
 
+    if (!c)
+        return DROVER_IO;
     if (!curl)
         return err_set(ret_error, DROVER_NO_MEMORY, "no memory");
     snprintf(key, sizeof key, "Idempotency-Key: %s-%lld", n->batch, (long long)n->report);
-    headers = curl_slist_append(headers, "Content-Type: application/json");
-    headers = curl_slist_append(headers, key);
-    curl_easy_setopt(curl, CURLOPT_URL, url);
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, n->json);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, drop);
-    curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
-    curl_easy_setopt(curl, CURLOPT_XFERINFODATA, r);
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)NOTIFY_HOOK_TIMEOUT_MS);
-    code = curl_easy_perform(curl);
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-    curl_slist_free_all(headers);
-    curl_easy_cleanup(curl);
+    headers = c->curl_slist_append(headers, "Content-Type: application/json");
+    headers = c->curl_slist_append(headers, key);
+    c->curl_easy_setopt(curl, CURLOPT_URL, url);
+    c->curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    c->curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    c->curl_easy_setopt(curl, CURLOPT_POSTFIELDS, n->json);
+    c->curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, drop);
+    c->curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+    c->curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    c->curl_easy_setopt(curl, CURLOPT_XFERINFODATA, r);
+    c->curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)NOTIFY_HOOK_TIMEOUT_MS);
+    code = c->curl_easy_perform(curl);
+    c->curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    c->curl_slist_free_all(headers);
+    c->curl_easy_cleanup(curl);
     if (code != CURLE_OK)
-        return err_set(ret_error, DROVER_IO, "%s", curl_easy_strerror(code));
+        return err_set(ret_error, DROVER_IO, "%s", c->curl_easy_strerror(code));
     if (status < 200 || status > 299)
         return err_set(ret_error, DROVER_IO, "the web hook answered %ld", status);
     return 0;

@@ -9,14 +9,13 @@
 #include "client/transport.h"
 
 #include <ctype.h>
-#include <curl/curl.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "client/curl.h"
 
 enum { REDIRECTS_MAX = 5, WAIT_SLICE_MS = 60 * 1000 };
 
@@ -26,16 +25,12 @@ struct transport {
     char *leader;                         /* where the last redirect led; NULL: nowhere */
     char *token_line;                     /* "Authorization: Bearer ..."; NULL: no token */
     char *location;                       /* of the answer at hand */
+    const struct curl *curl;
     CURLM *multi;
     CURL *easy;
     struct buf *body; /* of the answer at hand */
     int stop_fd;
 };
-
-static void init_library(void)
-{
-    curl_global_init(CURL_GLOBAL_DEFAULT);
-}
 
 /* What arrives. */
 
@@ -99,16 +94,17 @@ static char *server_url(const char *text)
 
 static void set_options(struct transport *t)
 {
-    curl_easy_setopt(t->easy, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(t->easy, CURLOPT_WRITEDATA, t);
-    curl_easy_setopt(t->easy, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(t->easy, CURLOPT_HEADERDATA, t);
-    curl_easy_setopt(t->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)TRANSPORT_CONNECT_TIMEOUT_MS);
-    curl_easy_setopt(t->easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(t->easy, CURLOPT_PROXY, "");
-    curl_easy_setopt(t->easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(t->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(t->easy, CURLOPT_TCP_NODELAY, 1L);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_WRITEFUNCTION, on_body);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_WRITEDATA, t);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_HEADERFUNCTION, on_header);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_HEADERDATA, t);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_CONNECTTIMEOUT_MS,
+                              (long)TRANSPORT_CONNECT_TIMEOUT_MS);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_NOSIGNAL, 1L);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_PROXY, "");
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_TCP_NODELAY, 1L);
 }
 
 /* Each of the URLs between the commas. False: one of them is none. */
@@ -134,11 +130,14 @@ static bool take_servers(struct transport *t, const char *list)
 int transport_open(const struct transport_options *o, struct transport **ret_transport,
                    struct err_info *ret_error)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     const char *server = o->server ? o->server : TRANSPORT_SERVER_DEFAULT;
-    struct transport *t = mem_zalloc(sizeof *t);
+    const struct curl *curl = curl_load(ret_error);
+    struct transport *t;
 
-    pthread_once(&once, init_library);
+    if (!curl)
+        return DROVER_IO;
+    t = mem_zalloc(sizeof *t);
+    t->curl = curl;
     t->stop_fd = -1;
     if (!take_servers(t, server)) {
         transport_close(t);
@@ -153,8 +152,8 @@ int transport_open(const struct transport_options *o, struct transport **ret_tra
         t->token_line = mem_dup(line.p, line.len);
         buf_release(&line);
     }
-    t->multi = curl_multi_init();
-    t->easy = curl_easy_init();
+    t->multi = t->curl->curl_multi_init();
+    t->easy = t->curl->curl_easy_init();
     if (!t->multi || !t->easy) {
         transport_close(t);
         return err_set(ret_error, DROVER_NO_MEMORY, "libcurl cannot be started");
@@ -166,8 +165,8 @@ int transport_open(const struct transport_options *o, struct transport **ret_tra
 
 void transport_close(struct transport *t)
 {
-    curl_easy_cleanup(t->easy);
-    curl_multi_cleanup(t->multi);
+    t->curl->curl_easy_cleanup(t->easy);
+    t->curl->curl_multi_cleanup(t->multi);
     for (size_t i = 0; i < t->server_count; i++)
         free(t->servers[i]);
     free(t->leader);
@@ -197,12 +196,12 @@ struct request {
 
 static struct curl_slist *make_headers(const struct transport *t, const struct request *r)
 {
-    struct curl_slist *headers = curl_slist_append(NULL, "Expect:");
+    struct curl_slist *headers = t->curl->curl_slist_append(NULL, "Expect:");
 
     if (strcmp(r->method, "GET") != 0)
-        headers = curl_slist_append(headers, "Content-Type: application/json");
+        headers = t->curl->curl_slist_append(headers, "Content-Type: application/json");
     if (t->token_line)
-        headers = curl_slist_append(headers, t->token_line);
+        headers = t->curl->curl_slist_append(headers, t->token_line);
     return headers;
 }
 
@@ -212,15 +211,15 @@ static void set_request(struct transport *t, const struct request *r, const char
     bool has_body = r->body.p || !strcmp(r->method, "POST") || !strcmp(r->method, "PUT");
     int64_t left_ms = r->deadline_ms - clock_boot_ms();
 
-    curl_easy_setopt(t->easy, CURLOPT_HTTPGET, 1L);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_HTTPGET, 1L);
     if (has_body) {
-        curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body.len);
-        curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, r->body.p ? r->body.p : "");
+        t->curl->curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body.len);
+        t->curl->curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, r->body.p ? r->body.p : "");
     }
-    curl_easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST, r->method);
-    curl_easy_setopt(t->easy, CURLOPT_URL, url);
-    curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)(left_ms > 1 ? left_ms : 1));
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST, r->method);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_URL, url);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, headers);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)(left_ms > 1 ? left_ms : 1));
 }
 
 /* Runs the transfer to its end. 0, or CLOSED. */
@@ -230,20 +229,20 @@ static int perform(struct transport *t, CURLcode *ret_code)
     int running = 1, left, result = 0;
     CURLMsg *message;
 
-    curl_multi_add_handle(t->multi, t->easy);
+    t->curl->curl_multi_add_handle(t->multi, t->easy);
     *ret_code = CURLE_FAILED_INIT;
-    while (!curl_multi_perform(t->multi, &running) && running) {
+    while (!t->curl->curl_multi_perform(t->multi, &running) && running) {
         stop.revents = 0;
-        curl_multi_poll(t->multi, &stop, t->stop_fd >= 0, WAIT_SLICE_MS, NULL);
+        t->curl->curl_multi_poll(t->multi, &stop, t->stop_fd >= 0, WAIT_SLICE_MS, NULL);
         if (stop.revents) {
             result = DROVER_CLOSED;
             break;
         }
     }
-    while ((message = curl_multi_info_read(t->multi, &left)))
+    while ((message = t->curl->curl_multi_info_read(t->multi, &left)))
         if (message->msg == CURLMSG_DONE)
             *ret_code = message->data.result;
-    curl_multi_remove_handle(t->multi, t->easy);
+    t->curl->curl_multi_remove_handle(t->multi, t->easy);
     return result;
 }
 
@@ -261,15 +260,15 @@ static int translate(struct transport *t, CURLcode code, const char *origin,
     long errnum = 0;
     char why[128];
 
-    curl_easy_getinfo(t->easy, CURLINFO_PRETRANSFER_TIME, &connected);
-    curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &errnum);
+    t->curl->curl_easy_getinfo(t->easy, CURLINFO_PRETRANSFER_TIME, &connected);
+    t->curl->curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &errnum);
     if (code == CURLE_COULDNT_RESOLVE_HOST)
         return say_unreachable(origin, "no such host", ret_error);
     if (code == CURLE_COULDNT_CONNECT || code == CURLE_SSL_CONNECT_ERROR ||
         code == CURLE_PEER_FAILED_VERIFICATION) {
         snprintf(why, sizeof why, "%s",
                  code == CURLE_COULDNT_CONNECT && errnum ? strerror((int)errnum)
-                                                         : curl_easy_strerror(code));
+                                                         : t->curl->curl_easy_strerror(code));
         why[0] = (char)tolower((unsigned char)why[0]);
         return say_unreachable(origin, why, ret_error);
     }
@@ -281,7 +280,7 @@ static int translate(struct transport *t, CURLcode code, const char *origin,
         return err_set(ret_error, DROVER_UNKNOWN, "%s gave no answer within %lld s", origin,
                        (long long)(r->timeout_ms + 999) / 1000);
     return err_set(ret_error, DROVER_UNKNOWN, "the connection to %s broke before the answer: %s",
-                   origin, curl_easy_strerror(code));
+                   origin, t->curl->curl_easy_strerror(code));
 }
 
 /* One request to one server. */
@@ -303,9 +302,9 @@ static int call_one(struct transport *t, const char *origin, const struct reques
         err_set(ret_error, err, "stopped while waiting for %s", origin);
     else if (code)
         err = translate(t, code, origin, r, ret_error);
-    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+    t->curl->curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
     answer->status = (int)status;
-    curl_slist_free_all(headers);
+    t->curl->curl_slist_free_all(headers);
     buf_release(&url);
     return err;
 }

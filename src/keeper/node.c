@@ -12,31 +12,50 @@
 
 _Static_assert(sizeof(struct node) == 64, "a node is one cache line");
 
+static size_t len_size(uint32_t len)
+{
+    size_t size = 1;
+
+    while (len >>= 7)
+        size++;
+    return size;
+}
+
+static unsigned char *put_len(unsigned char *p, uint32_t len)
+{
+    for (; len > 127; len >>= 7)
+        *p++ = (unsigned char)(len | 128);
+    *p++ = (unsigned char)len;
+    return p;
+}
+
 static struct node_text *text_new(struct str name, struct str data)
 {
-    struct node_text *text = mem_alloc(sizeof *text + name.len + data.len);
+    uint32_t name_len = (uint32_t)name.len, data_len = data.p ? (uint32_t)data.len + 1 : 0;
+    struct node_text *text =
+        mem_alloc(len_size(name_len) + len_size(data_len) + name.len + data.len);
+    unsigned char *p = put_len(put_len(text->bytes, name_len), data_len);
 
-    text->name_len = (uint32_t)name.len;
-    text->data_len = buf_len_or_none(data);
     if (name.len)
-        memcpy(text->bytes, name.p, name.len);
+        memcpy(p, name.p, name.len);
     if (data.len)
-        memcpy(text->bytes + name.len, data.p, data.len);
+        memcpy(p + name.len, data.p, data.len);
     return text;
 }
 
 struct node_text *node_text_with(const struct node_text *old, struct str data)
 {
-    return text_new((struct str){old->bytes, old->name_len}, data);
+    return text_new(node_parts(old).name, data);
 }
 
 void node_set_data(struct node *n, struct str data)
 {
     struct node_text *old = n->text;
+    struct str is = node_parts(old).data;
 
-    if (old->data_len == buf_len_or_none(data)) {
+    if (is.len == data.len && !is.p == !data.p) {
         if (data.len)
-            memcpy(old->bytes + old->name_len, data.p, data.len);
+            memcpy((char *)is.p, data.p, data.len);
         return;
     }
     n->text = node_text_with(old, data);
@@ -199,7 +218,7 @@ void nodes_put_path(const struct nodes *ns, uint32_t ref, struct buf *b)
         return;
     }
     for (uint32_t up = ref; up != NODE_ROOT; up = node_at(ns, up)->parent)
-        len += 1 + node_at(ns, up)->text->name_len;
+        len += 1 + node_name(node_at(ns, up)).len;
     buf_reserve(b, len);
     b->len += len;
     end = b->p + b->len;

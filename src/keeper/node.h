@@ -19,11 +19,13 @@
 
 enum { NODE_ROOT = 1 };
 
-/* Name and data, in this order, in one allocation. */
+/*
+ * Name and data in one allocation: the length of the name, that of the data and one (0: no data, which
+ * clients of ZooKeeper tell from empty data), the name, the data. A length takes seven bits a byte, the
+ * lowest first, all but its last byte with the highest bit set: most nodes are small, and then it is one.
+ */
 struct node_text {
-    uint32_t name_len;
-    uint32_t data_len; /* BUF_NONE: no data, which clients of ZooKeeper tell from empty data */
-    char bytes[];
+    unsigned char bytes[1]; /* and those that follow */
 };
 
 struct node_more {
@@ -91,17 +93,39 @@ void node_set_data(struct node *n, struct str data);
 /* Name from the old text, new data; the old one stays with the caller, who may put it back. */
 struct node_text *node_text_with(const struct node_text *old, struct str data);
 
+static inline const unsigned char *node_text_len(const unsigned char *p, uint32_t *ret_len)
+{
+    uint32_t len = *p & 127;
+
+    for (int shift = 7; *p++ & 128; shift += 7)
+        len |= (uint32_t)(*p & 127) << shift;
+    *ret_len = len;
+    return p;
+}
+
+struct node_parts {
+    struct str name, data; /* data.p NULL: there is none */
+};
+
+static inline struct node_parts node_parts(const struct node_text *t)
+{
+    uint32_t name_len, data_len;
+    const unsigned char *p = node_text_len(t->bytes, &name_len);
+
+    p = node_text_len(p, &data_len);
+    return (struct node_parts){
+        {(const char *)p, name_len},
+        {data_len ? (const char *)p + name_len : NULL, data_len ? data_len - 1 : 0}};
+}
+
 static inline struct str node_name(const struct node *n)
 {
-    return (struct str){n->text->bytes, n->text->name_len};
+    return node_parts(n->text).name;
 }
 
 static inline struct str node_data(const struct node *n)
 {
-    const struct node_text *t = n->text;
-
-    return t->data_len == BUF_NONE ? (struct str){NULL, 0}
-                                   : (struct str){t->bytes + t->name_len, t->data_len};
+    return node_parts(n->text).data;
 }
 
 static inline int64_t node_owner(const struct node *n)

@@ -2,9 +2,8 @@
  * Who a connection is: its session, from the hello that begins it, and the ways in which access lists
  * know it, from its address and what it says about itself.
  */
-#include <openssl/evp.h>
-
 #include "base/mem.h"
+#include "base/sha1.h"
 #include "keeper/wire_impl.h"
 
 /* Another connection that still stands for the session, from before the client came here. */
@@ -104,17 +103,14 @@ bool wire_hello(struct wire_conn *c, struct str packet)
 static bool digest_id(struct str credential, struct buf *id)
 {
     const char *colon = credential.len ? memchr(credential.p, ':', credential.len) : NULL;
-    unsigned char sum[EVP_MAX_MD_SIZE];
-    unsigned sum_len;
-    char text[64];
+    unsigned char sum[SHA1_LEN];
 
-    if (credential.len > WIRE_CREDENTIAL_MAX ||
-        EVP_Digest(credential.p, credential.len, sum, &sum_len, EVP_sha1(), NULL) != 1)
+    if (credential.len > WIRE_CREDENTIAL_MAX)
         return false;
-    EVP_EncodeBlock((unsigned char *)text, sum, (int)sum_len);
+    sha1(credential, sum);
     buf_put(id, credential.p, colon ? (size_t)(colon - credential.p) : credential.len);
     buf_put_u8(id, ':');
-    buf_put_str(id, str_of(text));
+    base64_put(id, sum, sizeof sum);
     return true;
 }
 

@@ -241,3 +241,10 @@ def test_a_second_signal_ends_at_once(start):
     server.wait_for("drover: ending: ")
     server.signal(signal.SIGTERM)
     assert server.wait() == -signal.SIGTERM
+
+
+def test_a_server_does_not_load_the_library_of_the_clients(server):
+    """libcurl and the thirty libraries that it brings take more memory than thirty thousand nodes."""
+    maps = pathlib.Path(f"/proc/{server.process.pid}/maps").read_text()
+    assert "libc.so" in maps
+    assert "libcurl" not in maps and "libcrypto" not in maps

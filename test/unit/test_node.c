@@ -219,6 +219,34 @@ static void data_of_the_same_length_stays_in_place(void **state)
     assert_int_not_equal(find(t, "/name"), 0);
 }
 
+/* Lengths are kept in one byte and more: around each size that takes one more, for name and data. */
+static void names_and_data_of_every_size(void **state)
+{
+    static const size_t sizes[] = {1, 127, 128, 129, 16382, 16383, 16384, 16385, 300000};
+    struct tree *t = *state;
+    char *text = malloc(300001);
+
+    memset(text, 'n', 300001);
+    text[0] = '/';
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            struct str path = {text, sizes[i] + 1}, data = {text, sizes[k] - 1};
+            uint32_t ref = nodes_add(&t->nodes, NODE_ROOT, path, data);
+            struct node *n = node_at(&t->nodes, ref);
+
+            assert_int_equal(nodes_find(&t->nodes, path), ref);
+            assert_int_equal(node_name(n).len, sizes[i]);
+            assert_true(node_data(n).p && str_eq(node_data(n), data));
+            node_set_data(n, (struct str){NULL, 0});
+            assert_true(!node_data(n).p && str_eq(node_name(n), path_name(path)));
+            node_set_data(n, (struct str){"", 0});
+            assert_true(node_data(n).p && !node_data(n).len);
+            nodes_detach(&t->nodes, ref, path);
+            nodes_free(&t->nodes, ref);
+        }
+    free(text);
+}
+
 /* Before there is more to say, the children were last changed when the node was made. */
 static void more_begins_with_the_creation(void **state)
 {
@@ -242,6 +270,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_number_used_again_starts_from_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nodes_do_not_move, set_up, tear_down),
         cmocka_unit_test_setup_teardown(siblings_come_and_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(names_and_data_of_every_size, set_up, tear_down),
         cmocka_unit_test_setup_teardown(data_of_the_same_length_stays_in_place, set_up, tear_down),
         cmocka_unit_test_setup_teardown(more_begins_with_the_creation, set_up, tear_down),
     };

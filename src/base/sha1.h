@@ -1,0 +1,19 @@
+/*
+ * sha1 - SHA-1 of a text (FIPS 180-4), and base64 of bytes (RFC 4648).
+ *
+ * ZooKeeper's access lists name a user by these two. Nothing else here rests on them: they are the
+ * reason why a server need not load a library of cryptography, which takes more memory than ten thousand nodes.
+ */
+#ifndef BASE_SHA1_H
+#define BASE_SHA1_H
+
+#include "base/buf.h"
+
+enum { SHA1_LEN = 20 };
+
+void sha1(struct str text, unsigned char ret_sum[SHA1_LEN]);
+
+/* Appends, with padding. */
+void base64_put(struct buf *b, const unsigned char *bytes, size_t len);
+
+#endif
