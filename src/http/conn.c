@@ -4,6 +4,9 @@
  * settles what the connection waits for next. It is the only place that decides, so there is one
  * order of things.
  *
+ * Requests are handled as they are read, but answers are written when the loop has seen to all that
+ * was there to be read: the clients wake together instead of one by one, which costs less on both sides.
+ *
  * A connection ends gently: after the last answer our side is shut, and what the client still sends
  * is thrown away until it closes too. To close with unread bytes would make the kernel send a
  * reset, which can overtake the answer.
@@ -22,6 +25,41 @@ enum {
 
 static void pump(struct conn *c);
 
+static void make_due(struct conn *c)
+{
+    struct http_server *s = c->server;
+
+    if (c->due_link || c->closing)
+        return;
+    c->due_next = s->due;
+    c->due_link = &s->due;
+    if (s->due)
+        s->due->due_link = &c->due_next;
+    s->due = c;
+}
+
+static void make_not_due(struct conn *c)
+{
+    if (!c->due_link)
+        return;
+    *c->due_link = c->due_next;
+    if (c->due_next)
+        c->due_next->due_link = c->due_link;
+    c->due_link = NULL;
+}
+
+void conns_pump(uv_prepare_t *rest)
+{
+    struct http_server *s = rest->data;
+
+    while (s->due) {
+        struct conn *c = s->due;
+
+        make_not_due(c);
+        pump(c);
+    }
+}
+
 void buf_empty(struct buf *b)
 {
     b->len = 0;
@@ -39,8 +77,8 @@ void conn_answered(struct conn *c)
         buf_put(&c->out, c->first->answer.p, c->first->answer.len);
         buf_empty(&c->first->answer);
     }
-    if (!c->cutting && !c->closing)
-        pump(c);
+    if (!c->cutting)
+        make_due(c);
 }
 
 /* Writing. */
@@ -211,7 +249,8 @@ static void on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
         exchange_refuse(exchange_new(c, "", 0), 503, "too many connections");
     } else if (len > 0 && !c->last_request) {
         buf_put(&c->in, buf->base, (size_t)len);
-        pump(c);
+        conn_cut(c);
+        make_due(c);
     }
 }
 
@@ -277,6 +316,7 @@ void conn_close(struct conn *c)
     if (c->closing)
         return;
     c->closing = true;
+    make_not_due(c);
     c->reading = NULL;
     while (c->first) {
         struct exchange *x = c->first;

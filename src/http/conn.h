@@ -73,7 +73,8 @@ enum conn_phase { CONN_NONE, CONN_IDLE, CONN_HEAD, CONN_BODY, CONN_BUSY, CONN_WR
 
 struct conn {
     struct http_server *server;
-    struct conn *next, *prev; /* of the server's list */
+    struct conn *next, *prev;          /* of the server's list */
+    struct conn *due_next, **due_link; /* of those that are due; not listed: NULL */
     uv_tcp_t tcp;
     uv_timer_t timer;
     uv_write_t write;
@@ -125,6 +126,9 @@ struct http_server {
     size_t spare_count;
     size_t detached; /* away, and their connections gone */
 
+    uv_prepare_t rest; /* before the loop waits */
+    struct conn *due;  /* to be pumped then */
+
     struct conn *conns;
     size_t conn_count, conn_peak, conn_max, refusals_max;
     size_t refused_count; /* of conn_count: told that there are too many, and about to close */
@@ -174,8 +178,11 @@ void conn_close(struct conn *c);
 /* Ends it when the answers that were given are written. */
 void conn_finish(struct conn *c);
 
-/* An answer was given, or something else has changed: sends what can be sent. */
+/* An answer was given, or something else has changed: what can be sent will be. */
 void conn_answered(struct conn *c);
+
+/* Pumps the connections that are due. */
+void conns_pump(uv_prepare_t *rest);
 
 /* reply.c */
 

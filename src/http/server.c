@@ -57,10 +57,17 @@ static void on_all_closed(uv_handle_t *came)
         closed(arg);
 }
 
+static void on_rest_closed(uv_handle_t *rest)
+{
+    struct http_server *s = rest->data;
+
+    uv_close((uv_handle_t *)&s->came, on_all_closed);
+}
+
 void server_free_if_done(struct http_server *s)
 {
-    if (s->tcp_closed && !s->conns && !s->detached && !uv_is_closing((uv_handle_t *)&s->came))
-        uv_close((uv_handle_t *)&s->came, on_all_closed);
+    if (s->tcp_closed && !s->conns && !s->detached && !uv_is_closing((uv_handle_t *)&s->rest))
+        uv_close((uv_handle_t *)&s->rest, on_rest_closed);
 }
 
 static void on_closed(uv_handle_t *h)
@@ -213,7 +220,10 @@ static struct http_server *server_new(uv_loop_t *loop, const struct http_options
     s->posted_last = &s->posted;
     uv_async_init(loop, &s->came, server_take_posted);
     uv_tcp_init(loop, &s->tcp);
-    s->tcp.data = s->came.data = s;
+    uv_prepare_init(loop, &s->rest);
+    uv_prepare_start(&s->rest, conns_pump);
+    uv_unref((uv_handle_t *)&s->rest);
+    s->tcp.data = s->came.data = s->rest.data = s;
     return s;
 }
 
