@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+enum { FS_BLOCK_LEN = 4096 };
+
 struct fs {
     int (*open)(const struct fs *fs, const char *path, int flags, int mode);
     ssize_t (*pwrite)(const struct fs *fs, int fd, const void *data, size_t len, off_t at);
@@ -20,6 +22,12 @@ struct fs {
     int (*rename)(const struct fs *fs, const char *from, const char *to);
     int (*unlink)(const struct fs *fs, const char *path);
     int (*close)(const struct fs *fs, int fd);
+
+    /*
+     * From now on writes go past the cache: whole blocks of FS_BLOCK_LEN, from memory that is aligned
+     * like that. -1: not with this file, it stays as it is. NULL: never.
+     */
+    int (*direct)(const struct fs *fs, int fd);
 };
 
 extern const struct fs fs_system;

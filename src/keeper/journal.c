@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "base/cond.h"
 #include "base/mem.h"
+#include "keeper/blocks.h"
 #include "keeper/format.h"
 #include "keeper/record.h"
 #include "keeper/segment.h"
@@ -132,7 +133,27 @@ struct writer {
     int64_t written_lsn;
     int64_t since_ms; /* of the oldest record written and not synced, 0: none */
     bool dirty;       /* something was written and not synced, if only a mark */
+    bool direct;      /* past the cache, by `blocks` */
+    struct blocks blocks;
 };
+
+/*
+ * In strict mode every write is synced at once, so that the cache is only a detour. In the other
+ * modes it gathers what has not to be on disk yet.
+ */
+static int writer_take(struct journal *j, struct writer *w, const struct batch *b)
+{
+    const struct fs *fs = j->o.fs;
+
+    w->fd = b->fd;
+    w->segment = b->segment;
+    w->direct = j->o.mode == LOCAL_STRICT && fs->direct && fs->direct(fs, b->fd) == 0;
+    if (w->direct && blocks_begin(&w->blocks, b->fd, b->at) < 0) {
+        fail(j, "cannot read", b->segment, errno);
+        return DROVER_IO;
+    }
+    return 0;
+}
 
 static int writer_sync(struct journal *j, struct writer *w)
 {
@@ -153,16 +174,21 @@ static int writer_move(struct journal *j, struct writer *w, const struct batch *
     if (w->dirty && writer_sync(j, w))
         return DROVER_IO;
     j->o.fs->close(j->o.fs, w->fd);
-    w->fd = b->fd;
-    w->segment = b->segment;
-    return 0;
+    return writer_take(j, w, b);
+}
+
+static int writer_put(struct journal *j, struct writer *w, const struct batch *b)
+{
+    if (w->direct)
+        return blocks_append(&w->blocks, j->o.fs, b->fd, b->bytes.p, b->bytes.len, b->at);
+    return fs_write_all(j->o.fs, b->fd, b->bytes.p, b->bytes.len, b->at);
 }
 
 static int write_batch(struct journal *j, struct writer *w, const struct batch *b)
 {
     if (writer_move(j, w, b))
         return DROVER_IO;
-    if (fs_write_all(j->o.fs, b->fd, b->bytes.p, b->bytes.len, b->at) < 0) {
+    if (writer_put(j, w, b) < 0) {
         fail(j, "cannot write", b->segment, errno);
         return DROVER_IO;
     }
@@ -310,12 +336,13 @@ static void *writer_main(void *arg)
     const struct batch *first;
     struct writer w = {0};
     int64_t wrote_ms = clock_boot_ms();
-    int err = 0;
+    int err;
 
     pthread_mutex_lock(j->lock);
     first = j->full ? j->full : j->open; /* this thread may start after a segment was filled */
-    w.fd = first->fd;
-    w.segment = first->segment;
+    pthread_mutex_unlock(j->lock);
+    err = writer_take(j, &w, first);
+    pthread_mutex_lock(j->lock);
     while (!err) {
         if (!nothing_to_write(j) || sync_is_due(j, &w)) {
             err = write_and_sync(j, &w);
@@ -340,6 +367,7 @@ static void *writer_main(void *arg)
         j->o.fs->close(j->o.fs, j->open->fd);
     j->o.fs->close(j->o.fs, w.fd);
     pthread_mutex_unlock(j->lock);
+    blocks_release(&w.blocks);
     return NULL;
 }
 

@@ -224,6 +224,13 @@ static int faulty_close(const struct fs *fs, int fd)
     return (int)end(f, fs_system.close(&fs_system, fd), errno);
 }
 
+/* The writes become whole blocks; the file stays as it is, so that half a write can happen. */
+static int faulty_direct(const struct fs *fs, int fd)
+{
+    (void)fs, (void)fd;
+    return 0;
+}
+
 struct fs_faulty *fs_faulty_new(void)
 {
     struct fs_faulty *f = mem_zalloc(sizeof *f);
@@ -237,6 +244,7 @@ struct fs_faulty *fs_faulty_new(void)
         .rename = faulty_rename,
         .unlink = faulty_unlink,
         .close = faulty_close,
+        .direct = faulty_direct,
     };
     pthread_mutex_init(&f->lock, NULL);
     return f;
