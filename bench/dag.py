@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The DAG beside ninja and make, in turns: the same graphs of `true`, two at a time.
 
-  bench/dag.py DROVER [--nodes N] [--rounds N] [--write FILE]
+  bench/dag.py DROVER [--nodes N] [--rounds N]
 
 Shapes: independent nodes, a chain of a tenth as many, and layers with full edges between them. Times
 are medians of the rounds, in seconds from the request (the start of ninja or make) to the end of the
@@ -172,29 +172,16 @@ def table(rows):
     return "\n".join(lines) + "\n"
 
 
-def write(path, text):
-    """Puts the part of the DAG into the file, in place of the one that is there."""
-    file = pathlib.Path(path)
-    old = file.read_text() if file.exists() else "# Benchmarks\n"
-    parts = re.split(r"(?m)^(?=## )", old)
-    parts = [part.rstrip("\n") + "\n" for part in parts if not part.startswith("## The DAG")]
-    file.write_text("\n".join(parts) + "\n" + text)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("drover")
     parser.add_argument("--nodes", type=int, default=10000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--write", metavar="FILE")
     o = parser.parse_args()
-    text = "## The DAG, beside ninja and make\n\n"
-    text += "`bench/dag.py`, two jobs at a time, outputs captured; at most 1.15 times the better peer\n"
+    text = "`bench/dag.py`, two jobs at a time, outputs captured; at most 1.15 times the better peer\n"
     text += "is promised, in strict mode 1.5 times.\n\n"
     text += table(measure(o.drover, o.nodes, o.rounds)) + "\n" + table(promises(o.drover))
     print(text)
-    if o.write:
-        write(o.write, text)
 
 
 if __name__ == "__main__":

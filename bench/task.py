@@ -1,21 +1,18 @@
 #!/usr/bin/python3
 """bench/task - the task store side by side with its peers, beanstalkd and Redis.
 
-    task.py LOAD EMBED ZOOKEEPER_CLIENT DROVER [--seconds S] [--rounds N] [--quick] [--write FILE]
+    task.py LOAD EMBED ZOOKEEPER_CLIENT DROVER [--seconds S] [--rounds N] [--quick]
 
 A cycle is: a task of 64 bytes added, claimed, deleted. All servers are started here, in a temporary
 directory, and ended; the same client program (task_load.c) speaks to each. Peers and ours run in turn,
-ROUNDS times, and the middle counts. Prints a table, and whether each figure is what it should be; with
---write the table goes to a file too, with the machine's data.
+ROUNDS times, and the middle counts. Prints a table, and whether each figure is what it should be.
 """
 
 import argparse
-import datetime
 import http.client
 import json
 import os
 import pathlib
-import platform
 import re
 import resource
 import socket
@@ -65,7 +62,6 @@ class Bench:
     def __init__(self, options):
         self.o = options
         self.rows = []
-        self.text = []
         self.number = 0
 
     def directory(self):
@@ -120,7 +116,6 @@ class Bench:
 
     def say(self, line=""):
         print(line, flush=True)
-        self.text.append(line)
 
     def verdict(self, what, is_so, figure):
         self.say(f"- {'yes' if is_so else '**NO**'}: {what} ({figure})")
@@ -280,30 +275,17 @@ class Bench:
         self.verdict("twice the cycles that a bare multi per change reaches", cycles >= 2 * bare,
                      f"{cycles:,.0f} against {bare:,.0f}, {cycles / bare:.1f}")
 
-    def machine(self):
-        cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-        memory = re.search(r"MemTotal:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())
+    def peer_versions(self):
         versions = [subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[0]
                     for command in (["beanstalkd", "-v"], ["redis-server", "--version"])]
-        self.say(f"{datetime.date.today()}, {os.cpu_count()} processors ({cpu[1] if cpu else '?'}), "
-                 f"{int(memory[1]) // 1024 // 1024} GB, Linux {platform.release()}; "
-                 f"{versions[0]}; {versions[1].split(' sha')[0]}; {self.o.rounds} rounds of "
-                 f"{self.o.seconds} s, the middle.")
+        self.say(f"{versions[0]}; {versions[1].split(' sha')[0]}; cycles a second, {self.o.rounds} rounds "
+                 f"of {self.o.seconds:g} s, the middle.")
 
     def all(self):
-        self.say("## Tasks: cycles a second\n")
-        self.machine()
+        self.peer_versions()
         for one in (self.strict, self.opportunistic, self.many, self.embedded, self.large, self.waiting,
                     self.ensemble):
             one()
-
-
-def write(path, text):
-    """The section of the tasks in a file that may hold others."""
-    old = path.read_text() if path.exists() else "# Benchmarks\n\n`make bench` takes these figures.\n"
-    head = re.split(r"^## Tasks: .*?(?=^## |\Z)", old, flags=re.M | re.S)
-    path.write_text(head[0].rstrip("\n") + "\n\n" + text + "\n" +
-                    ("\n" + head[1] if len(head) > 1 and head[1] else ""))
 
 
 def main():
@@ -316,7 +298,6 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="fewer of everything, to try it")
     parser.add_argument("--only", help="one part: strict, opportunistic, many, ...")
-    parser.add_argument("--write", type=pathlib.Path)
     options = parser.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 30000), hard))
@@ -326,8 +307,6 @@ def main():
         options.work = work
         bench = Bench(options)
         getattr(bench, options.only)() if options.only else bench.all()
-    if options.write and not options.only:
-        write(options.write, "\n".join(bench.text))
     return 0
 
 
