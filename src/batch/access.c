@@ -2,6 +2,7 @@
 #include "batch/access.h"
 
 #include "base/clock.h"
+#include "batch/adopt.h"
 #include "batch/lock.h"
 
 static const char *const QUEUES[ACCESS_SIZES] = {"accessSmall", "accessLarge"};
@@ -180,12 +181,16 @@ int access_acquire(struct call *c, enum access_size size, struct access *ret_acc
 
     if (got)
         return got < 0 ? got : 0;
+    got = adopt_new(c, size == ACCESS_SMALL ? ADOPT_SMALL : ADOPT_LARGE);
+    if (got < 0)
+        return got;
     for (int state = 0; state < m->count; state++) {
         struct view *v = &c->depot->access[size][state];
+        struct view_walk walk = {0};
 
         if (state != m->first && !m->states[state].keeps)
             continue;
-        while ((got = view_next(v, c->k, clock_boot_ms(), &number)) == 1 &&
+        while ((got = view_next(v, c->k, clock_boot_ms(), &walk, &number)) == 1 &&
                (got = try_acquire(c, size, state, number, &a)) == 0)
             ;
         if (got < 0)
@@ -207,28 +212,14 @@ static int set_state(struct call *c, struct change *t, const struct access *a, i
                      struct str message)
 {
     const struct machine *m = &c->depot->machines.access;
-    struct view *from_view = &c->depot->access[a->size][a->status.state],
-                *to_view = &c->depot->access[a->size][to];
-    int64_t number = name_number(NAME_ACCESS, str_of(a->id));
     struct status s = a->status;
-    int err;
 
     s.state = to;
     s.modified = depot_now(c);
     s.message = message;
     change_set(t, status_write(m, &s, c->a), a->version, "/access/%s/%s/status",
                ACCESS_DIRS[a->size], a->id);
-    err = depot_exists(c, NULL, "%s/%s", from_view->dir, a->id);
-    if (!err)
-        change_list_remove(t, from_view, number);
-    if (err && err != DROVER_NO_NODE)
-        return err;
-    if (machine_is_end(m, to))
-        return 0;
-    err = depot_exists(c, NULL, "%s/%s", to_view->dir, a->id);
-    if (err == DROVER_NO_NODE)
-        change_list_add(t, to_view, number);
-    return err == DROVER_NO_NODE ? 0 : err;
+    return depot_relist(c, t, m, c->depot->access[a->size], a->status.state, to, a->id);
 }
 
 static int try_move(struct call *c, struct access *a, struct str state, struct str message,

@@ -84,7 +84,4 @@ int batch_set_state(struct call *c, struct change *t, const char *bid, const str
 /* Moves on a batch that is Processing and whose jobs have all ended. 1: it was one. */
 int batch_settle(struct call *c, const char *bid);
 
-/* Looks at batches that foreign clients made, so that they can be acquired. */
-int batch_adopt(struct call *c);
-
 #endif

@@ -1,45 +1,20 @@
 /* How batches change their state: acquired and moved by people and daemons, and by their last job. */
 #include "base/clock.h"
+#include "batch/adopt.h"
 #include "batch/batch.h"
 #include "batch/lock.h"
-
-/* An entry in the list of a state, where the list and the entry exist: foreign clients have neither. */
-static int list_leave(struct call *c, struct change *t, int state, const char *bid)
-{
-    struct view *v = &c->depot->batches[state];
-    int err = depot_exists(c, NULL, "%s/%s", v->dir, bid);
-
-    if (!err)
-        change_list_remove(t, v, name_number(NAME_BATCH, str_of(bid)));
-    return err == DROVER_NO_NODE ? 0 : err;
-}
-
-static int list_enter(struct call *c, struct change *t, int state, const char *bid)
-{
-    struct view *v = &c->depot->batches[state];
-    int err;
-
-    if (machine_is_end(&c->depot->machines.batch, state))
-        return 0;
-    err = depot_exists(c, NULL, "%s/%s", v->dir, bid);
-    if (err == DROVER_NO_NODE)
-        change_list_add(t, v, name_number(NAME_BATCH, str_of(bid)));
-    return err == DROVER_NO_NODE ? 0 : err;
-}
 
 int batch_set_state(struct call *c, struct change *t, const char *bid, const struct status *old,
                     int32_t version, int state, struct str message)
 {
     struct status s = *old;
-    int err;
 
     s.state = state;
     s.modified = depot_now(c);
     s.message = message;
     change_set(t, status_write(&c->depot->machines.batch, &s, c->a), version, "/batches/%s/status",
                bid);
-    err = list_leave(c, t, old->state, bid);
-    return err ? err : list_enter(c, t, state, bid);
+    return depot_relist(c, t, &c->depot->machines.batch, c->depot->batches, old->state, state, bid);
 }
 
 /* What a batch becomes when its last job has ended. MACHINE_NONE: it stays. */
@@ -106,11 +81,11 @@ static int try_acquire(struct call *c, int state, int64_t number, int64_t *ret_t
         view_forget(v, number);
         return 0;
     }
-    if (err)
-        return depot_fail(c, err);
-    change_set(&t, text, stat.version, "/batches/%s/status", bid);
-    change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/batches/%s/lock", bid);
-    err = lock_commit(c, &t, 0, 1, ret_token);
+    if (!err) {
+        change_set(&t, text, stat.version, "/batches/%s/status", bid);
+        change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/batches/%s/lock", bid);
+        err = lock_commit(c, &t, 0, 1, ret_token);
+    }
     view_park(v, number, clock_boot_ms());
     if (err && !depot_again(err))
         return depot_fail(c, err);
@@ -120,6 +95,7 @@ static int try_acquire(struct call *c, int state, int64_t number, int64_t *ret_t
 int batch_acquire(struct call *c, int state, char ret_bid[NAME_ID_LEN + 1], int64_t *ret_token)
 {
     struct view *v = &c->depot->batches[state];
+    struct view_walk walk = {0};
     int64_t number;
     int got;
 
@@ -127,10 +103,10 @@ int batch_acquire(struct call *c, int state, char ret_bid[NAME_ID_LEN + 1], int6
         state != c->depot->batch.update_reporting)
         return DEPOT_FAIL(c, DROVER_BAD_ARGUMENT,
                           "a batch is acquired for pending, reporting or updatereporting");
-    got = batch_adopt(c);
+    got = adopt_new(c, ADOPT_BATCHES);
     if (got < 0)
         return got;
-    while ((got = view_next(v, c->k, clock_boot_ms(), &number)) == 1) {
+    while ((got = view_next(v, c->k, clock_boot_ms(), &walk, &number)) == 1) {
         got = try_acquire(c, state, number, ret_token);
         if (got < 0)
             return got;
@@ -274,9 +250,6 @@ int batch_move(struct call *c, struct str id, const struct batch_move *m, int *r
         err = try_move(c, &g, m, &again);
     if (err)
         return err;
-    if (g.status.state == c->depot->batch.held) /* its jobs may be acquired again */
-        for (int i = 0; i < c->depot->machines.job.count; i++)
-            view_free_all(&c->depot->jobs[i]);
     *ret_state = g.to;
     depot_tell(c, &(struct depot_event){"batch", g.bid, NULL, machine->states[g.status.state].name,
                                         machine->states[g.to].name});
@@ -319,76 +292,4 @@ int batch_report_number(struct call *c, struct str id, int state, int64_t *ret_n
         return depot_fail(c, err);
     *ret_number = stat.czxid;
     return 0;
-}
-
-/* Foreign batches. */
-
-static int adopt_one(struct call *c, int64_t number)
-{
-    char bid[NAME_ID_LEN + 1];
-    struct change t = {.a = c->a};
-    struct keeper_stat stat;
-    struct status s;
-    struct str text;
-    int err;
-
-    name_id(NAME_BATCH, number, bid);
-    err = depot_get(c, &text, &stat, "/batches/%s/status", bid);
-    if (err)
-        return err == DROVER_NO_NODE ? 0 : err;
-    if (status_read(&c->depot->machines.batch, false, c->a, text, &s, NULL))
-        return 0; /* fsck names it */
-    change_check(&t, stat.version, "/batches/%s/status", bid);
-    err = list_enter(c, &t, s.state, bid);
-    if (err || t.count == 1)
-        return err;
-    err = change_commit(&t, c->k, -1);
-    return depot_again(err) ? 0 : err;
-}
-
-/* Those with a number from `from` on, by the list of all when they may be many. */
-static int adopt_from(struct call *c, int64_t from, int64_t end)
-{
-    enum { FEW = 1000 };
-    struct keeper_names names = {0};
-    int err = 0;
-
-    if (end - from <= FEW) {
-        for (int64_t n = from; n < end && !err; n++)
-            err = adopt_one(c, n);
-        return err;
-    }
-    err = keeper_children(c->k, "/batches", &names, NULL);
-    for (size_t i = 0; i < names.count && !err; i++) {
-        int64_t number = name_number(NAME_BATCH, str_of(names.names[i]));
-
-        if (number >= from)
-            err = adopt_one(c, number);
-    }
-    keeper_names_release(&names);
-    return err;
-}
-
-int batch_adopt(struct call *c)
-{
-    int64_t next, from;
-    int32_t version;
-    int err = depot_next_number(c, "/batches", &next, &version);
-
-    if (err)
-        return depot_fail(c, err);
-    pthread_mutex_lock(&c->depot->lock);
-    from = c->depot->adopted;
-    c->depot->adopted = next;
-    pthread_mutex_unlock(&c->depot->lock);
-    if (from >= next)
-        return 0;
-    err = adopt_from(c, from, next);
-    if (!err)
-        return 0;
-    pthread_mutex_lock(&c->depot->lock);
-    if (c->depot->adopted > from)
-        c->depot->adopted = from;
-    pthread_mutex_unlock(&c->depot->lock);
-    return depot_fail(c, err);
 }

@@ -215,3 +215,23 @@ int depot_next_number(struct call *c, const char *parent, int64_t *ret_number, i
     *ret_version = stat.version;
     return 0;
 }
+
+int depot_relist(struct call *c, struct change *t, const struct machine *m, struct view *views,
+                 int from, int to, const char *id)
+{
+    int err;
+
+    if (from != MACHINE_NONE && !machine_is_end(m, from)) {
+        err = depot_exists(c, NULL, "%s/%s", views[from].dir, id);
+        if (!err)
+            change_list_remove(t, &views[from], name_number(views[from].prefix, str_of(id)));
+        else if (err != DROVER_NO_NODE)
+            return err;
+    }
+    if (machine_is_end(m, to))
+        return 0;
+    err = depot_exists(c, NULL, "%s/%s", views[to].dir, id);
+    if (err == DROVER_NO_NODE)
+        change_list_add(t, &views[to], name_number(views[to].prefix, str_of(id)));
+    return err == DROVER_NO_NODE ? 0 : err;
+}

@@ -32,6 +32,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "batch/adopt.h"
 #include "batch/change.h"
 #include "batch/claims.h"
 #include "batch/machine.h"
@@ -70,11 +71,12 @@ struct depot {
     struct view batches[MACHINE_STATES_MAX]; /* by state; ends have none */
     struct view access[ACCESS_SIZES][MACHINE_STATES_MAX];
     struct claims claims;
-    pthread_mutex_t making; /* one new id at a time, see new_id.c */
+    pthread_mutex_t making; /* one new id at a time */
 
-    pthread_mutex_t lock;
-    int64_t adopted;        /* batches below this number have been looked at, see adopt.c */
+    pthread_mutex_t lock; /* of what follows */
+    struct adopted adopted[ADOPT_SOURCES];
     char *held_collections; /* the names when they were last read, to see that they changed */
+    uint32_t collections_generation; /* how often they have */
 };
 
 struct call {
@@ -112,6 +114,14 @@ int depot_fail(struct call *c, int err);
 /* The number that the next child with a number gets, and the version to insist on. */
 int depot_next_number(struct call *c, const char *parent, int64_t *ret_number,
                       int32_t *ret_version);
+
+/*
+ * Adds to a change that an item goes from the list of one state, views[from], to that of another. An
+ * end has no list. Where it does not stand in the one, or stands in the other, nothing is added: what
+ * foreign clients made may stand in none. from MACHINE_NONE: it stands in none that matters.
+ */
+int depot_relist(struct call *c, struct change *t, const struct machine *m, struct view *views,
+                 int from, int to, const char *id);
 
 /* Whether an error of a change means: somebody was there in between, read again and try again. */
 static inline bool depot_again(int err)

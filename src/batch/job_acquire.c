@@ -2,9 +2,11 @@
  * Acquiring jobs: the lowest PP-JID of a state that nobody holds.
  *
  * The view of the list says which to try; the transaction that makes the lock also makes sure that the
- * entry is there and that the status is the one that was read. What is locked, or belongs to a
- * collection or a batch that is held, is parked and tried again later, or at once when this process
- * sees the reason go. So an acquire costs the same whatever the list holds.
+ * entry is there and that the status is the one that was read. What is locked is parked and tried again
+ * later. What belongs to a collection or a batch that is held is blocked until that is lifted: the
+ * collections are read for each acquire, the held batches are a list of their own, /drover/batch/held.
+ * So each entry is tried once, however many stand at the front that cannot be had, and an acquire costs
+ * the same whatever the list holds.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -14,11 +16,11 @@
 
 #include <stdlib.h>
 
-/*
- * Entries of jobs that are held, locked or not there at all, which one acquire looks at; whoever asks
- * again goes on after them.
- */
-enum { JOB_TRIES_MAX = 1000 };
+/* What was held when an acquire began. */
+struct holds {
+    struct keeper_names collections;
+    uint32_t generation; /* of the collections */
+};
 
 /* A profile belongs to the collection of the same name, or of that name before "_content". */
 bool job_is_held(struct call *c, struct str configuration, const struct keeper_names *names)
@@ -43,28 +45,93 @@ bool job_is_held(struct call *c, struct str configuration, const struct keeper_n
     return false;
 }
 
-/* When other collections are held than the last time, what was parked for it is tried again. */
-static void compare_held(struct depot *r, const struct keeper_names *names)
+/* Under the depot's lock: whether other collections are held than the last time. */
+static bool replace_held(struct depot *r, struct str names)
 {
-    struct buf b = {0};
-    bool changed;
-
-    for (size_t i = 0; i < names->count; i++)
-        buf_printf(&b, "%s\n", names->names[i]);
-    pthread_mutex_lock(&r->lock);
-    changed = strcmp(r->held_collections ? r->held_collections : "", buf_text(&b)) != 0;
-    if (changed) {
-        free(r->held_collections);
-        r->held_collections = mem_dup(b.p, b.len);
-    }
-    pthread_mutex_unlock(&r->lock);
-    buf_release(&b);
-    for (int i = 0; i < r->machines.job.count && changed; i++)
-        view_free_all(&r->jobs[i]);
+    if (r->held_collections && str_eq(str_of(r->held_collections), names))
+        return false;
+    free(r->held_collections);
+    r->held_collections = mem_dup(names.p ? names.p : "", names.len);
+    return true;
 }
 
-/* 1: somebody does not want it to be worked on now. */
-static int is_held(struct call *c, const struct job *j, const struct keeper_names *collections)
+static int read_holds(struct call *c, struct holds *ret)
+{
+    struct depot *r = c->depot;
+    struct buf b = {0};
+    int err = depot_children(c, &ret->collections, NULL, "/locks/collections");
+
+    if (err)
+        return depot_fail(c, err);
+    for (size_t i = 0; i < ret->collections.count; i++)
+        buf_printf(&b, "%s\n", ret->collections.names[i]);
+    pthread_mutex_lock(&r->lock);
+    r->collections_generation += replace_held(r, (struct str){b.p, b.len});
+    ret->generation = r->collections_generation;
+    pthread_mutex_unlock(&r->lock);
+    buf_release(&b);
+    return 0;
+}
+
+static uint32_t collections_generation(struct depot *r)
+{
+    uint32_t generation;
+
+    pthread_mutex_lock(&r->lock);
+    generation = r->collections_generation;
+    pthread_mutex_unlock(&r->lock);
+    return generation;
+}
+
+/*
+ * What blocks an entry: the number of a batch, or, below 0, that the collections were of a generation.
+ * When they change, whoever was blocked by one of them is tried again.
+ */
+static int64_t by_collection(uint32_t generation)
+{
+    return -1 - (int64_t)generation;
+}
+
+static bool is_lifted(void *arg, int64_t block)
+{
+    struct depot *r = arg;
+
+    return block < 0 ? block != by_collection(collections_generation(r))
+                     : !view_has(&r->batches[r->batch.held], block);
+}
+
+static int lift_blocks(struct call *c, struct view *v, const struct holds *h)
+{
+    struct view *held = &c->depot->batches[c->depot->batch.held];
+    int err = view_has_blocked(v) ? view_refresh(held, c->k, clock_boot_ms()) : 0;
+
+    if (err)
+        return depot_fail(c, err);
+    view_unblock(v, view_gone(held) + h->generation, is_lifted, c->depot);
+    return 0;
+}
+
+/*
+ * Blocks an entry. When what blocks it went meanwhile, nobody may look at the blocks again: so it is
+ * made sure of afterwards. A batch that is held and not in the list of those is a foreign client's.
+ */
+static void block(struct call *c, struct view *v, int64_t key, int64_t by)
+{
+    struct view *held = &c->depot->batches[c->depot->batch.held];
+
+    if (by >= 0 && (view_refresh(held, c->k, clock_boot_ms()) || !view_has(held, by))) {
+        view_park(v, key, clock_boot_ms());
+        return;
+    }
+    view_block(v, key, by);
+    if (is_lifted(c->depot, by))
+        view_free(v, key);
+}
+
+enum hold { HOLD_NONE, HOLD_BATCH, HOLD_COLLECTION, HOLD_DAMAGE };
+
+/* An enum hold, or an error: whether somebody does not want it to be worked on now. */
+static int find_hold(struct call *c, const struct job *j, const struct keeper_names *collections)
 {
     const struct depot *r = c->depot;
     struct str configuration;
@@ -73,42 +140,39 @@ static int is_held(struct call *c, const struct job *j, const struct keeper_name
     int err = batch_read_status(c, j->bid, &s, &version);
 
     if (err)
-        return err == DROVER_NO_NODE || err == DROVER_DAMAGED ? 1 : err;
-    if (s.state == r->batch.held || s.state == r->batch.deleted)
-        return 1;
+        return err == DROVER_NO_NODE || err == DROVER_DAMAGED ? HOLD_DAMAGE : err;
+    if (s.state == r->batch.held)
+        return HOLD_BATCH;
+    if (s.state == r->batch.deleted)
+        return HOLD_DAMAGE;
     if (!collections->count)
-        return 0;
+        return HOLD_NONE;
     err = depot_get(c, &configuration, NULL, "/jobs/%s/configuration", j->id);
     if (err)
-        return err == DROVER_NO_NODE ? 0 : err;
-    return job_is_held(c, configuration, collections);
+        return err == DROVER_NO_NODE ? HOLD_NONE : err;
+    return job_is_held(c, configuration, collections) ? HOLD_COLLECTION : HOLD_NONE;
 }
 
-/* 1: taken. 0: not this one, which is parked or forgotten. */
-static int try_job(struct call *c, int state, int64_t key, const struct keeper_names *collections,
-                   struct job *j)
+/* Another moved it since the list was read; or a foreign client left the entry behind. */
+static int put_aside(struct call *c, struct view *v, int64_t key, const char *entry)
 {
-    struct view *v = &c->depot->jobs[state];
-    char jid[NAME_ID_LEN + 1], entry[NAME_ENTRY_LEN + 1];
+    int err = depot_exists(c, NULL, "%s/%s", v->dir, entry);
+
+    if (err == DROVER_NO_NODE)
+        view_forget(v, key);
+    else
+        view_park(v, key, clock_boot_ms());
+    return err && err != DROVER_NO_NODE ? depot_fail(c, err) : 0;
+}
+
+static int take(struct call *c, struct view *v, int64_t key, const char *entry, struct job *j)
+{
     struct change t = {.a = c->a};
     int err;
 
-    name_id(NAME_JOB, key % NAME_SEQUENCES, jid);
-    name_entry(NAME_JOB, true, key, entry);
-    err = job_brief(c, str_of(jid), j);
-    if (err == DROVER_NO_NODE || err == DROVER_DAMAGED || (!err && j->status.state != state)) {
-        view_forget(v, key);
-        return 0;
-    }
-    if (!err)
-        err = is_held(c, j, collections);
-    if (err) {
-        view_park(v, key, clock_boot_ms());
-        return err > 0 ? 0 : depot_fail(c, err);
-    }
     change_set(&t, status_write(&c->depot->machines.job, &j->status, c->a), j->version,
-               "/jobs/%s/status", jid);
-    change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/jobs/%s/lock", jid);
+               "/jobs/%s/status", j->id);
+    change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/jobs/%s/lock", j->id);
     change_check(&t, KEEPER_ANY_VERSION, "%s/%s", v->dir, entry);
     err = lock_commit(c, &t, 0, 1, &j->token);
     if (err == DROVER_NO_NODE)
@@ -122,14 +186,40 @@ static int try_job(struct call *c, int state, int64_t key, const struct keeper_n
     return 1;
 }
 
+/* 1: taken. 0: not this one, which is parked, blocked or forgotten. */
+static int try_job(struct call *c, int state, int64_t key, const struct holds *h, struct job *j)
+{
+    struct view *v = &c->depot->jobs[state];
+    char jid[NAME_ID_LEN + 1], entry[NAME_ENTRY_LEN + 1] = "";
+    int err;
+
+    name_id(NAME_JOB, key % NAME_SEQUENCES, jid);
+    name_entry(NAME_JOB, true, key, entry);
+    err = job_brief(c, str_of(jid), j);
+    if (err == DROVER_NO_NODE || err == DROVER_DAMAGED || (!err && j->status.state != state))
+        return put_aside(c, v, key, entry);
+    if (!err)
+        err = find_hold(c, j, &h->collections);
+    if (err == HOLD_NONE)
+        return take(c, v, key, entry, j);
+    if (err == HOLD_BATCH)
+        block(c, v, key, name_number(NAME_BATCH, str_of(j->bid)));
+    else if (err == HOLD_COLLECTION)
+        block(c, v, key, by_collection(h->generation));
+    else
+        view_park(v, key, clock_boot_ms());
+    return err < 0 ? depot_fail(c, err) : 0;
+}
+
 int job_acquire(struct call *c, int state, struct job *ret_job)
 {
     const struct machine *m = &c->depot->machines.job;
     struct view *v = &c->depot->jobs[state];
-    struct keeper_names collections;
+    struct view_walk walk = {0};
+    struct holds holds;
     struct job j;
     int64_t key;
-    int got, tries = 0;
+    int got;
 
     if (machine_is_end(m, state) || state == m->held)
         return DEPOT_FAIL(c, DROVER_BAD_ARGUMENT, "jobs that are %s wait for nobody",
@@ -137,12 +227,10 @@ int job_acquire(struct call *c, int state, struct job *ret_job)
     got = lock_queue(c, "ingest");
     if (got)
         return got < 0 ? got : 0;
-    got = depot_children(c, &collections, NULL, "/locks/collections");
-    if (got)
-        return depot_fail(c, got);
-    compare_held(c->depot, &collections);
-    while (tries++ < JOB_TRIES_MAX && (got = view_next(v, c->k, clock_boot_ms(), &key)) == 1) {
-        got = try_job(c, state, key, &collections, &j);
+    if ((got = read_holds(c, &holds)) < 0 || (got = lift_blocks(c, v, &holds)) < 0)
+        return got;
+    while ((got = view_next(v, c->k, clock_boot_ms(), &walk, &key)) == 1) {
+        got = try_job(c, state, key, &holds, &j);
         if (got < 0)
             return got;
         if (got) {
@@ -150,8 +238,6 @@ int job_acquire(struct call *c, int state, struct job *ret_job)
             return 1;
         }
     }
-    if (tries > JOB_TRIES_MAX)
-        return 0;
     if (got == DROVER_TOO_BIG)
         return DEPOT_FAIL(c, got,
                           "the list of jobs that are %s is too long to be read from this keeper",

@@ -3,10 +3,15 @@
  *
  * A lock by name is taken by creating it. Two arks may have the same node name once their slashes are
  * gone; the data keeps the original, so that the one who is refused is told what is really locked.
+ *
+ * A transaction cannot insist on the czxid of a lock, its token. So taking one also sets the node that
+ * it stands under (to nothing, as it is), and giving one back insists on the version of that node: if
+ * the lock went and was taken by another since it was looked at, it is looked at again.
  */
 #include "batch/lock.h"
 
 #include "base/clock.h"
+#include "batch/job.h"
 
 const char *const LOCK_DIRS[LOCK_KINDS] = {"queue", "storage", "inventory", "collections"};
 
@@ -77,15 +82,25 @@ int lock_commit(struct call *c, struct change *t, int status_op, int lock_op, in
     return 0;
 }
 
-/* What was unlocked without being moved can be acquired at once. This is seldom done. */
-static void free_views(struct depot *d)
+/* What was unlocked without being moved can be acquired at once. */
+static void free_in_view(struct call *c, const char *what, const char *id, struct str status)
 {
-    for (int i = 0; i < d->machines.job.count; i++)
-        view_free_all(&d->jobs[i]);
-    for (int i = 0; i < d->machines.batch.count; i++)
-        view_free_all(&d->batches[i]);
-    for (int i = 0; i < ACCESS_SIZES * d->machines.access.count; i++)
-        view_free_all(&d->access[i % ACCESS_SIZES][i / ACCESS_SIZES]);
+    struct depot *d = c->depot;
+    bool jobs = !strcmp(what, "jobs"), batches = !strcmp(what, "batches");
+    int size = !strcmp(what, "access/large") ? ACCESS_LARGE : ACCESS_SMALL;
+    struct status s;
+    struct job j;
+
+    if (jobs) {
+        if (job_brief(c, str_of(id), &j) == 0)
+            view_free(&d->jobs[j.status.state],
+                      name_key_of(j.priority, name_number(NAME_JOB, str_of(id))));
+    } else if (batches) {
+        if (status_read(&d->machines.batch, false, c->a, status, &s, NULL) == 0)
+            view_free(&d->batches[s.state], name_number(NAME_BATCH, str_of(id)));
+    } else if (status_read(&d->machines.access, false, c->a, status, &s, NULL) == 0) {
+        view_free(&d->access[size][s.state], name_number(NAME_ACCESS, str_of(id)));
+    }
 }
 
 int lock_drop(struct call *c, const char *what, const char *id, int64_t token)
@@ -108,7 +123,7 @@ int lock_drop(struct call *c, const char *what, const char *id, int64_t token)
         change_delete(&t, "/%s/%s/lock", what, id);
         err = change_commit(&t, c->k, 0);
         if (!err)
-            free_views(c->depot);
+            free_in_view(c, what, id, data);
         if (!depot_again(err))
             return err ? depot_fail(c, err) : 0;
     }
@@ -223,6 +238,7 @@ int lock_take(struct call *c, enum lock_kind kind, struct str name, struct str w
         return err;
     change_create(&t, write_data(c, name, who), object ? KEEPER_EPHEMERAL : 0, "/locks/%s/%s",
                   LOCK_DIRS[kind], node);
+    change_set(&t, NO_BYTES, KEEPER_ANY_VERSION, "/locks/%s", LOCK_DIRS[kind]);
     err = change_commit(&t, c->k, -1);
     if (err == DROVER_EXISTS)
         return refuse(c, kind, name, node);
@@ -244,11 +260,17 @@ int lock_get(struct call *c, enum lock_kind kind, struct str name, struct lock *
     return err ? depot_fail(c, err) : 0;
 }
 
-int lock_release(struct call *c, enum lock_kind kind, struct str name, int64_t token)
+/* One try at giving it back. BAD_VERSION: one of that kind was taken meanwhile, perhaps this one. */
+static int try_release(struct call *c, enum lock_kind kind, struct str name, int64_t token)
 {
+    struct change t = {.a = c->a};
+    struct keeper_stat taken;
     struct lock lock;
-    int err = lock_get(c, kind, name, &lock);
+    int err = depot_exists(c, &taken, "/locks/%s", LOCK_DIRS[kind]);
 
+    if (err)
+        return depot_fail(c, err);
+    err = lock_get(c, kind, name, &lock);
     if (err)
         return err;
     if (token && lock.token != token)
@@ -256,9 +278,19 @@ int lock_release(struct call *c, enum lock_kind kind, struct str name, int64_t t
     if (!str_eq(lock.name, name) && !str_eq(lock.name, lock.node))
         return DEPOT_FAIL(c, DROVER_LOCKED, "the lock of that name in the tree is of '%.*s'",
                           (int)lock.name.len, lock.name.p);
-    err = keeper_delete(c->k, arena_printf(c->a, "/locks/%s/%s", LOCK_DIRS[kind], lock.node.p),
-                        KEEPER_ANY_VERSION);
+    change_check(&t, taken.version, "/locks/%s", LOCK_DIRS[kind]);
+    change_delete(&t, "/locks/%s/%s", LOCK_DIRS[kind], lock.node.p);
+    err = change_commit(&t, c->k, -1);
     return err ? depot_fail(c, err) : 0;
+}
+
+int lock_release(struct call *c, enum lock_kind kind, struct str name, int64_t token)
+{
+    int err = DROVER_BAD_VERSION;
+
+    for (int i = 0; i < DEPOT_TRIES && err == DROVER_BAD_VERSION; i++)
+        err = try_release(c, kind, name, token);
+    return err;
 }
 
 int lock_list(struct call *c, enum lock_kind kind, struct lock **ret_locks, size_t *ret_count)

@@ -1,7 +1,7 @@
 /*
  * mend - finds what a client that works step by step, without transactions, left half done, and
  * repairs it: jobs in no list, in two, or in another than their status says; entries of jobs that are
- * not there; batches that ended without a word; lists of ours that do not know a batch.
+ * not there; batches that ended without a word; batches and access items that our lists do not know.
  *
  * What a job's status says is taken for true, since the document changes it first. An item that is
  * locked is being worked on, so what is found there is told and left alone. Each repair is one

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/cond.h"
 #include "base/mem.h"
+#include "batch/adopt.h"
 #include "batch/batch.h"
 #include "batch/lock.h"
 
@@ -199,17 +200,16 @@ static void look(struct notify *n, struct call *c)
     forget_told(n);
 }
 
-/* Foreign clients: batches that nobody knows of, and such as have ended without a word. */
+/* Foreign clients: batches that they moved, and such as have ended without a word. */
 static void sweep(struct notify *n, struct call *c)
 {
     struct keeper_names names;
 
     n->swept_ms = clock_boot_ms();
-    pthread_mutex_lock(&c->depot->lock);
-    c->depot->adopted = 0;
-    pthread_mutex_unlock(&c->depot->lock);
-    if (batch_adopt(c) ||
-        depot_children(c, &names, NULL, "%s", c->depot->batches[c->depot->batch.processing].dir))
+    for (int i = 0; i < ADOPT_SOURCES; i++)
+        if (adopt_sweep(c, (enum adopt_source)i))
+            return;
+    if (depot_children(c, &names, NULL, "%s", c->depot->batches[c->depot->batch.processing].dir))
         return;
     for (size_t i = 0; i < names.count && !is_stopping(n); i++)
         batch_settle(c, names.names[i]);
@@ -226,6 +226,8 @@ static void turn(struct notify *n)
     if (n->o.ready(n->o.arg, &c) == 0) {
         if (!n->swept_ms || clock_boot_ms() - n->swept_ms >= NOTIFY_SWEEP_MS)
             sweep(n, &c);
+        else
+            adopt_new(&c, ADOPT_BATCHES);
         look(n, &c);
     }
     n->o.give_back(n->o.arg, c.k);

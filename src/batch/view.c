@@ -1,6 +1,6 @@
 /*
  * Two heaps over one table of entries: the free ones by key, the parked ones by time. What is taken
- * stands in neither.
+ * or blocked stands in neither.
  *
  * The check. Let C be the cversion that the list would have if only we changed it. Before the stat is
  * read, C counts what was noted; after it, C plus the changes on their way is the most that could have
@@ -17,9 +17,7 @@
 #include "base/mem.h"
 #include "batch/name.h"
 
-enum view_place { UNUSED, FREE, PARKED, TAKEN };
-
-enum { DUE_MAX = 4 }; /* parked entries that one acquire puts back while there are others */
+enum view_place { UNUSED, FREE, PARKED, TAKEN, BLOCKED };
 
 void view_init(struct view *v, const char *dir, const char *prefix, bool priority)
 {
@@ -36,62 +34,6 @@ void view_release(struct view *v)
     free(v->late);
     map_release(&v->by_key);
     pthread_mutex_destroy(&v->lock);
-}
-
-/* Heaps. */
-
-static bool sooner(const struct view *v, const struct view_heap *h, uint32_t a, uint32_t b)
-{
-    const struct view_entry *x = &v->entries[a], *y = &v->entries[b];
-
-    return h == &v->parked ? x->due_ms < y->due_ms : x->key < y->key;
-}
-
-static void heap_place(struct view *v, struct view_heap *h, uint32_t at, uint32_t entry)
-{
-    h->entries[at] = entry;
-    v->entries[entry].at = at;
-}
-
-static void heap_up(struct view *v, struct view_heap *h, uint32_t at, uint32_t entry)
-{
-    for (; at > 0 && sooner(v, h, entry, h->entries[(at - 1) / 2]); at = (at - 1) / 2)
-        heap_place(v, h, at, h->entries[(at - 1) / 2]);
-    heap_place(v, h, at, entry);
-}
-
-static void heap_down(struct view *v, struct view_heap *h, uint32_t at, uint32_t entry)
-{
-    for (uint32_t child; (child = 2 * at + 1) < h->count; at = child) {
-        if (child + 1 < h->count && sooner(v, h, h->entries[child + 1], h->entries[child]))
-            child++;
-        if (!sooner(v, h, h->entries[child], entry))
-            break;
-        heap_place(v, h, at, h->entries[child]);
-    }
-    heap_place(v, h, at, entry);
-}
-
-static void heap_add(struct view *v, struct view_heap *h, uint32_t entry)
-{
-    if (h->count == h->cap) {
-        h->cap = h->cap ? 2 * h->cap : 64;
-        h->entries = mem_realloc(h->entries, h->cap * sizeof *h->entries);
-    }
-    h->count++;
-    heap_up(v, h, h->count - 1, entry);
-}
-
-static void heap_remove(struct view *v, struct view_heap *h, uint32_t entry)
-{
-    uint32_t at = v->entries[entry].at, last = h->entries[--h->count];
-
-    if (last == entry)
-        return;
-    if (at > 0 && sooner(v, h, last, h->entries[(at - 1) / 2]))
-        heap_up(v, h, at, last);
-    else
-        heap_down(v, h, at, last);
 }
 
 /* Entries. */
@@ -119,11 +61,12 @@ static void move(struct view *v, uint32_t entry, enum view_place place)
     struct view_heap *h = heap_of(v, entry);
 
     if (h)
-        heap_remove(v, h, entry);
+        view_heap_remove(v, h, entry);
+    v->blocked += (place == BLOCKED) - (v->entries[entry].place == BLOCKED);
     v->entries[entry].place = (uint8_t)place;
     h = heap_of(v, entry);
     if (h)
-        heap_add(v, h, entry);
+        view_heap_add(v, h, entry);
 }
 
 static uint32_t new_entry(struct view *v)
@@ -164,6 +107,7 @@ static void leave(struct view *v, int64_t key)
     map_remove(&v->by_key, map_hash_u64((uint64_t)key), entry);
     v->entries[entry].at = v->unused;
     v->unused = entry;
+    v->gone++;
 }
 
 /* What this process does. */
@@ -227,7 +171,8 @@ static void sweep(struct view *v)
     for (uint32_t i = 1; i < v->entry_count; i++) {
         const struct view_entry *e = &v->entries[i];
 
-        if (e->reading != v->reading && (e->place == FREE || e->place == PARKED))
+        if (e->reading != v->reading &&
+            (e->place == FREE || e->place == PARKED || e->place == BLOCKED))
             leave(v, e->key);
     }
 }
@@ -303,11 +248,11 @@ static int look(struct view *v, struct keeper *k)
            stat.cversion > v->cversion + (int64_t)v->expected + (int64_t)v->slack;
 }
 
-static void wake_due(struct view *v, int64_t now_ms)
+static void wake_due(struct view *v, int64_t now_ms, struct view_walk *walk)
 {
-    uint32_t most = v->free.count ? DUE_MAX : UINT32_MAX;
+    uint32_t most = v->free.count ? VIEW_DUE_MAX : VIEW_DUE_IDLE_MAX;
 
-    for (uint32_t i = 0; i < most && v->parked.count; i++) {
+    for (; walk->woken < most && v->parked.count; walk->woken++) {
         uint32_t entry = v->parked.entries[0];
 
         if (v->entries[entry].due_ms > now_ms)
@@ -336,14 +281,15 @@ static int freshen(struct view *v, struct keeper *k, int64_t now_ms)
     return load(v, k);
 }
 
-int view_next(struct view *v, struct keeper *k, int64_t now_ms, int64_t *ret_key)
+int view_next(struct view *v, struct keeper *k, int64_t now_ms, struct view_walk *walk,
+              int64_t *ret_key)
 {
     int result;
 
     pthread_mutex_lock(&v->lock);
     result = freshen(v, k, now_ms);
     if (!result) {
-        wake_due(v, now_ms);
+        wake_due(v, now_ms, walk);
         if (v->free.count) {
             uint32_t entry = v->free.entries[0];
 
@@ -371,6 +317,32 @@ void view_park(struct view *v, int64_t key, int64_t now_ms)
         e->due_ms = now_ms + (span_ms < VIEW_PARK_MAX_MS ? span_ms : VIEW_PARK_MAX_MS);
         move(v, entry, PARKED);
     }
+    pthread_mutex_unlock(&v->lock);
+}
+
+void view_block(struct view *v, int64_t key, int64_t block)
+{
+    uint32_t entry;
+
+    pthread_mutex_lock(&v->lock);
+    entry = find(v, key);
+    if (entry) {
+        v->entries[entry].block = block;
+        move(v, entry, BLOCKED);
+    }
+    pthread_mutex_unlock(&v->lock);
+}
+
+/* All entries are looked at, which is a matter of microseconds, and seldom: reasons are people's. */
+void view_unblock(struct view *v, uint32_t generation, bool (*is_lifted)(void *arg, int64_t block),
+                  void *arg)
+{
+    pthread_mutex_lock(&v->lock);
+    if (v->blocked && v->generation != generation)
+        for (uint32_t i = 1; i < v->entry_count; i++)
+            if (v->entries[i].place == BLOCKED && is_lifted(arg, v->entries[i].block))
+                move(v, i, FREE);
+    v->generation = generation;
     pthread_mutex_unlock(&v->lock);
 }
 
@@ -414,4 +386,44 @@ uint32_t view_count(struct view *v)
     count = v->by_key.count;
     pthread_mutex_unlock(&v->lock);
     return count;
+}
+
+int view_refresh(struct view *v, struct keeper *k, int64_t now_ms)
+{
+    int err;
+
+    pthread_mutex_lock(&v->lock);
+    err = freshen(v, k, now_ms);
+    pthread_mutex_unlock(&v->lock);
+    return err;
+}
+
+bool view_has(struct view *v, int64_t key)
+{
+    bool has;
+
+    pthread_mutex_lock(&v->lock);
+    has = find(v, key) != 0;
+    pthread_mutex_unlock(&v->lock);
+    return has;
+}
+
+uint32_t view_gone(struct view *v)
+{
+    uint32_t gone;
+
+    pthread_mutex_lock(&v->lock);
+    gone = v->gone;
+    pthread_mutex_unlock(&v->lock);
+    return gone;
+}
+
+bool view_has_blocked(struct view *v)
+{
+    bool has;
+
+    pthread_mutex_lock(&v->lock);
+    has = v->blocked != 0;
+    pthread_mutex_unlock(&v->lock);
+    return has;
 }

@@ -11,14 +11,17 @@
  * then it is read again, and never for more than a tenth of the time. Watches are not used, because
  * on an ensemble re-arming one reads the whole list.
  *
- * An entry is free, or taken by an acquirer who is trying it, or parked: locked or held when it was
- * tried, to be tried again at a certain time. Parked times grow with each try.
+ * An entry is free, or taken by an acquirer who is trying it; or parked: locked when it was tried, to
+ * be tried again at a certain time, which grows with each try; or blocked: held for a reason that many
+ * may share, which is looked at instead of them. So an acquire tries what is new to it, and of what it
+ * has tried before only a few: what stands at the front and cannot be used is tried once.
  *
  *     view_expect(v, 1);                     before a transaction that changes the list
  *     view_add(v, key) or view_remove(v, key) or view_failed(v, 1)     exactly one of them, after it
  *
- *     while (view_next(v, k, now, &key) == 1)
- *         try it, then view_park(), view_forget() or, having taken it, view_park()
+ *     struct view_walk walk = {0};           one acquire
+ *     while (view_next(v, k, now, &walk, &key) == 1)
+ *         try it, then view_park(), view_block(), view_forget() or, having taken it, view_park()
  *
  * From any thread.
  */
@@ -36,10 +39,14 @@ enum {
     VIEW_REST = 10,     /* reading a list is followed by so many times its time without */
     VIEW_PARK_MS = 100, /* the first time, then twice as long each time */
     VIEW_PARK_MAX_MS = 3200,
+    VIEW_DUE_MAX = 2,       /* parked entries that one acquire tries again while there are others */
+    VIEW_DUE_IDLE_MAX = 64, /* and when there are none */
 };
 
 struct view_entry {
-    int64_t key, due_ms;
+    int64_t key;
+    int64_t due_ms;   /* parked: until when */
+    int64_t block;    /* blocked: by what */
     uint32_t at;      /* in the heap that it stands in */
     uint32_t reading; /* of the list, that saw it last */
     uint8_t place;    /* enum view_place */
@@ -61,6 +68,9 @@ struct view {
     uint32_t entry_count, entry_cap, unused;
     struct map by_key;
     struct view_heap free, parked;
+    uint32_t blocked;    /* entries */
+    uint32_t generation; /* of the reasons for blocks, when they were last looked at */
+    uint32_t gone;       /* how many entries have left */
 
     bool loaded, loading;
     uint32_t reading;  /* how often the list was read */
@@ -84,14 +94,30 @@ void view_failed(struct view *v, uint32_t changes);
 /* Whether it happened is not known: the list is read again. */
 void view_doubt(struct view *v, uint32_t changes);
 
+/* What one acquire has tried again. Zero-initialise. */
+struct view_walk {
+    uint32_t woken;
+};
+
 /*
  * Takes the lowest entry that is free. 1: ret_key is the caller's to try. 0: there is none now.
  * TOO_BIG: the list cannot be read from this keeper.
  */
-int view_next(struct view *v, struct keeper *k, int64_t now_ms, int64_t *ret_key);
+int view_next(struct view *v, struct keeper *k, int64_t now_ms, struct view_walk *walk,
+              int64_t *ret_key);
 
-/* What was taken is locked or held: again later. */
+/* What was taken is locked: again later. */
 void view_park(struct view *v, int64_t key, int64_t now_ms);
+
+/* What was taken is held, by `block`: again when that is lifted. */
+void view_block(struct view *v, int64_t key, int64_t block);
+
+/*
+ * Frees what is blocked by what is_lifted() says is there no longer. It looks only when the generation
+ * is another than the last time.
+ */
+void view_unblock(struct view *v, uint32_t generation, bool (*is_lifted)(void *arg, int64_t block),
+                  void *arg);
 
 /* What was taken is not there. */
 void view_forget(struct view *v, int64_t key);
@@ -101,5 +127,15 @@ void view_free(struct view *v, int64_t key);
 void view_free_all(struct view *v);
 
 uint32_t view_count(struct view *v);
+
+/* For lists that say something about others: what stands there, and how much has left it so far. */
+int view_refresh(struct view *v, struct keeper *k, int64_t now_ms);
+bool view_has(struct view *v, int64_t key);
+uint32_t view_gone(struct view *v);
+bool view_has_blocked(struct view *v);
+
+/* The heaps, in view_heap.c: the free entries by key, the parked ones by time. */
+void view_heap_add(struct view *v, struct view_heap *h, uint32_t entry);
+void view_heap_remove(struct view *v, struct view_heap *h, uint32_t entry);
 
 #endif

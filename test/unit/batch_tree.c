@@ -107,26 +107,60 @@ static void status_of(struct keeper *k, const char *what, const char *id, char r
     buf_release(&data);
 }
 
-static void check_job(struct keeper *k, const char *jid)
+/* Where each job stands among the states, by job. */
+struct standing {
+    char jid[24];
+    const char *state;
+};
+
+struct standings {
+    struct standing *list;
+    size_t count;
+};
+
+static int by_jid(const void *a, const void *b)
 {
-    char status[40], priority[4];
-    const char *in = NULL, *list = NULL, *wanted;
+    return strcmp(((const struct standing *)a)->jid, ((const struct standing *)b)->jid);
+}
+
+static void read_standings(struct keeper *k, struct standings *ret)
+{
+    for (size_t s = 0; s < sizeof STATES / sizeof *STATES; s++) {
+        struct keeper_names names = {0};
+        char path[512];
+
+        snprintf(path, sizeof path, "/jobs/states/%s", STATES[s]);
+        assert_int_equal(keeper_children(k, path, &names, NULL), 0);
+        ret->list = mem_realloc(ret->list, (ret->count + names.count + 1) * sizeof *ret->list);
+        for (size_t i = 0; i < names.count; i++) {
+            struct standing *at = &ret->list[ret->count++];
+
+            if (strlen(names.names[i]) != 16 || names.names[i][2] != '-')
+                fail_msg("%s/%s is no entry", path, names.names[i]);
+            snprintf(at->jid, sizeof at->jid, "%s", names.names[i] + 3);
+            at->state = STATES[s];
+        }
+        keeper_names_release(&names);
+    }
+    qsort(ret->list, ret->count, sizeof *ret->list, by_jid);
+}
+
+static void check_job(struct keeper *k, const struct standings *all, const char *jid)
+{
+    const struct standing *end = all->list + all->count, *at;
+    struct standing wanted_at = {.state = NULL};
+    char status[40];
+    const char *list = NULL, *wanted;
     struct buf bid = {0};
     char path[512];
 
     status_of(k, "jobs", jid, status);
-    for (size_t s = 0; s < sizeof STATES / sizeof *STATES; s++) {
-        for (int p = 0; p < 100; p++) {
-            snprintf(priority, sizeof priority, "%02d", p);
-            if (!exists(k, "/jobs/states/%s/%s-%s", STATES[s], priority, jid))
-                continue;
-            if (in)
-                fail_msg("%s is in %s and in %s", jid, in, STATES[s]);
-            in = STATES[s];
-        }
-    }
-    if (!in || strcmp(in, status) != 0)
-        fail_msg("%s is '%s' and stands in '%s'", jid, status, in ? in : "no list");
+    snprintf(wanted_at.jid, sizeof wanted_at.jid, "%s", jid);
+    at = bsearch(&wanted_at, all->list, all->count, sizeof *all->list, by_jid);
+    if (!at || strcmp(at->state, status) != 0)
+        fail_msg("%s is '%s' and stands in '%s'", jid, status, at ? at->state : "no list");
+    if ((at > all->list && !by_jid(at - 1, at)) || (at + 1 < end && !by_jid(at + 1, at)))
+        fail_msg("%s stands in more than one list, one of them %s", jid, at->state);
     snprintf(path, sizeof path, "/jobs/%s/bid", jid);
     assert_int_equal(keeper_get(k, path, &bid, NULL), 0);
     for (int i = 0; i < 4; i++) {
@@ -167,22 +201,21 @@ static int check_batch(struct keeper *k, const char *bid)
 void tree_check(struct keeper *k)
 {
     struct keeper_names names = {0};
-    int jobs = 0, entries = 0, in_batches = 0, indexed = 0, open = 0;
+    struct standings all = {0};
+    int jobs = 0, in_batches = 0, indexed = 0, open = 0;
     char path[512], status[40];
 
+    read_standings(k, &all);
     assert_int_equal(keeper_children(k, "/jobs", &names, NULL), 0);
     for (size_t i = 0; i < names.count; i++) {
         if (strcmp(names.names[i], "states") == 0)
             continue;
-        check_job(k, names.names[i]);
+        check_job(k, &all, names.names[i]);
         jobs++;
     }
     keeper_names_release(&names);
-    for (size_t s = 0; s < sizeof STATES / sizeof *STATES; s++) {
-        snprintf(path, sizeof path, "/jobs/states/%s", STATES[s]);
-        entries += tree_count(k, path);
-    }
-    assert_int_equal(entries, jobs);
+    assert_int_equal(all.count, jobs);
+    free(all.list);
     assert_int_equal(keeper_children(k, "/batches", &names, NULL), 0);
     for (size_t i = 0; i < names.count; i++) {
         in_batches += check_batch(k, names.names[i]);

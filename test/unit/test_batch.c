@@ -1,143 +1,10 @@
 /*
- * Batches and jobs on the embedded keeper in memory: the tree after each operation, node by node, as
- * the document's tables have it.
+ * Batches and jobs: the tree after each operation, node by node, as the document's tables have it. On the
+ * embedded keeper in memory, or on the ZooKeeper that DROVER_TEST_ZK names.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "batch_scene.h"
 
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "batch/batch.h"
-#include "batch/job.h"
 #include "batch/lock.h"
-#include "batch_tree.h"
-#include "keeper/local.h"
-
-struct scene {
-    struct local *local;
-    struct keeper *k, *other; /* two sessions */
-    struct depot *depot;
-    struct arena arena;
-    struct err_info why;
-    struct call c, c2;
-    char told[4096]; /* what the depot told: "job jid... Pending;" */
-};
-
-static void changed(void *arg, const struct depot_event *e)
-{
-    struct scene *s = arg;
-    size_t len = strlen(s->told);
-
-    snprintf(s->told + len, sizeof s->told - len, "%s %s %s;", e->what, e->id, e->state);
-}
-
-static int setup(void **state)
-{
-    struct scene *s = calloc(1, sizeof *s);
-    struct local_options lo = {.mode = LOCAL_NONE};
-    struct depot_options ro = {.changed = changed, .arg = s};
-
-    assert_int_equal(local_open(&lo, &s->local, &s->why), 0);
-    assert_int_equal(local_connect(s->local, NULL, &s->k), 0);
-    assert_int_equal(local_connect(s->local, NULL, &s->other), 0);
-    assert_int_equal(depot_open(&ro, &s->depot), 0);
-    s->c = (struct call){s->depot, s->k, &s->arena, &s->why};
-    s->c2 = (struct call){s->depot, s->other, &s->arena, &s->why};
-    assert_int_equal(depot_init(&s->c), 0);
-    assert_int_equal(depot_init(&s->c), 0);
-    *state = s;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct scene *s = *state;
-
-    tree_check(s->k);
-    depot_close(s->depot);
-    if (s->other)
-        keeper_close(s->other);
-    keeper_close(s->k);
-    local_close(s->local);
-    arena_release(&s->arena);
-    free(s);
-    return 0;
-}
-
-#define OK(s, call)                                                                                \
-    do {                                                                                           \
-        int ok_err = (call);                                                                       \
-        if (ok_err < 0)                                                                            \
-            fail_msg("%s: %s (%s)", #call, drover_err_name(ok_err), (s)->why.text);                \
-    } while (0)
-
-static const struct json *parse(struct scene *s, const char *text)
-{
-    const struct json *v = json_parse(&s->arena, str_of(text), &s->why);
-
-    assert_non_null(v);
-    return v;
-}
-
-static const char *new_batch(struct scene *s, const char *submission)
-{
-    char *bid = arena_alloc(&s->arena, NAME_ID_LEN + 1);
-
-    OK(s, batch_create(&s->c, parse(s, submission), bid));
-    return bid;
-}
-
-static const char *new_job(struct scene *s, const char *bid, const char *spec)
-{
-    char(*jid)[NAME_ID_LEN + 1] = arena_alloc(&s->arena, NAME_ID_LEN + 1);
-    struct job_spec js;
-
-    OK(s, job_read_spec(&s->c, parse(s, spec), &js));
-    OK(s, job_create(&s->c, str_of(bid), &js, 1, jid));
-    return *jid;
-}
-
-static void expect_tree(struct scene *s, const char *path, const char *wanted)
-{
-    char *text = tree_text(s->k, path);
-
-    if (strcmp(text, wanted) != 0)
-        fail_msg("%s is\n%swanted\n%s", path, text, wanted);
-    free(text);
-}
-
-static int state_no(struct scene *s, const char *name)
-{
-    return machine_find(&s->depot->machines.job, str_of(name));
-}
-
-static int move(struct call *c, const char *jid, const char *to, int64_t token)
-{
-    struct job_move m = {.state = str_of(to), .priority = -1, .token = token};
-    int state;
-
-    return job_move(c, str_of(jid), &m, &state);
-}
-
-static int batch_to(struct call *c, const char *bid, const char *to, int64_t token)
-{
-    struct batch_move m = {.state = str_of(to), .token = token};
-    int state;
-
-    return batch_move(c, str_of(bid), &m, &state);
-}
-
-static const char *batch_state(struct scene *s, const char *bid)
-{
-    struct batch b;
-
-    OK(s, batch_get(&s->c, str_of(bid), &b));
-    return s->depot->machines.batch.states[b.status.state].name;
-}
 
 static void a_new_batch(void **state)
 {
@@ -236,13 +103,6 @@ static void acquiring_and_moving(void **state)
     view_free_all(&s->depot->jobs[state_no(s, "Pending")]);
     assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j2), 1);
     assert_string_equal(j2.id, low);
-}
-
-/* Drives a job through all states and gives back the order. */
-static void all_the_way(struct scene *s, const char *jid)
-{
-    for (int i = 0; i < 7; i++)
-        OK(s, move(&s->c, jid, "next", 0));
 }
 
 static void a_batch_from_beginning_to_end(void **state)
@@ -437,7 +297,7 @@ static void locks_by_name(void **state)
     assert_true(str_eq(list[0].who, STR("me")) && !list[0].ephemeral && list[0].age_ms >= 0);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, scene_setup, scene_teardown)
 
 int main(void)
 {

@@ -15,7 +15,9 @@
 #include "batch/access.h"
 #include "batch/batch.h"
 #include "batch/job.h"
+#include "batch/legacy.h"
 #include "batch/lock.h"
+#include "batch/mend.h"
 #include "batch_tree.h"
 #include "keeper/local.h"
 #include "keeper_cutter.h"
@@ -40,6 +42,11 @@ static void ok(struct scene *s, int err)
 {
     if (err < 0)
         fail_msg("%s (%s)", drover_err_name(err), s->why.text);
+}
+
+static void put(struct scene *s, const char *path, const char *data)
+{
+    assert_int_equal(keeper_create(s->k, path, str_of(data), 0, NULL), 0);
 }
 
 /* A batch with three jobs, and an access item. */
@@ -258,6 +265,138 @@ static int do_lock(struct scene *s, struct call *c)
     return lock_take(c, LOCK_STORAGE, STR("ark:/1/2"), STR("me"), &lock);
 }
 
+/* Locks that others hold, so that they do not go with the victim. */
+
+static void collection_locked(struct scene *s)
+{
+    struct lock lock;
+
+    ok(s, lock_take(&s->c, LOCK_COLLECTIONS, STR("p"), STR("admin"), &lock));
+    s->token = lock.token;
+}
+
+static int do_release_lock(struct scene *s, struct call *c)
+{
+    return lock_release(c, LOCK_COLLECTIONS, STR("p"), s->token);
+}
+
+static void storage_locked(struct scene *s)
+{
+    struct lock lock;
+
+    ok(s, lock_take(&s->c, LOCK_STORAGE, STR("ark:/1/2"), STR("me"), &lock));
+}
+
+static int do_break_lock(struct scene *s, struct call *c)
+{
+    (void)s;
+    return lock_release(c, LOCK_STORAGE, STR("ark:/1/2"), 0);
+}
+
+static void job_locked(struct scene *s)
+{
+    take_job(s, &s->c);
+}
+
+static int do_break_job(struct scene *s, struct call *c)
+{
+    return lock_drop(c, "jobs", s->jids[0], 0);
+}
+
+static void all_held(struct scene *s)
+{
+    for (int i = 0; i < 3; i++)
+        ok(s, job_hold(&s->c, str_of(s->jids[i]), (struct str){0}));
+}
+
+static int do_release_profile(struct scene *s, struct call *c)
+{
+    int64_t count;
+
+    (void)s;
+    return job_release_profile(c, STR("p"), &count);
+}
+
+static void access_done(struct scene *s)
+{
+    int to;
+
+    for (int i = 0; i < 2; i++)
+        ok(s,
+           access_move(&s->c, ACCESS_SMALL, str_of(s->qid), STR("next"), (struct str){0}, 0, &to));
+}
+
+static int do_delete_access(struct scene *s, struct call *c)
+{
+    return access_delete(c, ACCESS_SMALL, str_of(s->qid));
+}
+
+static void records(struct scene *s)
+{
+    static const char *const NAMES[] = {"mrtQ-02100000000003", "mrtQ-01000000000004"};
+
+    put(s, "/ingest", "");
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(keeper_create(s->k, arena_printf(&s->a, "/ingest/%s", NAMES[i]),
+                                       STR("\0\0\0\0\0\0\0\0\1a=b"), 0, NULL),
+                         0);
+}
+
+static void count_job(void *arg, const char *jid)
+{
+    (void)arg, (void)jid;
+}
+
+static int do_import(struct scene *s, struct call *c)
+{
+    struct legacy_import in = {.path = STR("/ingest"), .batch = str_of(s->bid), .remove = true};
+
+    return legacy_import(c, &in, count_job, NULL);
+}
+
+/* What foreign clients leave half done, of every sort that can be repaired. */
+static void leavings(struct scene *s)
+{
+    const char *status = "{\"status\":\"Estimating\",\"last_successful_status\":\"Pending\","
+                         "\"last_modification_date\":\"2026-01-01T00:00:00.000Z\","
+                         "\"retry_count\":0}";
+
+    assert_int_equal(keeper_set(s->k, arena_printf(&s->a, "/jobs/%s/status", s->jids[0]),
+                                str_of(status), KEEPER_ANY_VERSION, NULL),
+                     0);
+    assert_int_equal(
+        keeper_delete(s->k, arena_printf(&s->a, "/jobs/states/pending/50-%s", s->jids[1]), -1), 0);
+    put(s, arena_printf(&s->a, "/jobs/states/notify/50-%s", s->jids[2]), "");
+    put(s, arena_printf(&s->a, "/batches/%s/states/batch-failed/%s", s->bid, s->jids[2]), "");
+    put(s, "/jobs/states/pending/00-jid0000000099", "");
+    put(s, arena_printf(&s->a, "/batches/%s/states/batch-completed/jid0000000098", s->bid), "");
+    put(s, "/batch-uuids/nobody", "bid0000000077");
+    assert_int_equal(
+        keeper_delete(s->k, arena_printf(&s->a, "/drover/batch/pending/%s", s->bid), -1), 0);
+}
+
+static void no_finding(void *arg, const struct mend_finding *f)
+{
+    (void)arg, (void)f;
+}
+
+static int do_repair(struct scene *s, struct call *c)
+{
+    struct mend_totals totals;
+
+    (void)s;
+    return mend_run(c, true, no_finding, NULL, &totals);
+}
+
+/* How much is wrong: a repair that was cut leaves no more of it than there was. */
+static int64_t findings(struct scene *s)
+{
+    struct mend_totals totals;
+
+    ok(s, mend_run(&s->c, false, no_finding, NULL, &totals));
+    return totals.findings;
+}
+
 static int do_create_access(struct scene *s, struct call *c)
 {
     char id[NAME_ID_LEN + 1];
@@ -281,34 +420,45 @@ static int do_move_access(struct scene *s, struct call *c)
     return access_move(c, ACCESS_SMALL, str_of(s->qid), STR("next"), (struct str){0}, 0, &to);
 }
 
+/*
+ * WHOLE is one transaction: the tree is as before or as after. STEPS are several: what always holds
+ * does in between, and whoever does it again finishes it. REPAIR starts from a tree where it does not.
+ */
 static const struct {
     const char *name;
     void (*before)(struct scene *s);
     void (*take)(struct scene *s, struct call *c); /* by the victim */
     int (*op)(struct scene *s, struct call *c);
-    bool steps; /* more than one transaction: only what always holds is checked */
+    enum { WHOLE, STEPS, REPAIR } how;
 } OPS[] = {
-    {"create batch", nothing, NULL, do_create_batch, false},
-    {"create jobs", nothing, NULL, do_create_jobs, false},
-    {"acquire job", nothing, NULL, do_acquire, false},
-    {"move job", nothing, take_job, do_move, false},
-    {"fail job", nothing, take_job, do_fail, false},
-    {"last move", almost_done, NULL, do_last_move, false},
-    {"hold job", nothing, NULL, do_hold, false},
-    {"release job", held, NULL, do_release, false},
-    {"requeue job", one_failed, NULL, do_requeue, false},
-    {"requeue after report", due, NULL, do_requeue, false},
-    {"set priority", nothing, NULL, do_priority, false},
-    {"set field", nothing, NULL, do_field, false},
-    {"acquire batch", nothing, NULL, do_acquire_batch, false},
-    {"report", due, take_batch, do_report, false},
-    {"hold batch", nothing, NULL, do_hold_batch, false},
-    {"delete batch", completed, NULL, do_delete_batch, true},
-    {"delete job", completed, NULL, do_delete_job, false},
-    {"lock", nothing, NULL, do_lock, false},
-    {"create access", nothing, NULL, do_create_access, false},
-    {"acquire access", nothing, NULL, do_acquire_access, false},
-    {"move access", nothing, NULL, do_move_access, false},
+    {"create batch", nothing, NULL, do_create_batch, WHOLE},
+    {"create jobs", nothing, NULL, do_create_jobs, WHOLE},
+    {"acquire job", nothing, NULL, do_acquire, WHOLE},
+    {"move job", nothing, take_job, do_move, WHOLE},
+    {"fail job", nothing, take_job, do_fail, WHOLE},
+    {"last move", almost_done, NULL, do_last_move, WHOLE},
+    {"hold job", nothing, NULL, do_hold, WHOLE},
+    {"release job", held, NULL, do_release, WHOLE},
+    {"requeue job", one_failed, NULL, do_requeue, WHOLE},
+    {"requeue after report", due, NULL, do_requeue, WHOLE},
+    {"set priority", nothing, NULL, do_priority, WHOLE},
+    {"set field", nothing, NULL, do_field, WHOLE},
+    {"acquire batch", nothing, NULL, do_acquire_batch, WHOLE},
+    {"report", due, take_batch, do_report, WHOLE},
+    {"hold batch", nothing, NULL, do_hold_batch, WHOLE},
+    {"delete batch", completed, NULL, do_delete_batch, STEPS},
+    {"delete job", completed, NULL, do_delete_job, WHOLE},
+    {"lock", nothing, NULL, do_lock, WHOLE},
+    {"release lock", collection_locked, NULL, do_release_lock, WHOLE},
+    {"break lock", storage_locked, NULL, do_break_lock, WHOLE},
+    {"break lock of a job", job_locked, NULL, do_break_job, WHOLE},
+    {"release profile", all_held, NULL, do_release_profile, STEPS},
+    {"import", records, NULL, do_import, STEPS},
+    {"repair", leavings, NULL, do_repair, REPAIR},
+    {"delete access", access_done, NULL, do_delete_access, WHOLE},
+    {"create access", nothing, NULL, do_create_access, WHOLE},
+    {"acquire access", nothing, NULL, do_acquire_access, WHOLE},
+    {"move access", nothing, NULL, do_move_access, WHOLE},
 };
 
 enum { OP_COUNT = sizeof OPS / sizeof *OPS };
@@ -347,6 +497,29 @@ static void references(int op, char **ret_before, char **ret_after)
     end(&s);
 }
 
+static void expect_whole(int op, int n, int got, const char *text, const char *was, const char *is)
+{
+    if (strcmp(text, was) != 0 && strcmp(text, is) != 0)
+        fail_msg("%s, cut at call %d: the tree is\n%s", OPS[op].name, n, text);
+    if (got == 0 && strcmp(text, is) != 0)
+        fail_msg("%s, cut at call %d: it said that it was done", OPS[op].name, n);
+}
+
+/* Another does it again: then it is done, and nothing twice. */
+static void expect_finished(struct scene *s, int op, int n, const char *is)
+{
+    int err = OPS[op].op(s, &s->c);
+    char *text = tree_text(s->k, "/");
+
+    if (err && err != DROVER_NO_NODE)
+        fail_msg("%s, cut at call %d, again: %s", OPS[op].name, n, s->why.text);
+    if (strcmp(text, is) != 0)
+        fail_msg("%s, cut at call %d and done again: the tree is\n%swanted\n%s", OPS[op].name, n,
+                 text, is);
+    free(text);
+    tree_check(s->k);
+}
+
 /* True when the operation has no nth call. */
 static bool cut_at(int op, int n, int err, bool after, bool once, const char *was, const char *is)
 {
@@ -354,25 +527,27 @@ static bool cut_at(int op, int n, int err, bool after, bool once, const char *wa
     struct cutter cut;
     struct call c;
     char *text;
-    bool over;
+    int64_t wrong;
     int got;
 
     prepare(&s, op);
+    wrong = OPS[op].how == REPAIR ? findings(&s) : 0;
     cutter_init(&cut, s.victim, n, err, after);
     cut.once = once;
     c = (struct call){s.depot, &cut.base, &s.a, &s.why};
     got = OPS[op].op(&s, &c);
     text = text_without_victim(&s);
-    tree_check(s.k);
-    if (!OPS[op].steps && strcmp(text, was) != 0 && strcmp(text, is) != 0)
-        fail_msg("%s, cut at call %d%s: the tree is\n%s", OPS[op].name, n, after ? " after" : "",
-                 text);
-    if (!OPS[op].steps && got == 0 && strcmp(text, is) != 0)
-        fail_msg("%s, cut at call %d: it said that it was done", OPS[op].name, n);
-    over = !cut.cut;
+    if (OPS[op].how == WHOLE)
+        expect_whole(op, n, got, text, was, is);
+    if (OPS[op].how == REPAIR)
+        assert_true(findings(&s) <= wrong);
+    else
+        tree_check(s.k);
+    if (OPS[op].how != WHOLE)
+        expect_finished(&s, op, n, is);
     free(text);
     end(&s);
-    return over;
+    return !cut.cut;
 }
 
 static void cut_everywhere(int err, bool after, bool once)

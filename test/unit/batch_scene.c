@@ -1,0 +1,154 @@
+#include "batch_scene.h"
+
+#include <unistd.h>
+
+#include "keeper/zookeeper.h"
+
+/* See test/conformance/main_zookeeper.c. */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libzookeeper_mt";
+}
+
+static void changed(void *arg, const struct depot_event *e)
+{
+    struct scene *s = arg;
+    size_t len = strlen(s->told);
+
+    snprintf(s->told + len, sizeof s->told - len, "%s %s %s;", e->what, e->id, e->state);
+}
+
+bool scene_on_zookeeper(void)
+{
+    return getenv("DROVER_TEST_ZK") != NULL;
+}
+
+/* zk://h1:1,h2:2 becomes zk://h1:1/batch/PID/N. */
+static void make_url(struct scene *s, const char *servers)
+{
+    static int count;
+    int first = (int)strcspn(servers, ",");
+
+    snprintf(s->url, sizeof s->url, "%.*s/batch/%d/%d", first, servers, (int)getpid(), count++);
+}
+
+struct keeper *scene_connect(struct scene *s)
+{
+    struct keeper_options o = {.timeout_ms = 0};
+    struct keeper *k;
+
+    if (s->url[0])
+        assert_int_equal(zookeeper_connect(s->url, NULL, &o, &k, &s->why), 0);
+    else
+        assert_int_equal(local_connect(s->local, NULL, &k), 0);
+    return k;
+}
+
+int scene_setup(void **state)
+{
+    struct scene *s = calloc(1, sizeof *s);
+    struct local_options lo = {.mode = LOCAL_NONE};
+    struct depot_options ro = {.changed = changed, .arg = s};
+
+    if (scene_on_zookeeper())
+        make_url(s, getenv("DROVER_TEST_ZK"));
+    else
+        assert_int_equal(local_open(&lo, &s->local, &s->why), 0);
+    s->k = scene_connect(s);
+    s->other = scene_connect(s);
+    assert_int_equal(depot_open(&ro, &s->depot), 0);
+    s->c = (struct call){s->depot, s->k, &s->arena, &s->why};
+    s->c2 = (struct call){s->depot, s->other, &s->arena, &s->why};
+    assert_int_equal(depot_init(&s->c), 0);
+    assert_int_equal(depot_init(&s->c), 0);
+    *state = s;
+    return 0;
+}
+
+int scene_teardown(void **state)
+{
+    struct scene *s = *state;
+
+    tree_check(s->k);
+    depot_close(s->depot);
+    if (s->other)
+        keeper_close(s->other);
+    keeper_close(s->k);
+    if (s->local)
+        local_close(s->local);
+    arena_release(&s->arena);
+    free(s);
+    return 0;
+}
+
+const struct json *parse(struct scene *s, const char *text)
+{
+    const struct json *v = json_parse(&s->arena, str_of(text), &s->why);
+
+    assert_non_null(v);
+    return v;
+}
+
+const char *new_batch(struct scene *s, const char *submission)
+{
+    char *bid = arena_alloc(&s->arena, NAME_ID_LEN + 1);
+
+    OK(s, batch_create(&s->c, parse(s, submission), bid));
+    return bid;
+}
+
+const char *new_job(struct scene *s, const char *bid, const char *spec)
+{
+    char(*jid)[NAME_ID_LEN + 1] = arena_alloc(&s->arena, NAME_ID_LEN + 1);
+    struct job_spec js;
+
+    OK(s, job_read_spec(&s->c, parse(s, spec), &js));
+    OK(s, job_create(&s->c, str_of(bid), &js, 1, jid));
+    return *jid;
+}
+
+void expect_tree(struct scene *s, const char *path, const char *wanted)
+{
+    char *text = tree_text(s->k, path);
+
+    if (strcmp(text, wanted) != 0)
+        fail_msg("%s is\n%swanted\n%s", path, text, wanted);
+    free(text);
+}
+
+int state_no(struct scene *s, const char *name)
+{
+    return machine_find(&s->depot->machines.job, str_of(name));
+}
+
+int move(struct call *c, const char *jid, const char *to, int64_t token)
+{
+    struct job_move m = {.state = str_of(to), .priority = -1, .token = token};
+    int state;
+
+    return job_move(c, str_of(jid), &m, &state);
+}
+
+int batch_to(struct call *c, const char *bid, const char *to, int64_t token)
+{
+    struct batch_move m = {.state = str_of(to), .token = token};
+    int state;
+
+    return batch_move(c, str_of(bid), &m, &state);
+}
+
+const char *batch_state(struct scene *s, const char *bid)
+{
+    struct batch b;
+
+    OK(s, batch_get(&s->c, str_of(bid), &b));
+    return s->depot->machines.batch.states[b.status.state].name;
+}
+
+void all_the_way(struct scene *s, const char *jid)
+{
+    for (int i = 0; i < 7; i++)
+        OK(s, move(&s->c, jid, "next", 0));
+}

@@ -1,0 +1,60 @@
+/*
+ * batch_scene - what the unit tests of batch stand on: a tree with two sessions, and a depot.
+ *
+ * The tree is the embedded keeper in memory; or, when DROVER_TEST_ZK names one, a real ZooKeeper, below
+ * a node of the scene's own. There both sessions speak to the first server of the URL, because what one
+ * has changed is seen at once by another only on the same server.
+ */
+#ifndef TEST_BATCH_SCENE_H
+#define TEST_BATCH_SCENE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "batch/batch.h"
+#include "batch/job.h"
+#include "batch_tree.h"
+#include "keeper/local.h"
+
+struct scene {
+    struct local *local;
+    char url[512];            /* of the ZooKeeper; empty: none */
+    struct keeper *k, *other; /* two sessions */
+    struct depot *depot;
+    struct arena arena;
+    struct err_info why;
+    struct call c, c2;
+    char told[4096]; /* what the depot told: "job jid... Pending;" */
+};
+
+/* For cmocka. The teardown also checks the tree. */
+int scene_setup(void **state);
+int scene_teardown(void **state);
+
+bool scene_on_zookeeper(void);
+struct keeper *scene_connect(struct scene *s);
+
+#define OK(s, call)                                                                                \
+    do {                                                                                           \
+        int ok_err = (call);                                                                       \
+        if (ok_err < 0)                                                                            \
+            fail_msg("%s: %s (%s)", #call, drover_err_name(ok_err), (s)->why.text);                \
+    } while (0)
+
+const struct json *parse(struct scene *s, const char *text);
+const char *new_batch(struct scene *s, const char *submission);
+const char *new_job(struct scene *s, const char *bid, const char *spec);
+void expect_tree(struct scene *s, const char *path, const char *wanted);
+int state_no(struct scene *s, const char *name);
+int move(struct call *c, const char *jid, const char *to, int64_t token);
+void all_the_way(struct scene *s, const char *jid); /* "next" until it is Completed */
+int batch_to(struct call *c, const char *bid, const char *to, int64_t token);
+const char *batch_state(struct scene *s, const char *bid);
+
+#endif

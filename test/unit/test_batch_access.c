@@ -1,0 +1,287 @@
+/*
+ * The access queues and the records of older queues: the tree after each operation, node by node, as the
+ * document has it; and what foreign clients make beside us.
+ */
+#include "batch_scene.h"
+
+#include "base/clock.h"
+#include "batch/access.h"
+#include "batch/adopt.h"
+#include "batch/legacy.h"
+#include "batch/lock.h"
+#include "batch/mend.h"
+
+static void put(struct scene *s, const char *path, struct str data)
+{
+    assert_int_equal(keeper_create(s->other, path, data, 0, NULL), 0);
+}
+
+static int move_access(struct scene *s, const char *id, const char *to, int64_t token)
+{
+    int state;
+
+    return access_move(&s->c, ACCESS_SMALL, str_of(id), str_of(to), (struct str){0}, token, &state);
+}
+
+static const char *new_access(struct scene *s, enum access_size size, const char *token)
+{
+    char *id = arena_alloc(&s->arena, NAME_ID_LEN + 1);
+
+    OK(s, access_create(&s->c, size, parse(s, token), id));
+    return id;
+}
+
+#define TOKEN                                                                                      \
+    "{\"token\":\"t\",\"delivery-node\":7,\"cloud-content-byte\":123,\"status\":201,\"url\":"      \
+    "\"u\","                                                                                       \
+    "\"anticipated-availability-time\":\"2026\"}"
+
+static void the_life_of_an_access_item(void **state)
+{
+    struct scene *s = *state;
+    const char *id = new_access(s, ACCESS_SMALL, TOKEN);
+    struct access a;
+    int to;
+
+    assert_string_equal(id, "qid0000000000");
+    expect_tree(
+        s, "/access",
+        "/access\n/access/large\n/access/small\n/access/small/qid0000000000\n"
+        "/access/small/qid0000000000/status {\"status\":\"Pending\",\"last_modified\":\"T\"}\n"
+        "/access/small/qid0000000000/token " TOKEN "\n");
+    expect_tree(s, "/drover/access/small/pending",
+                "/drover/access/small/pending\n/drover/access/small/pending/qid0000000000\n");
+
+    assert_int_equal(access_acquire(&s->c, ACCESS_LARGE, &a), 0);
+    assert_int_equal(access_acquire(&s->c, ACCESS_SMALL, &a), 1);
+    expect_tree(s, "/access/small/qid0000000000/lock",
+                "/access/small/qid0000000000/lock (ephemeral)\n");
+    assert_int_equal(move_access(s, id, "Completed", a.token), DROVER_NOT_ALLOWED);
+    assert_int_equal(move_access(s, id, "next", 0), DROVER_LOCKED);
+    OK(s, access_move(&s->c, ACCESS_SMALL, str_of(id), STR("next"), STR("m"), a.token, &to));
+    expect_tree(s, "/access/small/qid0000000000",
+                "/access/small/qid0000000000\n"
+                "/access/small/qid0000000000/lock (ephemeral)\n"
+                "/access/small/qid0000000000/status {\"status\":\"Processing\",\"last_modified\":"
+                "\"T\",\"message\":\"m\"}\n"
+                "/access/small/qid0000000000/token " TOKEN "\n");
+    expect_tree(s, "/drover/access/small",
+                "/drover/access/small\n/drover/access/small/failed\n"
+                "/drover/access/small/pending\n/drover/access/small/processing\n"
+                "/drover/access/small/processing/qid0000000000\n");
+
+    OK(s, move_access(s, id, "fail", a.token)); /* the lock goes */
+    expect_tree(
+        s, "/access/small/qid0000000000/status",
+        "/access/small/qid0000000000/status {\"status\":\"Failed\",\"last_modified\":\"T\"}\n");
+    assert_int_equal(move_access(s, id, "Processing", a.token), DROVER_FENCED);
+    assert_int_equal(access_delete(&s->c, ACCESS_SMALL, str_of(id)), DROVER_NOT_ALLOWED);
+    OK(s, move_access(s, id, "Processing", 0));
+    OK(s, move_access(s, id, "next", 0));
+    expect_tree(s, "/access/small/qid0000000000",
+                "/access/small/qid0000000000\n"
+                "/access/small/qid0000000000/status {\"status\":\"Completed\",\"last_modified\":"
+                "\"T\"}\n"
+                "/access/small/qid0000000000/token " TOKEN "\n");
+    expect_tree(s, "/drover/access/small",
+                "/drover/access/small\n/drover/access/small/failed\n"
+                "/drover/access/small/pending\n/drover/access/small/processing\n");
+    OK(s, access_delete(&s->c, ACCESS_SMALL, str_of(id)));
+    expect_tree(s, "/access", "/access\n/access/large\n/access/small\n");
+    assert_string_equal(new_access(s, ACCESS_SMALL, "{}"), "qid0000000001"); /* none comes twice */
+    assert_string_equal(new_access(s, ACCESS_LARGE, "{}"), "qid0000000000");
+}
+
+static void a_locked_access_queue(void **state)
+{
+    struct scene *s = *state;
+    const char *id = new_access(s, ACCESS_LARGE, "{}");
+    struct access a;
+    struct lock lock;
+
+    OK(s, lock_take(&s->c, LOCK_QUEUE, STR("accessLarge"), STR("admin"), &lock));
+    expect_tree(
+        s, "/locks/queue",
+        "/locks/queue\n/locks/queue/accessLarge {\"name\":\"accessLarge\",\"who\":\"admin\","
+        "\"when\":\"T\"}\n");
+    assert_int_equal(access_acquire(&s->c, ACCESS_LARGE, &a), 0);
+    OK(s, lock_release(&s->c, LOCK_QUEUE, STR("accessLarge"), lock.token));
+    expect_tree(s, "/locks/queue", "/locks/queue\n");
+    assert_int_equal(access_acquire(&s->c, ACCESS_LARGE, &a), 1);
+    assert_string_equal(a.id, id);
+}
+
+/* Legacy records. */
+
+static void count_job(void *arg, const char *jid)
+{
+    (void)jid;
+    ++*(int *)arg;
+}
+
+static int import(struct scene *s, struct str batch, bool all, bool remove)
+{
+    struct legacy_import in = {
+        .path = STR("/ingest"), .batch = batch, .all = all, .remove = remove};
+    int count = 0;
+
+    OK(s, legacy_import(&s->c, &in, count_job, &count));
+    return count;
+}
+
+static void importing_records(void **state)
+{
+    struct scene *s = *state;
+
+    put(s, "/ingest", NO_BYTES);
+    put(s, "/ingest/mrtQ-02100000000003", STR("\0\0\0\0\0\0\0\0\1profile_name=p\nsubmitter: me\n"));
+    put(s, "/ingest/mrtQ-01000000000004", STR("\4\0\0\0\0\0\0\0\1<queue/>"));
+    put(s, "/ingest/mrtQ-01000000000005", STR("short"));
+    assert_int_equal(import(s, (struct str){0}, false, false), 1);
+    expect_tree(s, "/batches/bid0000000000/submission",
+                "/batches/bid0000000000/submission {\"type\":\"legacy\",\"payload_filename\":"
+                "\"/ingest\"}\n");
+    expect_tree(
+        s, "/jobs/jid0000000001",
+        "/jobs/jid0000000001\n"
+        "/jobs/jid0000000001/bid bid0000000000\n"
+        "/jobs/jid0000000001/configuration {\"profile_name\":\"p\",\"submitter\":\"me\"}\n"
+        "/jobs/jid0000000001/identifiers {\"primary_id\":null,\"local_id\":[]}\n"
+        "/jobs/jid0000000001/metadata {}\n"
+        "/jobs/jid0000000001/priority 2\n"
+        "/jobs/jid0000000001/space_needed 0\n"
+        "/jobs/jid0000000001/status {\"status\":\"Pending\",\"last_successful_status\":null,"
+        "\"last_modification_date\":\"T\",\"retry_count\":0}\n");
+    expect_tree(s, "/jobs/states/pending",
+                "/jobs/states/pending\n/jobs/states/pending/02-jid0000000001\n");
+    expect_tree(s, "/batches/bid0000000000/states/batch-processing",
+                "/batches/bid0000000000/states/batch-processing\n"
+                "/batches/bid0000000000/states/batch-processing/jid0000000001\n");
+    expect_tree(s, "/drover/legacy",
+                "/drover/legacy\n/drover/legacy/ingest_mrtQ-02100000000003 jid0000000001\n");
+    assert_int_equal(tree_count(s->k, "/ingest"), 3); /* they stay as they were */
+
+    assert_int_equal(import(s, (struct str){0}, false, false), 0); /* each once */
+    assert_int_equal(tree_count(s->k, "/batches"), 1);
+    assert_int_equal(import(s, STR("bid0000000000"), true, true), 1);
+    expect_tree(s, "/jobs/jid0000000002/configuration",
+                "/jobs/jid0000000002/configuration {\"payload\":\"<queue/>\"}\n");
+    assert_int_equal(keeper_exists(s->k, "/ingest/mrtQ-01000000000004", NULL), DROVER_NO_NODE);
+    assert_int_equal(tree_count(s->k, "/ingest"), 2);
+}
+
+/* Foreign clients. */
+
+static void no_finding(void *arg, const struct mend_finding *f)
+{
+    (void)arg, (void)f;
+}
+
+static int64_t count_findings(struct scene *s, bool repair)
+{
+    struct mend_totals totals;
+
+    OK(s, mend_run(&s->c, repair, no_finding, NULL, &totals));
+    return repair ? totals.repaired : totals.findings;
+}
+
+/* Asks until there is one; what is not yet whole is looked at again within ADOPT_LOOK_MS. */
+static void wait_for_batch(struct scene *s, const char *wanted)
+{
+    int64_t end_ms = clock_boot_ms() + 5000, token;
+    char bid[NAME_ID_LEN + 1];
+
+    while (batch_acquire(&s->c, s->depot->batch.pending, bid, &token) != 1)
+        assert_true(clock_boot_ms() < end_ms);
+    assert_string_equal(bid, wanted);
+    OK(s, lock_drop(&s->c, "batches", bid, token));
+}
+
+static void a_foreign_batch_is_found_when_it_is_whole(void **state)
+{
+    static const char *const LISTS[] = {"batch-processing", "batch-failed", "batch-completed",
+                                        "batch-deleted"};
+    struct scene *s = *state;
+    char bid[NAME_ID_LEN + 1];
+    int64_t token;
+    char *path;
+
+    assert_int_equal(keeper_create(s->other, "/batches/bid", NO_BYTES, KEEPER_SEQUENTIAL, &path),
+                     0);
+    assert_string_equal(path, "/batches/bid0000000000");
+    free(path);
+    assert_int_equal(batch_acquire(&s->c, s->depot->batch.pending, bid, &token), 0);
+    put(s, "/batches/bid0000000000/submission", STR("{}"));
+    put(s, "/batches/bid0000000000/states", NO_BYTES);
+    for (int i = 0; i < 4; i++)
+        put(s, arena_printf(&s->arena, "/batches/bid0000000000/states/%s", LISTS[i]), NO_BYTES);
+    put(s, "/batches/bid0000000000/status", NO_BYTES); /* and then what it says */
+    assert_int_equal(batch_acquire(&s->c, s->depot->batch.pending, bid, &token), 0);
+    assert_int_equal(keeper_set(s->other, "/batches/bid0000000000/status",
+                                STR("{\"status\":\"Pending\"}"), KEEPER_ANY_VERSION, NULL),
+                     0);
+    wait_for_batch(s, "bid0000000000");
+    assert_string_equal(new_batch(s, "{}"), "bid0000000001");
+}
+
+/* Moved by its status alone, as the document does it: our lists follow. */
+static void a_batch_that_a_foreign_client_moves(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}");
+    char got[NAME_ID_LEN + 1];
+    int64_t token;
+
+    assert_int_equal(keeper_set(s->other, "/batches/bid0000000000/status",
+                                STR("{\"status\":\"Held\"}"), KEEPER_ANY_VERSION, NULL),
+                     0);
+    assert_int_equal(batch_acquire(&s->c, s->depot->batch.pending, got, &token), 0);
+    assert_int_equal(count_findings(s, false), 1);
+    OK(s, adopt_sweep(&s->c, ADOPT_BATCHES));
+    expect_tree(s, "/drover/batch/held", "/drover/batch/held\n/drover/batch/held/bid0000000000\n");
+    expect_tree(s, "/drover/batch/pending", "/drover/batch/pending\n");
+    assert_int_equal(keeper_set(s->other, "/batches/bid0000000000/status",
+                                STR("{\"status\":\"Pending\"}"), KEEPER_ANY_VERSION, NULL),
+                     0);
+    OK(s, adopt_sweep(&s->c, ADOPT_BATCHES));
+    wait_for_batch(s, bid);
+}
+
+static void a_foreign_access_item(void **state)
+{
+    struct scene *s = *state;
+    int64_t end_ms = clock_boot_ms() + 5000;
+    struct access a;
+
+    put(s, "/access/small/qid0000000000", NO_BYTES);
+    assert_int_equal(access_acquire(&s->c, ACCESS_SMALL, &a), 0);
+    put(s, "/access/small/qid0000000000/token", STR("{}"));
+    put(s, "/access/small/qid0000000000/status", STR("{\"status\":\"Pending\"}"));
+    while (access_acquire(&s->c, ACCESS_SMALL, &a) != 1)
+        assert_true(clock_boot_ms() < end_ms);
+    assert_string_equal(a.id, "qid0000000000");
+    put(s, "/access/large/qid0000000000", NO_BYTES);
+    put(s, "/access/large/qid0000000000/status", STR("{\"status\":\"Failed\"}"));
+    put(s, "/access/large/qid0000000001", NO_BYTES);
+    put(s, "/access/large/junk", NO_BYTES);
+    assert_int_equal(count_findings(s, false), 3);
+    assert_int_equal(count_findings(s, true), 1);
+    expect_tree(s, "/drover/access/large/failed",
+                "/drover/access/large/failed\n/drover/access/large/failed/qid0000000000\n");
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, scene_setup, scene_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_life_of_an_access_item),
+        TEST(a_locked_access_queue),
+        TEST(importing_records),
+        TEST(a_foreign_batch_is_found_when_it_is_whole),
+        TEST(a_batch_that_a_foreign_client_moves),
+        TEST(a_foreign_access_item),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

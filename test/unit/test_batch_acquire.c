@@ -1,0 +1,217 @@
+/*
+ * Acquiring past jobs that cannot be had: however many of them stand at the front, the first that can is
+ * found, and finding the next costs a bounded number of calls of the keeper.
+ */
+#include "batch_scene.h"
+
+#include "base/clock.h"
+#include "batch/lock.h"
+#include "keeper_cutter.h"
+
+enum { LOT = 100, BOUND = 40 };
+
+static int many(int count)
+{
+    return scene_on_zookeeper() ? 60 : count;
+}
+
+/* So many jobs of a profile in a batch, at a priority. Gives back the first. */
+static const char *fill(struct scene *s, const char *bid, const char *profile, int priority,
+                        int count)
+{
+    char(*jids)[NAME_ID_LEN + 1] = arena_alloc(&s->arena, LOT * sizeof *jids), *first = NULL;
+    struct job_spec specs[LOT];
+    const char *spec =
+        arena_printf(&s->arena, "{\"configuration\": {\"profile_name\": \"%s\"}, \"priority\": %d}",
+                     profile, priority);
+
+    OK(s, job_read_spec(&s->c, parse(s, spec), &specs[0]));
+    for (int n = 1; n < LOT; n++)
+        specs[n] = specs[0];
+    for (int i = 0; i < count; i += LOT) {
+        int lot = count - i < LOT ? count - i : LOT;
+
+        OK(s, job_create(&s->c, str_of(bid), specs, (size_t)lot, jids));
+        if (!first)
+            first = arena_text(&s->arena, str_of(jids[0]));
+    }
+    return first;
+}
+
+/* Acquires as a process of its own would that has done so before, and counts the calls. */
+static int acquire(struct scene *s, struct depot *depot, struct job *ret_job, int *ret_calls)
+{
+    struct cutter counter;
+    struct call c = {depot, &counter.base, &s->arena, &s->why};
+    int got;
+
+    cutter_init(&counter, s->k, 1 << 30, 0, false);
+    got = job_acquire(&c, state_no(s, "Pending"), ret_job);
+    *ret_calls = counter.calls;
+    OK(s, got);
+    return got;
+}
+
+/* The next acquires find what they should, each for a bounded number of calls. */
+static void expect_next(struct scene *s, struct depot *depot, int first, int count)
+{
+    struct job j;
+    int calls;
+
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(acquire(s, depot, &j, &calls), 1);
+        assert_int_equal(name_number(NAME_JOB, str_of(j.id)), first + i);
+        if (i > 0 && calls > BOUND)
+            fail_msg("acquire number %d took %d calls", i, calls);
+    }
+}
+
+static int number_of(const char *jid)
+{
+    return (int)name_number(NAME_JOB, str_of(jid));
+}
+
+static struct depot *another_process(void)
+{
+    struct depot_options o = {.machines = NULL};
+    struct depot *depot;
+
+    assert_int_equal(depot_open(&o, &depot), 0);
+    return depot;
+}
+
+/* What this process learns late (another held, released or unlocked something) is waited for. */
+static void wait_for_front(struct scene *s, struct depot *depot, const char *jid)
+{
+    int64_t end_ms = clock_boot_ms() + 10000;
+    struct job j;
+    int calls;
+
+    do {
+        assert_true(clock_boot_ms() < end_ms);
+        while (acquire(s, depot, &j, &calls) == 0)
+            assert_true(clock_boot_ms() < end_ms);
+    } while (strcmp(j.id, jid) != 0);
+}
+
+static void a_held_batch_at_the_front(void **state)
+{
+    struct scene *s = *state;
+    const char *held = new_batch(s, "{}"), *open = new_batch(s, "{}");
+    const char *front = fill(s, held, "p", 10, many(5000)), *usable = fill(s, open, "p", 50, 20);
+    struct depot *other = another_process();
+    struct job j;
+    int calls;
+
+    OK(s, batch_to(&s->c, held, "Held", 0));
+    expect_next(s, s->depot, number_of(usable), 10);
+    expect_next(s, other, number_of(usable) + 10, 9);
+    OK(s, batch_to(&s->c, held, "Pending", 0));
+    assert_int_equal(acquire(s, s->depot, &j, &calls), 1); /* at once here */
+    assert_string_equal(j.id, front);
+    assert_true(calls <= BOUND);
+    OK(s, lock_drop(&s->c, "jobs", front, j.token));
+    wait_for_front(s, other, front);
+    depot_close(other);
+}
+
+static void a_locked_collection_at_the_front(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}");
+    const char *front = fill(s, bid, "x_content", 10, many(1200)),
+               *usable = fill(s, bid, "y", 50, 20);
+    struct depot *other = another_process();
+    struct lock lock;
+    struct job j;
+    int calls;
+
+    OK(s, lock_take(&s->c, LOCK_COLLECTIONS, STR("x"), STR("admin"), &lock));
+    expect_next(s, s->depot, number_of(usable), 10);
+    expect_next(s, other, number_of(usable) + 10, 10);
+    assert_int_equal(acquire(s, s->depot, &j, &calls), 0);
+    OK(s, lock_release(&s->c2, LOCK_COLLECTIONS, STR("x"), 0));
+    assert_int_equal(acquire(s, other, &j, &calls), 1);
+    assert_string_equal(j.id, front);
+    assert_int_equal(acquire(s, s->depot, &j, &calls), 1);
+    assert_int_equal(number_of(j.id), number_of(front) + 1);
+    depot_close(other);
+}
+
+/* By others: each has to be tried to be known. */
+static void locked_jobs_at_the_front(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}");
+    const char *front = fill(s, bid, "p", 10, many(1200)), *usable = fill(s, bid, "p", 50, 20);
+    struct keeper_names names = {0};
+    struct job j;
+    int calls;
+
+    assert_int_equal(keeper_children(s->k, "/jobs/states/pending", &names, NULL), 0);
+    for (int i = 0; i < many(1200); i++)
+        assert_int_equal(keeper_create(s->other,
+                                       arena_printf(&s->arena, "/jobs/%s/lock", names.names[i] + 3),
+                                       NO_BYTES, KEEPER_EPHEMERAL, NULL),
+                         0);
+    keeper_names_release(&names);
+    expect_next(s, s->depot, number_of(usable), 1);
+    expect_next(s, s->depot, number_of(usable) + 1, 19); /* some are tried again beside them */
+    assert_int_equal(acquire(s, s->depot, &j, &calls), 0);
+    assert_true(calls <= VIEW_DUE_IDLE_MAX * 8 + BOUND);
+    keeper_close(s->other);
+    s->other = NULL;
+    wait_for_front(s, s->depot, front);
+}
+
+/* Entries without a job and jobs that are elsewhere: a foreign client's leavings. */
+static void rubbish_at_the_front(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}"), *usable = fill(s, bid, "p", 50, 20);
+
+    for (int i = 0; i < many(1200); i++)
+        assert_int_equal(
+            keeper_create(s->other, arena_printf(&s->arena, "/jobs/states/pending/00-jid9%09d", i),
+                          NO_BYTES, 0, NULL),
+            0);
+    expect_next(s, s->depot, number_of(usable), 20);
+    for (int i = 0; i < many(1200); i++)
+        assert_int_equal(
+            keeper_delete(s->other, arena_printf(&s->arena, "/jobs/states/pending/00-jid9%09d", i),
+                          KEEPER_ANY_VERSION),
+            0);
+}
+
+/* A hold that comes and goes beside acquires leaves nothing behind that nobody finds. */
+static void a_hold_that_flickers(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}");
+    int first = number_of(fill(s, bid, "p", 10, 60)), taken = 0;
+    struct job j;
+
+    for (int i = 0; i < 20; i++) {
+        OK(s, batch_to(&s->c2, bid, "Held", 0));
+        assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j), 0);
+        OK(s, batch_to(&s->c2, bid, "Pending", 0));
+        for (int n = 0; n < 3; n++, taken++) {
+            assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j), 1);
+            assert_int_equal(number_of(j.id), first + taken);
+        }
+    }
+    assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j), 0);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, scene_setup, scene_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_held_batch_at_the_front), TEST(a_locked_collection_at_the_front),
+        TEST(locked_jobs_at_the_front),  TEST(rubbish_at_the_front),
+        TEST(a_hold_that_flickers),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
