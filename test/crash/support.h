@@ -22,7 +22,7 @@
 #include "base/mem.h"
 #include "files.h"
 
-enum { PATIENCE_MS = 30000 /* when this is over, something hangs */ };
+enum { PATIENCE_MS = 60000 /* when this is over, something hangs */ };
 
 /* Numbers that the same seed gives again. */
 struct rng {

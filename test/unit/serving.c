@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 
-enum { DEADLINE_MS = 20 * 1000 };
+enum { DEADLINE_MS = 60 * 1000 };
 
 static void on_closed(void *arg)
 {

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/child.h"
 
@@ -93,38 +94,58 @@ static void a_tick_ends_the_command(void **state)
     assert_true(ticks <= 0);
 }
 
+/* A command that has set its trap touches this file. */
+static void ready_open(char path[64])
+{
+    snprintf(path, 64, "/tmp/drover-child-%d", (int)getpid());
+    unlink(path);
+    setenv("READY", path, 1);
+}
+
+static bool until_ready(void *path)
+{
+    return access(path, F_OK) != 0;
+}
+
 static void a_stubborn_command_is_killed(void **state)
 {
-    int ticks = 1;
-    struct child_options o = {.argv = SHELL("trap '' TERM; while :; do sleep 100; done"),
-                              .tick_ms = 200, /* by then the trap is set */
-                              .tick = count_down,
-                              .arg = &ticks,
+    char path[64];
+    struct child_options o = {.argv =
+                                  SHELL("trap '' TERM; : > $READY; while :; do sleep 100; done"),
+                              .tick_ms = 5,
+                              .tick = until_ready,
+                              .arg = path,
                               .grace_ms = 20};
 
     (void)state;
+    ready_open(path);
     assert_int_equal(run(&o), 128 + SIGKILL);
+    unlink(path);
 }
 
 /* The last one: from here on a signal has come. */
-static bool raise_term(void *arg)
+static bool raise_term(void *path)
 {
-    (void)arg;
-    if (!child_signal())
+    if (!until_ready(path) && !child_signal())
         raise(SIGTERM);
     return true;
 }
 
 static void signals_are_handed_on(void **state)
 {
-    struct child_options o = {
-        .argv = SHELL("trap 'exit 42' TERM; sleep 100 & wait"), .tick_ms = 200, .tick = raise_term};
+    char path[64];
+    struct child_options o = {.argv = SHELL("trap 'exit 42' TERM; : > $READY; sleep 100 & wait"),
+                              .tick_ms = 5,
+                              .tick = raise_term,
+                              .arg = path};
 
     (void)state;
+    ready_open(path);
     child_catch_signals();
     assert_int_equal(child_signal(), 0);
     assert_int_equal(run(&o), 42);
     assert_int_equal(child_signal(), SIGTERM);
+    unlink(path);
     child_pause(60 * 1000); /* does not wait any more */
 }
 

@@ -18,7 +18,7 @@
 #include "keeper/local.h"
 #include "queue/shift.h"
 
-enum { QUEUES = 6, MESSAGES = 20, WORKERS_MAX = 4, PATIENCE_MS = 30000 };
+enum { QUEUES = 6, MESSAGES = 20, WORKERS_MAX = 4, PATIENCE_MS = 60000 };
 
 struct scene {
     struct messages messages; /* the same in each queue: ids 1, 2, 3... */
