@@ -23,13 +23,22 @@ struct parser {
     const char *p, *end, *start;
     struct arena *arena;
     struct err_info *why;
+    int err; /* why, as a code */
     int depth;
+    size_t values_left;
 };
 
 static bool wrong(struct parser *s, const char *what)
 {
-    err_set(s->why, DROVER_BAD_ARGUMENT, "not JSON: %s at byte %zu", what,
-            (size_t)(s->p - s->start));
+    s->err = err_set(s->why, DROVER_BAD_ARGUMENT, "not JSON: %s at byte %zu", what,
+                     (size_t)(s->p - s->start));
+    return false;
+}
+
+static bool too_many(struct parser *s)
+{
+    s->err = err_set(s->why, DROVER_TOO_BIG, "too many values: no more are taken at byte %zu",
+                     (size_t)(s->p - s->start));
     return false;
 }
 
@@ -357,6 +366,8 @@ static bool parse_value(struct parser *s, struct json *v)
     skip_space(s);
     if (s->p == s->end)
         return wrong(s, "the end came too early,");
+    if (!s->values_left--)
+        return too_many(s);
     begin = s->p;
     if (*s->p == '"') {
         v->kind = JSON_TEXT;
@@ -372,19 +383,33 @@ static bool parse_value(struct parser *s, struct json *v)
     return ok;
 }
 
-struct json *json_parse(struct arena *a, struct str text, struct err_info *ret_error)
+int json_read(struct arena *a, struct str text, size_t values_max, struct json **ret_value,
+              struct err_info *ret_error)
 {
-    struct parser s = {
-        .p = text.p, .end = text.p + text.len, .start = text.p, .arena = a, .why = ret_error};
+    struct parser s = {.p = text.p,
+                       .end = text.p + text.len,
+                       .start = text.p,
+                       .arena = a,
+                       .why = ret_error,
+                       .values_left = values_max};
     struct json *v = arena_zalloc(a, sizeof *v);
 
     if (!parse_value(&s, v))
-        return NULL;
+        return s.err;
     skip_space(&s);
     if (s.p < s.end) {
         wrong(&s, "something after the value");
-        return NULL;
+        return s.err;
     }
+    *ret_value = v;
+    return 0;
+}
+
+struct json *json_parse(struct arena *a, struct str text, struct err_info *ret_error)
+{
+    struct json *v = NULL;
+
+    json_read(a, text, SIZE_MAX, &v, ret_error);
     return v;
 }
 

@@ -48,6 +48,13 @@ struct json {
 /* The value that the whole of text is, or NULL, and then why says what is wrong and at which byte. */
 struct json *json_parse(struct arena *a, struct str text, struct err_info *ret_error);
 
+/*
+ * The same for text from strangers: a value takes 64 bytes however short it is, so there may be
+ * values_max of them, counted at every depth. Returns 0, BAD_ARGUMENT or TOO_BIG.
+ */
+int json_read(struct arena *a, struct str text, size_t values_max, struct json **ret_value,
+              struct err_info *ret_error);
+
 /* "null", "a boolean", "a number", "a string", "a list", "an object". */
 const char *json_kind_name(const struct json *v);
 

@@ -108,21 +108,28 @@ static const char *connection_text(const struct exchange *x)
     return x->request.head.http_1_0 ? "Connection: keep-alive\r\n" : "";
 }
 
-/* A body of no length has no type. */
+static const char json_type[] = "application/json";
+
+/* A body of no length has no type. JSON ends with a newline, for people with a terminal. */
 static void put_answer(struct buf *b, struct exchange *x, int status, const char *content_type,
                        struct str body)
 {
+    bool newline = body.len && content_type == json_type;
+
     buf_reserve(b, ANSWER_HEAD_LEN + body.len);
     put_status_line(b, status);
     put_date(b, x->server);
-    put_content_length(b, body.len);
+    put_content_length(b, body.len + newline);
     if (body.len)
         put_content_type(b, content_type);
     buf_put(b, x->fields.p, x->fields.len);
     buf_put_str(b, str_of(connection_text(x)));
     buf_put_str(b, STR("\r\n"));
-    if (!x->request.head.head_only)
-        buf_put_str(b, body);
+    if (x->request.head.head_only)
+        return;
+    buf_put_str(b, body);
+    if (newline)
+        buf_put(b, "\n", 1);
 }
 
 void exchange_answer(struct exchange *x, int status, const char *content_type, struct str body)
@@ -171,7 +178,7 @@ void http_reply_as(struct http_request *r, int status, const char *content_type,
 
 void http_reply(struct http_request *r, int status, struct str json)
 {
-    http_reply_as(r, status, "application/json", json);
+    http_reply_as(r, status, json_type, json);
 }
 
 /* What went wrong on our side is said where it is answered. */

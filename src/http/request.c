@@ -45,11 +45,14 @@ bool http_decode(struct http_request *r, struct str part, struct str *ret_text)
 
 const struct json *http_json(struct http_request *r)
 {
+    bool large = ((struct exchange *)r)->row->route->flags & ROUTE_LARGE;
+    struct json *v = NULL;
     struct err_info why;
-    struct json *v = json_parse(&r->arena, r->body, &why);
+    int err =
+        json_read(&r->arena, r->body, large ? HTTP_LARGE_VALUES_MAX : HTTP_VALUES_MAX, &v, &why);
 
-    if (!v)
-        http_reply_error(r, 400, why.text);
+    if (err)
+        http_reply_err(r, err, why.text);
     return v;
 }
 

@@ -30,9 +30,9 @@
  *
  * What always holds: every input has a limit, and they stand below. A request that could be read in
  * two ways is refused with 400: its head, its chunks, its query. Where there is a token, a request
- * without it gets 401. The Host of a request is one of ours, so that a page from elsewhere whose name was pointed at us gets 421, and a POST, and any
- * other change with a body, is application/json, which no form can send, so that such a page gets
- * 415. Every error has the body {"errors":["..."]}.
+ * without it gets 401. The Host of a request is one of ours, so that a page from elsewhere whose name
+ * was pointed at us gets 421, and a POST, and any other change with a body, is application/json, which
+ * no form can send, so that such a page gets 415. Every error has the body {"errors":["..."]}.
  */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
@@ -53,6 +53,8 @@
 enum {
     HTTP_BODY_LEN_MAX = 4 * 1024 * 1024,
     HTTP_LARGE_BODY_LEN_MAX = 256 * 1024 * 1024,
+    HTTP_VALUES_MAX = 512 * 1024, /* JSON values of a body: 32 MiB of memory */
+    HTTP_LARGE_VALUES_MAX = 16 * 1024 * 1024,
     HTTP_CONNECTIONS_MAX = 16384,
     HTTP_PIPELINE_MAX = 64,           /* requests of one connection that wait for their answers */
     HTTP_UNSENT_LEN_MAX = 256 * 1024, /* answers that a client does not read stop its requests */
@@ -97,7 +99,7 @@ int http_query_number(struct http_request *r, const char *name, int64_t *ret_num
  */
 bool http_decode(struct http_request *r, struct str part, struct str *ret_text);
 
-/* The body as JSON. Where it is none, it answers 400 with the reason and returns NULL. */
+/* The body as JSON. Where it is none (400) or too much (413), it answers with the reason: NULL. */
 const struct json *http_json(struct http_request *r);
 
 /* Whether the client of a request on a worker has left. */

@@ -224,10 +224,12 @@ static void post(struct http_request *r, int (*read)(const struct json *, struct
 {
     struct call *c = call_new(r);
     struct str body = {arena_text(&c->arena, r->body), r->body.len};
+    struct json *v = NULL;
     struct err_info e;
-    const struct json *v = json_parse(&c->arena, body, &e);
-    int err = v ? read(v, &c->arena, &c->request, &e) : DROVER_BAD_ARGUMENT;
+    int err = json_read(&c->arena, body, HTTP_VALUES_MAX, &v, &e);
 
+    if (!err)
+        err = read(v, &c->arena, &c->request, &e);
     if (err)
         reject(c, drover_err_http_status(err), e.text);
     else

@@ -16,7 +16,7 @@ def test_healthz(server):
     status, headers, body = server.request(GET)
     assert status == 200
     assert headers["content-type"] == "application/json"
-    assert json.loads(body) == {"status": "ok"}
+    assert json.loads(body) == {"status": "ok"} and body.endswith(b"}\n")
     assert re.fullmatch(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", headers["date"])
 
 
@@ -28,7 +28,7 @@ def test_head_is_get_without_the_body(server):
     connection = server.connect()
     connection.send(server.fill(GET.replace("GET", "HEAD") + GET))
     status, headers, _ = connection.answer(to_head=True)
-    assert (status, headers["content-length"]) == (200, "15")
+    assert (status, headers["content-length"]) == (200, "16")
     assert connection.answer()[2] == b'{"status":"ok"}'
 
 

@@ -56,6 +56,18 @@ def resident_kb(server):
         return int(statm.read().split()[1]) * resource.getpagesize() // 1024
 
 
+@pytest.mark.parametrize("path", ["/update", "/v1/sessions"])
+def test_values_have_a_limit(server, path):
+    """However short they are, each takes memory: two million of them are not let in."""
+    before, body = resident_kb(server), "[" + "1," * 2000000 + "1]"
+    status, _, said = server.request(f"POST {path} HTTP/1.1\r\nHost: HOST\r\n"
+                                     "Content-Type: application/json\r\n"
+                                     f"Content-Length: {len(body)}\r\n\r\n{body}")
+    assert status == 413 and "too many values" in errors(said)[0]
+    assert resident_kb(server) - before < 100 * 1024
+    assert server.request(GET)[0] == 200
+
+
 def is_sanitized(server):
     with open(f"/proc/{server.process.pid}/maps") as maps:
         return "libasan" in maps.read() or "libtsan" in maps.read()

@@ -138,6 +138,10 @@ int serving_answer(int fd, const char **ret_body)
     while (text_len < whole)
         read_more(fd);
     assert_int_equal(text_len, whole);
+    if (strstr(text, "application/json")) {
+        assert_int_equal(text[whole - 1], '\n');
+        text[whole - 1] = '\0';
+    }
     if (ret_body)
         *ret_body = end;
     return atoi(text + 9);

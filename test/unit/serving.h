@@ -37,7 +37,10 @@ void serving_send(int fd, const struct serving *s, const char *method, const cha
 /* Reads until the text stands in what came, and returns all of it, until the next call. */
 const char *serving_read_to(int fd, const char *text);
 
-/* Reads one answer with a length. Returns its status; *ret_body, until the next call. */
+/*
+ * Reads one answer with a length. Returns its status; *ret_body, until the next call, without the
+ * newline that JSON must end with.
+ */
 int serving_answer(int fd, const char **ret_body);
 
 /* All in one, on a connection of its own. */

@@ -254,6 +254,30 @@ static void depth_has_a_limit(void **state)
     }
 }
 
+/* Those of every depth count, and those of an object; names do not. */
+static void values_have_a_limit(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t values;
+    } rows[] = {{"7", 1}, {"[]", 1}, {"[1,[2,3]]", 5}, {"{\"a\":{\"b\":null}}", 3}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct str text = str_of(rows[i].text);
+        struct err_info why = {{0}};
+        struct arena a = {0};
+        struct json *v = NULL;
+
+        assert_int_equal(json_read(&a, text, rows[i].values - 1, &v, &why), DROVER_TOO_BIG);
+        assert_null(v);
+        assert_non_null(strstr(why.text, "too many values"));
+        assert_int_equal(json_read(&a, text, rows[i].values, &v, &why), 0);
+        assert_non_null(v);
+        arena_release(&a);
+    }
+}
+
 /* Also where there are too many to compare each with each. */
 static void names_are_distinct_in_large_objects(void **state)
 {
@@ -404,6 +428,7 @@ int main(void)
         cmocka_unit_test(kinds_and_numbers_are_exact),
         cmocka_unit_test(text_without_escapes_is_borrowed),
         cmocka_unit_test(depth_has_a_limit),
+        cmocka_unit_test(values_have_a_limit),
         cmocka_unit_test(names_are_distinct_in_large_objects),
         cmocka_unit_test(the_reason_names_the_place),
         cmocka_unit_test(members_have_their_kinds),
