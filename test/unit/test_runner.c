@@ -236,7 +236,8 @@ static void kill_reaches_everything_body(struct scene *s)
         {"(setsid sleep 300 &); echo ready; sleep 300", false},
         {"(setsid bash -c '(sleep 300 &)' &) ; echo ready; sleep 300", false},
         {"trap '' TERM; echo ready; while :; do sleep 1; done", true},
-        {"(trap '' TERM; setsid bash -c 'trap \"\" TERM; echo ready; sleep 300; sleep 300' &); sleep "
+        {"(trap '' TERM; setsid bash -c 'trap \"\" TERM; echo ready; sleep 300; sleep 300' &); "
+         "sleep "
          "60",
          true},
         {"exec >&- 2>&-; sleep 300", false},
