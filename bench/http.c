@@ -1,8 +1,9 @@
 /*
- * bench/http - requests a second of an HTTP server.
+ * bench/http - requests a second of the HTTP server, beside nginx.
  *
- *   bench_http DROVER                 starts drover serve, in memory, and asks it
- *   bench_http --url HOST:PORT PATH   asks a server that runs already, such as nginx
+ *   bench_http DROVER                 starts drover serve, in memory, and one process of nginx that
+ *                                     answers the same from its configuration, and asks in turn
+ *   bench_http --url HOST:PORT PATH   asks a server that runs already
  *
  * One thread with epoll, so many connections, each with so many requests under way. The same bytes are
  * sent each time; answers are counted by their length, which is that of the first, so that the client
@@ -28,6 +29,7 @@
 enum { DEPTH_MAX = 64, RUN_MS = 2000 };
 
 struct target {
+    pid_t pid; /* 0: somebody else's */
     struct sockaddr_in address;
     struct buf request;
     size_t answer_len;
@@ -63,6 +65,15 @@ static int open_connection(const struct target *t)
     return fd;
 }
 
+static bool is_listening(const struct target *t)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is = !connect(fd, (const struct sockaddr *)&t->address, sizeof t->address);
+
+    close(fd);
+    return is;
+}
+
 static void send_requests(const struct target *t, struct connection *c, size_t count)
 {
     size_t len = count * t->request.len;
@@ -72,7 +83,7 @@ static void send_requests(const struct target *t, struct connection *c, size_t c
     c->waiting += count;
 }
 
-/* Asks once, to see how long an answer is. The request is then repeated, for pipelining. */
+/* Asks once, to see how long an answer is. */
 static void learn_answer(struct target *t)
 {
     struct connection c = {.fd = open_connection(t)};
@@ -137,77 +148,173 @@ static double measure(const struct target *t, size_t connections, size_t depth)
     return (double)done * 1e9 / (double)(now - began);
 }
 
-static void run(struct target *t)
+/* The request is repeated in its buffer, for pipelining. */
+static void target_open(struct target *t, const char *where, const char *path)
 {
-    static const size_t depths[] = {1, 16}, connections[] = {1, 16, 64, 256};
-    size_t one = t->request.len;
+    char host[64];
+    size_t one;
+    int port;
 
+    t->address.sin_family = AF_INET;
+    if (sscanf(where, "%63[^:]:%d", host, &port) != 2 ||
+        inet_pton(AF_INET, host, &t->address.sin_addr) != 1)
+        die("not HOST:PORT");
+    t->address.sin_port = htons((uint16_t)port);
+    buf_printf(&t->request, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, where);
     learn_answer(t);
+    one = t->request.len;
     buf_reserve(&t->request, one * DEPTH_MAX);
     for (size_t i = 1; i < DEPTH_MAX; i++)
         memcpy(t->request.p + i * one, t->request.p, one);
-    printf("%12s %12s %14s\n", "connections", "pipelined", "requests/s");
-    for (size_t d = 0; d < 2; d++)
-        for (size_t c = 0; c < 4; c++)
-            printf("%12zu %12zu %14.0f\n", connections[c], depths[d],
-                   measure(t, connections[c], depths[d]));
+}
+
+static void target_close(struct target *t)
+{
+    buf_release(&t->request);
+    if (t->pid) {
+        kill(t->pid, SIGTERM);
+        waitpid(t->pid, NULL, 0);
+    }
 }
 
 /* Starts the server and reads from what it says where it listens. */
-static pid_t start_server(const char *drover, char *where, size_t size)
+static void start_drover(struct target *t, const char *drover)
 {
     char line[256], *url = NULL;
     int said[2];
-    pid_t pid;
     FILE *in;
 
     if (pipe(said))
         die("pipe");
-    pid = fork();
-    if (!pid) {
+    t->pid = fork();
+    if (!t->pid) {
         dup2(said[1], STDERR_FILENO);
         execl(drover, drover, "serve", "--journal", "none", "--http", "127.0.0.1:0", "--zk", "none",
               (char *)NULL);
         _exit(127);
     }
     close(said[1]);
-    in = fdopen(said[0], "r");
+    in = fdopen(said[0], "r"); /* stays open as long as we run */
     while (!url && fgets(line, sizeof line, in))
         url = strstr(line, "http://");
     if (!url)
         die("the server did not start");
-    snprintf(where, size, "%.*s", (int)strcspn(url + 7, "\n"), url + 7);
-    return pid; /* its pipe stays open as long as we run */
+    url[strcspn(url, "\n")] = '\0';
+    target_open(t, url + 7, "/healthz");
+}
+
+static int free_port(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, len) ||
+        getsockname(fd, (struct sockaddr *)&a, &len))
+        die("no port");
+    close(fd);
+    return ntohs(a.sin_port);
+}
+
+static void write_nginx_conf(const char *path, int port)
+{
+    FILE *f = fopen(path, "w");
+
+    if (!f)
+        die(path);
+    fprintf(f,
+            "daemon off; master_process off; pid nginx.pid; error_log stderr;\n"
+            "events { worker_connections 1024; }\n"
+            "http {\n"
+            "    access_log off; keepalive_requests 1000000000;\n"
+            "    server { listen 127.0.0.1:%d; location / {\n"
+            "        default_type application/json; return 200 '{\"status\":\"ok\"}\\n'; } }\n"
+            "}\n",
+            port);
+    fclose(f);
+}
+
+/* False when there is none to be measured beside. It has a directory of its own, which goes. */
+static bool start_nginx(struct target *t, char *dir)
+{
+    char conf[64], where[64];
+    int port = free_port(), status;
+
+    if (!mkdtemp(dir))
+        die(dir);
+    snprintf(conf, sizeof conf, "%s/nginx.conf", dir);
+    snprintf(where, sizeof where, "127.0.0.1:%d", port);
+    write_nginx_conf(conf, port);
+    t->pid = fork();
+    if (!t->pid) {
+        execlp("nginx", "nginx", "-p", dir, "-c", conf, "-e", "stderr", (char *)NULL);
+        _exit(127);
+    }
+    t->address = (struct sockaddr_in){.sin_family = AF_INET,
+                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                      .sin_port = htons((uint16_t)port)};
+    while (!is_listening(t)) {
+        if (waitpid(t->pid, &status, WNOHANG) == t->pid) {
+            t->pid = 0;
+            return false;
+        }
+        usleep(10000);
+    }
+    target_open(t, where, "/");
+    return true;
+}
+
+static void remove_dir(const char *dir)
+{
+    static const char *const names[] = {"nginx.conf", "nginx.pid"};
+    char path[128];
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        unlink(path);
+    }
+    rmdir(dir);
+}
+
+static void run(struct target *t, struct target *peer)
+{
+    static const size_t depths[] = {1, 16}, connections[] = {1, 16, 64, 256};
+
+    printf("%12s %12s %14s%s\n", "connections", "pipelined", "requests/s",
+           peer ? "          nginx    ratio" : "");
+    for (size_t d = 0; d < 2; d++)
+        for (size_t c = 0; c < 4; c++) {
+            double ours = measure(t, connections[c], depths[d]), theirs;
+
+            printf("%12zu %12zu %14.0f", connections[c], depths[d], ours);
+            if (peer) {
+                theirs = measure(peer, connections[c], depths[d]);
+                printf(" %14.0f %8.2f", theirs, ours / theirs);
+            }
+            printf("\n");
+            fflush(stdout);
+        }
 }
 
 int main(int argc, char **argv)
 {
-    bool given = argc == 4 && !strcmp(argv[1], "--url");
-    struct target t = {.address.sin_family = AF_INET};
-    char where[128], host[64];
-    pid_t pid = 0;
-    int port;
+    char dir[] = "/tmp/drover-bench-XXXXXX";
+    struct target t = {0}, nginx = {0};
+    bool beside = false;
 
-    if (!given && argc != 2) {
+    signal(SIGPIPE, SIG_IGN);
+    if (argc == 4 && !strcmp(argv[1], "--url")) {
+        target_open(&t, argv[2], argv[3]);
+    } else if (argc == 2) {
+        start_drover(&t, argv[1]);
+        beside = start_nginx(&nginx, dir);
+    } else {
         fprintf(stderr, "usage: bench_http DROVER | --url HOST:PORT PATH\n");
         return 2;
     }
-    signal(SIGPIPE, SIG_IGN);
-    if (given)
-        snprintf(where, sizeof where, "%s", argv[2]);
-    else
-        pid = start_server(argv[1], where, sizeof where);
-    if (sscanf(where, "%63[^:]:%d", host, &port) != 2 ||
-        inet_pton(AF_INET, host, &t.address.sin_addr) != 1)
-        die("not HOST:PORT");
-    t.address.sin_port = htons((uint16_t)port);
-    buf_printf(&t.request, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", given ? argv[3] : "/healthz",
-               where);
-    run(&t);
-    buf_release(&t.request);
-    if (pid) {
-        kill(pid, SIGTERM);
-        waitpid(pid, NULL, 0);
-    }
+    run(&t, beside ? &nginx : NULL);
+    target_close(&t);
+    target_close(&nginx);
+    remove_dir(dir);
     return 0;
 }
