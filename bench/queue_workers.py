@@ -75,7 +75,7 @@ class Crew:
             log = open(self.directory / f"worker{len(self.processes)}", "wb")
             self.processes.append(subprocess.Popen(
                 [self.binary, "queue", "work", "--server", self.server.url, "--keeper", self.keeper,
-                 "--timeout-ms", str(TIMEOUT_MS), "--quiet-ms", str(QUIET_MS), "--poll-ms", "200",
+                 "--timeout", f"{TIMEOUT_MS}ms", "--quiet-ms", str(QUIET_MS),
                  "--parallel", "2", "--", "true"],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log))
 

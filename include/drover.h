@@ -462,7 +462,8 @@ struct drover_worker_options {
     int retries;      /* before a message is set aside; 0: 10; negative: none */
     int parallel;     /* messages in hand at once; 0: 1 */
     int64_t quiet_ms; /* that the lists must rest before queues move; 0: 3 s; negative: none */
-    int64_t poll_ms;  /* between two looks into an empty queue; 0: 1 s */
+    int64_t poll_ms;  /* between two looks into an empty queue, beside those when the server tells
+                         of a message; 0: 10 s */
     const char *const *only; /* these queues only; NULL: all */
     size_t only_count;
 };

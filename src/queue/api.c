@@ -5,13 +5,14 @@
 #include "base/mem.h"
 #include "drover.h"
 #include "keeper/zookeeper.h"
+#include "queue/listen.h"
 #include "queue/remote.h"
 #include "queue/shift.h"
 
 struct drover_queues {
     struct drover_client *client;
     struct remote messages;
-    char *url, *auth, *ns;
+    char *server, *token, *url, *auth, *ns;
     int timeout_ms;
     struct keeper *keeper;
 };
@@ -19,6 +20,7 @@ struct drover_queues {
 struct drover_worker {
     struct drover_worker_options o;
     struct drover_queues *queues;
+    struct listen *listen;
     struct shift *shift;
 };
 
@@ -84,6 +86,8 @@ int drover_queues_open(const struct drover_queues_options *o, struct drover_queu
     int err;
 
     o = o ? o : &none;
+    qs->server = copy(o->server);
+    qs->token = copy(o->token);
     qs->url = copy(o->keeper);
     qs->auth = copy(o->auth);
     qs->ns = copy(o->ns ? o->ns : QUEUE_NAMESPACE);
@@ -103,6 +107,8 @@ void drover_queues_close(struct drover_queues *qs)
         keeper_close(qs->keeper);
     if (qs->client)
         drover_client_close(qs->client);
+    free(qs->server);
+    free(qs->token);
     free(qs->url);
     free(qs->auth);
     free(qs->ns);
@@ -220,6 +226,20 @@ static int connect_worker(void *arg, struct keeper **ret_keeper, struct err_info
     return connect_keeper(w->queues, ret_keeper, ret_error);
 }
 
+static int hear(void *arg, struct arena *a, struct message_news *ret_news)
+{
+    struct drover_worker *w = arg;
+
+    return listen_wait(w->listen, a, ret_news);
+}
+
+static void unhear(void *arg)
+{
+    struct drover_worker *w = arg;
+
+    listen_end(w->listen);
+}
+
 static void note(void *arg, const char *line)
 {
     struct drover_worker *w = arg;
@@ -277,22 +297,32 @@ static struct worker_options worker_options(const struct drover_worker_options *
 int drover_worker_join(struct drover_queues *qs, const struct drover_worker_options *o,
                        struct drover_worker **ret_worker, struct drover_error *ret_error)
 {
+    struct drover_client_options co = {.server = qs->server, .token = qs->token};
+    struct err_info e = {""};
+    struct listen *listen;
     struct drover_worker *w;
+    int err;
 
     for (size_t i = 0; i < o->only_count; i++)
         if (!queue_valid_name(str_of(o->only[i])))
             return fail_queue(ret_error, DROVER_BAD_ARGUMENT, o->only[i]);
     if (!o->handle || o->policy > DROVER_STOP)
         return fail(ret_error, DROVER_BAD_ARGUMENT, "");
+    err = listen_open(&co, &listen, &e);
+    if (err)
+        return fail(ret_error, err, e.text);
     w = mem_zalloc(sizeof *w);
     w->o = *o;
     w->queues = qs;
+    w->listen = listen;
     w->shift = shift_start(&(struct shift_options){.worker = worker_options(o),
                                                    .ns = qs->ns,
                                                    .only = o->only,
                                                    .only_count = o->only_count,
                                                    .connect = connect_worker,
                                                    .messages = &qs->messages.base,
+                                                   .listen = hear,
+                                                   .unlisten = unhear,
                                                    .handle = handle,
                                                    .note = note,
                                                    .arg = w});
@@ -313,5 +343,6 @@ int drover_worker_wait(struct drover_worker *w)
 void drover_worker_free(struct drover_worker *w)
 {
     shift_free(w->shift);
+    listen_close(w->listen);
     free(w);
 }

@@ -112,7 +112,7 @@ static bool parse_names(struct arena *a, const struct json *list, struct str **r
     return true;
 }
 
-static bool parse_worker(struct arena *a, struct str data, struct census_worker *w)
+bool census_parse_worker(struct arena *a, struct str data, struct census_worker *w)
 {
     struct json *v = json_parse(a, data, NULL);
     const struct json *queues = NULL, *only = NULL;
@@ -138,7 +138,7 @@ static int read_worker(struct census *c, const struct queues *qs, const char *na
     err = keeper_get(qs->keeper, path, &data, &stat);
     if (!err) {
         text = (struct str){arena_text(&c->arena, (struct str){data.p, data.len}), data.len};
-        if (!parse_worker(&c->arena, text, &w)) {
+        if (!census_parse_worker(&c->arena, text, &w)) {
             census_note(n, path, stat.mzxid, "its data is not {\"queues\": [...]}");
             w = empty;
         }

@@ -59,7 +59,8 @@ int32_t census_find_queue(const struct census *c, struct str name);
 /* Who should handle each queue: a place in the list of workers, or ASSIGN_NOBODY. Pure. */
 void census_assign(const struct census *c, int32_t *ret_owners);
 
-/* What a worker's node holds. */
+/* What a worker's node holds, written and read (name and mzxid are left). False: it is rubbish. */
+bool census_parse_worker(struct arena *a, struct str data, struct census_worker *w);
 void census_put_worker(struct buf *b, const char *const *queues, size_t queue_count,
                        const char *const *only, size_t only_count);
 

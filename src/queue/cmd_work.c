@@ -217,7 +217,7 @@ static int choose(struct queue_work *w)
 int cmd_queue_work(int argc, char **argv)
 {
     struct queue_work w = {
-        .quiet_ms = 3000, .poll_ms = 1000, .timeout_ms = 10000, .retries = 10, .parallel = 1};
+        .quiet_ms = 3000, .poll_ms = 10000, .timeout_ms = 10000, .retries = 10, .parallel = 1};
     const struct cmd_option options[] = {
         CLIENT_SERVER_OPTIONS(w.client),
         {"keeper", "URL",
@@ -231,16 +231,19 @@ int cmd_queue_work(int argc, char **argv)
         {"namespace", "PATH", "The node below which queues and workers are. Default: /mozilla-qdo.",
          cmd_text, &w.queues.ns},
         {"queues", "QUEUE,...", "Handle these only. Default: all.", cmd_text, &w.only},
-        {"quiet-ms", "N",
+        {"quiet", "TIME",
          "When workers or queues come or go, wait until they have not changed for so long, then\n"
-         "share the queues anew. Default: 3000.",
-         cmd_number, &w.quiet_ms, 0, 3600 * 1000},
-        {"poll-ms", "N", "Look into an empty queue so often. Default: 1000.", cmd_number,
-         &w.poll_ms, 1, 3600 * 1000},
-        {"timeout-ms", "N",
+         "share the queues anew. Default: 3s.",
+         cmd_span, &w.quiet_ms, 0, 3600 * 1000},
+        {"quiet-ms", "N", "The same, in milliseconds.", cmd_number, &w.quiet_ms, 0, 3600 * 1000},
+        {"poll", "TIME",
+         "Look into an empty queue so often, beside when the server tells of a message.\n"
+         "Default: 10s.",
+         cmd_span, &w.poll_ms, 1, 3600 * 1000},
+        {"timeout", "TIME",
          "A worker that the keeper has not heard of for so long is dead, and others take its\n"
-         "queues. Default: 10000.",
-         cmd_number, &w.timeout_ms, KEEPER_TIMEOUT_MIN_MS, KEEPER_TIMEOUT_MAX_MS},
+         "queues. Default: 10s.",
+         cmd_span, &w.timeout_ms, KEEPER_TIMEOUT_MIN_MS, KEEPER_TIMEOUT_MAX_MS},
         {"on-failure", "retry|skip|stop",
          "retry (default): again, later and later; after --retries it is skipped.\n"
          "skip: the message goes to the queue qdo_error, and the next one is handled.\n"

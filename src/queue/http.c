@@ -11,27 +11,18 @@
 #include "base/mem.h"
 #include "queue/assign.h"
 #include "queue/census.h"
-#include "queue/sweep.h"
+#include "queue/http_impl.h"
 #include "queue/tasks.h"
 #include "task/leader.h"
 
 enum {
     LIST_LIMIT = 1000,
-    POST_MAX = 1000,         /* messages in one request */
-    WAIT_MS_MAX = 60 * 1000, /* for a message to come */
-    WAITING_MAX = 1000,      /* so many that wait are counted */
-};
-
-struct queue_room {
-    struct house *house;
-    const char *ns;
-    struct sweep *sweep;
-    struct http_topic posted; /* a message */
+    WAITING_MAX = 1000, /* so many that wait are counted */
 };
 
 /* Refusals. */
 
-static void reply_refusal(struct http_request *r, int err)
+void queue_refuse(struct http_request *r, int err)
 {
     const char *message = err == DROVER_NO_NODE        ? "there is no such queue"
                           : err == DROVER_BAD_ARGUMENT ? "the name of a queue has 32 hex digits"
@@ -44,7 +35,7 @@ static void reply_refusal(struct http_request *r, int err)
 }
 
 /* Another server leads: that is where the messages are. */
-static void reply_elsewhere(struct queue_room *room, struct http_request *r)
+void queue_send_on(struct queue_room *room, struct http_request *r)
 {
     char url[LEADER_URL_SIZE] = "";
     struct buf b = {0};
@@ -64,53 +55,53 @@ static void reply_elsewhere(struct queue_room *room, struct http_request *r)
     buf_release(&b);
 }
 
-static void reply_task_err(struct queue_room *room, struct http_request *r, int err)
+void queue_refuse_task(struct queue_room *room, struct http_request *r, int err)
 {
     if (err == DROVER_NOT_LEADER)
-        reply_elsewhere(room, r);
+        queue_send_on(room, r);
     else
         http_reply_err(r, err, NULL);
 }
 
-/* The server's session, or 503. Give it back with leave(). */
-static bool enter(struct http_request *r, struct queues *qs)
+/* The server's session, or 503. Give it back with queue_leave(). */
+bool queue_enter(struct http_request *r, struct queues *qs)
 {
     struct queue_room *room = r->arg;
 
     *qs = (struct queues){house_keeper(room->house), room->ns};
     if (!qs->keeper)
-        reply_refusal(r, DROVER_CLOSED);
+        queue_refuse(r, DROVER_CLOSED);
     return qs->keeper;
 }
 
-static void leave(struct http_request *r, struct queues *qs)
+void queue_leave(struct http_request *r, struct queues *qs)
 {
     struct queue_room *room = r->arg;
 
     house_return(room->house, qs->keeper);
 }
 
-static void reply_buf(struct http_request *r, int status, struct buf *b)
+void queue_answer(struct http_request *r, int status, struct buf *b)
 {
     http_reply(r, status, (struct str){b->p, b->len});
     buf_release(b);
 }
 
 /* The name of a queue in the path, NUL-terminated, or 400. */
-static const char *queue_of(struct http_request *r, bool or_error_queue)
+const char *queue_named(struct http_request *r, bool or_error_queue)
 {
     struct str name;
 
     if (!http_decode(r, r->params[0], &name))
         return NULL;
     if (!queue_valid_name(name) && !(or_error_queue && str_eq(name, STR(QUEUE_ERROR)))) {
-        reply_refusal(r, DROVER_BAD_ARGUMENT);
+        queue_refuse(r, DROVER_BAD_ARGUMENT);
         return NULL;
     }
     return arena_text(&r->arena, name);
 }
 
-static const struct json *object_of(struct http_request *r)
+const struct json *queue_body(struct http_request *r)
 {
     const struct json *body = http_json(r);
 
@@ -140,6 +131,24 @@ static void put_info(struct buf *b, const char *name, const struct queue_info *i
         json_put_null(b);
 }
 
+static void tell(struct http_request *r, const char *name, const char *state)
+{
+    struct queue_room *room = r->arg;
+    struct buf b = {0};
+
+    json_open(&b, '{');
+    json_key(&b, "queue");
+    json_put_text(&b, str_of(name));
+    json_key(&b, "state");
+    json_put_text(&b, str_of(state));
+    json_close(&b, '}');
+    events_publish(room->house->events, &(struct event){.kind = "queue",
+                                                        .id = str_of(name),
+                                                        .state = str_of(state),
+                                                        .json = {b.p, b.len}});
+    buf_release(&b);
+}
+
 static void post_queue(struct http_request *r)
 {
     static const char *const members[] = {NULL};
@@ -147,7 +156,7 @@ static void post_queue(struct http_request *r)
     struct err_info e;
     struct queues qs;
     struct buf b = {0};
-    const struct json *body = r->body.len ? object_of(r) : NULL;
+    const struct json *body = r->body.len ? queue_body(r) : NULL;
     int err;
 
     if (r->body.len && !body)
@@ -156,19 +165,20 @@ static void post_queue(struct http_request *r)
         http_reply_error(r, 400, e.text);
         return;
     }
-    if (!enter(r, &qs))
+    if (!queue_enter(r, &qs))
         return;
     err = queue_create(&qs, name);
-    leave(r, &qs);
+    queue_leave(r, &qs);
     if (err) {
-        reply_refusal(r, err);
+        queue_refuse(r, err);
         return;
     }
+    tell(r, name, "created");
     json_open(&b, '{');
     json_key(&b, "queue");
     json_put_text(&b, str_of(name));
     json_close(&b, '}');
-    reply_buf(r, 200, &b);
+    queue_answer(r, 200, &b);
 }
 
 /* A queue that goes, or holds rubbish, while it is listed is left out. */
@@ -220,33 +230,33 @@ static void get_queues(struct http_request *r)
         return;
     if (http_query(r, "after", &after))
         after.p = arena_text(&r->arena, after);
-    if (!enter(r, &qs))
+    if (!queue_enter(r, &qs))
         return;
     err = put_queues(&b, &qs, after, limit < LIST_LIMIT ? limit : LIST_LIMIT);
-    leave(r, &qs);
+    queue_leave(r, &qs);
     if (err) {
         buf_release(&b);
-        reply_refusal(r, err);
+        queue_refuse(r, err);
         return;
     }
-    reply_buf(r, 200, &b);
+    queue_answer(r, 200, &b);
 }
 
 static void get_queue(struct http_request *r)
 {
     struct queue_room *room = r->arg;
-    const char *name = queue_of(r, false);
+    const char *name = queue_named(r, false);
     struct queue_info info;
     struct queues qs;
     struct buf b = {0};
     int err, waiting;
 
-    if (!name || !enter(r, &qs))
+    if (!name || !queue_enter(r, &qs))
         return;
     err = queue_get(&qs, name, &info);
-    leave(r, &qs);
+    queue_leave(r, &qs);
     if (err) {
-        reply_refusal(r, err);
+        queue_refuse(r, err);
         return;
     }
     json_open(&b, '{');
@@ -257,178 +267,32 @@ static void get_queue(struct http_request *r)
         json_put_int(&b, waiting);
     }
     json_close(&b, '}');
-    reply_buf(r, 200, &b);
+    queue_answer(r, 200, &b);
 }
 
 static void delete_queue(struct http_request *r)
 {
     struct queue_room *room = r->arg;
-    const char *name = queue_of(r, false);
+    const char *name = queue_named(r, false);
     struct queues qs;
     int err;
 
-    if (!name || !enter(r, &qs))
+    if (!name || !queue_enter(r, &qs))
         return;
     err = service_is_ready(room->house->tasks) ? 0 : DROVER_NOT_LEADER;
     if (!err)
         err = queue_remove(&qs, name);
-    leave(r, &qs);
+    queue_leave(r, &qs);
     if (err == DROVER_NOT_LEADER) {
-        reply_elsewhere(room, r);
+        queue_send_on(room, r);
     } else if (err) {
-        reply_refusal(r, err);
+        queue_refuse(r, err);
     } else {
+        tell(r, name, "deleted");
         tasks_sweep(room->house->tasks, str_of(name),
                     INT64_MAX); /* retention gets what it missed */
         http_reply(r, 200, STR("{}"));
     }
-}
-
-/* Messages. */
-
-/* Whether there is such a queue, or 404. The error queue always is. */
-static bool check_queue(struct http_request *r, const char *name)
-{
-    struct queue_info info;
-    struct queues qs;
-    int err;
-
-    if (!strcmp(name, QUEUE_ERROR))
-        return true;
-    if (!enter(r, &qs))
-        return false;
-    err = queue_get(&qs, name, &info);
-    leave(r, &qs);
-    if (err && err != DROVER_DAMAGED) {
-        reply_refusal(r, err);
-        return false;
-    }
-    return true;
-}
-
-/* {"data": "..."} or {"messages": ["...", "..."]}: how many, or the error that was answered. */
-static int parse_post(struct http_request *r, struct str **ret_data, bool *ret_single)
-{
-    static const char *const members[] = {"data", "messages", NULL};
-    const struct json *body = object_of(r), *list = NULL;
-    struct str *data, one;
-    struct err_info e;
-    int count = 0, single;
-
-    if (!body)
-        return DROVER_BAD_ARGUMENT;
-    if (json_only(body, members, &e) || (single = json_get_text(body, "data", &one, &e)) < 0 ||
-        json_get_list(body, "messages", &list, &e) < 0) {
-        http_reply_error(r, 400, e.text);
-        return DROVER_BAD_ARGUMENT;
-    }
-    if (single + (list != NULL) != 1 || (list && (!list->count || list->count > POST_MAX))) {
-        http_reply_errorf(r, 400, "give data, a string, or messages, a list of 1 to %d strings",
-                          POST_MAX);
-        return DROVER_BAD_ARGUMENT;
-    }
-    data = arena_alloc(&r->arena, (list ? list->count : 1) * sizeof *data);
-    if (single)
-        data[count++] = one;
-    for (const struct json *v = list ? list->first : NULL; v; v = v->next) {
-        if (v->kind != JSON_TEXT) {
-            http_reply_error(r, 400, "a message is a string");
-            return DROVER_BAD_ARGUMENT;
-        }
-        data[count++] = v->text;
-    }
-    *ret_data = data;
-    *ret_single = single;
-    return count;
-}
-
-static void put_ids(struct buf *b, const int64_t *ids, int count, bool single)
-{
-    json_open(b, '{');
-    json_key(b, single ? "id" : "ids");
-    if (single) {
-        json_put_int(b, ids[0]);
-    } else {
-        json_open(b, '[');
-        for (int i = 0; i < count; i++)
-            json_put_int(b, ids[i]);
-        json_close(b, ']');
-    }
-    json_close(b, '}');
-}
-
-static void post_messages(struct http_request *r)
-{
-    struct queue_room *room = r->arg;
-    const char *name = queue_of(r, true);
-    struct str *data;
-    struct buf b = {0};
-    int64_t *ids;
-    bool single;
-    int count, err;
-
-    if (!name || (count = parse_post(r, &data, &single)) < 0 || !check_queue(r, name))
-        return;
-    ids = arena_alloc(&r->arena, (size_t)count * sizeof *ids);
-    err = tasks_post(room->house->tasks, str_of(name), data, (size_t)count, ids);
-    if (err) {
-        reply_task_err(room, r, err);
-        return;
-    }
-    http_topic_signal(&room->posted, HTTP_TOPIC_ALL);
-    put_ids(&b, ids, count, single);
-    reply_buf(r, 200, &b);
-}
-
-static void put_messages(struct buf *b, const struct message_list *list)
-{
-    json_open(b, '{');
-    json_key(b, "messages");
-    json_open(b, '[');
-    for (size_t i = 0; i < list->count; i++) {
-        json_open(b, '{');
-        json_key(b, "id");
-        json_put_int(b, list->messages[i].id);
-        json_key(b, "time");
-        json_put_int(b, list->messages[i].time_ms);
-        json_key(b, "data");
-        json_put_text(b, list->messages[i].data);
-        json_close(b, '}');
-    }
-    json_close(b, ']');
-    json_close(b, '}');
-}
-
-static void get_messages(struct http_request *r)
-{
-    struct queue_room *room = r->arg;
-    const char *name = queue_of(r, true);
-    int64_t after = 0, limit = MESSAGES_LIMIT, wait_ms = 0;
-    uint64_t seen = http_topic_seen(&room->posted);
-    struct message_list list = {0};
-    struct buf b = {0};
-    int err;
-
-    if (!name || http_query_number(r, "after", &after) < 0 ||
-        http_query_number(r, "limit", &limit) < 0 || http_query_number(r, "wait", &wait_ms) < 0)
-        return;
-    if (!limit || limit > MESSAGES_LIMIT_MAX || wait_ms > WAIT_MS_MAX) {
-        http_reply_errorf(r, 400, "limit must be from 1 to %d, wait at most %d ms",
-                          MESSAGES_LIMIT_MAX, WAIT_MS_MAX);
-        return;
-    }
-    if (!check_queue(r, name))
-        return;
-    err = tasks_read(room->house->tasks, str_of(name), after, (size_t)limit, &list);
-    if (err) {
-        reply_task_err(room, r, err);
-        return;
-    }
-    if (list.count || !wait_ms || !http_wait(r, &room->posted, seen, wait_ms)) {
-        put_messages(&b, &list);
-        reply_buf(r, 200, &b);
-    }
-    message_list_release(&list);
 }
 
 /* Workers, and where they meet. */
@@ -461,15 +325,15 @@ static void get_workers(struct http_request *r)
     struct buf b = {0};
     int err;
 
-    if (!enter(r, &qs))
+    if (!queue_enter(r, &qs))
         return;
     err = census_read(&c, &qs, &quiet);
-    leave(r, &qs);
+    queue_leave(r, &qs);
     if (err && err != DROVER_NO_NODE) {
-        reply_refusal(r, err);
+        queue_refuse(r, err);
     } else {
         put_workers(&b, &c);
-        reply_buf(r, 200, &b);
+        queue_answer(r, 200, &b);
     }
     census_release(&c);
 }
@@ -488,7 +352,7 @@ static void get_keeper(struct http_request *r)
     json_key(&b, "namespace");
     json_put_text(&b, str_of(room->ns));
     json_close(&b, '}');
-    reply_buf(r, 200, &b);
+    queue_answer(r, 200, &b);
 }
 
 static const struct route ROUTES[] = {
@@ -497,16 +361,41 @@ static const struct route ROUTES[] = {
     {METHOD_GET, "/v1/queues/{queue}", get_queue, ROUTE_WORKER, "One queue."},
     {METHOD_DELETE, "/v1/queues/{queue}", delete_queue, ROUTE_WORKER,
      "Removes a queue and its messages."},
-    {METHOD_POST, "/v1/queues/{queue}/messages", post_messages, ROUTE_WORKER, "Posts messages."},
-    {METHOD_GET, "/v1/queues/{queue}/messages", get_messages, ROUTE_WORKER,
+    {METHOD_POST, "/v1/queues/{queue}/messages", queue_post_messages, ROUTE_WORKER,
+     "Posts messages."},
+    {METHOD_GET, "/v1/queues/{queue}/messages", queue_get_messages, ROUTE_WORKER,
      "Messages of a queue in order, after one of them."},
+    {METHOD_GET, "/v1/posted", queue_get_posted, ROUTE_WORKER,
+     "The queues that have got messages lately."},
     {METHOD_GET, "/v1/workers", get_workers, ROUTE_WORKER, "The workers, and what they handle."},
     {METHOD_GET, "/v1/keeper", get_keeper, 0, "Where workers meet: the keeper's URL."},
 };
 
 /* The room. */
 
-static void on_added(void *arg)
+static void on_posted(void *arg, const char *queue, int64_t id, int64_t count)
+{
+    struct queue_room *room = arg;
+    struct buf b = {0};
+
+    json_open(&b, '{');
+    json_key(&b, "queue");
+    json_put_text(&b, str_of(queue));
+    json_key(&b, "id");
+    json_put_int(&b, id);
+    json_key(&b, "count");
+    json_put_int(&b, count);
+    json_key(&b, "state");
+    json_put_text(&b, STR("posted"));
+    json_close(&b, '}');
+    events_publish(room->house->events, &(struct event){.kind = "message",
+                                                        .id = str_of(queue),
+                                                        .state = STR("posted"),
+                                                        .json = {b.p, b.len}});
+    buf_release(&b);
+}
+
+static void on_told(void *arg)
 {
     struct queue_room *room = arg;
 
@@ -527,9 +416,9 @@ static int room_open(struct house *h, void **ret_room, struct err_info *ret_erro
         .retention_ms = h->queue_retention_ms ? h->queue_retention_ms : SWEEP_RETENTION_MS,
         .error_retention_ms =
             h->queue_error_retention_ms ? h->queue_error_retention_ms : SWEEP_ERROR_RETENTION_MS,
-        .added = on_added,
-        .arg = room,
     });
+    room->notice = notice_start(&(struct notice_options){
+        .tasks = h->tasks, .posted = on_posted, .told = on_told, .arg = room});
     *ret_room = room;
     return 0;
 }
@@ -543,6 +432,7 @@ static void room_close(void *arg)
 {
     struct queue_room *room = arg;
 
+    notice_free(room->notice);
     sweep_free(room->sweep);
     http_topic_release(&room->posted);
     free(room);

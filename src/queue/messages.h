@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/str.h"
 
 enum {
@@ -36,6 +37,17 @@ static inline void message_list_release(struct message_list *l)
     arena_release(&l->arena);
     *l = (struct message_list){0};
 }
+
+/* Queues that have got messages, perhaps more than once. NULL: it may be any. */
+struct message_news {
+    struct str *queues;
+    size_t count;
+};
+
+/* What a server says, read: DAMAGED and why, when it is something else. The text stays where it is. */
+int messages_parse(const struct json *body, struct message_list *l, struct err_info *ret_error);
+int messages_parse_news(const struct json *body, struct arena *a, int64_t *ret_number,
+                        struct message_news *ret_news);
 
 struct messages {
     /* At most limit, with larger ids than `after`. */

@@ -50,32 +50,6 @@ static int get(struct drover_client *c, const char *path, struct arena *a,
     return 0;
 }
 
-static int parse_message(const struct json *v, struct message *m, struct err_info *e)
-{
-    if (json_get_int(v, "id", &m->id, e) == 1 && json_get_int(v, "time", &m->time_ms, e) == 1 &&
-        json_get_text(v, "data", &m->data, e) == 1)
-        return 0;
-    return err_set(e, DROVER_DAMAGED, "the server's answer holds what is no message");
-}
-
-static int parse_list(const struct json *body, struct message_list *l, struct err_info *e)
-{
-    const struct json *list = json_get(body, "messages");
-    int err = 0;
-
-    if (!list || list->kind != JSON_LIST)
-        return err_set(e, DROVER_DAMAGED, "the server's answer has no messages");
-    l->messages = arena_alloc(&l->arena, (list->count + 1) * sizeof *l->messages);
-    json_each(v, list)
-    {
-        err = parse_message(v, &l->messages[l->count], e);
-        if (err)
-            break;
-        l->count++;
-    }
-    return err;
-}
-
 static int read_messages(struct messages *m, const char *queue, int64_t after, size_t limit,
                          struct message_list *ret_list, struct err_info *e)
 {
@@ -88,7 +62,7 @@ static int read_messages(struct messages *m, const char *queue, int64_t after, s
              limit);
     err = get(of(m)->client, path, &list.arena, &body, e);
     if (!err)
-        err = parse_list(body, &list, e);
+        err = messages_parse(body, &list, e);
     if (err)
         message_list_release(&list);
     else

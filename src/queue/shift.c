@@ -265,6 +265,7 @@ static void tell(struct shift *s, int64_t now_ms)
     else if (s->lists_changed && s->act.worker.joined)
         worker_changed(&s->act.worker, now_ms);
     s->expired = s->lists_changed = false;
+    shift_tell_posted(s, now_ms);
     if (s->stop && !s->act.worker.stopping)
         worker_stop(&s->act.worker, now_ms);
 }
@@ -277,7 +278,8 @@ static bool has_news(const struct shift *s)
     for (const struct shift_wanted *wanted = s->wanted; wanted; wanted = wanted->next)
         if (wanted->freed)
             return true;
-    return s->expired || s->lists_changed || (s->stop && !s->act.worker.stopping);
+    return s->expired || s->lists_changed || s->posted_any || s->posted_count ||
+           (s->stop && !s->act.worker.stopping);
 }
 
 static void *control(void *arg)
@@ -336,6 +338,8 @@ struct shift *shift_start(const struct shift_options *o)
     for (size_t i = 0; i < count; i++)
         pthread_create(&s->handlers[i], NULL, shift_handle_all, s);
     pthread_create(&s->control, NULL, control, s);
+    if (s->o.listen)
+        pthread_create(&s->listener, NULL, shift_listen, s);
     return s;
 }
 
@@ -365,6 +369,10 @@ void shift_free(struct shift *s)
     pthread_join(s->control, NULL);
     for (int i = 0; i < s->o.worker.parallel; i++)
         pthread_join(s->handlers[i], NULL);
+    if (s->o.listen) {
+        s->o.unlisten(s->o.arg);
+        pthread_join(s->listener, NULL);
+    }
     shift_forget(s, NULL);
     act_release(&s->act);
     pthread_cond_destroy(&s->work);
@@ -372,5 +380,6 @@ void shift_free(struct shift *s)
     pthread_mutex_destroy(&s->lock);
     free(s->handlers);
     free(s->jobs);
+    free(s->posted);
     free(s);
 }

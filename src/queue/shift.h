@@ -40,6 +40,13 @@ struct shift_options {
     /* A keeper with a new session, which the shift closes. */
     int (*connect)(void *arg, struct keeper **ret_keeper, struct err_info *ret_error);
     struct messages *messages;
+
+    /*
+     * Returns when there are news, or after a while without; from a thread of its own, and again and
+     * again. CLOSED: after unlisten, which any thread may call. NULL: queues are only polled.
+     */
+    int (*listen)(void *arg, struct arena *a, struct message_news *ret_news);
+    void (*unlisten)(void *arg);
     shift_handler *handle;                     /* from `parallel` threads */
     void (*note)(void *arg, const char *line); /* what an operator should know; may be NULL */
     void *arg;

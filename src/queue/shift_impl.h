@@ -1,6 +1,6 @@
 /*
  * shift_impl - the inside of struct shift: shift.c is the thread that owns the state machine, shift_job.c are
- * those that handle messages.
+ * those that handle messages, shift_listen.c is the one that hears of new ones.
  */
 #ifndef QUEUE_SHIFT_IMPL_H
 #define QUEUE_SHIFT_IMPL_H
@@ -49,7 +49,7 @@ struct shift {
     int join_err;
     bool was_joined;
 
-    pthread_t control, *handlers;
+    pthread_t control, listener, *handlers;
     _Atomic int64_t contact_ms, timeout_ms;
 
     pthread_mutex_t lock; /* of all below */
@@ -58,10 +58,17 @@ struct shift {
     int err;
     struct shift_job *jobs;
     struct shift_ahead *aheads;
+    bool posted_any; /* messages, to any queue; or to these: */
+    char (*posted)[QUEUE_NAME_LEN + 1];
+    size_t posted_count, posted_cap;
 };
 
 /* A handler's thread. */
 void *shift_handle_all(void *arg);
+
+/* The thread that listens; and telling what it has heard, under the lock. */
+void *shift_listen(void *arg);
+void shift_tell_posted(struct shift *s, int64_t now_ms);
 
 /* Drops what was read ahead of a queue; NULL: of all. */
 void shift_forget(struct shift *s, const char *queue);

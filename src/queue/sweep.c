@@ -66,32 +66,20 @@ static int64_t every_ms(const struct sweep *s)
     return ms > SWEEP_EVERY_MAX_MS ? SWEEP_EVERY_MAX_MS : ms;
 }
 
-/* Ids are never given twice: one that is new tells that something was added. */
-static void notice(struct sweep *s, int64_t *last_id)
-{
-    struct service_stats stats;
-
-    service_stats(s->o.house->tasks, &stats);
-    if (stats.last_id != *last_id)
-        s->o.added(s->o.arg);
-    *last_id = stats.last_id;
-}
-
 static void *run(void *arg)
 {
     struct sweep *s = arg;
-    int64_t next_ms = clock_boot_ms() + every_ms(s), last_id = 0;
+    int64_t next_ms = clock_boot_ms() + every_ms(s);
 
     pthread_mutex_lock(&s->lock);
     while (!s->stop) {
-        cond_wait_until(&s->changed, &s->lock, clock_boot_ms() + SWEEP_NOTICE_MS);
+        cond_wait_until(&s->changed, &s->lock, next_ms);
+        if (s->stop || clock_boot_ms() < next_ms)
+            continue;
         pthread_mutex_unlock(&s->lock);
-        notice(s, &last_id);
-        if (clock_boot_ms() >= next_ms && !is_stopping(s)) {
-            if (service_is_ready(s->o.house->tasks))
-                sweep_all(s);
-            next_ms = clock_boot_ms() + every_ms(s);
-        }
+        if (service_is_ready(s->o.house->tasks))
+            sweep_all(s);
+        next_ms = clock_boot_ms() + every_ms(s);
         pthread_mutex_lock(&s->lock);
     }
     pthread_mutex_unlock(&s->lock);

@@ -3,9 +3,6 @@
  *
  * Messages of a queue, handled or not, are kept for the retention, those of the error queue for a
  * retention of their own. Messages of queues that were removed are swept once, on removal.
- *
- * The thread also notices tasks that were added, whichever way (messages are tasks, and anybody may add
- * one), and says so, for those who wait for a message.
  */
 #ifndef QUEUE_SWEEP_H
 #define QUEUE_SWEEP_H
@@ -15,7 +12,7 @@
 #define SWEEP_RETENTION_MS (INT64_C(3) * 24 * 3600 * 1000)
 #define SWEEP_ERROR_RETENTION_MS (INT64_C(30) * 24 * 3600 * 1000)
 
-enum { SWEEP_EVERY_MIN_MS = 1000, SWEEP_EVERY_MAX_MS = 10 * 60 * 1000, SWEEP_NOTICE_MS = 200 };
+enum { SWEEP_EVERY_MIN_MS = 1000, SWEEP_EVERY_MAX_MS = 10 * 60 * 1000 };
 
 struct sweep;
 
@@ -23,8 +20,6 @@ struct sweep_options {
     struct house *house;
     const char *ns;
     int64_t retention_ms, error_retention_ms;
-    void (*added)(void *arg);
-    void *arg;
 };
 
 struct sweep *sweep_start(const struct sweep_options *o);

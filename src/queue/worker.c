@@ -29,6 +29,8 @@ struct duty {
     enum stage stage;
     bool planned;   /* the plan gives it to us */
     bool doubt;     /* WANTED: the owner node may be ours; IDLE: it may not */
+    bool empty;     /* IDLE: there was no message */
+    bool news;      /* WORKING: messages may have come since it was begun */
     bool stray;     /* WORKING: the session in which it was begun is over */
     int64_t due_ms; /* for the next step */
     int64_t last, processed;
@@ -377,10 +379,25 @@ void worker_worked(struct worker *w, int64_t now_ms, const char *queue, enum wor
         failed(w, d, now_ms);
     else
         d->failures = 0;
-    if (result == WORKER_NOTHING)
+    d->empty = result == WORKER_NOTHING && !d->news;
+    if (d->empty)
         d->due_ms = now_ms + w->o.poll_ms;
     else if (result == WORKER_TROUBLE)
         d->due_ms = now_ms + WORKER_BACKOFF_MS;
+}
+
+/* A message that failed is not tried earlier because another has come. */
+void worker_posted(struct worker *w, int64_t now_ms, const char *queue)
+{
+    for (size_t i = 0; i < w->duty_count; i++) {
+        struct duty *d = &w->duties[i];
+
+        if (queue && strcmp(d->queue, queue))
+            continue;
+        d->news = d->stage == WORKING;
+        if (d->stage == IDLE && d->empty && d->due_ms > now_ms)
+            d->due_ms = now_ms;
+    }
 }
 
 /* What is next. */
@@ -451,6 +468,7 @@ static void begin(struct worker *w, struct duty *d, enum worker_kind kind, struc
         a->last = d->processed;
     if (kind == WORKER_WORK) {
         d->stage = WORKING;
+        d->empty = d->news = false;
         w->working++;
         a->aside = w->o.policy == WORKER_SKIP ||
                    (w->o.policy == WORKER_RETRY && d->failures >= w->o.retries);

@@ -37,7 +37,7 @@ enum worker_policy {
 enum {
     WORKER_QUIET_MS = 3000,
     WORKER_QUIET_ROUNDS = 10, /* lists that never rest are looked at after that many quiet times */
-    WORKER_POLL_MS = 1000,
+    WORKER_POLL_MS = 10 * 1000, /* news come by themselves: this is for those that got lost */
     WORKER_RETRIES = 10,
     WORKER_BACKOFF_MS = 1000,
     WORKER_BACKOFF_MAX_MS = 60 * 1000,
@@ -120,9 +120,13 @@ void worker_confirmed(struct worker *w, int64_t now_ms, int err);
 void worker_worked(struct worker *w, int64_t now_ms, const char *queue, enum worker_result result,
                    int64_t id);
 
-/* What happens: one of the lists changed; a queue that we want may be free; the session is over. */
+/*
+ * What happens: one of the lists changed; a queue that we want may be free; a queue (NULL: any) may have
+ * got messages; the session is over.
+ */
 void worker_changed(struct worker *w, int64_t now_ms);
 void worker_freed(struct worker *w, int64_t now_ms, const char *queue);
+void worker_posted(struct worker *w, int64_t now_ms, const char *queue);
 void worker_expired(struct worker *w, int64_t now_ms);
 
 /* Finish what is in hand, give up everything, end. */

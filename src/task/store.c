@@ -357,6 +357,15 @@ int store_get(struct store *s, int64_t id, struct buf *scratch, struct task *ret
     return err;
 }
 
+bool store_group_of(const struct store *s, int64_t id, struct str *ret_group)
+{
+    uint32_t ref = store_find(s, id);
+
+    if (ref)
+        *ret_group = s->groups[record_at(s, ref)->group]->name;
+    return ref;
+}
+
 /* One more for a list, its text copied into the arena. */
 static int list_add(struct store *s, uint32_t ref, struct arena *a, struct buf *scratch,
                     struct store_list *list)

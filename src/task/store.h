@@ -131,6 +131,9 @@ int store_get(struct store *s, int64_t id, struct buf *scratch,
               struct task *ret_task); /* NO_TASK */
 size_t store_count(const struct store *s);
 
+/* The group of a task, without looking at its data. False: there is no such task. */
+bool store_group_of(const struct store *s, int64_t id, struct str *ret_group);
+
 struct store_list {
     struct task *tasks; /* in the arena */
     size_t count;

@@ -194,8 +194,10 @@ static int claim_known(struct world *w, struct keeper *k, struct arena *a, const
         t.claim = (struct world_claim){.key = t.key};
         claimed = tell(&t, try_one(&t));
     }
-    if (claimed > 0)
+    if (claimed > 0) {
         *ret_claim = t.claim;
+        world_tell(w, &(struct world_change){t.key, t.claim.record.type, WORLD_IS_WORKING, {0}});
+    }
     return claimed;
 }
 

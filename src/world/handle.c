@@ -139,6 +139,15 @@ static int end(struct ending *n, void (*plan)(struct ending *n))
     return world_gave_up(n->e);
 }
 
+/* The claim is over: the task is pending, or completed. */
+static void tell(struct ending *n, bool pending)
+{
+    if (n->is_record)
+        world_tell(n->w, &(struct world_change){n->key, n->record.type,
+                                                pending ? WORLD_IS_PENDING : WORLD_IS_COMPLETED,
+                                                n->error});
+}
+
 /* In the document's order: create in zoott_c, delete from zoott_p, delete from zoott_w. */
 static void plan_complete(struct ending *n)
 {
@@ -170,8 +179,10 @@ int world_complete(struct world *w, struct keeper *k, struct str key, bool *ret_
         pending_free_again(w->pending, key, n.stat.czxid);
     else if (!err)
         pending_is_gone(w->pending, key);
-    if (!err)
+    if (!err) {
         *ret_again = was_queued_again(&n);
+        tell(&n, *ret_again);
+    }
     arena_release(&n.a);
     return err;
 }
@@ -190,8 +201,10 @@ int world_release(struct world *w, struct keeper *k, struct str key, struct err_
     n.may_recall = true;
     if (!err)
         err = end(&n, plan_release);
-    if (!err)
+    if (!err) {
         pending_free_again(w->pending, key, n.stat.czxid);
+        tell(&n, true);
+    }
     arena_release(&n.a);
     return err;
 }
@@ -221,8 +234,10 @@ int world_fail(struct world *w, struct keeper *k, struct str key, struct str err
     n.error = error;
     if (!err)
         err = end(&n, plan_fail);
-    if (!err)
+    if (!err) {
         pending_free_again(w->pending, key, n.is_record ? n.results[1].stat.czxid : 0);
+        tell(&n, true);
+    }
     arena_release(&n.a);
     return err;
 }

@@ -8,10 +8,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 
 struct place {
+    struct hosted *hosted;
     struct world *world;
     char *name;
     struct keeper *k; /* borrowed of the house */
@@ -47,7 +49,7 @@ static void on_timer(uv_timer_t *timer)
 
 static void on_changed(void *arg)
 {
-    struct hosted *s = arg;
+    struct hosted *s = ((struct place *)arg)->hosted;
 
     if (uv_now(s->house->loop) >= s->told_ms + HOSTED_SIGNAL_MS)
         tell(s);
@@ -59,6 +61,34 @@ static void on_note(void *arg, const char *line)
 {
     (void)arg;
     log_warning("%s", line);
+}
+
+/* To whoever follows the events of the server. */
+static void on_told(void *arg, const struct world_change *c)
+{
+    struct place *p = arg;
+    struct str state = str_of(world_state_name(c->state));
+    struct buf b = {0};
+
+    json_open(&b, '{');
+    json_key(&b, "world");
+    json_put_text(&b, str_of(p->name));
+    json_key(&b, "node");
+    json_put_text(&b, c->key);
+    json_key(&b, "type");
+    json_put_text(&b, c->type);
+    json_key(&b, "state");
+    json_put_text(&b, state);
+    if (c->error.p) {
+        json_key(&b, "error");
+        json_put_text(&b, c->error);
+    }
+    json_close(&b, '}');
+    events_publish(
+        p->hosted->house->events,
+        &(struct event){
+            .kind = "world", .id = c->key, .type = c->type, .state = state, .json = {b.p, b.len}});
+    buf_release(&b);
 }
 
 /* Under the lock. */
@@ -107,23 +137,24 @@ static void close_unused(struct hosted *s)
 static int open_place(struct hosted *s, struct str name, struct place **ret_place,
                       struct err_info *e)
 {
-    struct world_options o = {.changed = on_changed, .note = on_note, .arg = s};
-    struct keeper *k = house_keeper(s->house);
-    struct world *w;
     struct place *p;
+    struct world_options o = {.changed = on_changed, .note = on_note, .told = on_told};
+    struct keeper *k = house_keeper(s->house);
     int err;
 
     if (!k)
         return err_set(e, DROVER_CLOSED, "the keeper is away: try again");
-    err = world_open(k, name, &o, &w, e);
-    if (err) {
-        house_return(s->house, k);
-        return err;
-    }
-    p = mem_zalloc(sizeof *p);
-    p->world = w;
+    o.arg = p = mem_zalloc(sizeof *p);
+    p->hosted = s;
     p->name = mem_dup(name.p, name.len);
     p->k = k;
+    err = world_open(k, name, &o, &p->world, e);
+    if (err) {
+        house_return(s->house, k);
+        free(p->name);
+        free(p);
+        return err;
+    }
     *ret_place = p;
     return 0;
 }

@@ -13,6 +13,7 @@ enum { WORLD_TRIES = 100 }; /* of a transaction whose premises others keep chang
 
 struct world {
     char *name, *root;
+    struct world_options o;
     struct atlas *atlas;
     struct pending *pending;
 };
@@ -20,6 +21,9 @@ struct world {
 /* Reads a node into the arena. */
 int world_read(struct keeper *k, struct arena *a, const char *path, struct str *ret_data,
                struct keeper_stat *ret_stat);
+
+/* Tells whoever wants to know what a task has become. */
+void world_tell(struct world *w, const struct world_change *c);
 
 /* Whether a transaction failed because what it rests on has changed: read again and try again. */
 bool world_is_stale(int err);

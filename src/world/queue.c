@@ -274,6 +274,8 @@ int world_queue(struct world *w, struct keeper *k, struct arena *a, const struct
     for (size_t i = 0; i < p.child_count; i++) {
         ret_paths->list[i] = p.children[i].path;
         pending_is_queued(w->pending, str_of(p.children[i].key));
+        world_tell(w, &(struct world_change){
+                          str_of(p.children[i].key), task->type, WORLD_IS_PENDING, {0}});
     }
     return 0;
 }

@@ -19,6 +19,12 @@ int world_read(struct keeper *k, struct arena *a, const char *path, struct str *
     return err;
 }
 
+void world_tell(struct world *w, const struct world_change *c)
+{
+    if (w->o.told)
+        w->o.told(w->o.arg, c);
+}
+
 bool world_is_stale(int err)
 {
     return err == DROVER_NO_NODE || err == DROVER_EXISTS || err == DROVER_BAD_VERSION;
@@ -66,17 +72,12 @@ int world_init(struct keeper *k, struct str name, struct err_info *ret_error)
     return err ? world_explain(ret_error, err) : 0;
 }
 
-static struct pending *open_pending(struct world *w, struct keeper *k,
-                                    const struct world_options *o)
+static struct pending *open_pending(struct world *w, struct keeper *k)
 {
-    struct pending_options po = {.root = w->root};
+    struct pending_options o = {
+        .root = w->root, .changed = w->o.changed, .note = w->o.note, .arg = w->o.arg};
 
-    if (o) {
-        po.changed = o->changed;
-        po.note = o->note;
-        po.arg = o->arg;
-    }
-    return pending_new(k, &po);
+    return pending_new(k, &o);
 }
 
 int world_open(struct keeper *k, struct str name, const struct world_options *o,
@@ -90,11 +91,13 @@ int world_open(struct keeper *k, struct str name, const struct world_options *o,
         return err;
     w = mem_zalloc(sizeof *w);
     w->name = mem_dup(name.p, name.len);
+    if (o)
+        w->o = *o;
     w->root = zoott_root(&a, name);
     w->root = mem_dup(w->root, strlen(w->root));
     arena_release(&a);
     w->atlas = atlas_new(w->root);
-    w->pending = open_pending(w, k, o);
+    w->pending = open_pending(w, k);
     err = keeper_exists(k, w->root, NULL);
     if (err) {
         world_close(w);

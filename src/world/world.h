@@ -35,9 +35,19 @@ enum { WORLD_TYPES_MAX = 100 };
 
 struct world;
 
+enum world_state { WORLD_IS_PENDING, WORLD_IS_WORKING, WORLD_IS_COMPLETED, WORLD_IS_NONE };
+
+/* What a task has become, by a call on this struct world. */
+struct world_change {
+    struct str key, type;
+    enum world_state state;
+    struct str error; /* it has failed; p NULL: it has not */
+};
+
 struct world_options {
     void (*changed)(void *arg);                /* a claim may find something now; any thread */
     void (*note)(void *arg, const char *line); /* about a node with rubbish in it, once */
+    void (*told)(void *arg, const struct world_change *c); /* after it has happened; any thread */
     void *arg;
 };
 
@@ -113,8 +123,6 @@ int world_fail(struct world *w, struct keeper *k, struct str key, struct str err
                struct err_info *ret_error);
 
 /* Looking. */
-
-enum world_state { WORLD_IS_PENDING, WORLD_IS_WORKING, WORLD_IS_COMPLETED, WORLD_IS_NONE };
 
 const char *world_state_name(enum world_state s);
 

@@ -23,7 +23,7 @@ ENVIRONMENT = os.environ | {"LSAN_OPTIONS": f"suppressions={SUPPRESSIONS}:print_
 # What a command writes to its log for each message: worker's pid, queue, id, fence, data.
 HANDLE = 'read -r line; echo "$PPID $DROVER_QUEUE $DROVER_MESSAGE $DROVER_FENCE $line" >> "$LOG"'
 
-QUICK = ("--timeout-ms", 3000)
+QUICK = ("--timeout", "3s")
 
 Handled = collections.namedtuple("Handled", "worker queue id fence data")
 
@@ -115,7 +115,7 @@ class Room:
     def work(self, *options, **more):
         """Those that will be killed or stopped get QUICK: their sessions end soon."""
         quiet = () if "--quiet-ms" in options else ("--quiet-ms", 100)
-        self.workers.append(Worker(self.url, self.log, "--poll-ms", 100, *quiet, *options, **more))
+        self.workers.append(Worker(self.url, self.log, *quiet, *options, **more))
         return self.workers[-1]
 
     def handled(self, queue=None):

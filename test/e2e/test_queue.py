@@ -12,7 +12,7 @@ import pytest
 import zk
 from conftest import BINARY, OnEnsemble, Server, drover
 from queue_support import NAMESPACE, QUICK, Room, wait_until
-from world_support import Place, call
+from world_support import Place, Stream, call
 
 NOBODY = "0" * 32
 
@@ -363,6 +363,55 @@ def test_a_read_waits_for_a_message(room, way):
     reader.join(15)
     assert [m["data"] for m in found] == ["a"]
     assert room.read(queue, f"?after={found[0]['id']}&wait=50") == []
+
+
+@pytest.mark.parametrize("way", ["queue", "task"])
+def test_a_worker_hears_of_a_message(room, way):
+    """It would look by itself in an hour."""
+    queues = room.create(3)
+    room.work("--poll", "1h")
+    room.wait_balanced(1, queues)
+    for queue in queues + queues:
+        if way == "queue":
+            last = room.post(queue, "a")[0]
+        else:
+            task = {"group": queue, "data": "a"}
+            last = room.call("POST", "/update", {"clientid": 1, "adds": [task]})[1]["tasks"][0]["id"]
+        wait_until(lambda: room.last(queue) == str(last), "the message")
+
+
+def test_what_was_posted(room):
+    queue, other = room.create(2)
+    posted = room.call("GET", "/v1/posted")[1]
+    assert posted["queues"] is None  # who has not asked before has to look everywhere
+    room.post(queue, "a", "b")
+    first = room.call("GET", f"/v1/posted?after={posted['posted']}&wait=20000")[1]
+    assert set(first["queues"]) == {queue} and first["posted"] > posted["posted"]
+    assert room.call("GET", f"/v1/posted?after={first['posted']}&wait=20") == \
+        (200, {"posted": first["posted"], "queues": []})
+    room.post(other, "c")
+    room.post("qdo_error", "d")
+    found, number = set(), first["posted"]
+    while found != {other, "qdo_error"}:
+        more = room.call("GET", f"/v1/posted?after={number}&wait=20000")[1]
+        found, number = found | set(more["queues"]), more["posted"]
+    both = room.call("GET", f"/v1/posted?after={posted['posted']}")[1]  # again, from there
+    assert set(both["queues"]) == {queue, other, "qdo_error"}
+    for wrong in ("after=x", "after=-1", "wait=99999999"):
+        assert room.call("GET", f"/v1/posted?{wrong}")[0] == 400
+    ahead = room.call("GET", f"/v1/posted?after={number + 1000}")[1]  # of another server, or time
+    assert ahead == {"posted": number, "queues": None}
+
+
+def test_events(room):
+    with Stream(room.place.port, "/v1/events?kind=queue,message") as events:
+        queue = room.create()
+        assert events.next() == ("queue", {"queue": queue, "state": "created"})
+        ids = room.post(queue, "a", "b")
+        told = events.next()
+        assert told == ("message", {"queue": queue, "id": ids[1], "count": 2, "state": "posted"})
+        room.call("DELETE", f"/v1/queues/{queue}")
+        assert events.next() == ("queue", {"queue": queue, "state": "deleted"})
 
 
 @pytest.mark.parametrize("method, path, body, status, line", [

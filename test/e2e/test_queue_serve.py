@@ -53,7 +53,7 @@ def test_another_namespace(start, room_of):
     queue = room.create()
     assert room.kazoo.get(f"/our/queues/queues/{queue}")[0] == b'{"last": ""}'
     ids = room.post(queue, "a")
-    worker = Worker(room.url, room.log, "--namespace", "/our/queues", "--quiet-ms", 0, "--poll-ms", 50)
+    worker = Worker(room.url, room.log, "--namespace", "/our/queues", "--quiet", "0s")
     room.workers.append(worker)
     wait_until(lambda: room.kazoo.get(f"/our/queues/queues/{queue}")[0] ==
                f'{{"last": "{ids[0]}"}}'.encode(), "last")
@@ -139,7 +139,7 @@ def test_an_ensemble_that_loses_its_leader(tmp_path, room_of):
             room = room_of(server, ensemble.hosts, "/three")
             queues = room.create(6)
             for _ in range(3):
-                room.work("--timeout-ms", 4000, "--quiet-ms", 500)
+                room.work("--timeout", "4s", "--quiet-ms", 500)
             room.wait_balanced(3, queues)
             posted = {queue: [] for queue in queues}
             for turn in range(2):

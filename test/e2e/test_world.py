@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 
 import zk
 from conftest import BINARY, DEADLINE_S, OnEnsemble, Server, drover, errors
-from world_support import Place, World, call
+from world_support import Place, Stream, World, call
 
 NUMBERS = itertools.count()
 
@@ -300,6 +300,31 @@ def test_looking(place, world, session):
             {"node": "a_t|b_t", "state": "pending", "tasks": []}]},
         {"node": "c_t", "state": "pending", "tasks": []}]}
     assert world.get("tree") == (200, tree)
+
+
+def test_events(place, world, session):
+    """What becomes of a task is told to whoever listens."""
+    with Stream(place.port, "/v1/events?kind=world&type=my_t") as events:
+        def told(node, state, **more):
+            assert events.next() == ("world", {"world": world.name, "node": node, "type": "my_t",
+                                               "state": state} | more)
+        world.queue("a", "my_t")
+        told("a_my_t", "pending")
+        world.queue("other", "u")
+        world.queue("b", "my_t", parent=("a", "my_t"))
+        told("a_my_t|b_my_t", "pending")
+        for how, state, more in [("release", "pending", {}), ("fail", "pending", {"error": "oh"}),
+                                 ("complete", "completed", {})]:
+            assert world.claim(session, "my_t") == "a_my_t"
+            told("a_my_t", "working")
+            assert world.end(how, "a_my_t", session, **more)[0] == 200
+            told("a_my_t", state, **more)
+        assert world.claim(session, "my_t") == "a_my_t|b_my_t"
+        told("a_my_t|b_my_t", "working")
+        world.queue("b", "my_t", 2, parent=("a", "my_t"))
+        told("a_my_t|b_my_t", "pending")  # it is queued again
+        assert world.complete("a_my_t|b_my_t", session) == "pending"
+        told("a_my_t|b_my_t", "pending")
 
 
 TASK = {"name": "n", "type": "t"}

@@ -24,6 +24,31 @@ def call(port, method, path, body=None):
         connection.close()
 
 
+class Stream:
+    """What /v1/events tells, one by one: its kind and its data."""
+
+    def __init__(self, port, path):
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
+        self.connection.request("GET", path)
+        self.answer = self.connection.getresponse()
+        assert self.answer.status == 200
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.connection.close()
+
+    def next(self):
+        kind = None
+        while True:
+            name, _, value = self.answer.readline().decode().rstrip("\n").partition(": ")
+            if name == "event":
+                kind = value
+            elif name == "data":
+                return kind, json.loads(value)
+
+
 class Place:
     """A server, and a kazoo client that sees its tree."""
 

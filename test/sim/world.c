@@ -101,12 +101,6 @@ void world_remove_queue(struct world *w, struct sim_queue *q)
     world_check(w, !queue_remove(&w->queues_at, q->name), "remove");
 }
 
-void world_post(struct world *w, struct sim_queue *q)
-{
-    if (q->message_count < MESSAGES_MAX && !q->removed)
-        q->messages[q->message_count++] = ++w->last_id;
-}
-
 /* What a transaction changed, and whether it might. */
 
 static void broadcast(struct world *w, enum event_kind kind, int queue)
@@ -117,6 +111,16 @@ static void broadcast(struct world *w, enum event_kind kind, int queue)
                                              .kind = kind,
                                              .worker = i,
                                              .queue = queue});
+}
+
+/* Most are told of it. */
+void world_post(struct world *w, struct sim_queue *q)
+{
+    if (q->message_count == MESSAGES_MAX || q->removed)
+        return;
+    q->messages[q->message_count++] = ++w->last_id;
+    if (world_random(w, 4))
+        broadcast(w, EVENT_POSTED, (int)(q - w->queues));
 }
 
 static void check_last(struct world *w, struct sim_queue *q, struct str data,
@@ -402,6 +406,9 @@ static void tell(struct world *w, struct sim_worker *worker, struct event *e)
         worker_changed(&worker->act.worker, w->now_ms);
     else if (e->kind == EVENT_FREED && !worker->cut_off)
         worker_freed(&worker->act.worker, w->now_ms, w->queues[e->queue].name);
+    else if (e->kind == EVENT_POSTED && !worker->cut_off)
+        worker_posted(&worker->act.worker, w->now_ms,
+                      e->queue % 7 ? w->queues[e->queue].name : NULL);
     step(w, worker);
 }
 

@@ -61,7 +61,15 @@ struct sim_queue {
     uint64_t takes;
 };
 
-enum event_kind { EVENT_WAKE, EVENT_CHANGED, EVENT_FREED, EVENT_WORKED, EVENT_EXPIRE, EVENT_CHAOS };
+enum event_kind {
+    EVENT_WAKE,
+    EVENT_CHANGED,
+    EVENT_FREED,
+    EVENT_POSTED,
+    EVENT_WORKED,
+    EVENT_EXPIRE,
+    EVENT_CHAOS
+};
 
 struct event {
     int64_t at_ms;

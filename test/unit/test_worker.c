@@ -117,6 +117,32 @@ static void it_works_and_advances_in_turn(void **state)
     worker_release(&w);
 }
 
+/* An empty queue is looked into when a message has come, and not only when it is time. */
+static void a_message_that_is_told_of_is_not_waited_for(void **state)
+{
+    static const char *const told[] = {A, NULL}; /* of this queue; of any */
+    struct worker w;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        begin_with_a(&w, WORKER_RETRY);
+        next(&w, 0, WORKER_WORK);
+        worker_worked(&w, 10, A, WORKER_NOTHING, 0);
+        worker_posted(&w, 20, "ffffffffffffffffffffffffffffffff");
+        next(&w, 20, WORKER_WAIT);
+        worker_posted(&w, 30, told[i]);
+        next(&w, 30, WORKER_WORK);
+        worker_posted(&w, 40, told[i]); /* while it is looked, perhaps too early */
+        worker_worked(&w, 50, A, WORKER_NOTHING, 0);
+        next(&w, 50, WORKER_WORK);
+        worker_worked(&w, 60, A, WORKER_FAILED,
+                      11); /* this one is tried again later all the same */
+        worker_posted(&w, 70, told[i]);
+        next(&w, 70, WORKER_WAIT);
+        worker_release(&w);
+    }
+}
+
 static void before_a_message_is_begun_the_session_is_confirmed(void **state)
 {
     struct worker w;
@@ -328,6 +354,7 @@ int main(void)
         cmocka_unit_test(it_waits_until_the_lists_are_quiet),
         cmocka_unit_test(lists_that_never_rest_are_looked_at_all_the_same),
         cmocka_unit_test(it_works_and_advances_in_turn),
+        cmocka_unit_test(a_message_that_is_told_of_is_not_waited_for),
         cmocka_unit_test(before_a_message_is_begun_the_session_is_confirmed),
         cmocka_unit_test(a_take_in_doubt_is_cleared_up_even_when_nobody_wants_it),
         cmocka_unit_test(what_another_holds_is_taken_when_it_is_free),

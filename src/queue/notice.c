@@ -1,0 +1,205 @@
+#include "queue/notice.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/cond.h"
+#include "base/mem.h"
+
+enum { FINDINGS_SEARCHED = 16 };
+
+struct finding {
+    char queue[QUEUE_NAME_LEN + 1]; /* empty: it may be any */
+    int64_t id, count;
+};
+
+struct notice {
+    struct notice_options o;
+    pthread_t thread;
+    int64_t last_id; /* looked at; the thread's own, as is all that was found: */
+    struct finding *found;
+    size_t found_count, found_cap;
+
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t changed;
+    bool stop, nudged;
+    int64_t next; /* the number that the next finding gets */
+    char kept[NOTICE_KEPT][QUEUE_NAME_LEN + 1];
+    int64_t first; /* what is kept begins there, and at the ring's first place */
+};
+
+/* Finding. */
+
+/* Of the last few, so that it costs the same with many queues: one may be found twice. */
+static struct finding *find_or_add(struct notice *n, struct str queue)
+{
+    for (size_t i = 1; i <= FINDINGS_SEARCHED && i <= n->found_count; i++)
+        if (str_eq(str_of(n->found[n->found_count - i].queue), queue))
+            return &n->found[n->found_count - i];
+    if (n->found_count == n->found_cap) {
+        n->found_cap = n->found_cap ? 2 * n->found_cap : 16;
+        n->found = mem_realloc(n->found, n->found_cap * sizeof *n->found);
+    }
+    n->found[n->found_count] = (struct finding){0};
+    memcpy(n->found[n->found_count].queue, queue.p, queue.len);
+    return &n->found[n->found_count++];
+}
+
+static bool is_queue(struct str group)
+{
+    return queue_valid_name(group) || str_eq(group, STR(QUEUE_ERROR));
+}
+
+static void on_look(void *arg, struct store *s, int64_t now_ms)
+{
+    struct notice *n = arg;
+    int64_t last_id = store_last_id(s), id = n->last_id + 1;
+    struct finding *f;
+    struct str group;
+
+    (void)now_ms;
+    if (last_id - n->last_id > NOTICE_IDS_MAX) {
+        find_or_add(n, STR(""));
+        id = last_id + 1;
+    }
+    for (; id <= last_id; id++) {
+        if (store_group_of(s, id, &group) && is_queue(group)) {
+            f = find_or_add(n, group);
+            f->id = id;
+            f->count++;
+        }
+    }
+    n->last_id = last_id;
+}
+
+/* A store that another server has is not looked at; what this one finds there later may be anything. */
+static void find(struct notice *n)
+{
+    n->found_count = 0;
+    if (service_is_ready(n->o.tasks))
+        service_look(n->o.tasks, on_look, n);
+    else
+        n->last_id = INT64_MIN / 2;
+}
+
+static void keep(struct notice *n)
+{
+    pthread_mutex_lock(&n->lock);
+    for (size_t i = 0; i < n->found_count; i++) {
+        int64_t at = (n->next++ - n->first) % NOTICE_KEPT;
+
+        memcpy(n->kept[at], n->found[i].queue, sizeof n->kept[at]);
+    }
+    pthread_mutex_unlock(&n->lock);
+}
+
+static void tell(struct notice *n)
+{
+    for (size_t i = 0; i < n->found_count; i++)
+        if (n->found[i].queue[0])
+            n->o.posted(n->o.arg, n->found[i].queue, n->found[i].id, n->found[i].count);
+    if (n->found_count)
+        n->o.told(n->o.arg);
+}
+
+/* The thread. */
+
+/* Returns false when it is to end. */
+static bool pause_for_news(struct notice *n)
+{
+    int64_t begun_ms = clock_boot_ms(), now_ms = begun_ms;
+    bool goes_on;
+
+    pthread_mutex_lock(&n->lock);
+    while (!n->stop && now_ms < begun_ms + (n->nudged ? NOTICE_PAUSE_MS : NOTICE_MS)) {
+        cond_wait_until(&n->changed, &n->lock,
+                        begun_ms + (n->nudged ? NOTICE_PAUSE_MS : NOTICE_MS));
+        now_ms = clock_boot_ms();
+    }
+    n->nudged = false;
+    goes_on = !n->stop;
+    pthread_mutex_unlock(&n->lock);
+    return goes_on;
+}
+
+static void *run(void *arg)
+{
+    struct notice *n = arg;
+
+    while (pause_for_news(n)) {
+        find(n);
+        keep(n);
+        tell(n);
+    }
+    return NULL;
+}
+
+void notice_nudge(struct notice *n)
+{
+    pthread_mutex_lock(&n->lock);
+    n->nudged = true;
+    pthread_cond_signal(&n->changed);
+    pthread_mutex_unlock(&n->lock);
+}
+
+/* Looking. */
+
+static void list_kept(const struct notice *n, int64_t number, struct arena *a,
+                      struct notice_list *list)
+{
+    const char **queues = arena_alloc(a, (size_t)(n->next - number) * sizeof *queues);
+
+    for (int64_t i = number; i < n->next; i++) {
+        const char *queue = n->kept[(i - n->first) % NOTICE_KEPT];
+
+        if (!queue[0])
+            return; /* it may be any */
+        queues[list->count++] = arena_text(a, str_of(queue));
+    }
+    list->queues = queues;
+}
+
+bool notice_since(struct notice *n, int64_t number, struct arena *a, struct notice_list *ret_list)
+{
+    struct notice_list list = {0};
+    bool known, is_new;
+
+    pthread_mutex_lock(&n->lock);
+    known = number >= n->first && number <= n->next && n->next - number <= NOTICE_KEPT;
+    is_new = number != n->next;
+    if (known && is_new)
+        list_kept(n, number, a, &list);
+    list.number = n->next;
+    pthread_mutex_unlock(&n->lock);
+    *ret_list = list;
+    return is_new;
+}
+
+struct notice *notice_start(const struct notice_options *o)
+{
+    struct notice *n = mem_zalloc(sizeof *n);
+    struct service_stats stats;
+
+    n->o = *o;
+    service_stats(o->tasks, &stats);
+    n->last_id = service_is_ready(o->tasks) ? stats.last_id : INT64_MIN / 2;
+    n->first = n->next = clock_wall_ms();
+    pthread_mutex_init(&n->lock, NULL);
+    cond_init(&n->changed);
+    pthread_create(&n->thread, NULL, run, n);
+    return n;
+}
+
+void notice_free(struct notice *n)
+{
+    pthread_mutex_lock(&n->lock);
+    n->stop = true;
+    pthread_cond_signal(&n->changed);
+    pthread_mutex_unlock(&n->lock);
+    pthread_join(n->thread, NULL);
+    pthread_cond_destroy(&n->changed);
+    pthread_mutex_destroy(&n->lock);
+    free(n->found);
+    free(n);
+}
