@@ -3,15 +3,16 @@
 
 #include "keeper/path.h"
 
-static int check_text(struct str s, const char *what, struct err_info *e)
+enum { NODE_LEN_MAX = 2 * WORLD_NAME_LEN_MAX + 1 };
+
+static int check_text(struct str s, size_t len_max, const char *what, struct err_info *e)
 {
-    char path[WORLD_NAME_LEN_MAX + 2] = "/";
+    char path[NODE_LEN_MAX + 2] = "/";
 
     if (!s.len)
         return err_set(e, DROVER_BAD_ARGUMENT, "the %s is empty", what);
-    if (s.len > WORLD_NAME_LEN_MAX)
-        return err_set(e, DROVER_BAD_ARGUMENT, "the %s is longer than %d bytes", what,
-                       WORLD_NAME_LEN_MAX);
+    if (s.len > len_max)
+        return err_set(e, DROVER_BAD_ARGUMENT, "the %s is longer than %zu bytes", what, len_max);
     for (size_t i = 0; i < s.len; i++) {
         unsigned char c = (unsigned char)s.p[i];
 
@@ -34,7 +35,7 @@ int zoott_check(struct str name, const char *what, struct err_info *ret_error)
     /* With the rest of the node's name around them, "." and ".." are harmless. */
     if (str_eq(name, STR(".")) || str_eq(name, STR("..")))
         return 0;
-    return check_text(name, what, ret_error);
+    return check_text(name, WORLD_NAME_LEN_MAX, what, ret_error);
 }
 
 int zoott_check_world(struct str world, struct err_info *ret_error)
@@ -67,7 +68,9 @@ int zoott_check_key(struct str key, struct err_info *ret_error)
         const char *bar = rest.len ? memchr(rest.p, '|', rest.len) : NULL;
         struct str node = {rest.p, bar ? (size_t)(bar - rest.p) : rest.len};
 
-        if (node.len > 2 * WORLD_NAME_LEN_MAX + 1 || !has_split(node))
+        if (node.len && check_text(node, NODE_LEN_MAX, "node", ret_error))
+            return DROVER_BAD_ARGUMENT;
+        if (!has_split(node))
             return err_set(ret_error, DROVER_BAD_ARGUMENT,
                            "'%.*s' is not a node: NAME_TYPE, or NAME_TYPE|NAME_TYPE for a child",
                            (int)(key.len < 200 ? key.len : 200), key.p);

@@ -401,6 +401,8 @@ static void bad_input(void **state)
     assert_int_equal(complete(&s, ""), DROVER_BAD_ARGUMENT);
     assert_int_equal(complete(&s, "a"), DROVER_BAD_ARGUMENT);
     assert_int_equal(complete(&s, "a_t|"), DROVER_BAD_ARGUMENT);
+    assert_int_equal(complete(&s, "a/b_t"), DROVER_BAD_ARGUMENT);
+    assert_int_equal(complete(&s, "a_t|b\xff_t"), DROVER_BAD_ARGUMENT);
     assert_string_equal(dump(&s), before);
     assert_int_equal(world_init(s.k, STR("p"), &s.e), DROVER_BAD_ARGUMENT);
     assert_int_equal(world_init(s.k, STR("a/b"), &s.e), DROVER_BAD_ARGUMENT);
