@@ -47,6 +47,7 @@ struct house {
     struct http_server *http;       /* NULL: HTTP is not served */
     int64_t jobs;                   /* that the DAG's agent runs at once; -1: one a core */
     const char *token;         /* that the server asks for; commands are given it; NULL: none */
+    const char *data_dir;      /* of the embedded keeper; NULL: none */
     const char *log_dir;       /* where it keeps what commands print; NULL: nowhere */
     const char *pipeline;      /* a file with state machines; NULL: the built-in ones */
     const char *on_batch_done; /* a command or a URL; NULL: batches are reported by others */

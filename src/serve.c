@@ -108,6 +108,8 @@ static int open_house(struct serve *s)
         s->house.jobs = s->options.jobs;
         s->house.token = s->token;
         s->house.log_dir = s->options.log_dir;
+        s->house.data_dir =
+            s->options.journal == LOCAL_NONE || s->ensemble ? NULL : s->options.data;
         s->house.pipeline = s->options.pipeline;
         s->house.on_batch_done = s->options.on_batch_done;
         s->house.url = http_url(s->http);

@@ -3,6 +3,7 @@
 #define DAG_DAG_IMPL_H
 
 #include "dag/service.h"
+#include "dag/started.h"
 
 enum bucket_kind { BUCKET_SPECS, BUCKET_NODES, BUCKET_SLOTS, BUCKET_KINDS };
 
@@ -20,6 +21,8 @@ struct turn {
     size_t op_count, op_cap, len;
     int64_t *drops; /* tasks of nodes that are gone */
     size_t drop_count, drop_cap;
+    uint32_t *marks; /* of runs whose ends are in it */
+    size_t mark_count, mark_cap;
     struct node **puts; /* those whose tasks are in the answer, in its order */
     size_t put_count;
     struct claim_done {
@@ -69,6 +72,7 @@ struct dag {
     uint32_t parked_count, parked_cap;
     struct adding *adding, *adding_last;
     struct serve_agent *agent;
+    struct started *started; /* NULL: it is not known which runs were started */
     struct http_topic topic_ready, topic_kill;
     struct dag_listener listeners[DAG_LISTENERS_MAX];
     int listener_count;
@@ -82,6 +86,7 @@ void turn_then(struct turn *t, dag_done_fn *done, void *arg); /* NULL: nobody wa
 void turn_op(struct turn *t, struct keeper_op op);            /* path and data are copied */
 void turn_bucket(struct turn *t, enum bucket_kind kind, uint64_t number);
 void turn_drop(struct turn *t, int64_t task);
+void turn_unmark(struct turn *t, struct node *n);
 void turn_flush(struct dag *d);
 void turn_free(struct turn *t);
 void turn_tell(struct turn *t, int err);
@@ -114,9 +119,13 @@ void dag_unpark(struct dag *d, struct node *n);
 void dag_arm(struct dag *d, int64_t at_ms);
 
 enum node_state dag_visible(const struct dag *d, const struct node *n);
+void dag_show(struct dag *d, struct node *n); /* tells who listens, if it is news */
 
 /* The end of a run whose agent is known to have it. */
 void dag_end_run(struct dag *d, struct turn *t, struct node *n, const struct outcome *o);
+
+/* A node that was claimed ahead and not started: anybody may have it. */
+void dag_unclaim(struct dag *d, struct node *n);
 
 void dag_drop_adds(struct dag *d, int err);
 
@@ -128,6 +137,7 @@ struct serve_agent *serve_agent_open(struct dag *d);
 void serve_agent_close(struct serve_agent *a);
 void serve_agent_schedule(struct serve_agent *a); /* claims as many as there is room for */
 void serve_agent_kill(struct serve_agent *a, struct node *n);
+int64_t serve_agent_tick(struct serve_agent *a, int64_t now_ms); /* returns when to call it again */
 void serve_agent_drop(struct serve_agent *a); /* the DAG has ended: kills what runs */
 
 #endif

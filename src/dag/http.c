@@ -416,6 +416,7 @@ static int room_open(struct house *h, void **ret_room, struct err_info *ret_erro
         .jobs = h->jobs >= 0 ? (uint32_t)h->jobs : (uint32_t)(cores > 0 ? cores : 1),
         .log_dir = h->log_dir,
         .embedded = h->local != NULL,
+        .data_dir = h->data_dir,
         .failed = on_failed,
         .arg = room,
     };

@@ -385,7 +385,7 @@ static void put_why(struct buf *b, struct dag *d, const struct node *n)
     else if (count)
         buf_printf(b, "waits for %" PRIu32 " nodes, of which node %" PRIu64 " is %s", count, first,
                    node_state_name(g->shown[graph_find(g, first)->index]));
-    else if (graph_state(g, n) == NODE_INCIPIENT)
+    else if (graph_state(g, n) == NODE_INCIPIENT || n->ahead)
         buf_printf(b, "may start, and waits for an agent of group %.*s", (int)n->group.len,
                    n->group.p);
     else if (graph_state(g, n) == NODE_SKIPPED)

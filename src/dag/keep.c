@@ -71,6 +71,22 @@ static void drop_unused_slots(struct dag *d, const struct dag_kept *kept)
     }
 }
 
+/*
+ * Whether a server before us claimed the node and did not come to start it. Where it may have, that is
+ * to be known until how it ended is durable.
+ */
+static bool was_not_started(struct dag *d, struct node *n)
+{
+    struct started *s = d->started;
+
+    if (!s)
+        return false;
+    if (started_is_sure(s) && !started_find(s, n->id, n->attempts))
+        return true;
+    n->mark = started_keep(s, n->id, n->attempts);
+    return false;
+}
+
 /* A run of the server before us, or of one whose lease we do not know. */
 static void find_run(struct dag *d, struct node *n, struct str agent)
 {
@@ -84,11 +100,17 @@ static void find_run(struct dag *d, struct node *n, struct str agent)
     d->graph.shown[n->index] = NODE_RUNNING;
     if (number > 0 || !d->o.embedded)
         return;
+    if (was_not_started(d, n)) {
+        dag_unclaim(d, n);
+        d->graph.shown[n->index] = (uint8_t)dag_visible(d, n);
+        return;
+    }
     snprintf(token, sizeof token, "DROVER_RUN=%" PRId64 ".%" PRIu64 ".%" PRIu32, d->client, n->id,
              n->attempts);
     strays_signal(&by, SIGKILL);
     if (graph_plan(&d->graph, n)->type == NODE_CONDITION) {
         dag_leave_running(d, n); /* asking again harms nobody */
+        turn_unmark(turn_open(d), n);
         dag_park(d, n, dag_now_ms(d));
     } else {
         dag_end_run(d, turn_open(d), n, &o);
@@ -166,6 +188,8 @@ static void on_tasks(void *arg, const struct task_reply *reply)
         drop_unused_slots(d, b->kept);
         for (size_t i = 0; i < b->task_count; i++)
             find_task(d, &b->tasks[i], &b->arena);
+        if (d->started)
+            started_settle(d->started);
     }
     d->ready = true;
     dag_soon(d);

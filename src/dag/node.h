@@ -85,7 +85,9 @@ struct node {
     int64_t lease_at, due_at;
     bool has_task, task_put, task_drop, task_busy; /* busy: a change of it is under way */
     bool parked, kill_asked, touched;
-    uint32_t pins;                  /* requests under way that count on it */
+    bool ahead;    /* it has an agent, which will start it when another run has ended */
+    uint32_t mark; /* of its start (started.h), 0: none */
+    uint32_t pins; /* requests under way that count on it */
     uint32_t running_at, parked_at; /* places in the lists of those, from 1 */
     struct run *run;                /* while it runs in this process */
     struct node_wait *waits;

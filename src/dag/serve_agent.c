@@ -1,29 +1,43 @@
 /*
  * The agent built into the server: claims by a call, runs on the same loop, commits by a call. It
  * takes nodes of the default group only; others are for agents that name them.
+ *
+ * While commands are short it claims ahead, twice as many as it may run: when one ends, the next is
+ * started at once, and how the first ended is written down, and what follows claimed, while that one
+ * runs. So a job never waits for the disk. A node that waits here is still shown as incipient; it
+ * is given back when it has waited for AHEAD_MS, since then commands are not short. It takes a file
+ * that says what was really started (started.h): without it, nothing is claimed ahead.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "dag/dag_impl.h"
 #include "dag/environment.h"
 #include "dag/strays.h"
 
+enum { AHEAD_MS = 100 };
+
 struct serve_agent {
     struct dag *dag;
     struct runner *runner;
-    uint32_t busy; /* claimed or running */
-    uint64_t life; /* rises when the DAG ends: runs of before are nobody's */
+    uint32_t busy;                   /* claimed or running */
+    uint32_t running;                /* of these */
+    struct job *ahead, **ahead_last; /* and these are claimed and wait, oldest first */
+    bool eager;                      /* the last command was short */
+    uint64_t life;                   /* rises when the DAG ends: runs of before are nobody's */
 };
 
 /* A claim under way, then a run. */
 struct job {
     struct serve_agent *agent;
+    struct job *next; /* in the list of those that wait */
     struct node *node;
     int64_t task;
+    int64_t since_ms; /* by the clock of the boot: it waits, or runs */
     uint64_t life;
 };
 
@@ -51,11 +65,28 @@ static void keep_output(struct dag *d, struct node *n, const struct run *r)
     }
 }
 
+static struct job *take_ahead(struct serve_agent *a, struct job **at)
+{
+    struct job *j = *at;
+
+    *at = j->next;
+    if (!*at)
+        a->ahead_last = at;
+    return j;
+}
+
+static void start(struct job *j);
+
 static void on_run_done(void *arg, struct run *r, const struct run_end *end)
 {
     struct job *j = arg;
+    struct serve_agent *a = j->agent;
     struct outcome o = {.how = end->how, .status = end->status};
 
+    a->running--;
+    a->eager = a->dag->started && clock_boot_ms() - j->since_ms < AHEAD_MS;
+    while (a->ahead && a->running < a->dag->o.jobs)
+        start(take_ahead(a, &a->ahead)); /* first of all: it has waited for this */
     if (j->life == j->agent->life) {
         j->node->run = NULL;
         keep_output(j->agent->dag, j->node, r);
@@ -78,6 +109,7 @@ static void not_started(struct job *j, const char *reason, int status)
         node_set_text(j->node, keys[i], STR(""));
     }
     dag_ended(j->agent->dag, j->node, AGENT_SERVE, j->task, &o, NULL, NULL);
+    j->agent->running--;
     job_free(j);
 }
 
@@ -95,6 +127,24 @@ const char *dag_parent_text(const struct dag *d, const struct node *n, struct ar
     return text ? text : "root";
 }
 
+/* Says that it is being started, to the server after us and to whoever listens. */
+static void announce(struct job *j)
+{
+    struct dag *d = j->agent->dag;
+    struct node *n = j->node;
+
+    j->agent->running++;
+    j->since_ms = clock_boot_ms();
+    if (d->started)
+        n->mark = started_mark(d->started, n->id, n->attempts);
+    if (!n->ahead)
+        return;
+    n->ahead = false;
+    if (n->attempts == 1)
+        n->started_ms = dag_now_ms(d);
+    dag_show(d, n);
+}
+
 static void start(struct job *j)
 {
     struct dag *d = j->agent->dag;
@@ -106,6 +156,7 @@ static void start(struct job *j)
     struct err_info why;
     int status = 0;
 
+    announce(j);
     node_command(j->node, type, &a, &c);
     spec = (struct run_spec){.argv = c.argv, .cwd = c.cwd, .timeout_ms = c.timeout_ms};
     if (type == NODE_CONDITION && c.timeout_ms) {
@@ -131,6 +182,26 @@ static void start(struct job *j)
     arena_release(&a);
 }
 
+static void wait_for_an_end(struct job *j)
+{
+    struct serve_agent *a = j->agent;
+
+    j->since_ms = clock_boot_ms();
+    j->next = NULL;
+    *a->ahead_last = j;
+    a->ahead_last = &j->next;
+    dag_arm(a->dag, dag_now_ms(a->dag) + AHEAD_MS);
+}
+
+/* A claim that is no run yet. */
+static void end_unstarted(struct job *j)
+{
+    struct outcome o = {.how = RUN_KILLED};
+
+    dag_ended(j->agent->dag, j->node, AGENT_SERVE, j->task, &o, NULL, NULL);
+    job_free(j);
+}
+
 static void on_claimed(void *arg, int err, struct node *n)
 {
     struct job *j = arg;
@@ -141,43 +212,70 @@ static void on_claimed(void *arg, int err, struct node *n)
     }
     j->node = n;
     j->task = n->task;
-    if (n->kill_asked) {
-        struct outcome o = {.how = RUN_KILLED};
-
-        dag_ended(j->agent->dag, n, AGENT_SERVE, j->task, &o, NULL, NULL);
-        job_free(j);
-    } else {
+    if (n->kill_asked)
+        end_unstarted(j);
+    else if (j->agent->running < j->agent->dag->o.jobs)
         start(j);
-    }
+    else
+        wait_for_an_end(j);
 }
 
 void serve_agent_schedule(struct serve_agent *a)
 {
     static const struct str group = {NODE_GROUP_DEFAULT, sizeof NODE_GROUP_DEFAULT - 1};
+    uint32_t jobs = a->dag->o.jobs;
 
-    while (a->busy < a->dag->o.jobs) {
+    while (a->busy < (a->eager ? 3 * jobs : jobs)) {
         struct job *j = mem_zalloc(sizeof *j);
+        struct node *n;
         bool busy;
 
         *j = (struct job){.agent = a, .life = a->life};
-        if (!dag_claim(a->dag, AGENT_SERVE, &group, 1, 0, &busy, on_claimed, j)) {
+        n = dag_claim(a->dag, AGENT_SERVE, &group, 1, 0, &busy, on_claimed, j);
+        if (!n) {
             free(j);
             return;
         }
+        n->ahead = a->busy >= jobs;
         a->busy++;
     }
 }
 
 void serve_agent_kill(struct serve_agent *a, struct node *n)
 {
-    (void)a;
     if (n->run)
         run_kill(n->run, RUN_GRACE_MS);
+    for (struct job **at = &a->ahead; *at; at = &(*at)->next)
+        if ((*at)->node == n) {
+            end_unstarted(take_ahead(a, at));
+            return;
+        }
+}
+
+/* Those that waited too long are given back, and nothing is claimed ahead until a short one ends. */
+int64_t serve_agent_tick(struct serve_agent *a, int64_t now_ms)
+{
+    int64_t waited = a->ahead ? clock_boot_ms() - a->ahead->since_ms : 0;
+
+    if (!a->ahead)
+        return INT64_MAX;
+    if (waited < AHEAD_MS)
+        return now_ms + AHEAD_MS - waited;
+    a->eager = false;
+    while (a->ahead) {
+        struct job *j = take_ahead(a, &a->ahead);
+
+        dag_unclaim(a->dag, j->node);
+        job_free(j);
+    }
+    return INT64_MAX;
 }
 
 void serve_agent_drop(struct serve_agent *a)
 {
     a->life++;
+    while (a->ahead)
+        job_free(take_ahead(a, &a->ahead));
     for (uint32_t i = 0; i < a->dag->running_count; i++) {
         struct node *n = a->dag->running[i];
 
@@ -191,6 +289,7 @@ struct serve_agent *serve_agent_open(struct dag *d)
     struct serve_agent *a = mem_zalloc(sizeof *a);
 
     a->dag = d;
+    a->ahead_last = &a->ahead;
     a->runner = runner_open(d->o.loop, RUNNER_BY_CGROUP);
     return a;
 }

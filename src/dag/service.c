@@ -55,6 +55,8 @@ enum node_state dag_visible(const struct dag *d, const struct node *n)
 {
     enum node_state state = graph_state(&d->graph, n);
 
+    if (n->ahead)
+        return n->attempts > 1 ? NODE_RUNNING : NODE_INCIPIENT;
     return state == NODE_INCIPIENT && n->attempts ? NODE_RUNNING : state;
 }
 
@@ -131,6 +133,7 @@ static void on_timer(uv_timer_t *timer)
 
     d->timer_at = INT64_MAX;
     turn_unstall(d);
+    next = serve_agent_tick(d->agent, now);
     for (uint32_t i = d->parked_count; i-- > 0;) {
         struct node *n = d->parked[i];
 
@@ -216,6 +219,7 @@ struct dag *dag_open(const struct dag_options *o)
     uv_unref((uv_handle_t *)&d->check);
     http_topic_init(&d->topic_ready);
     http_topic_init(&d->topic_kill);
+    d->started = o->data_dir ? started_open(o->data_dir) : NULL;
     d->agent = serve_agent_open(d);
     return d;
 }
@@ -272,6 +276,7 @@ static void on_closed(uv_handle_t *handle)
         return;
     http_topic_release(&d->topic_ready);
     http_topic_release(&d->topic_kill);
+    started_close(d->started);
     free(d->running);
     free(d->parked);
     free(d);

@@ -25,6 +25,7 @@
  *  - A chunk counts when the head's `last` has reached its ids, so a graph is there whole or not.
  *  - A command is started only after the task that says so is kept. So a node whose task has an agent
  *    may have run; one without certainly has not.
+ *    On the embedded keeper a file says which have really been started (started.h).
  *  - How a node ended, the end of its task and the tasks of those that start in its place are one
  *    transaction.
  *  - What follows from records (who is skipped, which group has finished, who may start) is not kept
@@ -64,6 +65,7 @@ struct dag_options {
     const char *password;  /* for DROVER_TOKEN; NULL: none */
     uint32_t jobs;         /* of the agent built in */
     const char *log_dir;   /* NULL: none */
+    const char *data_dir;  /* of the embedded keeper; NULL: none */
     bool embedded;         /* no other server can have started a run: the keeper is ours alone */
     void (*failed)(void *arg, int err); /* a commit failed: dag_end() has been done, read again */
     void *arg;

@@ -108,6 +108,16 @@ void turn_drop(struct turn *t, int64_t task)
     t->drops[t->drop_count++] = task;
 }
 
+/* How its run ended is in this turn: after it, nobody has to know that it was started. */
+void turn_unmark(struct turn *t, struct node *n)
+{
+    if (!n->mark)
+        return;
+    GROW(t->marks, t->mark_count, t->mark_cap);
+    t->marks[t->mark_count++] = n->mark;
+    n->mark = 0;
+}
+
 void turn_bucket(struct turn *t, enum bucket_kind kind, uint64_t number)
 {
     struct map *known = &t->dag->buckets[kind];
@@ -212,7 +222,7 @@ static void write_tasks(struct turn *t)
 
 /* The turn is durable, or has failed. */
 
-static void show(struct dag *d, struct node *n)
+void dag_show(struct dag *d, struct node *n)
 {
     uint8_t *shown = &d->graph.shown[n->index];
     enum node_state state = dag_visible(d, n);
@@ -236,8 +246,10 @@ static void settle(struct turn *t, const struct task_reply *reply)
     }
     for (size_t i = 0; i < t->node_count; i++) {
         t->nodes[i]->pins--;
-        show(d, t->nodes[i]);
+        dag_show(d, t->nodes[i]);
     }
+    for (size_t i = 0; i < t->mark_count; i++)
+        started_clear(d->started, t->marks[i]);
     /* What came while its task was under way. */
     for (size_t i = 0; i < t->put_count; i++) {
         struct node *n = t->puts[i];
@@ -263,6 +275,7 @@ void turn_free(struct turn *t)
     free(t->nodes);
     free(t->ops);
     free(t->drops);
+    free(t->marks);
     free(t->claims);
     free(t->dones);
     arena_release(&t->arena);

@@ -278,6 +278,8 @@ void dag_end_run(struct dag *d, struct turn *t, struct node *n, const struct out
     int64_t again = state == NODE_FAILED ? again_at(d, n, type, o) : 0;
 
     dag_leave_running(d, n);
+    n->ahead = false;
+    turn_unmark(t, n);
     set_why(n, o);
     if (taken)
         node_set_reason(n, NULL);
@@ -309,6 +311,20 @@ int dag_ended(struct dag *d, struct node *n, int64_t agent, int64_t task, const 
     dag_end_run(d, t, n, o);
     turn_then(t, done, arg);
     return 0;
+}
+
+void dag_unclaim(struct dag *d, struct node *n)
+{
+    struct turn *t = turn_open(d);
+
+    dag_leave_running(d, n);
+    n->ahead = false;
+    n->attempts--;
+    if (!n->attempts)
+        n->started_ms = 0;
+    plan_park(&d->graph.plan, n->ref);
+    plan_unpark(&d->graph.plan, n->ref);
+    dag_put_task(t, n);
 }
 
 bool dag_renew(struct dag *d, struct node *n, int64_t agent, int64_t task, int64_t lease_ms)

@@ -139,3 +139,44 @@ def test_everything_is_found_again(start, journal):
     assert dag.data(ids[0], "big")["data"] == ("z" * 300000)[:262144]
     assert dag.add(node("group")) == [str(int(ids[-1]) + 1)]
     assert server.stop() == 0, server.said
+
+
+def test_what_was_claimed_ahead_and_not_started_runs_later(start, tmp_path):
+    """Short commands are claimed before there is room for them. The two long ones alone were running."""
+    log = tmp_path / "ran"
+    log.touch()
+    server = start("--jobs", 2)
+    dag = Dag(server.port)
+    [hold] = dag.add(node("condition", command="test", args=["-e", str(tmp_path / "go")], interval=5))
+    short = lambda i: shell(f"echo {i} >> {log}", str(hold))
+    ids = dag.add(*[short(i) for i in range(20)], *[shell("sleep 74", str(hold)) for _ in range(2)],
+                  *[short(i) for i in range(20, 40)])
+    (tmp_path / "go").touch()
+    assert dag.wait(*ids[:20]) == ["finished"] * 20
+    while [dag.state(id) for id in ids[20:22]] != ["running"] * 2:
+        pass
+    server.kill()
+    dag = Dag(start("--jobs", 2).port)
+    assert dag.wait(*ids) == ["finished"] * 20 + ["failed"] * 2 + ["finished"] * 20
+    assert sorted(map(int, log.read_text().split())) == list(range(40))
+    assert {dag.node(id)["metadata"]["attempts"] for id in ids} == {1}
+
+
+def test_what_was_claimed_ahead_is_given_back(start):
+    server = start("--jobs", 1)
+    dag = Dag(server.port)
+    ids = dag.add(*[shell("true") for _ in range(10)], shell("sleep 75"),
+                  *[shell("true") for _ in range(5)])
+    dag.wait(*ids[:10])
+    dag.kill(ids[-1])  # whether it waits for the agent or in it
+    assert dag.wait(ids[-1]) == ["killed"]
+    assert dag.node(ids[-2])["metadata"]["state"] == "incipient"
+    assert "waits for an agent" in dag.node(ids[-2])["why"]
+    taken, deadline = [], time.monotonic() + DEADLINE_S
+    while len(taken) < 4:
+        assert time.monotonic() < deadline
+        taken += dag.call("POST", "/v1/agent/claim", {"clientid": 7, "limit": 9, "wait": 1000})["runs"]
+    assert sorted((run["node"] for run in taken), key=int) == ids[11:15]
+    assert {run["attempt"] for run in taken} == {1}
+    dag.kill(ids[10])
+    assert server.stop() == 0, server.said
