@@ -5,6 +5,8 @@
 
 MESON ?= meson
 ARGS ?=
+# Where `make install` puts things, with DESTDIR in front. The last build directory's own does not count.
+PREFIX ?= /usr/local
 # Per fuzz target, for `make fuzz` and `make soak`.
 FUZZ_SECONDS ?= 60
 
@@ -19,7 +21,7 @@ help:
 	@echo 'make run           build and start drover serve (options in ARGS)'
 	@echo 'make test          build with sanitizers and run every test'
 	@echo 'make build         build with optimisation: build/drover'
-	@echo 'make install       install below PREFIX (/usr/local), DESTDIR in front'
+	@echo 'make install       install below PREFIX ($(PREFIX)), DESTDIR in front'
 	@echo 'make bench         measure'
 	@echo 'make soak          the tests, at length'
 	@echo 'make fuzz          the fuzz targets, FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
@@ -73,7 +75,7 @@ bench:
 	$(MESON) test -C build --benchmark --verbose
 
 install: build
-	$(if $(PREFIX),$(MESON) setup --reconfigure build --prefix=$(abspath $(PREFIX)) >/dev/null)
+	$(MESON) setup --reconfigure build --prefix=$(abspath $(PREFIX)) >/dev/null
 	$(MESON) install -C build --no-rebuild --quiet
 
 sources = $(shell find include src test bench examples -name '*.[ch]')

@@ -1,6 +1,7 @@
 """The command line: version, help, and every wrong use answered with one line and status 2."""
 
 import functools
+import os
 import re
 import subprocess
 
@@ -170,3 +171,23 @@ def test_wrong_use(words, line, tmp_path):
     done = drover(words[0], *more, *words[1:], cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", line + "\n")
     assert list(tmp_path.iterdir()) == [], "nothing may change"
+
+
+def test_make_install_goes_below_the_prefix():
+    """The one that is named, or /usr/local; not the one that was named last time."""
+    for arguments, prefix in ([], "/usr/local"), (["PREFIX=/opt/drover"], "/opt/drover"):
+        done = subprocess.run(["make", "-n", "install", *arguments], cwd=ROOT, capture_output=True,
+                              text=True, timeout=60)
+        assert f"--prefix={prefix} " in done.stdout
+
+
+def test_what_is_installed(tmp_path):
+    build = ROOT / os.environ.get("DROVER_BUILD", "build-asan")
+    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet"], check=True,
+                   env=os.environ | {"DESTDIR": str(tmp_path)}, timeout=60)
+    installed = {path.name for path in tmp_path.rglob("*")}
+    assert installed >= {"drover", "drover.h", "libdrover.so", "drover.pc", "drover.1", "drover-task.1",
+                         "drover.bash", "_drover"}
+    version_line = subprocess.run([next(tmp_path.rglob("bin/drover")), "--version"],
+                                  capture_output=True, text=True, timeout=60).stdout
+    assert version_line == f"drover {version()}\n"
