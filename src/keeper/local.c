@@ -206,6 +206,21 @@ bool local_failed(struct local *l)
     return engine_has_journal(l) && atomic_load(&l->journal.failed);
 }
 
+bool local_may_lose(struct local *l)
+{
+    return l->o.mode == LOCAL_OPPORTUNISTIC;
+}
+
+int local_flush(struct local *l)
+{
+    int64_t zxid;
+
+    pthread_mutex_lock(&l->lock);
+    zxid = l->tree.zxid;
+    pthread_mutex_unlock(&l->lock);
+    return engine_has_journal(l) ? journal_wait_durable(&l->journal, zxid) : 0;
+}
+
 int local_await(struct local *l, int64_t zxid)
 {
     struct journal_ticket ticket;

@@ -64,6 +64,8 @@ int local_submit(struct keeper *k, const struct keeper_op *ops, size_t count, in
 int local_peek(struct keeper *k, struct str path, struct buf *b);
 int64_t local_durable(struct local *l); /* INT64_MAX where answers do not wait */
 bool local_failed(struct local *l);
+bool local_may_lose(struct local *l); /* opportunistic: a crash takes what was answered last */
+int local_flush(struct local *l);     /* all that was done is on disk, in any mode: 0 or IO */
 int local_await(struct local *l, int64_t zxid);
 void local_follow(struct local *l, void (*fn)(void *arg), void *arg);
 

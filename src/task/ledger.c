@@ -221,11 +221,16 @@ void ledger_put_head(struct ledger *l, struct commit *c, const struct slot_head 
     l->ceiling = h->last_id;
 }
 
+struct slot_head ledger_ceiling(const struct ledger *l, int64_t last_id)
+{
+    return (struct slot_head){.last_id = last_id + 2 * l->losable + LEDGER_STEP};
+}
+
 void ledger_put_ceiling(struct ledger *l, struct commit *c, int64_t last_id)
 {
-    struct slot_head h = {.last_id = last_id + LEDGER_STEP};
+    struct slot_head h = ledger_ceiling(l, last_id);
 
-    if (last_id > l->ceiling)
+    if (last_id + l->losable > l->ceiling)
         ledger_put_head(l, c, &h, KEEPER_ANY_VERSION);
 }
 

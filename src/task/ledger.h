@@ -9,6 +9,10 @@
  *
  * The head holds the last id. On the embedded keeper it holds a ceiling that ids stay below, LEDGER_STEP
  * ahead, so that it is written once in a thousand ids and not with each; a restart goes on above it.
+ *
+ * No id is given twice, not even one that a crash took back after it was answered: where that can happen
+ * (opportunistic) the ceiling on disk is always LEDGER_LOSABLE above the ids at least. No more are given in
+ * the time that a change needs to reach the disk, and a start has its ceiling on disk before its first id.
  */
 #ifndef TASK_LEDGER_H
 #define TASK_LEDGER_H
@@ -18,7 +22,7 @@
 #include "task/slot.h"
 #include "task/store.h"
 
-enum { LEDGER_STEP = 1000 };
+enum { LEDGER_STEP = 1000, LEDGER_LOSABLE = 1000 * 1000 };
 
 struct ledger_bucket {
     int64_t number;
@@ -28,6 +32,7 @@ struct ledger_bucket {
 struct ledger {
     int64_t open_bucket; /* the newest that is there, -1: none */
     int64_t ceiling;     /* what the head says */
+    int64_t losable;     /* so many ids may be answered and lost: 0 or LEDGER_LOSABLE */
     struct remember remember;
 
     struct map by_number; /* buckets with slots */
@@ -64,7 +69,10 @@ void ledger_put(struct ledger *l, struct commit *c, const struct txn *t);
 void ledger_remember(struct ledger *l, struct commit *c, const struct remember_key *key,
                      const struct task *tasks, size_t count);
 
-/* Adds the head, if the ids have reached the ceiling. */
+/* What the head shall say when so many ids have been given. */
+struct slot_head ledger_ceiling(const struct ledger *l, int64_t last_id);
+
+/* Adds the head, if the ids have come too close to the ceiling. */
 void ledger_put_ceiling(struct ledger *l, struct commit *c, int64_t last_id);
 
 /* Adds the head as it is: the last id and a tag. version: what it must be at. */

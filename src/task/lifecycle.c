@@ -69,6 +69,28 @@ static void take_over(struct service *s, const struct load_target *t)
     s->state = SERVICE_READY;
 }
 
+/* Where answers may be lost, the ceiling for the ids of this run is on disk before the first of them. */
+static int raise_ceiling(struct service *s, const struct load_target *t, struct err_info *e)
+{
+    char bytes[SLOT_HEAD_LEN];
+    struct slot_head head;
+    int err;
+
+    if (!local_may_lose(s->o.local))
+        return 0;
+    t->ledger->losable = LEDGER_LOSABLE;
+    head = ledger_ceiling(t->ledger, store_last_id(t->store));
+    slot_head_encode(&head, bytes);
+    err = keeper_set(t->keeper, SLOT_HEAD, (struct str){bytes, sizeof bytes}, KEEPER_ANY_VERSION,
+                     NULL);
+    if (!err)
+        err = local_flush(s->o.local);
+    if (err)
+        return err_set(e, err, "cannot set ids aside for the tasks: %s", drover_err_message(err));
+    t->ledger->ceiling = head.last_id;
+    return 0;
+}
+
 static int open_local(struct service *s, struct err_info *e)
 {
     struct load_target t;
@@ -80,6 +102,9 @@ static int open_local(struct service *s, struct err_info *e)
     if (err)
         return err;
     take_over(s, &t);
+    err = raise_ceiling(s, &t, e);
+    if (err)
+        return err;
     if (s->o.wake)
         local_follow(s->o.local, s->o.wake, s->o.wake_arg);
     return 0;

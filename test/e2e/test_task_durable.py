@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import select
+import shutil
 import signal
 import subprocess
 import threading
@@ -61,6 +62,32 @@ def test_ids_are_not_given_again_after_snapshots_and_an_emptied_store(start):
         me.update(deletes=[task["id"] for task in me.group("g", "?owned=1")])
         server.signal(signal.SIGKILL)
         server.wait()
+
+
+# "If a task store dies between sending out the task and flushing the update to disk, a worker will have
+# confirmation that it, e.g., owns a task, but the task store will have no record of that task"
+
+def test_what_was_answered_and_lost_is_refused_and_its_id_is_not_given_again(start, tmp_path):
+    """Opportunistic: the disk of one moment stands for what a power failure would have left."""
+    first = start("--journal", "opportunistic")
+    Tasks(first.port).add("g", "a")
+    assert first.stop() == 0
+    second = start("--journal", "opportunistic")
+    shutil.copytree(tmp_path / "data", tmp_path / "then")
+    me = Tasks(second.port)
+    lost = me.add("g", *["x"] * 3000)
+    owned = me.claim("g")[0]["id"]
+    second.signal(signal.SIGKILL)
+    second.wait()
+    shutil.rmtree(tmp_path / "data")
+    (tmp_path / "then").rename(tmp_path / "data")
+    for journal in "opportunistic", "strict":
+        again = start("--journal", journal)
+        me = Tasks(again.port, me.clientid)
+        assert str(owned) in me.refused(deletes=[owned])[0]
+        assert me.get(f"/tasks/{lost[0]},{lost[-1]}") == [None, None]
+        assert me.add("g", "new")[0] > owned > max(lost)
+        assert again.stop() == 0
 
 
 def test_a_second_process_is_refused(start, tmp_path):
