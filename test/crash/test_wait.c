@@ -1,0 +1,220 @@
+/*
+ * Strict: an answer leaves when the journal is durable up to what it saw. The disk is held while a
+ * change is on its way to it; each call that sees the change, or sees that something is not there, has to
+ * wait, and each call about what was there before has not.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "files.h"
+#include "store.h"
+
+/* The system's files, with a hand on fdatasync. The table comes first: it is what the functions get. */
+struct held_fs {
+    struct fs fs;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool held;
+};
+
+static int held_fdatasync(const struct fs *fs, int fd)
+{
+    struct held_fs *h = (struct held_fs *)fs;
+
+    pthread_mutex_lock(&h->lock);
+    while (h->held)
+        pthread_cond_wait(&h->changed, &h->lock);
+    pthread_mutex_unlock(&h->lock);
+    return fs_system.fdatasync(&fs_system, fd);
+}
+
+static void hold(struct held_fs *h, bool held)
+{
+    pthread_mutex_lock(&h->lock);
+    h->held = held;
+    pthread_cond_broadcast(&h->changed);
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* The calls. /p, /old, /old/child, /gone and /other are on disk; the change on its way makes /p/fresh, sets /old
+ * and deletes /gone. */
+
+static int get(struct store *s, const char *path)
+{
+    struct buf data = {0};
+    int err = keeper_get(s->k, path, &data, NULL);
+
+    buf_release(&data);
+    return err;
+}
+
+static int children(struct store *s, const char *path)
+{
+    struct keeper_names names = {0};
+    int err = keeper_children(s->k, path, &names, NULL);
+
+    if (!err)
+        keeper_names_release(&names);
+    return err;
+}
+
+static int exists(struct store *s, const char *path)
+{
+    return keeper_exists(s->k, path, NULL);
+}
+
+static int sync_path(struct store *s, const char *path)
+{
+    return keeper_sync(s->k, path);
+}
+
+static int check(struct store *s, const char *path)
+{
+    struct keeper_op op = keeper_op_check(path, 77);
+    struct keeper_result result = {0};
+    int err = keeper_multi(s->k, &op, 1, &result);
+
+    keeper_results_release(&result, 1);
+    return err;
+}
+
+static int set(struct store *s, const char *path)
+{
+    return keeper_set(s->k, path, STR("later"), KEEPER_ANY_VERSION, NULL);
+}
+
+static struct keeper *another; /* closed at the end: closing waits too */
+
+static int connect(struct store *s, const char *path)
+{
+    (void)path;
+    return local_connect(s->l, NULL, &another);
+}
+
+static const struct call {
+    const char *name;
+    int (*fn)(struct store *s, const char *path);
+    const char *path;
+    int err;
+    bool waits;
+} CALLS[] = {
+    {"get of what did not change", get, "/old/child", 0, false},
+    {"children of what did not change", children, "/old/child", 0, false},
+    {"exists of what did not change", exists, "/old/child", 0, false},
+    {"get of what was made", get, "/p/fresh", 0, true},
+    {"get of what was set", get, "/old", 0, true},
+    {"get of what was deleted", get, "/gone", DROVER_NO_NODE, true},
+    {"get of what was never there", get, "/never", DROVER_NO_NODE, true},
+    {"exists of what was made", exists, "/p/fresh", 0, true},
+    {"exists of what was never there", exists, "/never", DROVER_NO_NODE, true},
+    {"children with a new one", children, "/p", 0, true},
+    {"children of what was never there", children, "/never", DROVER_NO_NODE, true},
+    {"sync", sync_path, "/", 0, true},
+    {"a check that fails", check, "/p", DROVER_BAD_VERSION, true},
+    {"a change", set, "/other", 0, true},
+    {"a new session", connect, NULL, 0, true},
+};
+
+enum { CALL_COUNT = sizeof CALLS / sizeof *CALLS, LOOK_MS = 100 };
+
+struct caller {
+    const struct call *call;
+    struct store *s;
+    pthread_t thread;
+    _Atomic bool back;
+    int err;
+};
+
+static void *caller_main(void *arg)
+{
+    struct caller *c = arg;
+
+    c->err = c->call->fn(c->s, c->call->path);
+    atomic_store(&c->back, true);
+    return NULL;
+}
+
+static bool is_back(void *arg)
+{
+    return atomic_load(&((struct caller *)arg)->back);
+}
+
+static void on_done(void *arg, int err, const struct keeper_result *results, size_t count)
+{
+    (void)results, (void)count;
+    must(err);
+    atomic_store((_Atomic bool *)arg, true);
+}
+
+static void make_ground(struct store *s)
+{
+    static const char *const paths[] = {"/p", "/old", "/old/child", "/gone", "/other"};
+
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        must(keeper_create(s->k, paths[i], STR("x"), 0, NULL));
+}
+
+static void change_and_call(struct store *s, struct caller *callers, _Atomic bool *committed)
+{
+    struct keeper_op ops[] = {
+        {.kind = KEEPER_CREATE, .path = STR("/p/fresh"), .data = STR("x")},
+        {.kind = KEEPER_SET, .path = STR("/old"), .data = STR("y"), .version = KEEPER_ANY_VERSION},
+        {.kind = KEEPER_DELETE, .path = STR("/gone"), .version = KEEPER_ANY_VERSION},
+    };
+
+    must(keeper_commit(s->k, ops, 3, on_done, committed));
+    for (size_t i = 0; i < CALL_COUNT; i++) {
+        callers[i] = (struct caller){.call = &CALLS[i], .s = s};
+        pthread_create(&callers[i].thread, NULL, caller_main, &callers[i]);
+    }
+}
+
+static void who_saw_the_change_waits_for_the_disk(void **state)
+{
+    struct held_fs h = {
+        .fs = fs_system, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    struct caller callers[CALL_COUNT];
+    _Atomic bool committed = false;
+    struct store *s = store_new();
+    char *dir = dir_make();
+
+    (void)state;
+    h.fs.fdatasync = held_fdatasync;
+    must(store_open(s, dir, &h.fs));
+    must(store_connect(s));
+    make_ground(s);
+    hold(&h, true);
+    change_and_call(s, callers, &committed);
+    for (size_t i = 0; i < CALL_COUNT; i++)
+        if (!CALLS[i].waits)
+            wait_until(is_back, &callers[i]);
+    poll(NULL, 0, LOOK_MS);
+    for (size_t i = 0; i < CALL_COUNT; i++) {
+        doing("%s", CALLS[i].name);
+        assert_int_equal(is_back(&callers[i]), !CALLS[i].waits);
+        done();
+    }
+    assert_false(atomic_load(&committed));
+    hold(&h, false);
+    for (size_t i = 0; i < CALL_COUNT; i++) {
+        pthread_join(callers[i].thread, NULL);
+        doing("%s", CALLS[i].name);
+        expect_err(CALLS[i].err, callers[i].err);
+        done();
+    }
+    keeper_close(another);
+    store_close(s);
+    store_free(s);
+    dir_remove(dir);
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_saw_the_change_waits_for_the_disk),
+    };
+
+    return run_group(tests);
+}
