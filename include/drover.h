@@ -574,6 +574,9 @@ int drover_world_release(struct drover_world *w, const char *node, struct drover
 int drover_world_fail(struct drover_world *w, const char *node, const char *error,
                       struct drover_error *ret_error);
 
+/* Takes it out of the tree and the lists. IN_USE: somebody works on it; NOT_EMPTY: tasks are below it. */
+int drover_world_remove(struct drover_world *w, const char *node, struct drover_error *ret_error);
+
 /* Those in a list, in the order of their nodes, after one (NULL: from the first), at most limit. */
 int drover_world_ls(struct drover_world *w, enum drover_world_state state, const char *after,
                     size_t limit, struct drover_world_list *ret_list,

@@ -53,6 +53,8 @@ struct house {
     const char *on_batch_done; /* a command or a URL; NULL: batches are reported by others */
     const char *url;           /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
 
+    int64_t world_retention_ms; /* of completed tasks; 0: they are kept */
+
     /* What the queues were told, or NULL and 0 for their defaults. */
     const char *keeper_url; /* where others reach the keeper: zk://...; NULL: they do not */
     const char *queue_ns;

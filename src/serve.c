@@ -87,6 +87,7 @@ static void tell_queues(struct serve *s)
         buf_printf(&s->keeper_url, "zk://%s", wire_address(s->wire));
     s->house.keeper_url = s->wire ? buf_text(&s->keeper_url) : s->options.keeper;
     s->house.queue_ns = s->options.queue_ns;
+    s->house.world_retention_ms = s->options.world_retention_ms;
     s->house.queue_retention_ms = s->options.queue_retention_ms;
     s->house.queue_error_retention_ms = s->options.queue_error_retention_ms;
 }

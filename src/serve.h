@@ -18,6 +18,7 @@ struct serve_options {
     const char *pipeline;         /* the states of batches and jobs; NULL: the built-in ones */
     const char *on_batch_done;    /* a command or a URL; NULL: none */
     const char *queue_ns;         /* of queues and their workers; NULL: as in the document */
+    int64_t world_retention_ms;   /* 0: completed tasks are kept */
     int64_t queue_retention_ms, queue_error_retention_ms; /* 0: as usual */
     int64_t jobs; /* commands at a time; -1: as many as there are cores */
     int64_t snapshot_every, http_timeout_ms, connections_max, zk_timeout_ms; /* 0: as usual */

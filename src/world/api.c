@@ -260,6 +260,13 @@ int drover_world_complete(struct drover_world *w, const char *node, struct drove
     return err ? say(err, &e, ret_error) : again;
 }
 
+int drover_world_remove(struct drover_world *w, const char *node, struct drover_error *ret_error)
+{
+    struct err_info e = {""};
+
+    return say(world_remove(w->w, w->k, str_of(node), INT64_MAX, &e), &e, ret_error);
+}
+
 int drover_world_release(struct drover_world *w, const char *node, struct drover_error *ret_error)
 {
     struct err_info e = {""};

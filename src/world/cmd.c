@@ -346,6 +346,7 @@ int cmd_world(int argc, char **argv)
         {"queue", "queue a task", queue},
         {"ls", "list the tasks of a world, or the worlds", ls},
         {"tree", "show the tree of a world", tree},
+        {"rm", "remove tasks", cmd_world_rm},
         {"claim", "take a task", cmd_world_claim},
         {"complete", "say that a claimed task is done", cmd_world_complete},
         {"release", "give a claimed task back", cmd_world_release},

@@ -29,5 +29,6 @@ int cmd_world_complete(int argc, char **argv);
 int cmd_world_release(int argc, char **argv);
 int cmd_world_fail(int argc, char **argv);
 int cmd_world_work(int argc, char **argv);
+int cmd_world_rm(int argc, char **argv);
 
 #endif

@@ -67,7 +67,8 @@ static void on_note(void *arg, const char *line)
 static void on_told(void *arg, const struct world_change *c)
 {
     struct place *p = arg;
-    struct str state = str_of(world_state_name(c->state));
+    bool removed = c->state == WORLD_IS_NONE;
+    struct str state = removed ? STR("deleted") : str_of(world_state_name(c->state));
     struct buf b = {0};
 
     json_open(&b, '{');
@@ -75,8 +76,10 @@ static void on_told(void *arg, const struct world_change *c)
     json_put_text(&b, str_of(p->name));
     json_key(&b, "node");
     json_put_text(&b, c->key);
-    json_key(&b, "type");
-    json_put_text(&b, c->type);
+    if (c->type.p) {
+        json_key(&b, "type");
+        json_put_text(&b, c->type);
+    }
     json_key(&b, "state");
     json_put_text(&b, state);
     if (c->error.p) {

@@ -295,6 +295,20 @@ static void get_task(struct http_request *r)
     world_call_answer(&c, err);
 }
 
+static void delete_task(struct http_request *r)
+{
+    struct world_call c;
+    struct str path;
+    int err;
+
+    if (!http_decode(r, r->params[1], &path) || !world_call_begin(&c, r, (struct str){0}))
+        return;
+    err = world_remove(c.world, c.k, str_of(key_of(&c, path)), INT64_MAX, &c.e);
+    if (!err)
+        buf_put_str(&c.out, STR("{}"));
+    world_call_answer(&c, err);
+}
+
 /* The tree as objects in lists: each level opens when the first child comes, closes after the last. */
 struct tree_writer {
     struct buf *out;
@@ -352,6 +366,8 @@ static const struct route ROUTES[] = {
      "The tasks that are pending, working or completed."},
     {METHOD_GET, "/v1/worlds/{world}/tasks/{path...}", get_task, ROUTE_WORKER,
      "One task, with its data."},
+    {METHOD_DELETE, "/v1/worlds/{world}/tasks/{path...}", delete_task, ROUTE_WORKER,
+     "Removes a task that nobody works on and that has none below it."},
     {METHOD_GET, "/v1/worlds/{world}/tree", get_tree, ROUTE_WORKER, "The whole tree."},
     {METHOD_POST, "/v1/worlds/{world}/claim", world_post_claim, ROUTE_WORKER,
      "Takes the oldest task of a type that nothing blocks."},
@@ -370,6 +386,8 @@ static int room_open(struct house *h, void **ret_room, struct err_info *ret_erro
     (void)ret_error;
     w->house = h;
     w->hosted = hosted_new(h);
+    if (h->world_retention_ms)
+        w->sweep = world_sweep_start(h, w->hosted);
     *ret_room = w;
     return 0;
 }
@@ -383,6 +401,8 @@ static void room_close(void *room)
 {
     struct worlds *w = room;
 
+    if (w->sweep)
+        world_sweep_free(w->sweep);
     hosted_free(w->hosted);
     free(w);
 }

@@ -7,11 +7,13 @@
 
 #include "house.h"
 #include "world/hosted.h"
+#include "world/sweep.h"
 #include "world/world.h"
 
 struct worlds {
     struct house *house;
     struct hosted *hosted;
+    struct world_sweep *sweep; /* NULL: completed tasks are kept */
 };
 
 /* What a handler works with: a world, a keeper, and a place for the answer. */

@@ -39,9 +39,9 @@ enum world_state { WORLD_IS_PENDING, WORLD_IS_WORKING, WORLD_IS_COMPLETED, WORLD
 
 /* What a task has become, by a call on this struct world. */
 struct world_change {
-    struct str key, type;
-    enum world_state state;
-    struct str error; /* it has failed; p NULL: it has not */
+    struct str key, type;   /* p NULL: it is not known */
+    enum world_state state; /* NONE: it was removed */
+    struct str error;       /* it has failed; p NULL: it has not */
 };
 
 struct world_options {
@@ -121,6 +121,14 @@ int world_release(struct world *w, struct keeper *k, struct str key, struct err_
 /* Keeps it pending, behind the others, with one failure more and what went wrong. */
 int world_fail(struct world *w, struct keeper *k, struct str key, struct str error,
                struct err_info *ret_error);
+
+/*
+ * Takes a task out of the tree and the lists: in any state but working (IN_USE), or, with a before_ms that
+ * is not INT64_MAX, only when it was completed before that (NOT_ALLOWED). NOT_EMPTY: there are tasks below
+ * it.
+ */
+int world_remove(struct world *w, struct keeper *k, struct str key, int64_t before_ms,
+                 struct err_info *ret_error);
 
 /* Looking. */
 

@@ -327,6 +327,45 @@ def test_events(place, world, session):
         told("a_my_t|b_my_t", "pending")
 
 
+def test_removing(place, world, session):
+    world.queue("a")
+    world.queue("b", parent=("a", "t"))
+    url = f"/v1/worlds/{world.name}/tasks/"
+    for node, status, words in [("a_t", 409, "has tasks below"), ("c_t", 404, "no task"),
+                                ("a", 400, "is not a node")]:
+        got, answer = call(place.port, "DELETE", url + node)
+        assert got == status and words in answer["errors"][0]
+    assert call(place.port, "DELETE", url + "a_t%7Cb_t") == (200, {})
+    assert world.claim(session) == "a_t"
+    got, answer = call(place.port, "DELETE", url + "a_t")
+    assert got == 409 and "being worked on" in answer["errors"][0]
+    world.complete("a_t", session)
+    done = drover("world", "rm", world.name, "a_t", "--server", f"http://127.0.0.1:{place.port}")
+    assert done.returncode == 0, done.stderr
+    assert place.nodes("/zoott_p", "/zoott_w", "/zoott_c", f"/zoott_{world.name}") == {}
+
+
+def test_retention(start):
+    """Completed long ago: gone, with the tree; what is pending or has something below it stays."""
+    server = start("--world-retention", "1s")
+    place = Place(server, f"127.0.0.1:{server.zk_port}")
+    world = World(place, "kept")
+    session = place.session()
+    for name, parent in [("a", None), ("b", ("a", "t")), ("c", None), ("d", ("c", "t"))]:
+        world.queue(name, parent=parent)
+    for node in ("a_t", "a_t|b_t", "c_t"):
+        assert world.claim(session) in ("a_t", "a_t|b_t", "c_t"), node
+        for one in world.listed("working"):
+            world.complete(one, session)
+    deadline = time.monotonic() + DEADLINE_S
+    while place.kazoo.exists("/zoott_kept/a_t"):
+        assert time.monotonic() < deadline
+    assert set(place.nodes("/zoott_kept")) == {"/zoott_kept/c_t", "/zoott_kept/c_t/d_t"}
+    assert list(place.nodes("/zoott_c")) == ["/zoott_c/c_t"]
+    assert list(place.nodes("/zoott_p")) == ["/zoott_p/c_t|d_t"]
+    place.close()
+
+
 TASK = {"name": "n", "type": "t"}
 
 

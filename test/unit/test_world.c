@@ -240,6 +240,40 @@ static void queued_again(void **state)
     scene_close(&s);
 }
 
+static void removed(void **state)
+{
+    struct scene s;
+    char *before;
+
+    (void)state;
+    scene_open(&s);
+    before = dump(&s);
+    queue(&s, "a", "t", "1", NULL, NULL);
+    queue(&s, "b", "t", "1", "a", "t");
+    assert_int_equal(world_remove(s.w, s.k, STR("a_t"), INT64_MAX, &s.e), DROVER_NOT_EMPTY);
+    assert_int_equal(world_remove(s.w, s.k, STR("c_t"), INT64_MAX, &s.e), DROVER_NO_NODE);
+    assert_int_equal(world_remove(s.w, s.k, STR("a/_t"), INT64_MAX, &s.e), DROVER_BAD_ARGUMENT);
+    assert_string_equal(claim(&s, "t"), "a_t");
+    assert_int_equal(complete(&s, "a_t"), 0);
+    assert_string_equal(claim(&s, "t"), "a_t|b_t");
+    assert_int_equal(world_remove(s.w, s.k, STR("a_t|b_t"), INT64_MAX, &s.e), DROVER_IN_USE);
+    assert_int_equal(complete(&s, "a_t|b_t"), 0);
+    /* Only what was completed long ago, when asked so. */
+    assert_int_equal(world_remove(s.w, s.k, STR("a_t|b_t"), 1000, &s.e), DROVER_NOT_ALLOWED);
+    assert_int_equal(world_remove(s.w, s.k, STR("a_t|b_t"), INT64_MAX - 1, &s.e), 0);
+    assert_int_equal(queue(&s, "c", "t", "1", "a", "t"), 1);
+    assert_int_equal(world_remove(s.w, s.k, STR("a_t|c_t"), INT64_MAX - 1, &s.e),
+                     DROVER_NOT_ALLOWED); /* pending */
+    assert_int_equal(world_remove(s.w, s.k, STR("a_t|c_t"), INT64_MAX, &s.e), 0);
+    assert_string_equal(claim(&s, "t"), "none");
+    assert_int_equal(world_remove(s.w, s.k, STR("a_t"), INT64_MAX, &s.e), 0);
+    assert_string_equal(dump(&s), before);
+    /* Nor is it known as a parent any more. */
+    assert_int_equal(queue(&s, "d", "t", "1", "a", "t"), DROVER_NO_NODE);
+    assert_int_equal(queue(&s, "d", "t", "1", "[a]", "t"), DROVER_NO_NODE);
+    scene_close(&s);
+}
+
 static struct str dotted(void *arg, struct arena *a, struct str parent, struct str child)
 {
     (void)arg;
@@ -487,6 +521,11 @@ static void do_fail(struct scene *s, struct keeper *k)
     outcome = world_fail(s->w, k, STR("held_h"), STR("it broke"), &s->e);
 }
 
+static void do_remove(struct scene *s, struct keeper *k)
+{
+    outcome = world_remove(s->w, k, STR("done_t"), INT64_MAX, &s->e);
+}
+
 /* Everything that an operation could meet. "held" is claimed by k. */
 static void crash_scene(struct scene *s, struct keeper **ret_k)
 {
@@ -533,7 +572,7 @@ static void nothing(struct scene *s, struct keeper *k)
 static void crash_anywhere(void **state)
 {
     static step_fn *const steps[] = {do_init,     do_queue_new, do_queue_again, do_claim,
-                                     do_complete, do_release,   do_fail};
+                                     do_complete, do_release,   do_fail,        do_remove};
     int calls;
     char *before = crash_at(nothing, 0, 0, false, false, &calls, NULL);
 
@@ -563,7 +602,7 @@ static void crash_anywhere(void **state)
 /* A connection that breaks during the transaction and comes back: it ends as if it had not. */
 static void unknown_is_settled(void **state)
 {
-    static step_fn *const steps[] = {do_complete, do_release, do_fail};
+    static step_fn *const steps[] = {do_complete, do_release, do_fail, do_remove};
 
     (void)state;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
@@ -713,6 +752,7 @@ int main(void)
         cmocka_unit_test(claims_the_oldest_that_is_not_blocked),
         cmocka_unit_test(release_and_fail),
         cmocka_unit_test(queued_again),
+        cmocka_unit_test(removed),
         cmocka_unit_test(under_all_that_match),
         cmocka_unit_test(underscores),
         cmocka_unit_test(worlds_do_not_mix),

@@ -1,0 +1,125 @@
+/*
+ * Removing: the task's node in the tree, its pending and its completed node, together, and a set of the
+ * world's root, whose version tells every atlas that the tree is another.
+ *
+ * A task with tasks below it stays, and one that is worked on: the transaction insists on the pending
+ * node's version, which a claim changes, and on that of the task's node, which queueing changes.
+ */
+#include "world/impl.h"
+
+struct removal {
+    struct world *w;
+    struct keeper *k;
+    struct arena a;
+    struct str key;
+    int64_t before_ms; /* only when it was completed before; INT64_MAX: in any state */
+    struct keeper_op ops[4];
+    size_t op_count;
+    bool unknown; /* whether the last transaction happened */
+    struct err_info *e;
+};
+
+#define KEY_SHOWN(r) (int)((r)->key.len < 300 ? (r)->key.len : 300), (r)->key.p
+
+static int refuse(struct removal *r, int err, const char *why)
+{
+    return err_set(r->e, err, "'%.*s' %s", KEY_SHOWN(r), why);
+}
+
+/* Adds the end of the node in a list, when there is one and it is this world's. */
+static int plan_list(struct removal *r, const char *list, struct keeper_stat *ret_stat)
+{
+    const char *path = zoott_below(&r->a, list, r->key);
+    struct world_record record;
+    struct str data;
+    int err = world_read(r->k, &r->a, path, &data, ret_stat);
+
+    if (err)
+        return err == DROVER_NO_NODE ? 0 : err;
+    if (world_record_read(&r->a, data, r->key, &record) || !world_record_is_of(&record, r->w->root))
+        return 0;
+    r->ops[r->op_count++] = keeper_op_delete(path, ret_stat->version);
+    return 1;
+}
+
+static int plan_lists(struct removal *r)
+{
+    struct keeper_stat stat;
+    int pending = plan_list(r, WORLD_PENDING, &stat), completed;
+
+    if (pending < 0)
+        return pending;
+    completed = plan_list(r, WORLD_COMPLETED, &stat);
+    if (completed < 0 || r->before_ms == INT64_MAX)
+        return completed < 0 ? completed : 0;
+    return !pending && completed && stat.ctime_ms < r->before_ms
+               ? 0
+               : refuse(r, DROVER_NOT_ALLOWED, "was not completed that long ago");
+}
+
+/* 0, and what is to be done stands in ops. */
+static int plan(struct removal *r)
+{
+    const char *path = zoott_path(&r->a, r->w->root, r->key);
+    struct keeper_stat stat;
+    struct str root_data;
+    int err = keeper_exists(r->k, path, &stat);
+
+    r->op_count = 0;
+    if (err == DROVER_NO_NODE)
+        return err_set(r->e, err, "there is no task '%.*s'", KEY_SHOWN(r));
+    if (!err && stat.child_count)
+        return refuse(r, DROVER_NOT_EMPTY, "has tasks below it");
+    if (!err)
+        err = keeper_exists(r->k, zoott_below(&r->a, WORLD_WORKING, r->key), NULL);
+    if (!err)
+        return refuse(r, DROVER_IN_USE, "is being worked on");
+    if (err != DROVER_NO_NODE)
+        return world_explain(r->e, err);
+    r->ops[r->op_count++] = keeper_op_delete(path, stat.version);
+    err = plan_lists(r);
+    if (!err)
+        err = world_read(r->k, &r->a, r->w->root, &root_data, NULL);
+    if (err)
+        return err == DROVER_NOT_ALLOWED ? err : world_explain(r->e, err);
+    r->ops[r->op_count++] = keeper_op_set(r->w->root, root_data, KEEPER_ANY_VERSION);
+    return 0;
+}
+
+/* After UNKNOWN, a task that is gone was removed, by this or by another. */
+static int remove_task(struct removal *r)
+{
+    int err;
+
+    for (int i = 0; i < WORLD_TRIES; i++) {
+        err = r->unknown ? keeper_sync(r->k, r->w->root) : 0;
+        if (err)
+            return world_explain(r->e, err);
+        err = plan(r);
+        if (err)
+            return err == DROVER_NO_NODE && r->unknown ? 0 : err;
+        err = keeper_multi(r->k, r->ops, r->op_count, NULL);
+        r->unknown = err == DROVER_UNKNOWN;
+        if (!r->unknown && !world_is_stale(err) && err != DROVER_NOT_EMPTY)
+            return err ? world_explain(r->e, err) : 0;
+    }
+    return world_gave_up(r->e);
+}
+
+int world_remove(struct world *w, struct keeper *k, struct str key, int64_t before_ms,
+                 struct err_info *ret_error)
+{
+    struct err_info unused;
+    struct removal r = {
+        .w = w, .k = k, .key = key, .before_ms = before_ms, .e = ret_error ? ret_error : &unused};
+    int err = zoott_check_key(key, r.e);
+
+    if (!err)
+        err = remove_task(&r);
+    if (!err) {
+        pending_is_gone(w->pending, key);
+        world_tell(w, &(struct world_change){key, {0}, WORLD_IS_NONE, {0}});
+    }
+    arena_release(&r.a);
+    return err;
+}

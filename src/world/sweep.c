@@ -1,0 +1,139 @@
+#include "world/sweep.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/cond.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "world/name.h"
+#include "world/record.h"
+
+struct world_sweep {
+    struct house *house;
+    struct hosted *hosted;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool stop;
+};
+
+static bool is_stopping(struct world_sweep *s)
+{
+    bool stop;
+
+    pthread_mutex_lock(&s->lock);
+    stop = s->stop;
+    pthread_mutex_unlock(&s->lock);
+    return stop;
+}
+
+/* The world that a record's path begins with. */
+static struct str world_of(const struct world_record *r)
+{
+    struct str prefix = STR(WORLD_ROOT_PREFIX);
+    struct str rest = {r->path.p + prefix.len, r->path.len - prefix.len};
+    const char *slash = memchr(rest.p, '/', rest.len);
+
+    return (struct str){rest.p, slash ? (size_t)(slash - rest.p) : rest.len};
+}
+
+/* Whether it was removed. What is too young, has tasks below it or is no task of ours stays. */
+static bool sweep_one(struct world_sweep *s, struct keeper *k, struct arena *a, const char *name,
+                      int64_t before_ms)
+{
+    struct str key = str_of(name);
+    struct keeper_stat stat;
+    struct world_record r;
+    struct buf data = {0};
+    struct world *w;
+    int err = keeper_get(k, zoott_below(a, WORLD_COMPLETED, key), &data, &stat);
+
+    if (!err && stat.ctime_ms >= before_ms)
+        err = DROVER_NOT_ALLOWED;
+    if (!err)
+        err = world_record_read(a, (struct str){data.p, data.len}, key, &r);
+    if (!err)
+        err = hosted_use(s->hosted, world_of(&r), &w, NULL);
+    if (!err) {
+        err = world_remove(w, k, key, before_ms, NULL);
+        hosted_done(s->hosted, w);
+    }
+    buf_release(&data);
+    return !err;
+}
+
+/* From the last to the first: what stands below a task comes after it. */
+static void sweep_all(struct world_sweep *s)
+{
+    int64_t before_ms = clock_wall_ms() - s->house->world_retention_ms;
+    struct keeper *k = house_keeper(s->house);
+    struct keeper_names names = {0};
+    struct arena a = {0};
+    size_t swept = 0;
+
+    if (!k)
+        return;
+    if (!keeper_children(k, WORLD_COMPLETED, &names, NULL))
+        for (size_t i = names.count; i-- > 0 && !is_stopping(s);) {
+            arena_reset(&a);
+            swept += sweep_one(s, k, &a, names.names[i], before_ms);
+        }
+    house_return(s->house, k);
+    keeper_names_release(&names);
+    arena_release(&a);
+    if (swept)
+        log_info("worlds: removed %zu tasks that were completed long ago", swept);
+}
+
+static int64_t every_ms(const struct world_sweep *s)
+{
+    int64_t ms = s->house->world_retention_ms / 100;
+
+    ms = ms < WORLD_SWEEP_MIN_MS ? WORLD_SWEEP_MIN_MS : ms;
+    return ms > WORLD_SWEEP_MAX_MS ? WORLD_SWEEP_MAX_MS : ms;
+}
+
+static void *run(void *arg)
+{
+    struct world_sweep *s = arg;
+    int64_t next_ms = clock_boot_ms() + every_ms(s);
+
+    pthread_mutex_lock(&s->lock);
+    while (!s->stop) {
+        cond_wait_until(&s->changed, &s->lock, next_ms);
+        if (s->stop || clock_boot_ms() < next_ms)
+            continue;
+        pthread_mutex_unlock(&s->lock);
+        sweep_all(s);
+        next_ms = clock_boot_ms() + every_ms(s);
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+struct world_sweep *world_sweep_start(struct house *h, struct hosted *hosted)
+{
+    struct world_sweep *s = mem_zalloc(sizeof *s);
+
+    s->house = h;
+    s->hosted = hosted;
+    pthread_mutex_init(&s->lock, NULL);
+    cond_init(&s->changed);
+    pthread_create(&s->thread, NULL, run, s);
+    return s;
+}
+
+void world_sweep_free(struct world_sweep *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->stop = true;
+    pthread_cond_signal(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
