@@ -17,14 +17,17 @@ class Refused(Exception):
 class Dag:
     """The API of one server."""
 
-    def __init__(self, port):
+    def __init__(self, port, token=None):
         self.port = port
+        self.headers = {"Content-Type": "application/json"}
+        if token:
+            self.headers["Authorization"] = f"Bearer {token}"
 
     def call(self, method, path, body=None, timeout=DEADLINE_S):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             connection.request(method, path, None if body is None else json.dumps(body),
-                               {"Content-Type": "application/json"})
+                               self.headers)
             answer = connection.getresponse()
             text = answer.read()
         finally:

@@ -27,10 +27,10 @@ def dag(start):
 def agent(dag):
     started = []
 
-    def start_one(*arguments, lease="30s"):
+    def start_one(*arguments, lease="30s", **more):
         one = subprocess.Popen([BINARY, "agent", "--server", f"http://127.0.0.1:{dag.port}",
                                 "--lease", lease, *map(str, arguments)],
-                               stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+                               stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, **more)
         started.append(one)
         return one
 
@@ -81,22 +81,42 @@ def test_one_is_killed(dag, agent, tmp_path):
     assert dag.node(b)["metadata"]["attempts"] == 2
 
 
-def test_one_is_stopped_for_longer_than_its_claim(dag, agent, tmp_path):
-    one, log = agent("--jobs", 1, lease="3s"), tmp_path / "log"
-    [a] = dag.add(shell(f"echo $PPID >> {log}; sleep 0.3; echo $(wc -l < {log})",
-                        retry={"count": 1, "delay": 1}))
-    eventually(lambda: log.exists() and log.read_text())
-    one.send_signal(signal.SIGSTOP)
-    other = agent("--jobs", 1)
-    assert dag.wait(a) == ["finished"]
-    other.send_signal(signal.SIGTERM)
-    assert other.wait(DEADLINE_S) == 0
-    before = dag.node(a)
-    one.send_signal(signal.SIGCONT)  # it wants to commit what it did, and must not
-    [b] = dag.add(shell("true"))
-    assert dag.wait(b) == ["finished"]  # it goes on, after that
-    assert dag.node(a) == before
-    assert before["data"]["stdout"] == "2\n" and before["metadata"]["attempts"] == 2
+def logs(directory):
+    return {one.name: one.read_text() for one in directory.iterdir() if one.suffix == ".log"}
+
+
+def test_one_is_killed_and_one_stopped_for_longer_than_its_claim(dag, agent, tmp_path):
+    """Each in a directory of its own. What the stopped one did meanwhile is too late, and is not taken."""
+    places = [tmp_path / name for name in ("killed", "stopped", "third")]
+    for place in places:
+        place.mkdir()
+    flag = tmp_path / "flag"
+    run = lambda place, **more: agent("--jobs", 2, "--log-dir", place, cwd=place, **more)
+    killed, stopped = run(places[0], lease="3s"), run(places[1], lease="3s")
+    again = shell(f"echo in $PWD; test -e {flag} || {{ touch began-$DROVER_NODE; sleep 0.5; }}; echo end",
+                  retry={"count": 1, "delay": 1})
+    ids = dag.add(again, again, again, shell(again["data"]["command"]))
+    eventually(lambda: sum(len(list(place.glob("began-*"))) for place in places) == 4)
+    stopped.send_signal(signal.SIGSTOP)
+    killed.kill()
+    flag.touch()
+    run(places[2])
+    assert dag.wait(*ids) == ["finished"] * 3 + ["failed"]
+    before = [dag.node(one) for one in ids]
+    assert [one["metadata"]["attempts"] for one in before] == [2, 2, 2, 1]
+    assert before[3]["metadata"]["reason"] == "its agent fell silent"
+    assert [one["data"]["stdout"] for one in before[:3]] == [f"in {places[2]}\nend\n"] * 3
+    first = set(logs(places[0])) | set(logs(places[1]))
+    assert first == {f"{one}-1.log" for one in ids} and len(logs(places[1])) == 2
+    assert set(logs(places[2])) == {f"{one}-2.log" for one in ids[:3]}
+
+    stopped.send_signal(signal.SIGCONT)  # it wants to commit what it did, and must not
+    eventually(lambda: all(text.endswith("end\n") for text in logs(places[1]).values()))
+    [more] = dag.add(shell("true", priority=-1))  # ends after what it has left to say
+    dag.wait(more)
+    stopped.send_signal(signal.SIGTERM)
+    assert stopped.wait(DEADLINE_S) == 0
+    assert [dag.node(one) for one in ids] == before
 
 
 def test_the_server_is_restarted_under_an_agent(start, tmp_path):
