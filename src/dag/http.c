@@ -51,34 +51,15 @@ void call_free(struct call *c)
     free(c);
 }
 
-/* Another server leads: that is where the client has to go, with the same request. */
-static void reply_elsewhere(struct http_request *r, struct leader *l)
-{
-    char url[LEADER_URL_SIZE] = "";
-    struct buf b = {0};
-
-    if (l)
-        leader_url(l, url);
-    if (!url[0]) {
-        http_add_header(r, "Retry-After", STR("1"));
-        http_reply_error(r, 503, "the DAG is being read: try again");
-        return;
-    }
-    buf_printf(&b, "%s%.*s", url, (int)r->head.path.len, r->head.path.p);
-    if (r->head.query.len)
-        buf_printf(&b, "?%.*s", (int)r->head.query.len, r->head.query.p);
-    http_add_header(r, "Location", (struct str){b.p, b.len});
-    http_reply_errorf(r, 307, "another server leads: %s", url);
-    buf_release(&b);
-}
-
 struct dag *room_dag(struct http_request *r)
 {
     struct dag_http *h = r->arg;
+    char url[LEADER_URL_SIZE];
 
     if (dag_is_ready(h->dag))
         return h->dag;
-    reply_elsewhere(r, h->house->leader);
+    leader_url(h->house->leader, url);
+    http_reply_elsewhere(r, url, "the DAG is being read: try again");
     return NULL;
 }
 

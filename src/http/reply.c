@@ -239,3 +239,20 @@ void http_add_header(struct http_request *r, const char *name, struct str value)
             x->fields.p[i] = ' ';
     buf_put_str(&x->fields, STR("\r\n"));
 }
+
+void http_reply_elsewhere(struct http_request *r, const char *url, const char *nobody)
+{
+    struct buf b = {0};
+
+    if (!url[0]) {
+        http_add_header(r, "Retry-After", STR("1"));
+        http_reply_error(r, 503, nobody);
+        return;
+    }
+    buf_printf(&b, "%s%.*s", url, (int)r->head.path.len, r->head.path.p);
+    if (r->head.query.len)
+        buf_printf(&b, "?%.*s", (int)r->head.query.len, r->head.query.p);
+    http_add_header(r, "Location", (struct str){b.p, b.len});
+    http_reply_errorf(r, 307, "another server leads: %s", url);
+    buf_release(&b);
+}

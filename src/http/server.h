@@ -121,6 +121,12 @@ void http_reply_errorf(struct http_request *r, int status, const char *fmt, ...)
 /* The same for an enum drover_err: its status, and the message unless there is a better one. */
 void http_reply_err(struct http_request *r, int err, const char *message_or_null);
 
+/*
+ * Another server answers this: 307, to the same path and query at its URL. When the URL is empty,
+ * nobody does yet: 503 with the message, and when to try again.
+ */
+void http_reply_elsewhere(struct http_request *r, const char *url, const char *nobody);
+
 /* Adds a header to the answer that is still to be given. */
 void http_add_header(struct http_request *r, const char *name, struct str value);
 

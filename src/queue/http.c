@@ -37,22 +37,10 @@ void queue_refuse(struct http_request *r, int err)
 /* Another server leads: that is where the messages are. */
 void queue_send_on(struct queue_room *room, struct http_request *r)
 {
-    char url[LEADER_URL_SIZE] = "";
-    struct buf b = {0};
+    char url[LEADER_URL_SIZE];
 
-    if (room->house->leader)
-        leader_url(room->house->leader, url);
-    if (!url[0]) {
-        http_add_header(r, "Retry-After", STR("1"));
-        http_reply_error(r, 503, "no server leads yet: try again");
-        return;
-    }
-    buf_printf(&b, "%s%.*s", url, (int)r->head.path.len, r->head.path.p);
-    if (r->head.query.len)
-        buf_printf(&b, "?%.*s", (int)r->head.query.len, r->head.query.p);
-    http_add_header(r, "Location", (struct str){b.p, b.len});
-    http_reply_error(r, 307, "another server leads");
-    buf_release(&b);
+    leader_url(room->house->leader, url);
+    http_reply_elsewhere(r, url, "no server leads yet: try again");
 }
 
 void queue_refuse_task(struct queue_room *room, struct http_request *r, int err)

@@ -139,26 +139,12 @@ static void on_service_wake(void *arg)
 
 /* Answers. */
 
-/* Another server leads: that is where the client has to go, with the same request. */
 static void reply_elsewhere(struct call *c)
 {
-    struct http_request *r = c->r;
-    char url[LEADER_URL_SIZE] = "";
-    struct buf b = {0};
+    char url[LEADER_URL_SIZE];
 
-    if (c->h->leader)
-        leader_url(c->h->leader, url);
-    if (!url[0]) {
-        http_add_header(r, "Retry-After", STR("1"));
-        http_reply_error(r, 503, "no server leads yet: try again");
-        return;
-    }
-    buf_printf(&b, "%s%.*s", url, (int)r->head.path.len, r->head.path.p);
-    if (r->head.query.len)
-        buf_printf(&b, "?%.*s", (int)r->head.query.len, r->head.query.p);
-    http_add_header(r, "Location", (struct str){b.p, b.len});
-    http_reply_errorf(r, 307, "another server leads: %s", url);
-    buf_release(&b);
+    leader_url(c->h->leader, url);
+    http_reply_elsewhere(c->r, url, "no server leads yet: try again");
 }
 
 static void reply(struct call *c, const struct task_reply *a)

@@ -362,6 +362,9 @@ void leader_close(struct leader *l)
 
 void leader_url(struct leader *l, char url[LEADER_URL_SIZE])
 {
+    url[0] = '\0';
+    if (!l)
+        return;
     pthread_mutex_lock(&l->lock);
     memcpy(url, l->url, LEADER_URL_SIZE);
     pthread_mutex_unlock(&l->lock);

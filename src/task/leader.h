@@ -60,7 +60,10 @@ void leader_session_changed(struct leader *l);
 /* A commit was refused by the fence, or nobody knows what became of it: fence and lead anew. */
 void leader_doubt(struct leader *l);
 
-/* The URL of the one that leads; empty: nobody known, or it is this server. Whether it is. */
+/*
+ * The URL of the one that leads; empty: nobody known, or it is this server, as it always is without a
+ * struct leader (NULL). Whether it is.
+ */
 void leader_url(struct leader *l, char url[LEADER_URL_SIZE]);
 bool leader_is_here(struct leader *l);
 
