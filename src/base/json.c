@@ -494,6 +494,20 @@ int json_get_object(const struct json *v, const char *name, const struct json **
     return get_kind(v, name, JSON_OBJECT, "an object", ret, ret_error);
 }
 
+struct str json_text_of(const struct json *v, const char *name)
+{
+    const struct json *m = json_get(v, name);
+
+    return m && m->kind == JSON_TEXT ? m->text : STR("");
+}
+
+int64_t json_int_of(const struct json *v, const char *name)
+{
+    const struct json *m = json_get(v, name);
+
+    return m && m->kind == JSON_INT ? m->number : 0;
+}
+
 static bool is_among(struct str key, const char *const *names)
 {
     for (; *names; names++)

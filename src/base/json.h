@@ -75,6 +75,10 @@ int json_get_list(const struct json *v, const char *name, const struct json **re
 int json_get_object(const struct json *v, const char *name, const struct json **ret,
                     struct err_info *ret_error);
 
+/* The same where anything else will do as nothing: an empty text, 0. For what a server answered. */
+struct str json_text_of(const struct json *v, const char *name);
+int64_t json_int_of(const struct json *v, const char *name);
+
 /* Refuses an object with members that are not among the names (NULL ends them), and says which. */
 int json_only(const struct json *v, const char *const *names, struct err_info *ret_error);
 

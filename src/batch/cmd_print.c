@@ -31,7 +31,7 @@ int print_word(struct client *c, const struct json *reply)
 int print_state(struct client *c, const struct json *reply)
 {
     (void)c;
-    put_line(verb_text(reply, "state"));
+    put_line(json_text_of(reply, "state"));
     return CMD_OK;
 }
 
@@ -70,7 +70,7 @@ static enum term_colour colour_of(struct str state)
 
 static void put_state(struct table *t, const struct json *v)
 {
-    struct str state = verb_text(v, "state");
+    struct str state = json_text_of(v, "state");
 
     table_text(t, colour_of(state), state);
 }
@@ -97,13 +97,13 @@ int print_batches(struct client *c, const struct json *reply)
     if (json_get(reply, "batches"))
         json_each(v, json_get(reply, "batches"))
         {
-            table_text(&t, TERM_PLAIN, verb_text(v, "id"));
+            table_text(&t, TERM_PLAIN, json_text_of(v, "id"));
             put_state(&t, v);
             for (int i = 0; i < 4; i++)
                 table_cell(&t, TERM_PLAIN, "%lld",
-                           (long long)verb_int(json_get(v, "states"), lists[i]));
+                           (long long)json_int_of(json_get(v, "states"), lists[i]));
             table_text(&t, TERM_DIM, is_locked(v) ? STR("locked") : STR(""));
-            table_text(&t, TERM_PLAIN, verb_text(json_get(v, "submission"), "profile_name"));
+            table_text(&t, TERM_PLAIN, json_text_of(json_get(v, "submission"), "profile_name"));
         }
     table_print(&t, stdout);
     table_release(&t);
@@ -122,15 +122,15 @@ int print_jobs(struct client *c, const struct json *reply)
     if (json_get(reply, "jobs"))
         json_each(v, json_get(reply, "jobs"))
         {
-            table_text(&t, TERM_PLAIN, verb_text(v, "id"));
+            table_text(&t, TERM_PLAIN, json_text_of(v, "id"));
             put_state(&t, v);
-            table_cell(&t, TERM_PLAIN, "%02d", (int)verb_int(v, "priority"));
-            table_text(&t, TERM_PLAIN, verb_text(v, "batch"));
+            table_cell(&t, TERM_PLAIN, "%02d", (int)json_int_of(v, "priority"));
+            table_text(&t, TERM_PLAIN, json_text_of(v, "batch"));
             table_cell(&t, TERM_PLAIN, "%lld",
-                       (long long)verb_int(json_get(v, "status"), "retry_count"));
+                       (long long)json_int_of(json_get(v, "status"), "retry_count"));
             table_text(&t, TERM_DIM, is_locked(v) ? STR("locked") : STR(""));
-            table_text(&t, TERM_PLAIN, verb_text(json_get(v, "configuration"), "profile_name"));
-            table_text(&t, TERM_PLAIN, verb_text(json_get(v, "status"), "message"));
+            table_text(&t, TERM_PLAIN, json_text_of(json_get(v, "configuration"), "profile_name"));
+            table_text(&t, TERM_PLAIN, json_text_of(json_get(v, "status"), "message"));
         }
     table_print(&t, stdout);
     table_release(&t);
@@ -150,12 +150,12 @@ int print_locks(struct client *c, const struct json *reply)
         {
             struct buf age = {0};
 
-            term_put_span(&age, verb_int(v, "age"));
-            table_text(&t, TERM_PLAIN, verb_text(v, "kind"));
-            table_text(&t, TERM_PLAIN, verb_text(v, "name"));
-            table_text(&t, TERM_PLAIN, verb_text(v, "who"));
+            term_put_span(&age, json_int_of(v, "age"));
+            table_text(&t, TERM_PLAIN, json_text_of(v, "kind"));
+            table_text(&t, TERM_PLAIN, json_text_of(v, "name"));
+            table_text(&t, TERM_PLAIN, json_text_of(v, "who"));
             table_text(&t, TERM_PLAIN, (struct str){age.p, age.len});
-            table_cell(&t, TERM_PLAIN, "%lld", (long long)verb_int(v, "token"));
+            table_cell(&t, TERM_PLAIN, "%lld", (long long)json_int_of(v, "token"));
             buf_release(&age);
         }
     table_print(&t, stdout);
@@ -175,7 +175,7 @@ int print_access(struct client *c, const struct json *reply)
         {
             const struct json *token = json_get(v, "token");
 
-            table_text(&t, TERM_PLAIN, verb_text(v, "id"));
+            table_text(&t, TERM_PLAIN, json_text_of(v, "id"));
             put_state(&t, v);
             table_text(&t, TERM_DIM, is_locked(v) ? STR("locked") : STR(""));
             table_text(&t, TERM_PLAIN, token ? token->raw : STR(""));
@@ -197,13 +197,13 @@ int print_legacy(struct client *c, const struct json *reply)
     if (json_get(reply, "records"))
         json_each(v, json_get(reply, "records"))
         {
-            table_text(&t, TERM_PLAIN, verb_text(v, "name"));
-            table_text(&t, TERM_PLAIN, verb_text(v, "status"));
-            table_cell(&t, TERM_PLAIN, "%lld", (long long)verb_int(v, "priority"));
-            table_cell(&t, TERM_PLAIN, "%lld", (long long)verb_int(v, "number"));
-            table_text(&t, TERM_PLAIN, verb_text(v, "time"));
-            table_text(&t, TERM_PLAIN, verb_text(v, "payload"));
-            table_text(&t, TERM_PLAIN, verb_text(v, "imported"));
+            table_text(&t, TERM_PLAIN, json_text_of(v, "name"));
+            table_text(&t, TERM_PLAIN, json_text_of(v, "status"));
+            table_cell(&t, TERM_PLAIN, "%lld", (long long)json_int_of(v, "priority"));
+            table_cell(&t, TERM_PLAIN, "%lld", (long long)json_int_of(v, "number"));
+            table_text(&t, TERM_PLAIN, json_text_of(v, "time"));
+            table_text(&t, TERM_PLAIN, json_text_of(v, "payload"));
+            table_text(&t, TERM_PLAIN, json_text_of(v, "imported"));
         }
     table_print(&t, stdout);
     table_release(&t);
@@ -224,15 +224,15 @@ int print_findings(struct client *c, const struct json *reply)
             const struct json *repaired = json_get(v, "repaired");
             bool good = repaired && repaired->kind == JSON_BOOL && repaired->truth;
 
-            table_text(&t, TERM_PLAIN, verb_text(v, "id"));
-            table_text(&t, TERM_PLAIN, verb_text(v, "problem"));
+            table_text(&t, TERM_PLAIN, json_text_of(v, "id"));
+            table_text(&t, TERM_PLAIN, json_text_of(v, "problem"));
             table_text(&t, good ? TERM_GREEN : TERM_RED, good ? STR("yes") : STR("no"));
             left += !good;
         }
     table_print(&t, stdout);
     table_release(&t);
     fprintf(stderr, "%lld batches and %lld jobs looked at, %lld repaired, %lld left\n",
-            (long long)verb_int(reply, "batches"), (long long)verb_int(reply, "jobs"),
-            (long long)verb_int(reply, "repaired"), (long long)left);
+            (long long)json_int_of(reply, "batches"), (long long)json_int_of(reply, "jobs"),
+            (long long)json_int_of(reply, "repaired"), (long long)left);
     return left ? CMD_FAILURE : CMD_OK;
 }

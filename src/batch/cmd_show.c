@@ -31,11 +31,11 @@ static void read_states(struct tally *t, const struct json *machines)
         return;
     json_each(s, states)
     {
-        struct str list = verb_text(s, "batch");
+        struct str list = json_text_of(s, "batch");
 
         if (t->count == STATES_MAX)
             return;
-        t->names[t->count] = verb_text(s, "name");
+        t->names[t->count] = json_text_of(s, "name");
         t->failed[t->count] = str_eq(list, STR("batch-failed"));
         t->ended[t->count] = !str_eq(list, STR("batch-processing"));
         t->count++;
@@ -46,7 +46,7 @@ static void count_jobs(struct tally *t, const struct json *jobs)
 {
     json_each(job, jobs)
     {
-        struct str state = verb_text(job, "state");
+        struct str state = json_text_of(job, "state");
 
         t->total++;
         for (int i = 0; i < t->count; i++)
@@ -113,16 +113,16 @@ static void print_head(const struct json *batch)
     const struct json *submission = json_get(batch, "submission"),
                       *status = json_get(batch, "status");
 
-    put_safe(verb_text(batch, "id"));
+    put_safe(json_text_of(batch, "id"));
     fputs("  ", stdout);
-    put_safe(verb_text(batch, "state"));
+    put_safe(json_text_of(batch, "state"));
     fputs("  ", stdout);
-    put_safe(verb_text(submission, "batchID"));
+    put_safe(json_text_of(submission, "batchID"));
     fputs("  ", stdout);
-    put_safe(verb_text(submission, "profile_name"));
+    put_safe(json_text_of(submission, "profile_name"));
     putchar('\n');
-    if (verb_text(status, "message").len) {
-        put_safe(verb_text(status, "message"));
+    if (json_text_of(status, "message").len) {
+        put_safe(json_text_of(status, "message"));
         putchar('\n');
     }
 }
@@ -189,11 +189,9 @@ int cmd_batch_show(int argc, char **argv)
     struct client *c;
     int status;
 
-    if (!cmd_parse(&cmd, &argc, argv, &status))
-        return status;
-    c = client_open(&o);
+    c = client_begin(&cmd, &o, &argc, argv, &status);
     if (!c)
-        return CMD_FAILURE;
+        return status;
     status = show(c, argv[1], o.json);
     client_close(c);
     return status;

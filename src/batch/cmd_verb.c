@@ -14,20 +14,6 @@ struct values {
     bool keep, repair, all, remove;
 };
 
-struct str verb_text(const struct json *v, const char *name)
-{
-    const struct json *m = json_get(v, name);
-
-    return m && m->kind == JSON_TEXT ? m->text : STR("");
-}
-
-int64_t verb_int(const struct json *v, const char *name)
-{
-    const struct json *m = json_get(v, name);
-
-    return m && m->kind == JSON_INT ? m->number : 0;
-}
-
 /* The rows of the options, by bit, with where they are sent and from where. */
 struct row {
     struct cmd_option option;
@@ -196,7 +182,7 @@ static int open_session(struct client *c, struct values *v)
     int status = client_call(c, "POST", "/v1/sessions", body, &reply);
 
     if (!status)
-        v->session = arena_text(client_arena(c), verb_text(reply.json, "session"));
+        v->session = arena_text(client_arena(c), json_text_of(reply.json, "session"));
     return status;
 }
 
@@ -215,8 +201,8 @@ static int print_acquired(struct client *c, const struct json *reply, const char
         return CMD_NOTHING;
     }
     if (!json) {
-        printf("%.*s\t%lld\t%s\n", (int)verb_text(thing, "id").len, verb_text(thing, "id").p,
-               (long long)verb_int(reply, "token"), session);
+        printf("%.*s\t%lld\t%s\n", (int)json_text_of(thing, "id").len, json_text_of(thing, "id").p,
+               (long long)json_int_of(reply, "token"), session);
         return CMD_OK;
     }
     json_open(&b, '{');
@@ -288,11 +274,9 @@ int verb_run(const struct verb *v, int argc, char **argv)
             options[cmd.option_count++] = rows[i].option;
     for (size_t i = 0; i < COUNT(common); i++)
         options[cmd.option_count++] = common[i];
-    if (!cmd_parse(&cmd, &argc, argv, &status))
-        return status;
-    c = client_open(&o);
+    c = client_begin(&cmd, &o, &argc, argv, &status);
     if (!c)
-        return CMD_FAILURE;
+        return status;
     status = send_request(c, v, rows, &values, o.json, argc, argv);
     client_close(c);
     return status;

@@ -56,9 +56,6 @@ verb_print_fn print_state;   /* the state that it has now */
 verb_print_fn print_members; /* an object, a line for each member */
 verb_print_fn print_batches, print_jobs, print_locks, print_access, print_legacy, print_findings;
 
-struct str verb_text(const struct json *v, const char *name);
-int64_t verb_int(const struct json *v, const char *name);
-
 /* The commands that are more than that. */
 int cmd_batch_show(int argc, char **argv);
 int cmd_job_work(int argc, char **argv);

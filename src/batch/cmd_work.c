@@ -50,7 +50,7 @@ static int need_session(struct consumer *c)
         arena_printf(client_arena(c->ends), "{\"timeout\":%lld}", (long long)c->w->timeout_ms),
         &reply);
     if (!status) {
-        struct str id = verb_text(reply.json, "session");
+        struct str id = json_text_of(reply.json, "session");
 
         c->session = mem_dup(id.p, id.len);
         c->alive_ms = clock_boot_ms();
@@ -78,9 +78,9 @@ static int run(struct consumer *c, const struct json *job, int64_t token, int *r
 {
     struct arena *a = client_arena(c->acquires);
     const char *variables[] = {
-        arena_printf(a, "DROVER_JOB=%s", arena_text(a, verb_text(job, "id"))),
-        arena_printf(a, "DROVER_BATCH=%s", arena_text(a, verb_text(job, "batch"))),
-        arena_printf(a, "DROVER_STATE=%s", arena_text(a, verb_text(job, "state"))),
+        arena_printf(a, "DROVER_JOB=%s", arena_text(a, json_text_of(job, "id"))),
+        arena_printf(a, "DROVER_BATCH=%s", arena_text(a, json_text_of(job, "batch"))),
+        arena_printf(a, "DROVER_STATE=%s", arena_text(a, json_text_of(job, "state"))),
         arena_printf(a, "DROVER_JOB_TOKEN=%lld", (long long)token),
         arena_printf(a, "DROVER_SESSION=%s", c->session),
         NULL,
@@ -166,12 +166,12 @@ static int work_once(struct consumer *c)
     if (status)
         return status;
     job = json_get(reply.json, "job");
-    token = verb_int(reply.json, "token");
+    token = json_int_of(reply.json, "token");
     if (!job || job->kind != JSON_OBJECT)
         return CMD_NOTHING;
     c->alive_ms = clock_boot_ms();
     err = run(c, job, token, &exit_status);
-    finish(c, arena_text(client_arena(c->ends), verb_text(job, "id")), token, err, exit_status);
+    finish(c, arena_text(client_arena(c->ends), json_text_of(job, "id")), token, err, exit_status);
     return CMD_OK;
 }
 

@@ -100,6 +100,19 @@ struct client *client_open(const struct client_options *o)
     return c;
 }
 
+struct client *client_begin(const struct cmd *cmd, const struct client_options *o, int *argc,
+                            char **argv, int *ret_status)
+{
+    struct client *c;
+
+    if (!cmd_parse(cmd, argc, argv, ret_status))
+        return NULL;
+    c = client_open(o);
+    if (!c)
+        *ret_status = CMD_FAILURE;
+    return c;
+}
+
 void client_close(struct client *c)
 {
     if (!c)

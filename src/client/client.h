@@ -5,8 +5,10 @@
  *     struct client_options o = {0};
  *     const struct cmd_option options[] = {CLIENT_OPTIONS(o), {"limit", ...}};
  *     ...
- *     struct client *c = client_open(&o);
- *     status = c ? client_call(c, "GET", "/groups", NULL, &reply) : CMD_FAILURE;
+ *     struct client *c = client_begin(&cmd, &o, &argc, argv, &status);
+ *     if (!c)
+ *         return status;
+ *     status = client_call(c, "GET", "/groups", NULL, &reply);
  *     if (!status) json_each (group, reply.json) ...
  *     client_close(c);
  *
@@ -62,6 +64,13 @@ struct client;
 /* NULL when an option or a file is wrong, which has been said. Nothing is connected yet. */
 struct client *client_open(const struct client_options *o);
 void client_close(struct client *c);
+
+/*
+ * What most commands begin with: parses the arguments and opens a client. NULL: the command is over,
+ * with *ret_status.
+ */
+struct client *client_begin(const struct cmd *cmd, const struct client_options *o, int *argc,
+                            char **argv, int *ret_status);
 
 struct client_reply {
     int status;              /* of HTTP */

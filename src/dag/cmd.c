@@ -20,7 +20,7 @@ enum { FOLLOW_WAIT_MS = 10 * 1000 };
 
 static void put_span(struct table *t, const struct json *n)
 {
-    int64_t from = number_of(n, "started"), to = number_of(n, "ended");
+    int64_t from = json_int_of(n, "started"), to = json_int_of(n, "ended");
     struct buf b = {0};
 
     if (from)
@@ -39,15 +39,15 @@ static void print_nodes(const struct json *list)
     table_init(&t, columns, COUNT(columns));
     json_each(n, list)
     {
-        struct str state = text_of(n, "state");
+        struct str state = json_text_of(n, "state");
 
-        table_text(&t, TERM_PLAIN, text_of(n, "id"));
+        table_text(&t, TERM_PLAIN, json_text_of(n, "id"));
         table_text(&t, state_colour(state), state);
-        table_text(&t, TERM_PLAIN, text_of(n, "type"));
-        table_text(&t, TERM_BOLD, text_of(n, "name"));
-        table_text(&t, TERM_DIM, text_of(n, "parent"));
+        table_text(&t, TERM_PLAIN, json_text_of(n, "type"));
+        table_text(&t, TERM_BOLD, json_text_of(n, "name"));
+        table_text(&t, TERM_DIM, json_text_of(n, "parent"));
         put_span(&t, n);
-        table_text(&t, TERM_PLAIN, text_of(n, "reason"));
+        table_text(&t, TERM_PLAIN, json_text_of(n, "reason"));
     }
     table_print(&t, stdout);
     table_release(&t);
@@ -72,11 +72,9 @@ int cmd_nodes(int argc, char **argv)
     struct client *c;
     int status;
 
-    if (!cmd_parse(&cmd, &argc, argv, &status))
-        return status;
-    c = client_open(&o);
+    c = client_begin(&cmd, &o, &argc, argv, &status);
     if (!c)
-        return CMD_FAILURE;
+        return status;
     if (state)
         path = arena_printf(client_arena(c), "%sstate=%s&", path, client_quote(c, str_of(state)));
     if (type)
@@ -117,17 +115,17 @@ static void print_node(const struct json *node)
         if (!strcmp(fields[i], "parent") && parents && parents->count > 1)
             print_line("parents", parents->raw, TERM_PLAIN);
         else
-            print_line(fields[i], text_of(m, fields[i]),
-                       !strcmp(fields[i], "state") ? state_colour(text_of(m, "state"))
+            print_line(fields[i], json_text_of(m, fields[i]),
+                       !strcmp(fields[i], "state") ? state_colour(json_text_of(m, "state"))
                                                    : TERM_PLAIN);
     }
-    print_line("reason", text_of(m, "reason"), TERM_RED);
-    print_line("why", text_of(node, "why"), TERM_YELLOW);
-    if (number_of(m, "started") && number_of(m, "ended"))
+    print_line("reason", json_text_of(m, "reason"), TERM_RED);
+    print_line("why", json_text_of(node, "why"), TERM_YELLOW);
+    if (json_int_of(m, "started") && json_int_of(m, "ended"))
         printf("%-9s %lld ms\n", "took",
-               (long long)(number_of(m, "ended") - number_of(m, "started")));
-    if (number_of(m, "attempts") > 1)
-        printf("%-9s %lld\n", "attempts", (long long)number_of(m, "attempts"));
+               (long long)(json_int_of(m, "ended") - json_int_of(m, "started")));
+    if (json_int_of(m, "attempts") > 1)
+        printf("%-9s %lld\n", "attempts", (long long)json_int_of(m, "attempts"));
     if (data && data->kind == JSON_OBJECT)
         json_each(v, data)
         {
@@ -155,11 +153,9 @@ int cmd_show(int argc, char **argv)
     struct client *c;
     int status;
 
-    if (!cmd_parse(&cmd, &argc, argv, &status))
-        return status;
-    c = client_open(&o);
+    c = client_begin(&cmd, &o, &argc, argv, &status);
     if (!c)
-        return CMD_FAILURE;
+        return status;
     status = get_node(c, argv[1], &reply);
     if (!status && o.json)
         client_print_json(&reply);
@@ -200,11 +196,9 @@ int cmd_log(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "-f"))
             argv[i] = "--follow";
-    if (!cmd_parse(&cmd, &argc, argv, &status))
-        return status;
-    c = client_open(&o);
+    c = client_begin(&cmd, &o, &argc, argv, &status);
     if (!c)
-        return CMD_FAILURE;
+        return status;
     f = (struct following){.id = argv[1], .key = keys[stream], .to = stdout};
     status = get_node(c, argv[1], &reply);
     while (!status && more) {
@@ -227,7 +221,7 @@ static int print_states(const struct json *list)
 
     json_each(n, list)
     {
-        struct str id = text_of(n, "id"), state = text_of(n, "state");
+        struct str id = json_text_of(n, "id"), state = json_text_of(n, "state");
 
         printf("%.*s %.*s\n", (int)id.len, id.p, (int)state.len, state.p);
         if (!str_eq(state, STR("finished")) && !str_eq(state, STR("skipped")))
@@ -400,10 +394,10 @@ static int follow_exec(struct client *c, const char *id)
         status = get_node(c, id, &reply);
     if (status)
         return status;
-    state = text_of(json_get(reply.json, "metadata"), "state");
+    state = json_text_of(json_get(reply.json, "metadata"), "state");
     result = json_get(json_get(reply.json, "data"), "result");
     if (!str_eq(state, STR("finished"))) {
-        struct str reason = text_of(json_get(reply.json, "metadata"), "reason");
+        struct str reason = json_text_of(json_get(reply.json, "metadata"), "reason");
 
         client_error("node %s %.*s: %.*s", id, (int)state.len, state.p, (int)reason.len, reason.p);
     }
@@ -440,18 +434,16 @@ int cmd_exec(int argc, char **argv)
     struct str id;
     int status;
 
-    if (!cmd_parse(&cmd, &argc, argv, &status))
-        return status;
-    c = client_open(&o);
+    c = client_begin(&cmd, &o, &argc, argv, &status);
     if (!c)
-        return CMD_FAILURE;
+        return status;
     put_exec(&body, argc, argv, group, cwd, timeout_ms);
     status = client_call(c, "POST", "/v1/nodes", buf_text(&body), &reply);
     buf_release(&body);
     if (!status) {
         char text[24];
 
-        id = text_of(reply.json ? reply.json->first : NULL, "id");
+        id = json_text_of(reply.json ? reply.json->first : NULL, "id");
         snprintf(text, sizeof text, "%.*s", (int)id.len, id.p);
         status = follow_exec(c, text);
     }

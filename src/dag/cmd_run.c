@@ -80,14 +80,14 @@ static int read_earlier(struct run_command *r)
         return status;
     json_each(n, reply.json)
     {
-        uint32_t i = find_name(&r->file, text_of(n, "name"));
-        bool finished = str_eq(text_of(n, "state"), STR("finished"));
+        uint32_t i = find_name(&r->file, json_text_of(n, "name"));
+        bool finished = str_eq(json_text_of(n, "state"), STR("finished"));
 
         if (i == UINT32_MAX)
             continue;
-        r->done[i] = finished && r->resume ? arena_text(&r->arena, text_of(n, "id")) : NULL;
-        if (finished && number_of(n, "started"))
-            r->times[i] = number_of(n, "ended") - number_of(n, "started");
+        r->done[i] = finished && r->resume ? arena_text(&r->arena, json_text_of(n, "id")) : NULL;
+        if (finished && json_int_of(n, "started"))
+            r->times[i] = json_int_of(n, "ended") - json_int_of(n, "started");
     }
     client_forget(r->c);
     return CMD_OK;
@@ -170,12 +170,12 @@ static int submit(struct run_command *r, uint32_t *ret_count)
     one = reply.json ? reply.json->first : NULL;
     for (uint32_t i = 0; i < r->file.count && one; i++)
         if (!r->done[i]) {
-            r->ids[i] = arena_text(&r->arena, text_of(one, "id"));
+            r->ids[i] = arena_text(&r->arena, json_text_of(one, "id"));
             one = one->next;
         }
     if (!one)
         return client_error("the server's answer is not what it should be");
-    r->end_id = strtoull(arena_text(&r->arena, text_of(one, "id")), NULL, 10);
+    r->end_id = strtoull(arena_text(&r->arena, json_text_of(one, "id")), NULL, 10);
     r->first_id = r->end_id - count;
     client_forget(r->c);
     return CMD_OK;
@@ -238,7 +238,7 @@ static bool look(struct run_command *r, const struct json *list)
 
     r->progress.expected_ms = 0;
     for (const struct json *n = list->first; n; n = n->next) {
-        struct str id = text_of(n, "id"), state = text_of(n, "state");
+        struct str id = json_text_of(n, "id"), state = json_text_of(n, "state");
 
         while (i < r->file.count && !r->ids[i])
             i++;
@@ -258,7 +258,7 @@ static bool look(struct run_command *r, const struct json *list)
             snprintf(r->states[i], sizeof r->states[i], "%.*s", (int)state.len, state.p);
             if (state_is_terminal(state)) {
                 r->ended[r->ended_count++] = i;
-                r->reasons[i] = arena_text(&r->scratch, text_of(n, "reason"));
+                r->reasons[i] = arena_text(&r->scratch, json_text_of(n, "reason"));
                 last = last.len ? last : r->file.nodes[i].name;
             }
         }

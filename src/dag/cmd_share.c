@@ -3,20 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-struct str text_of(const struct json *v, const char *name)
-{
-    const struct json *m = json_get(v, name);
-
-    return m && m->kind == JSON_TEXT ? m->text : (struct str){"", 0};
-}
-
-int64_t number_of(const struct json *v, const char *name)
-{
-    const struct json *m = json_get(v, name);
-
-    return m && m->kind == JSON_INT ? m->number : 0;
-}
-
 enum term_colour state_colour(struct str state)
 {
     if (str_eq(state, STR("finished")))
@@ -88,13 +74,13 @@ int follow_output(struct client *c, struct following *f, int64_t wait_ms, bool *
         return CMD_OK; /* it ended without having printed */
     if (reply.status != 200)
         return client_refused(c, &reply);
-    text = text_of(reply.json, "data");
+    text = json_text_of(reply.json, "data");
     fwrite(text.p, 1, text.len, f->to);
     fflush(f->to);
     page = json_get(reply.json, "pagination");
     *ret_more = page != NULL;
     if (page) {
-        struct str next = text_of(page, "next"), pid = text_of(page, "pid");
+        struct str next = json_text_of(page, "next"), pid = json_text_of(page, "pid");
 
         snprintf(f->start, sizeof f->start, "%.*s", (int)next.len, next.p);
         snprintf(f->pid, sizeof f->pid, "%.*s", (int)pid.len, pid.p);

@@ -6,10 +6,6 @@
 #include "client/client.h"
 #include "client/term.h"
 
-/* A member of an object that is text; empty where there is none. */
-struct str text_of(const struct json *v, const char *name);
-int64_t number_of(const struct json *v, const char *name);
-
 enum term_colour state_colour(struct str state);
 bool state_is_terminal(struct str state);
 

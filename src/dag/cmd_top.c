@@ -28,7 +28,7 @@ static void print_counts(const struct json *v)
 
     if (states && states->kind == JSON_OBJECT)
         json_each(m, states) printf("%.*s %" PRId64 "  ", (int)m->key.len, m->key.p, m->number);
-    printf("jobs %" PRId64 "\n\n", number_of(v, "jobs"));
+    printf("jobs %" PRId64 "\n\n", json_int_of(v, "jobs"));
 }
 
 static void print_running(const struct json *list)
@@ -42,13 +42,13 @@ static void print_running(const struct json *list)
     for (const struct json *n = list->first; n && rows < ROWS_MAX; n = n->next, rows++) {
         struct buf b = {0};
 
-        term_put_span(&b, clock_wall_ms() - number_of(n, "started"));
-        table_text(&t, TERM_PLAIN, text_of(n, "id"));
-        table_text(&t, TERM_BOLD, text_of(n, "name"));
-        table_text(&t, TERM_PLAIN, text_of(n, "type"));
-        table_text(&t, TERM_DIM, text_of(n, "group"));
+        term_put_span(&b, clock_wall_ms() - json_int_of(n, "started"));
+        table_text(&t, TERM_PLAIN, json_text_of(n, "id"));
+        table_text(&t, TERM_BOLD, json_text_of(n, "name"));
+        table_text(&t, TERM_PLAIN, json_text_of(n, "type"));
+        table_text(&t, TERM_DIM, json_text_of(n, "group"));
         table_text(&t, TERM_YELLOW, (struct str){b.p, b.len});
-        table_cell(&t, TERM_PLAIN, "%" PRId64, number_of(n, "attempts"));
+        table_cell(&t, TERM_PLAIN, "%" PRId64, json_int_of(n, "attempts"));
         buf_release(&b);
     }
     table_print(&t, stdout);
@@ -109,11 +109,9 @@ int cmd_top(int argc, char **argv)
     struct client *c;
     int status;
 
-    if (!cmd_parse(&cmd, &argc, argv, &status))
-        return status;
-    c = client_open(&o);
+    c = client_begin(&cmd, &o, &argc, argv, &status);
     if (!c)
-        return CMD_FAILURE;
+        return status;
     if (once || !terminal || tcgetattr(0, &before)) {
         status = print_once(c, false);
         client_close(c);

@@ -42,15 +42,6 @@ static struct str text_in(const struct json *v, const char *name)
     return text;
 }
 
-static int64_t number_in(const struct json *v, const char *name)
-{
-    struct err_info e;
-    int64_t number = 0;
-
-    json_get_int(v, name, &number, &e);
-    return number;
-}
-
 /* The members of a list in the answer; an answer without one has none. */
 static const struct json *list_in(const struct ask *a, const char *name)
 {
@@ -262,8 +253,8 @@ static void print_messages(const struct ask *a)
     json_each(v, list_in(a, "messages"))
     {
         when.len = 0;
-        term_put_moment(&when, clock_wall_ms(), number_in(v, "time"));
-        table_cell(&t, TERM_PLAIN, "%" PRId64, number_in(v, "id"));
+        term_put_moment(&when, clock_wall_ms(), json_int_of(v, "time"));
+        table_cell(&t, TERM_PLAIN, "%" PRId64, json_int_of(v, "id"));
         table_text(&t, TERM_DIM, (struct str){when.p, when.len});
         table_text(&t, TERM_PLAIN, text_in(v, "data"));
     }

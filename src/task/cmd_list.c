@@ -24,11 +24,9 @@ int cmd_groups(int argc, char **argv)
     struct client *c;
     int status;
 
-    if (!cmd_parse(&cmd, &argc, argv, &status))
-        return status;
-    c = client_open(&o);
+    c = client_begin(&cmd, &o, &argc, argv, &status);
     if (!c)
-        return CMD_FAILURE;
+        return status;
     status = client_call(c, "GET", "/groups", NULL, &reply);
     if (!status && o.json)
         client_print_json(&reply);
@@ -74,11 +72,9 @@ int cmd_group(int argc, char **argv)
     struct client *c;
     int status;
 
-    if (!cmd_parse(&cmd, &argc, argv, &status))
-        return status;
-    c = client_open(&o);
+    c = client_begin(&cmd, &o, &argc, argv, &status);
     if (!c)
-        return CMD_FAILURE;
+        return status;
     status = client_call(c, "GET", group_path(c, str_of(argv[1]), limit, owned), NULL, &reply);
     if (!status && o.json)
         client_print_json(&reply);
@@ -189,11 +185,9 @@ int cmd_ls(int argc, char **argv)
     };
     int status;
 
-    if (!cmd_parse(&cmd, &argc, argv, &status))
-        return status;
-    l.c = client_open(&l.client);
+    l.c = client_begin(&cmd, &l.client, &argc, argv, &status);
     if (!l.c)
-        return CMD_FAILURE;
+        return status;
     json_open(&l.list, '[');
     status = ls_groups(&l, argc, argv);
     json_close(&l.list, ']');

@@ -504,11 +504,9 @@ static struct route_table room_routes(void *room)
 static bool room_ready(void *room)
 {
     struct task_http *h = room;
+    char url[LEADER_URL_SIZE];
 
-    char url[LEADER_URL_SIZE] = "";
-
-    if (h->leader)
-        leader_url(h->leader, url);
+    leader_url(h->leader, url);
     return url[0] || service_is_ready(h->service); /* or it knows who is */
 }
 

@@ -54,8 +54,8 @@ static void print_claim(const struct claim_options *o, const struct client_reply
         return;
     }
     table_init(&t, columns, COUNT(columns));
-    table_text(&t, TERM_PLAIN, world_text(reply->json, "node"));
-    table_text(&t, TERM_PLAIN, world_text(task, "type"));
+    table_text(&t, TERM_PLAIN, json_text_of(reply->json, "node"));
+    table_text(&t, TERM_PLAIN, json_text_of(task, "type"));
     table_text(&t, TERM_PLAIN, session);
     table_text(&t, TERM_PLAIN, data ? data->raw : STR("null"));
     table_print(&t, stdout);
@@ -69,7 +69,7 @@ int world_open_session(struct client *c, int64_t timeout_ms, struct str *ret_ses
     int status = client_call(c, "POST", "/v1/sessions", body, &reply);
 
     if (!status)
-        *ret_session = world_text(reply.json, "session");
+        *ret_session = json_text_of(reply.json, "session");
     return status;
 }
 
@@ -88,7 +88,7 @@ static int claim_send(struct client *c, const struct claim_options *o, const cha
     client_set_wait(c, o->wait_ms);
     status = client_call(c, "POST", world_url(c, world, "/claim"), buf_text(&body), &reply);
     buf_release(&body);
-    claimed = !status && world_text(reply.json, "node").len;
+    claimed = !status && json_text_of(reply.json, "node").len;
     if (claimed)
         print_claim(o, &reply, session);
     else if (opened)
@@ -127,7 +127,7 @@ int cmd_world_claim(int argc, char **argv)
         .option_count = COUNT(options),
     };
     int status;
-    struct client *c = world_begin(&cmd, &o.client, &argc, argv, &status);
+    struct client *c = client_begin(&cmd, &o.client, &argc, argv, &status);
 
     if (!c)
         return status;
@@ -183,7 +183,7 @@ static int end(const struct cmd *like, const char *how, bool fails, int argc, ch
     cmd.operands_min = cmd.operands_max = 2;
     cmd.options = options;
     cmd.option_count = COUNT(options) - !fails;
-    c = world_begin(&cmd, &o, &argc, argv, &status);
+    c = client_begin(&cmd, &o, &argc, argv, &status);
     if (!c)
         return status;
     if (!session)

@@ -13,29 +13,9 @@
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-struct client *world_begin(const struct cmd *cmd, const struct client_options *o, int *argc,
-                           char **argv, int *ret_status)
-{
-    struct client *c;
-
-    if (!cmd_parse(cmd, argc, argv, ret_status))
-        return NULL;
-    c = client_open(o);
-    if (!c)
-        *ret_status = CMD_FAILURE;
-    return c;
-}
-
 const char *world_url(struct client *c, const char *world, const char *what)
 {
     return arena_printf(client_arena(c), "/v1/worlds/%s%s", client_quote(c, str_of(world)), what);
-}
-
-struct str world_text(const struct json *v, const char *name)
-{
-    const struct json *m = json_get(v, name);
-
-    return m && m->kind == JSON_TEXT ? m->text : STR("");
 }
 
 /* init */
@@ -58,7 +38,7 @@ static int init(int argc, char **argv)
     struct buf body = {0};
     struct client_reply reply;
     int status;
-    struct client *c = world_begin(&cmd, &o, &argc, argv, &status);
+    struct client *c = client_begin(&cmd, &o, &argc, argv, &status);
 
     if (!c)
         return status;
@@ -170,7 +150,7 @@ static int queue(int argc, char **argv)
     };
     struct buf data = {0};
     int status;
-    struct client *c = world_begin(&cmd, &o.client, &argc, argv, &status);
+    struct client *c = client_begin(&cmd, &o.client, &argc, argv, &status);
 
     if (!c)
         return status;
@@ -215,9 +195,9 @@ static void print_tasks(const struct json *reply)
             json_get_int(task, "since", &since_ms, NULL);
             json_get_int(task, "failures", &failures, NULL);
             term_put_moment(&since, clock_wall_ms(), since_ms);
-            table_text(&t, TERM_PLAIN, world_text(task, "node"));
-            table_text(&t, TERM_PLAIN, world_text(task, "type"));
-            table_text(&t, state_colour(world_text(task, "state")), world_text(task, "state"));
+            table_text(&t, TERM_PLAIN, json_text_of(task, "node"));
+            table_text(&t, TERM_PLAIN, json_text_of(task, "type"));
+            table_text(&t, state_colour(json_text_of(task, "state")), json_text_of(task, "state"));
             table_text(&t, TERM_PLAIN, (struct str){since.p, since.len});
             table_cell(&t, failures ? TERM_RED : TERM_PLAIN, "%lld", (long long)failures);
             buf_release(&since);
@@ -266,7 +246,7 @@ static int ls(int argc, char **argv)
     struct client_reply reply;
     const char *query;
     int status;
-    struct client *c = world_begin(&cmd, &o, &argc, argv, &status);
+    struct client *c = client_begin(&cmd, &o, &argc, argv, &status);
 
     if (!c)
         return status;
@@ -280,9 +260,9 @@ static int ls(int argc, char **argv)
             client_print_json(&reply);
         else if (!status)
             print_tasks(reply.json);
-        if (!status && world_text(reply.json, "next").len)
+        if (!status && json_text_of(reply.json, "next").len)
             fprintf(stderr, "drover: there are more: --after '%.*s'\n",
-                    (int)world_text(reply.json, "next").len, world_text(reply.json, "next").p);
+                    (int)json_text_of(reply.json, "next").len, json_text_of(reply.json, "next").p);
     }
     client_close(c);
     return status;
@@ -296,7 +276,7 @@ static void print_below(const struct json *tasks, int depth)
         return;
     json_each(task, tasks)
     {
-        struct str node = world_text(task, "node"), state = world_text(task, "state");
+        struct str node = json_text_of(task, "node"), state = json_text_of(task, "state");
         const char *bar = node.len ? memrchr(node.p, '|', node.len) : NULL;
         struct buf line = {0};
 
@@ -326,7 +306,7 @@ static int tree(int argc, char **argv)
     };
     struct client_reply reply;
     int status;
-    struct client *c = world_begin(&cmd, &o, &argc, argv, &status);
+    struct client *c = client_begin(&cmd, &o, &argc, argv, &status);
 
     if (!c)
         return status;

@@ -6,13 +6,6 @@
 #include "base/json.h"
 #include "client/client.h"
 
-/* Parses, opens the client, or says what is wrong and returns NULL. */
-struct client *world_begin(const struct cmd *cmd, const struct client_options *o, int *argc,
-                           char **argv, int *ret_status);
-
-/* A member that is text; empty where there is none. */
-struct str world_text(const struct json *v, const char *name);
-
 /* "/v1/worlds/<world><what>". */
 const char *world_url(struct client *c, const char *world, const char *what);
 
