@@ -20,7 +20,7 @@ int cmd_world_rm(int argc, char **argv)
     struct client_reply reply;
     const char *what;
     int status, worst = CMD_OK;
-    struct client *c = world_begin(&cmd, &o, &argc, argv, &status);
+    struct client *c = client_begin(&cmd, &o, &argc, argv, &status);
 
     if (!c)
         return status;
