@@ -4,6 +4,9 @@
  * wait, and each call about what was there before has not.
  *
  * Opportunistic: no answer waits, and a change is on disk LOCAL_FLUSH_MS later, also when nothing follows it.
+ *
+ * Nobody waits for a snapshot: while its file is being written calls are answered, and what is gathered for it
+ * under the lock at a time is little.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -213,6 +216,93 @@ static void who_saw_the_change_waits_for_the_disk(void **state)
     dir_remove(dir);
 }
 
+/* The system's files, with a hand on the writes to a snapshot, once they are about nodes. */
+enum { BEFORE_NODES = 4 };
+
+struct snapshot_fs {
+    struct held_fs held;
+    _Atomic int fd; /* of the snapshot */
+    _Atomic size_t longest, writes;
+};
+
+static int snapshot_open(const struct fs *fs, const char *path, int flags, int mode)
+{
+    struct snapshot_fs *s = (struct snapshot_fs *)fs;
+    int fd = fs_system.open(&fs_system, path, flags, mode);
+
+    if (strstr(path, "snapshot"))
+        atomic_store(&s->fd, fd);
+    return fd;
+}
+
+static ssize_t snapshot_pwrite(const struct fs *fs, int fd, const void *data, size_t len, off_t at)
+{
+    struct snapshot_fs *s = (struct snapshot_fs *)fs;
+
+    if (fd == atomic_load(&s->fd)) {
+        atomic_fetch_add(&s->writes, 1);
+        if (len > atomic_load(&s->longest))
+            atomic_store(&s->longest, len);
+        pthread_mutex_lock(&s->held.lock);
+        while (s->held.held && atomic_load(&s->writes) > BEFORE_NODES)
+            pthread_cond_wait(&s->held.changed, &s->held.lock);
+        pthread_mutex_unlock(&s->held.lock);
+    }
+    return fs_system.pwrite(&fs_system, fd, data, len, at);
+}
+
+static bool is_writing(void *arg)
+{
+    return atomic_load(&((struct snapshot_fs *)arg)->writes) > BEFORE_NODES;
+}
+
+static void *take_snapshot(void *arg)
+{
+    static int err;
+
+    err = local_snapshot(((struct store *)arg)->l);
+    return &err;
+}
+
+static void nobody_waits_for_a_snapshot(void **state)
+{
+    enum { NODES = 64, NODE_LEN = 64 * 1024, SLICE_MAX = 4 * NODE_LEN };
+    static const char data[NODE_LEN];
+    struct snapshot_fs f = {.held = {.fs = fs_system,
+                                     .lock = PTHREAD_MUTEX_INITIALIZER,
+                                     .changed = PTHREAD_COND_INITIALIZER,
+                                     .held = true},
+                            .fd = -1};
+    static const struct call change = {.fn = set, .path = "/n0000000000"};
+    struct store *s = store_new();
+    struct caller meanwhile = {.call = &change, .s = s};
+    char *dir = dir_make();
+    pthread_t thread;
+    void *err;
+
+    (void)state;
+    f.held.fs.open = snapshot_open;
+    f.held.fs.pwrite = snapshot_pwrite;
+    must(store_open(s, dir, &f.held.fs));
+    must(store_connect(s));
+    for (int i = 0; i < NODES; i++)
+        must(keeper_create(s->k, "/n", (struct str){data, sizeof data}, KEEPER_SEQUENTIAL, NULL));
+    pthread_create(&thread, NULL, take_snapshot, s);
+    wait_until(is_writing, &f);
+    pthread_create(&meanwhile.thread, NULL, caller_main, &meanwhile);
+    wait_until(is_back, &meanwhile);
+    must(meanwhile.err);
+    assert_true(local_snapshotting(s->l));
+    hold(&f.held, false);
+    pthread_join(meanwhile.thread, NULL);
+    pthread_join(thread, &err);
+    must(*(int *)err);
+    assert_true(f.longest <= SLICE_MAX && f.writes >= NODES / 4);
+    store_close(s);
+    store_free(s);
+    dir_remove(dir);
+}
+
 /* How long the last change needs to reach the disk. */
 static int64_t time_to_disk_ms(struct store *s)
 {
@@ -259,6 +349,7 @@ int main(void)
     struct CMUnitTest tests[] = {
         cmocka_unit_test(who_saw_the_change_waits_for_the_disk),
         cmocka_unit_test(a_lone_change_is_on_disk_soon),
+        cmocka_unit_test(nobody_waits_for_a_snapshot),
     };
 
     return run_group(tests);

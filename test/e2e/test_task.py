@@ -1,15 +1,18 @@
 """The task store over HTTP: what the document says, sentence by sentence, on both keepers."""
 
 import json
+import os
 import threading
 import time
 
 import pytest
 
+import task_model
 import zk
 from conftest import Connection, OnEnsemble, Server, errors
 from task_support import Tasks, new_group
 
+SOAK = bool(os.environ.get("DROVER_SOAK"))
 KEEPERS = ["embedded", "zookeeper"]
 
 
@@ -102,6 +105,28 @@ def test_a_claim_ends_the_id_and_gives_a_new_one(me, group):
     assert task["id"] > old and task["ownerid"] == me.clientid and task["data"] == "x"
     assert before + 59000 < task["timespec"] < time.time() * 1000 + 61000
     assert me.get(f"/tasks/{old}") == [None]
+
+
+# "the old task is gone and therefore cannot be claimed by any other process, and the new task has a future
+# available time and an assigned owner, also rendering it unclaimable by another process"
+# "the old process will not be able to claim the same task"
+
+def test_what_is_claimed_cannot_be_claimed(me, other, group):
+    [old] = me.add(group, "x")
+    [task] = me.claim(group)
+    assert other.claim(group) == [] and me.claim(group) == []
+    for stale in ({"deletes": [old]}, {"updates": [{"id": old}]}, {"depends": [old]}):
+        assert str(old) in me.refused(**stale)[0]
+    assert me.get(f"/tasks/{task['id']}") == [task]
+
+
+# "the existence of a task ID is a guarantee that it is exactly the task that you think it is"
+
+def test_an_id_is_the_same_task_as_long_as_it_is_there(me, other, group):
+    [task] = me.update(adds=[{"group": group, "data": "x"}])
+    other.update(adds=[{"group": group, "data": "y"}], depends=[task["id"]])
+    other.refused(updates=[{"id": task["id"], "data": "z"}], depends=[10 ** 15])
+    assert me.get(f"/task/{task['id']}") == task
 
 
 # "Eventually, however, the ownership will expire on that task, and another will be able to claim it."
@@ -233,6 +258,17 @@ def test_an_update_without_fields_empties_the_task(me, group):
     assert new["data"] == "" and new["timespec"] <= time.time() * 1000 + 50
 
 
+# "The group is never changed."
+
+def test_an_update_does_not_change_the_group(me, group):
+    [task] = me.update(adds=[{"group": group, "data": "x"}])
+    [new] = me.update(updates=[task | {"group": group + "-elsewhere", "ownerid": 5}])
+    assert new["group"] == group and new["ownerid"] == me.clientid
+    assert me.group(group + "-elsewhere") == []
+
+
+# "You can renew ownership of a task by specifying a future timespec."
+
 def test_ownership_is_renewed(me, other, group):
     me.add(group, "x")
     [task] = me.claim(group, 60000)
@@ -337,6 +373,31 @@ def test_data_comes_back_as_it_went(me, group, text):
     assert given["tasks"][0]["data"] == wanted
     assert me.get(f"/task/{given['tasks'][0]['id']}")["data"] == wanted
     assert me.claim(group)[0]["data"] == wanted
+
+
+# "All communication with the HTTP service is done via JSON."
+
+def test_every_answer_is_json(me, group):
+    for method, path, body in (("GET", "/groups", None), ("GET", "/task/1", None), ("GET", "/tasks/1", None),
+                               ("GET", f"/group/{group}", None), ("POST", "/update", b"{"),
+                               ("POST", "/update", {"clientid": 1}), ("POST", "/claim", {"clientid": 1})):
+        assert me.send(method, path, body)[1] is not None
+        assert me.headers["Content-Type"].split(";")[0] == "application/json", path
+
+
+# "hard guarantees on consistency ... through multiple parallel accessors"
+
+def test_many_connections_against_a_model(server):
+    seed = int(os.environ.get("DROVER_SEED", 11))
+    crowd = task_model.Crowd(server.port, new_group("model"), seed, 8, 2000 if SOAK else 40)
+    print("seed", seed)
+    crowd.run()
+    left = crowd.replay().tasks
+    me = Tasks(server.port)
+    there = [task for name in crowd.groups() for task in me.group(name, "?owned=1")]
+    assert {task["id"]: task for task in there} == left and len(there) == len(left)
+    assert len(crowd.done) > 60 and len(crowd.refused) > 30
+    me.close()
 
 
 # What cannot be understood.
