@@ -1,6 +1,6 @@
 /*
- * Queues and their owners on an embedded keeper in memory: what stands in the tree, who may change it,
- * and what is left when a call of the keeper breaks off at any place.
+ * Queues and their owners on an embedded keeper in memory, or on the ZooKeeper that DROVER_TEST_ZK names:
+ * what stands in the tree, who may change it, and what is left when a call of the keeper breaks off at any place.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keeper/local.h"
+#include "keeper_stand.h"
 #include "queue/census.h"
 #include "queue/member.h"
 
 struct scene {
-    struct local *local;
+    struct stand stand;
     struct keeper *keepers[3];
     struct member a, b;
     struct queues queues; /* of the third, who looks on */
@@ -28,9 +28,9 @@ static int set_up(void **state)
 {
     struct scene *s = calloc(1, sizeof *s);
 
-    assert_int_equal(local_open(&(struct local_options){.mode = LOCAL_NONE}, &s->local, NULL), 0);
+    stand_open(&s->stand);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(local_connect(s->local, &(struct keeper_options){0}, &s->keepers[i]), 0);
+        s->keepers[i] = stand_connect(&s->stand);
     s->a.queues = (struct queues){s->keepers[0], QUEUE_NAMESPACE};
     s->b.queues = (struct queues){s->keepers[1], QUEUE_NAMESPACE};
     s->queues = (struct queues){s->keepers[2], QUEUE_NAMESPACE};
@@ -49,7 +49,7 @@ static int tear_down(void **state)
     member_leave(&s->b);
     for (int i = 0; i < 3; i++)
         keeper_close(s->keepers[i]);
-    local_close(s->local);
+    stand_close(&s->stand);
     free(s);
     return 0;
 }

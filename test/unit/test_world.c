@@ -1,5 +1,5 @@
 /*
- * A world on the embedded keeper, in memory: what its operations make of the tree, what they refuse,
+ * A world on the embedded keeper, in memory, or on the ZooKeeper that DROVER_TEST_ZK names: what its operations make of the tree, what they refuse,
  * and what a crash at any of their keeper calls leaves.
  */
 #include <setjmp.h>
@@ -12,12 +12,12 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "keeper/local.h"
 #include "keeper_cutter.h"
+#include "keeper_stand.h"
 #include "world/world.h"
 
 struct scene {
-    struct local *local;
+    struct stand stand;
     struct keeper *k;
     struct world *w;
     struct arena a;
@@ -32,12 +32,11 @@ static void on_note(void *arg, const char *line)
 
 static void scene_open(struct scene *s)
 {
-    struct local_options o = {.mode = LOCAL_NONE};
     struct world_options wo = {.note = on_note, .arg = &s->notes};
 
     *s = (struct scene){0};
-    assert_int_equal(local_open(&o, &s->local, NULL), 0);
-    assert_int_equal(local_connect(s->local, NULL, &s->k), 0);
+    stand_open(&s->stand);
+    s->k = stand_connect(&s->stand);
     assert_int_equal(world_init(s->k, STR("w1"), NULL), 0);
     assert_int_equal(world_open(s->k, STR("w1"), &wo, &s->w, NULL), 0);
 }
@@ -46,7 +45,7 @@ static void scene_close(struct scene *s)
 {
     world_close(s->w);
     keeper_close(s->k);
-    local_close(s->local);
+    stand_close(&s->stand);
     arena_release(&s->a);
     buf_release(&s->notes);
 }
@@ -70,7 +69,7 @@ static void dump_below(struct keeper *k, const char *path, struct buf *out)
         struct buf child = {0};
 
         buf_printf(&child, "%s/%s", path[1] ? path : "", names.names[i]);
-        if (strcmp(buf_text(&child), "/zookeeper"))
+        if (strcmp(buf_text(&child), "/zookeeper") && strcmp(buf_text(&child), "/.drover-tags"))
             dump_below(k, buf_text(&child), out);
         buf_release(&child);
     }
@@ -160,7 +159,7 @@ static void claims_the_oldest_that_is_not_blocked(void **state)
 
     (void)state;
     scene_open(&s);
-    local_connect(s.local, NULL, &other);
+    other = stand_connect(&s.stand);
     queue(&s, "b", "t", "1", NULL, NULL);
     queue(&s, "a", "t", "2", NULL, NULL);
     queue(&s, "child", "t", "3", "b", "t");
@@ -530,7 +529,7 @@ static void do_remove(struct scene *s, struct keeper *k)
 static void crash_scene(struct scene *s, struct keeper **ret_k)
 {
     scene_open(s);
-    local_connect(s->local, NULL, ret_k);
+    *ret_k = stand_connect(&s->stand);
     queue(s, "done", "t", "1", NULL, NULL);
     assert_string_equal(claim(s, "t"), "done_t");
     assert_int_equal(complete(s, "done_t"), 0);
@@ -569,11 +568,25 @@ static void nothing(struct scene *s, struct keeper *k)
     (void)s, (void)k;
 }
 
+/* Dies at the nth call: 0 and the tree is as before, 1 and it is as after; -1: there is no such call. */
+static int crash_once(step_fn *step, int n, bool dies_after, const char *before, const char *after)
+{
+    int calls;
+    char *got = crash_at(step, n, DROVER_SESSION_EXPIRED, dies_after, false, &calls, NULL);
+    bool is_before = !strcmp(got, before), is_after = !strcmp(got, after);
+
+    if (!is_before && !is_after)
+        fail_msg("call %d (%s):\n%s\nbefore:\n%s\nafter:\n%s", n, dies_after ? "done" : "not done",
+                 got, before, after);
+    free(got);
+    return calls < 0 ? -1 : is_after;
+}
+
 static void crash_anywhere(void **state)
 {
     static step_fn *const steps[] = {do_init,     do_queue_new, do_queue_again, do_claim,
                                      do_complete, do_release,   do_fail,        do_remove};
-    int calls;
+    int calls, n, one;
     char *before = crash_at(nothing, 0, 0, false, false, &calls, NULL);
 
     (void)state;
@@ -581,18 +594,14 @@ static void crash_anywhere(void **state)
         char *after = crash_at(steps[i], 1000000, 0, false, false, &calls, NULL);
         int as_after = 0;
 
-        for (int n = 0, dies_after = 0; n < 1000; n += dies_after, dies_after = !dies_after) {
-            char *got =
-                crash_at(steps[i], n, DROVER_SESSION_EXPIRED, dies_after, false, &calls, NULL);
-
-            if (strcmp(got, before) && strcmp(got, after))
-                fail_msg("step %zu, call %d (%s):\n%s\nbefore:\n%s\nafter:\n%s", i, n,
-                         dies_after ? "done" : "not done", got, before, after);
-            as_after += calls > 0 && !strcmp(got, after);
-            free(got);
-            if (calls < 0)
-                break;
+        for (n = 0; (one = crash_once(steps[i], n, false, before, after)) >= 0; n++) {
+            as_after += one;
+            /* To the tree it is the same whether one dies after a call or before the next: on
+               ZooKeeper, where it takes long, the former is left to the last call. */
+            if (!stand_on_zookeeper() || n + 1 == -calls)
+                as_after += crash_once(steps[i], n, true, before, after) > 0;
         }
+        assert_int_equal(n, -calls);
         assert_true(strcmp(before, after) ? as_after > 0 : true);
         free(after);
     }
@@ -652,7 +661,7 @@ static void unknown_claim(void **state)
 /* What a claim and a completion cost, in keeper calls, with a long list. */
 static void claims_touch_few_nodes(void **state)
 {
-    enum { TASKS = 3000, CLAIMS = 300 };
+    const int TASKS = stand_on_zookeeper() ? 300 : 3000, CLAIMS = TASKS / 10;
     struct str t = STR("t");
     struct world_claim c;
     struct cutter count;
@@ -703,7 +712,7 @@ static void other_queue(struct scene *s, struct world *other, const char *name, 
 /* So many that looking again takes a while, and is not done for ten times as long. */
 static void fill(struct scene *s)
 {
-    for (int i = 0; i < 2000; i++)
+    for (int i = 0; i < (stand_on_zookeeper() ? 200 : 2000); i++)
         queue(s, arena_printf(&s->a, "fill%d", i), "fill", "0", NULL, NULL);
     assert_string_equal(claim(s, "none"), "none"); /* and a look */
 }
