@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "keeper/path.h"
 
-enum { REMOVE_TRIES = 10 };
+enum { INIT_TRIES = 10, REMOVE_TRIES = 10 };
 
 /* Names and paths. */
 
@@ -104,34 +104,57 @@ int queue_parse_owner(struct str data, char worker[256])
 
 /* The namespace. */
 
-static int make(struct keeper *k, const char *path)
-{
-    int err = keeper_create(k, path, STR(""), 0, NULL);
+struct missing {
+    struct keeper_op ops[QUEUE_NAMESPACE_LEN_MAX / 2 + 2];
+    size_t count;
+    struct arena arena;
+};
 
-    return err == DROVER_EXISTS ? 0 : err;
+static int look_for(struct missing *m, struct keeper *k, const char *path)
+{
+    int err = keeper_exists(k, path, NULL);
+
+    if (err == DROVER_NO_NODE) {
+        m->ops[m->count++] = keeper_op_create(arena_text(&m->arena, str_of(path)), STR(""), 0);
+        err = 0;
+    }
+    return err;
 }
 
-int queues_init(const struct queues *qs)
+/* Makes what is missing, together. */
+static int make_missing(const struct queues *qs)
 {
+    struct missing m = {.count = 0};
     char path[QUEUE_PATH_SIZE];
     int err = 0;
 
-    if (!queues_valid_namespace(qs->ns))
-        return DROVER_BAD_ARGUMENT;
     queues_path(qs, path, "workers");
-    if (!keeper_exists(qs->keeper, path, NULL)) {
-        queues_path(qs, path, "queues");
-        return make(qs->keeper, path);
-    }
     for (char *slash = strchr(path + 1, '/'); slash && !err; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        err = make(qs->keeper, path);
+        err = look_for(&m, qs->keeper, path);
         *slash = '/';
     }
     if (!err)
-        err = make(qs->keeper, path);
+        err = look_for(&m, qs->keeper, path);
     queues_path(qs, path, "queues");
-    return err ? err : make(qs->keeper, path);
+    if (!err)
+        err = look_for(&m, qs->keeper, path);
+    if (!err && m.count)
+        err = keeper_multi(qs->keeper, m.ops, m.count, NULL);
+    arena_release(&m.arena);
+    return err;
+}
+
+/* Whoever makes them, they are there: when another was quicker, or an answer was lost, look again. */
+int queues_init(const struct queues *qs)
+{
+    int err = DROVER_EXISTS;
+
+    if (!queues_valid_namespace(qs->ns))
+        return DROVER_BAD_ARGUMENT;
+    for (int i = 0; i < INIT_TRIES && (err == DROVER_EXISTS || err == DROVER_UNKNOWN); i++)
+        err = make_missing(qs);
+    return err;
 }
 
 /* Queues. */
