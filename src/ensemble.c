@@ -18,6 +18,8 @@
 #include "base/mem.h"
 #include "keeper/zookeeper.h"
 
+#define AUTH_VARIABLE "DROVER_ZK_AUTH"
+
 enum { AUTH_LEN_MAX = 1024 };
 
 struct session {
@@ -198,17 +200,26 @@ static void on_wake(uv_async_t *async)
         session_close(unused);
 }
 
+static int take_auth(const char *text, const char *where, char **ret_auth,
+                     struct err_info *ret_error)
+{
+    const char *colon = strchr(text, ':');
+
+    if (!colon || colon == text || !colon[1])
+        return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s does not hold user:password", where);
+    *ret_auth = mem_dup(text, strlen(text));
+    return 0;
+}
+
 /* The first line of the file, or the variable. Neither shows in a list of processes. */
 static int read_auth(const char *file, char **ret_auth, struct err_info *ret_error)
 {
-    const char *variable = getenv("DROVER_ZK_AUTH");
+    const char *variable = getenv(AUTH_VARIABLE);
     char line[AUTH_LEN_MAX];
     FILE *in;
 
-    if (!file) {
-        *ret_auth = variable ? mem_dup(variable, strlen(variable)) : NULL;
-        return 0;
-    }
+    if (!file)
+        return variable ? take_auth(variable, AUTH_VARIABLE, ret_auth, ret_error) : 0;
     in = fopen(file, "re");
     if (!in || !fgets(line, sizeof line, in)) {
         int err = in && !ferror(in) ? err_set(ret_error, DROVER_BAD_ARGUMENT, "%s is empty", file)
@@ -220,8 +231,7 @@ static int read_auth(const char *file, char **ret_auth, struct err_info *ret_err
     }
     fclose(in);
     line[strcspn(line, "\r\n")] = '\0';
-    *ret_auth = mem_dup(line, strlen(line));
-    return 0;
+    return take_auth(line, file, ret_auth, ret_error);
 }
 
 int ensemble_open(uv_loop_t *loop, const struct ensemble_options *o, struct ensemble **ret_ensemble,

@@ -1,10 +1,9 @@
 /*
  * drover serve - its options, and what does not go together.
  */
-#include <string.h>
-
 #include "base/log.h"
 #include "http/server.h"
+#include "keeper/zookeeper.h"
 #include "queue/queue.h"
 #include "serve.h"
 
@@ -31,13 +30,14 @@ static void default_address(struct cmd_address *a, const char *text)
 /* What an ensemble does itself. */
 static int check_keeper(const struct cmd *c, struct serve_options *o)
 {
+    struct err_info e;
+
     if (!o->keeper && o->zk_timeout_ms)
         return cmd_usage_error(c, "--zk-timeout-ms goes with --keeper");
     if (!o->keeper)
         return o->zk_auth ? cmd_usage_error(c, "--zk-auth goes with --keeper") : CMD_OK;
-    if (strncmp(o->keeper, "zk://", 5) != 0)
-        return cmd_usage_error(c, "--keeper: '%s' is not of the form zk://HOST:PORT,.../CHROOT",
-                               o->keeper);
+    if (zookeeper_check_url(o->keeper, &e))
+        return cmd_usage_error(c, "--keeper: %s", e.text);
     if (o->data || o->journal != LOCAL_STRICT || o->snapshot_every || is_given(&o->zk))
         return cmd_usage_error(c,
                                "--data, --journal, --snapshot-every and --zk are for the embedded "

@@ -162,6 +162,16 @@ static int url_parse(const char *url, struct buf *hosts, struct str *ret_chroot,
     return err;
 }
 
+int zookeeper_check_url(const char *url, struct err_info *ret_error)
+{
+    struct buf hosts = {0};
+    struct str chroot;
+    int err = url_parse(url, &hosts, &chroot, ret_error);
+
+    buf_release(&hosts);
+    return err;
+}
+
 /* The session. */
 
 static void session_over(struct zk *zk, int err)

@@ -33,6 +33,9 @@ struct zookeeper_options {
     int32_t connect_timeout_ms; /* 0: ZOOKEEPER_CONNECT_TIMEOUT_MS */
 };
 
+/* Whether a URL can be understood: 0, or BAD_ARGUMENT and one line about it. */
+int zookeeper_check_url(const char *url, struct err_info *ret_error);
+
 /*
  * Returns when the session stands, or an error and one line about it: BAD_ARGUMENT for the URL, IO
  * when no server answers in time, SESSION_EXPIRED when the session to resume is over, NO_AUTH when

@@ -1,5 +1,6 @@
 """`drover serve --keeper zk://`: on a real ZooKeeper."""
 
+import os
 import re
 import signal
 import time
@@ -72,7 +73,15 @@ def test_logs_on_from_the_environment(serve, client):
 
 
 @pytest.mark.parametrize("words, status, line", [
-    (["--keeper", "127.0.0.1:2181"], 2, "is not of the form zk://"),
+    (["--keeper", "127.0.0.1:2181"], 2, "--keeper: 127.0.0.1:2181: not of the form zk://"),
+    (["--keeper", "zk://"], 2, "a host is missing"),
+    (["--keeper", "zk://host:0/x"], 2, "'host:0' is not host:port"),
+    (["--keeper", "zk://host/a//b"], 2, "'/a//b' is not a path"),
+    (["--keeper", "zk://user:password@host"], 2, "credentials do not go there"),
+    (["--keeper", "zk://127.0.0.1:2181", "--zk-auth", "user:password"], 1, "cannot read user:password"),
+    (["--keeper", "zk://127.0.0.1:2181", "--zk-auth", "/dev/null"], 1, "/dev/null is empty"),
+    (["--keeper", "zk://127.0.0.1:2181", "--zk-auth", "/proc/self/comm"], 1,
+     "/proc/self/comm does not hold user:password"),
     (["--keeper", "zk://127.0.0.1:2181", "--data", "x"], 2, "do not go with --keeper"),
     (["--keeper", "zk://127.0.0.1:2181", "--journal", "none"], 2, "do not go with --keeper"),
     (["--zk-auth", "x"], 2, "--zk-auth goes with --keeper"),
@@ -82,6 +91,13 @@ def test_wrong_use(words, status, line):
     done = drover("serve", "--http", "127.0.0.1:0", *words)
     assert done.returncode == status
     assert line in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_a_variable_that_holds_no_password():
+    done = drover("serve", "--http", "127.0.0.1:0", "--keeper", "zk://127.0.0.1:1",
+                  env=os.environ | {"DROVER_ZK_AUTH": "drover:"})
+    assert done.returncode == 1
+    assert done.stderr == "drover: DROVER_ZK_AUTH does not hold user:password\n"
 
 
 def test_a_session_that_ends_is_replaced(serve, ensemble, client):
