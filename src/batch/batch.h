@@ -49,12 +49,14 @@ struct batch_move {
     struct str message; /* p NULL: none */
     int64_t token;      /* 0: nobody may hold a lock on it */
     bool keep;          /* the lock, for the next move */
+    struct str failed;  /* JSON: the failed jobs that were reported; p NULL: those that are now */
 };
 
 /*
  * Moves it on. From Reporting and UpdateReporting "next" is Completed when all jobs are, else Failed,
  * and status-report is written in the same transaction. ret_state is what it became, which is
- * Reporting for one that was to be Processing and whose jobs have all ended already.
+ * Reporting for one that was to be Processing and whose jobs have all ended already; and
+ * UpdateReporting for one whose jobs changed while it was being reported and have ended again.
  */
 int batch_move(struct call *c, struct str bid, const struct batch_move *m, int *ret_state);
 

@@ -132,7 +132,7 @@ struct moving {
 };
 
 /* The report that is due: what it says, and which state it leads to. */
-static int add_report(struct call *c, struct change *t, const struct moving *g)
+static int add_report(struct call *c, struct change *t, const struct moving *g, struct str told)
 {
     struct keeper_names failed;
     struct buf b = {0};
@@ -147,14 +147,18 @@ static int add_report(struct call *c, struct change *t, const struct moving *g)
     there = !err;
     if (err && err != DROVER_NO_NODE)
         return err;
-    if (!there && !failed.count)
+    if (!there && (told.p ? str_eq(told, STR("[]")) : !failed.count))
         return 0; /* the document: it is made by a failure */
     json_open(&b, '{');
     json_key(&b, "failed_jobs");
-    json_open(&b, '[');
-    for (size_t i = 0; i < failed.count; i++)
-        json_put_text(&b, str_of(failed.names[i]));
-    json_close(&b, ']');
+    if (told.p) {
+        json_put_raw(&b, told);
+    } else {
+        json_open(&b, '[');
+        for (size_t i = 0; i < failed.count; i++)
+            json_put_text(&b, str_of(failed.names[i]));
+        json_close(&b, ']');
+    }
     json_close(&b, '}');
     text = (struct str){arena_text(c->a, (struct str){b.p, b.len}), b.len};
     buf_release(&b);
@@ -176,7 +180,7 @@ static int count_list(struct call *c, const char *bid, enum machine_list list,
 }
 
 /* Where it really goes: a report depends on the jobs, and so does a batch that starts ended. */
-static int decide(struct call *c, struct moving *g, struct str wanted)
+static int decide(struct call *c, struct moving *g, struct str wanted, int64_t token)
 {
     const struct depot *r = c->depot;
     bool reporting =
@@ -193,8 +197,13 @@ static int decide(struct call *c, struct moving *g, struct str wanted)
     }
     if (err)
         return err;
-    if (reporting && str_eq(wanted, STR("next")) && g->failed + g->processing.child_count > 0)
-        g->to = r->batch.failed;
+    if (reporting && str_eq(wanted, STR("next"))) {
+        if (g->failed + g->processing.child_count > 0)
+            g->to = r->batch.failed;
+        /* Who came or went since the reporter took the lock is not in the report. */
+        if (token && g->processing.mzxid > token && g->processing.child_count == 0)
+            g->to = r->batch.update_reporting;
+    }
     if ((g->to == r->batch.processing || g->to == r->batch.pending) && ended > 0 &&
         g->processing.child_count == 0)
         g->to = r->batch.reporting;
@@ -214,14 +223,14 @@ static int try_move(struct call *c, struct moving *g, const struct batch_move *m
     g->to = machine_resolve(&c->depot->machines.batch, g->status.state, m->state, c->why);
     if (g->to < 0)
         return g->to;
-    err = decide(c, g, m->state);
+    err = decide(c, g, m->state, m->token);
     if (err)
         return err;
     change_check(&t, g->processing.version, "%s/states/%s", dir, MACHINE_LISTS[MACHINE_PROCESSING]);
     err = batch_set_state(c, &t, g->bid, &g->status, g->version, g->to, m->message);
     if (!err && (g->status.state == c->depot->batch.reporting ||
                  g->status.state == c->depot->batch.update_reporting))
-        err = add_report(c, &t, g);
+        err = add_report(c, &t, g, m->failed);
     if (err)
         return depot_fail(c, err);
     err = change_commit(&t, c->k, m->token ? 2 : 3);
@@ -268,7 +277,7 @@ int batch_settle(struct call *c, const char *bid)
         err = batch_read_status(c, bid, &g.status, &g.version);
     if (err || g.status.state != c->depot->batch.processing)
         return err;
-    err = decide(c, &g, STR("Processing"));
+    err = decide(c, &g, STR("Processing"), 0);
     if (err || g.to == c->depot->batch.processing)
         return err;
     change_check(&t, g.processing.version, "/batches/%s/states/%s", bid,

@@ -75,8 +75,12 @@ static int list_op(struct change *t, struct view *v, int64_t key, bool add_it)
     struct change_list *l = arena_alloc(t->a, sizeof *l);
     char entry[NAME_ENTRY_LEN + 1];
 
-    *l = (struct change_list){.view = v, .key = key, .add = add_it, .next = t->lists};
-    t->lists = l;
+    *l = (struct change_list){.view = v, .key = key, .add = add_it};
+    if (t->lists)
+        t->last_list->next = l;
+    else
+        t->lists = l;
+    t->last_list = l;
     name_entry(v->prefix, v->priority, key, entry);
     return add_it ? change_create(t, NO_BYTES, 0, "%s/%s", v->dir, entry)
                   : change_delete(t, "%s/%s", v->dir, entry);

@@ -28,7 +28,7 @@ struct change {
         int64_t key;
         bool add;
         struct change_list *next;
-    } * lists; /* what it does to lists that are viewed */
+    } * lists, *last_list; /* what it does to lists that are viewed, in order */
     int count, cap;
     int failed; /* the operation that failed, or -1: none, or it concerns no single one */
 };

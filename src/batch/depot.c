@@ -230,7 +230,7 @@ int depot_relist(struct call *c, struct change *t, const struct machine *m, stru
     }
     if (machine_is_end(m, to))
         return 0;
-    err = depot_exists(c, NULL, "%s/%s", views[to].dir, id);
+    err = from == to ? DROVER_NO_NODE : depot_exists(c, NULL, "%s/%s", views[to].dir, id);
     if (err == DROVER_NO_NODE)
         change_list_add(t, &views[to], name_number(views[to].prefix, str_of(id)));
     return err == DROVER_NO_NODE ? 0 : err;

@@ -118,7 +118,8 @@ int depot_next_number(struct call *c, const char *parent, int64_t *ret_number,
 /*
  * Adds to a change that an item goes from the list of one state, views[from], to that of another. An
  * end has no list. Where it does not stand in the one, or stands in the other, nothing is added: what
- * foreign clients made may stand in none. from MACHINE_NONE: it stands in none that matters.
+ * foreign clients made may stand in none. from MACHINE_NONE: it stands in none that matters. From a
+ * state to the same its entry is made anew.
  */
 int depot_relist(struct call *c, struct change *t, const struct machine *m, struct view *views,
                  int from, int to, const char *id);

@@ -65,6 +65,20 @@ static void forget_told(struct notify *n)
     }
 }
 
+static struct str json_ids(struct call *c, const struct keeper_names *ids)
+{
+    struct buf b = {0};
+    struct str text;
+
+    json_open(&b, '[');
+    for (size_t i = 0; i < ids->count; i++)
+        json_put_text(&b, str_of(ids->names[i]));
+    json_close(&b, ']');
+    text = (struct str){arena_text(c->a, (struct str){b.p, b.len}), b.len};
+    buf_release(&b);
+    return text;
+}
+
 static int make_notice(struct call *c, const char *bid, int state, struct notice *ret)
 {
     struct keeper_names failed;
@@ -79,6 +93,7 @@ static int make_notice(struct call *c, const char *bid, int state, struct notice
                              MACHINE_LISTS[MACHINE_FAILED]);
     if (err)
         return err;
+    ret->failed = json_ids(c, &failed);
     ret->batch = arena_text(c->a, str_of(bid));
     ret->state = c->depot->machines.batch.states[state].name;
     json_open(&b, '{');
@@ -91,10 +106,7 @@ static int make_notice(struct call *c, const char *bid, int state, struct notice
     json_key(&b, "key");
     json_put_text(&b, str_of(arena_printf(c->a, "%s-%lld", bid, (long long)ret->report)));
     json_key(&b, "failed_jobs");
-    json_open(&b, '[');
-    for (size_t i = 0; i < failed.count; i++)
-        json_put_text(&b, str_of(failed.names[i]));
-    json_close(&b, ']');
+    json_put_raw(&b, ret->failed);
     for (int i = MACHINE_COMPLETED; i < MACHINE_LIST_COUNT; i++) {
         json_key(&b, i == MACHINE_COMPLETED ? "completed" : "deleted");
         json_put_int(&b, batch.counts[i]);
@@ -152,6 +164,7 @@ static void report(struct notify *n, struct call *c, struct told *t, const char 
     if (!err)
         err = hook_run(n->o.hook, &notice, is_stopping, n, &why);
     if (!err) {
+        m.failed = notice.failed;
         err = batch_move(c, str_of(bid), &m, &became);
         if (!err)
             return;

@@ -28,10 +28,9 @@ enum {
 
 struct notice {
     const char *batch, *state;
-    int64_t report;             /* its number */
-    struct str failed;          /* JSON, a list of ids */
-    int64_t completed, deleted; /* jobs */
-    const char *json;           /* all of it, as the hook gets it */
+    int64_t report;    /* its number */
+    struct str failed; /* JSON, a list of ids */
+    const char *json;  /* all of it, as the hook gets it */
 };
 
 struct notify_options {

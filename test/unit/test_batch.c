@@ -179,6 +179,48 @@ static void a_failure_a_report_and_an_update(void **state)
                 "/batches/bid0000000000/status-report {\"failed_jobs\":[]}\n");
 }
 
+/* What changes while a report is being told is not in it: it is due again, with a number of its own. */
+static void jobs_that_change_during_a_report(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}"), *a, *b;
+    struct batch_move m = {.state = STR("next"), .failed = STR("[\"jid0000000001\"]")};
+    char got[NAME_ID_LEN + 1];
+    int64_t number, first;
+    int to;
+
+    a = new_job(s, bid, "{\"configuration\": {}}");
+    b = new_job(s, bid, "{\"configuration\": {}}");
+    OK(s, move(&s->c, a, "fail", 0));
+    all_the_way(s, b);
+    OK(s, batch_report_number(&s->c, str_of(bid), s->depot->batch.reporting, &first));
+    assert_int_equal(batch_acquire(&s->c, s->depot->batch.reporting, got, &m.token), 1);
+    OK(s, job_requeue(&s->c2, str_of(a), STR("Notify"), (struct str){0}));
+    OK(s, move(&s->c2, a, "next", 0));
+    assert_string_equal(batch_state(s, bid), "Reporting"); /* it is in the reporter's hands */
+    OK(s, batch_move(&s->c, str_of(bid), &m, &to));
+    assert_string_equal(batch_state(s, bid), "UpdateReporting");
+    expect_tree(s, "/batches/bid0000000000/status-report",
+                "/batches/bid0000000000/status-report {\"failed_jobs\":[\"jid0000000001\"]}\n");
+
+    OK(s, batch_report_number(&s->c, str_of(bid), s->depot->batch.update_reporting, &number));
+    assert_true(number > first);
+    first = number;
+    assert_int_equal(batch_acquire(&s->c, s->depot->batch.update_reporting, got, &m.token), 1);
+    assert_int_equal(keeper_set(s->k, "/batches/bid0000000000/states/batch-processing", NO_BYTES,
+                                KEEPER_ANY_VERSION, NULL),
+                     0); /* as if somebody had come and gone */
+    m.failed = STR("[]");
+    OK(s, batch_move(&s->c, str_of(bid), &m, &to));
+    OK(s, batch_report_number(&s->c, str_of(bid), s->depot->batch.update_reporting, &number));
+    assert_true(number > first);
+    assert_int_equal(batch_acquire(&s->c, s->depot->batch.update_reporting, got, &m.token), 1);
+    OK(s, batch_move(&s->c, str_of(bid), &m, &to));
+    assert_string_equal(batch_state(s, bid), "Completed");
+    expect_tree(s, "/batches/bid0000000000/status-report",
+                "/batches/bid0000000000/status-report {\"failed_jobs\":[]}\n");
+}
+
 static void holding(void **state)
 {
     struct scene *s = *state;
@@ -307,6 +349,7 @@ int main(void)
         TEST(acquiring_and_moving),
         TEST(a_batch_from_beginning_to_end),
         TEST(a_failure_a_report_and_an_update),
+        TEST(jobs_that_change_during_a_report),
         TEST(holding),
         TEST(fields_and_priority),
         TEST(every_refused_move_changes_nothing),

@@ -1,0 +1,275 @@
+/*
+ * The hook of a report, with a crash at every keeper call before it and after it: the state changes
+ * once, what was told is what was written down, and every call of one report has the same key.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cond.h"
+#include "batch/batch.h"
+#include "batch/job.h"
+#include "batch/notify.h"
+#include "batch_tree.h"
+#include "keeper/local.h"
+#include "keeper_cutter.h"
+
+struct scene {
+    struct local *local;
+    struct keeper *k, *victim;
+    struct depot *depot;
+    struct arena a;
+    struct err_info why;
+    struct call c;
+    char bid[NAME_ID_LEN + 1];
+    char keys[64]; /* the file that the hook writes to */
+
+    /* The notifier that runs. */
+    struct keeper *lent;
+    pthread_mutex_t lock;
+    pthread_cond_t turned;
+    int turns, events, warnings;
+};
+
+static void ok(struct scene *s, int err)
+{
+    if (err < 0)
+        fail_msg("%s (%s)", drover_err_name(err), s->why.text);
+}
+
+/* A batch of two jobs, one failed and one completed: its report is due. */
+static void begin(struct scene *s)
+{
+    struct local_options lo = {.mode = LOCAL_NONE};
+    struct depot_options o = {.machines = NULL};
+    const struct json *v;
+    struct job_spec specs[2];
+    char jids[2][NAME_ID_LEN + 1];
+    struct job_move m = {.state = STR("fail"), .priority = -1};
+    int to;
+
+    memset(s, 0, sizeof *s);
+    pthread_mutex_init(&s->lock, NULL);
+    cond_init(&s->turned);
+    snprintf(s->keys, sizeof s->keys, "notify-keys.%d", (int)getpid());
+    unlink(s->keys);
+    assert_int_equal(local_open(&lo, &s->local, &s->why), 0);
+    assert_int_equal(local_connect(s->local, NULL, &s->k), 0);
+    assert_int_equal(local_connect(s->local, NULL, &s->victim), 0);
+    assert_int_equal(depot_open(&o, &s->depot), 0);
+    s->c = (struct call){s->depot, s->k, &s->a, &s->why};
+    ok(s, depot_init(&s->c));
+    v = json_parse(&s->a, STR("{\"configuration\":{}}"), &s->why);
+    ok(s, batch_create(&s->c, v, s->bid));
+    ok(s, job_read_spec(&s->c, v, &specs[0]));
+    specs[1] = specs[0];
+    ok(s, job_create(&s->c, str_of(s->bid), specs, 2, jids));
+    ok(s, job_move(&s->c, str_of(jids[0]), &m, &to));
+    m.state = STR("next");
+    for (int i = 0; i < 7; i++)
+        ok(s, job_move(&s->c, str_of(jids[1]), &m, &to));
+}
+
+static void end(struct scene *s)
+{
+    keeper_close(s->k);
+    depot_close(s->depot);
+    local_close(s->local);
+    arena_release(&s->a);
+    unlink(s->keys);
+    pthread_cond_destroy(&s->turned);
+    pthread_mutex_destroy(&s->lock);
+}
+
+static struct keeper *lend(void *arg)
+{
+    return ((struct scene *)arg)->lent;
+}
+
+static void give_back(void *arg, struct keeper *k)
+{
+    (void)arg, (void)k;
+}
+
+static int ready(void *arg, struct call *c)
+{
+    (void)arg, (void)c;
+    return 0;
+}
+
+static void tick(void *arg)
+{
+    struct scene *s = arg;
+
+    pthread_mutex_lock(&s->lock);
+    s->turns++;
+    pthread_cond_signal(&s->turned);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void done(void *arg, const struct notice *n)
+{
+    struct scene *s = arg;
+
+    assert_string_equal(n->batch, s->bid);
+    s->events++;
+}
+
+static void warn(void *arg, const char *line)
+{
+    (void)line;
+    ((struct scene *)arg)->warnings++;
+}
+
+/* Lets a notifier look once, with that keeper. */
+static void turn(struct scene *s, struct keeper *k, const char *hook)
+{
+    struct notify_options o = {.depot = s->depot,
+                               .borrow = lend,
+                               .give_back = give_back,
+                               .ready = ready,
+                               .tick = tick,
+                               .done = done,
+                               .warn = warn,
+                               .arg = s,
+                               .hook = hook};
+    struct notify *n;
+
+    s->lent = k;
+    s->turns = 0;
+    assert_int_equal(notify_open(&o, &n), 0);
+    pthread_mutex_lock(&s->lock);
+    while (!s->turns)
+        pthread_cond_wait(&s->turned, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+    notify_close(n);
+}
+
+/* How often the hook was called; all its calls must have had the key of the one report. */
+static int count_calls(struct scene *s, int64_t number)
+{
+    char line[128], wanted[128];
+    FILE *f = fopen(s->keys, "re");
+    int count = 0;
+
+    snprintf(wanted, sizeof wanted, "%s-%lld\n", s->bid, (long long)number);
+    while (f && fgets(line, sizeof line, f)) {
+        assert_string_equal(line, wanted);
+        count++;
+    }
+    if (f)
+        fclose(f);
+    return count;
+}
+
+static const char *state_of(struct scene *s)
+{
+    struct batch b;
+
+    ok(s, batch_get(&s->c, str_of(s->bid), &b));
+    return s->depot->machines.batch.states[b.status.state].name;
+}
+
+/* True when the report has no nth call. */
+static bool cut_at(int n, int err, bool after, bool once)
+{
+    struct cutter cut;
+    struct scene s;
+    int64_t number;
+    char hook[128], *text;
+    int calls;
+    bool over, reported;
+
+    begin(&s);
+    ok(&s, batch_report_number(&s.c, str_of(s.bid), s.depot->batch.reporting, &number));
+    snprintf(hook, sizeof hook, "echo $DROVER_REPORT >> %s", s.keys);
+    cutter_init(&cut, s.victim, n, err, after);
+    cut.once = once;
+    turn(&s, &cut.base, hook);
+    keeper_close(s.victim);
+    tree_check(s.k);
+    calls = count_calls(&s, number);
+    reported = strcmp(state_of(&s), "Failed") == 0;
+    if (!reported)
+        assert_string_equal(state_of(&s), "Reporting");
+    if (reported && calls != 1)
+        fail_msg("cut at call %d: it was reported, and told %d times", n, calls);
+    over = !cut.cut;
+
+    turn(&s, s.k, hook); /* another does what is left, and nothing twice */
+    assert_string_equal(state_of(&s), "Failed");
+    if (count_calls(&s, number) != (reported ? 1 : calls + 1))
+        fail_msg("cut at call %d: told %d times, %d of them before", n, count_calls(&s, number),
+                 calls);
+    text = tree_text(s.k, "/batches/bid0000000000/status-report");
+    assert_string_equal(
+        text, "/batches/bid0000000000/status-report {\"failed_jobs\":[\"jid0000000001\"]}\n");
+    free(text);
+    tree_check(s.k);
+    end(&s);
+    return over;
+}
+
+static void cut_everywhere(int err, bool after, bool once)
+{
+    int n = 0;
+
+    while (!cut_at(n, err, after, once))
+        n++;
+    assert_true(n > 10);
+}
+
+static void a_crash_before_every_call(void **state)
+{
+    (void)state;
+    cut_everywhere(DROVER_SESSION_EXPIRED, false, false);
+}
+
+static void a_crash_after_every_call(void **state)
+{
+    (void)state;
+    cut_everywhere(DROVER_SESSION_EXPIRED, true, false);
+}
+
+static void a_connection_that_breaks_at_every_call(void **state)
+{
+    (void)state;
+    cut_everywhere(DROVER_UNKNOWN, false, true);
+    cut_everywhere(DROVER_UNKNOWN, true, true);
+}
+
+static void a_hook_that_fails_leaves_the_batch_due(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    begin(&s);
+    turn(&s, s.victim, "exit 3");
+    assert_string_equal(state_of(&s), "Reporting");
+    assert_int_equal(s.warnings, 1);
+    assert_int_equal(s.events, 1);
+    assert_int_equal(keeper_exists(s.k, "/batches/bid0000000000/lock", NULL), DROVER_NO_NODE);
+    turn(&s, s.victim, NULL); /* no hook: others report */
+    assert_string_equal(state_of(&s), "Reporting");
+    keeper_close(s.victim);
+    tree_check(s.k);
+    end(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_crash_before_every_call),
+        cmocka_unit_test(a_crash_after_every_call),
+        cmocka_unit_test(a_connection_that_breaks_at_every_call),
+        cmocka_unit_test(a_hook_that_fails_leaves_the_batch_due),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
