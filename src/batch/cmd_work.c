@@ -13,7 +13,7 @@
 #include "batch/cmd_verb.h"
 #include "client/child.h"
 
-enum { THREADS_MAX = 256, WAIT_MS = 20 * 1000, AWAY_PAUSE_MS = 1000 };
+enum { THREADS_MAX = 256, WAIT_MS = 20 * 1000, AWAY_PAUSE_MS = 1000, SETTLE_PAUSE_MS = 200 };
 
 struct work {
     struct client_options client;
@@ -36,6 +36,21 @@ static void forget_session(struct consumer *c)
 {
     free(c->session);
     c->session = NULL;
+}
+
+/*
+ * After an answer that did not come: the session may hold a lock that nobody knows of. Where it cannot
+ * be ended, it ends by itself, because nobody keeps it alive.
+ */
+static void drop_session(struct consumer *c)
+{
+    struct client_reply reply;
+
+    if (c->session)
+        client_try(c->ends, "DELETE",
+                   arena_printf(client_arena(c->ends), "/v1/sessions/%s", c->session), NULL,
+                   &reply);
+    forget_session(c);
 }
 
 static int need_session(struct consumer *c)
@@ -101,6 +116,31 @@ static int run(struct consumer *c, const struct json *job, int64_t token, int *r
     return err;
 }
 
+/*
+ * Moves the job. When no answer comes it is asked again, as long as the session may live: the token
+ * makes sure that it is moved once, and that the command need not run again. A refusal after that only
+ * says that an earlier try was heard.
+ */
+static void settle(struct consumer *c, const char *path, const char *body)
+{
+    int64_t until_ms = clock_boot_ms() + c->w->timeout_ms;
+    struct client_reply reply;
+
+    for (bool again = false;; again = true) {
+        int status = client_try(c->ends, "PUT", path, body, &reply);
+
+        if (!status && reply.status < 500) {
+            if (reply.status != 200 && !again)
+                client_refused(c->ends, &reply);
+            return;
+        }
+        if (clock_boot_ms() >= until_ms || child_signal())
+            break;
+        child_pause(SETTLE_PAUSE_MS);
+    }
+    drop_session(c);
+}
+
 /* Success and failure move the job; a command that was ended from outside leaves it as it is. */
 static void finish(struct consumer *c, const char *jid, int64_t token, int err, int status)
 {
@@ -113,15 +153,13 @@ static void finish(struct consumer *c, const char *jid, int64_t token, int err, 
                    &reply);
         return;
     }
-    client_call(c->ends, "PUT", arena_printf(a, "/v1/jobs/%s/state", jid),
-                status == 0
-                    ? arena_printf(a, "{\"state\":\"next\",\"token\":%lld,\"session\":\"%s\"}",
-                                   (long long)token, c->session)
-                    : arena_printf(a,
-                                   "{\"state\":\"fail\",\"message\":\"exit status %d\","
-                                   "\"token\":%lld,\"session\":\"%s\"}",
-                                   status, (long long)token, c->session),
-                &reply);
+    settle(c, arena_printf(a, "/v1/jobs/%s/state", jid),
+           status == 0 ? arena_printf(a, "{\"state\":\"next\",\"token\":%lld,\"session\":\"%s\"}",
+                                      (long long)token, c->session)
+                       : arena_printf(a,
+                                      "{\"state\":\"fail\",\"message\":\"exit status %d\","
+                                      "\"token\":%lld,\"session\":\"%s\"}",
+                                      status, (long long)token, c->session));
 }
 
 static const char *acquire_body(struct consumer *c)
@@ -163,8 +201,10 @@ static int work_once(struct consumer *c)
         if (reply.status < 500)
             atomic_store(&c->w->broken, true);
     }
-    if (status)
+    if (status) {
+        drop_session(c);
         return status;
+    }
     job = json_get(reply.json, "job");
     token = json_int_of(reply.json, "token");
     if (!job || job->kind != JSON_OBJECT)
@@ -178,7 +218,6 @@ static int work_once(struct consumer *c)
 static void *consume(void *arg)
 {
     struct consumer *c = arg;
-    struct client_reply reply;
 
     client_set_stop(c->acquires, child_stop_fd());
     while (!child_signal() && !atomic_load(&c->w->broken)) {
@@ -190,11 +229,7 @@ static void *consume(void *arg)
         if (c->status != CMD_OK && c->status != CMD_NOTHING)
             child_pause(AWAY_PAUSE_MS);
     }
-    if (c->session)
-        client_try(c->ends, "DELETE",
-                   arena_printf(client_arena(c->ends), "/v1/sessions/%s", c->session), NULL,
-                   &reply);
-    forget_session(c);
+    drop_session(c);
     return NULL;
 }
 

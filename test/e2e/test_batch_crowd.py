@@ -1,8 +1,11 @@
 """Many at once: consumers that are killed, holds and releases while they run, foreign clients that work
 step by step, and an ensemble that loses its leader."""
 
+import bisect
 import os
 import random
+import re
+import socket
 import subprocess
 import threading
 import time
@@ -17,38 +20,64 @@ SOAK = bool(os.environ.get("DROVER_SOAK"))
 STEPS = ["Pending", "Estimating", "Provisioning", "Downloading", "Processing", "Recording", "Notify"]
 
 
-class Consumer(threading.Thread):
-    """Works from the last state to the first; at times it dies: its session ends, its lock goes."""
+class Consumers:
+    """Processes of `drover job work`, one a state and one more; each runs a command that takes its time
+    and fails now and then, and says what it was given."""
 
-    def __init__(self, port, seed, stop):
+    def __init__(self, port, log, seed):
+        self.log, self.random = log, random.Random(seed)
+        self.environment = {**os.environ, "DROVER_URL": f"http://127.0.0.1:{port}", "LOG": str(log)}
+        self.processes, self.kills = {}, 0  # kills: of those that begin jobs
+        for n, state in enumerate([*STEPS, "Estimating"]):
+            self.start(n, state)
+
+    def start(self, n, state):
+        script = 'echo $DROVER_STATE $DROVER_JOB >> "$LOG"; sleep 0.01; test $(($$ % 25)) != 7'
+        command = [BINARY, "job", "work", "--state", state, "--timeout", "1s", "--", "sh", "-c", script]
+        self.processes[n] = state, subprocess.Popen(command, env=self.environment,
+                                                    stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def kill_one(self):
+        n = self.random.randrange(len(self.processes))
+        state, process = self.processes[n]
+        self.kills += state == "Pending"
+        process.kill()
+        process.wait()
+        self.start(n, state)
+
+    def end(self):
+        for _, process in self.processes.values():
+            process.kill()
+            process.wait()
+
+
+class Ends(threading.Thread):
+    """Listens to the events and notes every job that ends."""
+
+    def __init__(self, server, ended):
         super().__init__()
-        self.port, self.random, self.stop, self.moves, self.failure = port, random.Random(seed), stop, [], None
+        self.ended = ended
+        self.connection = server.connect()
+        self.connection.send(server.fill(
+            "GET /v1/events?kind=job&state=Completed HTTP/1.1\r\nHost: HOST\r\n\r\n"))
+        self.connection.read_to_end_of_head()
+        self.start()
 
     def run(self):
+        self.connection.socket.settimeout(None)
         try:
-            self.work(Api(self.port))
-        except Exception as failure:  # told to the test
-            self.failure = failure
+            while self.connection.read_more():
+                pass
+        except (OSError, ValueError):
+            pass  # the server was killed, or the test is over
+        self.ended += re.findall(rb'"job":"(jid\d+)"', self.connection.bytes)
 
-    def work(self, api):
-        session = api.session(2000)
-        while not self.stop.is_set():
-            for state in reversed(STEPS):
-                answer = api("POST", "/v1/jobs/acquire", {"session": session, "state": state})
-                if not answer["job"]:
-                    continue
-                if self.random.random() < 0.05:  # dies with the job in hand
-                    api("DELETE", f"/v1/sessions/{session}")
-                    session = api.session(2000)
-                    continue
-                job = answer["job"]["id"]
-                wanted = "fail" if state == "Processing" and self.random.random() < 0.05 else "next"
-                api("PUT", f"/v1/jobs/{job}/state",
-                    {"state": wanted, "token": answer["token"], "session": session})
-                self.moves.append((job, state))
-                break
-            else:
-                time.sleep(0.02)
+    def stop(self):
+        try:
+            self.connection.socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.join()
 
 
 def finish(api, batches, seconds=120):
@@ -65,47 +94,67 @@ def finish(api, batches, seconds=120):
         time.sleep(0.05)
 
 
-def test_consumers_that_die_while_jobs_are_held_and_released(tmp_path):
-    """Every job ends once, every report is told once, nothing is left half done; and the server is
-    killed in the middle."""
+def check_order(log, jobs, priorities, held, kills):
+    """By priority, but for those that were held, and one for each consumer that was killed: they come
+    later, and one that was killed may not have said yet which it had."""
+    taken = [line.split()[1] for line in log.read_text().splitlines() if line.startswith("Pending ")]
+    steady = [(priorities[job], job) for job in taken if taken.count(job) == 1 and job not in held]
+    assert len(steady) > len(jobs) / 3
+    in_order = []  # the longest run of them that rises: the last of the shortest for each length
+    for key in steady:
+        at = bisect.bisect(in_order, key)
+        in_order[at:at + 1] = [key]
+    assert len(steady) - len(in_order) <= kills, steady
+
+
+def test_consumers_that_are_killed_while_jobs_are_held_and_released(tmp_path):
+    """Eight processes, kill -9 at random, and of the server in the middle: every job ends once, every
+    report is told, nothing is left half done, and jobs are begun by priority."""
     seed = random.randrange(1 << 30)
     print("seed", seed)
-    hook = f"echo $DROVER_REPORT >> {tmp_path}/keys"
-    arguments = ("--data", tmp_path / "data", "--on-batch-done", hook)
+    chance = random.Random(seed)
+    log, ended = tmp_path / "log", []
+    arguments = ["--data", tmp_path / "data", "--on-batch-done", f"echo $DROVER_REPORT >> {tmp_path}/keys"]
     server = Server(*arguments).start()
+    listener = consumers = None
     try:
+        arguments += ["--http", f"127.0.0.1:{server.port}"]  # where the consumers look for it again
         api = Api(server.port)
         batches = [api.batch() for _ in range(20 if SOAK else 4)]
-        jobs = [job for batch in batches for job in api.jobs(batch, 5, lambda n: n * 10)]
-        for kill in (True, False):
-            stop = threading.Event()
-            consumers = [Consumer(server.port, seed + i, stop) for i in range(8)]
-            for consumer in consumers:
-                consumer.start()
-            chance = random.Random(seed)
-            for _ in range(20):
-                job = chance.choice(jobs)
-                if api.try_call("POST", f"/v1/jobs/{job}/hold", {})[0] == 200:
-                    api("POST", f"/v1/jobs/{job}/release", {})
-            if not kill:
-                finish(api, batches)
-            stop.set()
-            if kill:
+        jobs = [job for batch in batches for job in api.jobs(batch, 6, lambda n: n * 10)]
+        priorities = {job: api("GET", f"/v1/jobs/{job}")["job"]["priority"] for job in jobs}
+        held = set()
+        listener = Ends(server, ended)
+        consumers = Consumers(server.port, log, seed)
+        for turn in range(60 if SOAK else 12):
+            if turn == 6:
                 server.kill()
+                listener.join()
                 server = Server(*arguments).start()
-                api = Api(server.port)
-            for consumer in consumers:
-                consumer.join()
-                assert kill or not consumer.failure, consumer.failure
+                api, listener = Api(server.port), Ends(server, ended)
+            consumers.kill_one()
+            job = chance.choice(jobs)
+            if api.try_call("POST", f"/v1/jobs/{job}/hold", {})[0] == 200:
+                held.add(job)
+                api("POST", f"/v1/jobs/{job}/release", {})
+        finish(api, batches)
+        consumers.end()
+        listener.stop()
         assert api("POST", "/v1/batches/fsck", {})["findings"] == []
         assert {job["state"] for job in api("GET", "/v1/jobs")["jobs"]} == {"Completed"}
+        assert len(ended) == len(set(ended)), "a job ended twice"
+        check_order(log, jobs, priorities, held, consumers.kills + 1)
         keys = (tmp_path / "keys").read_text().split()
         assert {key.split("-")[0] for key in keys} == set(batches)
         # A hook may be called again for a report whose server died; no key but that one comes twice.
         assert len(keys) - len(set(keys)) <= 1
         assert server.stop() == 0, server.said
     finally:
+        if consumers:
+            consumers.end()
         server.kill()
+        if listener:
+            listener.stop()
 
 
 def test_workers_that_are_killed(start, tmp_path):
