@@ -1,6 +1,7 @@
 """Batches and jobs over HTTP: the life of a batch, wrong input, locks, waiting, events, the hook, a
 pipeline of the site's own, and what outlives a kill."""
 
+import http.server
 import json
 import re
 import threading
@@ -221,6 +222,83 @@ def test_the_hook_gets_each_report_once_it_works(start, tmp_path):
     api.wait_state("batches", batch, ["Completed"])
     assert len(set((tmp_path / "keys").read_text().split())) == 2
     assert server.stop() == 0
+
+
+class WebHook(http.server.BaseHTTPRequestHandler):
+    """Gives the answers that it is told to, and keeps what was posted."""
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.got.append((self.headers["Idempotency-Key"], self.headers["Content-Type"], body))
+        answer = self.server.answers.pop(0) if self.server.answers else 200
+        if answer == "hang":
+            self.server.hanging.set()
+            self.server.go_on.wait(30)
+            return
+        self.send_response(answer)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def web_hook():
+    hook = http.server.ThreadingHTTPServer(("127.0.0.1", 0), WebHook)
+    hook.got, hook.answers = [], []
+    hook.hanging, hook.go_on = threading.Event(), threading.Event()
+    hook.url = f"http://127.0.0.1:{hook.server_port}/done?a=b"
+    thread = threading.Thread(target=hook.serve_forever, args=(0.05,))
+    thread.start()
+    yield hook
+    hook.go_on.set()
+    hook.shutdown()
+    thread.join()
+    hook.server_close()
+
+
+def test_the_web_hook(start, web_hook):
+    """It refuses at first, and the server is killed while it waits for the second answer: the report is
+    posted again with the same key, and written down once."""
+    web_hook.answers += [503, "hang"]
+    server = start("--on-batch-done", web_hook.url)
+    api = Api(server.port)
+    batch = api.batch(profile_name="p")
+    bad, good = api.job(batch), api.job(batch)
+    api.move(bad, "fail")
+    api.drive(good)
+    server.wait_for("the report of batch bid0000000000 failed: the web hook answered 503")
+    assert web_hook.hanging.wait(20)
+    assert "status-report" not in api("GET", f"/v1/batches/{batch}")["batch"] \
+        or not api("GET", f"/v1/batches/{batch}")["batch"]["status-report"]
+    server.kill()
+    web_hook.go_on.set()
+    server = start("--on-batch-done", web_hook.url)
+    api = Api(server.port)
+    api.wait_state("batches", batch, ["Failed"])
+    assert len(web_hook.got) == 3 and len({key for key, _, _ in web_hook.got}) == 1
+    key, kind, report = web_hook.got[-1]
+    assert kind == "application/json" and report == web_hook.got[0][2]
+    assert report["batch"] == batch and report["state"] == "Reporting" and report["key"] == key
+    assert report["failed_jobs"] == [bad] and report["completed"] == 1
+    assert report["submission"] == {"profile_name": "p"}
+    assert api("GET", f"/v1/batches/{batch}")["batch"]["status-report"] == {"failed_jobs": [bad]}
+    api("POST", f"/v1/jobs/{bad}/requeue", {"state": "Notify"})
+    api.move(bad)
+    api.wait_state("batches", batch, ["Completed"])
+    assert len(web_hook.got) == 4 and web_hook.got[3][0] != key
+    assert web_hook.got[3][2]["state"] == "UpdateReporting" and web_hook.got[3][2]["failed_jobs"] == []
+    assert server.stop() == 0, server.said
+
+
+def test_a_web_hook_that_nobody_answers(start):
+    server = start("--on-batch-done", "http://127.0.0.1:1/")
+    api = Api(server.port)
+    batch = api.batch()
+    api.drive(api.job(batch))
+    server.wait_for("the report of batch bid0000000000 failed: .*onnect")
+    assert api.state_of("batches", batch) == "Reporting"
+    assert server.stop() == 0, server.said
 
 
 def test_a_pipeline_of_the_site(start, tmp_path):

@@ -202,11 +202,47 @@ def test_priorities_are_honoured(start):
     assert server.stop() == 0
 
 
-def foreign(port, hosts=None):
+def foreign(hosts):
     kazoo = pytest.importorskip("kazoo.client")
-    client = kazoo.KazooClient(hosts=hosts or f"127.0.0.1:{port}")
+    client = kazoo.KazooClient(hosts=hosts, timeout=10)
     client.start()
     return client
+
+
+@pytest.fixture(scope="module")
+def real_zookeeper(tmp_path_factory):
+    with zookeeper.Ensemble(tmp_path_factory.mktemp("zk"), sync=False) as one:
+        yield one
+
+
+@pytest.fixture(params=["embedded", "zookeeper"])
+def beside(request, start):
+    """A server and a foreign client of the same tree: the server's own, or a real ZooKeeper's."""
+    if request.param == "embedded":
+        server = start()
+        client = foreign(f"127.0.0.1:{server.zk_port}")
+    else:
+        root = f"/{request.node.name.split('[')[0]}"
+        one = request.getfixturevalue("real_zookeeper")
+        server = Server("--zk", "none", "--keeper", one.url(root))
+        server.port = int(server.wait_for(r"listening on http://127\.0\.0\.1:(\d+)\n")[1])
+        client = foreign(one.hosts + root)
+    api = Api(server.port)
+    wait_for_keeper(api)
+    yield api, client
+    client.stop()
+    client.close()
+    try:
+        assert server.stop() == 0, server.said
+    finally:
+        server.kill()
+
+
+def wait_for_keeper(api):
+    end = time.monotonic() + 30
+    while api.try_call("GET", "/v1/batches")[0] != 200:
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def foreign_steps(client, job, batch, old, new, priority="50", stop_after=9):
@@ -224,101 +260,108 @@ def foreign_steps(client, job, batch, old, new, priority="50", stop_after=9):
     return len(steps)
 
 
-def test_what_a_foreign_client_left_half_done_is_named_and_repaired(start):
-    server = start()
-    api = Api(server.port)
-    client = foreign(server.zk_port)
+def test_what_a_foreign_client_left_half_done_is_named_and_repaired(beside):
+    api, client = beside
     session = api.session()
-    try:
-        for old, new, count in (("pending", "estimating", 3), ("notify", "completed", 5)):
-            for steps in range(1, count + 1):
-                batch = api.batch()
-                job = api.job(batch)
-                while api.state_of("jobs", job).lower() != old:
-                    api.move(job)
-                assert foreign_steps(client, job, batch, old, new, stop_after=steps) == count
-                # Ours goes on beside it and touches nothing that is half done.
-                api("POST", "/v1/jobs/acquire", {"session": session, "state": new.capitalize()}
-                    ) if new == "estimating" and steps < count else None
-                found = api("POST", "/v1/batches/fsck", {})["findings"]
-                whole = steps == count
-                if not whole:
-                    assert job in {finding["id"] for finding in found}
-                repaired = api("POST", "/v1/batches/fsck", {"repair": True})["findings"]
-                assert all(finding["repaired"] for finding in repaired), repaired
-                assert api("POST", "/v1/batches/fsck", {})["findings"] == []
-                assert api.state_of("jobs", job).lower() == new
-        # A foreigner ends the last job of a batch: the batch is reported all the same.
-        batch = api.batch()
-        job = api.job(batch)
-        for _ in range(6):
-            api.move(job)
-        api("PUT", f"/v1/batches/{batch}/state", {"state": "Processing"})
-        foreign_steps(client, job, batch, "notify", "completed")
-        found = api("POST", "/v1/batches/fsck", {"repair": True})["findings"]
-        assert [finding["id"] for finding in found] == [batch]
-        assert api.state_of("batches", batch) == "Reporting"
-    finally:
-        client.stop()
-        client.close()
-    assert server.stop() == 0
+    for old, new, count in (("pending", "estimating", 3), ("notify", "completed", 5)):
+        for steps in range(1, count + 1):
+            batch = api.batch()
+            job = api.job(batch)
+            while api.state_of("jobs", job).lower() != old:
+                api.move(job)
+            assert foreign_steps(client, job, batch, old, new, stop_after=steps) == count
+            # Ours goes on beside it and touches nothing that is half done.
+            api("POST", "/v1/jobs/acquire", {"session": session, "state": new.capitalize()}
+                ) if new == "estimating" and steps < count else None
+            found = api("POST", "/v1/batches/fsck", {})["findings"]
+            whole = steps == count
+            if not whole:
+                assert job in {finding["id"] for finding in found}
+            repaired = api("POST", "/v1/batches/fsck", {"repair": True})["findings"]
+            assert all(finding["repaired"] for finding in repaired), repaired
+            assert api("POST", "/v1/batches/fsck", {})["findings"] == []
+            assert api.state_of("jobs", job).lower() == new
+    # A foreigner ends the last job of a batch: the batch is reported all the same.
+    batch = api.batch()
+    job = api.job(batch)
+    for _ in range(6):
+        api.move(job)
+    api("PUT", f"/v1/batches/{batch}/state", {"state": "Processing"})
+    foreign_steps(client, job, batch, "notify", "completed")
+    found = api("POST", "/v1/batches/fsck", {"repair": True})["findings"]
+    assert [finding["id"] for finding in found] == [batch]
+    assert api.state_of("batches", batch) == "Reporting"
 
 
-def test_rubbish_in_foreign_nodes(start):
-    server = start()
-    api = Api(server.port)
+def test_rubbish_in_foreign_nodes(beside):
+    api, client = beside
     session, batch = api.session(), api.batch()
     bad, good = api.jobs(batch, 2)
-    client = foreign(server.zk_port)
-    try:
-        client.create("/jobs/states/pending/rubbish", b"")
-        client.create("/jobs/states/pending/00-jid9999999999", b"")
-        client.create("/jobs/junk", b"\xff")
-        client.create("/batches/junk", b"")
-        for rubbish in (b"", b"{", b"[]", b'{"status": 7}', b'{"status": "Nowhere"}', b"\xff\xfe"):
-            client.set(f"/jobs/{bad}/status", rubbish)
-            assert "jid" in api.refuse(500, "GET", f"/v1/jobs/{bad}")
-            assert "status" in api.refuse(500, "PUT", f"/v1/jobs/{bad}/state", {"state": "next"})
-            named = {f["id"] for f in api("POST", "/v1/batches/fsck", {})["findings"]}
-            assert {bad, "jid9999999999", "/jobs/junk", "/batches/junk"} <= named
-        taken = api("POST", "/v1/jobs/acquire", {"session": session, "state": "Pending"})
-        assert taken["job"]["id"] == good
-        client.set(f"/batches/{batch}/status", b"rubbish")
-        assert "bid" in api.refuse(500, "GET", f"/v1/batches/{batch}")
-        assert api("GET", "/v1/batches")["batches"] == []
-    finally:
-        client.stop()
-        client.close()
-    assert server.stop() == 0
+    client.create("/jobs/states/pending/rubbish", b"")
+    client.create("/jobs/states/pending/00-jid9999999999", b"")
+    client.create("/jobs/junk", b"\xff")
+    client.create("/batches/junk", b"")
+    for rubbish in (b"", b"{", b"[]", b'{"status": 7}', b'{"status": "Nowhere"}', b"\xff\xfe"):
+        client.set(f"/jobs/{bad}/status", rubbish)
+        assert "jid" in api.refuse(500, "GET", f"/v1/jobs/{bad}")
+        assert "status" in api.refuse(500, "PUT", f"/v1/jobs/{bad}/state", {"state": "next"})
+        named = {f["id"] for f in api("POST", "/v1/batches/fsck", {})["findings"]}
+        assert {bad, "jid9999999999", "/jobs/junk", "/batches/junk"} <= named
+    taken = api("POST", "/v1/jobs/acquire", {"session": session, "state": "Pending"})
+    assert taken["job"]["id"] == good
+    client.set(f"/batches/{batch}/status", b"rubbish")
+    assert "bid" in api.refuse(500, "GET", f"/v1/batches/{batch}")
+    assert api("GET", "/v1/batches")["batches"] == []
 
 
-def test_a_foreign_batch_is_found(start):
-    server = start()
-    api = Api(server.port)
+def test_a_foreign_batch_is_found(beside):
+    api, client = beside
     session = api.session()
-    client = foreign(server.zk_port)
+    assert api("POST", "/v1/batches/acquire", {"session": session}) == {"batch": None}
+    path = client.create("/batches/bid", b"", sequence=True)
+    for name in ("batch-processing", "batch-failed", "batch-completed", "batch-deleted"):
+        client.create(f"{path}/states/{name}", b"", makepath=True)
+    client.create(f"{path}/submission", b"{}")
+    # Seen before it has a status, it is found when that comes, also by one who waits.
+    assert api("POST", "/v1/batches/acquire", {"session": session}) == {"batch": None}
+    client.create(f"{path}/status", b'{"status": "Pending"}')
+    taken = api("POST", "/v1/batches/acquire", {"session": session, "wait": 6000})["batch"]
+    assert taken["id"] == path.rsplit("/", 1)[1]
+    assert api.batch() > taken["id"]
+
+
+def foreign_worker(hosts, batch, count, done):
+    """A foreign client that makes jobs in a batch of ours and moves them to the end, as the document has
+    it, step by step; what breaks is tried again as such clients do, or left as it is."""
+    kazoo_errors = pytest.importorskip("kazoo.exceptions")
+    handler_errors = pytest.importorskip("kazoo.handlers.threading")
+    client = foreign(hosts)
+    dirs = [state.lower() for state in STEPS] + ["completed"]
     try:
-        assert api("POST", "/v1/batches/acquire", {"session": session}) == {"batch": None}
-        path = client.create("/batches/bid", b"", sequence=True)
-        for name in ("batch-processing", "batch-failed", "batch-completed", "batch-deleted"):
-            client.create(f"{path}/states/{name}", b"", makepath=True)
-        client.create(f"{path}/submission", b"{}")
-        client.create(f"{path}/status", b'{"status": "Pending"}')
-        # Seen before it had a status, it is looked at again with the next sweep, every 30 s.
-        deadline, taken = time.monotonic() + 90, None
-        while not taken:
-            assert time.monotonic() < deadline
-            taken = api("POST", "/v1/batches/acquire", {"session": session, "wait": 1000})["batch"]
-        assert taken["id"] == path.rsplit("/", 1)[1]
-        assert api.batch() > taken["id"]
+        for _ in range(count):
+            job = client.retry(client.create, "/jobs/jid", b"", sequence=True).rsplit("/", 1)[1]
+            for node, data in (("bid", batch.encode()), ("configuration", b"{}"), ("priority", b"50"),
+                               ("status", b'{"status": "Pending"}')):
+                client.retry(client.ensure_path, f"/jobs/{job}/{node}")
+                client.retry(client.set, f"/jobs/{job}/{node}", data)
+            client.retry(client.ensure_path, f"/jobs/states/pending/50-{job}")
+            client.retry(client.ensure_path, f"/batches/{batch}/states/batch-processing/{job}")
+            try:
+                client.create(f"/jobs/{job}/lock", b"", ephemeral=True)
+                for old, new in zip(dirs, dirs[1:]):
+                    foreign_steps(client, job, batch, old, new)
+                client.delete(f"/jobs/{job}/lock")
+            except (kazoo_errors.KazooException, handler_errors.KazooTimeoutError):
+                pass  # ours had it first, or the connection broke in the middle
+            done.append(job)
     finally:
         client.stop()
         client.close()
-    assert server.stop() == 0
 
 
 def test_an_ensemble_that_loses_its_leader(tmp_path):
-    """Two servers on three ZooKeepers, consumers on both; the leader is killed in the middle."""
+    """Two servers on three ZooKeepers, consumers on both and a foreign client beside them; the leader is
+    killed in the middle."""
     with zookeeper.Ensemble(tmp_path / "zk", nodes=3) as ensemble:
         servers = []
         try:
@@ -328,39 +371,65 @@ def test_an_ensemble_that_loses_its_leader(tmp_path):
             for server in servers:
                 server.port = int(server.wait_for(r"listening on http://127\.0\.0\.1:(\d+)\n")[1])
             api = Api(servers[0].port)
-            end = time.monotonic() + DEADLINE_S
-            while api.try_call("GET", "/v1/batches")[0] != 200:
-                assert time.monotonic() < end
-                time.sleep(0.1)
+            wait_for_keeper(api)
             batches = [api.batch() for _ in range(3)]
             jobs = [job for batch in batches for job in api.jobs(batch, 4)]
+            theirs, kept_open = [], api.batch()
+            api("PUT", f"/v1/batches/{kept_open}/state", {"state": "Processing"})
             killed = threading.Event()
-            consumers = [threading.Thread(target=steady, args=(server.port, killed, batches, tmp_path))
+            consumers = [threading.Thread(target=steady, args=(server.port, killed, jobs))
                          for server in servers for _ in range(2)]
+            consumers.append(threading.Thread(target=foreign_worker,
+                                              args=(ensemble.hosts, kept_open, 4, theirs)))
             for consumer in consumers:
                 consumer.start()
             ensemble.leader().kill()
             killed.set()
             for consumer in consumers:
                 consumer.join()
-            end = time.monotonic() + DEADLINE_S
-            while True:
-                status, answer = api.try_call("GET", "/v1/batches")
-                if status == 200 and {b["state"] for b in answer["batches"]} == {"Completed"}:
-                    break
-                assert time.monotonic() < end, answer
-                time.sleep(0.1)
-            assert {job["state"] for job in api("GET", "/v1/jobs")["jobs"]} == {"Completed"}
-            assert len(api("GET", "/v1/jobs")["jobs"]) == len(jobs)
+            wait_for_states(api, {batch: "Completed" for batch in batches})
+            assert {state for job, state in job_states(api).items() if job in jobs} == {"Completed"}
+            keys = (tmp_path / "keys").read_text().split()
+            assert set(batches) <= {key.split("-")[0] for key in keys}
+            # What the foreigner left half done is named and repaired, and ours can go on with it.
+            api("POST", "/v1/batches/fsck", {"repair": True})
             assert api("POST", "/v1/batches/fsck", {})["findings"] == []
-            assert {key.split("-")[0] for key in (tmp_path / "keys").read_text().split()} == set(batches)
+            assert len(theirs) == 4
+            for job, state in job_states(api).items():
+                if state != "Completed":
+                    finish_job(api, job)
+            wait_for_states(api, {kept_open: "Completed"})
+            assert api("POST", "/v1/batches/fsck", {})["findings"] == []
         finally:
             for server in servers:
                 server.kill()
 
 
-def steady(port, killed, batches, tmp_path):
-    """A consumer that goes on whatever the server answers, until all jobs are done."""
+def job_states(api):
+    return {job["id"]: job["state"] for job in api("GET", "/v1/jobs")["jobs"]}
+
+
+def finish_job(api, job):
+    """Drives on what a consumer may have taken a step further meanwhile."""
+    end = time.monotonic() + 30
+    while (state := api.state_of("jobs", job)) != "Completed":
+        assert time.monotonic() < end, (job, state)
+        api.try_call("PUT", f"/v1/jobs/{job}/state", {"state": "next"})
+
+
+def wait_for_states(api, wanted, seconds=60):
+    end = time.monotonic() + seconds
+    while True:
+        status, answer = api.try_call("GET", "/v1/batches")
+        found = {b["id"]: b["state"] for b in answer["batches"]} if status == 200 else {}
+        if wanted.items() <= found.items():
+            return
+        assert time.monotonic() < end, answer
+        time.sleep(0.1)
+
+
+def steady(port, killed, jobs):
+    """A consumer that goes on whatever the server answers, until all those jobs are done."""
     api, session, end = Api(port), None, time.monotonic() + 120
     while time.monotonic() < end:
         if not session:
@@ -385,6 +454,6 @@ def steady(port, killed, batches, tmp_path):
             break
         if not worked and killed.is_set():
             status, answer = api.try_call("GET", "/v1/jobs")
-            if status == 200 and {job["state"] for job in answer["jobs"]} == {"Completed"}:
+            if status == 200 and {job["state"] for job in answer["jobs"] if job["id"] in jobs} == {"Completed"}:
                 return
             time.sleep(0.05)
