@@ -82,6 +82,8 @@ static void chaos(struct world *w)
     struct sim_worker *worker = anybody(w);
     struct sim_queue *q =
         w->queue_count ? &w->queues[world_random(w, (uint64_t)w->queue_count)] : NULL;
+    /* To each worker as much happens among hundreds as among a dozen. */
+    uint64_t pause_ms = w->o.workers_max > 12 ? (uint64_t)(2400 / w->o.workers_max) : 200;
 
     switch (world_random(w, 12)) {
     case 0:
@@ -108,7 +110,7 @@ static void chaos(struct world *w)
         if (q)
             world_post(w, q);
     }
-    world_schedule(w, (struct event){.at_ms = w->now_ms + 1 + (int64_t)world_random(w, 200),
+    world_schedule(w, (struct event){.at_ms = w->now_ms + 1 + (int64_t)world_random(w, pause_ms),
                                      .kind = EVENT_CHAOS});
 }
 
@@ -184,11 +186,11 @@ static void nothing_is_lost_in_chaos(void **state)
 
 static void nothing_is_lost_with_hundreds(void **state)
 {
-    int64_t count = seeds(1, 50);
+    int64_t count = seeds(1, 1000);
     struct world_options o = {
-        .workers = 100,
-        .workers_max = 120,
-        .queues = 250,
+        .workers = 200,
+        .workers_max = 200,
+        .queues = 400,
         .quiet_ms = 2000,
         .timeout_ms = TIMEOUT_MS,
         .parallel = 2,
@@ -196,8 +198,6 @@ static void nothing_is_lost_with_hundreds(void **state)
     };
 
     (void)state;
-    if (getenv("DROVER_SOAK"))
-        o.workers = o.workers_max = 300;
     for (o.seed = 1000001; count--; o.seed++)
         run_world(&o, 15 * 1000);
     print_message("# seeds 1000001 to %" PRIu64 ", %d workers\n", o.seed - 1, o.workers_max);

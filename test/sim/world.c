@@ -113,14 +113,28 @@ static void broadcast(struct world *w, enum event_kind kind, int queue)
                                              .queue = queue});
 }
 
-/* Most are told of it. */
+static void tell_posted(struct world *w, const struct sim_queue *q, int worker)
+{
+    if (w->workers[worker]->alive)
+        world_schedule(w, (struct event){.at_ms = w->now_ms + (int64_t)world_random(w, 20),
+                                         .kind = EVENT_POSTED,
+                                         .worker = worker,
+                                         .queue = (int)(q - w->queues)});
+}
+
+/* Its owner is told of it, mostly, and somebody else. */
 void world_post(struct world *w, struct sim_queue *q)
 {
+    bool lost = world_random(w, 4) == 0;
+
     if (q->message_count == MESSAGES_MAX || q->removed)
         return;
     q->messages[q->message_count++] = ++w->last_id;
-    if (world_random(w, 4))
-        broadcast(w, EVENT_POSTED, (int)(q - w->queues));
+    for (int i = 0; i < w->worker_count && !lost; i++)
+        if (!strcmp(w->workers[i]->act.member.name, q->owner))
+            tell_posted(w, q, i);
+    if (w->worker_count)
+        tell_posted(w, q, (int)world_random(w, (uint64_t)w->worker_count));
 }
 
 static void check_last(struct world *w, struct sim_queue *q, struct str data,
@@ -397,9 +411,17 @@ static void tell(struct world *w, struct sim_worker *worker, struct event *e)
         e->at_ms = worker->resume_ms > w->now_ms ? worker->resume_ms : w->now_ms + 1;
         if (e->kind == EVENT_WAKE)
             worker->wake_ms = e->at_ms;
+        if (e->kind == EVENT_CHANGED && worker->was_changed && !e->number)
+            return; /* it will be told already */
+        if (e->kind == EVENT_CHANGED) {
+            worker->was_changed = true;
+            e->number = 1;
+        }
         world_schedule(w, *e);
         return;
     }
+    if (e->kind == EVENT_CHANGED && e->number)
+        worker->was_changed = false;
     if (e->kind == EVENT_WORKED)
         end_work(w, worker, e);
     else if (e->kind == EVENT_CHANGED && !worker->cut_off)
