@@ -254,8 +254,10 @@ static int by_key(const void *a, const void *b)
 
 static bool few_are_distinct(const struct json *v)
 {
-    json_each(a, v) for (const struct json *b = a->next; b;
-                         b = b->next) if (str_eq(a->key, b->key)) return false;
+    json_each(a, v)
+        for (const struct json *b = a->next; b; b = b->next)
+            if (str_eq(a->key, b->key))
+                return false;
     return true;
 }
 
@@ -267,7 +269,8 @@ static bool keys_are_distinct(struct arena *arena, const struct json *v)
     if (v->count <= FEW_MEMBERS)
         return few_are_distinct(v);
     sorted = arena_alloc(arena, v->count * sizeof *sorted);
-    json_each(m, v) sorted[n++] = m;
+    json_each(m, v)
+        sorted[n++] = m;
     qsort(sorted, n, sizeof *sorted, by_key);
     for (size_t i = 1; i < n; i++)
         if (str_eq(sorted[i - 1]->key, sorted[i]->key))
@@ -431,7 +434,9 @@ const struct json *json_get(const struct json *v, const char *name)
 
     if (!v || v->kind != JSON_OBJECT)
         return NULL;
-    json_each(m, v) if (str_eq(m->key, key)) return m;
+    json_each(m, v)
+        if (str_eq(m->key, key))
+            return m;
     return NULL;
 }
 
@@ -518,8 +523,9 @@ static bool is_among(struct str key, const char *const *names)
 
 int json_only(const struct json *v, const char *const *names, struct err_info *ret_error)
 {
-    json_each(m, v) if (!is_among(m->key, names)) return err_set(
-        ret_error, DROVER_BAD_ARGUMENT, "unknown member \"%.*s\"",
-        (int)(m->key.len < 64 ? m->key.len : 64), m->key.p);
+    json_each(m, v)
+        if (!is_among(m->key, names))
+            return err_set(ret_error, DROVER_BAD_ARGUMENT, "unknown member \"%.*s\"",
+                           (int)(m->key.len < 64 ? m->key.len : 64), m->key.p);
     return 0;
 }

@@ -160,8 +160,7 @@ static void put_members(struct buf *b, const struct json *v)
     bool is_object = v->kind == JSON_OBJECT;
 
     json_open(b, is_object ? '{' : '[');
-    json_each(m, v)
-    {
+    json_each(m, v) {
         if (is_object)
             json_key_str(b, m->key);
         json_put(b, m);

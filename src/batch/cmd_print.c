@@ -19,7 +19,9 @@ int print_word(struct client *c, const struct json *reply)
 
     (void)c;
     if (v && v->kind == JSON_LIST) {
-        json_each(item, v) if (item->kind == JSON_TEXT) put_line(item->text);
+        json_each(item, v)
+            if (item->kind == JSON_TEXT)
+                put_line(item->text);
     } else if (v && v->kind == JSON_TEXT) {
         put_line(v->text);
     } else if (v && v->kind == JSON_INT) {
@@ -43,8 +45,7 @@ int print_members(struct client *c, const struct json *reply)
     (void)c;
     if (!v || v->kind != JSON_OBJECT)
         return CMD_OK;
-    json_each(member, v)
-    {
+    json_each(member, v) {
         b.len = 0;
         buf_printf(&b, "%.*s: ", (int)member->key.len, member->key.p);
         if (member->kind == JSON_TEXT)
@@ -95,8 +96,7 @@ int print_batches(struct client *c, const struct json *reply)
     (void)c;
     table_init(&t, columns, COUNT(columns));
     if (json_get(reply, "batches"))
-        json_each(v, json_get(reply, "batches"))
-        {
+        json_each(v, json_get(reply, "batches")) {
             table_text(&t, TERM_PLAIN, json_text_of(v, "id"));
             put_state(&t, v);
             for (int i = 0; i < 4; i++)
@@ -120,8 +120,7 @@ int print_jobs(struct client *c, const struct json *reply)
     (void)c;
     table_init(&t, columns, COUNT(columns));
     if (json_get(reply, "jobs"))
-        json_each(v, json_get(reply, "jobs"))
-        {
+        json_each(v, json_get(reply, "jobs")) {
             table_text(&t, TERM_PLAIN, json_text_of(v, "id"));
             put_state(&t, v);
             table_cell(&t, TERM_PLAIN, "%02d", (int)json_int_of(v, "priority"));
@@ -146,8 +145,7 @@ int print_locks(struct client *c, const struct json *reply)
     (void)c;
     table_init(&t, columns, COUNT(columns));
     if (json_get(reply, "locks"))
-        json_each(v, json_get(reply, "locks"))
-        {
+        json_each(v, json_get(reply, "locks")) {
             struct buf age = {0};
 
             term_put_span(&age, json_int_of(v, "age"));
@@ -171,8 +169,7 @@ int print_access(struct client *c, const struct json *reply)
     (void)c;
     table_init(&t, columns, COUNT(columns));
     if (json_get(reply, "access"))
-        json_each(v, json_get(reply, "access"))
-        {
+        json_each(v, json_get(reply, "access")) {
             const struct json *token = json_get(v, "token");
 
             table_text(&t, TERM_PLAIN, json_text_of(v, "id"));
@@ -195,8 +192,7 @@ int print_legacy(struct client *c, const struct json *reply)
     (void)c;
     table_init(&t, columns, COUNT(columns));
     if (json_get(reply, "records"))
-        json_each(v, json_get(reply, "records"))
-        {
+        json_each(v, json_get(reply, "records")) {
             table_text(&t, TERM_PLAIN, json_text_of(v, "name"));
             table_text(&t, TERM_PLAIN, json_text_of(v, "status"));
             table_cell(&t, TERM_PLAIN, "%lld", (long long)json_int_of(v, "priority"));
@@ -219,8 +215,7 @@ int print_findings(struct client *c, const struct json *reply)
     (void)c;
     table_init(&t, columns, COUNT(columns));
     if (json_get(reply, "findings"))
-        json_each(v, json_get(reply, "findings"))
-        {
+        json_each(v, json_get(reply, "findings")) {
             const struct json *repaired = json_get(v, "repaired");
             bool good = repaired && repaired->kind == JSON_BOOL && repaired->truth;
 

@@ -29,8 +29,7 @@ static void read_states(struct tally *t, const struct json *machines)
 
     if (!states)
         return;
-    json_each(s, states)
-    {
+    json_each(s, states) {
         struct str list = json_text_of(s, "batch");
 
         if (t->count == STATES_MAX)
@@ -44,8 +43,7 @@ static void read_states(struct tally *t, const struct json *machines)
 
 static void count_jobs(struct tally *t, const struct json *jobs)
 {
-    json_each(job, jobs)
-    {
+    json_each(job, jobs) {
         struct str state = json_text_of(job, "state");
 
         t->total++;

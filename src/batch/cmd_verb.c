@@ -208,8 +208,7 @@ static int print_acquired(struct client *c, const struct json *reply, const char
     json_open(&b, '{');
     json_key(&b, "session");
     json_put_text(&b, str_of(session));
-    json_each(member, reply)
-    {
+    json_each(member, reply) {
         json_key_str(&b, member->key);
         json_put(&b, member);
     }

@@ -271,7 +271,9 @@ static int read_specs(struct desk *d, const struct json *body, bool *ret_many,
     if (!list)
         err = job_read_spec(&d->call, body, &specs[count++]);
     else
-        json_each(v, list) if (!err) err = job_read_spec(&d->call, v, &specs[count++]);
+        json_each(v, list)
+            if (!err)
+                err = job_read_spec(&d->call, v, &specs[count++]);
     *ret_specs = specs;
     *ret_count = count;
     return err;

@@ -214,8 +214,7 @@ struct str legacy_configuration(struct arena *a, const struct legacy *r)
 
     json_open(&b, '{');
     if (v && v->kind == JSON_OBJECT) {
-        json_each(member, v)
-        {
+        json_each(member, v) {
             json_key_str(&b, member->key);
             json_put(&b, member);
         }

@@ -39,8 +39,7 @@ static int load_names(struct loader *l, const struct json *states)
         return LOAD_FAIL(l, "%s: there are 1 to %d states", l->m->what, MACHINE_STATES_MAX);
     l->states = arena_zalloc(l->a, states->count * sizeof *l->states);
     l->m->states = l->states;
-    json_each(v, states)
-    {
+    json_each(v, states) {
         struct machine_state *s = &l->states[l->m->count];
         char *dir;
 
@@ -83,8 +82,7 @@ static int load_to(struct loader *l, const struct json *v, struct machine_state 
 
     if (err <= 0)
         return err;
-    json_each(name, to)
-    {
+    json_each(name, to) {
         if (name->kind != JSON_TEXT)
             return LOAD_FAIL(l, "%s: '%s' goes to something that is no name", l->m->what, s->name);
         found = machine_find(l->m, name->text);
@@ -198,7 +196,9 @@ static int load_machine(struct loader *l, const struct json *v)
     err = load_names(l, states);
     if (err)
         return err;
-    json_each(s, states) if ((err = load_ways(l, s, &l->states[i++])) < 0) return err;
+    json_each(s, states)
+        if ((err = load_ways(l, s, &l->states[i++])) < 0)
+            return err;
     l->m->held = MACHINE_NONE;
     if ((err = load_state(l, v, "first", &l->m->first)) < 0 ||
         (err = load_state(l, v, "held", &l->m->held)) < 0)

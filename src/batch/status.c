@@ -60,7 +60,9 @@ static bool is_known(struct str name)
 bool status_is_plain(const struct status *s)
 {
     if (s->json)
-        json_each(v, s->json) if (!is_known(v->key)) return false;
+        json_each(v, s->json)
+            if (!is_known(v->key))
+                return false;
     return true;
 }
 
@@ -90,11 +92,11 @@ struct str status_write(const struct machine *m, const struct status *s, struct 
         json_put_text(&b, s->message);
     }
     if (s->json)
-        json_each(v, s->json) if (!is_known(v->key))
-        {
-            json_key_str(&b, v->key);
-            json_put(&b, v);
-        }
+        json_each(v, s->json)
+            if (!is_known(v->key)) {
+                json_key_str(&b, v->key);
+                json_put(&b, v);
+            }
     json_close(&b, '}');
     text = (struct str){arena_text(a, (struct str){b.p, b.len}), b.len};
     buf_release(&b);

@@ -186,11 +186,11 @@ int client_refused(const struct client *c, const struct client_reply *reply)
     bool said = false;
 
     if (errors && errors->kind == JSON_LIST)
-        json_each(line, errors) if (line->kind == JSON_TEXT)
-        {
-            client_error("%.*s", (int)line->text.len, line->text.p);
-            said = true;
-        }
+        json_each(line, errors)
+            if (line->kind == JSON_TEXT) {
+                client_error("%.*s", (int)line->text.len, line->text.p);
+                said = true;
+            }
     if (!said)
         client_error("%s answered with status %d", client_server(c), reply->status);
     return reply->status == 400 ? CMD_USAGE : CMD_FAILURE;

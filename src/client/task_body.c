@@ -160,7 +160,9 @@ static int read_tasks(struct drover_result *r, const struct json *list, struct e
     int err = 0;
 
     result_init(r, list->count, 0);
-    json_each(v, list) if (!err && v->kind != JSON_NULL) err = read_task(r, v, ret_error);
+    json_each(v, list)
+        if (!err && v->kind != JSON_NULL)
+            err = read_task(r, v, ret_error);
     if (err)
         drover_result_release(r);
     return err;
@@ -169,7 +171,9 @@ static int read_tasks(struct drover_result *r, const struct json *list, struct e
 static int read_errors(struct drover_result *r, const struct json *list)
 {
     result_init(r, 0, list->count);
-    json_each(v, list) if (v->kind == JSON_TEXT) result_add_error(r, v->text);
+    json_each(v, list)
+        if (v->kind == JSON_TEXT)
+            result_add_error(r, v->text);
     return 0;
 }
 
@@ -221,7 +225,9 @@ int task_body_read_groups(struct str text, struct drover_groups *ret_groups,
         return err_set(ret_error, DROVER_IO, "the server did not answer as drover serve does");
     }
     g.names = arena_alloc(a, v->count * sizeof *g.names);
-    json_each(name, v) if (name->kind == JSON_TEXT) g.names[g.count++] = arena_text(a, name->text);
+    json_each(name, v)
+        if (name->kind == JSON_TEXT)
+            g.names[g.count++] = arena_text(a, name->text);
     *ret_groups = g;
     return 0;
 }

@@ -37,8 +37,7 @@ static void print_nodes(const struct json *list)
     struct table t;
 
     table_init(&t, columns, COUNT(columns));
-    json_each(n, list)
-    {
+    json_each(n, list) {
         struct str state = json_text_of(n, "state");
 
         table_text(&t, TERM_PLAIN, json_text_of(n, "id"));
@@ -127,8 +126,7 @@ static void print_node(const struct json *node)
     if (json_int_of(m, "attempts") > 1)
         printf("%-9s %lld\n", "attempts", (long long)json_int_of(m, "attempts"));
     if (data && data->kind == JSON_OBJECT)
-        json_each(v, data)
-        {
+        json_each(v, data) {
             char key[32];
 
             snprintf(key, sizeof key, "%.*s", (int)v->key.len, v->key.p);
@@ -219,8 +217,7 @@ static int print_states(const struct json *list)
 {
     int status = CMD_OK;
 
-    json_each(n, list)
-    {
+    json_each(n, list) {
         struct str id = json_text_of(n, "id"), state = json_text_of(n, "state");
 
         printf("%.*s %.*s\n", (int)id.len, id.p, (int)state.len, state.p);

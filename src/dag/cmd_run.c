@@ -78,8 +78,7 @@ static int read_earlier(struct run_command *r)
 
     if (status || !reply.json || reply.json->kind != JSON_LIST)
         return status;
-    json_each(n, reply.json)
-    {
+    json_each(n, reply.json) {
         uint32_t i = find_name(&r->file, json_text_of(n, "name"));
         bool finished = str_eq(json_text_of(n, "state"), STR("finished"));
 

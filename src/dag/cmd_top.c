@@ -27,7 +27,8 @@ static void print_counts(const struct json *v)
     const struct json *states = json_get(v, "states");
 
     if (states && states->kind == JSON_OBJECT)
-        json_each(m, states) printf("%.*s %" PRId64 "  ", (int)m->key.len, m->key.p, m->number);
+        json_each(m, states)
+            printf("%.*s %" PRId64 "  ", (int)m->key.len, m->key.p, m->number);
     printf("jobs %" PRId64 "\n\n", json_int_of(v, "jobs"));
 }
 

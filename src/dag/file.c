@@ -269,8 +269,7 @@ static void put_data(struct buf *b, const struct file_node *n)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         put_member(b, n->spec, keys[i]);
     if (data && data->kind == JSON_OBJECT)
-        json_each(m, data)
-        {
+        json_each(m, data) {
             json_key_str(b, m->key);
             json_put_raw(b, m->raw);
         }

@@ -180,8 +180,7 @@ static bool load_node(struct loading *l, struct chunk_text *c, const struct json
     ids = arena_alloc(&l->arena, ((parents ? parents->count : 0) + 1) * sizeof(uint64_t));
     s->parents = ids;
     if (parents)
-        json_each(m, parents)
-        {
+        json_each(m, parents) {
             uint64_t id = (uint64_t)m->number;
 
             memcpy(ids + (size_t)s->parent_count++ * 2, &id, sizeof id);

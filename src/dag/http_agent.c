@@ -136,8 +136,7 @@ static int read_groups(struct http_request *r, const struct json *v, struct str 
         groups[0] = one;
         return 1;
     }
-    json_each(m, list)
-    {
+    json_each(m, list) {
         if (m->kind != JSON_TEXT || count == GROUPS_MAX) {
             http_reply_errorf(r, 400, "groups is a list of at most %d strings", GROUPS_MAX);
             return -1;

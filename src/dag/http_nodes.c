@@ -78,7 +78,8 @@ static void put_parents(struct buf *b, const struct plan *p, uint32_t ref, unsig
     if (fields & 1u << FIELD_PARENTS) {
         json_key(b, "parents");
         json_open(b, '[');
-        plan_each_parent(e, p, ref) put_id(b, p->nodes[p->edges[e].parent].id);
+        plan_each_parent(e, p, ref)
+            put_id(b, p->nodes[p->edges[e].parent].id);
         json_close(b, ']');
     }
 }
@@ -367,8 +368,7 @@ static void put_why(struct buf *b, struct dag *d, const struct node *n)
     uint64_t first = 0;
     uint32_t count = 0;
 
-    plan_each_parent(e, &g->plan, n->ref)
-    {
+    plan_each_parent(e, &g->plan, n->ref) {
         const struct plan_node *p = &g->plan.nodes[g->plan.edges[e].parent];
 
         if (node_state_is_terminal(p->state))

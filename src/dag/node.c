@@ -114,8 +114,10 @@ static bool is_env(const struct json *v)
 {
     if (v->kind != JSON_OBJECT)
         return false;
-    json_each(m, v) if (!is_plain(m) || !m->key.len || memchr(m->key.p, '=', m->key.len) ||
-                        memchr(m->key.p, '\0', m->key.len)) return false;
+    json_each(m, v)
+        if (!is_plain(m) || !m->key.len || memchr(m->key.p, '=', m->key.len) ||
+            memchr(m->key.p, '\0', m->key.len))
+            return false;
     return true;
 }
 
@@ -123,7 +125,9 @@ static bool is_texts(const struct json *v)
 {
     if (v->kind != JSON_LIST)
         return false;
-    json_each(m, v) if (!is_plain(m)) return false;
+    json_each(m, v)
+        if (!is_plain(m))
+            return false;
     return true;
 }
 
@@ -141,7 +145,9 @@ static bool is_retry(const struct json *v)
         return v->number >= 0 && v->number <= 1000000;
     if (v->kind != JSON_OBJECT || json_only(v, names, &e) || !is_ms(json_get(v, "count")))
         return false;
-    json_each(m, v) if (!is_ms(m)) return false;
+    json_each(m, v)
+        if (!is_ms(m))
+            return false;
     return true;
 }
 
@@ -240,7 +246,8 @@ static const char **make_argv(enum node_type type, const struct json *command,
     }
     argv[at++] = command && command->kind == JSON_TEXT ? arena_text(a, command->text) : "";
     if (count)
-        json_each(m, args) argv[at++] = m->kind == JSON_TEXT ? arena_text(a, m->text) : "";
+        json_each(m, args)
+            argv[at++] = m->kind == JSON_TEXT ? arena_text(a, m->text) : "";
     argv[at] = NULL;
     return argv;
 }
@@ -251,8 +258,10 @@ static const char **make_env(const struct json *env, struct arena *a)
     const char **list = arena_alloc(a, (count + 1) * sizeof *list);
 
     if (count)
-        json_each(m, env) if (m->kind == JSON_TEXT) list[at++] =
-            arena_printf(a, "%.*s=%.*s", (int)m->key.len, m->key.p, (int)m->text.len, m->text.p);
+        json_each(m, env)
+            if (m->kind == JSON_TEXT)
+                list[at++] = arena_printf(a, "%.*s=%.*s", (int)m->key.len, m->key.p,
+                                          (int)m->text.len, m->text.p);
     list[at] = NULL;
     return list;
 }
@@ -454,8 +463,7 @@ static int read_slots(struct node *n, struct value *v, const struct json *slots)
     if (v->pid > n->next_pid)
         n->next_pid = v->pid;
     v->slots = mem_zalloc((list->count + 1) * sizeof *v->slots);
-    json_each(m, list)
-    {
+    json_each(m, list) {
         const struct json *len = m->kind == JSON_LIST && m->first ? m->first->next : NULL;
 
         if (!len || m->first->kind != JSON_INT || len->kind != JSON_INT)
@@ -475,8 +483,7 @@ static int read_values(struct node *n, const struct json *record)
     int err = 0;
 
     if (values && values->kind == JSON_OBJECT)
-        json_each(m, values)
-        {
+        json_each(m, values) {
             struct value *v = node_set_value(n, m->key);
 
             v->is_text = m->kind == JSON_TEXT;

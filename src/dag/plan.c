@@ -220,8 +220,7 @@ static void tell_children(struct plan *p, uint32_t ref, struct plan_changes *cha
 {
     const struct plan_node *n = &p->nodes[ref];
 
-    plan_each_child(e, p, ref)
-    {
+    plan_each_child(e, p, ref) {
         uint32_t child = p->edges[e].child;
         struct plan_node *c = &p->nodes[child];
 
@@ -247,8 +246,7 @@ static bool count_parents(struct plan *p, uint32_t ref)
     bool doomed = false;
 
     n->waiting = n->failed = 0;
-    plan_each_parent(e, p, ref)
-    {
+    plan_each_parent(e, p, ref) {
         const struct plan_node *parent = &p->nodes[p->edges[e].parent];
 
         if (!node_state_is_terminal(parent->state)) {
@@ -463,7 +461,8 @@ void plan_retry(struct plan *p, uint32_t ref, struct plan_changes *changes)
     plan_changes_put(&again, ref);
     set_state(p, &p->nodes[ref], NODE_INCIPIENT);
     for (size_t i = 0; i < again.count; i++, was = NODE_SKIPPED)
-        plan_each_child(e, p, again.refs[i]) take_back(p, p->edges[e].child, was, &again, &stopped);
+        plan_each_child(e, p, again.refs[i])
+            take_back(p, p->edges[e].child, was, &again, &stopped);
     for (size_t i = 0; i < stopped.count; i++)
         plan_changes_put(&again, stopped.refs[i]);
     for (size_t i = 0; i < again.count; i++)
@@ -483,8 +482,7 @@ void plan_descendants(const struct plan *p, uint32_t ref, struct plan_changes *r
     plan_changes_put(ret_refs, ref);
     seen[ref] = true;
     for (size_t i = from; i < ret_refs->count; i++)
-        plan_each_child(e, p, ret_refs->refs[i])
-        {
+        plan_each_child(e, p, ret_refs->refs[i]) {
             uint32_t child = p->edges[e].child;
 
             if (!seen[child])
@@ -496,8 +494,9 @@ void plan_descendants(const struct plan *p, uint32_t ref, struct plan_changes *r
 
 bool plan_is_removable(const struct plan *p, uint32_t ref)
 {
-    plan_each_child(
-        e, p, ref) if (!node_state_is_terminal(p->nodes[p->edges[e].child].state)) return false;
+    plan_each_child(e, p, ref)
+        if (!node_state_is_terminal(p->nodes[p->edges[e].child].state))
+            return false;
     return p->nodes[ref].state != NODE_RUNNING;
 }
 

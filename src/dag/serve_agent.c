@@ -118,8 +118,7 @@ const char *dag_parent_text(const struct dag *d, const struct node *n, struct ar
 {
     const char *text = NULL;
 
-    plan_each_parent(e, &d->graph.plan, n->ref)
-    {
+    plan_each_parent(e, &d->graph.plan, n->ref) {
         uint64_t id = d->graph.plan.nodes[d->graph.plan.edges[e].parent].id;
 
         text = text ? arena_printf(a, "%s,%" PRIu64, text, id) : arena_printf(a, "%" PRIu64, id);

@@ -426,8 +426,7 @@ static int check_removable(struct dag *d, const struct plan_changes *c, bool cha
 /* Children that have no record follow from their parents; without those they need one. */
 static void record_children(struct dag *d, struct turn *t, const struct node *n)
 {
-    plan_each_child(e, &d->graph.plan, n->ref)
-    {
+    plan_each_child(e, &d->graph.plan, n->ref) {
         struct node *child = graph_at(&d->graph, d->graph.plan.edges[e].child);
 
         if (!child->recorded)

@@ -101,8 +101,7 @@ static bool parse_names(struct arena *a, const struct json *list, struct str **r
     size_t count = 0;
     struct str *names = arena_alloc(a, (list->count + 1) * sizeof *names);
 
-    json_each(member, list)
-    {
+    json_each(member, list) {
         if (member->kind != JSON_TEXT)
             return false;
         names[count++] = member->text;

@@ -91,8 +91,7 @@ static int cmd_create(int argc, char **argv)
 
 static void add_queues(const struct ask *a, struct table *t)
 {
-    json_each(v, list_in(a, "queues"))
-    {
+    json_each(v, list_in(a, "queues")) {
         struct str last = text_in(v, "last");
 
         table_text(t, TERM_PLAIN, text_in(v, "queue"));
@@ -172,7 +171,8 @@ static int post_gathered(struct post *p)
     if (p->ask.options.json)
         client_print_json(&p->ask.reply);
     else
-        json_each(id, list_in(&p->ask, "ids")) printf("%" PRId64 "\n", id->number);
+        json_each(id, list_in(&p->ask, "ids"))
+            printf("%" PRId64 "\n", id->number);
     client_forget(p->ask.client);
     return CMD_OK;
 }
@@ -250,8 +250,7 @@ static void print_messages(const struct ask *a)
     struct table t;
 
     table_init(&t, columns, 3);
-    json_each(v, list_in(a, "messages"))
-    {
+    json_each(v, list_in(a, "messages")) {
         when.len = 0;
         term_put_moment(&when, clock_wall_ms(), json_int_of(v, "time"));
         table_cell(&t, TERM_PLAIN, "%" PRId64, json_int_of(v, "id"));
@@ -336,8 +335,7 @@ static void print_workers(const struct ask *a)
     struct table t;
 
     table_init(&t, columns, 3);
-    json_each(v, list_in(a, "workers"))
-    {
+    json_each(v, list_in(a, "workers")) {
         const struct json *queues = json_get(v, "queues");
 
         names.len = 0;

@@ -16,8 +16,7 @@ int messages_parse(const struct json *body, struct message_list *l, struct err_i
     if (!list || list->kind != JSON_LIST)
         return err_set(e, DROVER_DAMAGED, "the server's answer has no messages");
     l->messages = arena_alloc(&l->arena, (list->count + 1) * sizeof *l->messages);
-    json_each(v, list)
-    {
+    json_each(v, list) {
         err = parse_message(v, &l->messages[l->count], e);
         if (err)
             break;
@@ -38,8 +37,7 @@ int messages_parse_news(const struct json *body, struct arena *a, int64_t *ret_n
         return DROVER_DAMAGED;
     if (list) {
         news.queues = arena_alloc(a, (list->count + 1) * sizeof *news.queues);
-        json_each(queue, list)
-        {
+        json_each(queue, list) {
             if (queue->kind != JSON_TEXT)
                 return DROVER_DAMAGED;
             news.queues[news.count++] = queue->text;

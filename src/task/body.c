@@ -68,8 +68,7 @@ static int read_ids(const struct json *v, const char *name, struct arena *a,
     if (list->count > TASK_IDS_MAX)
         return too_many(name, e);
     ids = arena_alloc(a, (list->count + 1) * sizeof *ids);
-    json_each(id, list)
-    {
+    json_each(id, list) {
         if (id->kind != JSON_INT)
             return err_set(e, DROVER_BAD_ARGUMENT, "%s[%zu]: an id is a number, not %s", name,
                            count, json_kind_name(id));
@@ -120,8 +119,7 @@ static int read_tasks(const struct json *v, const char *name, bool is_add, struc
     if (list->count > TASK_IDS_MAX)
         return too_many(name, e);
     tasks = arena_zalloc(a, (list->count + 1) * sizeof *tasks);
-    json_each(task, list)
-    {
+    json_each(task, list) {
         err = read_task(task, is_add, &tasks[count], &why);
         if (err < 0)
             return err_set(e, err, "%s[%zu]: %.400s", name, count, why.text);
@@ -163,8 +161,7 @@ static int read_group_list(const struct json *list, struct arena *a, struct task
     if (list->count > TASK_IDS_MAX)
         return too_many("groups", e);
     groups = arena_alloc(a, (list->count + 1) * sizeof *groups);
-    json_each(name, list)
-    {
+    json_each(name, list) {
         if (name->kind != JSON_TEXT || !name->text.len)
             return err_set(e, DROVER_BAD_ARGUMENT, "groups[%zu] is no name of a group",
                            c->group_count);

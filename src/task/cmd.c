@@ -180,8 +180,7 @@ static int renew_body(struct buf *b, const struct task_options *o, const struct 
     task_open_body(b, o);
     json_key(b, "updates");
     json_open(b, '[');
-    json_each(task, tasks)
-    {
+    json_each(task, tasks) {
         const struct json *data = json_get(task, "data");
 
         if (task->kind != JSON_OBJECT)
@@ -209,8 +208,9 @@ static void print_ids(const struct json *tasks)
     int64_t id;
 
     if (tasks && tasks->kind == JSON_LIST)
-        json_each(task, tasks) if (json_get_int(task, "id", &id, &e) > 0)
-            printf("%lld\n", (long long)id);
+        json_each(task, tasks)
+            if (json_get_int(task, "id", &id, &e) > 0)
+                printf("%lld\n", (long long)id);
 }
 
 static int renew(struct client *c, const struct task_options *o, const int64_t *ids, size_t count,
@@ -318,8 +318,7 @@ static int update_body(const struct task_options *o, struct str text, struct buf
             task_put_clientid(ret_body, o);
         if (!json_get(v, "requestid"))
             task_put_requestid(ret_body);
-        json_each(member, v)
-        {
+        json_each(member, v) {
             json_key_str(ret_body, member->key);
             json_put(ret_body, member);
         }

@@ -61,8 +61,9 @@ static void print_added(const struct add *a, const struct client_reply *reply)
         return;
     }
     if (tasks && tasks->kind == JSON_LIST)
-        json_each(task, tasks) if (json_get_int(task, "id", &id, &e) > 0)
-            printf("%lld\n", (long long)id);
+        json_each(task, tasks)
+            if (json_get_int(task, "id", &id, &e) > 0)
+                printf("%lld\n", (long long)id);
 }
 
 /* While it takes long and somebody looks on. */

@@ -31,8 +31,9 @@ int cmd_groups(int argc, char **argv)
     if (!status && o.json)
         client_print_json(&reply);
     else if (!status && reply.json && reply.json->kind == JSON_LIST)
-        json_each(name, reply.json) if (name->kind == JSON_TEXT)
-            printf("%.*s\n", (int)name->text.len, name->text.p);
+        json_each(name, reply.json)
+            if (name->kind == JSON_TEXT)
+                printf("%.*s\n", (int)name->text.len, name->text.p);
     client_close(c);
     return status;
 }
@@ -110,8 +111,7 @@ static int ls_group(struct ls *l, struct str group)
         client_call(l->c, "GET", group_path(l->c, group, room + 1, !l->available), NULL, &reply);
     if (status || !reply.json || reply.json->kind != JSON_LIST)
         return status;
-    json_each(task, reply.json)
-    {
+    json_each(task, reply.json) {
         if (room-- <= 0) {
             l->more = true;
             break;
@@ -147,9 +147,9 @@ static int ls_groups(struct ls *l, int argc, char **argv)
 
     if (status || !reply.json || reply.json->kind != JSON_LIST)
         return status;
-    json_each(name, reply.json) if (!status && name->kind == JSON_TEXT &&
-                                    is_asked_for(name->text, argc, argv)) status =
-        ls_group(l, name->text);
+    json_each(name, reply.json)
+        if (!status && name->kind == JSON_TEXT && is_asked_for(name->text, argc, argv))
+            status = ls_group(l, name->text);
     return status;
 }
 
@@ -202,8 +202,7 @@ int cmd_ls(int argc, char **argv)
 
 static int print_data(const struct json *tasks)
 {
-    json_each(task, tasks)
-    {
+    json_each(task, tasks) {
         const struct json *data = json_get(task, "data");
 
         if (data && data->kind == JSON_TEXT)
@@ -217,8 +216,7 @@ static int say_missing(const struct json *tasks, const int64_t *ids)
 {
     int status = CMD_OK;
 
-    json_each(task, tasks)
-    {
+    json_each(task, tasks) {
         if (task->kind == JSON_NULL)
             status = client_error("no task %lld", (long long)*ids);
         ids++;

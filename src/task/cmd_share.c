@@ -193,7 +193,9 @@ void task_print(const struct json *tasks)
     if (!tasks || tasks->kind != JSON_LIST)
         return;
     table_init(&t, columns, sizeof columns / sizeof *columns);
-    json_each(task, tasks) if (task->kind == JSON_OBJECT) add_row(&t, task, now_ms);
+    json_each(task, tasks)
+        if (task->kind == JSON_OBJECT)
+            add_row(&t, task, now_ms);
     table_print(&t, stdout);
     table_release(&t);
 }

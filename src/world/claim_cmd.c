@@ -43,8 +43,7 @@ static void print_claim(const struct claim_options *o, const struct client_reply
         json_open(&out, '{');
         json_key(&out, "session");
         json_put_text(&out, session);
-        json_each(member, reply->json)
-        {
+        json_each(member, reply->json) {
             json_key_str(&out, member->key);
             json_put_raw(&out, member->raw);
         }

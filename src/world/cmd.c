@@ -118,8 +118,9 @@ static int queue_send(struct client *c, const struct queue_options *o, char **ar
     if (o->client.json)
         client_print_json(&reply);
     else if (json_get(reply.json, "nodes"))
-        json_each(node, json_get(reply.json, "nodes")) if (node->kind == JSON_TEXT)
-            printf("%.*s\n", (int)node->text.len, node->text.p);
+        json_each(node, json_get(reply.json, "nodes"))
+            if (node->kind == JSON_TEXT)
+                printf("%.*s\n", (int)node->text.len, node->text.p);
     return CMD_OK;
 }
 
@@ -187,8 +188,7 @@ static void print_tasks(const struct json *reply)
 
     table_init(&t, columns, COUNT(columns));
     if (tasks && tasks->kind == JSON_LIST)
-        json_each(task, tasks)
-        {
+        json_each(task, tasks) {
             struct buf since = {0};
             int64_t since_ms = 0, failures = 0;
 
@@ -215,8 +215,9 @@ static int list_worlds(struct client *c, bool json)
     if (!status && json)
         client_print_json(&reply);
     else if (worlds && worlds->kind == JSON_LIST)
-        json_each(world, worlds) if (world->kind == JSON_TEXT)
-            printf("%.*s\n", (int)world->text.len, world->text.p);
+        json_each(world, worlds)
+            if (world->kind == JSON_TEXT)
+                printf("%.*s\n", (int)world->text.len, world->text.p);
     return status;
 }
 
@@ -274,8 +275,7 @@ static void print_below(const struct json *tasks, int depth)
 {
     if (!tasks || tasks->kind != JSON_LIST)
         return;
-    json_each(task, tasks)
-    {
+    json_each(task, tasks) {
         struct str node = json_text_of(task, "node"), state = json_text_of(task, "state");
         const char *bar = node.len ? memrchr(node.p, '|', node.len) : NULL;
         struct buf line = {0};

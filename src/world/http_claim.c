@@ -12,8 +12,7 @@ struct claim_request {
 
 static int read_types(const struct json *list, struct claim_request *q, struct err_info *e)
 {
-    json_each(type, list)
-    {
+    json_each(type, list) {
         if (type->kind != JSON_TEXT)
             return err_set(e, DROVER_BAD_ARGUMENT, "types must be a list of strings");
         if (q->type_count == WORLD_TYPES_MAX)

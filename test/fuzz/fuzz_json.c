@@ -31,8 +31,7 @@ static bool same_list(const struct json *v, const json_t *j)
 
     if (v->count != json_array_size(j))
         return false;
-    json_each(m, v)
-    {
+    json_each(m, v) {
         if (!is_same(m, json_array_get(j, i++)))
             return false;
     }
@@ -43,8 +42,7 @@ static bool same_object(const struct json *v, const json_t *j)
 {
     if (v->count != json_object_size(j))
         return false;
-    json_each(m, v)
-    {
+    json_each(m, v) {
         char *name = mem_dup(m->key.p, m->key.len);
         const json_t *member = json_object_get(j, name);
 
