@@ -140,6 +140,11 @@ static void print_soon(struct dag_http *h)
     uv_timer_start(&h->printer, on_printer, PRINTED_MS, 0);
 }
 
+static void on_printed(void *arg)
+{
+    print_soon(arg);
+}
+
 static void publish(struct dag_http *h, const struct node *n, const char *state, struct str json)
 {
     char id[24];
@@ -398,6 +403,7 @@ static int room_open(struct house *h, void **ret_room, struct err_info *ret_erro
         .log_dir = h->log_dir,
         .embedded = h->local != NULL,
         .data_dir = h->data_dir,
+        .printed = on_printed,
         .failed = on_failed,
         .arg = room,
     };

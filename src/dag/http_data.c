@@ -14,7 +14,7 @@
 #include "dag/http_impl.h"
 #include "dag/output.h"
 
-enum { PAGE_LEN_DEFAULT = 256 * 1024, PAGE_LEN_MAX = 1024 * 1024 };
+enum { PAGE_LEN_DEFAULT = 256 * 1024, PAGE_LEN_MAX = 1024 * 1024, FETCH_SLOTS = 40 };
 
 /* A page of text. */
 
@@ -120,8 +120,10 @@ struct fetch {
     uv_work_t work;
     struct page page;
     uint64_t id, total, base; /* base: the offset at which the first slot begins */
-    struct slot slots[4];     /* a page is at most as long as four slots */
+    struct slot slots[FETCH_SLOTS];
     uint32_t slot_count;
+    struct str tail; /* empty: it is not on the page */
+    bool grows;
     struct buf text;
     int err;
 };
@@ -140,6 +142,8 @@ static void work_fetch(uv_work_t *work)
         if (!f->err)
             buf_put(&f->text, piece.p, piece.len);
     }
+    if (!f->err)
+        buf_put_str(&f->text, f->tail);
     if (k)
         house_return(f->call->h->house, k);
     buf_release(&piece);
@@ -160,7 +164,7 @@ static void after_fetch(uv_work_t *work, int status)
 
         piece = cut_page((struct str){f->text.p, f->text.len}, f->page.start - f->base,
                          f->page.limit, f->base + f->text.len >= f->total);
-        put_page(&b, &f->page, piece, f->page.start + piece.len < f->total);
+        put_page(&b, &f->page, piece, f->grows || f->page.start + piece.len < f->total);
         http_reply(c->r, 200, (struct str){b.p, b.len});
         buf_release(&b);
     }
@@ -170,7 +174,7 @@ static void after_fetch(uv_work_t *work, int status)
 }
 
 static void fetch_text(struct http_request *r, const struct node *n, const struct value *v,
-                       const struct page *p)
+                       const struct page *p, bool grows)
 {
     struct fetch *f = mem_zalloc(sizeof *f);
     uint64_t at = 0, end = p->start + (uint64_t)p->limit;
@@ -180,14 +184,22 @@ static void fetch_text(struct http_request *r, const struct node *n, const struc
     f->page.key = (struct str){arena_text(&f->call->arena, p->key), p->key.len};
     f->id = n->id;
     f->total = v->len;
-    for (uint32_t i = 0; i < v->slot_count && f->slot_count < 4; i++, at += v->slots[i - 1].len) {
+    f->grows = grows;
+    f->base = UINT64_MAX;
+    for (uint32_t i = 0; i < v->slot_count && f->slot_count < FETCH_SLOTS;
+         at += v->slots[i++].len) {
         if (at + v->slots[i].len <= p->start || at >= end)
             continue;
         if (!f->slot_count)
             f->base = at;
         f->slots[f->slot_count++] = v->slots[i];
     }
-    if (!f->slot_count)
+    if (at == v->len - v->bytes.len && at < end) {
+        f->tail = (struct str){arena_text(&f->call->arena, (struct str){v->bytes.p, v->bytes.len}),
+                               v->bytes.len};
+        f->base = f->slot_count ? f->base : at;
+    }
+    if (f->base > p->start)
         f->base = p->start;
     f->work.data = f;
     uv_queue_work(f->call->h->house->loop, &f->work, work_fetch, after_fetch);
@@ -280,9 +292,11 @@ void http_get_value(struct http_request *r)
     const struct run_output *live;
     struct value *v;
     struct page p = {0};
+    bool grows;
 
     if (!n || !read_key(r, &p.key))
         return;
+    grows = n->agent && node_key_is_printed(p.key);
     live = node_live(n, p.key);
     v = node_value(n, p.key);
     if (!live && !v && node_key_is_printed(p.key) && is_to_print(d, n))
@@ -295,14 +309,12 @@ void http_get_value(struct http_request *r)
         reply_json(r, p.key, (struct str){v->bytes.p, v->bytes.len});
     else if (!read_page(r, &p, value_pid(r, v)))
         return;
-    else if (n->agent && node_key_is_printed(p.key) && p.start >= v->len && p.wait_ms &&
-             http_wait(r, &h->printed, seen, p.wait_ms))
+    else if (grows && p.start >= v->len && p.wait_ms && http_wait(r, &h->printed, seen, p.wait_ms))
         return;
     else if (v->slot_count)
-        fetch_text(r, n, v, &p);
+        fetch_text(r, n, v, &p, grows);
     else
-        reply_text(r, &p, (struct str){v->bytes.p, v->bytes.len},
-                   n->agent && node_key_is_printed(p.key));
+        reply_text(r, &p, (struct str){v->bytes.p, v->bytes.len}, grows);
 }
 
 /* Putting. */
@@ -370,55 +382,6 @@ static void replace(struct dag *d, struct node *n, struct str key, const struct 
     v->len = v->is_text ? v->bytes.len : 0;
 }
 
-/* A piece at the end of a text. */
-static void append(struct dag *d, struct node *n, struct value *v, struct str text)
-{
-    if (!v->slot_count && v->len + text.len <= NODE_TEXT_INLINE_MAX) {
-        buf_put_str(&v->bytes, text);
-        v->len += text.len;
-        return;
-    }
-    if (!v->slot_count && v->bytes.len) {
-        struct buf before = v->bytes;
-
-        v->bytes = (struct buf){0};
-        v->len = 0;
-        dag_append_slot(d, n, v, (struct str){before.p, before.len});
-        buf_release(&before);
-    }
-    for (size_t at = 0; at < text.len; at += NODE_SLOT_LEN) {
-        size_t len = text.len - at < NODE_SLOT_LEN ? text.len - at : NODE_SLOT_LEN;
-
-        dag_append_slot(d, n, v, (struct str){text.p + at, len});
-    }
-}
-
-/* A piece in place of one slot. */
-static bool replace_slot(struct dag *d, struct node *n, struct value *v, uint64_t start,
-                         struct str text)
-{
-    char path[DAG_PATH_LEN];
-    uint64_t at = 0;
-    uint32_t i = 0;
-
-    if (!v->slot_count && start == 0 && text.len <= NODE_TEXT_INLINE_MAX) {
-        v->bytes.len = 0;
-        buf_put_str(&v->bytes, text);
-        v->len = text.len;
-        return true;
-    }
-    for (; i < v->slot_count && at < start; i++)
-        at += v->slots[i].len;
-    if (i == v->slot_count || at != start || text.len > NODE_SLOT_LEN)
-        return false;
-    dag_slot_path(path, sizeof path, n->id, v->slots[i].number);
-    turn_op(turn_open(d), keeper_op_delete(path, KEEPER_ANY_VERSION));
-    v->len -= v->slots[i].len;
-    dag_append_slot(d, n, v, text);
-    v->slots[i] = v->slots[--v->slot_count];
-    return true;
-}
-
 /* `start` is given and not empty. False after an answer. */
 static bool put_piece(struct http_request *r, struct dag *d, struct node *n, struct str key,
                       struct str start, const struct json *value)
@@ -446,8 +409,8 @@ static bool put_piece(struct http_request *r, struct dag *d, struct node *n, str
         return false;
     }
     if (offset == v->len) {
-        append(d, n, v, value->text);
-    } else if (!replace_slot(d, n, v, offset, value->text)) {
+        dag_append_text(d, n, v, value->text);
+    } else if (!dag_replace_piece(d, n, v, offset, value->text)) {
         http_reply_error(r, 400, "start is where a piece begins, or the end");
         return false;
     }

@@ -394,6 +394,10 @@ static void put_slots(struct buf *b, const struct value *v)
         json_close(b, ']');
     }
     json_close(b, ']');
+    if (v->bytes.len) {
+        json_key(b, "tail");
+        json_put_text(b, (struct str){v->bytes.p, v->bytes.len});
+    }
     json_close(b, '}');
 }
 
@@ -454,11 +458,15 @@ void node_put_record(struct buf *b, const struct node *n, enum node_state state,
 static int read_slots(struct node *n, struct value *v, const struct json *slots)
 {
     const struct json *list = json_get(slots, "slots");
+    struct str tail = {0};
     int64_t pid = 0;
 
-    if (json_get_int(slots, "pid", &pid, NULL) != 1 || !list || list->kind != JSON_LIST)
+    if (json_get_int(slots, "pid", &pid, NULL) != 1 || !list || list->kind != JSON_LIST ||
+        json_get_text(slots, "tail", &tail, NULL) < 0)
         return DROVER_DAMAGED;
     v->is_text = true;
+    buf_put_str(&v->bytes, tail);
+    v->len = tail.len;
     v->pid = (uint64_t)pid;
     if (v->pid > n->next_pid)
         n->next_pid = v->pid;

@@ -11,10 +11,11 @@
  * written when there is something to remember:
  *
  *     {"state":"finished","started":...,"ended":...,"attempts":1,"reason":"...","taken":"then",
- *      "values":{"result":0,"stdout":"..."},"slotted":{"stderr":{"pid":4,"slots":[[1,65536],[2,7]]}}}
+ *      "values":{"result":0,"stdout":"..."},"slotted":{"stderr":{"pid":4,"slots":[[1,65536],[2,9000]],"tail":"..."}}}
  *
  * Values are what the data keys hold now, where that differs from the spec: small ones in the record,
- * large text in slots (keeper nodes of its own), listed by number and length.
+ * large text in slots (keeper nodes of its own), listed by number and length, and in the tail, which
+ * comes after them.
  *
  * Skipped nodes and finished groups have no record: they follow from their parents (plan.h).
  */
@@ -43,7 +44,7 @@ struct slot {
 struct value {
     struct value *next;
     char *key;
-    struct buf bytes; /* text that is not in slots, or JSON */
+    struct buf bytes; /* text that is not in slots: all of it or the tail; or JSON */
     bool is_text;
     uint64_t pid;      /* another one when the value is replaced */
     uint64_t live_pid; /* the one it had while it was printed; 0: none */
@@ -83,6 +84,7 @@ struct node {
     int64_t task;  /* its id, where has_task */
     int64_t agent; /* who runs it; 0: nobody */
     int64_t lease_at, due_at;
+    int64_t keep_at; /* what its run has printed is to be kept then; 0: nothing new */
     bool has_task, task_put, task_drop, task_busy; /* busy: a change of it is under way */
     bool parked, kill_asked, touched;
     bool ahead;    /* it has an agent, which will start it when another run has ended */

@@ -17,9 +17,10 @@
 #include "base/mem.h"
 #include "dag/dag_impl.h"
 #include "dag/environment.h"
+#include "dag/output.h"
 #include "dag/strays.h"
 
-enum { AHEAD_MS = 100 };
+enum { AHEAD_MS = 100, KEEP_MS = 1000 };
 
 struct serve_agent {
     struct dag *dag;
@@ -48,21 +49,67 @@ static void job_free(struct job *j)
     free(j);
 }
 
-/* What was printed becomes the node's values. */
-static void keep_output(struct dag *d, struct node *n, const struct run *r)
+/* The value of one output of this run. What an earlier one left there goes. */
+static struct value *output_value(struct dag *d, struct node *n, const char *key)
+{
+    struct value *v = node_value(n, str_of(key));
+
+    if (v && v->live_pid == node_live_pid(n))
+        return v;
+    if (v)
+        dag_drop_slots(d, n, v);
+    node_set_text(n, key, STR(""));
+    v = node_value(n, str_of(key));
+    v->live_pid = node_live_pid(n);
+    return v;
+}
+
+/* What was printed since the last time is put to the node's values. */
+static void keep_output(struct dag *d, struct node *n, const struct run *r, bool is_end)
 {
     static const char *const keys[] = {"stdout", "stderr", "mixedout"};
 
+    n->keep_at = 0;
     for (int i = 0; i < RUN_STREAMS; i++) {
         const struct run_output *o = run_output(r, (enum run_stream)i);
-        struct value *v = node_value(n, str_of(keys[i]));
+        struct value *v = output_value(d, n, keys[i]);
+        size_t len = is_end ? o->text.len : output_whole(o->text.p, o->text.len);
 
-        if (v)
-            dag_drop_slots(d, n, v);
-        node_set_text(n, keys[i], (struct str){o->text.p, o->text.len});
-        node_value(n, str_of(keys[i]))->live_pid = node_live_pid(n);
-        dag_keep_value(d, n, node_value(n, str_of(keys[i])), NULL, NULL);
+        if (len > v->len)
+            dag_append_text(d, n, v, (struct str){o->text.p + v->len, len - (size_t)v->len});
     }
+    turn_record(turn_open(d), n);
+}
+
+/* It is kept while the command runs, but not with every line; a short command is not kept twice. */
+static void on_printed(void *arg, struct run *r)
+{
+    struct job *j = arg;
+    struct dag *d = j->agent->dag;
+
+    (void)r;
+    if (j->life != j->agent->life || !d->o.printed)
+        return;
+    d->o.printed(d->o.arg);
+    if (j->node->keep_at)
+        return;
+    j->node->keep_at = dag_now_ms(d) + KEEP_MS;
+    dag_arm(d, j->node->keep_at);
+}
+
+static int64_t keep_outputs(struct dag *d, int64_t now_ms)
+{
+    int64_t next = INT64_MAX;
+
+    for (uint32_t i = 0; i < d->running_count; i++) {
+        struct node *n = d->running[i];
+
+        if (n->run && n->keep_at && n->keep_at <= now_ms)
+            keep_output(d, n, n->run, false);
+        else if (n->run && n->keep_at && n->keep_at < next)
+            next = n->keep_at;
+    }
+    return next;
 }
 
 static struct job *take_ahead(struct serve_agent *a, struct job **at)
@@ -89,7 +136,7 @@ static void on_run_done(void *arg, struct run *r, const struct run_end *end)
         start(take_ahead(a, &a->ahead)); /* first of all: it has waited for this */
     if (j->life == j->agent->life) {
         j->node->run = NULL;
-        keep_output(j->agent->dag, j->node, r);
+        keep_output(a->dag, j->node, r, true);
         dag_ended(j->agent->dag, j->node, AGENT_SERVE, j->task, &o, NULL, NULL);
     }
     run_free(r);
@@ -175,7 +222,7 @@ static void start(struct job *j)
     if (d->o.log_dir)
         spec.log_path = arena_printf(&a, "%s/%" PRIu64 "-%" PRIu32 ".log", d->o.log_dir,
                                      j->node->id, j->node->attempts);
-    j->node->run = runner_start(j->agent->runner, &spec, on_run_done, NULL, j, &status, &why);
+    j->node->run = runner_start(j->agent->runner, &spec, on_run_done, on_printed, j, &status, &why);
     if (!j->node->run)
         not_started(j, why.text, status);
     arena_release(&a);
@@ -251,15 +298,19 @@ void serve_agent_kill(struct serve_agent *a, struct node *n)
         }
 }
 
-/* Those that waited too long are given back, and nothing is claimed ahead until a short one ends. */
+/*
+ * What was printed is kept. Those that waited too long are given back, and nothing is claimed ahead until
+ * a short one ends.
+ */
 int64_t serve_agent_tick(struct serve_agent *a, int64_t now_ms)
 {
     int64_t waited = a->ahead ? clock_boot_ms() - a->ahead->since_ms : 0;
+    int64_t next = keep_outputs(a->dag, now_ms), due = now_ms + AHEAD_MS - waited;
 
     if (!a->ahead)
-        return INT64_MAX;
+        return next;
     if (waited < AHEAD_MS)
-        return now_ms + AHEAD_MS - waited;
+        return due < next ? due : next;
     a->eager = false;
     while (a->ahead) {
         struct job *j = take_ahead(a, &a->ahead);
@@ -267,7 +318,7 @@ int64_t serve_agent_tick(struct serve_agent *a, int64_t now_ms)
         dag_unclaim(a->dag, j->node);
         job_free(j);
     }
-    return INT64_MAX;
+    return next;
 }
 
 void serve_agent_drop(struct serve_agent *a)

@@ -67,6 +67,7 @@ struct dag_options {
     const char *log_dir;   /* NULL: none */
     const char *data_dir;  /* of the embedded keeper; NULL: none */
     bool embedded;         /* no other server can have started a run: the keeper is ours alone */
+    void (*printed)(void *arg);         /* a command of the agent built in has; NULL: not told */
     void (*failed)(void *arg, int err); /* a commit failed: dag_end() has been done, read again */
     void *arg;
 };
@@ -104,7 +105,12 @@ int dag_remove(struct dag *d, struct node *n, bool chain, dag_done_fn *done, voi
 
 /* The node's record and, with text that is large, new slots of it, to be kept. */
 void dag_keep_value(struct dag *d, struct node *n, struct value *v, dag_done_fn *done, void *arg);
-void dag_append_slot(struct dag *d, struct node *n, struct value *v, struct str text);
+
+/* The same of a text that grows at its end, or of which one piece, by where it begins, is replaced
+ * (false: none begins there). dag_keep_value() is still to be called. */
+void dag_append_text(struct dag *d, struct node *n, struct value *v, struct str text);
+bool dag_replace_piece(struct dag *d, struct node *n, struct value *v, uint64_t start,
+                       struct str text);
 void dag_drop_slots(struct dag *d, struct node *n, struct value *v);
 void dag_slot_path(char *to, size_t len, uint64_t id, uint32_t slot);
 

@@ -408,6 +408,9 @@ struct node *dag_claim(struct dag *d, int64_t agent, const struct str *groups, s
     dag_unpark(d, n);
     n->attempts++;
     n->kill_asked = false;
+    n->keep_at = 0;
+    for (struct value *v = n->values; v; v = v->next)
+        v->live_pid = 0; /* of an earlier run */
     n->started_ms = n->started_ms ? n->started_ms : dag_now_ms(d);
     dag_enter_running(d, n, agent, lease_ms);
     dag_put_task(t, n);

@@ -1,39 +1,79 @@
-/* Values that are to be kept: small ones in the record, large text in slots. */
+/*
+ * Values that are to be kept: small ones in the record, large text in slots, and after the slots a tail
+ * that grows in the record until it is large enough for a slot. So text that comes in drops, as what a
+ * command prints does, makes few slots, and each drop costs one write of the record.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "dag/dag_impl.h"
 
-void dag_append_slot(struct dag *d, struct node *n, struct value *v, struct str text)
+/* A slot at the end of the list. */
+static void put_slot(struct dag *d, struct node *n, struct value *v, struct str text)
 {
     struct turn *t = turn_open(d);
     char path[DAG_PATH_LEN];
 
     v->slots = mem_realloc(v->slots, (v->slot_count + 1) * sizeof *v->slots);
     v->slots[v->slot_count++] = (struct slot){n->next_slot, (uint32_t)text.len};
-    v->len += text.len;
     turn_bucket(t, BUCKET_SLOTS, dag_bucket(BUCKET_SLOTS, n->id));
     dag_slot_path(path, sizeof path, n->id, n->next_slot++);
     turn_op(t, keeper_op_create(path, text, 0));
+}
+
+static void spill(struct dag *d, struct node *n, struct value *v)
+{
+    struct buf text = v->bytes;
+
+    if (!v->is_text || text.len <= NODE_TEXT_INLINE_MAX)
+        return;
+    v->bytes = (struct buf){0};
+    for (size_t at = 0; at < text.len; at += NODE_SLOT_LEN) {
+        size_t len = text.len - at < NODE_SLOT_LEN ? text.len - at : NODE_SLOT_LEN;
+
+        put_slot(d, n, v, (struct str){text.p + at, len});
+    }
+    buf_release(&text);
+}
+
+void dag_append_text(struct dag *d, struct node *n, struct value *v, struct str text)
+{
+    buf_put_str(&v->bytes, text);
+    v->len += text.len;
+    spill(d, n, v);
+}
+
+bool dag_replace_piece(struct dag *d, struct node *n, struct value *v, uint64_t start,
+                       struct str text)
+{
+    char path[DAG_PATH_LEN];
+    uint64_t at = 0;
+    uint32_t i = 0;
+
+    for (; i < v->slot_count && at < start; i++)
+        at += v->slots[i].len;
+    if (at != start || text.len > NODE_SLOT_LEN || (i == v->slot_count && !v->bytes.len))
+        return false;
+    if (i == v->slot_count) {
+        v->len -= v->bytes.len;
+        v->bytes.len = 0;
+        dag_append_text(d, n, v, text);
+        return true;
+    }
+    dag_slot_path(path, sizeof path, n->id, v->slots[i].number);
+    turn_op(turn_open(d), keeper_op_delete(path, KEEPER_ANY_VERSION));
+    v->len = v->len - v->slots[i].len + text.len;
+    put_slot(d, n, v, text);
+    v->slots[i] = v->slots[--v->slot_count];
+    return true;
 }
 
 void dag_keep_value(struct dag *d, struct node *n, struct value *v, dag_done_fn *done, void *arg)
 {
     struct turn *t;
 
-    if (v->is_text && v->bytes.len > NODE_TEXT_INLINE_MAX) {
-        struct buf text = v->bytes;
-
-        v->bytes = (struct buf){0};
-        v->len = 0;
-        for (size_t at = 0; at < text.len; at += NODE_SLOT_LEN) {
-            size_t len = text.len - at < NODE_SLOT_LEN ? text.len - at : NODE_SLOT_LEN;
-
-            dag_append_slot(d, n, v, (struct str){text.p + at, len});
-        }
-        buf_release(&text);
-    }
+    spill(d, n, v);
     t = turn_open(d);
     turn_record(t, n);
     turn_then(t, done, arg);

@@ -416,6 +416,23 @@ def test_log_dir_keeps_everything(start, tmp_path):
 
 # Waiting and events.
 
+def test_what_is_printed_wakes_who_follows_it(dag, tmp_path):
+    """Long before the end of the wait, and of the command."""
+    flag = tmp_path / "flag"
+    [a] = dag.add(shell(f"echo one; until test -e {flag}; do sleep 0.01; done; echo two; sleep 79"))
+    first = eventually(lambda: (page := dag.data(a, "mixedout"))["data"] and page)
+    got = []
+    reader = threading.Thread(target=lambda: got.append(dag.data(
+        a, "mixedout", start=first["pagination"]["next"], pid=first["pagination"]["pid"], wait=600000)))
+    reader.start()
+    flag.touch()
+    reader.join(DEADLINE_S)
+    assert got[0]["data"] == "two\n" and dag.state(a) == "running"
+    dag.kill(a)
+    assert dag.wait(a) == ["killed"]
+
+
+
 def test_wait(dag):
     [a] = dag.add(shell("sleep 60"))
     assert dag.wait(a, timeout=1) in (["incipient"], ["running"])

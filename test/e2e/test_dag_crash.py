@@ -6,6 +6,8 @@ import random
 import time
 
 import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from conftest import DEADLINE_S
 from dag_support import Dag, Refused, node, shell
@@ -93,6 +95,75 @@ def test_what_ran_is_gone_when_the_server_comes_back(start):
     dag.kill(c)
     left = os.popen("ps -eo args").read().splitlines()
     assert "sleep 71" not in left and "sleep 72" not in left
+    assert server.stop() == 0, server.said
+
+
+def kept(server, path):
+    """What the keeper has there, or nothing."""
+    client = KazooClient(f"127.0.0.1:{server.zk_port}")
+    client.start()
+    try:
+        return client.get(path)[0].decode()
+    except NoNodeError:
+        return ""
+    finally:
+        client.stop()
+        client.close()
+
+
+def test_what_was_printed_before_a_crash_is_kept(start):
+    server = start()
+    dag = Dag(server.port)
+    [a] = dag.add(shell("echo begun; echo bad >&2; sleep 78"))
+    deadline = time.monotonic() + DEADLINE_S
+    while "begun" not in kept(server, f"/drover/dag/nodes/0/{a}"):
+        assert time.monotonic() < deadline
+    server.kill()
+    server = start()
+    dag = Dag(server.port)
+    assert dag.wait(a) == ["failed"]
+    data = dag.node(a)["data"]
+    assert (data["stdout"], data["stderr"], len(data["mixedout"])) == ("begun\n", "bad\n", 10)
+    dag.put("/v1/scheduler/retry", id=a)
+    while dag.data(a, "stdout")["data"] != "begun\n" or dag.state(a) != "running":
+        assert time.monotonic() < deadline
+    dag.kill(a)
+    assert dag.wait(a) == ["killed"]
+    assert dag.data(a, "stdout")["data"] == "begun\n"  # once: of the second run
+    assert server.stop() == 0, server.said
+
+
+def test_a_value_that_grows_in_drops_has_few_slots(start):
+    server = start("--jobs", 0)
+    dag = Dag(server.port)
+    [a] = dag.add(shell("x"))
+    [run] = dag.call("POST", "/v1/agent/claim", {"clientid": 7})["runs"]
+    mine, text = {"task": run["task"], "clientid": 7}, ""
+    where = {}
+    for i in range(60):
+        drop = f"{i:03} \u00e9" * 100
+        where = dag.put(f"/v1/nodes/{a}/data/stdout", {"value": drop}, **mine, **where)["pagination"]
+        where = {"start": where["next"], "pid": where["pid"]}
+        text += drop
+        if i % 20 == 7:
+            page = dag.data(a, "stdout")
+            assert page["data"] == text and page["pagination"]["next"] == where["start"]
+    client = KazooClient(f"127.0.0.1:{server.zk_port}")
+    client.start()
+    assert len(client.get_children("/drover/dag/slots/0")) == len(text.encode()) // 8192 == 4
+    client.stop()
+    dag.call("POST", "/v1/agent/done", {"node": a, "status": 0, **mine})
+    assert server.stop() == 0, server.said
+    server = start("--jobs", 0)
+    dag = Dag(server.port)
+    page, got = dag.data(a, "stdout", limit=5000), ""
+    while True:
+        got += page["data"]
+        if "pagination" not in page:
+            break
+        page = dag.data(a, "stdout", limit=5000, start=page["pagination"]["next"],
+                        pid=page["pagination"]["pid"])
+    assert got == text
     assert server.stop() == 0, server.said
 
 
