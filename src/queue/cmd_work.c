@@ -133,6 +133,12 @@ static void *follow_signals(void *arg)
     return NULL;
 }
 
+static int refuse(int err, const struct drover_error *e)
+{
+    client_error("%s", e->text);
+    return err == DROVER_BAD_ARGUMENT ? CMD_USAGE : CMD_FAILURE;
+}
+
 static int run(struct queue_work *w)
 {
     struct drover_queues *qs;
@@ -141,12 +147,12 @@ static int run(struct queue_work *w)
     int err = drover_queues_open(&w->queues, &qs, &e);
 
     if (err)
-        return client_error("%s", e.text);
+        return refuse(err, &e);
     child_catch_signals();
     err = drover_worker_join(qs, &w->worker, &w->running, &e);
     if (err) {
         drover_queues_close(qs);
-        return client_error("%s", e.text);
+        return refuse(err, &e);
     }
     pthread_create(&follower, NULL, follow_signals, w);
     err = drover_worker_wait(w->running);

@@ -21,10 +21,21 @@ static const char *record_list(enum world_state state)
     return state == WORLD_IS_WORKING ? WORLD_PENDING : LISTS[state];
 }
 
+static int by_name(const void *key, const void *name)
+{
+    return strcmp(key, *(char *const *)name);
+}
+
+static bool is_among(const struct keeper_names *n, const char *name)
+{
+    return n->count && bsearch(name, n->names, n->count, sizeof *n->names, by_name);
+}
+
 struct lister {
     struct world *w;
     struct keeper *k;
     enum world_state state;
+    struct keeper_names working; /* while the pending are listed */
     char **names;
     struct buf *data;
     struct keeper_stat *stats;
@@ -59,7 +70,10 @@ static void add_item(struct lister *l, struct arena *a, size_t i, struct world_i
     if (world_record_read(a, data, key, &r) || !world_record_is_of(&r, l->w->root))
         return;
     items->list[items->count++] = (struct world_item){
-        .key = key, .state = l->state, .record = r, .since_ms = l->stats[i].ctime_ms};
+        .key = key,
+        .state = is_among(&l->working, l->names[i]) ? WORLD_IS_WORKING : l->state,
+        .record = r,
+        .since_ms = l->stats[i].ctime_ms};
 }
 
 /* A piece of the names, all read at once. */
@@ -98,8 +112,12 @@ int world_list(struct world *w, struct keeper *k, struct arena *a, enum world_st
     size_t at = 0;
     int err = keeper_children(k, LISTS[state], &names, NULL);
 
-    if (err)
+    if (!err && state == WORLD_IS_PENDING)
+        err = keeper_children(k, WORLD_WORKING, &l.working, NULL);
+    if (err) {
+        keeper_names_release(&names);
         return err;
+    }
     while (after.len && at < names.count && strcmp(names.names[at], from) <= 0)
         at++;
     limit = limit < names.count - at ? limit : names.count - at;
@@ -111,6 +129,7 @@ int world_list(struct world *w, struct keeper *k, struct arena *a, enum world_st
         err = list_piece(&l, a, count, limit, &items);
         at += count;
     }
+    keeper_names_release(&l.working);
     keeper_names_release(&names);
     if (!err)
         *ret_items = items;
@@ -189,11 +208,6 @@ struct walker {
     struct keeper_names lists[3];
 };
 
-static int by_name(const void *key, const void *name)
-{
-    return strcmp(key, *(char *const *)name);
-}
-
 static enum world_state walker_state(const struct walker *v, const char *key)
 {
     static const enum world_state order[] = {WORLD_IS_WORKING, WORLD_IS_PENDING,
@@ -202,7 +216,7 @@ static enum world_state walker_state(const struct walker *v, const char *key)
     for (int i = 0; i < 3; i++) {
         const struct keeper_names *n = &v->lists[order[i]];
 
-        if (bsearch(key, n->names, n->count, sizeof *n->names, by_name))
+        if (is_among(n, key))
             return order[i];
     }
     return WORLD_IS_NONE;

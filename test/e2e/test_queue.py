@@ -482,8 +482,9 @@ def test_lines_are_messages(room):
     (["work", "--quiet-ms", "-1", "--", "true"], 2, "--quiet-ms"),
     (["work", "--on-failure", "pray", "--", "true"], 2, "none of retry|skip|stop"),
     (["work", "--server", "http://127.0.0.1:1", "--", "true"], 1, "127.0.0.1:1"),
-    (["work", "--keeper", "nonsense", "--", "true"], 1, "zk://"),
-    (["work", "--keeper", "zk://127.0.0.1:1", "--namespace", "x", "--", "true"], 1, "namespace"),
+    (["work", "--keeper", "nonsense", "--", "true"], 2, "zk://"),
+    (["work", "--keeper", "zk://127.0.0.1:1", "--namespace", "x", "--", "true"], 2, "namespace"),
+    (["work", "--quiet", "3", "--", "true"], 2, "--quiet"),
     (["post"], 2, "QUEUE"),
     (["pst"], 2, "post"),
 ])

@@ -283,6 +283,8 @@ def test_looking(place, world, session):
     assert world.claim(session) == "a_t"
     assert world.listed("pending") == ["a_t", "a_t|b_t", "c_t"]
     assert world.listed("working") == ["a_t"]
+    assert [task["state"] for task in world.get("tasks?state=pending")[1]["tasks"]] == \
+        ["working", "pending", "pending"]
     first = world.get("tasks?state=pending&limit=2")[1]
     assert first["next"] == "a_t|b_t"
     rest = world.get("tasks?state=pending&limit=2&after=a_t%7Cb_t")[1]

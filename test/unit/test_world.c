@@ -596,12 +596,14 @@ static void crash_anywhere(void **state)
 
         for (n = 0; (one = crash_once(steps[i], n, false, before, after)) >= 0; n++) {
             as_after += one;
-            /* To the tree it is the same whether one dies after a call or before the next: on
-               ZooKeeper, where it takes long, the former is left to the last call. */
-            if (!stand_on_zookeeper() || n + 1 == -calls)
+            if (!stand_on_zookeeper())
                 as_after += crash_once(steps[i], n, true, before, after) > 0;
         }
-        assert_int_equal(n, -calls);
+        /* To the tree it is the same whether one dies after a call or before the next: on ZooKeeper,
+           where it takes long, the former is left to the last. (How often a list is looked at, and so
+           the number of calls, may differ by one.) */
+        for (; n > 0 && !as_after; n--)
+            as_after += crash_once(steps[i], n - 1, true, before, after) > 0;
         assert_true(strcmp(before, after) ? as_after > 0 : true);
         free(after);
     }
