@@ -25,6 +25,7 @@
 #include "base/mem.h"
 #include "batch/batch.h"
 #include "batch/job.h"
+#include "batch/lock.h"
 #include "keeper/local.h"
 #include "keeper/zookeeper.h"
 
@@ -269,39 +270,63 @@ static void *bare(void *arg)
     return NULL;
 }
 
-/* Acquiring from a long list. */
+/*
+ * Acquiring from a long list. What it costs is the processor's time: the wait for the disk is the same
+ * however long the list is, and differs from run to run. Each job is given back, so that every try
+ * finds the list as the first did.
+ */
 
-static double acquire_us(int list_len)
+static double cpu_s(void)
 {
-    enum { TRIES = 500 };
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+struct cost {
+    double cpu_us, wall_us;
+};
+
+static struct cost acquire_cost(int list_len)
+{
+    enum { TRIES = 2000 };
     struct worker w = {.number = 0};
+    double cpu = 0, wall = 0;
     struct job j;
-    double began;
 
     batches = list_len / 100;
     jobs_each = 100;
     open_all();
     fill_all();
     start(&w, 0);
-    check(job_acquire(&w.c, depot->machines.job.first, &j), "acquire", &w.why);
-    began = now_s();
-    for (int i = 0; i < TRIES; i++)
+    for (int i = -1; i < TRIES; i++) { /* the first reads the list */
+        double cpu_began = cpu_s(), began = now_s();
+
         if (job_acquire(&w.c, depot->machines.job.first, &j) != 1)
             check(-1, "acquire", &w.why);
-    began = now_s() - began;
+        cpu += i < 0 ? 0 : cpu_s() - cpu_began;
+        wall += i < 0 ? 0 : now_s() - began;
+        check(lock_drop(&w.c, "jobs", j.id, j.token), "release", &w.why);
+        check(job_set_priority(&w.c, str_of(j.id), 99, 0), "priority", &w.why);
+        arena_reset(&w.a);
+    }
     keeper_close(w.k);
     arena_release(&w.a);
     close_all();
-    return began / TRIES * 1e6;
+    return (struct cost){cpu / TRIES * 1e6, wall / TRIES * 1e6};
 }
 
 static void compare_lists(void)
 {
-    double few = acquire_us(1000), many = acquire_us(100000);
+    struct cost few = acquire_cost(1000), many = acquire_cost(100000);
 
-    printf("| acquire, 1,000 jobs in the state   | %10.0f us |\n", few);
-    printf("| acquire, 100,000 jobs in the state | %10.0f us | %.2f of the first, at most 2 |\n",
-           many, many / few);
+    printf("| acquire, 1,000 jobs in the state   | %7.1f us CPU, %7.1f us |\n", few.cpu_us,
+           few.wall_us);
+    printf(
+        "| acquire, 100,000 jobs in the state | %7.1f us CPU, %7.1f us | CPU: %.2f of the first, "
+        "at most 2 |\n",
+        many.cpu_us, many.wall_us, many.cpu_us / few.cpu_us);
 }
 
 static void drive(const char *name, void *(*fn)(void *), double *ret_rate)

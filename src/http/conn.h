@@ -54,9 +54,10 @@ struct exchange {
     /* topic.c: while it waits. The links and `woken` are under the topic's lock. */
     struct http_topic *topic;
     struct exchange *topic_next, *topic_prev;
-    bool waits; /* it asked to be parked; then, it is */
-    bool woken; /* taken off the topic and on its way */
-    bool over;  /* the time to wait */
+    bool waits;  /* it asked to be parked; then, it is */
+    bool woken;  /* taken off the topic and on its way */
+    bool over;   /* the time to wait */
+    bool coming; /* seen to be over, or woken in time and on its way */
     uint64_t seen;
     int64_t wait_ms;
     uint64_t wait_end_ms; /* in the loop's time */

@@ -81,6 +81,7 @@ void topic_park(struct exchange *x)
 
     x->wait_end_ms = began_ms + (uint64_t)x->wait_ms;
     x->over = x->wait_end_ms <= uv_now(loop);
+    x->coming = false;
     x->conn->waiting++;
     pthread_mutex_lock(&t->lock);
     if (t->signals != x->seen || x->over) {
@@ -107,13 +108,21 @@ bool topic_leave(struct exchange *x)
     return parked;
 }
 
+/*
+ * One that was woken before its time was over is on its way and is left to it. It is no longer due: a
+ * timer for a time that has passed would fire again at once, before the loop ever comes to it.
+ */
 void topic_expire(struct conn *c, uint64_t now_ms)
 {
-    for (struct exchange *x = c->first; x; x = x->next)
-        if (!x->away && x->waits && x->wait_end_ms <= now_ms && topic_leave(x)) {
+    for (struct exchange *x = c->first; x; x = x->next) {
+        if (x->away || !x->waits || x->coming || x->wait_end_ms > now_ms)
+            continue;
+        x->coming = true;
+        if (topic_leave(x)) {
             x->over = x->woken = true;
             server_post(x);
         }
+    }
 }
 
 uint64_t topic_due_ms(const struct conn *c)
@@ -121,7 +130,7 @@ uint64_t topic_due_ms(const struct conn *c)
     uint64_t due = 0;
 
     for (const struct exchange *x = c->waiting ? c->first : NULL; x; x = x->next)
-        if (!x->away && x->waits && !x->over && (!due || x->wait_end_ms < due))
+        if (!x->away && x->waits && !x->over && !x->coming && (!due || x->wait_end_ms < due))
             due = x->wait_end_ms;
     return due;
 }

@@ -470,6 +470,27 @@ static void waking_does_not_prolong(void **state)
 }
 
 /* As many as there are items, and the rest keep waiting, without a thread. */
+/* The loop comes to its timers before it comes to who was woken: it must come to both. */
+static void a_wake_up_and_the_end_of_the_wait_meet(void **state)
+{
+    struct shop *shop = *state;
+    int waiter = serving_connect(&shop->serving), holder = serving_connect(&shop->serving);
+    const char *body;
+
+    serving_send(waiter, &shop->serving, "GET", "/item?wait=50", NULL);
+    sem_wait(&shop->entered);
+    serving_send(holder, &shop->serving, "GET", "/hold", NULL);
+    sem_wait(&shop->entered);
+    stock(shop, 1, 1);
+    usleep(60 * 1000); /* nothing to wait for: the loop is held, and time must pass */
+    sem_post(&shop->go);
+    assert_int_equal(serving_answer(holder, NULL), 200);
+    assert_int_equal(serving_answer(waiter, &body), 200);
+    assert_string_equal(body, "1");
+    close(waiter);
+    close(holder);
+}
+
 static void many_wait_and_few_wake(void **state)
 {
     enum { COUNT = 200 };
@@ -690,6 +711,7 @@ int main(void)
         TEST(a_signal_wakes),
         TEST(waiting_comes_to_its_end),
         TEST(waking_does_not_prolong),
+        TEST(a_wake_up_and_the_end_of_the_wait_meet),
         TEST(many_wait_and_few_wake),
         TEST(no_wake_up_is_lost),
         TEST(signals_meet_requests),
