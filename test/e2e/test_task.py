@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import threading
 import time
 
@@ -398,6 +399,51 @@ def test_many_connections_against_a_model(server):
     assert {task["id"]: task for task in there} == left and len(there) == len(left)
     assert len(crowd.done) > 60 and len(crowd.refused) > 30
     me.close()
+
+
+# What the server tells of itself.
+
+def figures(me, pattern):
+    """What /metrics says, by name and labels."""
+    me.connection.request("GET", "/metrics")
+    page = me.connection.getresponse().read().decode()
+    return {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", page, re.MULTILINE)
+            if pattern in name}
+
+
+def test_metrics_tell_of_tasks(me, group):
+    before = figures(me, "drover_task_")
+    me.add(group, "a", "b", "c")
+    me.claim(group)
+    me.claim(new_group())
+    me.refused(deletes=[10 ** 15])
+    after = figures(me, "drover_task_")
+    grown = {name: after[name] - before.get(name, 0) for name in after}
+    for name, count in (("updates_total", 2), ("claims_total", 2), ("claimed_total", 1),
+                        ("refusals_total", 1), ('seconds_count{kind="update"}', 2),
+                        ('seconds_count{kind="claim"}', 2), ('seconds_bucket{kind="claim",le="+Inf"}', 2)):
+        assert grown["drover_task_" + name] == count, name
+    assert figures(me, f'drover_tasks{{group="{group}"') == {
+        f'drover_tasks{{group="{group}",state="available"}}': 2,
+        f'drover_tasks{{group="{group}",state="owned"}}': 1}
+
+
+# "Transactions that wait while a commit is under way go together into the next multi"
+
+def test_what_waits_for_an_ensemble_goes_together(server, me, group):
+    if not isinstance(server, OnEnsemble):
+        pytest.skip("a commit to the embedded keeper does not wait")
+    before = figures(me, "drover_task_")
+    body = json.dumps({"clientid": 1, "adds": [{"group": group}]})
+    request = server.fill("POST /update HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\n"
+                          f"Content-Length: {len(body)}\r\n\r\n{body}")
+    crowd = Connection(server.port)
+    crowd.send(request * 200)
+    assert all(crowd.answer()[0] == 200 for _ in range(200))
+    crowd.close()
+    after = figures(me, "drover_task_")
+    assert len(me.group(group)) == 200
+    assert after["drover_task_commits_total"] - before["drover_task_commits_total"] < 100
 
 
 # What cannot be understood.
