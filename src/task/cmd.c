@@ -2,6 +2,7 @@
  * drover claim, done, renew, update - the transactions of the task store, one by one. Each is one
  * request, but for renew, which has to read a task first: an update says anew what its data is.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -292,13 +293,14 @@ static int read_file(const char *name, struct buf *b)
     bool is_stdin = !strcmp(name, "-");
     FILE *in = is_stdin ? stdin : fopen(name, "re");
     bool good = in && read_all(in, b);
+    int errnum = errno;
 
     if (in && !is_stdin)
         fclose(in);
     if (good)
         return CMD_OK;
-    perror(is_stdin ? "drover: standard input" : name);
-    return CMD_FAILURE;
+    return client_error("%s: %s", is_stdin ? "standard input" : name,
+                        b->len > UPDATE_LEN_MAX ? "too large" : strerror(errnum));
 }
 
 /* What the user wrote, with a client id and a request id where it has none. */
@@ -310,7 +312,7 @@ static int update_body(const struct task_options *o, struct str text, struct buf
     int status = CMD_OK;
 
     if (!v || v->kind != JSON_OBJECT) {
-        client_error("the transaction is not JSON: %s", v ? "an object is needed" : e.text);
+        client_error("the transaction is %s", v ? "no JSON object" : e.text);
         status = CMD_USAGE;
     } else {
         json_open(ret_body, '{');

@@ -156,8 +156,14 @@ def test_update_sends_json(me, tmp_path):
     refused(me.run("update", input='{"deletes": [1, 2]}'), "deletes: there is no task 1",
             "deletes: there is no task 2")
     assert me.run("update", input='{"adds": 1}').returncode == 2
-    assert me.run("update", input="nonsense").returncode == 2
-    assert me.run("update", tmp_path / "none").returncode == 1
+    for text, why in ("nonsense", "not JSON: an unexpected character at byte 0"), ("[]", "no JSON object"):
+        done = me.run("update", input=text)
+        assert (done.returncode, done.stderr) == (2, f"drover: the transaction is {why}\n")
+    done = me.run("update", tmp_path / "none")
+    assert (done.returncode, done.stderr) == (1, f"drover: {tmp_path}/none: No such file or directory\n")
+    os.truncate(file, 65 << 20)
+    done = me.run("update", file)
+    assert (done.returncode, done.stderr) == (1, f"drover: {file}: too large\n")
 
 
 def test_any_group_name(me):

@@ -6,6 +6,7 @@ can let one sync after the other happen and see which answers each of them sets 
 
 import os
 import pathlib
+import re
 import select
 import subprocess
 
@@ -167,3 +168,20 @@ def test_a_change_that_failed_waits_for_what_it_saw(port, hold):
         assert writer.answer().error == OK and other.answer().error == NODE_EXISTS
         assert other.answer().body == [("error", BAD_VERSION)]
         hold.end()
+
+
+def test_who_is_far_ahead_of_the_disk_is_not_read_from(port, hold):
+    """4,096 answers may wait for it; the requests behind them stay with the client until there is room."""
+    def received():
+        return int(re.search(r"zk_packets_received\s+(\d+)", four_letters(port, "mntr"))[1])
+
+    with Client(port) as writer:
+        writer.must(create("/n", b"0"))
+        before = received()
+        hold.begin()
+        writer.send(b"".join(writer.encode(set_data("/n", b"%d" % n)) for n in range(6000)))
+        wait_until(lambda: received() - before >= 4096)
+        assert is_quiet(writer)
+        assert received() - before < 4200
+        hold.end()
+        assert [writer.answer().body.version for _ in range(6000)] == list(range(1, 6001))
