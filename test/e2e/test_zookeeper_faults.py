@@ -97,6 +97,23 @@ def data_of(judge, path):
     return found
 
 
+# What cannot be sent.
+
+@pytest.mark.parametrize("flags", ["-", "s"])
+def test_what_is_too_big_is_said_before_it_is_sent(standalone, judge, root, driver, flags):
+    """With the chroot before each path, and with the tag. ZooKeeper would cut the connection."""
+    chroot = f"{root}/{'c' * 3000}"
+    driver.must("connect", f"zk://{standalone.hosts}{chroot}", TIMEOUT_MS)
+    driver.must("create", "/warm-", "-", "s")
+    session = driver.must("session")
+    most = 1024 * 1024 - 1 - 64 - 64 - len("/big-")
+    for more, said in (1, "TOO_BIG"), (0, "TOO_BIG"), (-2900, "TOO_BIG"), (-6400, "OK"):
+        assert driver.ask("create", "/big-", "x" * (most + more), flags).split()[0] == said
+    assert [name[:5] for name in judge.get_children(chroot) if name.startswith("big-")] == \
+        ["big-0" if flags == "s" else "big-"]
+    assert driver.must("session") == session
+
+
 # One request, lost at one place.
 
 def test_a_create_whose_reply_is_lost_is_unknown_and_there(keeper, proxy, judge, root):
