@@ -155,6 +155,7 @@ class OnEnsemble(Server):
 
     def __init__(self, url, *arguments, **more):
         super().__init__("--zk", "none", "--keeper", url, *arguments, **more)
+        self.url = url
 
     def start(self):
         self.port = int(self.wait_for(r"listening on http://127\.0\.0\.1:(\d+)\n")[1])

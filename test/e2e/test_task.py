@@ -10,7 +10,7 @@ import pytest
 
 import task_model
 import zk
-from conftest import Connection, OnEnsemble, Server, errors
+from conftest import DEADLINE_S, Connection, OnEnsemble, Server, errors
 from task_support import Tasks, new_group
 
 SOAK = bool(os.environ.get("DROVER_SOAK"))
@@ -53,6 +53,21 @@ def other(server):
 @pytest.fixture
 def group():
     return new_group()
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def figures(me, pattern):
+    """What /metrics says, by name and labels."""
+    me.connection.request("GET", "/metrics")
+    page = me.connection.getresponse().read().decode()
+    return {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", page, re.MULTILINE)
+            if pattern in name}
 
 
 # "No currently-owned task can be updated or deleted by any other process."
@@ -336,18 +351,18 @@ def test_one_add_wakes_one(server, me, group):
 
 
 def test_a_waiter_that_left_takes_nothing(server, me, other, group):
+    def waiting():
+        return figures(other, "drover_task_waiting_claims")["drover_task_waiting_claims"]
+
     waiter = Connection(server.port)
     body = json.dumps({"clientid": 5, "group": group, "duration": 60000, "wait": 15000})
     waiter.send(server.fill("POST /claim HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\n"
                             f"Content-Length: {len(body)}\r\n\r\n{body}"))
-    me.get("/groups")
+    wait_until(lambda: waiting() == 1)
     waiter.close()
-    deadline = time.monotonic() + 10
-    while True:
-        other.add(group, "x")
-        if me.claim(group):
-            break
-        assert time.monotonic() < deadline
+    wait_until(lambda: waiting() == 0)
+    other.add(group, "x")
+    assert [task["data"] for task in me.claim(group)] == ["x"]
 
 
 def test_a_request_id_that_comes_twice_is_carried_out_once(me, group):
@@ -402,14 +417,6 @@ def test_many_connections_against_a_model(server):
 
 
 # What the server tells of itself.
-
-def figures(me, pattern):
-    """What /metrics says, by name and labels."""
-    me.connection.request("GET", "/metrics")
-    page = me.connection.getresponse().read().decode()
-    return {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", page, re.MULTILINE)
-            if pattern in name}
-
 
 def test_metrics_tell_of_tasks(me, group):
     before = figures(me, "drover_task_")

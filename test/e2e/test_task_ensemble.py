@@ -6,6 +6,7 @@ import signal
 import time
 
 import pytest
+from kazoo.client import KazooClient
 
 import zk
 from cli import Client
@@ -112,6 +113,25 @@ def test_an_old_leader_changes_nothing(serve):
     assert status in (307, 503), status
     assert sorted(task["data"] for task in me.group("g")) == ["after", "before"]
     wait_for_redirect(old, new)
+
+
+def test_who_takes_the_epoch_fences_off_the_leader(serve, ensemble):
+    """Before it has changed anything else, and although the leader's session is as it was."""
+    server = serve().leads()
+    me = Tasks(server.port)
+    me.add("g", "before")
+    judge = KazooClient(hosts=ensemble.hosts)
+    judge.start(timeout=DEADLINE_S)
+    chroot = server.url.split("/", 3)[3]
+    judge.set(f"/{chroot}/drover/epoch", b"http://127.0.0.1:1")
+    judge.stop()
+    judge.close()
+    assert me.send("POST", "/update", {"clientid": 1, "adds": [{"group": "g", "data": "fenced"}]})[0] in (307, 503)
+    deadline = time.monotonic() + DEADLINE_S
+    while me.send("POST", "/update", {"clientid": 1, "adds": [{"group": "g", "data": "after"}]})[0] != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert sorted(task["data"] for task in me.group("g")) == ["after", "before"]
 
 
 def test_histories_while_servers_of_both_kinds_die(serve, ensemble):

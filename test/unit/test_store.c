@@ -1,5 +1,5 @@
 /* The task store by itself: what each verb does and refuses. */
-#include "task/store.h"
+#include "task/store_impl.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -335,6 +335,8 @@ static void test_groups_come_and_go(void **state)
         0);
     store_groups(f->s, NOW, &a, &groups, &count);
     assert_int_equal(count, 0);
+    store_settle(f->s, &f->t);
+    assert_null(store_find_group(f->s, STR("g"))); /* nor does it take memory any more */
     arena_release(&a);
 }
 
