@@ -30,6 +30,15 @@ def drover(*arguments, **more):
                           capture_output=True, text=True, timeout=DEADLINE_S, **more)
 
 
+def wait_until(condition, what="it", seconds=DEADLINE_S):
+    """For what another process does in its own time. Returns what the condition found."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"{what} did not come to pass"
+        time.sleep(0.01)
+    return found
+
+
 class Connection:
     """A socket to the server that sends bytes as they are and reads answers one by one."""
 

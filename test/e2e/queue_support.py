@@ -11,7 +11,7 @@ import time
 
 from kazoo.exceptions import NoNodeError
 
-from conftest import BINARY, DEADLINE_S
+from conftest import BINARY, DEADLINE_S, wait_until
 from world_support import call
 
 NAMESPACE = "/mozilla-qdo"
@@ -26,15 +26,6 @@ HANDLE = 'read -r line; echo "$PPID $DROVER_QUEUE $DROVER_MESSAGE $DROVER_FENCE 
 QUICK = ("--timeout", "3s")
 
 Handled = collections.namedtuple("Handled", "worker queue id fence data")
-
-
-def wait_until(condition, what="it", seconds=DEADLINE_S):
-    """Waits for something in the tree or in a file to be true, and returns it."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"{what} did not come to pass"
-        time.sleep(0.02)
-    return found
 
 
 class Worker:

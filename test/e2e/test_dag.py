@@ -5,25 +5,16 @@ import json
 import os
 import socket
 import threading
-import time
 
 import pytest
 
-from conftest import DEADLINE_S
+from conftest import DEADLINE_S, wait_until
 from dag_support import Dag, node, refused, shell
 
 
 @pytest.fixture
 def dag(server):
     return Dag(server.port)
-
-
-def eventually(condition):
-    deadline = time.monotonic() + DEADLINE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return found
 
 
 # What nodes do.
@@ -66,7 +57,7 @@ def test_condition_holds_back_until_it_succeeds(dag, tmp_path):
     flag = tmp_path / "flag"
     c, after = dag.add(node("condition", ref="c", command=f"test -e {flag}", interval=20),
                        shell("true", "c"))
-    eventually(lambda: dag.state(c) == "running")
+    wait_until(lambda: dag.state(c) == "running")
     assert dag.state(after) == "incipient"
     assert "waits" in dag.node(after)["why"]
     flag.touch()
@@ -158,7 +149,7 @@ def test_a_command_adds_below_itself(dag):
 def test_kill(dag):
     a, b, c = dag.add(shell("(setsid sleep 61 &); sleep 62", ref="a"), shell("true", "a"),
                       shell("sleep 63"))
-    eventually(lambda: dag.state(a) == "running")
+    wait_until(lambda: dag.state(a) == "running")
     refused(404, dag.kill, a, 999)
     assert dag.kill(b) == [{"id": b, "state": "killed"}]
     dag.kill(a, c)
@@ -173,11 +164,11 @@ def test_kill(dag):
 def test_kill_one_that_ignores_term_and_one_that_waits_to_be_tried_again(dag):
     a, b = dag.add(shell("exit 1", retry={"count": 5, "delay": 60000}),
                    shell("trap '' TERM; echo on; sleep 1; sleep 60; sleep 60"))
-    eventually(lambda: "tried again" in dag.node(a).get("why", ""))
+    wait_until(lambda: "tried again" in dag.node(a).get("why", ""))
     assert dag.state(a) == "running"
     dag.kill(a)
     assert dag.wait(a) == ["killed"]
-    eventually(lambda: dag.data(b, "stdout")["data"] == "on\n")
+    wait_until(lambda: dag.data(b, "stdout")["data"] == "on\n")
     dag.kill(b)
     assert dag.wait(b) == ["killed"]
 
@@ -283,7 +274,7 @@ def test_one_node(dag):
     refused(405, dag.call, "PUT", "/v1/nodes/7", {})
     a, b = dag.add(shell("sleep 60", ref="a", name="slow"), shell("true", "a"))
     assert dag.node(a)["metadata"]["name"] == "slow"
-    eventually(lambda: dag.state(a) == "running")
+    wait_until(lambda: dag.state(a) == "running")
     assert dag.node(b)["why"] == f"waits for node {a}, which is running"
     dag.kill(a)
 
@@ -292,7 +283,7 @@ def test_one_node(dag):
 
 def test_delete(dag, start):
     a, b, c = dag.add(node("group", ref="a"), shell("sleep 60", "a", ref="b"), shell("true", "b"))
-    eventually(lambda: dag.state(b) == "running")
+    wait_until(lambda: dag.state(b) == "running")
     refused(409, dag.call, "DELETE", f"/v1/nodes/{b}")
     refused(409, dag.call, "DELETE", f"/v1/nodes/{a}?chain=true")
     refused(400, dag.call, "DELETE", f"/v1/nodes/{a}?chain=maybe")
@@ -379,7 +370,7 @@ def test_a_large_value_goes_in_and_out_in_pieces(dag):
 def test_output_is_read_while_it_runs(dag, tmp_path):
     flag = tmp_path / "flag"
     [a] = dag.add(shell(f"echo one; until test -e {flag}; do sleep 0.01; done; echo two"))
-    page = eventually(lambda: (p := dag.data(a, "stdout")) and p["data"] and p)
+    page = wait_until(lambda: (p := dag.data(a, "stdout")) and p["data"] and p)
     assert page["data"] == "one\n"
     query = {"start": page["pagination"]["next"], "pid": page["pagination"]["pid"], "wait": 10000}
     got = []
@@ -420,7 +411,7 @@ def test_what_is_printed_wakes_who_follows_it(dag, tmp_path):
     """Long before the end of the wait, and of the command."""
     flag = tmp_path / "flag"
     [a] = dag.add(shell(f"echo one; until test -e {flag}; do sleep 0.01; done; echo two; sleep 79"))
-    first = eventually(lambda: (page := dag.data(a, "mixedout"))["data"] and page)
+    first = wait_until(lambda: (page := dag.data(a, "mixedout"))["data"] and page)
     got = []
     reader = threading.Thread(target=lambda: got.append(dag.data(
         a, "mixedout", start=first["pagination"]["next"], pid=first["pagination"]["pid"], wait=600000)))
@@ -430,7 +421,6 @@ def test_what_is_printed_wakes_who_follows_it(dag, tmp_path):
     assert got[0]["data"] == "two\n" and dag.state(a) == "running"
     dag.kill(a)
     assert dag.wait(a) == ["killed"]
-
 
 
 def test_wait(dag):

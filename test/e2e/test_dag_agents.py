@@ -2,20 +2,11 @@
 
 import signal
 import subprocess
-import time
 
 import pytest
 
-from conftest import BINARY, DEADLINE_S
+from conftest import BINARY, DEADLINE_S, wait_until
 from dag_support import Dag, node, refused, shell
-
-
-def eventually(condition):
-    deadline = time.monotonic() + DEADLINE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return found
 
 
 @pytest.fixture
@@ -56,11 +47,11 @@ def test_an_agent_runs_nodes_and_sends_what_they_print(dag, agent):
     assert dag.state(ids[3]) == "incipient"  # not of its group
     assert "agent of group drover/run" in dag.node(ids[3])["why"]
     [slow] = dag.add(shell("echo begun; sleep 60", group="far"))
-    eventually(lambda: dag.data(slow, "stdout")["data"] == "begun\n")
+    wait_until(lambda: dag.data(slow, "stdout")["data"] == "begun\n")
     dag.kill(slow)
     assert dag.wait(slow) == ["killed"]
     [more] = dag.add(shell("sleep 60", group="far"))
-    eventually(lambda: dag.state(more) == "running")
+    wait_until(lambda: dag.state(more) == "running")
     one.send_signal(signal.SIGTERM)
     assert one.wait(DEADLINE_S) == 0
     assert dag.wait(more) == ["failed"]
@@ -72,7 +63,7 @@ def test_one_is_killed(dag, agent, tmp_path):
     flag = tmp_path / "flag"
     a, b = dag.add(shell("sleep 300"),
                    shell(f"test -e {flag} || sleep 300", retry={"count": 1, "delay": 1}))
-    eventually(lambda: dag.state(a) == dag.state(b) == "running")
+    wait_until(lambda: dag.state(a) == dag.state(b) == "running")
     flag.touch()
     one.kill()
     agent("--jobs", 1)
@@ -96,7 +87,7 @@ def test_one_is_killed_and_one_stopped_for_longer_than_its_claim(dag, agent, tmp
     again = shell(f"echo in $PWD; test -e {flag} || {{ touch began-$DROVER_NODE; sleep 0.5; }}; echo end",
                   retry={"count": 1, "delay": 1})
     ids = dag.add(again, again, again, shell(again["data"]["command"]))
-    eventually(lambda: sum(len(list(place.glob("began-*"))) for place in places) == 4)
+    wait_until(lambda: sum(len(list(place.glob("began-*"))) for place in places) == 4)
     stopped.send_signal(signal.SIGSTOP)
     killed.kill()
     flag.touch()
@@ -111,7 +102,7 @@ def test_one_is_killed_and_one_stopped_for_longer_than_its_claim(dag, agent, tmp
     assert set(logs(places[2])) == {f"{one}-2.log" for one in ids[:3]}
 
     stopped.send_signal(signal.SIGCONT)  # it wants to commit what it did, and must not
-    eventually(lambda: all(text.endswith("end\n") for text in logs(places[1]).values()))
+    wait_until(lambda: all(text.endswith("end\n") for text in logs(places[1]).values()))
     [more] = dag.add(shell("true", priority=-1))  # ends after what it has left to say
     dag.wait(more)
     stopped.send_signal(signal.SIGTERM)
@@ -127,7 +118,7 @@ def test_the_server_is_restarted_under_an_agent(start, tmp_path):
     try:
         go = tmp_path / "go"
         [a] = dag.add(shell(f"while ! test -e {go}; do sleep 0.02; done; echo done"))
-        eventually(lambda: dag.state(a) == "running")
+        wait_until(lambda: dag.state(a) == "running")
         server.kill()
         server = start("--jobs", 0, "--http", f"127.0.0.1:{port}")
         dag = Dag(port)
@@ -180,7 +171,7 @@ def test_routes_of_agents(dag):
 
 def test_what_may_start_is_a_task_in_the_store(dag):
     a, b = dag.add(shell("true", ref="a", group="mine"), shell("true", "a", group="mine"))
-    tasks = eventually(lambda: dag.get("/group/mine", owned=1))
+    tasks = wait_until(lambda: dag.get("/group/mine", owned=1))
     assert len(tasks) == 1 and f'"node":{a}' in tasks[0]["data"]
     [run] = claim(dag, group="mine")
     assert run["node"] == a

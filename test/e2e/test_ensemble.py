@@ -3,15 +3,13 @@
 import os
 import re
 import signal
-import time
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
 import zk
-from conftest import DEADLINE_S, OnEnsemble, drover
-
+from conftest import DEADLINE_S, OnEnsemble, drover, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -106,36 +104,29 @@ def test_a_session_that_ends_is_replaced(serve, ensemble, client):
     before = sessions(ensemble)
     server.signal(signal.SIGSTOP)
     try:
-        wait_until(lambda: sessions(ensemble) < before, 60)
+        wait_until(lambda: sessions(ensemble) < before)
     finally:
         server.signal(signal.SIGCONT)
     server.wait_for("warning: the session on .* is over")
     server.wait_for("a new session on ")
-    wait_until(lambda: server.request(READY)[0] == 200, DEADLINE_S)
+    wait_until(lambda: server.request(READY)[0] == 200)
     assert server.stop() == 0, server.said
 
 
 def test_ready_while_the_ensemble_is_there(serve, ensemble):
     """Also when its session lives on, of which it cannot know."""
     server = serve("/team/five")
-    wait_until(lambda: server.request(READY)[0] == 200, DEADLINE_S)
+    wait_until(lambda: server.request(READY)[0] == 200)
     ensemble.nodes[0].kill()
     try:
-        wait_until(lambda: server.request(READY)[0] == 503, DEADLINE_S)
+        wait_until(lambda: server.request(READY)[0] == 503)
         assert server.request(READY.replace("readyz", "healthz"))[0] == 200
     finally:
         ensemble.restart()
-    wait_until(lambda: server.request(READY)[0] == 200, 60)
+    wait_until(lambda: server.request(READY)[0] == 200)
     assert server.stop() == 0, server.said
 
 
 def sessions(ensemble):
     text = zk.four_letters(ensemble.nodes[0].port, "mntr")
     return int(re.search(r"zk_global_sessions\s+(\d+)", text)[1])
-
-
-def wait_until(condition, seconds):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.1)

@@ -8,22 +8,14 @@ import resource
 import select
 import socket
 import struct
-import time
 
 import pytest
 
-from conftest import DEADLINE_S, Connection, errors
+from conftest import DEADLINE_S, Connection, errors, wait_until
 
 SOAK = bool(os.environ.get("DROVER_SOAK"))
 GET = "GET /healthz HTTP/1.1\r\nHost: HOST\r\n\r\n"
 POST = "POST /v1/sessions HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\n"
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_beyond_the_cap_everyone_is_told(start):

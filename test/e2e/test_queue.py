@@ -10,8 +10,8 @@ import threading
 import pytest
 
 import zk
-from conftest import BINARY, OnEnsemble, Server, drover
-from queue_support import NAMESPACE, QUICK, Room, wait_until
+from conftest import BINARY, OnEnsemble, Server, drover, wait_until
+from queue_support import NAMESPACE, QUICK, Room
 from world_support import Place, Stream, call
 
 NOBODY = "0" * 32

@@ -9,8 +9,8 @@ import pytest
 
 from cli import EXAMPLES
 import zk
-from conftest import BINARY, DEADLINE_S, ROOT, OnEnsemble, Server, drover
-from queue_support import ENVIRONMENT, NAMESPACE, Room, Worker, wait_until
+from conftest import BINARY, DEADLINE_S, ROOT, OnEnsemble, Server, drover, wait_until
+from queue_support import ENVIRONMENT, NAMESPACE, Room, Worker
 from world_support import Place, call
 
 class AtPorts(Server):

@@ -9,12 +9,11 @@ import re
 import signal
 import subprocess
 import threading
-import time
 
 import pytest
 
 from cli import EXAMPLES, Client, between
-from conftest import DEADLINE_S
+from conftest import DEADLINE_S, wait_until
 
 SOAK = "DROVER_SOAK" in os.environ
 
@@ -26,13 +25,6 @@ def me(server, tmp_path):
 
 def shell(script):
     return ["--", "sh", "-c", script]
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, "did not happen in time"
-        time.sleep(0.01)
 
 
 def lines(path):

@@ -19,8 +19,8 @@ from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, NoNodeError,
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
-from conftest import KEEPER_ONLY, Server
-from wire_client import EPHEMERAL, Client, create, get_ephemerals, wait_until
+from conftest import KEEPER_ONLY, Server, wait_until
+from wire_client import EPHEMERAL, Client, create, get_ephemerals
 from zk import free_ports
 
 WAIT_S = 60

@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from conftest import KEEPER_ONLY, Server
+from conftest import KEEPER_ONLY, Server, wait_until
 from wire_client import *  # noqa: F403: the vocabulary of the tests
 
 QUIET_S = 0.2  # in which an answer that was free to leave would have come

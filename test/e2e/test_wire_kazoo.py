@@ -22,7 +22,8 @@ from kazoo.recipe.partitioner import SetPartitioner
 from kazoo.security import (ACL, Id, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl,
                             make_digest_acl, make_digest_acl_credential)
 
-from wire_client import Client, wait_until
+from conftest import wait_until
+from wire_client import Client
 from wire_support import Proxy, drover  # noqa: F401: a fixture
 
 WAIT_S = 60

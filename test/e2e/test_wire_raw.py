@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from conftest import KEEPER_ONLY, Server
+from conftest import KEEPER_ONLY, Server, wait_until
 from wire_client import *  # noqa: F403: the vocabulary of the tests
 from wire_support import drover, zookeeper  # noqa: F401: fixtures
 

@@ -13,7 +13,6 @@ import collections
 import itertools
 import socket
 import struct
-import time
 
 DEADLINE_S = 60
 
@@ -418,12 +417,3 @@ def four_letters(port, word):
         while more := s.recv(65536):
             answer += more
     return answer.decode()
-
-
-def wait_until(condition, seconds=DEADLINE_S):
-    """For what another process does in its own time."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "did not happen"
-        time.sleep(0.01)
-    return found

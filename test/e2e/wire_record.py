@@ -7,7 +7,7 @@ times not at all. Everything else is kept as it came: errors, bodies, and the ev
 import itertools
 import sys
 
-from wire_client import OK, Client, Closed, Stat, create
+from wire_client import Client, Closed, Stat, create
 
 
 class Actor:

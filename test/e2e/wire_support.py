@@ -7,7 +7,6 @@ from proxy import Proxy  # noqa: F401
 from zk import Ensemble
 
 
-
 def serve(tmp_path_factory, *arguments):
     """For fixtures: a server, which has to end cleanly. The sanitizers speak at the end."""
     server = Server("--data", tmp_path_factory.mktemp("drover") / "data", *arguments, *KEEPER_ONLY)
