@@ -6,7 +6,7 @@ import time
 
 
 class Api:
-    def __init__(self, port, timeout=60):
+    def __init__(self, port, timeout=90):
         self.port = port
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
 

@@ -33,7 +33,7 @@ class Consumers:
 
     def start(self, n, state):
         script = 'echo $DROVER_STATE $DROVER_JOB >> "$LOG"; sleep 0.01; test $(($$ % 25)) != 7'
-        command = [BINARY, "job", "work", "--state", state, "--timeout", "1s", "--", "sh", "-c", script]
+        command = [BINARY, "job", "work", "--state", state, "--timeout", "3s", "--", "sh", "-c", script]
         self.processes[n] = state, subprocess.Popen(command, env=self.environment,
                                                     stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -239,7 +239,7 @@ def beside(request, start):
 
 
 def wait_for_keeper(api):
-    end = time.monotonic() + 30
+    end = time.monotonic() + DEADLINE_S
     while api.try_call("GET", "/v1/batches")[0] != 200:
         assert time.monotonic() < end
         time.sleep(0.1)
@@ -325,7 +325,7 @@ def test_a_foreign_batch_is_found(beside):
     # Seen before it has a status, it is found when that comes, also by one who waits.
     assert api("POST", "/v1/batches/acquire", {"session": session}) == {"batch": None}
     client.create(f"{path}/status", b'{"status": "Pending"}')
-    taken = api("POST", "/v1/batches/acquire", {"session": session, "wait": 6000})["batch"]
+    taken = api("POST", "/v1/batches/acquire", {"session": session, "wait": 60000})["batch"]
     assert taken["id"] == path.rsplit("/", 1)[1]
     assert api.batch() > taken["id"]
 
@@ -411,7 +411,7 @@ def job_states(api):
 
 def finish_job(api, job):
     """Drives on what a consumer may have taken a step further meanwhile."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + DEADLINE_S
     while (state := api.state_of("jobs", job)) != "Completed":
         assert time.monotonic() < end, (job, state)
         api.try_call("PUT", f"/v1/jobs/{job}/state", {"state": "next"})
