@@ -139,9 +139,13 @@ def promises(drover):
         begun = time.monotonic()
         server.call("POST", "/v1/nodes", body)
         rows.append(["100,000 nodes in one request", f"{time.monotonic() - begun:.2f} s", "2 s"])
-        begun = time.monotonic()
-        assert len(server.call("GET", "/v1/nodes?state=running")) == 1
-        rows.append(["what runs among them", f"{(time.monotonic() - begun) * 1000:.2f} ms", "5 ms"])
+        asked = []
+        for _ in range(21):
+            begun = time.monotonic()
+            assert len(server.call("GET", "/v1/nodes?state=running")) == 1
+            asked.append(time.monotonic() - begun)
+        rows.append(["what runs among them, median of 21",
+                     f"{statistics.median(asked) * 1000:.2f} ms", "5 ms"])
         server.call("PUT", f"/v1/scheduler/kill?id={hold}")
     with tempfile.TemporaryDirectory() as directory, \
             Server(drover, directory, "opportunistic") as server:

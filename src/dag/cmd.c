@@ -1,5 +1,6 @@
 /* drover nodes, show, log, wait, kill, retry, exec, agent. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -367,17 +368,33 @@ static void put_exec(struct buf *b, int argc, char **argv, const char *group, co
 }
 
 /* Both outputs, until it has ended; then its exit status. */
+/* The first interrupt kills the node, whose end is still waited for; the second leaves it alone. */
+static void heed_interrupts(struct client *c, const char *id, bool *killed)
+{
+    struct client_reply reply;
+
+    if (!interrupts_count() || *killed)
+        return;
+    *killed = true;
+    signal(SIGINT, SIG_DFL);
+    client_error("interrupted: killing node %s; again: do not wait for it", id);
+    client_call(c, "PUT", arena_printf(client_arena(c), "/v1/scheduler/kill?id=%s", id), NULL,
+                &reply);
+}
+
 static int follow_exec(struct client *c, const char *id)
 {
     struct following out = {.id = id, .key = "stdout", .to = stdout};
     struct following err = {.id = id, .key = "stderr", .to = stderr};
-    bool more_out = true, more_err = true;
+    bool more_out = true, more_err = true, killed = false;
     struct client_reply reply;
     const struct json *result;
     struct str state;
     int status = CMD_OK;
 
+    interrupts_catch();
     while (!status && (more_out || more_err)) {
+        heed_interrupts(c, id, &killed);
         if (more_out)
             status = follow_output(c, &out, out.pid[0] ? 200 : 0, &more_out);
         if (more_err && !status)
@@ -398,6 +415,8 @@ static int follow_exec(struct client *c, const char *id)
 
         client_error("node %s %.*s: %.*s", id, (int)state.len, state.p, (int)reason.len, reason.p);
     }
+    if (killed)
+        return 130;
     return result && result->kind == JSON_INT && (result->number || str_eq(state, STR("finished")))
                ? (int)result->number
                : CMD_FAILURE;
@@ -421,7 +440,8 @@ int cmd_exec(int argc, char **argv)
         .operands_min = 1,
         .operands_max = 10000,
         .about =
-            "Runs one command as a node, prints what it prints, and ends with its exit status.",
+            "Runs one command as a node, prints what it prints, and ends with its exit status.\n"
+            "An interrupt (Ctrl-C) kills the node.",
         .options = options,
         .option_count = COUNT(options),
     };

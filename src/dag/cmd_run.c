@@ -6,7 +6,6 @@
  * a group named GRAPH that waits for all others, tells when the graph has ended.
  */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,21 +38,6 @@ struct run_command {
     bool stopped, interrupted, failed;
     struct arena arena, scratch; /* as long as the command, a look */
 };
-
-static volatile sig_atomic_t interrupts;
-
-static void on_interrupt(int number)
-{
-    (void)number;
-    interrupts++;
-}
-
-static void catch_interrupts(void)
-{
-    struct sigaction action = {.sa_handler = on_interrupt};
-
-    sigaction(SIGINT, &action, NULL);
-}
 
 /* Earlier runs. */
 
@@ -301,12 +285,12 @@ static void kill_nodes(struct run_command *r, bool only_waiting)
 
 static void heed_interrupts(struct run_command *r)
 {
-    if (interrupts && !r->interrupted) {
+    if (interrupts_count() && !r->interrupted) {
         r->interrupted = true;
-        interrupts = 1; /* before it is said: whoever reads it may be quick */
+        interrupts_forget(1); /* before it is said: whoever reads it may be quick */
         progress_say(&r->progress, "Interrupted. Again: kill what runs and what waits. "
                                    "The graph goes on until then.");
-    } else if (interrupts > 1 && !r->stopped) {
+    } else if (interrupts_count() > 1 && !r->stopped) {
         r->stopped = true;
         progress_say(&r->progress, "Killing.");
         kill_nodes(r, false);
@@ -350,7 +334,7 @@ static int follow(struct run_command *r)
     progress_clear(&r->progress);
     if (status)
         return status;
-    return r->interrupted && interrupts > 1 ? 130 : r->failed ? CMD_FAILURE : CMD_OK;
+    return r->interrupted && interrupts_count() > 1 ? 130 : r->failed ? CMD_FAILURE : CMD_OK;
 }
 
 static int run_graph(struct run_command *r)
@@ -369,7 +353,7 @@ static int run_graph(struct run_command *r)
         progress_say(&r->progress, "Nothing is left to do.");
         return CMD_OK;
     }
-    catch_interrupts();
+    interrupts_catch();
     status = follow(r);
     if (!status)
         progress_say(&r->progress, "%.*s: %" PRIu32 " nodes in %.1f s", (int)r->file.name.len,

@@ -1,5 +1,6 @@
 #include "dag/cmd_share.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -87,4 +88,29 @@ int follow_output(struct client *c, struct following *f, int64_t wait_ms, bool *
     }
     client_forget(c);
     return CMD_OK;
+}
+
+static volatile sig_atomic_t interrupts;
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    interrupts++;
+}
+
+void interrupts_catch(void)
+{
+    struct sigaction action = {.sa_handler = on_interrupt};
+
+    sigaction(SIGINT, &action, NULL);
+}
+
+int interrupts_count(void)
+{
+    return interrupts;
+}
+
+void interrupts_forget(int count)
+{
+    interrupts = count;
 }

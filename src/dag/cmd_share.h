@@ -24,6 +24,11 @@ struct following {
 
 int follow_output(struct client *c, struct following *f, int64_t wait_ms, bool *ret_more);
 
+/* From now on INT does not end this process but is counted. */
+void interrupts_catch(void);
+int interrupts_count(void);
+void interrupts_forget(int count); /* all but so many */
+
 /* A node of the API, {"metadata", "data", "why"}. Exit status. */
 int get_node(struct client *c, const char *id, struct client_reply *reply);
 

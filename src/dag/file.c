@@ -203,7 +203,7 @@ int file_read(struct file *f, const char *path, struct err_info *ret_error)
     int err;
 
     if (!in)
-        return err_set(ret_error, DROVER_BAD_ARGUMENT, "cannot read %s: %s", path, strerror(errno));
+        return err_set(ret_error, DROVER_BAD_ARGUMENT, "cannot be read: %s", strerror(errno));
     do {
         buf_reserve(&b, 65536);
         got = fread(b.p + b.len, 1, 65536, in);

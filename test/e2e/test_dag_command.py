@@ -6,6 +6,7 @@ import pathlib
 import pty
 import re
 import signal
+import subprocess
 import time
 
 import pytest
@@ -154,6 +155,16 @@ def test_exec(client):
     assert client.run("exec", "--timeout", "50ms", "--", "sleep", "60").returncode != 0
     assert client.run("exec", "--", "no-such-command").returncode == 127
     assert client.run("exec").returncode == 2
+
+
+def test_exec_interrupted(client, dag):
+    process = client.popen("exec", "--", "bash", "-c", "echo begun; sleep 60", stderr=subprocess.PIPE,
+                           stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=DEADLINE_S)[1]
+    assert process.returncode == 130 and "interrupted: killing node 1" in said
+    assert dag.wait(1) == ["killed"]
 
 
 def test_nodes_show_log_wait_kill_retry_top(client, dag, tmp_path):
