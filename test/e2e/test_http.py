@@ -29,7 +29,7 @@ def test_head_is_get_without_the_body(server):
     connection.send(server.fill(GET.replace("GET", "HEAD") + GET))
     status, headers, _ = connection.answer(to_head=True)
     assert (status, headers["content-length"]) == (200, "16")
-    assert connection.answer()[2] == b'{"status":"ok"}'
+    assert connection.answer()[2] == b'{"status":"ok"}\n'
 
 
 def test_keep_alive(server):

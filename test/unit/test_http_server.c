@@ -652,7 +652,7 @@ static void a_stream_that_is_not_read_is_cut_off(void **state)
 
 static int open_impatient(void **state)
 {
-    static const struct http_options impatient = {.idle_timeout_ms = 50, .write_timeout_ms = 50};
+    static const struct http_options impatient = {.idle_timeout_ms = 1000, .write_timeout_ms = 1000};
 
     return open_with(state, &impatient);
 }
