@@ -100,23 +100,13 @@ int drover_batch_find(struct drover_batches *b, const char *uuid,
     return end(&v, batch_find(begin(&v, b), str_of(uuid), ret_bid), ret_error);
 }
 
-/* A state by name, or what is wrong. */
-static int find_state(struct call *c, const struct machine *m, const char *name)
-{
-    int state = machine_find(m, str_of(name));
-
-    return state != MACHINE_NONE
-               ? state
-               : err_set(c->why, DROVER_BAD_ARGUMENT, "a %s has no state '%s'", m->what, name);
-}
-
 int drover_batch_acquire(struct drover_batches *b, const char *state,
                          char ret_bid[DROVER_BATCH_ID_SIZE], int64_t *ret_token,
                          struct drover_error *ret_error)
 {
     struct visit v;
     struct call *c = begin(&v, b);
-    int got = find_state(c, &b->machines.batch, state);
+    int got = machine_named(&b->machines.batch, str_of(state), c->why);
 
     if (got >= 0)
         got = batch_acquire(c, got, ret_bid, ret_token);
@@ -168,7 +158,7 @@ int drover_job_acquire(struct drover_batches *b, const char *state, struct drove
     struct job job;
     struct visit v;
     struct call *c = begin(&v, b);
-    int got = find_state(c, &b->machines.job, state);
+    int got = machine_named(&b->machines.job, str_of(state), c->why);
 
     if (got >= 0)
         got = job_acquire(c, got, &job);

@@ -66,7 +66,8 @@ VERB(job_acquire_cmd, .name = "job acquire",
      .about =
          "Takes the first job of a state, by priority. Prints JID, token and session. Exit status\n"
          "3: there is none.",
-     .method = "POST", .path = "/v1/jobs/acquire", .takes = VERB_STATE | ACQUIRE)
+     .method = "POST", .path = "/v1/jobs/acquire", .takes = VERB_STATE | ACQUIRE,
+     .needs_state = true)
 VERB(job_state_cmd, .name = "job state", .operands = "JID STATE", .min = 2, .max = 2,
      .about = "Moves a job: to a state, next or fail.", .method = "PUT",
      .path = "/v1/jobs/{1}/state", .text = {"state", "2"},
@@ -98,8 +99,9 @@ VERB(lock_show_cmd, .name = "lock show", .operands = "KIND NAME", .min = 2, .max
 VERB(lock_take_cmd, .name = "lock take", .operands = "KIND NAME", .min = 2, .max = 2,
      .about =
          "Takes a lock: queue ingest|accessSmall|accessLarge and collections MNEMONIC stay until\n"
-         "they are released; storage ARK and inventory ARK go with their --session.",
-     .method = "PUT", .path = "/v1/locks/{1}/{2}", .takes = VERB_WHO | VERB_SESSION,
+         "they are released; storage ARK and inventory ARK go with their --session: without it,\n"
+         "with one of --timeout that is opened and printed.",
+     .method = "PUT", .path = "/v1/locks/{1}/{2}", .takes = VERB_WHO | VERB_SESSION | VERB_TIMEOUT,
      .print = print_members)
 VERB(lock_release_cmd, .name = "lock release", .operands = "KIND NAME", .min = 2, .max = 2,
      .about =
@@ -114,7 +116,7 @@ VERB(lock_break_cmd, .name = "lock break", .operands = "KIND NAME", .min = 2, .m
 
 VERB(access_create_cmd, .name = "access create", .operands = "small|large TOKEN", .min = 2,
      .max = 2, .about = "Makes an access item from JSON ('-': standard input). Prints its id.",
-     .method = "POST", .path = "/v1/access/{1}", .json = {"token", "2"}, .print = print_word)
+     .method = "POST", .path = "/v1/access/{1}", .json = {"", "2"}, .print = print_word)
 VERB(access_ls_cmd, .name = "access ls", .operands = "small|large", .min = 1, .max = 1,
      .about = "Lists access items.", .method = "GET", .path = "/v1/access/{1}", .takes = VERB_STATE,
      .print = print_access)

@@ -106,7 +106,7 @@ static int put_json(struct client *c, struct buf *b, const char *operand)
                    str_of(arena_text(client_arena(c), (struct str){text.p, text.len})), &e);
     buf_release(&text);
     if (!v) {
-        client_error("this is no JSON: %s", e.text);
+        client_error("%s", e.text);
         return CMD_USAGE;
     }
     json_put(b, v);
@@ -186,25 +186,19 @@ static int open_session(struct client *c, struct values *v)
     return status;
 }
 
-/* What was acquired, with what is needed to go on; CMD_NOTHING when there was nothing. */
-static int print_acquired(struct client *c, const struct json *reply, const char *session,
-                          bool opened, bool json)
+static void end_session(struct client *c, const char *session)
 {
-    const struct json *thing = reply->first;
-    struct client_reply ended;
+    struct client_reply reply;
+
+    client_try(c, "DELETE", arena_printf(client_arena(c), "/v1/sessions/%s", session), NULL,
+               &reply);
+}
+
+/* The answer as JSON, with the session that was opened for it. */
+static void print_with_session(const struct json *reply, const char *session)
+{
     struct buf b = {0};
 
-    if (!thing || thing->kind != JSON_OBJECT) {
-        if (opened)
-            client_call(c, "DELETE", arena_printf(client_arena(c), "/v1/sessions/%s", session),
-                        NULL, &ended);
-        return CMD_NOTHING;
-    }
-    if (!json) {
-        printf("%.*s\t%lld\t%s\n", (int)json_text_of(thing, "id").len, json_text_of(thing, "id").p,
-               (long long)json_int_of(reply, "token"), session);
-        return CMD_OK;
-    }
     json_open(&b, '{');
     json_key(&b, "session");
     json_put_text(&b, str_of(session));
@@ -215,14 +209,40 @@ static int print_acquired(struct client *c, const struct json *reply, const char
     json_close(&b, '}');
     puts(buf_text(&b));
     buf_release(&b);
+}
+
+/* What was acquired, with what is needed to go on; CMD_NOTHING when there was nothing. */
+static int print_acquired(struct client *c, const struct json *reply, const char *session,
+                          bool opened, bool json)
+{
+    const struct json *thing = reply->first;
+
+    if (!thing || thing->kind != JSON_OBJECT) {
+        if (opened)
+            end_session(c, session);
+        return CMD_NOTHING;
+    }
+    if (json)
+        print_with_session(reply, session);
+    else
+        printf("%.*s\t%lld\t%s\n", (int)json_text_of(thing, "id").len, json_text_of(thing, "id").p,
+               (long long)json_int_of(reply, "token"), session);
     return CMD_OK;
+}
+
+/* Such locks go with a session; those of an admin stay. */
+static bool is_object_lock(const struct verb *v, int argc, char **argv)
+{
+    return (v->takes & VERB_TIMEOUT) && argc > 1 &&
+           (!strcmp(argv[1], "storage") || !strcmp(argv[1], "inventory"));
 }
 
 static int send_request(struct client *c, const struct verb *v, const struct row *rows,
                         struct values *values, bool json, int argc, char **argv)
 {
     bool query = !strcmp(v->method, "GET") || !strcmp(v->method, "DELETE"),
-         acquires = (v->takes & VERB_TIMEOUT) != 0, opened = acquires && !values->session;
+         acquires = (v->takes & VERB_TIMEOUT) && !v->print,
+         opened = (acquires || is_object_lock(v, argc, argv)) && !values->session;
     struct client_reply reply;
     struct buf body = {0};
     int status = opened ? open_session(c, values) : CMD_OK;
@@ -235,14 +255,20 @@ static int send_request(struct client *c, const struct verb *v, const struct row
         status = client_call(c, v->method, make_path(c, v, rows, query, argc, argv),
                              query ? NULL : buf_text(&body), &reply);
     buf_release(&body);
+    if (status && opened && values->session)
+        end_session(c, values->session);
     if (status)
         return status;
     if (acquires)
         return print_acquired(c, reply.json, values->session, opened, json);
-    if (json)
+    if (json && opened)
+        print_with_session(reply.json, values->session);
+    else if (json)
         client_print_json(&reply);
     else if (v->print && reply.json)
         status = v->print(c, reply.json);
+    if (opened && !json)
+        printf("session: %s\n", values->session);
     return status;
 }
 
@@ -276,7 +302,10 @@ int verb_run(const struct verb *v, int argc, char **argv)
     c = client_begin(&cmd, &o, &argc, argv, &status);
     if (!c)
         return status;
-    status = send_request(c, v, rows, &values, o.json, argc, argv);
+    if (v->needs_state && !values.state)
+        status = cmd_usage_error(&cmd, "name a --state");
+    else
+        status = send_request(c, v, rows, &values, o.json, argc, argv);
     client_close(c);
     return status;
 }

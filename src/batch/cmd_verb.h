@@ -25,7 +25,7 @@ enum verb_option {
     VERB_REPAIR = 1 << 11,
     VERB_FOR = 1 << 12,
     VERB_WAIT = 1 << 13,
-    VERB_TIMEOUT = 1 << 14, /* of the session that is opened when none is named: acquiring */
+    VERB_TIMEOUT = 1 << 14, /* of the session that is opened when none is named */
     VERB_ALL = 1 << 15,
     VERB_DELETE = 1 << 16,
     VERB_AFTER = 1 << 17,
@@ -45,6 +45,7 @@ struct verb {
     const char *json[3];  /* the same for operands that are JSON; "-" reads standard input */
     const char *fixed;    /* a query that is always there: "force=1" */
     unsigned takes;       /* enum verb_option */
+    bool needs_state;     /* --state must be given */
     verb_print_fn *print; /* NULL: nothing is printed */
 };
 

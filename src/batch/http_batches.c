@@ -49,10 +49,9 @@ static int list_batches(struct desk *d, struct str state, struct str after, int6
     size_t count;
 
     if (state.p) {
-        wanted = machine_find(m, state);
-        if (wanted == MACHINE_NONE)
-            return err_set(&d->why, DROVER_BAD_ARGUMENT, "a batch has no state '%.*s'",
-                           (int)(state.len < 100 ? state.len : 100), state.p);
+        wanted = machine_named(m, state, &d->why);
+        if (wanted < 0)
+            return wanted;
     }
     if (after.p) {
         first = name_number(NAME_BATCH, after);

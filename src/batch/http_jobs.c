@@ -2,15 +2,9 @@
 #include "batch/hall.h"
 #include "batch/show.h"
 
-/* The state that a word names, or what is wrong with it. */
 static int find_state(struct desk *d, struct str name)
 {
-    int state = machine_find(&d->call.depot->machines.job, name);
-
-    if (state == MACHINE_NONE)
-        return err_set(&d->why, DROVER_BAD_ARGUMENT, "a job has no state '%.*s'",
-                       (int)(name.len < 100 ? name.len : 100), name.p);
-    return state;
+    return machine_named(&d->call.depot->machines.job, name, &d->why);
 }
 
 void get_jobs(struct http_request *r)

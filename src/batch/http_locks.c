@@ -212,9 +212,8 @@ void get_access_list(struct http_request *r)
     if (!open_access(&d, r, NULL, false, &size))
         return;
     if (http_query(r, "state", &name)) {
-        state = machine_find(&d.call.depot->machines.access, name);
-        if (state == MACHINE_NONE)
-            err = err_set(&d.why, DROVER_BAD_ARGUMENT, "an access item has no such state");
+        state = machine_named(&d.call.depot->machines.access, name, &d.why);
+        err = state < 0 ? state : 0;
     }
     if (!err)
         err = access_list(&d.call, size, state, &list, &count);

@@ -57,7 +57,8 @@ int lock_refused(struct call *c, const struct change *t, int first_op, int err, 
     if (token && err == DROVER_NO_NODE)
         return fenced(c, token);
     if (!token && err == DROVER_EXISTS)
-        return DEPOT_FAIL(c, DROVER_LOCKED, "it is locked by another who works on it");
+        return DEPOT_FAIL(c, DROVER_LOCKED,
+                          "it is locked: whoever works on it names the token of the lock");
     return err;
 }
 

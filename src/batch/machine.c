@@ -180,15 +180,13 @@ int machine_find(const struct machine *m, struct str name)
     return MACHINE_NONE;
 }
 
-/* "Held, Estimating or Failed", or "nothing: it is an end". */
-static void list_allowed(const struct machine *m, int from, char *ret_text, size_t size)
+/* "Held, Estimating or Failed". */
+static void list_states(const struct machine *m, uint64_t left, const char *before_last,
+                        char *ret_text, size_t size)
 {
     size_t len = 0;
-    uint64_t left = m->states[from].to;
 
     ret_text[0] = '\0';
-    if (!left)
-        snprintf(ret_text, size, "nothing: it is an end");
     for (int i = 0; i < m->count && len < size; i++) {
         if (!(left >> i & 1))
             continue;
@@ -196,7 +194,7 @@ static void list_allowed(const struct machine *m, int from, char *ret_text, size
         len += (size_t)snprintf(ret_text + len, size - len, "%s%s",
                                 len == 0 ? ""
                                 : left   ? ", "
-                                         : " or ",
+                                         : before_last,
                                 m->states[i].name);
     }
 }
@@ -205,9 +203,27 @@ static int refuse(const struct machine *m, int from, const char *to, struct err_
 {
     char allowed[400];
 
-    list_allowed(m, from, allowed, sizeof allowed);
-    return err_set(ret_error, DROVER_NOT_ALLOWED, "a %s that is %s cannot become %s; allowed is %s",
-                   m->what, m->states[from].name, to, allowed);
+    list_states(m, m->states[from].to, " or ", allowed, sizeof allowed);
+    return err_set(ret_error, DROVER_NOT_ALLOWED,
+                   "%s %s that is %s cannot become %s; allowed is %s",
+                   m->what[0] == 'a' ? "an" : "a", m->what, m->states[from].name, to,
+                   allowed[0] ? allowed : "nothing: it is an end");
+}
+
+int machine_named(const struct machine *m, struct str name, struct err_info *ret_error)
+{
+    int state = machine_find(m, name);
+    char all[400];
+    uint64_t set = 0;
+
+    if (state != MACHINE_NONE)
+        return state;
+    for (int i = 0; i < m->count; i++)
+        set |= TO(i);
+    list_states(m, set, " and ", all, sizeof all);
+    return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s %s has no state '%.*s'; there are %s",
+                   m->what[0] == 'a' ? "an" : "a", m->what, (int)(name.len < 60 ? name.len : 60),
+                   name.p, all);
 }
 
 int machine_resolve(const struct machine *m, int from, struct str wanted,
@@ -219,8 +235,7 @@ int machine_resolve(const struct machine *m, int from, struct str wanted,
     if (next || (to == MACHINE_NONE && str_eq(wanted, STR("fail"))))
         to = next ? m->states[from].success : m->states[from].fail;
     else if (to == MACHINE_NONE)
-        return err_set(ret_error, DROVER_BAD_ARGUMENT, "a %s has no state '%.*s'", m->what,
-                       (int)(wanted.len < 100 ? wanted.len : 100), wanted.p);
+        return machine_named(m, wanted, ret_error);
     if (to == MACHINE_NONE)
         return refuse(m, from, next ? "anything by success" : "anything by failure", ret_error);
     if (!machine_allows(m, from, to))

@@ -66,6 +66,9 @@ extern const struct machines MACHINES_BUILT_IN;
 /* The state of a name, in either case ("Pending", "pending"), or MACHINE_NONE. */
 int machine_find(const struct machine *m, struct str name);
 
+/* The same; BAD_ARGUMENT where there is none, and ret_error names those that there are. */
+int machine_named(const struct machine *m, struct str name, struct err_info *ret_error);
+
 static inline bool machine_is_end(const struct machine *m, int state)
 {
     return m->states[state].to == 0;

@@ -369,6 +369,16 @@ def test_the_command_line(server, monkeypatch, tmp_path):
     run("lock", "take", "collections", "c", "--who", "me")
     assert "me" in run("lock", "ls")
     run("lock", "release", "collections", "c")
+    taken = run("lock", "take", "storage", "ark:/1/2", "--timeout", "30s")
+    session = re.search(r"^session: (\w+)$", taken, re.M)[1]
+    again = json.loads(run("lock", "take", "inventory", "ark:/1/2", "--json"))
+    assert again["session"] != session
+    run("lock", "take", "storage", "ark:/1/2", status=1)
+    run("lock", "take", "inventory", "ark:/1/3", "--session", session)
+    assert len(json.loads(run("lock", "ls", "--json"))["locks"]) == 3
+    run("job", "acquire", status=2)
+    run("access", "create", "small", "[]", status=2)
+    assert run("access", "create", "small", '{"token": "t"}').strip() == "qid0000000000"
     assert run("batch", "find", "u").count(batch) == 1
     run("batch", "fsck")
     run("batch", "delete", batch, status=1)

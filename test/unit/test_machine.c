@@ -121,7 +121,13 @@ static void a_refusal_says_what_is_allowed(void **state)
     assert_string_equal(why.text, "a job that is Pending cannot become Notify; allowed is Held, "
                                   "Estimating or Failed");
     assert_int_equal(go(&MACHINES_BUILT_IN.job, "Pending", "Flying", &why), DROVER_BAD_ARGUMENT);
-    assert_string_equal(why.text, "a job has no state 'Flying'");
+    assert_string_equal(why.text,
+                        "a job has no state 'Flying'; there are Pending, Held, Estimating, "
+                        "Provisioning, Downloading, Processing, Recording, Notify, Failed, "
+                        "Completed and Deleted");
+    assert_int_equal(go(&MACHINES_BUILT_IN.access, "Pending", "Failed", &why), DROVER_NOT_ALLOWED);
+    assert_string_equal(why.text, "an access item that is Pending cannot become Failed; allowed is "
+                                  "Processing");
 }
 
 static void lists_and_names(void **state)
