@@ -355,7 +355,7 @@ def test_a_waiter_that_left_takes_nothing(server, me, other, group):
         return figures(other, "drover_task_waiting_claims")["drover_task_waiting_claims"]
 
     waiter = Connection(server.port)
-    body = json.dumps({"clientid": 5, "group": group, "duration": 60000, "wait": 15000})
+    body = json.dumps({"clientid": 5, "group": group, "duration": 60000, "wait": 120000})
     waiter.send(server.fill("POST /claim HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\n"
                             f"Content-Length: {len(body)}\r\n\r\n{body}"))
     wait_until(lambda: waiting() == 1)
