@@ -32,6 +32,7 @@ struct started {
     bool kept[STARTED_MAX + 1];
     uint32_t free[STARTED_MAX];
     uint32_t free_count;
+    bool overflow; /* some run could not be kept: nothing is to be believed */
 };
 
 static bool read_boot(char boot[BOOT_LEN])
@@ -120,6 +121,7 @@ uint32_t started_keep(struct started *s, uint64_t node, uint32_t attempt)
         put(s, at, node, attempt);
     if (at)
         s->kept[at] = true;
+    s->overflow |= !at;
     return at;
 }
 
@@ -131,7 +133,8 @@ void started_settle(struct started *s)
             started_clear(s, i);
         s->kept[i] = false;
     }
-    memcpy(s->file->boot, s->boot, BOOT_LEN);
+    if (!s->overflow)
+        memcpy(s->file->boot, s->boot, BOOT_LEN);
 }
 
 uint32_t started_mark(struct started *s, uint64_t node, uint32_t attempt)
