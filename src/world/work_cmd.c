@@ -120,19 +120,32 @@ static int run(struct job *j, const struct json *reply, int *ret_status)
     return err;
 }
 
-/* Says what came of it. A failure to say so leaves it to the end of the session. */
+/*
+ * After an answer that did not come, the session may hold a claim that nobody knows of. Where it cannot
+ * be ended, it ends by itself, because nobody keeps it alive.
+ */
+static void drop_session(struct job *j)
+{
+    struct client_reply reply;
+
+    if (j->session)
+        client_try(j->ends, "DELETE",
+                   arena_printf(client_arena(j->ends), "/v1/sessions/%s", j->session), NULL,
+                   &reply);
+    forget_session(j);
+}
+
+/* Says what came of it. A failure to say so gives the claim up, with the session. */
 static void finish(struct job *j, const char *node, int err, int status)
 {
+    const char *how = err || child_signal() ? "/release" : !status ? "/complete" : "/fail";
     struct client_reply reply;
     char error[80];
 
     snprintf(error, sizeof error, "exit status %d", status);
-    if (err || child_signal())
-        world_end_claim(j->ends, j->w->world, "/release", node, str_of(j->session), NULL, &reply);
-    else if (!status)
-        world_end_claim(j->ends, j->w->world, "/complete", node, str_of(j->session), NULL, &reply);
-    else
-        world_end_claim(j->ends, j->w->world, "/fail", node, str_of(j->session), error, &reply);
+    if (world_end_claim(j->ends, j->w->world, how, node, str_of(j->session),
+                        !strcmp(how, "/fail") ? error : NULL, &reply))
+        drop_session(j);
     if (err || !status || child_signal()) {
         j->failures = 0;
         return;
@@ -170,8 +183,10 @@ static int work_once(struct job *j)
         if (reply.status < 500)
             atomic_store(&j->w->broken, true);
     }
-    if (status)
+    if (status) {
+        drop_session(j);
         return status;
+    }
     json_get_text(reply.json, "node", &node, NULL);
     if (!node.len)
         return CMD_NOTHING;
@@ -195,14 +210,7 @@ static void *job_main(void *arg)
         if (j->status != CMD_OK && j->status != CMD_NOTHING)
             child_pause(AWAY_PAUSE_MS);
     }
-    if (j->session) {
-        struct client_reply reply;
-
-        client_try(j->ends, "DELETE",
-                   arena_printf(client_arena(j->ends), "/v1/sessions/%s", j->session), NULL,
-                   &reply);
-    }
-    forget_session(j);
+    drop_session(j);
     return NULL;
 }
 

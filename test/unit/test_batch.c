@@ -221,6 +221,44 @@ static void jobs_that_change_during_a_report(void **state)
                 "/batches/bid0000000000/status-report {\"failed_jobs\":[]}\n");
 }
 
+static void holding_node_by_node(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}"), *a = new_job(s, bid, "{\"configuration\": {}}");
+
+    OK(s, job_hold(&s->c, str_of(a), STR("wait")));
+    expect_tree(s, "/jobs/jid0000000001/status",
+                "/jobs/jid0000000001/status {\"status\":\"Held\",\"last_successful_status\":null,"
+                "\"last_modification_date\":\"T\",\"retry_count\":0,\"message\":\"wait\"}\n");
+    expect_tree(s, "/jobs/states/held", "/jobs/states/held\n/jobs/states/held/50-jid0000000001\n");
+    expect_tree(s, "/jobs/states/pending", "/jobs/states/pending\n");
+    expect_tree(s, "/batches/bid0000000000/states/batch-processing",
+                "/batches/bid0000000000/states/batch-processing\n"
+                "/batches/bid0000000000/states/batch-processing/jid0000000001\n");
+    OK(s, move(&s->c, a, "Deleted", 0)); /* the last one: the batch is due */
+    expect_tree(s, "/jobs/states/deleted",
+                "/jobs/states/deleted\n/jobs/states/deleted/50-jid0000000001\n");
+    expect_tree(s, "/batches/bid0000000000/states",
+                "/batches/bid0000000000/states\n"
+                "/batches/bid0000000000/states/batch-completed\n"
+                "/batches/bid0000000000/states/batch-deleted\n"
+                "/batches/bid0000000000/states/batch-deleted/jid0000000001\n"
+                "/batches/bid0000000000/states/batch-failed\n"
+                "/batches/bid0000000000/states/batch-processing\n");
+    expect_tree(s, "/drover/batch/reporting",
+                "/drover/batch/reporting\n/drover/batch/reporting/bid0000000000\n");
+
+    bid = new_batch(s, "{}");
+    OK(s, batch_to(&s->c, bid, "Held", 0));
+    expect_tree(s, "/batches/bid0000000001/status",
+                "/batches/bid0000000001/status {\"status\":\"Held\",\"last_modified\":\"T\"}\n");
+    expect_tree(s, "/drover/batch/held", "/drover/batch/held\n/drover/batch/held/bid0000000001\n");
+    OK(s, batch_to(&s->c, bid, "Deleted", 0));
+    expect_tree(s, "/drover/batch/held", "/drover/batch/held\n");
+    OK(s, batch_delete(&s->c, str_of(bid)));
+    assert_int_equal(keeper_exists(s->k, "/batches/bid0000000001", NULL), DROVER_NO_NODE);
+}
+
 static void holding(void **state)
 {
     struct scene *s = *state;
@@ -350,6 +388,7 @@ int main(void)
         TEST(a_batch_from_beginning_to_end),
         TEST(a_failure_a_report_and_an_update),
         TEST(jobs_that_change_during_a_report),
+        TEST(holding_node_by_node),
         TEST(holding),
         TEST(fields_and_priority),
         TEST(every_refused_move_changes_nothing),
