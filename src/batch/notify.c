@@ -11,11 +11,14 @@
 #include "batch/batch.h"
 #include "batch/lock.h"
 
+enum { TOLD_CHAINS = 4096 };
+
 /* A report that was told of, and when its hook may be tried again. */
 struct told {
     int64_t report, retry_ms;
     int failures;
-    bool due; /* seen in this round */
+    int state; /* that its batch is in */
+    bool due;  /* seen in this round */
     struct told *next;
 };
 
@@ -25,7 +28,8 @@ struct notify {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool poked, stop;
-    struct told *told;
+    struct told *told[TOLD_CHAINS]; /* by the number of the report */
+    int64_t seen[2];                /* cversions of the lists of what is due, when they were read */
     int64_t swept_ms;
 };
 
@@ -42,25 +46,36 @@ static bool is_stopping(void *arg)
 
 static struct told *find_told(struct notify *n, int64_t report)
 {
-    struct told *t = n->told;
+    struct told *t = n->told[report % TOLD_CHAINS];
 
     while (t && t->report != report)
         t = t->next;
     return t;
 }
 
-/* What is no longer due is forgotten. */
-static void forget_told(struct notify *n)
+static struct told *add_told(struct notify *n, int64_t report, int state)
 {
-    for (struct told **link = &n->told; *link;) {
-        struct told *t = *link;
+    struct told **chain = &n->told[report % TOLD_CHAINS], *t = mem_zalloc(sizeof *t);
 
-        if (t->due) {
-            t->due = false;
-            link = &t->next;
-        } else {
-            *link = t->next;
-            free(t);
+    *t = (struct told){.report = report, .state = state, .next = *chain};
+    *chain = t;
+    return t;
+}
+
+/* What is no longer in the list of that state is forgotten. */
+static void forget_told(struct notify *n, int state)
+{
+    for (int i = 0; i < TOLD_CHAINS; i++) {
+        for (struct told **link = &n->told[i]; *link;) {
+            struct told *t = *link;
+
+            if (t->due || t->state != state) {
+                t->due = false;
+                link = &t->next;
+            } else {
+                *link = t->next;
+                free(t);
+            }
         }
     }
 }
@@ -187,10 +202,7 @@ static void look_at(struct notify *n, struct call *c, const char *bid, int state
     if (!t) {
         if (make_notice(c, bid, state, &notice) || notice.report != number)
             return;
-        t = mem_zalloc(sizeof *t);
-        t->report = number;
-        t->next = n->told;
-        n->told = t;
+        t = add_told(n, number, state);
         n->o.done(n->o.arg, &notice);
     }
     t->due = true;
@@ -198,19 +210,30 @@ static void look_at(struct notify *n, struct call *c, const char *bid, int state
         report(n, c, t, bid, state);
 }
 
+/*
+ * Without a hook a list that has not changed holds nothing new, and is not read: reports may wait there in
+ * thousands for whoever makes them.
+ */
+static void look_in(struct notify *n, struct call *c, int which, int state)
+{
+    const char *dir = c->depot->batches[state].dir;
+    struct keeper_names names;
+    struct keeper_stat stat;
+
+    if (depot_exists(c, &stat, "%s", dir) || (!n->o.hook && stat.cversion == n->seen[which]) ||
+        depot_children(c, &names, &stat, "%s", dir))
+        return;
+    for (size_t b = 0; b < names.count && !is_stopping(n); b++)
+        if (name_number(NAME_BATCH, str_of(names.names[b])) >= 0)
+            look_at(n, c, names.names[b], state);
+    n->seen[which] = stat.cversion;
+    forget_told(n, state);
+}
+
 static void look(struct notify *n, struct call *c)
 {
-    const int states[] = {c->depot->batch.reporting, c->depot->batch.update_reporting};
-    struct keeper_names names;
-
-    for (int i = 0; i < 2; i++) {
-        if (depot_children(c, &names, NULL, "%s", c->depot->batches[states[i]].dir))
-            return;
-        for (size_t b = 0; b < names.count && !is_stopping(n); b++)
-            if (name_number(NAME_BATCH, str_of(names.names[b])) >= 0)
-                look_at(n, c, names.names[b], states[i]);
-    }
-    forget_told(n);
+    look_in(n, c, 0, c->depot->batch.reporting);
+    look_in(n, c, 1, c->depot->batch.update_reporting);
 }
 
 /* Foreign clients: batches that they moved, and such as have ended without a word. */
@@ -270,6 +293,7 @@ int notify_open(const struct notify_options *o, struct notify **ret_notify)
     struct notify *n = mem_zalloc(sizeof *n);
 
     n->o = *o;
+    n->seen[0] = n->seen[1] = -1;
     pthread_mutex_init(&n->lock, NULL);
     cond_init(&n->wake);
     if (pthread_create(&n->thread, NULL, run, n)) {
@@ -295,10 +319,11 @@ void notify_close(struct notify *n)
     pthread_cond_signal(&n->wake);
     pthread_mutex_unlock(&n->lock);
     pthread_join(n->thread, NULL);
-    for (struct told *t = n->told, *next; t; t = next) {
-        next = t->next;
-        free(t);
-    }
+    for (int i = 0; i < TOLD_CHAINS; i++)
+        for (struct told *t = n->told[i], *next; t; t = next) {
+            next = t->next;
+            free(t);
+        }
     pthread_cond_destroy(&n->wake);
     pthread_mutex_destroy(&n->lock);
     free(n);

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from batch_api import Api
-from conftest import drover
+from conftest import Server, drover
 
 STEPS = ["Pending", "Estimating", "Provisioning", "Downloading", "Processing", "Recording", "Notify"]
 
@@ -17,6 +17,17 @@ STEPS = ["Pending", "Estimating", "Provisioning", "Downloading", "Processing", "
 @pytest.fixture
 def api(server):
     return Api(server.port)
+
+
+@pytest.fixture(scope="module")
+def one_for_all(tmp_path_factory):
+    """For many small tests that leave no trace, or each look at what is their own."""
+    server = Server("--data", tmp_path_factory.mktemp("shared") / "data").start()
+    yield Api(server.port)
+    try:
+        assert server.stop() == 0, server.said
+    finally:
+        server.kill()
 
 
 def test_the_life_of_a_batch(api):
@@ -106,18 +117,36 @@ def test_the_life_of_a_batch(api):
     ("DELETE", "/v1/locks/queue/ingest", None, 404, "not locked"),
     ("POST", "/v1/access/medium", {}, 400, "small and large"),
     ("POST", "/v1/access/small", [], 400, "object"),
-    ("PUT", "/v1/access/small/qid0000000000/state", {"state": "next"}, 404, "qid"),
+    ("PUT", "/v1/access/small/qid0000009999/state", {"state": "next"}, 404, "qid"),
+    ("PUT", "/v1/access/small/ITEM/state", {"state": "Nowhere"}, 400, "Pending, Processing"),
+    ("PUT", "/v1/access/small/ITEM/state", {"state": "Completed"}, 409, "allowed is Processing"),
+    ("PUT", "/v1/access/small/ITEM/state", {"state": "next", "token": 1}, 409, "no longer valid"),
+    ("POST", "/v1/access/small", {"token": "x" * 1100000}, 413, "big"),
+    ("GET", "/v1/access/small?state=no", None, 400, "no state 'no'"),
+    ("DELETE", "/v1/access/small/ITEM", None, 409, "Pending"),
+    ("PUT", "/v1/batches/BATCH/state", {"state": "next", "token": 1}, 409, "no longer valid"),
+    ("PUT", "/v1/batches/BATCH/state", {"state": "Flying"}, 400, "no state 'Flying'"),
+    ("PUT", "/v1/jobs/JOB/metadata", {"x": "y" * 1100000}, 413, "big"),
+    ("PUT", "/v1/locks/storage/" + "x" * 300, {"session": "S"}, 400, "longer"),
+    ("POST", "/v1/jobs/release", {}, 400, "profile"),
+    ("POST", "/v1/legacy", {"path": "/nothing"}, 404, "/nothing"),
     ("GET", "/v1/legacy?path=relative", None, 400, "path"),
 ])
-def test_wrong_input_is_refused_and_changes_nothing(api, method, path, body, status, says):
+def test_wrong_input_is_refused_and_changes_nothing(one_for_all, method, path, body, status, says):
+    api = one_for_all
     batch = api.batch()
     job = api.job(batch)
+    item = api("POST", "/v1/access/small", {})["access"]
     text = json.dumps(body).replace('"S"', json.dumps(api.session()))
-    before = api("GET", f"/v1/jobs/{job}"), api("GET", "/v1/batches"), api("GET", "/v1/locks")
-    path = path.replace("BATCH", batch).replace("JOB", job)
+
+    def look():
+        paths = f"/v1/jobs/{job}", "/v1/batches", "/v1/locks", "/v1/access/small"
+        return [api("GET", path) for path in paths]
+
+    before = look()
+    path = path.replace("BATCH", batch).replace("JOB", job).replace("ITEM", item)
     assert says in api.refuse(status, method, path, json.loads(text))
-    after = api("GET", f"/v1/jobs/{job}"), api("GET", "/v1/batches"), api("GET", "/v1/locks")
-    assert after == before
+    assert look() == before
 
 
 def test_what_is_not_json(server):
