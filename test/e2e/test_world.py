@@ -111,6 +111,55 @@ def test_oldest_first_of_the_types_asked_for(world, session):
     assert world.claim(session, "u") == "y_u"
 
 
+def test_name_and_type_are_the_key(place, world):
+    """The same two are the same task; another type, or another parent, is another task."""
+    world.queue("a", "t", 1)
+    world.queue("a", "u", 2)
+    world.queue("a", "t", 3, ("a", "u"))
+    world.queue("a", "t", 4)
+    root = f"/zoott_{world.name}"
+    assert parsed(place.nodes(root)) == {f"{root}/a_t": 4, f"{root}/a_u": 2, f"{root}/a_u/a_t": 3}
+    assert sorted(place.nodes("/zoott_p")) == ["/zoott_p/a_t", "/zoott_p/a_u", "/zoott_p/a_u|a_t"]
+
+
+def test_every_ancestor_blocks(world, session):
+    """Not only the parent, which is completed here."""
+    for name, parent in [("a", None), ("b", ("a", "t")), ("c", ("b", "t"))]:
+        world.queue(name, parent=parent)
+    world.complete(world.claim(session), session)
+    world.complete(world.claim(session), session)
+    world.queue("a")
+    assert world.claim(session) == "a_t"
+    assert world.claim(session) is None
+    world.complete("a_t", session)
+    assert world.claim(session) == "a_t|b_t|c_t"
+
+
+def test_each_change_is_one_transaction(place, world, session):
+    """What it touches has one and the same zxid."""
+    def stat(path):
+        return place.kazoo.exists(path)
+
+    def changed():
+        return {stat(path).pzxid for path in ("/zoott_p", "/zoott_w", "/zoott_c")}
+
+    root = f"/zoott_{world.name}"
+    world.queue("a")
+    world.queue("b")
+    paths = world.queue("c", "u", parent=(".", "t"))
+    nodes = ["/zoott_p/" + path[len(root) + 1:].replace("/", "|") for path in paths]
+    assert len(paths) == 2 and len({stat(path).czxid for path in paths + nodes}) == 1
+    assert world.claim(session) == "a_t"
+    assert stat("/zoott_p/a_t").mzxid == stat("/zoott_w/a_t").czxid
+    world.complete("a_t", session)
+    assert changed() == {stat("/zoott_c/a_t").czxid}
+    assert world.claim(session) == "b_t"
+    assert world.end("fail", "b_t", session)[0] == 200
+    assert stat("/zoott_w").pzxid == stat("/zoott_p").pzxid == stat("/zoott_p/b_t").czxid
+    world.queue("a")
+    assert stat("/zoott_c").pzxid == stat("/zoott_p/a_t").czxid == stat(f"{root}/a_t").mzxid
+
+
 def test_below_all_that_match(place, world):
     for name, type in [("a1", "t"), ("a2", "s"), ("a3", "t"), ("ba1", "t")]:
         world.queue(name, type)
@@ -481,6 +530,16 @@ def test_a_foreign_handler_beside_ours(place, world, session):
     status, answer = world.post("claim", types=["t"], session=session)
     assert (answer["node"], answer["task"]["data"]) == ("x_t", 7)
     assert world.queue("below", parent=("x", "t")) == [f"/zoott_{world.name}/x_t/below_t"]
+    world.complete("x_t", session)
+    # It works on one to the end, in the document's order, and what is below is free.
+    world.queue("last", parent=("below", "t"))
+    place.kazoo.create("/zoott_w/x_t|below_t", b"", ephemeral=True)
+    assert world.claim(session) is None
+    place.kazoo.create("/zoott_c/x_t|below_t", place.kazoo.get("/zoott_p/x_t|below_t")[0])
+    place.kazoo.delete("/zoott_p/x_t|below_t")
+    place.kazoo.delete("/zoott_w/x_t|below_t")
+    assert world.listed("completed") == ["x_t", "x_t|below_t"]
+    assert world.claim(session, wait=15000) == "x_t|below_t|last_t"
 
 
 def test_on_the_command_line(place, world):
