@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import time
 
 from kazoo.client import KazooClient
 
@@ -41,7 +42,9 @@ class Stream:
 
     def next(self):
         kind = None
+        deadline = time.monotonic() + DEADLINE_S
         while True:
+            assert time.monotonic() < deadline, "no event, only signs of life"
             name, _, value = self.answer.readline().decode().rstrip("\n").partition(": ")
             if name == "event":
                 kind = value
