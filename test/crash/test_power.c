@@ -14,14 +14,14 @@
 #include "store.h"
 #include "workload.h"
 
-enum { SLOW_MS = 160, CRASHES = 20, SOAK_CRASHES = 500 };
+enum { SLOW_MS = 160, CRASHES = 20, SOAK_CRASHES = 500, STEPS_MIN = 20 };
 
 struct power {
     struct store *s;
     struct fs_faulty *f;
     struct board *board;
-    int64_t until_ms;
-    int64_t steps_max; /* of each lane */
+    int64_t for_ms, until_ms; /* they write for so long, and a few steps at least */
+    int64_t steps_max;        /* of each lane */
     _Atomic int running, err;
 };
 
@@ -46,7 +46,8 @@ static void *lane_main(void *arg)
     struct keeper *k = NULL;
     int err = local_connect(p->s->l, NULL, &k);
 
-    for (int64_t n = 1; !err && n <= p->steps_max && clock_boot_ms() < p->until_ms; n++) {
+    for (int64_t n = 1;
+         !err && n <= p->steps_max && (n <= STEPS_MIN || clock_boot_ms() < p->until_ms); n++) {
         err = workload_step(k, p->board, l->lane, n);
         if (!err)
             record_note(p, l->lane);
@@ -114,6 +115,7 @@ static void record(struct power *p, const char *dir, enum local_mode mode)
     must(store_open_with(p->s, &o));
     must(store_connect(p->s));
     must(workload_prepare(p->s->k));
+    p->until_ms = clock_boot_ms() + p->for_ms;
     atomic_store(&p->running, LANES);
     for (int i = 0; i < NOTERS; i++) {
         threads[i] = (struct power_lane){.p = p, .lane = i};
@@ -209,7 +211,7 @@ static void run(enum local_mode mode, int64_t for_ms, int64_t steps_max, bool sl
     char *dir = dir_make();
 
     p.board = mem_zalloc(sizeof *p.board);
-    p.until_ms = clock_boot_ms() + for_ms;
+    p.for_ms = for_ms;
     p.f->recording = true;
     p.f->before = slow ? slow_disk : NULL;
     record(&p, dir, mode);
