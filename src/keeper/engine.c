@@ -66,12 +66,12 @@ static int admit(struct local *l, size_t record_len)
 }
 
 /* The tree has changed: the journal and the watches learn of it. */
-static void publish(struct local *l)
+static void publish(struct local *l, bool will_wait)
 {
     if (!l->changes.count)
         return;
     if (engine_has_journal(l)) {
-        journal_append(&l->journal, &l->changes);
+        journal_append(&l->journal, &l->changes, will_wait);
         l->since_snapshot++;
         if (l->since_snapshot >= l->o.snapshot_every &&
             l->since_snapshot >= (int64_t)l->tree.nodes.count)
@@ -81,8 +81,9 @@ static void publish(struct local *l)
         watches_fire(&l->watches, &l->changes.list[i]);
 }
 
-int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
-                 const struct keeper_op *ops, size_t count, struct keeper_result *results)
+static int apply(struct local *l, int64_t session, const struct acl_who *who,
+                 const struct keeper_op *ops, size_t count, struct keeper_result *results,
+                 bool will_wait)
 {
     size_t size = keeper_request_size(ops, count);
     int err = size > RECORD_MAX ? DROVER_TOO_BIG : admit(l, record_bound(size));
@@ -97,8 +98,26 @@ int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
     }
     err = tree_apply(&l->tree, &user, l->o.wall_ms(l->o.arg), ops, count, results, &l->changes);
     if (!err)
-        publish(l);
+        publish(l, will_wait);
     return err;
+}
+
+int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
+                 const struct keeper_op *ops, size_t count, struct keeper_result *results)
+{
+    return apply(l, session, who, ops, count, results, false);
+}
+
+int engine_apply_and_wait(struct local *l, int64_t session, const struct keeper_op *ops,
+                          size_t count, struct keeper_result *results, int *ret_err)
+{
+    struct journal_ticket ticket;
+
+    pthread_mutex_lock(&l->lock);
+    *ret_err = apply(l, session, NULL, ops, count, results, true);
+    ticket = engine_ticket(l, l->tree.zxid);
+    pthread_mutex_unlock(&l->lock);
+    return engine_wait(l, ticket);
 }
 
 int engine_session_open(struct local *l, int32_t timeout_ms, struct session **ret_session)
@@ -114,7 +133,7 @@ int engine_session_open(struct local *l, int32_t timeout_ms, struct session **re
     s = tree_session_open(&l->tree, l->o.wall_ms(l->o.arg), timeout_ms, password, &l->changes);
     session_touch(s, clock_boot_ms());
     pthread_cond_broadcast(&l->tick);
-    publish(l);
+    publish(l, false);
     *ret_session = s;
     return 0;
 }
@@ -145,7 +164,7 @@ int engine_session_end(struct local *l, int64_t session)
         if (!s)
             return 0;
         more = tree_session_close(&l->tree, s, l->o.wall_ms(l->o.arg), close_len(l), &l->changes);
-        publish(l);
+        publish(l, false);
     }
     local_session_ended(l, session);
     if (l->listener.session_ended)

@@ -71,6 +71,13 @@ int engine_wait(struct local *l, struct journal_ticket t);
  */
 int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
                  const struct keeper_op *ops, size_t count, struct keeper_result *results);
+
+/*
+ * Takes the lock, applies as no one in particular, and waits until that is durable: 0, or what failed for
+ * good. *ret_err is the outcome of the operations.
+ */
+int engine_apply_and_wait(struct local *l, int64_t session, const struct keeper_op *ops,
+                          size_t count, struct keeper_result *results, int *ret_err);
 int engine_session_open(struct local *l, int32_t timeout_ms, struct session **ret_session);
 int engine_session_end(struct local *l, int64_t session);
 

@@ -1,20 +1,12 @@
 /*
  * Group commit.
  *
- * Records gather in the open batch. The writer takes it as a round, with the batches of segments that
- * filled up meanwhile before it, writes, syncs, and raises `durable`. Who waits sleeps on one of two
- * futexes: the round under way has one, the round that gathers has the other, so that a finished
- * round wakes exactly those whom it concerns. (A condition variable woke everybody twice and made
- * them queue for its mutex.)
- *
- * Opportunistic mode writes every GATHER_MS and syncs every FLUSH_TARGET_MS; when the oldest record that is
- * not on disk is LOCAL_FLUSH_MS old all the same, because the disk is slow, changes are held back.
- *
- * When the journal has rested for MARK_AFTER_MS, a mark is written (not synced: it costs nothing)
- * that proves to the next start that everything before it was on disk.
+ * Records gather in the open batch. Who writes (journal_write.c) takes it as a round, with the batches of
+ * segments that filled up meanwhile before it, writes, syncs, and raises `durable`. Who waits sleeps on
+ * one of two futexes: the round under way has one, the round that gathers has the other, so that a
+ * finished round wakes exactly those whom it concerns. (A condition variable woke everybody twice and
+ * made them queue for its mutex.)
  */
-#include "keeper/journal.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,31 +20,14 @@
 #include "base/clock.h"
 #include "base/cond.h"
 #include "base/mem.h"
-#include "keeper/blocks.h"
 #include "keeper/format.h"
+#include "keeper/journal_impl.h"
 #include "keeper/record.h"
 #include "keeper/segment.h"
 
-enum {
-    FLUSH_TARGET_MS = LOCAL_FLUSH_MS / 4,
-    MARK_AFTER_MS = 50,
-    GATHER_MS = 2,
-    PENDING_MAX = 8 * 1024 * 1024,
-    RETRY_FULL_DISK_MS = 200,
-};
+enum { RETRY_FULL_DISK_MS = 200 };
 
-/* A run of records for one place in one segment. */
-struct batch {
-    struct buf bytes;
-    int fd;
-    uint64_t segment;
-    off_t at;
-    int64_t last_lsn;
-    int64_t since_ms; /* when its first record came */
-    struct batch *next;
-};
-
-static void gate_open(struct journal *j, unsigned gate)
+void journal_open_gate(struct journal *j, unsigned gate)
 {
     atomic_fetch_add(&j->gates[gate], 1);
     syscall(SYS_futex, &j->gates[gate], FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
@@ -72,303 +47,8 @@ void journal_fail(struct journal *j, const char *line)
     pthread_cond_broadcast(&j->room);
     pthread_cond_broadcast(&j->prepare);
     pthread_mutex_unlock(j->lock);
-    gate_open(j, 0);
-    gate_open(j, 1);
-}
-
-static void fail(struct journal *j, const char *what, uint64_t segment, int errnum)
-{
-    char line[512];
-
-    snprintf(line, sizeof line,
-             "journal: %s %s/journal-%010llu: %s; nothing more is acknowledged, ending", what,
-             j->o.dir, (unsigned long long)segment, strerror(errnum));
-    journal_fail(j, line);
-}
-
-static struct batch *batch_new(struct journal *j, int fd, uint64_t segment, off_t at)
-{
-    struct batch *b = j->spare;
-
-    if (b)
-        j->spare = b->next;
-    else
-        b = mem_zalloc(sizeof *b);
-    b->bytes.len = 0;
-    b->fd = fd;
-    b->segment = segment;
-    b->at = at;
-    b->last_lsn = 0;
-    b->next = NULL;
-    return b;
-}
-
-static bool has_records(const struct batch *b)
-{
-    return b->last_lsn != 0;
-}
-
-/* Takes everything that waits to be written, in order. Under the lock. */
-static struct batch *take_round(struct journal *j)
-{
-    struct batch *taken = j->open, *first = j->full;
-
-    j->open = batch_new(j, taken->fd, taken->segment, taken->at + (off_t)taken->bytes.len);
-    if (first) {
-        *j->full_end = taken;
-        taken = first;
-    }
-    j->full = NULL;
-    j->full_end = &j->full;
-    j->taken_lsn = j->last_lsn;
-    j->pending = 0;
-    j->round++;
-    return taken;
-}
-
-/* What only the writer knows. */
-struct writer {
-    int fd;
-    uint64_t segment;
-    int64_t written_lsn;
-    int64_t since_ms; /* of the oldest record written and not synced, 0: none */
-    bool dirty;       /* something was written and not synced, if only a mark */
-    bool direct;      /* past the cache, by `blocks` */
-    struct blocks blocks;
-};
-
-/*
- * In strict mode every write is synced at once, so that the cache is only a detour. In the other
- * modes it gathers what has not to be on disk yet.
- */
-static int writer_take(struct journal *j, struct writer *w, const struct batch *b)
-{
-    const struct fs *fs = j->o.fs;
-
-    w->fd = b->fd;
-    w->segment = b->segment;
-    w->direct = j->o.mode == LOCAL_STRICT && fs->direct && fs->direct(fs, b->fd) == 0;
-    if (w->direct && blocks_begin(&w->blocks, b->fd, b->at) < 0) {
-        fail(j, "cannot read", b->segment, errno);
-        return DROVER_IO;
-    }
-    return 0;
-}
-
-static int writer_sync(struct journal *j, struct writer *w)
-{
-    if (j->o.fs->fdatasync(j->o.fs, w->fd) < 0) {
-        fail(j, "cannot sync", w->segment, errno);
-        return DROVER_IO;
-    }
-    w->since_ms = 0;
-    w->dirty = false;
-    return 0;
-}
-
-/* The old segment must be on disk before the new one shows a record. */
-static int writer_move(struct journal *j, struct writer *w, const struct batch *b)
-{
-    if (w->segment == b->segment)
-        return 0;
-    if (w->dirty && writer_sync(j, w))
-        return DROVER_IO;
-    j->o.fs->close(j->o.fs, w->fd);
-    return writer_take(j, w, b);
-}
-
-static int writer_put(struct journal *j, struct writer *w, const struct batch *b)
-{
-    if (w->direct)
-        return blocks_append(&w->blocks, j->o.fs, b->fd, b->bytes.p, b->bytes.len, b->at);
-    return fs_write_all(j->o.fs, b->fd, b->bytes.p, b->bytes.len, b->at);
-}
-
-static int write_batch(struct journal *j, struct writer *w, const struct batch *b)
-{
-    if (writer_move(j, w, b))
-        return DROVER_IO;
-    if (writer_put(j, w, b) < 0) {
-        fail(j, "cannot write", b->segment, errno);
-        return DROVER_IO;
-    }
-    w->dirty = true;
-    if (has_records(b)) {
-        w->written_lsn = b->last_lsn;
-        if (!w->since_ms)
-            w->since_ms = b->since_ms;
-    }
-    return 0;
-}
-
-static int write_round(struct journal *j, struct writer *w, const struct batch *round)
-{
-    int err = 0;
-
-    for (const struct batch *b = round; b; b = b->next) {
-        if (!err && b->bytes.len)
-            err = write_batch(j, w, b);
-        if (b->next && b->segment != w->segment) /* over, and nothing of it was written */
-            j->o.fs->close(j->o.fs, b->fd);
-    }
-    return err;
-}
-
-static bool sync_is_due(const struct journal *j, const struct writer *w)
-{
-    if (!w->since_ms)
-        return false;
-    return j->o.mode == LOCAL_STRICT || j->stop || j->sync_wanted > atomic_load(&j->durable) ||
-           clock_boot_ms() >= w->since_ms + FLUSH_TARGET_MS;
-}
-
-static void round_done(struct journal *j, struct batch *round, uint64_t bytes)
-{
-    j->bytes += bytes;
-    while (round) {
-        struct batch *next = round->next;
-
-        if (round->bytes.cap > PENDING_MAX)
-            buf_release(&round->bytes);
-        round->next = j->spare;
-        j->spare = round;
-        round = next;
-    }
-    pthread_cond_broadcast(&j->room);
-}
-
-/* When the first record came that has not been written yet, 0: there is none. */
-static int64_t oldest_record_ms(const struct journal *j)
-{
-    for (const struct batch *b = j->full; b; b = b->next)
-        if (has_records(b))
-            return b->since_ms;
-    return has_records(j->open) ? j->open->since_ms : 0;
-}
-
-/* Under the lock, which it releases while it writes. */
-static int write_and_sync(struct journal *j, struct writer *w)
-{
-    unsigned gate = j->round & 1;
-    struct batch *round = take_round(j);
-    uint64_t bytes = 0;
-    bool synced = false;
-    int err;
-
-    for (const struct batch *b = round; b; b = b->next)
-        bytes += b->bytes.len;
-    pthread_mutex_unlock(j->lock);
-    err = write_round(j, w, round);
-    pthread_mutex_lock(j->lock);
-    round_done(j, round, bytes);
-    if (!err && sync_is_due(j, w)) {
-        pthread_mutex_unlock(j->lock);
-        err = writer_sync(j, w);
-        if (!err) {
-            atomic_store(&j->durable, w->written_lsn);
-            gate_open(j, gate);
-            if (j->o.mode != LOCAL_STRICT)
-                gate_open(j, !gate);
-            synced = true;
-        }
-        pthread_mutex_lock(j->lock);
-    }
-    if (synced) {
-        j->syncs++;
-        j->unsynced_since_ms = oldest_record_ms(j);
-        pthread_cond_broadcast(&j->room);
-        if (j->on_durable)
-            j->on_durable(j->on_durable_arg);
-    }
-    return err;
-}
-
-static bool nothing_to_write(const struct journal *j)
-{
-    return !j->full && !j->open->bytes.len;
-}
-
-/* Puts a mark behind records that are on disk. Where there is no room for one, there is none. */
-static void put_mark(struct journal *j)
-{
-    size_t used = (size_t)j->open->at + j->open->bytes.len;
-
-    j->marked_lsn = j->last_lsn;
-    if (used + RECORD_HEADER_LEN <= j->o.segment_len)
-        record_put_mark(&j->open->bytes, j->salt, j->last_lsn);
-}
-
-static bool mark_is_wanted(const struct journal *j)
-{
-    return j->marked_lsn < j->last_lsn && atomic_load(&j->durable) == j->last_lsn;
-}
-
-/* Nothing is to be written or synced now: wait for a record, a sync that falls due, or rest. */
-static void writer_rest(struct journal *j, const struct writer *w, int64_t wrote_ms)
-{
-    int64_t until_ms = INT64_MAX;
-
-    if (w->since_ms)
-        until_ms = w->since_ms + FLUSH_TARGET_MS;
-    else if (mark_is_wanted(j))
-        until_ms = wrote_ms + MARK_AFTER_MS;
-    if (!w->since_ms && until_ms <= clock_boot_ms()) {
-        put_mark(j);
-        return;
-    }
-    j->writer_rests = true;
-    cond_wait_until(&j->work, j->lock, until_ms);
-    j->writer_rests = false;
-}
-
-/* In opportunistic mode nobody waits, so that records may gather and leave with fewer writes. */
-static void writer_gather(struct journal *j)
-{
-    int64_t until_ms = clock_boot_ms() + GATHER_MS;
-
-    if (j->o.mode == LOCAL_OPPORTUNISTIC && !j->stop && j->sync_wanted <= atomic_load(&j->durable))
-        cond_wait_until(&j->work, j->lock, until_ms);
-}
-
-static void *writer_main(void *arg)
-{
-    struct journal *j = arg;
-    const struct batch *first;
-    struct writer w = {0};
-    int64_t wrote_ms = clock_boot_ms();
-    int err;
-
-    pthread_mutex_lock(j->lock);
-    first = j->full ? j->full : j->open; /* this thread may start after a segment was filled */
-    pthread_mutex_unlock(j->lock);
-    err = writer_take(j, &w, first);
-    pthread_mutex_lock(j->lock);
-    while (!err) {
-        if (!nothing_to_write(j) || sync_is_due(j, &w)) {
-            err = write_and_sync(j, &w);
-            wrote_ms = clock_boot_ms();
-            if (!err)
-                writer_gather(j);
-        } else if (j->stop) {
-            break;
-        } else {
-            writer_rest(j, &w, wrote_ms);
-        }
-    }
-    if (!err && mark_is_wanted(j)) {
-        put_mark(j);
-        w.since_ms = clock_boot_ms();
-        write_and_sync(j, &w);
-    }
-    for (const struct batch *b = j->full; b; b = b->next) /* after a failure */
-        if (b->segment != w.segment)
-            j->o.fs->close(j->o.fs, b->fd);
-    if (j->open->segment != w.segment) /* one that no record has reached */
-        j->o.fs->close(j->o.fs, j->open->fd);
-    j->o.fs->close(j->o.fs, w.fd);
-    pthread_mutex_unlock(j->lock);
-    blocks_release(&w.blocks);
-    return NULL;
+    journal_open_gate(j, 0);
+    journal_open_gate(j, 1);
 }
 
 /* Makes the segment that comes next. Under the lock, which it releases while it does. */
@@ -416,6 +96,7 @@ int journal_open(struct journal *j, const struct journal_options *o, pthread_mut
     int fd, err;
 
     *j = (struct journal){.o = *o, .lock = lock, .prepared_fd = -1, .prepared = o->segment + 1};
+    atomic_init(&j->pen_taken, true); /* until the thread has it ready */
     err = segment_make(o->fs, o->dir, o->store, o->segment, o->segment_len, &fd, ret_error);
     if (err)
         return err;
@@ -428,7 +109,7 @@ int journal_open(struct journal *j, const struct journal_options *o, pthread_mut
     cond_init(&j->work);
     cond_init(&j->room);
     cond_init(&j->prepare);
-    pthread_create(&j->writer, NULL, writer_main, j);
+    pthread_create(&j->writer, NULL, journal_writer_main, j);
     pthread_create(&j->preparer, NULL, preparer_main, j);
     return 0;
 }
@@ -495,7 +176,7 @@ int journal_admit(struct journal *j, size_t record_len)
     for (;;) {
         if (atomic_load(&j->failed))
             return DROVER_IO;
-        if (j->pending > PENDING_MAX || disk_is_late(j)) {
+        if (j->pending > JOURNAL_PENDING_MAX || disk_is_late(j)) {
             pthread_cond_signal(&j->work);
             pthread_cond_wait(&j->room, j->lock);
             continue;
@@ -511,17 +192,17 @@ int journal_admit(struct journal *j, size_t record_len)
     }
 }
 
-void journal_append(struct journal *j, const struct changes *c)
+void journal_append(struct journal *j, const struct changes *c, bool will_wait)
 {
     struct batch *b = j->open;
     size_t before = b->bytes.len;
 
     assert(c->zxid == j->last_lsn + 1);
-    if (!has_records(b)) {
+    if (!batch_has_records(b)) {
         b->since_ms = clock_boot_ms();
         if (!j->unsynced_since_ms)
             j->unsynced_since_ms = b->since_ms;
-        if (j->writer_rests)
+        if (j->writer_rests && !(will_wait && j->o.mode == LOCAL_STRICT && !j->crowded))
             pthread_cond_signal(&j->work);
     }
     record_put_changes(&b->bytes, j->salt, c, c->zxid - atomic_load(&j->durable));
@@ -555,6 +236,8 @@ int journal_wait(struct journal *j, struct journal_ticket t)
 {
     if (j->o.mode != LOCAL_STRICT)
         return atomic_load(&j->failed) ? DROVER_IO : 0;
+    if (atomic_load(&j->durable) < t.lsn)
+        journal_write_oneself(j, t.lsn);
     return wait_for(j, t);
 }
 

@@ -1,9 +1,9 @@
 /*
  * journal - transactions to disk, many at a time.
  *
- * The owner appends under its lock; a thread of the journal's own takes whatever has gathered, writes
- * and syncs it (one sync for all of it), and lets those go who wait for it. A second thread makes
- * the next segment, filled with zeros, ahead of need.
+ * The owner appends under its lock; a thread of the journal's own, or one that waits, takes whatever has
+ * gathered, writes and syncs it (one sync for all of it), and lets those go who wait for it. A second
+ * thread makes the next segment, filled with zeros, ahead of need.
  *
  *     lock -> journal_admit -> change the tree -> journal_append -> journal_ticket -> unlock
  *          -> journal_wait
@@ -30,6 +30,7 @@
 #include "keeper/tree.h"
 
 struct batch;
+struct pen;
 
 struct journal_options {
     const struct fs *fs;
@@ -53,7 +54,10 @@ struct journal {
     pthread_cond_t prepare;
     pthread_t writer, preparer;
     bool stop;
-    bool writer_rests; /* and wants to be told of the next record */
+    bool writer_rests;  /* and wants to be told of the next record */
+    bool writer_sleeps; /* it rests, and nothing but being told will wake it */
+    bool crowded;       /* many records were in the last round; changed when one is taken */
+    struct pen *pen;    /* belongs to whoever has taken it */
 
     struct batch *open;             /* takes records */
     struct batch *full, **full_end; /* of segments that are full, to be written first */
@@ -75,6 +79,7 @@ struct journal {
 
     _Atomic int64_t durable;   /* LSN up to which everything is on disk */
     _Atomic uint32_t gates[2]; /* futexes: one for the round under way, one for the next */
+    _Atomic bool pen_taken;    /* changed under the lock */
     _Atomic bool failed;
 };
 
@@ -95,7 +100,9 @@ void journal_close(struct journal *j);
  * and take again. 0, DISK_FULL, TOO_BIG or IO.
  */
 int journal_admit(struct journal *j, size_t record_len);
-void journal_append(struct journal *j, const struct changes *c);
+
+/* Who will call journal_wait() may write the record then, so that no thread is woken for it now. */
+void journal_append(struct journal *j, const struct changes *c, bool will_wait);
 
 /* Something has failed for good: tells the reason, the first time, and lets go whoever waits. */
 void journal_fail(struct journal *j, const char *line);

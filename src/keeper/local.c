@@ -104,15 +104,8 @@ static int multi(struct keeper *base, const struct keeper_op *ops, size_t count,
                  struct keeper_result *results)
 {
     struct local_keeper *k = keeper_of(base);
-    struct local *l = k->l;
-    struct journal_ticket ticket;
-    int err, failed;
+    int err, failed = engine_apply_and_wait(k->l, k->session.id, ops, count, results, &err);
 
-    pthread_mutex_lock(&l->lock);
-    err = engine_apply(l, k->session.id, NULL, ops, count, results);
-    ticket = engine_ticket(l, l->tree.zxid);
-    pthread_mutex_unlock(&l->lock);
-    failed = engine_wait(l, ticket);
     if (!failed)
         return err;
     keeper_results_release(results, count);

@@ -6,7 +6,7 @@
 
 #include "callbacks.h"
 
-enum { THREADS = 8, ROUNDS = 50 };
+enum { THREADS = 8, ROUNDS = 50, CROWD = 32, CROWD_SETS = 20 };
 
 struct worker {
     struct fixture *f;
@@ -256,9 +256,44 @@ static void threads_open_and_close_sessions(struct fixture *f)
     assert_int_equal(must_stat(f->k, f->root).cversion, 2 * THREADS * (ROUNDS / 5));
 }
 
+static void *set_a_few(void *arg)
+{
+    struct worker *w = arg;
+
+    for (int i = 0; i < CROWD_SETS; i++) {
+        int err = keeper_set(w->k, w->path, STR("x"), KEEPER_ANY_VERSION, NULL);
+
+        if (err)
+            return (void *)drover_err_name(err);
+    }
+    return NULL;
+}
+
+/* Many, few, and many again: what is on its way to the disk is shared by whoever happens to wait. */
+static void threads_in_crowds(struct fixture *f)
+{
+    static const int crowds[] = {CROWD, 1, 2, CROWD, 9, 1, CROWD, CROWD, 3, CROWD, 12, CROWD};
+    const char *a = mk(f, "a", "");
+    struct worker *w = keep(f, mem_zalloc(CROWD * sizeof *w));
+    int threads = 0;
+
+    for (int i = 0; i < CROWD; i++)
+        w[i] = (struct worker){.f = f, .k = f->k, .path = a};
+    for (size_t i = 0; i < sizeof crowds / sizeof *crowds; i++) {
+        run_threads(f, crowds[i], set_a_few, w, sizeof *w);
+        threads += crowds[i];
+    }
+    assert_int_equal(must_stat(f->k, a).version, threads * CROWD_SETS);
+}
+
 const struct conformance_case thread_cases[] = {
-    CASE(threads_count_on_one_session),    CASE(threads_count_on_many_sessions),
-    CASE(threads_get_unique_numbers),      CASE(threads_commit_in_their_order),
-    CASE(threads_see_whole_transactions),  CASE(threads_watch_and_unwatch),
-    CASE(threads_open_and_close_sessions), {0},
+    CASE(threads_count_on_one_session),
+    CASE(threads_count_on_many_sessions),
+    CASE(threads_get_unique_numbers),
+    CASE(threads_commit_in_their_order),
+    CASE(threads_see_whole_transactions),
+    CASE(threads_watch_and_unwatch),
+    CASE(threads_open_and_close_sessions),
+    CASE(threads_in_crowds),
+    {0},
 };
