@@ -60,15 +60,12 @@ static void prepare_next(struct journal *j)
 
     pthread_mutex_unlock(j->lock);
     err = segment_make(j->o.fs, j->o.dir, j->o.store, number, j->o.segment_len, &fd, &why);
+    if (err && err != DROVER_DISK_FULL)
+        journal_fail(j, why.text); /* before others learn of it, who know less */
     pthread_mutex_lock(j->lock);
     j->prepare_error = err;
-    if (!err) {
+    if (!err)
         j->prepared_fd = fd;
-    } else if (err != DROVER_DISK_FULL) {
-        pthread_mutex_unlock(j->lock);
-        journal_fail(j, why.text);
-        pthread_mutex_lock(j->lock);
-    }
     pthread_cond_broadcast(&j->room);
 }
 
