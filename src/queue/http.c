@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "http/metrics.h"
 #include "queue/assign.h"
 #include "queue/census.h"
 #include "queue/http_impl.h"
@@ -366,6 +367,7 @@ static void on_posted(void *arg, const char *queue, int64_t id, int64_t count)
     struct queue_room *room = arg;
     struct buf b = {0};
 
+    counter_add(room->messages, (uint64_t)count);
     json_open(&b, '{');
     json_key(&b, "queue");
     json_put_text(&b, str_of(queue));
@@ -398,6 +400,8 @@ static int room_open(struct house *h, void **ret_room, struct err_info *ret_erro
     room->house = h;
     room->ns = h->queue_ns ? h->queue_ns : QUEUE_NAMESPACE;
     http_topic_init(&room->posted);
+    room->messages = metrics_counter(h->metrics, "drover_queue_messages_total", NULL,
+                                     "Messages that came to queues.");
     room->sweep = sweep_start(&(struct sweep_options){
         .house = h,
         .ns = room->ns,

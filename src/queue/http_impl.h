@@ -15,6 +15,7 @@ struct queue_room {
     struct sweep *sweep;
     struct notice *notice;
     struct http_topic posted; /* a message */
+    struct counter *messages;
 };
 
 /* Answers with an error: of the keeper, or of the task store, which another server may have. */

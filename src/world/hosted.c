@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "http/metrics.h"
 
 struct place {
     struct hosted *hosted;
@@ -27,6 +28,7 @@ struct hosted {
     uv_timer_t timer;
     struct http_topic topic;
     uint64_t told_ms;
+    struct counter *became[WORLD_IS_NONE + 1]; /* how many tasks, by state */
 
     pthread_mutex_t lock;
     struct place *places;
@@ -87,6 +89,7 @@ static void on_told(void *arg, const struct world_change *c)
         json_put_text(&b, c->error);
     }
     json_close(&b, '}');
+    counter_add(p->hosted->became[c->state], 1);
     events_publish(
         p->hosted->house->events,
         &(struct event){
@@ -229,11 +232,27 @@ struct http_topic *hosted_topic(struct hosted *s)
     return &s->topic;
 }
 
+static void register_counters(struct hosted *s)
+{
+    static const char *const labels[] = {
+        [WORLD_IS_PENDING] = "state=\"pending\"",
+        [WORLD_IS_WORKING] = "state=\"working\"",
+        [WORLD_IS_COMPLETED] = "state=\"completed\"",
+        [WORLD_IS_NONE] = "state=\"deleted\"",
+    };
+
+    for (int i = 0; i <= WORLD_IS_NONE; i++)
+        s->became[i] =
+            metrics_counter(s->house->metrics, "drover_world_tasks_total", labels[i],
+                            "Tasks of worlds that this server has brought into a state.");
+}
+
 struct hosted *hosted_new(struct house *h)
 {
     struct hosted *s = mem_zalloc(sizeof *s);
 
     s->house = h;
+    register_counters(s);
     pthread_mutex_init(&s->lock, NULL);
     http_topic_init(&s->topic);
     uv_timer_init(h->loop, &s->timer);

@@ -12,7 +12,7 @@ import pytest
 import zk
 from conftest import BINARY, OnEnsemble, Server, drover, wait_until
 from queue_support import NAMESPACE, QUICK, Room
-from world_support import Place, Stream, call
+from world_support import Place, Stream, call, figure
 
 NOBODY = "0" * 32
 
@@ -416,6 +416,7 @@ def test_what_was_posted(room):
 
 def test_events(room):
     settle(room)
+    before = figure(room.place.port, "drover_queue_messages_total")
     with Stream(room.place.port, "/v1/events?kind=queue,message") as events:
         queue = room.create()
         assert events.next() == ("queue", {"queue": queue, "state": "created"})
@@ -424,6 +425,7 @@ def test_events(room):
         assert told == ("message", {"queue": queue, "id": ids[1], "count": 2, "state": "posted"})
         room.call("DELETE", f"/v1/queues/{queue}")
         assert events.next() == ("queue", {"queue": queue, "state": "deleted"})
+    assert figure(room.place.port, "drover_queue_messages_total") == before + 2
 
 
 @pytest.mark.parametrize("method, path, body, status, line", [

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 
 import zk
 from conftest import BINARY, DEADLINE_S, OnEnsemble, Server, drover, errors
-from world_support import Place, Stream, World, call
+from world_support import Place, Stream, World, call, figure
 
 NUMBERS = itertools.count()
 
@@ -354,7 +354,9 @@ def test_looking(place, world, session):
 
 
 def test_events(place, world, session):
-    """What becomes of a task is told to whoever listens."""
+    """What becomes of a task is told to whoever listens, and counted."""
+    completed = 'drover_world_tasks_total{state="completed"}'
+    before = figure(place.port, completed)
     with Stream(place.port, "/v1/events?kind=world&type=my_t") as events:
         def told(node, state, **more):
             assert events.next() == ("world", {"world": world.name, "node": node, "type": "my_t",
@@ -376,6 +378,7 @@ def test_events(place, world, session):
         told("a_my_t|b_my_t", "pending")  # it is queued again
         assert world.complete("a_my_t|b_my_t", session) == "pending"
         told("a_my_t|b_my_t", "pending")
+    assert figure(place.port, completed) == before + 1
 
 
 def test_removing(place, world, session):

@@ -25,6 +25,16 @@ def call(port, method, path, body=None):
         connection.close()
 
 
+def figure(port, name):
+    """One of /metrics; 0 when it is not there."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
+    connection.request("GET", "/metrics")
+    for line in connection.getresponse().read().decode().splitlines():
+        if line.startswith(name + " "):
+            return float(line.split()[-1])
+    return 0
+
+
 class Stream:
     """What /v1/events tells, one by one: its kind and its data."""
 
