@@ -32,6 +32,8 @@ struct scene {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int posted;              /* in each queue */
+    int heard;               /* of these */
+    bool listens, deaf;      /* is told of messages; will not be any more */
     int64_t handled[QUEUES]; /* the last one */
     bool in_hand[QUEUES];
     int bad; /* fails: the message with this id, so many times */
@@ -130,6 +132,38 @@ static int connect_one(void *arg, struct keeper **ret_keeper, struct err_info *r
     return local_connect(s->local, &(struct keeper_options){.timeout_ms = 30000}, ret_keeper);
 }
 
+/* Every other time it is said which queues. */
+static int listen(void *arg, struct arena *a, struct message_news *ret_news)
+{
+    struct scene *s = arg;
+    bool deaf, which;
+
+    pthread_mutex_lock(&s->lock);
+    while (s->heard == s->posted && !s->deaf)
+        pthread_cond_wait(&s->changed, &s->lock);
+    s->heard = s->posted;
+    which = s->posted % 2;
+    deaf = s->deaf;
+    pthread_mutex_unlock(&s->lock);
+    *ret_news = (struct message_news){0};
+    if (which) {
+        ret_news->queues = arena_alloc(a, QUEUES * sizeof *ret_news->queues);
+        for (int i = 0; i < QUEUES; i++)
+            ret_news->queues[ret_news->count++] = str_of(s->names[i]);
+    }
+    return deaf ? DROVER_CLOSED : 0;
+}
+
+static void unlisten(void *arg)
+{
+    struct scene *s = arg;
+
+    pthread_mutex_lock(&s->lock);
+    s->deaf = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* The scene. */
 
 static int set_up(void **state)
@@ -172,6 +206,8 @@ static void start(struct scene *s, int number)
                                                             .ns = QUEUE_NAMESPACE,
                                                             .connect = connect_one,
                                                             .messages = &s->messages,
+                                                            .listen = s->listens ? listen : NULL,
+                                                            .unlisten = unlisten,
                                                             .handle = handle,
                                                             .arg = s});
 }
@@ -186,6 +222,7 @@ static void post(struct scene *s, int count)
 {
     pthread_mutex_lock(&s->lock);
     s->posted += count;
+    pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -235,6 +272,21 @@ static void one_worker_handles_everything(void **state)
     wait_for_last(s, MESSAGES);
     post(s, MESSAGES);
     wait_for_last(s, 2 * MESSAGES);
+}
+
+/* Long before it would look by itself. */
+static void a_worker_hears_of_messages(void **state)
+{
+    struct scene *s = *state;
+
+    s->listens = true;
+    s->worker.poll_ms = 3600 * 1000;
+    start(s, 0);
+    wait_for_shares(s, 1);
+    for (int i = 1; i <= 4; i++) {
+        post(s, 1);
+        wait_for_last(s, i);
+    }
 }
 
 static void workers_that_come_and_go_share(void **state)
@@ -346,6 +398,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         CASE(one_worker_handles_everything),
+        CASE(a_worker_hears_of_messages),
         CASE(workers_that_come_and_go_share),
         CASE(what_is_in_hand_is_finished_first),
         CASE(a_failure_stops_the_worker_that_is_told_to),
