@@ -464,6 +464,8 @@ struct run *runner_start(struct runner *rr, const struct run_spec *spec, run_don
     if (!error)
         error = begin(rr, r, spec, path);
     if (error) {
+        if (r->cgroup)
+            cgroups_give(rr->cgroups, r->cgroup);
         free(r);
         explain(spec, error, ret_status, ret_error);
         return NULL;
