@@ -17,9 +17,10 @@
 #include "keeper_stand.h"
 #include "queue/member.h"
 
-#define HELD "11111111111111111111111111111111"  /* by the one that dies */
-#define FREE "22222222222222222222222222222222"  /* nobody's */
-#define OTHER "33333333333333333333333333333333" /* another's */
+/* They stand before any that is drawn at random, so that a new one is always the last. */
+#define HELD "00000000000000000000000000000001"  /* by the one that dies */
+#define FREE "00000000000000000000000000000002"  /* nobody's */
+#define OTHER "00000000000000000000000000000003" /* another's */
 
 struct scene {
     struct stand stand;
