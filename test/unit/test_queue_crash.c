@@ -65,8 +65,11 @@ static void scene_close(struct scene *s)
     stand_close(&s->stand);
 }
 
-/* Lines "path data", of what is not the keeper's own. A new queue's name is random: it is shown as "new". */
-static void dump_below(struct keeper *k, const char *path, struct buf *out)
+/*
+ * Lines "path data", of what is not the keeper's own. A new queue's name is random, and so is its place: it
+ * is shown as "new", after the others.
+ */
+static void dump_below(struct keeper *k, const char *path, struct buf *out, struct buf *news)
 {
     static const char *const known[] = {HELD, FREE, OTHER};
     struct keeper_names names = {0};
@@ -78,7 +81,7 @@ static void dump_below(struct keeper *k, const char *path, struct buf *out)
 
         for (int i = 0; i < 3; i++)
             is_new = is_new && strcmp(name, known[i]) != 0;
-        buf_printf(out, "%s %s\n", is_new ? "new" : path, buf_text(&data));
+        buf_printf(is_new ? news : out, "%s %s\n", is_new ? "new" : path, buf_text(&data));
     }
     buf_release(&data);
     if (keeper_children(k, path, &names, NULL))
@@ -88,7 +91,7 @@ static void dump_below(struct keeper *k, const char *path, struct buf *out)
 
         buf_printf(&child, "%s/%s", path[1] ? path : "", names.names[i]);
         if (strcmp(names.names[i], "zookeeper") && strcmp(names.names[i], ".drover-tags"))
-            dump_below(k, buf_text(&child), out);
+            dump_below(k, buf_text(&child), out, news);
         buf_release(&child);
     }
     keeper_names_release(&names);
@@ -157,7 +160,7 @@ static void do_give_up(struct member *m)
 /* The tree after the step, cut at its nth call. To be freed. */
 static char *tree_after(step_fn *step, int n, bool dies_after, int *ret_calls, bool *ret_cut)
 {
-    struct buf out = {0};
+    struct buf out = {0}, news = {0};
     struct cutter c;
     struct scene s;
     char *text;
@@ -168,9 +171,11 @@ static char *tree_after(step_fn *step, int n, bool dies_after, int *ret_calls, b
     step(&s.dying);
     *ret_calls = c.calls;
     *ret_cut = c.cut;
-    dump_below(s.keepers[2], "/", &out);
+    dump_below(s.keepers[2], "/", &out, &news);
+    buf_put_str(&out, str_of(buf_text(&news)));
     text = mem_dup(out.p, out.len);
     buf_release(&out);
+    buf_release(&news);
     scene_close(&s);
     return text;
 }
