@@ -1,8 +1,8 @@
 /*
  * By clone3, where there is one: the child borrows our memory until it has called execve (as with
- * vfork, so a large server costs nothing), has the signals' handlers cleared by the kernel, comes with its
- * pidfd and is born in its cgroup. posix_spawn of this C library can do neither of the last two, and
- * clears the handlers with sixty calls. Where clone3 is refused (by an older kernel, or by the filter
+ * vfork, so a large server costs nothing), has the signals' handlers cleared by the kernel, is killed
+ * when we are, comes with its pidfd and is born in its cgroup. posix_spawn of this C library can do
+ * none of the last three, and clears the handlers with sixty calls. Where clone3 is refused (by an older kernel, or by the filter
  * of a container) or the machine is of another kind, posix_spawn does what it can.
  *
  * The child shares our memory and the thread's own variables. So it does nothing but call the kernel,
@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -91,6 +92,7 @@ CHILD static int be_born(const struct birth *b)
         syscall(SYS_rt_sigaction, b->spawner->ignored[i], nothing, NULL, KERNEL_SIGSET_LEN);
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, nothing, NULL, KERNEL_SIGSET_LEN);
     syscall(SYS_setsid);
+    syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (syscall(SYS_dup3, w->in, 0, 0) < 0 || syscall(SYS_dup3, w->out, 1, 0) < 0 ||
         syscall(SYS_dup3, w->err, 2, 0) < 0 || syscall(SYS_close_range, 3, ~0u, 0) < 0)
         return errno;

@@ -1,5 +1,6 @@
 """Agents on other machines: they claim, renew, send and commit over HTTP; one dies, one is slow."""
 
+import pathlib
 import signal
 import subprocess
 
@@ -7,6 +8,14 @@ import pytest
 
 from conftest import BINARY, DEADLINE_S, wait_until
 from dag_support import Dag, node, refused, shell
+
+
+def alive(pid):
+    """Not ended; one that nobody has waited for has."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 @pytest.fixture
@@ -61,15 +70,17 @@ def test_an_agent_runs_nodes_and_sends_what_they_print(dag, agent):
 def test_one_is_killed(dag, agent, tmp_path):
     one = agent("--jobs", 4, lease="3s")
     flag = tmp_path / "flag"
-    a, b = dag.add(shell("sleep 300"),
+    a, b = dag.add(shell("echo $$; exec sleep 300"),
                    shell(f"test -e {flag} || sleep 300", retry={"count": 1, "delay": 1}))
     wait_until(lambda: dag.state(a) == dag.state(b) == "running")
+    pid = int(wait_until(lambda: dag.data(a, "stdout")["data"]))
     flag.touch()
     one.kill()
     agent("--jobs", 1)
     assert dag.wait(a, b) == ["failed", "finished"]
     assert dag.node(a)["metadata"]["reason"] == "its agent fell silent"
     assert dag.node(b)["metadata"]["attempts"] == 2
+    wait_until(lambda: not alive(pid))  # the command went with its agent
 
 
 def logs(directory):
