@@ -442,8 +442,9 @@ def steady(port, killed, jobs):
         for state in reversed(STEPS):
             status, answer = api.try_call("POST", "/v1/jobs/acquire",
                                           {"session": session, "state": state})
-            if status != 200:
-                session = None if status == 410 else session
+            if status != 200:  # it may have been taken all the same: the session is given up
+                api.try_call("DELETE", f"/v1/sessions/{session}")
+                session = None
                 time.sleep(0.1)
                 break
             if not answer["job"]:
@@ -451,6 +452,9 @@ def steady(port, killed, jobs):
             worked = True
             status, _ = api.try_call("PUT", f"/v1/jobs/{answer['job']['id']}/state",
                                      {"state": "next", "token": answer["token"], "session": session})
+            if status >= 500:
+                api.try_call("DELETE", f"/v1/sessions/{session}")
+                session = None
             break
         if not worked and killed.is_set():
             status, answer = api.try_call("GET", "/v1/jobs")
