@@ -71,7 +71,7 @@ def test_one_is_killed(dag, agent, tmp_path):
     one = agent("--jobs", 4, lease="3s")
     flag = tmp_path / "flag"
     a, b = dag.add(shell("echo $$; exec sleep 300"),
-                   shell(f"test -e {flag} || sleep 300", retry={"count": 1, "delay": 1}))
+                   shell(f"test -e {flag} || exec sleep 300", retry={"count": 1, "delay": 1}))
     wait_until(lambda: dag.state(a) == dag.state(b) == "running")
     pid = int(wait_until(lambda: dag.data(a, "stdout")["data"]))
     flag.touch()
