@@ -89,6 +89,7 @@ int conformance_run(const struct conformance_backend *backend, const char *filte
     struct CMUnitTest *tests = mem_zalloc((count + 1) * sizeof *tests);
     int failed = 1;
 
+    fixture_allow_breaks(backend->breaks_max);
     if (count) {
         select_cases(backend, filter, runs, tests);
         failed = _cmocka_run_group_tests(backend->name, tests, count, NULL, NULL);

@@ -40,7 +40,8 @@ static int connect_zookeeper(void *ctx, const struct keeper_options *o, struct k
 int main(int argc, char **argv)
 {
     const char *servers = getenv("DROVER_TEST_ZK"), *filter = argc > 1 ? argv[1] : NULL;
-    struct conformance_backend backend = {"zookeeper", NULL, connect_zookeeper};
+    struct conformance_backend backend = {
+        .name = "zookeeper", .connect = connect_zookeeper, .breaks_max = 5};
     char url[1024];
 
     if (filter && strcmp(filter, "--list") == 0) {
