@@ -8,6 +8,7 @@ import re
 import resource
 import socket
 import threading
+import time
 
 import pytest
 
