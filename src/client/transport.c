@@ -12,12 +12,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "client/curl.h"
 
-enum { REDIRECTS_MAX = 5, WAIT_SLICE_MS = 60 * 1000 };
+enum { REDIRECTS_MAX = 5, WAIT_SLICE_MS = 60 * 1000, STOP_GRACE_MS = 1000 };
 
 struct transport {
     char *servers[TRANSPORT_SERVERS_MAX]; /* as configured */
@@ -222,20 +223,37 @@ static void set_request(struct transport *t, const struct request *r, const char
     t->curl->curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)(left_ms > 1 ? left_ms : 1));
 }
 
-/* Runs the transfer to its end. 0, or CLOSED. */
+/*
+ * The server is told that nothing more will come: it lets go of a request that waits, and closes. An answer
+ * that is on its way already is not lost by that.
+ */
+static void say_no_more(struct transport *t)
+{
+    curl_socket_t fd = CURL_SOCKET_BAD;
+
+    t->curl->curl_easy_getinfo(t->easy, CURLINFO_ACTIVESOCKET, &fd);
+    if (fd != CURL_SOCKET_BAD)
+        shutdown(fd, SHUT_WR);
+}
+
+/* Runs the transfer to its end. 0, or CLOSED: it was stopped before. */
 static int perform(struct transport *t, CURLcode *ret_code)
 {
     struct curl_waitfd stop = {.fd = t->stop_fd, .events = CURL_WAIT_POLLIN};
-    int running = 1, left, result = 0;
+    int64_t give_up_ms = 0; /* once it is to stop */
+    int running = 1, left;
     CURLMsg *message;
 
     t->curl->curl_multi_add_handle(t->multi, t->easy);
     *ret_code = CURLE_FAILED_INIT;
     while (!t->curl->curl_multi_perform(t->multi, &running) && running) {
         stop.revents = 0;
-        t->curl->curl_multi_poll(t->multi, &stop, t->stop_fd >= 0, WAIT_SLICE_MS, NULL);
+        t->curl->curl_multi_poll(t->multi, &stop, t->stop_fd >= 0 && !give_up_ms,
+                                 give_up_ms ? STOP_GRACE_MS : WAIT_SLICE_MS, NULL);
         if (stop.revents) {
-            result = DROVER_CLOSED;
+            give_up_ms = clock_boot_ms() + STOP_GRACE_MS;
+            say_no_more(t);
+        } else if (give_up_ms && clock_boot_ms() >= give_up_ms) {
             break;
         }
     }
@@ -243,7 +261,7 @@ static int perform(struct transport *t, CURLcode *ret_code)
         if (message->msg == CURLMSG_DONE)
             *ret_code = message->data.result;
     t->curl->curl_multi_remove_handle(t->multi, t->easy);
-    return result;
+    return give_up_ms && *ret_code != CURLE_OK ? DROVER_CLOSED : 0;
 }
 
 static int say_unreachable(const char *origin, const char *why, struct err_info *ret_error)

@@ -71,7 +71,7 @@ def test_attempts_outlive_the_worker(me):
     me.ok("add", "g", "x")
     seen = []
     for _ in range(3):
-        worker = me.popen("work", "g", "--attempts", 3, "--backoff", "1ms",
+        worker = me.popen("work", "g", "--attempts", 3, "--backoff", "1ms", "--for", "2s",
                           *shell("echo $DROVER_TASK_ATTEMPT; exit 1"))
         seen.append(worker.stdout.readline().strip())
         worker.stderr.readline()
