@@ -199,7 +199,8 @@ void journal_append(struct journal *j, const struct changes *c, bool will_wait)
         b->since_ms = clock_boot_ms();
         if (!j->unsynced_since_ms)
             j->unsynced_since_ms = b->since_ms;
-        if (j->writer_rests && !(will_wait && j->o.mode == LOCAL_STRICT && !j->crowded))
+        if (j->writer_rests &&
+            !(will_wait && j->o.mode == LOCAL_STRICT && !atomic_load(&j->crowded)))
             pthread_cond_signal(&j->work);
     }
     record_put_changes(&b->bytes, j->salt, c, c->zxid - atomic_load(&j->durable));

@@ -56,7 +56,6 @@ struct journal {
     bool stop;
     bool writer_rests;  /* and wants to be told of the next record */
     bool writer_sleeps; /* it rests, and nothing but being told will wake it */
-    bool crowded;       /* many records were in the last round; changed when one is taken */
     struct pen *pen;    /* belongs to whoever has taken it */
 
     struct batch *open;             /* takes records */
@@ -80,6 +79,7 @@ struct journal {
     _Atomic int64_t durable;   /* LSN up to which everything is on disk */
     _Atomic uint32_t gates[2]; /* futexes: one for the round under way, one for the next */
     _Atomic bool pen_taken;    /* changed under the lock */
+    _Atomic bool crowded;      /* many records were in the last round; changed when one is taken */
     _Atomic bool failed;
 };
 

@@ -68,7 +68,7 @@ static struct batch *take_round(struct journal *j)
     }
     j->full = NULL;
     j->full_end = &j->full;
-    j->crowded = j->last_lsn - j->taken_lsn > CROWD;
+    atomic_store(&j->crowded, j->last_lsn - j->taken_lsn > CROWD);
     j->taken_lsn = j->last_lsn;
     j->pending = 0;
     j->round++;
@@ -243,11 +243,10 @@ static bool nothing_to_write(const struct journal *j)
  */
 void journal_write_oneself(struct journal *j, int64_t lsn)
 {
-    if (atomic_load(&j->pen_taken))
+    if (atomic_load(&j->pen_taken) || atomic_load(&j->crowded))
         return;
     pthread_mutex_lock(j->lock);
-    if (!atomic_load(&j->pen_taken) && !atomic_load(&j->failed) && !j->crowded &&
-        j->taken_lsn < lsn) {
+    if (!atomic_load(&j->pen_taken) && !atomic_load(&j->failed) && j->taken_lsn < lsn) {
         write_and_sync(j);
         if (!nothing_to_write(j) || j->stop || j->writer_sleeps || atomic_load(&j->failed))
             pthread_cond_signal(&j->work);
