@@ -122,6 +122,16 @@ static void put_messages(struct buf *b, const struct message_list *list)
     json_close(b, '}');
 }
 
+/* A queue's `last` can be given as it is: empty while nothing has been processed. */
+static bool read_after(struct http_request *r, int64_t *ret_after)
+{
+    struct str text;
+
+    if (http_query(r, "after", &text) && !text.len)
+        return true;
+    return http_query_number(r, "after", ret_after) >= 0;
+}
+
 void queue_get_messages(struct http_request *r)
 {
     struct queue_room *room = r->arg;
@@ -132,8 +142,8 @@ void queue_get_messages(struct http_request *r)
     struct buf b = {0};
     int err;
 
-    if (!name || http_query_number(r, "after", &after) < 0 ||
-        http_query_number(r, "limit", &limit) < 0 || http_query_number(r, "wait", &wait_ms) < 0)
+    if (!name || !read_after(r, &after) || http_query_number(r, "limit", &limit) < 0 ||
+        http_query_number(r, "wait", &wait_ms) < 0)
         return;
     if (!limit || limit > MESSAGES_LIMIT_MAX || wait_ms > WAIT_MS_MAX) {
         http_reply_errorf(r, 400, "limit must be from 1 to %d, wait at most %d ms",

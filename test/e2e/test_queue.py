@@ -335,6 +335,7 @@ def test_what_http_shows(room):
     assert one == (200, {"id": ids[-1] + 1})
     assert [m["data"] for m in room.read(queues[1])] == ["\0\u20ac"]
     assert [m["data"] for m in room.read(queues[0], f"?after={ids[1]}&limit=2")] == ["c", "d"]
+    assert [m["data"] for m in room.read(queues[0], "?after=&limit=2")] == ["a", "b"]  # as its last is
     assert room.read(queues[2]) == []
     listed = room.call("GET", "/v1/queues")[1]
     assert listed == {"queues": [{"queue": q, "last": "", "worker": None} for q in queues]}
