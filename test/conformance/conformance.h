@@ -18,7 +18,7 @@ struct conformance_backend {
     void *ctx;
     int (*connect)(void *ctx, const struct keeper_options *o, struct keeper **ret_keeper);
     const char *const *without; /* parts of the names of cases that do not apply; may be NULL */
-    int breaks_max; /* cases that may be passed over because a connection broke under them */
+    int breaks_max; /* how often a case may be run again because a connection broke under it */
 };
 
 /*

@@ -70,8 +70,9 @@ int fixture_open(const struct conformance_backend *backend, const struct conform
                  struct fixture **ret_fixture);
 void fixture_close(struct fixture *f);
 
-/* How many cases may be passed over because a connection broke. */
+/* How often a case may be run again because a connection broke under it, and where it begins. */
 void fixture_allow_breaks(int count);
+extern jmp_buf fixture_broken;
 
 /* Frees p (from malloc) after the case. Returns it. From any thread. */
 void *keep(struct fixture *f, void *p);

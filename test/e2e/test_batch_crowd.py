@@ -204,7 +204,8 @@ def test_priorities_are_honoured(start):
 
 def foreign(hosts):
     kazoo = pytest.importorskip("kazoo.client")
-    client = kazoo.KazooClient(hosts=hosts, timeout=10)
+    patient = {"max_tries": -1, "max_delay": 1}
+    client = kazoo.KazooClient(hosts=hosts, timeout=30, command_retry=patient, connection_retry=patient)
     client.start()
     return client
 
@@ -330,12 +331,11 @@ def test_a_foreign_batch_is_found(beside):
     assert api.batch() > taken["id"]
 
 
-def foreign_worker(hosts, batch, count, done):
+def foreign_worker(client, batch, count, done):
     """A foreign client that makes jobs in a batch of ours and moves them to the end, as the document has
     it, step by step; what breaks is tried again as such clients do, or left as it is."""
     kazoo_errors = pytest.importorskip("kazoo.exceptions")
     handler_errors = pytest.importorskip("kazoo.handlers.threading")
-    client = foreign(hosts)
     dirs = [state.lower() for state in STEPS] + ["completed"]
     try:
         for _ in range(count):
@@ -380,7 +380,7 @@ def test_an_ensemble_that_loses_its_leader(tmp_path):
             consumers = [threading.Thread(target=steady, args=(server.port, killed, jobs))
                          for server in servers for _ in range(2)]
             consumers.append(threading.Thread(target=foreign_worker,
-                                              args=(ensemble.hosts, kept_open, 4, theirs)))
+                                              args=(foreign(ensemble.hosts), kept_open, 4, theirs)))
             for consumer in consumers:
                 consumer.start()
             ensemble.leader().kill()
