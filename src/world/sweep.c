@@ -1,10 +1,9 @@
 #include "world/sweep.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
+#include "base/chore.h"
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "world/name.h"
@@ -13,21 +12,8 @@
 struct world_sweep {
     struct house *house;
     struct hosted *hosted;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool stop;
+    struct chore *chore;
 };
-
-static bool is_stopping(struct world_sweep *s)
-{
-    bool stop;
-
-    pthread_mutex_lock(&s->lock);
-    stop = s->stop;
-    pthread_mutex_unlock(&s->lock);
-    return stop;
-}
 
 /* The world that a record's path begins with. */
 static struct str world_of(const struct world_record *r)
@@ -65,8 +51,9 @@ static bool sweep_one(struct world_sweep *s, struct keeper *k, struct arena *a, 
 }
 
 /* From the last to the first: what stands below a task comes after it. */
-static void sweep_all(struct world_sweep *s)
+static void sweep_all(struct chore *c, void *arg)
 {
+    struct world_sweep *s = arg;
     int64_t before_ms = clock_wall_ms() - s->house->world_retention_ms;
     struct keeper *k = house_keeper(s->house);
     struct keeper_names names = {0};
@@ -76,7 +63,7 @@ static void sweep_all(struct world_sweep *s)
     if (!k)
         return;
     if (!keeper_children(k, WORLD_COMPLETED, &names, NULL))
-        for (size_t i = names.count; i-- > 0 && !is_stopping(s);) {
+        for (size_t i = names.count; i-- > 0 && !chore_is_ending(c);) {
             arena_reset(&a);
             swept += sweep_one(s, k, &a, names.names[i], before_ms);
         }
@@ -95,45 +82,18 @@ static int64_t every_ms(const struct world_sweep *s)
     return ms > WORLD_SWEEP_MAX_MS ? WORLD_SWEEP_MAX_MS : ms;
 }
 
-static void *run(void *arg)
-{
-    struct world_sweep *s = arg;
-    int64_t next_ms = clock_boot_ms() + every_ms(s);
-
-    pthread_mutex_lock(&s->lock);
-    while (!s->stop) {
-        cond_wait_until(&s->changed, &s->lock, next_ms);
-        if (s->stop || clock_boot_ms() < next_ms)
-            continue;
-        pthread_mutex_unlock(&s->lock);
-        sweep_all(s);
-        next_ms = clock_boot_ms() + every_ms(s);
-        pthread_mutex_lock(&s->lock);
-    }
-    pthread_mutex_unlock(&s->lock);
-    return NULL;
-}
-
 struct world_sweep *world_sweep_start(struct house *h, struct hosted *hosted)
 {
     struct world_sweep *s = mem_zalloc(sizeof *s);
 
     s->house = h;
     s->hosted = hosted;
-    pthread_mutex_init(&s->lock, NULL);
-    cond_init(&s->changed);
-    pthread_create(&s->thread, NULL, run, s);
+    s->chore = chore_start(every_ms(s), sweep_all, s);
     return s;
 }
 
 void world_sweep_free(struct world_sweep *s)
 {
-    pthread_mutex_lock(&s->lock);
-    s->stop = true;
-    pthread_cond_signal(&s->changed);
-    pthread_mutex_unlock(&s->lock);
-    pthread_join(s->thread, NULL);
-    pthread_cond_destroy(&s->changed);
-    pthread_mutex_destroy(&s->lock);
+    chore_end(s->chore);
     free(s);
 }
