@@ -23,7 +23,7 @@ bool claims_get(struct claims *cs, int64_t job, int64_t token, int64_t session, 
     bool found;
 
     pthread_mutex_lock(&cs->lock);
-    found = c->token == token && c->job == job && c->session == session;
+    found = c->known && c->job == job && c->token == token && c->session == session;
     if (found)
         *ret = *c;
     pthread_mutex_unlock(&cs->lock);
@@ -36,6 +36,6 @@ void claims_forget(struct claims *cs, int64_t job)
 
     pthread_mutex_lock(&cs->lock);
     if (c->job == job)
-        c->token = 0;
+        c->known = false;
     pthread_mutex_unlock(&cs->lock);
 }

@@ -106,8 +106,12 @@ int job_delete_ops(struct call *c, struct change *t, const char *jid, const char
  */
 int job_locate(struct call *c, const char *jid, int state, int expected, int *ret_entry);
 
-/* Remembers a job that the session of the call holds, as it is now; see claims.h. */
+/*
+ * Remembers a job as it is now: one that the session of the call holds, or that nobody does (token 0). And
+ * gives it back, without its message. See claims.h.
+ */
 void job_remember(struct call *c, const struct job *job);
+bool job_recall(struct call *c, int64_t number, int64_t token, struct job *ret_job);
 
 /* Whether a configuration is of a collection that is locked. names: of /locks/collections. */
 bool job_is_held(struct call *c, struct str configuration, const struct keeper_names *names);

@@ -179,27 +179,21 @@ static int take(struct call *c, struct view *v, int64_t key, const char *entry, 
         view_forget(v, key);
     else
         view_park(v, key, clock_boot_ms());
-    if (err)
+    if (err) {
+        claims_forget(&c->depot->claims, key % NAME_SEQUENCES);
         return depot_again(err) ? 0 : depot_fail(c, err);
+    }
     j->version++;
     job_remember(c, j);
     return 1;
 }
 
 /* 1: taken. 0: not this one, which is parked, blocked or forgotten. */
-static int try_job(struct call *c, int state, int64_t key, const struct holds *h, struct job *j)
+static int try_known(struct call *c, struct view *v, int64_t key, const char *entry,
+                     const struct holds *h, struct job *j)
 {
-    struct view *v = &c->depot->jobs[state];
-    char jid[NAME_ID_LEN + 1], entry[NAME_ENTRY_LEN + 1] = "";
-    int err;
+    int err = find_hold(c, j, &h->collections);
 
-    name_id(NAME_JOB, key % NAME_SEQUENCES, jid);
-    name_entry(NAME_JOB, true, key, entry);
-    err = job_brief(c, str_of(jid), j);
-    if (err == DROVER_NO_NODE || err == DROVER_DAMAGED || (!err && j->status.state != state))
-        return put_aside(c, v, key, entry);
-    if (!err)
-        err = find_hold(c, j, &h->collections);
     if (err == HOLD_NONE)
         return take(c, v, key, entry, j);
     if (err == HOLD_BATCH)
@@ -209,6 +203,27 @@ static int try_job(struct call *c, int state, int64_t key, const struct holds *h
     else
         view_park(v, key, clock_boot_ms());
     return err < 0 ? depot_fail(c, err) : 0;
+}
+
+/* The same. What is remembered is tried first, and if that was out of date, what the tree says. */
+static int try_job(struct call *c, int state, int64_t key, const struct holds *h, struct job *j)
+{
+    struct view *v = &c->depot->jobs[state];
+    int64_t number = key % NAME_SEQUENCES;
+    char jid[NAME_ID_LEN + 1], entry[NAME_ENTRY_LEN + 1] = "";
+    int err, got;
+
+    name_id(NAME_JOB, number, jid);
+    name_entry(NAME_JOB, true, key, entry);
+    if (job_recall(c, number, 0, j) && j->status.state == state) {
+        got = try_known(c, v, key, entry, h, j);
+        if (got || job_recall(c, number, 0, j))
+            return got;
+    }
+    err = job_brief(c, str_of(jid), j);
+    if (err == DROVER_NO_NODE || err == DROVER_DAMAGED || (!err && j->status.state != state))
+        return put_aside(c, v, key, entry);
+    return err ? depot_fail(c, err) : try_known(c, v, key, entry, h, j);
 }
 
 int job_acquire(struct call *c, int state, struct job *ret_job)

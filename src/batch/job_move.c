@@ -32,26 +32,59 @@ int job_locate(struct call *c, const char *jid, int state, int expected, int *re
     return 0;
 }
 
+static int64_t session_of(struct call *c, int64_t token)
+{
+    struct keeper_session session = {.id = 0};
+
+    if (token)
+        keeper_session(c->k, &session);
+    return session.id;
+}
+
+/* Who moves a job says what its message is, but who acquires it leaves it as it is. */
 void job_remember(struct call *c, const struct job *job)
 {
-    struct keeper_session session;
+    const struct status *s = &job->status;
     struct claim claim = {
         .job = name_number(NAME_JOB, str_of(job->id)),
         .token = job->token,
+        .session = session_of(c, job->token),
         .batch = name_number(NAME_BATCH, str_of(job->bid)),
-        .state = job->status.state,
-        .last_successful = job->status.last_successful,
+        .state = s->state,
+        .last_successful = s->last_successful,
         .priority = job->priority,
-        .retry_count = job->status.retry_count,
+        .retry_count = s->retry_count,
         .version = job->version,
         .priority_version = job->priority_version,
+        .known = true,
     };
 
-    if (!status_is_plain(&job->status))
+    if (!status_is_plain(s) || s->modified.len > CLAIMS_DATE_LEN || (!job->token && s->message.p)) {
+        claims_forget(&c->depot->claims, claim.job);
         return;
-    keeper_session(c->k, &session);
-    claim.session = session.id;
+    }
+    memcpy(claim.modified, s->modified.p, s->modified.len);
     claims_put(&c->depot->claims, &claim);
+}
+
+bool job_recall(struct call *c, int64_t number, int64_t token, struct job *ret_job)
+{
+    struct claim claim;
+
+    if (!claims_get(&c->depot->claims, number, token, session_of(c, token), &claim))
+        return false;
+    *ret_job = (struct job){.version = claim.version,
+                            .priority = claim.priority,
+                            .priority_version = claim.priority_version,
+                            .token = token,
+                            .status = {.state = claim.state,
+                                       .last_successful = claim.last_successful,
+                                       .retry_count = claim.retry_count,
+                                       .modified = str_of(arena_printf(c->a, "%s", claim.modified)),
+                                       .is_job = true}};
+    name_id(NAME_JOB, number, ret_job->id);
+    name_id(NAME_BATCH, claim.batch, ret_job->bid);
+    return true;
 }
 
 struct moving {
@@ -128,25 +161,8 @@ static int check_from(struct call *c, const struct moving *g)
 static bool recall(struct call *c, struct str id, struct moving *g, int64_t token)
 {
     int64_t number = name_number(NAME_JOB, id);
-    struct keeper_session session;
-    struct claim claim;
 
-    if (!token || g->slow || number < 0)
-        return false;
-    keeper_session(c->k, &session);
-    if (!claims_get(&c->depot->claims, number, token, session.id, &claim))
-        return false;
-    g->job = (struct job){.version = claim.version,
-                          .priority = claim.priority,
-                          .priority_version = claim.priority_version,
-                          .token = token,
-                          .status = {.state = claim.state,
-                                     .last_successful = claim.last_successful,
-                                     .retry_count = claim.retry_count,
-                                     .is_job = true}};
-    name_id(NAME_JOB, number, g->job.id);
-    name_id(NAME_BATCH, claim.batch, g->job.bid);
-    return true;
+    return token && !g->slow && number >= 0 && job_recall(c, number, token, &g->job);
 }
 
 /* What is known of it after a move: the same as would be read. */
@@ -154,12 +170,12 @@ static void remember_moved(struct call *c, struct moving *g, const struct job_mo
 {
     struct job j = g->job;
 
-    if (!keep || !m->token || (m->priority >= 0 && m->priority != j.priority)) {
+    if (m->priority >= 0 && m->priority != j.priority) {
         claims_forget(&c->depot->claims, name_number(NAME_JOB, str_of(j.id)));
         return;
     }
     j.status = next_status(c, g, m);
-    j.token = m->token;
+    j.token = keep ? m->token : 0;
     j.version++;
     job_remember(c, &j);
 }

@@ -39,17 +39,23 @@ static const char *fill(struct scene *s, const char *bid, const char *profile, i
 }
 
 /* Acquires as a process of its own would that has done so before, and counts the calls. */
-static int acquire(struct scene *s, struct depot *depot, struct job *ret_job, int *ret_calls)
+static int acquire_in(struct scene *s, struct depot *depot, const char *state, struct job *ret_job,
+                      int *ret_calls)
 {
     struct cutter counter;
     struct call c = {depot, &counter.base, &s->arena, &s->why};
     int got;
 
     cutter_init(&counter, s->k, 1 << 30, 0, false);
-    got = job_acquire(&c, state_no(s, "Pending"), ret_job);
+    got = job_acquire(&c, state_no(s, state), ret_job);
     *ret_calls = counter.calls;
     OK(s, got);
     return got;
+}
+
+static int acquire(struct scene *s, struct depot *depot, struct job *ret_job, int *ret_calls)
+{
+    return acquire_in(s, depot, "Pending", ret_job, ret_calls);
 }
 
 /* The next acquires find what they should, each for a bounded number of calls. */
@@ -203,14 +209,76 @@ static void a_hold_that_flickers(void **state)
     assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j), 0);
 }
 
+/* Two lists of locks, the list of the state, the batch, and the transaction. */
+enum { REMEMBERED = 5 };
+
+static const char *status_of(struct scene *s, const char *jid)
+{
+    struct buf text = {0};
+    const char *kept;
+
+    assert_int_equal(keeper_get(s->k, arena_printf(&s->arena, "/jobs/%s/status", jid), &text, NULL),
+                     0);
+    kept = arena_text(&s->arena, (struct str){text.p, text.len});
+    buf_release(&text);
+    return kept;
+}
+
+static void what_was_just_moved_is_not_read_again(void **state)
+{
+    struct scene *s = *state;
+    const char *jid = new_job(s, new_batch(s, "{}"), "{\"configuration\": {}}"), *before;
+    struct job j;
+    int calls;
+
+    assert_int_equal(acquire(s, s->depot, &j, &calls), 1);
+    assert_true(calls > REMEMBERED);
+    OK(s, move(&s->c, jid, "next", j.token));
+    before = status_of(s, jid);
+    assert_int_equal(acquire_in(s, s->depot, "Estimating", &j, &calls), 1);
+    assert_string_equal(j.id, jid);
+    assert_true(calls <= REMEMBERED);
+    assert_string_equal(status_of(s, jid), before);
+    OK(s, move(&s->c, jid, "next", j.token));
+}
+
+/* Another has failed it, with a message, and put it back: all that is kept, and it is had at once. */
+static void what_is_remembered_may_be_out_of_date(void **state)
+{
+    struct scene *s = *state;
+    const char *jid = new_job(s, new_batch(s, "{}"), "{\"configuration\": {}}"), *before;
+    struct job_move failed = {.state = STR("fail"), .message = STR("no room"), .priority = -1};
+    struct depot *other = another_process();
+    struct call theirs = {other, s->other, &s->arena, &s->why};
+    struct job j;
+    int calls, to;
+
+    assert_int_equal(acquire(s, s->depot, &j, &calls), 1);
+    OK(s, move(&s->c, jid, "next", j.token));
+    OK(s, job_move(&theirs, str_of(jid), &failed, &to));
+    OK(s, job_requeue(&theirs, str_of(jid), STR("Estimating"), STR("again")));
+    before = status_of(s, jid);
+    assert_non_null(strstr(before, "again"));
+    assert_int_equal(acquire_in(s, s->depot, "Estimating", &j, &calls), 1);
+    assert_string_equal(j.id, jid);
+    assert_int_equal(j.status.retry_count, 1);
+    assert_string_equal(status_of(s, jid), before);
+    OK(s, move(&s->c, jid, "next", j.token));
+    depot_close(other);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, scene_setup, scene_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_held_batch_at_the_front), TEST(a_locked_collection_at_the_front),
-        TEST(locked_jobs_at_the_front),  TEST(rubbish_at_the_front),
+        TEST(a_held_batch_at_the_front),
+        TEST(a_locked_collection_at_the_front),
+        TEST(locked_jobs_at_the_front),
+        TEST(rubbish_at_the_front),
         TEST(a_hold_that_flickers),
+        TEST(what_was_just_moved_is_not_read_again),
+        TEST(what_is_remembered_may_be_out_of_date),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
