@@ -89,11 +89,12 @@ bool job_recall(struct call *c, int64_t number, int64_t token, struct job *ret_j
 
 struct moving {
     struct job job;
-    bool recalled, slow; /* known from a claim; known to have to be read */
-    int to, batch_to;    /* states; batch_to: MACHINE_NONE: the batch stays as it is */
-    int entry;           /* the priority of its entry, -1: that of the job */
-    int first_list;      /* the operation that takes it out of its list */
-    int from_only;       /* a state, a list, or MACHINE_NONE: any, see job_hold and its like */
+    bool recalled, slow;  /* known from a claim; known to have to be read */
+    int to, batch_to;     /* states; batch_to: MACHINE_NONE: the batch stays as it is */
+    int entry;            /* the priority of its entry, -1: that of the job */
+    int first_list;       /* the operation that takes it out of its list */
+    struct status status; /* the new one */
+    int from_only;        /* a state, a list, or MACHINE_NONE: any, see job_hold and its like */
     bool failed_only;
 };
 
@@ -174,7 +175,7 @@ static void remember_moved(struct call *c, struct moving *g, const struct job_mo
         claims_forget(&c->depot->claims, name_number(NAME_JOB, str_of(j.id)));
         return;
     }
-    j.status = next_status(c, g, m);
+    j.status = g->status;
     j.token = keep ? m->token : 0;
     j.version++;
     job_remember(c, &j);
@@ -186,9 +187,10 @@ static int build(struct call *c, struct change *t, struct moving *g, const struc
     const struct machine *machine = &c->depot->machines.job;
     int old = g->entry >= 0 ? g->entry : g->job.priority,
         new = m->priority >= 0 ? (int)m->priority : g->job.priority;
-    struct status s = next_status(c, g, m);
 
-    change_set(t, status_write(machine, &s, c->a), g->job.version, "/jobs/%s/status", g->job.id);
+    g->status = next_status(c, g, m);
+    change_set(t, status_write(machine, &g->status, c->a), g->job.version, "/jobs/%s/status",
+               g->job.id);
     g->first_list =
         change_list_remove(t, &c->depot->jobs[g->job.status.state], name_key_of(old, number));
     change_list_add(t, &c->depot->jobs[g->to], name_key_of(new, number));

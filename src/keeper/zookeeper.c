@@ -373,11 +373,14 @@ static int session_wait(struct zk *zk, const char *hosts, int32_t timeout_ms, st
     return 0;
 }
 
-/* Looks before it makes: whoever may use the chroot need not be allowed to make it. */
+/*
+ * Looks before it makes: whoever may use the chroot need not be allowed to make it. It has two timeouts of
+ * the session, because a server that keeps silent is given up after two thirds of one.
+ */
 static int chroot_make(struct zk *zk, const char *hosts, struct err_info *e)
 {
     char *part = mem_dup(zk->chroot, zk->chroot_len);
-    int64_t deadline_ms = zk_deadline(zk);
+    int64_t deadline_ms = zk_deadline(zk) + zk->session.timeout_ms;
     int err = zk->chroot_len ? zk_read_data(zk, part, deadline_ms, NULL, NULL) : 0;
 
     for (size_t i = 1; err == DROVER_NO_NODE && i <= zk->chroot_len; i++) {
