@@ -241,6 +241,7 @@ static void bare_take(struct worker *w, const char *list, int *version)
     change_set(&t, STATUS, (*version)++, "/jobs/bare%d/status", w->number);
     change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/jobs/bare%d/lock", w->number);
     change_check(&t, KEEPER_ANY_VERSION, "/jobs/states/%s/bare-%d", list, w->number);
+    change_check(&t, KEEPER_ANY_VERSION, "/jobs/bare%d", w->number);
     check(change_commit(&t, w->k, -1), "bare lock", NULL);
 }
 

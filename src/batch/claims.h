@@ -25,7 +25,7 @@ struct claim {
     bool known; /* false: the place is empty */
     int state, last_successful, priority;
     int64_t retry_count;
-    int32_t version, priority_version;
+    int32_t version, priority_version, batch_version;
 };
 
 struct claims {

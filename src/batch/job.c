@@ -222,7 +222,7 @@ static int read_bid(struct call *c, struct job *j)
 
 int job_brief(struct call *c, struct str id, struct job *ret_job)
 {
-    struct job j = {.token = 0};
+    struct job j = {.batch_version = -1};
     struct keeper_stat stat;
     struct err_info why;
     struct str text;

@@ -22,6 +22,8 @@ struct job {
     int priority;
     int32_t priority_version;
     int64_t token; /* of the lock on it, 0: none */
+    int32_t
+        batch_version; /* of the status of its batch when that was last seen not to be held; -1: never */
 
     /* Only from job_get(). JSON, or a number as text; p NULL: there is none. */
     struct str configuration, identifiers, metadata, inventory, space_needed;

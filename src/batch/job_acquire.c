@@ -2,11 +2,11 @@
  * Acquiring jobs: the lowest PP-JID of a state that nobody holds.
  *
  * The view of the list says which to try; the transaction that makes the lock also makes sure that the
- * entry is there and that the status is the one that was read. What is locked is parked and tried again
- * later. What belongs to a collection or a batch that is held is blocked until that is lifted: the
- * collections are read for each acquire, the held batches are a list of their own, /drover/batch/held.
- * So each entry is tried once, however many stand at the front that cannot be had, and an acquire costs
- * the same whatever the list holds.
+ * entry is there, that the status is the one that was read, and that the batch has not been held since.
+ * What is locked is parked and tried again later. What belongs to a collection or a batch that is held is
+ * blocked until that is lifted: the collections are read for each acquire, the held batches are a list of
+ * their own, /drover/batch/held. So each entry is tried once, however many stand at the front that cannot
+ * be had, and an acquire costs the same whatever the list holds.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -130,11 +130,10 @@ static void block(struct call *c, struct view *v, int64_t key, int64_t by)
 
 enum hold { HOLD_NONE, HOLD_BATCH, HOLD_COLLECTION, HOLD_DAMAGE };
 
-/* An enum hold, or an error: whether somebody does not want it to be worked on now. */
-static int find_hold(struct call *c, const struct job *j, const struct keeper_names *collections)
+/* Its version is remembered, for the transaction to insist on it. */
+static int find_batch_hold(struct call *c, struct job *j)
 {
     const struct depot *r = c->depot;
-    struct str configuration;
     struct status s;
     int32_t version;
     int err = batch_read_status(c, j->bid, &s, &version);
@@ -145,8 +144,18 @@ static int find_hold(struct call *c, const struct job *j, const struct keeper_na
         return HOLD_BATCH;
     if (s.state == r->batch.deleted)
         return HOLD_DAMAGE;
-    if (!collections->count)
-        return HOLD_NONE;
+    j->batch_version = version;
+    return HOLD_NONE;
+}
+
+/* An enum hold, or an error: whether somebody does not want it to be worked on now. */
+static int find_hold(struct call *c, struct job *j, const struct keeper_names *collections)
+{
+    struct str configuration;
+    int err = j->batch_version < 0 ? find_batch_hold(c, j) : HOLD_NONE;
+
+    if (err != HOLD_NONE || !collections->count)
+        return err;
     err = depot_get(c, &configuration, NULL, "/jobs/%s/configuration", j->id);
     if (err)
         return err == DROVER_NO_NODE ? HOLD_NONE : err;
@@ -174,6 +183,7 @@ static int take(struct call *c, struct view *v, int64_t key, const char *entry, 
                "/jobs/%s/status", j->id);
     change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/jobs/%s/lock", j->id);
     change_check(&t, KEEPER_ANY_VERSION, "%s/%s", v->dir, entry);
+    change_check(&t, j->batch_version, "/batches/%s/status", j->bid);
     err = lock_commit(c, &t, 0, 1, &j->token);
     if (err == DROVER_NO_NODE)
         view_forget(v, key);

@@ -56,6 +56,7 @@ void job_remember(struct call *c, const struct job *job)
         .retry_count = s->retry_count,
         .version = job->version,
         .priority_version = job->priority_version,
+        .batch_version = job->batch_version,
         .known = true,
     };
 
@@ -76,6 +77,7 @@ bool job_recall(struct call *c, int64_t number, int64_t token, struct job *ret_j
     *ret_job = (struct job){.version = claim.version,
                             .priority = claim.priority,
                             .priority_version = claim.priority_version,
+                            .batch_version = claim.batch_version,
                             .token = token,
                             .status = {.state = claim.state,
                                        .last_successful = claim.last_successful,

@@ -209,8 +209,8 @@ static void a_hold_that_flickers(void **state)
     assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j), 0);
 }
 
-/* Two lists of locks, the list of the state, the batch, and the transaction. */
-enum { REMEMBERED = 5 };
+/* Two lists of locks, the list of the state, and the transaction. */
+enum { REMEMBERED = 4 };
 
 static const char *status_of(struct scene *s, const char *jid)
 {
@@ -267,6 +267,26 @@ static void what_is_remembered_may_be_out_of_date(void **state)
     depot_close(other);
 }
 
+/* Another holds the batch of a job that is remembered: the transaction finds out. */
+static void a_batch_that_is_held_meanwhile(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}"), *jid = new_job(s, bid, "{\"configuration\": {}}");
+    struct depot *other = another_process();
+    struct call theirs = {other, s->other, &s->arena, &s->why};
+    struct job j;
+    int calls;
+
+    assert_int_equal(acquire(s, s->depot, &j, &calls), 1);
+    OK(s, move(&s->c, jid, "next", j.token));
+    OK(s, batch_to(&theirs, bid, "Held", 0));
+    assert_int_equal(acquire_in(s, s->depot, "Estimating", &j, &calls), 0);
+    OK(s, batch_to(&s->c, bid, "Pending", 0));
+    assert_int_equal(acquire_in(s, s->depot, "Estimating", &j, &calls), 1);
+    assert_string_equal(j.id, jid);
+    depot_close(other);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, scene_setup, scene_teardown)
 
 int main(void)
@@ -279,6 +299,7 @@ int main(void)
         TEST(a_hold_that_flickers),
         TEST(what_was_just_moved_is_not_read_again),
         TEST(what_is_remembered_may_be_out_of_date),
+        TEST(a_batch_that_is_held_meanwhile),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
