@@ -12,6 +12,7 @@
 #include "cmd.h"
 #include "dag/agent.h"
 #include "dag/cmd_share.h"
+#include "dag/log_dir.h"
 
 enum { FOLLOW_WAIT_MS = 10 * 1000 };
 
@@ -511,6 +512,7 @@ int cmd_agent(int argc, char **argv)
     struct client_config config;
     const char *groups[100];
     struct agent_options ao;
+    struct err_info why;
     char *text;
     int status;
 
@@ -518,6 +520,10 @@ int cmd_agent(int argc, char **argv)
         return status;
     if (!client_configure(&o, &config))
         return CMD_FAILURE;
+    if (log_dir && log_dir_make(log_dir, &why)) {
+        client_error("%s", why.text);
+        return CMD_FAILURE;
+    }
     text = mem_dup(group, strlen(group));
     ao = (struct agent_options){
         .server = config.server ? config.server : TRANSPORT_SERVER_DEFAULT,

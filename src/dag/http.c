@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "dag/http_impl.h"
+#include "dag/log_dir.h"
 #include "task/leader.h"
 
 enum { AGAIN_MS = 500, PRINTED_MS = 50 };
@@ -390,8 +391,8 @@ static void room_close(void *arg)
 
 static int room_open(struct house *h, void **ret_room, struct err_info *ret_error)
 {
-    struct dag_http *room = mem_zalloc(sizeof *room);
-    int err = 0;
+    struct dag_http *room;
+    int err = h->log_dir ? log_dir_make(h->log_dir, ret_error) : 0;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct dag_options o = {
         .loop = h->loop,
@@ -405,9 +406,11 @@ static int room_open(struct house *h, void **ret_room, struct err_info *ret_erro
         .data_dir = h->data_dir,
         .printed = on_printed,
         .failed = on_failed,
-        .arg = room,
     };
 
+    if (err)
+        return err;
+    o.arg = room = mem_zalloc(sizeof *room);
     room->house = h;
     room->dag = dag_open(&o);
     dag_listen(room->dag, on_shown, room);

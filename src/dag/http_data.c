@@ -408,8 +408,14 @@ static bool put_piece(struct http_request *r, struct dag *d, struct node *n, str
         http_reply_errorf(r, 413, "a value may have %d bytes", NODE_VALUE_LEN_MAX);
         return false;
     }
-    if (offset == v->len) {
+    if (offset < v->len && value->text.len > NODE_SLOT_LEN) {
+        http_reply_errorf(r, 400, "a piece that replaces another may have %d bytes", NODE_SLOT_LEN);
+        return false;
+    }
+    if (offset == v->len && node_key_is_printed(key)) {
         dag_append_text(d, n, v, value->text);
+    } else if (offset == v->len) {
+        dag_append_piece(d, n, v, value->text);
     } else if (!dag_replace_piece(d, n, v, offset, value->text)) {
         http_reply_error(r, 400, "start is where a piece begins, or the end");
         return false;

@@ -213,6 +213,39 @@ static struct chunk_text **take_chunks(struct beginning *b)
     return chunks;
 }
 
+/*
+ * When a node ended that ended because its parents did. One that wants success is skipped by the first
+ * that brings none, any other node goes by the last of them.
+ */
+static int64_t end_by_parents(struct graph *g, const struct node *n)
+{
+    const struct plan_node *p = graph_plan(g, n);
+    int64_t first = INT64_MAX, last = n->added_ms;
+
+    for (uint32_t e = p->parents; e; e = g->plan.edges[e].next_parent) {
+        const struct node *parent = graph_at(g, g->plan.edges[e].parent);
+
+        if (parent->ended_ms > last)
+            last = parent->ended_ms;
+        if (parent->ended_ms && parent->ended_ms < first && graph_state(g, parent) != NODE_FINISHED)
+            first = parent->ended_ms;
+    }
+    if (p->state != NODE_SKIPPED || p->when != WHEN_SUCCESS || first == INT64_MAX)
+        return last;
+    return first > n->added_ms ? first : n->added_ms;
+}
+
+/* Ends that follow from others have no record. A change comes after those it follows from. */
+static void find_ends(struct graph *g, const struct plan_changes *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        struct node *n = graph_at(g, c->refs[i]);
+
+        if (node_state_is_terminal(graph_state(g, n)) && !n->ended_ms)
+            n->ended_ms = end_by_parents(g, n);
+    }
+}
+
 int dag_begin(struct dag *d, struct dag_kept *kept, struct err_info *ret_error)
 {
     struct beginning *b = mem_zalloc(sizeof *b);
@@ -227,6 +260,8 @@ int dag_begin(struct dag *d, struct dag_kept *kept, struct err_info *ret_error)
     err = graph_load(&d->graph, take_chunks(b), (uint32_t)kept->chunks.count, remembered, b,
                      &changes);
     d->graph.last_id = kept->last;
+    if (!err)
+        find_ends(&d->graph, &changes);
     plan_changes_release(&changes);
     if (err || b->damaged) {
         graph_release(&d->graph);

@@ -29,6 +29,7 @@
 enum {
     NODE_TEXT_INLINE_MAX = 8 * 1024, /* text up to this stands in the record */
     NODE_SLOT_LEN = 256 * 1024,
+    NODE_PIECES_MAX = 4096, /* that have a slot each, however small; the record names them all */
     NODE_VALUE_LEN_MAX = 64 * 1024 * 1024,
     NODE_KEY_LEN_MAX = 256,
     NODE_NAME_LEN_MAX = 256,

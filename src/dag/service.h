@@ -106,9 +106,11 @@ int dag_remove(struct dag *d, struct node *n, bool chain, dag_done_fn *done, voi
 /* The node's record and, with text that is large, new slots of it, to be kept. */
 void dag_keep_value(struct dag *d, struct node *n, struct value *v, dag_done_fn *done, void *arg);
 
-/* The same of a text that grows at its end, or of which one piece, by where it begins, is replaced
- * (false: none begins there). dag_keep_value() is still to be called. */
+/* The same of a text that grows at its end, there with a piece that can be told from the one before it,
+ * or of which one piece, by where it begins, is replaced (false: none begins there).
+ * dag_keep_value() is still to be called. */
 void dag_append_text(struct dag *d, struct node *n, struct value *v, struct str text);
+void dag_append_piece(struct dag *d, struct node *n, struct value *v, struct str text);
 bool dag_replace_piece(struct dag *d, struct node *n, struct value *v, uint64_t start,
                        struct str text);
 void dag_drop_slots(struct dag *d, struct node *n, struct value *v);

@@ -44,6 +44,18 @@ void dag_append_text(struct dag *d, struct node *n, struct value *v, struct str 
     spill(d, n, v);
 }
 
+void dag_append_piece(struct dag *d, struct node *n, struct value *v, struct str text)
+{
+    struct buf before = v->bytes;
+
+    if (before.len && v->slot_count < NODE_PIECES_MAX) {
+        v->bytes = (struct buf){0};
+        put_slot(d, n, v, (struct str){before.p, before.len});
+        buf_release(&before);
+    }
+    dag_append_text(d, n, v, text);
+}
+
 bool dag_replace_piece(struct dag *d, struct node *n, struct value *v, uint64_t start,
                        struct str text)
 {
@@ -53,7 +65,7 @@ bool dag_replace_piece(struct dag *d, struct node *n, struct value *v, uint64_t 
 
     for (; i < v->slot_count && at < start; i++)
         at += v->slots[i].len;
-    if (at != start || text.len > NODE_SLOT_LEN || (i == v->slot_count && !v->bytes.len))
+    if (at != start || (i == v->slot_count && !v->bytes.len))
         return false;
     if (i == v->slot_count) {
         v->len -= v->bytes.len;

@@ -9,7 +9,8 @@
 #include "dag/dag_impl.h"
 #include "dag/strays.h"
 
-static void follow(struct dag *d, struct turn *t, struct plan_changes *c)
+/* Those that ended because others did. The time is not kept: dag_begin() finds it again. */
+static void date(struct dag *d, const struct plan_changes *c)
 {
     for (size_t i = 0; i < c->count; i++) {
         struct node *n = graph_at(&d->graph, c->refs[i]);
@@ -17,7 +18,16 @@ static void follow(struct dag *d, struct turn *t, struct plan_changes *c)
 
         if (state == NODE_SKIPPED || (state == NODE_FINISHED && !n->ended_ms))
             n->ended_ms = dag_now_ms(d);
-        if (node_state_is_terminal(state) && n->has_task)
+    }
+}
+
+static void follow(struct dag *d, struct turn *t, struct plan_changes *c)
+{
+    date(d, c);
+    for (size_t i = 0; i < c->count; i++) {
+        struct node *n = graph_at(&d->graph, c->refs[i]);
+
+        if (node_state_is_terminal(graph_state(&d->graph, n)) && n->has_task)
             dag_drop_task(t, n);
     }
     turn_changes(t, c);
@@ -68,6 +78,7 @@ static void enter(struct dag *d, struct adding *a)
     int err = graph_load(&d->graph, a->draft.chunks, a->draft.chunk_count, NULL, NULL, &changes);
 
     assert(!err); /* we wrote it ourselves */
+    date(d, &changes);
     for (uint32_t i = from; i < d->graph.count; i++)
         for (int l = 0; l < d->listener_count; l++)
             d->listeners[l].fn(d->listeners[l].arg, d->graph.order[i]);

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from conftest import DEADLINE_S, wait_until
+from conftest import ANY_PORTS, DEADLINE_S, drover, wait_until
 from dag_support import Dag, node, refused, shell
 
 
@@ -367,6 +367,21 @@ def test_a_large_value_goes_in_and_out_in_pieces(dag):
     assert dag.data(a, "big")["data"] == "small again"
 
 
+def test_a_piece_is_replaced_and_its_neighbours_stay(dag):
+    [a] = dag.add(node("group"))
+    path = f"/v1/nodes/{a}/data/text"
+    at = dag.put(path, {"value": "aaa"}, start="")["pagination"]
+    for piece in ("bb", "z" * 100000, "cccc"):
+        at = dag.put(path, {"value": piece}, start=at["next"], pid=at["pid"])["pagination"]
+    for start, piece in (("0", "AAA"), ("3", "BB"), ("100005", "CC")):
+        dag.put(path, {"value": piece}, start=start, pid=at["pid"])
+    assert dag.data(a, "text")["data"] == "AAABB" + "z" * 100000 + "CC"
+    dag.put(path, {"value": ""}, start="3", pid=at["pid"])
+    assert dag.data(a, "text")["data"] == "AAA" + "z" * 100000 + "CC"
+    for start, piece, says in (("1", "x", "where a piece begins"), ("0", "x" * 262145, "262144")):
+        assert says in refused(400, dag.put, path, {"value": piece}, start=start, pid=at["pid"])
+
+
 def test_output_is_read_while_it_runs(dag, tmp_path):
     flag = tmp_path / "flag"
     [a] = dag.add(shell(f"echo one; until test -e {flag}; do sleep 0.01; done; echo two"))
@@ -397,12 +412,20 @@ def test_output_beyond_the_cap(dag):
 
 
 def test_log_dir_keeps_everything(start, tmp_path):
-    logs = tmp_path / "logs"
-    logs.mkdir()
+    logs = tmp_path / "logs"  # it is made
     dag = Dag(start("--log-dir", logs).port)
     [a] = dag.add(shell("head -c 3000000 /dev/zero"))
     dag.wait(a)
     assert (logs / f"{a}-1.log").stat().st_size == 3000000
+
+
+@pytest.mark.parametrize("words", [("serve", "--journal", "none", *ANY_PORTS),
+                                   ("agent", "--server", "http://127.0.0.1:1")], ids=lambda w: w[0])
+def test_log_dir_that_cannot_be(words, tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in ("file", "no/where"):
+        ended = drover(*words, "--log-dir", tmp_path / place)
+        assert ended.returncode == 1 and str(tmp_path / place) in ended.stderr
 
 
 # Waiting and events.
