@@ -82,23 +82,15 @@ void depot_close(struct depot *r)
     free(r);
 }
 
-static int make(struct call *c, const char *path)
-{
-    int err = keeper_exists(c->k, path, NULL);
-
-    if (err == DROVER_NO_NODE)
-        err = keeper_create(c->k, path, NO_BYTES, 0, NULL);
-    return err == DROVER_EXISTS ? 0 : err;
-}
-
 /* Makes parent/STATE for each state of a machine, or only for those that are no end. */
 static int make_states(struct call *c, const struct machine *m, const char *parent, bool ends)
 {
-    int err = make(c, parent);
+    int err = keeper_ensure(c->k, parent, NO_BYTES);
 
     for (int i = 0; i < m->count && !err; i++)
         if (ends || !machine_is_end(m, i))
-            err = make(c, arena_printf(c->a, "%s/%s", parent, m->states[i].dir));
+            err = keeper_ensure(c->k, arena_printf(c->a, "%s/%s", parent, m->states[i].dir),
+                                NO_BYTES);
     return err;
 }
 
@@ -115,7 +107,7 @@ int depot_init(struct call *c)
     int err = 0;
 
     for (size_t i = 0; i < sizeof NODES / sizeof *NODES && !err; i++)
-        err = make(c, NODES[i]);
+        err = keeper_ensure(c->k, NODES[i], NO_BYTES);
     if (!err)
         err = make_states(c, &m->job, "/jobs/states", true);
     if (!err)

@@ -57,13 +57,6 @@ const struct kept_text *dag_kept_record(const struct dag_kept *kept, uint64_t id
 
 /* The head, and the directories, which are made when there are none. */
 
-static int make(struct keeper *k, const char *path, struct str data)
-{
-    int err = keeper_create(k, path, data, 0, NULL);
-
-    return err == DROVER_EXISTS ? 0 : err;
-}
-
 static int make_all(struct keeper *k)
 {
     static const char *const paths[] = {"/drover", DAG_ROOT, DAG_ROOT "/specs", DAG_ROOT "/nodes",
@@ -73,11 +66,11 @@ static int make_all(struct keeper *k)
     int err = 0;
 
     for (size_t i = 0; i < sizeof paths / sizeof *paths && !err; i++)
-        err = make(k, paths[i], STR(""));
+        err = keeper_ensure(k, paths[i], STR(""));
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         err = err ? err : DROVER_IO;
     snprintf(head, sizeof head, "{\"client\":%" PRIu64 ",\"last\":0}", (random >> 12) + 1);
-    return err ? err : make(k, DAG_HEAD, str_of(head));
+    return err ? err : keeper_ensure(k, DAG_HEAD, str_of(head));
 }
 
 static int read_head(struct keeper *k, struct dag_kept *kept)

@@ -10,6 +10,8 @@
 #include "base/mem.h"
 #include "keeper/path.h"
 
+enum { ENSURE_TRIES = 5 };
+
 struct keeper_op keeper_op_create(const char *path, struct str data, int flags)
 {
     return (struct keeper_op){
@@ -231,6 +233,20 @@ int keeper_delete(struct keeper *k, const char *path, int32_t version)
     struct keeper_result result;
 
     return single(k, keeper_op_delete(path, version), &result);
+}
+
+int keeper_ensure(struct keeper *k, const char *path, struct str data)
+{
+    int err = DROVER_UNKNOWN;
+
+    for (int i = 0; i < ENSURE_TRIES && err == DROVER_UNKNOWN; i++) {
+        err = keeper_exists(k, path, NULL);
+        if (err == DROVER_NO_NODE)
+            err = keeper_create(k, path, data, 0, NULL);
+        if (err == DROVER_EXISTS)
+            err = 0;
+    }
+    return err;
 }
 
 int keeper_sync(struct keeper *k, const char *path)

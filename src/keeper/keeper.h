@@ -127,6 +127,9 @@ int keeper_set(struct keeper *k, const char *path, struct str data, int32_t vers
                struct keeper_stat *ret_stat);
 int keeper_delete(struct keeper *k, const char *path, int32_t version);
 
+/* Makes a node unless it is there, with whatever data. Where that is UNKNOWN, it is looked for and made. */
+int keeper_ensure(struct keeper *k, const char *path, struct str data);
+
 /*
  * All of the operations or none. Returns 0 or the error of the operation that failed; results, when
  * not NULL, has room for count, is filled in either way and is the caller's to release. (For an

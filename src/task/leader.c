@@ -158,14 +158,11 @@ static int lead(struct stand *s)
 static int make_ground(struct keeper *k)
 {
     static const char *const paths[] = {"/drover", LEADER_ROOT, LEADER_EPOCH};
+    int err = 0;
 
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        int err = keeper_create(k, paths[i], STR(""), 0, NULL);
-
-        if (err && err != DROVER_EXISTS)
-            return err;
-    }
-    return 0;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths && !err; i++)
+        err = keeper_ensure(k, paths[i], STR(""));
+    return err;
 }
 
 static void unwatch_before(struct stand *s)

@@ -27,11 +27,9 @@ struct load {
 
 static int make_node(struct keeper *k, const char *path, struct str data, struct err_info *e)
 {
-    int err = keeper_create(k, path, data, 0, NULL);
+    int err = keeper_ensure(k, path, data);
 
-    if (!err || err == DROVER_EXISTS)
-        return 0;
-    return err_set(e, err, "cannot make %s: %s", path, drover_err_message(err));
+    return err ? err_set(e, err, "cannot make %s: %s", path, drover_err_message(err)) : 0;
 }
 
 /* The nodes that everything stands below. */
