@@ -389,6 +389,25 @@ static void room_close(void *arg)
     uv_close((uv_handle_t *)&h->printer, on_closed);
 }
 
+static bool is_id(struct str word)
+{
+    uint64_t id;
+
+    return graph_parse_id(word, &id);
+}
+
+static bool is_type(struct str word)
+{
+    return node_type_of(word) >= 0;
+}
+
+static bool is_state(struct str word)
+{
+    return node_state_of(word) >= 0 || str_eq(word, STR("deleted"));
+}
+
+static const struct event_words EVENT_WORDS = {"node", is_id, is_type, is_state};
+
 static int room_open(struct house *h, void **ret_room, struct err_info *ret_error)
 {
     struct dag_http *room;
@@ -412,6 +431,8 @@ static int room_open(struct house *h, void **ret_room, struct err_info *ret_erro
         return err;
     o.arg = room = mem_zalloc(sizeof *room);
     room->house = h;
+    if (h->events)
+        events_know(h->events, &EVENT_WORDS);
     room->dag = dag_open(&o);
     dag_listen(room->dag, on_shown, room);
     http_topic_init(&room->added);

@@ -4,6 +4,7 @@
  */
 #include "http/events.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -42,6 +43,8 @@ struct events {
     uv_timer_t alive;
     int open_handles;
     struct listener *listeners; /* the loop's */
+    const struct event_words *words[EVENTS_WORDS_MAX];
+    int words_count;
 
     pthread_mutex_t lock;
     struct kept *ring[EVENTS_KEPT]; /* number n at n % EVENTS_KEPT */
@@ -277,6 +280,52 @@ static bool find_start(struct events *e, struct http_request *r, uint64_t *ret_s
     return true;
 }
 
+/* The first word of the list that there is not; empty when there is none. */
+static struct str find_unknown(struct str list, bool (*is_word)(struct str))
+{
+    while (is_word && list.len) {
+        const char *comma = memchr(list.p, ',', list.len);
+        struct str word = {list.p, comma ? (size_t)(comma - list.p) : list.len};
+
+        if (word.len && !is_word(word))
+            return word;
+        list.p += word.len + (comma != NULL);
+        list.len -= word.len + (comma != NULL);
+    }
+    return (struct str){0};
+}
+
+/* False after an answer. */
+static bool are_words_known(struct http_request *r, const struct event_words *w)
+{
+    bool (*const are[FIELD_COUNT])(struct str) = {
+        [ID] = w->is_id, [TYPE] = w->is_type, [STATE] = w->is_state};
+
+    for (int i = 0; i < FIELD_COUNT; i++) {
+        struct str list = {0}, word;
+
+        http_query(r, FIELD_NAMES[i], &list);
+        word = find_unknown(list, are[i]);
+        if (!word.len)
+            continue;
+        http_reply_errorf(r, 400, "%s: '%.*s' is none of a %s", FIELD_NAMES[i],
+                          (int)(word.len < 80 ? word.len : 80), word.p, w->kind);
+        return false;
+    }
+    return true;
+}
+
+static bool are_filters_known(struct events *e, struct http_request *r)
+{
+    struct str kind = {0};
+
+    http_query(r, "kind", &kind);
+    for (int i = 0; i < e->words_count; i++)
+        if (str_eq(kind, str_of(e->words[i]->kind)))
+            return are_words_known(r, e->words[i]);
+    return true;
+}
+
 static void listener_new(struct events *e, struct http_request *r, uint64_t sent)
 {
     struct listener *l = mem_zalloc(sizeof *l);
@@ -308,6 +357,8 @@ static void get_events(struct http_request *r)
         http_reply_error(r, 400, "Last-Event-ID is not the id of an event");
         return;
     }
+    if (!are_filters_known(e, r))
+        return;
     http_add_header(r, "Cache-Control", STR("no-store"));
     if (http_stream_begin(r, "text/event-stream"))
         listener_new(e, r, sent);
@@ -324,6 +375,12 @@ struct route_table events_routes(struct events *e)
 }
 
 /* Life. */
+
+void events_know(struct events *e, const struct event_words *words)
+{
+    assert(e->words_count < EVENTS_WORDS_MAX);
+    e->words[e->words_count++] = words;
+}
 
 struct events *events_new(uv_loop_t *loop)
 {

@@ -20,6 +20,7 @@ enum {
     EVENTS_KEPT = 10000,
     EVENTS_LEN_MAX = 16 * 1024 * 1024, /* of all that are kept */
     EVENTS_ALIVE_MS = 15 * 1000,       /* a comment tells that a silent stream is alive */
+    EVENTS_WORDS_MAX = 8,              /* kinds whose words are known */
 };
 
 /* What listeners can choose by. Borrowed for the call; what does not apply is empty. */
@@ -31,6 +32,14 @@ struct event {
     struct str json; /* what listeners are sent */
 };
 
+/* Which words there are to choose events of one kind by. NULL: any. */
+struct event_words {
+    const char *kind;
+    bool (*is_id)(struct str word);
+    bool (*is_type)(struct str word);
+    bool (*is_state)(struct str word);
+};
+
 struct events;
 
 /* On the loop. */
@@ -38,6 +47,12 @@ struct events *events_new(uv_loop_t *loop);
 
 /* When no listener is left. Frees itself: run the loop until then. */
 void events_free(struct events *e);
+
+/*
+ * On the loop, before it serves. Who listens to this kind alone and names another word is refused: it
+ * would wait for ever. `words` is borrowed.
+ */
+void events_know(struct events *e, const struct event_words *words);
 
 void events_publish(struct events *e, const struct event *event);
 

@@ -478,3 +478,8 @@ def test_events(dag):
     line = next(one for one in got.decode().splitlines() if one.startswith("data:"))
     assert json.loads(line[5:])["id"] == a and json.loads(line[5:])["state"] == "finished"
     stream.close()
+
+
+@pytest.mark.parametrize("query", ["state=finishd", "type=shell", "id=seven", "state=failed,done"])
+def test_events_that_there_are_not(dag, query):
+    assert "is none of a node" in refused(400, dag.call, "GET", f"/v1/events?kind=node&{query}")
