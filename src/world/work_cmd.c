@@ -86,7 +86,10 @@ static const char *variable(struct arena *a, const char *name, struct str text)
     return arena_printf(a, "%s=%s", name, arena_text(a, text));
 }
 
-/* The command. What the task is stands in its environment, its data on its standard input. */
+/*
+ * The command. What the task is stands in its environment, its data on its standard input. One that
+ * cannot be started is no fault of the task: it ends the work, and the result is an error.
+ */
 static int run(struct job *j, const struct json *reply, int *ret_status)
 {
     struct arena *a = client_arena(j->claims);
@@ -115,9 +118,11 @@ static int run(struct job *j, const struct json *reply, int *ret_status)
     variables[4] = variable(a, "DROVER_PATH", path);
     variables[5] = NULL;
     err = child_run(&o, ret_status, &e);
-    if (e.text[0])
+    if (!e.text[0])
+        return err;
+    if (err || !atomic_exchange(&j->w->broken, true))
         client_error("%s", e.text);
-    return err;
+    return err ? err : DROVER_BAD_ARGUMENT;
 }
 
 /*
@@ -140,6 +145,7 @@ static void finish(struct job *j, const char *node, int err, int status)
 {
     const char *how = err || child_signal() ? "/release" : !status ? "/complete" : "/fail";
     struct client_reply reply;
+    int64_t pause_ms;
     char error[80];
 
     snprintf(error, sizeof error, "exit status %d", status);
@@ -152,11 +158,8 @@ static void finish(struct job *j, const char *node, int err, int status)
     }
     if (j->failures < 20)
         j->failures++;
-    if (!j->w->until_empty) {
-        int64_t pause_ms = (int64_t)BACK_OFF_MS << (j->failures - 1);
-
-        child_pause(pause_ms < BACK_OFF_MAX_MS ? pause_ms : BACK_OFF_MAX_MS);
-    }
+    pause_ms = (int64_t)BACK_OFF_MS << (j->failures - 1);
+    child_pause(pause_ms < BACK_OFF_MAX_MS ? pause_ms : BACK_OFF_MAX_MS);
 }
 
 /* One task. CMD_NOTHING: there was none. */
@@ -268,8 +271,11 @@ int cmd_world_work(int argc, char **argv)
                  "on its\n"
                  "standard input and DROVER_WORLD, DROVER_NODE, DROVER_NAME, DROVER_TYPE and\n"
                  "DROVER_PATH in its environment. Exit status 0 completes the task, any other "
-                 "fails it;\n"
-                 "a task that is under way when TERM or INT comes is given back.",
+                 "fails it,\n"
+                 "and the next is begun a little later with each failure in a row; a task that is "
+                 "under\n"
+                 "way when TERM or INT comes is given back. A command that cannot be started ends "
+                 "the work.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
     };

@@ -590,6 +590,30 @@ def test_a_command_that_fails(place, world):
     assert place.nodes("/zoott_w") == {}
 
 
+def test_failures_in_a_row_are_later_and_later(place, world, tmp_path):
+    """Also with --until-empty, where a task that always fails would be tried without a rest."""
+    env = os.environ | {"DROVER_URL": f"http://127.0.0.1:{place.port}"}
+    world.queue("a")
+    times = tmp_path / "times"
+    command = f"date +%s%N >> {times}; [ $(wc -l < {times}) -ge 4 ]"
+    done = drover("world", "work", world.name, "--type", "t", "--until-empty", "--", "sh", "-c",
+                  command, env=env)
+    assert done.returncode == 0, done.stderr
+    tries = [int(line) for line in times.read_text().split()]
+    assert len(tries) == 4
+    assert tries[3] - tries[0] >= (100 + 200 + 400) * 1000000
+    assert world.listed("completed") == ["a_t"]
+
+
+def test_a_command_that_cannot_be_started_is_no_fault_of_the_task(place, world):
+    env = os.environ | {"DROVER_URL": f"http://127.0.0.1:{place.port}"}
+    world.queue("a")
+    done = drover("world", "work", world.name, "--type", "t", "--", "/no/such/command", env=env)
+    assert done.returncode == 1 and done.stderr.count("/no/such/command") == 1
+    assert world.get("tasks/a_t")[1].get("failures", 0) == 0
+    assert place.nodes("/zoott_w") == {}
+
+
 def test_sessions_outlive_a_restart(start, tmp_path):
     """On the embedded keeper, after a clean end and after kill -9."""
     server = start()
