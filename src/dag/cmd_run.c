@@ -297,6 +297,102 @@ static void heed_interrupts(struct run_command *r)
     }
 }
 
+/* What has grown: nodes that commands of the graph have added below it. */
+
+static uint64_t id_of(struct run_command *r, struct str text)
+{
+    return strtoull(arena_text(&r->scratch, text), NULL, 10);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+static bool hangs_on(struct run_command *r, const struct json *node, const uint64_t *grown,
+                     size_t count)
+{
+    json_each(parent, json_get(node, "parents")) {
+        uint64_t id = id_of(r, parent->text);
+
+        if ((id >= r->first_id && id <= r->end_id) ||
+            bsearch(&id, grown, count, sizeof *grown, compare_ids))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * One look at what is newer than the graph, in the order of ids. Returns one that has not ended, or 0
+ * after telling which have failed.
+ */
+static uint64_t look_at_grown(struct run_command *r, const struct json *list)
+{
+    uint64_t *grown = arena_alloc(&r->scratch, (list->count + 1) * sizeof *grown);
+    size_t count = 0;
+
+    json_each(n, list) {
+        if (!hangs_on(r, n, grown, count))
+            continue;
+        grown[count++] = id_of(r, json_text_of(n, "id"));
+        if (!state_is_terminal(json_text_of(n, "state")))
+            return grown[count - 1];
+    }
+    count = 0;
+    json_each(n, list) {
+        struct str state = json_text_of(n, "state"), id = json_text_of(n, "id"),
+                   name = json_text_of(n, "name"), reason = json_text_of(n, "reason");
+
+        if (!hangs_on(r, n, grown, count))
+            continue;
+        grown[count++] = id_of(r, id);
+        if (!str_eq(state, STR("failed")) && !str_eq(state, STR("killed")))
+            continue;
+        r->failed = true;
+        name = name.len ? name : id;
+        progress_say(&r->progress, "%s: %.*s: %.*s",
+                     str_eq(state, STR("failed")) ? "FAILED" : "KILLED", (int)name.len, name.p,
+                     (int)reason.len, reason.p);
+    }
+    return 0;
+}
+
+static int follow_grown(struct run_command *r)
+{
+    struct client_reply reply;
+    int status = CMD_OK;
+    uint64_t waits = 1;
+
+    while (!status && waits) {
+        status = client_call(
+            r->c, "GET",
+            arena_printf(&r->scratch,
+                         "/v1/nodes?metadata=name,state,reason,parents&new=%" PRIu64 "&timeout=0",
+                         r->end_id),
+            NULL, &reply);
+        if (status || !reply.json || reply.json->kind != JSON_LIST)
+            break;
+        waits = look_at_grown(r, reply.json);
+        client_forget(r->c);
+        heed_interrupts(r);
+        client_set_wait(r->c, POLL_MS);
+        if (waits && r->interrupted && r->stopped)
+            status = client_call(r->c, "PUT",
+                                 arena_printf(&r->scratch, "/v1/scheduler/kill?id=%" PRIu64, waits),
+                                 NULL, &reply);
+        if (waits && !status)
+            status =
+                client_try(r->c, "GET",
+                           arena_printf(&r->scratch, "/v1/scheduler/wait?id=%" PRIu64 "&timeout=%d",
+                                        waits, POLL_MS),
+                           NULL, &reply);
+        arena_reset(&r->scratch);
+    }
+    return status;
+}
+
 static int follow(struct run_command *r)
 {
     struct client_reply reply;
@@ -332,6 +428,8 @@ static int follow(struct run_command *r)
         arena_reset(&r->scratch);
     }
     progress_clear(&r->progress);
+    if (!status)
+        status = follow_grown(r);
     if (status)
         return status;
     return r->interrupted && interrupts_count() > 1 ? 130 : r->failed ? CMD_FAILURE : CMD_OK;

@@ -116,6 +116,24 @@ def test_examples(client, dag, name):
         assert len(nodes) == 4 and dag.wait(*nodes) == ["finished"] * 4
 
 
+def test_run_waits_for_what_its_commands_add(client, dag, tmp_path):
+    graph = tmp_path / "g.yaml"
+    graph.write_text('''name: g
+nodes:
+  find:
+    command: |
+      curl -sf -H Content-Type:application/json "$DROVER_URL/v1/nodes" -d '[
+        {"ref": "a", "metadata": {"type": "shell command", "parent": "'$DROVER_NODE'", "name": "a"},
+         "data": {"command": "sleep 0.5"}},
+        {"metadata": {"type": "shell command", "parent": "a", "name": "b"},
+         "data": {"command": "exit 5"}},
+        {"metadata": {"type": "shell command", "name": "other"}, "data": {"command": "exit 6"}}]'
+''')
+    done = client.run("run", graph)
+    assert done.returncode == 1 and "FAILED: b: exit status 5" in done.stderr, done
+    assert "other" not in done.stderr
+
+
 def test_example_of_a_condition(client, dag):
     flag = pathlib.Path("/tmp/drover-go")
     process = client.popen("run", EXAMPLES / "condition.yaml")
