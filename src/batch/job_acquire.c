@@ -177,15 +177,15 @@ static int put_aside(struct call *c, struct view *v, int64_t key, const char *en
 static int take(struct call *c, struct view *v, int64_t key, const char *entry, struct job *j)
 {
     struct change t = {.a = c->a};
-    int err;
+    int err, standing;
 
     change_set(&t, status_write(&c->depot->machines.job, &j->status, c->a), j->version,
                "/jobs/%s/status", j->id);
     change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/jobs/%s/lock", j->id);
-    change_check(&t, KEEPER_ANY_VERSION, "%s/%s", v->dir, entry);
+    standing = change_check(&t, KEEPER_ANY_VERSION, "%s/%s", v->dir, entry);
     change_check(&t, j->batch_version, "/batches/%s/status", j->bid);
     err = lock_commit(c, &t, 0, 1, &j->token);
-    if (err == DROVER_NO_NODE)
+    if (err == DROVER_NO_NODE && t.failed == standing)
         view_forget(v, key);
     else
         view_park(v, key, clock_boot_ms());

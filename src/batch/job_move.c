@@ -64,7 +64,8 @@ void job_remember(struct call *c, const struct job *job)
         claims_forget(&c->depot->claims, claim.job);
         return;
     }
-    memcpy(claim.modified, s->modified.p, s->modified.len);
+    if (s->modified.len) /* a foreign client may have left it out */
+        memcpy(claim.modified, s->modified.p, s->modified.len);
     claims_put(&c->depot->claims, &claim);
 }
 

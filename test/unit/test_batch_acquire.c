@@ -287,6 +287,45 @@ static void a_batch_that_is_held_meanwhile(void **state)
     depot_close(other);
 }
 
+/* The status of its batch goes and comes back: the job stood in its list all the time, and is had again. */
+static void a_batch_that_loses_its_status_for_a_while(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}"), *jid = new_job(s, bid, "{\"configuration\": {}}"),
+               *path = arena_printf(&s->arena, "/batches/%s/status", bid);
+    int64_t until_ms = clock_boot_ms() + 10000;
+    struct buf text = {0};
+    struct job j;
+    int calls, got;
+
+    assert_int_equal(acquire(s, s->depot, &j, &calls), 1);
+    OK(s, move(&s->c, jid, "next", j.token));
+    OK(s, keeper_get(s->k, path, &text, NULL));
+    OK(s, keeper_delete(s->other, path, KEEPER_ANY_VERSION));
+    assert_int_equal(acquire_in(s, s->depot, "Estimating", &j, &calls), 0);
+    OK(s, keeper_create(s->other, path, (struct str){text.p, text.len}, 0, NULL));
+    buf_release(&text);
+    do
+        got = acquire_in(s, s->depot, "Estimating", &j, &calls);
+    while (!got && clock_boot_ms() < until_ms);
+    assert_int_equal(got, 1);
+    assert_string_equal(j.id, jid);
+}
+
+static void a_status_without_a_date(void **state)
+{
+    struct scene *s = *state;
+    const char *jid = new_job(s, new_batch(s, "{}"), "{\"configuration\": {}}"),
+               *path = arena_printf(&s->arena, "/jobs/%s/status", jid);
+    struct job j;
+    int calls;
+
+    OK(s, keeper_set(s->other, path, STR("{\"status\":\"Pending\"}"), KEEPER_ANY_VERSION, NULL));
+    assert_int_equal(acquire(s, s->depot, &j, &calls), 1);
+    OK(s, move(&s->c, jid, "next", j.token));
+    assert_non_null(strstr(status_of(s, jid), "\"last_modification_date\":\"20"));
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, scene_setup, scene_teardown)
 
 int main(void)
@@ -300,6 +339,8 @@ int main(void)
         TEST(what_was_just_moved_is_not_read_again),
         TEST(what_is_remembered_may_be_out_of_date),
         TEST(a_batch_that_is_held_meanwhile),
+        TEST(a_batch_that_loses_its_status_for_a_while),
+        TEST(a_status_without_a_date),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
