@@ -83,7 +83,10 @@ int batch_count_change(struct call *c, struct change *t, const char *bid, int le
 int batch_set_state(struct call *c, struct change *t, const char *bid, const struct status *old,
                     int32_t version, int state, struct str message);
 
-/* Moves on a batch that is Processing and whose jobs have all ended. 1: it was one. */
+/*
+ * Moves on a batch that is Processing, or Pending and in nobody's hand, and whose jobs have all ended. 1: it
+ * was one.
+ */
 int batch_settle(struct call *c, const char *bid);
 
 #endif

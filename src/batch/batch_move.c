@@ -265,26 +265,44 @@ int batch_move(struct call *c, struct str id, const struct batch_move *m, int *r
     return 0;
 }
 
+/* Whether a batch in that state goes on by itself when its jobs have ended. */
+static bool can_settle(const struct depot *r, int state)
+{
+    return state == r->batch.processing || state == r->batch.pending;
+}
+
+/* One that is Pending must not be in anybody's hand: jobs may be added yet. */
+static int settle(struct call *c, struct moving *g)
+{
+    bool guarded = g->status.state == c->depot->batch.pending;
+    const char *dir = arena_printf(c->a, "/batches/%s", g->bid);
+    struct change t = {.a = c->a};
+    int err = guarded ? lock_guard(c, &t, dir, 0, false) : 0;
+
+    if (err)
+        return err;
+    change_check(&t, g->processing.version, "%s/states/%s", dir, MACHINE_LISTS[MACHINE_PROCESSING]);
+    err = batch_set_state(c, &t, g->bid, &g->status, g->version, g->to, (struct str){0});
+    return err ? err : change_commit(&t, c->k, guarded ? 3 : 1);
+}
+
 int batch_settle(struct call *c, const char *bid)
 {
     const struct machine *machine = &c->depot->machines.batch;
     struct moving g = {.to = c->depot->batch.processing};
-    struct change t = {.a = c->a};
-    int err;
+    int err = batch_check_id(c, str_of(bid), g.bid);
 
-    err = batch_check_id(c, str_of(bid), g.bid);
     if (!err)
-        err = batch_read_status(c, bid, &g.status, &g.version);
-    if (err || g.status.state != c->depot->batch.processing)
+        err = count_list(c, g.bid, MACHINE_PROCESSING, &g.processing);
+    if (err || g.processing.child_count)
+        return err;
+    err = batch_read_status(c, bid, &g.status, &g.version);
+    if (err || !can_settle(c->depot, g.status.state))
         return err;
     err = decide(c, &g, STR("Processing"), 0);
     if (err || g.to == c->depot->batch.processing)
         return err;
-    change_check(&t, g.processing.version, "/batches/%s/states/%s", bid,
-                 MACHINE_LISTS[MACHINE_PROCESSING]);
-    err = batch_set_state(c, &t, bid, &g.status, g.version, g.to, (struct str){0});
-    if (!err)
-        err = change_commit(&t, c->k, 1);
+    err = settle(c, &g);
     if (err)
         return depot_again(err) ? 0 : depot_fail(c, err);
     depot_tell(c, &(struct depot_event){"batch", bid, NULL, machine->states[g.status.state].name,

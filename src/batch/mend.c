@@ -251,6 +251,7 @@ static int check_batch(struct mend *f, const char *bid)
     struct keeper_stat processing;
     struct batch b;
     int64_t ended;
+    bool waits;
     int err = batch_get(c, str_of(bid), &b);
 
     if (err == DROVER_NO_NODE || err == DROVER_DAMAGED) {
@@ -266,11 +267,14 @@ static int check_batch(struct mend *f, const char *bid)
     if (err)
         return err;
     ended = b.counts[MACHINE_FAILED] + b.counts[MACHINE_COMPLETED] + b.counts[MACHINE_DELETED];
-    if (b.status.state != c->depot->batch.processing || b.counts[MACHINE_PROCESSING] || !ended ||
+    waits = b.status.state == c->depot->batch.processing ||
+            (b.status.state == c->depot->batch.pending && !b.token);
+    if (!waits || b.counts[MACHINE_PROCESSING] || !ended ||
         depot_exists(c, &processing, "/batches/%s/states/%s", bid, MACHINE_LISTS[0]))
         return 0;
     mend_found(f, f->repair && batch_settle(c, bid) == 1, bid,
-               "all its jobs have ended, and it is still Processing");
+               "all its jobs have ended, and it is still %s",
+               c->depot->machines.batch.states[b.status.state].name);
     return 0;
 }
 

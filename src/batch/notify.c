@@ -236,19 +236,25 @@ static void look(struct notify *n, struct call *c)
     look_in(n, c, 1, c->depot->batch.update_reporting);
 }
 
-/* Foreign clients: batches that they moved, and such as have ended without a word. */
-static void sweep(struct notify *n, struct call *c)
+static void settle_all(struct notify *n, struct call *c, int state)
 {
     struct keeper_names names;
 
+    if (depot_children(c, &names, NULL, "%s", c->depot->batches[state].dir))
+        return;
+    for (size_t i = 0; i < names.count && !is_stopping(n); i++)
+        batch_settle(c, names.names[i]);
+}
+
+/* Foreign clients: batches that they moved, and such as have ended without a word. */
+static void sweep(struct notify *n, struct call *c)
+{
     n->swept_ms = clock_boot_ms();
     for (int i = 0; i < ADOPT_SOURCES; i++)
         if (adopt_sweep(c, (enum adopt_source)i))
             return;
-    if (depot_children(c, &names, NULL, "%s", c->depot->batches[c->depot->batch.processing].dir))
-        return;
-    for (size_t i = 0; i < names.count && !is_stopping(n); i++)
-        batch_settle(c, names.names[i]);
+    settle_all(n, c, c->depot->batch.processing);
+    settle_all(n, c, c->depot->batch.pending);
 }
 
 static void turn(struct notify *n)

@@ -247,6 +247,36 @@ static void a_batch_that_a_foreign_client_moves(void **state)
     wait_for_batch(s, bid);
 }
 
+/* Its job was ended by another, node by node, and nobody had begun it: its report is due all the same. */
+static void a_pending_batch_that_a_foreign_client_ends(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}"), *jid = new_job(s, bid, "{\"configuration\": {}}");
+    const char *to[] = {"/jobs/states/failed/50-", "/batches/bid0000000000/states/batch-failed/"},
+               *from[] = {"/jobs/states/pending/50-",
+                          "/batches/bid0000000000/states/batch-processing/"};
+    char held[NAME_ID_LEN + 1];
+    int64_t token;
+
+    OK(s, keeper_set(s->other, arena_printf(&s->arena, "/jobs/%s/status", jid),
+                     STR("{\"status\":\"Failed\"}"), KEEPER_ANY_VERSION, NULL));
+    for (int i = 0; i < 2; i++) {
+        OK(s, keeper_delete(s->other, arena_printf(&s->arena, "%s%s", from[i], jid),
+                            KEEPER_ANY_VERSION));
+        OK(s,
+           keeper_create(s->other, arena_printf(&s->arena, "%s%s", to[i], jid), NO_BYTES, 0, NULL));
+    }
+    assert_int_equal(batch_acquire(&s->c, s->depot->batch.pending, held, &token), 1);
+    assert_int_equal(count_findings(s, false), 0);
+    assert_int_equal(batch_settle(&s->c, bid), 0); /* somebody has it in hand */
+    assert_string_equal(batch_state(s, bid), "Pending");
+    OK(s, lock_drop(&s->c, "batches", bid, token));
+    assert_int_equal(count_findings(s, false), 1);
+    assert_int_equal(batch_settle(&s->c, bid), 1);
+    assert_string_equal(batch_state(s, bid), "Reporting");
+    assert_int_equal(count_findings(s, false), 0);
+}
+
 static void a_foreign_access_item(void **state)
 {
     struct scene *s = *state;
@@ -280,6 +310,7 @@ int main(void)
         TEST(importing_records),
         TEST(a_foreign_batch_is_found_when_it_is_whole),
         TEST(a_batch_that_a_foreign_client_moves),
+        TEST(a_pending_batch_that_a_foreign_client_ends),
         TEST(a_foreign_access_item),
     };
 
