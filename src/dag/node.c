@@ -197,8 +197,9 @@ int node_check_data(enum node_type type, const struct json *data, struct err_inf
     const struct json *command = json_get(data, "command");
     int err = 0;
 
-    if (type != NODE_GROUP && (!command || command->kind != JSON_TEXT || !command->text.len))
-        return err_set(ret_error, DROVER_BAD_ARGUMENT, "data.command is missing");
+    if (type != NODE_GROUP && (!command || (command->kind == JSON_TEXT && !command->text.len)))
+        return err_set(ret_error, DROVER_BAD_ARGUMENT, "data.command is %s",
+                       command ? "empty" : "missing");
     for (const struct json *m = data ? data->first : NULL; m && !err; m = m->next) {
         if (node_key_is_left(m->key) || !m->key.len || m->key.len > NODE_KEY_LEN_MAX)
             err = err_set(ret_error, DROVER_BAD_ARGUMENT,

@@ -199,6 +199,8 @@ BAD = [
     ([node("group", priority="high")], "priority"),
     ([node("group", group="")], "group"),
     ([node("command")], "command is missing"),
+    ([node("command", command="")], "command is empty"),
+    ([node("command", command=3)], "nodes[0]: command has to be a string"),
     ([node("command", command=["ls"])], "command"),
     ([node("command", command="ls", args="x")], "args"),
     ([node("command", command="ls", args=["a\0b"])], "NUL"),
