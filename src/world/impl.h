@@ -4,6 +4,9 @@
 #ifndef WORLD_IMPL_H
 #define WORLD_IMPL_H
 
+#include <pthread.h>
+
+#include "base/map.h"
 #include "world/atlas.h"
 #include "world/name.h"
 #include "world/pending.h"
@@ -16,6 +19,9 @@ struct world {
     struct world_options o;
     struct atlas *atlas;
     struct pending *pending;
+
+    pthread_mutex_t noting; /* guards the rest */
+    struct map noted;       /* hashes of completed nodes whose rubbish was told of */
 };
 
 /* Reads a node into the arena. */

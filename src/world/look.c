@@ -59,6 +59,30 @@ static void read_one(void *arg, size_t i)
     buf_release(&path);
 }
 
+/* Tells of a completed node with rubbish in it, once. Of those in the other lists pending.h tells. */
+static void note_rubbish(struct lister *l, struct str key)
+{
+    enum { NOTED_MAX = 10000 };
+    struct world *w = l->w;
+    uint32_t hash = map_hash_str(key), at;
+    struct buf line = {0};
+    bool is_new;
+
+    if (l->state != WORLD_IS_COMPLETED || !w->o.note)
+        return;
+    pthread_mutex_lock(&w->noting);
+    is_new = w->noted.count < NOTED_MAX && !map_first(&w->noted, hash, &at);
+    if (is_new)
+        map_add(&w->noted, hash, 1);
+    pthread_mutex_unlock(&w->noting);
+    if (is_new) {
+        buf_printf(&line, "%s/%s is skipped: its data is not that of a completed task",
+                   WORLD_COMPLETED, key.p);
+        w->o.note(w->o.arg, buf_text(&line));
+    }
+    buf_release(&line);
+}
+
 static void add_item(struct lister *l, struct arena *a, size_t i, struct world_items *items)
 {
     struct str key = {arena_text(a, str_of(l->names[i])), strlen(l->names[i])};
@@ -67,7 +91,11 @@ static void add_item(struct lister *l, struct arena *a, size_t i, struct world_i
         l->data[i].len};
     struct world_record r;
 
-    if (world_record_read(a, data, key, &r) || !world_record_is_of(&r, l->w->root))
+    if (world_record_read(a, data, key, &r)) {
+        note_rubbish(l, key);
+        return;
+    }
+    if (!world_record_is_of(&r, l->w->root))
         return;
     items->list[items->count++] = (struct world_item){
         .key = key,

@@ -90,6 +90,7 @@ int world_open(struct keeper *k, struct str name, const struct world_options *o,
     if (err)
         return err;
     w = mem_zalloc(sizeof *w);
+    pthread_mutex_init(&w->noting, NULL);
     w->name = mem_dup(name.p, name.len);
     if (o)
         w->o = *o;
@@ -113,6 +114,8 @@ void world_close(struct world *w)
 {
     pending_free(w->pending);
     atlas_free(w->atlas);
+    map_release(&w->noted);
+    pthread_mutex_destroy(&w->noting);
     free(w->name);
     free(w->root);
     free(w);

@@ -504,7 +504,7 @@ def test_rubbish_of_others(place, world, session):
     for number, data in enumerate([b"", b"hello", b"\xff\0", b"[1]", b'{"name": "rubbish"}']):
         place.kazoo.create(f"/zoott_p/{world.name}rubbish{number}_t", data)
     place.kazoo.create("/zoott_w/rubbish", b"{")
-    place.kazoo.create("/zoott_c/rubbish", b"{")
+    place.kazoo.create(f"/zoott_c/{world.name}rubbish", b"{")
     world.queue("good")
     assert world.claim(session) == "good_t"
     assert world.claim(session) is None
@@ -513,6 +513,9 @@ def test_rubbish_of_others(place, world, session):
     place.server.wait_for(rf"{world.name}rubbish4_t is skipped")
     for number in range(5):
         assert len(re.findall(rf"{world.name}rubbish{number}_t is skipped", place.server.said)) == 1
+    place.server.wait_for(rf"/zoott_c/{world.name}rubbish is skipped")
+    assert world.listed("completed") == []
+    assert len(re.findall(rf"/zoott_c/{world.name}rubbish is skipped", place.server.said)) == 1
 
 
 def test_a_foreign_handler_beside_ours(place, world, session):
