@@ -11,12 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "base/buf.h"
+#include "base/file_limit.h"
 #include "base/log.h"
 #include "ensemble.h"
 #include "health.h"
@@ -295,17 +295,6 @@ static void catch_signals(struct serve *s)
     }
 }
 
-/* Each connection takes a descriptor; the soft limit is for programs that still use select(). */
-static void raise_file_limit(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit))
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 /* Everything from the ports to the rooms. */
 static int start(struct serve *s)
 {
@@ -333,7 +322,7 @@ int serve(const struct serve_options *o)
     int err;
 
     signal(SIGPIPE, SIG_IGN); /* a client that left is an error of its write, not the end of us */
-    raise_file_limit();
+    file_limit_raise();
     uv_loop_init(&s.loop);
     s.metrics = metrics_new();
     err = start(&s);

@@ -26,6 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file_limit.h"
 #include "base/mem.h"
 
 enum { STACK_LEN = 64 * 1024, KERNEL_SIGNALS = 64, KERNEL_SIGSET_LEN = 8 };
@@ -35,6 +36,7 @@ struct spawner {
     char *stack;
     unsigned char ignored[KERNEL_SIGNALS]; /* signals that we ignore, and our children must not */
     int ignored_count;
+    struct rlimit files;
 };
 
 /* Descriptors 0 to 2 are the child's own: none of ours may come to lie there. */
@@ -61,6 +63,7 @@ struct spawner *spawner_open(void)
     for (int i = 1; i <= KERNEL_SIGNALS; i++)
         if (i == SIGPIPE || (!sigaction(i, NULL, &action) && action.sa_handler == SIG_IGN))
             s->ignored[s->ignored_count++] = (unsigned char)i;
+    s->files = file_limit_given();
     return s;
 }
 
@@ -92,6 +95,7 @@ CHILD static int be_born(const struct birth *b)
         syscall(SYS_rt_sigaction, b->spawner->ignored[i], nothing, NULL, KERNEL_SIGSET_LEN);
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, nothing, NULL, KERNEL_SIGSET_LEN);
     syscall(SYS_setsid);
+    syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &b->spawner->files, NULL);
     syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (syscall(SYS_dup3, w->in, 0, 0) < 0 || syscall(SYS_dup3, w->out, 1, 0) < 0 ||
         syscall(SYS_dup3, w->err, 2, 0) < 0 || syscall(SYS_close_range, 3, ~0u, 0) < 0)

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import resource
 import socket
 import threading
 
@@ -104,6 +105,18 @@ def test_the_environment_is_clean(start, monkeypatch):
     dag.wait(a)
     out = dag.node(a)["data"]["stdout"]
     assert "SECRET_OF_THE_SERVER" not in out and "PATH=" in out and "DROVER_URL=http://" in out
+
+
+def test_commands_have_the_limit_of_files_that_the_server_was_given(start):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+    try:
+        dag = Dag(start().port)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    [a] = dag.add(shell("ulimit -Sn"))
+    dag.wait(a)
+    assert dag.data(a, "stdout")["data"] == f"{min(soft, 512)}\n"
 
 
 def test_what_cannot_start(dag, tmp_path):
