@@ -27,15 +27,23 @@ extern char **environ;
 static atomic_int caught;
 static atomic_int stop_fd = -1;
 
+/* timeout(1) and some shells send a signal twice, to us and to our group: that is one. */
 static void on_signal(int number)
 {
+    enum { SAME_MS = 500 };
     static const uint64_t one = 1;
+    static atomic_llong caught_ms;
     int saved = errno;
 
-    atomic_store(&caught, number);
-    if (write(stop_fd, &one, sizeof one) < 0)
-        (void)0; /* it is readable already */
-    signal(number, SIG_DFL);
+    if (!atomic_load(&caught)) {
+        atomic_store(&caught_ms, clock_boot_ms());
+        atomic_store(&caught, number);
+        if (write(stop_fd, &one, sizeof one) < 0)
+            (void)0; /* it is readable already */
+    } else if (clock_boot_ms() - atomic_load(&caught_ms) > SAME_MS) {
+        signal(number, SIG_DFL);
+        raise(number); /* and comes when this returns */
+    }
     errno = saved;
 }
 

@@ -40,7 +40,10 @@ struct child_options {
  */
 int child_run(const struct child_options *o, int *ret_status, struct err_info *ret_error);
 
-/* From now on TERM and INT are noted, and ended with: the first ends commands, the second us. */
+/*
+ * From now on TERM and INT are noted: the first ends commands, another one ends us, unless it comes so soon
+ * that it is the same.
+ */
 void child_catch_signals(void);
 
 /* The signal that came, or 0. */

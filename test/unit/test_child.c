@@ -126,8 +126,10 @@ static void a_stubborn_command_is_killed(void **state)
 /* The last one: from here on a signal has come. */
 static bool raise_term(void *path)
 {
-    if (!until_ready(path) && !child_signal())
+    if (!until_ready(path) && !child_signal()) {
         raise(SIGTERM);
+        raise(SIGTERM); /* as timeout(1) does; it is one and the same */
+    }
     return true;
 }
 
