@@ -1,4 +1,5 @@
-/* The world through the public interface, against the shared library. */
+/* The world through the public interface, against the shared library: on a keeper
+ * in memory, or on the ensemble that DROVER_TEST_ZK names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include "drover.h"
 
@@ -19,8 +21,14 @@ static struct drover_error e;
 
 static int open_world(void **state)
 {
+    static int count;
+    const char *servers = getenv("DROVER_TEST_ZK");
+    char url[300] = "memory:";
+
     (void)state;
-    return drover_keeper_open("memory:", NULL, &k, &e) || drover_world_init(k, "api", &e) ||
+    if (servers)
+        snprintf(url, sizeof url, "%s/api/%d/%d", servers, (int)getpid(), count++);
+    return drover_keeper_open(url, NULL, &k, &e) || drover_world_init(k, "api", &e) ||
            drover_world_open(k, "api", &w, &e);
 }
 
