@@ -184,6 +184,7 @@ static int take(struct call *c, struct view *v, int64_t key, const char *entry, 
     change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/jobs/%s/lock", j->id);
     standing = change_check(&t, KEEPER_ANY_VERSION, "%s/%s", v->dir, entry);
     change_check(&t, j->batch_version, "/batches/%s/status", j->bid);
+    change_set(&t, NO_BYTES, LOCK_VERSION - 1, "/jobs/%s/lock", j->id);
     err = lock_commit(c, &t, 0, 1, &j->token);
     if (err == DROVER_NO_NODE && t.failed == standing)
         view_forget(v, key);

@@ -225,7 +225,7 @@ static int try_move(struct call *c, struct str id, struct moving *g, const struc
     keep = m->keep || c->depot->machines.job.states[g->to].keeps;
     dir = arena_printf(c->a, "/jobs/%s", g->job.id);
     if (g->recalled)
-        lock_hold(&t, dir, keep);
+        lock_hold(&t, dir, LOCK_VERSION, keep);
     else if ((err = lock_guard(c, &t, dir, m->token, keep)) < 0)
         return err;
     err = build(c, &t, g, m, name_number(NAME_JOB, id));

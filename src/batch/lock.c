@@ -23,12 +23,11 @@ static int fenced(struct call *c, int64_t token)
                       (long long)token);
 }
 
-void lock_hold(struct change *t, const char *dir, bool keep)
+void lock_hold(struct change *t, const char *dir, int32_t version, bool keep)
 {
-    if (keep)
-        change_check(t, KEEPER_ANY_VERSION, "%s/lock", dir);
-    else
-        change_delete(t, "%s/lock", dir);
+    int op = keep ? change_check(t, version, "%s/lock", dir) : change_delete(t, "%s/lock", dir);
+
+    t->ops[op].version = version;
 }
 
 int lock_guard(struct call *c, struct change *t, const char *dir, int64_t token, bool keep)
@@ -46,7 +45,7 @@ int lock_guard(struct call *c, struct change *t, const char *dir, int64_t token,
         return fenced(c, token);
     if (err)
         return depot_fail(c, err);
-    lock_hold(t, dir, keep);
+    lock_hold(t, dir, KEEPER_ANY_VERSION, keep);
     return 0;
 }
 

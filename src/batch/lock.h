@@ -26,8 +26,13 @@
  */
 int lock_guard(struct call *c, struct change *t, const char *dir, int64_t token, bool keep);
 
-/* Only the operation, for who knows that the lock is its own. */
-void lock_hold(struct change *t, const char *dir, bool keep);
+/*
+ * Only the operation, for who knows that the lock is its own. The lock of a job that was acquired here has
+ * been set once, so that it differs from one that a foreign client made in its place without a word.
+ */
+enum { LOCK_VERSION = 1 };
+
+void lock_hold(struct change *t, const char *dir, int32_t version, bool keep);
 
 /* When a change failed at the operations of lock_guard(): FENCED or LOCKED. Else err as it was. */
 int lock_refused(struct call *c, const struct change *t, int first_op, int err, int64_t token);

@@ -312,6 +312,23 @@ static void a_batch_that_loses_its_status_for_a_while(void **state)
     assert_string_equal(j.id, jid);
 }
 
+/* A foreign client broke the lock and took it, without touching the status: the token is not valid. */
+static void a_lock_that_a_foreign_client_took(void **state)
+{
+    struct scene *s = *state;
+    const char *jid = new_job(s, new_batch(s, "{}"), "{\"configuration\": {}}"),
+               *path = arena_printf(&s->arena, "/jobs/%s/lock", jid);
+    struct job j;
+    int calls;
+
+    assert_int_equal(acquire(s, s->depot, &j, &calls), 1);
+    OK(s, keeper_delete(s->other, path, KEEPER_ANY_VERSION));
+    OK(s, keeper_create(s->other, path, NO_BYTES, KEEPER_EPHEMERAL, NULL));
+    assert_int_equal(move(&s->c, jid, "next", j.token), DROVER_FENCED);
+    assert_int_equal(keeper_exists(s->k, path, NULL), 0);
+    OK(s, keeper_delete(s->other, path, KEEPER_ANY_VERSION));
+}
+
 static void a_status_without_a_date(void **state)
 {
     struct scene *s = *state;
@@ -340,6 +357,7 @@ int main(void)
         TEST(what_is_remembered_may_be_out_of_date),
         TEST(a_batch_that_is_held_meanwhile),
         TEST(a_batch_that_loses_its_status_for_a_while),
+        TEST(a_lock_that_a_foreign_client_took),
         TEST(a_status_without_a_date),
     };
 
