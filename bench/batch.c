@@ -242,6 +242,7 @@ static void bare_take(struct worker *w, const char *list, int *version)
     change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/jobs/bare%d/lock", w->number);
     change_check(&t, KEEPER_ANY_VERSION, "/jobs/states/%s/bare-%d", list, w->number);
     change_check(&t, KEEPER_ANY_VERSION, "/jobs/bare%d", w->number);
+    change_set(&t, NO_BYTES, 0, "/jobs/bare%d/lock", w->number);
     check(change_commit(&t, w->k, -1), "bare lock", NULL);
 }
 
