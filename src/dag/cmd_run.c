@@ -311,17 +311,36 @@ static int compare_ids(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
+static bool is_grown(uint64_t id, const uint64_t *grown, size_t count)
+{
+    return bsearch(&id, grown, count, sizeof *grown, compare_ids) != NULL;
+}
+
 static bool hangs_on(struct run_command *r, const struct json *node, const uint64_t *grown,
                      size_t count)
 {
     json_each(parent, json_get(node, "parents")) {
         uint64_t id = id_of(r, parent->text);
 
-        if ((id >= r->first_id && id <= r->end_id) ||
-            bsearch(&id, grown, count, sizeof *grown, compare_ids))
+        if ((id >= r->first_id && id <= r->end_id) || is_grown(id, grown, count))
             return true;
     }
     return false;
+}
+
+static void tell_failure(struct run_command *r, const struct json *node)
+{
+    struct str state = json_text_of(node, "state"), name = json_text_of(node, "name"),
+               reason = json_text_of(node, "reason");
+    bool failed = str_eq(state, STR("failed"));
+
+    if (!failed && !str_eq(state, STR("killed")))
+        return;
+    r->failed = true;
+    if (!name.len)
+        name = json_text_of(node, "id");
+    progress_say(&r->progress, "%s: %.*s: %.*s", failed ? "FAILED" : "KILLED", (int)name.len,
+                 name.p, (int)reason.len, reason.p);
 }
 
 /*
@@ -340,21 +359,9 @@ static uint64_t look_at_grown(struct run_command *r, const struct json *list)
         if (!state_is_terminal(json_text_of(n, "state")))
             return grown[count - 1];
     }
-    count = 0;
     json_each(n, list) {
-        struct str state = json_text_of(n, "state"), id = json_text_of(n, "id"),
-                   name = json_text_of(n, "name"), reason = json_text_of(n, "reason");
-
-        if (!hangs_on(r, n, grown, count))
-            continue;
-        grown[count++] = id_of(r, id);
-        if (!str_eq(state, STR("failed")) && !str_eq(state, STR("killed")))
-            continue;
-        r->failed = true;
-        name = name.len ? name : id;
-        progress_say(&r->progress, "%s: %.*s: %.*s",
-                     str_eq(state, STR("failed")) ? "FAILED" : "KILLED", (int)name.len, name.p,
-                     (int)reason.len, reason.p);
+        if (is_grown(id_of(r, json_text_of(n, "id")), grown, count))
+            tell_failure(r, n);
     }
     return 0;
 }
