@@ -1,0 +1,426 @@
+#include "batch_ops.h"
+
+#include "batch/access.h"
+#include "batch/legacy.h"
+#include "batch/lock.h"
+#include "batch/mend.h"
+
+static const struct json *parse(struct scene *s, const char *text)
+{
+    return json_parse(&s->a, str_of(text), &s->why);
+}
+
+void ok(struct scene *s, int err)
+{
+    if (err < 0)
+        fail_msg("%s (%s)", drover_err_name(err), s->why.text);
+}
+
+static void put(struct scene *s, const char *path, const char *data)
+{
+    assert_int_equal(keeper_create(s->k, path, str_of(data), 0, NULL), 0);
+}
+
+/* A batch with three jobs, and an access item. */
+void begin(struct scene *s)
+{
+    struct local_options lo = {.mode = LOCAL_NONE};
+    struct depot_options o = {.machines = NULL};
+    struct job_spec specs[3];
+
+    memset(s, 0, sizeof *s);
+    assert_int_equal(local_open(&lo, &s->local, &s->why), 0);
+    assert_int_equal(local_connect(s->local, NULL, &s->k), 0);
+    assert_int_equal(local_connect(s->local, NULL, &s->victim), 0);
+    assert_int_equal(depot_open(&o, &s->depot), 0);
+    s->c = (struct call){s->depot, s->k, &s->a, &s->why};
+    ok(s, depot_init(&s->c));
+    ok(s, batch_create(&s->c, parse(s, "{\"batchID\":\"u\"}"), s->bid));
+    for (int i = 0; i < 3; i++)
+        ok(s, job_read_spec(&s->c, parse(s, "{\"configuration\":{\"profile_name\":\"p\"}}"),
+                            &specs[i]));
+    ok(s, job_create(&s->c, str_of(s->bid), specs, 3, s->jids));
+    ok(s, access_create(&s->c, ACCESS_SMALL, parse(s, "{}"), s->qid));
+}
+
+void end(struct scene *s)
+{
+    if (s->victim)
+        keeper_close(s->victim);
+    keeper_close(s->k);
+    depot_close(s->depot);
+    local_close(s->local);
+    arena_release(&s->a);
+}
+
+static int move_on(struct call *c, const char *jid, const char *state, int64_t token)
+{
+    struct job_move m = {.state = str_of(state), .priority = -1, .token = token};
+    int to;
+
+    return job_move(c, str_of(jid), &m, &to);
+}
+
+static void drive(struct scene *s, int job)
+{
+    for (int i = 0; i < 7; i++)
+        ok(s, move_on(&s->c, s->jids[job], "next", 0));
+}
+
+int move_batch(struct call *c, const char *bid, const char *state, int64_t token)
+{
+    struct batch_move m = {.state = str_of(state), .token = token};
+    int to;
+
+    return batch_move(c, str_of(bid), &m, &to);
+}
+
+/* What comes before each operation, done by others. */
+
+static void nothing(struct scene *s)
+{
+    (void)s;
+}
+
+static void almost_done(struct scene *s)
+{
+    drive(s, 0);
+    drive(s, 1);
+    for (int i = 0; i < 6; i++)
+        ok(s, move_on(&s->c, s->jids[2], "next", 0));
+}
+
+static void one_failed(struct scene *s)
+{
+    ok(s, move_on(&s->c, s->jids[0], "fail", 0));
+}
+
+static void held(struct scene *s)
+{
+    ok(s, job_hold(&s->c, str_of(s->jids[0]), STR("wait")));
+}
+
+void due(struct scene *s)
+{
+    one_failed(s);
+    drive(s, 1);
+    drive(s, 2);
+}
+
+static void completed(struct scene *s)
+{
+    for (int i = 0; i < 3; i++)
+        drive(s, i);
+    ok(s, move_batch(&s->c, s->bid, "next", 0));
+}
+
+/* The operations. c is the victim's; the token was taken by it before the cutting begins. */
+
+static int do_create_batch(struct scene *s, struct call *c)
+{
+    char bid[NAME_ID_LEN + 1];
+
+    return batch_create(c, parse(s, "{\"batchID\":\"v\"}"), bid);
+}
+
+static int do_create_jobs(struct scene *s, struct call *c)
+{
+    struct job_spec specs[2];
+    char jids[2][NAME_ID_LEN + 1];
+
+    for (int i = 0; i < 2; i++)
+        ok(s, job_read_spec(&s->c, parse(s, "{\"configuration\":{}}"), &specs[i]));
+    return job_create(c, str_of(s->bid), specs, 2, jids);
+}
+
+static int do_acquire(struct scene *s, struct call *c)
+{
+    struct job j;
+    int got = job_acquire(c, s->depot->machines.job.first, &j);
+
+    return got < 0 ? got : 0;
+}
+
+static void take_job(struct scene *s, struct call *c)
+{
+    struct job j;
+
+    assert_int_equal(job_acquire(c, s->depot->machines.job.first, &j), 1);
+    s->token = j.token;
+}
+
+static int do_move(struct scene *s, struct call *c)
+{
+    struct job_move m = {
+        .state = STR("next"), .message = STR("m"), .priority = 1, .token = s->token};
+    int to;
+
+    return job_move(c, str_of(s->jids[0]), &m, &to);
+}
+
+static int do_fail(struct scene *s, struct call *c)
+{
+    return move_on(c, s->jids[0], "fail", s->token);
+}
+
+static int do_last_move(struct scene *s, struct call *c)
+{
+    return move_on(c, s->jids[2], "next", 0);
+}
+
+static int do_hold(struct scene *s, struct call *c)
+{
+    return job_hold(c, str_of(s->jids[0]), STR("wait"));
+}
+
+static int do_release(struct scene *s, struct call *c)
+{
+    return job_release(c, str_of(s->jids[0]));
+}
+
+static int do_requeue(struct scene *s, struct call *c)
+{
+    return job_requeue(c, str_of(s->jids[0]), (struct str){0}, (struct str){0});
+}
+
+static int do_priority(struct scene *s, struct call *c)
+{
+    return job_set_priority(c, str_of(s->jids[0]), 3, 0);
+}
+
+static int do_field(struct scene *s, struct call *c)
+{
+    return job_set_field(c, str_of(s->jids[0]), "inventory", STR("{}"), 0);
+}
+
+static int do_acquire_batch(struct scene *s, struct call *c)
+{
+    char bid[NAME_ID_LEN + 1];
+    int64_t token;
+    int got = batch_acquire(c, s->depot->batch.pending, bid, &token);
+
+    return got < 0 ? got : 0;
+}
+
+void take_batch(struct scene *s, struct call *c)
+{
+    char bid[NAME_ID_LEN + 1];
+
+    assert_int_equal(batch_acquire(c, s->depot->batch.reporting, bid, &s->token), 1);
+}
+
+static int do_report(struct scene *s, struct call *c)
+{
+    return move_batch(c, s->bid, "next", s->token);
+}
+
+static int do_hold_batch(struct scene *s, struct call *c)
+{
+    return move_batch(c, s->bid, "Held", 0);
+}
+
+static int do_delete_batch(struct scene *s, struct call *c)
+{
+    return batch_delete(c, str_of(s->bid));
+}
+
+static int do_delete_job(struct scene *s, struct call *c)
+{
+    return job_delete(c, str_of(s->jids[0]));
+}
+
+static int do_lock(struct scene *s, struct call *c)
+{
+    struct lock lock;
+
+    (void)s;
+    return lock_take(c, LOCK_STORAGE, STR("ark:/1/2"), STR("me"), &lock);
+}
+
+/* Locks that others hold, so that they do not go with the victim. */
+
+static void collection_locked(struct scene *s)
+{
+    struct lock lock;
+
+    ok(s, lock_take(&s->c, LOCK_COLLECTIONS, STR("p"), STR("admin"), &lock));
+    s->token = lock.token;
+}
+
+static int do_release_lock(struct scene *s, struct call *c)
+{
+    return lock_release(c, LOCK_COLLECTIONS, STR("p"), s->token);
+}
+
+static void storage_locked(struct scene *s)
+{
+    struct lock lock;
+
+    ok(s, lock_take(&s->c, LOCK_STORAGE, STR("ark:/1/2"), STR("me"), &lock));
+}
+
+static int do_break_lock(struct scene *s, struct call *c)
+{
+    (void)s;
+    return lock_release(c, LOCK_STORAGE, STR("ark:/1/2"), 0);
+}
+
+static void job_locked(struct scene *s)
+{
+    take_job(s, &s->c);
+}
+
+static int do_break_job(struct scene *s, struct call *c)
+{
+    return lock_drop(c, "jobs", s->jids[0], 0);
+}
+
+static void all_held(struct scene *s)
+{
+    for (int i = 0; i < 3; i++)
+        ok(s, job_hold(&s->c, str_of(s->jids[i]), (struct str){0}));
+}
+
+static int do_release_profile(struct scene *s, struct call *c)
+{
+    int64_t count;
+
+    (void)s;
+    return job_release_profile(c, STR("p"), &count);
+}
+
+static void access_done(struct scene *s)
+{
+    int to;
+
+    for (int i = 0; i < 2; i++)
+        ok(s,
+           access_move(&s->c, ACCESS_SMALL, str_of(s->qid), STR("next"), (struct str){0}, 0, &to));
+}
+
+static int do_delete_access(struct scene *s, struct call *c)
+{
+    return access_delete(c, ACCESS_SMALL, str_of(s->qid));
+}
+
+static void records(struct scene *s)
+{
+    static const char *const NAMES[] = {"mrtQ-02100000000003", "mrtQ-01000000000004"};
+
+    put(s, "/ingest", "");
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(keeper_create(s->k, arena_printf(&s->a, "/ingest/%s", NAMES[i]),
+                                       STR("\0\0\0\0\0\0\0\0\1a=b"), 0, NULL),
+                         0);
+}
+
+static void count_job(void *arg, const char *jid)
+{
+    (void)arg, (void)jid;
+}
+
+static int do_import(struct scene *s, struct call *c)
+{
+    struct legacy_import in = {.path = STR("/ingest"), .batch = str_of(s->bid), .remove = true};
+
+    return legacy_import(c, &in, count_job, NULL);
+}
+
+/* What foreign clients leave half done, of every sort that can be repaired. */
+static void leavings(struct scene *s)
+{
+    const char *status = "{\"status\":\"Estimating\",\"last_successful_status\":\"Pending\","
+                         "\"last_modification_date\":\"2026-01-01T00:00:00.000Z\","
+                         "\"retry_count\":0}";
+
+    assert_int_equal(keeper_set(s->k, arena_printf(&s->a, "/jobs/%s/status", s->jids[0]),
+                                str_of(status), KEEPER_ANY_VERSION, NULL),
+                     0);
+    assert_int_equal(
+        keeper_delete(s->k, arena_printf(&s->a, "/jobs/states/pending/50-%s", s->jids[1]), -1), 0);
+    put(s, arena_printf(&s->a, "/jobs/states/notify/50-%s", s->jids[2]), "");
+    put(s, arena_printf(&s->a, "/batches/%s/states/batch-failed/%s", s->bid, s->jids[2]), "");
+    put(s, "/jobs/states/pending/00-jid0000000099", "");
+    put(s, arena_printf(&s->a, "/batches/%s/states/batch-completed/jid0000000098", s->bid), "");
+    put(s, "/batch-uuids/nobody", "bid0000000077");
+    assert_int_equal(
+        keeper_delete(s->k, arena_printf(&s->a, "/drover/batch/pending/%s", s->bid), -1), 0);
+}
+
+static void no_finding(void *arg, const struct mend_finding *f)
+{
+    (void)arg, (void)f;
+}
+
+static int do_repair(struct scene *s, struct call *c)
+{
+    struct mend_totals totals;
+
+    (void)s;
+    return mend_run(c, true, no_finding, NULL, &totals);
+}
+
+/* How much is wrong: a repair that was cut leaves no more of it than there was. */
+int64_t findings(struct scene *s)
+{
+    struct mend_totals totals;
+
+    ok(s, mend_run(&s->c, false, no_finding, NULL, &totals));
+    return totals.findings;
+}
+
+static int do_create_access(struct scene *s, struct call *c)
+{
+    char id[NAME_ID_LEN + 1];
+
+    return access_create(c, ACCESS_LARGE, parse(s, "{}"), id);
+}
+
+static int do_acquire_access(struct scene *s, struct call *c)
+{
+    struct access a;
+    int got = access_acquire(c, ACCESS_SMALL, &a);
+
+    (void)s;
+    return got < 0 ? got : 0;
+}
+
+static int do_move_access(struct scene *s, struct call *c)
+{
+    int to;
+
+    return access_move(c, ACCESS_SMALL, str_of(s->qid), STR("next"), (struct str){0}, 0, &to);
+}
+
+const struct batch_op OPS[] = {
+    {"create batch", nothing, NULL, do_create_batch, WHOLE},
+    {"create jobs", nothing, NULL, do_create_jobs, WHOLE},
+    {"acquire job", nothing, NULL, do_acquire, WHOLE},
+    {"move job", nothing, take_job, do_move, WHOLE},
+    {"fail job", nothing, take_job, do_fail, WHOLE},
+    {"last move", almost_done, NULL, do_last_move, WHOLE},
+    {"hold job", nothing, NULL, do_hold, WHOLE},
+    {"release job", held, NULL, do_release, WHOLE},
+    {"requeue job", one_failed, NULL, do_requeue, WHOLE},
+    {"requeue after report", due, NULL, do_requeue, WHOLE},
+    {"set priority", nothing, NULL, do_priority, WHOLE},
+    {"set field", nothing, NULL, do_field, WHOLE},
+    {"acquire batch", nothing, NULL, do_acquire_batch, WHOLE},
+    {"report", due, take_batch, do_report, WHOLE},
+    {"hold batch", nothing, NULL, do_hold_batch, WHOLE},
+    {"delete batch", completed, NULL, do_delete_batch, STEPS},
+    {"delete job", completed, NULL, do_delete_job, WHOLE},
+    {"lock", nothing, NULL, do_lock, WHOLE},
+    {"release lock", collection_locked, NULL, do_release_lock, WHOLE},
+    {"break lock", storage_locked, NULL, do_break_lock, WHOLE},
+    {"break lock of a job", job_locked, NULL, do_break_job, WHOLE},
+    {"release profile", all_held, NULL, do_release_profile, STEPS},
+    {"import", records, NULL, do_import, STEPS},
+    {"repair", leavings, NULL, do_repair, REPAIR},
+    {"delete access", access_done, NULL, do_delete_access, WHOLE},
+    {"create access", nothing, NULL, do_create_access, WHOLE},
+    {"acquire access", nothing, NULL, do_acquire_access, WHOLE},
+    {"move access", nothing, NULL, do_move_access, WHOLE},
+};
+
+const int OP_COUNT = sizeof OPS / sizeof *OPS;
