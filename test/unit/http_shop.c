@@ -1,0 +1,162 @@
+#include "http_shop.h"
+
+static void get_echo(struct http_request *r)
+{
+    struct buf b = {0};
+    struct str x = STR(""), part;
+
+    if (!http_decode(r, r->params[0], &part))
+        return;
+    http_query(r, "x", &x);
+    http_add_header(r, "X-Echo", part);
+    json_open(&b, '[');
+    json_put_text(&b, part);
+    json_put_text(&b, x);
+    json_close(&b, ']');
+    http_reply(r, 200, (struct str){b.p, b.len});
+    buf_release(&b);
+}
+
+static void get_number(struct http_request *r)
+{
+    int64_t number = -1;
+    char text[32];
+
+    if (http_query_number(r, "n", &number) < 0)
+        return;
+    snprintf(text, sizeof text, "%lld", (long long)number);
+    http_reply(r, 200, str_of(text));
+}
+
+static void post_json(struct http_request *r)
+{
+    const struct json *v = http_json(r);
+
+    if (v)
+        http_reply(r, 200, str_of(v->kind == JSON_OBJECT ? "{}" : "[]"));
+}
+
+static void get_block(struct http_request *r)
+{
+    struct shop *shop = r->arg;
+
+    sem_post(&shop->entered);
+    sem_wait(&shop->go);
+    if (http_is_gone(r))
+        sem_post(&shop->gone);
+    http_reply(r, 200, STR("\"done\""));
+}
+
+/* Takes an item; waits for one as long as it is told to. With "pass", leaves it to the next. */
+static void get_item(struct http_request *r)
+{
+    struct shop *shop = r->arg;
+    uint64_t seen = http_topic_seen(&shop->topic);
+    struct str value;
+    bool passes = http_query(r, "pass", &value), got;
+    int64_t wait_ms = 0;
+
+    if (http_query_number(r, "wait", &wait_ms) < 0)
+        return;
+    shop->entries++;
+    pthread_mutex_lock(&shop->lock);
+    got = shop->items > 0 && !passes;
+    shop->items -= got;
+    pthread_mutex_unlock(&shop->lock);
+    if (passes && shop->items)
+        http_topic_signal(&shop->topic, 1);
+    else if (!got && http_wait(r, &shop->topic, seen, wait_ms)) {
+        sem_post(&shop->entered);
+        return;
+    }
+    http_reply(r, 200, got ? STR("1") : http_wait_over(r) ? STR("\"over\"") : STR("0"));
+}
+
+/* Holds the loop, which no real handler does. */
+static void get_hold(struct http_request *r)
+{
+    struct shop *shop = r->arg;
+
+    sem_post(&shop->entered);
+    sem_wait(&shop->go);
+    http_reply(r, 200, STR("0"));
+}
+
+static void *answer_later(void *r)
+{
+    http_reply(r, 200, STR("\"later\""));
+    return NULL;
+}
+
+/* Answers from yet another thread, perhaps before the handler has returned. */
+static void get_later(struct http_request *r)
+{
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, answer_later, r);
+    pthread_detach(thread);
+}
+
+static const struct route ROUTES[] = {
+    {METHOD_GET, "/echo/{part}", get_echo, 0, ""},
+    {METHOD_GET, "/number", get_number, ROUTE_WORKER, ""},
+    {METHOD_POST, "/json", post_json, 0, ""},
+    {METHOD_POST, "/json/worker", post_json, ROUTE_WORKER, ""},
+    {METHOD_DELETE, "/json", post_json, 0, ""},
+    {METHOD_GET, "/block", get_block, ROUTE_WORKER, ""},
+    {METHOD_GET, "/hold", get_hold, 0, ""},
+    {METHOD_GET, "/item", get_item, 0, ""},
+    {METHOD_GET, "/item/worker", get_item, ROUTE_WORKER, ""},
+    {METHOD_GET, "/later", get_later, ROUTE_WORKER, ""},
+};
+
+int open_with(void **state, const struct http_options *o)
+{
+    struct shop *shop = calloc(1, sizeof *shop);
+
+    http_topic_init(&shop->topic);
+    pthread_mutex_init(&shop->lock, NULL);
+    sem_init(&shop->entered, 0, 0);
+    sem_init(&shop->go, 0, 0);
+    sem_init(&shop->gone, 0, 0);
+    serving_start(&shop->serving, o, ROUTES, sizeof ROUTES / sizeof *ROUTES, shop);
+    *state = shop;
+    return 0;
+}
+
+int open_shop(void **state)
+{
+    return open_with(state, NULL);
+}
+
+int close_shop(void **state)
+{
+    struct shop *shop = *state;
+
+    serving_stop(&shop->serving);
+    http_topic_release(&shop->topic);
+    free(shop);
+    return 0;
+}
+
+void stock(struct shop *shop, int items, int wake)
+{
+    pthread_mutex_lock(&shop->lock);
+    shop->items += items;
+    pthread_mutex_unlock(&shop->lock);
+    http_topic_signal(&shop->topic, wake);
+}
+
+void expect(struct shop *shop, const char *target, int status, const char *body)
+{
+    const char *got;
+    int answered = serving_ask(&shop->serving, "GET", target, NULL, &got);
+
+    if (answered != status || (body && strcmp(got, body) != 0))
+        fail_msg("%s: %d %s", target, answered, got);
+}
+
+int close_if_open(void **state)
+{
+    return *state ? close_shop(state) : 0;
+}
