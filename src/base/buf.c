@@ -13,25 +13,14 @@ void buf_release(struct buf *b)
     *b = (struct buf){0};
 }
 
-void buf_reserve(struct buf *b, size_t more)
+void buf_grow(struct buf *b, size_t more)
 {
     size_t cap = b->cap ? b->cap : 64;
 
-    if (b->cap - b->len >= more)
-        return;
     while (cap - b->len < more)
         cap *= 2;
     b->p = mem_realloc(b->p, cap);
     b->cap = cap;
-}
-
-void buf_put(struct buf *b, const void *data, size_t len)
-{
-    if (!len)
-        return;
-    buf_reserve(b, len);
-    memcpy(b->p + b->len, data, len);
-    b->len += len;
 }
 
 /* Written where there is room; a second time only when it was too little. */
@@ -58,51 +47,6 @@ const char *buf_text(struct buf *b)
     buf_reserve(b, 1);
     b->p[b->len] = '\0';
     return b->p;
-}
-
-void le_store32(char *at, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        at[i] = (char)(v >> (8 * i));
-}
-
-void le_store64(char *at, uint64_t v)
-{
-    for (int i = 0; i < 8; i++)
-        at[i] = (char)(v >> (8 * i));
-}
-
-uint32_t le_load32(const char *at)
-{
-    uint32_t v = 0;
-
-    for (int i = 0; i < 4; i++)
-        v |= (uint32_t)(unsigned char)at[i] << (8 * i);
-    return v;
-}
-
-uint64_t le_load64(const char *at)
-{
-    return le_load32(at) | (uint64_t)le_load32(at + 4) << 32;
-}
-
-void buf_put_u8(struct buf *b, uint8_t v)
-{
-    buf_put(b, &v, 1);
-}
-
-void buf_put_u32(struct buf *b, uint32_t v)
-{
-    buf_reserve(b, 4);
-    le_store32(b->p + b->len, v);
-    b->len += 4;
-}
-
-void buf_put_u64(struct buf *b, uint64_t v)
-{
-    buf_reserve(b, 8);
-    le_store64(b->p + b->len, v);
-    b->len += 8;
 }
 
 struct str reader_bytes(struct reader *r, size_t len)

@@ -19,28 +19,80 @@ struct buf {
 };
 
 void buf_release(struct buf *b);
-void buf_reserve(struct buf *b, size_t more);
-void buf_put(struct buf *b, const void *data, size_t len);
+void buf_grow(struct buf *b, size_t more);
 void buf_printf(struct buf *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3), nonnull(1, 2)));
 
 /* The bytes as text: NUL-terminated, the NUL not counted. */
 const char *buf_text(struct buf *b);
 
+/* Those below are here so that what is mostly a few instructions needs no call. */
+
+static inline void buf_reserve(struct buf *b, size_t more)
+{
+    if (b->cap - b->len < more)
+        buf_grow(b, more);
+}
+
+static inline void buf_put(struct buf *b, const void *data, size_t len)
+{
+    if (!len)
+        return;
+    buf_reserve(b, len);
+    memcpy(b->p + b->len, data, len);
+    b->len += len;
+}
+
 static inline void buf_put_str(struct buf *b, struct str s)
 {
     buf_put(b, s.p, s.len);
 }
 
-void buf_put_u8(struct buf *b, uint8_t v);
-void buf_put_u32(struct buf *b, uint32_t v);
-void buf_put_u64(struct buf *b, uint64_t v);
-
 /* Little-endian at a fixed place, for headers that are filled in later. */
-void le_store32(char *at, uint32_t v);
-void le_store64(char *at, uint64_t v);
-uint32_t le_load32(const char *at);
-uint64_t le_load64(const char *at);
+static inline void le_store32(char *at, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        at[i] = (char)(v >> (8 * i));
+}
+
+static inline void le_store64(char *at, uint64_t v)
+{
+    for (int i = 0; i < 8; i++)
+        at[i] = (char)(v >> (8 * i));
+}
+
+static inline uint32_t le_load32(const char *at)
+{
+    uint32_t v = 0;
+
+    for (int i = 0; i < 4; i++)
+        v |= (uint32_t)(unsigned char)at[i] << (8 * i);
+    return v;
+}
+
+static inline uint64_t le_load64(const char *at)
+{
+    return le_load32(at) | (uint64_t)le_load32(at + 4) << 32;
+}
+
+static inline void buf_put_u8(struct buf *b, uint8_t v)
+{
+    buf_put(b, &v, 1);
+}
+
+static inline void buf_put_u32(struct buf *b, uint32_t v)
+{
+    buf_reserve(b, 4);
+    le_store32(b->p + b->len, v);
+    b->len += 4;
+}
+
+static inline void buf_put_u64(struct buf *b, uint64_t v)
+{
+    buf_reserve(b, 8);
+    le_store64(b->p + b->len, v);
+    b->len += 8;
+}
 
 struct reader {
     const char *p;

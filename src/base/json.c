@@ -1,7 +1,6 @@
 /*
  * One pass over the input, by recursive descent; depth is limited, so the stack is too. What costs
- * time in JSON is text: a run of plain ASCII is skipped byte by byte through a table, and only text
- * with escapes is copied.
+ * time in JSON is text: runs of plain ASCII are skipped by words, and only text with escapes is copied.
  *
  * Half a surrogate pair ("\ud800" alone) is legal JSON and names no character. It is kept as ED A0..BF
  * xx, which UTF-8 forbids elsewhere (and which the reader refuses as bytes of the input), and so can be
@@ -15,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/json_plain.h"
 #include "base/utf8.h"
 
 enum { FEW_MEMBERS = 16 };
@@ -108,7 +108,7 @@ static bool unescape(struct parser *s, char **to)
 /* Up to the quote or escape that ends a plain run; false for what may not stand in text. */
 static bool skip_plain(struct parser *s)
 {
-    while (s->p < s->end) {
+    while ((s->p = json_skip_plain(s->p, s->end)) < s->end) {
         unsigned char c = (unsigned char)*s->p;
         size_t len;
 
@@ -116,7 +116,7 @@ static bool skip_plain(struct parser *s)
             return true;
         if (c < 0x20)
             return wrong(s, "a control character in a string");
-        len = c < 0x80 ? 1 : utf8_len(s->p, s->end);
+        len = utf8_len(s->p, s->end);
         if (!len)
             return wrong(s, "bytes that are not UTF-8");
         s->p += len;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/json.h"
+#include "base/json_plain.h"
 #include "base/utf8.h"
 
 /* Whether a value here needs a comma: not at the beginning, after a bracket, a colon or a space. */
@@ -124,9 +125,8 @@ void json_put_text(struct buf *b, struct str text)
 
     put_comma(b);
     buf_put(b, "\"", 1);
-    while (p < end) {
-        unsigned char c = (unsigned char)*p;
-        size_t len = c >= 0x80 ? utf8_len(p, end) : c >= 0x20 && c != '"' && c != '\\';
+    while ((p = json_skip_plain(p, end)) < end) {
+        size_t len = (unsigned char)*p >= 0x80 ? utf8_len(p, end) : 0;
 
         if (len) {
             p += len;

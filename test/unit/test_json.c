@@ -420,6 +420,34 @@ static void writing_gives_utf8(void **state)
     }
 }
 
+/* Text is read and written by words: each byte counts wherever in a word it stands. */
+static void every_byte_is_seen_at_every_place(void **state)
+{
+    enum { LEN = 19 };
+    struct arena a = {0};
+    struct buf b = {0};
+
+    (void)state;
+    for (int byte = 0; byte < 256; byte++)
+        for (size_t at = 0; at < LEN; at++) {
+            bool plain = byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+            char text[LEN + 2];
+            struct err_info why;
+
+            memset(text, 'x', sizeof text);
+            text[0] = text[LEN + 1] = '"';
+            text[1 + at] = (char)byte;
+            assert_int_equal(json_parse(&a, (struct str){text, sizeof text}, &why) != NULL, plain);
+            b.len = 0;
+            json_put_text(&b, (struct str){text + 1, LEN});
+            assert_int_equal(b.len == sizeof text && !memcmp(b.p, text, sizeof text), plain);
+            assert_non_null(json_parse(&a, (struct str){b.p, b.len}, &why));
+            arena_reset(&a);
+        }
+    buf_release(&b);
+    arena_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -427,6 +455,7 @@ int main(void)
         cmocka_unit_test(what_is_no_json_is_refused),
         cmocka_unit_test(kinds_and_numbers_are_exact),
         cmocka_unit_test(text_without_escapes_is_borrowed),
+        cmocka_unit_test(every_byte_is_seen_at_every_place),
         cmocka_unit_test(depth_has_a_limit),
         cmocka_unit_test(values_have_a_limit),
         cmocka_unit_test(names_are_distinct_in_large_objects),
