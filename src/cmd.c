@@ -442,16 +442,6 @@ int cmd_address(const struct cmd_option *o, const char *text, struct err_info *e
     return 0;
 }
 
-bool cmd_is_loopback(const struct sockaddr_storage *address)
-{
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
-
-    if (address->ss_family == AF_INET)
-        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
-    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
-}
-
 /* Mistyped words. */
 
 /*

@@ -124,9 +124,6 @@ struct cmd_address {
 
 int cmd_address(const struct cmd_option *o, const char *text, struct err_info *e);
 
-/* Whether only this machine can reach an address. */
-bool cmd_is_loopback(const struct sockaddr_storage *address);
-
 /* Of the names, the one that a mistyped word was probably meant to be, or NULL. */
 const char *cmd_nearest(const char *word, const char *const *names, size_t count);
 

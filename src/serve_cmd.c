@@ -1,6 +1,7 @@
 /*
  * drover serve - its options, and what does not go together.
  */
+#include "base/address.h"
 #include "base/log.h"
 #include "http/server.h"
 #include "keeper/zookeeper.h"
@@ -48,9 +49,9 @@ static int check_keeper(const struct cmd *c, struct serve_options *o)
 
 static int check_addresses(const struct cmd *c, const struct serve_options *o)
 {
-    if (!o->http.none && !cmd_is_loopback(&o->http.address) && !o->token_file)
+    if (!o->http.none && !address_is_loopback(&o->http.address) && !o->token_file)
         return cmd_usage_error(c, "--http: an address that others can reach needs --token-file");
-    if (!o->zk.none && !cmd_is_loopback(&o->zk.address))
+    if (!o->zk.none && !address_is_loopback(&o->zk.address))
         return cmd_usage_error(c, "--zk: only loopback addresses are served");
     return CMD_OK;
 }

@@ -13,7 +13,9 @@
  */
 #include "http/conn.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -58,6 +60,8 @@ void conns_pump(uv_prepare_t *rest)
         make_not_due(c);
         pump(c);
     }
+    if (s->options.rest)
+        s->options.rest(s->options.rest_arg);
 }
 
 void buf_empty(struct buf *b)
@@ -83,6 +87,17 @@ void conn_answered(struct conn *c)
 
 /* Writing. */
 
+/* As uv_try_write() with less on the way. How many bytes the socket took, 0 when it is full, or -1. */
+static ssize_t send_now(const struct conn *c)
+{
+    ssize_t sent;
+
+    do
+        sent = send(c->fd, c->out.p, c->out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent < 0 && (errno == EAGAIN || errno == ENOBUFS) ? 0 : sent;
+}
+
 static void on_written(uv_write_t *w, int status)
 {
     struct conn *c = w->data;
@@ -97,29 +112,26 @@ static void on_written(uv_write_t *w, int status)
 
 static void write_out(struct conn *c)
 {
-    uv_stream_t *stream = (uv_stream_t *)&c->tcp;
-    uv_buf_t part;
-    int written;
+    uv_buf_t rest;
+    ssize_t sent;
 
     if (c->closing || c->writing.len || !c->out.len)
         return;
-    part = uv_buf_init(c->out.p, (unsigned)c->out.len);
-    written = uv_try_write(stream, &part, 1);
-    if (written < 0 && written != UV_EAGAIN) {
+    sent = send_now(c);
+    if (sent < 0) {
         conn_close(c);
         return;
     }
-    if (written == (int)c->out.len) {
+    if ((size_t)sent == c->out.len) {
         buf_empty(&c->out);
         return;
     }
-    written = written > 0 ? written : 0;
     buf_release(&c->writing);
     c->writing = c->out;
     c->out = (struct buf){0};
-    part = uv_buf_init(c->writing.p + written, (unsigned)(c->writing.len - (size_t)written));
+    rest = uv_buf_init(c->writing.p + sent, (unsigned)(c->writing.len - (size_t)sent));
     c->write.data = c;
-    if (uv_write(&c->write, stream, &part, 1, on_written))
+    if (uv_write(&c->write, (uv_stream_t *)&c->tcp, &rest, 1, on_written))
         conn_close(c);
 }
 
@@ -248,8 +260,7 @@ static void on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
     } else if (len > 0 && c->refused && !c->last_request) {
         exchange_refuse(exchange_new(c, "", 0), 503, "too many connections");
     } else if (len > 0 && !c->last_request) {
-        buf_put(&c->in, buf->base, (size_t)len);
-        conn_cut(c);
+        conn_take(c, buf->base, (size_t)len);
         make_due(c);
     }
 }
@@ -374,7 +385,7 @@ void conn_accept(struct http_server *s)
         log_refusal(s);
 
     if (uv_accept((uv_stream_t *)&s->tcp, (uv_stream_t *)&c->tcp) ||
-        s->refused_count > s->refusals_max) {
+        uv_fileno((uv_handle_t *)&c->tcp, &c->fd) || s->refused_count > s->refusals_max) {
         conn_close(c);
         return;
     }

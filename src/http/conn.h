@@ -16,6 +16,7 @@
 
 #include "base/buf.h"
 #include "http/chunk.h"
+#include "http/heads.h"
 #include "http/metrics.h"
 #include "http/pool.h"
 #include "http/server.h"
@@ -77,6 +78,7 @@ struct conn {
     struct conn *next, *prev;          /* of the server's list */
     struct conn *due_next, **due_link; /* of those that are due; not listed: NULL */
     uv_tcp_t tcp;
+    uv_os_fd_t fd; /* of tcp */
     uv_timer_t timer;
     uv_write_t write;
     uv_shutdown_t shutdown;
@@ -123,6 +125,7 @@ struct http_server {
     pthread_mutex_t lock;
     struct exchange *posted, **posted_last; /* under the lock */
 
+    struct heads heads;
     struct exchange *spare; /* to be used again */
     size_t spare_count;
     size_t detached; /* away, and their connections gone */
@@ -167,6 +170,9 @@ bool conn_may_cut(const struct conn *c);
 
 /* Cuts c->in. Returns whether bytes were left over only because the connection has to wait. */
 bool conn_cut(struct conn *c);
+
+/* Cuts bytes that have just come; what is left of them goes to c->in. */
+void conn_take(struct conn *c, const char *p, size_t len);
 
 /* conn.c */
 

@@ -207,18 +207,36 @@ static bool is_allowed(const struct exchange *x)
            token_fits(token, head_field(&x->request.head, "Authorization"));
 }
 
-/* The head is there: decides whether the request is for us, and whether a body is to come. */
+/* The head is good, and has its route: is there a body to come? */
+static void begin_body(struct exchange *x)
+{
+    struct conn *c = x->conn;
+    const struct head *h = &x->request.head;
+
+    if (!h->chunked && !h->content_len) {
+        dispatch(x);
+        return;
+    }
+    c->reading = x;
+    c->chunk = (struct chunk){0};
+    if (h->expects_continue && x == c->first)
+        buf_put_str(&c->out, STR("HTTP/1.1 100 Continue\r\n\r\n"));
+}
+
+/* The head is there: decides whether the request is for us, unless it came with its route. */
 static void begin(struct exchange *x)
 {
     struct conn *c = x->conn;
     const struct head *h = &x->request.head;
+    bool known = x->row;
     unsigned allow = 0;
 
     if (!server_is_host(c, h->host)) {
         exchange_refuse(x, 421, "the Host is not one of this server's");
         return;
     }
-    x->row = router_find(&c->server->router, h->method, h->path, x->request.params, &allow);
+    if (!known)
+        x->row = router_find(&c->server->router, h->method, h->path, x->request.params, &allow);
     if (!is_allowed(x)) {
         http_add_header(&x->request, "WWW-Authenticate", STR("Bearer"));
         exchange_refuse(x, 401, "a token is needed: Authorization: Bearer TOKEN");
@@ -226,13 +244,11 @@ static void begin(struct exchange *x)
         answer_no_route(x, allow);
     } else if (h->content_len > body_len_max(x)) {
         exchange_refuse(x, 413, "the body is too long");
-    } else if (h->chunked || h->content_len) {
-        c->reading = x;
-        c->chunk = (struct chunk){0};
-        if (h->expects_continue && x == c->first)
-            buf_put_str(&c->out, STR("HTTP/1.1 100 Continue\r\n\r\n"));
     } else {
-        dispatch(x);
+        if (!known)
+            heads_keep(&c->server->heads, (struct str){x->text.p, x->text.len}, h, x->row,
+                       x->request.params);
+        begin_body(x);
     }
 }
 
@@ -240,13 +256,23 @@ static void begin(struct exchange *x)
 static size_t take_head(struct conn *c, const char *p, size_t len)
 {
     const char *reason = "a byte that may not be in a request head";
+    const struct known_head *known;
     struct exchange *x;
+    size_t known_len;
     ssize_t head_len;
     int status;
 
     if (len >= 2 && p[0] == '\r' && p[1] == '\n') { /* some clients put an empty line in between */
         c->scanned = 0;
         return 2;
+    }
+    known = heads_find(&c->server->heads, p, len, &known_len);
+    if (known) {
+        x = exchange_new(c, p, known_len);
+        c->scanned = 0;
+        x->row = heads_use(known, x->text.p, &x->request.head, x->request.params);
+        begin(x);
+        return known_len;
     }
     head_len = head_scan(p, len, &c->scanned);
     if (head_len == 0)
@@ -298,22 +324,42 @@ bool conn_may_cut(const struct conn *c)
            c->out.len + c->writing.len < HTTP_UNSENT_LEN_MAX;
 }
 
-bool conn_cut(struct conn *c)
+/* Returns how many of the bytes were used; *ret_waits: the rest only has to wait. */
+static size_t cut(struct conn *c, const char *p, size_t len, bool *ret_waits)
 {
     size_t at = 0, used = 1;
 
     c->cutting = true;
-    while (at < c->in.len && used && conn_may_cut(c)) {
-        used = (c->reading ? take_body : take_head)(c, c->in.p + at, c->in.len - at);
+    while (at < len && used && conn_may_cut(c)) {
+        used = (c->reading ? take_body : take_head)(c, p + at, len - at);
         at += used;
     }
     c->cutting = false;
     if (c->last_request)
-        at = c->in.len;
+        at = len;
+    *ret_waits = at < len && used;
+    return at;
+}
+
+bool conn_cut(struct conn *c)
+{
+    bool waits;
+    size_t at = cut(c, c->in.p, c->in.len, &waits);
+
     if (at && at < c->in.len)
         memmove(c->in.p, c->in.p + at, c->in.len - at);
     c->in.len -= at;
     if (!c->in.len)
         buf_release(&c->in);
-    return c->in.len && used;
+    return waits;
+}
+
+void conn_take(struct conn *c, const char *p, size_t len)
+{
+    bool waits, first = !c->in.len;
+    size_t at = first ? cut(c, p, len, &waits) : 0;
+
+    buf_put(&c->in, p + at, len - at);
+    if (!first)
+        conn_cut(c);
 }

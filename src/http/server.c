@@ -9,6 +9,7 @@
 #include <strings.h>
 #include <sys/resource.h>
 
+#include "base/address.h"
 #include "base/mem.h"
 #include "http/conn.h"
 
@@ -49,6 +50,7 @@ static void on_all_closed(uv_handle_t *came)
     if (s->pool)
         pool_free(s->pool);
     exchange_free_spare(s);
+    heads_release(&s->heads);
     router_release(&s->router);
     figures_release(s);
     pthread_mutex_destroy(&s->lock);
@@ -121,28 +123,20 @@ static const char *put_address(char *text, size_t size, const struct sockaddr_st
     return strrchr(text, ':');
 }
 
-static bool is_wildcard(const struct sockaddr_storage *address)
-{
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
-
-    if (address->ss_family == AF_INET6)
-        return IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr);
-    return v4->sin_addr.s_addr == INADDR_ANY;
-}
-
 static void name_address(struct http_server *s, const struct sockaddr_storage *address)
 {
     const char *port = put_address(s->address, sizeof s->address, address);
 
     snprintf(s->port_suffix, sizeof s->port_suffix, "%s", port);
     snprintf(s->url, sizeof s->url, "http://%s", s->address);
-    s->any_address = is_wildcard(address);
+    s->any_address = address_is_any(address);
 }
 
 /*
  * What accepted sockets inherit. A client whose machine or network has vanished sends no end; a
- * request that waits and a stream without events would be kept for it for ever.
+ * request that waits and a stream without events would be kept for it for ever. Within a machine there is
+ * no congestion, and what watches for it costs: one that paces (BBR) sets a timer for every answer. Reno,
+ * which every Linux has, costs least.
  */
 static void set_socket_options(struct http_server *s)
 {
@@ -155,6 +149,8 @@ static void set_socket_options(struct http_server *s)
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &(int){1}, sizeof(int));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int){KEEPALIVE_S}, sizeof(int));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &(int){KEEPALIVE_S / 3}, sizeof(int));
+    if (address_is_loopback(&s->options.address))
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", strlen("reno"));
 }
 
 static int bind_and_listen(struct http_server *s)
@@ -198,6 +194,7 @@ void http_serve(struct http_server *s, const struct route_table *tables, size_t 
     all[0] = (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, s};
     for (size_t i = 0; i < count; i++)
         all[i + 1] = tables[i];
+    heads_release(&s->heads);
     router_release(&s->router);
     router_build(&s->router, all, count + 1);
     figures_register(s);

@@ -164,7 +164,9 @@ struct http_options {
     const char *token;        /* NULL: none is asked for; else but on ROUTE_OPEN */
     const char *const *hosts; /* further names that a Host may have, with or without port */
     size_t host_count;
-    struct metrics *metrics;          /* NULL: not counted */
+    struct metrics *metrics;      /* NULL: not counted */
+    void (*rest)(void *rest_arg); /* called each time before the loop waits; NULL: nobody */
+    void *rest_arg;
     void (*closed)(void *closed_arg); /* after http_close(), on the loop: nothing is left of it */
     void *closed_arg;
 };

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/address.h"
 #include "cmd.h"
 
 static bool flag;
@@ -268,7 +269,7 @@ static void addresses(void **state)
         assert_false(address.none);
         assert_int_equal(address.address.ss_family, rows[i].family);
         assert_int_equal(ntohs(v4->sin_port), rows[i].port); /* the same place in both */
-        assert_int_equal(cmd_is_loopback(&address.address), rows[i].loopback);
+        assert_int_equal(address_is_loopback(&address.address), rows[i].loopback);
     }
     assert_int_equal(cmd_address(&OPTIONS[4], "none", &e), 0);
     assert_true(address.none);
