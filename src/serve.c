@@ -19,6 +19,7 @@
 #include "base/file_limit.h"
 #include "base/log.h"
 #include "ensemble.h"
+#include "gather.h"
 #include "health.h"
 #include "http/metrics.h"
 #include "http/server.h"
@@ -40,6 +41,7 @@ struct serve {
     char *token;
     uv_loop_t loop;
     uv_signal_t signals[2];
+    struct gather gather;
     struct metrics *metrics;
     struct http_server *http;
     struct wire *wire;
@@ -102,6 +104,8 @@ static int open_house(struct serve *s)
 
     if (!s->http)
         return 0;
+    if (s->local && s->options.journal == LOCAL_STRICT)
+        gather_open(&s->gather, &s->loop, s->local);
     err = house_open(&s->house, &s->loop, s->local, s->ensemble, &e);
     if (!err) {
         s->house.metrics = s->metrics;
@@ -179,6 +183,7 @@ static void close_rooms(void *arg)
 {
     struct serve *s = arg;
 
+    gather_close(&s->gather);
     rooms_close(&s->rooms);
     if (s->house.loop)
         house_close(&s->house);
@@ -196,6 +201,13 @@ static void close_all(struct serve *s)
         close_rooms(s);
 }
 
+static void on_rest(void *arg)
+{
+    struct serve *s = arg;
+
+    gather_rest(&s->gather);
+}
+
 static int listen_http(struct serve *s)
 {
     struct http_options o = {
@@ -205,6 +217,8 @@ static int listen_http(struct serve *s)
         .hosts = s->options.http_hosts.items,
         .host_count = s->options.http_hosts.count,
         .metrics = s->metrics,
+        .rest = on_rest,
+        .rest_arg = s,
         .closed = close_rooms,
         .closed_arg = s,
     };

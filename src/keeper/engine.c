@@ -66,12 +66,12 @@ static int admit(struct local *l, size_t record_len)
 }
 
 /* The tree has changed: the journal and the watches learn of it. */
-static void publish(struct local *l, bool will_wait)
+static void publish(struct local *l, enum journal_care care)
 {
     if (!l->changes.count)
         return;
     if (engine_has_journal(l)) {
-        journal_append(&l->journal, &l->changes, will_wait);
+        journal_append(&l->journal, &l->changes, care);
         l->since_snapshot++;
         if (l->since_snapshot >= l->o.snapshot_every &&
             l->since_snapshot >= (int64_t)l->tree.nodes.count)
@@ -83,7 +83,7 @@ static void publish(struct local *l, bool will_wait)
 
 static int apply(struct local *l, int64_t session, const struct acl_who *who,
                  const struct keeper_op *ops, size_t count, struct keeper_result *results,
-                 bool will_wait)
+                 enum journal_care care)
 {
     size_t size = keeper_request_size(ops, count);
     int err = size > RECORD_MAX ? DROVER_TOO_BIG : admit(l, record_bound(size));
@@ -98,14 +98,20 @@ static int apply(struct local *l, int64_t session, const struct acl_who *who,
     }
     err = tree_apply(&l->tree, &user, l->o.wall_ms(l->o.arg), ops, count, results, &l->changes);
     if (!err)
-        publish(l, will_wait);
+        publish(l, care);
     return err;
 }
 
 int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
                  const struct keeper_op *ops, size_t count, struct keeper_result *results)
 {
-    return apply(l, session, who, ops, count, results, false);
+    return apply(l, session, who, ops, count, results, JOURNAL_NOW);
+}
+
+int engine_apply_held(struct local *l, int64_t session, const struct keeper_op *ops, size_t count,
+                      struct keeper_result *results)
+{
+    return apply(l, session, NULL, ops, count, results, JOURNAL_HELD);
 }
 
 int engine_apply_and_wait(struct local *l, int64_t session, const struct keeper_op *ops,
@@ -114,7 +120,7 @@ int engine_apply_and_wait(struct local *l, int64_t session, const struct keeper_
     struct journal_ticket ticket;
 
     pthread_mutex_lock(&l->lock);
-    *ret_err = apply(l, session, NULL, ops, count, results, true);
+    *ret_err = apply(l, session, NULL, ops, count, results, JOURNAL_WAITED);
     ticket = engine_ticket(l, l->tree.zxid);
     pthread_mutex_unlock(&l->lock);
     return engine_wait(l, ticket);
@@ -133,7 +139,7 @@ int engine_session_open(struct local *l, int32_t timeout_ms, struct session **re
     s = tree_session_open(&l->tree, l->o.wall_ms(l->o.arg), timeout_ms, password, &l->changes);
     session_touch(s, clock_boot_ms());
     pthread_cond_broadcast(&l->tick);
-    publish(l, false);
+    publish(l, JOURNAL_NOW);
     *ret_session = s;
     return 0;
 }
@@ -164,7 +170,7 @@ int engine_session_end(struct local *l, int64_t session)
         if (!s)
             return 0;
         more = tree_session_close(&l->tree, s, l->o.wall_ms(l->o.arg), close_len(l), &l->changes);
-        publish(l, false);
+        publish(l, JOURNAL_NOW);
     }
     local_session_ended(l, session);
     if (l->listener.session_ended)

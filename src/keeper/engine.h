@@ -72,6 +72,10 @@ int engine_wait(struct local *l, struct journal_ticket t);
 int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
                  const struct keeper_op *ops, size_t count, struct keeper_result *results);
 
+/* The same, as no one in particular, with a record that may wait until it is wanted. */
+int engine_apply_held(struct local *l, int64_t session, const struct keeper_op *ops, size_t count,
+                      struct keeper_result *results);
+
 /*
  * Takes the lock, applies as no one in particular, and waits until that is durable: 0, or what failed for
  * good. *ret_err is the outcome of the operations.

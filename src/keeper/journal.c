@@ -26,7 +26,12 @@
 #include "keeper/record.h"
 #include "keeper/segment.h"
 
-enum { RETRY_FULL_DISK_MS = 200, YIELDS = 3 };
+enum {
+    RETRY_FULL_DISK_MS = 200,
+    YIELDS = 3,
+    HOLD_FROM = 16, /* records that were not on disk at a time: with fewer, to wait costs more */
+    HOLD_MAX = 64,  /* records that are held: more gain nothing */
+};
 
 void journal_open_gate(struct journal *j, unsigned gate)
 {
@@ -102,6 +107,7 @@ int journal_open(struct journal *j, const struct journal_options *o, pthread_mut
     j->first_segment = o->oldest;
     j->last_lsn = j->taken_lsn = j->marked_lsn = o->last_lsn;
     atomic_init(&j->durable, o->last_lsn);
+    atomic_init(&j->wanted_lsn, o->last_lsn);
     j->full_end = &j->full;
     j->open = batch_new(j, fd, o->segment, FORMAT_HEADER_LEN);
     cond_init(&j->work);
@@ -175,6 +181,7 @@ int journal_admit(struct journal *j, size_t record_len)
         if (atomic_load(&j->failed))
             return DROVER_IO;
         if (j->pending > JOURNAL_PENDING_MAX || disk_is_late(j)) {
+            journal_want(j);
             pthread_cond_signal(&j->work);
             pthread_cond_wait(&j->room, j->lock);
             continue;
@@ -190,24 +197,63 @@ int journal_admit(struct journal *j, size_t record_len)
     }
 }
 
-void journal_append(struct journal *j, const struct changes *c, bool will_wait)
+/* One that was told is not told again. */
+static void tell_writer(struct journal *j)
+{
+    if (!j->writer_rests)
+        return;
+    j->writer_rests = false;
+    pthread_cond_signal(&j->work);
+}
+
+static bool may_be_held(const struct journal *j)
+{
+    return j->holds && j->last_lag > HOLD_FROM && j->last_lsn - j->taken_lsn < HOLD_MAX;
+}
+
+void journal_append(struct journal *j, const struct changes *c, enum journal_care care)
 {
     struct batch *b = j->open;
     size_t before = b->bytes.len;
+    int64_t lag = c->zxid - atomic_load(&j->durable);
 
     assert(c->zxid == j->last_lsn + 1);
     if (!batch_has_records(b)) {
         b->since_ms = clock_boot_ms();
         if (!j->unsynced_since_ms)
             j->unsynced_since_ms = b->since_ms;
-        if (j->writer_rests &&
-            !(will_wait && j->o.mode == LOCAL_STRICT && !atomic_load(&j->crowded)))
-            pthread_cond_signal(&j->work);
     }
-    record_put_changes(&b->bytes, j->salt, c, c->zxid - atomic_load(&j->durable));
+    record_put_changes(&b->bytes, j->salt, c, lag);
     b->last_lsn = j->last_lsn = c->zxid;
     j->pending += b->bytes.len - before;
     j->records++;
+    if (j->lag < lag)
+        j->lag = lag;
+    if (care == JOURNAL_HELD && may_be_held(j))
+        return;
+    atomic_store(&j->wanted_lsn, c->zxid);
+    if (care != JOURNAL_WAITED || j->o.mode != LOCAL_STRICT || atomic_load(&j->crowded))
+        tell_writer(j);
+}
+
+void journal_hold(struct journal *j, bool holds)
+{
+    j->holds = holds && j->o.mode == LOCAL_STRICT;
+    if (!holds)
+        journal_want(j);
+}
+
+int64_t journal_held(const struct journal *j)
+{
+    return j->last_lsn - atomic_load(&j->wanted_lsn);
+}
+
+void journal_want(struct journal *j)
+{
+    if (!journal_held(j))
+        return;
+    atomic_store(&j->wanted_lsn, j->last_lsn);
+    tell_writer(j);
 }
 
 struct journal_ticket journal_ticket(const struct journal *j, int64_t lsn)
@@ -250,6 +296,11 @@ int journal_wait(struct journal *j, struct journal_ticket t)
         return atomic_load(&j->failed) ? DROVER_IO : 0;
     if (atomic_load(&j->durable) < t.lsn)
         journal_write_oneself(j, t.lsn);
+    if (atomic_load(&j->wanted_lsn) < t.lsn) {
+        pthread_mutex_lock(j->lock);
+        journal_want(j);
+        pthread_mutex_unlock(j->lock);
+    }
     return wait_for(j, t);
 }
 
@@ -261,6 +312,7 @@ int journal_wait_durable(struct journal *j, int64_t lsn)
     t = journal_ticket(j, lsn);
     if (j->sync_wanted < lsn)
         j->sync_wanted = lsn;
+    journal_want(j);
     pthread_cond_signal(&j->work);
     pthread_mutex_unlock(j->lock);
     return wait_for(j, t);

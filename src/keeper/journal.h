@@ -66,6 +66,8 @@ struct journal {
     int64_t last_lsn, marked_lsn;
     int64_t unsynced_since_ms; /* when the oldest record that is not on disk came, 0: none */
     int64_t sync_wanted;       /* LSN that somebody waits for although the mode does not */
+    bool holds;                /* JOURNAL_HELD is heeded */
+    int64_t lag, last_lag;     /* most records at once not on disk: in this round, in the last */
     size_t pending;            /* bytes appended and not yet written */
 
     int prepared_fd; /* -1: none yet */
@@ -76,10 +78,11 @@ struct journal {
     void (*on_durable)(void *arg); /* called under the lock after each sync; NULL: nobody */
     void *on_durable_arg;
 
-    _Atomic int64_t durable;   /* LSN up to which everything is on disk */
-    _Atomic uint32_t gates[2]; /* futexes: one for the round under way, one for the next */
-    _Atomic bool pen_taken;    /* changed under the lock */
-    _Atomic bool crowded;      /* many records were in the last round; changed when one is taken */
+    _Atomic int64_t durable;    /* LSN up to which everything is on disk */
+    _Atomic int64_t wanted_lsn; /* the records behind it are held; changed under the lock */
+    _Atomic uint32_t gates[2];  /* futexes: one for the round under way, one for the next */
+    _Atomic bool pen_taken;     /* changed under the lock */
+    _Atomic bool crowded;       /* many records were in the last round; changed when one is taken */
     _Atomic bool failed;
 };
 
@@ -101,8 +104,23 @@ void journal_close(struct journal *j);
  */
 int journal_admit(struct journal *j, size_t record_len);
 
-/* Who will call journal_wait() may write the record then, so that no thread is woken for it now. */
-void journal_append(struct journal *j, const struct changes *c, bool will_wait);
+/* Who sees to it that a record is written. */
+enum journal_care {
+    JOURNAL_NOW,    /* the thread, at once */
+    JOURNAL_WAITED, /* he who appends and then calls journal_wait(): no thread is woken for it */
+    JOURNAL_HELD,   /* he who calls journal_want(), soon: until then it may wait for others */
+};
+
+void journal_append(struct journal *j, const struct changes *c, enum journal_care care);
+
+/*
+ * In strict mode a sync takes as much of the processors as a dozen changes do. Where many changes are
+ * under way at a time, whoever makes them without waiting may hold them until he has no more to make.
+ * All under the lock.
+ */
+void journal_hold(struct journal *j, bool holds);
+int64_t journal_held(const struct journal *j); /* records that are wanted by nobody */
+void journal_want(struct journal *j);          /* all there are */
 
 /* Something has failed for good: tells the reason, the first time, and lets go whoever waits. */
 void journal_fail(struct journal *j, const char *line);

@@ -70,6 +70,9 @@ static struct batch *take_round(struct journal *j)
     j->full_end = &j->full;
     atomic_store(&j->crowded, j->last_lsn - j->taken_lsn > CROWD);
     j->taken_lsn = j->last_lsn;
+    if (j->lag) /* else it is a mark alone */
+        j->last_lag = j->lag;
+    j->lag = 0;
     j->pending = 0;
     j->round++;
     return taken;
@@ -237,6 +240,11 @@ static bool nothing_to_write(const struct journal *j)
     return !j->full && !j->open->bytes.len;
 }
 
+static bool all_is_held(const struct journal *j)
+{
+    return j->last_lsn > j->taken_lsn && atomic_load(&j->wanted_lsn) <= j->taken_lsn && !j->stop;
+}
+
 /*
  * The thread is told when there is something left for it, also its end; and when it rests without a
  * time to wake, so that the mark comes.
@@ -312,7 +320,7 @@ static void write_rounds(struct journal *j)
     while (!atomic_load(&j->failed)) {
         if (atomic_load(&j->pen_taken)) {
             writer_wait(j, INT64_MAX);
-        } else if (!nothing_to_write(j) || sync_is_due(j)) {
+        } else if ((!nothing_to_write(j) && !all_is_held(j)) || sync_is_due(j)) {
             if (!write_and_sync(j))
                 writer_gather(j);
         } else if (j->stop) {

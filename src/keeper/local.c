@@ -167,7 +167,7 @@ int local_submit(struct keeper *base, const struct keeper_op *ops, size_t count,
         k->results = mem_realloc(k->results, k->results_cap * sizeof *k->results);
     }
     memset(k->results, 0, count * sizeof *k->results);
-    err = engine_apply(l, k->session.id, NULL, ops, count, k->results);
+    err = engine_apply_held(l, k->session.id, ops, count, k->results);
     keeper_results_release(k->results, count);
     *ret_zxid = l->tree.zxid;
     pthread_mutex_unlock(&l->lock);
@@ -222,6 +222,32 @@ int local_await(struct local *l, int64_t zxid)
     ticket = engine_ticket(l, zxid);
     pthread_mutex_unlock(&l->lock);
     return engine_wait(l, ticket);
+}
+
+void local_hold(struct local *l, bool holds)
+{
+    pthread_mutex_lock(&l->lock);
+    if (engine_has_journal(l))
+        journal_hold(&l->journal, holds);
+    pthread_mutex_unlock(&l->lock);
+}
+
+int64_t local_held(struct local *l)
+{
+    int64_t held;
+
+    pthread_mutex_lock(&l->lock);
+    held = engine_has_journal(l) ? journal_held(&l->journal) : 0;
+    pthread_mutex_unlock(&l->lock);
+    return held;
+}
+
+void local_want(struct local *l)
+{
+    pthread_mutex_lock(&l->lock);
+    if (engine_has_journal(l))
+        journal_want(&l->journal);
+    pthread_mutex_unlock(&l->lock);
 }
 
 void local_follow(struct local *l, void (*fn)(void *arg), void *arg)

@@ -69,6 +69,15 @@ int local_flush(struct local *l);     /* all that was done is on disk, in any mo
 int local_await(struct local *l, int64_t zxid);
 void local_follow(struct local *l, void (*fn)(void *arg), void *arg);
 
+/*
+ * In strict mode what local_submit() has done may be held: it is written when local_want() is called, so
+ * that it shares the sync of what follows. A loop calls that when it has nothing else to do. local_held()
+ * is how many changes wait for it; whoever else waits for one of them wants it too. Not held at first.
+ */
+void local_hold(struct local *l, bool holds);
+int64_t local_held(struct local *l);
+void local_want(struct local *l);
+
 /* Whether one is being taken. */
 bool local_snapshotting(struct local *l);
 

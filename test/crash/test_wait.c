@@ -15,34 +15,8 @@
 
 #include "base/clock.h"
 #include "files.h"
+#include "held_fs.h"
 #include "store.h"
-
-/* The system's files, with a hand on fdatasync. The table comes first: it is what the functions get. */
-struct held_fs {
-    struct fs fs;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool held;
-};
-
-static int held_fdatasync(const struct fs *fs, int fd)
-{
-    struct held_fs *h = (struct held_fs *)fs;
-
-    pthread_mutex_lock(&h->lock);
-    while (h->held)
-        pthread_cond_wait(&h->changed, &h->lock);
-    pthread_mutex_unlock(&h->lock);
-    return fs_system.fdatasync(&fs_system, fd);
-}
-
-static void hold(struct held_fs *h, bool held)
-{
-    pthread_mutex_lock(&h->lock);
-    h->held = held;
-    pthread_cond_broadcast(&h->changed);
-    pthread_mutex_unlock(&h->lock);
-}
 
 /* The calls. /p, /old, /old/child, /gone and /other are on disk; the change on its way makes /p/fresh, sets /old
  * and deletes /gone. */
@@ -179,19 +153,18 @@ static void change_and_call(struct store *s, struct caller *callers, _Atomic boo
 
 static void who_saw_the_change_waits_for_the_disk(void **state)
 {
-    struct held_fs h = {
-        .fs = fs_system, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    struct held_fs h;
     struct caller callers[CALL_COUNT];
     _Atomic bool committed = false;
     struct store *s = store_new();
     char *dir = dir_make();
 
     (void)state;
-    h.fs.fdatasync = held_fdatasync;
+    held_fs_init(&h);
     must(store_open(s, dir, &h.fs));
     must(store_connect(s));
     make_ground(s);
-    hold(&h, true);
+    held_fs_hold(&h, true);
     change_and_call(s, callers, &committed);
     for (size_t i = 0; i < CALL_COUNT; i++)
         if (!CALLS[i].waits)
@@ -203,7 +176,7 @@ static void who_saw_the_change_waits_for_the_disk(void **state)
         done();
     }
     assert_false(atomic_load(&committed));
-    hold(&h, false);
+    held_fs_hold(&h, false);
     for (size_t i = 0; i < CALL_COUNT; i++) {
         pthread_join(callers[i].thread, NULL);
         doing("%s", CALLS[i].name);
@@ -268,11 +241,7 @@ static void nobody_waits_for_a_snapshot(void **state)
 {
     enum { NODES = 64, NODE_LEN = 64 * 1024, SLICE_MAX = 4 * NODE_LEN };
     static const char data[NODE_LEN];
-    struct snapshot_fs f = {.held = {.fs = fs_system,
-                                     .lock = PTHREAD_MUTEX_INITIALIZER,
-                                     .changed = PTHREAD_COND_INITIALIZER,
-                                     .held = true},
-                            .fd = -1};
+    struct snapshot_fs f = {.fd = -1};
     static const struct call change = {.fn = set, .path = "/n0000000000"};
     struct store *s = store_new();
     struct caller meanwhile = {.call = &change, .s = s};
@@ -281,6 +250,9 @@ static void nobody_waits_for_a_snapshot(void **state)
     void *err;
 
     (void)state;
+    held_fs_init(&f.held);
+    held_fs_hold(&f.held, true);
+    f.held.fs.fdatasync = fs_system.fdatasync;
     f.held.fs.open = snapshot_open;
     f.held.fs.pwrite = snapshot_pwrite;
     must(store_open(s, dir, &f.held.fs));
@@ -293,7 +265,7 @@ static void nobody_waits_for_a_snapshot(void **state)
     wait_until(is_back, &meanwhile);
     must(meanwhile.err);
     assert_true(local_snapshotting(s->l));
-    hold(&f.held, false);
+    held_fs_hold(&f.held, false);
     pthread_join(meanwhile.thread, NULL);
     pthread_join(thread, &err);
     must(*(int *)err);

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from conftest import DEADLINE_S, Connection, Server, drover
+from conftest import DEADLINE_S, Connection, Server, drover, wait_until
 from task_support import Tasks
 
 SOAK = bool(os.environ.get("DROVER_SOAK"))
@@ -149,6 +149,40 @@ def test_nothing_is_answered_or_shown_before_it_is_on_disk(tmp_path):
         assert writer.answer()[0] == 200
         assert json.loads(reader.answer()[2]) == ["fresh", "known"]
         reader.close()
+    finally:
+        (hold / "hold").unlink(missing_ok=True)
+        server.kill()
+
+
+def test_changes_that_share_a_sync_are_answered_and_kept(tmp_path):
+    """Many at a time let the journal hold changes back. None is left behind, however few come next."""
+    hold = tmp_path / "hold"
+    hold.mkdir()
+    library = compile_library(tmp_path, "hold_sync")
+    server = Server("--data", tmp_path / "data", env=preloaded(library, DROVER_TEST_HOLD=str(hold)))
+    body = json.dumps({"clientid": 1, "adds": [{"group": "shared"}]})
+    try:
+        server.start()
+        request = server.fill("POST /update HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\n"
+                              f"Content-Length: {len(body)}\r\n\r\n{body}")
+        crowd = [server.connect() for _ in range(40)]
+        (hold / "hold").touch()
+        for connections in (crowd, crowd, crowd[:1], crowd[:20], crowd[:1]):
+            for one in connections:
+                one.send(request)
+            if (hold / "hold").exists():
+                wait_until(lambda: (hold / "entered").exists(), "a sync")
+                assert is_silent(crowd[-1])
+                (hold / "hold").unlink()
+            for one in connections:
+                assert one.answer()[0] == 200
+        for one in crowd:
+            one.close()
+        server.kill()
+        again = Server("--data", tmp_path / "data")
+        again.start()
+        assert len(Tasks(again.port).group("shared")) == 40 + 40 + 1 + 20 + 1
+        assert again.stop() == 0
     finally:
         (hold / "hold").unlink(missing_ok=True)
         server.kill()

@@ -1,0 +1,39 @@
+#include "held_fs.h"
+
+static int held_fdatasync(const struct fs *fs, int fd)
+{
+    struct held_fs *h = (struct held_fs *)fs;
+
+    pthread_mutex_lock(&h->lock);
+    h->waiting++;
+    while (h->held)
+        pthread_cond_wait(&h->changed, &h->lock);
+    h->waiting--;
+    pthread_mutex_unlock(&h->lock);
+    return fs_system.fdatasync(&fs_system, fd);
+}
+
+void held_fs_init(struct held_fs *h)
+{
+    *h = (struct held_fs){
+        .fs = fs_system, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    h->fs.fdatasync = held_fdatasync;
+}
+
+void held_fs_hold(struct held_fs *h, bool held)
+{
+    pthread_mutex_lock(&h->lock);
+    h->held = held;
+    pthread_cond_broadcast(&h->changed);
+    pthread_mutex_unlock(&h->lock);
+}
+
+bool held_fs_waits(struct held_fs *h)
+{
+    bool waits;
+
+    pthread_mutex_lock(&h->lock);
+    waits = h->held && h->waiting;
+    pthread_mutex_unlock(&h->lock);
+    return waits;
+}
