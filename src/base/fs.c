@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static int sys_open(const struct fs *fs, const char *path, int flags, int mode)
@@ -17,6 +19,18 @@ static ssize_t sys_pwrite(const struct fs *fs, int fd, const void *data, size_t 
 {
     (void)fs;
     return pwrite(fd, data, len, at);
+}
+
+static ssize_t sys_pwrite_sync(const struct fs *fs, int fd, const void *data, size_t len, off_t at)
+{
+    struct iovec part = {(void *)(uintptr_t)data, len};
+    ssize_t n = pwritev2(fd, &part, 1, at, RWF_DSYNC);
+
+    (void)fs;
+    if (n >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS))
+        return n;
+    n = pwrite(fd, data, len, at); /* an old kernel, or a file system that cannot */
+    return n < 0 || fdatasync(fd) < 0 ? -1 : n;
 }
 
 static int sys_fdatasync(const struct fs *fs, int fd)
@@ -80,14 +94,18 @@ const struct fs fs_system = {
     .unlink = sys_unlink,
     .close = sys_close,
     .direct = sys_direct,
+    .pwrite_sync = sys_pwrite_sync,
 };
 
-int fs_write_all(const struct fs *fs, int fd, const void *data, size_t len, off_t at)
+typedef ssize_t write_fn(const struct fs *fs, int fd, const void *data, size_t len, off_t at);
+
+static int write_all(const struct fs *fs, write_fn *write, int fd, const void *data, size_t len,
+                     off_t at)
 {
     const char *p = data;
 
     while (len) {
-        ssize_t n = fs->pwrite(fs, fd, p, len, at);
+        ssize_t n = write(fs, fd, p, len, at);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -102,6 +120,16 @@ int fs_write_all(const struct fs *fs, int fd, const void *data, size_t len, off_
         len -= (size_t)n;
     }
     return 0;
+}
+
+int fs_write_all(const struct fs *fs, int fd, const void *data, size_t len, off_t at)
+{
+    return write_all(fs, fs->pwrite, fd, data, len, at);
+}
+
+int fs_write_all_sync(const struct fs *fs, int fd, const void *data, size_t len, off_t at)
+{
+    return write_all(fs, fs->pwrite_sync, fd, data, len, at);
 }
 
 int fs_sync_dir(const struct fs *fs, const char *dir)

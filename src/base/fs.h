@@ -28,12 +28,18 @@ struct fs {
      * like that. -1: not with this file, it stays as it is. NULL: never.
      */
     int (*direct)(const struct fs *fs, int fd);
+
+    /* pwrite, and fdatasync for what it wrote, for less than the two of them. NULL: not there. */
+    ssize_t (*pwrite_sync)(const struct fs *fs, int fd, const void *data, size_t len, off_t at);
 };
 
 extern const struct fs fs_system;
 
 /* Writes all of it; -1 with errno otherwise. A short write is carried on, EINTR repeated. */
 int fs_write_all(const struct fs *fs, int fd, const void *data, size_t len, off_t at);
+
+/* The same by pwrite_sync, which must be there. */
+int fs_write_all_sync(const struct fs *fs, int fd, const void *data, size_t len, off_t at);
 
 /* Makes the names in a directory durable. */
 int fs_sync_dir(const struct fs *fs, const char *dir);

@@ -31,11 +31,12 @@ int blocks_begin(struct blocks *b, int fd, off_t at)
 }
 
 int blocks_append(struct blocks *b, const struct fs *fs, int fd, const void *data, size_t len,
-                  off_t at)
+                  off_t at, bool *sync)
 {
     const char *p = data;
 
     assert(block_of(at) == b->at);
+    *sync = *sync && fs->pwrite_sync && (size_t)(at - b->at) + len <= SPACE_LEN;
     while (len) {
         size_t before = (size_t)(at - b->at);
         size_t part = len < SPACE_LEN - before ? len : SPACE_LEN - before, end = before + part;
@@ -44,7 +45,7 @@ int blocks_append(struct blocks *b, const struct fs *fs, int fd, const void *dat
 
         memcpy(b->space + before, p, part);
         memset(b->space + end, 0, whole - end);
-        if (fs_write_all(fs, fd, b->space, whole, b->at) < 0)
+        if ((*sync ? fs_write_all_sync : fs_write_all)(fs, fd, b->space, whole, b->at) < 0)
             return -1;
         memmove(b->space, b->space + last, end - last);
         b->at += (off_t)last;

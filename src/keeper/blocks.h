@@ -9,6 +9,8 @@
 #ifndef KEEPER_BLOCKS_H
 #define KEEPER_BLOCKS_H
 
+#include <stdbool.h>
+
 #include "base/fs.h"
 
 struct blocks {
@@ -19,9 +21,12 @@ struct blocks {
 /* Starts behind the first `at` bytes of the file, which are read. -1 with errno. */
 int blocks_begin(struct blocks *b, int fd, off_t at);
 
-/* Writes behind what was written last. -1 with errno. */
+/*
+ * Writes behind what was written last. -1 with errno. *sync: it is wanted on disk; then, it is: where that
+ * takes one write, the write does it.
+ */
 int blocks_append(struct blocks *b, const struct fs *fs, int fd, const void *data, size_t len,
-                  off_t at);
+                  off_t at, bool *sync);
 void blocks_release(struct blocks *b);
 
 #endif

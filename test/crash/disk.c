@@ -219,6 +219,14 @@ static void apply_sync(struct disk *d, const struct fs_event *e)
 
     if (e->failed)
         return;
+    if (file && e->len) {
+        size_t end = (size_t)e->at + e->len;
+
+        if (end > file->synced.len)
+            buf_resize(&file->synced, end);
+        memcpy(file->synced.p + e->at, file->now.p + e->at, e->len);
+        return;
+    }
     if (file) {
         buf_assign(&file->synced, &file->now);
         return;

@@ -134,10 +134,12 @@ static ssize_t faulty_pwrite(const struct fs *fs, int fd, const void *data, size
     return end(f, n, errno);
 }
 
+/* Of len bytes, 0: of all. */
 static int sync_with(const struct fs *fs, int fd, enum fs_op op,
-                     int (*carry_out)(const struct fs *, int))
+                     int (*carry_out)(const struct fs *, int), off_t at, size_t len)
 {
     struct fs_faulty *f = faulty_of(fs);
+    struct fs_event *e;
     bool struck;
     char name[64];
     int result;
@@ -145,18 +147,32 @@ static int sync_with(const struct fs *fs, int fd, enum fs_op op,
     handle_name(f, fd, name, sizeof name);
     struck = begin(f, op, name);
     result = struck ? -1 : f->syncs ? carry_out(&fs_system, fd) : 0;
-    record(f, op, fd, name)->failed = result < 0;
+    e = record(f, op, fd, name);
+    e->failed = result < 0;
+    e->at = at;
+    e->len = len;
     return (int)end(f, result, struck ? f->fault.errnum : errno);
 }
 
 static int faulty_fdatasync(const struct fs *fs, int fd)
 {
-    return sync_with(fs, fd, FS_FDATASYNC, fs_system.fdatasync);
+    return sync_with(fs, fd, FS_FDATASYNC, fs_system.fdatasync, 0, 0);
+}
+
+/* Each of the two can fail, and the power between them. It vouches for nothing else in the file. */
+static ssize_t faulty_pwrite_sync(const struct fs *fs, int fd, const void *data, size_t len,
+                                  off_t at)
+{
+    ssize_t n = faulty_pwrite(fs, fd, data, len, at);
+
+    if (n > 0 && sync_with(fs, fd, FS_FDATASYNC, fs_system.fdatasync, at, (size_t)n) < 0)
+        return -1;
+    return n;
 }
 
 static int faulty_fsync(const struct fs *fs, int fd)
 {
-    return sync_with(fs, fd, FS_FSYNC, fs_system.fsync);
+    return sync_with(fs, fd, FS_FSYNC, fs_system.fsync, 0, 0);
 }
 
 static int faulty_ftruncate(const struct fs *fs, int fd, off_t len)
@@ -245,6 +261,7 @@ struct fs_faulty *fs_faulty_new(void)
         .unlink = faulty_unlink,
         .close = faulty_close,
         .direct = faulty_direct,
+        .pwrite_sync = faulty_pwrite_sync,
     };
     pthread_mutex_init(&f->lock, NULL);
     return f;

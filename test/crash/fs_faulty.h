@@ -55,7 +55,8 @@ struct fs_event {
     int handle;      /* what was opened: numbers are not used again, as descriptors are */
     char *name, *to; /* open, rename, unlink: as they were at the time; else the file's name */
     int flags;       /* open */
-    int64_t at;      /* pwrite; ftruncate: the length; note: the number */
+    int64_t at;      /* pwrite; ftruncate: the length; note: the number; fdatasync: see len */
+    size_t len;      /* fdatasync: the bytes from `at` on that it is about, 0: all */
     struct buf data; /* pwrite */
     bool failed;     /* fsync, fdatasync: it made nothing durable */
 };

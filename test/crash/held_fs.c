@@ -13,11 +13,19 @@ static int held_fdatasync(const struct fs *fs, int fd)
     return fs_system.fdatasync(&fs_system, fd);
 }
 
+static ssize_t held_pwrite_sync(const struct fs *fs, int fd, const void *data, size_t len, off_t at)
+{
+    ssize_t n = fs_system.pwrite(&fs_system, fd, data, len, at);
+
+    return n < 0 || held_fdatasync(fs, fd) < 0 ? -1 : n;
+}
+
 void held_fs_init(struct held_fs *h)
 {
     *h = (struct held_fs){
         .fs = fs_system, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     h->fs.fdatasync = held_fdatasync;
+    h->fs.pwrite_sync = held_pwrite_sync;
 }
 
 void held_fs_hold(struct held_fs *h, bool held)

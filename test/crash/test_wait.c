@@ -253,6 +253,7 @@ static void nobody_waits_for_a_snapshot(void **state)
     held_fs_init(&f.held);
     held_fs_hold(&f.held, true);
     f.held.fs.fdatasync = fs_system.fdatasync;
+    f.held.fs.pwrite_sync = NULL;
     f.held.fs.open = snapshot_open;
     f.held.fs.pwrite = snapshot_pwrite;
     must(store_open(s, dir, &f.held.fs));

@@ -1,6 +1,6 @@
 /*
  * Preloaded into the server by test_wire_durable.py: while the directory in DROVER_TEST_HOLD holds a file
- * "hold", every fdatasync of the journal adds a byte to "entered" and waits until there are at least as
+ * "hold", every sync of the journal adds a byte to "entered" and waits until there are at least as
  * many bytes in "allowed". Files that are still being made (*.tmp) are let through.
  */
 #define _GNU_SOURCE
@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static const char *in_dir(const char *name)
@@ -44,7 +45,7 @@ static int is_new(int fd)
     return readlink(link, path, sizeof path - 1) > 0 && strstr(path, ".tmp");
 }
 
-int fdatasync(int fd)
+static void pass(int fd)
 {
     off_t number;
 
@@ -54,5 +55,18 @@ int fdatasync(int fd)
         while (size_of("allowed") < number && access(in_dir("hold"), F_OK) == 0)
             usleep(1000);
     }
+}
+
+int fdatasync(int fd)
+{
+    pass(fd);
     return (int)syscall(SYS_fdatasync, fd);
+}
+
+/* One that syncs what it writes writes first, and then passes. */
+ssize_t pwritev64v2(int fd, const struct iovec *parts, int count, off_t at, int flags)
+{
+    ssize_t n = syscall(SYS_pwritev2, fd, parts, count, at, 0, flags & ~RWF_DSYNC);
+
+    return n >= 0 && flags & RWF_DSYNC && fdatasync(fd) < 0 ? -1 : n;
 }

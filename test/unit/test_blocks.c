@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "keeper/blocks.h"
 
-enum { FILE_LEN = 1024 * 1024, HEAD_LEN = 40 };
+enum { FILE_LEN = 1024 * 1024, HEAD_LEN = 40, SPACE_LEN = 65536 };
 
 static bool whole_blocks; /* all writes so far */
 
@@ -24,6 +24,12 @@ static ssize_t watched_pwrite(const struct fs *fs, int fd, const void *data, siz
     whole_blocks &=
         len % FS_BLOCK_LEN == 0 && at % FS_BLOCK_LEN == 0 && (uintptr_t)data % FS_BLOCK_LEN == 0;
     return fs_system.pwrite(&fs_system, fd, data, len, at);
+}
+
+static ssize_t watched_pwrite_sync(const struct fs *fs, int fd, const void *data, size_t len,
+                                   off_t at)
+{
+    return watched_pwrite(fs, fd, data, len, at);
 }
 
 /* A file of zeros behind a head. */
@@ -58,8 +64,9 @@ static void expect_file(int fd, const struct buf *want)
 static void append_all(const struct fs *fs, int fd, struct buf *text)
 {
     static const size_t lens[] = {
-        1, 100, 4096 - HEAD_LEN - 101, 4096, 1, 4095, 4097, 65535, 65536, 8, 65537, 200000};
+        1, 100, 4096 - HEAD_LEN - 101, 4096, 1, 4095, 4097, 65535, 65536, 8, 65537, 200000, 7, 300};
     struct blocks b = {0};
+    bool synced;
     char byte = 0;
 
     assert_int_equal(blocks_begin(&b, fd, (off_t)text->len), 0);
@@ -68,7 +75,9 @@ static void append_all(const struct fs *fs, int fd, struct buf *text)
 
         for (size_t k = 0; k < lens[i]; k++)
             buf_put_u8(text, (uint8_t)(++byte | 1));
-        assert_int_equal(blocks_append(&b, fs, fd, text->p + at, lens[i], (off_t)at), 0);
+        synced = i % 2;
+        assert_int_equal(blocks_append(&b, fs, fd, text->p + at, lens[i], (off_t)at, &synced), 0);
+        assert_int_equal(synced, i % 2 && at % FS_BLOCK_LEN + lens[i] <= SPACE_LEN);
     }
     blocks_release(&b);
 }
@@ -81,6 +90,7 @@ static void appends_follow_each_other(void **state)
 
     (void)state;
     fs.pwrite = watched_pwrite;
+    fs.pwrite_sync = watched_pwrite_sync;
     whole_blocks = true;
     append_all(&fs, fd, &text);
     assert_true(whole_blocks);
