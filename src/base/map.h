@@ -6,7 +6,11 @@
  * probing; removal shifts back, so there are no tombstones, and growing touches nothing but the map.
  *
  * Where a hash belongs is its share of all hashes, in slots: so there may be any number of slots, they grow
- * by half and not to the double, and growing walks both tables once from end to end, because the order stays.
+ * by half and not to the double, and growing walks both tables once from end to end, as the order nearly stays.
+ *
+ * Things that are named one after the other are mostly asked for like that. So the lowest bits of a hash are
+ * those of the key, and only the others are mixed: numbers and names that follow each other lie side by side,
+ * and what brings the first of them into the cache brings the next ones too.
  *
  *     for (uint32_t at, ref = map_first(m, hash, &at); ref; ref = map_next(m, hash, &at))
  *         if (things[ref] is the one)
@@ -39,9 +43,15 @@ void map_reserve(struct map *m, uint32_t count);
 uint32_t map_hash_str(struct str s);
 uint32_t map_hash_u64(uint64_t v);
 
+/* Of a hash: neighbours are told apart by so many bits. */
+enum { MAP_NEAR_BITS = 3, MAP_NEAR_MASK = (1 << MAP_NEAR_BITS) - 1 };
+
 static inline uint32_t map_home(const struct map *m, uint32_t hash)
 {
-    return (uint32_t)((uint64_t)hash * m->len >> 32);
+    uint64_t share = (uint64_t)(hash >> MAP_NEAR_BITS) * m->len >> (32 - MAP_NEAR_BITS);
+    uint32_t home = (uint32_t)share + (hash & MAP_NEAR_MASK);
+
+    return home < m->len ? home : home - m->len;
 }
 
 static inline uint32_t map_after(const struct map *m, uint32_t at)

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -97,7 +98,7 @@ static void permute(int *order, int len, void (*fn)(const int *order))
 }
 
 /*
- * Six pairs whose homes are the last and the first of 16 slots, so that they run over the end and into
+ * Six pairs whose homes are among the last and the first of 16 slots, so that they run over the end and into
  * each other. Removed in any order, those that are left must be found.
  */
 static void remove_in_order(const int *order)
@@ -164,8 +165,8 @@ static void it_grows_and_stays_sparse(void **state)
     (void)state;
     for (uint32_t ref = 1; ref <= 100000; ref++) {
         map_add(&m, map_hash_u64(ref), ref);
-        assert_true((uint64_t)m.count * 4 <= (uint64_t)m.len * 3);
-        assert_true(ref < 16 || m.len <= 2 * m.count); /* and never more than half empty */
+        assert_true((uint64_t)m.count * 3 <= (uint64_t)m.len * 2);
+        assert_true(ref < 16 || m.len * 2 <= m.count * 5); /* and hardly more than half empty */
     }
     for (uint32_t ref = 1; ref <= 100000; ref++) {
         uint32_t hash = map_hash_u64(ref), found = map_first(&m, hash, &at);
@@ -194,6 +195,73 @@ static void reserved_room_is_enough(void **state)
     assert_null(m.slots);
 }
 
+static uint32_t hash_number(uint32_t i)
+{
+    return map_hash_u64(i);
+}
+
+static uint32_t hash_name(uint32_t i)
+{
+    char name[32];
+
+    return map_hash_str((struct str){name, (size_t)snprintf(name, sizeof name, "/tasks/%010u", i)});
+}
+
+static uint32_t hash_mixed(uint32_t i)
+{
+    char name[32];
+
+    return map_hash_str(
+        (struct str){name, (size_t)snprintf(name, sizeof name, "%08x-%04x", i * 2654435761u, i)});
+}
+
+/* The last byte is any, as in names that are no text. */
+static uint32_t hash_bytes(uint32_t i)
+{
+    char name[] = {'n', (char)(i >> 16), (char)(i >> 8), (char)i};
+
+    return map_hash_str((struct str){name, sizeof name});
+}
+
+/* Neighbours crowd; what stands between a home and its thing must stay little all the same. */
+static void things_are_near_their_homes(void **state)
+{
+    enum { THINGS = 200000 };
+    static uint32_t (*const hashes[])(uint32_t i) = {hash_number, hash_name, hash_mixed,
+                                                     hash_bytes};
+
+    (void)state;
+    for (size_t h = 0; h < sizeof hashes / sizeof *hashes; h++) {
+        struct map m = {0};
+        uint64_t steps = 0;
+
+        for (uint32_t i = 1; i <= THINGS; i++)
+            map_add(&m, hashes[h](i), i);
+        for (uint32_t at = 0; at < m.len; at++)
+            if (m.slots[at].ref)
+                steps += (at + m.len - map_home(&m, m.slots[at].hash)) % m.len;
+        if (steps / THINGS >= 8)
+            fail_msg("hash %zu: %llu steps", h, (unsigned long long)(steps / THINGS));
+        map_release(&m);
+    }
+}
+
+/* A run of eight lies in the order of the names, as far as there is room. */
+static void neighbours_lie_side_by_side(void **state)
+{
+    struct map m = {0};
+
+    (void)state;
+    map_reserve(&m, 10000);
+    for (uint32_t i = 0; i < 1000; i += 10)
+        for (uint32_t k = 1; k < 8; k++) {
+            uint32_t before = map_home(&m, hash_name(i + k - 1));
+
+            assert_int_equal(map_home(&m, hash_name(i + k)), (before + 1) % m.len);
+        }
+    map_release(&m);
+}
+
 static void hashes_differ(void **state)
 {
     (void)state;
@@ -213,6 +281,8 @@ int main(void)
         cmocka_unit_test(random_steps_against_the_array),
         cmocka_unit_test(it_grows_and_stays_sparse),
         cmocka_unit_test(reserved_room_is_enough),
+        cmocka_unit_test(things_are_near_their_homes),
+        cmocka_unit_test(neighbours_lie_side_by_side),
         cmocka_unit_test(hashes_differ),
     };
 
