@@ -13,7 +13,7 @@
 #define JSON_EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
 /*
- * Whether a word has a byte that is not plain. A byte below n shows as a borrow in the top bit of
+ * Whether all bytes of a word are plain. A byte below n shows as a borrow in the top bit of
  * byte - n; a byte that equals n is 0, and so below 1, once n is taken out of it.
  */
 static inline bool json_word_is_plain(uint64_t word)
