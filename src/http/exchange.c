@@ -16,6 +16,7 @@ enum { SPARE_MAX = 128 };
 static void clear(struct exchange *x)
 {
     memset(&x->request.head, 0, offsetof(struct head, fields));
+    memset(x->request.params, 0, sizeof x->request.params);
     x->request.query = (struct query){0};
     x->request.body = STR("");
     x->request.gone = x->request.drained = NULL;

@@ -1,5 +1,6 @@
 #include "http/heads.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <xxhash.h>
 
@@ -51,6 +52,11 @@ const struct known_head *heads_find(const struct heads *s, const char *p, size_t
     return k;
 }
 
+static bool is_within(struct str s, struct str text)
+{
+    return !s.len || (s.p >= text.p && s.p + s.len <= text.p + text.len);
+}
+
 /* The same run of another copy of the text. */
 static struct str moved(struct str s, const char *from, const char *to)
 {
@@ -92,6 +98,8 @@ void heads_keep(struct heads *s, struct str text, const struct head *h,
 
     if (text.len > HEADS_LEN_MAX)
         return;
+    for (size_t i = 0; i < ROUTE_PARAMS_MAX; i++)
+        assert(is_within(params[i], text));
     free(*place);
     *place = k = mem_alloc(size + text.len);
     k->hash = hash;
