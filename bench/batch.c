@@ -27,8 +27,8 @@
 #include "batch/batch.h"
 #include "batch/job.h"
 #include "batch/lock.h"
-#include "keeper/local.h"
-#include "keeper/zookeeper.h"
+#include "keeper/local/local.h"
+#include "keeper/zookeeper/zookeeper.h"
 
 enum { CONSUMERS_MAX = 256, STEPS = 7 };
 

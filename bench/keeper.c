@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "keeper/local.h"
+#include "keeper/local/local.h"
 
 enum { DATA_LEN = 64, MILLION = 1000 * 1000, FANOUT = 1000, STRICT_THREADS = 64, STRICT_PAIRS = 7 };
 

@@ -16,9 +16,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "keeper/local.h"
-#include "keeper/lodger.h"
-#include "keeper/zookeeper.h"
+#include "keeper/local/local.h"
+#include "keeper/subsession.h"
+#include "keeper/zookeeper/zookeeper.h"
 #include "world/name.h"
 #include "world/world.h"
 
@@ -114,7 +114,7 @@ static struct keeper *session_open(void)
     if (store)
         check(local_connect(store, NULL, &session), "session");
     else
-        check(lodger_open(k, 10000, &session), "session");
+        check(subsession_open(k, 10000, &session), "session");
     return session;
 }
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
-#include "client/transport.h"
+#include "http/transport.h"
 
 enum { HANDLERS = 10 };
 

@@ -154,21 +154,21 @@ static void count_piece(struct counts *c, const char *path, long offset, long le
     FILE *in = fopen(path, "r"), *out;
     char *save = NULL;
     size_t size;
-    int letter;
+    int callback;
 
     if (!in || fseek(in, at, SEEK_SET))
         die(path, strerror(errno));
     out = open_memstream(ret_words, &size);
-    letter = getc(in);
-    for (; offset && is_letter(letter); at++) /* began in the piece before */
-        letter = getc(in);
-    while (letter != EOF && at < offset + len) {
-        for (; is_letter(letter); at++) { /* to its end, even if that is in the next piece */
-            putc(tolower(letter), out);
-            letter = getc(in);
+    callback = getc(in);
+    for (; offset && is_letter(callback); at++) /* began in the piece before */
+        callback = getc(in);
+    while (callback != EOF && at < offset + len) {
+        for (; is_letter(callback); at++) { /* to its end, even if that is in the next piece */
+            putc(tolower(callback), out);
+            callback = getc(in);
         }
         putc(' ', out);
-        letter = getc(in);
+        callback = getc(in);
         at++;
     }
     fclose(in);

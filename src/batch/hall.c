@@ -1,7 +1,7 @@
 #include "batch/hall.h"
 
-#include "session/http.h"
-#include "session/sessions.h"
+#include "server/sessions.h"
+#include "server/sessions_http.h"
 
 int hall_ready(struct hall *h, struct call *c)
 {
@@ -64,8 +64,8 @@ const struct json *desk_body(struct http_request *r, const char *const *members)
 static bool open_desk(struct desk *d, struct http_request *r, struct str session)
 {
     *d = (struct desk){.hall = r->arg, .r = r, .of_session = session.p != NULL};
-    d->keeper = d->of_session ? session_of_request(d->hall->house, r, session)
-                              : house_keeper(d->hall->house);
+    d->keeper = d->of_session ? session_of_request(d->hall->context, r, session)
+                              : context_keeper(d->hall->context);
     if (!d->keeper) {
         if (!d->of_session)
             http_reply_error(r, 503, "the keeper is away: try again");
@@ -104,9 +104,9 @@ bool desk_open_session(struct desk *d, struct http_request *r, const struct json
 void desk_leave(struct desk *d)
 {
     if (d->of_session)
-        sessions_done(d->hall->house->sessions, d->keeper);
+        sessions_done(d->hall->context->sessions, d->keeper);
     else
-        house_return(d->hall->house, d->keeper);
+        context_return(d->hall->context, d->keeper);
 }
 
 void desk_close(struct desk *d, int err)
@@ -129,7 +129,7 @@ int64_t desk_wait_ms(struct hall *h, const struct json *body)
     json_get_text(body, "session", &session, NULL);
     if (wait_ms > HALL_WAIT_MAX_MS)
         wait_ms = HALL_WAIT_MAX_MS;
-    if (session.p && sessions_get(h->house->sessions, session, &info) == 0 &&
+    if (session.p && sessions_get(h->context->sessions, session, &info) == 0 &&
         wait_ms > info.timeout_ms * 2 / 3)
         wait_ms = info.timeout_ms * 2 / 3;
     return wait_ms;

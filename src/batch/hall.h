@@ -15,12 +15,12 @@
 
 #include "batch/depot.h"
 #include "batch/notify.h"
-#include "house.h"
+#include "server/context.h"
 
 enum { HALL_WAIT_MAX_MS = 60 * 1000, HALL_LIST_MAX = 10000, HALL_LIST_DEFAULT = 1000 };
 
 struct hall {
-    struct house *house;
+    struct context *context;
     struct depot *depot;
     struct arena arena; /* of the machines */
     struct machines machines;

@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <strings.h>
 
+#include "base/child.h"
 #include "base/clock.h"
 #include "batch/notify.h"
-#include "client/child.h"
-#include "client/curl.h"
+#include "http/curl.h"
 
 struct running {
     bool (*stop)(void *arg);

@@ -66,7 +66,7 @@ static void publish(struct hall *h, const char *kind, const char *id, const char
 {
     struct event e = {.kind = kind, .id = str_of(id), .state = str_of(state), .json = json};
 
-    events_publish(h->house->events, &e);
+    events_publish(h->context->events, &e);
 }
 
 static void on_change(void *arg, const struct depot_event *e)
@@ -120,12 +120,12 @@ static void on_warning(void *arg, const char *line)
 
 static struct keeper *borrow(void *arg)
 {
-    return house_keeper(((struct hall *)arg)->house);
+    return context_keeper(((struct hall *)arg)->context);
 }
 
 static void give_back(void *arg, struct keeper *k)
 {
-    house_return(((struct hall *)arg)->house, k);
+    context_return(((struct hall *)arg)->context, k);
 }
 
 static int ready(void *arg, struct call *c)
@@ -156,9 +156,9 @@ static int load_machines(struct hall *h, const char *file, struct err_info *ret_
     return err ? err_set(ret_error, err, "the pipeline '%s': %s", file, why.text) : 0;
 }
 
-static void close_hall(void *room)
+static void close_hall(void *module)
 {
-    struct hall *h = room;
+    struct hall *h = module;
 
     if (h->notify)
         notify_close(h->notify);
@@ -170,7 +170,7 @@ static void close_hall(void *room)
     free(h);
 }
 
-static int open_hall(struct house *house, void **ret_room, struct err_info *ret_error)
+static int open_hall(struct context *context, void **ret_module, struct err_info *ret_error)
 {
     struct hall *h = mem_zalloc(sizeof *h);
     struct depot_options o = {.machines = &h->machines, .changed = on_change, .arg = h};
@@ -181,13 +181,13 @@ static int open_hall(struct house *house, void **ret_room, struct err_info *ret_
                                .done = on_done,
                                .warn = on_warning,
                                .arg = h,
-                               .hook = house->on_batch_done};
+                               .hook = context->on_batch_done};
     int err;
 
-    h->house = house;
+    h->context = context;
     pthread_mutex_init(&h->lock, NULL);
     http_topic_init(&h->topic);
-    err = load_machines(h, house->pipeline, ret_error);
+    err = load_machines(h, context->pipeline, ret_error);
     if (!err)
         err = depot_open(&o, &h->depot);
     n.depot = h->depot;
@@ -196,14 +196,14 @@ static int open_hall(struct house *house, void **ret_room, struct err_info *ret_
     if (err)
         close_hall(h);
     else
-        *ret_room = h;
+        *ret_module = h;
     return err;
 }
 
-static struct route_table hall_routes(void *room)
+static struct route_table hall_routes(void *module)
 {
-    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, room};
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, module};
 }
 
-const struct room batch_room = {
+const struct module batch_module = {
     .name = "batches", .open = open_hall, .routes = hall_routes, .close = close_hall};

@@ -5,8 +5,8 @@
 #ifndef BATCH_HTTP_H
 #define BATCH_HTTP_H
 
-#include "rooms.h"
+#include "server/modules.h"
 
-extern const struct room batch_room;
+extern const struct module batch_module;
 
 #endif

@@ -13,9 +13,9 @@ enum { PLACES_MAX = 16 };
 struct standing {
     struct place states[PLACES_MAX];
     int state_count;
-    bool lists[MACHINE_LIST_COUNT];  /* of its own batch */
-    struct place strays[PLACES_MAX]; /* in lists of other batches */
-    int stray_count;
+    bool lists[MACHINE_LIST_COUNT];   /* of its own batch */
+    struct place orphans[PLACES_MAX]; /* in lists of other batches */
+    int orphan_count;
 };
 
 /* By what the lists were when they were read. */
@@ -47,15 +47,15 @@ static int look_in_state(struct mend *f, struct standing *s, struct place p)
     return err == DROVER_NO_NODE ? 0 : err;
 }
 
-static int look_in_stray(struct mend *f, struct standing *s, const char *jid, struct place p)
+static int look_in_orphan(struct mend *f, struct standing *s, const char *jid, struct place p)
 {
     char bid[NAME_ID_LEN + 1];
     int err;
 
     name_id(NAME_BATCH, p.key, bid);
     err = depot_exists(f->c, NULL, "/batches/%s/states/%s/%s", bid, MACHINE_LISTS[p.where], jid);
-    if (!err && s->stray_count < PLACES_MAX)
-        s->strays[s->stray_count++] = p;
+    if (!err && s->orphan_count < PLACES_MAX)
+        s->orphans[s->orphan_count++] = p;
     return err == DROVER_NO_NODE ? 0 : err;
 }
 
@@ -79,7 +79,7 @@ static int look_again(struct mend *f, const struct job *j, int64_t number, struc
     count = mend_places(&f->lists, number, &known);
     for (size_t i = 0; i < count && !err; i++)
         if (known[i].key != name_number(NAME_BATCH, str_of(j->bid)))
-            err = look_in_stray(f, &s, j->id, known[i]);
+            err = look_in_orphan(f, &s, j->id, known[i]);
     *ret = s;
     return err;
 }
@@ -102,12 +102,12 @@ static const char *what_is_wrong(struct mend *f, const struct job *j, const stru
         return "its batch has it in more than one list";
     if (!s->lists[list])
         return "its batch has it in another list than its status says";
-    if (s->stray_count)
+    if (s->orphan_count)
         return "it stands in the lists of another batch than its own";
     return NULL;
 }
 
-static void leave_stray(struct mend *f, struct change *t, const struct place *p, const char *jid)
+static void leave_orphan(struct mend *f, struct change *t, const struct place *p, const char *jid)
 {
     char bid[NAME_ID_LEN + 1];
     int batch_to;
@@ -142,8 +142,8 @@ static bool put_right(struct mend *f, const struct job *j, int64_t number, const
             change_create(&t, NO_BYTES, 0, "/batches/%s/states/%s/%s", j->bid, MACHINE_LISTS[l],
                           j->id);
     }
-    for (int i = 0; i < s->stray_count; i++)
-        leave_stray(f, &t, &s->strays[i], j->id);
+    for (int i = 0; i < s->orphan_count; i++)
+        leave_orphan(f, &t, &s->orphans[i], j->id);
     if (batch_count_change(c, &t, j->bid, 0, 0, &batch_to))
         return false;
     return mend_commit(f, &t);

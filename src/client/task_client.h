@@ -14,8 +14,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "client/transport.h"
 #include "drover.h"
+#include "http/transport.h"
 
 enum {
     TASK_CLIENT_RETRY_MS = 30 * 1000,

@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "dag/http_impl.h"
 #include "dag/log_dir.h"
-#include "task/leader.h"
+#include "server/leader.h"
 
 enum { AGAIN_MS = 500, PRINTED_MS = 50 };
 
@@ -52,19 +52,19 @@ void call_free(struct call *c)
     free(c);
 }
 
-struct dag *room_dag(struct http_request *r)
+struct dag *module_dag(struct http_request *r)
 {
     struct dag_http *h = r->arg;
     char url[LEADER_URL_SIZE];
 
     if (dag_is_ready(h->dag))
         return h->dag;
-    leader_url(h->house->leader, url);
+    leader_url(h->context->leader, url);
     http_reply_elsewhere(r, url, "the DAG is being read: try again");
     return NULL;
 }
 
-struct node *room_node(struct http_request *r, struct dag *d)
+struct node *module_node(struct http_request *r, struct dag *d)
 {
     struct node *n = NULL;
     struct str id;
@@ -78,7 +78,7 @@ struct node *room_node(struct http_request *r, struct dag *d)
     return n;
 }
 
-bool room_nodes(struct call *c, struct dag *d)
+bool module_nodes(struct call *c, struct dag *d)
 {
     struct str list, id;
 
@@ -151,7 +151,7 @@ static void publish(struct dag_http *h, const struct node *n, const char *state,
     char id[24];
 
     snprintf(id, sizeof id, "%" PRIu64, n->id);
-    events_publish(h->house->events,
+    events_publish(h->context->events,
                    &(struct event){
                        .kind = "node",
                        .id = str_of(id),
@@ -167,7 +167,7 @@ static void on_removed(struct dag_http *h, struct node *n)
 
     waits_tell(n);
     snprintf(json, sizeof json, "{\"id\":\"%" PRIu64 "\",\"state\":\"deleted\"}", n->id);
-    if (h->house->events)
+    if (h->context->events)
         publish(h, n, "deleted", str_of(json));
 }
 
@@ -191,7 +191,7 @@ static void on_shown(void *arg, struct node *n)
         waits_tell(n);
         print_soon(h);
     }
-    if (!h->house->events)
+    if (!h->context->events)
         return;
     node_put_metadata(&b, h->dag, n, ~0u);
     publish(h, n, node_state_name(shown), (struct str){b.p, b.len});
@@ -269,7 +269,7 @@ static void on_again(uv_timer_t *timer)
 
 static void try_again(struct dag_http *h)
 {
-    if (!h->closing && !h->house->leader)
+    if (!h->closing && !h->context->leader)
         uv_timer_start(&h->again, on_again, AGAIN_MS, 0);
 }
 
@@ -279,21 +279,21 @@ static void on_failed(void *arg, int err)
 
     log_warning("dag: a change could not be kept: %s; reading what is kept once more",
                 drover_err_message(err));
-    if (h->house->leader)
-        leader_doubt(h->house->leader);
+    if (h->context->leader)
+        leader_doubt(h->context->leader);
     try_again(h);
 }
 
 static void work_read(uv_work_t *work)
 {
     struct dag_http *h = work->data;
-    struct keeper *k = house_keeper(h->house);
+    struct keeper *k = context_keeper(h->context);
 
     h->read_err = DROVER_CLOSED;
     if (!k)
         return;
     h->read_err = dag_read(k, &h->kept, &h->read_why);
-    house_return(h->house, k);
+    context_return(h->context, k);
 }
 
 static void after_read(uv_work_t *work, int status)
@@ -314,18 +314,18 @@ static void after_read(uv_work_t *work, int status)
 static void start_reading(struct dag_http *h)
 {
     h->reading.data = h;
-    uv_queue_work(h->house->loop, &h->reading, work_read, after_read);
+    uv_queue_work(h->context->loop, &h->reading, work_read, after_read);
 }
 
 /* At the start of the embedded keeper it is done at once: whoever connects finds the nodes there. */
 static int read_first(struct dag_http *h, struct err_info *ret_error)
 {
-    struct keeper *k = house_keeper(h->house);
+    struct keeper *k = context_keeper(h->context);
     struct dag_kept *kept;
     int err = k ? dag_read(k, &kept, ret_error) : DROVER_CLOSED;
 
     if (k)
-        house_return(h->house, k);
+        context_return(h->context, k);
     return err ? err : dag_begin(h->dag, kept, ret_error);
 }
 
@@ -333,7 +333,7 @@ static void follow_leader(struct dag_http *h)
 {
     struct leader_follower f = {.lead = on_lead, .stop = on_stop, .arg = h};
 
-    leader_follow(h->house->leader, &f);
+    leader_follow(h->context->leader, &f);
 }
 
 /* The room. */
@@ -376,7 +376,7 @@ static void on_closed(uv_handle_t *handle)
     free(h);
 }
 
-static void room_close(void *arg)
+static void module_close(void *arg)
 {
     struct dag_http *h = arg;
 
@@ -408,9 +408,9 @@ static bool is_state(struct str word)
 
 static const struct event_words EVENT_WORDS = {"node", is_id, is_type, is_state};
 
-static int room_open(struct house *h, void **ret_room, struct err_info *ret_error)
+static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
-    struct dag_http *room;
+    struct dag_http *module;
     int err = h->log_dir ? log_dir_make(h->log_dir, ret_error) : 0;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct dag_options o = {
@@ -429,45 +429,45 @@ static int room_open(struct house *h, void **ret_room, struct err_info *ret_erro
 
     if (err)
         return err;
-    o.arg = room = mem_zalloc(sizeof *room);
-    room->house = h;
+    o.arg = module = mem_zalloc(sizeof *module);
+    module->context = h;
     if (h->events)
         events_know(h->events, &EVENT_WORDS);
-    room->dag = dag_open(&o);
-    dag_listen(room->dag, on_shown, room);
-    http_topic_init(&room->added);
-    http_topic_init(&room->printed);
-    uv_timer_init(h->loop, &room->again);
-    uv_timer_init(h->loop, &room->printer);
-    uv_async_init(h->loop, &room->news, on_news);
-    uv_mutex_init(&room->lock);
-    room->again.data = room->printer.data = room->news.data = room;
-    room->handles = 3;
+    module->dag = dag_open(&o);
+    dag_listen(module->dag, on_shown, module);
+    http_topic_init(&module->added);
+    http_topic_init(&module->printed);
+    uv_timer_init(h->loop, &module->again);
+    uv_timer_init(h->loop, &module->printer);
+    uv_async_init(h->loop, &module->news, on_news);
+    uv_mutex_init(&module->lock);
+    module->again.data = module->printer.data = module->news.data = module;
+    module->handles = 3;
     if (h->leader)
-        follow_leader(room);
+        follow_leader(module);
     else
-        err = read_first(room, ret_error);
+        err = read_first(module, ret_error);
     if (err)
-        room_close(room);
+        module_close(module);
     else
-        *ret_room = room;
+        *ret_module = module;
     return err;
 }
 
-static struct route_table room_routes(void *room)
+static struct route_table module_routes(void *module)
 {
-    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, room};
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, module};
 }
 
-static bool room_ready(void *room)
+static bool module_ready(void *module)
 {
-    return dag_is_ready(((struct dag_http *)room)->dag);
+    return dag_is_ready(((struct dag_http *)module)->dag);
 }
 
-const struct room dag_room = {
+const struct module dag_module = {
     .name = "dag",
-    .open = room_open,
-    .routes = room_routes,
-    .ready = room_ready,
-    .close = room_close,
+    .open = module_open,
+    .routes = module_routes,
+    .ready = module_ready,
+    .close = module_close,
 };

@@ -2,8 +2,8 @@
 #ifndef DAG_HTTP_H
 #define DAG_HTTP_H
 
-#include "rooms.h"
+#include "server/modules.h"
 
-extern const struct room dag_room;
+extern const struct module dag_module;
 
 #endif

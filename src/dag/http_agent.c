@@ -180,7 +180,7 @@ static void claim(struct http_request *r, struct dag *d, int64_t client, int64_t
 
 void http_post_claim(struct http_request *r)
 {
-    struct dag *d = room_dag(r);
+    struct dag *d = module_dag(r);
     const struct json *v = d ? http_json(r) : NULL;
     int64_t client, lease_ms, limit = 1, wait_ms = 0;
     struct str groups[GROUPS_MAX];
@@ -206,7 +206,7 @@ void http_post_claim(struct http_request *r)
 
 void http_post_renew(struct http_request *r)
 {
-    struct dag *d = room_dag(r);
+    struct dag *d = module_dag(r);
     const struct json *v = d ? http_json(r) : NULL, *runs = NULL;
     uint64_t seen = d ? http_topic_seen(dag_topic_kill(d)) : 0;
     int64_t client, lease_ms, wait_ms = 0, task;
@@ -311,7 +311,7 @@ static void keep_outputs(struct dag *d, struct node *n, const struct json *v)
 
 void http_post_done(struct http_request *r)
 {
-    struct dag *d = room_dag(r);
+    struct dag *d = module_dag(r);
     const struct json *v = d ? http_json(r) : NULL;
     int64_t client, lease_ms, task;
     struct outcome o;

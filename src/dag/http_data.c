@@ -131,7 +131,7 @@ struct fetch {
 static void work_fetch(uv_work_t *work)
 {
     struct fetch *f = work->data;
-    struct keeper *k = house_keeper(f->call->h->house);
+    struct keeper *k = context_keeper(f->call->h->context);
     struct buf piece = {0};
     char path[DAG_PATH_LEN];
 
@@ -145,7 +145,7 @@ static void work_fetch(uv_work_t *work)
     if (!f->err)
         buf_put_str(&f->text, f->tail);
     if (k)
-        house_return(f->call->h->house, k);
+        context_return(f->call->h->context, k);
     buf_release(&piece);
 }
 
@@ -202,7 +202,7 @@ static void fetch_text(struct http_request *r, const struct node *n, const struc
     if (f->base > p->start)
         f->base = p->start;
     f->work.data = f;
-    uv_queue_work(f->call->h->house->loop, &f->work, work_fetch, after_fetch);
+    uv_queue_work(f->call->h->context->loop, &f->work, work_fetch, after_fetch);
 }
 
 /* Values. */
@@ -287,8 +287,8 @@ void http_get_value(struct http_request *r)
     static const struct run_output nothing;
     struct dag_http *h = r->arg;
     uint64_t seen = http_topic_seen(&h->printed);
-    struct dag *d = room_dag(r);
-    struct node *n = d ? room_node(r, d) : NULL;
+    struct dag *d = module_dag(r);
+    struct node *n = d ? module_node(r, d) : NULL;
     const struct run_output *live;
     struct value *v;
     struct page p = {0};
@@ -442,8 +442,8 @@ static const struct json *read_value(struct http_request *r)
 
 void http_put_value(struct http_request *r)
 {
-    struct dag *d = room_dag(r);
-    struct node *n = d ? room_node(r, d) : NULL;
+    struct dag *d = module_dag(r);
+    struct node *n = d ? module_node(r, d) : NULL;
     const struct json *value;
     struct str key, start = {0};
     struct value *v;

@@ -3,11 +3,11 @@
 #define DAG_HTTP_IMPL_H
 
 #include "dag/dag_impl.h"
-#include "house.h"
-#include "rooms.h"
+#include "server/context.h"
+#include "server/modules.h"
 
 struct dag_http {
-    struct house *house;
+    struct context *context;
     struct dag *dag;
     struct http_topic added;   /* nodes were added */
     struct http_topic printed; /* a command printed, or a node ended */
@@ -42,13 +42,13 @@ void call_take(struct call *c, struct http_request *r); /* the same for a call m
 void call_free(struct call *c); /* the request must have been answered, or be gone */
 
 /* The DAG, or NULL after it was answered that there is none here and now. */
-struct dag *room_dag(struct http_request *r);
+struct dag *module_dag(struct http_request *r);
 
 /* The node that the path names, or NULL after a 404. */
-struct node *room_node(struct http_request *r, struct dag *d);
+struct node *module_node(struct http_request *r, struct dag *d);
 
 /* The nodes of ?id=1,2,3 in the call. False after an answer. */
-bool room_nodes(struct call *c, struct dag *d);
+bool module_nodes(struct call *c, struct dag *d);
 
 /* Metadata as JSON, of the fields in the set; ~0u: all. */
 void node_put_metadata(struct buf *b, struct dag *d, const struct node *n, unsigned fields);

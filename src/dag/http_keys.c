@@ -66,8 +66,8 @@ static bool keys_page(struct http_request *r, const char *pid, size_t count, int
 
 void http_get_keys(struct http_request *r)
 {
-    struct dag *d = room_dag(r);
-    struct node *n = d ? room_node(r, d) : NULL;
+    struct dag *d = module_dag(r);
+    struct node *n = d ? module_node(r, d) : NULL;
     int64_t limit = INT64_MAX, start = 0;
     struct buf b = {0};
     struct str *keys;

@@ -271,7 +271,7 @@ void http_get_nodes(struct http_request *r)
 {
     struct dag_http *h = r->arg;
     uint64_t seen = http_topic_seen(&h->added);
-    struct dag *d = room_dag(r);
+    struct dag *d = module_dag(r);
     struct buf b = {0};
     struct listing l;
     struct str new_id;
@@ -314,7 +314,7 @@ static void on_added(void *arg, int err)
 
 void http_post_nodes(struct http_request *r)
 {
-    struct dag *d = room_dag(r);
+    struct dag *d = module_dag(r);
     const struct json *v = d ? http_json(r) : NULL;
     struct draft draft;
     struct err_info why;
@@ -395,8 +395,8 @@ static void put_why(struct buf *b, struct dag *d, const struct node *n)
 
 void http_get_node(struct http_request *r)
 {
-    struct dag *d = room_dag(r);
-    struct node *n = d ? room_node(r, d) : NULL;
+    struct dag *d = module_dag(r);
+    struct node *n = d ? module_node(r, d) : NULL;
     struct buf b = {0}, why = {0};
 
     if (!n)
@@ -419,8 +419,8 @@ void http_get_node(struct http_request *r)
 
 void http_delete_node(struct http_request *r)
 {
-    struct dag *d = room_dag(r);
-    struct node *n = d ? room_node(r, d) : NULL;
+    struct dag *d = module_dag(r);
+    struct node *n = d ? module_node(r, d) : NULL;
     struct plan_changes all = {0};
     struct err_info why;
     struct str chain = STR("false");

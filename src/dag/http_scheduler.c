@@ -39,7 +39,7 @@ static void reply_states(struct call *c)
 
 void http_get_scheduler(struct http_request *r)
 {
-    struct dag *d = room_dag(r);
+    struct dag *d = module_dag(r);
     uint64_t counts[NODE_SKIPPED + 1] = {0};
     struct buf b = {0};
 
@@ -81,12 +81,12 @@ static void on_change(void *arg, int err)
 
 void http_put_kill(struct http_request *r)
 {
-    struct dag *d = room_dag(r);
+    struct dag *d = module_dag(r);
     struct call *c = d ? call_new(r) : NULL;
 
     if (!c)
         return;
-    if (!room_nodes(c, d)) {
+    if (!module_nodes(c, d)) {
         call_free(c);
         return;
     }
@@ -97,13 +97,13 @@ void http_put_kill(struct http_request *r)
 
 void http_put_retry(struct http_request *r)
 {
-    struct dag *d = room_dag(r);
+    struct dag *d = module_dag(r);
     struct call *c = d ? call_new(r) : NULL;
     struct err_info why;
 
     if (!c)
         return;
-    if (!room_nodes(c, d)) {
+    if (!module_nodes(c, d)) {
         call_free(c);
         return;
     }
@@ -233,7 +233,7 @@ void waits_end(struct graph *g)
 
 void http_get_wait(struct http_request *r)
 {
-    struct dag *d = room_dag(r);
+    struct dag *d = module_dag(r);
     int64_t timeout_ms = 0;
     struct node_wait *w;
     struct call *c;
@@ -242,7 +242,7 @@ void http_get_wait(struct http_request *r)
     if (!d || (timed = http_query_number(r, "timeout", &timeout_ms)) < 0)
         return;
     c = call_new(r);
-    if (!room_nodes(c, d)) {
+    if (!module_nodes(c, d)) {
         call_free(c);
         return;
     }
@@ -258,7 +258,7 @@ void http_get_wait(struct http_request *r)
     if (timed) {
         w->timed = true;
         w->timer.data = w;
-        uv_timer_init(c->h->house->loop, &w->timer);
+        uv_timer_init(c->h->context->loop, &w->timer);
         uv_timer_start(&w->timer, on_wait_over, (uint64_t)timeout_ms, 0);
     }
 }

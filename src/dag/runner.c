@@ -25,9 +25,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "dag/cgroup.h"
+#include "dag/orphans.h"
 #include "dag/output.h"
 #include "dag/spawn.h"
-#include "dag/strays.h"
 
 enum {
     EVENTS_MAX = 64,
@@ -54,7 +54,7 @@ struct run {
     int log_fd;
     char *token;
     struct cgroup *cgroup; /* NULL: it has none */
-    struct strays strays;
+    struct orphans orphans;
     run_done_fn *done;
     run_printed_fn *printed;
     void *arg;
@@ -218,24 +218,24 @@ static void on_events(uv_poll_t *poll, int status, int flags)
 
 /* Killing. */
 
-static struct stray_signs signs(const struct run *r)
+static struct orphan_signs signs(const struct run *r)
 {
-    return (struct stray_signs){.leader = r->pid, .token = r->token, .cgroup = r->cgroup};
+    return (struct orphan_signs){.leader = r->pid, .token = r->token, .cgroup = r->cgroup};
 }
 
 static bool ask_all(struct run *r)
 {
-    struct stray_signs by = signs(r);
+    struct orphan_signs by = signs(r);
 
-    return strays_ask(&r->strays, &by);
+    return orphans_ask(&r->orphans, &by);
 }
 
 static bool end_hard(struct run *r)
 {
-    struct stray_signs by = signs(r);
+    struct orphan_signs by = signs(r);
 
     kill(-r->pid, SIGKILL);
-    return strays_signal(&by, SIGKILL);
+    return orphans_signal(&by, SIGKILL);
 }
 
 void run_kill(struct run *r, int64_t grace_ms)
@@ -506,7 +506,7 @@ void run_free(struct run *r)
 {
     for (int i = 0; i < RUN_STREAMS; i++)
         buf_release(&r->outputs[i].text);
-    strays_release(&r->strays);
+    orphans_release(&r->orphans);
     free(r->token);
     free(r);
 }

@@ -17,8 +17,8 @@
 #include "base/mem.h"
 #include "dag/dag_impl.h"
 #include "dag/environment.h"
+#include "dag/orphans.h"
 #include "dag/output.h"
-#include "dag/strays.h"
 
 enum { AHEAD_MS = 100, KEEP_MS = 1000 };
 

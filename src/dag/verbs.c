@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "dag/dag_impl.h"
-#include "dag/strays.h"
+#include "dag/orphans.h"
 
 /* Those that ended because others did. The time is not kept: dag_begin() finds it again. */
 static void date(struct dag *d, const struct plan_changes *c)

@@ -16,7 +16,7 @@
 
 #include "base/buf.h"
 #include "http/chunk.h"
-#include "http/heads.h"
+#include "http/head_cache.h"
 #include "http/metrics.h"
 #include "http/pool.h"
 #include "http/server.h"
@@ -107,7 +107,7 @@ struct conn {
 };
 
 /* What is counted of a route. */
-struct route_figures {
+struct route_metrics {
     struct counter *answers[6]; /* by the first digit of the status */
     struct histogram *seconds;
 };
@@ -118,14 +118,14 @@ struct http_server {
     struct http_options options;
     struct router router;
     struct pool *pool; /* NULL: not needed so far */
-    struct route_figures
-        *figures; /* a row each, and one for what has no route; NULL: not counted */
+    struct route_metrics
+        *route_metrics; /* a row each, and one for what has no route; NULL: not counted */
 
     uv_async_t came; /* something was posted */
     pthread_mutex_t lock;
     struct exchange *posted, **posted_last; /* under the lock */
 
-    struct heads heads;
+    struct head_cache heads;
     struct exchange *spare; /* to be used again */
     size_t spare_count;
     size_t detached; /* away, and their connections gone */
@@ -241,12 +241,12 @@ void server_forget(struct http_server *s, struct conn *c);
  */
 bool server_is_host(const struct conn *c, struct str host);
 
-/* figures.c */
+/* server_metrics.c */
 
-void figures_register(struct http_server *s);
-void figures_release(struct http_server *s);
+void server_metrics_register(struct http_server *s);
+void server_metrics_release(struct http_server *s);
 
 /* An answer leaves, or begins to. */
-void figures_count(const struct exchange *x, int status);
+void server_metrics_count(const struct exchange *x, int status);
 
 #endif

@@ -247,8 +247,8 @@ static void begin(struct exchange *x)
         exchange_refuse(x, 413, "the body is too long");
     } else {
         if (!known)
-            heads_keep(&c->server->heads, (struct str){x->text.p, x->text.len}, h, x->row,
-                       x->request.params);
+            head_cache_add(&c->server->heads, (struct str){x->text.p, x->text.len}, h, x->row,
+                           x->request.params);
         begin_body(x);
     }
 }
@@ -257,7 +257,7 @@ static void begin(struct exchange *x)
 static size_t take_head(struct conn *c, const char *p, size_t len)
 {
     const char *reason = "a byte that may not be in a request head";
-    const struct known_head *known;
+    const struct cached_head *known;
     struct exchange *x;
     size_t known_len;
     ssize_t head_len;
@@ -267,11 +267,11 @@ static size_t take_head(struct conn *c, const char *p, size_t len)
         c->scanned = 0;
         return 2;
     }
-    known = heads_find(&c->server->heads, p, len, &known_len);
+    known = head_cache_find(&c->server->heads, p, len, &known_len);
     if (known) {
         x = exchange_new(c, p, known_len);
         c->scanned = 0;
-        x->row = heads_use(known, x->text.p, &x->request.head, x->request.params);
+        x->row = head_cache_use(known, x->text.p, &x->request.head, x->request.params);
         begin(x);
         return known_len;
     }

@@ -138,7 +138,7 @@ void exchange_answer(struct exchange *x, int status, const char *content_type, s
 
     assert(!x->answered && !x->streaming);
     x->answered = true;
-    figures_count(x, status);
+    server_metrics_count(x, status);
     x->closes |= c->last_request && x == c->last;
     put_answer(x == c->first ? &c->out : &x->answer, x, status, content_type, body);
     conn_answered(c);
@@ -149,7 +149,7 @@ void exchange_put_stream_head(struct exchange *x, struct buf *b, const char *con
     struct conn *c = x->conn;
     bool chunked = !x->request.head.http_1_0;
 
-    figures_count(x, 200);
+    server_metrics_count(x, 200);
     c->last_request |= !chunked;
     x->closes |= c->last_request && x == c->last;
     put_status_line(b, 200);

@@ -50,9 +50,9 @@ static void on_all_closed(uv_handle_t *came)
     if (s->pool)
         pool_free(s->pool);
     exchange_free_spare(s);
-    heads_release(&s->heads);
+    head_cache_release(&s->heads);
     router_release(&s->router);
-    figures_release(s);
+    server_metrics_release(s);
     pthread_mutex_destroy(&s->lock);
     free(s);
     if (closed)
@@ -194,10 +194,10 @@ void http_serve(struct http_server *s, const struct route_table *tables, size_t 
     all[0] = (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, s};
     for (size_t i = 0; i < count; i++)
         all[i + 1] = tables[i];
-    heads_release(&s->heads);
+    head_cache_release(&s->heads);
     router_release(&s->router);
     router_build(&s->router, all, count + 1);
-    figures_register(s);
+    server_metrics_register(s);
 }
 
 static struct http_server *server_new(uv_loop_t *loop, const struct http_options *o)

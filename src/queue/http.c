@@ -14,7 +14,7 @@
 #include "queue/census.h"
 #include "queue/http_impl.h"
 #include "queue/tasks.h"
-#include "task/leader.h"
+#include "server/leader.h"
 
 enum {
     LIST_LIMIT = 1000,
@@ -36,18 +36,18 @@ void queue_refuse(struct http_request *r, int err)
 }
 
 /* Another server leads: that is where the messages are. */
-void queue_send_on(struct queue_room *room, struct http_request *r)
+void queue_send_on(struct queue_module *module, struct http_request *r)
 {
     char url[LEADER_URL_SIZE];
 
-    leader_url(room->house->leader, url);
+    leader_url(module->context->leader, url);
     http_reply_elsewhere(r, url, "no server leads yet: try again");
 }
 
-void queue_refuse_task(struct queue_room *room, struct http_request *r, int err)
+void queue_refuse_task(struct queue_module *module, struct http_request *r, int err)
 {
     if (err == DROVER_NOT_LEADER)
-        queue_send_on(room, r);
+        queue_send_on(module, r);
     else
         http_reply_err(r, err, NULL);
 }
@@ -55,9 +55,9 @@ void queue_refuse_task(struct queue_room *room, struct http_request *r, int err)
 /* The server's session, or 503. Give it back with queue_leave(). */
 bool queue_enter(struct http_request *r, struct queues *qs)
 {
-    struct queue_room *room = r->arg;
+    struct queue_module *module = r->arg;
 
-    *qs = (struct queues){house_keeper(room->house), room->ns};
+    *qs = (struct queues){context_keeper(module->context), module->ns};
     if (!qs->keeper)
         queue_refuse(r, DROVER_CLOSED);
     return qs->keeper;
@@ -65,9 +65,9 @@ bool queue_enter(struct http_request *r, struct queues *qs)
 
 void queue_leave(struct http_request *r, struct queues *qs)
 {
-    struct queue_room *room = r->arg;
+    struct queue_module *module = r->arg;
 
-    house_return(room->house, qs->keeper);
+    context_return(module->context, qs->keeper);
 }
 
 void queue_answer(struct http_request *r, int status, struct buf *b)
@@ -122,7 +122,7 @@ static void put_info(struct buf *b, const char *name, const struct queue_info *i
 
 static void tell(struct http_request *r, const char *name, const char *state)
 {
-    struct queue_room *room = r->arg;
+    struct queue_module *module = r->arg;
     struct buf b = {0};
 
     json_open(&b, '{');
@@ -131,10 +131,10 @@ static void tell(struct http_request *r, const char *name, const char *state)
     json_key(&b, "state");
     json_put_text(&b, str_of(state));
     json_close(&b, '}');
-    events_publish(room->house->events, &(struct event){.kind = "queue",
-                                                        .id = str_of(name),
-                                                        .state = str_of(state),
-                                                        .json = {b.p, b.len}});
+    events_publish(module->context->events, &(struct event){.kind = "queue",
+                                                            .id = str_of(name),
+                                                            .state = str_of(state),
+                                                            .json = {b.p, b.len}});
     buf_release(&b);
 }
 
@@ -233,7 +233,7 @@ static void get_queues(struct http_request *r)
 
 static void get_queue(struct http_request *r)
 {
-    struct queue_room *room = r->arg;
+    struct queue_module *module = r->arg;
     const char *name = queue_named(r, false);
     struct queue_info info;
     struct queues qs;
@@ -250,7 +250,7 @@ static void get_queue(struct http_request *r)
     }
     json_open(&b, '{');
     put_info(&b, name, &info);
-    waiting = tasks_count(room->house->tasks, str_of(name), info.last, WAITING_MAX);
+    waiting = tasks_count(module->context->tasks, str_of(name), info.last, WAITING_MAX);
     if (waiting >= 0) { /* where another server leads, it knows */
         json_key(&b, "waiting");
         json_put_int(&b, waiting);
@@ -261,24 +261,24 @@ static void get_queue(struct http_request *r)
 
 static void delete_queue(struct http_request *r)
 {
-    struct queue_room *room = r->arg;
+    struct queue_module *module = r->arg;
     const char *name = queue_named(r, false);
     struct queues qs;
     int err;
 
     if (!name || !queue_enter(r, &qs))
         return;
-    err = service_is_ready(room->house->tasks) ? 0 : DROVER_NOT_LEADER;
+    err = service_is_ready(module->context->tasks) ? 0 : DROVER_NOT_LEADER;
     if (!err)
         err = queue_remove(&qs, name);
     queue_leave(r, &qs);
     if (err == DROVER_NOT_LEADER) {
-        queue_send_on(room, r);
+        queue_send_on(module, r);
     } else if (err) {
         queue_refuse(r, err);
     } else {
         tell(r, name, "deleted");
-        tasks_sweep(room->house->tasks, str_of(name),
+        tasks_sweep(module->context->tasks, str_of(name),
                     INT64_MAX); /* retention gets what it missed */
         http_reply(r, 200, STR("{}"));
     }
@@ -329,17 +329,17 @@ static void get_workers(struct http_request *r)
 
 static void get_keeper(struct http_request *r)
 {
-    struct queue_room *room = r->arg;
+    struct queue_module *module = r->arg;
     struct buf b = {0};
 
     json_open(&b, '{');
     json_key(&b, "keeper");
-    if (room->house->keeper_url)
-        json_put_text(&b, str_of(room->house->keeper_url));
+    if (module->context->keeper_url)
+        json_put_text(&b, str_of(module->context->keeper_url));
     else
         json_put_null(&b);
     json_key(&b, "namespace");
-    json_put_text(&b, str_of(room->ns));
+    json_put_text(&b, str_of(module->ns));
     json_close(&b, '}');
     queue_answer(r, 200, &b);
 }
@@ -364,10 +364,10 @@ static const struct route ROUTES[] = {
 
 static void on_posted(void *arg, const char *queue, int64_t id, int64_t count)
 {
-    struct queue_room *room = arg;
+    struct queue_module *module = arg;
     struct buf b = {0};
 
-    counter_add(room->messages, (uint64_t)count);
+    counter_add(module->messages, (uint64_t)count);
     json_open(&b, '{');
     json_key(&b, "queue");
     json_put_text(&b, str_of(queue));
@@ -378,61 +378,61 @@ static void on_posted(void *arg, const char *queue, int64_t id, int64_t count)
     json_key(&b, "state");
     json_put_text(&b, STR("posted"));
     json_close(&b, '}');
-    events_publish(room->house->events, &(struct event){.kind = "message",
-                                                        .id = str_of(queue),
-                                                        .state = STR("posted"),
-                                                        .json = {b.p, b.len}});
+    events_publish(module->context->events, &(struct event){.kind = "message",
+                                                            .id = str_of(queue),
+                                                            .state = STR("posted"),
+                                                            .json = {b.p, b.len}});
     buf_release(&b);
 }
 
 static void on_told(void *arg)
 {
-    struct queue_room *room = arg;
+    struct queue_module *module = arg;
 
-    http_topic_signal(&room->posted, HTTP_TOPIC_ALL);
+    http_topic_signal(&module->posted, HTTP_TOPIC_ALL);
 }
 
-static int room_open(struct house *h, void **ret_room, struct err_info *ret_error)
+static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
-    struct queue_room *room = mem_zalloc(sizeof *room);
+    struct queue_module *module = mem_zalloc(sizeof *module);
 
     (void)ret_error;
-    room->house = h;
-    room->ns = h->queue_ns ? h->queue_ns : QUEUE_NAMESPACE;
-    http_topic_init(&room->posted);
-    room->messages = metrics_counter(h->metrics, "drover_queue_messages_total", NULL,
-                                     "Messages that came to queues.");
-    room->sweep = sweep_start(&(struct sweep_options){
-        .house = h,
-        .ns = room->ns,
+    module->context = h;
+    module->ns = h->queue_ns ? h->queue_ns : QUEUE_NAMESPACE;
+    http_topic_init(&module->posted);
+    module->messages = metrics_counter(h->metrics, "drover_queue_messages_total", NULL,
+                                       "Messages that came to queues.");
+    module->sweep = sweep_start(&(struct sweep_options){
+        .context = h,
+        .ns = module->ns,
         .retention_ms = h->queue_retention_ms ? h->queue_retention_ms : SWEEP_RETENTION_MS,
         .error_retention_ms =
             h->queue_error_retention_ms ? h->queue_error_retention_ms : SWEEP_ERROR_RETENTION_MS,
     });
-    room->notice = notice_start(&(struct notice_options){
-        .tasks = h->tasks, .posted = on_posted, .told = on_told, .arg = room});
-    *ret_room = room;
+    module->notice = notice_start(&(struct notice_options){
+        .tasks = h->tasks, .posted = on_posted, .told = on_told, .arg = module});
+    *ret_module = module;
     return 0;
 }
 
-static struct route_table room_routes(void *arg)
+static struct route_table module_routes(void *arg)
 {
     return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, arg};
 }
 
-static void room_close(void *arg)
+static void module_close(void *arg)
 {
-    struct queue_room *room = arg;
+    struct queue_module *module = arg;
 
-    notice_free(room->notice);
-    sweep_free(room->sweep);
-    http_topic_release(&room->posted);
-    free(room);
+    notice_free(module->notice);
+    sweep_free(module->sweep);
+    http_topic_release(&module->posted);
+    free(module);
 }
 
-const struct room queue_room = {
+const struct module queue_module = {
     .name = "queues",
-    .open = room_open,
-    .routes = room_routes,
-    .close = room_close,
+    .open = module_open,
+    .routes = module_routes,
+    .close = module_close,
 };

@@ -4,8 +4,8 @@
 #ifndef QUEUE_HTTP_H
 #define QUEUE_HTTP_H
 
-#include "rooms.h"
+#include "server/modules.h"
 
-extern const struct room queue_room;
+extern const struct module queue_module;
 
 #endif

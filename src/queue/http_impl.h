@@ -4,13 +4,13 @@
 #ifndef QUEUE_HTTP_IMPL_H
 #define QUEUE_HTTP_IMPL_H
 
-#include "house.h"
 #include "queue/notice.h"
 #include "queue/queue.h"
 #include "queue/sweep.h"
+#include "server/context.h"
 
-struct queue_room {
-    struct house *house;
+struct queue_module {
+    struct context *context;
     const char *ns;
     struct sweep *sweep;
     struct notice *notice;
@@ -20,8 +20,8 @@ struct queue_room {
 
 /* Answers with an error: of the keeper, or of the task store, which another server may have. */
 void queue_refuse(struct http_request *r, int err);
-void queue_refuse_task(struct queue_room *room, struct http_request *r, int err);
-void queue_send_on(struct queue_room *room, struct http_request *r);
+void queue_refuse_task(struct queue_module *module, struct http_request *r, int err);
+void queue_send_on(struct queue_module *module, struct http_request *r);
 
 /* Borrows the server's session, or answers 503. Give it back with queue_leave(). */
 bool queue_enter(struct http_request *r, struct queues *qs);

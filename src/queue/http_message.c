@@ -82,7 +82,7 @@ static void put_ids(struct buf *b, const int64_t *ids, int count, bool single)
 
 void queue_post_messages(struct http_request *r)
 {
-    struct queue_room *room = r->arg;
+    struct queue_module *module = r->arg;
     const char *name = queue_named(r, true);
     struct str *data;
     struct buf b = {0};
@@ -93,12 +93,12 @@ void queue_post_messages(struct http_request *r)
     if (!name || (count = parse_post(r, &data, &single)) < 0 || !check_queue(r, name))
         return;
     ids = arena_alloc(&r->arena, (size_t)count * sizeof *ids);
-    err = tasks_post(room->house->tasks, str_of(name), data, (size_t)count, ids);
+    err = tasks_post(module->context->tasks, str_of(name), data, (size_t)count, ids);
     if (err) {
-        queue_refuse_task(room, r, err);
+        queue_refuse_task(module, r, err);
         return;
     }
-    notice_nudge(room->notice);
+    notice_nudge(module->notice);
     put_ids(&b, ids, count, single);
     queue_answer(r, 200, &b);
 }
@@ -134,10 +134,10 @@ static bool read_after(struct http_request *r, int64_t *ret_after)
 
 void queue_get_messages(struct http_request *r)
 {
-    struct queue_room *room = r->arg;
+    struct queue_module *module = r->arg;
     const char *name = queue_named(r, true);
     int64_t after = 0, limit = MESSAGES_LIMIT, wait_ms = 0;
-    uint64_t seen = http_topic_seen(&room->posted);
+    uint64_t seen = http_topic_seen(&module->posted);
     struct message_list list = {0};
     struct buf b = {0};
     int err;
@@ -152,12 +152,12 @@ void queue_get_messages(struct http_request *r)
     }
     if (!check_queue(r, name))
         return;
-    err = tasks_read(room->house->tasks, str_of(name), after, (size_t)limit, &list);
+    err = tasks_read(module->context->tasks, str_of(name), after, (size_t)limit, &list);
     if (err) {
-        queue_refuse_task(room, r, err);
+        queue_refuse_task(module, r, err);
         return;
     }
-    if (list.count || !wait_ms || !http_wait(r, &room->posted, seen, wait_ms)) {
+    if (list.count || !wait_ms || !http_wait(r, &module->posted, seen, wait_ms)) {
         put_messages(&b, &list);
         queue_answer(r, 200, &b);
     }
@@ -185,8 +185,8 @@ static void put_posted(struct buf *b, const struct notice_list *list, bool is_ne
 
 void queue_get_posted(struct http_request *r)
 {
-    struct queue_room *room = r->arg;
-    uint64_t seen = http_topic_seen(&room->posted);
+    struct queue_module *module = r->arg;
+    uint64_t seen = http_topic_seen(&module->posted);
     int64_t after = 0, wait_ms = 0;
     struct notice_list list;
     struct buf b = {0};
@@ -198,12 +198,12 @@ void queue_get_posted(struct http_request *r)
         http_reply_errorf(r, 400, "wait must be at most %d ms", WAIT_MS_MAX);
         return;
     }
-    if (!service_is_ready(room->house->tasks)) {
-        queue_send_on(room, r);
+    if (!service_is_ready(module->context->tasks)) {
+        queue_send_on(module, r);
         return;
     }
-    is_new = notice_since(room->notice, after, &r->arena, &list);
-    if (!is_new && wait_ms && http_wait(r, &room->posted, seen, wait_ms))
+    is_new = notice_since(module->notice, after, &r->arena, &list);
+    if (!is_new && wait_ms && http_wait(r, &module->posted, seen, wait_ms))
         return;
     put_posted(&b, &list, is_new);
     queue_answer(r, 200, &b);

@@ -2,29 +2,29 @@
 
 #include <stdlib.h>
 
-#include "base/chore.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/periodic.h"
 #include "queue/queue.h"
 #include "queue/tasks.h"
 
 struct sweep {
     struct sweep_options o;
-    struct chore *chore;
+    struct periodic *periodic;
 };
 
 static int64_t sweep_one(struct sweep *s, struct str queue, int64_t retention_ms)
 {
-    struct service *tasks = s->o.house->tasks;
+    struct service *tasks = s->o.context->tasks;
     int swept = tasks_sweep(tasks, queue, service_now_ms(tasks) - retention_ms);
 
     return swept > 0 ? swept : 0;
 }
 
-static void sweep_all(struct chore *c, void *arg)
+static void sweep_all(struct periodic *c, void *arg)
 {
     struct sweep *s = arg;
-    struct keeper *k = service_is_ready(s->o.house->tasks) ? house_keeper(s->o.house) : NULL;
+    struct keeper *k = service_is_ready(s->o.context->tasks) ? context_keeper(s->o.context) : NULL;
     struct queues queues = {k, s->o.ns};
     struct keeper_names names = {0};
     int64_t swept = 0;
@@ -32,12 +32,12 @@ static void sweep_all(struct chore *c, void *arg)
     if (!k)
         return;
     if (!queues_list(&queues, &names)) {
-        for (size_t i = 0; i < names.count && !chore_is_ending(c); i++)
+        for (size_t i = 0; i < names.count && !periodic_is_stopping(c); i++)
             swept += sweep_one(s, str_of(names.names[i]), s->o.retention_ms);
         keeper_names_release(&names);
         swept += sweep_one(s, STR(QUEUE_ERROR), s->o.error_retention_ms);
     }
-    house_return(s->o.house, k);
+    context_return(s->o.context, k);
     if (swept)
         log_info("queues: removed %lld messages that were too old", (long long)swept);
 }
@@ -57,12 +57,12 @@ struct sweep *sweep_start(const struct sweep_options *o)
     struct sweep *s = mem_zalloc(sizeof *s);
 
     s->o = *o;
-    s->chore = chore_start(every_ms(s), sweep_all, s);
+    s->periodic = periodic_start(every_ms(s), sweep_all, s);
     return s;
 }
 
 void sweep_free(struct sweep *s)
 {
-    chore_end(s->chore);
+    periodic_stop(s->periodic);
     free(s);
 }

@@ -7,7 +7,7 @@
 #ifndef QUEUE_SWEEP_H
 #define QUEUE_SWEEP_H
 
-#include "house.h"
+#include "server/context.h"
 
 #define SWEEP_RETENTION_MS (INT64_C(3) * 24 * 3600 * 1000)
 #define SWEEP_ERROR_RETENTION_MS (INT64_C(30) * 24 * 3600 * 1000)
@@ -17,7 +17,7 @@ enum { SWEEP_EVERY_MIN_MS = 1000, SWEEP_EVERY_MAX_MS = 10 * 60 * 1000 };
 struct sweep;
 
 struct sweep_options {
-    struct house *house;
+    struct context *context;
     const char *ns;
     int64_t retention_ms, error_retention_ms;
 };

@@ -7,7 +7,7 @@
 #ifndef QUEUE_TASKS_H
 #define QUEUE_TASKS_H
 
-#include "queue/messages.h"
+#include "client/queue_messages.h"
 #include "task/service.h"
 
 /* All of the messages or none; ret_ids has room for count. */

@@ -31,7 +31,7 @@ struct duty {
     bool doubt;     /* WANTED: the owner node may be ours; IDLE: it may not */
     bool empty;     /* IDLE: there was no message */
     bool news;      /* WORKING: messages may have come since it was begun */
-    bool stray;     /* WORKING: the session in which it was begun is over */
+    bool orphan;    /* WORKING: the session in which it was begun is over */
     int64_t due_ms; /* for the next step */
     int64_t last, processed;
     int failures; /* of the message in front */
@@ -91,7 +91,7 @@ static void forget(struct worker *w)
 
 static bool is_held(const struct duty *d)
 {
-    return d->stage != WANTED && !d->stray && !(d->stage == IDLE && d->doubt);
+    return d->stage != WANTED && !d->orphan && !(d->stage == IDLE && d->doubt);
 }
 
 static void let_go(struct duty *d)
@@ -254,7 +254,7 @@ void worker_expired(struct worker *w, int64_t now_ms)
 
         d->planned = false;
         if (d->stage == WORKING)
-            d->stray = true;
+            d->orphan = true;
         else
             let_go(d);
     }
@@ -365,8 +365,8 @@ void worker_worked(struct worker *w, int64_t now_ms, const char *queue, enum wor
     struct duty *d = find(w, queue);
 
     w->working--;
-    if (d->stray) {
-        d->stray = false;
+    if (d->orphan) {
+        d->orphan = false;
         let_go(d);
         d->due_ms = now_ms;
         forget(w);

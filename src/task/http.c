@@ -12,18 +12,18 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "server/leader.h"
 #include "task/body.h"
-#include "task/figures.h"
-#include "task/leader.h"
 #include "task/service.h"
+#include "task/task_metrics.h"
 
 enum { SPARE_MAX = 1024, OUT_KEPT_MAX = 64 * 1024 };
 
 struct task_http {
-    struct house *house;
+    struct context *context;
     struct service *service;
     struct leader *leader; /* NULL: the embedded keeper */
-    struct figures figures;
+    struct task_metrics metrics;
     bool leader_begun;
     uv_async_t wake;
     uv_timer_t timer;
@@ -105,7 +105,7 @@ static void set_timer(struct task_http *h)
         return;
     }
     now_ms = clock_boot_ms();
-    uv_update_time(h->house->loop);
+    uv_update_time(h->context->loop);
     uv_timer_start(&h->timer, on_timer, due_ms > now_ms ? (uint64_t)(due_ms - now_ms) : 0, 0);
 }
 
@@ -173,7 +173,7 @@ static void on_done(void *arg, const struct task_reply *a)
 {
     struct call *c = arg;
 
-    histogram_add(c->h->figures.latency[c->request.kind], uv_hrtime() - c->started_ns);
+    histogram_add(c->h->metrics.latency[c->request.kind], uv_hrtime() - c->started_ns);
     if (c->r)
         reply(c, a);
     call_free(c);
@@ -400,14 +400,14 @@ static struct keeper *borrow(void *arg)
 {
     struct task_http *h = arg;
 
-    return house_keeper(h->house);
+    return context_keeper(h->context);
 }
 
 static void give_back(void *arg, struct keeper *k)
 {
     struct task_http *h = arg;
 
-    house_return(h->house, k);
+    context_return(h->context, k);
 }
 
 static void on_note(void *arg, const char *line)
@@ -451,31 +451,31 @@ static void on_session(void *arg, struct keeper *k)
 
 static void stand_for_leader(struct task_http *h)
 {
-    struct leader_options o = {.url = h->house->url ? h->house->url : "",
+    struct leader_options o = {.url = h->context->url ? h->context->url : "",
                                .borrow = borrow,
                                .give_back = give_back,
                                .note = on_note,
                                .arg = h};
     struct leader_follower f = {.lead = on_lead, .stop = on_stop, .arg = h};
 
-    h->leader = h->house->leader = leader_open(&o);
+    h->leader = h->context->leader = leader_open(&o);
     leader_follow(h->leader, &f);
-    house_listen(h->house, on_session, h);
+    context_listen(h->context, on_session, h);
 }
 
 /* The room. */
 
-static int room_open(struct house *house, void **ret_room, struct err_info *ret_error)
+static int module_open(struct context *context, void **ret_module, struct err_info *ret_error)
 {
     struct task_http *h = mem_zalloc(sizeof *h);
-    struct service_options o = {.local = house->local,
+    struct service_options o = {.local = context->local,
                                 .wake = on_service_wake,
                                 .wake_arg = h,
                                 .doubt = on_doubt,
                                 .doubt_arg = h};
     int err;
 
-    h->house = house;
+    h->context = context;
     h->timer_ms = INT64_MAX;
     err = service_open(&o, &h->service, ret_error);
     if (err) {
@@ -483,27 +483,27 @@ static int room_open(struct house *house, void **ret_room, struct err_info *ret_
         return err;
     }
     h->handles = 2;
-    uv_async_init(house->loop, &h->wake, on_wake);
-    uv_timer_init(house->loop, &h->timer);
+    uv_async_init(context->loop, &h->wake, on_wake);
+    uv_timer_init(context->loop, &h->timer);
     h->wake.data = h->timer.data = h;
-    house->tasks = h->service;
-    figures_open(&h->figures, house->metrics, h->service);
-    if (!house->local) {
+    context->tasks = h->service;
+    task_metrics_open(&h->metrics, context->metrics, h->service);
+    if (!context->local) {
         stand_for_leader(h);
         uv_async_send(&h->wake);
     }
-    *ret_room = h;
+    *ret_module = h;
     return 0;
 }
 
-static struct route_table room_routes(void *room)
+static struct route_table module_routes(void *module)
 {
-    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, room};
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, module};
 }
 
-static bool room_ready(void *room)
+static bool module_ready(void *module)
 {
-    struct task_http *h = room;
+    struct task_http *h = module;
     char url[LEADER_URL_SIZE];
 
     leader_url(h->leader, url);
@@ -528,23 +528,23 @@ static void on_handle_closed(uv_handle_t *handle)
     free(h);
 }
 
-static void room_close(void *room)
+static void module_close(void *module)
 {
-    struct task_http *h = room;
+    struct task_http *h = module;
 
     if (h->leader)
         leader_close(h->leader);
-    h->leader = h->house->leader = NULL;
+    h->leader = h->context->leader = NULL;
     service_close(h->service);
-    h->house->tasks = NULL;
+    h->context->tasks = NULL;
     uv_close((uv_handle_t *)&h->wake, on_handle_closed);
     uv_close((uv_handle_t *)&h->timer, on_handle_closed);
 }
 
-const struct room task_room = {
+const struct module task_module = {
     .name = "tasks",
-    .open = room_open,
-    .routes = room_routes,
-    .ready = room_ready,
-    .close = room_close,
+    .open = module_open,
+    .routes = module_routes,
+    .ready = module_ready,
+    .close = module_close,
 };

@@ -5,8 +5,8 @@
 #ifndef TASK_HTTP_H
 #define TASK_HTTP_H
 
-#include "rooms.h"
+#include "server/modules.h"
 
-extern const struct room task_room;
+extern const struct module task_module;
 
 #endif

@@ -13,7 +13,7 @@
 #define TASK_OWN_JOURNAL_H
 
 #include "base/err.h"
-#include "keeper/local.h"
+#include "keeper/local/local.h"
 
 struct own_journal;
 

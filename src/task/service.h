@@ -38,7 +38,7 @@
 
 #include "base/err.h"
 #include "keeper/keeper.h"
-#include "keeper/local.h"
+#include "keeper/local/local.h"
 #include "task/store.h"
 
 struct service;

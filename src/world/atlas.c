@@ -13,8 +13,8 @@
 #include "base/cond.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/parallel.h"
 #include "keeper/path.h"
-#include "world/crew.h"
 #include "world/name.h"
 #include "world/record.h"
 
@@ -127,7 +127,7 @@ static int walk_level(struct atlas *a, struct keeper *k, char **parents, size_t 
                       mem_zalloc(count * sizeof *l.errs)};
     int err = 0;
 
-    crew_run(count, read_children, &l);
+    parallel_run(count, read_children, &l);
     for (size_t i = 0; i < count; i++) {
         if (l.errs[i] && l.errs[i] != DROVER_NO_NODE)
             err = l.errs[i];

@@ -24,7 +24,7 @@ struct place {
 };
 
 struct hosted {
-    struct house *house;
+    struct context *context;
     uv_timer_t timer;
     struct http_topic topic;
     uint64_t told_ms;
@@ -37,7 +37,7 @@ struct hosted {
 
 static void tell(struct hosted *s)
 {
-    s->told_ms = uv_now(s->house->loop);
+    s->told_ms = uv_now(s->context->loop);
     http_topic_signal(&s->topic, HTTP_TOPIC_ALL);
 }
 
@@ -53,7 +53,7 @@ static void on_changed(void *arg)
 {
     struct hosted *s = ((struct place *)arg)->hosted;
 
-    if (uv_now(s->house->loop) >= s->told_ms + HOSTED_SIGNAL_MS)
+    if (uv_now(s->context->loop) >= s->told_ms + HOSTED_SIGNAL_MS)
         tell(s);
     else if (uv_timer_get_due_in(&s->timer) > HOSTED_SIGNAL_MS)
         uv_timer_start(&s->timer, on_timer, HOSTED_SIGNAL_MS, 0);
@@ -91,7 +91,7 @@ static void on_told(void *arg, const struct world_change *c)
     json_close(&b, '}');
     counter_add(p->hosted->became[c->state], 1);
     events_publish(
-        p->hosted->house->events,
+        p->hosted->context->events,
         &(struct event){
             .kind = "world", .id = c->key, .type = c->type, .state = state, .json = {b.p, b.len}});
     buf_release(&b);
@@ -134,7 +134,7 @@ static void close_unused(struct hosted *s)
         if (!p)
             return;
         world_close(p->world);
-        house_return(s->house, p->k);
+        context_return(s->context, p->k);
         free(p->name);
         free(p);
     }
@@ -145,7 +145,7 @@ static int open_place(struct hosted *s, struct str name, struct place **ret_plac
 {
     struct place *p;
     struct world_options o = {.changed = on_changed, .note = on_note, .told = on_told};
-    struct keeper *k = house_keeper(s->house);
+    struct keeper *k = context_keeper(s->context);
     int err;
 
     if (!k)
@@ -156,7 +156,7 @@ static int open_place(struct hosted *s, struct str name, struct place **ret_plac
     p->k = k;
     err = world_open(k, name, &o, &p->world, e);
     if (err) {
-        house_return(s->house, k);
+        context_return(s->context, k);
         free(p->name);
         free(p);
         return err;
@@ -243,22 +243,22 @@ static void register_counters(struct hosted *s)
 
     for (int i = 0; i <= WORLD_IS_NONE; i++)
         s->became[i] =
-            metrics_counter(s->house->metrics, "drover_world_tasks_total", labels[i],
+            metrics_counter(s->context->metrics, "drover_world_tasks_total", labels[i],
                             "Tasks of worlds that this server has brought into a state.");
 }
 
-struct hosted *hosted_new(struct house *h)
+struct hosted *hosted_new(struct context *h)
 {
     struct hosted *s = mem_zalloc(sizeof *s);
 
-    s->house = h;
+    s->context = h;
     register_counters(s);
     pthread_mutex_init(&s->lock, NULL);
     http_topic_init(&s->topic);
     uv_timer_init(h->loop, &s->timer);
     s->timer.data = s;
     uv_timer_start(&s->timer, on_timer, HOSTED_ALIVE_MS, 0);
-    house_listen(h, on_session, s);
+    context_listen(h, on_session, s);
     return s;
 }
 

@@ -7,12 +7,12 @@
 #ifndef WORLD_HOSTED_H
 #define WORLD_HOSTED_H
 
-#include "house.h"
+#include "server/context.h"
 #include "world/world.h"
 
 struct hosted;
 
-struct hosted *hosted_new(struct house *h);
+struct hosted *hosted_new(struct context *h);
 void hosted_free(struct hosted *s); /* frees itself on the loop */
 
 /* NO_NODE: there is no such world; CLOSED: the keeper is away. */

@@ -38,13 +38,13 @@ static void post_world(struct http_request *r)
         http_reply_error(r, 400, e.text);
         return;
     }
-    k = house_keeper(worlds->house);
+    k = context_keeper(worlds->context);
     if (!k) {
         http_reply_err(r, DROVER_CLOSED, "the keeper is away: try again");
         return;
     }
     err = world_init(k, name, &e);
-    house_return(worlds->house, k);
+    context_return(worlds->context, k);
     if (err) {
         world_refuse(r, err, &e);
         return;
@@ -77,13 +77,13 @@ static void put_worlds(struct buf *out, const struct keeper_names *names)
 static void get_worlds(struct http_request *r)
 {
     struct worlds *worlds = r->arg;
-    struct keeper *k = house_keeper(worlds->house);
+    struct keeper *k = context_keeper(worlds->context);
     struct keeper_names names = {0};
     struct buf out = {0};
     int err = k ? keeper_children(k, "/", &names, NULL) : DROVER_CLOSED;
 
     if (k)
-        house_return(worlds->house, k);
+        context_return(worlds->context, k);
     if (err) {
         http_reply_err(r, err, NULL);
         return;
@@ -379,27 +379,27 @@ static const struct route ROUTES[] = {
      "Ends a claim: the task has failed and stays pending."},
 };
 
-static int room_open(struct house *h, void **ret_room, struct err_info *ret_error)
+static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
     struct worlds *w = mem_zalloc(sizeof *w);
 
     (void)ret_error;
-    w->house = h;
+    w->context = h;
     w->hosted = hosted_new(h);
     if (h->world_retention_ms)
         w->sweep = world_sweep_start(h, w->hosted);
-    *ret_room = w;
+    *ret_module = w;
     return 0;
 }
 
-static struct route_table room_routes(void *room)
+static struct route_table module_routes(void *module)
 {
-    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, room};
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, module};
 }
 
-static void room_close(void *room)
+static void module_close(void *module)
 {
-    struct worlds *w = room;
+    struct worlds *w = module;
 
     if (w->sweep)
         world_sweep_free(w->sweep);
@@ -407,5 +407,5 @@ static void room_close(void *room)
     free(w);
 }
 
-const struct room world_room = {
-    .name = "worlds", .open = room_open, .routes = room_routes, .close = room_close};
+const struct module world_module = {
+    .name = "worlds", .open = module_open, .routes = module_routes, .close = module_close};

@@ -2,8 +2,8 @@
 #ifndef WORLD_HTTP_H
 #define WORLD_HTTP_H
 
-#include "rooms.h"
+#include "server/modules.h"
 
-extern const struct room world_room;
+extern const struct module world_module;
 
 #endif

@@ -1,8 +1,8 @@
 /* What the handlers of worlds over HTTP have in common. */
 #include "world/http_call.h"
 
-#include "session/http.h"
-#include "session/sessions.h"
+#include "server/sessions.h"
+#include "server/sessions_http.h"
 
 void world_refuse(struct http_request *r, int err, const struct err_info *e)
 {
@@ -42,8 +42,8 @@ bool world_call_begin(struct world_call *c, struct http_request *r, struct str s
         return false;
     }
     if (c->own)
-        c->k = session_of_request(worlds->house, r, session);
-    else if (!(c->k = house_keeper(worlds->house)))
+        c->k = session_of_request(worlds->context, r, session);
+    else if (!(c->k = context_keeper(worlds->context)))
         http_reply_err(r, DROVER_CLOSED, "the keeper is away: try again");
     if (!c->k)
         hosted_done(worlds->hosted, c->world);
@@ -54,9 +54,9 @@ bool world_call_begin(struct world_call *c, struct http_request *r, struct str s
 void world_call_end(struct world_call *c)
 {
     if (c->own)
-        sessions_done(c->worlds->house->sessions, c->k);
+        sessions_done(c->worlds->context->sessions, c->k);
     else
-        house_return(c->worlds->house, c->k);
+        context_return(c->worlds->context, c->k);
     hosted_done(c->worlds->hosted, c->world);
 }
 

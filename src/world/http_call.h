@@ -5,13 +5,13 @@
 #ifndef WORLD_HTTP_CALL_H
 #define WORLD_HTTP_CALL_H
 
-#include "house.h"
+#include "server/context.h"
 #include "world/hosted.h"
 #include "world/sweep.h"
 #include "world/world.h"
 
 struct worlds {
-    struct house *house;
+    struct context *context;
     struct hosted *hosted;
     struct world_sweep *sweep; /* NULL: completed tasks are kept */
 };

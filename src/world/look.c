@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/parallel.h"
 #include "keeper/path.h"
-#include "world/crew.h"
 #include "world/impl.h"
 
 static const char *const LISTS[] = {
@@ -113,7 +113,7 @@ static int list_piece(struct lister *l, struct arena *a, size_t count, size_t li
     l->data = mem_zalloc((count + 1) * sizeof *l->data);
     l->stats = mem_zalloc((count + 1) * sizeof *l->stats);
     l->errs = mem_zalloc((count + 1) * sizeof *l->errs);
-    crew_run(count, read_one, l);
+    parallel_run(count, read_one, l);
     for (size_t i = 0; i < count; i++) {
         if (l->errs[i] && l->errs[i] != DROVER_NO_NODE)
             err = l->errs[i];

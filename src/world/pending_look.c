@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "base/mem.h"
-#include "world/crew.h"
+#include "base/parallel.h"
 #include "world/name.h"
 #include "world/pending_impl.h"
 
@@ -111,7 +111,7 @@ static int look_at_pending(struct pending *p, struct keeper *k)
     r.data = mem_zalloc((r.count + 1) * sizeof *r.data);
     r.stats = mem_zalloc((r.count + 1) * sizeof *r.stats);
     r.errs = mem_zalloc((r.count + 1) * sizeof *r.errs);
-    crew_run(r.count, read_one, &r);
+    parallel_run(r.count, read_one, &r);
     pthread_mutex_lock(&p->lock);
     err = reading_error(&r);
     if (!err)

@@ -2,17 +2,17 @@
 
 #include <stdlib.h>
 
-#include "base/chore.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/periodic.h"
 #include "world/name.h"
 #include "world/record.h"
 
 struct world_sweep {
-    struct house *house;
+    struct context *context;
     struct hosted *hosted;
-    struct chore *chore;
+    struct periodic *periodic;
 };
 
 /* The world that a record's path begins with. */
@@ -51,11 +51,11 @@ static bool sweep_one(struct world_sweep *s, struct keeper *k, struct arena *a, 
 }
 
 /* From the last to the first: what stands below a task comes after it. */
-static void sweep_all(struct chore *c, void *arg)
+static void sweep_all(struct periodic *c, void *arg)
 {
     struct world_sweep *s = arg;
-    int64_t before_ms = clock_wall_ms() - s->house->world_retention_ms;
-    struct keeper *k = house_keeper(s->house);
+    int64_t before_ms = clock_wall_ms() - s->context->world_retention_ms;
+    struct keeper *k = context_keeper(s->context);
     struct keeper_names names = {0};
     struct arena a = {0};
     size_t swept = 0;
@@ -63,11 +63,11 @@ static void sweep_all(struct chore *c, void *arg)
     if (!k)
         return;
     if (!keeper_children(k, WORLD_COMPLETED, &names, NULL))
-        for (size_t i = names.count; i-- > 0 && !chore_is_ending(c);) {
+        for (size_t i = names.count; i-- > 0 && !periodic_is_stopping(c);) {
             arena_reset(&a);
             swept += sweep_one(s, k, &a, names.names[i], before_ms);
         }
-    house_return(s->house, k);
+    context_return(s->context, k);
     keeper_names_release(&names);
     arena_release(&a);
     if (swept)
@@ -76,24 +76,24 @@ static void sweep_all(struct chore *c, void *arg)
 
 static int64_t every_ms(const struct world_sweep *s)
 {
-    int64_t ms = s->house->world_retention_ms / 100;
+    int64_t ms = s->context->world_retention_ms / 100;
 
     ms = ms < WORLD_SWEEP_MIN_MS ? WORLD_SWEEP_MIN_MS : ms;
     return ms > WORLD_SWEEP_MAX_MS ? WORLD_SWEEP_MAX_MS : ms;
 }
 
-struct world_sweep *world_sweep_start(struct house *h, struct hosted *hosted)
+struct world_sweep *world_sweep_start(struct context *h, struct hosted *hosted)
 {
     struct world_sweep *s = mem_zalloc(sizeof *s);
 
-    s->house = h;
+    s->context = h;
     s->hosted = hosted;
-    s->chore = chore_start(every_ms(s), sweep_all, s);
+    s->periodic = periodic_start(every_ms(s), sweep_all, s);
     return s;
 }
 
 void world_sweep_free(struct world_sweep *s)
 {
-    chore_end(s->chore);
+    periodic_stop(s->periodic);
     free(s);
 }

@@ -8,14 +8,14 @@
 #ifndef WORLD_SWEEP_H
 #define WORLD_SWEEP_H
 
-#include "house.h"
+#include "server/context.h"
 #include "world/hosted.h"
 
 enum { WORLD_SWEEP_MIN_MS = 500, WORLD_SWEEP_MAX_MS = 10 * 60 * 1000 };
 
 struct world_sweep;
 
-struct world_sweep *world_sweep_start(struct house *h, struct hosted *hosted);
+struct world_sweep *world_sweep_start(struct context *h, struct hosted *hosted);
 void world_sweep_free(struct world_sweep *s);
 
 #endif

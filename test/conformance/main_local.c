@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "conformance.h"
-#include "keeper/local.h"
+#include "keeper/local/local.h"
 
 static const struct {
     const char *word;

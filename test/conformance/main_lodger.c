@@ -9,8 +9,8 @@
 #include <stdio.h>
 
 #include "conformance.h"
-#include "keeper/local.h"
-#include "keeper/lodger.h"
+#include "keeper/local/local.h"
+#include "keeper/subsession.h"
 
 static const char *const WITHOUT[] = {
     "dispatch_",
@@ -27,17 +27,18 @@ static const char *const WITHOUT[] = {
     NULL,
 };
 
-static int connect_lodger(void *ctx, const struct keeper_options *o, struct keeper **ret_keeper)
+static int connect_subsession(void *ctx, const struct keeper_options *o, struct keeper **ret_keeper)
 {
     if (o->resume.id)
         return DROVER_SESSION_EXPIRED;
-    return lodger_open(ctx, o->timeout_ms ? o->timeout_ms : KEEPER_TIMEOUT_DEFAULT_MS, ret_keeper);
+    return subsession_open(ctx, o->timeout_ms ? o->timeout_ms : KEEPER_TIMEOUT_DEFAULT_MS,
+                           ret_keeper);
 }
 
 int main(int argc, char **argv)
 {
     struct local_options o = {.mode = LOCAL_NONE};
-    struct conformance_backend backend = {"lodger", NULL, connect_lodger, WITHOUT};
+    struct conformance_backend backend = {"lodger", NULL, connect_subsession, WITHOUT};
     struct keeper *host;
     struct local *l;
     int failed;

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "conformance.h"
-#include "keeper/zookeeper.h"
+#include "keeper/zookeeper/zookeeper.h"
 
 /*
  * libzookeeper_mt 3.8.0 now and then loses an event that is queued while its handle closes: 352 bytes

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "fs_faulty.h"
-#include "keeper/recover.h"
+#include "keeper/journal/recover.h"
 
 enum { ZEROS_LEFT = 1024 };
 

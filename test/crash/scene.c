@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "keeper/recover.h"
+#include "keeper/journal/recover.h"
 
 enum { DATA_MAX = 12 * 1024 };
 

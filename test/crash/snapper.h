@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 #include "fs_faulty.h"
-#include "keeper/local.h"
+#include "keeper/local/local.h"
 #include "support.h"
 
 struct snapper {

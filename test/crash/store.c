@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "base/crc32c.h"
-#include "keeper/engine.h"
-#include "keeper/recover.h"
+#include "keeper/journal/recover.h"
+#include "keeper/local/engine.h"
 
 static int64_t store_wall_ms(void *arg)
 {

@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "keeper/local.h"
+#include "keeper/local/local.h"
 #include "support.h"
 
 struct tree;

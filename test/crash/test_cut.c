@@ -6,8 +6,8 @@
 
 #include "base/crc32c.h"
 #include "damage.h"
-#include "keeper/format.h"
-#include "keeper/record.h"
+#include "keeper/journal/format.h"
+#include "keeper/journal/record.h"
 
 /* The last record that ends at or before this length of its segment. */
 static int64_t last_before(const struct subject *sub, const char *name, size_t len)

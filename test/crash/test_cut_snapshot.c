@@ -8,7 +8,7 @@
 #include "base/crc32c.h"
 #include "damage.h"
 #include "fs_faulty.h"
-#include "keeper/format.h"
+#include "keeper/journal/format.h"
 
 static void work(struct subject *sub, struct store *s, int count)
 {

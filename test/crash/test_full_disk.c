@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "fs_faulty.h"
-#include "keeper/local.h"
+#include "keeper/local/local.h"
 #include "store.h"
 
 enum { DATA_LEN = 16 * 1024 };

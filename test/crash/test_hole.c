@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "fs_faulty.h"
-#include "keeper/format.h"
-#include "keeper/record.h"
+#include "keeper/journal/format.h"
+#include "keeper/journal/record.h"
 #include "store.h"
 
 enum kind {

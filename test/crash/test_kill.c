@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "keeper/recover.h"
+#include "keeper/journal/recover.h"
 #include "kill_worker.h"
 #include "store.h"
 

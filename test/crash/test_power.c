@@ -10,7 +10,7 @@
 #include "base/cond.h"
 #include "disk.h"
 #include "fs_faulty.h"
-#include "keeper/recover.h"
+#include "keeper/journal/recover.h"
 #include "store.h"
 #include "workload.h"
 

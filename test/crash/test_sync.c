@@ -10,8 +10,8 @@
 #include "disk.h"
 #include "files.h"
 #include "fs_faulty.h"
-#include "keeper/format.h"
-#include "keeper/record.h"
+#include "keeper/journal/format.h"
+#include "keeper/journal/record.h"
 #include "store.h"
 
 enum { ACKNOWLEDGED = 1, LARGE_LEN = 200 * 1000, SEGMENT_LEN = 4 * 1024 * 1024 };

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "keeper/tree.h"
+#include "keeper/tree/tree.h"
 #include "store.h"
 
 static const char *lane_path(char *buf, size_t len, char kind, int lane)

@@ -12,7 +12,7 @@
 
 #include <stdatomic.h>
 
-#include "keeper/local.h"
+#include "keeper/local/local.h"
 #include "support.h"
 
 struct tree;

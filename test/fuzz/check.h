@@ -7,7 +7,7 @@
 #ifndef FUZZ_CHECK_H
 #define FUZZ_CHECK_H
 
-#include "keeper/tree.h"
+#include "keeper/tree/tree.h"
 
 /* A tree at rest: live, or sealed after restoring. */
 const char *check_tree(const struct tree *t);

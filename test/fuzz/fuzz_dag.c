@@ -8,7 +8,7 @@
  */
 #include "fuzz.h"
 
-#include "dag/file.h"
+#include "cli/graph_file.h"
 #include "dag/graph.h"
 
 static void work_off(struct graph *g)

@@ -17,9 +17,9 @@
 #include "base/crc32c.h"
 #include "check.h"
 #include "fuzz.h"
-#include "keeper/format.h"
-#include "keeper/recover.h"
-#include "keeper/segment.h"
+#include "keeper/journal/format.h"
+#include "keeper/journal/recover.h"
+#include "keeper/journal/segment.h"
 
 enum { STORE = 7, NUMBER = 3, BEGIN_GIVEN = 1, ENTRIES_MAX = 300 };
 

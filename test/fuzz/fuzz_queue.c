@@ -6,8 +6,8 @@
  */
 #include "fuzz.h"
 
+#include "client/queue_messages.h"
 #include "queue/census.h"
-#include "queue/messages.h"
 
 static void try_last(struct str text)
 {

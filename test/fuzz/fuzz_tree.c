@@ -10,8 +10,8 @@
  */
 #include "check.h"
 #include "fuzz.h"
+#include "keeper/journal/record.h"
 #include "keeper/path.h"
-#include "keeper/record.h"
 
 enum { SALT = 0x5a17 };
 

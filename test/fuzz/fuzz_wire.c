@@ -21,7 +21,7 @@
 #include "check.h"
 #include "fuzz.h"
 #include "keeper/path.h"
-#include "keeper/wire_impl.h"
+#include "keeper/wire/wire_impl.h"
 
 enum { CLIENTS = 4, STEPS_MAX = 200, FIELDS_MAX = 24, OUTSTANDING_MAX = 64 };
 

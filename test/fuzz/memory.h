@@ -4,7 +4,7 @@
 #ifndef FUZZ_MEMORY_H
 #define FUZZ_MEMORY_H
 
-#include "keeper/snapshot.h"
+#include "keeper/journal/snapshot.h"
 
 /* Appends the file that snapshot_... would write, with about slice_len (over 16) bytes a block. */
 void memory_snapshot_write(const struct tree *t, const struct format_header *header,

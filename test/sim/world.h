@@ -14,7 +14,7 @@
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
-#include "keeper/tree.h"
+#include "keeper/tree/tree.h"
 #include "queue/act.h"
 
 enum { NEST_MAX = 6, MESSAGES_MAX = 64 };

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "keeper/zookeeper.h"
+#include "keeper/zookeeper/zookeeper.h"
 
 /* See test/conformance/main_zookeeper.c. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);

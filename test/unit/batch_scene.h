@@ -20,7 +20,7 @@
 #include "batch/batch.h"
 #include "batch/job.h"
 #include "batch_tree.h"
-#include "keeper/local.h"
+#include "keeper/local/local.h"
 
 struct scene {
     struct local *local;

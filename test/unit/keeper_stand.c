@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "keeper/zookeeper.h"
+#include "keeper/zookeeper/zookeeper.h"
 
 /* What libzookeeper_mt itself loses when a handle closes at a bad moment is not ours. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);

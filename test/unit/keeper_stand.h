@@ -5,7 +5,7 @@
 #ifndef TEST_KEEPER_STAND_H
 #define TEST_KEEPER_STAND_H
 
-#include "keeper/local.h"
+#include "keeper/local/local.h"
 
 struct stand {
     struct local *local; /* NULL on ZooKeeper */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/child.h"
+#include "base/child.h"
 
 #define SHELL(script) ((char *const[]){"sh", "-c", script, NULL})
 

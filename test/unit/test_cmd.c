@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/address.h"
-#include "cmd.h"
+#include "cli/cmd.h"
 
 static bool flag;
 static const char *text;

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "keeper/local.h"
+#include "keeper/local/local.h"
 #include "keeper_cutter.h"
 
 static struct local *store;

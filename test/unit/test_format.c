@@ -12,7 +12,7 @@
 
 #include "base/buf.h"
 #include "base/crc32c.h"
-#include "keeper/format.h"
+#include "keeper/journal/format.h"
 
 static const struct format_header SEGMENT = {
     .kind = FORMAT_SEGMENT, .store = UINT64_MAX - 1, .number = 7};

@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/heads.h"
+#include "http/head_cache.h"
 
 #define HEAD "PUT /a/bc?d=e HTTP/1.1\r\nHost: localhost:1\r\nContent-Length: 12\r\nEmpty:\r\n\r\n"
 
 static const struct router_row ROW, OTHER_ROW;
 
 /* As the server does with a head that is new. The text may go afterwards. */
-static void keep(struct heads *s, const char *text, const struct router_row *row)
+static void keep(struct head_cache *s, const char *text, const struct router_row *row)
 {
     char *copy = strdup(text);
     struct str params[ROUTE_PARAMS_MAX] = {0};
@@ -25,14 +25,14 @@ static void keep(struct heads *s, const char *text, const struct router_row *row
 
     assert_int_equal(head_parse(&h, copy, strlen(copy), &reason), 0);
     params[0] = (struct str){h.path.p + 1, 1};
-    heads_keep(s, (struct str){copy, strlen(copy)}, &h, row, params);
+    head_cache_add(s, (struct str){copy, strlen(copy)}, &h, row, params);
     free(copy);
 }
 
-static const struct known_head *find(const struct heads *s, const char *text)
+static const struct cached_head *find(const struct head_cache *s, const char *text)
 {
     size_t len = 0;
-    const struct known_head *k = heads_find(s, text, strlen(text), &len);
+    const struct cached_head *k = head_cache_find(s, text, strlen(text), &len);
 
     assert_int_equal(len, k ? strstr(text, "\r\n\r\n") + 4 - text : 0);
     return k;
@@ -47,14 +47,14 @@ static void a_head_is_known_again(void **state)
 {
     static const char text[] = HEAD "and what follows it";
     struct str params[ROUTE_PARAMS_MAX];
-    struct heads s = {0};
+    struct head_cache s = {0};
     struct head h;
 
     (void)state;
     assert_null(find(&s, text));
     keep(&s, HEAD, &ROW);
     assert_non_null(find(&s, text));
-    assert_ptr_equal(heads_use(find(&s, text), text, &h, params), &ROW);
+    assert_ptr_equal(head_cache_use(find(&s, text), text, &h, params), &ROW);
     assert_int_equal(h.method, METHOD_PUT);
     assert_int_equal(h.content_len, 12);
     assert_true(h.keep_alive);
@@ -67,31 +67,31 @@ static void a_head_is_known_again(void **state)
     assert_true(str_eq(*head_field(&h, "content-length"), STR("12")));
     assert_true(is_in(h.fields[1].name, text) && is_in(h.fields[1].value, text));
     assert_int_equal(head_field(&h, "Empty")->len, 0);
-    heads_release(&s);
+    head_cache_release(&s);
 }
 
 static void only_the_same_bytes_are_known(void **state)
 {
-    struct heads s = {0};
+    struct head_cache s = {0};
     char text[] = HEAD;
 
     (void)state;
     keep(&s, HEAD, &ROW);
     for (size_t i = 0; text[i]; i++) {
         text[i] ^= 1;
-        assert_null(heads_find(&s, text, strlen(text), &(size_t){0}));
+        assert_null(head_cache_find(&s, text, strlen(text), &(size_t){0}));
         text[i] ^= 1;
-        assert_null(heads_find(&s, text, i, &(size_t){0})); /* not all there */
+        assert_null(head_cache_find(&s, text, i, &(size_t){0})); /* not all there */
     }
     assert_non_null(find(&s, text));
-    heads_release(&s);
+    head_cache_release(&s);
 }
 
 /* Far more than there are places: each is known, if at all, for what it is. */
 static void those_that_come_take_the_places(void **state)
 {
-    enum { MANY = 4 * HEADS_MAX };
-    struct heads s = {0};
+    enum { MANY = 4 * HEAD_CACHE_MAX };
+    struct head_cache s = {0};
     size_t known = 0;
     char text[128];
 
@@ -100,7 +100,7 @@ static void those_that_come_take_the_places(void **state)
         for (int i = 0; i < MANY; i++) {
             const struct router_row *row = i % 2 ? &ROW : &OTHER_ROW;
             struct str params[ROUTE_PARAMS_MAX];
-            const struct known_head *k;
+            const struct cached_head *k;
             struct head h;
 
             snprintf(text, sizeof text, "GET /a%d HTTP/1.1\r\nHost: localhost\r\n\r\n", i);
@@ -111,29 +111,29 @@ static void those_that_come_take_the_places(void **state)
             k = find(&s, text);
             known += k != NULL;
             if (k) {
-                assert_ptr_equal(heads_use(k, text, &h, params), row);
+                assert_ptr_equal(head_cache_use(k, text, &h, params), row);
                 assert_int_equal(strncmp(h.path.p, text + 4, h.path.len), 0);
             }
         }
     known -= MANY;
-    assert_true(known > HEADS_MAX / 2 && known <= HEADS_MAX);
-    heads_release(&s);
+    assert_true(known > HEAD_CACHE_MAX / 2 && known <= HEAD_CACHE_MAX);
+    head_cache_release(&s);
 }
 
 static void a_long_head_is_not_kept(void **state)
 {
-    struct heads s = {0};
-    char text[HEADS_LEN_MAX + 64];
+    struct head_cache s = {0};
+    char text[HEAD_CACHE_LEN_MAX + 64];
 
     (void)state;
-    for (int pad = HEADS_LEN_MAX - 64; pad < HEADS_LEN_MAX; pad++) {
+    for (int pad = HEAD_CACHE_LEN_MAX - 64; pad < HEAD_CACHE_LEN_MAX; pad++) {
         int len = snprintf(text, sizeof text,
                            "GET / HTTP/1.1\r\nHost: localhost\r\nX: %0*d\r\n\r\n", pad, 0);
 
         keep(&s, text, &ROW);
-        assert_int_equal(find(&s, text) != NULL, len <= HEADS_LEN_MAX);
+        assert_int_equal(find(&s, text) != NULL, len <= HEAD_CACHE_LEN_MAX);
     }
-    heads_release(&s);
+    head_cache_release(&s);
 }
 
 int main(void)

@@ -14,13 +14,13 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "keeper/mailbox.h"
+#include "keeper/local/callback_queue.h"
 
 enum { SEEN_MAX = 4000, YIELDS = 2000 };
 
 /* What the letters of a test have in common. */
 struct post_office {
-    struct mailbox box;
+    struct callback_queue box;
     sem_t woken, entered, leave;
     pthread_t readers[SEEN_MAX];
     int seen[SEEN_MAX]; /* the numbers of the letters, as they were read */
@@ -29,15 +29,15 @@ struct post_office {
 };
 
 struct mail {
-    struct letter letter;
+    struct callback callback;
     struct post_office *office;
     int number;
     void (*action)(struct mail *mail);
 };
 
-static void read_mail(struct letter *letter, int err)
+static void read_mail(struct callback *callback, int err)
 {
-    struct mail *mail = (struct mail *)letter;
+    struct mail *mail = (struct mail *)callback;
     struct post_office *o = mail->office;
     int at = o->seen_count;
 
@@ -52,10 +52,10 @@ static void read_mail(struct letter *letter, int err)
     free(mail);
 }
 
-static void drop_mail(struct letter *letter)
+static void drop_mail(struct callback *callback)
 {
-    ((struct mail *)letter)->office->dropped++;
-    free(letter);
+    ((struct mail *)callback)->office->dropped++;
+    free(callback);
 }
 
 static void post(struct post_office *o, int number, const void *subject,
@@ -63,11 +63,11 @@ static void post(struct post_office *o, int number, const void *subject,
 {
     struct mail *mail = mem_zalloc(sizeof *mail);
 
-    mail->letter = (struct letter){.subject = subject, .run = read_mail, .drop = drop_mail};
+    mail->callback = (struct callback){.subject = subject, .run = read_mail, .drop = drop_mail};
     mail->office = o;
     mail->number = number;
     mail->action = action;
-    mailbox_post(&o->box, &mail->letter);
+    callback_queue_post(&o->box, &mail->callback);
 }
 
 static void wake(void *arg)
@@ -83,7 +83,7 @@ static struct post_office *office_open(bool has_loop)
     sem_init(&o->woken, 0, 0);
     sem_init(&o->entered, 0, 0);
     sem_init(&o->leave, 0, 0);
-    mailbox_init(&o->box, NULL, &options);
+    callback_queue_init(&o->box, NULL, &options);
     return o;
 }
 
@@ -106,7 +106,7 @@ static int tear_down(void **state)
 /* Closes, and expects that exactly these were read. */
 static void expect_seen(struct post_office *o, const int *numbers, int count)
 {
-    mailbox_close(&o->box);
+    callback_queue_close(&o->box);
     assert_false(o->wrong);
     assert_int_equal(o->seen_count, count);
     for (int i = 0; i < count; i++)
@@ -129,7 +129,7 @@ static void in_order_on_another_thread(void **state)
 
     for (int i = 0; i < 1000; i++)
         post(o, i, NULL, NULL);
-    mailbox_close(&o->box);
+    callback_queue_close(&o->box);
     assert_int_equal(o->seen_count, 1000);
     for (int i = 0; i < 1000; i++) {
         assert_int_equal(o->seen[i], i);
@@ -156,7 +156,7 @@ static void closing_delivers_what_is_left(void **state)
     SEEN(o, 1, 2, 3, 4, 5, 6);
 }
 
-static void withdrawn_letters_are_dropped(void **state)
+static void withdrawn_callbacks_are_dropped(void **state)
 {
     struct post_office *o = *state;
     static const int a, b;
@@ -168,10 +168,10 @@ static void withdrawn_letters_are_dropped(void **state)
     post(o, 3, &a, NULL);
     post(o, 4, NULL, NULL);
     post(o, 5, &a, NULL);
-    assert_false(mailbox_withdraw(&o->box, &a));
+    assert_false(callback_queue_withdraw(&o->box, &a));
     assert_int_equal(o->dropped, 3);
     post(o, 6, &a, NULL); /* the queue has an end that can be added to */
-    assert_false(mailbox_withdraw(&o->box, &b));
+    assert_false(callback_queue_withdraw(&o->box, &b));
     assert_int_equal(o->dropped, 4);
     sem_post(&o->leave);
     SEEN(o, 0, 4, 6);
@@ -184,7 +184,7 @@ struct slow {
 
 static void finish_slowly(struct mail *mail)
 {
-    struct slow *s = (struct slow *)mail->letter.subject;
+    struct slow *s = (struct slow *)mail->callback.subject;
 
     sem_post(&mail->office->entered);
     while (!s->withdrawing)
@@ -203,7 +203,7 @@ static void withdrawing_waits_for_the_one_being_read(void **state)
     post(o, 2, &s, NULL);
     sem_wait(&o->entered);
     s.withdrawing = true;
-    assert_false(mailbox_withdraw(&o->box, &s));
+    assert_false(callback_queue_withdraw(&o->box, &s));
     assert_true(s.finished);
     assert_int_equal(o->dropped, 1);
     SEEN(o, 1);
@@ -217,7 +217,7 @@ static void another_subject_need_not_be_waited_for(void **state)
     post(o, 1, &a, hold);
     sem_wait(&o->entered);
     post(o, 2, &b, NULL);
-    assert_false(mailbox_withdraw(&o->box, &b)); /* would never return if it did */
+    assert_false(callback_queue_withdraw(&o->box, &b)); /* would never return if it did */
     sem_post(&o->leave);
     SEEN(o, 1);
 }
@@ -227,10 +227,10 @@ static void withdraw_itself(struct mail *mail)
     static const int other;
     struct post_office *o = mail->office;
 
-    post(o, 8, mail->letter.subject, NULL);
+    post(o, 8, mail->callback.subject, NULL);
     post(o, 9, &other, NULL);
-    o->inside =
-        mailbox_withdraw(&o->box, mail->letter.subject) + 10 * mailbox_withdraw(&o->box, &other);
+    o->inside = callback_queue_withdraw(&o->box, mail->callback.subject) +
+                10 * callback_queue_withdraw(&o->box, &other);
 }
 
 /* It must not wait for itself, and must be told that it is inside. */
@@ -254,13 +254,13 @@ static void with_a_loop_the_owner_reads(void **state)
         post(o, i, NULL, NULL);
     while (o->seen_count < 100) {
         sem_wait(&o->woken); /* a wake that is forgotten would hang here */
-        mailbox_dispatch(&o->box);
+        callback_queue_dispatch(&o->box);
     }
     for (int i = 0; i < 100; i++) {
         assert_int_equal(o->seen[i], i);
         assert_true(pthread_equal(o->readers[i], pthread_self()));
     }
-    mailbox_close(&o->box);
+    callback_queue_close(&o->box);
 }
 
 /* Nothing is read before the owner asks for it. */
@@ -273,7 +273,7 @@ static void without_dispatch_nothing_is_read(void **state)
     for (int i = 0; i < YIELDS; i++)
         sched_yield();
     assert_int_equal(o->seen_count, 0);
-    mailbox_dispatch(&o->box);
+    callback_queue_dispatch(&o->box);
     assert_int_equal(o->seen_count, 1);
     SEEN(o, 1);
 }
@@ -287,13 +287,13 @@ static void await_ready(struct post_office *o, int wanted)
         sched_yield();
         count = 0;
         pthread_mutex_lock(&o->box.lock);
-        for (struct letter *letter = o->box.ready; letter; letter = letter->next)
+        for (struct callback *callback = o->box.ready; callback; callback = callback->next)
             count++;
         pthread_mutex_unlock(&o->box.lock);
     } while (count < wanted);
 }
 
-static void laid_out_letters_can_be_withdrawn(void **state)
+static void ready_callbacks_can_be_withdrawn(void **state)
 {
     struct post_office *o = *state;
     static const int a, b;
@@ -301,7 +301,7 @@ static void laid_out_letters_can_be_withdrawn(void **state)
     post(o, 1, &a, NULL);
     post(o, 2, &b, NULL);
     await_ready(o, 2);
-    assert_false(mailbox_withdraw(&o->box, &a));
+    assert_false(callback_queue_withdraw(&o->box, &a));
     assert_int_equal(o->dropped, 1);
     SEEN(o, 2);
     assert_true(pthread_equal(o->readers[0], pthread_self()));
@@ -309,12 +309,12 @@ static void laid_out_letters_can_be_withdrawn(void **state)
 
 static void dispatch_again(struct mail *mail)
 {
-    mailbox_dispatch(&mail->office->box);
-    mail->office->inside = mailbox_withdraw(&mail->office->box, mail->letter.subject);
+    callback_queue_dispatch(&mail->office->box);
+    mail->office->inside = callback_queue_withdraw(&mail->office->box, mail->callback.subject);
 }
 
 /* Callbacks run one after the other, even when one of them dispatches; and it knows where it is. */
-static void a_letter_that_dispatches(void **state)
+static void a_callback_that_dispatches(void **state)
 {
     struct post_office *o = *state;
     static const int a;
@@ -322,7 +322,7 @@ static void a_letter_that_dispatches(void **state)
     post(o, 1, &a, dispatch_again);
     post(o, 2, NULL, NULL);
     await_ready(o, 2);
-    mailbox_dispatch(&o->box);
+    callback_queue_dispatch(&o->box);
     SEEN(o, 1, 2);
     assert_int_equal(o->inside, 1);
 }
@@ -358,7 +358,7 @@ static void many_threads_post(void **state)
         pthread_create(&threads[i], NULL, post_many, o);
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
-    mailbox_close(&o->box);
+    callback_queue_close(&o->box);
     assert_false(o->wrong);
     assert_int_equal(o->seen_count, 2000);
     for (int i = 0; i < 2000; i++) {
@@ -380,15 +380,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(in_order_on_another_thread),
         CASE(closing_delivers_what_is_left),
-        CASE(withdrawn_letters_are_dropped),
+        CASE(withdrawn_callbacks_are_dropped),
         CASE(withdrawing_waits_for_the_one_being_read),
         CASE(another_subject_need_not_be_waited_for),
         CASE(withdrawn_from_inside),
         CASE(many_threads_post),
         LOOP_CASE(with_a_loop_the_owner_reads),
         LOOP_CASE(without_dispatch_nothing_is_read),
-        LOOP_CASE(laid_out_letters_can_be_withdrawn),
-        LOOP_CASE(a_letter_that_dispatches),
+        LOOP_CASE(ready_callbacks_can_be_withdrawn),
+        LOOP_CASE(a_callback_that_dispatches),
         LOOP_CASE(closing_reads_on_the_owners_thread),
     };
 

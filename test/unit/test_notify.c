@@ -17,7 +17,7 @@
 #include "batch/job.h"
 #include "batch/notify.h"
 #include "batch_tree.h"
-#include "keeper/local.h"
+#include "keeper/local/local.h"
 #include "keeper_cutter.h"
 
 struct scene {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
-#include "keeper/record.h"
+#include "keeper/journal/record.h"
 
 enum { SALT = 0x5a17 };
 

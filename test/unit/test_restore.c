@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "keeper/record.h"
+#include "keeper/journal/record.h"
 
 enum { SALT = 0x5a17 };
 

@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "dag/orphans.h"
 #include "dag/output.h"
 #include "dag/runner.h"
-#include "dag/strays.h"
 
 static char token[64];
 static const char *environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", token, "A=b c", NULL};
@@ -254,7 +254,7 @@ static void kill_reaches_everything_body(struct scene *s)
         run_kill(r, cases[i].stubborn ? 100 : 60000);
         run_until(s, &o.over);
         assert_int_equal(o.end.how, RUN_KILLED);
-        if (strays_signal(&(struct stray_signs){.token = token}, 0))
+        if (orphans_signal(&(struct orphan_signs){.token = token}, 0))
             fail_msg("something is left of: %s", cases[i].text);
         if (clock_boot_ms() - from > 50000)
             fail_msg("took long: %s", cases[i].text);

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "keeper/format.h"
-#include "keeper/recover.h"
-#include "keeper/segment.h"
+#include "keeper/journal/format.h"
+#include "keeper/journal/recover.h"
+#include "keeper/journal/segment.h"
 
 enum { SALT = 0x5a17 };
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "keeper/session.h"
+#include "keeper/tree/session.h"
 
 static const char PASSWORD[] = "0123456789abcdef";
 

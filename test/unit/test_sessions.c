@@ -9,9 +9,9 @@
 #include <cmocka.h>
 #include <pthread.h>
 
-#include "keeper/lodger.h"
+#include "keeper/subsession.h"
 #include "keeper_cutter.h"
-#include "session/sessions.h"
+#include "server/sessions.h"
 
 struct scene {
     struct local *local;
@@ -266,15 +266,15 @@ static void ends_when_it_can(void **state)
 
 /* The lodger by itself. */
 
-static void lodger_takes_exactly_its_own(void **state)
+static void subsession_takes_exactly_its_own(void **state)
 {
     struct keeper *a, *b;
     struct scene s;
 
     (void)state;
     scene_open(&s, true);
-    lodger_open(s.k, 1000, &a);
-    lodger_open(s.k, 1000, &b);
+    subsession_open(s.k, 1000, &a);
+    subsession_open(s.k, 1000, &b);
     assert_int_equal(keeper_create(s.k, "/stays", STR(""), 0, NULL), 0);
     assert_int_equal(keeper_create(a, "/stays/plain", STR(""), 0, NULL), 0);
     assert_int_equal(keeper_create(a, "/stays/n-", STR(""), 3, NULL), 0);
@@ -295,7 +295,7 @@ static void lodger_takes_exactly_its_own(void **state)
     scene_close(&s);
 }
 
-static void lodger_settles_what_is_unknown(void **state)
+static void subsession_settles_what_is_unknown(void **state)
 {
     for (int after = 0; after < 2; after++) {
         struct keeper *l;
@@ -306,7 +306,7 @@ static void lodger_settles_what_is_unknown(void **state)
         scene_open(&s, true);
         cutter_init(&c, s.k, 0, DROVER_UNKNOWN, after);
         c.once = true;
-        lodger_open(&c.base, 1000, &l);
+        subsession_open(&c.base, 1000, &l);
         assert_int_equal(keeper_create(l, "/n", STR("mine"), KEEPER_EPHEMERAL, NULL),
                          DROVER_UNKNOWN);
         assert_int_equal(there(&s, "/n"), after);
@@ -370,8 +370,8 @@ int main(void)
         cmocka_unit_test(no_host_no_session),
         cmocka_unit_test(goes_with_its_host),
         cmocka_unit_test(ends_when_it_can),
-        cmocka_unit_test(lodger_takes_exactly_its_own),
-        cmocka_unit_test(lodger_settles_what_is_unknown),
+        cmocka_unit_test(subsession_takes_exactly_its_own),
+        cmocka_unit_test(subsession_settles_what_is_unknown),
         cmocka_unit_test(many_threads),
     };
 

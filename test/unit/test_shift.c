@@ -15,8 +15,8 @@
 
 #include "base/clock.h"
 #include "base/cond.h"
-#include "keeper/local.h"
-#include "queue/shift.h"
+#include "client/worker.h"
+#include "keeper/local/local.h"
 
 enum { QUEUES = 6, MESSAGES = 20, WORKERS_MAX = 4, PATIENCE_MS = 60000 };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/table.h"
+#include "cli/table.h"
 
 static void widths_are_columns(void **state)
 {

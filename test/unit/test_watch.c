@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "keeper/watch.h"
+#include "keeper/tree/watch.h"
 
 /* A watch that writes down what it is told: "created /a; " and so on. */
 struct listener {

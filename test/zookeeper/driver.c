@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "base/mem.h"
-#include "keeper/zookeeper.h"
+#include "keeper/zookeeper/zookeeper.h"
 
 enum { WORDS_MAX = 24, THREADS_MAX = 16 };
 

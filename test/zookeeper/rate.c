@@ -19,7 +19,7 @@
 #include <time.h>
 #include <zookeeper/zookeeper.h>
 
-#include "keeper/zookeeper.h"
+#include "keeper/zookeeper/zookeeper.h"
 
 enum { NODES = 64, ROUNDS_MAX = 32 };
 

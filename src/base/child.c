@@ -1,0 +1,260 @@
+/*
+ * posix_spawn and a pidfd. The input is a file in memory: a command that does not read it cannot block
+ * us, and one that reads it late finds it whole.
+ */
+#include "base/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+extern char **environ;
+
+/* Signals. */
+
+static atomic_int caught;
+static atomic_int stop_fd = -1;
+
+/* timeout(1) and some shells send a signal twice, to us and to our group: that is one. */
+static void on_signal(int number)
+{
+    enum { SAME_MS = 500 };
+    static const uint64_t one = 1;
+    static atomic_llong caught_ms;
+    int saved = errno;
+
+    if (!atomic_load(&caught)) {
+        atomic_store(&caught_ms, clock_boot_ms());
+        atomic_store(&caught, number);
+        if (write(stop_fd, &one, sizeof one) < 0)
+            (void)0; /* it is readable already */
+    } else if (clock_boot_ms() - atomic_load(&caught_ms) > SAME_MS) {
+        signal(number, SIG_DFL);
+        raise(number); /* and comes when this returns */
+    }
+    errno = saved;
+}
+
+void child_catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+
+    stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+}
+
+int child_signal(void)
+{
+    return atomic_load(&caught);
+}
+
+int child_stop_fd(void)
+{
+    return stop_fd;
+}
+
+void child_pause(int64_t ms)
+{
+    struct pollfd p = {.fd = stop_fd, .events = POLLIN};
+
+    poll(&p, 1, (int)(ms > INT32_MAX ? INT32_MAX : ms));
+}
+
+/* Start. */
+
+static int make_input(struct str input, struct err_info *ret_error)
+{
+    int fd = memfd_create("drover-input", MFD_CLOEXEC);
+
+    if (fd < 0)
+        return err_set_errno(ret_error, errno, "cannot make the input of the command");
+    for (size_t at = 0; at < input.len;) {
+        ssize_t n = write(fd, input.p + at, input.len - at);
+
+        if (n < 0) {
+            int err = err_set_errno(ret_error, errno, "cannot make the input of the command");
+
+            close(fd);
+            return err;
+        }
+        at += (size_t)n;
+    }
+    lseek(fd, 0, SEEK_SET);
+    return fd;
+}
+
+static bool is_replaced(const char *entry, const char *const *variables)
+{
+    size_t len = strcspn(entry, "=");
+
+    for (; variables && *variables; variables++)
+        if (!strncmp(entry, *variables, len) && (*variables)[len] == '=')
+            return true;
+    return false;
+}
+
+/* Our environment with the variables in it; the array is the caller's to free. */
+static char **make_environment(const char *const *variables)
+{
+    size_t count = 1, kept = 0;
+    char **made;
+
+    for (char **e = environ; *e; e++)
+        count++;
+    for (const char *const *v = variables; v && *v; v++)
+        count++;
+    made = mem_alloc(count * sizeof *made);
+    for (char **e = environ; *e; e++)
+        if (!is_replaced(*e, variables))
+            made[kept++] = *e;
+    for (const char *const *v = variables; v && *v; v++)
+        made[kept++] = (char *)*v;
+    made[kept] = NULL;
+    return made;
+}
+
+/* A group of its own, signals as a program expects them, the input in place. errno. */
+static int spawn(const struct child_options *o, int input_fd, pid_t *ret_pid)
+{
+    char **environment = make_environment(o->variables);
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, usual;
+    int errnum;
+
+    sigemptyset(&none);
+    sigemptyset(&usual);
+    sigaddset(&usual, SIGTERM);
+    sigaddset(&usual, SIGINT);
+    sigaddset(&usual, SIGPIPE);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, input_fd, STDIN_FILENO);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF |
+                                              POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setsigdefault(&attributes, &usual);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    errnum = posix_spawnp(ret_pid, o->argv[0], &actions, &attributes, o->argv, environment);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    free(environment);
+    return errnum;
+}
+
+/* Follow. */
+
+struct following {
+    const struct child_options *o;
+    pid_t pid;
+    int pidfd;
+    int64_t next_tick_ms; /* by clock_boot_ms() */
+    int64_t kill_at_ms;   /* INT64_MAX: has not been told to end */
+    bool told, killed;
+};
+
+static void tell_to_end(struct following *f, int number)
+{
+    kill(-f->pid, number);
+    f->told = true;
+    f->kill_at_ms = clock_boot_ms() + (f->o->grace_ms ? f->o->grace_ms : CHILD_GRACE_MS);
+}
+
+/* What is due now: the tick, a signal, the end of the grace time. */
+static void do_what_is_due(struct following *f)
+{
+    int64_t now_ms = clock_boot_ms();
+
+    if (!f->told && child_signal())
+        tell_to_end(f, child_signal());
+    if (f->o->tick && f->o->tick_ms && now_ms >= f->next_tick_ms) {
+        f->next_tick_ms = now_ms + f->o->tick_ms;
+        if (!f->o->tick(f->o->arg) && !f->told)
+            tell_to_end(f, SIGTERM);
+    }
+    if (now_ms >= f->kill_at_ms && !f->killed) {
+        kill(-f->pid, SIGKILL);
+        f->killed = true;
+        f->kill_at_ms = INT64_MAX;
+    }
+}
+
+static int until_due(const struct following *f)
+{
+    int64_t due_ms = f->kill_at_ms, left_ms;
+
+    if (f->o->tick && f->o->tick_ms && f->next_tick_ms < due_ms)
+        due_ms = f->next_tick_ms;
+    if (due_ms == INT64_MAX)
+        return -1;
+    left_ms = due_ms - clock_boot_ms();
+    return left_ms < 0 ? 0 : left_ms > INT32_MAX ? INT32_MAX : (int)left_ms;
+}
+
+static void follow(struct following *f)
+{
+    struct pollfd fds[2] = {
+        {.fd = f->pidfd, .events = POLLIN},
+        {.fd = stop_fd, .events = POLLIN},
+    };
+
+    for (;;) {
+        fds[1].fd = f->told ? -1 : stop_fd;
+        poll(fds, 2, until_due(f));
+        if (fds[0].revents)
+            break;
+        do_what_is_due(f);
+    }
+    if (f->told) /* it is not reaped yet, so the number of the group is still its own */
+        kill(-f->pid, SIGKILL);
+}
+
+static int wait_for(pid_t pid)
+{
+    int status = 0;
+
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int child_run(const struct child_options *o, int *ret_status, struct err_info *ret_error)
+{
+    struct following f = {.o = o, .kill_at_ms = INT64_MAX};
+    int input_fd = make_input(o->input, ret_error), errnum;
+
+    if (input_fd < 0)
+        return input_fd;
+    errnum = spawn(o, input_fd, &f.pid);
+    close(input_fd);
+    if (errnum == EAGAIN || errnum == ENOMEM)
+        return err_set_errno(ret_error, errnum, "cannot start '%s'", o->argv[0]);
+    if (errnum) {
+        err_set_errno(ret_error, errnum, "cannot start '%s'", o->argv[0]);
+        *ret_status = errnum == ENOENT ? 127 : 126;
+        return 0;
+    }
+    f.pidfd = (int)syscall(SYS_pidfd_open, f.pid, 0);
+    f.next_tick_ms = clock_boot_ms() + o->tick_ms;
+    if (f.pidfd >= 0) {
+        follow(&f);
+        close(f.pidfd);
+    }
+    *ret_status = wait_for(f.pid);
+    ret_error->text[0] = '\0';
+    return 0;
+}

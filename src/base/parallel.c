@@ -1,0 +1,39 @@
+/* Each takes the next that nobody has taken. Where no thread can be had, the caller does it all. */
+#include "base/parallel.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum { CREW = 8, ALONE_UP_TO = 64 };
+
+struct parallel {
+    size_t count;
+    void (*fn)(void *arg, size_t i);
+    void *arg;
+    atomic_size_t next;
+};
+
+static void *member_main(void *arg)
+{
+    struct parallel *c = arg;
+    size_t i;
+
+    while ((i = atomic_fetch_add(&c->next, 1)) < c->count)
+        c->fn(c->arg, i);
+    return NULL;
+}
+
+void parallel_run(size_t count, void (*fn)(void *arg, size_t i), void *arg)
+{
+    struct parallel c = {.count = count, .fn = fn, .arg = arg};
+    pthread_t threads[CREW];
+    size_t started = 0;
+
+    while (count > ALONE_UP_TO && started < CREW &&
+           !pthread_create(&threads[started], NULL, member_main, &c))
+        started++;
+    member_main(&c);
+    while (started)
+        pthread_join(threads[--started], NULL);
+}

@@ -1,0 +1,14 @@
+/*
+ * crew - many waits at once: a keeper answers one call per thread, and an ensemble is far away.
+ *
+ *     crew_run(count, read_one, &args);       read_one(&args, 0), read_one(&args, 1), ...
+ */
+#ifndef BASE_PARALLEL_H
+#define BASE_PARALLEL_H
+
+#include <stddef.h>
+
+/* Returns when all are done; in no order, from several threads when there are many. */
+void parallel_run(size_t count, void (*fn)(void *arg, size_t i), void *arg);
+
+#endif

@@ -1,0 +1,132 @@
+/* drover top - what the DAG does, live. */
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/cmd.h"
+#include "cli/dag_share.h"
+#include "cli/table.h"
+
+enum { ROWS_MAX = 40 };
+
+static volatile sig_atomic_t over;
+
+static void on_signal(int number)
+{
+    (void)number;
+    over = 1;
+}
+
+static void print_counts(const struct json *v)
+{
+    const struct json *states = json_get(v, "states");
+
+    if (states && states->kind == JSON_OBJECT)
+        json_each(m, states)
+            printf("%.*s %" PRId64 "  ", (int)m->key.len, m->key.p, m->number);
+    printf("jobs %" PRId64 "\n\n", json_int_of(v, "jobs"));
+}
+
+static void print_running(const struct json *list)
+{
+    static const struct table_column columns[] = {
+        {"ID", .right = true}, {"NAME"}, {"TYPE"}, {"GROUP"}, {"TIME", .right = true}, {"TRY"}};
+    struct table t;
+    int rows = 0;
+
+    table_init(&t, columns, sizeof columns / sizeof *columns);
+    for (const struct json *n = list->first; n && rows < ROWS_MAX; n = n->next, rows++) {
+        struct buf b = {0};
+
+        term_put_span(&b, clock_wall_ms() - json_int_of(n, "started"));
+        table_text(&t, TERM_PLAIN, json_text_of(n, "id"));
+        table_text(&t, TERM_BOLD, json_text_of(n, "name"));
+        table_text(&t, TERM_PLAIN, json_text_of(n, "type"));
+        table_text(&t, TERM_DIM, json_text_of(n, "group"));
+        table_text(&t, TERM_YELLOW, (struct str){b.p, b.len});
+        table_cell(&t, TERM_PLAIN, "%" PRId64, json_int_of(n, "attempts"));
+        buf_release(&b);
+    }
+    table_print(&t, stdout);
+    table_release(&t);
+}
+
+static int print_once(struct client *c, bool clear)
+{
+    struct client_reply counts, running;
+    int status = client_call(c, "GET", "/v1/scheduler", NULL, &counts);
+
+    if (!status)
+        status = client_call(c, "GET", "/v1/nodes?state=running", NULL, &running);
+    if (status)
+        return status;
+    if (clear)
+        fputs("\033[H\033[J", stdout);
+    print_counts(counts.json);
+    if (running.json && running.json->kind == JSON_LIST)
+        print_running(running.json);
+    fflush(stdout);
+    client_forget(c);
+    return CMD_OK;
+}
+
+/* Waits for the next look. False: q was pressed. */
+static bool pause_for(int64_t ms)
+{
+    struct pollfd in = {.fd = 0, .events = POLLIN};
+    char key;
+
+    if (poll(&in, 1, (int)ms) != 1)
+        return true;
+    return read(0, &key, 1) == 1 && key != 'q';
+}
+
+int cmd_top(int argc, char **argv)
+{
+    struct client_options o = {0};
+    bool once = false;
+    int64_t every_ms = 1000;
+    const struct cmd_option options[] = {
+        {"once", NULL, "Look once and end.", cmd_flag, &once},
+        {"every", "TIME", "Look that often. Default: 1s.", cmd_span, &every_ms, 100, 3600 * 1000},
+        CLIENT_SERVER_OPTIONS(o),
+    };
+    const struct cmd cmd = {
+        .name = "top",
+        .about =
+            "Shows what the DAG does, live: how many nodes are in which state, and what runs.\n"
+            "q ends it.",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+    };
+    struct sigaction action = {.sa_handler = on_signal};
+    struct termios before, raw;
+    bool terminal = isatty(0) && isatty(1);
+    struct client *c;
+    int status;
+
+    c = client_begin(&cmd, &o, &argc, argv, &status);
+    if (!c)
+        return status;
+    if (once || !terminal || tcgetattr(0, &before)) {
+        status = print_once(c, false);
+        client_close(c);
+        return status;
+    }
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    raw = before;
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    tcsetattr(0, TCSANOW, &raw);
+    do
+        status = print_once(c, true);
+    while (!status && !over && pause_for(every_ms) && !over);
+    tcsetattr(0, TCSANOW, &before);
+    client_close(c);
+    return status;
+}

@@ -1,0 +1,201 @@
+/* The client id in its file, and tasks in a table. */
+#include "cli/task_share.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/table.h"
+#include "client/task_client.h"
+
+/* The client id. */
+
+static void id_path(struct buf *b)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+
+    if (state && state[0] == '/')
+        buf_printf(b, "%s/drover-client-id", state);
+    else
+        buf_printf(b, "%s/.local/state/drover-client-id", home && home[0] == '/' ? home : "");
+}
+
+static void make_parents(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+}
+
+/* 0, or errno; EINVAL when the file holds something else. */
+static int read_id(const char *path, int64_t *ret_id)
+{
+    FILE *in = fopen(path, "re");
+    char line[32];
+    bool got;
+
+    if (!in)
+        return errno;
+    got = fgets(line, sizeof line, in);
+    fclose(in);
+    if (!got)
+        return EINVAL;
+    line[strcspn(line, "\n")] = '\0';
+    return cmd_digits(line, 1, INT64_MAX, ret_id) ? 0 : EINVAL;
+}
+
+/*
+ * Draws an id and puts it in place whole, by a link: of two processes that do so at once, one is first
+ * and the other takes what it finds. 0, or errno.
+ */
+static int make_id(char *path)
+{
+    struct buf temporary = {0};
+    int errnum = 0, fd;
+    uint64_t number;
+
+    make_parents(path);
+    if (getrandom(&number, sizeof number, 0) != sizeof number)
+        return errno;
+    buf_printf(&temporary, "%s.%ld", path, (long)getpid());
+    fd = open(buf_text(&temporary), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        errnum = errno;
+    } else {
+        if (dprintf(fd, "%" PRIu64 "\n", (number >> (64 - 53)) | 1) < 0 ||
+            (link(temporary.p, path) && errno != EEXIST))
+            errnum = errno;
+        close(fd);
+        unlink(temporary.p);
+    }
+    buf_release(&temporary);
+    return errnum;
+}
+
+static int kept_id(struct task_options *o)
+{
+    struct buf path = {0};
+    int errnum;
+
+    id_path(&path);
+    buf_text(&path);
+    errnum = read_id(path.p, &o->clientid);
+    if (errnum == ENOENT) {
+        errnum = make_id(path.p);
+        errnum = errnum ? errnum : read_id(path.p, &o->clientid);
+    }
+    if (errnum)
+        client_error("cannot keep a client id in %s: %s; name one with --client-id", path.p,
+                     errnum == EINVAL ? "it holds something else" : strerror(errnum));
+    buf_release(&path);
+    return errnum ? CMD_FAILURE : CMD_OK;
+}
+
+int task_find_clientid(struct task_options *o)
+{
+    const char *given = getenv("DROVER_CLIENT_ID");
+
+    if (o->clientid)
+        return CMD_OK;
+    if (!given || !*given)
+        return kept_id(o);
+    if (cmd_digits(given, 1, INT64_MAX, &o->clientid))
+        return CMD_OK;
+    client_error("$DROVER_CLIENT_ID: '%s' is not a number from 1 to %" PRId64, given, INT64_MAX);
+    return CMD_USAGE;
+}
+
+/* Requests. */
+
+int64_t *task_parse_ids(const struct cmd *c, int argc, char **argv)
+{
+    int64_t *ids = calloc((size_t)argc, sizeof *ids);
+
+    for (int i = 1; ids && i < argc; i++)
+        if (!cmd_digits(argv[i], 1, INT64_MAX, &ids[i - 1])) {
+            cmd_usage_error(c, "'%s' is not the id of a task", argv[i]);
+            free(ids);
+            return NULL;
+        }
+    return ids;
+}
+
+void task_put_clientid(struct buf *b, const struct task_options *o)
+{
+    json_key(b, "clientid");
+    json_put_int(b, o->clientid);
+}
+
+void task_put_requestid(struct buf *b)
+{
+    char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
+
+    task_client_requestid(requestid);
+    json_key(b, "requestid");
+    json_put_text(b, str_of(requestid));
+}
+
+void task_open_body(struct buf *b, const struct task_options *o)
+{
+    json_open(b, '{');
+    task_put_clientid(b, o);
+    task_put_requestid(b);
+}
+
+int task_update(struct client *c, struct buf *body, struct client_reply *ret_reply)
+{
+    client_set_repeatable(c);
+    return client_call(c, "POST", "/update", buf_text(body), ret_reply);
+}
+
+/* The table. */
+
+static void add_row(struct table *t, const struct json *task, int64_t now_ms)
+{
+    int64_t id = 0, timespec = 0, ownerid = 0;
+    struct str group = {0}, data = {0};
+    struct buf moment = {0};
+    struct err_info e;
+    bool owned;
+
+    json_get_int(task, "id", &id, &e);
+    json_get_text(task, "group", &group, &e);
+    json_get_text(task, "data", &data, &e);
+    json_get_int(task, "timespec", &timespec, &e);
+    json_get_int(task, "ownerid", &ownerid, &e);
+    owned = timespec > now_ms;
+    term_put_moment(&moment, now_ms, timespec);
+    table_cell(t, TERM_PLAIN, "%" PRId64, id);
+    table_text(t, TERM_PLAIN, group);
+    table_cell(t, owned ? TERM_YELLOW : TERM_GREEN, "%s", owned ? "owned" : "available");
+    table_text(t, TERM_DIM, (struct str){moment.p, moment.len});
+    table_cell(t, TERM_DIM, "%" PRId64, ownerid);
+    table_text(t, TERM_PLAIN, data);
+    buf_release(&moment);
+}
+
+void task_print(const struct json *tasks)
+{
+    static const struct table_column columns[] = {
+        {"ID", true}, {"GROUP"}, {"STATE"}, {"SINCE/UNTIL"}, {"OWNER", true}, {"DATA"},
+    };
+    int64_t now_ms = clock_wall_ms();
+    struct table t;
+
+    if (!tasks || tasks->kind != JSON_LIST)
+        return;
+    table_init(&t, columns, sizeof columns / sizeof *columns);
+    json_each(task, tasks)
+        if (task->kind == JSON_OBJECT)
+            add_row(&t, task, now_ms);
+    table_print(&t, stdout);
+    table_release(&t);
+}

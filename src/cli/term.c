@@ -1,0 +1,182 @@
+/*
+ * Widths come from wcwidth() in the locale C.UTF-8, whatever the user's is: what the server sends is
+ * UTF-8.
+ */
+#include "cli/term.h"
+
+#include <locale.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <wchar.h>
+
+bool term_has_colour(FILE *to)
+{
+    const char *no = getenv("NO_COLOR"), *kind = getenv("TERM");
+
+    return !(no && *no) && isatty(fileno(to)) && kind && *kind && strcmp(kind, "dumb") != 0;
+}
+
+const char *term_colour(enum term_colour colour)
+{
+    static const char *const escapes[] = {
+        [TERM_PLAIN] = "\033[0m", [TERM_BOLD] = "\033[1m",   [TERM_DIM] = "\033[2m",
+        [TERM_RED] = "\033[31m",  [TERM_GREEN] = "\033[32m", [TERM_YELLOW] = "\033[33m",
+        [TERM_BLUE] = "\033[34m",
+    };
+
+    return escapes[colour];
+}
+
+size_t term_columns(FILE *to)
+{
+    struct winsize size;
+
+    if (!isatty(fileno(to)))
+        return 0;
+    if (ioctl(fileno(to), TIOCGWINSZ, &size) || !size.ws_col)
+        return 80;
+    return size.ws_col;
+}
+
+/* Characters. */
+
+static pthread_once_t utf8_once = PTHREAD_ONCE_INIT;
+static locale_t utf8;
+
+static void open_utf8(void)
+{
+    utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+}
+
+/* One character as it is shown: its bytes, or an escape in their place. */
+struct shown {
+    size_t used; /* bytes of the text */
+    size_t width;
+    char escape[8]; /* empty: shown as it is */
+};
+
+static struct shown show_byte(unsigned char byte)
+{
+    struct shown s = {.used = 1};
+
+    if (byte == '\n' || byte == '\t' || byte == '\r' || byte == '\\')
+        snprintf(s.escape, sizeof s.escape, "\\%c",
+                 byte == '\n'   ? 'n'
+                 : byte == '\t' ? 't'
+                 : byte == '\r' ? 'r'
+                                : '\\');
+    else
+        snprintf(s.escape, sizeof s.escape, "\\x%02x", byte);
+    s.width = strlen(s.escape);
+    return s;
+}
+
+/* Whether a backslash here reads like one of our escapes. */
+static bool is_ambiguous(struct str text)
+{
+    return text.len > 1 && text.p[1] && strchr("ntrx\\", text.p[1]);
+}
+
+/* Under the locale. */
+static struct shown show_first(struct str text)
+{
+    mbstate_t state = {0};
+    wchar_t wide;
+    size_t used;
+    int width;
+
+    if (text.p[0] == '\\')
+        return is_ambiguous(text) ? show_byte('\\') : (struct shown){.used = 1, .width = 1};
+    if (text.p[0] >= ' ' && text.p[0] < 127)
+        return (struct shown){.used = 1, .width = 1};
+    used = mbrtowc(&wide, text.p, text.len, &state);
+    if (used == 0 || used == (size_t)-1 || used == (size_t)-2)
+        return show_byte((unsigned char)text.p[0]);
+    width = wcwidth(wide);
+    if (width < 0)
+        return show_byte((unsigned char)text.p[0]);
+    return (struct shown){.used = used, .width = (size_t)width};
+}
+
+static struct str rest(struct str text, size_t used)
+{
+    return (struct str){text.p + used, text.len - used};
+}
+
+size_t term_width(struct str text)
+{
+    size_t width = 0;
+    locale_t before;
+
+    pthread_once(&utf8_once, open_utf8);
+    before = uselocale(utf8);
+    while (text.len) {
+        struct shown s = show_first(text);
+
+        width += s.width;
+        text = rest(text, s.used);
+    }
+    uselocale(before);
+    return width;
+}
+
+void term_put_safe(struct buf *b, struct str text, size_t max_width)
+{
+    bool cut = term_width(text) > max_width;
+    size_t module = cut && max_width ? max_width - 1 : max_width;
+    locale_t before = uselocale(utf8);
+
+    while (text.len) {
+        struct shown s = show_first(text);
+
+        if (s.width > module)
+            break;
+        module -= s.width;
+        if (s.escape[0])
+            buf_printf(b, "%s", s.escape);
+        else
+            buf_put(b, text.p, s.used);
+        text = rest(text, s.used);
+    }
+    uselocale(before);
+    if (cut && max_width)
+        buf_printf(b, "…");
+}
+
+/* Times. */
+
+void term_put_span(struct buf *b, int64_t span_ms)
+{
+    static const struct {
+        int64_t ms;
+        char name;
+    } units[] = {{86400000, 'd'}, {3600000, 'h'}, {60000, 'm'}, {1000, 's'}};
+
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (span_ms >= units[i].ms) {
+            buf_printf(b, "%lld%c", (long long)(span_ms / units[i].ms), units[i].name);
+            return;
+        }
+    buf_printf(b, "<1s");
+}
+
+void term_put_moment(struct buf *b, int64_t now_ms, int64_t at_ms)
+{
+    int64_t span_ms;
+
+    /* Times are what people wrote: the distance between two may be more than a number holds. */
+    if (__builtin_sub_overflow(at_ms, now_ms, &span_ms) || span_ms == INT64_MIN)
+        span_ms = INT64_MAX;
+    if (span_ms >= 1000) {
+        buf_printf(b, "in ");
+        term_put_span(b, span_ms);
+    } else if (span_ms <= -1000) {
+        term_put_span(b, -span_ms);
+        buf_printf(b, " ago");
+    } else {
+        buf_printf(b, "now");
+    }
+}

@@ -1,0 +1,199 @@
+/* Batches and jobs of the public interface: a depot on a keeper, an arena for each call. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "batch/batch.h"
+#include "batch/job.h"
+#include "client/keeper_library.h"
+
+_Static_assert((int)DROVER_BATCH_ID_SIZE == NAME_ID_LEN + 1, "the header says how long an id is");
+
+struct drover_batches {
+    struct keeper *k;
+    struct depot *depot;
+    struct machines machines;
+    struct arena arena; /* of the machines */
+};
+
+/* A call with what it needs; end() frees it and says what went wrong. */
+struct visit {
+    struct call c;
+    struct arena a;
+    struct err_info why;
+};
+
+static struct call *begin(struct visit *v, const struct drover_batches *b)
+{
+    *v = (struct visit){.why = {""}};
+    v->c = (struct call){b->depot, b->k, &v->a, &v->why};
+    return &v->c;
+}
+
+static int end(struct visit *v, int err, struct drover_error *ret_error)
+{
+    if (err < 0 && ret_error)
+        snprintf(ret_error->text, sizeof ret_error->text, "%s",
+                 v->why.text[0] ? v->why.text : drover_err_message(err));
+    arena_release(&v->a);
+    return err;
+}
+
+int drover_batches_open(struct drover_keeper *k, const char *pipeline,
+                        struct drover_batches **ret_batches, struct drover_error *ret_error)
+{
+    struct drover_batches *b = mem_zalloc(sizeof *b);
+    struct depot_options o = {.machines = &b->machines};
+    struct visit v = {.why = {""}};
+    int err = 0;
+
+    b->k = drover_keeper_inside(k);
+    b->machines = MACHINES_BUILT_IN;
+    if (pipeline)
+        err = machines_load(&b->arena, str_of(pipeline), &b->machines, &v.why);
+    if (!err)
+        err = depot_open(&o, &b->depot);
+    if (!err)
+        err = depot_init(begin(&v, b));
+    if (err)
+        drover_batches_close(b);
+    else
+        *ret_batches = b;
+    return end(&v, err, ret_error);
+}
+
+void drover_batches_close(struct drover_batches *b)
+{
+    if (b->depot)
+        depot_close(b->depot);
+    arena_release(&b->arena);
+    free(b);
+}
+
+/* JSON of the caller's, or NULL and what is wrong with it. */
+static const struct json *read_object(struct call *c, const char *text, const char *what)
+{
+    const struct json *v = json_parse(c->a, str_of(text), c->why);
+
+    if (v && v->kind != JSON_OBJECT) {
+        err_set(c->why, DROVER_BAD_ARGUMENT, "%s is not an object", what);
+        return NULL;
+    }
+    return v;
+}
+
+int drover_batch_create(struct drover_batches *b, const char *submission,
+                        char ret_bid[DROVER_BATCH_ID_SIZE], struct drover_error *ret_error)
+{
+    struct visit v;
+    struct call *c = begin(&v, b);
+    const struct json *json = read_object(c, submission, "a submission");
+
+    return end(&v, json ? batch_create(c, json, ret_bid) : DROVER_BAD_ARGUMENT, ret_error);
+}
+
+int drover_batch_find(struct drover_batches *b, const char *uuid,
+                      char ret_bid[DROVER_BATCH_ID_SIZE], struct drover_error *ret_error)
+{
+    struct visit v;
+
+    return end(&v, batch_find(begin(&v, b), str_of(uuid), ret_bid), ret_error);
+}
+
+int drover_batch_acquire(struct drover_batches *b, const char *state,
+                         char ret_bid[DROVER_BATCH_ID_SIZE], int64_t *ret_token,
+                         struct drover_error *ret_error)
+{
+    struct visit v;
+    struct call *c = begin(&v, b);
+    int got = machine_named(&b->machines.batch, str_of(state), c->why);
+
+    if (got >= 0)
+        got = batch_acquire(c, got, ret_bid, ret_token);
+    return end(&v, got, ret_error);
+}
+
+int drover_batch_move(struct drover_batches *b, const char *bid, const char *state, int64_t token,
+                      struct drover_error *ret_error)
+{
+    struct batch_move m = {.state = str_of(state), .token = token};
+    struct visit v;
+    int became;
+
+    return end(&v, batch_move(begin(&v, b), str_of(bid), &m, &became), ret_error);
+}
+
+int drover_batch_state(struct drover_batches *b, const char *bid, const char **ret_state,
+                       struct drover_error *ret_error)
+{
+    struct batch batch;
+    struct visit v;
+    int err = batch_get(begin(&v, b), str_of(bid), &batch);
+
+    if (!err)
+        *ret_state = b->machines.batch.states[batch.status.state].name;
+    return end(&v, err, ret_error);
+}
+
+int drover_job_create(struct drover_batches *b, const char *bid, const char *job,
+                      char ret_jid[DROVER_BATCH_ID_SIZE], struct drover_error *ret_error)
+{
+    char jids[1][NAME_ID_LEN + 1];
+    struct job_spec spec;
+    struct visit v;
+    struct call *c = begin(&v, b);
+    const struct json *json = read_object(c, job, "a job");
+    int err = json ? job_read_spec(c, json, &spec) : DROVER_BAD_ARGUMENT;
+
+    if (!err)
+        err = job_create(c, str_of(bid), &spec, 1, jids);
+    if (!err)
+        memcpy(ret_jid, jids[0], sizeof jids[0]);
+    return end(&v, err, ret_error);
+}
+
+int drover_job_acquire(struct drover_batches *b, const char *state, struct drover_job *ret_job,
+                       struct drover_error *ret_error)
+{
+    struct job job;
+    struct visit v;
+    struct call *c = begin(&v, b);
+    int got = machine_named(&b->machines.job, str_of(state), c->why);
+
+    if (got >= 0)
+        got = job_acquire(c, got, &job);
+    if (got == 1) {
+        memcpy(ret_job->id, job.id, sizeof ret_job->id);
+        memcpy(ret_job->batch, job.bid, sizeof ret_job->batch);
+        ret_job->priority = job.priority;
+        ret_job->token = job.token;
+    }
+    return end(&v, got, ret_error);
+}
+
+int drover_job_move(struct drover_batches *b, const char *jid, const struct drover_job_move *m,
+                    struct drover_error *ret_error)
+{
+    struct job_move move = {.state = str_of(m->state ? m->state : ""),
+                            .priority = m->priority,
+                            .token = m->token,
+                            .keep = m->keep != 0};
+    struct visit v;
+    int became;
+
+    if (m->message)
+        move.message = str_of(m->message);
+    return end(&v, job_move(begin(&v, b), str_of(jid), &move, &became), ret_error);
+}
+
+int drover_job_state(struct drover_batches *b, const char *jid, const char **ret_state,
+                     struct drover_error *ret_error)
+{
+    struct job job;
+    struct visit v;
+    int err = job_brief(begin(&v, b), str_of(jid), &job);
+
+    if (!err)
+        *ret_state = b->machines.job.states[job.status.state].name;
+    return end(&v, err, ret_error);
+}

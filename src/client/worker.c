@@ -1,0 +1,385 @@
+/*
+ * What happens (a list changes, a queue is free, a message was handled) is noted under the lock by
+ * whoever sees it, and told to the state machine by the one thread that owns it, between two actions.
+ *
+ * Messages are read some at a time and kept for the next turns of their queue. What is kept is used only
+ * when it goes on exactly where `last` is; `last` may also be moved by hand.
+ */
+#include "client/worker.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/cond.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "client/worker_impl.h"
+
+/* Notes from anywhere. */
+
+static void wake(struct shift *s)
+{
+    pthread_cond_broadcast(&s->changed);
+}
+
+void shift_note(struct shift *s, const char *fmt, ...)
+{
+    char line[512];
+    va_list ap;
+
+    if (!s->o.note)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    s->o.note(s->o.arg, line);
+}
+
+/* Watches. */
+
+static void on_list(void *arg, enum keeper_event event, const char *path)
+{
+    struct shift *s = arg;
+
+    (void)path;
+    pthread_mutex_lock(&s->lock);
+    if (event == KEEPER_EVENT_EXPIRED)
+        s->expired = true;
+    else
+        s->lists_changed = true;
+    wake(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void on_owner(void *arg, enum keeper_event event, const char *path)
+{
+    struct shift_wanted *wanted = arg;
+
+    (void)event, (void)path;
+    pthread_mutex_lock(&wanted->shift->lock);
+    wanted->freed = true;
+    wake(wanted->shift);
+    pthread_mutex_unlock(&wanted->shift->lock);
+}
+
+static struct shift_wanted *find_wanted(struct shift *s, const char *queue)
+{
+    struct shift_wanted *wanted = s->wanted;
+
+    while (wanted && strcmp(wanted->queue, queue))
+        wanted = wanted->next;
+    return wanted;
+}
+
+/* The queue is another's: we hear when it is free. It may have become so before we listened. */
+static void want(struct shift *s, const char *queue)
+{
+    struct shift_wanted *wanted = find_wanted(s, queue);
+    char path[QUEUE_PATH_SIZE];
+
+    if (!wanted) {
+        wanted = mem_zalloc(sizeof *wanted);
+        wanted->shift = s;
+        snprintf(wanted->queue, sizeof wanted->queue, "%s", queue);
+        queues_path(&s->act.member.queues, path, "queues/%s/owner", queue);
+        if (keeper_watch(s->keeper, path, KEEPER_WATCH_EXISTS, on_owner, wanted, &wanted->watch)) {
+            free(wanted);
+            return;
+        }
+        wanted->next = s->wanted;
+        s->wanted = wanted;
+        if (keeper_exists(s->keeper, path, NULL) == DROVER_NO_NODE)
+            worker_freed(&s->act.worker, clock_boot_ms(), queue);
+    }
+}
+
+/* Stops listening for a queue; NULL: for all. */
+static void unwant(struct shift *s, const char *queue)
+{
+    struct shift_wanted **link = &s->wanted, *wanted;
+
+    while ((wanted = *link)) {
+        if (queue && strcmp(wanted->queue, queue)) {
+            link = &wanted->next;
+            continue;
+        }
+        keeper_unwatch(s->keeper, wanted->watch);
+        *link = wanted->next;
+        free(wanted);
+    }
+}
+
+/* The session. */
+
+static void disconnect(struct shift *s)
+{
+    if (!s->keeper)
+        return;
+    unwant(s, NULL);
+    for (int i = 0; i < 2; i++) {
+        if (s->watches[i])
+            keeper_unwatch(s->keeper, s->watches[i]);
+        s->watches[i] = NULL;
+    }
+    keeper_close(s->keeper);
+    s->keeper = NULL;
+}
+
+static int watch_lists(struct shift *s)
+{
+    static const char *const lists[] = {"workers", "queues"};
+    char path[QUEUE_PATH_SIZE];
+    int err = 0;
+
+    for (int i = 0; i < 2 && !err; i++) {
+        queues_path(&s->act.member.queues, path, "%s", lists[i]);
+        err = keeper_watch(s->keeper, path, KEEPER_WATCH_CHILDREN, on_list, s, &s->watches[i]);
+    }
+    return err;
+}
+
+/* The keeper may have granted another timeout than we asked for. */
+static void adopt_timeout(struct shift *s)
+{
+    struct keeper_session session;
+
+    keeper_session(s->keeper, &session);
+    s->act.worker.o.timeout_ms = session.timeout_ms;
+    atomic_store(&s->timeout_ms, session.timeout_ms);
+}
+
+static void join(struct shift *s, const struct worker_action *a)
+{
+    struct err_info e = {""};
+    int err;
+
+    disconnect(s);
+    err = s->o.connect(s->o.arg, &s->keeper, &e);
+    s->act.member.queues.keeper = s->keeper;
+    if (!err) {
+        adopt_timeout(s);
+        err = watch_lists(s);
+    }
+    pthread_mutex_lock(&s->lock);
+    s->expired = false; /* it was the last session's */
+    pthread_mutex_unlock(&s->lock);
+    if (!err)
+        err = act_on(&s->act, a);
+    else
+        worker_joined(&s->act.worker, clock_boot_ms(), err, NULL);
+    if (err && err != s->join_err)
+        shift_note(s, "cannot join: %s", e.text[0] ? e.text : drover_err_message(err));
+    else if (!err)
+        shift_note(s, "joined as %s", s->act.member.name);
+    s->join_err = err;
+}
+
+/* Actions. */
+
+static void start_job(struct shift *s, const struct worker_action *a)
+{
+    struct hold *h = member_find(&s->act.member, a->queue);
+    struct shift_job *job = s->jobs;
+
+    pthread_mutex_lock(&s->lock);
+    while (job->state != JOB_FREE)
+        job++;
+    assert(h && job < s->jobs + s->o.worker.parallel);
+    memcpy(job->queue, a->queue, sizeof job->queue);
+    job->last = a->last;
+    job->aside = a->aside;
+    job->fence = h->fence;
+    job->state = JOB_READY;
+    pthread_cond_signal(&s->work);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void do_take(struct shift *s, const struct worker_action *a)
+{
+    int err = act_on(&s->act, a);
+
+    if (err == DROVER_IN_USE)
+        want(s, a->queue);
+    else
+        unwant(s, a->queue);
+    if (!err)
+        shift_note(s, "took %s", a->queue);
+}
+
+/* It may end between two actions, by what a watch says, or show in the answer to one. */
+static void look_at_session(struct shift *s)
+{
+    if (s->was_joined && !s->act.worker.joined)
+        shift_note(s, "the session of %s is over", s->act.member.name);
+    s->was_joined = s->act.worker.joined;
+    atomic_store(&s->contact_ms, s->was_joined ? s->act.worker.contact_ms : INT64_MIN / 2);
+}
+
+static void act(struct shift *s, const struct worker_action *a)
+{
+    int err;
+
+    if (a->kind == WORKER_JOIN) {
+        join(s, a);
+    } else if (a->kind == WORKER_WORK) {
+        start_job(s, a);
+    } else if (a->kind == WORKER_TAKE) {
+        do_take(s, a);
+    } else {
+        err = act_on(&s->act, a);
+        if (a->kind == WORKER_GIVE_UP && !err) {
+            shift_note(s, "gave up %s", a->queue);
+            shift_forget(s, a->queue);
+        } else if (a->kind == WORKER_ADVANCE && err == DROVER_FENCED) {
+            shift_note(s, "lost %s: another has taken over", a->queue);
+        }
+    }
+    look_at_session(s);
+}
+
+/* What happened meanwhile, under the lock. */
+static void tell(struct shift *s, int64_t now_ms)
+{
+    for (int i = 0; i < s->o.worker.parallel; i++) {
+        struct shift_job *job = &s->jobs[i];
+
+        if (job->state == JOB_DONE) {
+            worker_worked(&s->act.worker, now_ms, job->queue, job->result, job->id);
+            if (job->result == WORKER_FAILED && s->o.worker.policy == WORKER_STOP)
+                s->err = DROVER_REFUSED;
+            job->state = JOB_FREE;
+        }
+    }
+    for (struct shift_wanted *wanted = s->wanted; wanted; wanted = wanted->next) {
+        if (wanted->freed)
+            worker_freed(&s->act.worker, now_ms, wanted->queue);
+        wanted->freed = false;
+    }
+    if (s->expired && s->act.worker.joined)
+        worker_expired(&s->act.worker, now_ms);
+    else if (s->lists_changed && s->act.worker.joined)
+        worker_changed(&s->act.worker, now_ms);
+    s->expired = s->lists_changed = false;
+    shift_tell_posted(s, now_ms);
+    if (s->stop && !s->act.worker.stopping)
+        worker_stop(&s->act.worker, now_ms);
+}
+
+static bool has_news(const struct shift *s)
+{
+    for (int i = 0; i < s->o.worker.parallel; i++)
+        if (s->jobs[i].state == JOB_DONE)
+            return true;
+    for (const struct shift_wanted *wanted = s->wanted; wanted; wanted = wanted->next)
+        if (wanted->freed)
+            return true;
+    return s->expired || s->lists_changed || s->posted_any || s->posted_count ||
+           (s->stop && !s->act.worker.stopping);
+}
+
+static void *control(void *arg)
+{
+    struct shift *s = arg;
+    struct worker_action a;
+
+    do {
+        pthread_mutex_lock(&s->lock);
+        tell(s, clock_boot_ms());
+        worker_next(&s->act.worker, clock_boot_ms(), &a);
+        if (a.kind == WORKER_WAIT && !has_news(s))
+            cond_wait_until(&s->changed, &s->lock, a.at_ms);
+        pthread_mutex_unlock(&s->lock);
+        look_at_session(s);
+        if (a.kind != WORKER_WAIT)
+            act(s, &a);
+    } while (a.kind != WORKER_END);
+    disconnect(s);
+    pthread_mutex_lock(&s->lock);
+    s->ended = true;
+    pthread_cond_broadcast(&s->work);
+    wake(s);
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* Outside. */
+
+static int64_t boot_ms(void *arg)
+{
+    (void)arg;
+    return clock_boot_ms();
+}
+
+struct shift *shift_start(const struct shift_options *o)
+{
+    struct shift *s = mem_zalloc(sizeof *s);
+    size_t count = (size_t)o->worker.parallel;
+
+    s->o = *o;
+    pthread_mutex_init(&s->lock, NULL);
+    cond_init(&s->changed);
+    pthread_cond_init(&s->work, NULL);
+    atomic_init(&s->contact_ms, INT64_MIN / 2);
+    atomic_init(&s->timeout_ms, o->worker.timeout_ms);
+    worker_init(&s->act.worker, &o->worker);
+    s->act.now_ms = boot_ms;
+    s->act.member.queues.ns = o->ns;
+    s->act.member.only = o->only;
+    s->act.member.only_count = o->only_count;
+    s->act.notes.note = o->note;
+    s->act.notes.arg = o->arg;
+    s->jobs = mem_zalloc(count * sizeof *s->jobs);
+    s->handlers = mem_zalloc(count * sizeof *s->handlers);
+    for (size_t i = 0; i < count; i++)
+        pthread_create(&s->handlers[i], NULL, shift_handle_all, s);
+    pthread_create(&s->control, NULL, control, s);
+    if (s->o.listen)
+        pthread_create(&s->listener, NULL, shift_listen, s);
+    return s;
+}
+
+void shift_stop(struct shift *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->stop = true;
+    wake(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+int shift_wait(struct shift *s)
+{
+    int err;
+
+    pthread_mutex_lock(&s->lock);
+    while (!s->ended)
+        pthread_cond_wait(&s->changed, &s->lock);
+    err = s->err;
+    pthread_mutex_unlock(&s->lock);
+    return err;
+}
+
+void shift_free(struct shift *s)
+{
+    shift_stop(s);
+    pthread_join(s->control, NULL);
+    for (int i = 0; i < s->o.worker.parallel; i++)
+        pthread_join(s->handlers[i], NULL);
+    if (s->o.listen) {
+        s->o.unlisten(s->o.arg);
+        pthread_join(s->listener, NULL);
+    }
+    shift_forget(s, NULL);
+    act_release(&s->act);
+    pthread_cond_destroy(&s->work);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    free(s->handlers);
+    free(s->jobs);
+    free(s->posted);
+    free(s);
+}

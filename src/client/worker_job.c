@@ -1,0 +1,222 @@
+/* The threads that read messages and hand them to the handler. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "client/worker_impl.h"
+
+enum { AHEAD = 20 };
+
+/* What was read ahead. */
+
+static struct shift_ahead **find_ahead(struct shift *s, const char *queue)
+{
+    struct shift_ahead **link = &s->aheads;
+
+    while (*link && strcmp((*link)->queue, queue))
+        link = &(*link)->next;
+    return link;
+}
+
+static void free_ahead(struct shift_ahead *a)
+{
+    message_list_release(&a->list);
+    free(a);
+}
+
+void shift_forget(struct shift *s, const char *queue)
+{
+    struct shift_ahead **link, *a;
+
+    pthread_mutex_lock(&s->lock);
+    link = queue ? find_ahead(s, queue) : &s->aheads;
+    while ((a = *link)) {
+        *link = a->next;
+        free_ahead(a);
+        if (queue)
+            break;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Out of the table: while a message of the queue is in hand, its thread alone has it. */
+static struct shift_ahead *take_ahead(struct shift *s, const char *queue)
+{
+    struct shift_ahead **link, *a;
+
+    pthread_mutex_lock(&s->lock);
+    link = find_ahead(s, queue);
+    a = *link;
+    if (a)
+        *link = a->next;
+    pthread_mutex_unlock(&s->lock);
+    return a;
+}
+
+static void put_ahead(struct shift *s, struct shift_ahead *a)
+{
+    pthread_mutex_lock(&s->lock);
+    a->next = s->aheads;
+    s->aheads = a;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* The message that comes right after `last`, if that is among those read. */
+static const struct message *follows(const struct shift_ahead *a, int64_t last)
+{
+    int64_t before = a->after;
+
+    for (size_t i = 0; i < a->list.count; i++) {
+        if (before == last)
+            return &a->list.messages[i];
+        before = a->list.messages[i].id;
+    }
+    return NULL;
+}
+
+/* 0 and the message; NULL: there is none. */
+static int find_message(struct shift *s, const struct shift_job *job, struct shift_ahead **ahead,
+                        const struct message **ret_message)
+{
+    struct shift_ahead *a = *ahead;
+    struct err_info e = {""};
+    int err;
+
+    *ret_message = a ? follows(a, job->last) : NULL;
+    if (*ret_message)
+        return 0;
+    if (!a) {
+        *ahead = a = mem_zalloc(sizeof *a);
+        memcpy(a->queue, job->queue, sizeof a->queue);
+    }
+    message_list_release(&a->list);
+    a->after = job->last;
+    err = s->o.messages->read(s->o.messages, job->queue, job->last, AHEAD, &a->list, &e);
+    if (err)
+        shift_note(s, "cannot read messages of %s: %s", job->queue, e.text);
+    else
+        *ret_message = follows(a, job->last);
+    return err;
+}
+
+/* Certainty. */
+
+bool shift_is_sure(const struct shift_message *m)
+{
+    const struct shift *s = m->shift;
+
+    return clock_boot_ms() - atomic_load(&s->contact_ms) < atomic_load(&s->timeout_ms) / 2;
+}
+
+int64_t shift_grace_ms(const struct shift_message *m)
+{
+    const struct shift *s = m->shift;
+
+    return atomic_load(&s->timeout_ms) / 4;
+}
+
+/* Handling. */
+
+/* What the error queue gets: the message, where it came from and what went wrong. */
+static int set_aside(struct shift *s, const struct shift_message *m)
+{
+    struct buf b = {0};
+    struct err_info e = {""};
+    int64_t id;
+    int err;
+
+    json_open(&b, '{');
+    json_key(&b, "queue");
+    json_put_text(&b, str_of(m->queue));
+    json_key(&b, "id");
+    json_put_int(&b, m->id);
+    json_key(&b, "time");
+    json_put_int(&b, m->time_ms);
+    json_key(&b, "error");
+    json_put_text(&b, str_of(m->error));
+    json_key(&b, "data");
+    json_put_text(&b, m->data);
+    json_close(&b, '}');
+    err = s->o.messages->post(s->o.messages, QUEUE_ERROR, (struct str){b.p, b.len}, &id, &e);
+    if (err)
+        shift_note(s, "cannot set message %" PRId64 " of %s aside: %s", m->id, m->queue, e.text);
+    else
+        shift_note(s, "message %" PRId64 " of %s failed (%s): set aside as %" PRId64 " of %s",
+                   m->id, m->queue, m->error, id, QUEUE_ERROR);
+    buf_release(&b);
+    return err;
+}
+
+static enum worker_result judge(struct shift *s, const struct shift_job *job,
+                                const struct shift_message *m, enum shift_verdict verdict)
+{
+    if (verdict == SHIFT_HANDLED)
+        return WORKER_DONE;
+    if (verdict == SHIFT_BROKEN_OFF)
+        return WORKER_TROUBLE;
+    if (job->aside)
+        return set_aside(s, m) ? WORKER_TROUBLE : WORKER_DONE;
+    shift_note(s, "message %" PRId64 " of %s failed (%s)", m->id, m->queue, m->error);
+    return WORKER_FAILED;
+}
+
+static void handle_one(struct shift *s, struct shift_job *job)
+{
+    struct shift_ahead *ahead = take_ahead(s, job->queue);
+    const struct message *message;
+
+    if (find_message(s, job, &ahead, &message)) {
+        job->result = WORKER_TROUBLE;
+    } else if (!message) {
+        job->result = WORKER_NOTHING;
+    } else {
+        struct shift_message m = {.queue = job->queue,
+                                  .id = message->id,
+                                  .time_ms = message->time_ms,
+                                  .data = message->data,
+                                  .fence = job->fence,
+                                  .error = "no reason given",
+                                  .shift = s};
+
+        job->id = message->id;
+        job->result = judge(s, job, &m, s->o.handle(s->o.arg, &m));
+    }
+    if (job->result == WORKER_DONE || job->result == WORKER_FAILED)
+        put_ahead(s, ahead);
+    else
+        free_ahead(ahead);
+}
+
+static struct shift_job *find_ready(struct shift *s)
+{
+    for (int i = 0; i < s->o.worker.parallel; i++)
+        if (s->jobs[i].state == JOB_READY)
+            return &s->jobs[i];
+    return NULL;
+}
+
+void *shift_handle_all(void *arg)
+{
+    struct shift *s = arg;
+    struct shift_job *job;
+
+    pthread_mutex_lock(&s->lock);
+    while (!s->ended) {
+        job = find_ready(s);
+        if (!job) {
+            pthread_cond_wait(&s->work, &s->lock);
+            continue;
+        }
+        job->state = JOB_RUNNING;
+        pthread_mutex_unlock(&s->lock);
+        handle_one(s, job);
+        pthread_mutex_lock(&s->lock);
+        job->state = JOB_DONE;
+        pthread_cond_broadcast(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}

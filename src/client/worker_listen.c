@@ -1,0 +1,82 @@
+/*
+ * The thread that listens for messages: what it hears is noted, and told to the state machine by the
+ * thread that owns it. Without news queues are still looked into, now and then (poll_ms): what is heard
+ * may be lost with a connection, and a server may not tell.
+ */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/cond.h"
+#include "base/mem.h"
+#include "client/worker_impl.h"
+
+enum { AGAIN_MS = 1000, POSTED_MAX = 10000 };
+
+/* Under the lock. */
+static void note_posted(struct shift *s, struct str queue)
+{
+    if (queue.len != QUEUE_NAME_LEN || s->posted_any)
+        return;
+    if (s->posted_count == POSTED_MAX) { /* so many that each may as well be looked into */
+        s->posted_any = true;
+        return;
+    }
+    if (s->posted_count == s->posted_cap) {
+        s->posted_cap = s->posted_cap ? 2 * s->posted_cap : 16;
+        s->posted = mem_realloc(s->posted, s->posted_cap * sizeof *s->posted);
+    }
+    memcpy(s->posted[s->posted_count], queue.p, QUEUE_NAME_LEN);
+    s->posted[s->posted_count++][QUEUE_NAME_LEN] = '\0';
+}
+
+static void note_news(struct shift *s, const struct message_news *news)
+{
+    pthread_mutex_lock(&s->lock);
+    if (!news->queues)
+        s->posted_any = true;
+    for (size_t i = 0; i < news->count; i++)
+        note_posted(s, news->queues[i]);
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void shift_tell_posted(struct shift *s, int64_t now_ms)
+{
+    if (s->posted_any)
+        worker_posted(&s->act.worker, now_ms, NULL);
+    for (size_t i = 0; i < s->posted_count && !s->posted_any; i++)
+        worker_posted(&s->act.worker, now_ms, s->posted[i]);
+    s->posted_any = false;
+    s->posted_count = 0;
+}
+
+/* False: the shift has ended. */
+static bool pause_for(struct shift *s, int64_t ms)
+{
+    int64_t until_ms = clock_boot_ms() + ms;
+    bool ended;
+
+    pthread_mutex_lock(&s->lock);
+    while (!s->ended && clock_boot_ms() < until_ms)
+        cond_wait_until(&s->changed, &s->lock, until_ms);
+    ended = s->ended;
+    pthread_mutex_unlock(&s->lock);
+    return !ended;
+}
+
+void *shift_listen(void *arg)
+{
+    struct shift *s = arg;
+    struct message_news news;
+    struct arena a = {0};
+    int err;
+
+    do {
+        arena_reset(&a);
+        err = s->o.listen(s->o.arg, &a, &news);
+        if (!err)
+            note_news(s, &news);
+    } while (err != DROVER_CLOSED && pause_for(s, err ? AGAIN_MS : 0));
+    arena_release(&a);
+    return NULL;
+}

@@ -1,0 +1,137 @@
+/*
+ * Without a cgroup, a process that clears its environment and leaves the session is not found. With
+ * one, the other signs are still looked for: a command with the right to do so may have moved what it
+ * started elsewhere, as a service manager does.
+ */
+#include "dag/orphans.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+enum { ENVIRONMENT_LEN_MAX = 256 * 1024 };
+
+static ssize_t read_file(pid_t pid, const char *name, char *to, size_t len)
+{
+    char path[64];
+    ssize_t n, got = 0;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    while ((size_t)got < len && (n = read(fd, to + got, len - (size_t)got)) > 0)
+        got += n;
+    close(fd);
+    return got;
+}
+
+/* False for a zombie, and for what is no longer there. */
+static bool read_stat(pid_t pid, int *ret_group, int *ret_session)
+{
+    char text[1024], *after, state;
+    ssize_t n = read_file(pid, "stat", text, sizeof text - 1);
+
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    after = strrchr(text, ')'); /* the name before it may hold anything */
+    return after && sscanf(after, ") %c %*d %d %d", &state, ret_group, ret_session) == 3 &&
+           state != 'Z' && state != 'X';
+}
+
+static bool has_token(pid_t pid, const char *token)
+{
+    static char text[ENVIRONMENT_LEN_MAX + 1];
+    ssize_t n = read_file(pid, "environ", text, ENVIRONMENT_LEN_MAX);
+
+    for (ssize_t at = 0; at < n; at += (ssize_t)strlen(text + at) + 1) {
+        text[n] = '\0';
+        if (!strcmp(text + at, token))
+            return true;
+    }
+    return false;
+}
+
+struct search {
+    void (*fn)(void *arg, pid_t pid);
+    void *arg;
+    bool found;
+};
+
+static void find(void *arg, pid_t pid)
+{
+    struct search *s = arg;
+
+    s->found = true;
+    s->fn(s->arg, pid);
+}
+
+/* Calls fn for each, for some twice, and returns whether there are any. */
+static bool each_orphan(const struct orphan_signs *by, void (*fn)(void *arg, pid_t pid), void *arg)
+{
+    struct search s = {fn, arg, false};
+    DIR *dir = opendir("/proc");
+    struct dirent *entry;
+
+    while (dir && (entry = readdir(dir))) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        int group, session;
+
+        if (pid <= 1 || pid == getpid() || !read_stat(pid, &group, &session))
+            continue;
+        if ((by->leader && (group == by->leader || session == by->leader)) ||
+            has_token(pid, by->token))
+            find(&s, pid);
+    }
+    if (dir)
+        closedir(dir);
+    if (by->cgroup)
+        cgroup_each(by->cgroup, find, &s);
+    return s.found;
+}
+
+static void send(void *arg, pid_t pid)
+{
+    const int *signal_number = arg;
+
+    if (*signal_number)
+        kill(pid, *signal_number);
+}
+
+bool orphans_signal(const struct orphan_signs *by, int signal_number)
+{
+    if (by->cgroup && signal_number == SIGKILL)
+        cgroup_kill(by->cgroup);
+    return each_orphan(by, send, &signal_number);
+}
+
+static void ask(void *arg, pid_t pid)
+{
+    struct orphans *s = arg;
+
+    for (size_t i = 0; i < s->count; i++)
+        if (s->asked[i] == pid)
+            return;
+    s->asked = mem_realloc(s->asked, (s->count + 1) * sizeof *s->asked);
+    s->asked[s->count++] = pid;
+    kill(pid, SIGTERM);
+}
+
+bool orphans_ask(struct orphans *s, const struct orphan_signs *by)
+{
+    return each_orphan(by, ask, s);
+}
+
+void orphans_release(struct orphans *s)
+{
+    free(s->asked);
+    *s = (struct orphans){0};
+}

@@ -1,0 +1,50 @@
+/* Looked up once; the library stays loaded, as threads of its own may run in it. */
+#include "http/curl.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LIBRARY "libcurl.so.4"
+
+static struct curl functions;
+static char trouble[256]; /* empty: all were found */
+
+static const struct {
+    const char *name;
+    void *place; /* in functions */
+} WANTED[] = {
+#define X(name) {#name, &functions.name},
+    CURL_FUNCTIONS(X)
+#undef X
+};
+
+static void load(void)
+{
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+
+    for (size_t i = 0; library && i < sizeof WANTED / sizeof *WANTED; i++) {
+        void *found = dlsym(library, WANTED[i].name);
+
+        if (!found)
+            library = NULL;
+        else
+            memcpy(WANTED[i].place, &found, sizeof found);
+    }
+    if (library)
+        functions.curl_global_init(CURL_GLOBAL_DEFAULT);
+    else
+        snprintf(trouble, sizeof trouble, "%s", dlerror());
+}
+
+const struct curl *curl_load(struct err_info *ret_error)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, load);
+    if (!trouble[0])
+        return &functions;
+    err_set(ret_error, DROVER_IO, "cannot load " LIBRARY ": %s", trouble);
+    return NULL;
+}

@@ -1,0 +1,410 @@
+/*
+ * libcurl, driven by its multi interface, which can watch a descriptor of ours while it waits: a
+ * signal ends a long poll at once.
+ *
+ * Redirects are followed here and not by libcurl, which would not send the token to another port of
+ * the same host. It is sent along because it was one of our own servers that named the leader.
+ * Proxies are left alone: the server is on this machine or this network.
+ */
+#include "http/transport.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "http/curl.h"
+
+enum { REDIRECTS_MAX = 5, WAIT_SLICE_MS = 60 * 1000, STOP_GRACE_MS = 1000 };
+
+struct transport {
+    char *servers[TRANSPORT_SERVERS_MAX]; /* as configured */
+    size_t server_count, at;              /* at: the one that is asked */
+    char *leader;                         /* where the last redirect led; NULL: nowhere */
+    char *token_line;                     /* "Authorization: Bearer ..."; NULL: no token */
+    char *location;                       /* of the answer at hand */
+    const struct curl *curl;
+    CURLM *multi;
+    CURL *easy;
+    struct buf *body; /* of the answer at hand */
+    int stop_fd;
+};
+
+/* What arrives. */
+
+static size_t on_body(char *data, size_t size, size_t count, void *arg)
+{
+    struct transport *t = arg;
+
+    if (t->body->len + size * count > TRANSPORT_ANSWER_LEN_MAX)
+        return 0;
+    buf_put(t->body, data, size * count);
+    return size * count;
+}
+
+/* "Location: http://host:port/path": only where the server is, the path stays ours. */
+static size_t on_header(char *data, size_t size, size_t count, void *arg)
+{
+    struct transport *t = arg;
+    size_t len = size * count, at = sizeof "location:" - 1;
+
+    if (len > at && !strncasecmp(data, "location:", at)) {
+        while (at < len && isspace((unsigned char)data[at]))
+            at++;
+        while (len > at && isspace((unsigned char)data[len - 1]))
+            len--;
+        free(t->location);
+        t->location = mem_dup(data + at, len - at);
+    }
+    return size * count;
+}
+
+/* Open and close. */
+
+/* Scheme and authority of a URL, "http://host:port"; NULL when it has none. */
+static char *origin_of(const char *url)
+{
+    const char *authority = strstr(url, "://");
+    size_t len;
+
+    if (!authority || authority == url ||
+        (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0))
+        return NULL;
+    authority += 3;
+    len = strcspn(authority, "/?#");
+    return len ? mem_dup(url, (size_t)(authority - url) + len) : NULL;
+}
+
+static char *server_url(const char *text)
+{
+    struct buf url = {0};
+    char *origin;
+
+    buf_printf(&url, "%s%s", strstr(text, "://") ? "" : "http://", text);
+    origin = origin_of(buf_text(&url));
+    if (origin && strspn(buf_text(&url) + strlen(origin), "/") != url.len - strlen(origin)) {
+        free(origin);
+        origin = NULL;
+    }
+    buf_release(&url);
+    return origin;
+}
+
+static void set_options(struct transport *t)
+{
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_WRITEFUNCTION, on_body);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_WRITEDATA, t);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_HEADERFUNCTION, on_header);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_HEADERDATA, t);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_CONNECTTIMEOUT_MS,
+                              (long)TRANSPORT_CONNECT_TIMEOUT_MS);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_NOSIGNAL, 1L);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_PROXY, "");
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_TCP_NODELAY, 1L);
+}
+
+/* Each of the URLs between the commas. False: one of them is none. */
+static bool take_servers(struct transport *t, const char *list)
+{
+    for (;;) {
+        size_t len = strcspn(list, ",");
+        char *url = mem_dup(list, len);
+
+        t->servers[t->server_count] = server_url(url);
+        free(url);
+        if (!t->servers[t->server_count])
+            return false;
+        t->server_count++;
+        if (!list[len])
+            return true;
+        if (t->server_count == TRANSPORT_SERVERS_MAX)
+            return false;
+        list += len + 1;
+    }
+}
+
+int transport_open(const struct transport_options *o, struct transport **ret_transport,
+                   struct err_info *ret_error)
+{
+    const char *server = o->server ? o->server : TRANSPORT_SERVER_DEFAULT;
+    const struct curl *curl = curl_load(ret_error);
+    struct transport *t;
+
+    if (!curl)
+        return DROVER_IO;
+    t = mem_zalloc(sizeof *t);
+    t->curl = curl;
+    t->stop_fd = -1;
+    if (!take_servers(t, server)) {
+        transport_close(t);
+        return err_set(ret_error, DROVER_BAD_ARGUMENT,
+                       "'%s' is not the URL of a server, such as " TRANSPORT_SERVER_DEFAULT,
+                       server);
+    }
+    if (o->token) {
+        struct buf line = {0};
+
+        buf_printf(&line, "Authorization: Bearer %s", o->token);
+        t->token_line = mem_dup(line.p, line.len);
+        buf_release(&line);
+    }
+    t->multi = t->curl->curl_multi_init();
+    t->easy = t->curl->curl_easy_init();
+    if (!t->multi || !t->easy) {
+        transport_close(t);
+        return err_set(ret_error, DROVER_NO_MEMORY, "libcurl cannot be started");
+    }
+    set_options(t);
+    *ret_transport = t;
+    return 0;
+}
+
+void transport_close(struct transport *t)
+{
+    t->curl->curl_easy_cleanup(t->easy);
+    t->curl->curl_multi_cleanup(t->multi);
+    for (size_t i = 0; i < t->server_count; i++)
+        free(t->servers[i]);
+    free(t->leader);
+    free(t->token_line);
+    free(t->location);
+    free(t);
+}
+
+void transport_set_stop(struct transport *t, int fd)
+{
+    t->stop_fd = fd;
+}
+
+const char *transport_server(const struct transport *t)
+{
+    return t->servers[t->at];
+}
+
+/* A request. */
+
+struct request {
+    const char *method, *path;
+    struct str body;
+    int64_t deadline_ms; /* by clock_boot_ms() */
+    int64_t timeout_ms;
+};
+
+static struct curl_slist *make_headers(const struct transport *t, const struct request *r)
+{
+    struct curl_slist *headers = t->curl->curl_slist_append(NULL, "Expect:");
+
+    if (strcmp(r->method, "GET") != 0)
+        headers = t->curl->curl_slist_append(headers, "Content-Type: application/json");
+    if (t->token_line)
+        headers = t->curl->curl_slist_append(headers, t->token_line);
+    return headers;
+}
+
+static void set_request(struct transport *t, const struct request *r, const char *url,
+                        struct curl_slist *headers)
+{
+    bool has_body = r->body.p || !strcmp(r->method, "POST") || !strcmp(r->method, "PUT");
+    int64_t left_ms = r->deadline_ms - clock_boot_ms();
+
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_HTTPGET, 1L);
+    if (has_body) {
+        t->curl->curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body.len);
+        t->curl->curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, r->body.p ? r->body.p : "");
+    }
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST, r->method);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_URL, url);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, headers);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)(left_ms > 1 ? left_ms : 1));
+}
+
+/*
+ * The server is told that nothing more will come: it lets go of a request that waits, and closes. An answer
+ * that is on its way already is not lost by that.
+ */
+static void say_no_more(struct transport *t)
+{
+    curl_socket_t fd = CURL_SOCKET_BAD;
+
+    t->curl->curl_easy_getinfo(t->easy, CURLINFO_ACTIVESOCKET, &fd);
+    if (fd != CURL_SOCKET_BAD)
+        shutdown(fd, SHUT_WR);
+}
+
+/* Runs the transfer to its end. 0, or CLOSED: it was stopped before. */
+static int perform(struct transport *t, CURLcode *ret_code)
+{
+    struct curl_waitfd stop = {.fd = t->stop_fd, .events = CURL_WAIT_POLLIN};
+    int64_t give_up_ms = 0; /* once it is to stop */
+    int running = 1, left;
+    CURLMsg *message;
+
+    t->curl->curl_multi_add_handle(t->multi, t->easy);
+    *ret_code = CURLE_FAILED_INIT;
+    while (!t->curl->curl_multi_perform(t->multi, &running) && running) {
+        stop.revents = 0;
+        t->curl->curl_multi_poll(t->multi, &stop, t->stop_fd >= 0 && !give_up_ms,
+                                 give_up_ms ? STOP_GRACE_MS : WAIT_SLICE_MS, NULL);
+        if (stop.revents) {
+            give_up_ms = clock_boot_ms() + STOP_GRACE_MS;
+            say_no_more(t);
+        } else if (give_up_ms && clock_boot_ms() >= give_up_ms) {
+            break;
+        }
+    }
+    while ((message = t->curl->curl_multi_info_read(t->multi, &left)))
+        if (message->msg == CURLMSG_DONE)
+            *ret_code = message->data.result;
+    t->curl->curl_multi_remove_handle(t->multi, t->easy);
+    return give_up_ms && *ret_code != CURLE_OK ? DROVER_CLOSED : 0;
+}
+
+static int say_unreachable(const char *origin, const char *why, struct err_info *ret_error)
+{
+    return err_set(ret_error, DROVER_UNREACHABLE, "cannot reach %s: %s; is drover serve running?",
+                   origin, why);
+}
+
+/* What libcurl reports, as one of ours. */
+static int translate(struct transport *t, CURLcode code, const char *origin,
+                     const struct request *r, struct err_info *ret_error)
+{
+    double connected = 0;
+    long errnum = 0;
+    char why[128];
+
+    t->curl->curl_easy_getinfo(t->easy, CURLINFO_PRETRANSFER_TIME, &connected);
+    t->curl->curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &errnum);
+    if (code == CURLE_COULDNT_RESOLVE_HOST)
+        return say_unreachable(origin, "no such host", ret_error);
+    if (code == CURLE_COULDNT_CONNECT || code == CURLE_SSL_CONNECT_ERROR ||
+        code == CURLE_PEER_FAILED_VERIFICATION) {
+        snprintf(why, sizeof why, "%s",
+                 code == CURLE_COULDNT_CONNECT && errnum ? strerror((int)errnum)
+                                                         : t->curl->curl_easy_strerror(code));
+        why[0] = (char)tolower((unsigned char)why[0]);
+        return say_unreachable(origin, why, ret_error);
+    }
+    if (code == CURLE_URL_MALFORMAT)
+        return err_set(ret_error, DROVER_BAD_ARGUMENT, "'%s%s' is not a URL", origin, r->path);
+    if (code == CURLE_OPERATION_TIMEDOUT && connected == 0)
+        return say_unreachable(origin, "no connection in time", ret_error);
+    if (code == CURLE_OPERATION_TIMEDOUT)
+        return err_set(ret_error, DROVER_UNKNOWN, "%s gave no answer within %lld s", origin,
+                       (long long)(r->timeout_ms + 999) / 1000);
+    return err_set(ret_error, DROVER_UNKNOWN, "the connection to %s broke before the answer: %s",
+                   origin, t->curl->curl_easy_strerror(code));
+}
+
+/* One request to one server. */
+static int call_one(struct transport *t, const char *origin, const struct request *r,
+                    struct transport_answer *answer, struct err_info *ret_error)
+{
+    struct curl_slist *headers = make_headers(t, r);
+    struct buf url = {0};
+    long status = 0;
+    CURLcode code;
+    int err;
+
+    buf_printf(&url, "%s%s", origin, r->path);
+    set_request(t, r, buf_text(&url), headers);
+    t->body = &answer->body;
+    answer->body.len = 0;
+    err = perform(t, &code);
+    if (err)
+        err_set(ret_error, err, "stopped while waiting for %s", origin);
+    else if (code)
+        err = translate(t, code, origin, r, ret_error);
+    t->curl->curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+    answer->status = (int)status;
+    t->curl->curl_slist_free_all(headers);
+    buf_release(&url);
+    return err;
+}
+
+/* Takes the server that an answer of 307 named as the leader. False: it named none. */
+static bool take_leader(struct transport *t)
+{
+    char *origin = t->location ? origin_of(t->location) : NULL;
+
+    if (!origin ||
+        (!strncmp(t->servers[t->at], "https:", 6) && strncmp(origin, "https:", 6) != 0)) {
+        free(origin);
+        return false;
+    }
+    free(t->leader);
+    t->leader = origin;
+    return true;
+}
+
+/* How one call has got on. */
+struct course {
+    size_t tried; /* of the servers that were named */
+    char *dead;   /* a leader that could not be reached; NULL: none */
+    int redirects;
+};
+
+/* Turns to another server, when this one cannot be reached. False: all have been tried. */
+static bool turn(struct transport *t, struct course *c)
+{
+    if (t->leader) {
+        free(c->dead);
+        c->dead = t->leader;
+        t->leader = NULL;
+        return true;
+    }
+    t->at = (t->at + 1) % t->server_count;
+    return ++c->tried < t->server_count;
+}
+
+/*
+ * Whether to go on with the server that an answer named. Not to one that is known to be dead: it takes
+ * the others a while to find out, and until then nothing can be reached.
+ */
+static bool follow(struct transport *t, struct course *c, int status, int *ret_err,
+                   struct err_info *ret_error)
+{
+    if ((status != 307 && status != 308) || ++c->redirects > REDIRECTS_MAX || !take_leader(t))
+        return false;
+    if (!c->dead || strcmp(t->leader, c->dead) != 0)
+        return true;
+    *ret_err = say_unreachable(c->dead, "it leads, and does not answer", ret_error);
+    free(t->leader);
+    t->leader = NULL;
+    return false;
+}
+
+int transport_call(struct transport *t, const char *method, const char *path, struct str body,
+                   int64_t timeout_ms, struct transport_answer *ret_answer,
+                   struct err_info *ret_error)
+{
+    struct request r = {.method = method, .path = path, .body = body};
+    struct transport_answer answer = {0};
+    struct course course = {0};
+    bool more = true;
+    int err = 0;
+
+    r.timeout_ms = timeout_ms ? timeout_ms : TRANSPORT_TIMEOUT_MS;
+    r.deadline_ms = clock_boot_ms() + r.timeout_ms;
+    while (more) {
+        free(t->location);
+        t->location = NULL;
+        err = call_one(t, t->leader ? t->leader : t->servers[t->at], &r, &answer, ret_error);
+        if (err)
+            more = err == DROVER_UNREACHABLE && turn(t, &course);
+        else
+            more = follow(t, &course, answer.status, &err, ret_error);
+    }
+    free(course.dead);
+    if (err) {
+        buf_release(&answer.body);
+        return err;
+    }
+    *ret_answer = answer;
+    return 0;
+}

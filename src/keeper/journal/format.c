@@ -1,0 +1,198 @@
+/* Names, headers and the listing of a data directory. */
+#include "keeper/journal/format.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/crc32c.h"
+#include "base/mem.h"
+
+static const struct {
+    const char *magic, *prefix;
+    int digits;
+} KINDS[FORMAT_KINDS] = {
+    [FORMAT_SEGMENT] = {"DROVERJL", "journal-", 10},
+    [FORMAT_SNAPSHOT] = {"DROVERSN", "snapshot-", 20},
+};
+
+static uint32_t header_checksum(const char *header)
+{
+    char copy[FORMAT_HEADER_LEN];
+
+    memcpy(copy, header, sizeof copy);
+    memset(copy + 12, 0, 4);
+    return crc32c(0, copy, sizeof copy);
+}
+
+void format_header_put(char *out, const struct format_header *h)
+{
+    memset(out, 0, FORMAT_HEADER_LEN);
+    memcpy(out, KINDS[h->kind].magic, 8);
+    le_store32(out + 8, FORMAT_VERSION);
+    le_store64(out + 16, h->store);
+    le_store64(out + 24, h->number);
+    le_store64(out + 32, h->replay_from);
+    le_store32(out + 12, header_checksum(out));
+}
+
+int format_header_read(const char *in, enum format_kind kind, struct format_header *ret_header)
+{
+    if (memcmp(in, KINDS[kind].magic, 8) != 0 || le_load32(in + 12) != header_checksum(in))
+        return DROVER_DAMAGED;
+    if (le_load32(in + 8) > FORMAT_VERSION)
+        return DROVER_NEWER_VERSION;
+    *ret_header = (struct format_header){
+        .kind = kind,
+        .store = le_load64(in + 16),
+        .number = le_load64(in + 24),
+        .replay_from = le_load64(in + 32),
+    };
+    return 0;
+}
+
+char *format_path_of(const char *dir, const char *name)
+{
+    struct buf b = {0};
+
+    buf_printf(&b, "%s/%s", dir, name);
+    buf_text(&b);
+    return b.p;
+}
+
+char *format_path(const char *dir, enum format_kind kind, uint64_t number)
+{
+    char name[FORMAT_NAME_MAX];
+
+    snprintf(name, sizeof name, "%s%0*llu", KINDS[kind].prefix, KINDS[kind].digits,
+             (unsigned long long)number);
+    return format_path_of(dir, name);
+}
+
+static int shrink(const struct fs *fs, const char *path, off_t len)
+{
+    int fd = fs->open(fs, path, O_RDWR, 0), err = fd < 0 ? -1 : 0, saved;
+
+    while (!err && len > FORMAT_REMOVE_STEP) {
+        len -= FORMAT_REMOVE_STEP;
+        err = fs->ftruncate(fs, fd, len);
+        if (!err)
+            err = fs->fsync(fs, fd);
+    }
+    saved = errno;
+    if (fd >= 0)
+        fs->close(fs, fd);
+    errno = saved;
+    return err;
+}
+
+int format_remove(const struct fs *fs, const char *dir, enum format_kind kind, uint64_t number)
+{
+    char *path = format_path(dir, kind, number), *aside = format_path_of(dir, "removed.tmp");
+    struct stat st = {0};
+    int err = stat(path, &st);
+
+    if (!err && st.st_size <= FORMAT_REMOVE_STEP) {
+        err = fs->unlink(fs, path);
+    } else if (!err) {
+        err = fs->rename(fs, path, aside);
+        if (!err)
+            err = shrink(fs, aside, st.st_size);
+        if (!err)
+            err = fs->unlink(fs, aside);
+    }
+    free(path);
+    free(aside);
+    return err;
+}
+
+int format_parse_name(const char *name, enum format_kind *ret_kind, uint64_t *ret_number)
+{
+    for (int kind = 0; kind < FORMAT_KINDS; kind++) {
+        size_t len = strlen(KINDS[kind].prefix);
+        const char *digits = name + len;
+
+        if (strncmp(name, KINDS[kind].prefix, len) != 0 ||
+            strlen(digits) != (size_t)KINDS[kind].digits ||
+            strspn(digits, "0123456789") != (size_t)KINDS[kind].digits)
+            continue;
+        *ret_kind = (enum format_kind)kind;
+        *ret_number = strtoull(digits, NULL, 10);
+        return 1;
+    }
+    return 0;
+}
+
+static int rising(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+static void list_add(struct format_list *l, uint64_t number)
+{
+    if (l->count == l->cap) {
+        l->cap = l->cap ? l->cap * 2 : 16;
+        l->numbers = mem_realloc(l->numbers, l->cap * sizeof *l->numbers);
+    }
+    l->numbers[l->count++] = number;
+}
+
+static void dir_add(struct format_dir *d, const char *name)
+{
+    size_t len = strlen(name);
+    enum format_kind kind;
+    uint64_t number;
+
+    if (format_parse_name(name, &kind, &number)) {
+        list_add(&d->files[kind], number);
+    } else if (strcmp(name, "journal.tmp") == 0 || strcmp(name, "snapshot.tmp") == 0 ||
+               strcmp(name, "removed.tmp") == 0) {
+        d->tmp = mem_realloc(d->tmp, (d->tmp_count + 1) * sizeof *d->tmp);
+        d->tmp[d->tmp_count++] = mem_dup(name, len);
+    } else if (name[0] != '.' && strcmp(name, "lock") != 0 && strcmp(name, "lost+found") != 0 &&
+               strncmp(name, "salvaged-", 9) != 0) {
+        d->foreign++;
+        snprintf(d->foreign_name, sizeof d->foreign_name, "%s", name);
+    }
+}
+
+int format_dir_read(const char *dir, struct format_dir *ret_dir, struct err_info *ret_error)
+{
+    struct format_dir d = {0};
+    struct dirent *entry;
+    DIR *stream = opendir(dir);
+    int errnum;
+
+    if (!stream)
+        return err_set_errno(ret_error, errno, "cannot read the data directory %s", dir);
+    while (errno = 0, entry = readdir(stream))
+        dir_add(&d, entry->d_name);
+    errnum = errno;
+    closedir(stream);
+    if (errnum) {
+        format_dir_release(&d);
+        return err_set_errno(ret_error, errnum, "cannot read the data directory %s", dir);
+    }
+    for (int kind = 0; kind < FORMAT_KINDS; kind++)
+        if (d.files[kind].count)
+            qsort(d.files[kind].numbers, d.files[kind].count, sizeof(uint64_t), rising);
+    *ret_dir = d;
+    return 0;
+}
+
+void format_dir_release(struct format_dir *d)
+{
+    for (int kind = 0; kind < FORMAT_KINDS; kind++)
+        free(d->files[kind].numbers);
+    for (size_t i = 0; i < d->tmp_count; i++)
+        free(d->tmp[i]);
+    free(d->tmp);
+    *d = (struct format_dir){0};
+}

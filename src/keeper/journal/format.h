@@ -1,0 +1,86 @@
+/*
+ * format - the files of a data directory: their names and the header that each begins with.
+ *
+ *     lock                            held by the process that has the directory open; its pid
+ *     journal-0000000007              segment 7 of the journal: the header, then records (record.h),
+ *                                     then zeros
+ *     snapshot-00000000000000200000   the tree as of transaction 200000 (snapshot.h)
+ *     *.tmp                           being written; removed at the next start
+ *
+ * The header is 64 bytes, little-endian:
+ *
+ *     offset  bytes
+ *          0      8  "DROVERJL" a journal segment, "DROVERSN" a snapshot
+ *          8      4  version of the format: 1
+ *         12      4  CRC32C of the header with these four bytes zero
+ *         16      8  the store: a random number that all files of one directory share
+ *         24      8  number: of the segment, or the transaction of the snapshot
+ *         32      8  snapshot: the segment from which to replay; segment: 0
+ *         40     24  zeros
+ *
+ * To change the format: raise FORMAT_VERSION; teach the readers (recover.c, snapshot.c) to read the
+ * old and the new; write only the new. A reader meets a higher version with NEWER_VERSION and touches
+ * nothing. Version 1 files must stay readable until a release note has said otherwise for a year.
+ */
+#ifndef KEEPER_JOURNAL_FORMAT_H
+#define KEEPER_JOURNAL_FORMAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/fs.h"
+
+enum {
+    FORMAT_VERSION = 1,
+    FORMAT_HEADER_LEN = 64,
+    FORMAT_NAME_MAX = 64,
+    FORMAT_REMOVE_STEP = 16 * 1024 * 1024, /* bytes */
+};
+
+enum format_kind { FORMAT_SEGMENT, FORMAT_SNAPSHOT, FORMAT_KINDS };
+
+struct format_header {
+    enum format_kind kind;
+    uint64_t store;
+    uint64_t number;
+    uint64_t replay_from;
+};
+
+void format_header_put(char *out, const struct format_header *h);
+
+/* 0, DAMAGED or NEWER_VERSION. The kind is the one expected. */
+int format_header_read(const char *in, enum format_kind kind, struct format_header *ret_header);
+
+/* dir/journal-0000000007; the result is to be freed. */
+char *format_path(const char *dir, enum format_kind kind, uint64_t number);
+char *format_path_of(const char *dir, const char *name);
+
+/*
+ * Removes a file; a large one is renamed to removed.tmp, so that it is gone at once, and then shrunk
+ * step by step: to give back hundreds of megabytes in one go keeps a disk busy for tens of
+ * milliseconds, in which the journal could not sync. -1 with errno.
+ */
+int format_remove(const struct fs *fs, const char *dir, enum format_kind kind, uint64_t number);
+
+/* Whether a file name is one of ours, and which. */
+int format_parse_name(const char *name, enum format_kind *ret_kind, uint64_t *ret_number);
+
+/* What a data directory holds, each list rising. */
+struct format_list {
+    uint64_t *numbers;
+    size_t count, cap;
+};
+
+struct format_dir {
+    struct format_list files[FORMAT_KINDS];
+    char **tmp; /* names */
+    size_t tmp_count;
+    size_t foreign; /* files that are not ours */
+    char foreign_name[256];
+};
+
+int format_dir_read(const char *dir, struct format_dir *ret_dir, struct err_info *ret_error);
+void format_dir_release(struct format_dir *d);
+
+#endif

@@ -1,0 +1,67 @@
+/*
+ * recover - what a data directory holds.
+ *
+ * recover_read looks and changes nothing: the newest snapshot that is whole, then the journal from
+ * the segment that it names, record by record, to a torn tail or the end. Damage in the middle is an
+ * error that names the file and the offset. recover_trim then makes the directory fit for writing:
+ * it removes unfinished files, cuts the torn tail off, and syncs what it found, because a process that
+ * was killed may have left records that are in the system's memory only, and what is read from now on
+ * counts as kept. All of it comes before anything new is written and can be repeated, so a crash in
+ * between does no harm.
+ */
+#ifndef KEEPER_JOURNAL_RECOVER_H
+#define KEEPER_JOURNAL_RECOVER_H
+
+#include "base/fs.h"
+#include "keeper/journal/record.h"
+#include "keeper/journal/snapshot.h"
+
+/* What one segment held. */
+struct recover_segment {
+    uint64_t number;
+    size_t file_len, valid_len;  /* valid_len: where the next record would stand */
+    int64_t first_lsn, last_lsn; /* 0: no records */
+    uint64_t records;
+    bool torn;
+};
+
+struct recovery {
+    struct tree tree; /* sealed */
+    uint64_t store;
+    bool empty; /* a new directory */
+    bool has_snapshot;
+    struct snapshot_info snapshot; /* the one used */
+    struct recover_segment *segments;
+    size_t segment_count;
+    uint64_t next_segment, oldest_segment; /* oldest: that the directory holds */
+    uint64_t records;
+
+    /* After DAMAGED in the journal: where. */
+    uint64_t damaged_segment; /* 0: it is something else */
+    size_t damaged_at;
+};
+
+/* Each may be NULL. */
+struct recover_hooks {
+    void (*note)(void *arg,
+                 const char *line); /* a snapshot that could not be used, a tail cut off */
+    void (*record)(void *arg, uint64_t segment, size_t at, const struct changes *c);
+    void *arg;
+};
+
+/* The recovery is to be released whether it succeeded or not. */
+int recover_read(const char *dir, const struct recover_hooks *hooks, struct recovery *ret_recovery,
+                 struct err_info *ret_error);
+void recovery_release(struct recovery *r);
+
+int recover_trim(const struct fs *fs, const char *dir, const struct recovery *r,
+                 struct err_info *ret_error);
+
+/* Reads a whole file. */
+int recover_read_file(const char *path, struct buf *ret_bytes, struct err_info *ret_error);
+
+/* Replays one segment that is in memory into r->tree; for the fuzzer. name is for errors. */
+int recover_segment_bytes(struct recovery *r, const char *name, uint64_t number, struct str bytes,
+                          const struct recover_hooks *hooks, struct err_info *ret_error);
+
+#endif

@@ -1,0 +1,300 @@
+/*
+ * How a tree comes back from the disk.
+ *
+ * A snapshot is fuzzy: it was written while work went on, so each node in it is as it was at some
+ * moment after the snapshot began, and the journal is replayed from that beginning. Replaying meets
+ * the past of a tree that is partly in the future already:
+ *
+ *  - a change of a node that the snapshot does not have, because it was deleted later;
+ *  - a node whose parent is missing, because the parent was made later in a place that the snapshot
+ *    had passed;
+ *  - a deletion of a node that has children, because it was made again later, and they were too.
+ *
+ * In all three a placeholder stands in until a later record puts the node there or takes it away.
+ * Every change carries absolute values, so the last one that speaks of a node is right whatever stood
+ * there before, and when the journal has been replayed to its end no placeholder is left. One that is
+ * left means that the files are not what was written: tree_seal refuses them.
+ */
+#include <stdlib.h>
+
+#include "keeper/path.h"
+#include "keeper/tree/tree.h"
+
+static const int64_t PLACEHOLDER = INT64_MIN; /* as czxid */
+
+static bool is_placeholder(const struct node *n)
+{
+    return n->czxid == PLACEHOLDER;
+}
+
+static uint32_t add_placeholder(struct tree *t, uint32_t parent, struct str path)
+{
+    uint32_t ref = nodes_add(&t->nodes, parent, path, STR(""));
+
+    node_at(&t->nodes, ref)->czxid = PLACEHOLDER;
+    t->placeholders++;
+    return ref;
+}
+
+/* Finds the node; where it or any of its ancestors are missing, placeholders are made. */
+static uint32_t ensure(struct tree *t, struct str path)
+{
+    uint32_t ref = nodes_find(&t->nodes, path), parent;
+
+    if (ref)
+        return ref;
+    parent = nodes_find(&t->nodes, path_parent(path));
+    if (parent)
+        return add_placeholder(t, parent, path);
+    parent = NODE_ROOT;
+    for (size_t len = 2; len <= path.len; len++) {
+        struct str part = {path.p, len};
+
+        if (len < path.len && path.p[len] != '/')
+            continue;
+        ref = nodes_find(&t->nodes, part);
+        parent = ref ? ref : add_placeholder(t, parent, part);
+    }
+    return parent;
+}
+
+static void set_owner(struct node *n, int64_t owner)
+{
+    if (owner || n->more)
+        node_more(n)->owner = owner;
+}
+
+/* Makes a placeholder a node, or a node another one. Its children stay. */
+static void become(struct tree *t, uint32_t ref, const struct node_state *s)
+{
+    struct node *n = node_at(&t->nodes, ref);
+
+    if (is_placeholder(n))
+        t->placeholders--;
+    n->czxid = s->czxid;
+    n->mzxid = s->mzxid;
+    n->ctime_ms = s->ctime_ms;
+    n->mtime_ms = s->mtime_ms;
+    n->version = s->version;
+    node_set_data(n, s->data);
+    set_owner(n, s->owner);
+    node_set_acl(&t->nodes, n, s->acl);
+    if (n->more || s->creations || s->aversion || s->pzxid != s->czxid) {
+        node_more(n)->pzxid = s->pzxid;
+        n->more->creations = s->creations;
+        n->more->aversion = s->aversion;
+    }
+}
+
+int tree_restore_node(struct tree *t, const struct node_state *s, struct err_info *ret_error)
+{
+    if (!path_is_valid(s->path, false))
+        return err_set(ret_error, DROVER_DAMAGED, "a node with an impossible path");
+    if (s->czxid < 0 || (s->acl.len && !acl_list_is_valid(s->acl)))
+        return err_set(ret_error, DROVER_DAMAGED, "node %.*s has impossible numbers",
+                       (int)s->path.len, s->path.p);
+    become(t, ensure(t, s->path), s);
+    return 0;
+}
+
+int tree_restore_session(struct tree *t, int64_t id, int32_t timeout_ms, const char *password)
+{
+    sessions_put(&t->sessions, id, timeout_ms, password);
+    return 0;
+}
+
+static void restore_create(struct tree *t, const struct changes *c, const struct change *change)
+{
+    uint32_t parent = ensure(t, path_parent(change->path));
+    struct node_more *m = node_more(node_at(&t->nodes, parent));
+
+    become(t, ensure(t, change->path),
+           &(struct node_state){.data = change->data,
+                                .acl = change->acl,
+                                .czxid = c->zxid,
+                                .mzxid = c->zxid,
+                                .pzxid = c->zxid,
+                                .ctime_ms = c->time_ms,
+                                .mtime_ms = c->time_ms,
+                                .owner = change->session});
+    m->creations = change->number;
+    m->pzxid = c->zxid;
+}
+
+static void restore_set(struct tree *t, const struct changes *c, const struct change *change)
+{
+    struct node *n = node_at(&t->nodes, ensure(t, change->path));
+
+    n->mzxid = c->zxid;
+    n->mtime_ms = c->time_ms;
+    n->version = change->number;
+    node_set_data(n, change->data);
+}
+
+static void restore_set_acl(struct tree *t, const struct changes *c, const struct change *change)
+{
+    struct node *n = node_at(&t->nodes, ensure(t, change->path));
+
+    (void)c;
+    node_set_acl(&t->nodes, n, change->acl);
+    node_more(n)->aversion = change->number;
+}
+
+/* Removes a childless node, and above it the placeholders that stood there only for it. */
+static void prune(struct tree *t, uint32_t ref, struct str path)
+{
+    for (;;) {
+        struct node *n = node_at(&t->nodes, ref);
+        uint32_t parent = n->parent;
+
+        if (is_placeholder(n))
+            t->placeholders--;
+        nodes_detach(&t->nodes, ref, path);
+        nodes_free(&t->nodes, ref);
+        ref = parent;
+        path = path_parent(path);
+        n = node_at(&t->nodes, ref);
+        if (ref == NODE_ROOT || !is_placeholder(n) || n->more->child_count)
+            return;
+    }
+}
+
+static void restore_delete(struct tree *t, const struct changes *c, const struct change *change)
+{
+    uint32_t ref = nodes_find(&t->nodes, change->path);
+    uint32_t parent = nodes_find(&t->nodes, path_parent(change->path));
+    struct node *n;
+
+    if (parent)
+        node_more(node_at(&t->nodes, parent))->pzxid = c->zxid;
+    if (!ref)
+        return;
+    n = node_at(&t->nodes, ref);
+    if (!n->more || !n->more->child_count) {
+        prune(t, ref, change->path);
+        return;
+    }
+    if (!is_placeholder(n))
+        t->placeholders++;
+    n->czxid = PLACEHOLDER;
+    n->more->owner = 0;
+}
+
+static void restore_open(struct tree *t, const struct changes *c, const struct change *change)
+{
+    (void)c;
+    sessions_put(&t->sessions, change->session, change->number, change->data.p);
+}
+
+static void restore_close(struct tree *t, const struct changes *c, const struct change *change)
+{
+    (void)c;
+    sessions_remove(&t->sessions, change->session);
+}
+
+static void (*const RESTORE[])(struct tree *, const struct changes *, const struct change *) = {
+    [CHANGE_CREATE] = restore_create,       [CHANGE_SET] = restore_set,
+    [CHANGE_DELETE] = restore_delete,       [CHANGE_SESSION_OPEN] = restore_open,
+    [CHANGE_SESSION_CLOSE] = restore_close, [CHANGE_SET_ACL] = restore_set_acl,
+};
+
+/* What the checksum cannot promise: that the writer made sense. */
+static bool is_sane(const struct change *c)
+{
+    if (c->acl.len && !acl_list_is_valid(c->acl))
+        return false;
+    switch (c->kind) {
+    case CHANGE_CREATE:
+        return path_is_valid(c->path, false) && c->path.len > 1;
+    case CHANGE_SET:
+    case CHANGE_SET_ACL:
+        return path_is_valid(c->path, false);
+    case CHANGE_DELETE:
+        return path_is_valid(c->path, false) && !path_is_special(c->path);
+    case CHANGE_SESSION_OPEN:
+        return c->data.len == KEEPER_PASSWORD_LEN && c->session && c->number > 0;
+    case CHANGE_SESSION_CLOSE:
+        return true;
+    }
+    return false;
+}
+
+int tree_restore_changes(struct tree *t, const struct changes *c, struct err_info *ret_error)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        if (!is_sane(&c->list[i]))
+            return err_set(ret_error, DROVER_DAMAGED, "change %zu makes no sense", i + 1);
+        RESTORE[c->list[i].kind](t, c, &c->list[i]);
+    }
+    t->zxid = c->zxid;
+    return 0;
+}
+
+static int seal_node(struct tree *t, uint32_t ref, struct err_info *ret_error)
+{
+    struct node *n = node_at(&t->nodes, ref);
+    struct session *s;
+    struct buf path = {0};
+    const char *wrong = NULL;
+
+    if (!n->text)
+        return 0;
+    if (is_placeholder(n)) {
+        wrong = "is missing, but something below it is there";
+    } else if (node_owner(n)) {
+        s = sessions_find(&t->sessions, node_owner(n));
+        if (!s)
+            wrong = "is ephemeral, but its session is missing";
+        else if (n->more->child_count)
+            wrong = "is ephemeral, but has children";
+        else
+            tree_link_ephemeral(t, ref, s);
+    }
+    if (!wrong)
+        return 0;
+    nodes_put_path(&t->nodes, ref, &path);
+    err_set(ret_error, DROVER_DAMAGED, "node %.300s %s", buf_text(&path), wrong);
+    buf_release(&path);
+    return DROVER_DAMAGED;
+}
+
+int tree_seal(struct tree *t, struct err_info *ret_error)
+{
+    int err = 0;
+
+    for (uint32_t ref = NODE_ROOT; ref < t->nodes.top && !err; ref++)
+        err = seal_node(t, ref, ret_error);
+    return err;
+}
+
+bool tree_walk(const struct tree *t, uint32_t *cursor, struct buf *scratch,
+               struct node_state *ret_state)
+{
+    const struct node *n;
+
+    if (*cursor < NODE_ROOT)
+        *cursor = NODE_ROOT;
+    while (*cursor < t->nodes.top && !node_at(&t->nodes, *cursor)->text)
+        ++*cursor;
+    if (*cursor >= t->nodes.top)
+        return false;
+    n = node_at(&t->nodes, *cursor);
+    scratch->len = 0;
+    nodes_put_path(&t->nodes, *cursor, scratch);
+    *ret_state = (struct node_state){
+        .path = {scratch->p, scratch->len},
+        .data = node_data(n),
+        .czxid = n->czxid,
+        .mzxid = n->mzxid,
+        .pzxid = node_pzxid(n),
+        .ctime_ms = n->ctime_ms,
+        .mtime_ms = n->mtime_ms,
+        .owner = node_owner(n),
+        .version = n->version,
+        .creations = n->more ? n->more->creations : 0,
+        .aversion = n->more ? n->more->aversion : 0,
+        .acl = node_acl(n) ? acl_list(&t->nodes.acls, node_acl(n)) : STR(""),
+    };
+    ++*cursor;
+    return true;
+}

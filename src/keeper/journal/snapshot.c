@@ -1,0 +1,330 @@
+/*
+ * Writing and reading snapshots; the format is in the header.
+ *
+ * The writer syncs every SYNC_EVERY bytes, so that the sync at the end is short and the journal,
+ * which shares the disk, never waits behind hundreds of megabytes.
+ */
+#include "keeper/journal/snapshot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "base/crc32c.h"
+#include "keeper/journal/record.h"
+
+enum { BLOCK_HEADER_LEN = 16, SYNC_EVERY = 1024 * 1024, READ_AHEAD = 1024 * 1024 };
+
+static const uint64_t ZXID_MAX = INT64_MAX / 2; /* so that there are numbers left to go on with */
+
+enum block_kind { BLOCK_SESSIONS = 1, BLOCK_NODES = 2, BLOCK_END = 3 };
+
+static uint32_t block_checksum(const char *block, size_t payload_len)
+{
+    return crc32c(crc32c(0, block + 8, BLOCK_HEADER_LEN - 8 + payload_len), block, 4);
+}
+
+/* A block begins with its header still empty, except for the kind. */
+static void block_begin(struct snapshot_writer *w, enum block_kind kind)
+{
+    buf_put_u64(&w->out, 0);
+    buf_put_u32(&w->out, kind);
+    buf_put_u32(&w->out, w->block++);
+}
+
+int snapshot_begin(struct snapshot_writer *w, const struct fs *fs, const char *dir,
+                   const struct format_header *header, struct err_info *ret_error)
+{
+    char *tmp = format_path_of(dir, "snapshot.tmp");
+    char head[FORMAT_HEADER_LEN];
+    int err = 0;
+
+    *w = (struct snapshot_writer){.fs = fs, .dir = dir, .header = *header, .at = sizeof head};
+    format_header_put(head, header);
+    w->fd = fs->open(fs, tmp, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (w->fd < 0 || fs_write_all(fs, w->fd, head, sizeof head, 0) < 0)
+        err = err_set_errno(ret_error, errno, "cannot write %s", tmp);
+    free(tmp);
+    return err;
+}
+
+bool snapshot_put_sessions(struct snapshot_writer *w, const struct tree *t, uint32_t *cursor,
+                           size_t max_bytes)
+{
+    const struct sessions *s = &t->sessions;
+
+    block_begin(w, BLOCK_SESSIONS);
+    for (; *cursor < s->len && w->out.len < max_bytes; ++*cursor) {
+        const struct session *session = s->list[*cursor];
+
+        if (!session)
+            continue;
+        buf_put_u64(&w->out, (uint64_t)session->id);
+        buf_put_u32(&w->out, (uint32_t)session->timeout_ms);
+        buf_put(&w->out, session->password, KEEPER_PASSWORD_LEN);
+        w->sessions++;
+    }
+    return *cursor < s->len;
+}
+
+static void put_node(struct buf *b, const struct node_state *s)
+{
+    buf_put_u32(b, (uint32_t)s->path.len);
+    buf_put_u32(b, buf_len_or_none(s->data));
+    buf_put_u32(b, (uint32_t)s->acl.len);
+    buf_put_u64(b, (uint64_t)s->czxid);
+    buf_put_u64(b, (uint64_t)s->mzxid);
+    buf_put_u64(b, (uint64_t)s->pzxid);
+    buf_put_u64(b, (uint64_t)s->ctime_ms);
+    buf_put_u64(b, (uint64_t)s->mtime_ms);
+    buf_put_u64(b, (uint64_t)s->owner);
+    buf_put_u32(b, (uint32_t)s->version);
+    buf_put_u32(b, (uint32_t)s->creations);
+    buf_put_u32(b, (uint32_t)s->aversion);
+    buf_put_str(b, s->path);
+    buf_put_str(b, s->data);
+    buf_put_str(b, s->acl);
+}
+
+bool snapshot_put_nodes(struct snapshot_writer *w, const struct tree *t, uint32_t *cursor,
+                        size_t max_bytes)
+{
+    struct buf path = {0};
+    struct node_state state;
+    bool more = true;
+
+    block_begin(w, BLOCK_NODES);
+    while (w->out.len < max_bytes && (more = tree_walk(t, cursor, &path, &state))) {
+        put_node(&w->out, &state);
+        w->nodes++;
+    }
+    buf_release(&path);
+    return more;
+}
+
+int snapshot_flush(struct snapshot_writer *w, struct err_info *ret_error)
+{
+    size_t payload_len = w->out.len - BLOCK_HEADER_LEN;
+
+    le_store32(w->out.p, (uint32_t)payload_len);
+    le_store32(w->out.p + 4, block_checksum(w->out.p, payload_len));
+    if (fs_write_all(w->fs, w->fd, w->out.p, w->out.len, w->at) < 0)
+        return err_set_errno(ret_error, errno, "cannot write %s/snapshot.tmp", w->dir);
+    if ((w->at + (off_t)w->out.len) / SYNC_EVERY != w->at / SYNC_EVERY &&
+        w->fs->fdatasync(w->fs, w->fd) < 0)
+        return err_set_errno(ret_error, errno, "cannot sync %s/snapshot.tmp", w->dir);
+    w->at += (off_t)w->out.len;
+    w->out.len = 0;
+    return 0;
+}
+
+int snapshot_end(struct snapshot_writer *w, int64_t last_zxid, struct err_info *ret_error)
+{
+    char *tmp = format_path_of(w->dir, "snapshot.tmp");
+    char *path = format_path(w->dir, FORMAT_SNAPSHOT, w->header.number);
+    int err;
+
+    block_begin(w, BLOCK_END);
+    buf_put_u64(&w->out, w->nodes);
+    buf_put_u64(&w->out, w->sessions);
+    buf_put_u64(&w->out, (uint64_t)last_zxid);
+    err = snapshot_flush(w, ret_error);
+    if (!err && (w->fs->fsync(w->fs, w->fd) < 0 || w->fs->rename(w->fs, tmp, path) < 0 ||
+                 fs_sync_dir(w->fs, w->dir) < 0))
+        err = err_set_errno(ret_error, errno, "cannot finish the snapshot %s", path);
+    if (!err) {
+        w->fs->close(w->fs, w->fd);
+        buf_release(&w->out);
+    }
+    free(tmp);
+    free(path);
+    return err;
+}
+
+void snapshot_abandon(struct snapshot_writer *w)
+{
+    char *tmp = format_path_of(w->dir, "snapshot.tmp");
+
+    if (w->fd >= 0)
+        w->fs->close(w->fs, w->fd);
+    w->fs->unlink(w->fs, tmp);
+    buf_release(&w->out);
+    free(tmp);
+}
+
+/* Reading: what has been seen so far. */
+struct loader {
+    struct tree *t;
+    struct snapshot_info info;
+    uint64_t nodes, sessions; /* as the end says */
+    int64_t shown_zxid;       /* the highest that a node has */
+    bool ended;
+};
+
+static int64_t higher(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int load_sessions(struct loader *l, struct reader *r, struct err_info *e)
+{
+    while (r->left && !r->bad) {
+        int64_t id = (int64_t)reader_u64(r);
+        int32_t timeout_ms = (int32_t)reader_u32(r);
+        struct str password = reader_bytes(r, KEEPER_PASSWORD_LEN);
+
+        if (r->bad || !id || timeout_ms <= 0)
+            return err_set(e, DROVER_DAMAGED, "a session that makes no sense");
+        tree_restore_session(l->t, id, timeout_ms, password.p);
+        l->info.sessions++;
+    }
+    return 0;
+}
+
+static int load_nodes(struct loader *l, struct reader *r, struct err_info *e)
+{
+    while (r->left && !r->bad) {
+        uint32_t path_len = reader_u32(r), data_len = reader_u32(r), acl_len = reader_u32(r);
+        struct node_state s = {0};
+        int err;
+
+        s.czxid = (int64_t)reader_u64(r);
+        s.mzxid = (int64_t)reader_u64(r);
+        s.pzxid = (int64_t)reader_u64(r);
+        s.ctime_ms = (int64_t)reader_u64(r);
+        s.mtime_ms = (int64_t)reader_u64(r);
+        s.owner = (int64_t)reader_u64(r);
+        s.version = (int32_t)reader_u32(r);
+        s.creations = (int32_t)reader_u32(r);
+        s.aversion = (int32_t)reader_u32(r);
+        s.path = reader_bytes(r, path_len);
+        s.data = reader_bytes_or_none(r, data_len);
+        s.acl = reader_bytes(r, acl_len);
+        if (r->bad)
+            return err_set(e, DROVER_DAMAGED, "a node that is cut off");
+        err = tree_restore_node(l->t, &s, e);
+        if (err)
+            return err;
+        l->shown_zxid = higher(l->shown_zxid, higher(s.czxid, higher(s.mzxid, s.pzxid)));
+        l->info.nodes++;
+    }
+    return 0;
+}
+
+static int load_end(struct loader *l, struct reader *r, struct err_info *e)
+{
+    l->nodes = reader_u64(r);
+    l->sessions = reader_u64(r);
+    l->info.last_zxid = (int64_t)reader_u64(r);
+    l->ended = true;
+    if (r->bad || r->left || l->nodes != l->info.nodes || l->sessions != l->info.sessions ||
+        l->info.last_zxid < l->shown_zxid || l->info.last_zxid < (int64_t)l->info.header.number)
+        return err_set(e, DROVER_DAMAGED, "the end does not fit what came before");
+    return 0;
+}
+
+static int load_payload(struct loader *l, uint32_t kind, struct str payload, struct err_info *e)
+{
+    static int (*const LOAD[])(struct loader *, struct reader *, struct err_info *) = {
+        [BLOCK_SESSIONS] = load_sessions,
+        [BLOCK_NODES] = load_nodes,
+        [BLOCK_END] = load_end,
+    };
+    struct reader r = {payload.p, payload.len, false};
+
+    if (kind < BLOCK_SESSIONS || kind > BLOCK_END)
+        return err_set(e, DROVER_DAMAGED, "a block of unknown kind");
+    return LOAD[kind](l, &r, e);
+}
+
+/* Reads exactly so much. */
+static int read_exactly(FILE *in, void *to, size_t len, struct err_info *e)
+{
+    if (fread(to, 1, len, in) == len)
+        return 0;
+    if (ferror(in))
+        return err_set_errno(e, errno, "cannot be read");
+    return err_set(e, DROVER_DAMAGED, "it is cut off");
+}
+
+/* One block: the header, which says how much follows, and what follows. */
+static int load_block(struct loader *l, FILE *in, uint32_t number, struct buf *block,
+                      struct err_info *e)
+{
+    size_t len;
+    int err;
+
+    block->len = 0;
+    buf_reserve(block, BLOCK_HEADER_LEN);
+    err = read_exactly(in, block->p, BLOCK_HEADER_LEN, e);
+    if (err)
+        return err;
+    len = le_load32(block->p);
+    if (len > SNAPSHOT_BLOCK_MAX)
+        return err_set(e, DROVER_DAMAGED, "a block of impossible length");
+    block->len = BLOCK_HEADER_LEN;
+    buf_reserve(block, len);
+    err = read_exactly(in, block->p + BLOCK_HEADER_LEN, len, e);
+    if (err)
+        return err;
+    if (le_load32(block->p + 4) != block_checksum(block->p, len) ||
+        le_load32(block->p + 12) != number)
+        return err_set(e, DROVER_DAMAGED, "a block does not match its sum");
+    l->info.bytes += BLOCK_HEADER_LEN + len;
+    return load_payload(l, le_load32(block->p + 8), (struct str){block->p + BLOCK_HEADER_LEN, len},
+                        e);
+}
+
+static int load_header(struct loader *l, FILE *in, struct err_info *e)
+{
+    char head[FORMAT_HEADER_LEN];
+    int err = read_exactly(in, head, sizeof head, e);
+
+    if (err)
+        return err;
+    err = format_header_read(head, FORMAT_SNAPSHOT, &l->info.header);
+    if (err)
+        return err_set(e, err, "the header does not match its sum");
+    if (l->info.header.number > ZXID_MAX)
+        return err_set(e, DROVER_DAMAGED, "the header names an impossible transaction");
+    return 0;
+}
+
+int snapshot_read(FILE *in, const char *name, struct tree *t, struct snapshot_info *ret_info,
+                  struct err_info *ret_error)
+{
+    struct loader l = {.t = t};
+    struct err_info why;
+    struct buf block = {0};
+    int err = load_header(&l, in, &why);
+
+    if (err == DROVER_NEWER_VERSION)
+        return err_set(ret_error, err, "%s was written by a newer version of drover", name);
+    if (!err)
+        l.info.bytes = FORMAT_HEADER_LEN;
+    for (uint32_t number = 0; !err && !l.ended; number++)
+        err = load_block(&l, in, number, &block, &why);
+    buf_release(&block);
+    if (!err && fgetc(in) != EOF)
+        err = err_set(&why, DROVER_DAMAGED, "something stands behind the end");
+    if (err)
+        return err_set(ret_error, err, "%s is damaged at offset %llu: %.200s", name,
+                       (unsigned long long)l.info.bytes, why.text);
+    t->zxid = (int64_t)l.info.header.number;
+    *ret_info = l.info;
+    return 0;
+}
+
+int snapshot_load(const char *path, struct tree *t, struct snapshot_info *ret_info,
+                  struct err_info *ret_error)
+{
+    FILE *in = fopen(path, "rbe");
+    int err;
+
+    if (!in)
+        return err_set_errno(ret_error, errno, "cannot read %s", path);
+    setvbuf(in, NULL, _IOFBF, READ_AHEAD);
+    err = snapshot_read(in, path, t, ret_info, ret_error);
+    fclose(in);
+    return err;
+}

@@ -1,0 +1,182 @@
+/*
+ * Snapshots while work goes on.
+ *
+ * The journal turns to a new segment; from then on the tree is walked number by number, a slice at a
+ * time under the lock. What changes behind the walk's back is in the journal from that segment on.
+ * Before the file gets its name the journal must be on disk as far as any slice may have seen,
+ * otherwise a crash could leave a snapshot that shows half of a transaction that the journal lost.
+ *
+ * Two snapshots are kept, and the segments from the one that the older of them names, so that a
+ * snapshot which turns out to be damaged costs time but nothing else.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "keeper/journal/snapshot.h"
+#include "keeper/local/engine.h"
+
+enum { SLICE_BYTES = 64 * 1024 };
+
+typedef bool put_fn(struct snapshot_writer *w, const struct tree *t, uint32_t *cursor,
+                    size_t max_bytes);
+
+static int write_slices(struct local *l, struct snapshot_writer *w, put_fn *put,
+                        struct err_info *ret_error)
+{
+    uint32_t cursor = 0;
+    bool more = true;
+    int err = 0;
+
+    while (more && !err) {
+        pthread_mutex_lock(&l->lock);
+        more = put(w, &l->tree, &cursor, SLICE_BYTES);
+        pthread_mutex_unlock(&l->lock);
+        err = snapshot_flush(w, ret_error);
+    }
+    return err;
+}
+
+static int write_file(struct local *l, const struct format_header *header,
+                      struct err_info *ret_error)
+{
+    struct snapshot_writer w;
+    int64_t seen;
+    int err = snapshot_begin(&w, l->o.fs, l->dir, header, ret_error);
+
+    if (!err)
+        err = write_slices(l, &w, snapshot_put_sessions, ret_error);
+    if (!err)
+        err = write_slices(l, &w, snapshot_put_nodes, ret_error);
+    if (!err) {
+        pthread_mutex_lock(&l->lock);
+        seen = l->tree.zxid;
+        pthread_mutex_unlock(&l->lock);
+        if (journal_wait_durable(&l->journal, seen))
+            err = err_set(ret_error, DROVER_IO, "the journal has failed");
+        else
+            err = snapshot_end(&w, seen, ret_error);
+    }
+    if (err)
+        snapshot_abandon(&w);
+    return err;
+}
+
+/* Snapshots older than the one given. */
+static int drop_snapshots(struct local *l, uint64_t oldest, struct err_info *ret_error)
+{
+    struct format_dir files;
+    struct format_list *list = &files.files[FORMAT_SNAPSHOT];
+    int err = format_dir_read(l->dir, &files, ret_error);
+
+    if (err)
+        return err;
+    for (size_t i = 0; i < list->count && !err; i++)
+        if (list->numbers[i] < oldest &&
+            format_remove(l->o.fs, l->dir, FORMAT_SNAPSHOT, list->numbers[i]) < 0)
+            err = err_set_errno(ret_error, errno, "cannot remove %s/snapshot-%020llu", l->dir,
+                                (unsigned long long)list->numbers[i]);
+    format_dir_release(&files);
+    return err;
+}
+
+/* The newest good one is now `header`; the one before it stays too. */
+static int retire(struct local *l, const struct format_header *header, struct err_info *ret_error)
+{
+    uint64_t before = (uint64_t)l->snapshot_zxid, before_segment = l->snapshot_segment;
+    int err = 0;
+
+    pthread_mutex_lock(&l->lock);
+    l->snapshot_zxid = (int64_t)header->number;
+    l->snapshot_segment = header->replay_from;
+    l->snapshots_done++;
+    pthread_mutex_unlock(&l->lock);
+    if (before) {
+        err = drop_snapshots(l, before, ret_error);
+        if (!err)
+            err = journal_drop(&l->journal, before_segment, ret_error);
+    }
+    return err;
+}
+
+/* Under the lock, which it releases while it works. */
+static int checkpoint(struct local *l)
+{
+    struct format_header header = {.kind = FORMAT_SNAPSHOT, .store = l->store};
+    struct err_info why = {"the disk is full"};
+    int err = 0;
+
+    l->since_snapshot = 0;
+    if (atomic_load(&l->journal.failed))
+        return DROVER_IO;
+    if (l->tree.zxid == l->snapshot_zxid)
+        return 0;
+    err = journal_rotate(&l->journal, &header.replay_from);
+    header.number = (uint64_t)l->tree.zxid;
+    pthread_mutex_unlock(&l->lock);
+    if (!err)
+        err = write_file(l, &header, &why);
+    if (!err)
+        err = retire(l, &header, &why);
+    if (err == DROVER_DISK_FULL)
+        engine_note(l, "snapshot: %s; the journal is kept, trying again later", why.text);
+    else if (err)
+        journal_fail(&l->journal, why.text);
+    pthread_mutex_lock(&l->lock);
+    return err;
+}
+
+static bool is_wanted(const struct local *l)
+{
+    return l->snapshots_tried < l->snapshots_wanted ||
+           (l->since_snapshot >= l->o.snapshot_every &&
+            l->since_snapshot >= (int64_t)l->tree.nodes.count);
+}
+
+void *checkpoint_main(void *arg)
+{
+    struct local *l = arg;
+
+    pthread_mutex_lock(&l->lock);
+    while (!l->stop) {
+        uint64_t asked = l->snapshots_wanted;
+
+        if (!is_wanted(l)) {
+            pthread_cond_wait(&l->snapshot, &l->lock);
+            continue;
+        }
+        l->snapshotting = true;
+        l->snapshot_error = checkpoint(l);
+        l->snapshotting = false;
+        l->snapshots_tried = asked;
+        pthread_cond_broadcast(&l->snapshot);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+bool local_snapshotting(struct local *l)
+{
+    bool is;
+
+    pthread_mutex_lock(&l->lock);
+    is = l->snapshotting || l->snapshots_tried < l->snapshots_wanted;
+    pthread_mutex_unlock(&l->lock);
+    return is;
+}
+
+int local_snapshot(struct local *l)
+{
+    uint64_t mine;
+    int err;
+
+    if (!engine_has_journal(l))
+        return DROVER_BAD_ARGUMENT;
+    pthread_mutex_lock(&l->lock);
+    mine = ++l->snapshots_wanted;
+    pthread_cond_broadcast(&l->snapshot);
+    while (l->snapshots_tried < mine && !l->stop)
+        pthread_cond_wait(&l->snapshot, &l->lock);
+    err = l->stop ? DROVER_CLOSED : l->snapshot_error;
+    pthread_mutex_unlock(&l->lock);
+    return err;
+}

@@ -1,0 +1,436 @@
+/* Opening and closing a store, changing its tree, ending its sessions. */
+#include "keeper/local/engine.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/cond.h"
+#include "base/mem.h"
+#include "keeper/journal/dirlock.h"
+#include "keeper/journal/format.h"
+#include "keeper/journal/record.h"
+#include "keeper/journal/recover.h"
+#include "keeper/path.h"
+
+enum {
+    STALL_MS = 1000,            /* a ticker that is so late was stopped, and so was its hearing */
+    CLOSE_MAX = 512 * 1024,     /* bytes of deletions in one transaction of a session's end */
+    SEGMENTS_PER_CLOSE_MAX = 4, /* and never more than a quarter of a segment */
+};
+
+void engine_note(const struct local *l, const char *fmt, ...)
+{
+    char line[600];
+    va_list ap;
+
+    if (!l->o.note)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    l->o.note(l->o.arg, line);
+}
+
+static void fatal_default(void *arg, const char *line)
+{
+    (void)arg;
+    fprintf(stderr, "drover: %s\n", line);
+    _exit(1);
+}
+
+static int64_t wall_default(void *arg)
+{
+    (void)arg;
+    return clock_wall_ms();
+}
+
+struct journal_ticket engine_ticket(const struct local *l, int64_t lsn)
+{
+    return engine_has_journal(l) ? journal_ticket(&l->journal, lsn) : (struct journal_ticket){0};
+}
+
+int engine_wait(struct local *l, struct journal_ticket t)
+{
+    return engine_has_journal(l) ? journal_wait(&l->journal, t) : 0;
+}
+
+static int admit(struct local *l, size_t record_len)
+{
+    return engine_has_journal(l) ? journal_admit(&l->journal, record_len) : 0;
+}
+
+/* The tree has changed: the journal and the watches learn of it. */
+static void publish(struct local *l, enum journal_care care)
+{
+    if (!l->changes.count)
+        return;
+    if (engine_has_journal(l)) {
+        journal_append(&l->journal, &l->changes, care);
+        l->since_snapshot++;
+        if (l->since_snapshot >= l->o.snapshot_every &&
+            l->since_snapshot >= (int64_t)l->tree.nodes.count)
+            pthread_cond_broadcast(&l->snapshot);
+    }
+    for (size_t i = 0; i < l->changes.count; i++)
+        watches_fire(&l->watches, &l->changes.list[i]);
+}
+
+static int apply(struct local *l, int64_t session, const struct acl_who *who,
+                 const struct keeper_op *ops, size_t count, struct keeper_result *results,
+                 enum journal_care care)
+{
+    size_t size = keeper_request_size(ops, count);
+    int err = size > RECORD_MAX ? DROVER_TOO_BIG : admit(l, record_bound(size));
+    struct tree_user user = {sessions_find(&l->tree.sessions, session), who};
+
+    if (!err && !user.session)
+        err = DROVER_SESSION_EXPIRED;
+    if (err) {
+        for (size_t i = 0; i < count; i++)
+            results[i].err = err;
+        return err;
+    }
+    err = tree_apply(&l->tree, &user, l->o.wall_ms(l->o.arg), ops, count, results, &l->changes);
+    if (!err)
+        publish(l, care);
+    return err;
+}
+
+int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
+                 const struct keeper_op *ops, size_t count, struct keeper_result *results)
+{
+    return apply(l, session, who, ops, count, results, JOURNAL_NOW);
+}
+
+int engine_apply_held(struct local *l, int64_t session, const struct keeper_op *ops, size_t count,
+                      struct keeper_result *results)
+{
+    return apply(l, session, NULL, ops, count, results, JOURNAL_HELD);
+}
+
+int engine_apply_and_wait(struct local *l, int64_t session, const struct keeper_op *ops,
+                          size_t count, struct keeper_result *results, int *ret_err)
+{
+    struct journal_ticket ticket;
+
+    pthread_mutex_lock(&l->lock);
+    *ret_err = apply(l, session, NULL, ops, count, results, JOURNAL_WAITED);
+    ticket = engine_ticket(l, l->tree.zxid);
+    pthread_mutex_unlock(&l->lock);
+    return engine_wait(l, ticket);
+}
+
+int engine_session_open(struct local *l, int32_t timeout_ms, struct session **ret_session)
+{
+    char password[KEEPER_PASSWORD_LEN];
+    struct session *s;
+    int err = admit(l, record_bound(128));
+
+    if (err)
+        return err;
+    if (getrandom(password, sizeof password, 0) != sizeof password)
+        return DROVER_IO;
+    s = tree_session_open(&l->tree, l->o.wall_ms(l->o.arg), timeout_ms, password, &l->changes);
+    session_touch(s, clock_boot_ms());
+    pthread_cond_broadcast(&l->tick);
+    publish(l, JOURNAL_NOW);
+    *ret_session = s;
+    return 0;
+}
+
+/* How much of a session one transaction ends. */
+static size_t close_len(const struct local *l)
+{
+    size_t part = l->o.segment_len / SEGMENTS_PER_CLOSE_MAX;
+
+    return part < CLOSE_MAX ? part : CLOSE_MAX;
+}
+
+static int admit_close(struct local *l)
+{
+    return admit(l, record_bound(close_len(l) + PATH_MAX_LEN + 128));
+}
+
+int engine_session_end(struct local *l, int64_t session)
+{
+    struct session *s;
+    int more = 1, err;
+
+    while (more) {
+        err = admit_close(l);
+        if (err)
+            return err;
+        s = sessions_find(&l->tree.sessions, session);
+        if (!s)
+            return 0;
+        more = tree_session_close(&l->tree, s, l->o.wall_ms(l->o.arg), close_len(l), &l->changes);
+        publish(l, JOURNAL_NOW);
+    }
+    local_session_ended(l, session);
+    if (l->listener.session_ended)
+        l->listener.session_ended(l->listener.arg, session);
+    return 0;
+}
+
+void engine_listen(struct local *l, const struct engine_listener *listener)
+{
+    static const struct engine_listener nobody;
+
+    pthread_mutex_lock(&l->lock);
+    l->listener = listener ? *listener : nobody;
+    pthread_mutex_unlock(&l->lock);
+}
+
+/*
+ * Waiting for room in the journal comes first: meanwhile the session may have been heard of. A disk
+ * that is full cannot note the end of a session: it is given its time again.
+ */
+static int expire(struct local *l, int64_t session, int64_t now_ms)
+{
+    int err = admit_close(l);
+    struct session *s = sessions_find(&l->tree.sessions, session);
+
+    if (!err && (!s || s->pins || s->deadline_ms > now_ms))
+        return 0;
+    if (!err)
+        err = engine_session_end(l, session);
+    s = err ? sessions_find(&l->tree.sessions, session) : NULL;
+    if (s)
+        session_touch(s, now_ms);
+    return err;
+}
+
+static void *ticker_main(void *arg)
+{
+    struct local *l = arg;
+
+    pthread_mutex_lock(&l->lock);
+    while (!l->stop) {
+        int64_t due_ms = sessions_next_deadline(&l->tree.sessions), now_ms;
+        struct session *s;
+
+        cond_wait_until(&l->tick, &l->lock, due_ms);
+        now_ms = clock_boot_ms();
+        if (due_ms != INT64_MAX && now_ms > due_ms + STALL_MS)
+            sessions_touch_all(&l->tree.sessions, now_ms);
+        while (!l->stop && (s = sessions_expired(&l->tree.sessions, now_ms)))
+            if (expire(l, s->id, now_ms))
+                break;
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+/*
+ * Only the last part: a slip of the pen should not become a new tree of directories. Its name must be
+ * on disk before anything in it counts as kept.
+ */
+static int make_dir(const char *dir, struct err_info *ret_error)
+{
+    struct stat st;
+
+    if (mkdir(dir, 0700) == 0) {
+        char *above = format_path_of(dir, "..");
+        int err = fs_sync_dir(&fs_system, above);
+
+        free(above);
+        if (err < 0)
+            return err_set_errno(ret_error, errno, "cannot sync the directory above %s", dir);
+    } else if (errno != EEXIST) {
+        return err_set_errno(ret_error, errno, "cannot make the data directory %s", dir);
+    }
+    if (stat(dir, &st) < 0)
+        return err_set_errno(ret_error, errno, "cannot use the data directory %s", dir);
+    if (!S_ISDIR(st.st_mode))
+        return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s is not a directory", dir);
+    return 0;
+}
+
+static void on_durable(void *arg)
+{
+    struct local *l = arg;
+
+    if (l->listener.durable)
+        l->listener.durable(l->listener.arg);
+    if (l->follow)
+        l->follow(l->follow_arg);
+}
+
+static int open_journal(struct local *l, const struct recovery *r, struct err_info *ret_error)
+{
+    struct journal_options o = {
+        .fs = l->o.fs,
+        .dir = l->dir,
+        .mode = l->o.mode,
+        .segment_len = l->o.segment_len,
+        .oldest = r->oldest_segment,
+        .segment = r->next_segment,
+        .last_lsn = r->tree.zxid,
+        .fatal = l->o.fatal,
+        .arg = l->o.arg,
+    };
+
+    if (!l->store && getrandom(&l->store, sizeof l->store, 0) != sizeof l->store)
+        return err_set_errno(ret_error, errno, "no random numbers");
+    o.store = l->store;
+    return journal_open(&l->journal, &o, &l->lock, ret_error);
+}
+
+/* What the directory holds becomes the tree. */
+static int open_dir(struct local *l, struct err_info *ret_error)
+{
+    struct recover_hooks hooks = {.note = l->o.note, .arg = l->o.arg};
+    struct recovery r = {0};
+    struct format_dir files;
+    int err = make_dir(l->dir, ret_error);
+
+    if (!err)
+        err = format_dir_read(l->dir, &files, ret_error);
+    if (err)
+        return err;
+    if (files.foreign && !files.files[FORMAT_SEGMENT].count && !files.files[FORMAT_SNAPSHOT].count)
+        err = err_set(ret_error, DROVER_BAD_ARGUMENT,
+                      "%s holds other files (%s) and no data of drover: use an empty directory",
+                      l->dir, files.foreign_name);
+    format_dir_release(&files);
+    if (!err)
+        err = dirlock_take(l->dir, &l->lock_fd, ret_error);
+    if (err)
+        return err;
+    err = recover_read(l->dir, &hooks, &r, ret_error);
+    if (!err)
+        err = recover_trim(l->o.fs, l->dir, &r, ret_error);
+    l->store = r.store;
+    if (!err)
+        err = open_journal(l, &r, ret_error);
+    if (!err) {
+        l->tree = r.tree;
+        r.tree = (struct tree){0};
+        l->recovered_records = r.records;
+        l->recovered_nodes = l->tree.nodes.count;
+        l->since_snapshot = (int64_t)r.records;
+        if (r.has_snapshot) {
+            l->snapshot_zxid = (int64_t)r.snapshot.header.number;
+            l->snapshot_segment = r.snapshot.header.replay_from;
+        }
+    }
+    recovery_release(&r);
+    return err;
+}
+
+static void set_defaults(struct local_options *o)
+{
+    if (!o->snapshot_every)
+        o->snapshot_every = LOCAL_SNAPSHOT_EVERY;
+    if (!o->segment_len)
+        o->segment_len = LOCAL_SEGMENT_LEN;
+    if (o->segment_len < LOCAL_SEGMENT_LEN_MIN)
+        o->segment_len = LOCAL_SEGMENT_LEN_MIN;
+    o->segment_len -= o->segment_len % RECORD_ALIGN;
+    if (!o->fs)
+        o->fs = &fs_system;
+    if (!o->wall_ms)
+        o->wall_ms = wall_default;
+    if (!o->fatal)
+        o->fatal = fatal_default;
+}
+
+static void local_free(struct local *l)
+{
+    watches_release(&l->watches);
+    changes_release(&l->changes);
+    tree_release(&l->tree);
+    if (l->lock_fd >= 0)
+        close(l->lock_fd);
+    pthread_cond_destroy(&l->tick);
+    pthread_cond_destroy(&l->snapshot);
+    pthread_mutex_destroy(&l->lock);
+    free(l->dir);
+    free(l);
+}
+
+/* Held for less than a microsecond as a rule: worth spinning for before going to sleep. */
+static void lock_init(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attr;
+
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(lock, &attr);
+    pthread_mutexattr_destroy(&attr);
+}
+
+int local_open(const struct local_options *o, struct local **ret_local, struct err_info *ret_error)
+{
+    struct local *l = mem_zalloc(sizeof *l);
+    int err = 0;
+
+    l->o = *o;
+    l->lock_fd = -1;
+    set_defaults(&l->o);
+    lock_init(&l->lock);
+    cond_init(&l->tick);
+    cond_init(&l->snapshot);
+    if (engine_has_journal(l)) {
+        l->dir = mem_dup(o->dir, strlen(o->dir));
+        err = open_dir(l, ret_error);
+    } else {
+        tree_init(&l->tree);
+    }
+    if (err) {
+        local_free(l);
+        return err;
+    }
+    sessions_touch_all(&l->tree.sessions, clock_boot_ms());
+    pthread_mutex_lock(&l->lock);
+    l->journal.on_durable = on_durable;
+    l->journal.on_durable_arg = l;
+    pthread_mutex_unlock(&l->lock);
+    pthread_create(&l->ticker, NULL, ticker_main, l);
+    if (engine_has_journal(l))
+        pthread_create(&l->snapshotter, NULL, checkpoint_main, l);
+    *ret_local = l;
+    return 0;
+}
+
+void local_close(struct local *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->stop = true;
+    pthread_cond_broadcast(&l->tick);
+    pthread_cond_broadcast(&l->snapshot);
+    pthread_mutex_unlock(&l->lock);
+    pthread_join(l->ticker, NULL);
+    if (engine_has_journal(l)) {
+        pthread_join(l->snapshotter, NULL);
+        journal_close(&l->journal);
+    }
+    local_free(l);
+}
+
+void local_stats(struct local *l, struct local_stats *ret_stats)
+{
+    pthread_mutex_lock(&l->lock);
+    *ret_stats = (struct local_stats){
+        .zxid = l->tree.zxid,
+        .durable_zxid = engine_has_journal(l) ? atomic_load(&l->journal.durable) : 0,
+        .nodes = l->tree.nodes.count,
+        .sessions = l->tree.sessions.count,
+        .ephemerals = l->tree.ephemerals,
+        .watches = l->watches.count,
+        .journal_records = l->journal.records,
+        .journal_bytes = l->journal.bytes,
+        .journal_syncs = l->journal.syncs,
+        .snapshots = l->snapshots_done,
+        .snapshot_zxid = l->snapshot_zxid,
+        .recovered_records = l->recovered_records,
+        .recovered_nodes = l->recovered_nodes,
+    };
+    pthread_mutex_unlock(&l->lock);
+}

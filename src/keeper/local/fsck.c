@@ -1,0 +1,295 @@
+/* The report, the dump and the salvage of a data directory. */
+#include "keeper/local/fsck.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "keeper/journal/dirlock.h"
+#include "keeper/journal/recover.h"
+
+enum { DUMP_DATA_MAX = 64 };
+
+/* Text from a file, fit for a terminal. */
+static void print_text(FILE *out, struct str text, size_t max)
+{
+    fputc('"', out);
+    for (size_t i = 0; i < text.len && i < max; i++) {
+        unsigned char c = (unsigned char)text.p[i];
+
+        if (c == '"' || c == '\\')
+            fprintf(out, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f)
+            fprintf(out, "\\x%02x", c);
+        else
+            fputc(c, out);
+    }
+    fputs(text.len > max ? "\"..." : "\"", out);
+}
+
+static void print_change(FILE *out, const struct change *c)
+{
+    static const char *const words[] = {
+        [CHANGE_CREATE] = "create",
+        [CHANGE_SET] = "set",
+        [CHANGE_DELETE] = "delete",
+        [CHANGE_SESSION_OPEN] = "session open",
+        [CHANGE_SESSION_CLOSE] = "session close",
+        [CHANGE_SET_ACL] = "set ACL",
+    };
+
+    fprintf(out, "    %s", words[c->kind]);
+    if (c->path.len) {
+        fputc(' ', out);
+        print_text(out, c->path, c->path.len);
+    }
+    if (c->kind == CHANGE_CREATE || c->kind == CHANGE_SET) {
+        fprintf(out, ", %zu bytes ", c->data.len);
+        print_text(out, c->data, DUMP_DATA_MAX);
+    }
+    if (c->kind == CHANGE_SET)
+        fprintf(out, ", version %" PRId32, c->number);
+    if (c->kind == CHANGE_CREATE && c->session)
+        fprintf(out, ", ephemeral of session %" PRId64, c->session);
+    if (c->kind == CHANGE_SESSION_OPEN || c->kind == CHANGE_SESSION_CLOSE)
+        fprintf(out, " %" PRId64, c->session);
+    if (c->kind == CHANGE_SESSION_OPEN)
+        fprintf(out, ", timeout %" PRId32 " ms", c->number);
+    fputc('\n', out);
+}
+
+static void print_record(void *arg, uint64_t segment, size_t at, const struct changes *c)
+{
+    const struct fsck_options *o = arg;
+    time_t seconds = (time_t)(c->time_ms / 1000);
+    char when[64] = "";
+    struct tm tm;
+
+    if (!o->dump)
+        return;
+    if (gmtime_r(&seconds, &tm))
+        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &tm);
+    fprintf(o->out, "transaction %" PRId64 ", %s.%03dZ, journal-%010" PRIu64 " offset %zu\n",
+            c->zxid, when, (int)(c->time_ms % 1000), segment, at);
+    for (size_t i = 0; i < c->count; i++)
+        print_change(o->out, &c->list[i]);
+}
+
+static void print_note(void *arg, const char *line)
+{
+    const struct fsck_options *o = arg;
+
+    fprintf(o->out, "note: %s\n", line);
+}
+
+/* Every snapshot is read, not only the one that a start would use. */
+static int print_snapshots(const struct fsck_options *o, const struct format_list *list)
+{
+    int worst = 0;
+
+    for (size_t i = 0; i < list->count; i++) {
+        char *path = format_path(o->dir, FORMAT_SNAPSHOT, list->numbers[i]);
+        struct snapshot_info info;
+        struct err_info why;
+        struct tree t;
+        int err;
+
+        tree_init(&t);
+        err = snapshot_load(path, &t, &info, &why);
+        tree_release(&t);
+        free(path);
+        if (err)
+            fprintf(o->out, "snapshot-%020" PRIu64 "  %s\n", list->numbers[i], why.text);
+        else
+            fprintf(o->out,
+                    "snapshot-%020" PRIu64 "  %" PRIu64 " nodes, %" PRIu64 " sessions, %" PRIu64
+                    " bytes, replayed from journal-%010" PRIu64 "\n",
+                    list->numbers[i], info.nodes, info.sessions, info.bytes,
+                    info.header.replay_from);
+        worst = err ? err : worst;
+    }
+    return worst;
+}
+
+static void print_segments(const struct fsck_options *o, const struct recovery *r)
+{
+    for (size_t i = 0; i < r->segment_count; i++) {
+        const struct recover_segment *s = &r->segments[i];
+
+        fprintf(o->out, "journal-%010" PRIu64 "  ", s->number);
+        if (s->records)
+            fprintf(o->out, "transactions %" PRId64 " to %" PRId64 ", %zu of %zu bytes used\n",
+                    s->first_lsn, s->last_lsn, s->valid_len, s->file_len);
+        else
+            fprintf(o->out, "no transactions, %zu bytes\n", s->file_len);
+    }
+}
+
+static int look(const struct fsck_options *o, struct recovery *r, struct err_info *ret_error)
+{
+    struct recover_hooks hooks = {.note = print_note, .record = print_record, .arg = (void *)o};
+    int err = recover_read(o->dir, &hooks, r, ret_error);
+
+    print_segments(o, r);
+    if (err)
+        return err;
+    if (r->empty)
+        fprintf(o->out, "empty: nothing has been kept here yet\n");
+    else
+        fprintf(o->out,
+                "tree: %" PRIu32 " nodes, %" PRIu64 " ephemeral, %" PRIu32
+                " sessions, last transaction %" PRId64 "\n",
+                r->tree.nodes.count, r->tree.ephemerals, r->tree.sessions.count, r->tree.zxid);
+    return 0;
+}
+
+static int put_aside(const char *dir, enum format_kind kind, uint64_t number,
+                     const struct fsck_options *o, struct err_info *ret_error)
+{
+    char *from = format_path(dir, kind, number), name[FORMAT_NAME_MAX + 16], *to;
+    int err = 0;
+
+    snprintf(name, sizeof name, "salvaged-%s", strrchr(from, '/') + 1);
+    to = format_path_of(dir, name);
+    if (rename(from, to) < 0)
+        err = err_set_errno(ret_error, errno, "cannot rename %s", from);
+    else
+        fprintf(o->out, "put aside: %s\n", name);
+    free(from);
+    free(to);
+    return err;
+}
+
+/* A copy of what is about to be cut off, on disk before anything is cut. */
+static int copy_rest(const struct fsck_options *o, const char *path, uint64_t number, size_t at,
+                     struct err_info *ret_error)
+{
+    char name[FORMAT_NAME_MAX + 64], *to;
+    struct buf bytes = {0};
+    int fd, err = recover_read_file(path, &bytes, ret_error);
+
+    if (err)
+        return err;
+    snprintf(name, sizeof name, "salvaged-journal-%010" PRIu64 "-from-%zu", number, at);
+    to = format_path_of(o->dir, name);
+    fd = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0 || fs_write_all(&fs_system, fd, bytes.p + at, bytes.len - at, 0) < 0 ||
+        fsync(fd) < 0)
+        err = err_set_errno(ret_error, errno, "cannot write %s", to);
+    else
+        fprintf(o->out, "put aside: %s\n", name);
+    if (fd >= 0)
+        close(fd);
+    free(to);
+    buf_release(&bytes);
+    return err;
+}
+
+static int put_later_aside(const struct fsck_options *o, const struct recovery *r,
+                           struct err_info *ret_error)
+{
+    bool whole = r->damaged_at < FORMAT_HEADER_LEN; /* nothing of the segment itself can stay */
+    uint64_t keep = whole ? r->damaged_segment : r->damaged_segment + 1;
+    struct format_dir files;
+    const struct format_list *segments, *snapshots;
+    int err = format_dir_read(o->dir, &files, ret_error);
+
+    if (err)
+        return err;
+    segments = &files.files[FORMAT_SEGMENT];
+    for (size_t i = segments->count; i-- > 0 && !err;)
+        if (segments->numbers[i] >= keep)
+            err = put_aside(o->dir, FORMAT_SEGMENT, segments->numbers[i], o, ret_error);
+    snapshots = &files.files[FORMAT_SNAPSHOT];
+    for (size_t i = snapshots->count; i-- > 0 && !err;)
+        if ((int64_t)snapshots->numbers[i] > r->tree.zxid ||
+            (r->has_snapshot && snapshots->numbers[i] == r->snapshot.header.number &&
+             r->snapshot.last_zxid > r->tree.zxid))
+            err = put_aside(o->dir, FORMAT_SNAPSHOT, snapshots->numbers[i], o, ret_error);
+    format_dir_release(&files);
+    return err;
+}
+
+static int salvage(const struct fsck_options *o, const struct recovery *r,
+                   struct err_info *ret_error)
+{
+    char *path = format_path(o->dir, FORMAT_SEGMENT, r->damaged_segment);
+    bool cuts = r->damaged_at >= FORMAT_HEADER_LEN;
+    int err = 0;
+
+    if (cuts)
+        err = copy_rest(o, path, r->damaged_segment, r->damaged_at, ret_error);
+    if (!err)
+        err = put_later_aside(o, r, ret_error);
+    if (!err && fs_sync_dir(&fs_system, o->dir) < 0)
+        err = err_set_errno(ret_error, errno, "cannot sync %s", o->dir);
+    if (!err && cuts) {
+        int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+        if (fd < 0 || ftruncate(fd, (off_t)r->damaged_at) < 0 || fsync(fd) < 0)
+            err = err_set_errno(ret_error, errno, "cannot cut %s", path);
+        else
+            fprintf(o->out, "cut: %s at offset %zu\n", path, r->damaged_at);
+        if (fd >= 0)
+            close(fd);
+    }
+    free(path);
+    return err;
+}
+
+/* After damage: asks, cuts, looks again. */
+static int offer_salvage(const struct fsck_options *o, struct recovery *r,
+                         struct err_info *ret_error)
+{
+    char question[256];
+    int err;
+
+    if (!r->damaged_segment) {
+        fprintf(o->out, "this cannot be salvaged: restore the directory from a copy\n");
+        return DROVER_DAMAGED;
+    }
+    fprintf(o->out, "damaged: %s\n", ret_error->text);
+    snprintf(question, sizeof question,
+             "Keep everything up to transaction %" PRId64 " and give up what came after it?",
+             r->tree.zxid);
+    if (!o->confirm(o->arg, question))
+        return err_set(ret_error, DROVER_DAMAGED, "nothing was changed");
+    err = salvage(o, r, ret_error);
+    if (err)
+        return err;
+    recovery_release(r);
+    return look(o, r, ret_error);
+}
+
+int fsck_run(const struct fsck_options *o, struct err_info *ret_error)
+{
+    struct recovery r = {0};
+    struct format_dir files;
+    int lock_fd, err, snapshots_err;
+
+    err = format_dir_read(o->dir, &files, ret_error);
+    if (err)
+        return err;
+    err = dirlock_take_existing(o->dir, &lock_fd, ret_error);
+    if (err) {
+        format_dir_release(&files);
+        return err;
+    }
+    snapshots_err = print_snapshots(o, &files.files[FORMAT_SNAPSHOT]);
+    err = look(o, &r, ret_error);
+    if (err == DROVER_DAMAGED && o->salvage)
+        err = offer_salvage(o, &r, ret_error);
+    if (!err && snapshots_err)
+        err = err_set(ret_error, snapshots_err,
+                      "a snapshot is damaged; another one and the journal hold everything");
+    recovery_release(&r);
+    format_dir_release(&files);
+    if (lock_fd >= 0)
+        close(lock_fd);
+    return err;
+}

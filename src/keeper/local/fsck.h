@@ -1,0 +1,35 @@
+/*
+ * fsck - says what a data directory holds and whether it is whole; on request cuts the journal where
+ * the first damage is.
+ *
+ * Looking changes nothing. Salvaging loses every transaction from the damage on, which is why it asks
+ * first, and puts what it cuts off aside, in files whose names begin with "salvaged-", before it cuts:
+ *
+ *   1. the rest of the damaged segment is copied (a segment without a readable header is renamed)
+ *   2. the segments after it are renamed, last one first, and so are snapshots that show later
+ *      transactions than are left
+ *   3. the damaged segment is cut
+ *
+ * A crash before the last step leaves the damage where it was: salvage again.
+ */
+#ifndef KEEPER_LOCAL_FSCK_H
+#define KEEPER_LOCAL_FSCK_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/err.h"
+
+struct fsck_options {
+    const char *dir;
+    bool dump;    /* print every transaction of the journal */
+    bool salvage; /* cut at the first damage, after `confirm` has agreed */
+    bool (*confirm)(void *arg, const char *question);
+    void *arg;
+    FILE *out;
+};
+
+/* 0: whole, or made so. Otherwise the error, and what is wrong was printed to out. */
+int fsck_run(const struct fsck_options *o, struct err_info *ret_error);
+
+#endif

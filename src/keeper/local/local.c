@@ -1,0 +1,514 @@
+/*
+ * Keepers on the embedded store: each is a session, a mailbox and its watches.
+ *
+ * Everything happens on the caller's thread under the store's lock; what a call saw decides how far
+ * the journal must be on disk before it returns. A read that found its node waits only for the
+ * transactions that made the node what it is; an answer that rests on something not being there waits
+ * for the last one.
+ */
+#include "keeper/local/local.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "keeper/local/callback_queue.h"
+#include "keeper/local/engine.h"
+
+struct local_keeper {
+    struct keeper base;
+    struct local *l;
+    struct keeper_session session;
+    bool ended; /* the session is over */
+    struct callback_queue box;
+    struct keeper_watch *watches;
+    struct keeper_result *results; /* of local_submit */
+    size_t results_cap;
+    struct local_keeper *next;
+};
+
+struct keeper_watch {
+    struct watch w;
+    struct local_keeper *k;
+    keeper_watch_fn *fn;
+    void *arg;
+    char *path;
+    bool listed;               /* in the store's table: until the session ends */
+    _Atomic unsigned queued;   /* events on their way, by bit: one of a kind is enough */
+    _Atomic bool forgotten;    /* taken back from inside its own callback */
+    struct keeper_watch *next; /* of the same keeper */
+};
+
+static struct local_keeper *keeper_of(struct keeper *k)
+{
+    return (struct local_keeper *)k;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What has to be on disk for an answer about a node, or about there being none. */
+static int64_t seen(const struct local *l, int err, const struct keeper_stat *stat)
+{
+    return err ? l->tree.zxid : later(stat->mzxid, stat->pzxid);
+}
+
+static int get(struct keeper *base, struct str path, struct buf *ret_data,
+               struct keeper_stat *ret_stat)
+{
+    struct local_keeper *k = keeper_of(base);
+    struct local *l = k->l;
+    struct journal_ticket ticket;
+    struct str data;
+    int err, failed;
+
+    pthread_mutex_lock(&l->lock);
+    if (k->ended) {
+        pthread_mutex_unlock(&l->lock);
+        return DROVER_SESSION_EXPIRED;
+    }
+    err = tree_get(&l->tree, path, &data, ret_stat);
+    if (!err && ret_data) {
+        ret_data->len = 0;
+        buf_put_str(ret_data, data);
+    }
+    ticket = engine_ticket(l, seen(l, err, ret_stat));
+    pthread_mutex_unlock(&l->lock);
+    failed = engine_wait(l, ticket);
+    return failed ? failed : err;
+}
+
+static int children(struct keeper *base, struct str path, struct buf *ret_text, size_t *ret_count,
+                    struct keeper_stat *ret_stat)
+{
+    struct local_keeper *k = keeper_of(base);
+    struct local *l = k->l;
+    struct journal_ticket ticket;
+    int err, failed;
+
+    pthread_mutex_lock(&l->lock);
+    if (k->ended) {
+        pthread_mutex_unlock(&l->lock);
+        return DROVER_SESSION_EXPIRED;
+    }
+    err = tree_children(&l->tree, path, ret_text, ret_count, ret_stat);
+    ticket = engine_ticket(l, seen(l, err, ret_stat));
+    pthread_mutex_unlock(&l->lock);
+    failed = engine_wait(l, ticket);
+    return failed ? failed : err;
+}
+
+static int multi(struct keeper *base, const struct keeper_op *ops, size_t count,
+                 struct keeper_result *results)
+{
+    struct local_keeper *k = keeper_of(base);
+    int err, failed = engine_apply_and_wait(k->l, k->session.id, ops, count, results, &err);
+
+    if (!failed)
+        return err;
+    keeper_results_release(results, count);
+    for (size_t i = 0; i < count; i++)
+        results[i] = (struct keeper_result){.err = failed};
+    return failed;
+}
+
+/* The answer to a commit on its way. */
+struct commit_callback {
+    struct callback callback;
+    keeper_done_fn *done;
+    void *arg;
+    int err;
+    size_t count;
+    struct keeper_result results[];
+};
+
+static void commit_run(struct callback *callback, int failed)
+{
+    struct commit_callback *c = (struct commit_callback *)callback;
+
+    for (size_t i = 0; failed && i < c->count; i++)
+        c->results[i].err = failed;
+    c->done(c->arg, failed ? failed : c->err, c->results, c->count);
+    keeper_results_release(c->results, c->count);
+    free(c);
+}
+
+static int commit(struct keeper *base, const struct keeper_op *ops, size_t count,
+                  keeper_done_fn *done, void *arg)
+{
+    struct local_keeper *k = keeper_of(base);
+    struct local *l = k->l;
+    struct commit_callback *c = mem_zalloc(sizeof *c + count * sizeof *c->results);
+
+    c->callback.run = commit_run;
+    c->done = done;
+    c->arg = arg;
+    c->count = count;
+    pthread_mutex_lock(&l->lock);
+    c->err = engine_apply(l, k->session.id, NULL, ops, count, c->results);
+    c->callback.ticket = engine_ticket(l, l->tree.zxid);
+    callback_queue_post(&k->box, &c->callback);
+    pthread_mutex_unlock(&l->lock);
+    return 0;
+}
+
+/* The results are nobody's; they are kept for the next time, so that a commit allocates nothing here. */
+int local_submit(struct keeper *base, const struct keeper_op *ops, size_t count, int64_t *ret_zxid)
+{
+    struct local_keeper *k = keeper_of(base);
+    struct local *l = k->l;
+    int err;
+
+    pthread_mutex_lock(&l->lock);
+    if (count > k->results_cap) {
+        k->results_cap = count * 2;
+        k->results = mem_realloc(k->results, k->results_cap * sizeof *k->results);
+    }
+    memset(k->results, 0, count * sizeof *k->results);
+    err = engine_apply_held(l, k->session.id, ops, count, k->results);
+    keeper_results_release(k->results, count);
+    *ret_zxid = l->tree.zxid;
+    pthread_mutex_unlock(&l->lock);
+    return err;
+}
+
+int local_peek(struct keeper *base, struct str path, struct buf *b)
+{
+    struct local_keeper *k = keeper_of(base);
+    struct keeper_stat stat;
+    struct str data;
+    int err;
+
+    pthread_mutex_lock(&k->l->lock);
+    err = tree_get(&k->l->tree, path, &data, &stat);
+    if (!err)
+        buf_put_str(b, data);
+    pthread_mutex_unlock(&k->l->lock);
+    return err;
+}
+
+int64_t local_durable(struct local *l)
+{
+    return l->o.mode == LOCAL_STRICT ? atomic_load(&l->journal.durable) : INT64_MAX;
+}
+
+bool local_failed(struct local *l)
+{
+    return engine_has_journal(l) && atomic_load(&l->journal.failed);
+}
+
+bool local_may_lose(struct local *l)
+{
+    return l->o.mode == LOCAL_OPPORTUNISTIC;
+}
+
+int local_flush(struct local *l)
+{
+    int64_t zxid;
+
+    pthread_mutex_lock(&l->lock);
+    zxid = l->tree.zxid;
+    pthread_mutex_unlock(&l->lock);
+    return engine_has_journal(l) ? journal_wait_durable(&l->journal, zxid) : 0;
+}
+
+int local_await(struct local *l, int64_t zxid)
+{
+    struct journal_ticket ticket;
+
+    pthread_mutex_lock(&l->lock);
+    ticket = engine_ticket(l, zxid);
+    pthread_mutex_unlock(&l->lock);
+    return engine_wait(l, ticket);
+}
+
+void local_hold(struct local *l, bool holds)
+{
+    pthread_mutex_lock(&l->lock);
+    if (engine_has_journal(l))
+        journal_hold(&l->journal, holds);
+    pthread_mutex_unlock(&l->lock);
+}
+
+int64_t local_held(struct local *l)
+{
+    int64_t held;
+
+    pthread_mutex_lock(&l->lock);
+    held = engine_has_journal(l) ? journal_held(&l->journal) : 0;
+    pthread_mutex_unlock(&l->lock);
+    return held;
+}
+
+void local_want(struct local *l)
+{
+    pthread_mutex_lock(&l->lock);
+    if (engine_has_journal(l))
+        journal_want(&l->journal);
+    pthread_mutex_unlock(&l->lock);
+}
+
+void local_follow(struct local *l, void (*fn)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&l->lock);
+    l->follow = fn;
+    l->follow_arg = arg;
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* There is one store, and its lock is the order: whoever asks now sees all that was done before. */
+static int sync_path(struct keeper *base, struct str path)
+{
+    struct local_keeper *k = keeper_of(base);
+    struct local *l = k->l;
+    struct journal_ticket ticket;
+    bool ended;
+
+    (void)path;
+    pthread_mutex_lock(&l->lock);
+    ended = k->ended;
+    ticket = engine_ticket(l, l->tree.zxid);
+    pthread_mutex_unlock(&l->lock);
+    return ended ? DROVER_SESSION_EXPIRED : engine_wait(l, ticket);
+}
+
+/* One event on its way to a watch. */
+struct watch_callback {
+    struct callback callback;
+    struct keeper_watch *w;
+    enum keeper_event event;
+};
+
+static void watch_free(struct keeper_watch *w)
+{
+    free(w->path);
+    free(w);
+}
+
+static void watch_run(struct callback *callback, int failed)
+{
+    struct watch_callback *event = (struct watch_callback *)callback;
+    struct keeper_watch *w = event->w;
+
+    atomic_fetch_and(&w->queued, ~(1u << event->event));
+    if (!failed)
+        w->fn(w->arg, event->event, w->path);
+    if (atomic_load(&w->forgotten))
+        watch_free(w);
+    free(event);
+}
+
+static void watch_drop(struct callback *callback)
+{
+    free(callback);
+}
+
+static void tell(struct keeper_watch *w, enum keeper_event event)
+{
+    struct watch_callback *callback;
+    unsigned bit = 1u << event;
+
+    if (atomic_fetch_or(&w->queued, bit) & bit)
+        return;
+    callback = mem_zalloc(sizeof *callback);
+    callback->callback.ticket = engine_ticket(w->k->l, w->k->l->tree.zxid);
+    callback->callback.subject = w;
+    callback->callback.run = watch_run;
+    callback->callback.drop = watch_drop;
+    callback->w = w;
+    callback->event = event;
+    callback_queue_post(&w->k->box, &callback->callback);
+}
+
+static void fire(struct watch *w, enum keeper_event event, struct str path)
+{
+    (void)path;
+    tell((struct keeper_watch *)w, event);
+}
+
+void local_session_ended(struct local *l, int64_t session)
+{
+    for (struct local_keeper *k = l->keepers; k; k = k->next) {
+        if (k->session.id != session || k->ended)
+            continue;
+        k->ended = true;
+        for (struct keeper_watch *w = k->watches; w; w = w->next) {
+            watches_remove(&l->watches, &w->w);
+            w->listed = false;
+            tell(w, KEEPER_EVENT_EXPIRED);
+        }
+    }
+}
+
+/* What makes the call answer differently that a kind of watch is named after. */
+static const int EVENTS[] = {
+    [KEEPER_WATCH_DATA] = WATCH_EVENT(KEEPER_EVENT_CREATED) | WATCH_EVENT(KEEPER_EVENT_CHANGED) |
+                          WATCH_EVENT(KEEPER_EVENT_DELETED),
+    [KEEPER_WATCH_EXISTS] = WATCH_EVENT(KEEPER_EVENT_CREATED) | WATCH_EVENT(KEEPER_EVENT_DELETED),
+    [KEEPER_WATCH_CHILDREN] = WATCH_EVENT(KEEPER_EVENT_CREATED) |
+                              WATCH_EVENT(KEEPER_EVENT_DELETED) |
+                              WATCH_EVENT(KEEPER_EVENT_CHILDREN),
+};
+
+static int watch(struct keeper *base, struct str path, enum keeper_watch_kind kind,
+                 keeper_watch_fn *fn, void *arg, struct keeper_watch **ret_watch)
+{
+    struct local_keeper *k = keeper_of(base);
+    struct keeper_watch *w;
+
+    pthread_mutex_lock(&k->l->lock);
+    if (k->ended) {
+        pthread_mutex_unlock(&k->l->lock);
+        return DROVER_SESSION_EXPIRED;
+    }
+    w = mem_zalloc(sizeof *w);
+    w->w.events = EVENTS[kind];
+    w->w.fire = fire;
+    w->k = k;
+    w->fn = fn;
+    w->arg = arg;
+    w->path = mem_dup(path.p, path.len);
+    w->listed = true;
+    w->next = k->watches;
+    k->watches = w;
+    watches_add(&k->l->watches, &w->w, path);
+    *ret_watch = w;
+    pthread_mutex_unlock(&k->l->lock);
+    return 0;
+}
+
+static void unwatch(struct keeper *base, struct keeper_watch *w)
+{
+    struct local_keeper *k = keeper_of(base);
+    struct keeper_watch **link;
+
+    pthread_mutex_lock(&k->l->lock);
+    for (link = &k->watches; *link != w; link = &(*link)->next)
+        ;
+    *link = w->next;
+    if (w->listed)
+        watches_remove(&k->l->watches, &w->w);
+    pthread_mutex_unlock(&k->l->lock);
+    if (callback_queue_withdraw(&k->box, w))
+        atomic_store(&w->forgotten, true);
+    else
+        watch_free(w);
+}
+
+static void session(struct keeper *base, struct keeper_session *ret_session)
+{
+    *ret_session = keeper_of(base)->session;
+}
+
+static void dispatch(struct keeper *base)
+{
+    callback_queue_dispatch(&keeper_of(base)->box);
+}
+
+static void leave(struct local *l, struct local_keeper *k)
+{
+    struct local_keeper **link = &l->keepers;
+    struct session *s = k->ended ? NULL : sessions_find(&l->tree.sessions, k->session.id);
+
+    while (*link != k)
+        link = &(*link)->next;
+    *link = k->next;
+    if (s) {
+        s->pins--;
+        session_touch(s, clock_boot_ms());
+    }
+}
+
+static void close_keeper(struct keeper *base, bool end_session)
+{
+    struct local_keeper *k = keeper_of(base);
+    struct local *l = k->l;
+    struct journal_ticket ticket;
+
+    while (k->watches)
+        unwatch(base, k->watches);
+    pthread_mutex_lock(&l->lock);
+    leave(l, k);
+    if (end_session && !k->ended)
+        engine_session_end(l, k->session.id); /* a full disk leaves it to its timeout */
+    pthread_cond_broadcast(&l->tick);
+    ticket = engine_ticket(l, l->tree.zxid);
+    pthread_mutex_unlock(&l->lock);
+    engine_wait(l, ticket);
+    callback_queue_close(&k->box);
+    free(k->results);
+    free(k);
+}
+
+static const struct keeper_ops LOCAL_OPS = {
+    .get = get,
+    .children = children,
+    .multi = multi,
+    .commit = commit,
+    .sync = sync_path,
+    .watch = watch,
+    .unwatch = unwatch,
+    .session = session,
+    .dispatch = dispatch,
+    .close = close_keeper,
+};
+
+static int32_t granted_timeout(int32_t wanted_ms)
+{
+    if (!wanted_ms)
+        return KEEPER_TIMEOUT_DEFAULT_MS;
+    if (wanted_ms < KEEPER_TIMEOUT_MIN_MS)
+        return KEEPER_TIMEOUT_MIN_MS;
+    return wanted_ms > KEEPER_TIMEOUT_MAX_MS ? KEEPER_TIMEOUT_MAX_MS : wanted_ms;
+}
+
+/* A new session, or the one to go on with. Under the lock. */
+static int find_session(struct local *l, const struct keeper_options *o, struct session **ret)
+{
+    struct session *s;
+
+    if (!o->resume.id)
+        return engine_session_open(l, granted_timeout(o->timeout_ms), ret);
+    s = sessions_find(&l->tree.sessions, o->resume.id);
+    if (!s || memcmp(s->password, o->resume.password, KEEPER_PASSWORD_LEN) != 0)
+        return DROVER_SESSION_EXPIRED;
+    *ret = s;
+    return 0;
+}
+
+int local_connect(struct local *l, const struct keeper_options *o, struct keeper **ret_keeper)
+{
+    static const struct keeper_options none;
+    struct journal_ticket ticket;
+    struct local_keeper *k;
+    struct session *s;
+    int err;
+
+    o = o ? o : &none;
+    pthread_mutex_lock(&l->lock);
+    err = find_session(l, o, &s);
+    if (err) {
+        pthread_mutex_unlock(&l->lock);
+        return err;
+    }
+    s->pins++;
+    k = mem_zalloc(sizeof *k);
+    k->base.ops = &LOCAL_OPS;
+    k->l = l;
+    k->session.id = s->id;
+    k->session.timeout_ms = s->timeout_ms;
+    memcpy(k->session.password, s->password, KEEPER_PASSWORD_LEN);
+    callback_queue_init(&k->box, engine_has_journal(l) ? &l->journal : NULL, o);
+    k->next = l->keepers;
+    l->keepers = k;
+    ticket = engine_ticket(l, l->tree.zxid);
+    pthread_mutex_unlock(&l->lock);
+    err = engine_wait(l, ticket);
+    if (err)
+        keeper_abandon(&k->base);
+    else
+        *ret_keeper = &k->base;
+    return err;
+}

@@ -1,0 +1,136 @@
+/*
+ * A map from paths to lists. What a change tells is a table.
+ */
+#include "keeper/tree/watch.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "keeper/path.h"
+
+static const struct {
+    bool tells;
+    enum keeper_event event;
+    bool tells_parent;
+} CONCERNS[] = {
+    [CHANGE_CREATE] = {true, KEEPER_EVENT_CREATED, true},
+    [CHANGE_SET] = {true, KEEPER_EVENT_CHANGED, false},
+    [CHANGE_DELETE] = {true, KEEPER_EVENT_DELETED, true},
+    [CHANGE_SESSION_OPEN] = {0},
+    [CHANGE_SESSION_CLOSE] = {0},
+    [CHANGE_SET_ACL] = {0},
+};
+
+/* The position of a path's list, plus one; 0: nobody watches it. */
+static uint32_t find(const struct watches *ws, struct str path)
+{
+    uint32_t hash = map_hash_str(path);
+
+    for (uint32_t at, ref = map_first(&ws->index, hash, &at); ref;
+         ref = map_next(&ws->index, hash, &at))
+        if (str_eq(str_of(ws->places[ref - 1]->path), path))
+            return ref;
+    return 0;
+}
+
+static uint32_t take_position(struct watches *ws)
+{
+    if (ws->free_len)
+        return ws->free[--ws->free_len];
+    if (ws->len == ws->cap) {
+        ws->cap = ws->cap ? ws->cap * 2 : 16;
+        ws->places = mem_realloc(ws->places, ws->cap * sizeof *ws->places);
+    }
+    return ws->len++;
+}
+
+static void give_position(struct watches *ws, uint32_t at)
+{
+    if (ws->free_len == ws->free_cap) {
+        ws->free_cap = ws->free_cap ? ws->free_cap * 2 : 16;
+        ws->free = mem_realloc(ws->free, ws->free_cap * sizeof *ws->free);
+    }
+    ws->free[ws->free_len++] = at;
+}
+
+void watches_release(struct watches *ws)
+{
+    for (uint32_t i = 0; i < ws->len; i++)
+        assert(!ws->places[i]);
+    free(ws->places);
+    free(ws->free);
+    map_release(&ws->index);
+    *ws = (struct watches){0};
+}
+
+void watches_add(struct watches *ws, struct watch *w, struct str path)
+{
+    uint32_t ref = find(ws, path);
+    struct watch_place *place;
+
+    if (!ref) {
+        ref = take_position(ws) + 1;
+        place = mem_zalloc(sizeof *place);
+        place->path = mem_dup(path.p, path.len);
+        ws->places[ref - 1] = place;
+        map_add(&ws->index, map_hash_str(path), ref);
+    }
+    place = ws->places[ref - 1];
+    w->path = place->path;
+    w->next = place->first;
+    place->first = w;
+    ws->count++;
+    ws->recursive += w->recursive;
+}
+
+void watches_remove(struct watches *ws, struct watch *w)
+{
+    uint32_t ref = find(ws, str_of(w->path));
+    struct watch_place *place = ws->places[ref - 1];
+    struct watch **link = &place->first;
+
+    while (*link != w)
+        link = &(*link)->next;
+    *link = w->next;
+    ws->count--;
+    ws->recursive -= w->recursive;
+    if (place->first)
+        return;
+    map_remove(&ws->index, map_hash_str(str_of(place->path)), ref);
+    ws->places[ref - 1] = NULL;
+    give_position(ws, ref - 1);
+    free(place->path);
+    free(place);
+}
+
+/* Tells the watches on `place` of what happened to `path`, which is the same or lies below it. */
+static void fire_at(struct watches *ws, struct str place, struct str path, enum keeper_event event)
+{
+    uint32_t ref = find(ws, place);
+    bool below = path.len > place.len && event != KEEPER_EVENT_CHILDREN;
+    struct watch *next;
+
+    for (struct watch *w = ref ? ws->places[ref - 1]->first : NULL; w; w = next) {
+        next = w->next;
+        if (w->events & WATCH_EVENT(event) && (!below || w->recursive))
+            w->fire(w, event, path);
+    }
+}
+
+void watches_fire(struct watches *ws, const struct change *c)
+{
+    enum keeper_event event = CONCERNS[c->kind].event;
+    struct str up = c->path;
+
+    if (!ws->count || !CONCERNS[c->kind].tells)
+        return;
+    ws->changes++;
+    fire_at(ws, c->path, c->path, event);
+    while (ws->recursive && up.len > 1) {
+        up = path_parent(up);
+        fire_at(ws, up, c->path, event);
+    }
+    if (CONCERNS[c->kind].tells_parent)
+        fire_at(ws, path_parent(c->path), path_parent(c->path), KEEPER_EVENT_CHILDREN);
+}

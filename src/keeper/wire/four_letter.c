@@ -1,0 +1,164 @@
+/*
+ * The four-letter words: a connection that begins with one gets a text and is closed. Which words and
+ * which lines they answer with is what operators' scripts expect of ZooKeeper.
+ */
+#include <inttypes.h>
+
+#include "keeper/wire/wire_impl.h"
+
+#define VERSION_LINE "3.8.0-drover-" DROVER_VERSION ", built with drover"
+
+static void word_ruok(struct wire_conn *c, struct buf *out)
+{
+    (void)c;
+    buf_printf(out, "imok");
+}
+
+static void word_isro(struct wire_conn *c, struct buf *out)
+{
+    (void)c;
+    buf_printf(out, "rw");
+}
+
+static void put_connections(struct wire_conn *c, struct buf *out)
+{
+    for (struct wire_conn *each = c->w->conns; each; each = each->next)
+        buf_printf(out,
+                   " /%s[%d](queued=%zu,recved=%" PRIu64 ",sent=%" PRIu64 ",sid=0x%" PRIx64 ")\n",
+                   each->peer, each->session ? 1 : 0, each->gate_count, each->received, each->sent,
+                   (uint64_t)each->session);
+}
+
+static size_t outstanding(const struct wire *w)
+{
+    size_t sum = 0;
+
+    for (struct wire_conn *c = w->conns; c; c = c->next)
+        sum += c->gate_count;
+    return sum;
+}
+
+static void put_server(struct wire_conn *c, struct buf *out)
+{
+    const struct tree *t = &c->w->l->tree;
+
+    buf_printf(out, "Latency min/avg/max: 0/0.0/0\nReceived: %" PRIu64 "\nSent: %" PRIu64 "\n",
+               c->w->received, c->w->sent);
+    buf_printf(out, "Connections: %zu\nOutstanding: %zu\nZxid: 0x%" PRIx64 "\n", c->w->conn_count,
+               outstanding(c->w), (uint64_t)t->zxid);
+    buf_printf(out, "Mode: standalone\nNode count: %" PRIu32 "\n", t->nodes.count);
+}
+
+static void word_srvr(struct wire_conn *c, struct buf *out)
+{
+    buf_printf(out, "Zookeeper version: " VERSION_LINE "\n");
+    put_server(c, out);
+}
+
+static void word_stat(struct wire_conn *c, struct buf *out)
+{
+    buf_printf(out, "Zookeeper version: " VERSION_LINE "\nClients:\n");
+    put_connections(c, out);
+    buf_printf(out, "\n");
+    put_server(c, out);
+}
+
+static void word_mntr(struct wire_conn *c, struct buf *out)
+{
+    const struct local *l = c->w->l;
+    const struct {
+        const char *name;
+        uint64_t value;
+    } lines[] = {
+        {"zk_znode_count", l->tree.nodes.count},
+        {"zk_watch_count", l->watches.count},
+        {"zk_ephemerals_count", l->tree.ephemerals},
+        {"zk_global_sessions", l->tree.sessions.count},
+        {"zk_num_alive_connections", c->w->conn_count},
+        {"zk_outstanding_requests", outstanding(c->w)},
+        {"zk_packets_received", c->w->received},
+        {"zk_packets_sent", c->w->sent},
+        {"drover_journal_records", l->journal.records},
+        {"drover_journal_bytes", l->journal.bytes},
+        {"drover_journal_syncs", l->journal.syncs},
+        {"drover_snapshots", l->snapshots_done},
+    };
+
+    buf_printf(out, "zk_version\t" VERSION_LINE "\nzk_server_state\tstandalone\n");
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        buf_printf(out, "%s\t%" PRIu64 "\n", lines[i].name, lines[i].value);
+}
+
+static void word_conf(struct wire_conn *c, struct buf *out)
+{
+    const char *port = strrchr(c->w->address, ':') + 1;
+
+    buf_printf(out, "clientPort=%s\ndataDir=%s\nmaxClientCnxns=%d\n", port,
+               c->w->l->dir ? c->w->l->dir : "", WIRE_CONNECTIONS_MAX);
+    buf_printf(out, "minSessionTimeout=%d\nmaxSessionTimeout=%d\nserverId=0\n",
+               KEEPER_TIMEOUT_MIN_MS, KEEPER_TIMEOUT_MAX_MS);
+}
+
+static void word_envi(struct wire_conn *c, struct buf *out)
+{
+    (void)c;
+    buf_printf(out, "Environment:\nzookeeper.version=" VERSION_LINE "\n");
+}
+
+static void word_cons(struct wire_conn *c, struct buf *out)
+{
+    put_connections(c, out);
+    buf_printf(out, "\n");
+}
+
+static void word_dump(struct wire_conn *c, struct buf *out)
+{
+    const struct tree *t = &c->w->l->tree;
+
+    buf_printf(out, "SessionTracker dump:\nSessions (%" PRIu32 "):\n", t->sessions.count);
+    for (uint32_t i = 0; i < t->sessions.len; i++)
+        if (t->sessions.list[i])
+            buf_printf(out, "\t0x%" PRIx64 "\t%" PRId32 "ms\n", (uint64_t)t->sessions.list[i]->id,
+                       t->sessions.list[i]->timeout_ms);
+    buf_printf(out, "ephemeral nodes dump:\n");
+    for (uint32_t i = 0; i < t->sessions.len; i++) {
+        const struct session *s = t->sessions.list[i];
+
+        if (!s || !s->first_ephemeral)
+            continue;
+        buf_printf(out, "0x%" PRIx64 ":\n", (uint64_t)s->id);
+        for (uint32_t ref = s->first_ephemeral; ref;
+             ref = node_at(&t->nodes, ref)->more->next_ephemeral) {
+            buf_printf(out, "\t");
+            nodes_put_path(&t->nodes, ref, out);
+            buf_printf(out, "\n");
+        }
+    }
+}
+
+static const struct {
+    char word[5];
+    void (*answer)(struct wire_conn *c, struct buf *out);
+} WORDS[] = {
+    {"ruok", word_ruok}, {"isro", word_isro}, {"srvr", word_srvr},
+    {"stat", word_stat}, {"mntr", word_mntr}, {"conf", word_conf},
+    {"envi", word_envi}, {"cons", word_cons}, {"dump", word_dump},
+};
+
+bool wire_word(struct wire_conn *c, const char *four)
+{
+    struct buf out = {0};
+
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
+        if (memcmp(four, WORDS[i].word, 4) != 0)
+            continue;
+        pthread_mutex_lock(&c->w->l->lock);
+        WORDS[i].answer(c, &out);
+        pthread_mutex_unlock(&c->w->l->lock);
+        wire_conn_put(c, (struct str){out.p, out.len}, 0);
+        buf_release(&out);
+        wire_conn_finish(c);
+        return true;
+    }
+    return false;
+}

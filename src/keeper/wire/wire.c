@@ -1,0 +1,170 @@
+/* The listener, and what wakes it: a journal that got further, a watch that fired, a session that ended. */
+#include "keeper/wire/wire.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "keeper/wire/wire_impl.h"
+
+static void on_connection(uv_stream_t *stream, int status)
+{
+    struct wire *w = stream->data;
+
+    if (status == 0 && w->l)
+        wire_conn_accept(w);
+}
+
+void wire_note(struct wire_conn *c)
+{
+    if (c->noted_at || c->closing)
+        return;
+    c->noted_at = &c->w->noted;
+    c->noted_next = c->w->noted;
+    if (c->noted_next)
+        c->noted_next->noted_at = &c->noted_next;
+    c->w->noted = c;
+}
+
+void wire_unnote(struct wire_conn *c)
+{
+    if (!c->noted_at)
+        return;
+    *c->noted_at = c->noted_next;
+    if (c->noted_next)
+        c->noted_next->noted_at = c->noted_at;
+    c->noted_at = NULL;
+}
+
+/* Sends what may leave now, or closes; who still waits for the disk is noted again. */
+static void look_at(struct wire_conn *c, bool ended)
+{
+    if (ended)
+        wire_conn_close(c);
+    else
+        wire_conn_flush(c);
+    if (c->closing || !c->gate_count)
+        return;
+    pthread_mutex_lock(&c->w->l->lock);
+    wire_note(c);
+    pthread_mutex_unlock(&c->w->l->lock);
+}
+
+/* Only those who are noted, not everybody: thousands of idle connections must cost nothing. */
+static void on_news(uv_async_t *news)
+{
+    struct wire *w = news->data;
+    struct wire_conn *c;
+
+    pthread_mutex_lock(&w->l->lock);
+    w->called = w->noted;
+    w->noted = NULL;
+    if (w->called)
+        w->called->noted_at = &w->called;
+    while ((c = w->called)) {
+        bool ended = c->ended && !c->close_when_sent;
+
+        wire_unnote(c);
+        wire_conn_put_events(c);
+        pthread_mutex_unlock(&w->l->lock);
+        look_at(c, ended);
+        pthread_mutex_lock(&w->l->lock);
+    }
+    pthread_mutex_unlock(&w->l->lock);
+}
+
+static void on_durable(void *arg)
+{
+    struct wire *w = arg;
+
+    uv_async_send(&w->news);
+}
+
+static void on_session_ended(void *arg, int64_t session)
+{
+    struct wire *w = arg;
+
+    for (struct wire_conn *c = w->conns; c; c = c->next)
+        if (c->session == session) {
+            c->ended = true;
+            wire_note(c);
+            uv_async_send(&w->news);
+        }
+}
+
+int wire_listen(uv_loop_t *loop, const struct sockaddr_storage *address, struct wire **ret_wire,
+                struct err_info *ret_error)
+{
+    struct wire *w = mem_zalloc(sizeof *w);
+    struct sockaddr_storage bound;
+    char name[48];
+    int len = sizeof bound, err;
+
+    w->loop = loop;
+    uv_tcp_init(loop, &w->listener);
+    uv_async_init(loop, &w->news, on_news);
+    w->listener.data = w->news.data = w;
+    w->open_handles = 2;
+    err = uv_tcp_bind(&w->listener, (const struct sockaddr *)address, 0);
+    if (!err)
+        err = uv_listen((uv_stream_t *)&w->listener, WIRE_BACKLOG, on_connection);
+    if (!err)
+        err = uv_tcp_getsockname(&w->listener, (struct sockaddr *)&bound, &len);
+    if (err)
+        bound = *address;
+    uv_ip_name((struct sockaddr *)&bound, name, sizeof name);
+    snprintf(w->address, sizeof w->address, bound.ss_family == AF_INET6 ? "[%s]:%d" : "%s:%d", name,
+             ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
+                                               : ((struct sockaddr_in *)&bound)->sin_port));
+    if (err) {
+        err_set(ret_error, DROVER_IO, "cannot listen on %s: %s", w->address, uv_strerror(err));
+        wire_close(w);
+        return DROVER_IO;
+    }
+    *ret_wire = w;
+    return 0;
+}
+
+void wire_serve(struct wire *w, struct local *l)
+{
+    struct engine_listener listener = {
+        .session_ended = on_session_ended, .durable = on_durable, .arg = w};
+
+    w->l = l;
+    engine_listen(l, &listener);
+}
+
+const char *wire_address(const struct wire *w)
+{
+    return w->address;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct wire *w = handle->data;
+
+    if (--w->open_handles)
+        return;
+    buf_release(&w->head);
+    buf_release(&w->body);
+    free(w);
+}
+
+/* Connections first: they point here. */
+static void close_rest(uv_handle_t *handle)
+{
+    struct wire *w = handle->data;
+
+    uv_close((uv_handle_t *)&w->listener, on_closed);
+    on_closed(handle);
+}
+
+void wire_close(struct wire *w)
+{
+    if (w->l)
+        engine_listen(w->l, NULL);
+    for (struct wire_conn *c = w->conns, *next; c; c = next) {
+        next = c->next;
+        wire_conn_close(c);
+    }
+    uv_close((uv_handle_t *)&w->news, close_rest);
+}

@@ -1,0 +1,369 @@
+/*
+ * One connection.
+ *
+ * Bytes gather in `in` until a packet is whole. Answers gather in `out`, with gates: positions up to
+ * which they may leave once the journal has got so far. Because a later answer leaves later anyway, a
+ * gate that asks for less than the one before it is not kept.
+ *
+ * A client that does not read its answers, or is far ahead of the disk, is not read from until it or
+ * the disk has caught up. What its watches tell it cannot be held back: too much of that ends it.
+ */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "keeper/wire/wire_impl.h"
+
+enum { KEEP_MAX = 256 * 1024 }; /* an empty buffer that has grown larger is given back */
+
+static void buf_shrink(struct buf *b)
+{
+    if (!b->len && b->cap > KEEP_MAX)
+        buf_release(b);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct wire_conn *c = handle->data;
+    struct wire *w = c->w;
+
+    if (++c->closed_handles < 2)
+        return;
+    for (size_t i = 0; i < c->id_count; i++)
+        free((char *)c->ids[i].id.p);
+    buf_release(&c->in);
+    buf_release(&c->out);
+    buf_release(&c->sending);
+    buf_release(&c->events);
+    free(c->gates);
+    pthread_mutex_lock(&w->l->lock); /* who ends a session walks the list */
+    *(c->prev ? &c->prev->next : &w->conns) = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
+    pthread_mutex_unlock(&w->l->lock);
+    w->conn_count--;
+    free(c);
+}
+
+void wire_conn_close(struct wire_conn *c)
+{
+    if (c->closing)
+        return;
+    pthread_mutex_lock(&c->w->l->lock);
+    c->closing = true;
+    wire_watch_clear(c);
+    wire_unnote(c);
+    c->session = 0;
+    pthread_mutex_unlock(&c->w->l->lock);
+    uv_close((uv_handle_t *)&c->patience, on_handle_closed);
+    uv_close((uv_handle_t *)&c->tcp, on_handle_closed);
+}
+
+/* Answers. */
+
+static int64_t durable_lsn(const struct wire *w)
+{
+    return w->l->o.mode == LOCAL_STRICT ? atomic_load(&w->l->journal.durable) : INT64_MAX;
+}
+
+static void add_gate(struct wire_conn *c, int64_t lsn, uint64_t end)
+{
+    if (c->gate_first + c->gate_count == c->gate_cap) {
+        if (c->gate_first) {
+            memmove(c->gates, c->gates + c->gate_first, c->gate_count * sizeof *c->gates);
+            c->gate_first = 0;
+        } else {
+            c->gate_cap = c->gate_cap ? c->gate_cap * 2 : 16;
+            c->gates = mem_realloc(c->gates, c->gate_cap * sizeof *c->gates);
+        }
+    }
+    c->gates[c->gate_first + c->gate_count++] = (struct wire_gate){lsn, end};
+    wire_note(c);
+}
+
+void wire_conn_put(struct wire_conn *c, struct str packet, int64_t lsn)
+{
+    struct wire_gate *last = c->gate_count ? &c->gates[c->gate_first + c->gate_count - 1] : NULL;
+    uint64_t end;
+
+    if (!packet.len)
+        return;
+    buf_put_str(&c->out, packet);
+    end = c->out_base + c->out.len;
+    if (last && last->lsn >= lsn)
+        last->end = end;
+    else if (last || lsn > durable_lsn(c->w))
+        add_gate(c, lsn, end);
+    else
+        c->out_open = end;
+}
+
+void wire_conn_put_events(struct wire_conn *c)
+{
+    if (!c->events.len)
+        return;
+    wire_conn_put(c, (struct str){c->events.p, c->events.len}, c->events_lsn);
+    c->event_bytes += c->events.len;
+    c->events.len = 0;
+    buf_shrink(&c->events);
+}
+
+static void open_gates(struct wire_conn *c)
+{
+    int64_t durable = durable_lsn(c->w);
+
+    while (c->gate_count && c->gates[c->gate_first].lsn <= durable) {
+        c->out_open = c->gates[c->gate_first].end;
+        c->gate_first++;
+        c->gate_count--;
+    }
+    if (!c->gate_count)
+        c->gate_first = 0;
+}
+
+static void on_written(uv_write_t *write, int status)
+{
+    struct wire_conn *c = write->data;
+
+    c->writing = false;
+    c->sending.len = 0;
+    if (status < 0)
+        wire_conn_close(c);
+    else
+        wire_conn_flush(c);
+}
+
+/* Takes the first len bytes of the queue away. */
+static void out_consume(struct wire_conn *c, size_t len)
+{
+    memmove(c->out.p, c->out.p + len, c->out.len - len);
+    c->out.len -= len;
+    c->out_base += len;
+}
+
+static void send_open(struct wire_conn *c)
+{
+    size_t len = (size_t)(c->out_open - c->out_base);
+    uv_buf_t bytes = uv_buf_init(c->out.p, (unsigned)len);
+    int sent = uv_try_write((uv_stream_t *)&c->tcp, &bytes, 1);
+
+    if (sent < 0 && sent != UV_EAGAIN) {
+        wire_conn_close(c);
+        return;
+    }
+    sent = sent < 0 ? 0 : sent;
+    if ((size_t)sent < len) { /* the rest goes when there is room */
+        c->sending.len = 0;
+        buf_put(&c->sending, c->out.p + sent, len - (size_t)sent);
+        bytes = uv_buf_init(c->sending.p, (unsigned)c->sending.len);
+        c->write.data = c;
+        c->writing = uv_write(&c->write, (uv_stream_t *)&c->tcp, &bytes, 1, on_written) == 0;
+        if (!c->writing) {
+            wire_conn_close(c);
+            return;
+        }
+    }
+    out_consume(c, len);
+}
+
+static void start_reading(struct wire_conn *c);
+
+static bool is_behind(const struct wire_conn *c)
+{
+    return c->out.len + c->sending.len > WIRE_UNSENT_MAX || c->gate_count > WIRE_OUTSTANDING_MAX;
+}
+
+static void take_packets(struct wire_conn *c);
+
+/* Goes on where it had to stop reading. True: there may be new answers. */
+static bool resume(struct wire_conn *c)
+{
+    if (!c->paused || is_behind(c))
+        return false;
+    c->paused = false;
+    take_packets(c);
+    if (!c->closing && !c->paused && !c->close_when_sent)
+        start_reading(c);
+    return !c->closing;
+}
+
+/* Sends what may leave. False: the socket takes no more for now. */
+static bool send_some(struct wire_conn *c)
+{
+    if (c->writing && c->event_bytes > WIRE_EVENTS_MAX)
+        wire_conn_close(c);
+    if (c->closing || c->writing)
+        return false;
+    open_gates(c);
+    if (c->out_open > c->out_base)
+        send_open(c);
+    if (!c->out.len)
+        c->event_bytes = 0;
+    if (c->closing || c->writing)
+        return false;
+    if (c->close_when_sent && !c->out.len)
+        wire_conn_close(c);
+    buf_shrink(&c->out);
+    buf_shrink(&c->sending);
+    return !c->closing;
+}
+
+void wire_conn_flush(struct wire_conn *c)
+{
+    while (send_some(c) && resume(c))
+        continue;
+}
+
+static void on_patience_over(uv_timer_t *timer)
+{
+    wire_conn_close(timer->data);
+}
+
+void wire_conn_finish(struct wire_conn *c)
+{
+    c->close_when_sent = true;
+    uv_read_stop((uv_stream_t *)&c->tcp);
+    uv_timer_start(&c->patience, on_patience_over, WIRE_PATIENCE_MS, 0);
+}
+
+/* Requests. */
+
+/* What is left of the packets that were taken moves to the front. */
+static void in_compact(struct wire_conn *c)
+{
+    if (!c->in_at)
+        return;
+    memmove(c->in.p, c->in.p + c->in_at, c->in.len - c->in_at);
+    c->in.len -= c->in_at;
+    c->in_at = 0;
+    buf_shrink(&c->in);
+}
+
+/* False: there is no whole packet. The connection may be closed meanwhile. */
+static bool take_packet(struct wire_conn *c)
+{
+    struct reader r = {c->in.p + c->in_at, c->in.len - c->in_at, false};
+    int32_t len = jute_i32(&r);
+    struct str packet;
+    bool good;
+
+    if (r.bad)
+        return false;
+    if (!c->session && !c->received && wire_word(c, c->in.p + c->in_at)) {
+        c->in.len = 0;
+        return false;
+    }
+    if (len < 0 || len > WIRE_PACKET_MAX) {
+        wire_conn_close(c);
+        return false;
+    }
+    packet = reader_bytes(&r, (size_t)len);
+    if (r.bad)
+        return false;
+    c->in_at += 4 + (size_t)len;
+    c->received++;
+    c->w->received++;
+    good = c->session ? wire_request(c, packet) : wire_hello(c, packet);
+    if (!good)
+        wire_conn_close(c);
+    return good;
+}
+
+static void take_packets(struct wire_conn *c)
+{
+    c->w->now_ms = clock_boot_ms();
+    while (!c->closing && !c->close_when_sent && !c->paused && take_packet(c))
+        if (is_behind(c)) {
+            c->paused = true;
+            uv_read_stop((uv_stream_t *)&c->tcp);
+        }
+    if (!c->closing)
+        in_compact(c);
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
+{
+    struct wire_conn *c = (struct wire_conn *)handle;
+
+    buf_reserve(&c->in, suggested);
+    *ret = uv_buf_init(c->in.p + c->in.len, (unsigned)(c->in.cap - c->in.len));
+}
+
+static void on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *bytes)
+{
+    struct wire_conn *c = (struct wire_conn *)stream;
+
+    (void)bytes;
+    if (len < 0) {
+        wire_conn_close(c);
+        return;
+    }
+    c->in.len += (size_t)len;
+    take_packets(c);
+    wire_conn_flush(c);
+}
+
+static void start_reading(struct wire_conn *c)
+{
+    if (uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read) < 0)
+        wire_conn_close(c);
+}
+
+static void name_peer(struct wire_conn *c)
+{
+    struct sockaddr_storage address = {0};
+    int len = sizeof address, port = 0;
+
+    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&address, &len) < 0)
+        return;
+    uv_ip_name((struct sockaddr *)&address, c->ip, sizeof c->ip);
+    port = address.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&address)->sin6_port)
+                                         : ntohs(((struct sockaddr_in *)&address)->sin_port);
+    snprintf(c->peer, sizeof c->peer, "%s:%d", c->ip, port);
+    c->ids[c->id_count++] =
+        (struct acl_id){STR("ip"), {mem_dup(c->ip, strlen(c->ip)), strlen(c->ip)}};
+}
+
+static struct wire_conn *conn_new(struct wire *w)
+{
+    struct wire_conn *c = mem_zalloc(sizeof *c);
+
+    c->w = w;
+    uv_tcp_init(w->loop, &c->tcp);
+    uv_timer_init(w->loop, &c->patience);
+    c->tcp.data = c->patience.data = c;
+    pthread_mutex_lock(&w->l->lock);
+    c->next = w->conns;
+    if (c->next)
+        c->next->prev = c;
+    w->conns = c;
+    pthread_mutex_unlock(&w->l->lock);
+    w->conn_count++;
+    return c;
+}
+
+static void conn_start(struct wire_conn *c, int err)
+{
+    if (err < 0 || c->w->conn_count > WIRE_CONNECTIONS_MAX) {
+        wire_conn_close(c);
+        return;
+    }
+    uv_tcp_nodelay(&c->tcp, 1);
+    name_peer(c);
+    uv_timer_start(&c->patience, on_patience_over, WIRE_PATIENCE_MS, 0);
+    start_reading(c);
+}
+
+void wire_conn_accept(struct wire *w)
+{
+    struct wire_conn *c = conn_new(w);
+
+    conn_start(c, uv_accept((uv_stream_t *)&w->listener, (uv_stream_t *)&c->tcp));
+}
+
+void wire_conn_open(struct wire *w, int fd)
+{
+    struct wire_conn *c = conn_new(w);
+
+    conn_start(c, uv_tcp_open(&c->tcp, fd));
+}

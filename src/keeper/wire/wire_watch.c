@@ -1,0 +1,199 @@
+/*
+ * What a connection watches: one entry a path, whatever the client asked for there. However many of
+ * its entries a change concerns, it is told once, and only if it may read the node. Entries that were
+ * only good for one event go with it, told or not.
+ */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "keeper/wire/wire_impl.h"
+
+struct wire_watch {
+    struct watch watch;
+    struct wire_conn *c;
+    char *path;
+    uint32_t at; /* in the connection's list */
+    int modes;
+};
+
+#define E(event) WATCH_EVENT(KEEPER_EVENT_##event)
+
+static const struct {
+    int mode, events;
+} MODES[] = {
+    {WIRE_WATCH_DATA, E(CREATED) | E(CHANGED) | E(DELETED)},
+    {WIRE_WATCH_CHILDREN, E(CHILDREN) | E(DELETED)},
+    {WIRE_WATCH_PERSISTENT, E(CREATED) | E(CHANGED) | E(DELETED) | E(CHILDREN)},
+    {WIRE_WATCH_RECURSIVE, E(CREATED) | E(CHANGED) | E(DELETED)},
+};
+
+enum { MODE_COUNT = sizeof MODES / sizeof *MODES };
+
+/* ZooKeeper's numbers. */
+static const int EVENT_TYPES[] = {
+    [KEEPER_EVENT_CREATED] = 1,
+    [KEEPER_EVENT_DELETED] = 2,
+    [KEEPER_EVENT_CHANGED] = 3,
+    [KEEPER_EVENT_CHILDREN] = 4,
+};
+
+enum { STATE_CONNECTED = 3, XID_WATCH = -1 };
+
+void wire_watch_tell(struct wire_conn *c, enum keeper_event event, struct str path, int64_t lsn)
+{
+    if (!c->events.len) {
+        wire_note(c);
+        uv_async_send(&c->w->news);
+    }
+    jute_put_i32(&c->events, (int32_t)(28 + path.len));
+    jute_put_i32(&c->events, XID_WATCH);
+    jute_put_i64(&c->events, -1);
+    jute_put_i32(&c->events, 0);
+    jute_put_i32(&c->events, EVENT_TYPES[event]);
+    jute_put_i32(&c->events, STATE_CONNECTED);
+    jute_put_bytes(&c->events, path);
+    if (c->events_lsn < lsn)
+        c->events_lsn = lsn;
+}
+
+static struct wire_watch *find(struct wire_conn *c, struct str path)
+{
+    uint32_t hash = map_hash_str(path);
+
+    for (uint32_t at, ref = map_first(&c->watch_index, hash, &at); ref;
+         ref = map_next(&c->watch_index, hash, &at))
+        if (str_eq(str_of(c->watches[ref - 1]->path), path))
+            return c->watches[ref - 1];
+    return NULL;
+}
+
+static void drop(struct wire_watch *w)
+{
+    struct wire_conn *c = w->c;
+    struct wire_watch *last = c->watches[c->watch_len - 1];
+
+    watches_remove(&c->w->l->watches, &w->watch);
+    map_remove(&c->watch_index, map_hash_str(str_of(w->path)), w->at + 1);
+    if (last != w) { /* the last one takes its place */
+        map_remove(&c->watch_index, map_hash_str(str_of(last->path)), last->at + 1);
+        last->at = w->at;
+        c->watches[last->at] = last;
+        map_add(&c->watch_index, map_hash_str(str_of(last->path)), last->at + 1);
+    }
+    c->watch_len--;
+    free(w->path);
+    free(w);
+}
+
+/* The list of a node that was changed just now, and may be gone again. */
+static struct str acl_of(const struct local *l, struct str path)
+{
+    struct tree_view v;
+
+    if (!tree_look(&l->tree, path, &v))
+        return v.acl;
+    for (size_t i = l->changes.count; i--;)
+        if (l->changes.list[i].kind == CHANGE_DELETE && str_eq(l->changes.list[i].path, path))
+            return l->changes.list[i].acl;
+    return STR("");
+}
+
+static bool may_hear(struct wire_conn *c, struct str path)
+{
+    struct acl_who who = wire_who(c);
+    struct str acl = acl_of(c->w->l, path);
+
+    return !acl.len || acl_allows(acl, ACL_READ, &who);
+}
+
+static void tell_once(struct wire_conn *c, enum keeper_event event, struct str path)
+{
+    uint64_t change = c->w->l->watches.changes;
+
+    if ((c->told_of == change && c->told == event) || !may_hear(c, path))
+        return;
+    c->told_of = change;
+    c->told = event;
+    wire_watch_tell(c, event, path, c->w->l->tree.zxid);
+}
+
+static void fire(struct watch *watch, enum keeper_event event, struct str path)
+{
+    struct wire_watch *w = (struct wire_watch *)watch;
+    int spent = 0;
+
+    tell_once(w->c, event, path);
+    for (int i = 0; i < 2; i++) /* those that are good for one event */
+        if (MODES[i].events & WATCH_EVENT(event))
+            spent |= MODES[i].mode;
+    if (w->modes & spent && str_eq(path, str_of(w->path)))
+        wire_watch_remove(w->c, path, spent);
+}
+
+/* The table that it stands in counts the recursive ones: out and in again when that changes. */
+static void set_modes(struct wire_watch *w, int modes)
+{
+    bool recursive = modes & WIRE_WATCH_RECURSIVE;
+
+    if (w->watch.recursive != recursive) {
+        watches_remove(&w->c->w->l->watches, &w->watch);
+        w->watch.recursive = recursive;
+        watches_add(&w->c->w->l->watches, &w->watch, str_of(w->path));
+    }
+    w->modes = modes;
+    w->watch.events = 0;
+    for (int i = 0; i < MODE_COUNT; i++)
+        if (modes & MODES[i].mode)
+            w->watch.events |= MODES[i].events;
+}
+
+void wire_watch_add(struct wire_conn *c, struct str path, int mode)
+{
+    struct wire_watch *w = find(c, path);
+
+    if (!w) {
+        if (c->watch_len == c->watch_cap) {
+            c->watch_cap = c->watch_cap ? c->watch_cap * 2 : 8;
+            c->watches = mem_realloc(c->watches, c->watch_cap * sizeof *c->watches);
+        }
+        w = mem_zalloc(sizeof *w);
+        w->c = c;
+        w->path = mem_dup(path.p, path.len);
+        w->watch.fire = fire;
+        w->at = c->watch_len++;
+        c->watches[w->at] = w;
+        map_add(&c->watch_index, map_hash_str(path), w->at + 1);
+        watches_add(&c->w->l->watches, &w->watch, path);
+    }
+    set_modes(w, w->modes | mode);
+}
+
+bool wire_watch_has(struct wire_conn *c, struct str path, int modes)
+{
+    struct wire_watch *w = find(c, path);
+
+    return w && w->modes & modes;
+}
+
+bool wire_watch_remove(struct wire_conn *c, struct str path, int modes)
+{
+    struct wire_watch *w = find(c, path);
+
+    if (!w || !(w->modes & modes))
+        return false;
+    if (w->modes & ~modes)
+        set_modes(w, w->modes & ~modes);
+    else
+        drop(w);
+    return true;
+}
+
+void wire_watch_clear(struct wire_conn *c)
+{
+    while (c->watch_len)
+        drop(c->watches[c->watch_len - 1]);
+    free(c->watches);
+    map_release(&c->watch_index);
+    c->watches = NULL;
+    c->watch_cap = 0;
+}

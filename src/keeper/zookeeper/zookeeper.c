@@ -1,0 +1,450 @@
+/*
+ * The life of a keeper on a ZooKeeper ensemble: its URL, its session, its end; and what is the same
+ * for all requests: the table of errors and the translation of paths and stats.
+ *
+ * The chroot is put before paths here and not by libzookeeper: paths are copied anyway, one session
+ * can make the chroot and live in it, and a stat can be had of what is above it.
+ *
+ * The other files: zookeeper_call.c waits for answers, zookeeper_txn.c has the transactions,
+ * zookeeper_tag.c finds those that were lost, zookeeper_watch.c keeps watches alive,
+ * zookeeper_queue.c runs callbacks. zookeeper_impl.h tells how they work together.
+ */
+#include "keeper/zookeeper/zookeeper.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "keeper/path.h"
+#include "keeper/zookeeper/zookeeper_impl.h"
+
+/*
+ * ZooKeeper's errors and ours. What is not here (a server that cannot, a request that cannot be
+ * packed) is IO. A session that moved to another connection has not done what it was asked, but
+ * that is no more than UNKNOWN allows.
+ */
+static const struct {
+    int rc, err;
+} errors[] = {
+    {ZNONODE, DROVER_NO_NODE},
+    {ZNODEEXISTS, DROVER_EXISTS},
+    {ZBADVERSION, DROVER_BAD_VERSION},
+    {ZNOTEMPTY, DROVER_NOT_EMPTY},
+    {ZRUNTIMEINCONSISTENCY, DROVER_NOT_TRIED},
+    {ZNOCHILDRENFOREPHEMERALS, DROVER_NO_CHILDREN_FOR_EPHEMERALS},
+    {ZBADARGUMENTS, DROVER_BAD_ARGUMENT},
+    {ZNOAUTH, DROVER_NO_AUTH},
+    {ZAUTHFAILED, DROVER_NO_AUTH},
+    {ZINVALIDACL, DROVER_NO_AUTH},
+    {ZCONNECTIONLOSS, DROVER_UNKNOWN},
+    {ZOPERATIONTIMEOUT, DROVER_UNKNOWN},
+    {ZSYSTEMERROR, DROVER_UNKNOWN},
+    {ZSESSIONMOVED, DROVER_UNKNOWN},
+    {ZSESSIONEXPIRED, DROVER_SESSION_EXPIRED},
+    {ZINVALIDSTATE, DROVER_SESSION_EXPIRED},
+    {ZCLOSING, DROVER_CLOSED},
+};
+
+int zk_err(int rc)
+{
+    if (rc == ZOK)
+        return 0;
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        if (errors[i].rc == rc)
+            return errors[i].err;
+    }
+    return DROVER_IO;
+}
+
+/* The chroot has no slash at its end, except that of a number that is still to come. */
+size_t zk_full_path_put(const struct zk *zk, struct str path, bool sequential, char *at)
+{
+    if (zk->chroot_len && path.len == 1 && !sequential)
+        path.len = 0;
+    memcpy(at, zk->chroot, zk->chroot_len);
+    memcpy(at + zk->chroot_len, path.p, path.len);
+    at[zk->chroot_len + path.len] = '\0';
+    return zk->chroot_len + path.len;
+}
+
+char *zk_full_path(const struct zk *zk, struct str path)
+{
+    char *full = mem_alloc(zk->chroot_len + path.len + 1);
+
+    zk_full_path_put(zk, path, false, full);
+    return full;
+}
+
+const char *zk_user_path(const struct zk *zk, const char *full)
+{
+    return full[zk->chroot_len] ? full + zk->chroot_len : "/";
+}
+
+struct keeper_stat zk_stat(const struct Stat *s)
+{
+    return (struct keeper_stat){
+        .czxid = s->czxid,
+        .mzxid = s->mzxid,
+        .pzxid = s->pzxid,
+        .ctime_ms = s->ctime,
+        .mtime_ms = s->mtime,
+        .ephemeral_owner = s->ephemeralOwner,
+        .version = s->version,
+        .cversion = s->cversion,
+        .aversion = s->aversion,
+        .data_len = s->dataLength,
+        .child_count = s->numChildren,
+    };
+}
+
+/* The URL. */
+
+static int host_put(struct buf *hosts, struct str host, const char *url, struct err_info *e)
+{
+    bool bracket = host.len && host.p[0] == '[';
+    const char *end = bracket ? memchr(host.p, ']', host.len) : NULL;
+    struct str name = host, port = {0};
+    const char *colon;
+    long number = ZOOKEEPER_PORT;
+
+    if (bracket && !end)
+        return err_set(e, DROVER_BAD_ARGUMENT, "%s: a [ without its ]", url);
+    colon =
+        bracket ? (end + 1 < host.p + host.len ? end + 1 : NULL) : memrchr(host.p, ':', host.len);
+    if (colon) {
+        name.len = (size_t)(colon - host.p);
+        port = (struct str){colon + 1, host.len - name.len - 1};
+        number = 0;
+        for (size_t i = 0; i < port.len && number <= 65535; i++)
+            number = port.p[i] >= '0' && port.p[i] <= '9' ? number * 10 + port.p[i] - '0' : 65536;
+    }
+    if (bracket)
+        name = (struct str){host.p + 1, (size_t)(end - host.p) - 1};
+    if (!name.len)
+        return err_set(e, DROVER_BAD_ARGUMENT, "%s: a host is missing", url);
+    if (number < 1 || number > 65535 || (colon && *colon != ':'))
+        return err_set(e, DROVER_BAD_ARGUMENT, "%s: '%.*s' is not host:port", url, (int)host.len,
+                       host.p);
+    buf_printf(hosts, "%s%.*s:%ld", hosts->len ? "," : "", (int)name.len, name.p, number);
+    return 0;
+}
+
+/* Splits the URL into hosts as libzookeeper wants them, and the chroot. */
+static int url_parse(const char *url, struct buf *hosts, struct str *ret_chroot, struct err_info *e)
+{
+    static const char scheme[] = "zk://";
+    const char *at = url + sizeof scheme - 1, *end;
+    struct str chroot;
+    int err = 0;
+
+    if (strncmp(url, scheme, sizeof scheme - 1) != 0)
+        return err_set(e, DROVER_BAD_ARGUMENT, "%s: not of the form zk://host:port,.../chroot",
+                       url);
+    end = at + strcspn(at, "/");
+    if (memchr(at, '@', (size_t)(end - at)))
+        return err_set(e, DROVER_BAD_ARGUMENT,
+                       "a zk:// URL with an @: credentials do not go there");
+    chroot = str_of(end);
+    if (chroot.len == 1)
+        chroot.len = 0;
+    if (chroot.len && !path_is_valid(chroot, false))
+        return err_set(e, DROVER_BAD_ARGUMENT, "%s: '%s' is not a path", url, end);
+    for (;;) {
+        size_t len = strcspn(at, ",/");
+
+        err = host_put(hosts, (struct str){at, len}, url, e);
+        if (err || at + len >= end)
+            break;
+        at += len + 1;
+    }
+    *ret_chroot = chroot;
+    return err;
+}
+
+int zookeeper_check_url(const char *url, struct err_info *ret_error)
+{
+    struct buf hosts = {0};
+    struct str chroot;
+    int err = url_parse(url, &hosts, &chroot, ret_error);
+
+    buf_release(&hosts);
+    return err;
+}
+
+/* The session. */
+
+static void session_over(struct zk *zk, int err)
+{
+    if (zk->over)
+        return;
+    zk_watches_over(zk);
+    zk->over = err;
+    pthread_cond_broadcast(&zk->module);
+}
+
+static void on_session(zhandle_t *handle, int type, int state, const char *path, void *arg)
+{
+    struct zk *zk = arg;
+
+    (void)handle, (void)path;
+    if (type != ZOO_SESSION_EVENT)
+        return;
+    zk_lock(zk);
+    if (state == ZOO_CONNECTED_STATE) {
+        if (zk->connected_before)
+            zk_watches_reconnected(zk);
+        zk->connected_before = true;
+    } else if (state == ZOO_EXPIRED_SESSION_STATE) {
+        session_over(zk, DROVER_SESSION_EXPIRED);
+    } else if (state == ZOO_AUTH_FAILED_STATE) {
+        session_over(zk, DROVER_NO_AUTH);
+    }
+    pthread_cond_broadcast(&zk->changed);
+    zk_unlock(zk);
+}
+
+static void session_get(struct keeper *k, struct keeper_session *ret_session)
+{
+    *ret_session = zk_of(k)->session;
+}
+
+/* Ending. */
+
+static bool has_session(const struct zk *zk)
+{
+    return zk->connected_before && zk->over != DROVER_SESSION_EXPIRED && zk->over != DROVER_NO_AUTH;
+}
+
+/*
+ * Ending a session takes a connection, and what was committed before should hear how it went: both
+ * are worth a moment.
+ */
+static void close_wait(struct zk *zk)
+{
+    int64_t deadline_ms = clock_boot_ms() + ZK_CLOSE_MS;
+
+    while (!is_unrecoverable(zk->handle) &&
+           (zk->in_flight || zoo_state(zk->handle) != ZOO_CONNECTED_STATE)) {
+        if (!zk_wait(zk, &zk->changed, deadline_ms))
+            break;
+    }
+}
+
+/*
+ * zookeeper_close() ends the session of a handle that is connected, and nothing else can disconnect
+ * one. But a server hangs up, and leaves the session alone, when it is offered credentials of a
+ * kind that it does not know, and libzookeeper then stays away. Should the server not answer, it
+ * will find these before it finds the request to end the session.
+ */
+static void abandon_wait(struct zk *zk)
+{
+    int64_t deadline_ms = clock_boot_ms() + ZK_ABANDON_MS;
+
+    zoo_add_auth(zk->handle, "drover-abandon", "", 0, NULL, NULL);
+    while (!is_unrecoverable(zk->handle) || zk->in_flight) {
+        if (!zk_wait(zk, &zk->changed, deadline_ms))
+            break;
+    }
+}
+
+static void zk_free(struct zk *zk)
+{
+    zk_watches_free(zk);
+    pthread_cond_destroy(&zk->changed);
+    pthread_cond_destroy(&zk->module);
+    pthread_cond_destroy(&zk->due);
+    pthread_mutex_destroy(&zk->lock);
+    free(zk->chroot);
+    free(zk);
+}
+
+static void close_keeper(struct keeper *k, bool end_session)
+{
+    struct zk *zk = zk_of(k);
+    bool wait;
+
+    zk_lock(zk);
+    wait = has_session(zk);
+    zk->closing = true;
+    if (!zk->over)
+        zk->over = DROVER_CLOSED;
+    pthread_cond_broadcast(&zk->changed);
+    pthread_cond_broadcast(&zk->module);
+    if (wait && end_session)
+        close_wait(zk);
+    else if (wait)
+        abandon_wait(zk);
+    zk_unlock(zk);
+
+    zookeeper_close(zk->handle); /* its threads are gone when this returns */
+    zk_lock(zk);
+    zk_calls_fail(zk);
+    while (zk->callers)
+        pthread_cond_wait(&zk->changed, &zk->lock);
+    zk_unlock(zk);
+    zk_tags_close(zk);
+    zk_queue_close(zk);
+    zk_free(zk);
+}
+
+/* Beginning. */
+
+static const struct keeper_ops ops = {
+    .get = zk_get,
+    .children = zk_children,
+    .multi = zk_multi,
+    .commit = zk_commit,
+    .sync = zk_sync,
+    .watch = zk_watch,
+    .unwatch = zk_unwatch,
+    .session = session_get,
+    .dispatch = zk_dispatch,
+    .close = close_keeper,
+};
+
+static struct zk *zk_new(const struct keeper_options *o, struct str chroot)
+{
+    struct zk *zk = mem_zalloc(sizeof *zk);
+    int32_t timeout_ms = o->timeout_ms ? o->timeout_ms : KEEPER_TIMEOUT_DEFAULT_MS;
+
+    if (timeout_ms < KEEPER_TIMEOUT_MIN_MS)
+        timeout_ms = KEEPER_TIMEOUT_MIN_MS;
+    if (timeout_ms > KEEPER_TIMEOUT_MAX_MS)
+        timeout_ms = KEEPER_TIMEOUT_MAX_MS;
+    zk->keeper.ops = &ops;
+    zk->chroot = mem_dup(chroot.p, chroot.len);
+    zk->chroot_len = chroot.len;
+    zk->session = o->resume;
+    zk->session.timeout_ms = timeout_ms;
+    zk->wake = o->wake;
+    zk->wake_arg = o->wake_arg;
+    pthread_mutex_init(&zk->lock, NULL);
+    zk_cond_init(&zk->changed);
+    zk_cond_init(&zk->module);
+    zk_cond_init(&zk->due);
+    TAILQ_INIT(&zk->calls);
+    TAILQ_INIT(&zk->commits);
+    TAILQ_INIT(&zk->ready);
+    TAILQ_INIT(&zk->doubts);
+    SLIST_INIT(&zk->slots);
+    TAILQ_INIT(&zk->spots);
+    return zk;
+}
+
+/*
+ * While connected, libzookeeper would look up its hosts again before every request; it still does
+ * so whenever it has to connect.
+ */
+static int session_start(struct zk *zk, const char *hosts, const struct zookeeper_options *zo,
+                         struct err_info *e)
+{
+    clientid_t id = {.client_id = zk->session.id};
+
+    memcpy(id.passwd, zk->session.password, sizeof id.passwd);
+    zk->acl = zo && zo->auth ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+    zoo_set_debug_level(0);
+    zk->handle = zookeeper_init2(hosts, on_session, zk->session.timeout_ms,
+                                 id.client_id ? &id : NULL, zk, ZOO_NO_LOG_CLIENTENV, NULL);
+    if (!zk->handle)
+        return err_set(e, DROVER_IO, "zk://%s: none of the hosts is known: %s", hosts,
+                       strerror(errno));
+    zoo_set_servers_resolution_delay(zk->handle, -1);
+    if (zo && zo->auth &&
+        zoo_add_auth(zk->handle, "digest", zo->auth, (int)strlen(zo->auth), NULL, NULL) != ZOK)
+        return err_set(e, DROVER_NO_AUTH, "zk://%s: the credentials could not be sent", hosts);
+    return 0;
+}
+
+static int session_wait(struct zk *zk, const char *hosts, int32_t timeout_ms, struct err_info *e)
+{
+    int err;
+
+    timeout_ms = timeout_ms ? timeout_ms : ZOOKEEPER_CONNECT_TIMEOUT_MS;
+    err = zk_wait_connected(zk, clock_boot_ms() + timeout_ms);
+    if (err == DROVER_UNKNOWN)
+        return err_set(e, DROVER_IO, "zk://%s: no server answered within %d ms", hosts, timeout_ms);
+    if (err)
+        return err_set(e, err, "zk://%s: session 0x%llx: %s", hosts,
+                       (unsigned long long)zk->session.id, drover_err_message(err));
+    zk->session.id = zoo_client_id(zk->handle)->client_id;
+    memcpy(zk->session.password, zoo_client_id(zk->handle)->passwd, KEEPER_PASSWORD_LEN);
+    zk->session.timeout_ms = zoo_recv_timeout(zk->handle);
+    return 0;
+}
+
+/*
+ * Looks before it makes: whoever may use the chroot need not be allowed to make it. It has two timeouts of
+ * the session, because a server that keeps silent is given up after two thirds of one.
+ */
+static int chroot_make(struct zk *zk, const char *hosts, struct err_info *e)
+{
+    char *part = mem_dup(zk->chroot, zk->chroot_len);
+    int64_t deadline_ms = zk_deadline(zk) + zk->session.timeout_ms;
+    int err = zk->chroot_len ? zk_read_data(zk, part, deadline_ms, NULL, NULL) : 0;
+
+    for (size_t i = 1; err == DROVER_NO_NODE && i <= zk->chroot_len; i++) {
+        int made;
+
+        if (i < zk->chroot_len && part[i] != '/')
+            continue;
+        part[i] = '\0';
+        made = zk_read_data(zk, part, deadline_ms, NULL, NULL);
+        if (made == DROVER_NO_NODE)
+            made = zk_make_node(zk, part, deadline_ms, 0);
+        if (made || i == zk->chroot_len)
+            err = made;
+        else
+            part[i] = '/';
+    }
+    if (err)
+        err_set(e, err, "zk://%s: cannot make %s: %s", hosts, part, drover_err_message(err));
+    free(part);
+    return err;
+}
+
+int zookeeper_connect(const char *url, const struct zookeeper_options *zo,
+                      const struct keeper_options *o, struct keeper **ret_keeper,
+                      struct err_info *ret_error)
+{
+    struct buf hosts = {0};
+    struct str chroot = {0};
+    struct zk *zk;
+    int err = url_parse(url, &hosts, &chroot, ret_error);
+
+    if (err) {
+        buf_release(&hosts);
+        return err;
+    }
+    zk = zk_new(o, chroot);
+    zk_lock(zk);
+    err = session_start(zk, buf_text(&hosts), zo, ret_error);
+    if (!err)
+        err = session_wait(zk, buf_text(&hosts), zo ? zo->connect_timeout_ms : 0, ret_error);
+    if (!err)
+        err = chroot_make(zk, buf_text(&hosts), ret_error);
+    if (!err)
+        err = zk_queue_start(zk, ret_error);
+    zk_unlock(zk);
+    buf_release(&hosts);
+    if (!err)
+        *ret_keeper = &zk->keeper;
+    else if (zk->handle)
+        close_keeper(&zk->keeper, o->resume.id == 0);
+    else
+        zk_free(zk);
+    return err;
+}
+
+int zookeeper_world_writable(struct keeper *k, bool *ret_writable)
+{
+    struct zk *zk = zk_of(k);
+    int err = zk_enter(zk);
+
+    if (err)
+        return err;
+    err = zk_read_world_writable(zk, zk->chroot_len ? zk->chroot : "/", zk_deadline(zk),
+                                 ret_writable);
+    zk_leave(zk);
+    return err;
+}

@@ -1,0 +1,130 @@
+/*
+ * The queue of the user's callbacks that are due, and who runs them: the keeper's own thread, or
+ * keeper_dispatch() when the options gave a wake.
+ *
+ * wake is called when the queue was empty before, and by a dispatch that leaves something: one
+ * dispatch runs what was due when it began, so that a busy keeper does not keep its user's loop.
+ */
+#include "keeper/zookeeper/zookeeper_impl.h"
+
+void zk_lock(struct zk *zk)
+{
+    pthread_mutex_lock(&zk->lock);
+}
+
+void zk_unlock(struct zk *zk)
+{
+    bool wake = zk->wake_due;
+
+    zk->wake_due = false;
+    pthread_mutex_unlock(&zk->lock);
+    if (wake)
+        zk->wake(zk->wake_arg);
+}
+
+void zk_wake(struct zk *zk)
+{
+    if (zk->wake_due) {
+        zk_unlock(zk);
+        zk_lock(zk);
+    }
+}
+
+void zk_ready(struct zk *zk, struct zk_item *item)
+{
+    bool first = TAILQ_EMPTY(&zk->ready);
+
+    if (item->queued)
+        return;
+    item->queued = true;
+    TAILQ_INSERT_TAIL(&zk->ready, item, link);
+    zk->ready_count++;
+    if (!zk->wake)
+        pthread_cond_signal(&zk->due);
+    else if (first && !zk->closing) /* closing runs what is left by itself */
+        zk->wake_due = true;
+}
+
+void zk_unready(struct zk *zk, struct zk_item *item)
+{
+    if (!item->queued)
+        return;
+    item->queued = false;
+    TAILQ_REMOVE(&zk->ready, item, link);
+    zk->ready_count--;
+}
+
+bool zk_is_dispatcher(struct zk *zk)
+{
+    return zk->dispatching && pthread_equal(zk->dispatcher, pthread_self());
+}
+
+/* Runs up to `count` items. From inside a callback this does nothing. */
+static void run_items(struct zk *zk, size_t count)
+{
+    struct zk_item *item;
+
+    if (zk->dispatching)
+        return;
+    zk->dispatching = true;
+    zk->dispatcher = pthread_self();
+    while (count-- > 0 && (item = TAILQ_FIRST(&zk->ready))) {
+        zk_unready(zk, item);
+        item->run(zk, item);
+    }
+    zk->dispatching = false;
+}
+
+void zk_dispatch(struct keeper *k)
+{
+    struct zk *zk = zk_of(k);
+
+    if (!zk->wake)
+        return;
+    zk_lock(zk);
+    run_items(zk, zk->ready_count);
+    if (!zk->dispatching && !TAILQ_EMPTY(&zk->ready))
+        zk->wake_due = true;
+    zk_unlock(zk);
+}
+
+static void *queue_main(void *arg)
+{
+    struct zk *zk = arg;
+
+    zk_lock(zk);
+    while (!zk->stop || !TAILQ_EMPTY(&zk->ready)) {
+        if (TAILQ_EMPTY(&zk->ready))
+            pthread_cond_wait(&zk->due, &zk->lock);
+        run_items(zk, zk->ready_count);
+    }
+    zk_unlock(zk);
+    return NULL;
+}
+
+int zk_queue_start(struct zk *zk, struct err_info *ret_error)
+{
+    int err;
+
+    if (zk->wake)
+        return 0;
+    err = pthread_create(&zk->thread, NULL, queue_main, zk);
+    zk->thread_runs = !err;
+    return err ? err_set_errno(ret_error, err, "cannot start a thread") : 0;
+}
+
+void zk_queue_close(struct zk *zk)
+{
+    if (zk->thread_runs) {
+        zk_lock(zk);
+        zk->stop = true;
+        pthread_cond_signal(&zk->due);
+        zk_unlock(zk);
+        pthread_join(zk->thread, NULL);
+    } else {
+        zk_lock(zk);
+        while (!TAILQ_EMPTY(&zk->ready))
+            run_items(zk, zk->ready_count);
+        zk_unlock(zk);
+    }
+}

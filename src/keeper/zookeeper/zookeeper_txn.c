@@ -1,0 +1,475 @@
+/*
+ * Transactions: keeper_multi(), which waits, and keeper_commit(), which does not.
+ *
+ * One block of memory holds a transaction as libzookeeper wants it, with room for its answers. A
+ * single create, set or delete goes as the request of that name, anything else as a multi.
+ *
+ * The stat of what was created: libzookeeper's multi has no create2, so the answer to a create is
+ * its path only. But a new node's stat is known up to the number and the time of the transaction,
+ * and these stand in the answer to any set of the same transaction. When the caller's operations
+ * have no set and somebody wants to know, a tag is one (zookeeper_tag.c). And when that is new or forbidden, an exists of a
+ * created node is sent right behind the multi: requests of a session are answered in order, so this
+ * costs no round trip, but it nearly halves the rate of a pipeline, which is why a tag comes first.
+ *
+ * Commits are answered by libzookeeper in the order of submission, but some are not final with that
+ * answer (they are in doubt) and some never reach it (there was no connection). So they stand in a
+ * list in that order, and callbacks are due from its head only.
+ *
+ * libzookeeper frees a wild pointer when a session is found to be over while a multi is being
+ * packed. That is learned only on a new connection, hence nothing is handed to it without a
+ * connection.
+ */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "keeper/zookeeper/zookeeper_impl.h"
+
+enum {
+    SEQUENCE_LEN = 12, /* ten digits, a sign should they ever overflow, and the NUL */
+    TRIES_MAX = 8,     /* of a tagged transaction that certainly did not happen */
+};
+
+static char *carve(char **at, size_t size)
+{
+    char *here = *at;
+
+    *at += (size + 15) & ~(size_t)15;
+    return here;
+}
+
+static size_t text_size(const struct zk *zk, const struct keeper_op *ops, size_t count)
+{
+    size_t size = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t path = zk->chroot_len + ops[i].path.len + 1;
+
+        size += path + 16 + (ops[i].kind == KEEPER_CREATE ? path + SEQUENCE_LEN + 16 : 0);
+    }
+    return size;
+}
+
+/* The wire's limit, exactly: keeper.c has checked without the chroot and the tag. */
+static bool is_too_big(const struct zk *zk, const struct keeper_op *ops, size_t count, bool tagged)
+{
+    size_t size = 8 + 9 + (tagged ? 128 + zk->chroot_len : 0);
+
+    for (size_t i = 0; i < count; i++)
+        size += 9 + 4 + zk->chroot_len + ops[i].path.len + 4 + ops[i].data.len + 31 + 4;
+    return size > KEEPER_REQUEST_MAX;
+}
+
+/* Flags are the same numbers in ZooKeeper. */
+static void pack_create(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op,
+                        const char *full, char **at, struct Stat *stat)
+{
+    size_t module = strlen(full) + SEQUENCE_LEN;
+
+    (void)stat;
+    zoo_create_op_init(z, full, op->data.p, op->data.p ? (int)op->data.len : -1, zk->acl,
+                       op->flags & ~KEEPER_NO_STAT, carve(at, module), (int)module);
+}
+
+static void pack_set(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op, const char *full,
+                     char **at, struct Stat *stat)
+{
+    (void)zk, (void)at;
+    zoo_set_op_init(z, full, op->data.p, op->data.p ? (int)op->data.len : -1, op->version, stat);
+}
+
+static void pack_delete(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op,
+                        const char *full, char **at, struct Stat *stat)
+{
+    (void)zk, (void)at, (void)stat;
+    zoo_delete_op_init(z, full, op->version);
+}
+
+static void pack_check(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op,
+                       const char *full, char **at, struct Stat *stat)
+{
+    (void)zk, (void)at, (void)stat;
+    zoo_check_op_init(z, full, op->version);
+}
+
+static void (*const pack[])(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op,
+                            const char *full, char **at, struct Stat *stat) = {
+    [KEEPER_CREATE] = pack_create,
+    [KEEPER_SET] = pack_set,
+    [KEEPER_DELETE] = pack_delete,
+    [KEEPER_CHECK] = pack_check,
+};
+
+/* results: the caller's; NULL for a commit, which has its own. */
+static struct zk_txn *txn_new(struct zk *zk, const struct keeper_op *ops, size_t count,
+                              struct keeper_result *results)
+{
+    size_t n = count + 1;
+    size_t fixed = sizeof(struct zk_txn) + n * (sizeof(zoo_op_t) + sizeof(zoo_op_result_t) +
+                                                sizeof(struct Stat) + sizeof *results);
+    char *at = mem_alloc(fixed + 5 * 16 + text_size(zk, ops, count));
+    struct zk_txn *t = (struct zk_txn *)carve(&at, sizeof *t);
+
+    *t = (struct zk_txn){.count = count, .results = results};
+    t->zops = (zoo_op_t *)carve(&at, n * sizeof *t->zops);
+    t->zresults = (zoo_op_result_t *)carve(&at, n * sizeof *t->zresults);
+    t->stats = (struct Stat *)carve(&at, n * sizeof *t->stats);
+    if (!results)
+        t->results = (struct keeper_result *)carve(&at, count * sizeof *results);
+    memset(t->results, 0, count * sizeof *results);
+    for (size_t i = 0; i < count; i++) {
+        bool sequential = ops[i].kind == KEEPER_CREATE && (ops[i].flags & KEEPER_SEQUENTIAL);
+        char *full = carve(&at, zk->chroot_len + ops[i].path.len + 1);
+
+        t->stat_wanted |= ops[i].kind == KEEPER_CREATE && !(ops[i].flags & KEEPER_NO_STAT);
+        zk_full_path_put(zk, ops[i].path, sequential, full);
+        pack[ops[i].kind](zk, &t->zops[i], &ops[i], full, &at, &t->stats[i]);
+    }
+    return t;
+}
+
+/* What a transaction wants a tag for: to be found again, or to be told its number. */
+static bool wants_tag(struct zk_txn *t)
+{
+    bool sets = false;
+
+    for (size_t i = 0; i < t->count; i++) {
+        sets |= t->zops[i].type == ZOO_SETDATA_OP;
+        t->findable |= zk_op_is_sequential(&t->zops[i]);
+    }
+    return t->findable || (t->stat_wanted && !sets && t->count > 1);
+}
+
+/* Answers of libzookeeper, on the reply thread. */
+
+static void answered(struct zk_txn *t, int rc)
+{
+    t->call.rc = rc;
+    zk_call_reply(&t->call);
+}
+
+static void on_multi(int rc, const void *arg)
+{
+    struct zk_txn *t = (struct zk_txn *)arg;
+    struct zk *zk = t->call.zk;
+
+    zk_lock(zk);
+    answered(t, rc);
+    zk_unlock(zk);
+}
+
+/* The request that only asks when the transaction was. Its own failure is none of the caller's. */
+static void on_clock(int rc, const struct Stat *stat, const void *arg)
+{
+    struct zk_txn *t = (struct zk_txn *)arg;
+    struct zk *zk = t->call.zk;
+
+    zk_lock(zk);
+    if (rc == ZOK) {
+        t->zxid = stat->czxid;
+        t->time_ms = stat->ctime;
+    }
+    zk_call_reply(&t->call);
+    zk_unlock(zk);
+}
+
+static void on_set(int rc, const struct Stat *stat, const void *arg)
+{
+    struct zk_txn *t = (struct zk_txn *)arg;
+
+    t->zresults[0].err = rc;
+    if (rc == ZOK)
+        t->stats[0] = *stat;
+    on_multi(rc, arg);
+}
+
+static void on_delete(int rc, const void *arg)
+{
+    struct zk_txn *t = (struct zk_txn *)arg;
+
+    t->zresults[0].err = rc;
+    on_multi(rc, arg);
+}
+
+static void on_create(int rc, const char *path, const struct Stat *stat, const void *arg)
+{
+    struct zk_txn *t = (struct zk_txn *)arg;
+    zoo_op_t *z = &t->zops[0];
+
+    t->zresults[0].err = rc;
+    if (rc == ZOK) {
+        size_t len = strnlen(path, (size_t)z->create_op.buflen - 1);
+
+        memcpy(z->create_op.buf, path, len);
+        z->create_op.buf[len] = '\0';
+        t->zxid = stat->czxid;
+        t->time_ms = stat->ctime;
+    }
+    on_multi(rc, arg);
+}
+
+/* A node whose creation tells when the transaction was; NULL when that is told anyway or cannot. */
+static const char *clock_node(const struct zk_txn *t)
+{
+    const char *found = NULL;
+
+    if (!t->stat_wanted)
+        return NULL;
+    for (size_t i = 0; i < t->count + (t->slot != NULL); i++) {
+        const zoo_op_t *z = &t->zops[i];
+
+        if (z->type == ZOO_SETDATA_OP)
+            return NULL;
+        if (z->type == ZOO_CREATE_OP && !zk_op_is_sequential(z))
+            found = z->create_op.path;
+    }
+    return found;
+}
+
+static int send_multi(struct zk *zk, struct zk_txn *t)
+{
+    int n = (int)t->count + (t->slot != NULL);
+    const char *clock = clock_node(t);
+    int rc;
+
+    memset(t->zresults, 0, (size_t)n * sizeof *t->zresults);
+    rc = zoo_amulti(zk->handle, n, t->zops, t->zresults, on_multi, t);
+    if (rc == ZOK && clock && zoo_aexists(zk->handle, clock, 0, on_clock, t) == ZOK)
+        t->call.replies++;
+    return rc;
+}
+
+static int send_one(struct zk *zk, struct zk_txn *t)
+{
+    const zoo_op_t *z = &t->zops[0];
+
+    if (z->type == ZOO_CREATE_OP)
+        return zoo_acreate2(zk->handle, z->create_op.path, z->create_op.data, z->create_op.datalen,
+                            z->create_op.acl, z->create_op.flags, on_create, t);
+    if (z->type == ZOO_SETDATA_OP)
+        return zoo_aset(zk->handle, z->set_op.path, z->set_op.data, z->set_op.datalen,
+                        z->set_op.version, on_set, t);
+    if (z->type == ZOO_DELETE_OP)
+        return zoo_adelete(zk->handle, z->delete_op.path, z->delete_op.version, on_delete, t);
+    return send_multi(zk, t);
+}
+
+/* Returns 0 when it is on its way and will be answered. */
+static int txn_send(struct zk *zk, struct zk_txn *t)
+{
+    int rc;
+
+    t->zxid = t->time_ms = 0;
+    zk_call_start(zk, &t->call);
+    if (t->slot)
+        zk_tag_draw(t);
+    rc = t->count == 1 && !t->slot ? send_one(zk, t) : send_multi(zk, t);
+    if (rc == ZOK)
+        return 0;
+    zk_call_cancel(&t->call);
+    return zk->over ? zk->over : zk_err(rc);
+}
+
+/* From answers to results. */
+
+void zk_txn_created(struct zk_txn *t, size_t i, const char *full)
+{
+    const struct zk *zk = t->call.zk;
+    const zoo_op_t *z = &t->zops[i];
+    const char *path = zk_user_path(zk, full);
+    int64_t owner = z->create_op.flags & KEEPER_EPHEMERAL ? zk->session.id : 0;
+
+    t->results[i].path = t->done ? (char *)path : mem_dup(path, strlen(path));
+    t->results[i].stat = (struct keeper_stat){
+        .czxid = t->zxid,
+        .mzxid = t->zxid,
+        .pzxid = t->zxid,
+        .ctime_ms = t->time_ms,
+        .mtime_ms = t->time_ms,
+        .ephemeral_owner = owner,
+        .data_len = z->create_op.datalen > 0 ? z->create_op.datalen : 0,
+    };
+}
+
+static void txn_happened(struct zk_txn *t)
+{
+    for (size_t i = 0; i < t->count + (t->slot != NULL) && !t->zxid; i++) {
+        if (t->zops[i].type == ZOO_SETDATA_OP) {
+            t->zxid = t->stats[i].mzxid;
+            t->time_ms = t->stats[i].mtime;
+        }
+    }
+    for (size_t i = 0; i < t->count; i++) {
+        t->results[i].err = 0;
+        if (t->zops[i].type == ZOO_CREATE_OP)
+            zk_txn_created(t, i, t->zops[i].create_op.buf);
+        else if (t->zops[i].type == ZOO_SETDATA_OP)
+            t->results[i].stat = zk_stat(&t->stats[i]);
+    }
+    if (t->slot)
+        t->slot->made = true;
+}
+
+/*
+ * The answer came. What was on its way when we closed, or made the server hang up, is answered with
+ * errors about the session, but it may have happened.
+ */
+static int txn_collect(struct zk_txn *t)
+{
+    int rc = t->call.rc, err = zk_err(rc);
+
+    if (t->call.zk->closing && (rc == ZCLOSING || rc == ZAUTHFAILED || rc == ZSESSIONEXPIRED))
+        err = DROVER_UNKNOWN;
+    if (!err) {
+        txn_happened(t);
+        return 0;
+    }
+    for (size_t i = 0; i < t->count; i++)
+        t->results[i].err = err == DROVER_UNKNOWN ? err : zk_err(t->zresults[i].err);
+    return err;
+}
+
+static int txn_fail(struct zk_txn *t, int err)
+{
+    for (size_t i = 0; i < t->count; i++)
+        t->results[i].err = err;
+    return err;
+}
+
+static int multi_once(struct zk *zk, struct zk_txn *t)
+{
+    int err = zk_wait_connected(zk, zk_deadline(zk));
+
+    if (!err)
+        err = txn_send(zk, t);
+    if (err)
+        return txn_fail(t, err);
+    zk_call_wait(&t->call);
+    if (t->slot && t->findable && zk_rc_is_lost(t->call.rc)) {
+        err = zk_tag_resolve(zk, t);
+        return err ? txn_fail(t, err) : 0;
+    }
+    return zk_tag_failed(zk, t) ? DROVER_NOT_TRIED : txn_collect(t);
+}
+
+int zk_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
+             struct keeper_result *results)
+{
+    struct zk *zk = zk_of(k);
+    struct zk_txn *t = txn_new(zk, ops, count, results);
+    bool tagged = wants_tag(t);
+    int err = is_too_big(zk, ops, count, tagged) ? DROVER_TOO_BIG : 0;
+
+    if (!err)
+        err = zk_enter(zk);
+    if (err) {
+        txn_fail(t, err);
+        free(t);
+        return err;
+    }
+    err = DROVER_NOT_TRIED;
+    for (int i = 0; i < TRIES_MAX && err == DROVER_NOT_TRIED; i++) {
+        err = tagged ? zk_tag_take(zk, t) : 0;
+        err = err ? txn_fail(t, err) : multi_once(zk, t);
+        zk_tag_drop(zk, t);
+    }
+    if (err == DROVER_NOT_TRIED)
+        err = txn_fail(t, DROVER_UNKNOWN);
+    zk_leave(zk);
+    free(t);
+    return err;
+}
+
+/* Commit. */
+
+static void commit_run(struct zk *zk, struct zk_item *item)
+{
+    struct zk_txn *t = (struct zk_txn *)((char *)item - offsetof(struct zk_txn, item));
+
+    zk_unlock(zk);
+    t->done(t->arg, t->err, t->results, t->count);
+    free(t);
+    zk_lock(zk);
+}
+
+void zk_txn_settle(struct zk_txn *t, int err)
+{
+    struct zk *zk = t->call.zk;
+    struct zk_txn *head;
+
+    t->err = err;
+    t->settled = true;
+    zk_tag_drop(zk, t);
+    while ((head = TAILQ_FIRST(&zk->commits)) && head->settled) {
+        TAILQ_REMOVE(&zk->commits, head, order);
+        zk_ready(zk, &head->item);
+    }
+}
+
+static void commit_answered(struct zk_call *c)
+{
+    struct zk_txn *t = (struct zk_txn *)c;
+
+    static_assert(offsetof(struct zk_txn, call) == 0, "a transaction is a call");
+    if (t->slot && t->findable && zk_rc_is_lost(c->rc))
+        zk_tag_mend(c->zk, t);
+    else if (zk_tag_failed(c->zk, t))
+        zk_txn_settle(t, txn_fail(t, DROVER_UNKNOWN)); /* again would be out of order */
+    else
+        zk_txn_settle(t, txn_collect(t));
+}
+
+static int commit_send(struct zk *zk, struct zk_txn *t)
+{
+    while (!zk->over && zk->in_flight >= ZK_IN_FLIGHT_MAX)
+        pthread_cond_wait(&zk->module, &zk->lock);
+    if (zk->over)
+        return zk->over;
+    if (zoo_state(zk->handle) != ZOO_CONNECTED_STATE)
+        return DROVER_UNKNOWN;
+    return txn_send(zk, t);
+}
+
+static struct zk_txn *commit_new(struct zk *zk, const struct keeper_op *ops, size_t count,
+                                 keeper_done_fn *done, void *arg)
+{
+    struct zk_txn *t = txn_new(zk, ops, count, NULL);
+
+    t->done = done;
+    t->arg = arg;
+    t->call.zk = zk;
+    t->call.finish = commit_answered;
+    t->item.run = commit_run;
+    return t;
+}
+
+int zk_commit(struct keeper *k, const struct keeper_op *ops, size_t count, keeper_done_fn *done,
+              void *arg)
+{
+    struct zk *zk = zk_of(k);
+    struct zk_txn *t = commit_new(zk, ops, count, done, arg);
+    bool tagged = wants_tag(t);
+    int err = is_too_big(zk, ops, count, tagged) ? DROVER_TOO_BIG : 0;
+
+    if (!err)
+        err = zk_enter(zk);
+    if (err) {
+        free(t);
+        return err;
+    }
+    if (tagged)
+        err = zk_tag_take(zk, t);
+    if (!err)
+        err = commit_send(zk, t);
+    if (!err || err == DROVER_UNKNOWN) {
+        TAILQ_INSERT_TAIL(&zk->commits, t, order);
+        if (err)
+            zk_txn_settle(t, txn_fail(t, err));
+        err = 0;
+    } else {
+        zk_tag_drop(zk, t);
+        free(t);
+    }
+    zk_leave(zk);
+    return err;
+}

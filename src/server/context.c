@@ -1,0 +1,82 @@
+/*
+ * The embedded keeper's session is there from open to close, so borrowing it is nothing; an ensemble
+ * counts its borrowers itself.
+ */
+#include "server/context.h"
+
+#include <assert.h>
+
+#include "server/zookeeper_session.h"
+
+static void on_keeper_wake(void *arg)
+{
+    struct context *h = arg;
+
+    uv_async_send(&h->wake);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    struct context *h = wake->data;
+
+    if (h->keeper)
+        keeper_dispatch(h->keeper);
+}
+
+static void on_session(void *arg, struct keeper *k)
+{
+    struct context *h = arg;
+
+    for (size_t i = 0; i < h->listener_count; i++)
+        h->listeners[i].fn(h->listeners[i].arg, k);
+}
+
+int context_open(struct context *h, uv_loop_t *loop, struct local *local,
+                 struct zookeeper_session *ensemble, struct err_info *ret_error)
+{
+    struct keeper_options o = {.wake = on_keeper_wake, .wake_arg = h};
+    int err = 0;
+
+    h->loop = loop;
+    h->local = local;
+    h->ensemble = ensemble;
+    uv_async_init(loop, &h->wake, on_wake);
+    h->wake.data = h;
+    if (ensemble)
+        zookeeper_session_listen(ensemble, on_session, h);
+    else
+        err = local_connect(local, &o, &h->keeper);
+    if (err) {
+        uv_close((uv_handle_t *)&h->wake, NULL);
+        h->loop = NULL;
+        return err_set(ret_error, err, "cannot open a session: %s", drover_err_message(err));
+    }
+    h->events = events_new(loop);
+    return 0;
+}
+
+void context_close(struct context *h)
+{
+    events_free(h->events);
+    if (h->keeper)
+        keeper_close(h->keeper);
+    h->keeper = NULL;
+    uv_close((uv_handle_t *)&h->wake, NULL);
+}
+
+struct keeper *context_keeper(struct context *h)
+{
+    return h->ensemble ? zookeeper_session_borrow(h->ensemble) : h->keeper;
+}
+
+void context_return(struct context *h, struct keeper *k)
+{
+    if (h->ensemble)
+        zookeeper_session_return(h->ensemble, k);
+}
+
+void context_listen(struct context *h, context_session_fn *fn, void *arg)
+{
+    assert(h->listener_count < CONTEXT_LISTENERS_MAX);
+    h->listeners[h->listener_count++] = (struct context_listener){fn, arg};
+}

@@ -1,0 +1,41 @@
+#include "server/group_commit.h"
+
+void group_commit_open(struct group_commit *g, uv_loop_t *loop, struct local *l)
+{
+    g->local = l;
+    uv_idle_init(loop, &g->turn);
+    uv_unref((uv_handle_t *)&g->turn);
+    local_hold(l, true);
+}
+
+static void on_turn(uv_idle_t *turn)
+{
+    (void)turn;
+}
+
+void group_commit_rest(struct group_commit *g)
+{
+    int64_t held;
+
+    if (!g->local)
+        return;
+    held = local_held(g->local);
+    if (held > g->seen) {
+        g->seen = held;
+        uv_idle_start(&g->turn, on_turn);
+        return;
+    }
+    g->seen = 0;
+    uv_idle_stop(&g->turn);
+    if (held)
+        local_want(g->local);
+}
+
+void group_commit_close(struct group_commit *g)
+{
+    if (!g->local)
+        return;
+    local_hold(g->local, false);
+    uv_close((uv_handle_t *)&g->turn, NULL);
+    g->local = NULL;
+}

@@ -1,0 +1,378 @@
+/* One thread that stands for election, leads, and stands again. */
+#include "server/leader.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/cond.h"
+#include "base/mem.h"
+
+enum { RETRY_MS = 200 };
+
+struct leader {
+    struct leader_options o;
+    char *own_url;
+    struct leader_follower followers[LEADER_FOLLOWERS_MAX];
+    size_t follower_count;
+    size_t led; /* of them, so many lead */
+    pthread_t thread;
+    bool begun;
+
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t changed;
+    bool closing, gone, look; /* look again at who leads */
+    bool doubt;
+    bool leads;
+    char url[LEADER_URL_SIZE];
+};
+
+/* What the thread holds while it stands with one session. */
+struct stand {
+    struct leader *l;
+    struct keeper *k;
+    char *node;   /* our candidate */
+    char *before; /* the one that is watched, or NULL */
+    struct keeper_watch *before_watch, *epoch_watch;
+};
+
+static void signal_look(struct leader *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->look = true;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void on_event(void *arg, enum keeper_event event, const char *path)
+{
+    (void)event, (void)path;
+    signal_look(arg);
+}
+
+void leader_session_changed(struct leader *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->gone = l->look = true;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+}
+
+void leader_doubt(struct leader *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->doubt = l->look = true;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* Waits until there is something to look at, or for a while. False: the session is over, or we are. */
+static bool wait_for_look(struct leader *l, int64_t timeout_ms)
+{
+    int64_t until = timeout_ms ? clock_boot_ms() + timeout_ms : INT64_MAX;
+    bool go_on;
+
+    pthread_mutex_lock(&l->lock);
+    while (!l->look && !l->closing && clock_boot_ms() < until)
+        cond_wait_until(&l->changed, &l->lock, until);
+    l->look = false;
+    go_on = !l->closing && !l->gone;
+    pthread_mutex_unlock(&l->lock);
+    return go_on;
+}
+
+static bool over(struct leader *l)
+{
+    bool is;
+
+    pthread_mutex_lock(&l->lock);
+    is = l->closing || l->gone;
+    pthread_mutex_unlock(&l->lock);
+    return is;
+}
+
+static void set_url(struct leader *l, const char *url, bool leads)
+{
+    pthread_mutex_lock(&l->lock);
+    snprintf(l->url, sizeof l->url, "%s", url);
+    l->leads = leads;
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void note(struct leader *l, const char *what, const char *why)
+{
+    char line[700];
+
+    snprintf(line, sizeof line, "%s%s%s", what, why ? ": " : "", why ? why : "");
+    if (l->o.note)
+        l->o.note(l->o.arg, line);
+}
+
+/* Leading. */
+
+static void stop_all(struct leader *l)
+{
+    while (l->led) {
+        struct leader_follower *f = &l->followers[--l->led];
+
+        f->stop(f->arg);
+    }
+}
+
+static int fence(struct stand *s, struct keeper_op *ret_fence)
+{
+    struct keeper_stat stat;
+    int err = keeper_set(s->k, LEADER_EPOCH, str_of(s->l->own_url), KEEPER_ANY_VERSION, &stat);
+
+    if (!err)
+        *ret_fence = keeper_op_check(LEADER_EPOCH, stat.version);
+    return err;
+}
+
+/* Fences off whoever led before, us included, and has everybody begin or go on. */
+static int lead(struct stand *s)
+{
+    struct leader *l = s->l;
+    struct keeper_op check;
+    struct err_info e = {""};
+    int err = fence(s, &check);
+
+    for (size_t i = 0; !err && i < l->follower_count; i++) {
+        struct leader_follower *f = &l->followers[i];
+
+        if (i == l->led)
+            l->led++;
+        err = f->lead(f->arg, s->k, &check, &e);
+        if (err)
+            note(l, "cannot lead", e.text[0] ? e.text : drover_err_message(err));
+    }
+    if (!err)
+        set_url(l, "", true);
+    return err;
+}
+
+/* Standing. */
+
+static int make_ground(struct keeper *k)
+{
+    static const char *const paths[] = {"/drover", LEADER_ROOT, LEADER_EPOCH};
+    int err = 0;
+
+    for (size_t i = 0; i < sizeof paths / sizeof *paths && !err; i++)
+        err = keeper_ensure(k, paths[i], STR(""));
+    return err;
+}
+
+static void unwatch_before(struct stand *s)
+{
+    if (s->before_watch)
+        keeper_unwatch(s->k, s->before_watch);
+    s->before_watch = NULL;
+    free(s->before);
+    s->before = NULL;
+}
+
+/* Watches the one before us, and looks whether it is still there. */
+static int watch_before(struct stand *s, const char *name)
+{
+    char path[sizeof LEADER_ROOT + 64];
+    int err;
+
+    snprintf(path, sizeof path, "%s/%s", LEADER_ROOT, name);
+    if (s->before && !strcmp(s->before, path))
+        return 0;
+    unwatch_before(s);
+    err = keeper_watch(s->k, path, KEEPER_WATCH_EXISTS, on_event, s->l, &s->before_watch);
+    if (err)
+        return err;
+    s->before = mem_dup(path, strlen(path));
+    err = keeper_exists(s->k, path, NULL);
+    if (err == DROVER_NO_NODE)
+        signal_look(s->l);
+    return err == DROVER_NO_NODE ? 0 : err;
+}
+
+/* Where clients of ours shall go meanwhile. */
+static int learn_url(struct stand *s)
+{
+    struct buf b = {0};
+    int err = keeper_get(s->k, LEADER_EPOCH, &b, NULL);
+
+    if (!err)
+        set_url(s->l, buf_text(&b), false);
+    buf_release(&b);
+    return err;
+}
+
+static int become_candidate(struct stand *s)
+{
+    int err;
+
+    free(s->node);
+    s->node = NULL;
+    err = keeper_create(s->k, LEADER_ROOT "/server-", str_of(s->l->own_url),
+                        KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL, &s->node);
+    return err;
+}
+
+/* Our place in the line: 0 leads. -1: we are not in it. names are sorted, and so are their numbers. */
+static long place_of(const struct stand *s, const struct keeper_names *names)
+{
+    const char *own = s->node ? strrchr(s->node, '/') + 1 : "";
+
+    for (size_t i = 0; i < names->count; i++)
+        if (!strcmp(names->names[i], own))
+            return (long)i;
+    return -1;
+}
+
+static int follow(struct stand *s, const char *before)
+{
+    int err;
+
+    stop_all(s->l);
+    err = watch_before(s, before);
+    return err ? err : learn_url(s);
+}
+
+static bool take_doubt(struct leader *l)
+{
+    bool doubt;
+
+    pthread_mutex_lock(&l->lock);
+    doubt = l->doubt;
+    l->doubt = false;
+    pthread_mutex_unlock(&l->lock);
+    return doubt;
+}
+
+/* Looks once at who leads, and does what follows from it. */
+static int look(struct stand *s)
+{
+    struct keeper_names names = {0};
+    bool doubt = take_doubt(s->l);
+    int err = keeper_children(s->k, LEADER_ROOT, &names, NULL);
+    long place = err ? 0 : place_of(s, &names);
+
+    if (!err && place < 0) {
+        err = become_candidate(s);
+        signal_look(s->l);
+    } else if (!err && place > 0) {
+        err = follow(s, names.names[place - 1]);
+    } else if (!err && (doubt || !leader_is_here(s->l))) {
+        unwatch_before(s);
+        err = lead(s);
+        if (err)
+            leader_doubt(s->l);
+    }
+    keeper_names_release(&names);
+    return err;
+}
+
+static void stand(struct leader *l, struct keeper *k)
+{
+    struct stand s = {.l = l, .k = k};
+    int err = make_ground(k);
+
+    if (!err)
+        err = keeper_watch(k, LEADER_EPOCH, KEEPER_WATCH_DATA, on_event, l, &s.epoch_watch);
+    signal_look(l);
+    while (wait_for_look(l, err ? RETRY_MS : 0) && err != DROVER_SESSION_EXPIRED) {
+        err = look(&s);
+        if (err && err != DROVER_SESSION_EXPIRED && !over(l))
+            wait_for_look(l, RETRY_MS), signal_look(l);
+    }
+    stop_all(l);
+    set_url(l, "", false);
+    unwatch_before(&s);
+    if (s.epoch_watch)
+        keeper_unwatch(k, s.epoch_watch);
+    if (s.node && err != DROVER_SESSION_EXPIRED)
+        keeper_delete(k, s.node, KEEPER_ANY_VERSION); /* so that the next need not wait for it */
+    free(s.node);
+}
+
+static void *leader_main(void *arg)
+{
+    struct leader *l = arg;
+
+    for (;;) {
+        struct keeper *k;
+
+        pthread_mutex_lock(&l->lock);
+        l->gone = false;
+        if (l->closing) {
+            pthread_mutex_unlock(&l->lock);
+            return NULL;
+        }
+        pthread_mutex_unlock(&l->lock);
+        k = l->o.borrow(l->o.arg);
+        if (!k) {
+            wait_for_look(l, RETRY_MS);
+            continue;
+        }
+        stand(l, k);
+        l->o.give_back(l->o.arg, k);
+        if (!over(l))
+            wait_for_look(l, RETRY_MS);
+    }
+}
+
+struct leader *leader_open(const struct leader_options *o)
+{
+    struct leader *l = mem_zalloc(sizeof *l);
+
+    l->o = *o;
+    l->own_url = mem_dup(o->url, strlen(o->url));
+    pthread_mutex_init(&l->lock, NULL);
+    cond_init(&l->changed);
+    return l;
+}
+
+void leader_follow(struct leader *l, const struct leader_follower *f)
+{
+    assert(!l->begun && l->follower_count < LEADER_FOLLOWERS_MAX);
+    l->followers[l->follower_count++] = *f;
+}
+
+void leader_begin(struct leader *l)
+{
+    l->begun = true;
+    pthread_create(&l->thread, NULL, leader_main, l);
+}
+
+void leader_close(struct leader *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->closing = true;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+    if (l->begun)
+        pthread_join(l->thread, NULL);
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->lock);
+    free(l->own_url);
+    free(l);
+}
+
+void leader_url(struct leader *l, char url[LEADER_URL_SIZE])
+{
+    url[0] = '\0';
+    if (!l)
+        return;
+    pthread_mutex_lock(&l->lock);
+    memcpy(url, l->url, LEADER_URL_SIZE);
+    pthread_mutex_unlock(&l->lock);
+}
+
+bool leader_is_here(struct leader *l)
+{
+    bool leads;
+
+    pthread_mutex_lock(&l->lock);
+    leads = l->leads;
+    pthread_mutex_unlock(&l->lock);
+    return leads;
+}

@@ -1,0 +1,354 @@
+/*
+ * The order matters. Arguments are checked and ports bound before the data directory is touched, so
+ * that a start that cannot succeed changes nothing. Signals are caught once everything runs; before
+ * that they end the process at once, which recovery is made for. The first TERM or INT closes
+ * everything in turn; it also gives the signals their usual meaning back, so that a second one ends
+ * the process at once.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/buf.h"
+#include "base/file_limit.h"
+#include "base/log.h"
+#include "http/metrics.h"
+#include "http/server.h"
+#include "http/token.h"
+#include "keeper/local/local.h"
+#include "keeper/wire/wire.h"
+#include "server/group_commit.h"
+#include "server/health.h"
+#include "server/modules.h"
+#include "server/serve.h"
+#include "server/zookeeper_session.h"
+
+static const char *const JOURNAL_NAMES[] = {
+    [LOCAL_STRICT] = "strict",
+    [LOCAL_OPPORTUNISTIC] = "opportunistic",
+    [LOCAL_NONE] = "none",
+};
+
+struct serve {
+    struct serve_options options;
+    struct buf default_data, keeper_url;
+    char *token;
+    uv_loop_t loop;
+    uv_signal_t signals[2];
+    struct group_commit gather;
+    struct metrics *metrics;
+    struct http_server *http;
+    struct wire *wire;
+    struct zookeeper_session *ensemble;
+    struct local *local;
+    struct context context;
+    struct modules modules;
+    struct health health;
+};
+
+/* The data directory when none was named. */
+
+static void default_data(struct buf *b)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+
+    if (geteuid() == 0)
+        buf_printf(b, "/var/lib/drover");
+    else if (state && state[0] == '/')
+        buf_printf(b, "%s/drover", state);
+    else
+        buf_printf(b, "%s/.local/state/drover", home && home[0] == '/' ? home : "");
+}
+
+/*
+ * The directories above the default one, which a new user does not have yet. Failure shows when the
+ * keeper makes the last. A directory that was named has to be below one that is there: a slip of
+ * the pen should not become a new tree of directories.
+ */
+static void make_parents(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+}
+
+/* Start. */
+
+/* Workers that share queues meet at the keeper. */
+static void tell_queues(struct serve *s)
+{
+    if (s->wire)
+        buf_printf(&s->keeper_url, "zk://%s", wire_address(s->wire));
+    s->context.keeper_url = s->wire ? buf_text(&s->keeper_url) : s->options.keeper;
+    s->context.queue_ns = s->options.queue_ns;
+    s->context.world_retention_ms = s->options.world_retention_ms;
+    s->context.queue_retention_ms = s->options.queue_retention_ms;
+    s->context.queue_error_retention_ms = s->options.queue_error_retention_ms;
+}
+
+/* Without HTTP nobody could reach the rooms, and the tree is left to ZooKeeper's clients alone. */
+static int open_modules(struct serve *s)
+{
+    struct route_table tables[MODULES_MAX + 3];
+    struct err_info e;
+    size_t count;
+    int err;
+
+    if (!s->http)
+        return 0;
+    if (s->local && s->options.journal == LOCAL_STRICT)
+        group_commit_open(&s->gather, &s->loop, s->local);
+    err = context_open(&s->context, &s->loop, s->local, s->ensemble, &e);
+    if (!err) {
+        s->context.metrics = s->metrics;
+        s->context.http = s->http;
+        s->context.jobs = s->options.jobs;
+        s->context.token = s->token;
+        s->context.log_dir = s->options.log_dir;
+        s->context.data_dir =
+            s->options.journal == LOCAL_NONE || s->ensemble ? NULL : s->options.data;
+        s->context.pipeline = s->options.pipeline;
+        s->context.on_batch_done = s->options.on_batch_done;
+        s->context.url = http_url(s->http);
+        tell_queues(s);
+        err = modules_open(&s->modules, &s->context, &e);
+    }
+    if (err) {
+        log_error("%s", e.text);
+        return err;
+    }
+    health_init(&s->health, &s->context, &s->modules);
+    count = modules_routes(&s->modules, tables);
+    tables[count++] = health_routes(&s->health);
+    tables[count++] = metrics_routes(s->metrics);
+    tables[count++] = events_routes(s->context.events);
+    http_serve(s->http, tables, count);
+    return 0;
+}
+
+static void on_note(void *arg, const char *line)
+{
+    (void)arg;
+    log_warning("%s", line);
+}
+
+static int open_ensemble(struct serve *s)
+{
+    struct zookeeper_session_options o = {.url = s->options.keeper,
+                                          .auth_file = s->options.zk_auth,
+                                          .timeout_ms = (int32_t)s->options.zk_timeout_ms};
+    struct err_info e;
+    int err = zookeeper_session_open(&s->loop, &o, &s->ensemble, &e);
+
+    if (err)
+        log_error("%s", e.text);
+    return err;
+}
+
+static int open_local(struct serve *s)
+{
+    struct local_options o = {
+        .mode = (enum local_mode)s->options.journal,
+        .dir = s->options.data,
+        .snapshot_every = s->options.snapshot_every,
+        .note = on_note,
+    };
+    struct err_info e;
+    int err;
+
+    if (!s->options.data && s->options.journal != LOCAL_NONE) {
+        default_data(&s->default_data);
+        o.dir = s->options.data = buf_text(&s->default_data);
+        make_parents(s->default_data.p);
+    }
+    err = local_open(&o, &s->local, &e);
+    if (err)
+        log_error("%s", e.text);
+    return err;
+}
+
+/*
+ * The end, from the top to the bottom: requests, then the rooms that answer them, then what the rooms
+ * stand on.
+ */
+static void close_modules(void *arg)
+{
+    struct serve *s = arg;
+
+    group_commit_close(&s->gather);
+    modules_close(&s->modules);
+    if (s->context.loop)
+        context_close(&s->context);
+    if (s->wire)
+        wire_close(s->wire);
+    if (s->ensemble)
+        zookeeper_session_close(s->ensemble);
+}
+
+static void close_all(struct serve *s)
+{
+    if (s->http)
+        http_close(s->http);
+    else
+        close_modules(s);
+}
+
+static void on_rest(void *arg)
+{
+    struct serve *s = arg;
+
+    group_commit_rest(&s->gather);
+}
+
+static int listen_http(struct serve *s)
+{
+    struct http_options o = {
+        .address = s->options.http.address,
+        .request_timeout_ms = s->options.http_timeout_ms,
+        .connections_max = (size_t)s->options.connections_max,
+        .hosts = s->options.http_hosts.items,
+        .host_count = s->options.http_hosts.count,
+        .metrics = s->metrics,
+        .rest = on_rest,
+        .rest_arg = s,
+        .closed = close_modules,
+        .closed_arg = s,
+    };
+    struct err_info e;
+    int err = 0;
+
+    if (s->options.http.none)
+        return 0;
+    if (s->options.token_file)
+        err = token_read(s->options.token_file, &s->token, &e);
+    o.token = s->token;
+    if (!err)
+        err = http_listen(&s->loop, &o, &s->http, &e);
+    if (err)
+        log_error("%s", e.text);
+    return err;
+}
+
+static int listen_wire(struct serve *s)
+{
+    struct err_info e;
+    int err;
+
+    if (s->options.zk.none)
+        return 0;
+    err = wire_listen(&s->loop, &s->options.zk.address, &s->wire, &e);
+    if (err)
+        log_error("%s", e.text);
+    return err;
+}
+
+/* Every port that is served is bound here, before the data directory is touched. */
+static int bind_ports(struct serve *s)
+{
+    int err = listen_http(s);
+
+    return err ? err : listen_wire(s);
+}
+
+static void say_what_is_kept(struct serve *s)
+{
+    struct local_stats stats;
+
+    if (s->options.keeper) {
+        log_info("keeper %s", s->options.keeper);
+        return;
+    }
+    local_stats(s->local, &stats);
+    if (s->options.journal == LOCAL_NONE)
+        log_info("data directory none: what is kept is lost when this process ends");
+    else
+        log_info("data directory %s", s->options.data);
+    log_info("journal %s", JOURNAL_NAMES[s->options.journal]);
+    log_info("recovered %" PRIu64 " nodes, %" PRIu64 " journal records", stats.recovered_nodes,
+             stats.recovered_records);
+}
+
+static void say_what_runs(struct serve *s)
+{
+    log_info("version %s", DROVER_VERSION);
+    say_what_is_kept(s);
+    if (s->http)
+        log_info("listening on http://%s", http_address(s->http));
+    if (s->wire)
+        log_info("listening on zk://%s", wire_address(s->wire));
+}
+
+/* Run and end. */
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct serve *s = handle->data;
+
+    for (int i = 0; i < 2; i++)
+        uv_close((uv_handle_t *)&s->signals[i], NULL);
+    log_info("ending: %s", number == SIGINT ? "interrupted" : "asked to");
+    close_all(s);
+}
+
+static void catch_signals(struct serve *s)
+{
+    static const int numbers[] = {SIGTERM, SIGINT};
+
+    for (int i = 0; i < 2; i++) {
+        uv_signal_init(&s->loop, &s->signals[i]);
+        s->signals[i].data = s;
+        uv_signal_start(&s->signals[i], on_signal, numbers[i]);
+    }
+}
+
+/* Everything from the ports to the rooms. */
+static int start(struct serve *s)
+{
+    int err = bind_ports(s);
+
+    if (!err)
+        err = s->options.keeper ? open_ensemble(s) : open_local(s);
+    return err ? err : open_modules(s);
+}
+
+static void release(struct serve *s)
+{
+    uv_loop_close(&s->loop);
+    if (s->local)
+        local_close(s->local);
+    metrics_free(s->metrics);
+    buf_release(&s->default_data);
+    buf_release(&s->keeper_url);
+    free(s->token);
+}
+
+int serve(const struct serve_options *o)
+{
+    struct serve s = {.options = *o};
+    int err;
+
+    signal(SIGPIPE, SIG_IGN); /* a client that left is an error of its write, not the end of us */
+    file_limit_raise();
+    uv_loop_init(&s.loop);
+    s.metrics = metrics_new();
+    err = start(&s);
+    if (err) {
+        close_all(&s);
+    } else {
+        if (s.wire)
+            wire_serve(s.wire, s.local);
+        catch_signals(&s);
+        say_what_runs(&s);
+    }
+    uv_run(&s.loop, UV_RUN_DEFAULT);
+    release(&s);
+    return err ? CMD_FAILURE : CMD_OK;
+}

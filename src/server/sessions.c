@@ -1,0 +1,516 @@
+/*
+ * A list of guests with a map by session in front, under one lock. Nothing that can wait for a disk
+ * or a network happens under it: a session that is to be found again after a restart is connected
+ * outside and thrown away when another thread was first; one that is to end is first marked, so that
+ * nobody finds it any more, and then ended outside.
+ *
+ * A guest whose nodes could not be deleted (the ensemble is away) stays, marked, and is tried again
+ * every RETRY_MS.
+ */
+#include "server/sessions.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/cond.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "keeper/subsession.h"
+
+enum {
+    RETRY_MS = 1000,
+    STOOD_STILL_MS = 500, /* the thread came so much late: the whole process may have stood */
+};
+
+struct guest {
+    struct keeper *keeper;
+    struct keeper *host; /* of a lodger */
+    struct keeper_session session;
+    int64_t seen_ms;
+    int64_t retry_ms; /* of one that is ending */
+    int users;
+    bool ending; /* no longer to be found */
+    bool busy;   /* a thread is about to end it */
+};
+
+struct session_table {
+    struct sessions_options o;
+    pthread_mutex_t lock;
+    pthread_cond_t
+        changed; /* a session is to end, or to be looked at sooner than the ticker thinks */
+    pthread_t ticker;
+    bool stop;
+    int64_t woken_for_ms; /* what the ticker sleeps until */
+
+    struct guest **guests; /* refs start at 1 */
+    uint32_t len, cap;
+    struct map by_session, by_keeper;
+};
+
+static int64_t now_ms(const struct session_table *t)
+{
+    return t->o.now_ms ? t->o.now_ms(t->o.arg) : clock_boot_ms();
+}
+
+static uint32_t keeper_hash(const struct keeper *k)
+{
+    return map_hash_u64((uint64_t)(uintptr_t)k);
+}
+
+/* Ids. */
+
+static void id_write(const struct keeper_session *s, char *to)
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned char bytes[8 + KEEPER_PASSWORD_LEN];
+
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (unsigned char)((uint64_t)s->id >> (56 - 8 * i));
+    memcpy(bytes + 8, s->password, KEEPER_PASSWORD_LEN);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        *to++ = digits[bytes[i] >> 4];
+        *to++ = digits[bytes[i] & 15];
+    }
+    *to = '\0';
+}
+
+static int nibble(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool id_read(struct str id, struct keeper_session *ret_session)
+{
+    unsigned char bytes[8 + KEEPER_PASSWORD_LEN];
+    uint64_t number = 0;
+
+    if (id.len != SESSION_ID_LEN)
+        return false;
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        int high = nibble(id.p[2 * i]), low = nibble(id.p[2 * i + 1]);
+
+        if (high < 0 || low < 0)
+            return false;
+        bytes[i] = (unsigned char)(high << 4 | low);
+    }
+    for (int i = 0; i < 8; i++)
+        number = number << 8 | bytes[i];
+    ret_session->id = (int64_t)number;
+    memcpy(ret_session->password, bytes + 8, KEEPER_PASSWORD_LEN);
+    return true;
+}
+
+/* In a time that does not tell how much of it was right. */
+static bool same_password(const char *a, const char *b)
+{
+    int differ = 0;
+
+    for (int i = 0; i < KEEPER_PASSWORD_LEN; i++)
+        differ |= a[i] ^ b[i];
+    return !differ;
+}
+
+/* Guests, under the lock. */
+
+static struct guest *guest_find(struct session_table *t, const struct keeper_session *s)
+{
+    uint32_t hash = map_hash_u64((uint64_t)s->id);
+
+    for (uint32_t at, ref = map_first(&t->by_session, hash, &at); ref;
+         ref = map_next(&t->by_session, hash, &at)) {
+        struct guest *g = t->guests[ref - 1];
+
+        if (g->session.id == s->id && same_password(g->session.password, s->password))
+            return g->ending ? NULL : g;
+    }
+    return NULL;
+}
+
+static struct guest *guest_of_keeper(struct session_table *t, const struct keeper *k)
+{
+    uint32_t hash = keeper_hash(k);
+
+    for (uint32_t at, ref = map_first(&t->by_keeper, hash, &at); ref;
+         ref = map_next(&t->by_keeper, hash, &at))
+        if (t->guests[ref - 1]->keeper == k)
+            return t->guests[ref - 1];
+    return NULL;
+}
+
+static void guest_list(struct session_table *t, struct guest *g)
+{
+    if (t->len == t->cap) {
+        t->cap = t->cap ? t->cap * 2 : 16;
+        t->guests = mem_realloc(t->guests, t->cap * sizeof(struct guest *));
+    }
+    t->guests[t->len++] = g;
+    map_add(&t->by_session, map_hash_u64((uint64_t)g->session.id), t->len);
+    map_add(&t->by_keeper, keeper_hash(g->keeper), t->len);
+}
+
+/* The last one of the list takes the place. */
+static void guest_unlist(struct session_table *t, struct guest *g)
+{
+    uint32_t ref = 1;
+    struct guest *last = t->guests[t->len - 1];
+
+    while (t->guests[ref - 1] != g)
+        ref++;
+    map_remove(&t->by_session, map_hash_u64((uint64_t)g->session.id), ref);
+    map_remove(&t->by_keeper, keeper_hash(g->keeper), ref);
+    if (last != g) {
+        map_remove(&t->by_session, map_hash_u64((uint64_t)last->session.id), t->len);
+        map_remove(&t->by_keeper, keeper_hash(last->keeper), t->len);
+        map_add(&t->by_session, map_hash_u64((uint64_t)last->session.id), ref);
+        map_add(&t->by_keeper, keeper_hash(last->keeper), ref);
+        t->guests[ref - 1] = last;
+    }
+    t->len--;
+}
+
+static void guest_tell(const struct session_table *t, const struct guest *g,
+                       struct session_info *ret_info)
+{
+    id_write(&g->session, ret_info->id);
+    ret_info->timeout_ms = g->session.timeout_ms;
+    ret_info->silent_ms = g->users ? 0 : now_ms(t) - g->seen_ms;
+}
+
+/* When it is to be ended; INT64_MAX: not now, or by another thread. */
+static int64_t guest_deadline(const struct guest *g)
+{
+    if (g->users || g->busy)
+        return INT64_MAX;
+    return g->ending ? g->retry_ms : g->seen_ms + g->session.timeout_ms;
+}
+
+/* When to look at it again. One that is in use may be silent from now on. */
+static int64_t guest_look_ms(const struct guest *g, int64_t now)
+{
+    return g->users && !g->ending ? now + g->session.timeout_ms : guest_deadline(g);
+}
+
+/* Coming. */
+
+static int32_t granted_timeout(int32_t wanted_ms)
+{
+    if (!wanted_ms)
+        return KEEPER_TIMEOUT_DEFAULT_MS;
+    if (wanted_ms < KEEPER_TIMEOUT_MIN_MS)
+        return KEEPER_TIMEOUT_MIN_MS;
+    return wanted_ms > KEEPER_TIMEOUT_MAX_MS ? KEEPER_TIMEOUT_MAX_MS : wanted_ms;
+}
+
+static int guest_connect(struct session_table *t, const struct keeper_options *o,
+                         struct guest **ret_guest)
+{
+    struct keeper *k = NULL, *host = NULL;
+    struct guest *g;
+    int err;
+
+    if (t->o.local) {
+        err = local_connect(t->o.local, o, &k);
+    } else {
+        host = t->o.host(t->o.arg);
+        err = host ? subsession_open(host, o->timeout_ms, &k) : DROVER_CLOSED;
+    }
+    if (err)
+        return err;
+    g = mem_zalloc(sizeof *g);
+    g->keeper = k;
+    g->host = host;
+    g->seen_ms = now_ms(t);
+    keeper_session(k, &g->session);
+    *ret_guest = g;
+    return 0;
+}
+
+static void guest_free(struct session_table *t, struct guest *g)
+{
+    keeper_abandon(g->keeper);
+    if (g->host)
+        t->o.unhost(t->o.arg, g->host);
+    free(g);
+}
+
+int sessions_create(struct session_table *t, int32_t timeout_ms, struct session_info *ret_info)
+{
+    struct keeper_options o = {.timeout_ms = granted_timeout(timeout_ms)};
+    struct guest *g;
+    bool module;
+    int err;
+
+    pthread_mutex_lock(&t->lock);
+    module = t->len < SESSIONS_MAX;
+    pthread_mutex_unlock(&t->lock);
+    if (!module)
+        return DROVER_TOO_MANY;
+    err = guest_connect(t, &o, &g);
+    if (err)
+        return err;
+    pthread_mutex_lock(&t->lock);
+    guest_list(t, g);
+    guest_tell(t, g, ret_info);
+    if (g->seen_ms + g->session.timeout_ms < t->woken_for_ms)
+        pthread_cond_broadcast(&t->changed);
+    pthread_mutex_unlock(&t->lock);
+    return 0;
+}
+
+/*
+ * Under the lock, which it may release: the guest, or NULL and an error. One that this process has
+ * not met yet may be a session of the store, from before a restart.
+ */
+static struct guest *guest_get(struct session_table *t, struct str id, int *ret_err)
+{
+    struct keeper_options o = {0};
+    struct guest *g, *found;
+
+    *ret_err = DROVER_SESSION_EXPIRED;
+    if (!id_read(id, &o.resume))
+        return NULL;
+    g = guest_find(t, &o.resume);
+    if (g || !t->o.local || !o.resume.id)
+        return g;
+    pthread_mutex_unlock(&t->lock);
+    *ret_err = guest_connect(t, &o, &g);
+    pthread_mutex_lock(&t->lock);
+    if (*ret_err)
+        return NULL;
+    found = guest_find(t, &o.resume);
+    if (!found) {
+        guest_list(t, g);
+        pthread_cond_broadcast(&t->changed);
+        return g;
+    }
+    pthread_mutex_unlock(&t->lock);
+    guest_free(t, g);
+    pthread_mutex_lock(&t->lock);
+    found = guest_find(t, &o.resume);
+    *ret_err = found ? 0 : DROVER_SESSION_EXPIRED;
+    return found;
+}
+
+struct keeper *sessions_use(struct session_table *t, struct str id, int *ret_err)
+{
+    struct keeper *k = NULL;
+    struct guest *g;
+    int err;
+
+    pthread_mutex_lock(&t->lock);
+    g = guest_get(t, id, &err);
+    if (g) {
+        g->users++;
+        k = g->keeper;
+    } else if (ret_err) {
+        *ret_err = err;
+    }
+    pthread_mutex_unlock(&t->lock);
+    return k;
+}
+
+void sessions_done(struct session_table *t, struct keeper *k)
+{
+    struct guest *g;
+
+    pthread_mutex_lock(&t->lock);
+    g = guest_of_keeper(t, k);
+    g->seen_ms = now_ms(t);
+    if (!--g->users && g->ending)
+        pthread_cond_broadcast(&t->changed);
+    pthread_mutex_unlock(&t->lock);
+}
+
+int sessions_touch(struct session_table *t, struct str id, struct session_info *ret_info)
+{
+    struct guest *g;
+    int err;
+
+    pthread_mutex_lock(&t->lock);
+    g = guest_get(t, id, &err);
+    if (g) {
+        g->seen_ms = now_ms(t);
+        guest_tell(t, g, ret_info);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return g ? 0 : err;
+}
+
+int sessions_get(struct session_table *t, struct str id, struct session_info *ret_info)
+{
+    struct guest *g;
+    int err;
+
+    pthread_mutex_lock(&t->lock);
+    g = guest_get(t, id, &err);
+    if (g)
+        guest_tell(t, g, ret_info);
+    pthread_mutex_unlock(&t->lock);
+    return g ? 0 : err;
+}
+
+/* Going. */
+
+/*
+ * Under the lock, which it releases meanwhile; the guest is marked as ending and has no users. The
+ * store ends a session in one step that cannot fail but for a full disk, which leaves it to its
+ * timeout; a lodger's nodes may have to be tried again.
+ */
+static int guest_end(struct session_table *t, struct guest *g)
+{
+    int err = 0;
+
+    g->busy = true;
+    pthread_mutex_unlock(&t->lock);
+    if (g->host)
+        err = subsession_leave(g->keeper);
+    if (err == DROVER_SESSION_EXPIRED)
+        err = 0;
+    pthread_mutex_lock(&t->lock);
+    g->busy = false;
+    g->retry_ms = now_ms(t) + RETRY_MS;
+    if (err)
+        return err;
+    guest_unlist(t, g);
+    pthread_mutex_unlock(&t->lock);
+    if (g->host) {
+        guest_free(t, g);
+    } else {
+        keeper_close(g->keeper);
+        free(g);
+    }
+    pthread_mutex_lock(&t->lock);
+    return 0;
+}
+
+int sessions_end(struct session_table *t, struct str id)
+{
+    struct guest *g;
+    int err;
+
+    pthread_mutex_lock(&t->lock);
+    g = guest_get(t, id, &err);
+    if (g) {
+        g->ending = true;
+        g->busy = true; /* ours to end, not the ticker's */
+        while (g->users)
+            pthread_cond_wait(&t->changed, &t->lock);
+        err = guest_end(t, g);
+        pthread_cond_broadcast(&t->changed);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return err;
+}
+
+void sessions_evict(struct session_table *t)
+{
+    pthread_mutex_lock(&t->lock);
+    for (uint32_t i = 0; i < t->len; i++) {
+        if (t->guests[i]->host) {
+            t->guests[i]->ending = true;
+            t->guests[i]->retry_ms = 0;
+        }
+    }
+    pthread_cond_broadcast(&t->changed);
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* Under the lock. */
+static struct guest *overdue(struct session_table *t, int64_t now)
+{
+    for (uint32_t i = 0; i < t->len; i++)
+        if (guest_deadline(t->guests[i]) <= now)
+            return t->guests[i];
+    return NULL;
+}
+
+static int64_t tick(struct session_table *t)
+{
+    int64_t next = INT64_MAX, look;
+    struct guest *g;
+
+    while (!t->stop && (g = overdue(t, now_ms(t)))) {
+        g->ending = true;
+        guest_end(t, g);
+    }
+    for (uint32_t i = 0; i < t->len; i++) {
+        look = guest_look_ms(t->guests[i], now_ms(t));
+        next = look < next ? look : next;
+    }
+    return next;
+}
+
+int64_t sessions_tick(struct session_table *t)
+{
+    int64_t next;
+
+    pthread_mutex_lock(&t->lock);
+    next = tick(t);
+    pthread_mutex_unlock(&t->lock);
+    return next;
+}
+
+/* A process that stood still did not hear what its clients said meanwhile. */
+static void forgive(struct session_table *t, int64_t late_ms)
+{
+    for (uint32_t i = 0; i < t->len && late_ms >= STOOD_STILL_MS; i++)
+        t->guests[i]->seen_ms += late_ms;
+}
+
+static void *ticker_main(void *arg)
+{
+    struct session_table *t = arg;
+    int64_t now;
+
+    pthread_mutex_lock(&t->lock);
+    while (!t->stop) {
+        t->woken_for_ms = tick(t);
+        if (t->stop)
+            break;
+        cond_wait_until(&t->changed, &t->lock, t->woken_for_ms);
+        now = clock_boot_ms();
+        if (t->woken_for_ms < now)
+            forgive(t, now - t->woken_for_ms);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return NULL;
+}
+
+/* The table. */
+
+int sessions_open(const struct sessions_options *o, struct session_table **ret_table)
+{
+    struct session_table *t = mem_zalloc(sizeof *t);
+
+    t->o = *o;
+    t->woken_for_ms = INT64_MAX;
+    pthread_mutex_init(&t->lock, NULL);
+    cond_init(&t->changed);
+    if (!o->now_ms && pthread_create(&t->ticker, NULL, ticker_main, t)) {
+        free(t);
+        return DROVER_NO_MEMORY;
+    }
+    *ret_table = t;
+    return 0;
+}
+
+void sessions_close(struct session_table *t)
+{
+    pthread_mutex_lock(&t->lock);
+    t->stop = true;
+    pthread_cond_broadcast(&t->changed);
+    pthread_mutex_unlock(&t->lock);
+    if (!t->o.now_ms)
+        pthread_join(t->ticker, NULL);
+    for (uint32_t i = 0; i < t->len; i++)
+        guest_free(t, t->guests[i]);
+    map_release(&t->by_session);
+    map_release(&t->by_keeper);
+    free(t->guests);
+    pthread_cond_destroy(&t->changed);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}

@@ -1,0 +1,166 @@
+/* Sessions over HTTP. */
+#include "server/sessions_http.h"
+
+#include "server/sessions.h"
+
+static const char NO_SESSION[] = "no such session, or it has ended";
+
+static void reply_refusal(struct http_request *r, int err)
+{
+    http_reply_err(r, err,
+                   err == DROVER_SESSION_EXPIRED ? NO_SESSION
+                   : err == DROVER_CLOSED        ? "the keeper is away: try again"
+                   : err == DROVER_TOO_MANY      ? "there are too many sessions"
+                                                 : NULL);
+}
+
+struct keeper *session_of_request(struct context *h, struct http_request *r, struct str id)
+{
+    int err = 0;
+    struct keeper *k = sessions_use(h->sessions, id, &err);
+
+    if (!k)
+        reply_refusal(r, err);
+    return k;
+}
+
+static void reply_info(struct http_request *r, int status, const struct session_info *info,
+                       bool silent)
+{
+    struct buf b = {0};
+
+    json_open(&b, '{');
+    json_key(&b, "session");
+    json_put_text(&b, str_of(info->id));
+    json_key(&b, "timeout");
+    json_put_int(&b, info->timeout_ms);
+    if (silent) {
+        json_key(&b, "silent");
+        json_put_int(&b, info->silent_ms);
+    }
+    json_close(&b, '}');
+    http_reply(r, status, (struct str){b.p, b.len});
+    buf_release(&b);
+}
+
+static void post_session(struct http_request *r)
+{
+    static const char *const members[] = {"timeout", NULL};
+    struct context *h = r->arg;
+    struct session_info info;
+    struct err_info e;
+    int64_t timeout_ms = 0;
+    const struct json *body = http_json(r);
+    int err;
+
+    if (!body)
+        return;
+    if (body->kind != JSON_OBJECT) {
+        http_reply_error(r, 400, "the body must be an object");
+        return;
+    }
+    if (json_only(body, members, &e) || json_get_int(body, "timeout", &timeout_ms, &e) < 0) {
+        http_reply_error(r, 400, e.text);
+        return;
+    }
+    if (json_get(body, "timeout") &&
+        (timeout_ms < KEEPER_TIMEOUT_MIN_MS || timeout_ms > KEEPER_TIMEOUT_MAX_MS)) {
+        http_reply_errorf(r, 400, "timeout must be from %d to %d ms", KEEPER_TIMEOUT_MIN_MS,
+                          KEEPER_TIMEOUT_MAX_MS);
+        return;
+    }
+    err = sessions_create(h->sessions, (int32_t)timeout_ms, &info);
+    if (err)
+        reply_refusal(r, err);
+    else
+        reply_info(r, 200, &info, false);
+}
+
+static void get_session(struct http_request *r)
+{
+    struct context *h = r->arg;
+    struct session_info info;
+    int err = sessions_get(h->sessions, r->params[0], &info);
+
+    if (err)
+        reply_refusal(r, err);
+    else
+        reply_info(r, 200, &info, true);
+}
+
+static void put_session(struct http_request *r)
+{
+    struct context *h = r->arg;
+    struct session_info info;
+    int err = sessions_touch(h->sessions, r->params[0], &info);
+
+    if (err)
+        reply_refusal(r, err);
+    else
+        reply_info(r, 200, &info, false);
+}
+
+static void delete_session(struct http_request *r)
+{
+    struct context *h = r->arg;
+    int err = sessions_end(h->sessions, r->params[0]);
+
+    if (err)
+        reply_refusal(r, err);
+    else
+        http_reply(r, 200, STR("{}"));
+}
+
+static const struct route ROUTES[] = {
+    {METHOD_POST, "/v1/sessions", post_session, ROUTE_WORKER,
+     "Opens a session: what it holds goes with it."},
+    {METHOD_GET, "/v1/sessions/{id}", get_session, ROUTE_WORKER, "A session's timeout."},
+    {METHOD_PUT, "/v1/sessions/{id}", put_session, ROUTE_WORKER, "A sign of life."},
+    {METHOD_DELETE, "/v1/sessions/{id}", delete_session, ROUTE_WORKER, "Ends a session."},
+};
+
+static struct keeper *host(void *arg)
+{
+    return context_keeper(arg);
+}
+
+static void unhost(void *arg, struct keeper *k)
+{
+    context_return(arg, k);
+}
+
+static void on_server_session(void *arg, struct keeper *k)
+{
+    struct context *h = arg;
+
+    if (!k && h->sessions)
+        sessions_evict(h->sessions);
+}
+
+static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
+{
+    struct sessions_options o = {.local = h->local, .host = host, .unhost = unhost, .arg = h};
+    int err = sessions_open(&o, &h->sessions);
+
+    if (err)
+        return err_set(ret_error, err, "cannot keep sessions: %s", drover_err_message(err));
+    context_listen(h, on_server_session, h);
+    *ret_module = h;
+    return 0;
+}
+
+static struct route_table module_routes(void *module)
+{
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, module};
+}
+
+static void module_close(void *module)
+{
+    struct context *h = module;
+
+    sessions_close(h->sessions);
+    h->sessions = NULL;
+}
+
+const struct module session_module = {
+    .name = "sessions", .open = module_open, .routes = module_routes, .close = module_close};

@@ -1,0 +1,307 @@
+/*
+ * The keeper's callbacks come to the loop by a uv_async_t. A session that is over shows in the watch
+ * on "/", which every keeper has; the next one is opened by a worker thread, again and again until an
+ * ensemble answers. Sessions that are over stay on the list, and their callbacks are run, until nobody
+ * has them borrowed.
+ */
+#include "server/zookeeper_session.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "keeper/zookeeper/zookeeper.h"
+
+#define AUTH_VARIABLE "DROVER_ZK_AUTH"
+
+enum { AUTH_LEN_MAX = 1024 };
+
+struct session {
+    struct session *next; /* older */
+    struct zookeeper_session *ensemble;
+    struct keeper *keeper;
+    struct keeper_watch *watch;
+    bool over;       /* said by the watch, on the loop */
+    size_t borrowed; /* under the lock */
+};
+
+struct zookeeper_session {
+    uv_loop_t *loop;
+    uv_async_t wake;
+    uv_work_t connecting;
+    char *url, *auth;
+    int32_t timeout_ms;
+    void (*listener)(void *arg, struct keeper *k);
+    void *listener_arg;
+
+    pthread_mutex_t lock;
+    struct session *current;  /* under the lock; NULL: none */
+    struct session *sessions; /* all that are open, the newest first; under the lock */
+    bool busy, closing;
+
+    struct session *next; /* what the worker brings */
+    int next_err;
+    struct err_info next_why;
+};
+
+static void on_keeper_wake(void *arg)
+{
+    struct zookeeper_session *e = arg;
+
+    uv_async_send(&e->wake);
+}
+
+static void on_event(void *arg, enum keeper_event event, const char *path)
+{
+    struct session *session = arg;
+
+    (void)path;
+    if (event == KEEPER_EVENT_EXPIRED) {
+        session->over = true;
+        uv_async_send(&session->ensemble->wake);
+    }
+}
+
+/*
+ * Opens a session and watches it for its end. One that is over already is noticed by the refusal.
+ * Waits for the ensemble.
+ */
+static int connect_once(struct zookeeper_session *e, struct session **ret_session,
+                        struct err_info *ret_error)
+{
+    struct zookeeper_options zo = {.auth = e->auth};
+    struct keeper_options o = {.timeout_ms = e->timeout_ms, .wake = on_keeper_wake, .wake_arg = e};
+    struct session *session;
+    bool open_to_all = false;
+    struct keeper *k;
+    int err = zookeeper_connect(e->url, &zo, &o, &k, ret_error);
+
+    if (err)
+        return err;
+    session = mem_zalloc(sizeof *session);
+    session->ensemble = e;
+    session->keeper = k;
+    session->over =
+        keeper_watch(k, "/", KEEPER_WATCH_EXISTS, on_event, session, &session->watch) != 0;
+    if (!zookeeper_world_writable(k, &open_to_all) && open_to_all)
+        log_warning("anybody who reaches the ensemble may change %s: consider --zk-auth", e->url);
+    *ret_session = session;
+    return 0;
+}
+
+static void session_close(struct session *session)
+{
+    keeper_close(session->keeper);
+    free(session);
+}
+
+static void use(struct zookeeper_session *e, struct session *session)
+{
+    pthread_mutex_lock(&e->lock);
+    session->next = e->sessions;
+    e->sessions = e->current = session;
+    pthread_mutex_unlock(&e->lock);
+    uv_async_send(&e->wake); /* for what has happened to it before */
+}
+
+static void free_if_closed(uv_handle_t *handle)
+{
+    struct zookeeper_session *e = handle->data;
+
+    pthread_mutex_destroy(&e->lock);
+    free(e->url);
+    free(e->auth);
+    free(e);
+}
+
+static void work_connect(uv_work_t *work)
+{
+    struct zookeeper_session *e = work->data;
+
+    e->next_err = connect_once(e, &e->next, &e->next_why);
+}
+
+static void start_connecting(struct zookeeper_session *e);
+
+static void after_connect(uv_work_t *work, int status)
+{
+    struct zookeeper_session *e = work->data;
+
+    (void)status;
+    e->busy = false;
+    if (e->closing) {
+        if (!e->next_err)
+            session_close(e->next);
+        uv_close((uv_handle_t *)&e->wake, free_if_closed);
+    } else if (e->next_err) {
+        log_warning("%s; trying again", e->next_why.text);
+        start_connecting(e);
+    } else {
+        log_info("a new session on %s", e->url);
+        use(e, e->next);
+        if (e->listener)
+            e->listener(e->listener_arg, e->next->keeper);
+    }
+}
+
+static void start_connecting(struct zookeeper_session *e)
+{
+    e->busy = true;
+    e->connecting.data = e;
+    uv_queue_work(e->loop, &e->connecting, work_connect, after_connect);
+}
+
+/* The session of the moment is over: nobody gets it any more, and the next one is looked for. */
+static void retire_current(struct zookeeper_session *e)
+{
+    log_warning("the session on %s is over", e->url);
+    pthread_mutex_lock(&e->lock);
+    e->current = NULL;
+    pthread_mutex_unlock(&e->lock);
+    if (e->listener)
+        e->listener(e->listener_arg, NULL);
+    start_connecting(e);
+}
+
+/* A session that is over and that nobody has borrowed, off the list; NULL: none. */
+static struct session *take_unused(struct zookeeper_session *e)
+{
+    struct session **at = &e->sessions, *found;
+
+    pthread_mutex_lock(&e->lock);
+    while (*at && (*at == e->current || (*at)->borrowed))
+        at = &(*at)->next;
+    found = *at;
+    if (found)
+        *at = found->next;
+    pthread_mutex_unlock(&e->lock);
+    return found;
+}
+
+/* The list changes on the loop only, so the loop may walk it. */
+static void on_wake(uv_async_t *async)
+{
+    struct zookeeper_session *e = async->data;
+    struct session *unused;
+
+    if (e->closing)
+        return;
+    for (struct session *session = e->sessions; session; session = session->next)
+        keeper_dispatch(session->keeper);
+    if (e->current && e->current->over)
+        retire_current(e);
+    while ((unused = take_unused(e)))
+        session_close(unused);
+}
+
+static int take_auth(const char *text, const char *where, char **ret_auth,
+                     struct err_info *ret_error)
+{
+    const char *colon = strchr(text, ':');
+
+    if (!colon || colon == text || !colon[1])
+        return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s does not hold user:password", where);
+    *ret_auth = mem_dup(text, strlen(text));
+    return 0;
+}
+
+/* The first line of the file, or the variable. Neither shows in a list of processes. */
+static int read_auth(const char *file, char **ret_auth, struct err_info *ret_error)
+{
+    const char *variable = getenv(AUTH_VARIABLE);
+    char line[AUTH_LEN_MAX];
+    FILE *in;
+
+    if (!file)
+        return variable ? take_auth(variable, AUTH_VARIABLE, ret_auth, ret_error) : 0;
+    in = fopen(file, "re");
+    if (!in || !fgets(line, sizeof line, in)) {
+        int err = in && !ferror(in) ? err_set(ret_error, DROVER_BAD_ARGUMENT, "%s is empty", file)
+                                    : err_set_errno(ret_error, errno, "cannot read %s", file);
+
+        if (in)
+            fclose(in);
+        return err;
+    }
+    fclose(in);
+    line[strcspn(line, "\r\n")] = '\0';
+    return take_auth(line, file, ret_auth, ret_error);
+}
+
+int zookeeper_session_open(uv_loop_t *loop, const struct zookeeper_session_options *o,
+                           struct zookeeper_session **ret_ensemble, struct err_info *ret_error)
+{
+    struct zookeeper_session *e = mem_zalloc(sizeof *e);
+    struct session *session;
+    int err = read_auth(o->auth_file, &e->auth, ret_error);
+
+    e->loop = loop;
+    e->url = mem_dup(o->url, strlen(o->url));
+    e->timeout_ms = o->timeout_ms;
+    pthread_mutex_init(&e->lock, NULL);
+    uv_async_init(loop, &e->wake, on_wake);
+    e->wake.data = e;
+    if (!err)
+        err = connect_once(e, &session, ret_error);
+    if (err) {
+        uv_close((uv_handle_t *)&e->wake, free_if_closed);
+        return err;
+    }
+    use(e, session);
+    *ret_ensemble = e;
+    return 0;
+}
+
+void zookeeper_session_listen(struct zookeeper_session *e, void (*fn)(void *arg, struct keeper *k),
+                              void *arg)
+{
+    e->listener = fn;
+    e->listener_arg = arg;
+}
+
+struct keeper *zookeeper_session_borrow(struct zookeeper_session *e)
+{
+    struct keeper *k = NULL;
+
+    pthread_mutex_lock(&e->lock);
+    if (e->current) {
+        e->current->borrowed++;
+        k = e->current->keeper;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return k;
+}
+
+void zookeeper_session_return(struct zookeeper_session *e, struct keeper *k)
+{
+    struct session *session;
+
+    pthread_mutex_lock(&e->lock);
+    session = e->sessions;
+    while (session->keeper != k)
+        session = session->next;
+    assert(session->borrowed);
+    if (!--session->borrowed && session != e->current)
+        uv_async_send(&e->wake);
+    pthread_mutex_unlock(&e->lock);
+}
+
+void zookeeper_session_close(struct zookeeper_session *e)
+{
+    struct session *next;
+
+    e->closing = true;
+    for (struct session *session = e->sessions; session; session = next) {
+        next = session->next;
+        assert(!session->borrowed);
+        session_close(session);
+    }
+    if (!e->busy)
+        uv_close((uv_handle_t *)&e->wake, free_if_closed);
+}

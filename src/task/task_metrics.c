@@ -1,0 +1,95 @@
+/* Groups come and go, so they are collected when the page is made; only so many are named. */
+#include "task/task_metrics.h"
+
+enum { GROUPS_MAX = 1000 };
+
+struct collected {
+    struct arena arena;
+    struct store_group *groups;
+    size_t count;
+};
+
+static void look(void *arg, struct store *s, int64_t now_ms)
+{
+    struct collected *c = arg;
+
+    store_groups(s, now_ms, &c->arena, &c->groups, &c->count);
+}
+
+static void put_sample(struct buf *page, struct str group, const char *state, size_t count)
+{
+    struct buf labels = {0};
+
+    metrics_put_label(&labels, "group", group);
+    metrics_put_label(&labels, "state", str_of(state));
+    metrics_put_sample(page, "drover_tasks", (struct str){labels.p, labels.len}, (double)count);
+    buf_release(&labels);
+}
+
+static void collect(void *arg, struct buf *page)
+{
+    struct task_metrics *f = arg;
+    struct collected c = {0};
+    size_t available = 0, owned = 0;
+
+    service_look(f->service, look, &c);
+    if (c.count)
+        metrics_put_family(page, "drover_tasks", "gauge", "Tasks by group and state.");
+    for (size_t i = 0; i < c.count; i++) {
+        if (i < GROUPS_MAX) {
+            put_sample(page, c.groups[i].name, "available", c.groups[i].available);
+            put_sample(page, c.groups[i].name, "owned", c.groups[i].owned);
+        } else {
+            available += c.groups[i].available;
+            owned += c.groups[i].owned;
+        }
+    }
+    if (c.count > GROUPS_MAX) { /* the name of no group: groups have names */
+        put_sample(page, STR(""), "available", available);
+        put_sample(page, STR(""), "owned", owned);
+    }
+    arena_release(&c.arena);
+}
+
+/* One figure of the service's, by its place in the struct. */
+#define FIGURE(name)                                                                               \
+    static double read_##name(void *arg)                                                           \
+    {                                                                                              \
+        struct task_metrics *f = arg;                                                              \
+        struct service_stats stats;                                                                \
+                                                                                                   \
+        service_stats(f->service, &stats);                                                         \
+        return (double)stats.name;                                                                 \
+    }
+
+FIGURE(updates)
+FIGURE(claims)
+FIGURE(claimed)
+FIGURE(refusals)
+FIGURE(commits)
+FIGURE(waiting)
+FIGURE(last_id)
+
+void task_metrics_open(struct task_metrics *f, struct metrics *m, struct service *s)
+{
+    static const char help[] = "How long requests took, until what they saw was durable.";
+
+    f->service = s;
+    f->latency[TASK_UPDATE] = metrics_histogram(m, "drover_task_seconds", "kind=\"update\"", help);
+    f->latency[TASK_CLAIM] = metrics_histogram(m, "drover_task_seconds", "kind=\"claim\"", help);
+    f->latency[TASK_READ] = metrics_histogram(m, "drover_task_seconds", "kind=\"read\"", help);
+    metrics_counted(m, "drover_task_updates_total", "", "Updates, refused ones too.", read_updates,
+                    f);
+    metrics_counted(m, "drover_task_claims_total", "", "Claims, also those that got nothing.",
+                    read_claims, f);
+    metrics_counted(m, "drover_task_claimed_total", "", "Tasks that were claimed.", read_claimed,
+                    f);
+    metrics_counted(m, "drover_task_refusals_total", "", "Updates and claims that were refused.",
+                    read_refusals, f);
+    metrics_counted(m, "drover_task_commits_total", "", "Transactions on the keeper.", read_commits,
+                    f);
+    metrics_gauge(m, "drover_task_waiting_claims", "", "Claims that wait for a task.", read_waiting,
+                  f);
+    metrics_gauge(m, "drover_task_last_id", "", "The last id that was given.", read_last_id, f);
+    metrics_collector(m, collect, f);
+}
