@@ -37,7 +37,7 @@ static const char *url;
 static enum local_mode mode = LOCAL_STRICT;
 static char dir[64];
 static struct local *local;
-static struct depot *depot;
+static struct batch_store *store;
 
 static double now_s(void)
 {
@@ -71,21 +71,21 @@ static struct keeper *connect_keeper(void)
 
 static void open_all(void)
 {
-    struct depot_options o = {.machines = NULL};
+    struct batch_store_options o = {.machines = NULL};
     struct local_options lo = {.mode = mode, .dir = mode == LOCAL_NONE ? NULL : dir};
     struct err_info why = {""};
 
     snprintf(dir, sizeof dir, "bench-batch.%d", (int)getpid());
     if (!url)
         check(local_open(&lo, &local, &why), "open", &why);
-    check(depot_open(&o, &depot), "open", NULL);
+    check(batch_store_open(&o, &store), "open", NULL);
 }
 
 static void close_all(void)
 {
     char command[128];
 
-    depot_close(depot);
+    batch_store_close(store);
     if (!local)
         return;
     local_close(local);
@@ -101,7 +101,7 @@ struct worker {
     struct keeper *k;
     struct arena a;
     struct err_info why;
-    struct call c;
+    struct batch_call c;
     int64_t done;
     int number;
 };
@@ -113,7 +113,7 @@ static void *start(struct worker *w, int number)
     w->number = number;
     w->done = 0;
     w->k = connect_keeper();
-    w->c = (struct call){depot, w->k, &w->a, &w->why};
+    w->c = (struct batch_call){store, w->k, &w->a, &w->why};
     return w;
 }
 
@@ -146,9 +146,9 @@ static void *fill(void *arg)
 {
     struct worker *w = arg;
     const struct json *config;
-    struct job_spec *specs = mem_zalloc((size_t)jobs_each * sizeof *specs);
-    char(*jids)[NAME_ID_LEN + 1] = mem_alloc((size_t)jobs_each * sizeof *jids);
-    char bid[NAME_ID_LEN + 1];
+    struct batch_job_spec *specs = mem_zalloc((size_t)jobs_each * sizeof *specs);
+    char(*jids)[BATCH_ID_LEN + 1] = mem_alloc((size_t)jobs_each * sizeof *jids);
+    char bid[BATCH_ID_LEN + 1];
 
     for (int b = w->number; b < batches; b += consumers) {
         arena_reset(&w->a);
@@ -159,8 +159,9 @@ static void *fill(void *arg)
                        &w->why);
         check(batch_create(&w->c, config, bid), "batch", &w->why);
         for (int i = 0; i < jobs_each; i++)
-            specs[i] = (struct job_spec){.configuration = config, .priority = (b + i) % 100};
-        check(job_create(&w->c, str_of(bid), specs, (size_t)jobs_each, jids), "jobs", &w->why);
+            specs[i] = (struct batch_job_spec){.configuration = config, .priority = (b + i) % 100};
+        check(batch_job_create(&w->c, str_of(bid), specs, (size_t)jobs_each, jids), "jobs",
+              &w->why);
         w->done += jobs_each;
     }
     free(specs);
@@ -173,7 +174,7 @@ static double fill_all(void)
     struct worker w = {.number = 0};
 
     start(&w, 0);
-    check(depot_init(&w.c), "init", &w.why);
+    check(batch_store_init(&w.c), "init", &w.why);
     keeper_close(w.k);
     arena_release(&w.a);
     return run_all(fill);
@@ -184,15 +185,15 @@ static double fill_all(void)
 static void *drive_in_hand(void *arg)
 {
     struct worker *w = arg;
-    struct job j;
+    struct batch_job j;
     int got, state;
 
-    while ((got = job_acquire(&w->c, depot->machines.job.first, &j)) == 1) {
+    while ((got = batch_job_acquire(&w->c, store->machines.job.first, &j)) == 1) {
         for (int i = 0; i < STEPS; i++, w->done++) {
-            struct job_move m = {
+            struct batch_job_move m = {
                 .state = STR("next"), .priority = -1, .token = j.token, .keep = i < STEPS - 1};
 
-            check(job_move(&w->c, str_of(j.id), &m, &state), "move", &w->why);
+            check(batch_job_move(&w->c, str_of(j.id), &m, &state), "move", &w->why);
         }
         arena_reset(&w->a);
     }
@@ -204,23 +205,23 @@ static void *drive_in_hand(void *arg)
 static void *drive_by_state(void *arg)
 {
     struct worker *w = arg;
-    const struct machine *machine = &depot->machines.job;
+    const struct batch_machine *machine = &store->machines.job;
     int order[STEPS], at = machine->first, idle = 0, state;
-    struct job j;
+    struct batch_job j;
 
     for (int i = STEPS - 1; i >= 0; i--, at = machine->states[at].success)
         order[i] = at;
     while (idle < STEPS) {
         for (int i = 0; i < STEPS; i++) {
-            struct job_move m = {.state = STR("next"), .priority = -1};
-            int got = job_acquire(&w->c, order[(i + w->number) % STEPS], &j);
+            struct batch_job_move m = {.state = STR("next"), .priority = -1};
+            int got = batch_job_acquire(&w->c, order[(i + w->number) % STEPS], &j);
 
             check(got, "acquire", &w->why);
             idle = got ? 0 : idle + 1;
             if (!got)
                 continue;
             m.token = j.token;
-            check(job_move(&w->c, str_of(j.id), &m, &state), "move", &w->why);
+            check(batch_job_move(&w->c, str_of(j.id), &m, &state), "move", &w->why);
             w->done++;
             arena_reset(&w->a);
         }
@@ -236,52 +237,52 @@ static const struct str STATUS =
 
 static void bare_take(struct worker *w, const char *list, int *version)
 {
-    struct change t = {.a = &w->a};
+    struct batch_change t = {.a = &w->a};
 
-    change_set(&t, STATUS, (*version)++, "/jobs/bare%d/status", w->number);
-    change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/jobs/bare%d/lock", w->number);
-    change_check(&t, KEEPER_ANY_VERSION, "/jobs/states/%s/bare-%d", list, w->number);
-    change_check(&t, KEEPER_ANY_VERSION, "/jobs/bare%d", w->number);
-    change_set(&t, NO_BYTES, 0, "/jobs/bare%d/lock", w->number);
-    check(change_commit(&t, w->k, -1), "bare lock", NULL);
+    batch_change_set(&t, STATUS, (*version)++, "/jobs/bare%d/status", w->number);
+    batch_change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/jobs/bare%d/lock", w->number);
+    batch_change_check(&t, KEEPER_ANY_VERSION, "/jobs/states/%s/bare-%d", list, w->number);
+    batch_change_check(&t, KEEPER_ANY_VERSION, "/jobs/bare%d", w->number);
+    batch_change_set(&t, NO_BYTES, 0, "/jobs/bare%d/lock", w->number);
+    check(batch_change_commit(&t, w->k, -1), "bare lock", NULL);
 }
 
 static void bare_move(struct worker *w, int at, bool keep, int *version)
 {
-    const struct machine *machine = &depot->machines.job;
+    const struct batch_machine *machine = &store->machines.job;
     const char *from = machine->states[at].dir,
                *to = machine->states[machine->states[at].success].dir;
-    struct change t = {.a = &w->a};
+    struct batch_change t = {.a = &w->a};
 
     if (keep)
-        change_check(&t, KEEPER_ANY_VERSION, "/jobs/bare%d/lock", w->number);
+        batch_change_check(&t, KEEPER_ANY_VERSION, "/jobs/bare%d/lock", w->number);
     else
-        change_delete(&t, "/jobs/bare%d/lock", w->number);
-    change_set(&t, STATUS, (*version)++, "/jobs/bare%d/status", w->number);
-    change_delete(&t, "/jobs/states/%s/bare-%d", from, w->number);
-    change_create(&t, NO_BYTES, 0, "/jobs/states/%s/bare-%d", to, w->number);
-    check(change_commit(&t, w->k, -1), "bare move", NULL);
+        batch_change_delete(&t, "/jobs/bare%d/lock", w->number);
+    batch_change_set(&t, STATUS, (*version)++, "/jobs/bare%d/status", w->number);
+    batch_change_delete(&t, "/jobs/states/%s/bare-%d", from, w->number);
+    batch_change_create(&t, NO_BYTES, 0, "/jobs/states/%s/bare-%d", to, w->number);
+    check(batch_change_commit(&t, w->k, -1), "bare move", NULL);
 }
 
 /* From the first state to the last again and again, with one lock or with a lock a state. */
 static void bare_jobs(struct worker *w, bool relock)
 {
-    const struct machine *machine = &depot->machines.job;
-    struct change first = {.a = &w->a};
+    const struct batch_machine *machine = &store->machines.job;
+    struct batch_change first = {.a = &w->a};
     int version = 0;
 
-    change_create(&first, NO_BYTES, 0, "/jobs/bare%d", w->number);
-    change_create(&first, STATUS, 0, "/jobs/bare%d/status", w->number);
-    check(change_commit(&first, w->k, -1), "bare", NULL);
+    batch_change_create(&first, NO_BYTES, 0, "/jobs/bare%d", w->number);
+    batch_change_create(&first, STATUS, 0, "/jobs/bare%d/status", w->number);
+    check(batch_change_commit(&first, w->k, -1), "bare", NULL);
     for (int n = 0; n < batches * jobs_each / consumers; n++) {
-        struct change t = {.a = &w->a};
+        struct batch_change t = {.a = &w->a};
         int at = machine->first;
 
-        change_create(&t, NO_BYTES, 0, "/jobs/states/%s/bare-%d", machine->states[at].dir,
-                      w->number);
+        batch_change_create(&t, NO_BYTES, 0, "/jobs/states/%s/bare-%d", machine->states[at].dir,
+                            w->number);
         if (n > 0)
-            change_delete(&t, "/jobs/states/completed/bare-%d", w->number);
-        check(change_commit(&t, w->k, -1), "bare job", NULL);
+            batch_change_delete(&t, "/jobs/states/completed/bare-%d", w->number);
+        check(batch_change_commit(&t, w->k, -1), "bare job", NULL);
         for (int i = 0; i < STEPS; i++, at = machine->states[at].success, w->done++) {
             if (relock || i == 0)
                 bare_take(w, machine->states[at].dir, &version);
@@ -328,7 +329,7 @@ static struct cost acquire_cost(int list_len)
     enum { TRIES = 2000 };
     struct worker w = {.number = 0};
     double cpu = 0, wall = 0;
-    struct job j;
+    struct batch_job j;
 
     batches = list_len / 100;
     jobs_each = 100;
@@ -338,12 +339,12 @@ static struct cost acquire_cost(int list_len)
     for (int i = -1; i < TRIES; i++) { /* the first reads the list */
         double cpu_began = cpu_s(), began = now_s();
 
-        if (job_acquire(&w.c, depot->machines.job.first, &j) != 1)
+        if (batch_job_acquire(&w.c, store->machines.job.first, &j) != 1)
             check(-1, "acquire", &w.why);
         cpu += i < 0 ? 0 : cpu_s() - cpu_began;
         wall += i < 0 ? 0 : now_s() - began;
-        check(lock_drop(&w.c, "jobs", j.id, j.token), "release", &w.why);
-        check(job_set_priority(&w.c, str_of(j.id), 99, 0), "priority", &w.why);
+        check(batch_lock_drop(&w.c, "jobs", j.id, j.token), "release", &w.why);
+        check(batch_job_set_priority(&w.c, str_of(j.id), 99, 0), "priority", &w.why);
         arena_reset(&w.a);
     }
     keeper_close(w.k);

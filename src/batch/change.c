@@ -8,22 +8,22 @@
 #include "batch/name.h"
 
 /* Ids and the names of states and locks are short, and checked before they come here. */
-enum { CHANGE_PATH_MAX = 1024 };
+enum { BATCH_PATH_MAX = 1024 };
 
 #define PRINT_PATH(ret_path, t, fmt)                                                               \
     do {                                                                                           \
-        char text[CHANGE_PATH_MAX];                                                                \
+        char text[BATCH_PATH_MAX];                                                                 \
         va_list args;                                                                              \
         int len;                                                                                   \
                                                                                                    \
         va_start(args, fmt);                                                                       \
         len = vsnprintf(text, sizeof text, fmt, args);                                             \
         va_end(args);                                                                              \
-        assert(len > 0 && len < CHANGE_PATH_MAX);                                                  \
+        assert(len > 0 && len < BATCH_PATH_MAX);                                                   \
         ret_path = arena_text((t)->a, (struct str){text, (size_t)len});                            \
     } while (0)
 
-static int add(struct change *t, struct keeper_op op)
+static int add(struct batch_change *t, struct keeper_op op)
 {
     if (t->count == t->cap) {
         struct keeper_op *more;
@@ -38,7 +38,7 @@ static int add(struct change *t, struct keeper_op op)
     return t->count++;
 }
 
-int change_create(struct change *t, struct str data, int flags, const char *fmt, ...)
+int batch_change_create(struct batch_change *t, struct str data, int flags, const char *fmt, ...)
 {
     const char *path;
 
@@ -46,7 +46,7 @@ int change_create(struct change *t, struct str data, int flags, const char *fmt,
     return add(t, keeper_op_create(path, data, flags));
 }
 
-int change_set(struct change *t, struct str data, int32_t version, const char *fmt, ...)
+int batch_change_set(struct batch_change *t, struct str data, int32_t version, const char *fmt, ...)
 {
     const char *path;
 
@@ -54,7 +54,7 @@ int change_set(struct change *t, struct str data, int32_t version, const char *f
     return add(t, keeper_op_set(path, data, version));
 }
 
-int change_delete(struct change *t, const char *fmt, ...)
+int batch_change_delete(struct batch_change *t, const char *fmt, ...)
 {
     const char *path;
 
@@ -62,7 +62,7 @@ int change_delete(struct change *t, const char *fmt, ...)
     return add(t, keeper_op_delete(path, KEEPER_ANY_VERSION));
 }
 
-int change_check(struct change *t, int32_t version, const char *fmt, ...)
+int batch_change_check(struct batch_change *t, int32_t version, const char *fmt, ...)
 {
     const char *path;
 
@@ -70,43 +70,43 @@ int change_check(struct change *t, int32_t version, const char *fmt, ...)
     return add(t, keeper_op_check(path, version));
 }
 
-static int list_op(struct change *t, struct view *v, int64_t key, bool add_it)
+static int list_op(struct batch_change *t, struct batch_view *v, int64_t key, bool add_it)
 {
-    struct change_list *l = arena_alloc(t->a, sizeof *l);
-    char entry[NAME_ENTRY_LEN + 1];
+    struct batch_change_list *l = arena_alloc(t->a, sizeof *l);
+    char entry[BATCH_ENTRY_LEN + 1];
 
-    *l = (struct change_list){.view = v, .key = key, .add = add_it};
+    *l = (struct batch_change_list){.view = v, .key = key, .add = add_it};
     if (t->lists)
         t->last_list->next = l;
     else
         t->lists = l;
     t->last_list = l;
-    name_entry(v->prefix, v->priority, key, entry);
-    return add_it ? change_create(t, NO_BYTES, 0, "%s/%s", v->dir, entry)
-                  : change_delete(t, "%s/%s", v->dir, entry);
+    batch_entry(v->prefix, v->priority, key, entry);
+    return add_it ? batch_change_create(t, NO_BYTES, 0, "%s/%s", v->dir, entry)
+                  : batch_change_delete(t, "%s/%s", v->dir, entry);
 }
 
-int change_list_add(struct change *t, struct view *v, int64_t key)
+int batch_change_list_add(struct batch_change *t, struct batch_view *v, int64_t key)
 {
     return list_op(t, v, key, true);
 }
 
-int change_list_remove(struct change *t, struct view *v, int64_t key)
+int batch_change_list_remove(struct batch_change *t, struct batch_view *v, int64_t key)
 {
     return list_op(t, v, key, false);
 }
 
-static void tell_views(const struct change *t, int err)
+static void tell_views(const struct batch_change *t, int err)
 {
-    for (const struct change_list *l = t->lists; l; l = l->next) {
+    for (const struct batch_change_list *l = t->lists; l; l = l->next) {
         if (err == DROVER_UNKNOWN)
-            view_doubt(l->view, 1);
+            batch_view_doubt(l->view, 1);
         else if (err)
-            view_failed(l->view, 1);
+            batch_view_failed(l->view, 1);
         else if (l->add)
-            view_add(l->view, l->key);
+            batch_view_add(l->view, l->key);
         else
-            view_remove(l->view, l->key);
+            batch_view_remove(l->view, l->key);
     }
 }
 
@@ -129,15 +129,15 @@ static int ask_witness(const struct keeper_op *op, struct keeper *k)
     return err;
 }
 
-int change_commit(struct change *t, struct keeper *k, int witness)
+int batch_change_commit(struct batch_change *t, struct keeper *k, int witness)
 {
     size_t count = (size_t)t->count;
     int err;
 
     t->failed = -1;
     t->results = arena_zalloc(t->a, count * sizeof *t->results);
-    for (const struct change_list *l = t->lists; l; l = l->next)
-        view_expect(l->view, 1);
+    for (const struct batch_change_list *l = t->lists; l; l = l->next)
+        batch_view_expect(l->view, 1);
     err = keeper_multi(k, t->ops, count, t->results);
     for (int i = t->count - 1; err && i >= 0; i--)
         if (t->results[i].err && t->results[i].err != DROVER_NOT_TRIED)

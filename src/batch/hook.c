@@ -4,10 +4,10 @@
 
 #include "base/child.h"
 #include "base/clock.h"
-#include "batch/notify.h"
+#include "batch/callback.h"
 #include "http/curl.h"
 
-struct running {
+struct batch_hook {
     bool (*stop)(void *arg);
     void *arg;
     int64_t until_ms;
@@ -15,12 +15,12 @@ struct running {
 
 static bool go_on(void *arg)
 {
-    struct running *r = arg;
+    struct batch_hook *r = arg;
 
     return !r->stop(r->arg) && clock_boot_ms() < r->until_ms;
 }
 
-static int run_command(const char *command, const struct notice *n, struct running *r,
+static int run_command(const char *command, const struct batch_report *n, struct batch_hook *r,
                        struct err_info *ret_error)
 {
     char *argv[] = {"/bin/sh", "-c", (char *)command, NULL};
@@ -58,7 +58,7 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
     return go_on(arg) ? 0 : 1;
 }
 
-static int post(const char *url, const struct notice *n, struct running *r,
+static int post(const char *url, const struct batch_report *n, struct batch_hook *r,
                 struct err_info *ret_error)
 {
     const struct curl *c = curl_load(ret_error);
@@ -83,7 +83,7 @@ static int post(const char *url, const struct notice *n, struct running *r,
     c->curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
     c->curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
     c->curl_easy_setopt(curl, CURLOPT_XFERINFODATA, r);
-    c->curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)NOTIFY_HOOK_TIMEOUT_MS);
+    c->curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)BATCH_HOOK_TIMEOUT_MS);
     code = c->curl_easy_perform(curl);
     c->curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
     c->curl_slist_free_all(headers);
@@ -95,10 +95,10 @@ static int post(const char *url, const struct notice *n, struct running *r,
     return 0;
 }
 
-int hook_run(const char *hook, const struct notice *n, bool (*stop)(void *arg), void *arg,
-             struct err_info *ret_error)
+int batch_hook_run(const char *hook, const struct batch_report *n, bool (*stop)(void *arg),
+                   void *arg, struct err_info *ret_error)
 {
-    struct running r = {stop, arg, clock_boot_ms() + NOTIFY_HOOK_TIMEOUT_MS};
+    struct batch_hook r = {stop, arg, clock_boot_ms() + BATCH_HOOK_TIMEOUT_MS};
 
     if (!strncasecmp(hook, "http://", 7) || !strncasecmp(hook, "https://", 8))
         return post(hook, n, &r, ret_error);

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "batch/hall.h"
+#include "batch/server.h"
 
 static const struct route ROUTES[] = {
     {METHOD_POST, "/v1/batches", post_batches, ROUTE_WORKER, "Makes a batch from a submission."},
@@ -61,7 +61,7 @@ static const struct route ROUTES[] = {
      "The states of batches, jobs and access items."},
 };
 
-static void publish(struct hall *h, const char *kind, const char *id, const char *state,
+static void publish(struct batch_server *h, const char *kind, const char *id, const char *state,
                     struct str json)
 {
     struct event e = {.kind = kind, .id = str_of(id), .state = str_of(state), .json = json};
@@ -69,9 +69,9 @@ static void publish(struct hall *h, const char *kind, const char *id, const char
     events_publish(h->context->events, &e);
 }
 
-static void on_change(void *arg, const struct depot_event *e)
+static void on_change(void *arg, const struct batch_event *e)
 {
-    struct hall *h = arg;
+    struct batch_server *h = arg;
     struct buf b = {0};
 
     json_open(&b, '{');
@@ -91,8 +91,8 @@ static void on_change(void *arg, const struct depot_event *e)
     publish(h, e->what, e->id, e->state, (struct str){b.p, b.len});
     buf_release(&b);
     http_topic_signal(&h->topic, HTTP_TOPIC_ALL);
-    if (e->what[0] == 'b' && h->notify)
-        notify_poke(h->notify);
+    if (e->what[0] == 'b' && h->callbacks)
+        batch_callbacks_wake(h->callbacks);
 }
 
 /*
@@ -102,12 +102,12 @@ static void on_change(void *arg, const struct depot_event *e)
 static void on_tick(void *arg)
 {
     enum { SOME = 64 };
-    struct hall *h = arg;
+    struct batch_server *h = arg;
 
     http_topic_signal(&h->topic, SOME);
 }
 
-static void on_done(void *arg, const struct notice *n)
+static void on_done(void *arg, const struct batch_report *n)
 {
     publish(arg, "batch-done", n->batch, n->state, str_of(n->json));
 }
@@ -120,21 +120,21 @@ static void on_warning(void *arg, const char *line)
 
 static struct keeper *borrow(void *arg)
 {
-    return context_keeper(((struct hall *)arg)->context);
+    return context_keeper(((struct batch_server *)arg)->context);
 }
 
 static void give_back(void *arg, struct keeper *k)
 {
-    context_return(((struct hall *)arg)->context, k);
+    context_return(((struct batch_server *)arg)->context, k);
 }
 
-static int ready(void *arg, struct call *c)
+static int ready(void *arg, struct batch_call *c)
 {
-    return hall_ready(arg, c);
+    return batch_server_ready(arg, c);
 }
 
 /* The pipeline, where one was named. */
-static int load_machines(struct hall *h, const char *file, struct err_info *ret_error)
+static int load_machines(struct batch_server *h, const char *file, struct err_info *ret_error)
 {
     enum { LEN_MAX = 1024 * 1024 };
     struct buf text = {0};
@@ -142,7 +142,7 @@ static int load_machines(struct hall *h, const char *file, struct err_info *ret_
     FILE *f;
     int err;
 
-    h->machines = MACHINES_BUILT_IN;
+    h->machines = BATCH_MACHINES_BUILT_IN;
     if (!file)
         return 0;
     f = fopen(file, "re");
@@ -151,37 +151,37 @@ static int load_machines(struct hall *h, const char *file, struct err_info *ret_
     buf_reserve(&text, LEN_MAX);
     text.len = fread(text.p, 1, LEN_MAX, f);
     fclose(f);
-    err = machines_load(&h->arena, (struct str){text.p, text.len}, &h->machines, &why);
+    err = batch_machines_load(&h->arena, (struct str){text.p, text.len}, &h->machines, &why);
     buf_release(&text);
     return err ? err_set(ret_error, err, "the pipeline '%s': %s", file, why.text) : 0;
 }
 
-static void close_hall(void *module)
+static void close_server(void *module)
 {
-    struct hall *h = module;
+    struct batch_server *h = module;
 
-    if (h->notify)
-        notify_close(h->notify);
-    if (h->depot)
-        depot_close(h->depot);
+    if (h->callbacks)
+        batch_callbacks_close(h->callbacks);
+    if (h->store)
+        batch_store_close(h->store);
     http_topic_release(&h->topic);
     pthread_mutex_destroy(&h->lock);
     arena_release(&h->arena);
     free(h);
 }
 
-static int open_hall(struct context *context, void **ret_module, struct err_info *ret_error)
+static int open_server(struct context *context, void **ret_module, struct err_info *ret_error)
 {
-    struct hall *h = mem_zalloc(sizeof *h);
-    struct depot_options o = {.machines = &h->machines, .changed = on_change, .arg = h};
-    struct notify_options n = {.borrow = borrow,
-                               .give_back = give_back,
-                               .ready = ready,
-                               .tick = on_tick,
-                               .done = on_done,
-                               .warn = on_warning,
-                               .arg = h,
-                               .hook = context->on_batch_done};
+    struct batch_server *h = mem_zalloc(sizeof *h);
+    struct batch_store_options o = {.machines = &h->machines, .changed = on_change, .arg = h};
+    struct batch_callback_options n = {.borrow = borrow,
+                                       .give_back = give_back,
+                                       .ready = ready,
+                                       .tick = on_tick,
+                                       .done = on_done,
+                                       .warn = on_warning,
+                                       .arg = h,
+                                       .hook = context->on_batch_done};
     int err;
 
     h->context = context;
@@ -189,21 +189,21 @@ static int open_hall(struct context *context, void **ret_module, struct err_info
     http_topic_init(&h->topic);
     err = load_machines(h, context->pipeline, ret_error);
     if (!err)
-        err = depot_open(&o, &h->depot);
-    n.depot = h->depot;
+        err = batch_store_open(&o, &h->store);
+    n.store = h->store;
     if (!err)
-        err = notify_open(&n, &h->notify);
+        err = batch_callbacks_open(&n, &h->callbacks);
     if (err)
-        close_hall(h);
+        close_server(h);
     else
         *ret_module = h;
     return err;
 }
 
-static struct route_table hall_routes(void *module)
+static struct route_table server_routes(void *module)
 {
     return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, module};
 }
 
 const struct module batch_module = {
-    .name = "batches", .open = open_hall, .routes = hall_routes, .close = close_hall};
+    .name = "batches", .open = open_server, .routes = server_routes, .close = close_server};

@@ -1,8 +1,8 @@
 /* POST /v1/batches/fsck {"repair"} */
-#include "batch/hall.h"
-#include "batch/mend.h"
+#include "batch/repair.h"
+#include "batch/server.h"
 
-static void put_finding(void *arg, const struct mend_finding *f)
+static void put_finding(void *arg, const struct batch_finding *f)
 {
     struct buf *b = arg;
 
@@ -19,18 +19,19 @@ static void put_finding(void *arg, const struct mend_finding *f)
 void post_fsck(struct http_request *r)
 {
     static const char *const members[] = {"repair", NULL};
-    const struct json *body = desk_body(r, members);
-    struct mend_totals totals;
+    const struct json *body = batch_request_body(r, members);
+    struct batch_repair_totals totals;
     bool repair = false;
-    struct desk d;
+    struct batch_request d;
     int err;
 
-    if (!body || !desk_bool(r, body, "repair", &repair) || !desk_open(&d, r, NULL))
+    if (!body || !batch_request_bool(r, body, "repair", &repair) ||
+        !batch_request_open(&d, r, NULL))
         return;
     json_open(&d.out, '{');
     json_key(&d.out, "findings");
     json_open(&d.out, '[');
-    err = mend_run(&d.call, repair, put_finding, &d.out, &totals);
+    err = batch_repair_run(&d.call, repair, put_finding, &d.out, &totals);
     json_close(&d.out, ']');
     if (!err) {
         json_key(&d.out, "jobs");
@@ -41,5 +42,5 @@ void post_fsck(struct http_request *r)
         json_put_int(&d.out, totals.repaired);
     }
     json_close(&d.out, '}');
-    desk_close(&d, err);
+    batch_request_close(&d, err);
 }

@@ -1,19 +1,19 @@
 /* /v1/jobs */
-#include "batch/hall.h"
-#include "batch/show.h"
+#include "batch/format.h"
+#include "batch/server.h"
 
-static int find_state(struct desk *d, struct str name)
+static int find_state(struct batch_request *d, struct str name)
 {
-    return machine_named(&d->call.depot->machines.job, name, &d->why);
+    return batch_machine_named(&d->call.store->machines.job, name, &d->why);
 }
 
 void get_jobs(struct http_request *r)
 {
-    struct job_filter f = {.state = MACHINE_NONE};
-    int64_t start = 0, limit = HALL_LIST_DEFAULT;
+    struct batch_job_filter f = {.state = BATCH_NO_STATE};
+    int64_t start = 0, limit = BATCH_LIST_DEFAULT;
     struct str state = {0};
-    struct job *jobs = NULL;
-    struct desk d;
+    struct batch_job *jobs = NULL;
+    struct batch_request d;
     size_t count = 0;
     int err = 0;
 
@@ -22,35 +22,35 @@ void get_jobs(struct http_request *r)
     http_query(r, "state", &state);
     http_query(r, "batch", &f.bid);
     http_query(r, "profile", &f.profile);
-    if (!desk_open(&d, r, NULL))
+    if (!batch_request_open(&d, r, NULL))
         return;
     f.start = (size_t)start;
-    f.limit = (size_t)(limit > HALL_LIST_MAX ? HALL_LIST_MAX : limit);
+    f.limit = (size_t)(limit > BATCH_LIST_MAX ? BATCH_LIST_MAX : limit);
     if (state.p)
         err = f.state = find_state(&d, state);
     if (err >= 0)
-        err = job_list(&d.call, &f, &jobs, &count);
+        err = batch_job_list(&d.call, &f, &jobs, &count);
     json_open(&d.out, '{');
     json_key(&d.out, "jobs");
     json_open(&d.out, '[');
     for (size_t i = 0; i < count; i++)
-        show_job(&d.out, &d.call, &jobs[i]);
+        batch_format_job(&d.out, &d.call, &jobs[i]);
     json_close(&d.out, ']');
     json_close(&d.out, '}');
-    desk_close(&d, err);
+    batch_request_close(&d, err);
 }
 
 /* A job of which only the head was read, with all that it has. */
-static int put_acquired(struct desk *d, const struct job *acquired)
+static int put_acquired(struct batch_request *d, const struct batch_job *acquired)
 {
-    struct job job;
-    int err = job_get(&d->call, str_of(acquired->id), &job);
+    struct batch_job job;
+    int err = batch_job_get(&d->call, str_of(acquired->id), &job);
 
     if (err)
         return err;
     json_open(&d->out, '{');
     json_key(&d->out, "job");
-    show_job(&d->out, &d->call, &job);
+    batch_format_job(&d->out, &d->call, &job);
     json_key(&d->out, "token");
     json_put_int(&d->out, acquired->token);
     json_close(&d->out, '}');
@@ -60,46 +60,47 @@ static int put_acquired(struct desk *d, const struct job *acquired)
 void acquire_job(struct http_request *r)
 {
     static const char *const members[] = {"session", "state", "wait", NULL};
-    const struct json *body = desk_body(r, members);
-    struct hall *h = r->arg;
+    const struct json *body = batch_request_body(r, members);
+    struct batch_server *h = r->arg;
     uint64_t seen = http_topic_seen(&h->topic);
     struct str name = {0};
     int64_t wait_ms;
-    struct job job;
-    struct desk d;
+    struct batch_job job;
+    struct batch_request d;
     int got;
 
-    if (!body || !desk_text(r, body, "state", &name) || !desk_int(r, body, "wait", &wait_ms))
+    if (!body || !batch_request_text(r, body, "state", &name) ||
+        !batch_request_int(r, body, "wait", &wait_ms))
         return;
     if (!name.p) {
         http_reply_error(r, 400, "'state' is missing");
         return;
     }
-    if (!desk_open_session(&d, r, body))
+    if (!batch_request_open_session(&d, r, body))
         return;
     got = find_state(&d, name);
     if (got >= 0)
-        got = job_acquire(&d.call, got, &job);
+        got = batch_job_acquire(&d.call, got, &job);
     if (got == 0) {
-        wait_ms = desk_wait_ms(h, body);
-        desk_leave(&d);
+        wait_ms = batch_request_wait_ms(h, body);
+        batch_request_leave(&d);
         if (wait_ms <= 0 || !http_wait(r, &h->topic, seen, wait_ms))
             http_reply(r, 200, STR("{\"job\":null}"));
         return;
     }
-    desk_close(&d, got < 0 ? got : put_acquired(&d, &job));
+    batch_request_close(&d, got < 0 ? got : put_acquired(&d, &job));
 }
 
-static int put_job(struct desk *d, struct str jid)
+static int put_job(struct batch_request *d, struct str jid)
 {
-    struct job job;
-    int err = job_get(&d->call, jid, &job);
+    struct batch_job job;
+    int err = batch_job_get(&d->call, jid, &job);
 
     if (err)
         return err;
     json_open(&d->out, '{');
     json_key(&d->out, "job");
-    show_job(&d->out, &d->call, &job);
+    batch_format_job(&d->out, &d->call, &job);
     json_close(&d->out, '}');
     return 0;
 }
@@ -107,26 +108,26 @@ static int put_job(struct desk *d, struct str jid)
 void get_job(struct http_request *r)
 {
     struct str jid;
-    struct desk d;
+    struct batch_request d;
 
-    if (http_decode(r, r->params[0], &jid) && desk_open(&d, r, NULL))
-        desk_close(&d, put_job(&d, jid));
+    if (http_decode(r, r->params[0], &jid) && batch_request_open(&d, r, NULL))
+        batch_request_close(&d, put_job(&d, jid));
 }
 
 void delete_job(struct http_request *r)
 {
     struct str jid;
-    struct desk d;
+    struct batch_request d;
     int err;
 
-    if (!http_decode(r, r->params[0], &jid) || !desk_open(&d, r, NULL))
+    if (!http_decode(r, r->params[0], &jid) || !batch_request_open(&d, r, NULL))
         return;
-    err = job_delete(&d.call, jid);
+    err = batch_job_delete(&d.call, jid);
     buf_printf(&d.out, "{}");
-    desk_close(&d, err);
+    batch_request_close(&d, err);
 }
 
-static void put_state(struct desk *d, struct str jid, const char *state)
+static void put_state(struct batch_request *d, struct str jid, const char *state)
 {
     json_open(&d->out, '{');
     json_key(&d->out, "job");
@@ -140,15 +141,18 @@ void put_job_state(struct http_request *r)
 {
     static const char *const members[] = {"state",   "message", "priority", "token",
                                           "session", "keep",    NULL};
-    const struct json *body = desk_body(r, members);
-    struct job_move m = {.priority = -1};
+    const struct json *body = batch_request_body(r, members);
+    struct batch_job_move m = {.priority = -1};
     struct str jid;
-    struct desk d;
+    struct batch_request d;
     int state, err;
 
-    if (!body || !http_decode(r, r->params[0], &jid) || !desk_text(r, body, "state", &m.state) ||
-        !desk_text(r, body, "message", &m.message) || !desk_int(r, body, "token", &m.token) ||
-        !desk_int(r, body, "priority", &m.priority) || !desk_bool(r, body, "keep", &m.keep))
+    if (!body || !http_decode(r, r->params[0], &jid) ||
+        !batch_request_text(r, body, "state", &m.state) ||
+        !batch_request_text(r, body, "message", &m.message) ||
+        !batch_request_int(r, body, "token", &m.token) ||
+        !batch_request_int(r, body, "priority", &m.priority) ||
+        !batch_request_bool(r, body, "keep", &m.keep))
         return;
     if (!m.state.p) {
         http_reply_error(r, 400, "'state' is missing");
@@ -156,12 +160,12 @@ void put_job_state(struct http_request *r)
     }
     if (json_get(body, "priority") && m.priority == -1)
         m.priority = -2; /* it was said, and is wrong */
-    if (!desk_open(&d, r, body))
+    if (!batch_request_open(&d, r, body))
         return;
-    err = job_move(&d.call, jid, &m, &state);
+    err = batch_job_move(&d.call, jid, &m, &state);
     if (!err)
-        put_state(&d, jid, d.call.depot->machines.job.states[state].name);
-    desk_close(&d, err);
+        put_state(&d, jid, d.call.store->machines.job.states[state].name);
+    batch_request_close(&d, err);
 }
 
 /*
@@ -177,21 +181,21 @@ static const struct json *field_value(const struct json *body, const char *field
     return v ? v : body;
 }
 
-static int set_number(struct desk *d, struct str jid, const char *field, const struct json *v,
-                      int64_t token)
+static int set_number(struct batch_request *d, struct str jid, const char *field,
+                      const struct json *v, int64_t token)
 {
     if (v->kind != JSON_INT)
         return err_set(&d->why, DROVER_BAD_ARGUMENT, "'%s' must be a whole number", field);
     if (strcmp(field, "priority") == 0)
-        return job_set_priority(&d->call, jid, v->number, token);
+        return batch_job_set_priority(&d->call, jid, v->number, token);
     if (v->number < 0)
         return err_set(&d->why, DROVER_BAD_ARGUMENT, "'%s' is negative", field);
-    return job_set_field(&d->call, jid, field,
-                         str_of(arena_printf(d->call.a, "%lld", (long long)v->number)), token);
+    return batch_job_set_field(
+        &d->call, jid, field, str_of(arena_printf(d->call.a, "%lld", (long long)v->number)), token);
 }
 
-static int set_object(struct desk *d, struct str jid, const char *field, const struct json *v,
-                      int64_t token)
+static int set_object(struct batch_request *d, struct str jid, const char *field,
+                      const struct json *v, int64_t token)
 {
     struct buf b = {0};
     int err;
@@ -199,7 +203,7 @@ static int set_object(struct desk *d, struct str jid, const char *field, const s
     if (v->kind != JSON_OBJECT)
         return err_set(&d->why, DROVER_BAD_ARGUMENT, "'%s' must be an object", field);
     json_put(&b, v);
-    err = job_set_field(&d->call, jid, field, (struct str){b.p, b.len}, token);
+    err = batch_job_set_field(&d->call, jid, field, (struct str){b.p, b.len}, token);
     buf_release(&b);
     return err;
 }
@@ -208,7 +212,7 @@ void put_job_field(struct http_request *r)
 {
     static const struct {
         const char *word, *field;
-        int (*set)(struct desk *d, struct str jid, const char *field, const struct json *v,
+        int (*set)(struct batch_request *d, struct str jid, const char *field, const struct json *v,
                    int64_t token);
     } FIELDS[] = {
         {"priority", "priority", set_number},  {"space_needed", "space_needed", set_number},
@@ -219,12 +223,12 @@ void put_job_field(struct http_request *r)
     bool object = body && body->kind == JSON_OBJECT;
     struct str jid, word;
     int64_t token = 0;
-    struct desk d;
+    struct batch_request d;
     size_t i = 0;
     int err;
 
     if (!body || !http_decode(r, r->params[0], &jid) || !http_decode(r, r->params[1], &word) ||
-        !desk_int(r, object ? body : NULL, "token", &token))
+        !batch_request_int(r, object ? body : NULL, "token", &token))
         return;
     while (i < sizeof FIELDS / sizeof *FIELDS && !str_eq(word, str_of(FIELDS[i].word)))
         i++;
@@ -233,7 +237,7 @@ void put_job_field(struct http_request *r)
                           word.p);
         return;
     }
-    if (!desk_open(&d, r, object ? body : NULL))
+    if (!batch_request_open(&d, r, object ? body : NULL))
         return;
     err =
         FIELDS[i].set(&d, jid, FIELDS[i].field,
@@ -242,58 +246,58 @@ void put_job_field(struct http_request *r)
                       token);
     if (!err)
         err = put_job(&d, jid);
-    desk_close(&d, err);
+    batch_request_close(&d, err);
 }
 
 void post_job_verb(struct http_request *r)
 {
     static const char *const members[] = {"message", "state", "session", NULL};
-    const struct json *body = r->body.len ? desk_body(r, members) : NULL;
+    const struct json *body = r->body.len ? batch_request_body(r, members) : NULL;
     struct str jid, verb = {0}, message = {0}, state = {0};
-    struct desk d;
+    struct batch_request d;
     int err;
 
     if ((r->body.len && !body) || !http_decode(r, r->params[0], &jid) ||
-        !http_decode(r, r->params[1], &verb) || !desk_text(r, body, "message", &message) ||
-        !desk_text(r, body, "state", &state))
+        !http_decode(r, r->params[1], &verb) || !batch_request_text(r, body, "message", &message) ||
+        !batch_request_text(r, body, "state", &state))
         return;
     if (!str_eq(verb, STR("hold")) && !str_eq(verb, STR("release")) &&
         !str_eq(verb, STR("requeue"))) {
         http_reply_error(r, 404, "what can be done with a job is hold, release and requeue");
         return;
     }
-    if (!desk_open(&d, r, body))
+    if (!batch_request_open(&d, r, body))
         return;
     if (str_eq(verb, STR("hold")))
-        err = job_hold(&d.call, jid, message);
+        err = batch_job_hold(&d.call, jid, message);
     else if (str_eq(verb, STR("release")))
-        err = job_release(&d.call, jid);
+        err = batch_job_release(&d.call, jid);
     else
-        err = job_requeue(&d.call, jid, state, message);
+        err = batch_job_requeue(&d.call, jid, state, message);
     if (!err)
         err = put_job(&d, jid);
-    desk_close(&d, err);
+    batch_request_close(&d, err);
 }
 
 void release_jobs(struct http_request *r)
 {
     static const char *const members[] = {"profile", NULL};
-    const struct json *body = desk_body(r, members);
+    const struct json *body = batch_request_body(r, members);
     struct str profile = {0};
     int64_t count;
-    struct desk d;
+    struct batch_request d;
     int err;
 
-    if (!body || !desk_text(r, body, "profile", &profile))
+    if (!body || !batch_request_text(r, body, "profile", &profile))
         return;
     if (!profile.p) {
         http_reply_error(r, 400, "'profile' is missing");
         return;
     }
-    if (!desk_open(&d, r, body))
+    if (!batch_request_open(&d, r, body))
         return;
-    err = job_release_profile(&d.call, profile, &count);
+    err = batch_job_release_profile(&d.call, profile, &count);
     if (!err)
         buf_printf(&d.out, "{\"released\":%lld}", (long long)count);
-    desk_close(&d, err);
+    batch_request_close(&d, err);
 }

@@ -2,12 +2,12 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "batch/hall.h"
 #include "batch/legacy.h"
+#include "batch/server.h"
 
-static void put_record(void *arg, const struct legacy *r, struct str imported, int err)
+static void put_record(void *arg, const struct batch_legacy *r, struct str imported, int err)
 {
-    struct desk *d = arg;
+    struct batch_request *d = arg;
     struct buf *b = &d->out;
     time_t seconds = r->time_ms / 1000;
     char time[32] = "";
@@ -27,17 +27,17 @@ static void put_record(void *arg, const struct legacy *r, struct str imported, i
     if (gmtime_r(&seconds, &tm))
         strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &tm);
     json_key(b, "status");
-    json_put_text(b, str_of(legacy_status(d->call.a, r->status)));
+    json_put_text(b, str_of(batch_legacy_status(d->call.a, r->status)));
     json_key(b, "priority");
-    json_put_int(b, legacy_priority(r));
+    json_put_int(b, batch_legacy_priority(r));
     json_key(b, "number");
     json_put_int(b, r->number);
     json_key(b, "time");
     json_put_text(b, str_of(time));
     json_key(b, "payload");
-    json_put_text(b, str_of(legacy_payload(r->kind)));
+    json_put_text(b, str_of(batch_legacy_payload(r->kind)));
     json_key(b, "configuration");
-    json_put_raw(b, legacy_configuration(d->call.a, r));
+    json_put_raw(b, batch_legacy_configuration(d->call.a, r));
     json_key(b, "imported");
     if (imported.p)
         json_put_text(b, imported);
@@ -49,19 +49,19 @@ static void put_record(void *arg, const struct legacy *r, struct str imported, i
 void get_legacy(struct http_request *r)
 {
     struct str path = STR("/ingest");
-    struct desk d;
+    struct batch_request d;
     int err;
 
     http_query(r, "path", &path);
-    if (!desk_open(&d, r, NULL))
+    if (!batch_request_open(&d, r, NULL))
         return;
     json_open(&d.out, '{');
     json_key(&d.out, "records");
     json_open(&d.out, '[');
-    err = legacy_list(&d.call, path, put_record, &d);
+    err = batch_legacy_list(&d.call, path, put_record, &d);
     json_close(&d.out, ']');
     json_close(&d.out, '}');
-    desk_close(&d, err);
+    batch_request_close(&d, err);
 }
 
 static void put_jid(void *arg, const char *jid)
@@ -72,20 +72,21 @@ static void put_jid(void *arg, const char *jid)
 void post_legacy(struct http_request *r)
 {
     static const char *const members[] = {"path", "batch", "all", "delete", NULL};
-    const struct json *body = desk_body(r, members);
-    struct legacy_import in = {.path = STR("/ingest")};
-    struct desk d;
+    const struct json *body = batch_request_body(r, members);
+    struct batch_legacy_import in = {.path = STR("/ingest")};
+    struct batch_request d;
     int err;
 
-    if (!body || !desk_text(r, body, "path", &in.path) || !desk_text(r, body, "batch", &in.batch) ||
-        !desk_bool(r, body, "all", &in.all) || !desk_bool(r, body, "delete", &in.remove) ||
-        !desk_open(&d, r, NULL))
+    if (!body || !batch_request_text(r, body, "path", &in.path) ||
+        !batch_request_text(r, body, "batch", &in.batch) ||
+        !batch_request_bool(r, body, "all", &in.all) ||
+        !batch_request_bool(r, body, "delete", &in.remove) || !batch_request_open(&d, r, NULL))
         return;
     json_open(&d.out, '{');
     json_key(&d.out, "jobs");
     json_open(&d.out, '[');
-    err = legacy_import(&d.call, &in, put_jid, &d.out);
+    err = batch_legacy_import(&d.call, &in, put_jid, &d.out);
     json_close(&d.out, ']');
     json_close(&d.out, '}');
-    desk_close(&d, err);
+    batch_request_close(&d, err);
 }

@@ -1,7 +1,7 @@
 /* GET /v1/machines: the states, for consoles and commands that do not know the site's pipeline. */
-#include "batch/hall.h"
+#include "batch/server.h"
 
-static void put_machine(struct buf *b, const char *key, const struct machine *m)
+static void put_machine(struct buf *b, const char *key, const struct batch_machine *m)
 {
     json_key(b, key);
     json_open(b, '{');
@@ -10,7 +10,7 @@ static void put_machine(struct buf *b, const char *key, const struct machine *m)
     json_key(b, "states");
     json_open(b, '[');
     for (int i = 0; i < m->count; i++) {
-        const struct machine_state *s = &m->states[i];
+        const struct batch_machine_state *s = &m->states[i];
 
         json_open(b, '{');
         json_key(b, "name");
@@ -18,21 +18,21 @@ static void put_machine(struct buf *b, const char *key, const struct machine *m)
         json_key(b, "to");
         json_open(b, '[');
         for (int to = 0; to < m->count; to++)
-            if (machine_allows(m, i, to))
+            if (batch_machine_allows(m, i, to))
                 json_put_text(b, str_of(m->states[to].name));
         json_close(b, ']');
         for (int way = 0; way < 2; way++) {
             int to = way ? s->fail : s->success;
 
-            if (to == MACHINE_NONE)
+            if (to == BATCH_NO_STATE)
                 continue;
             json_key(b, way ? "fail" : "success");
             json_put_text(b, str_of(m->states[to].name));
         }
         json_key(b, "end");
-        json_put_bool(b, machine_is_end(m, i));
+        json_put_bool(b, batch_machine_is_end(m, i));
         json_key(b, "batch");
-        json_put_text(b, str_of(MACHINE_LISTS[s->list]));
+        json_put_text(b, str_of(BATCH_LISTS[s->list]));
         json_close(b, '}');
     }
     json_close(b, ']');
@@ -41,7 +41,7 @@ static void put_machine(struct buf *b, const char *key, const struct machine *m)
 
 void get_machines(struct http_request *r)
 {
-    const struct hall *h = r->arg;
+    const struct batch_server *h = r->arg;
     struct buf b = {0};
 
     json_open(&b, '{');

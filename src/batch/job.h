@@ -10,14 +10,14 @@
 #ifndef BATCH_JOB_H
 #define BATCH_JOB_H
 
-#include "batch/depot.h"
 #include "batch/status.h"
+#include "batch/store.h"
 
 enum { JOB_PRIORITY_DEFAULT = 50 };
 
-struct job {
-    char id[NAME_ID_LEN + 1], bid[NAME_ID_LEN + 1];
-    struct status status;
+struct batch_job {
+    char id[BATCH_ID_LEN + 1], bid[BATCH_ID_LEN + 1];
+    struct batch_status status;
     int32_t version; /* of the status node */
     int priority;
     int32_t priority_version;
@@ -25,53 +25,55 @@ struct job {
     int32_t
         batch_version; /* of the status of its batch when that was last seen not to be held; -1: never */
 
-    /* Only from job_get(). JSON, or a number as text; p NULL: there is none. */
+    /* Only from batch_job_get(). JSON, or a number as text; p NULL: there is none. */
     struct str configuration, identifiers, metadata, inventory, space_needed;
 };
 
 /* What a new job is made of. JSON objects, or NULL where there is none; configuration is needed. */
-struct job_spec {
+struct batch_job_spec {
     const struct json *configuration, *identifiers, *metadata, *inventory;
     int64_t priority, space_needed;
 };
 
 /* All of them or none, in one transaction. ret_jids has room for count. */
-int job_create(struct call *c, struct str bid, const struct job_spec *specs, size_t count,
-               char (*ret_jids)[NAME_ID_LEN + 1]);
+int batch_job_create(struct batch_call *c, struct str bid, const struct batch_job_spec *specs,
+                     size_t count, char (*ret_jids)[BATCH_ID_LEN + 1]);
 
 /* What else must happen in the transaction that makes a job: a mark, and the end of another node. */
-struct job_extra {
+struct batch_job_extra {
     const char *mark;   /* created, with the JID as its data: EXISTS, and no job is made */
     const char *remove; /* deleted; NULL: nothing */
 };
 
-int job_create_extra(struct call *c, struct str bid, const struct job_spec *spec,
-                     const struct job_extra *extra, char ret_jid[NAME_ID_LEN + 1]);
+int batch_job_create_extra(struct batch_call *c, struct str bid, const struct batch_job_spec *spec,
+                           const struct batch_job_extra *extra, char ret_jid[BATCH_ID_LEN + 1]);
 
 /* Reads a spec, {"configuration", "priority", ...}, and says what is wrong with it. */
-int job_read_spec(struct call *c, const struct json *v, struct job_spec *ret_spec);
+int batch_job_read_spec(struct batch_call *c, const struct json *v,
+                        struct batch_job_spec *ret_spec);
 
-int job_get(struct call *c, struct str jid, struct job *ret_job);
+int batch_job_get(struct batch_call *c, struct str jid, struct batch_job *ret_job);
 
 /* Status, priority and batch only. */
-int job_brief(struct call *c, struct str jid, struct job *ret_job);
+int batch_job_brief(struct batch_call *c, struct str jid, struct batch_job *ret_job);
 
-struct job_filter {
-    int state;               /* MACHINE_NONE: any */
+struct batch_job_filter {
+    int state;               /* BATCH_NO_STATE: any */
     struct str bid, profile; /* p NULL: any */
     size_t start, limit;     /* of those that fit */
 };
 
-/* By state, and in it by priority. ret_jobs are as from job_get(). */
-int job_list(struct call *c, const struct job_filter *f, struct job **ret_jobs, size_t *ret_count);
+/* By state, and in it by priority. ret_jobs are as from batch_job_get(). */
+int batch_job_list(struct batch_call *c, const struct batch_job_filter *f,
+                   struct batch_job **ret_jobs, size_t *ret_count);
 
 /*
  * Takes the first job of a state that nobody holds: a lock and a token. 1: ret_job, with its token.
  * 0: there is none, or the queue is locked.
  */
-int job_acquire(struct call *c, int state, struct job *ret_job);
+int batch_job_acquire(struct batch_call *c, int state, struct batch_job *ret_job);
 
-struct job_move {
+struct batch_job_move {
     struct str state;   /* a name, "next" or "fail" */
     struct str message; /* p NULL: none */
     int64_t priority;   /* -1: as it is */
@@ -79,43 +81,47 @@ struct job_move {
     bool keep;          /* the lock, for the next move */
 };
 
-int job_move(struct call *c, struct str jid, const struct job_move *m, int *ret_state);
+int batch_job_move(struct batch_call *c, struct str jid, const struct batch_job_move *m,
+                   int *ret_state);
 
 /* Pending to Held, back, and Failed to a state (p NULL: the first) with retry_count one higher. */
-int job_hold(struct call *c, struct str jid, struct str message);
-int job_release(struct call *c, struct str jid);
-int job_requeue(struct call *c, struct str jid, struct str state, struct str message);
+int batch_job_hold(struct batch_call *c, struct str jid, struct str message);
+int batch_job_release(struct batch_call *c, struct str jid);
+int batch_job_requeue(struct batch_call *c, struct str jid, struct str state, struct str message);
 
 /* All that are held, of a profile. ret_count: how many. */
-int job_release_profile(struct call *c, struct str profile, int64_t *ret_count);
+int batch_job_release_profile(struct batch_call *c, struct str profile, int64_t *ret_count);
 
-int job_set_priority(struct call *c, struct str jid, int64_t priority, int64_t token);
+int batch_job_set_priority(struct batch_call *c, struct str jid, int64_t priority, int64_t token);
 
 /* Replaces "space_needed", "identifiers", "metadata" or "inventory". token 0: whoever holds it. */
-int job_set_field(struct call *c, struct str jid, const char *field, struct str text,
-                  int64_t token);
+int batch_job_set_field(struct batch_call *c, struct str jid, const char *field, struct str text,
+                        int64_t token);
 
 /* Only at an end. */
-int job_delete(struct call *c, struct str jid);
+int batch_job_delete(struct batch_call *c, struct str jid);
 
 /* Adds to a change the end of a job that stands in that list of that batch. */
-int job_delete_ops(struct call *c, struct change *t, const char *jid, const char *bid,
-                   enum machine_list list);
+int batch_job_delete_ops(struct batch_call *c, struct batch_change *t, const char *jid,
+                         const char *bid, enum batch_list list);
 
 /*
  * The priority under which it stands in the list of a state, which may not be its priority any more;
  * -1: it does not stand there.
  */
-int job_locate(struct call *c, const char *jid, int state, int expected, int *ret_entry);
+int batch_job_locate(struct batch_call *c, const char *jid, int state, int expected,
+                     int *ret_entry);
 
 /*
  * Remembers a job as it is now: one that the session of the call holds, or that nobody does (token 0). And
  * gives it back, without its message. See claims.h.
  */
-void job_remember(struct call *c, const struct job *job);
-bool job_recall(struct call *c, int64_t number, int64_t token, struct job *ret_job);
+void batch_job_remember(struct batch_call *c, const struct batch_job *job);
+bool batch_job_recall(struct batch_call *c, int64_t number, int64_t token,
+                      struct batch_job *ret_job);
 
 /* Whether a configuration is of a collection that is locked. names: of /locks/collections. */
-bool job_is_held(struct call *c, struct str configuration, const struct keeper_names *names);
+bool batch_job_is_held(struct batch_call *c, struct str configuration,
+                       const struct keeper_names *names);
 
 #endif

@@ -5,22 +5,22 @@
 
 #include "base/json.h"
 
-int legacy_read(struct str name, struct str data, struct legacy *ret_record)
+int batch_legacy_read(struct str name, struct str data, struct batch_legacy *ret_record)
 {
-    struct legacy r = {.name = name};
+    struct batch_legacy r = {.name = name};
     struct str prefix = STR("mrtQ-");
     size_t digits = name.len - prefix.len;
     uint64_t time = 0;
 
-    if (!str_starts(name, prefix) || digits < NAME_DIGITS)
+    if (!str_starts(name, prefix) || digits < BATCH_ID_DIGITS)
         return DROVER_BAD_ARGUMENT;
     for (size_t i = prefix.len; i < name.len; i++)
         if (!isdigit((unsigned char)name.p[i]))
             return DROVER_BAD_ARGUMENT;
-    if (digits > NAME_DIGITS + 9 || data.len < 9)
+    if (digits > BATCH_ID_DIGITS + 9 || data.len < 9)
         return DROVER_DAMAGED;
-    r.priority = (struct str){name.p + prefix.len, digits - NAME_DIGITS};
-    for (size_t i = name.len - NAME_DIGITS; i < name.len; i++)
+    r.priority = (struct str){name.p + prefix.len, digits - BATCH_ID_DIGITS};
+    for (size_t i = name.len - BATCH_ID_DIGITS; i < name.len; i++)
         r.number = r.number * 10 + (name.p[i] - '0');
     r.status = (unsigned char)data.p[0];
     for (int i = 1; i <= 8; i++)
@@ -44,7 +44,7 @@ int legacy_read(struct str name, struct str data, struct legacy *ret_record)
     return 0;
 }
 
-const char *legacy_status(struct arena *a, int status)
+const char *batch_legacy_status(struct arena *a, int status)
 {
     static const char *const names[] = {"pending", "consumed",  "deleted",
                                         "failed",  "completed", "held"};
@@ -54,7 +54,7 @@ const char *legacy_status(struct arena *a, int status)
     return arena_printf(a, "status %d", status);
 }
 
-const char *legacy_payload(enum legacy_payload kind)
+const char *batch_legacy_payload(enum batch_legacy_payload kind)
 {
     static const char *const names[] = {"properties", "json", "xml", "bytes"};
 
@@ -62,7 +62,7 @@ const char *legacy_payload(enum legacy_payload kind)
 }
 
 /* The first two digits, since records were sorted by their digits as text. */
-int legacy_priority(const struct legacy *r)
+int batch_legacy_priority(const struct batch_legacy *r)
 {
     int value = 0;
 
@@ -73,7 +73,7 @@ int legacy_priority(const struct legacy *r)
 
 /* Java properties. */
 
-struct properties {
+struct batch_properties {
     const char *p, *end;
 };
 
@@ -95,7 +95,7 @@ static void put_utf8(struct buf *b, uint32_t code)
     buf_put(b, out, len);
 }
 
-static bool read_hex(struct properties *s, uint32_t *ret_code)
+static bool read_hex(struct batch_properties *s, uint32_t *ret_code)
 {
     uint32_t code = 0;
 
@@ -114,7 +114,7 @@ static bool read_hex(struct properties *s, uint32_t *ret_code)
 }
 
 /* After a backslash: an escape, or the end of the line, which goes on in the next. */
-static void read_escape(struct properties *s, struct buf *b)
+static void read_escape(struct batch_properties *s, struct buf *b)
 {
     static const char from[] = "tnrf", to[] = "\t\n\r\f";
     const char *at;
@@ -138,7 +138,7 @@ static void read_escape(struct properties *s, struct buf *b)
 }
 
 /* Text up to one of the stops that is not escaped. Bytes are Latin-1, as Java writes them. */
-static void read_text(struct properties *s, const char *stops, struct buf *b)
+static void read_text(struct batch_properties *s, const char *stops, struct buf *b)
 {
     while (s->p < s->end && !(*s->p && strchr(stops, *s->p))) {
         char c = *s->p++;
@@ -150,16 +150,16 @@ static void read_text(struct properties *s, const char *stops, struct buf *b)
     }
 }
 
-static void skip(struct properties *s, const char *what)
+static void skip(struct batch_properties *s, const char *what)
 {
     while (s->p < s->end && *s->p && strchr(what, *s->p))
         s->p++;
 }
 
 /* A name that comes twice: the last counts, as in Java; so later pairs are written and found first. */
-struct pair {
+struct batch_property {
     struct str key, value;
-    struct pair *next;
+    struct batch_property *next;
 };
 
 static struct str keep(struct arena *a, struct buf *b)
@@ -170,10 +170,10 @@ static struct str keep(struct arena *a, struct buf *b)
     return text;
 }
 
-static struct pair *read_pairs(struct arena *a, struct str text)
+static struct batch_property *read_pairs(struct arena *a, struct str text)
 {
-    struct properties s = {text.p, text.p + text.len};
-    struct pair *pairs = NULL, **last = &pairs, *p;
+    struct batch_properties s = {text.p, text.p + text.len};
+    struct batch_property *pairs = NULL, **last = &pairs, *p;
     struct buf b = {0};
     struct str key;
 
@@ -206,7 +206,7 @@ static struct pair *read_pairs(struct arena *a, struct str text)
     return pairs;
 }
 
-struct str legacy_configuration(struct arena *a, const struct legacy *r)
+struct str batch_legacy_configuration(struct arena *a, const struct batch_legacy *r)
 {
     const struct json *v = r->kind == LEGACY_JSON ? json_parse(a, r->payload, NULL) : NULL;
     struct buf b = {0};
@@ -219,7 +219,7 @@ struct str legacy_configuration(struct arena *a, const struct legacy *r)
             json_put(&b, member);
         }
     } else if (r->kind == LEGACY_PROPERTIES) {
-        for (const struct pair *p = read_pairs(a, r->payload); p; p = p->next) {
+        for (const struct batch_property *p = read_pairs(a, r->payload); p; p = p->next) {
             json_key_str(&b, p->key);
             json_put_text(&b, p->value);
         }

@@ -15,46 +15,46 @@
 #ifndef BATCH_LEGACY_H
 #define BATCH_LEGACY_H
 
-#include "batch/depot.h"
+#include "batch/store.h"
 
-enum legacy_payload { LEGACY_PROPERTIES, LEGACY_JSON, LEGACY_XML, LEGACY_BYTES };
+enum batch_legacy_payload { LEGACY_PROPERTIES, LEGACY_JSON, LEGACY_XML, LEGACY_BYTES };
 
-struct legacy {
+struct batch_legacy {
     struct str name;     /* of the node */
     struct str priority; /* its digits */
     int64_t number;
     int status;
     int64_t time_ms;
-    enum legacy_payload kind;
+    enum batch_legacy_payload kind;
     struct str payload;
 };
 
 /* Pure. BAD_ARGUMENT: the name is none of a record. DAMAGED: the data is too short for one. */
-int legacy_read(struct str name, struct str data, struct legacy *ret_record);
+int batch_legacy_read(struct str name, struct str data, struct batch_legacy *ret_record);
 
 /* "pending", ...; "status 9" lives in the arena. */
-const char *legacy_status(struct arena *a, int status);
-const char *legacy_payload(enum legacy_payload kind);
+const char *batch_legacy_status(struct arena *a, int status);
+const char *batch_legacy_payload(enum batch_legacy_payload kind);
 
 /* 0 to 99. */
-int legacy_priority(const struct legacy *r);
+int batch_legacy_priority(const struct batch_legacy *r);
 
 /* The payload as a JSON object, in the arena. */
-struct str legacy_configuration(struct arena *a, const struct legacy *r);
+struct str batch_legacy_configuration(struct arena *a, const struct batch_legacy *r);
 
-typedef void legacy_fn(void *arg, const struct legacy *r, struct str imported, int err);
+typedef void batch_legacy_fn(void *arg, const struct batch_legacy *r, struct str imported, int err);
 
-/* Calls fn for each node below path; err: what legacy_read() said. imported: the JID, p NULL: not. */
-int legacy_list(struct call *c, struct str path, legacy_fn *fn, void *arg);
+/* Calls fn for each node below path; err: what batch_legacy_read() said. imported: the JID, p NULL: not. */
+int batch_legacy_list(struct batch_call *c, struct str path, batch_legacy_fn *fn, void *arg);
 
-struct legacy_import {
+struct batch_legacy_import {
     struct str path, batch; /* batch p NULL: a new one */
     bool all;               /* not only those that are pending */
     bool remove;            /* the records */
 };
 
 /* fn is called for each JID. */
-int legacy_import(struct call *c, const struct legacy_import *i,
-                  void (*fn)(void *arg, const char *jid), void *arg);
+int batch_legacy_import(struct batch_call *c, const struct batch_legacy_import *i,
+                        void (*fn)(void *arg, const char *jid), void *arg);
 
 #endif

@@ -7,7 +7,7 @@
 #include "keeper/path.h"
 
 /* The mark of a record that was imported: its path, with "_" for the slashes. */
-static const char *mark_path(struct call *c, struct str path, const char *name)
+static const char *mark_path(struct batch_call *c, struct str path, const char *name)
 {
     char *text = arena_printf(c->a, "%.*s_%s", (int)path.len - 1, path.p + 1, name);
 
@@ -17,44 +17,44 @@ static const char *mark_path(struct call *c, struct str path, const char *name)
     return arena_printf(c->a, "/drover/legacy/%s", text);
 }
 
-static int read_names(struct call *c, struct str path, struct keeper_names *ret_names)
+static int read_names(struct batch_call *c, struct str path, struct keeper_names *ret_names)
 {
     int err;
 
     if (path.len > 500 || path.len < 2 || !path_is_valid(path, false))
-        return DEPOT_FAIL(c, DROVER_BAD_ARGUMENT, "this is no path of a node");
-    err = depot_children(c, ret_names, NULL, "%.*s", (int)path.len, path.p);
+        return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "this is no path of a node");
+    err = batch_node_children(c, ret_names, NULL, "%.*s", (int)path.len, path.p);
     if (err == DROVER_NO_NODE)
-        return DEPOT_FAIL(c, err, "there is no node %.*s", (int)path.len, path.p);
-    return err ? depot_fail(c, err) : 0;
+        return BATCH_FAIL(c, err, "there is no node %.*s", (int)path.len, path.p);
+    return err ? batch_fail(c, err) : 0;
 }
 
-/* 0 or an error of the keeper; ret_read is what legacy_read() said. */
-static int read_record(struct call *c, struct str path, const char *name, struct legacy *ret_record,
-                       struct str *ret_imported, int *ret_read)
+/* 0 or an error of the keeper; ret_read is what batch_legacy_read() said. */
+static int read_record(struct batch_call *c, struct str path, const char *name,
+                       struct batch_legacy *ret_record, struct str *ret_imported, int *ret_read)
 {
     struct str data;
     int err;
 
     if (strlen(name) > 300)
         return *ret_read = DROVER_BAD_ARGUMENT, 0;
-    err = depot_get(c, &data, NULL, "%.*s/%s", (int)path.len, path.p, name);
+    err = batch_node_get(c, &data, NULL, "%.*s/%s", (int)path.len, path.p, name);
     if (err)
         return err;
-    *ret_read = legacy_read(str_of(name), data, ret_record);
+    *ret_read = batch_legacy_read(str_of(name), data, ret_record);
     if (*ret_read)
         return 0;
-    err = depot_get(c, ret_imported, NULL, "%s", mark_path(c, path, name));
+    err = batch_node_get(c, ret_imported, NULL, "%s", mark_path(c, path, name));
     return err == DROVER_NO_NODE ? 0 : err;
 }
 
-int legacy_list(struct call *c, struct str path, legacy_fn *fn, void *arg)
+int batch_legacy_list(struct batch_call *c, struct str path, batch_legacy_fn *fn, void *arg)
 {
     struct keeper_names names;
     int err = read_names(c, path, &names);
 
     for (size_t i = 0; i < names.count && !err; i++) {
-        struct legacy r = {.name = str_of(names.names[i])};
+        struct batch_legacy r = {.name = str_of(names.names[i])};
         struct str imported = {0};
         int read;
 
@@ -64,27 +64,27 @@ int legacy_list(struct call *c, struct str path, legacy_fn *fn, void *arg)
         else if (err == DROVER_NO_NODE)
             err = 0; /* it went meanwhile */
         else
-            return depot_fail(c, err);
+            return batch_fail(c, err);
     }
     return err;
 }
 
-static int import_one(struct call *c, const struct legacy_import *in, const char *bid,
-                      const struct legacy *r, char *ret_jid)
+static int import_one(struct batch_call *c, const struct batch_legacy_import *in, const char *bid,
+                      const struct batch_legacy *r, char *ret_jid)
 {
-    struct job_spec spec = {.priority = legacy_priority(r)};
-    struct job_extra extra = {.mark = mark_path(c, in->path, r->name.p)};
+    struct batch_job_spec spec = {.priority = batch_legacy_priority(r)};
+    struct batch_job_extra extra = {.mark = mark_path(c, in->path, r->name.p)};
 
     if (in->remove)
         extra.remove = arena_printf(c->a, "%.*s/%s", (int)in->path.len, in->path.p, r->name.p);
-    spec.configuration = json_parse(c->a, legacy_configuration(c->a, r), c->why);
+    spec.configuration = json_parse(c->a, batch_legacy_configuration(c->a, r), c->why);
     if (!spec.configuration)
-        return DEPOT_FAIL(c, DROVER_DAMAGED, "the payload of %s cannot be imported", r->name.p);
-    return job_create_extra(c, str_of(bid), &spec, &extra, ret_jid);
+        return BATCH_FAIL(c, DROVER_DAMAGED, "the payload of %s cannot be imported", r->name.p);
+    return batch_job_create_extra(c, str_of(bid), &spec, &extra, ret_jid);
 }
 
 /* The batch, made when the first record needs it. */
-static int need_batch(struct call *c, const struct legacy_import *in, char *bid)
+static int need_batch(struct batch_call *c, const struct batch_legacy_import *in, char *bid)
 {
     const char *submission;
 
@@ -95,23 +95,23 @@ static int need_batch(struct call *c, const struct legacy_import *in, char *bid)
     return batch_create(c, json_parse(c->a, str_of(submission), c->why), bid);
 }
 
-int legacy_import(struct call *c, const struct legacy_import *in,
-                  void (*fn)(void *arg, const char *jid), void *arg)
+int batch_legacy_import(struct batch_call *c, const struct batch_legacy_import *in,
+                        void (*fn)(void *arg, const char *jid), void *arg)
 {
-    char bid[NAME_ID_LEN + 1] = "", jid[NAME_ID_LEN + 1];
+    char bid[BATCH_ID_LEN + 1] = "", jid[BATCH_ID_LEN + 1];
     struct keeper_names names = {0};
     int err = in->batch.p ? batch_check_id(c, in->batch, bid) : 0;
 
     if (!err)
         err = read_names(c, in->path, &names);
     for (size_t i = 0; i < names.count && !err; i++) {
-        struct legacy r;
+        struct batch_legacy r;
         struct str imported = {0};
         int read;
 
         err = read_record(c, in->path, names.names[i], &r, &imported, &read);
         if (err)
-            return depot_fail(c, err);
+            return batch_fail(c, err);
         if (read || imported.p || (r.status != 0 && !in->all))
             continue;
         err = need_batch(c, in, bid);

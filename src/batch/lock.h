@@ -17,14 +17,15 @@
 #ifndef BATCH_LOCK_H
 #define BATCH_LOCK_H
 
-#include "batch/depot.h"
+#include "batch/store.h"
 
 /*
  * Adds to a change what makes it fail unless the caller may change the item at dir: with a token, the
  * lock is there and is that one, and goes with the change unless it is kept; without, nobody holds a
  * lock. Returns 0, or FENCED.
  */
-int lock_guard(struct call *c, struct change *t, const char *dir, int64_t token, bool keep);
+int batch_lock_guard(struct batch_call *c, struct batch_change *t, const char *dir, int64_t token,
+                     bool keep);
 
 /*
  * Only the operation, for who knows that the lock is its own. The lock of a job that was acquired here has
@@ -32,22 +33,24 @@ int lock_guard(struct call *c, struct change *t, const char *dir, int64_t token,
  */
 enum { LOCK_VERSION = 1 };
 
-void lock_hold(struct change *t, const char *dir, int32_t version, bool keep);
+void batch_lock_hold(struct batch_change *t, const char *dir, int32_t version, bool keep);
 
-/* When a change failed at the operations of lock_guard(): FENCED or LOCKED. Else err as it was. */
-int lock_refused(struct call *c, const struct change *t, int first_op, int err, int64_t token);
+/* When a change failed at the operations of batch_lock_guard(): FENCED or LOCKED. Else err as it was. */
+int batch_lock_refused(struct batch_call *c, const struct batch_change *t, int first_op, int err,
+                       int64_t token);
 
 /*
  * Commits a change that takes the lock of an item: status_op sets its status at a version, lock_op
  * creates the lock. When the connection broke, the tree is asked whether the lock is ours.
  */
-int lock_commit(struct call *c, struct change *t, int status_op, int lock_op, int64_t *ret_token);
+int batch_lock_commit(struct batch_call *c, struct batch_change *t, int status_op, int lock_op,
+                      int64_t *ret_token);
 
 /* The lock of an item is taken back: by its holder, or with token 0 by an admin. */
-int lock_drop(struct call *c, const char *what, const char *id, int64_t token);
+int batch_lock_drop(struct batch_call *c, const char *what, const char *id, int64_t token);
 
 /* Locks by name. */
-enum lock_kind {
+enum batch_lock_kind {
     LOCK_QUEUE,
     LOCK_STORAGE,
     LOCK_INVENTORY,
@@ -57,8 +60,8 @@ enum lock_kind {
 
 extern const char *const LOCK_DIRS[LOCK_KINDS]; /* "queue", ... */
 
-struct lock {
-    enum lock_kind kind;
+struct batch_lock {
+    enum batch_lock_kind kind;
     struct str name;      /* as it was given */
     struct str node;      /* as it stands in the tree */
     struct str who, when; /* p NULL: not said */
@@ -67,18 +70,21 @@ struct lock {
 };
 
 /* LOCKED when another has it, and why says who. */
-int lock_take(struct call *c, enum lock_kind kind, struct str name, struct str who,
-              struct lock *ret_lock);
+int batch_lock_take(struct batch_call *c, enum batch_lock_kind kind, struct str name,
+                    struct str who, struct batch_lock *ret_lock);
 
 /* token 0: an admin breaks it. FENCED when the token is another's. NO_NODE when there is none. */
-int lock_release(struct call *c, enum lock_kind kind, struct str name, int64_t token);
+int batch_lock_release(struct batch_call *c, enum batch_lock_kind kind, struct str name,
+                       int64_t token);
 
-int lock_get(struct call *c, enum lock_kind kind, struct str name, struct lock *ret_lock);
+int batch_lock_get(struct batch_call *c, enum batch_lock_kind kind, struct str name,
+                   struct batch_lock *ret_lock);
 
 /* All of a kind, in the arena, in the order of their names. */
-int lock_list(struct call *c, enum lock_kind kind, struct lock **ret_locks, size_t *ret_count);
+int batch_lock_list(struct batch_call *c, enum batch_lock_kind kind, struct batch_lock **ret_locks,
+                    size_t *ret_count);
 
 /* Whether a queue is locked: "ingest", "accessSmall", "accessLarge". 1, 0 or an error. */
-int lock_queue(struct call *c, const char *name);
+int batch_lock_queue(struct batch_call *c, const char *name);
 
 #endif

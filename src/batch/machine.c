@@ -11,7 +11,7 @@
 
 #define TO(state) (UINT64_C(1) << (state))
 
-const char *const MACHINE_LISTS[MACHINE_LIST_COUNT] = {
+const char *const BATCH_LISTS[BATCH_LIST_COUNT] = {
     "batch-processing",
     "batch-failed",
     "batch-completed",
@@ -39,7 +39,7 @@ enum {
         .fail = JOB_FAILED                                                                         \
     }
 
-static const struct machine_state JOB_STATES[JOB_COUNT] = {
+static const struct batch_machine_state JOB_STATES[JOB_COUNT] = {
     [JOB_PENDING] = {.name = "Pending",
                      .dir = "pending",
                      .to = TO(JOB_HELD) | TO(JOB_ESTIMATING) | TO(JOB_FAILED),
@@ -49,7 +49,7 @@ static const struct machine_state JOB_STATES[JOB_COUNT] = {
                   .dir = "held",
                   .to = TO(JOB_PENDING) | TO(JOB_DELETED),
                   .success = JOB_PENDING,
-                  .fail = MACHINE_NONE},
+                  .fail = BATCH_NO_STATE},
     [JOB_ESTIMATING] = JOB_STEP("Estimating", "estimating", JOB_PROVISIONING),
     [JOB_PROVISIONING] = JOB_STEP("Provisioning", "provisioning", JOB_DOWNLOADING),
     [JOB_DOWNLOADING] = JOB_STEP("Downloading", "downloading", JOB_PROCESSING),
@@ -61,19 +61,19 @@ static const struct machine_state JOB_STATES[JOB_COUNT] = {
                     .to = TO(JOB_PENDING) | TO(JOB_ESTIMATING) | TO(JOB_PROVISIONING) |
                           TO(JOB_DOWNLOADING) | TO(JOB_PROCESSING) | TO(JOB_RECORDING) |
                           TO(JOB_NOTIFY) | TO(JOB_DELETED),
-                    .success = MACHINE_NONE,
-                    .fail = MACHINE_NONE,
-                    .list = MACHINE_FAILED},
+                    .success = BATCH_NO_STATE,
+                    .fail = BATCH_NO_STATE,
+                    .list = BATCH_LIST_FAILED},
     [JOB_COMPLETED] = {.name = "Completed",
                        .dir = "completed",
-                       .success = MACHINE_NONE,
-                       .fail = MACHINE_NONE,
-                       .list = MACHINE_COMPLETED},
+                       .success = BATCH_NO_STATE,
+                       .fail = BATCH_NO_STATE,
+                       .list = BATCH_LIST_COMPLETED},
     [JOB_DELETED] = {.name = "Deleted",
                      .dir = "deleted",
-                     .success = MACHINE_NONE,
-                     .fail = MACHINE_NONE,
-                     .list = MACHINE_DELETED},
+                     .success = BATCH_NO_STATE,
+                     .fail = BATCH_NO_STATE,
+                     .list = BATCH_LIST_DELETED},
 };
 
 enum {
@@ -88,17 +88,17 @@ enum {
     BATCH_COUNT,
 };
 
-static const struct machine_state BATCH_STATES[BATCH_COUNT] = {
+static const struct batch_machine_state BATCH_STATES[BATCH_COUNT] = {
     [BATCH_PENDING] = {.name = "Pending",
                        .dir = "pending",
                        .to = TO(BATCH_HELD) | TO(BATCH_PROCESSING),
                        .success = BATCH_PROCESSING,
-                       .fail = MACHINE_NONE},
+                       .fail = BATCH_NO_STATE},
     [BATCH_HELD] = {.name = "Held",
                     .dir = "held",
                     .to = TO(BATCH_PENDING) | TO(BATCH_DELETED),
                     .success = BATCH_PENDING,
-                    .fail = MACHINE_NONE},
+                    .fail = BATCH_NO_STATE},
     [BATCH_PROCESSING] = {.name = "Processing",
                           .dir = "processing",
                           .to = TO(BATCH_REPORTING) | TO(BATCH_FAILED),
@@ -113,7 +113,7 @@ static const struct machine_state BATCH_STATES[BATCH_COUNT] = {
                       .dir = "failed",
                       .to = TO(BATCH_UPDATE_REPORTING) | TO(BATCH_DELETED),
                       .success = BATCH_UPDATE_REPORTING,
-                      .fail = MACHINE_NONE},
+                      .fail = BATCH_NO_STATE},
     [BATCH_UPDATE_REPORTING] = {.name = "UpdateReporting",
                                 .dir = "updatereporting",
                                 .to = TO(BATCH_COMPLETED) | TO(BATCH_FAILED),
@@ -121,12 +121,12 @@ static const struct machine_state BATCH_STATES[BATCH_COUNT] = {
                                 .fail = BATCH_FAILED},
     [BATCH_COMPLETED] = {.name = "Completed",
                          .dir = "completed",
-                         .success = MACHINE_NONE,
-                         .fail = MACHINE_NONE},
+                         .success = BATCH_NO_STATE,
+                         .fail = BATCH_NO_STATE},
     [BATCH_DELETED] = {.name = "Deleted",
                        .dir = "deleted",
-                       .success = MACHINE_NONE,
-                       .fail = MACHINE_NONE},
+                       .success = BATCH_NO_STATE,
+                       .fail = BATCH_NO_STATE},
 };
 
 enum {
@@ -138,12 +138,12 @@ enum {
     ACCESS_COUNT,
 };
 
-static const struct machine_state ACCESS_STATES[ACCESS_COUNT] = {
+static const struct batch_machine_state ACCESS_STATES[ACCESS_COUNT] = {
     [ACCESS_PENDING] = {.name = "Pending",
                         .dir = "pending",
                         .to = TO(ACCESS_PROCESSING),
                         .success = ACCESS_PROCESSING,
-                        .fail = MACHINE_NONE},
+                        .fail = BATCH_NO_STATE},
     [ACCESS_PROCESSING] = {.name = "Processing",
                            .dir = "processing",
                            .to = TO(ACCESS_COMPLETED) | TO(ACCESS_FAILED),
@@ -153,35 +153,35 @@ static const struct machine_state ACCESS_STATES[ACCESS_COUNT] = {
     [ACCESS_FAILED] = {.name = "Failed",
                        .dir = "failed",
                        .to = TO(ACCESS_PROCESSING) | TO(ACCESS_DELETED),
-                       .success = MACHINE_NONE,
-                       .fail = MACHINE_NONE},
+                       .success = BATCH_NO_STATE,
+                       .fail = BATCH_NO_STATE},
     [ACCESS_COMPLETED] = {.name = "Completed",
                           .dir = "completed",
-                          .success = MACHINE_NONE,
-                          .fail = MACHINE_NONE},
+                          .success = BATCH_NO_STATE,
+                          .fail = BATCH_NO_STATE},
     [ACCESS_DELETED] = {.name = "Deleted",
                         .dir = "deleted",
-                        .success = MACHINE_NONE,
-                        .fail = MACHINE_NONE},
+                        .success = BATCH_NO_STATE,
+                        .fail = BATCH_NO_STATE},
 };
 
-const struct machines MACHINES_BUILT_IN = {
+const struct batch_machines BATCH_MACHINES_BUILT_IN = {
     .job = {"job", JOB_STATES, JOB_COUNT, JOB_PENDING, JOB_HELD},
     .batch = {"batch", BATCH_STATES, BATCH_COUNT, BATCH_PENDING, BATCH_HELD},
-    .access = {"access item", ACCESS_STATES, ACCESS_COUNT, ACCESS_PENDING, MACHINE_NONE},
+    .access = {"access item", ACCESS_STATES, ACCESS_COUNT, ACCESS_PENDING, BATCH_NO_STATE},
 };
 
-int machine_find(const struct machine *m, struct str name)
+int batch_machine_find(const struct batch_machine *m, struct str name)
 {
     for (int i = 0; i < m->count; i++)
         if (strlen(m->states[i].dir) == name.len &&
             strncasecmp(m->states[i].dir, name.p, name.len) == 0)
             return i;
-    return MACHINE_NONE;
+    return BATCH_NO_STATE;
 }
 
 /* "Held, Estimating or Failed". */
-static void list_states(const struct machine *m, uint64_t left, const char *before_last,
+static void list_states(const struct batch_machine *m, uint64_t left, const char *before_last,
                         char *ret_text, size_t size)
 {
     size_t len = 0;
@@ -199,7 +199,8 @@ static void list_states(const struct machine *m, uint64_t left, const char *befo
     }
 }
 
-static int refuse(const struct machine *m, int from, const char *to, struct err_info *ret_error)
+static int refuse(const struct batch_machine *m, int from, const char *to,
+                  struct err_info *ret_error)
 {
     char allowed[400];
 
@@ -210,13 +211,13 @@ static int refuse(const struct machine *m, int from, const char *to, struct err_
                    allowed[0] ? allowed : "nothing: it is an end");
 }
 
-int machine_named(const struct machine *m, struct str name, struct err_info *ret_error)
+int batch_machine_named(const struct batch_machine *m, struct str name, struct err_info *ret_error)
 {
-    int state = machine_find(m, name);
+    int state = batch_machine_find(m, name);
     char all[400];
     uint64_t set = 0;
 
-    if (state != MACHINE_NONE)
+    if (state != BATCH_NO_STATE)
         return state;
     for (int i = 0; i < m->count; i++)
         set |= TO(i);
@@ -226,19 +227,19 @@ int machine_named(const struct machine *m, struct str name, struct err_info *ret
                    name.p, all);
 }
 
-int machine_resolve(const struct machine *m, int from, struct str wanted,
-                    struct err_info *ret_error)
+int batch_machine_resolve(const struct batch_machine *m, int from, struct str wanted,
+                          struct err_info *ret_error)
 {
     bool next = str_eq(wanted, STR("next"));
-    int to = machine_find(m, wanted);
+    int to = batch_machine_find(m, wanted);
 
-    if (next || (to == MACHINE_NONE && str_eq(wanted, STR("fail"))))
+    if (next || (to == BATCH_NO_STATE && str_eq(wanted, STR("fail"))))
         to = next ? m->states[from].success : m->states[from].fail;
-    else if (to == MACHINE_NONE)
-        return machine_named(m, wanted, ret_error);
-    if (to == MACHINE_NONE)
+    else if (to == BATCH_NO_STATE)
+        return batch_machine_named(m, wanted, ret_error);
+    if (to == BATCH_NO_STATE)
         return refuse(m, from, next ? "anything by success" : "anything by failure", ret_error);
-    if (!machine_allows(m, from, to))
+    if (!batch_machine_allows(m, from, to))
         return refuse(m, from, m->states[to].name, ret_error);
     return to;
 }

@@ -3,7 +3,7 @@
  *
  * A machine is a table: its states, for each where it may go, where success and failure lead, and,
  * for jobs, in which list of its batch a job in that state stands. A state without a way out is an
- * end. The three of the document are built in; machines_load() reads others from JSON:
+ * end. The three of the document are built in; batch_machines_load() reads others from JSON:
  *
  *     {"job": {"first": "Pending", "held": "Held", "states": {
  *         "Pending": {"to": ["Held", "Estimating", "Failed"],
@@ -29,52 +29,52 @@
 #include "base/err.h"
 #include "base/str.h"
 
-enum { MACHINE_STATES_MAX = 64, MACHINE_NAME_MAX = 40, MACHINE_NONE = -1 };
+enum { BATCH_STATES_MAX = 64, BATCH_STATE_NAME_MAX = 40, BATCH_NO_STATE = -1 };
 
 /* The lists of a batch, by their order in the document. */
-enum machine_list {
-    MACHINE_PROCESSING,
-    MACHINE_FAILED,
-    MACHINE_COMPLETED,
-    MACHINE_DELETED,
-    MACHINE_LIST_COUNT,
+enum batch_list {
+    BATCH_LIST_PROCESSING,
+    BATCH_LIST_FAILED,
+    BATCH_LIST_COMPLETED,
+    BATCH_LIST_DELETED,
+    BATCH_LIST_COUNT,
 };
 
-extern const char *const MACHINE_LISTS[MACHINE_LIST_COUNT]; /* "batch-processing", ... */
+extern const char *const BATCH_LISTS[BATCH_LIST_COUNT]; /* "batch-processing", ... */
 
-struct machine_state {
+struct batch_machine_state {
     const char *name;  /* "Pending": in JSON */
     const char *dir;   /* "pending": in paths */
     uint64_t to;       /* a bit for each state that it may become; none: an end */
-    int success, fail; /* or MACHINE_NONE */
-    enum machine_list list;
+    int success, fail; /* or BATCH_NO_STATE */
+    enum batch_list list;
     bool keeps; /* the lock stays with whoever brought it here */
 };
 
-struct machine {
+struct batch_machine {
     const char *what; /* "job": for messages */
-    const struct machine_state *states;
-    int count, first, held; /* held: or MACHINE_NONE */
+    const struct batch_machine_state *states;
+    int count, first, held; /* held: or BATCH_NO_STATE */
 };
 
-struct machines {
-    struct machine job, batch, access;
+struct batch_machines {
+    struct batch_machine job, batch, access;
 };
 
-extern const struct machines MACHINES_BUILT_IN;
+extern const struct batch_machines BATCH_MACHINES_BUILT_IN;
 
-/* The state of a name, in either case ("Pending", "pending"), or MACHINE_NONE. */
-int machine_find(const struct machine *m, struct str name);
+/* The state of a name, in either case ("Pending", "pending"), or BATCH_NO_STATE. */
+int batch_machine_find(const struct batch_machine *m, struct str name);
 
 /* The same; BAD_ARGUMENT where there is none, and ret_error names those that there are. */
-int machine_named(const struct machine *m, struct str name, struct err_info *ret_error);
+int batch_machine_named(const struct batch_machine *m, struct str name, struct err_info *ret_error);
 
-static inline bool machine_is_end(const struct machine *m, int state)
+static inline bool batch_machine_is_end(const struct batch_machine *m, int state)
 {
     return m->states[state].to == 0;
 }
 
-static inline bool machine_allows(const struct machine *m, int from, int to)
+static inline bool batch_machine_allows(const struct batch_machine *m, int from, int to)
 {
     return m->states[from].to >> to & 1;
 }
@@ -84,14 +84,14 @@ static inline bool machine_allows(const struct machine *m, int from, int to)
  * state; BAD_ARGUMENT where there is none of that name; NOT_ALLOWED where it cannot be reached from
  * there, and ret_error says what can.
  */
-int machine_resolve(const struct machine *m, int from, struct str wanted,
-                    struct err_info *ret_error);
+int batch_machine_resolve(const struct batch_machine *m, int from, struct str wanted,
+                          struct err_info *ret_error);
 
 /*
  * Reads machines from JSON; what they hold lives in the arena. ret_machines starts as the built-in
  * ones and stays untouched on failure.
  */
-int machines_load(struct arena *a, struct str text, struct machines *ret_machines,
-                  struct err_info *ret_error);
+int batch_machines_load(struct arena *a, struct str text, struct batch_machines *ret_machines,
+                        struct err_info *ret_error);
 
 #endif

@@ -7,46 +7,47 @@
 #include "base/json.h"
 #include "batch/machine.h"
 
-struct loader {
+struct batch_machine_loader {
     struct arena *a;
-    struct machine *m; /* what is being built */
-    struct machine_state *states;
+    struct batch_machine *m; /* what is being built */
+    struct batch_machine_state *states;
     bool lists; /* its states stand in the lists of a batch */
     struct err_info *error;
 };
 
 #define LOAD_FAIL(l, ...) err_set((l)->error, DROVER_BAD_ARGUMENT, __VA_ARGS__)
 
-static int name_check(const struct loader *l, struct str name)
+static int name_check(const struct batch_machine_loader *l, struct str name)
 {
-    bool good = name.len > 0 && name.len <= MACHINE_NAME_MAX && isalpha((unsigned char)name.p[0]);
+    bool good =
+        name.len > 0 && name.len <= BATCH_STATE_NAME_MAX && isalpha((unsigned char)name.p[0]);
 
     for (size_t i = 0; i < name.len; i++)
         good &= isalnum((unsigned char)name.p[i]) != 0;
     if (!good)
         return LOAD_FAIL(l, "%s: a state is named by at most %d letters and digits", l->m->what,
-                         MACHINE_NAME_MAX);
+                         BATCH_STATE_NAME_MAX);
     if (str_eq(name, STR("next")) || str_eq(name, STR("fail")))
         return LOAD_FAIL(l, "%s: no state can be named '%.*s'", l->m->what, (int)name.len, name.p);
     return 0;
 }
 
-static int load_names(struct loader *l, const struct json *states)
+static int load_names(struct batch_machine_loader *l, const struct json *states)
 {
     int err;
 
-    if (states->count == 0 || states->count > MACHINE_STATES_MAX)
-        return LOAD_FAIL(l, "%s: there are 1 to %d states", l->m->what, MACHINE_STATES_MAX);
+    if (states->count == 0 || states->count > BATCH_STATES_MAX)
+        return LOAD_FAIL(l, "%s: there are 1 to %d states", l->m->what, BATCH_STATES_MAX);
     l->states = arena_zalloc(l->a, states->count * sizeof *l->states);
     l->m->states = l->states;
     json_each(v, states) {
-        struct machine_state *s = &l->states[l->m->count];
+        struct batch_machine_state *s = &l->states[l->m->count];
         char *dir;
 
         err = name_check(l, v->key);
         if (err)
             return err;
-        if (machine_find(l->m, v->key) != MACHINE_NONE)
+        if (batch_machine_find(l->m, v->key) != BATCH_NO_STATE)
             return LOAD_FAIL(l, "%s: the state '%.*s' is there twice", l->m->what, (int)v->key.len,
                              v->key.p);
         dir = arena_text(l->a, v->key);
@@ -60,22 +61,24 @@ static int load_names(struct loader *l, const struct json *states)
 }
 
 /* A member that names a state. Missing: ret_state stays. */
-static int load_state(struct loader *l, const struct json *v, const char *member, int *ret_state)
+static int load_state(struct batch_machine_loader *l, const struct json *v, const char *member,
+                      int *ret_state)
 {
     struct str name;
     int err = json_get_text(v, member, &name, l->error), found;
 
     if (err <= 0)
         return err;
-    found = machine_find(l->m, name);
-    if (found == MACHINE_NONE)
+    found = batch_machine_find(l->m, name);
+    if (found == BATCH_NO_STATE)
         return LOAD_FAIL(l, "%s: '%s' names '%.*s', which is no state", l->m->what, member,
                          (int)(name.len < 100 ? name.len : 100), name.p);
     *ret_state = found;
     return 1;
 }
 
-static int load_to(struct loader *l, const struct json *v, struct machine_state *s)
+static int load_to(struct batch_machine_loader *l, const struct json *v,
+                   struct batch_machine_state *s)
 {
     const struct json *to = NULL;
     int err = json_get_list(v, "to", &to, l->error), found;
@@ -85,8 +88,8 @@ static int load_to(struct loader *l, const struct json *v, struct machine_state 
     json_each(name, to) {
         if (name->kind != JSON_TEXT)
             return LOAD_FAIL(l, "%s: '%s' goes to something that is no name", l->m->what, s->name);
-        found = machine_find(l->m, name->text);
-        if (found == MACHINE_NONE)
+        found = batch_machine_find(l->m, name->text);
+        if (found == BATCH_NO_STATE)
             return LOAD_FAIL(l, "%s: '%s' goes to '%.*s', which is no state", l->m->what, s->name,
                              (int)(name->text.len < 100 ? name->text.len : 100), name->text.p);
         s->to |= UINT64_C(1) << found;
@@ -94,16 +97,17 @@ static int load_to(struct loader *l, const struct json *v, struct machine_state 
     return 0;
 }
 
-static int load_list(struct loader *l, const struct json *v, struct machine_state *s)
+static int load_list(struct batch_machine_loader *l, const struct json *v,
+                     struct batch_machine_state *s)
 {
     struct str name;
     int err = json_get_text(v, "batch", &name, l->error);
 
     if (err <= 0)
         return err;
-    for (int i = 0; i < MACHINE_LIST_COUNT; i++) {
-        if (str_eq(name, str_of(MACHINE_LISTS[i]))) {
-            s->list = (enum machine_list)i;
+    for (int i = 0; i < BATCH_LIST_COUNT; i++) {
+        if (str_eq(name, str_of(BATCH_LISTS[i]))) {
+            s->list = (enum batch_list)i;
             return 0;
         }
     }
@@ -111,12 +115,13 @@ static int load_list(struct loader *l, const struct json *v, struct machine_stat
                      s->name, (int)(name.len < 100 ? name.len : 100), name.p);
 }
 
-static int load_ways(struct loader *l, const struct json *v, struct machine_state *s)
+static int load_ways(struct batch_machine_loader *l, const struct json *v,
+                     struct batch_machine_state *s)
 {
     static const char *const MEMBERS[] = {"to", "success", "fail", "batch", "keep", NULL};
     int err;
 
-    s->success = s->fail = MACHINE_NONE;
+    s->success = s->fail = BATCH_NO_STATE;
     if (v->kind != JSON_OBJECT)
         return LOAD_FAIL(l, "%s: '%s' is not an object", l->m->what, s->name);
     if ((err = json_only(v, MEMBERS, l->error)) < 0 || (err = load_to(l, v, s)) < 0 ||
@@ -127,7 +132,7 @@ static int load_ways(struct loader *l, const struct json *v, struct machine_stat
     for (int i = 0; i < 2; i++) {
         int way = i ? s->fail : s->success;
 
-        if (way != MACHINE_NONE && !(s->to >> way & 1))
+        if (way != BATCH_NO_STATE && !(s->to >> way & 1))
             return LOAD_FAIL(l, "%s: '%s' has '%s' for its %s, but does not go there", l->m->what,
                              s->name, l->states[way].name, i ? "fail" : "success");
     }
@@ -135,7 +140,7 @@ static int load_ways(struct loader *l, const struct json *v, struct machine_stat
 }
 
 /* The states that can be reached from one, itself among them. */
-static uint64_t reach(const struct machine *m, int from)
+static uint64_t reach(const struct batch_machine *m, int from)
 {
     uint64_t seen = UINT64_C(1) << from, before = 0;
 
@@ -148,39 +153,39 @@ static uint64_t reach(const struct machine *m, int from)
     return seen;
 }
 
-static uint64_t ends(const struct machine *m)
+static uint64_t ends(const struct batch_machine *m)
 {
     uint64_t found = 0;
 
     for (int i = 0; i < m->count; i++)
-        if (machine_is_end(m, i))
+        if (batch_machine_is_end(m, i))
             found |= UINT64_C(1) << i;
     return found;
 }
 
-static int check_whole(struct loader *l)
+static int check_whole(struct batch_machine_loader *l)
 {
-    const struct machine *m = l->m;
+    const struct batch_machine *m = l->m;
     uint64_t reached = reach(m, m->first), ended = ends(m);
 
     if (!ended)
         return LOAD_FAIL(l, "%s: there is no end: every state goes on to another", m->what);
     for (int i = 0; i < m->count; i++) {
-        const struct machine_state *s = &m->states[i];
+        const struct batch_machine_state *s = &m->states[i];
 
         if (!(reached >> i & 1))
             return LOAD_FAIL(l, "%s: '%s' cannot be reached from '%s'", m->what, s->name,
                              m->states[m->first].name);
         if (!(reach(m, i) & ended))
             return LOAD_FAIL(l, "%s: from '%s' no end can be reached", m->what, s->name);
-        if (l->lists && machine_is_end(m, i) && s->list == MACHINE_PROCESSING)
+        if (l->lists && batch_machine_is_end(m, i) && s->list == BATCH_LIST_PROCESSING)
             return LOAD_FAIL(l, "%s: the end '%s' must say in which list of its batch it stands",
                              m->what, s->name);
     }
     return 0;
 }
 
-static int load_machine(struct loader *l, const struct json *v)
+static int load_machine(struct batch_machine_loader *l, const struct json *v)
 {
     static const char *const MEMBERS[] = {"first", "held", "states", NULL};
     const struct json *states = NULL;
@@ -199,7 +204,7 @@ static int load_machine(struct loader *l, const struct json *v)
     json_each(s, states)
         if ((err = load_ways(l, s, &l->states[i++])) < 0)
             return err;
-    l->m->held = MACHINE_NONE;
+    l->m->held = BATCH_NO_STATE;
     if ((err = load_state(l, v, "first", &l->m->first)) < 0 ||
         (err = load_state(l, v, "held", &l->m->held)) < 0)
         return err;
@@ -207,31 +212,32 @@ static int load_machine(struct loader *l, const struct json *v)
 }
 
 /* A batch is also moved by what its jobs do, so that these states and ways must be there. */
-static int check_batch(struct loader *l)
+static int check_batch(struct batch_machine_loader *l)
 {
-    const struct machine *standard = &MACHINES_BUILT_IN.batch;
+    const struct batch_machine *standard = &BATCH_MACHINES_BUILT_IN.batch;
 
     for (int i = 0; i < standard->count; i++) {
-        const struct machine_state *s = &standard->states[i];
-        int own = machine_find(l->m, str_of(s->name));
+        const struct batch_machine_state *s = &standard->states[i];
+        int own = batch_machine_find(l->m, str_of(s->name));
 
-        if (own == MACHINE_NONE)
+        if (own == BATCH_NO_STATE)
             return LOAD_FAIL(l, "batch: the state '%s' must be there", s->name);
         for (int to = 0; to < standard->count; to++)
-            if (machine_allows(standard, i, to) &&
-                !machine_allows(l->m, own, machine_find(l->m, str_of(standard->states[to].name))))
+            if (batch_machine_allows(standard, i, to) &&
+                !batch_machine_allows(l->m, own,
+                                      batch_machine_find(l->m, str_of(standard->states[to].name))))
                 return LOAD_FAIL(l, "batch: '%s' must be able to become '%s'", s->name,
                                  standard->states[to].name);
     }
     return 0;
 }
 
-int machines_load(struct arena *a, struct str text, struct machines *ret_machines,
-                  struct err_info *ret_error)
+int batch_machines_load(struct arena *a, struct str text, struct batch_machines *ret_machines,
+                        struct err_info *ret_error)
 {
     static const char *const MEMBERS[] = {"job", "batch", "access", NULL};
-    struct machines loaded = MACHINES_BUILT_IN;
-    struct machine *targets[] = {&loaded.job, &loaded.batch, &loaded.access};
+    struct batch_machines loaded = BATCH_MACHINES_BUILT_IN;
+    struct batch_machine *targets[] = {&loaded.job, &loaded.batch, &loaded.access};
     const struct json *v = json_parse(a, text, ret_error), *one;
     int err;
 
@@ -242,12 +248,13 @@ int machines_load(struct arena *a, struct str text, struct machines *ret_machine
                        "a pipeline is an object with 'job', 'batch' or 'access'");
     err = json_only(v, MEMBERS, ret_error);
     for (int i = 0; MEMBERS[i] && err >= 0; i++) {
-        struct loader l = {.a = a, .m = targets[i], .lists = i == 0, .error = ret_error};
+        struct batch_machine_loader l = {
+            .a = a, .m = targets[i], .lists = i == 0, .error = ret_error};
 
         one = json_get(v, MEMBERS[i]);
         if (!one)
             continue;
-        *l.m = (struct machine){.what = l.m->what};
+        *l.m = (struct batch_machine){.what = l.m->what};
         err = load_machine(&l, one);
         if (err >= 0 && i == 1)
             err = check_batch(&l);

@@ -5,11 +5,11 @@
 
 #include "keeper/path.h"
 
-int64_t name_number(const char *prefix, struct str id)
+int64_t batch_id_number(const char *prefix, struct str id)
 {
     int64_t number = 0;
 
-    if (id.len != NAME_ID_LEN || !str_starts(id, str_of(prefix)))
+    if (id.len != BATCH_ID_LEN || !str_starts(id, str_of(prefix)))
         return -1;
     for (size_t i = 3; i < id.len; i++) {
         if (!isdigit((unsigned char)id.p[i]))
@@ -19,50 +19,51 @@ int64_t name_number(const char *prefix, struct str id)
     return number;
 }
 
-void name_id(const char *prefix, int64_t number, char ret_id[NAME_ID_LEN + 1])
+void batch_id(const char *prefix, int64_t number, char ret_id[BATCH_ID_LEN + 1])
 {
     memcpy(ret_id, prefix, 3);
-    for (int i = NAME_ID_LEN - 1; i >= 3; i--, number /= 10)
+    for (int i = BATCH_ID_LEN - 1; i >= 3; i--, number /= 10)
         ret_id[i] = (char)('0' + number % 10);
-    ret_id[NAME_ID_LEN] = '\0';
+    ret_id[BATCH_ID_LEN] = '\0';
 }
 
-int64_t name_key(const char *prefix, bool priority, struct str entry)
+int64_t batch_entry_key(const char *prefix, bool priority, struct str entry)
 {
     int64_t number;
 
     if (!priority)
-        return name_number(prefix, entry);
-    if (entry.len != NAME_ENTRY_LEN || !isdigit((unsigned char)entry.p[0]) ||
+        return batch_id_number(prefix, entry);
+    if (entry.len != BATCH_ENTRY_LEN || !isdigit((unsigned char)entry.p[0]) ||
         !isdigit((unsigned char)entry.p[1]) || entry.p[2] != '-')
         return -1;
-    number = name_number(prefix, (struct str){entry.p + 3, entry.len - 3});
+    number = batch_id_number(prefix, (struct str){entry.p + 3, entry.len - 3});
     if (number < 0)
         return -1;
-    return name_key_of((entry.p[0] - '0') * 10 + entry.p[1] - '0', number);
+    return batch_key((entry.p[0] - '0') * 10 + entry.p[1] - '0', number);
 }
 
-void name_entry(const char *prefix, bool priority, int64_t key, char ret_entry[NAME_ENTRY_LEN + 1])
+void batch_entry(const char *prefix, bool priority, int64_t key,
+                 char ret_entry[BATCH_ENTRY_LEN + 1])
 {
-    int64_t first = key / NAME_SEQUENCES;
+    int64_t first = key / BATCH_ID_COUNT;
 
     if (priority) {
         ret_entry[0] = (char)('0' + first / 10 % 10);
         ret_entry[1] = (char)('0' + first % 10);
         ret_entry[2] = '-';
     }
-    name_id(prefix, key % NAME_SEQUENCES, ret_entry + (priority ? 3 : 0));
+    batch_id(prefix, key % BATCH_ID_COUNT, ret_entry + (priority ? 3 : 0));
 }
 
-int name_check(const char *what, struct str text, struct err_info *ret_error)
+int batch_name_check(const char *what, struct str text, struct err_info *ret_error)
 {
-    char path[NAME_LEN_MAX + 1] = "/";
+    char path[BATCH_NAME_MAX + 1] = "/";
 
     if (text.len == 0)
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s is empty", what);
-    if (text.len >= NAME_LEN_MAX)
+    if (text.len >= BATCH_NAME_MAX)
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s is longer than %d bytes", what,
-                       NAME_LEN_MAX - 1);
+                       BATCH_NAME_MAX - 1);
     memcpy(path + 1, text.p, text.len);
     if (memchr(text.p, '/', text.len))
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s has a '/' in it", what);
@@ -71,7 +72,7 @@ int name_check(const char *what, struct str text, struct err_info *ret_error)
     return 0;
 }
 
-void name_flatten(struct str text, char *ret_name)
+void batch_name_flatten(struct str text, char *ret_name)
 {
     for (size_t i = 0; i < text.len; i++)
         ret_name[i] = text.p[i] == '/' ? '_' : text.p[i];

@@ -22,10 +22,10 @@ static const char *excerpt(struct arena *a, struct str text)
     return out;
 }
 
-int status_read(const struct machine *m, bool is_job, struct arena *a, struct str text,
-                struct status *ret_status, struct err_info *ret_error)
+int batch_status_read(const struct batch_machine *m, bool is_job, struct arena *a, struct str text,
+                      struct batch_status *ret_status, struct err_info *ret_error)
 {
-    struct status s = {.last_successful = MACHINE_NONE, .is_job = is_job};
+    struct batch_status s = {.last_successful = BATCH_NO_STATE, .is_job = is_job};
     struct str name = {0}, last = {0};
     struct err_info why;
 
@@ -39,12 +39,12 @@ int status_read(const struct machine *m, bool is_job, struct arena *a, struct st
         json_get_int(s.json, "retry_count", &s.retry_count, &why) < 0)
         return err_set(ret_error, DROVER_DAMAGED, "its status is not what it should be: %s",
                        excerpt(a, text));
-    s.state = machine_find(m, name);
-    if (s.state == MACHINE_NONE)
+    s.state = batch_machine_find(m, name);
+    if (s.state == BATCH_NO_STATE)
         return err_set(ret_error, DROVER_DAMAGED, "its status is '%s', which is no state of a %s",
                        excerpt(a, name), m->what);
     if (last.p)
-        s.last_successful = machine_find(m, last);
+        s.last_successful = batch_machine_find(m, last);
     *ret_status = s;
     return 0;
 }
@@ -57,7 +57,7 @@ static bool is_known(struct str name)
     return false;
 }
 
-bool status_is_plain(const struct status *s)
+bool batch_status_is_plain(const struct batch_status *s)
 {
     if (s->json)
         json_each(v, s->json)
@@ -66,7 +66,8 @@ bool status_is_plain(const struct status *s)
     return true;
 }
 
-struct str status_write(const struct machine *m, const struct status *s, struct arena *a)
+struct str batch_status_write(const struct batch_machine *m, const struct batch_status *s,
+                              struct arena *a)
 {
     struct buf b = {0};
     struct str text;
@@ -76,7 +77,7 @@ struct str status_write(const struct machine *m, const struct status *s, struct 
     json_put_text(&b, str_of(m->states[s->state].name));
     if (s->is_job) {
         json_key(&b, "last_successful_status");
-        if (s->last_successful == MACHINE_NONE)
+        if (s->last_successful == BATCH_NO_STATE)
             json_put_null(&b);
         else
             json_put_text(&b, str_of(m->states[s->last_successful].name));

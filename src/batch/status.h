@@ -13,9 +13,9 @@
 #include "base/json.h"
 #include "batch/machine.h"
 
-struct status {
+struct batch_status {
     int state;
-    int last_successful;          /* or MACHINE_NONE; a job's */
+    int last_successful;          /* or BATCH_NO_STATE; a job's */
     int64_t retry_count;          /* a job's */
     struct str modified, message; /* message: p NULL: none */
     const struct json *json;      /* all of it as it was read; NULL: it is new */
@@ -23,13 +23,14 @@ struct status {
 };
 
 /* text and the arena must outlive ret_status. */
-int status_read(const struct machine *m, bool is_job, struct arena *a, struct str text,
-                struct status *ret_status, struct err_info *ret_error);
+int batch_status_read(const struct batch_machine *m, bool is_job, struct arena *a, struct str text,
+                      struct batch_status *ret_status, struct err_info *ret_error);
 
 /* Whether there is nothing in it but what is described above. */
-bool status_is_plain(const struct status *s);
+bool batch_status_is_plain(const struct batch_status *s);
 
 /* As JSON, in the arena. */
-struct str status_write(const struct machine *m, const struct status *s, struct arena *a);
+struct str batch_status_write(const struct batch_machine *m, const struct batch_status *s,
+                              struct arena *a);
 
 #endif

@@ -7,26 +7,26 @@
 #include "batch/job.h"
 #include "client/keeper_library.h"
 
-_Static_assert((int)DROVER_BATCH_ID_SIZE == NAME_ID_LEN + 1, "the header says how long an id is");
+_Static_assert((int)DROVER_BATCH_ID_SIZE == BATCH_ID_LEN + 1, "the header says how long an id is");
 
 struct drover_batches {
     struct keeper *k;
-    struct depot *depot;
-    struct machines machines;
+    struct batch_store *store;
+    struct batch_machines machines;
     struct arena arena; /* of the machines */
 };
 
 /* A call with what it needs; end() frees it and says what went wrong. */
 struct visit {
-    struct call c;
+    struct batch_call c;
     struct arena a;
     struct err_info why;
 };
 
-static struct call *begin(struct visit *v, const struct drover_batches *b)
+static struct batch_call *begin(struct visit *v, const struct drover_batches *b)
 {
     *v = (struct visit){.why = {""}};
-    v->c = (struct call){b->depot, b->k, &v->a, &v->why};
+    v->c = (struct batch_call){b->store, b->k, &v->a, &v->why};
     return &v->c;
 }
 
@@ -43,18 +43,18 @@ int drover_batches_open(struct drover_keeper *k, const char *pipeline,
                         struct drover_batches **ret_batches, struct drover_error *ret_error)
 {
     struct drover_batches *b = mem_zalloc(sizeof *b);
-    struct depot_options o = {.machines = &b->machines};
+    struct batch_store_options o = {.machines = &b->machines};
     struct visit v = {.why = {""}};
     int err = 0;
 
     b->k = drover_keeper_inside(k);
-    b->machines = MACHINES_BUILT_IN;
+    b->machines = BATCH_MACHINES_BUILT_IN;
     if (pipeline)
-        err = machines_load(&b->arena, str_of(pipeline), &b->machines, &v.why);
+        err = batch_machines_load(&b->arena, str_of(pipeline), &b->machines, &v.why);
     if (!err)
-        err = depot_open(&o, &b->depot);
+        err = batch_store_open(&o, &b->store);
     if (!err)
-        err = depot_init(begin(&v, b));
+        err = batch_store_init(begin(&v, b));
     if (err)
         drover_batches_close(b);
     else
@@ -64,14 +64,14 @@ int drover_batches_open(struct drover_keeper *k, const char *pipeline,
 
 void drover_batches_close(struct drover_batches *b)
 {
-    if (b->depot)
-        depot_close(b->depot);
+    if (b->store)
+        batch_store_close(b->store);
     arena_release(&b->arena);
     free(b);
 }
 
 /* JSON of the caller's, or NULL and what is wrong with it. */
-static const struct json *read_object(struct call *c, const char *text, const char *what)
+static const struct json *read_object(struct batch_call *c, const char *text, const char *what)
 {
     const struct json *v = json_parse(c->a, str_of(text), c->why);
 
@@ -86,7 +86,7 @@ int drover_batch_create(struct drover_batches *b, const char *submission,
                         char ret_bid[DROVER_BATCH_ID_SIZE], struct drover_error *ret_error)
 {
     struct visit v;
-    struct call *c = begin(&v, b);
+    struct batch_call *c = begin(&v, b);
     const struct json *json = read_object(c, submission, "a submission");
 
     return end(&v, json ? batch_create(c, json, ret_bid) : DROVER_BAD_ARGUMENT, ret_error);
@@ -105,8 +105,8 @@ int drover_batch_acquire(struct drover_batches *b, const char *state,
                          struct drover_error *ret_error)
 {
     struct visit v;
-    struct call *c = begin(&v, b);
-    int got = machine_named(&b->machines.batch, str_of(state), c->why);
+    struct batch_call *c = begin(&v, b);
+    int got = batch_machine_named(&b->machines.batch, str_of(state), c->why);
 
     if (got >= 0)
         got = batch_acquire(c, got, ret_bid, ret_token);
@@ -138,15 +138,15 @@ int drover_batch_state(struct drover_batches *b, const char *bid, const char **r
 int drover_job_create(struct drover_batches *b, const char *bid, const char *job,
                       char ret_jid[DROVER_BATCH_ID_SIZE], struct drover_error *ret_error)
 {
-    char jids[1][NAME_ID_LEN + 1];
-    struct job_spec spec;
+    char jids[1][BATCH_ID_LEN + 1];
+    struct batch_job_spec spec;
     struct visit v;
-    struct call *c = begin(&v, b);
+    struct batch_call *c = begin(&v, b);
     const struct json *json = read_object(c, job, "a job");
-    int err = json ? job_read_spec(c, json, &spec) : DROVER_BAD_ARGUMENT;
+    int err = json ? batch_job_read_spec(c, json, &spec) : DROVER_BAD_ARGUMENT;
 
     if (!err)
-        err = job_create(c, str_of(bid), &spec, 1, jids);
+        err = batch_job_create(c, str_of(bid), &spec, 1, jids);
     if (!err)
         memcpy(ret_jid, jids[0], sizeof jids[0]);
     return end(&v, err, ret_error);
@@ -155,13 +155,13 @@ int drover_job_create(struct drover_batches *b, const char *bid, const char *job
 int drover_job_acquire(struct drover_batches *b, const char *state, struct drover_job *ret_job,
                        struct drover_error *ret_error)
 {
-    struct job job;
+    struct batch_job job;
     struct visit v;
-    struct call *c = begin(&v, b);
-    int got = machine_named(&b->machines.job, str_of(state), c->why);
+    struct batch_call *c = begin(&v, b);
+    int got = batch_machine_named(&b->machines.job, str_of(state), c->why);
 
     if (got >= 0)
-        got = job_acquire(c, got, &job);
+        got = batch_job_acquire(c, got, &job);
     if (got == 1) {
         memcpy(ret_job->id, job.id, sizeof ret_job->id);
         memcpy(ret_job->batch, job.bid, sizeof ret_job->batch);
@@ -174,24 +174,24 @@ int drover_job_acquire(struct drover_batches *b, const char *state, struct drove
 int drover_job_move(struct drover_batches *b, const char *jid, const struct drover_job_move *m,
                     struct drover_error *ret_error)
 {
-    struct job_move move = {.state = str_of(m->state ? m->state : ""),
-                            .priority = m->priority,
-                            .token = m->token,
-                            .keep = m->keep != 0};
+    struct batch_job_move move = {.state = str_of(m->state ? m->state : ""),
+                                  .priority = m->priority,
+                                  .token = m->token,
+                                  .keep = m->keep != 0};
     struct visit v;
     int became;
 
     if (m->message)
         move.message = str_of(m->message);
-    return end(&v, job_move(begin(&v, b), str_of(jid), &move, &became), ret_error);
+    return end(&v, batch_job_move(begin(&v, b), str_of(jid), &move, &became), ret_error);
 }
 
 int drover_job_state(struct drover_batches *b, const char *jid, const char **ret_state,
                      struct drover_error *ret_error)
 {
-    struct job job;
+    struct batch_job job;
     struct visit v;
-    int err = job_brief(begin(&v, b), str_of(jid), &job);
+    int err = batch_job_brief(begin(&v, b), str_of(jid), &job);
 
     if (!err)
         *ret_state = b->machines.job.states[job.status.state].name;

@@ -14,29 +14,29 @@
 
 static void try_pipeline(struct arena *a, struct str text)
 {
-    struct machines m;
+    struct batch_machines m;
     struct err_info e;
 
-    if (machines_load(a, text, &m, &e))
+    if (batch_machines_load(a, text, &m, &e))
         return;
     for (int i = 0; i < m.job.count; i++) {
-        const struct machine_state *s = &m.job.states[i];
+        const struct batch_machine_state *s = &m.job.states[i];
 
-        FUZZ_CHECK(machine_find(&m.job, str_of(s->name)) == i);
-        FUZZ_CHECK(s->success == MACHINE_NONE || machine_allows(&m.job, i, s->success));
-        FUZZ_CHECK(!machine_is_end(&m.job, i) || s->list != MACHINE_PROCESSING);
+        FUZZ_CHECK(batch_machine_find(&m.job, str_of(s->name)) == i);
+        FUZZ_CHECK(s->success == BATCH_NO_STATE || batch_machine_allows(&m.job, i, s->success));
+        FUZZ_CHECK(!batch_machine_is_end(&m.job, i) || s->list != BATCH_LIST_PROCESSING);
     }
 }
 
 static void try_status(struct arena *a, struct str text)
 {
-    const struct machine *m = &MACHINES_BUILT_IN.job;
-    struct status s, again;
+    const struct batch_machine *m = &BATCH_MACHINES_BUILT_IN.job;
+    struct batch_status s, again;
     struct err_info e;
 
-    if (status_read(m, true, a, text, &s, &e))
+    if (batch_status_read(m, true, a, text, &s, &e))
         return;
-    FUZZ_CHECK(!status_read(m, true, a, status_write(m, &s, a), &again, &e));
+    FUZZ_CHECK(!batch_status_read(m, true, a, batch_status_write(m, &s, a), &again, &e));
     FUZZ_CHECK(again.state == s.state && again.retry_count == s.retry_count);
     FUZZ_CHECK(again.last_successful == s.last_successful);
 }
@@ -45,15 +45,15 @@ static void try_record(struct arena *a, struct str text)
 {
     const char *end = memchr(text.p, '\n', text.len);
     struct str name = {text.p, end ? (size_t)(end - text.p) : text.len}, data = {text.p, 0};
-    struct legacy r;
+    struct batch_legacy r;
     struct err_info e;
 
     if (end)
         data = (struct str){end + 1, text.len - name.len - 1};
-    if (legacy_read(name, data, &r))
+    if (batch_legacy_read(name, data, &r))
         return;
-    FUZZ_CHECK(legacy_priority(&r) >= 0 && legacy_priority(&r) <= 99);
-    FUZZ_CHECK(json_parse(a, legacy_configuration(a, &r), &e));
+    FUZZ_CHECK(batch_legacy_priority(&r) >= 0 && batch_legacy_priority(&r) <= 99);
+    FUZZ_CHECK(json_parse(a, batch_legacy_configuration(a, &r), &e));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -3,7 +3,7 @@
 #include "batch/access.h"
 #include "batch/legacy.h"
 #include "batch/lock.h"
-#include "batch/mend.h"
+#include "batch/repair.h"
 
 static const struct json *parse(struct scene *s, const char *text)
 {
@@ -25,22 +25,22 @@ static void put(struct scene *s, const char *path, const char *data)
 void begin(struct scene *s)
 {
     struct local_options lo = {.mode = LOCAL_NONE};
-    struct depot_options o = {.machines = NULL};
-    struct job_spec specs[3];
+    struct batch_store_options o = {.machines = NULL};
+    struct batch_job_spec specs[3];
 
     memset(s, 0, sizeof *s);
     assert_int_equal(local_open(&lo, &s->local, &s->why), 0);
     assert_int_equal(local_connect(s->local, NULL, &s->k), 0);
     assert_int_equal(local_connect(s->local, NULL, &s->victim), 0);
-    assert_int_equal(depot_open(&o, &s->depot), 0);
-    s->c = (struct call){s->depot, s->k, &s->a, &s->why};
-    ok(s, depot_init(&s->c));
+    assert_int_equal(batch_store_open(&o, &s->store), 0);
+    s->c = (struct batch_call){s->store, s->k, &s->a, &s->why};
+    ok(s, batch_store_init(&s->c));
     ok(s, batch_create(&s->c, parse(s, "{\"batchID\":\"u\"}"), s->bid));
     for (int i = 0; i < 3; i++)
-        ok(s, job_read_spec(&s->c, parse(s, "{\"configuration\":{\"profile_name\":\"p\"}}"),
-                            &specs[i]));
-    ok(s, job_create(&s->c, str_of(s->bid), specs, 3, s->jids));
-    ok(s, access_create(&s->c, ACCESS_SMALL, parse(s, "{}"), s->qid));
+        ok(s, batch_job_read_spec(&s->c, parse(s, "{\"configuration\":{\"profile_name\":\"p\"}}"),
+                                  &specs[i]));
+    ok(s, batch_job_create(&s->c, str_of(s->bid), specs, 3, s->jids));
+    ok(s, batch_access_create(&s->c, ACCESS_SMALL, parse(s, "{}"), s->qid));
 }
 
 void end(struct scene *s)
@@ -48,17 +48,17 @@ void end(struct scene *s)
     if (s->victim)
         keeper_close(s->victim);
     keeper_close(s->k);
-    depot_close(s->depot);
+    batch_store_close(s->store);
     local_close(s->local);
     arena_release(&s->a);
 }
 
-static int move_on(struct call *c, const char *jid, const char *state, int64_t token)
+static int move_on(struct batch_call *c, const char *jid, const char *state, int64_t token)
 {
-    struct job_move m = {.state = str_of(state), .priority = -1, .token = token};
+    struct batch_job_move m = {.state = str_of(state), .priority = -1, .token = token};
     int to;
 
-    return job_move(c, str_of(jid), &m, &to);
+    return batch_job_move(c, str_of(jid), &m, &to);
 }
 
 static void drive(struct scene *s, int job)
@@ -67,7 +67,7 @@ static void drive(struct scene *s, int job)
         ok(s, move_on(&s->c, s->jids[job], "next", 0));
 }
 
-int move_batch(struct call *c, const char *bid, const char *state, int64_t token)
+int move_batch(struct batch_call *c, const char *bid, const char *state, int64_t token)
 {
     struct batch_move m = {.state = str_of(state), .token = token};
     int to;
@@ -97,7 +97,7 @@ static void one_failed(struct scene *s)
 
 static void held(struct scene *s)
 {
-    ok(s, job_hold(&s->c, str_of(s->jids[0]), STR("wait")));
+    ok(s, batch_job_hold(&s->c, str_of(s->jids[0]), STR("wait")));
 }
 
 void due(struct scene *s)
@@ -116,153 +116,153 @@ static void completed(struct scene *s)
 
 /* The operations. c is the victim's; the token was taken by it before the cutting begins. */
 
-static int do_create_batch(struct scene *s, struct call *c)
+static int do_create_batch(struct scene *s, struct batch_call *c)
 {
-    char bid[NAME_ID_LEN + 1];
+    char bid[BATCH_ID_LEN + 1];
 
     return batch_create(c, parse(s, "{\"batchID\":\"v\"}"), bid);
 }
 
-static int do_create_jobs(struct scene *s, struct call *c)
+static int do_create_jobs(struct scene *s, struct batch_call *c)
 {
-    struct job_spec specs[2];
-    char jids[2][NAME_ID_LEN + 1];
+    struct batch_job_spec specs[2];
+    char jids[2][BATCH_ID_LEN + 1];
 
     for (int i = 0; i < 2; i++)
-        ok(s, job_read_spec(&s->c, parse(s, "{\"configuration\":{}}"), &specs[i]));
-    return job_create(c, str_of(s->bid), specs, 2, jids);
+        ok(s, batch_job_read_spec(&s->c, parse(s, "{\"configuration\":{}}"), &specs[i]));
+    return batch_job_create(c, str_of(s->bid), specs, 2, jids);
 }
 
-static int do_acquire(struct scene *s, struct call *c)
+static int do_acquire(struct scene *s, struct batch_call *c)
 {
-    struct job j;
-    int got = job_acquire(c, s->depot->machines.job.first, &j);
+    struct batch_job j;
+    int got = batch_job_acquire(c, s->store->machines.job.first, &j);
 
     return got < 0 ? got : 0;
 }
 
-static void take_job(struct scene *s, struct call *c)
+static void take_job(struct scene *s, struct batch_call *c)
 {
-    struct job j;
+    struct batch_job j;
 
-    assert_int_equal(job_acquire(c, s->depot->machines.job.first, &j), 1);
+    assert_int_equal(batch_job_acquire(c, s->store->machines.job.first, &j), 1);
     s->token = j.token;
 }
 
-static int do_move(struct scene *s, struct call *c)
+static int do_move(struct scene *s, struct batch_call *c)
 {
-    struct job_move m = {
+    struct batch_job_move m = {
         .state = STR("next"), .message = STR("m"), .priority = 1, .token = s->token};
     int to;
 
-    return job_move(c, str_of(s->jids[0]), &m, &to);
+    return batch_job_move(c, str_of(s->jids[0]), &m, &to);
 }
 
-static int do_fail(struct scene *s, struct call *c)
+static int do_fail(struct scene *s, struct batch_call *c)
 {
     return move_on(c, s->jids[0], "fail", s->token);
 }
 
-static int do_last_move(struct scene *s, struct call *c)
+static int do_last_move(struct scene *s, struct batch_call *c)
 {
     return move_on(c, s->jids[2], "next", 0);
 }
 
-static int do_hold(struct scene *s, struct call *c)
+static int do_hold(struct scene *s, struct batch_call *c)
 {
-    return job_hold(c, str_of(s->jids[0]), STR("wait"));
+    return batch_job_hold(c, str_of(s->jids[0]), STR("wait"));
 }
 
-static int do_release(struct scene *s, struct call *c)
+static int do_release(struct scene *s, struct batch_call *c)
 {
-    return job_release(c, str_of(s->jids[0]));
+    return batch_job_release(c, str_of(s->jids[0]));
 }
 
-static int do_requeue(struct scene *s, struct call *c)
+static int do_requeue(struct scene *s, struct batch_call *c)
 {
-    return job_requeue(c, str_of(s->jids[0]), (struct str){0}, (struct str){0});
+    return batch_job_requeue(c, str_of(s->jids[0]), (struct str){0}, (struct str){0});
 }
 
-static int do_priority(struct scene *s, struct call *c)
+static int do_priority(struct scene *s, struct batch_call *c)
 {
-    return job_set_priority(c, str_of(s->jids[0]), 3, 0);
+    return batch_job_set_priority(c, str_of(s->jids[0]), 3, 0);
 }
 
-static int do_field(struct scene *s, struct call *c)
+static int do_field(struct scene *s, struct batch_call *c)
 {
-    return job_set_field(c, str_of(s->jids[0]), "inventory", STR("{}"), 0);
+    return batch_job_set_field(c, str_of(s->jids[0]), "inventory", STR("{}"), 0);
 }
 
-static int do_acquire_batch(struct scene *s, struct call *c)
+static int do_acquire_batch(struct scene *s, struct batch_call *c)
 {
-    char bid[NAME_ID_LEN + 1];
+    char bid[BATCH_ID_LEN + 1];
     int64_t token;
-    int got = batch_acquire(c, s->depot->batch.pending, bid, &token);
+    int got = batch_acquire(c, s->store->batch.pending, bid, &token);
 
     return got < 0 ? got : 0;
 }
 
-void take_batch(struct scene *s, struct call *c)
+void take_batch(struct scene *s, struct batch_call *c)
 {
-    char bid[NAME_ID_LEN + 1];
+    char bid[BATCH_ID_LEN + 1];
 
-    assert_int_equal(batch_acquire(c, s->depot->batch.reporting, bid, &s->token), 1);
+    assert_int_equal(batch_acquire(c, s->store->batch.reporting, bid, &s->token), 1);
 }
 
-static int do_report(struct scene *s, struct call *c)
+static int do_report(struct scene *s, struct batch_call *c)
 {
     return move_batch(c, s->bid, "next", s->token);
 }
 
-static int do_hold_batch(struct scene *s, struct call *c)
+static int do_hold_batch(struct scene *s, struct batch_call *c)
 {
     return move_batch(c, s->bid, "Held", 0);
 }
 
-static int do_delete_batch(struct scene *s, struct call *c)
+static int do_delete_batch(struct scene *s, struct batch_call *c)
 {
     return batch_delete(c, str_of(s->bid));
 }
 
-static int do_delete_job(struct scene *s, struct call *c)
+static int do_delete_job(struct scene *s, struct batch_call *c)
 {
-    return job_delete(c, str_of(s->jids[0]));
+    return batch_job_delete(c, str_of(s->jids[0]));
 }
 
-static int do_lock(struct scene *s, struct call *c)
+static int do_lock(struct scene *s, struct batch_call *c)
 {
-    struct lock lock;
+    struct batch_lock lock;
 
     (void)s;
-    return lock_take(c, LOCK_STORAGE, STR("ark:/1/2"), STR("me"), &lock);
+    return batch_lock_take(c, LOCK_STORAGE, STR("ark:/1/2"), STR("me"), &lock);
 }
 
 /* Locks that others hold, so that they do not go with the victim. */
 
 static void collection_locked(struct scene *s)
 {
-    struct lock lock;
+    struct batch_lock lock;
 
-    ok(s, lock_take(&s->c, LOCK_COLLECTIONS, STR("p"), STR("admin"), &lock));
+    ok(s, batch_lock_take(&s->c, LOCK_COLLECTIONS, STR("p"), STR("admin"), &lock));
     s->token = lock.token;
 }
 
-static int do_release_lock(struct scene *s, struct call *c)
+static int do_release_lock(struct scene *s, struct batch_call *c)
 {
-    return lock_release(c, LOCK_COLLECTIONS, STR("p"), s->token);
+    return batch_lock_release(c, LOCK_COLLECTIONS, STR("p"), s->token);
 }
 
 static void storage_locked(struct scene *s)
 {
-    struct lock lock;
+    struct batch_lock lock;
 
-    ok(s, lock_take(&s->c, LOCK_STORAGE, STR("ark:/1/2"), STR("me"), &lock));
+    ok(s, batch_lock_take(&s->c, LOCK_STORAGE, STR("ark:/1/2"), STR("me"), &lock));
 }
 
-static int do_break_lock(struct scene *s, struct call *c)
+static int do_break_lock(struct scene *s, struct batch_call *c)
 {
     (void)s;
-    return lock_release(c, LOCK_STORAGE, STR("ark:/1/2"), 0);
+    return batch_lock_release(c, LOCK_STORAGE, STR("ark:/1/2"), 0);
 }
 
 static void job_locked(struct scene *s)
@@ -270,23 +270,23 @@ static void job_locked(struct scene *s)
     take_job(s, &s->c);
 }
 
-static int do_break_job(struct scene *s, struct call *c)
+static int do_break_job(struct scene *s, struct batch_call *c)
 {
-    return lock_drop(c, "jobs", s->jids[0], 0);
+    return batch_lock_drop(c, "jobs", s->jids[0], 0);
 }
 
 static void all_held(struct scene *s)
 {
     for (int i = 0; i < 3; i++)
-        ok(s, job_hold(&s->c, str_of(s->jids[i]), (struct str){0}));
+        ok(s, batch_job_hold(&s->c, str_of(s->jids[i]), (struct str){0}));
 }
 
-static int do_release_profile(struct scene *s, struct call *c)
+static int do_release_profile(struct scene *s, struct batch_call *c)
 {
     int64_t count;
 
     (void)s;
-    return job_release_profile(c, STR("p"), &count);
+    return batch_job_release_profile(c, STR("p"), &count);
 }
 
 static void access_done(struct scene *s)
@@ -294,13 +294,13 @@ static void access_done(struct scene *s)
     int to;
 
     for (int i = 0; i < 2; i++)
-        ok(s,
-           access_move(&s->c, ACCESS_SMALL, str_of(s->qid), STR("next"), (struct str){0}, 0, &to));
+        ok(s, batch_access_move(&s->c, ACCESS_SMALL, str_of(s->qid), STR("next"), (struct str){0},
+                                0, &to));
 }
 
-static int do_delete_access(struct scene *s, struct call *c)
+static int do_delete_access(struct scene *s, struct batch_call *c)
 {
-    return access_delete(c, ACCESS_SMALL, str_of(s->qid));
+    return batch_access_delete(c, ACCESS_SMALL, str_of(s->qid));
 }
 
 static void records(struct scene *s)
@@ -319,11 +319,12 @@ static void count_job(void *arg, const char *jid)
     (void)arg, (void)jid;
 }
 
-static int do_import(struct scene *s, struct call *c)
+static int do_import(struct scene *s, struct batch_call *c)
 {
-    struct legacy_import in = {.path = STR("/ingest"), .batch = str_of(s->bid), .remove = true};
+    struct batch_legacy_import in = {
+        .path = STR("/ingest"), .batch = str_of(s->bid), .remove = true};
 
-    return legacy_import(c, &in, count_job, NULL);
+    return batch_legacy_import(c, &in, count_job, NULL);
 }
 
 /* What foreign clients leave half done, of every sort that can be repaired. */
@@ -347,49 +348,49 @@ static void leavings(struct scene *s)
         keeper_delete(s->k, arena_printf(&s->a, "/drover/batch/pending/%s", s->bid), -1), 0);
 }
 
-static void no_finding(void *arg, const struct mend_finding *f)
+static void no_finding(void *arg, const struct batch_finding *f)
 {
     (void)arg, (void)f;
 }
 
-static int do_repair(struct scene *s, struct call *c)
+static int do_repair(struct scene *s, struct batch_call *c)
 {
-    struct mend_totals totals;
+    struct batch_repair_totals totals;
 
     (void)s;
-    return mend_run(c, true, no_finding, NULL, &totals);
+    return batch_repair_run(c, true, no_finding, NULL, &totals);
 }
 
 /* How much is wrong: a repair that was cut leaves no more of it than there was. */
 int64_t findings(struct scene *s)
 {
-    struct mend_totals totals;
+    struct batch_repair_totals totals;
 
-    ok(s, mend_run(&s->c, false, no_finding, NULL, &totals));
+    ok(s, batch_repair_run(&s->c, false, no_finding, NULL, &totals));
     return totals.findings;
 }
 
-static int do_create_access(struct scene *s, struct call *c)
+static int do_create_access(struct scene *s, struct batch_call *c)
 {
-    char id[NAME_ID_LEN + 1];
+    char id[BATCH_ID_LEN + 1];
 
-    return access_create(c, ACCESS_LARGE, parse(s, "{}"), id);
+    return batch_access_create(c, ACCESS_LARGE, parse(s, "{}"), id);
 }
 
-static int do_acquire_access(struct scene *s, struct call *c)
+static int do_acquire_access(struct scene *s, struct batch_call *c)
 {
-    struct access a;
-    int got = access_acquire(c, ACCESS_SMALL, &a);
+    struct batch_access a;
+    int got = batch_access_acquire(c, ACCESS_SMALL, &a);
 
     (void)s;
     return got < 0 ? got : 0;
 }
 
-static int do_move_access(struct scene *s, struct call *c)
+static int do_move_access(struct scene *s, struct batch_call *c)
 {
     int to;
 
-    return access_move(c, ACCESS_SMALL, str_of(s->qid), STR("next"), (struct str){0}, 0, &to);
+    return batch_access_move(c, ACCESS_SMALL, str_of(s->qid), STR("next"), (struct str){0}, 0, &to);
 }
 
 const struct batch_op OPS[] = {

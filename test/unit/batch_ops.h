@@ -22,11 +22,11 @@
 struct scene {
     struct local *local;
     struct keeper *k, *victim; /* who looks, and who is killed */
-    struct depot *depot;
+    struct batch_store *store;
     struct arena a;
     struct err_info why;
-    struct call c;
-    char bid[NAME_ID_LEN + 1], jids[3][NAME_ID_LEN + 1], qid[NAME_ID_LEN + 1];
+    struct batch_call c;
+    char bid[BATCH_ID_LEN + 1], jids[3][BATCH_ID_LEN + 1], qid[BATCH_ID_LEN + 1];
     int64_t token;
 };
 
@@ -37,8 +37,8 @@ struct scene {
 struct batch_op {
     const char *name;
     void (*before)(struct scene *s);
-    void (*take)(struct scene *s, struct call *c); /* by the victim */
-    int (*op)(struct scene *s, struct call *c);
+    void (*take)(struct scene *s, struct batch_call *c); /* by the victim */
+    int (*op)(struct scene *s, struct batch_call *c);
     enum { WHOLE, STEPS, REPAIR } how;
 };
 
@@ -52,8 +52,8 @@ void due(struct scene *s);
 void end(struct scene *s);
 /* How much is wrong with the tree. */
 int64_t findings(struct scene *s);
-int move_batch(struct call *c, const char *bid, const char *state, int64_t token);
+int move_batch(struct batch_call *c, const char *bid, const char *state, int64_t token);
 void ok(struct scene *s, int err);
-void take_batch(struct scene *s, struct call *c);
+void take_batch(struct scene *s, struct batch_call *c);
 
 #endif

@@ -12,7 +12,7 @@ const char *__lsan_default_suppressions(void)
     return "leak:libzookeeper_mt";
 }
 
-static void changed(void *arg, const struct depot_event *e)
+static void changed(void *arg, const struct batch_event *e)
 {
     struct scene *s = arg;
     size_t len = strlen(s->told);
@@ -59,7 +59,7 @@ int scene_setup(void **state)
 {
     struct scene *s = calloc(1, sizeof *s);
     struct local_options lo = {.mode = LOCAL_NONE};
-    struct depot_options ro = {.changed = changed, .wall_ms = next_second, .arg = s};
+    struct batch_store_options ro = {.changed = changed, .wall_ms = next_second, .arg = s};
 
     if (scene_on_zookeeper())
         make_url(s, getenv("DROVER_TEST_ZK"));
@@ -67,11 +67,11 @@ int scene_setup(void **state)
         assert_int_equal(local_open(&lo, &s->local, &s->why), 0);
     s->k = scene_connect(s);
     s->other = scene_connect(s);
-    assert_int_equal(depot_open(&ro, &s->depot), 0);
-    s->c = (struct call){s->depot, s->k, &s->arena, &s->why};
-    s->c2 = (struct call){s->depot, s->other, &s->arena, &s->why};
-    assert_int_equal(depot_init(&s->c), 0);
-    assert_int_equal(depot_init(&s->c), 0);
+    assert_int_equal(batch_store_open(&ro, &s->store), 0);
+    s->c = (struct batch_call){s->store, s->k, &s->arena, &s->why};
+    s->c2 = (struct batch_call){s->store, s->other, &s->arena, &s->why};
+    assert_int_equal(batch_store_init(&s->c), 0);
+    assert_int_equal(batch_store_init(&s->c), 0);
     *state = s;
     return 0;
 }
@@ -81,7 +81,7 @@ int scene_teardown(void **state)
     struct scene *s = *state;
 
     tree_check(s->k);
-    depot_close(s->depot);
+    batch_store_close(s->store);
     if (s->other)
         keeper_close(s->other);
     keeper_close(s->k);
@@ -102,7 +102,7 @@ const struct json *parse(struct scene *s, const char *text)
 
 const char *new_batch(struct scene *s, const char *submission)
 {
-    char *bid = arena_alloc(&s->arena, NAME_ID_LEN + 1);
+    char *bid = arena_alloc(&s->arena, BATCH_ID_LEN + 1);
 
     OK(s, batch_create(&s->c, parse(s, submission), bid));
     return bid;
@@ -110,11 +110,11 @@ const char *new_batch(struct scene *s, const char *submission)
 
 const char *new_job(struct scene *s, const char *bid, const char *spec)
 {
-    char(*jid)[NAME_ID_LEN + 1] = arena_alloc(&s->arena, NAME_ID_LEN + 1);
-    struct job_spec js;
+    char(*jid)[BATCH_ID_LEN + 1] = arena_alloc(&s->arena, BATCH_ID_LEN + 1);
+    struct batch_job_spec js;
 
-    OK(s, job_read_spec(&s->c, parse(s, spec), &js));
-    OK(s, job_create(&s->c, str_of(bid), &js, 1, jid));
+    OK(s, batch_job_read_spec(&s->c, parse(s, spec), &js));
+    OK(s, batch_job_create(&s->c, str_of(bid), &js, 1, jid));
     return *jid;
 }
 
@@ -129,18 +129,18 @@ void expect_tree(struct scene *s, const char *path, const char *wanted)
 
 int state_no(struct scene *s, const char *name)
 {
-    return machine_find(&s->depot->machines.job, str_of(name));
+    return batch_machine_find(&s->store->machines.job, str_of(name));
 }
 
-int move(struct call *c, const char *jid, const char *to, int64_t token)
+int move(struct batch_call *c, const char *jid, const char *to, int64_t token)
 {
-    struct job_move m = {.state = str_of(to), .priority = -1, .token = token};
+    struct batch_job_move m = {.state = str_of(to), .priority = -1, .token = token};
     int state;
 
-    return job_move(c, str_of(jid), &m, &state);
+    return batch_job_move(c, str_of(jid), &m, &state);
 }
 
-int batch_to(struct call *c, const char *bid, const char *to, int64_t token)
+int batch_to(struct batch_call *c, const char *bid, const char *to, int64_t token)
 {
     struct batch_move m = {.state = str_of(to), .token = token};
     int state;
@@ -153,7 +153,7 @@ const char *batch_state(struct scene *s, const char *bid)
     struct batch b;
 
     OK(s, batch_get(&s->c, str_of(bid), &b));
-    return s->depot->machines.batch.states[b.status.state].name;
+    return s->store->machines.batch.states[b.status.state].name;
 }
 
 void all_the_way(struct scene *s, const char *jid)

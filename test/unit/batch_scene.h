@@ -26,10 +26,10 @@ struct scene {
     struct local *local;
     char url[512];            /* of the ZooKeeper; empty: none */
     struct keeper *k, *other; /* two sessions */
-    struct depot *depot;
+    struct batch_store *store;
     struct arena arena;
     struct err_info why;
-    struct call c, c2;
+    struct batch_call c, c2;
     char told[4096]; /* what the depot told: "job jid... Pending;" */
 };
 
@@ -52,9 +52,9 @@ const char *new_batch(struct scene *s, const char *submission);
 const char *new_job(struct scene *s, const char *bid, const char *spec);
 void expect_tree(struct scene *s, const char *path, const char *wanted);
 int state_no(struct scene *s, const char *name);
-int move(struct call *c, const char *jid, const char *to, int64_t token);
+int move(struct batch_call *c, const char *jid, const char *to, int64_t token);
 void all_the_way(struct scene *s, const char *jid); /* "next" until it is Completed */
-int batch_to(struct call *c, const char *bid, const char *to, int64_t token);
+int batch_to(struct batch_call *c, const char *bid, const char *to, int64_t token);
 const char *batch_state(struct scene *s, const char *bid);
 
 #endif

@@ -108,19 +108,20 @@ static void status_of(struct keeper *k, const char *what, const char *id, char r
 }
 
 /* Where each job stands among the states, by job. */
-struct standing {
+struct batch_placement {
     char jid[24];
     const char *state;
 };
 
 struct standings {
-    struct standing *list;
+    struct batch_placement *list;
     size_t count;
 };
 
 static int by_jid(const void *a, const void *b)
 {
-    return strcmp(((const struct standing *)a)->jid, ((const struct standing *)b)->jid);
+    return strcmp(((const struct batch_placement *)a)->jid,
+                  ((const struct batch_placement *)b)->jid);
 }
 
 static void read_standings(struct keeper *k, struct standings *ret)
@@ -133,7 +134,7 @@ static void read_standings(struct keeper *k, struct standings *ret)
         assert_int_equal(keeper_children(k, path, &names, NULL), 0);
         ret->list = mem_realloc(ret->list, (ret->count + names.count + 1) * sizeof *ret->list);
         for (size_t i = 0; i < names.count; i++) {
-            struct standing *at = &ret->list[ret->count++];
+            struct batch_placement *at = &ret->list[ret->count++];
 
             if (strlen(names.names[i]) != 16 || names.names[i][2] != '-')
                 fail_msg("%s/%s is no entry", path, names.names[i]);
@@ -147,8 +148,8 @@ static void read_standings(struct keeper *k, struct standings *ret)
 
 static void check_job(struct keeper *k, const struct standings *all, const char *jid)
 {
-    const struct standing *end = all->list + all->count, *at;
-    struct standing wanted_at = {.state = NULL};
+    const struct batch_placement *end = all->list + all->count, *at;
+    struct batch_placement wanted_at = {.state = NULL};
     char status[40];
     const char *list = NULL, *wanted;
     struct buf bid = {0};

@@ -5,7 +5,7 @@
 #ifndef TEST_BATCH_TREE_H
 #define TEST_BATCH_TREE_H
 
-#include "batch/depot.h"
+#include "batch/store.h"
 #include "keeper/keeper.h"
 
 /*

@@ -6,10 +6,10 @@
 
 #include "base/clock.h"
 #include "batch/access.h"
-#include "batch/adopt.h"
+#include "batch/index.h"
 #include "batch/legacy.h"
 #include "batch/lock.h"
-#include "batch/mend.h"
+#include "batch/repair.h"
 
 static void put(struct scene *s, const char *path, struct str data)
 {
@@ -20,14 +20,15 @@ static int move_access(struct scene *s, const char *id, const char *to, int64_t 
 {
     int state;
 
-    return access_move(&s->c, ACCESS_SMALL, str_of(id), str_of(to), (struct str){0}, token, &state);
+    return batch_access_move(&s->c, ACCESS_SMALL, str_of(id), str_of(to), (struct str){0}, token,
+                             &state);
 }
 
-static const char *new_access(struct scene *s, enum access_size size, const char *token)
+static const char *new_access(struct scene *s, enum batch_access_size size, const char *token)
 {
-    char *id = arena_alloc(&s->arena, NAME_ID_LEN + 1);
+    char *id = arena_alloc(&s->arena, BATCH_ID_LEN + 1);
 
-    OK(s, access_create(&s->c, size, parse(s, token), id));
+    OK(s, batch_access_create(&s->c, size, parse(s, token), id));
     return id;
 }
 
@@ -40,7 +41,7 @@ static void the_life_of_an_access_item(void **state)
 {
     struct scene *s = *state;
     const char *id = new_access(s, ACCESS_SMALL, TOKEN);
-    struct access a;
+    struct batch_access a;
     int to;
 
     assert_string_equal(id, "qid0000000000");
@@ -52,13 +53,13 @@ static void the_life_of_an_access_item(void **state)
     expect_tree(s, "/drover/access/small/pending",
                 "/drover/access/small/pending\n/drover/access/small/pending/qid0000000000\n");
 
-    assert_int_equal(access_acquire(&s->c, ACCESS_LARGE, &a), 0);
-    assert_int_equal(access_acquire(&s->c, ACCESS_SMALL, &a), 1);
+    assert_int_equal(batch_access_acquire(&s->c, ACCESS_LARGE, &a), 0);
+    assert_int_equal(batch_access_acquire(&s->c, ACCESS_SMALL, &a), 1);
     expect_tree(s, "/access/small/qid0000000000/lock",
                 "/access/small/qid0000000000/lock (ephemeral)\n");
     assert_int_equal(move_access(s, id, "Completed", a.token), DROVER_NOT_ALLOWED);
     assert_int_equal(move_access(s, id, "next", 0), DROVER_LOCKED);
-    OK(s, access_move(&s->c, ACCESS_SMALL, str_of(id), STR("next"), STR("m"), a.token, &to));
+    OK(s, batch_access_move(&s->c, ACCESS_SMALL, str_of(id), STR("next"), STR("m"), a.token, &to));
     expect_tree(s, "/access/small/qid0000000000",
                 "/access/small/qid0000000000\n"
                 "/access/small/qid0000000000/lock (ephemeral)\n"
@@ -75,7 +76,7 @@ static void the_life_of_an_access_item(void **state)
         s, "/access/small/qid0000000000/status",
         "/access/small/qid0000000000/status {\"status\":\"Failed\",\"last_modified\":\"T\"}\n");
     assert_int_equal(move_access(s, id, "Processing", a.token), DROVER_FENCED);
-    assert_int_equal(access_delete(&s->c, ACCESS_SMALL, str_of(id)), DROVER_NOT_ALLOWED);
+    assert_int_equal(batch_access_delete(&s->c, ACCESS_SMALL, str_of(id)), DROVER_NOT_ALLOWED);
     OK(s, move_access(s, id, "Processing", 0));
     OK(s, move_access(s, id, "next", 0));
     expect_tree(s, "/access/small/qid0000000000",
@@ -86,7 +87,7 @@ static void the_life_of_an_access_item(void **state)
     expect_tree(s, "/drover/access/small",
                 "/drover/access/small\n/drover/access/small/failed\n"
                 "/drover/access/small/pending\n/drover/access/small/processing\n");
-    OK(s, access_delete(&s->c, ACCESS_SMALL, str_of(id)));
+    OK(s, batch_access_delete(&s->c, ACCESS_SMALL, str_of(id)));
     expect_tree(s, "/access", "/access\n/access/large\n/access/small\n");
     assert_string_equal(new_access(s, ACCESS_SMALL, "{}"), "qid0000000001"); /* none comes twice */
     assert_string_equal(new_access(s, ACCESS_LARGE, "{}"), "qid0000000000");
@@ -96,18 +97,18 @@ static void a_locked_access_queue(void **state)
 {
     struct scene *s = *state;
     const char *id = new_access(s, ACCESS_LARGE, "{}");
-    struct access a;
-    struct lock lock;
+    struct batch_access a;
+    struct batch_lock lock;
 
-    OK(s, lock_take(&s->c, LOCK_QUEUE, STR("accessLarge"), STR("admin"), &lock));
+    OK(s, batch_lock_take(&s->c, LOCK_QUEUE, STR("accessLarge"), STR("admin"), &lock));
     expect_tree(
         s, "/locks/queue",
         "/locks/queue\n/locks/queue/accessLarge {\"name\":\"accessLarge\",\"who\":\"admin\","
         "\"when\":\"T\"}\n");
-    assert_int_equal(access_acquire(&s->c, ACCESS_LARGE, &a), 0);
-    OK(s, lock_release(&s->c, LOCK_QUEUE, STR("accessLarge"), lock.token));
+    assert_int_equal(batch_access_acquire(&s->c, ACCESS_LARGE, &a), 0);
+    OK(s, batch_lock_release(&s->c, LOCK_QUEUE, STR("accessLarge"), lock.token));
     expect_tree(s, "/locks/queue", "/locks/queue\n");
-    assert_int_equal(access_acquire(&s->c, ACCESS_LARGE, &a), 1);
+    assert_int_equal(batch_access_acquire(&s->c, ACCESS_LARGE, &a), 1);
     assert_string_equal(a.id, id);
 }
 
@@ -121,11 +122,11 @@ static void count_job(void *arg, const char *jid)
 
 static int import(struct scene *s, struct str batch, bool all, bool remove)
 {
-    struct legacy_import in = {
+    struct batch_legacy_import in = {
         .path = STR("/ingest"), .batch = batch, .all = all, .remove = remove};
     int count = 0;
 
-    OK(s, legacy_import(&s->c, &in, count_job, &count));
+    OK(s, batch_legacy_import(&s->c, &in, count_job, &count));
     return count;
 }
 
@@ -172,29 +173,29 @@ static void importing_records(void **state)
 
 /* Foreign clients. */
 
-static void no_finding(void *arg, const struct mend_finding *f)
+static void no_finding(void *arg, const struct batch_finding *f)
 {
     (void)arg, (void)f;
 }
 
 static int64_t count_findings(struct scene *s, bool repair)
 {
-    struct mend_totals totals;
+    struct batch_repair_totals totals;
 
-    OK(s, mend_run(&s->c, repair, no_finding, NULL, &totals));
+    OK(s, batch_repair_run(&s->c, repair, no_finding, NULL, &totals));
     return repair ? totals.repaired : totals.findings;
 }
 
-/* Asks until there is one; what is not yet whole is looked at again within ADOPT_LOOK_MS. */
+/* Asks until there is one; what is not yet whole is looked at again within BATCH_INCOMPLETE_RETRY_MS. */
 static void wait_for_batch(struct scene *s, const char *wanted)
 {
     int64_t end_ms = clock_boot_ms() + 5000, token;
-    char bid[NAME_ID_LEN + 1];
+    char bid[BATCH_ID_LEN + 1];
 
-    while (batch_acquire(&s->c, s->depot->batch.pending, bid, &token) != 1)
+    while (batch_acquire(&s->c, s->store->batch.pending, bid, &token) != 1)
         assert_true(clock_boot_ms() < end_ms);
     assert_string_equal(bid, wanted);
-    OK(s, lock_drop(&s->c, "batches", bid, token));
+    OK(s, batch_lock_drop(&s->c, "batches", bid, token));
 }
 
 static void a_foreign_batch_is_found_when_it_is_whole(void **state)
@@ -202,7 +203,7 @@ static void a_foreign_batch_is_found_when_it_is_whole(void **state)
     static const char *const LISTS[] = {"batch-processing", "batch-failed", "batch-completed",
                                         "batch-deleted"};
     struct scene *s = *state;
-    char bid[NAME_ID_LEN + 1];
+    char bid[BATCH_ID_LEN + 1];
     int64_t token;
     char *path;
 
@@ -210,13 +211,13 @@ static void a_foreign_batch_is_found_when_it_is_whole(void **state)
                      0);
     assert_string_equal(path, "/batches/bid0000000000");
     free(path);
-    assert_int_equal(batch_acquire(&s->c, s->depot->batch.pending, bid, &token), 0);
+    assert_int_equal(batch_acquire(&s->c, s->store->batch.pending, bid, &token), 0);
     put(s, "/batches/bid0000000000/submission", STR("{}"));
     put(s, "/batches/bid0000000000/states", NO_BYTES);
     for (int i = 0; i < 4; i++)
         put(s, arena_printf(&s->arena, "/batches/bid0000000000/states/%s", LISTS[i]), NO_BYTES);
     put(s, "/batches/bid0000000000/status", NO_BYTES); /* and then what it says */
-    assert_int_equal(batch_acquire(&s->c, s->depot->batch.pending, bid, &token), 0);
+    assert_int_equal(batch_acquire(&s->c, s->store->batch.pending, bid, &token), 0);
     assert_int_equal(keeper_set(s->other, "/batches/bid0000000000/status",
                                 STR("{\"status\":\"Pending\"}"), KEEPER_ANY_VERSION, NULL),
                      0);
@@ -229,21 +230,21 @@ static void a_batch_that_a_foreign_client_moves(void **state)
 {
     struct scene *s = *state;
     const char *bid = new_batch(s, "{}");
-    char got[NAME_ID_LEN + 1];
+    char got[BATCH_ID_LEN + 1];
     int64_t token;
 
     assert_int_equal(keeper_set(s->other, "/batches/bid0000000000/status",
                                 STR("{\"status\":\"Held\"}"), KEEPER_ANY_VERSION, NULL),
                      0);
-    assert_int_equal(batch_acquire(&s->c, s->depot->batch.pending, got, &token), 0);
+    assert_int_equal(batch_acquire(&s->c, s->store->batch.pending, got, &token), 0);
     assert_int_equal(count_findings(s, false), 1);
-    OK(s, adopt_sweep(&s->c, ADOPT_BATCHES));
+    OK(s, batch_index_sweep(&s->c, BATCH_SOURCE_BATCHES));
     expect_tree(s, "/drover/batch/held", "/drover/batch/held\n/drover/batch/held/bid0000000000\n");
     expect_tree(s, "/drover/batch/pending", "/drover/batch/pending\n");
     assert_int_equal(keeper_set(s->other, "/batches/bid0000000000/status",
                                 STR("{\"status\":\"Pending\"}"), KEEPER_ANY_VERSION, NULL),
                      0);
-    OK(s, adopt_sweep(&s->c, ADOPT_BATCHES));
+    OK(s, batch_index_sweep(&s->c, BATCH_SOURCE_BATCHES));
     wait_for_batch(s, bid);
 }
 
@@ -255,7 +256,7 @@ static void a_pending_batch_that_a_foreign_client_ends(void **state)
     const char *to[] = {"/jobs/states/failed/50-", "/batches/bid0000000000/states/batch-failed/"},
                *from[] = {"/jobs/states/pending/50-",
                           "/batches/bid0000000000/states/batch-processing/"};
-    char held[NAME_ID_LEN + 1];
+    char held[BATCH_ID_LEN + 1];
     int64_t token;
 
     OK(s, keeper_set(s->other, arena_printf(&s->arena, "/jobs/%s/status", jid),
@@ -266,11 +267,11 @@ static void a_pending_batch_that_a_foreign_client_ends(void **state)
         OK(s,
            keeper_create(s->other, arena_printf(&s->arena, "%s%s", to[i], jid), NO_BYTES, 0, NULL));
     }
-    assert_int_equal(batch_acquire(&s->c, s->depot->batch.pending, held, &token), 1);
+    assert_int_equal(batch_acquire(&s->c, s->store->batch.pending, held, &token), 1);
     assert_int_equal(count_findings(s, false), 0);
     assert_int_equal(batch_settle(&s->c, bid), 0); /* somebody has it in hand */
     assert_string_equal(batch_state(s, bid), "Pending");
-    OK(s, lock_drop(&s->c, "batches", bid, token));
+    OK(s, batch_lock_drop(&s->c, "batches", bid, token));
     assert_int_equal(count_findings(s, false), 1);
     assert_int_equal(batch_settle(&s->c, bid), 1);
     assert_string_equal(batch_state(s, bid), "Reporting");
@@ -281,13 +282,13 @@ static void a_foreign_access_item(void **state)
 {
     struct scene *s = *state;
     int64_t end_ms = clock_boot_ms() + 5000;
-    struct access a;
+    struct batch_access a;
 
     put(s, "/access/small/qid0000000000", NO_BYTES);
-    assert_int_equal(access_acquire(&s->c, ACCESS_SMALL, &a), 0);
+    assert_int_equal(batch_access_acquire(&s->c, ACCESS_SMALL, &a), 0);
     put(s, "/access/small/qid0000000000/token", STR("{}"));
     put(s, "/access/small/qid0000000000/status", STR("{\"status\":\"Pending\"}"));
-    while (access_acquire(&s->c, ACCESS_SMALL, &a) != 1)
+    while (batch_access_acquire(&s->c, ACCESS_SMALL, &a) != 1)
         assert_true(clock_boot_ms() < end_ms);
     assert_string_equal(a.id, "qid0000000000");
     put(s, "/access/large/qid0000000000", NO_BYTES);

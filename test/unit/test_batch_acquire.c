@@ -19,19 +19,19 @@ static int many(int count)
 static const char *fill(struct scene *s, const char *bid, const char *profile, int priority,
                         int count)
 {
-    char(*jids)[NAME_ID_LEN + 1] = arena_alloc(&s->arena, LOT * sizeof *jids), *first = NULL;
-    struct job_spec specs[LOT];
+    char(*jids)[BATCH_ID_LEN + 1] = arena_alloc(&s->arena, LOT * sizeof *jids), *first = NULL;
+    struct batch_job_spec specs[LOT];
     const char *spec =
         arena_printf(&s->arena, "{\"configuration\": {\"profile_name\": \"%s\"}, \"priority\": %d}",
                      profile, priority);
 
-    OK(s, job_read_spec(&s->c, parse(s, spec), &specs[0]));
+    OK(s, batch_job_read_spec(&s->c, parse(s, spec), &specs[0]));
     for (int n = 1; n < LOT; n++)
         specs[n] = specs[0];
     for (int i = 0; i < count; i += LOT) {
         int lot = count - i < LOT ? count - i : LOT;
 
-        OK(s, job_create(&s->c, str_of(bid), specs, (size_t)lot, jids));
+        OK(s, batch_job_create(&s->c, str_of(bid), specs, (size_t)lot, jids));
         if (!first)
             first = arena_text(&s->arena, str_of(jids[0]));
     }
@@ -39,34 +39,35 @@ static const char *fill(struct scene *s, const char *bid, const char *profile, i
 }
 
 /* Acquires as a process of its own would that has done so before, and counts the calls. */
-static int acquire_in(struct scene *s, struct depot *depot, const char *state, struct job *ret_job,
-                      int *ret_calls)
+static int acquire_in(struct scene *s, struct batch_store *store, const char *state,
+                      struct batch_job *ret_job, int *ret_calls)
 {
     struct cutter counter;
-    struct call c = {depot, &counter.base, &s->arena, &s->why};
+    struct batch_call c = {store, &counter.base, &s->arena, &s->why};
     int got;
 
     cutter_init(&counter, s->k, 1 << 30, 0, false);
-    got = job_acquire(&c, state_no(s, state), ret_job);
+    got = batch_job_acquire(&c, state_no(s, state), ret_job);
     *ret_calls = counter.calls;
     OK(s, got);
     return got;
 }
 
-static int acquire(struct scene *s, struct depot *depot, struct job *ret_job, int *ret_calls)
+static int acquire(struct scene *s, struct batch_store *store, struct batch_job *ret_job,
+                   int *ret_calls)
 {
-    return acquire_in(s, depot, "Pending", ret_job, ret_calls);
+    return acquire_in(s, store, "Pending", ret_job, ret_calls);
 }
 
 /* The next acquires find what they should, each for a bounded number of calls. */
-static void expect_next(struct scene *s, struct depot *depot, int first, int count)
+static void expect_next(struct scene *s, struct batch_store *store, int first, int count)
 {
-    struct job j;
+    struct batch_job j;
     int calls;
 
     for (int i = 0; i < count; i++) {
-        assert_int_equal(acquire(s, depot, &j, &calls), 1);
-        assert_int_equal(name_number(NAME_JOB, str_of(j.id)), first + i);
+        assert_int_equal(acquire(s, store, &j, &calls), 1);
+        assert_int_equal(batch_id_number(BATCH_ID_JOB, str_of(j.id)), first + i);
         if (i > 0 && calls > BOUND)
             fail_msg("acquire number %d took %d calls", i, calls);
     }
@@ -74,28 +75,28 @@ static void expect_next(struct scene *s, struct depot *depot, int first, int cou
 
 static int number_of(const char *jid)
 {
-    return (int)name_number(NAME_JOB, str_of(jid));
+    return (int)batch_id_number(BATCH_ID_JOB, str_of(jid));
 }
 
-static struct depot *another_process(void)
+static struct batch_store *another_process(void)
 {
-    struct depot_options o = {.machines = NULL};
-    struct depot *depot;
+    struct batch_store_options o = {.machines = NULL};
+    struct batch_store *store;
 
-    assert_int_equal(depot_open(&o, &depot), 0);
-    return depot;
+    assert_int_equal(batch_store_open(&o, &store), 0);
+    return store;
 }
 
 /* What this process learns late (another held, released or unlocked something) is waited for. */
-static void wait_for_front(struct scene *s, struct depot *depot, const char *jid)
+static void wait_for_front(struct scene *s, struct batch_store *store, const char *jid)
 {
     int64_t end_ms = clock_boot_ms() + 10000;
-    struct job j;
+    struct batch_job j;
     int calls;
 
     do {
         assert_true(clock_boot_ms() < end_ms);
-        while (acquire(s, depot, &j, &calls) == 0)
+        while (acquire(s, store, &j, &calls) == 0)
             assert_true(clock_boot_ms() < end_ms);
     } while (strcmp(j.id, jid) != 0);
 }
@@ -105,20 +106,20 @@ static void a_held_batch_at_the_front(void **state)
     struct scene *s = *state;
     const char *held = new_batch(s, "{}"), *open = new_batch(s, "{}");
     const char *front = fill(s, held, "p", 10, many(5000)), *usable = fill(s, open, "p", 50, 20);
-    struct depot *other = another_process();
-    struct job j;
+    struct batch_store *other = another_process();
+    struct batch_job j;
     int calls;
 
     OK(s, batch_to(&s->c, held, "Held", 0));
-    expect_next(s, s->depot, number_of(usable), 10);
+    expect_next(s, s->store, number_of(usable), 10);
     expect_next(s, other, number_of(usable) + 10, 9);
     OK(s, batch_to(&s->c, held, "Pending", 0));
-    assert_int_equal(acquire(s, s->depot, &j, &calls), 1); /* at once here */
+    assert_int_equal(acquire(s, s->store, &j, &calls), 1); /* at once here */
     assert_string_equal(j.id, front);
     assert_true(calls <= BOUND);
-    OK(s, lock_drop(&s->c, "jobs", front, j.token));
+    OK(s, batch_lock_drop(&s->c, "jobs", front, j.token));
     wait_for_front(s, other, front);
-    depot_close(other);
+    batch_store_close(other);
 }
 
 static void a_locked_collection_at_the_front(void **state)
@@ -127,21 +128,21 @@ static void a_locked_collection_at_the_front(void **state)
     const char *bid = new_batch(s, "{}");
     const char *front = fill(s, bid, "x_content", 10, many(1200)),
                *usable = fill(s, bid, "y", 50, 20);
-    struct depot *other = another_process();
-    struct lock lock;
-    struct job j;
+    struct batch_store *other = another_process();
+    struct batch_lock lock;
+    struct batch_job j;
     int calls;
 
-    OK(s, lock_take(&s->c, LOCK_COLLECTIONS, STR("x"), STR("admin"), &lock));
-    expect_next(s, s->depot, number_of(usable), 10);
+    OK(s, batch_lock_take(&s->c, LOCK_COLLECTIONS, STR("x"), STR("admin"), &lock));
+    expect_next(s, s->store, number_of(usable), 10);
     expect_next(s, other, number_of(usable) + 10, 10);
-    assert_int_equal(acquire(s, s->depot, &j, &calls), 0);
-    OK(s, lock_release(&s->c2, LOCK_COLLECTIONS, STR("x"), 0));
+    assert_int_equal(acquire(s, s->store, &j, &calls), 0);
+    OK(s, batch_lock_release(&s->c2, LOCK_COLLECTIONS, STR("x"), 0));
     assert_int_equal(acquire(s, other, &j, &calls), 1);
     assert_string_equal(j.id, front);
-    assert_int_equal(acquire(s, s->depot, &j, &calls), 1);
+    assert_int_equal(acquire(s, s->store, &j, &calls), 1);
     assert_int_equal(number_of(j.id), number_of(front) + 1);
-    depot_close(other);
+    batch_store_close(other);
 }
 
 /* By others: each has to be tried to be known. */
@@ -151,7 +152,7 @@ static void locked_jobs_at_the_front(void **state)
     const char *bid = new_batch(s, "{}");
     const char *front = fill(s, bid, "p", 10, many(1200)), *usable = fill(s, bid, "p", 50, 20);
     struct keeper_names names = {0};
-    struct job j;
+    struct batch_job j;
     int calls;
 
     assert_int_equal(keeper_children(s->k, "/jobs/states/pending", &names, NULL), 0);
@@ -161,13 +162,13 @@ static void locked_jobs_at_the_front(void **state)
                                        NO_BYTES, KEEPER_EPHEMERAL, NULL),
                          0);
     keeper_names_release(&names);
-    expect_next(s, s->depot, number_of(usable), 1);
-    expect_next(s, s->depot, number_of(usable) + 1, 19); /* some are tried again beside them */
-    assert_int_equal(acquire(s, s->depot, &j, &calls), 0);
-    assert_true(calls <= VIEW_DUE_IDLE_MAX * 8 + BOUND);
+    expect_next(s, s->store, number_of(usable), 1);
+    expect_next(s, s->store, number_of(usable) + 1, 19); /* some are tried again beside them */
+    assert_int_equal(acquire(s, s->store, &j, &calls), 0);
+    assert_true(calls <= BATCH_VIEW_DUE_IDLE_MAX * 8 + BOUND);
     keeper_close(s->other);
     s->other = NULL;
-    wait_for_front(s, s->depot, front);
+    wait_for_front(s, s->store, front);
 }
 
 /* Entries without a job and jobs that are elsewhere: a foreign client's leavings. */
@@ -181,7 +182,7 @@ static void rubbish_at_the_front(void **state)
             keeper_create(s->other, arena_printf(&s->arena, "/jobs/states/pending/00-jid9%09d", i),
                           NO_BYTES, 0, NULL),
             0);
-    expect_next(s, s->depot, number_of(usable), 20);
+    expect_next(s, s->store, number_of(usable), 20);
     for (int i = 0; i < many(1200); i++)
         assert_int_equal(
             keeper_delete(s->other, arena_printf(&s->arena, "/jobs/states/pending/00-jid9%09d", i),
@@ -195,18 +196,18 @@ static void a_hold_that_flickers(void **state)
     struct scene *s = *state;
     const char *bid = new_batch(s, "{}");
     int first = number_of(fill(s, bid, "p", 10, 60)), taken = 0;
-    struct job j;
+    struct batch_job j;
 
     for (int i = 0; i < 20; i++) {
         OK(s, batch_to(&s->c2, bid, "Held", 0));
-        assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j), 0);
+        assert_int_equal(batch_job_acquire(&s->c, state_no(s, "Pending"), &j), 0);
         OK(s, batch_to(&s->c2, bid, "Pending", 0));
         for (int n = 0; n < 3; n++, taken++) {
-            assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j), 1);
+            assert_int_equal(batch_job_acquire(&s->c, state_no(s, "Pending"), &j), 1);
             assert_int_equal(number_of(j.id), first + taken);
         }
     }
-    assert_int_equal(job_acquire(&s->c, state_no(s, "Pending"), &j), 0);
+    assert_int_equal(batch_job_acquire(&s->c, state_no(s, "Pending"), &j), 0);
 }
 
 /* Two lists of locks, the list of the state, and the transaction. */
@@ -228,14 +229,14 @@ static void what_was_just_moved_is_not_read_again(void **state)
 {
     struct scene *s = *state;
     const char *jid = new_job(s, new_batch(s, "{}"), "{\"configuration\": {}}"), *before;
-    struct job j;
+    struct batch_job j;
     int calls;
 
-    assert_int_equal(acquire(s, s->depot, &j, &calls), 1);
+    assert_int_equal(acquire(s, s->store, &j, &calls), 1);
     assert_true(calls > REMEMBERED);
     OK(s, move(&s->c, jid, "next", j.token));
     before = status_of(s, jid);
-    assert_int_equal(acquire_in(s, s->depot, "Estimating", &j, &calls), 1);
+    assert_int_equal(acquire_in(s, s->store, "Estimating", &j, &calls), 1);
     assert_string_equal(j.id, jid);
     assert_true(calls <= REMEMBERED);
     assert_string_equal(status_of(s, jid), before);
@@ -247,24 +248,25 @@ static void what_is_remembered_may_be_out_of_date(void **state)
 {
     struct scene *s = *state;
     const char *jid = new_job(s, new_batch(s, "{}"), "{\"configuration\": {}}"), *before;
-    struct job_move failed = {.state = STR("fail"), .message = STR("no room"), .priority = -1};
-    struct depot *other = another_process();
-    struct call theirs = {other, s->other, &s->arena, &s->why};
-    struct job j;
+    struct batch_job_move failed = {
+        .state = STR("fail"), .message = STR("no room"), .priority = -1};
+    struct batch_store *other = another_process();
+    struct batch_call theirs = {other, s->other, &s->arena, &s->why};
+    struct batch_job j;
     int calls, to;
 
-    assert_int_equal(acquire(s, s->depot, &j, &calls), 1);
+    assert_int_equal(acquire(s, s->store, &j, &calls), 1);
     OK(s, move(&s->c, jid, "next", j.token));
-    OK(s, job_move(&theirs, str_of(jid), &failed, &to));
-    OK(s, job_requeue(&theirs, str_of(jid), STR("Estimating"), STR("again")));
+    OK(s, batch_job_move(&theirs, str_of(jid), &failed, &to));
+    OK(s, batch_job_requeue(&theirs, str_of(jid), STR("Estimating"), STR("again")));
     before = status_of(s, jid);
     assert_non_null(strstr(before, "again"));
-    assert_int_equal(acquire_in(s, s->depot, "Estimating", &j, &calls), 1);
+    assert_int_equal(acquire_in(s, s->store, "Estimating", &j, &calls), 1);
     assert_string_equal(j.id, jid);
     assert_int_equal(j.status.retry_count, 1);
     assert_string_equal(status_of(s, jid), before);
     OK(s, move(&s->c, jid, "next", j.token));
-    depot_close(other);
+    batch_store_close(other);
 }
 
 /* Another holds the batch of a job that is remembered: the transaction finds out. */
@@ -272,19 +274,19 @@ static void a_batch_that_is_held_meanwhile(void **state)
 {
     struct scene *s = *state;
     const char *bid = new_batch(s, "{}"), *jid = new_job(s, bid, "{\"configuration\": {}}");
-    struct depot *other = another_process();
-    struct call theirs = {other, s->other, &s->arena, &s->why};
-    struct job j;
+    struct batch_store *other = another_process();
+    struct batch_call theirs = {other, s->other, &s->arena, &s->why};
+    struct batch_job j;
     int calls;
 
-    assert_int_equal(acquire(s, s->depot, &j, &calls), 1);
+    assert_int_equal(acquire(s, s->store, &j, &calls), 1);
     OK(s, move(&s->c, jid, "next", j.token));
     OK(s, batch_to(&theirs, bid, "Held", 0));
-    assert_int_equal(acquire_in(s, s->depot, "Estimating", &j, &calls), 0);
+    assert_int_equal(acquire_in(s, s->store, "Estimating", &j, &calls), 0);
     OK(s, batch_to(&s->c, bid, "Pending", 0));
-    assert_int_equal(acquire_in(s, s->depot, "Estimating", &j, &calls), 1);
+    assert_int_equal(acquire_in(s, s->store, "Estimating", &j, &calls), 1);
     assert_string_equal(j.id, jid);
-    depot_close(other);
+    batch_store_close(other);
 }
 
 /* The status of its batch goes and comes back: the job stood in its list all the time, and is had again. */
@@ -295,18 +297,18 @@ static void a_batch_that_loses_its_status_for_a_while(void **state)
                *path = arena_printf(&s->arena, "/batches/%s/status", bid);
     int64_t until_ms = clock_boot_ms() + 10000;
     struct buf text = {0};
-    struct job j;
+    struct batch_job j;
     int calls, got;
 
-    assert_int_equal(acquire(s, s->depot, &j, &calls), 1);
+    assert_int_equal(acquire(s, s->store, &j, &calls), 1);
     OK(s, move(&s->c, jid, "next", j.token));
     OK(s, keeper_get(s->k, path, &text, NULL));
     OK(s, keeper_delete(s->other, path, KEEPER_ANY_VERSION));
-    assert_int_equal(acquire_in(s, s->depot, "Estimating", &j, &calls), 0);
+    assert_int_equal(acquire_in(s, s->store, "Estimating", &j, &calls), 0);
     OK(s, keeper_create(s->other, path, (struct str){text.p, text.len}, 0, NULL));
     buf_release(&text);
     do
-        got = acquire_in(s, s->depot, "Estimating", &j, &calls);
+        got = acquire_in(s, s->store, "Estimating", &j, &calls);
     while (!got && clock_boot_ms() < until_ms);
     assert_int_equal(got, 1);
     assert_string_equal(j.id, jid);
@@ -318,10 +320,10 @@ static void a_lock_that_a_foreign_client_took(void **state)
     struct scene *s = *state;
     const char *jid = new_job(s, new_batch(s, "{}"), "{\"configuration\": {}}"),
                *path = arena_printf(&s->arena, "/jobs/%s/lock", jid);
-    struct job j;
+    struct batch_job j;
     int calls;
 
-    assert_int_equal(acquire(s, s->depot, &j, &calls), 1);
+    assert_int_equal(acquire(s, s->store, &j, &calls), 1);
     OK(s, keeper_delete(s->other, path, KEEPER_ANY_VERSION));
     OK(s, keeper_create(s->other, path, NO_BYTES, KEEPER_EPHEMERAL, NULL));
     assert_int_equal(move(&s->c, jid, "next", j.token), DROVER_FENCED);
@@ -334,11 +336,11 @@ static void a_status_without_a_date(void **state)
     struct scene *s = *state;
     const char *jid = new_job(s, new_batch(s, "{}"), "{\"configuration\": {}}"),
                *path = arena_printf(&s->arena, "/jobs/%s/status", jid);
-    struct job j;
+    struct batch_job j;
     int calls;
 
     OK(s, keeper_set(s->other, path, STR("{\"status\":\"Pending\"}"), KEEPER_ANY_VERSION, NULL));
-    assert_int_equal(acquire(s, s->depot, &j, &calls), 1);
+    assert_int_equal(acquire(s, s->store, &j, &calls), 1);
     OK(s, move(&s->c, jid, "next", j.token));
     assert_non_null(strstr(status_of(s, jid), "\"last_modification_date\":\"20"));
 }

@@ -12,7 +12,7 @@ static void prepare(struct scene *s, int op)
     begin(s);
     OPS[op].before(s);
     if (OPS[op].take) {
-        struct call c = {s->depot, s->victim, &s->a, &s->why};
+        struct batch_call c = {s->store, s->victim, &s->a, &s->why};
 
         OPS[op].take(s, &c);
     }
@@ -29,13 +29,13 @@ static char *text_without_victim(struct scene *s)
 static void references(int op, char **ret_before, char **ret_after)
 {
     struct scene s;
-    struct call c;
+    struct batch_call c;
 
     prepare(&s, op);
     *ret_before = text_without_victim(&s);
     end(&s);
     prepare(&s, op);
-    c = (struct call){s.depot, s.victim, &s.a, &s.why};
+    c = (struct batch_call){s.store, s.victim, &s.a, &s.why};
     ok(&s, OPS[op].op(&s, &c));
     *ret_after = text_without_victim(&s);
     end(&s);
@@ -69,7 +69,7 @@ static bool cut_at(int op, int n, int err, bool after, bool once, const char *wa
 {
     struct scene s;
     struct cutter cut;
-    struct call c;
+    struct batch_call c;
     char *text;
     int64_t wrong;
     int got;
@@ -78,7 +78,7 @@ static bool cut_at(int op, int n, int err, bool after, bool once, const char *wa
     wrong = OPS[op].how == REPAIR ? findings(&s) : 0;
     cutter_init(&cut, s.victim, n, err, after);
     cut.once = once;
-    c = (struct call){s.depot, &cut.base, &s.a, &s.why};
+    c = (struct batch_call){s.store, &cut.base, &s.a, &s.why};
     got = OPS[op].op(&s, &c);
     text = text_without_victim(&s);
     if (OPS[op].how == WHOLE)
@@ -136,25 +136,25 @@ static void a_connection_that_breaks_after_every_call(void **state)
 /* The report of a batch whose reporter dies goes to another, and the dead one is fenced. */
 static void a_reporter_that_seemed_dead_reports_nothing(void **state)
 {
-    char bid[NAME_ID_LEN + 1];
-    struct call victim;
+    char bid[BATCH_ID_LEN + 1];
+    struct batch_call victim;
     struct scene s;
     int64_t old_number, number, token;
 
     (void)state;
     begin(&s);
     due(&s);
-    victim = (struct call){s.depot, s.victim, &s.a, &s.why};
-    ok(&s, batch_report_number(&s.c, str_of(s.bid), s.depot->batch.reporting, &old_number));
+    victim = (struct batch_call){s.store, s.victim, &s.a, &s.why};
+    ok(&s, batch_report_number(&s.c, str_of(s.bid), s.store->batch.reporting, &old_number));
     take_batch(&s, &victim);
-    ok(&s, lock_drop(&s.c, "batches", s.bid, 0));
-    assert_int_equal(batch_acquire(&s.c, s.depot->batch.reporting, bid, &token), 1);
-    ok(&s, batch_report_number(&s.c, str_of(s.bid), s.depot->batch.reporting, &number));
+    ok(&s, batch_lock_drop(&s.c, "batches", s.bid, 0));
+    assert_int_equal(batch_acquire(&s.c, s.store->batch.reporting, bid, &token), 1);
+    ok(&s, batch_report_number(&s.c, str_of(s.bid), s.store->batch.reporting, &number));
     assert_int_equal(number, old_number);
     assert_int_equal(move_batch(&victim, s.bid, "next", s.token), DROVER_FENCED);
     ok(&s, move_batch(&s.c, s.bid, "next", token));
     assert_int_equal(move_batch(&victim, s.bid, "next", s.token), DROVER_FENCED);
-    assert_int_equal(batch_acquire(&s.c, s.depot->batch.reporting, bid, &token), 0);
+    assert_int_equal(batch_acquire(&s.c, s.store->batch.reporting, bid, &token), 0);
     tree_check(s.k);
     end(&s);
 }

@@ -13,14 +13,14 @@
 
 static void a_record(void **state)
 {
-    struct legacy r;
+    struct batch_legacy r;
 
     (void)state;
     assert_int_equal(
-        legacy_read(STR("mrtQ-02100000000003"), STR("\3\0\0\0\0\x65\x53\xf1\0a=b"), &r), 0);
+        batch_legacy_read(STR("mrtQ-02100000000003"), STR("\3\0\0\0\0\x65\x53\xf1\0a=b"), &r), 0);
     assert_true(str_eq(r.priority, STR("0210")));
     assert_int_equal(r.number, 3);
-    assert_int_equal(legacy_priority(&r), 2);
+    assert_int_equal(batch_legacy_priority(&r), 2);
     assert_int_equal(r.status, 3);
     assert_int_equal(r.time_ms, INT64_C(1700000000000));
     assert_int_equal(r.kind, LEGACY_PROPERTIES);
@@ -29,13 +29,14 @@ static void a_record(void **state)
 
 static void times(void **state)
 {
-    struct legacy r;
+    struct batch_legacy r;
 
     (void)state;
-    assert_int_equal(legacy_read(STR("mrtQ-0000000003"), STR("\0\0\0\1\x8b\xcf\xe5\x68\0"), &r), 0);
+    assert_int_equal(
+        batch_legacy_read(STR("mrtQ-0000000003"), STR("\0\0\0\1\x8b\xcf\xe5\x68\0"), &r), 0);
     assert_int_equal(r.time_ms, INT64_C(1700000000000)); /* milliseconds */
     assert_int_equal(r.priority.len, 0);
-    assert_int_equal(legacy_read(STR("mrtQ-0000000003"), STR("\0\xff\0\0\0\0\0\0\0"), &r),
+    assert_int_equal(batch_legacy_read(STR("mrtQ-0000000003"), STR("\0\xff\0\0\0\0\0\0\0"), &r),
                      DROVER_DAMAGED);
 }
 
@@ -55,11 +56,11 @@ static void wrong_records(void **state)
         {STR("mrtQ-010000000003"), STR("\0\0\0\0\0\0\0\0"), DROVER_DAMAGED},
         {STR("mrtQ-0123456789012345678901234567890"), STR(PENDING_AT_1), DROVER_DAMAGED},
     };
-    struct legacy r;
+    struct batch_legacy r;
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        assert_int_equal(legacy_read(rows[i].name, rows[i].data, &r), rows[i].err);
+        assert_int_equal(batch_legacy_read(rows[i].name, rows[i].data, &r), rows[i].err);
 }
 
 static void payloads(void **state)
@@ -85,14 +86,14 @@ static void payloads(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char data[200] = {0};
-        struct legacy r;
+        struct batch_legacy r;
         struct str text;
 
         memcpy(data + 9, rows[i].payload, strlen(rows[i].payload));
-        assert_int_equal(legacy_read(STR("mrtQ-010000000003"),
-                                     (struct str){data, 9 + strlen(rows[i].payload)}, &r),
+        assert_int_equal(batch_legacy_read(STR("mrtQ-010000000003"),
+                                           (struct str){data, 9 + strlen(rows[i].payload)}, &r),
                          0);
-        text = legacy_configuration(&a, &r);
+        text = batch_legacy_configuration(&a, &r);
         assert_string_equal(arena_text(&a, text), rows[i].configuration);
     }
     arena_release(&a);

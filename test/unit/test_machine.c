@@ -58,18 +58,18 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
-static void check_machine(const struct machine *m, const struct row *rows, int count)
+static void check_machine(const struct batch_machine *m, const struct row *rows, int count)
 {
     assert_int_equal(m->count, count);
     for (int f = 0; f < count; f++) {
-        int from = machine_find(m, str_of(rows[f].from));
+        int from = batch_machine_find(m, str_of(rows[f].from));
 
         assert_true(from >= 0);
-        assert_int_equal(machine_is_end(m, from), rows[f].to[0] == '\0');
+        assert_int_equal(batch_machine_is_end(m, from), rows[f].to[0] == '\0');
         for (int t = 0; t < count; t++) {
             struct err_info why = {""};
-            int to = machine_find(m, str_of(rows[t].from)),
-                got = machine_resolve(m, from, str_of(rows[t].from), &why);
+            int to = batch_machine_find(m, str_of(rows[t].from)),
+                got = batch_machine_resolve(m, from, str_of(rows[t].from), &why);
 
             if (has_word(rows[f].to, rows[t].from)) {
                 assert_int_equal(got, to);
@@ -84,21 +84,22 @@ static void check_machine(const struct machine *m, const struct row *rows, int c
 static void every_change_of_the_three(void **state)
 {
     (void)state;
-    check_machine(&MACHINES_BUILT_IN.job, JOB, 11);
-    check_machine(&MACHINES_BUILT_IN.batch, BATCH, 8);
-    check_machine(&MACHINES_BUILT_IN.access, ACCESS, 5);
+    check_machine(&BATCH_MACHINES_BUILT_IN.job, JOB, 11);
+    check_machine(&BATCH_MACHINES_BUILT_IN.batch, BATCH, 8);
+    check_machine(&BATCH_MACHINES_BUILT_IN.access, ACCESS, 5);
 }
 
-static int go(const struct machine *m, const char *from, const char *word, struct err_info *why)
+static int go(const struct batch_machine *m, const char *from, const char *word,
+              struct err_info *why)
 {
-    return machine_resolve(m, machine_find(m, str_of(from)), str_of(word), why);
+    return batch_machine_resolve(m, batch_machine_find(m, str_of(from)), str_of(word), why);
 }
 
 static void success_and_failure(void **state)
 {
     static const char *const steps[] = {"Pending",    "Estimating", "Provisioning", "Downloading",
                                         "Processing", "Recording",  "Notify",       "Completed"};
-    const struct machine *m = &MACHINES_BUILT_IN.job;
+    const struct batch_machine *m = &BATCH_MACHINES_BUILT_IN.job;
     struct err_info why;
 
     (void)state;
@@ -117,48 +118,51 @@ static void a_refusal_says_what_is_allowed(void **state)
     struct err_info why;
 
     (void)state;
-    assert_int_equal(go(&MACHINES_BUILT_IN.job, "Pending", "Notify", &why), DROVER_NOT_ALLOWED);
+    assert_int_equal(go(&BATCH_MACHINES_BUILT_IN.job, "Pending", "Notify", &why),
+                     DROVER_NOT_ALLOWED);
     assert_string_equal(why.text, "a job that is Pending cannot become Notify; allowed is Held, "
                                   "Estimating or Failed");
-    assert_int_equal(go(&MACHINES_BUILT_IN.job, "Pending", "Flying", &why), DROVER_BAD_ARGUMENT);
+    assert_int_equal(go(&BATCH_MACHINES_BUILT_IN.job, "Pending", "Flying", &why),
+                     DROVER_BAD_ARGUMENT);
     assert_string_equal(why.text,
                         "a job has no state 'Flying'; there are Pending, Held, Estimating, "
                         "Provisioning, Downloading, Processing, Recording, Notify, Failed, "
                         "Completed and Deleted");
-    assert_int_equal(go(&MACHINES_BUILT_IN.access, "Pending", "Failed", &why), DROVER_NOT_ALLOWED);
+    assert_int_equal(go(&BATCH_MACHINES_BUILT_IN.access, "Pending", "Failed", &why),
+                     DROVER_NOT_ALLOWED);
     assert_string_equal(why.text, "an access item that is Pending cannot become Failed; allowed is "
                                   "Processing");
 }
 
 static void lists_and_names(void **state)
 {
-    const struct machine *m = &MACHINES_BUILT_IN.job;
+    const struct batch_machine *m = &BATCH_MACHINES_BUILT_IN.job;
 
     (void)state;
     for (int i = 0; i < m->count; i++) {
         const char *name = m->states[i].name;
-        enum machine_list list = !strcmp(name, "Failed")      ? MACHINE_FAILED
-                                 : !strcmp(name, "Completed") ? MACHINE_COMPLETED
-                                 : !strcmp(name, "Deleted")   ? MACHINE_DELETED
-                                                              : MACHINE_PROCESSING;
+        enum batch_list list = !strcmp(name, "Failed")      ? BATCH_LIST_FAILED
+                               : !strcmp(name, "Completed") ? BATCH_LIST_COMPLETED
+                               : !strcmp(name, "Deleted")   ? BATCH_LIST_DELETED
+                                                            : BATCH_LIST_PROCESSING;
 
         assert_int_equal(m->states[i].list, list);
-        assert_int_equal(machine_find(m, str_of(m->states[i].dir)), i);
+        assert_int_equal(batch_machine_find(m, str_of(m->states[i].dir)), i);
     }
-    assert_int_equal(machine_find(m, STR("")), MACHINE_NONE);
-    assert_int_equal(machine_find(m, STR("pend")), MACHINE_NONE);
-    assert_int_equal(machine_find(m, STR("pending2")), MACHINE_NONE);
+    assert_int_equal(batch_machine_find(m, STR("")), BATCH_NO_STATE);
+    assert_int_equal(batch_machine_find(m, STR("pend")), BATCH_NO_STATE);
+    assert_int_equal(batch_machine_find(m, STR("pending2")), BATCH_NO_STATE);
 }
 
-static int load(struct arena *a, const char *text, struct machines *ret, struct err_info *why)
+static int load(struct arena *a, const char *text, struct batch_machines *ret, struct err_info *why)
 {
-    return machines_load(a, str_of(text), ret, why);
+    return batch_machines_load(a, str_of(text), ret, why);
 }
 
 static void a_machine_from_json(void **state)
 {
     struct arena a = {0};
-    struct machines m;
+    struct batch_machines m;
     struct err_info why = {""};
 
     (void)state;
@@ -177,10 +181,11 @@ static void a_machine_from_json(void **state)
     assert_string_equal(m.job.states[m.job.first].name, "New");
     assert_string_equal(m.job.states[m.job.held].dir, "parked");
     assert_string_equal(m.job.states[go(&m.job, "Scan", "fail", &why)].name, "Broken");
-    assert_true(m.job.states[machine_find(&m.job, STR("scan"))].keeps);
-    assert_int_equal(m.job.states[machine_find(&m.job, STR("broken"))].list, MACHINE_FAILED);
+    assert_true(m.job.states[batch_machine_find(&m.job, STR("scan"))].keeps);
+    assert_int_equal(m.job.states[batch_machine_find(&m.job, STR("broken"))].list,
+                     BATCH_LIST_FAILED);
     assert_int_equal(go(&m.job, "New", "Done", &why), DROVER_NOT_ALLOWED);
-    assert_int_equal(m.batch.count, MACHINES_BUILT_IN.batch.count);
+    assert_int_equal(m.batch.count, BATCH_MACHINES_BUILT_IN.batch.count);
     arena_release(&a);
 }
 
@@ -223,7 +228,7 @@ static void wrong_machines_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct machines m = {.job.count = 77};
+        struct batch_machines m = {.job.count = 77};
         struct err_info why = {""};
 
         if (load(&a, rows[i].text, &m, &why) != DROVER_BAD_ARGUMENT)

@@ -1,5 +1,5 @@
 /* One thread that looks at what is due, when it is told to and every second. */
-#include "batch/notify.h"
+#include "batch/callback.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,35 +7,35 @@
 #include "base/clock.h"
 #include "base/cond.h"
 #include "base/mem.h"
-#include "batch/adopt.h"
 #include "batch/batch.h"
+#include "batch/index.h"
 #include "batch/lock.h"
 
-enum { TOLD_CHAINS = 4096 };
+enum { CALLBACK_CHAINS = 4096 };
 
 /* A report that was told of, and when its hook may be tried again. */
-struct told {
+struct batch_callback {
     int64_t report, retry_ms;
     int failures;
     int state; /* that its batch is in */
     bool due;  /* seen in this round */
-    struct told *next;
+    struct batch_callback *next;
 };
 
-struct notify {
-    struct notify_options o;
+struct batch_callbacks {
+    struct batch_callback_options o;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool poked, stop;
-    struct told *told[TOLD_CHAINS]; /* by the number of the report */
-    int64_t seen[2];                /* cversions of the lists of what is due, when they were read */
+    struct batch_callback *told[CALLBACK_CHAINS]; /* by the number of the report */
+    int64_t seen[2]; /* cversions of the lists of what is due, when they were read */
     int64_t swept_ms;
 };
 
 static bool is_stopping(void *arg)
 {
-    struct notify *n = arg;
+    struct batch_callbacks *n = arg;
     bool stop;
 
     pthread_mutex_lock(&n->lock);
@@ -44,30 +44,30 @@ static bool is_stopping(void *arg)
     return stop;
 }
 
-static struct told *find_told(struct notify *n, int64_t report)
+static struct batch_callback *find_told(struct batch_callbacks *n, int64_t report)
 {
-    struct told *t = n->told[report % TOLD_CHAINS];
+    struct batch_callback *t = n->told[report % CALLBACK_CHAINS];
 
     while (t && t->report != report)
         t = t->next;
     return t;
 }
 
-static struct told *add_told(struct notify *n, int64_t report, int state)
+static struct batch_callback *add_told(struct batch_callbacks *n, int64_t report, int state)
 {
-    struct told **chain = &n->told[report % TOLD_CHAINS], *t = mem_zalloc(sizeof *t);
+    struct batch_callback **chain = &n->told[report % CALLBACK_CHAINS], *t = mem_zalloc(sizeof *t);
 
-    *t = (struct told){.report = report, .state = state, .next = *chain};
+    *t = (struct batch_callback){.report = report, .state = state, .next = *chain};
     *chain = t;
     return t;
 }
 
 /* What is no longer in the list of that state is forgotten. */
-static void forget_told(struct notify *n, int state)
+static void forget_told(struct batch_callbacks *n, int state)
 {
-    for (int i = 0; i < TOLD_CHAINS; i++) {
-        for (struct told **link = &n->told[i]; *link;) {
-            struct told *t = *link;
+    for (int i = 0; i < CALLBACK_CHAINS; i++) {
+        for (struct batch_callback **link = &n->told[i]; *link;) {
+            struct batch_callback *t = *link;
 
             if (t->due || t->state != state) {
                 t->due = false;
@@ -80,7 +80,7 @@ static void forget_told(struct notify *n, int state)
     }
 }
 
-static struct str json_ids(struct call *c, const struct keeper_names *ids)
+static struct str json_ids(struct batch_call *c, const struct keeper_names *ids)
 {
     struct buf b = {0};
     struct str text;
@@ -94,7 +94,7 @@ static struct str json_ids(struct call *c, const struct keeper_names *ids)
     return text;
 }
 
-static int make_notice(struct call *c, const char *bid, int state, struct notice *ret)
+static int make_report(struct batch_call *c, const char *bid, int state, struct batch_report *ret)
 {
     struct keeper_names failed;
     struct buf b = {0};
@@ -104,13 +104,13 @@ static int make_notice(struct call *c, const char *bid, int state, struct notice
     if (!err)
         err = batch_report_number(c, str_of(bid), state, &ret->report);
     if (!err)
-        err = depot_children(c, &failed, NULL, "/batches/%s/states/%s", bid,
-                             MACHINE_LISTS[MACHINE_FAILED]);
+        err = batch_node_children(c, &failed, NULL, "/batches/%s/states/%s", bid,
+                                  BATCH_LISTS[BATCH_LIST_FAILED]);
     if (err)
         return err;
     ret->failed = json_ids(c, &failed);
     ret->batch = arena_text(c->a, str_of(bid));
-    ret->state = c->depot->machines.batch.states[state].name;
+    ret->state = c->store->machines.batch.states[state].name;
     json_open(&b, '{');
     json_key(&b, "batch");
     json_put_text(&b, str_of(bid));
@@ -122,8 +122,8 @@ static int make_notice(struct call *c, const char *bid, int state, struct notice
     json_put_text(&b, str_of(arena_printf(c->a, "%s-%lld", bid, (long long)ret->report)));
     json_key(&b, "failed_jobs");
     json_put_raw(&b, ret->failed);
-    for (int i = MACHINE_COMPLETED; i < MACHINE_LIST_COUNT; i++) {
-        json_key(&b, i == MACHINE_COMPLETED ? "completed" : "deleted");
+    for (int i = BATCH_LIST_COMPLETED; i < BATCH_LIST_COUNT; i++) {
+        json_key(&b, i == BATCH_LIST_COMPLETED ? "completed" : "deleted");
         json_put_int(&b, batch.counts[i]);
     }
     if (batch.submission.p && json_parse(c->a, batch.submission, NULL)) {
@@ -136,23 +136,24 @@ static int make_notice(struct call *c, const char *bid, int state, struct notice
     return 0;
 }
 
-static void hook_failed(struct notify *n, struct told *t, const char *bid, const char *why)
+static void hook_failed(struct batch_callbacks *n, struct batch_callback *t, const char *bid,
+                        const char *why)
 {
     char line[700];
 
     snprintf(line, sizeof line, "the report of batch %s failed: %s", bid, why);
     n->o.warn(n->o.arg, line);
     t->retry_ms = clock_boot_ms() + (1000 << (t->failures < 6 ? t->failures : 6));
-    if (t->retry_ms > clock_boot_ms() + NOTIFY_HOOK_TIMEOUT_MS)
-        t->retry_ms = clock_boot_ms() + NOTIFY_HOOK_TIMEOUT_MS;
+    if (t->retry_ms > clock_boot_ms() + BATCH_HOOK_TIMEOUT_MS)
+        t->retry_ms = clock_boot_ms() + BATCH_HOOK_TIMEOUT_MS;
     t->failures++;
 }
 
 /* Takes that batch and no other: whoever is due is in the list, and each has its own time. */
-static int take(struct call *c, const char *bid, int state, int64_t *ret_token)
+static int take(struct batch_call *c, const char *bid, int state, int64_t *ret_token)
 {
-    struct change t = {.a = c->a};
-    struct status s;
+    struct batch_change t = {.a = c->a};
+    struct batch_status s;
     int32_t version;
     int err = batch_read_status(c, bid, &s, &version);
 
@@ -160,24 +161,25 @@ static int take(struct call *c, const char *bid, int state, int64_t *ret_token)
         return err;
     if (s.state != state)
         return DROVER_BAD_VERSION;
-    change_set(&t, status_write(&c->depot->machines.batch, &s, c->a), version, "/batches/%s/status",
-               bid);
-    change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/batches/%s/lock", bid);
-    return lock_commit(c, &t, 0, 1, ret_token);
+    batch_change_set(&t, batch_status_write(&c->store->machines.batch, &s, c->a), version,
+                     "/batches/%s/status", bid);
+    batch_change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/batches/%s/lock", bid);
+    return batch_lock_commit(c, &t, 0, 1, ret_token);
 }
 
-static void report(struct notify *n, struct call *c, struct told *t, const char *bid, int state)
+static void report(struct batch_callbacks *n, struct batch_call *c, struct batch_callback *t,
+                   const char *bid, int state)
 {
     struct batch_move m = {.state = STR("next")};
-    struct notice notice;
+    struct batch_report notice;
     struct err_info why;
     int err = take(c, bid, state, &m.token), became;
 
     if (err)
         return; /* another has it in hand, or it is reported by now */
-    err = make_notice(c, bid, state, &notice);
+    err = make_report(c, bid, state, &notice);
     if (!err)
-        err = hook_run(n->o.hook, &notice, is_stopping, n, &why);
+        err = batch_hook_run(n->o.hook, &notice, is_stopping, n, &why);
     if (!err) {
         m.failed = notice.failed;
         err = batch_move(c, str_of(bid), &m, &became);
@@ -185,22 +187,22 @@ static void report(struct notify *n, struct call *c, struct told *t, const char 
             return;
         snprintf(why.text, sizeof why.text, "%s", c->why->text);
     }
-    lock_drop(c, "batches", bid, m.token);
+    batch_lock_drop(c, "batches", bid, m.token);
     if (!is_stopping(n))
         hook_failed(n, t, bid, why.text);
 }
 
-static void look_at(struct notify *n, struct call *c, const char *bid, int state)
+static void look_at(struct batch_callbacks *n, struct batch_call *c, const char *bid, int state)
 {
-    struct notice notice;
-    struct told *t;
+    struct batch_report notice;
+    struct batch_callback *t;
     int64_t number;
 
     if (batch_report_number(c, str_of(bid), state, &number))
         return;
     t = find_told(n, number);
     if (!t) {
-        if (make_notice(c, bid, state, &notice) || notice.report != number)
+        if (make_report(c, bid, state, &notice) || notice.report != number)
             return;
         t = add_told(n, number, state);
         n->o.done(n->o.arg, &notice);
@@ -214,62 +216,62 @@ static void look_at(struct notify *n, struct call *c, const char *bid, int state
  * Without a hook a list that has not changed holds nothing new, and is not read: reports may wait there in
  * thousands for whoever makes them.
  */
-static void look_in(struct notify *n, struct call *c, int which, int state)
+static void look_in(struct batch_callbacks *n, struct batch_call *c, int which, int state)
 {
-    const char *dir = c->depot->batches[state].dir;
+    const char *dir = c->store->batches[state].dir;
     struct keeper_names names;
     struct keeper_stat stat;
 
-    if (depot_exists(c, &stat, "%s", dir) || (!n->o.hook && stat.cversion == n->seen[which]) ||
-        depot_children(c, &names, &stat, "%s", dir))
+    if (batch_node_exists(c, &stat, "%s", dir) || (!n->o.hook && stat.cversion == n->seen[which]) ||
+        batch_node_children(c, &names, &stat, "%s", dir))
         return;
     for (size_t b = 0; b < names.count && !is_stopping(n); b++)
-        if (name_number(NAME_BATCH, str_of(names.names[b])) >= 0)
+        if (batch_id_number(BATCH_ID_BATCH, str_of(names.names[b])) >= 0)
             look_at(n, c, names.names[b], state);
     n->seen[which] = stat.cversion;
     forget_told(n, state);
 }
 
-static void look(struct notify *n, struct call *c)
+static void look(struct batch_callbacks *n, struct batch_call *c)
 {
-    look_in(n, c, 0, c->depot->batch.reporting);
-    look_in(n, c, 1, c->depot->batch.update_reporting);
+    look_in(n, c, 0, c->store->batch.reporting);
+    look_in(n, c, 1, c->store->batch.update_reporting);
 }
 
-static void settle_all(struct notify *n, struct call *c, int state)
+static void settle_all(struct batch_callbacks *n, struct batch_call *c, int state)
 {
     struct keeper_names names;
 
-    if (depot_children(c, &names, NULL, "%s", c->depot->batches[state].dir))
+    if (batch_node_children(c, &names, NULL, "%s", c->store->batches[state].dir))
         return;
     for (size_t i = 0; i < names.count && !is_stopping(n); i++)
         batch_settle(c, names.names[i]);
 }
 
 /* Foreign clients: batches that they moved, and such as have ended without a word. */
-static void sweep(struct notify *n, struct call *c)
+static void sweep(struct batch_callbacks *n, struct batch_call *c)
 {
     n->swept_ms = clock_boot_ms();
-    for (int i = 0; i < ADOPT_SOURCES; i++)
-        if (adopt_sweep(c, (enum adopt_source)i))
+    for (int i = 0; i < BATCH_SOURCES; i++)
+        if (batch_index_sweep(c, (enum batch_source)i))
             return;
-    settle_all(n, c, c->depot->batch.processing);
-    settle_all(n, c, c->depot->batch.pending);
+    settle_all(n, c, c->store->batch.processing);
+    settle_all(n, c, c->store->batch.pending);
 }
 
-static void turn(struct notify *n)
+static void turn(struct batch_callbacks *n)
 {
     struct arena a = {0};
     struct err_info why;
-    struct call c = {n->o.depot, n->o.borrow(n->o.arg), &a, &why};
+    struct batch_call c = {n->o.store, n->o.borrow(n->o.arg), &a, &why};
 
     if (!c.k)
         return;
     if (n->o.ready(n->o.arg, &c) == 0) {
-        if (!n->swept_ms || clock_boot_ms() - n->swept_ms >= NOTIFY_SWEEP_MS)
+        if (!n->swept_ms || clock_boot_ms() - n->swept_ms >= BATCH_SWEEP_MS)
             sweep(n, &c);
         else
-            adopt_new(&c, ADOPT_BATCHES);
+            batch_index_refresh(&c, BATCH_SOURCE_BATCHES);
         look(n, &c);
     }
     n->o.give_back(n->o.arg, c.k);
@@ -278,7 +280,7 @@ static void turn(struct notify *n)
 
 static void *run(void *arg)
 {
-    struct notify *n = arg;
+    struct batch_callbacks *n = arg;
 
     pthread_mutex_lock(&n->lock);
     while (!n->stop) {
@@ -288,15 +290,16 @@ static void *run(void *arg)
         n->o.tick(n->o.arg);
         pthread_mutex_lock(&n->lock);
         if (!n->poked && !n->stop)
-            cond_wait_until(&n->wake, &n->lock, clock_boot_ms() + NOTIFY_LOOK_MS);
+            cond_wait_until(&n->wake, &n->lock, clock_boot_ms() + BATCH_SCAN_MS);
     }
     pthread_mutex_unlock(&n->lock);
     return NULL;
 }
 
-int notify_open(const struct notify_options *o, struct notify **ret_notify)
+int batch_callbacks_open(const struct batch_callback_options *o,
+                         struct batch_callbacks **ret_callbacks)
 {
-    struct notify *n = mem_zalloc(sizeof *n);
+    struct batch_callbacks *n = mem_zalloc(sizeof *n);
 
     n->o = *o;
     n->seen[0] = n->seen[1] = -1;
@@ -306,11 +309,11 @@ int notify_open(const struct notify_options *o, struct notify **ret_notify)
         free(n);
         return DROVER_NO_MEMORY;
     }
-    *ret_notify = n;
+    *ret_callbacks = n;
     return 0;
 }
 
-void notify_poke(struct notify *n)
+void batch_callbacks_wake(struct batch_callbacks *n)
 {
     pthread_mutex_lock(&n->lock);
     n->poked = true;
@@ -318,15 +321,15 @@ void notify_poke(struct notify *n)
     pthread_mutex_unlock(&n->lock);
 }
 
-void notify_close(struct notify *n)
+void batch_callbacks_close(struct batch_callbacks *n)
 {
     pthread_mutex_lock(&n->lock);
     n->stop = true;
     pthread_cond_signal(&n->wake);
     pthread_mutex_unlock(&n->lock);
     pthread_join(n->thread, NULL);
-    for (int i = 0; i < TOLD_CHAINS; i++)
-        for (struct told *t = n->told[i], *next; t; t = next) {
+    for (int i = 0; i < CALLBACK_CHAINS; i++)
+        for (struct batch_callback *t = n->told[i], *next; t; t = next) {
             next = t->next;
             free(t);
         }

@@ -1,10 +1,10 @@
 /*
  * depot - what all of batch shares: the machines, the views, and where things stand in the tree.
  *
- * One struct depot a process, for any number of keepers and threads. In order: depot_open(); depot_init()
- * once a keeper is there, which makes the nodes that everything else stands under; calls; depot_close().
+ * One struct batch_store a process, for any number of keepers and threads. In order: batch_store_open(); batch_store_init()
+ * once a keeper is there, which makes the nodes that everything else stands under; calls; batch_store_close().
  *
- * Every operation takes a struct call: the depot, the keeper of the session that asks, an arena that
+ * Every operation takes a struct batch_call: the store, the keeper of the session that asks, an arena that
  * lives as long as the answer, and where to say what is wrong. Operations return 0 or a negative enum
  * drover_err, and then call->why holds a sentence for people.
  *
@@ -27,105 +27,106 @@
  * list of its batch, the one that goes with its state; and a batch whose batch-processing became empty
  * is Reporting (or UpdateReporting) or was reported since.
  */
-#ifndef BATCH_DEPOT_H
-#define BATCH_DEPOT_H
+#ifndef BATCH_STORE_H
+#define BATCH_STORE_H
 
 #include "base/arena.h"
 #include "base/json.h"
-#include "batch/adopt.h"
 #include "batch/change.h"
-#include "batch/claims.h"
+#include "batch/index.h"
+#include "batch/job_cache.h"
+#include "batch/list_view.h"
 #include "batch/machine.h"
 #include "batch/name.h"
-#include "batch/view.h"
 
-enum { DEPOT_TRIES = 50 }; /* how often a change that others got in the way of is made anew */
+enum { BATCH_TRIES = 50 }; /* how often a change that others got in the way of is made anew */
 
-enum access_size { ACCESS_SMALL, ACCESS_LARGE, ACCESS_SIZES };
+enum batch_access_size { ACCESS_SMALL, ACCESS_LARGE, ACCESS_SIZES };
 
 extern const char *const ACCESS_DIRS[ACCESS_SIZES]; /* "small", "large" */
 
 /* A change of state that has happened. */
-struct depot_event {
+struct batch_event {
     const char *what;         /* "batch", "job" or "access" */
     const char *id, *batch;   /* batch: of a job; else NULL */
     const char *from, *state; /* from: NULL when it is new */
 };
 
-struct depot_options {
-    const struct machines *machines; /* NULL: the built-in ones; must outlive the depot */
-    int64_t (*wall_ms)(void *arg);   /* NULL: the system's */
+struct batch_store_options {
+    const struct batch_machines *machines; /* NULL: the built-in ones; must outlive the depot */
+    int64_t (*wall_ms)(void *arg);         /* NULL: the system's */
     /* Called after each change, from the thread that made it; may be NULL. */
-    void (*changed)(void *arg, const struct depot_event *e);
+    void (*changed)(void *arg, const struct batch_event *e);
     void *arg;
 };
 
-struct depot {
-    struct machines machines;
-    struct depot_options options;
+struct batch_store {
+    struct batch_machines machines;
+    struct batch_store_options options;
     struct {
         int pending, held, processing, reporting, failed, update_reporting, completed, deleted;
     } batch; /* its states, by name */
 
-    struct view jobs[MACHINE_STATES_MAX];    /* by state */
-    struct view batches[MACHINE_STATES_MAX]; /* by state; ends have none */
-    struct view access[ACCESS_SIZES][MACHINE_STATES_MAX];
-    struct claims claims;
+    struct batch_view jobs[BATCH_STATES_MAX];    /* by state */
+    struct batch_view batches[BATCH_STATES_MAX]; /* by state; ends have none */
+    struct batch_view access[ACCESS_SIZES][BATCH_STATES_MAX];
+    struct batch_job_cache job_cache;
     pthread_mutex_t making; /* one new id at a time */
 
     pthread_mutex_t lock; /* of what follows */
-    struct adopted adopted[ADOPT_SOURCES];
+    struct batch_index_state index[BATCH_SOURCES];
     char *held_collections; /* the names when they were last read, to see that they changed */
     uint32_t collections_generation; /* how often they have */
 };
 
-struct call {
-    struct depot *depot;
+struct batch_call {
+    struct batch_store *store;
     struct keeper *k;
     struct arena *a;
     struct err_info *why;
 };
 
-int depot_open(const struct depot_options *o, struct depot **ret_depot);
-void depot_close(struct depot *r);
+int batch_store_open(const struct batch_store_options *o, struct batch_store **ret_store);
+void batch_store_close(struct batch_store *r);
 
 /* Makes the nodes that are missing. */
-int depot_init(struct call *c);
+int batch_store_init(struct batch_call *c);
 
 /* Now, as the documents of the tree write it: "2026-01-31T23:59:59.123Z", in the arena. */
-struct str depot_now(struct call *c);
+struct str batch_now(struct batch_call *c);
 
-void depot_tell(struct call *c, const struct depot_event *e);
+void batch_publish(struct batch_call *c, const struct batch_event *e);
 
 /* Reads a node into the arena. NO_NODE and others as the keeper has them; why stays as it is. */
-int depot_get(struct call *c, struct str *ret_data, struct keeper_stat *ret_stat, const char *fmt,
-              ...) __attribute__((format(printf, 4, 5)));
-int depot_exists(struct call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
+int batch_node_get(struct batch_call *c, struct str *ret_data, struct keeper_stat *ret_stat,
+                   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+int batch_node_exists(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The names of a node's children, in the arena. */
-int depot_children(struct call *c, struct keeper_names *ret_names, struct keeper_stat *ret_stat,
-                   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+int batch_node_children(struct batch_call *c, struct keeper_names *ret_names,
+                        struct keeper_stat *ret_stat, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* Fails with the error's own sentence, or with one of ours. */
-int depot_fail(struct call *c, int err);
-#define DEPOT_FAIL(c, err, ...) err_set((c)->why, err, __VA_ARGS__)
+int batch_fail(struct batch_call *c, int err);
+#define BATCH_FAIL(c, err, ...) err_set((c)->why, err, __VA_ARGS__)
 
 /* The number that the next child with a number gets, and the version to insist on. */
-int depot_next_number(struct call *c, const char *parent, int64_t *ret_number,
+int batch_next_number(struct batch_call *c, const char *parent, int64_t *ret_number,
                       int32_t *ret_version);
 
 /*
  * Adds to a change that an item goes from the list of one state, views[from], to that of another. An
  * end has no list. Where it does not stand in the one, or stands in the other, nothing is added: what
- * foreign clients made may stand in none. from MACHINE_NONE: it stands in none that matters. From a
+ * foreign clients made may stand in none. from BATCH_NO_STATE: it stands in none that matters. From a
  * state to the same its entry is made anew.
  */
-int depot_relist(struct call *c, struct change *t, const struct machine *m, struct view *views,
-                 int from, int to, const char *id);
+int batch_index_move(struct batch_call *c, struct batch_change *t, const struct batch_machine *m,
+                     struct batch_view *views, int from, int to, const char *id);
 
 /* Whether an error of a change means: somebody was there in between, read again and try again. */
-static inline bool depot_again(int err)
+static inline bool batch_is_conflict(int err)
 {
     return err == DROVER_BAD_VERSION || err == DROVER_NO_NODE || err == DROVER_EXISTS;
 }

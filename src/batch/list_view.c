@@ -8,7 +8,7 @@
  * that were under way during it may be counted or not: they are the slack, until a moment comes at
  * which nothing is under way.
  */
-#include "batch/view.h"
+#include "batch/list_view.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,16 +17,16 @@
 #include "base/mem.h"
 #include "batch/name.h"
 
-enum view_place { UNUSED, FREE, PARKED, TAKEN, BLOCKED };
+enum batch_view_place { UNUSED, FREE, PARKED, TAKEN, BLOCKED };
 
-void view_init(struct view *v, const char *dir, const char *prefix, bool priority)
+void batch_view_init(struct batch_view *v, const char *dir, const char *prefix, bool priority)
 {
-    *v = (struct view){.prefix = prefix, .priority = priority, .entry_count = 1};
+    *v = (struct batch_view){.prefix = prefix, .priority = priority, .entry_count = 1};
     snprintf(v->dir, sizeof v->dir, "%s", dir);
     pthread_mutex_init(&v->lock, NULL);
 }
 
-void view_release(struct view *v)
+void batch_view_release(struct batch_view *v)
 {
     free(v->entries);
     free(v->free.entries);
@@ -38,7 +38,7 @@ void view_release(struct view *v)
 
 /* Entries. */
 
-static uint32_t find(const struct view *v, int64_t key)
+static uint32_t find(const struct batch_view *v, int64_t key)
 {
     uint32_t hash = map_hash_u64((uint64_t)key);
 
@@ -49,27 +49,27 @@ static uint32_t find(const struct view *v, int64_t key)
     return 0;
 }
 
-static struct view_heap *heap_of(struct view *v, uint32_t entry)
+static struct batch_view_heap *heap_of(struct batch_view *v, uint32_t entry)
 {
     uint8_t place = v->entries[entry].place;
 
     return place == FREE ? &v->free : place == PARKED ? &v->parked : NULL;
 }
 
-static void move(struct view *v, uint32_t entry, enum view_place place)
+static void move(struct batch_view *v, uint32_t entry, enum batch_view_place place)
 {
-    struct view_heap *h = heap_of(v, entry);
+    struct batch_view_heap *h = heap_of(v, entry);
 
     if (h)
-        view_heap_remove(v, h, entry);
+        batch_view_heap_remove(v, h, entry);
     v->blocked += (place == BLOCKED) - (v->entries[entry].place == BLOCKED);
     v->entries[entry].place = (uint8_t)place;
     h = heap_of(v, entry);
     if (h)
-        view_heap_add(v, h, entry);
+        batch_view_heap_add(v, h, entry);
 }
 
-static uint32_t new_entry(struct view *v)
+static uint32_t new_entry(struct batch_view *v)
 {
     uint32_t entry = v->unused;
 
@@ -84,20 +84,20 @@ static uint32_t new_entry(struct view *v)
     return v->entry_count++;
 }
 
-static void enter(struct view *v, int64_t key)
+static void enter(struct batch_view *v, int64_t key)
 {
     uint32_t entry = find(v, key);
 
     if (!entry) {
         entry = new_entry(v);
-        v->entries[entry] = (struct view_entry){.key = key};
+        v->entries[entry] = (struct batch_view_entry){.key = key};
         map_add(&v->by_key, map_hash_u64((uint64_t)key), entry);
         move(v, entry, FREE);
     }
     v->entries[entry].reading = v->reading;
 }
 
-static void leave(struct view *v, int64_t key)
+static void leave(struct batch_view *v, int64_t key)
 {
     uint32_t entry = find(v, key);
 
@@ -112,14 +112,14 @@ static void leave(struct view *v, int64_t key)
 
 /* What this process does. */
 
-void view_expect(struct view *v, uint32_t changes)
+void batch_view_expect(struct batch_view *v, uint32_t changes)
 {
     pthread_mutex_lock(&v->lock);
     v->expected += changes;
     pthread_mutex_unlock(&v->lock);
 }
 
-static void note(struct view *v, int64_t key, bool added)
+static void note(struct batch_view *v, int64_t key, bool added)
 {
     pthread_mutex_lock(&v->lock);
     v->expected--;
@@ -138,24 +138,24 @@ static void note(struct view *v, int64_t key, bool added)
     pthread_mutex_unlock(&v->lock);
 }
 
-void view_add(struct view *v, int64_t key)
+void batch_view_add(struct batch_view *v, int64_t key)
 {
     note(v, key, true);
 }
 
-void view_remove(struct view *v, int64_t key)
+void batch_view_remove(struct batch_view *v, int64_t key)
 {
     note(v, key, false);
 }
 
-void view_failed(struct view *v, uint32_t changes)
+void batch_view_failed(struct batch_view *v, uint32_t changes)
 {
     pthread_mutex_lock(&v->lock);
     v->expected -= changes;
     pthread_mutex_unlock(&v->lock);
 }
 
-void view_doubt(struct view *v, uint32_t changes)
+void batch_view_doubt(struct batch_view *v, uint32_t changes)
 {
     pthread_mutex_lock(&v->lock);
     v->expected -= changes;
@@ -166,10 +166,10 @@ void view_doubt(struct view *v, uint32_t changes)
 /* Reading the list. */
 
 /* What was there before and is not in the list. What is being tried is left to whoever tries it. */
-static void sweep(struct view *v)
+static void sweep(struct batch_view *v)
 {
     for (uint32_t i = 1; i < v->entry_count; i++) {
-        const struct view_entry *e = &v->entries[i];
+        const struct batch_view_entry *e = &v->entries[i];
 
         if (e->reading != v->reading &&
             (e->place == FREE || e->place == PARKED || e->place == BLOCKED))
@@ -177,12 +177,12 @@ static void sweep(struct view *v)
     }
 }
 
-static void take_over(struct view *v, const struct keeper_names *names,
+static void take_over(struct batch_view *v, const struct keeper_names *names,
                       const struct keeper_stat *stat)
 {
     v->reading++;
     for (size_t i = 0; i < names->count; i++) {
-        int64_t key = name_key(v->prefix, v->priority, str_of(names->names[i]));
+        int64_t key = batch_entry_key(v->prefix, v->priority, str_of(names->names[i]));
 
         if (key >= 0)
             enter(v, key);
@@ -200,7 +200,7 @@ static void take_over(struct view *v, const struct keeper_names *names,
 }
 
 /* Under the lock, which is given up while the keeper is asked. */
-static int load(struct view *v, struct keeper *k)
+static int load(struct batch_view *v, struct keeper *k)
 {
     struct keeper_names names = {0};
     struct keeper_stat stat;
@@ -219,12 +219,12 @@ static int load(struct view *v, struct keeper *k)
     keeper_names_release(&names);
     now_ms = clock_boot_ms();
     v->checked_ms = now_ms;
-    v->rest_until_ms = now_ms + VIEW_REST * (now_ms - began_ms);
+    v->rest_until_ms = now_ms + BATCH_VIEW_REST * (now_ms - began_ms);
     return 0;
 }
 
 /* One bounded read: 0 when the list is as we know it, 1 when somebody else changed it. */
-static int look(struct view *v, struct keeper *k)
+static int look(struct batch_view *v, struct keeper *k)
 {
     struct keeper_stat stat;
     int64_t least = v->cversion;
@@ -248,9 +248,9 @@ static int look(struct view *v, struct keeper *k)
            stat.cversion > v->cversion + (int64_t)v->expected + (int64_t)v->slack;
 }
 
-static void wake_due(struct view *v, int64_t now_ms, struct view_walk *walk)
+static void wake_due(struct batch_view *v, int64_t now_ms, struct batch_view_walk *walk)
 {
-    uint32_t most = v->free.count ? VIEW_DUE_MAX : VIEW_DUE_IDLE_MAX;
+    uint32_t most = v->free.count ? BATCH_VIEW_DUE_MAX : BATCH_VIEW_DUE_IDLE_MAX;
 
     for (; walk->woken < most && v->parked.count; walk->woken++) {
         uint32_t entry = v->parked.entries[0];
@@ -262,7 +262,7 @@ static void wake_due(struct view *v, int64_t now_ms, struct view_walk *walk)
 }
 
 /* Under the lock. A list that is being read by another thread is used as it is. */
-static int freshen(struct view *v, struct keeper *k, int64_t now_ms)
+static int freshen(struct batch_view *v, struct keeper *k, int64_t now_ms)
 {
     int changed;
 
@@ -270,7 +270,7 @@ static int freshen(struct view *v, struct keeper *k, int64_t now_ms)
         return 0;
     if (!v->loaded)
         return load(v, k);
-    if (now_ms - v->checked_ms < VIEW_FRESH_MS && v->free.count)
+    if (now_ms - v->checked_ms < BATCH_VIEW_FRESH_MS && v->free.count)
         return 0;
     v->checked_ms = now_ms;
     changed = look(v, k);
@@ -281,8 +281,8 @@ static int freshen(struct view *v, struct keeper *k, int64_t now_ms)
     return load(v, k);
 }
 
-int view_next(struct view *v, struct keeper *k, int64_t now_ms, struct view_walk *walk,
-              int64_t *ret_key)
+int batch_view_next(struct batch_view *v, struct keeper *k, int64_t now_ms,
+                    struct batch_view_walk *walk, int64_t *ret_key)
 {
     int result;
 
@@ -302,7 +302,7 @@ int view_next(struct view *v, struct keeper *k, int64_t now_ms, struct view_walk
     return result;
 }
 
-void view_park(struct view *v, int64_t key, int64_t now_ms)
+void batch_view_park(struct batch_view *v, int64_t key, int64_t now_ms)
 {
     uint32_t entry;
     int64_t span_ms;
@@ -310,17 +310,17 @@ void view_park(struct view *v, int64_t key, int64_t now_ms)
     pthread_mutex_lock(&v->lock);
     entry = find(v, key);
     if (entry) {
-        struct view_entry *e = &v->entries[entry];
+        struct batch_view_entry *e = &v->entries[entry];
 
         move(v, entry, UNUSED);
-        span_ms = (int64_t)VIEW_PARK_MS << (e->tries < 5 ? e->tries++ : 5);
-        e->due_ms = now_ms + (span_ms < VIEW_PARK_MAX_MS ? span_ms : VIEW_PARK_MAX_MS);
+        span_ms = (int64_t)BATCH_VIEW_PARK_MS << (e->tries < 5 ? e->tries++ : 5);
+        e->due_ms = now_ms + (span_ms < BATCH_VIEW_PARK_MAX_MS ? span_ms : BATCH_VIEW_PARK_MAX_MS);
         move(v, entry, PARKED);
     }
     pthread_mutex_unlock(&v->lock);
 }
 
-void view_block(struct view *v, int64_t key, int64_t block)
+void batch_view_block(struct batch_view *v, int64_t key, int64_t block)
 {
     uint32_t entry;
 
@@ -334,8 +334,8 @@ void view_block(struct view *v, int64_t key, int64_t block)
 }
 
 /* All entries are looked at, which is a matter of microseconds, and seldom: reasons are people's. */
-void view_unblock(struct view *v, uint32_t generation, bool (*is_lifted)(void *arg, int64_t block),
-                  void *arg)
+void batch_view_unblock(struct batch_view *v, uint32_t generation,
+                        bool (*is_lifted)(void *arg, int64_t block), void *arg)
 {
     pthread_mutex_lock(&v->lock);
     if (v->blocked && v->generation != generation)
@@ -346,20 +346,20 @@ void view_unblock(struct view *v, uint32_t generation, bool (*is_lifted)(void *a
     pthread_mutex_unlock(&v->lock);
 }
 
-void view_forget(struct view *v, int64_t key)
+void batch_view_forget(struct batch_view *v, int64_t key)
 {
     pthread_mutex_lock(&v->lock);
     leave(v, key);
     pthread_mutex_unlock(&v->lock);
 }
 
-static void set_free(struct view *v, uint32_t entry)
+static void set_free(struct batch_view *v, uint32_t entry)
 {
     v->entries[entry].tries = 0;
     move(v, entry, FREE);
 }
 
-void view_free(struct view *v, int64_t key)
+void batch_view_free(struct batch_view *v, int64_t key)
 {
     uint32_t entry;
 
@@ -370,7 +370,7 @@ void view_free(struct view *v, int64_t key)
     pthread_mutex_unlock(&v->lock);
 }
 
-void view_free_all(struct view *v)
+void batch_view_free_all(struct batch_view *v)
 {
     pthread_mutex_lock(&v->lock);
     while (v->parked.count)
@@ -378,7 +378,7 @@ void view_free_all(struct view *v)
     pthread_mutex_unlock(&v->lock);
 }
 
-uint32_t view_count(struct view *v)
+uint32_t batch_view_count(struct batch_view *v)
 {
     uint32_t count;
 
@@ -388,7 +388,7 @@ uint32_t view_count(struct view *v)
     return count;
 }
 
-int view_refresh(struct view *v, struct keeper *k, int64_t now_ms)
+int batch_view_refresh(struct batch_view *v, struct keeper *k, int64_t now_ms)
 {
     int err;
 
@@ -398,7 +398,7 @@ int view_refresh(struct view *v, struct keeper *k, int64_t now_ms)
     return err;
 }
 
-bool view_has(struct view *v, int64_t key)
+bool batch_view_has(struct batch_view *v, int64_t key)
 {
     bool has;
 
@@ -408,7 +408,7 @@ bool view_has(struct view *v, int64_t key)
     return has;
 }
 
-uint32_t view_gone(struct view *v)
+uint32_t batch_view_gone(struct batch_view *v)
 {
     uint32_t gone;
 
@@ -418,7 +418,7 @@ uint32_t view_gone(struct view *v)
     return gone;
 }
 
-bool view_has_blocked(struct view *v)
+bool batch_view_has_blocked(struct batch_view *v)
 {
     bool has;
 

@@ -8,31 +8,31 @@
  * a watch: each would be one more for a client to send when it reconnects, and what never gets a
  * status would have one for ever.
  */
-#ifndef BATCH_ADOPT_H
-#define BATCH_ADOPT_H
+#ifndef BATCH_INDEX_H
+#define BATCH_INDEX_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ADOPT_UNBORN_MAX = 256, ADOPT_LOOK_MS = 100 };
+enum { BATCH_INCOMPLETE_MAX = 256, BATCH_INCOMPLETE_RETRY_MS = 100 };
 
-enum adopt_source { ADOPT_BATCHES, ADOPT_SMALL, ADOPT_LARGE, ADOPT_SOURCES };
+enum batch_source { BATCH_SOURCE_BATCHES, BATCH_SOURCE_SMALL, BATCH_SOURCE_LARGE, BATCH_SOURCES };
 
-struct call;
+struct batch_call;
 
-/* What a process has seen of a source so far; in the depot, under its lock. */
-struct adopted {
+/* What a process has seen of a source so far; in the store, under its lock. */
+struct batch_index_state {
     int64_t next; /* items below this number have been looked at */
-    int64_t unborn[ADOPT_UNBORN_MAX];
-    int unborn_count;
+    int64_t incomplete[BATCH_INCOMPLETE_MAX];
+    int incomplete_count;
     bool missed; /* there were more: the next sweep looks at all items */
     int64_t looked_ms;
 };
 
 /* Looks at items that are new, and at those that were not born. */
-int adopt_new(struct call *c, enum adopt_source source);
+int batch_index_refresh(struct batch_call *c, enum batch_source source);
 
 /* Puts right the lists of items that were moved by their status alone. Reads every item listed. */
-int adopt_sweep(struct call *c, enum adopt_source source);
+int batch_index_sweep(struct batch_call *c, enum batch_source source);
 
 #endif

@@ -9,35 +9,36 @@
  *
  * A table of fixed size: a claim that falls into the place of another takes it. From any thread.
  */
-#ifndef BATCH_CLAIMS_H
-#define BATCH_CLAIMS_H
+#ifndef BATCH_JOB_CACHE_H
+#define BATCH_JOB_CACHE_H
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CLAIMS_MAX = 4096, CLAIMS_DATE_LEN = 24 };
+enum { BATCH_JOB_CACHE_SIZE = 4096, BATCH_DATE_LEN = 24 };
 
-struct claim {
+struct batch_cached_job {
     int64_t job, batch;     /* numbers */
     int64_t token, session; /* 0: nobody holds it */
-    char modified[CLAIMS_DATE_LEN + 1];
+    char modified[BATCH_DATE_LEN + 1];
     bool known; /* false: the place is empty */
     int state, last_successful, priority;
     int64_t retry_count;
     int32_t version, priority_version, batch_version;
 };
 
-struct claims {
+struct batch_job_cache {
     pthread_mutex_t lock;
-    struct claim places[CLAIMS_MAX];
+    struct batch_cached_job places[BATCH_JOB_CACHE_SIZE];
 };
 
-void claims_init(struct claims *cs);
-void claims_release(struct claims *cs);
+void batch_job_cache_init(struct batch_job_cache *cs);
+void batch_job_cache_release(struct batch_job_cache *cs);
 
-void claims_put(struct claims *cs, const struct claim *c);
-bool claims_get(struct claims *cs, int64_t job, int64_t token, int64_t session, struct claim *ret);
-void claims_forget(struct claims *cs, int64_t job);
+void batch_job_cache_put(struct batch_job_cache *cs, const struct batch_cached_job *c);
+bool batch_job_cache_get(struct batch_job_cache *cs, int64_t job, int64_t token, int64_t session,
+                         struct batch_cached_job *ret);
+void batch_job_cache_forget(struct batch_job_cache *cs, int64_t job);
 
 #endif

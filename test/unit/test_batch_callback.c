@@ -14,8 +14,8 @@
 
 #include "base/cond.h"
 #include "batch/batch.h"
+#include "batch/callback.h"
 #include "batch/job.h"
-#include "batch/notify.h"
 #include "batch_tree.h"
 #include "keeper/local/local.h"
 #include "keeper_cutter.h"
@@ -23,11 +23,11 @@
 struct scene {
     struct local *local;
     struct keeper *k, *victim;
-    struct depot *depot;
+    struct batch_store *store;
     struct arena a;
     struct err_info why;
-    struct call c;
-    char bid[NAME_ID_LEN + 1];
+    struct batch_call c;
+    char bid[BATCH_ID_LEN + 1];
     char keys[64]; /* the file that the hook writes to */
 
     /* The notifier that runs. */
@@ -47,11 +47,11 @@ static void ok(struct scene *s, int err)
 static void begin(struct scene *s)
 {
     struct local_options lo = {.mode = LOCAL_NONE};
-    struct depot_options o = {.machines = NULL};
+    struct batch_store_options o = {.machines = NULL};
     const struct json *v;
-    struct job_spec specs[2];
-    char jids[2][NAME_ID_LEN + 1];
-    struct job_move m = {.state = STR("fail"), .priority = -1};
+    struct batch_job_spec specs[2];
+    char jids[2][BATCH_ID_LEN + 1];
+    struct batch_job_move m = {.state = STR("fail"), .priority = -1};
     int to;
 
     memset(s, 0, sizeof *s);
@@ -62,24 +62,24 @@ static void begin(struct scene *s)
     assert_int_equal(local_open(&lo, &s->local, &s->why), 0);
     assert_int_equal(local_connect(s->local, NULL, &s->k), 0);
     assert_int_equal(local_connect(s->local, NULL, &s->victim), 0);
-    assert_int_equal(depot_open(&o, &s->depot), 0);
-    s->c = (struct call){s->depot, s->k, &s->a, &s->why};
-    ok(s, depot_init(&s->c));
+    assert_int_equal(batch_store_open(&o, &s->store), 0);
+    s->c = (struct batch_call){s->store, s->k, &s->a, &s->why};
+    ok(s, batch_store_init(&s->c));
     v = json_parse(&s->a, STR("{\"configuration\":{}}"), &s->why);
     ok(s, batch_create(&s->c, v, s->bid));
-    ok(s, job_read_spec(&s->c, v, &specs[0]));
+    ok(s, batch_job_read_spec(&s->c, v, &specs[0]));
     specs[1] = specs[0];
-    ok(s, job_create(&s->c, str_of(s->bid), specs, 2, jids));
-    ok(s, job_move(&s->c, str_of(jids[0]), &m, &to));
+    ok(s, batch_job_create(&s->c, str_of(s->bid), specs, 2, jids));
+    ok(s, batch_job_move(&s->c, str_of(jids[0]), &m, &to));
     m.state = STR("next");
     for (int i = 0; i < 7; i++)
-        ok(s, job_move(&s->c, str_of(jids[1]), &m, &to));
+        ok(s, batch_job_move(&s->c, str_of(jids[1]), &m, &to));
 }
 
 static void end(struct scene *s)
 {
     keeper_close(s->k);
-    depot_close(s->depot);
+    batch_store_close(s->store);
     local_close(s->local);
     arena_release(&s->a);
     unlink(s->keys);
@@ -97,7 +97,7 @@ static void give_back(void *arg, struct keeper *k)
     (void)arg, (void)k;
 }
 
-static int ready(void *arg, struct call *c)
+static int ready(void *arg, struct batch_call *c)
 {
     (void)arg, (void)c;
     return 0;
@@ -113,7 +113,7 @@ static void tick(void *arg)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void done(void *arg, const struct notice *n)
+static void done(void *arg, const struct batch_report *n)
 {
     struct scene *s = arg;
 
@@ -130,25 +130,25 @@ static void warn(void *arg, const char *line)
 /* Lets a notifier look once, with that keeper. */
 static void turn(struct scene *s, struct keeper *k, const char *hook)
 {
-    struct notify_options o = {.depot = s->depot,
-                               .borrow = lend,
-                               .give_back = give_back,
-                               .ready = ready,
-                               .tick = tick,
-                               .done = done,
-                               .warn = warn,
-                               .arg = s,
-                               .hook = hook};
-    struct notify *n;
+    struct batch_callback_options o = {.store = s->store,
+                                       .borrow = lend,
+                                       .give_back = give_back,
+                                       .ready = ready,
+                                       .tick = tick,
+                                       .done = done,
+                                       .warn = warn,
+                                       .arg = s,
+                                       .hook = hook};
+    struct batch_callbacks *n;
 
     s->lent = k;
     s->turns = 0;
-    assert_int_equal(notify_open(&o, &n), 0);
+    assert_int_equal(batch_callbacks_open(&o, &n), 0);
     pthread_mutex_lock(&s->lock);
     while (!s->turns)
         pthread_cond_wait(&s->turned, &s->lock);
     pthread_mutex_unlock(&s->lock);
-    notify_close(n);
+    batch_callbacks_close(n);
 }
 
 /* How often the hook was called; all its calls must have had the key of the one report. */
@@ -173,7 +173,7 @@ static const char *state_of(struct scene *s)
     struct batch b;
 
     ok(s, batch_get(&s->c, str_of(s->bid), &b));
-    return s->depot->machines.batch.states[b.status.state].name;
+    return s->store->machines.batch.states[b.status.state].name;
 }
 
 /* True when the report has no nth call. */
@@ -187,7 +187,7 @@ static bool cut_at(int n, int err, bool after, bool once)
     bool over, reported;
 
     begin(&s);
-    ok(&s, batch_report_number(&s.c, str_of(s.bid), s.depot->batch.reporting, &number));
+    ok(&s, batch_report_number(&s.c, str_of(s.bid), s.store->batch.reporting, &number));
     snprintf(hook, sizeof hook, "echo $DROVER_REPORT >> %s", s.keys);
     cutter_init(&cut, s.victim, n, err, after);
     cut.once = once;

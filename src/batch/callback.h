@@ -15,48 +15,49 @@
  * It also finds what foreign clients finished step by step: batches that are Processing and have no
  * job left there.
  */
-#ifndef BATCH_NOTIFY_H
-#define BATCH_NOTIFY_H
+#ifndef BATCH_CALLBACK_H
+#define BATCH_CALLBACK_H
 
-#include "batch/depot.h"
+#include "batch/store.h"
 
 enum {
-    NOTIFY_LOOK_MS = 1000, /* what other servers and foreign clients did is seen by then */
-    NOTIFY_SWEEP_MS = 30 * 1000,
-    NOTIFY_HOOK_TIMEOUT_MS = 60 * 1000,
+    BATCH_SCAN_MS = 1000, /* what other servers and foreign clients did is seen by then */
+    BATCH_SWEEP_MS = 30 * 1000,
+    BATCH_HOOK_TIMEOUT_MS = 60 * 1000,
 };
 
-struct notice {
+struct batch_report {
     const char *batch, *state;
     int64_t report;    /* its number */
     struct str failed; /* JSON, a list of ids */
     const char *json;  /* all of it, as the hook gets it */
 };
 
-struct notify_options {
-    struct depot *depot;
+struct batch_callback_options {
+    struct batch_store *store;
     struct keeper *(*borrow)(void *arg); /* NULL: there is none now */
     void (*give_back)(void *arg, struct keeper *k);
-    int (*ready)(void *arg, struct call *c); /* before anything is done */
+    int (*ready)(void *arg, struct batch_call *c); /* before anything is done */
     void (*tick)(void *arg); /* after each look: others may have changed something */
-    void (*done)(void *arg, const struct notice *n); /* the event */
+    void (*done)(void *arg, const struct batch_report *n); /* the event */
     void (*warn)(void *arg, const char *line);
     void *arg;
     const char *hook; /* a command for the shell, or an http:// or https:// URL; NULL: none */
 };
 
-struct notify;
+struct batch_callbacks;
 
-int notify_open(const struct notify_options *o, struct notify **ret_notify);
+int batch_callbacks_open(const struct batch_callback_options *o,
+                         struct batch_callbacks **ret_callbacks);
 
 /* A batch may be due: look now. From any thread. */
-void notify_poke(struct notify *n);
+void batch_callbacks_wake(struct batch_callbacks *n);
 
 /* Ends a hook that runs. */
-void notify_close(struct notify *n);
+void batch_callbacks_close(struct batch_callbacks *n);
 
 /* The hook, in hook.c: 0, or what went wrong. stop is asked while it runs. */
-int hook_run(const char *hook, const struct notice *n, bool (*stop)(void *arg), void *arg,
-             struct err_info *ret_error);
+int batch_hook_run(const char *hook, const struct batch_report *n, bool (*stop)(void *arg),
+                   void *arg, struct err_info *ret_error);
 
 #endif

@@ -16,17 +16,17 @@
  * may share, which is looked at instead of them. So an acquire tries what is new to it, and of what it
  * has tried before only a few: what stands at the front and cannot be used is tried once.
  *
- *     view_expect(v, 1);                     before a transaction that changes the list
- *     view_add(v, key) or view_remove(v, key) or view_failed(v, 1)     exactly one of them, after it
+ *     batch_view_expect(v, 1);                     before a transaction that changes the list
+ *     batch_view_add(v, key) or batch_view_remove(v, key) or batch_view_failed(v, 1)     exactly one of them, after it
  *
- *     struct view_walk walk = {0};           one acquire
- *     while (view_next(v, k, now, &walk, &key) == 1)
- *         try it, then view_park(), view_block(), view_forget() or, having taken it, view_park()
+ *     struct batch_view_walk walk = {0};           one acquire
+ *     while (batch_view_next(v, k, now, &walk, &key) == 1)
+ *         try it, then batch_view_park(), batch_view_block(), batch_view_forget() or, having taken it, batch_view_park()
  *
  * From any thread.
  */
-#ifndef BATCH_VIEW_H
-#define BATCH_VIEW_H
+#ifndef BATCH_LIST_VIEW_H
+#define BATCH_LIST_VIEW_H
 
 #include <pthread.h>
 
@@ -35,39 +35,39 @@
 #include "keeper/keeper.h"
 
 enum {
-    VIEW_FRESH_MS = 20, /* how old a view may be before its list is looked at */
-    VIEW_REST = 10,     /* reading a list is followed by so many times its time without */
-    VIEW_PARK_MS = 100, /* the first time, then twice as long each time */
-    VIEW_PARK_MAX_MS = 3200,
-    VIEW_DUE_MAX = 2,       /* parked entries that one acquire tries again while there are others */
-    VIEW_DUE_IDLE_MAX = 64, /* and when there are none */
+    BATCH_VIEW_FRESH_MS = 20, /* how old a view may be before its list is looked at */
+    BATCH_VIEW_REST = 10,     /* reading a list is followed by so many times its time without */
+    BATCH_VIEW_PARK_MS = 100, /* the first time, then twice as long each time */
+    BATCH_VIEW_PARK_MAX_MS = 3200,
+    BATCH_VIEW_DUE_MAX = 2, /* parked entries that one acquire tries again while there are others */
+    BATCH_VIEW_DUE_IDLE_MAX = 64, /* and when there are none */
 };
 
-struct view_entry {
+struct batch_view_entry {
     int64_t key;
     int64_t due_ms;   /* parked: until when */
     int64_t block;    /* blocked: by what */
     uint32_t at;      /* in the heap that it stands in */
     uint32_t reading; /* of the list, that saw it last */
-    uint8_t place;    /* enum view_place */
+    uint8_t place;    /* enum batch_view_place */
     uint8_t tries;
 };
 
-struct view_heap {
+struct batch_view_heap {
     uint32_t *entries; /* numbers of entries */
     uint32_t count, cap;
 };
 
-struct view {
+struct batch_view {
     char dir[96];
     const char *prefix;
     bool priority;
 
     pthread_mutex_t lock;
-    struct view_entry *entries; /* the first is not used */
+    struct batch_view_entry *entries; /* the first is not used */
     uint32_t entry_count, entry_cap, unused;
     struct map by_key;
-    struct view_heap free, parked;
+    struct batch_view_heap free, parked;
     uint32_t blocked;    /* entries */
     uint32_t generation; /* of the reasons for blocks, when they were last looked at */
     uint32_t gone;       /* how many entries have left */
@@ -82,20 +82,20 @@ struct view {
     int64_t checked_ms, rest_until_ms;
 };
 
-void view_init(struct view *v, const char *dir, const char *prefix, bool priority);
-void view_release(struct view *v);
+void batch_view_init(struct batch_view *v, const char *dir, const char *prefix, bool priority);
+void batch_view_release(struct batch_view *v);
 
 /* What this process is about to do to the list, and what became of it. */
-void view_expect(struct view *v, uint32_t changes);
-void view_add(struct view *v, int64_t key);
-void view_remove(struct view *v, int64_t key);
-void view_failed(struct view *v, uint32_t changes);
+void batch_view_expect(struct batch_view *v, uint32_t changes);
+void batch_view_add(struct batch_view *v, int64_t key);
+void batch_view_remove(struct batch_view *v, int64_t key);
+void batch_view_failed(struct batch_view *v, uint32_t changes);
 
 /* Whether it happened is not known: the list is read again. */
-void view_doubt(struct view *v, uint32_t changes);
+void batch_view_doubt(struct batch_view *v, uint32_t changes);
 
 /* What one acquire has tried again. Zero-initialise. */
-struct view_walk {
+struct batch_view_walk {
     uint32_t woken;
 };
 
@@ -103,39 +103,39 @@ struct view_walk {
  * Takes the lowest entry that is free. 1: ret_key is the caller's to try. 0: there is none now.
  * TOO_BIG: the list cannot be read from this keeper.
  */
-int view_next(struct view *v, struct keeper *k, int64_t now_ms, struct view_walk *walk,
-              int64_t *ret_key);
+int batch_view_next(struct batch_view *v, struct keeper *k, int64_t now_ms,
+                    struct batch_view_walk *walk, int64_t *ret_key);
 
 /* What was taken is locked: again later. */
-void view_park(struct view *v, int64_t key, int64_t now_ms);
+void batch_view_park(struct batch_view *v, int64_t key, int64_t now_ms);
 
 /* What was taken is held, by `block`: again when that is lifted. */
-void view_block(struct view *v, int64_t key, int64_t block);
+void batch_view_block(struct batch_view *v, int64_t key, int64_t block);
 
 /*
  * Frees what is blocked by what is_lifted() says is there no longer. It looks only when the generation
  * is another than the last time.
  */
-void view_unblock(struct view *v, uint32_t generation, bool (*is_lifted)(void *arg, int64_t block),
-                  void *arg);
+void batch_view_unblock(struct batch_view *v, uint32_t generation,
+                        bool (*is_lifted)(void *arg, int64_t block), void *arg);
 
 /* What was taken is not there. */
-void view_forget(struct view *v, int64_t key);
+void batch_view_forget(struct batch_view *v, int64_t key);
 
 /* It was unlocked, or what held it is gone: it is free now. */
-void view_free(struct view *v, int64_t key);
-void view_free_all(struct view *v);
+void batch_view_free(struct batch_view *v, int64_t key);
+void batch_view_free_all(struct batch_view *v);
 
-uint32_t view_count(struct view *v);
+uint32_t batch_view_count(struct batch_view *v);
 
 /* For lists that say something about others: what stands there, and how much has left it so far. */
-int view_refresh(struct view *v, struct keeper *k, int64_t now_ms);
-bool view_has(struct view *v, int64_t key);
-uint32_t view_gone(struct view *v);
-bool view_has_blocked(struct view *v);
+int batch_view_refresh(struct batch_view *v, struct keeper *k, int64_t now_ms);
+bool batch_view_has(struct batch_view *v, int64_t key);
+uint32_t batch_view_gone(struct batch_view *v);
+bool batch_view_has_blocked(struct batch_view *v);
 
 /* The heaps, in view_heap.c: the free entries by key, the parked ones by time. */
-void view_heap_add(struct view *v, struct view_heap *h, uint32_t entry);
-void view_heap_remove(struct view *v, struct view_heap *h, uint32_t entry);
+void batch_view_heap_add(struct batch_view *v, struct batch_view_heap *h, uint32_t entry);
+void batch_view_heap_remove(struct batch_view *v, struct batch_view_heap *h, uint32_t entry);
 
 #endif

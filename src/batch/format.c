@@ -1,6 +1,6 @@
-#include "batch/show.h"
+#include "batch/format.h"
 
-static void put_node(struct buf *b, struct call *c, const char *name, struct str data)
+static void put_node(struct buf *b, struct batch_call *c, const char *name, struct str data)
 {
     const struct json *v = data.p ? json_parse(c->a, data, NULL) : NULL;
 
@@ -22,7 +22,8 @@ static void put_text(struct buf *b, const char *name, struct str text)
         json_put_null(b);
 }
 
-static void put_head(struct buf *b, const char *id, const struct machine *m, const struct status *s)
+static void put_head(struct buf *b, const char *id, const struct batch_machine *m,
+                     const struct batch_status *s)
 {
     put_text(b, "id", str_of(id));
     put_text(b, "state", str_of(m->states[s->state].name));
@@ -36,27 +37,27 @@ static void put_locked(struct buf *b, int64_t token)
     json_put_bool(b, token != 0);
 }
 
-void show_batch(struct buf *b, struct call *c, const struct batch *batch)
+void batch_format(struct buf *b, struct batch_call *c, const struct batch *batch)
 {
     json_open(b, '{');
-    put_head(b, batch->id, &c->depot->machines.batch, &batch->status);
+    put_head(b, batch->id, &c->store->machines.batch, &batch->status);
     put_locked(b, batch->token);
     put_node(b, c, "submission", batch->submission);
     put_node(b, c, "status-report", batch->report);
     json_key(b, "states");
     json_open(b, '{');
-    for (int i = 0; i < MACHINE_LIST_COUNT; i++) {
-        json_key(b, MACHINE_LISTS[i]);
+    for (int i = 0; i < BATCH_LIST_COUNT; i++) {
+        json_key(b, BATCH_LISTS[i]);
         json_put_int(b, batch->counts[i]);
     }
     json_close(b, '}');
     json_close(b, '}');
 }
 
-void show_job(struct buf *b, struct call *c, const struct job *job)
+void batch_format_job(struct buf *b, struct batch_call *c, const struct batch_job *job)
 {
     json_open(b, '{');
-    put_head(b, job->id, &c->depot->machines.job, &job->status);
+    put_head(b, job->id, &c->store->machines.job, &job->status);
     put_text(b, "batch", str_of(job->bid));
     json_key(b, "priority");
     json_put_int(b, job->priority);
@@ -69,17 +70,17 @@ void show_job(struct buf *b, struct call *c, const struct job *job)
     json_close(b, '}');
 }
 
-void show_access(struct buf *b, struct call *c, const struct access *access)
+void batch_format_access(struct buf *b, struct batch_call *c, const struct batch_access *access)
 {
     json_open(b, '{');
-    put_head(b, access->id, &c->depot->machines.access, &access->status);
+    put_head(b, access->id, &c->store->machines.access, &access->status);
     put_text(b, "queue", str_of(ACCESS_DIRS[access->size]));
     put_locked(b, access->token);
     put_node(b, c, "token", access->data);
     json_close(b, '}');
 }
 
-void show_lock(struct buf *b, const struct lock *lock)
+void batch_format_lock(struct buf *b, const struct batch_lock *lock)
 {
     json_open(b, '{');
     put_text(b, "kind", str_of(LOCK_DIRS[lock->kind]));

@@ -8,24 +8,25 @@
  * transaction that insists on the status it was decided by. What nobody but a person can decide (a job
  * without a status, rubbish in a status, names that are no ids) is told and left alone too.
  */
-#ifndef BATCH_MEND_H
-#define BATCH_MEND_H
+#ifndef BATCH_REPAIR_H
+#define BATCH_REPAIR_H
 
-#include "batch/depot.h"
+#include "batch/store.h"
 
-struct mend_finding {
+struct batch_finding {
     const char *id;      /* of the job or batch, or the path of the node */
     const char *problem; /* a sentence */
     bool repaired;
 };
 
-typedef void mend_fn(void *arg, const struct mend_finding *f);
+typedef void batch_finding_fn(void *arg, const struct batch_finding *f);
 
-struct mend_totals {
+struct batch_repair_totals {
     int64_t jobs, batches, findings, repaired;
 };
 
 /* fn is called for each. Returns 0 or an error of the keeper. */
-int mend_run(struct call *c, bool repair, mend_fn *fn, void *arg, struct mend_totals *ret_totals);
+int batch_repair_run(struct batch_call *c, bool repair, batch_finding_fn *fn, void *arg,
+                     struct batch_repair_totals *ret_totals);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Opening a depot, and the few ways in which everything here reads the tree.
+ * Opening a store, and the few ways in which everything here reads the tree.
  *
  * Numbers for new ids. ZooKeeper numbers sequential nodes by the creations under their parent, but a
  * transaction cannot create a sequential node and its children: half a batch would be left behind by
@@ -9,7 +9,7 @@
  * and so that no number is given twice even if a creator sleeps between reading and creating. A
  * foreign client that creates sequential nodes there gets numbers that are not taken.
  */
-#include "batch/depot.h"
+#include "batch/store.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -22,60 +22,60 @@
 
 const char *const ACCESS_DIRS[ACCESS_SIZES] = {"small", "large"};
 
-static void init_views(struct depot *r)
+static void init_views(struct batch_store *r)
 {
     char dir[96];
 
     for (int i = 0; i < r->machines.job.count; i++) {
         snprintf(dir, sizeof dir, "/jobs/states/%s", r->machines.job.states[i].dir);
-        view_init(&r->jobs[i], dir, NAME_JOB, true);
+        batch_view_init(&r->jobs[i], dir, BATCH_ID_JOB, true);
     }
     for (int i = 0; i < r->machines.batch.count; i++) {
         snprintf(dir, sizeof dir, "/drover/batch/%s", r->machines.batch.states[i].dir);
-        view_init(&r->batches[i], dir, NAME_BATCH, false);
+        batch_view_init(&r->batches[i], dir, BATCH_ID_BATCH, false);
     }
     for (int s = 0; s < ACCESS_SIZES; s++) {
         for (int i = 0; i < r->machines.access.count; i++) {
             snprintf(dir, sizeof dir, "/drover/access/%s/%s", ACCESS_DIRS[s],
                      r->machines.access.states[i].dir);
-            view_init(&r->access[s][i], dir, NAME_ACCESS, false);
+            batch_view_init(&r->access[s][i], dir, BATCH_ID_ACCESS, false);
         }
     }
 }
 
-int depot_open(const struct depot_options *o, struct depot **ret_depot)
+int batch_store_open(const struct batch_store_options *o, struct batch_store **ret_store)
 {
-    struct depot *r = mem_zalloc(sizeof *r);
-    const struct machine *m = &r->machines.batch;
+    struct batch_store *r = mem_zalloc(sizeof *r);
+    const struct batch_machine *m = &r->machines.batch;
 
-    r->machines = o->machines ? *o->machines : MACHINES_BUILT_IN;
+    r->machines = o->machines ? *o->machines : BATCH_MACHINES_BUILT_IN;
     r->options = *o;
-    r->batch.pending = machine_find(m, STR("Pending"));
-    r->batch.held = machine_find(m, STR("Held"));
-    r->batch.processing = machine_find(m, STR("Processing"));
-    r->batch.reporting = machine_find(m, STR("Reporting"));
-    r->batch.failed = machine_find(m, STR("Failed"));
-    r->batch.update_reporting = machine_find(m, STR("UpdateReporting"));
-    r->batch.completed = machine_find(m, STR("Completed"));
-    r->batch.deleted = machine_find(m, STR("Deleted"));
+    r->batch.pending = batch_machine_find(m, STR("Pending"));
+    r->batch.held = batch_machine_find(m, STR("Held"));
+    r->batch.processing = batch_machine_find(m, STR("Processing"));
+    r->batch.reporting = batch_machine_find(m, STR("Reporting"));
+    r->batch.failed = batch_machine_find(m, STR("Failed"));
+    r->batch.update_reporting = batch_machine_find(m, STR("UpdateReporting"));
+    r->batch.completed = batch_machine_find(m, STR("Completed"));
+    r->batch.deleted = batch_machine_find(m, STR("Deleted"));
     pthread_mutex_init(&r->making, NULL);
     pthread_mutex_init(&r->lock, NULL);
-    claims_init(&r->claims);
+    batch_job_cache_init(&r->job_cache);
     init_views(r);
-    *ret_depot = r;
+    *ret_store = r;
     return 0;
 }
 
-void depot_close(struct depot *r)
+void batch_store_close(struct batch_store *r)
 {
     for (int i = 0; i < r->machines.job.count; i++)
-        view_release(&r->jobs[i]);
+        batch_view_release(&r->jobs[i]);
     for (int i = 0; i < r->machines.batch.count; i++)
-        view_release(&r->batches[i]);
+        batch_view_release(&r->batches[i]);
     for (int s = 0; s < ACCESS_SIZES; s++)
         for (int i = 0; i < r->machines.access.count; i++)
-            view_release(&r->access[s][i]);
-    claims_release(&r->claims);
+            batch_view_release(&r->access[s][i]);
+    batch_job_cache_release(&r->job_cache);
     pthread_mutex_destroy(&r->making);
     pthread_mutex_destroy(&r->lock);
     free(r->held_collections);
@@ -83,18 +83,19 @@ void depot_close(struct depot *r)
 }
 
 /* Makes parent/STATE for each state of a machine, or only for those that are no end. */
-static int make_states(struct call *c, const struct machine *m, const char *parent, bool ends)
+static int make_states(struct batch_call *c, const struct batch_machine *m, const char *parent,
+                       bool ends)
 {
     int err = keeper_ensure(c->k, parent, NO_BYTES);
 
     for (int i = 0; i < m->count && !err; i++)
-        if (ends || !machine_is_end(m, i))
+        if (ends || !batch_machine_is_end(m, i))
             err = keeper_ensure(c->k, arena_printf(c->a, "%s/%s", parent, m->states[i].dir),
                                 NO_BYTES);
     return err;
 }
 
-int depot_init(struct call *c)
+int batch_store_init(struct batch_call *c)
 {
     static const char *const NODES[] = {
         "/batches",         "/batch-uuids",       "/jobs",
@@ -103,7 +104,7 @@ int depot_init(struct call *c)
         "/access/small",    "/access/large",      "/drover",
         "/drover/access",   "/drover/legacy",
     };
-    const struct machines *m = &c->depot->machines;
+    const struct batch_machines *m = &c->store->machines;
     int err = 0;
 
     for (size_t i = 0; i < sizeof NODES / sizeof *NODES && !err; i++)
@@ -115,12 +116,12 @@ int depot_init(struct call *c)
     for (int s = 0; s < ACCESS_SIZES && !err; s++)
         err =
             make_states(c, &m->access, s ? "/drover/access/large" : "/drover/access/small", false);
-    return err ? depot_fail(c, err) : 0;
+    return err ? batch_fail(c, err) : 0;
 }
 
-struct str depot_now(struct call *c)
+struct str batch_now(struct batch_call *c)
 {
-    int64_t now_ms = c->depot->options.wall_ms ? c->depot->options.wall_ms(c->depot->options.arg)
+    int64_t now_ms = c->store->options.wall_ms ? c->store->options.wall_ms(c->store->options.arg)
                                                : clock_wall_ms();
     time_t seconds = now_ms / 1000;
     struct tm tm;
@@ -131,10 +132,10 @@ struct str depot_now(struct call *c)
     return str_of(arena_printf(c->a, "%s.%03dZ", text, (int)(now_ms % 1000)));
 }
 
-void depot_tell(struct call *c, const struct depot_event *e)
+void batch_publish(struct batch_call *c, const struct batch_event *e)
 {
-    if (c->depot->options.changed)
-        c->depot->options.changed(c->depot->options.arg, e);
+    if (c->store->options.changed)
+        c->store->options.changed(c->store->options.arg, e);
 }
 
 #define PRINT_PATH(path, fmt)                                                                      \
@@ -148,8 +149,8 @@ void depot_tell(struct call *c, const struct depot_event *e)
         assert(len > 0 && len < (int)sizeof path);                                                 \
     } while (0)
 
-int depot_get(struct call *c, struct str *ret_data, struct keeper_stat *ret_stat, const char *fmt,
-              ...)
+int batch_node_get(struct batch_call *c, struct str *ret_data, struct keeper_stat *ret_stat,
+                   const char *fmt, ...)
 {
     char path[1024];
     struct buf data = {0};
@@ -163,7 +164,7 @@ int depot_get(struct call *c, struct str *ret_data, struct keeper_stat *ret_stat
     return err;
 }
 
-int depot_exists(struct call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
+int batch_node_exists(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
 {
     char path[1024];
 
@@ -171,8 +172,8 @@ int depot_exists(struct call *c, struct keeper_stat *ret_stat, const char *fmt, 
     return keeper_exists(c->k, path, ret_stat);
 }
 
-int depot_children(struct call *c, struct keeper_names *ret_names, struct keeper_stat *ret_stat,
-                   const char *fmt, ...)
+int batch_node_children(struct batch_call *c, struct keeper_names *ret_names,
+                        struct keeper_stat *ret_stat, const char *fmt, ...)
 {
     struct keeper_names names = {0};
     char path[1024];
@@ -191,12 +192,13 @@ int depot_children(struct call *c, struct keeper_names *ret_names, struct keeper
     return 0;
 }
 
-int depot_fail(struct call *c, int err)
+int batch_fail(struct batch_call *c, int err)
 {
     return err_set(c->why, err, "%s", drover_err_message(err));
 }
 
-int depot_next_number(struct call *c, const char *parent, int64_t *ret_number, int32_t *ret_version)
+int batch_next_number(struct batch_call *c, const char *parent, int64_t *ret_number,
+                      int32_t *ret_version)
 {
     struct keeper_stat stat;
     int err = keeper_exists(c->k, parent, &stat);
@@ -208,22 +210,23 @@ int depot_next_number(struct call *c, const char *parent, int64_t *ret_number, i
     return 0;
 }
 
-int depot_relist(struct call *c, struct change *t, const struct machine *m, struct view *views,
-                 int from, int to, const char *id)
+int batch_index_move(struct batch_call *c, struct batch_change *t, const struct batch_machine *m,
+                     struct batch_view *views, int from, int to, const char *id)
 {
     int err;
 
-    if (from != MACHINE_NONE && !machine_is_end(m, from)) {
-        err = depot_exists(c, NULL, "%s/%s", views[from].dir, id);
+    if (from != BATCH_NO_STATE && !batch_machine_is_end(m, from)) {
+        err = batch_node_exists(c, NULL, "%s/%s", views[from].dir, id);
         if (!err)
-            change_list_remove(t, &views[from], name_number(views[from].prefix, str_of(id)));
+            batch_change_list_remove(t, &views[from],
+                                     batch_id_number(views[from].prefix, str_of(id)));
         else if (err != DROVER_NO_NODE)
             return err;
     }
-    if (machine_is_end(m, to))
+    if (batch_machine_is_end(m, to))
         return 0;
-    err = from == to ? DROVER_NO_NODE : depot_exists(c, NULL, "%s/%s", views[to].dir, id);
+    err = from == to ? DROVER_NO_NODE : batch_node_exists(c, NULL, "%s/%s", views[to].dir, id);
     if (err == DROVER_NO_NODE)
-        change_list_add(t, &views[to], name_number(views[to].prefix, str_of(id)));
+        batch_change_list_add(t, &views[to], batch_id_number(views[to].prefix, str_of(id)));
     return err == DROVER_NO_NODE ? 0 : err;
 }
