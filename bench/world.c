@@ -83,9 +83,9 @@ static void *load_main(void *arg)
             char *key = key_of(&a, r, i);
 
             ops[n++] = keeper_op_create(
-                zoott_below(&a, arena_printf(&a, "/zoott_%s", r->world), str_of(key)),
+                world_list_path(&a, arena_printf(&a, "/zoott_%s", r->world), str_of(key)),
                 STR("{\"some\":\"data\"}"), KEEPER_NO_STAT);
-            ops[n++] = keeper_op_create(zoott_below(&a, WORLD_PENDING, str_of(key)),
+            ops[n++] = keeper_op_create(world_list_path(&a, WORLD_PENDING, str_of(key)),
                                         record_of(&a, r, i, key), KEEPER_NO_STAT);
         }
         check(keeper_multi(k, ops, n, NULL), "load");
@@ -149,14 +149,14 @@ static void *bare_main(void *arg)
     while ((i = atomic_fetch_add(&r->next, 1)) < wanted) {
         struct arena a = {0};
         char *key = key_of(&a, r, i);
-        char *p = zoott_below(&a, WORLD_PENDING, str_of(key));
-        char *w = zoott_below(&a, WORLD_WORKING, str_of(key));
+        char *p = world_list_path(&a, WORLD_PENDING, str_of(key));
+        char *w = world_list_path(&a, WORLD_WORKING, str_of(key));
         struct world_holder h = {.session = 1, .claim = "0123456789abcdef", .czxid = i};
         struct keeper_op claim[] = {
             keeper_op_set(p, record_of(&a, r, i, key), 0),
             keeper_op_create(w, world_holder_write(&a, &h), KEEPER_EPHEMERAL | KEEPER_NO_STAT)};
         struct keeper_op complete[] = {
-            keeper_op_create(zoott_below(&a, WORLD_COMPLETED, str_of(key)),
+            keeper_op_create(world_list_path(&a, WORLD_COMPLETED, str_of(key)),
                              record_of(&a, r, i, key), KEEPER_NO_STAT),
             keeper_op_delete(p, 1), keeper_op_delete(w, 0)};
 
@@ -178,7 +178,7 @@ static void sweep(const char *path)
 
     check(keeper_children(k, path, &names, NULL), "children");
     for (size_t i = 0; i < names.count; i++) {
-        ops[n++] = keeper_op_delete(zoott_below(&a, path, str_of(names.names[i])), -1);
+        ops[n++] = keeper_op_delete(world_list_path(&a, path, str_of(names.names[i])), -1);
         if (n == BATCH || i + 1 == names.count) {
             check(keeper_multi(k, ops, n, NULL), "sweep");
             n = 0;

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-enum { CREW = 8, ALONE_UP_TO = 64 };
+enum { THREADS_MAX = 8, ALONE_UP_TO = 64 };
 
 struct parallel {
     size_t count;
@@ -14,7 +14,7 @@ struct parallel {
     atomic_size_t next;
 };
 
-static void *member_main(void *arg)
+static void *run_next(void *arg)
 {
     struct parallel *c = arg;
     size_t i;
@@ -27,13 +27,13 @@ static void *member_main(void *arg)
 void parallel_run(size_t count, void (*fn)(void *arg, size_t i), void *arg)
 {
     struct parallel c = {.count = count, .fn = fn, .arg = arg};
-    pthread_t threads[CREW];
+    pthread_t threads[THREADS_MAX];
     size_t started = 0;
 
-    while (count > ALONE_UP_TO && started < CREW &&
-           !pthread_create(&threads[started], NULL, member_main, &c))
+    while (count > ALONE_UP_TO && started < THREADS_MAX &&
+           !pthread_create(&threads[started], NULL, run_next, &c))
         started++;
-    member_main(&c);
+    run_next(&c);
     while (started)
         pthread_join(threads[--started], NULL);
 }

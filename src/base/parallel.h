@@ -1,7 +1,7 @@
 /*
- * crew - many waits at once: a keeper answers one call per thread, and an ensemble is far away.
+ * parallel - many waits at once: a keeper answers one call per thread, and an ensemble is far away.
  *
- *     crew_run(count, read_one, &args);       read_one(&args, 0), read_one(&args, 1), ...
+ *     parallel_run(count, read_one, &args);       read_one(&args, 0), read_one(&args, 1), ...
  */
 #ifndef BASE_PARALLEL_H
 #define BASE_PARALLEL_H

@@ -22,12 +22,12 @@
 
 /* Notes from anywhere. */
 
-static void wake(struct shift *s)
+static void wake(struct worker_runtime *s)
 {
     pthread_cond_broadcast(&s->changed);
 }
 
-void shift_note(struct shift *s, const char *fmt, ...)
+void worker_note(struct worker_runtime *s, const char *fmt, ...)
 {
     char line[512];
     va_list ap;
@@ -44,7 +44,7 @@ void shift_note(struct shift *s, const char *fmt, ...)
 
 static void on_list(void *arg, enum keeper_event event, const char *path)
 {
-    struct shift *s = arg;
+    struct worker_runtime *s = arg;
 
     (void)path;
     pthread_mutex_lock(&s->lock);
@@ -58,18 +58,18 @@ static void on_list(void *arg, enum keeper_event event, const char *path)
 
 static void on_owner(void *arg, enum keeper_event event, const char *path)
 {
-    struct shift_wanted *wanted = arg;
+    struct worker_wanted *wanted = arg;
 
     (void)event, (void)path;
-    pthread_mutex_lock(&wanted->shift->lock);
+    pthread_mutex_lock(&wanted->runtime->lock);
     wanted->freed = true;
-    wake(wanted->shift);
-    pthread_mutex_unlock(&wanted->shift->lock);
+    wake(wanted->runtime);
+    pthread_mutex_unlock(&wanted->runtime->lock);
 }
 
-static struct shift_wanted *find_wanted(struct shift *s, const char *queue)
+static struct worker_wanted *find_wanted(struct worker_runtime *s, const char *queue)
 {
-    struct shift_wanted *wanted = s->wanted;
+    struct worker_wanted *wanted = s->wanted;
 
     while (wanted && strcmp(wanted->queue, queue))
         wanted = wanted->next;
@@ -77,16 +77,16 @@ static struct shift_wanted *find_wanted(struct shift *s, const char *queue)
 }
 
 /* The queue is another's: we hear when it is free. It may have become so before we listened. */
-static void want(struct shift *s, const char *queue)
+static void want(struct worker_runtime *s, const char *queue)
 {
-    struct shift_wanted *wanted = find_wanted(s, queue);
+    struct worker_wanted *wanted = find_wanted(s, queue);
     char path[QUEUE_PATH_SIZE];
 
     if (!wanted) {
         wanted = mem_zalloc(sizeof *wanted);
-        wanted->shift = s;
+        wanted->runtime = s;
         snprintf(wanted->queue, sizeof wanted->queue, "%s", queue);
-        queues_path(&s->act.member.queues, path, "queues/%s/owner", queue);
+        queues_path(&s->steps.registration.queues, path, "queues/%s/owner", queue);
         if (keeper_watch(s->keeper, path, KEEPER_WATCH_EXISTS, on_owner, wanted, &wanted->watch)) {
             free(wanted);
             return;
@@ -94,14 +94,14 @@ static void want(struct shift *s, const char *queue)
         wanted->next = s->wanted;
         s->wanted = wanted;
         if (keeper_exists(s->keeper, path, NULL) == DROVER_NO_NODE)
-            worker_freed(&s->act.worker, clock_boot_ms(), queue);
+            queue_worker_freed(&s->steps.worker, clock_boot_ms(), queue);
     }
 }
 
 /* Stops listening for a queue; NULL: for all. */
-static void unwant(struct shift *s, const char *queue)
+static void unwant(struct worker_runtime *s, const char *queue)
 {
-    struct shift_wanted **link = &s->wanted, *wanted;
+    struct worker_wanted **link = &s->wanted, *wanted;
 
     while ((wanted = *link)) {
         if (queue && strcmp(wanted->queue, queue)) {
@@ -116,7 +116,7 @@ static void unwant(struct shift *s, const char *queue)
 
 /* The session. */
 
-static void disconnect(struct shift *s)
+static void disconnect(struct worker_runtime *s)
 {
     if (!s->keeper)
         return;
@@ -130,37 +130,37 @@ static void disconnect(struct shift *s)
     s->keeper = NULL;
 }
 
-static int watch_lists(struct shift *s)
+static int watch_lists(struct worker_runtime *s)
 {
     static const char *const lists[] = {"workers", "queues"};
     char path[QUEUE_PATH_SIZE];
     int err = 0;
 
     for (int i = 0; i < 2 && !err; i++) {
-        queues_path(&s->act.member.queues, path, "%s", lists[i]);
+        queues_path(&s->steps.registration.queues, path, "%s", lists[i]);
         err = keeper_watch(s->keeper, path, KEEPER_WATCH_CHILDREN, on_list, s, &s->watches[i]);
     }
     return err;
 }
 
 /* The keeper may have granted another timeout than we asked for. */
-static void adopt_timeout(struct shift *s)
+static void adopt_timeout(struct worker_runtime *s)
 {
     struct keeper_session session;
 
     keeper_session(s->keeper, &session);
-    s->act.worker.o.timeout_ms = session.timeout_ms;
+    s->steps.worker.o.timeout_ms = session.timeout_ms;
     atomic_store(&s->timeout_ms, session.timeout_ms);
 }
 
-static void join(struct shift *s, const struct worker_action *a)
+static void join(struct worker_runtime *s, const struct queue_worker_action *a)
 {
     struct err_info e = {""};
     int err;
 
     disconnect(s);
     err = s->o.connect(s->o.arg, &s->keeper, &e);
-    s->act.member.queues.keeper = s->keeper;
+    s->steps.registration.queues.keeper = s->keeper;
     if (!err) {
         adopt_timeout(s);
         err = watch_lists(s);
@@ -169,22 +169,22 @@ static void join(struct shift *s, const struct worker_action *a)
     s->expired = false; /* it was the last session's */
     pthread_mutex_unlock(&s->lock);
     if (!err)
-        err = act_on(&s->act, a);
+        err = queue_step(&s->steps, a);
     else
-        worker_joined(&s->act.worker, clock_boot_ms(), err, NULL);
+        queue_worker_joined(&s->steps.worker, clock_boot_ms(), err, NULL);
     if (err && err != s->join_err)
-        shift_note(s, "cannot join: %s", e.text[0] ? e.text : drover_err_message(err));
+        worker_note(s, "cannot join: %s", e.text[0] ? e.text : drover_err_message(err));
     else if (!err)
-        shift_note(s, "joined as %s", s->act.member.name);
+        worker_note(s, "joined as %s", s->steps.registration.name);
     s->join_err = err;
 }
 
 /* Actions. */
 
-static void start_job(struct shift *s, const struct worker_action *a)
+static void start_job(struct worker_runtime *s, const struct queue_worker_action *a)
 {
-    struct hold *h = member_find(&s->act.member, a->queue);
-    struct shift_job *job = s->jobs;
+    struct queue_hold *h = queue_registration_find(&s->steps.registration, a->queue);
+    struct worker_job *job = s->jobs;
 
     pthread_mutex_lock(&s->lock);
     while (job->state != JOB_FREE)
@@ -199,28 +199,28 @@ static void start_job(struct shift *s, const struct worker_action *a)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void do_take(struct shift *s, const struct worker_action *a)
+static void do_take(struct worker_runtime *s, const struct queue_worker_action *a)
 {
-    int err = act_on(&s->act, a);
+    int err = queue_step(&s->steps, a);
 
     if (err == DROVER_IN_USE)
         want(s, a->queue);
     else
         unwant(s, a->queue);
     if (!err)
-        shift_note(s, "took %s", a->queue);
+        worker_note(s, "took %s", a->queue);
 }
 
 /* It may end between two actions, by what a watch says, or show in the answer to one. */
-static void look_at_session(struct shift *s)
+static void look_at_session(struct worker_runtime *s)
 {
-    if (s->was_joined && !s->act.worker.joined)
-        shift_note(s, "the session of %s is over", s->act.member.name);
-    s->was_joined = s->act.worker.joined;
-    atomic_store(&s->contact_ms, s->was_joined ? s->act.worker.contact_ms : INT64_MIN / 2);
+    if (s->was_joined && !s->steps.worker.joined)
+        worker_note(s, "the session of %s is over", s->steps.registration.name);
+    s->was_joined = s->steps.worker.joined;
+    atomic_store(&s->contact_ms, s->was_joined ? s->steps.worker.contact_ms : INT64_MIN / 2);
 }
 
-static void act(struct shift *s, const struct worker_action *a)
+static void act(struct worker_runtime *s, const struct queue_worker_action *a)
 {
     int err;
 
@@ -231,66 +231,66 @@ static void act(struct shift *s, const struct worker_action *a)
     } else if (a->kind == WORKER_TAKE) {
         do_take(s, a);
     } else {
-        err = act_on(&s->act, a);
-        if (a->kind == WORKER_GIVE_UP && !err) {
-            shift_note(s, "gave up %s", a->queue);
-            shift_forget(s, a->queue);
+        err = queue_step(&s->steps, a);
+        if (a->kind == WORKER_RELEASE && !err) {
+            worker_note(s, "gave up %s", a->queue);
+            worker_forget(s, a->queue);
         } else if (a->kind == WORKER_ADVANCE && err == DROVER_FENCED) {
-            shift_note(s, "lost %s: another has taken over", a->queue);
+            worker_note(s, "lost %s: another has taken over", a->queue);
         }
     }
     look_at_session(s);
 }
 
 /* What happened meanwhile, under the lock. */
-static void tell(struct shift *s, int64_t now_ms)
+static void tell(struct worker_runtime *s, int64_t now_ms)
 {
     for (int i = 0; i < s->o.worker.parallel; i++) {
-        struct shift_job *job = &s->jobs[i];
+        struct worker_job *job = &s->jobs[i];
 
         if (job->state == JOB_DONE) {
-            worker_worked(&s->act.worker, now_ms, job->queue, job->result, job->id);
+            queue_worker_worked(&s->steps.worker, now_ms, job->queue, job->result, job->id);
             if (job->result == WORKER_FAILED && s->o.worker.policy == WORKER_STOP)
                 s->err = DROVER_REFUSED;
             job->state = JOB_FREE;
         }
     }
-    for (struct shift_wanted *wanted = s->wanted; wanted; wanted = wanted->next) {
+    for (struct worker_wanted *wanted = s->wanted; wanted; wanted = wanted->next) {
         if (wanted->freed)
-            worker_freed(&s->act.worker, now_ms, wanted->queue);
+            queue_worker_freed(&s->steps.worker, now_ms, wanted->queue);
         wanted->freed = false;
     }
-    if (s->expired && s->act.worker.joined)
-        worker_expired(&s->act.worker, now_ms);
-    else if (s->lists_changed && s->act.worker.joined)
-        worker_changed(&s->act.worker, now_ms);
+    if (s->expired && s->steps.worker.joined)
+        queue_worker_expired(&s->steps.worker, now_ms);
+    else if (s->lists_changed && s->steps.worker.joined)
+        queue_worker_changed(&s->steps.worker, now_ms);
     s->expired = s->lists_changed = false;
-    shift_tell_posted(s, now_ms);
-    if (s->stop && !s->act.worker.stopping)
-        worker_stop(&s->act.worker, now_ms);
+    worker_tell_posted(s, now_ms);
+    if (s->stop && !s->steps.worker.stopping)
+        queue_worker_stop(&s->steps.worker, now_ms);
 }
 
-static bool has_news(const struct shift *s)
+static bool has_news(const struct worker_runtime *s)
 {
     for (int i = 0; i < s->o.worker.parallel; i++)
         if (s->jobs[i].state == JOB_DONE)
             return true;
-    for (const struct shift_wanted *wanted = s->wanted; wanted; wanted = wanted->next)
+    for (const struct worker_wanted *wanted = s->wanted; wanted; wanted = wanted->next)
         if (wanted->freed)
             return true;
     return s->expired || s->lists_changed || s->posted_any || s->posted_count ||
-           (s->stop && !s->act.worker.stopping);
+           (s->stop && !s->steps.worker.stopping);
 }
 
 static void *control(void *arg)
 {
-    struct shift *s = arg;
-    struct worker_action a;
+    struct worker_runtime *s = arg;
+    struct queue_worker_action a;
 
     do {
         pthread_mutex_lock(&s->lock);
         tell(s, clock_boot_ms());
-        worker_next(&s->act.worker, clock_boot_ms(), &a);
+        queue_worker_next(&s->steps.worker, clock_boot_ms(), &a);
         if (a.kind == WORKER_WAIT && !has_news(s))
             cond_wait_until(&s->changed, &s->lock, a.at_ms);
         pthread_mutex_unlock(&s->lock);
@@ -315,9 +315,9 @@ static int64_t boot_ms(void *arg)
     return clock_boot_ms();
 }
 
-struct shift *shift_start(const struct shift_options *o)
+struct worker_runtime *worker_runtime_start(const struct worker_runtime_options *o)
 {
-    struct shift *s = mem_zalloc(sizeof *s);
+    struct worker_runtime *s = mem_zalloc(sizeof *s);
     size_t count = (size_t)o->worker.parallel;
 
     s->o = *o;
@@ -326,24 +326,24 @@ struct shift *shift_start(const struct shift_options *o)
     pthread_cond_init(&s->work, NULL);
     atomic_init(&s->contact_ms, INT64_MIN / 2);
     atomic_init(&s->timeout_ms, o->worker.timeout_ms);
-    worker_init(&s->act.worker, &o->worker);
-    s->act.now_ms = boot_ms;
-    s->act.member.queues.ns = o->ns;
-    s->act.member.only = o->only;
-    s->act.member.only_count = o->only_count;
-    s->act.notes.note = o->note;
-    s->act.notes.arg = o->arg;
+    queue_worker_init(&s->steps.worker, &o->worker);
+    s->steps.now_ms = boot_ms;
+    s->steps.registration.queues.ns = o->ns;
+    s->steps.registration.only = o->only;
+    s->steps.registration.only_count = o->only_count;
+    s->steps.notes.note = o->note;
+    s->steps.notes.arg = o->arg;
     s->jobs = mem_zalloc(count * sizeof *s->jobs);
     s->handlers = mem_zalloc(count * sizeof *s->handlers);
     for (size_t i = 0; i < count; i++)
-        pthread_create(&s->handlers[i], NULL, shift_handle_all, s);
+        pthread_create(&s->handlers[i], NULL, worker_handle_all, s);
     pthread_create(&s->control, NULL, control, s);
     if (s->o.listen)
-        pthread_create(&s->listener, NULL, shift_listen, s);
+        pthread_create(&s->listener, NULL, worker_listen, s);
     return s;
 }
 
-void shift_stop(struct shift *s)
+void worker_runtime_stop(struct worker_runtime *s)
 {
     pthread_mutex_lock(&s->lock);
     s->stop = true;
@@ -351,7 +351,7 @@ void shift_stop(struct shift *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-int shift_wait(struct shift *s)
+int worker_runtime_wait(struct worker_runtime *s)
 {
     int err;
 
@@ -363,9 +363,9 @@ int shift_wait(struct shift *s)
     return err;
 }
 
-void shift_free(struct shift *s)
+void worker_runtime_free(struct worker_runtime *s)
 {
-    shift_stop(s);
+    worker_runtime_stop(s);
     pthread_join(s->control, NULL);
     for (int i = 0; i < s->o.worker.parallel; i++)
         pthread_join(s->handlers[i], NULL);
@@ -373,8 +373,8 @@ void shift_free(struct shift *s)
         s->o.unlisten(s->o.arg);
         pthread_join(s->listener, NULL);
     }
-    shift_forget(s, NULL);
-    act_release(&s->act);
+    worker_forget(s, NULL);
+    queue_steps_release(&s->steps);
     pthread_cond_destroy(&s->work);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);

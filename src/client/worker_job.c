@@ -12,24 +12,24 @@ enum { AHEAD = 20 };
 
 /* What was read ahead. */
 
-static struct shift_ahead **find_ahead(struct shift *s, const char *queue)
+static struct worker_prefetch **find_ahead(struct worker_runtime *s, const char *queue)
 {
-    struct shift_ahead **link = &s->aheads;
+    struct worker_prefetch **link = &s->aheads;
 
     while (*link && strcmp((*link)->queue, queue))
         link = &(*link)->next;
     return link;
 }
 
-static void free_ahead(struct shift_ahead *a)
+static void free_ahead(struct worker_prefetch *a)
 {
     message_list_release(&a->list);
     free(a);
 }
 
-void shift_forget(struct shift *s, const char *queue)
+void worker_forget(struct worker_runtime *s, const char *queue)
 {
-    struct shift_ahead **link, *a;
+    struct worker_prefetch **link, *a;
 
     pthread_mutex_lock(&s->lock);
     link = queue ? find_ahead(s, queue) : &s->aheads;
@@ -43,9 +43,9 @@ void shift_forget(struct shift *s, const char *queue)
 }
 
 /* Out of the table: while a message of the queue is in hand, its thread alone has it. */
-static struct shift_ahead *take_ahead(struct shift *s, const char *queue)
+static struct worker_prefetch *take_ahead(struct worker_runtime *s, const char *queue)
 {
-    struct shift_ahead **link, *a;
+    struct worker_prefetch **link, *a;
 
     pthread_mutex_lock(&s->lock);
     link = find_ahead(s, queue);
@@ -56,7 +56,7 @@ static struct shift_ahead *take_ahead(struct shift *s, const char *queue)
     return a;
 }
 
-static void put_ahead(struct shift *s, struct shift_ahead *a)
+static void put_ahead(struct worker_runtime *s, struct worker_prefetch *a)
 {
     pthread_mutex_lock(&s->lock);
     a->next = s->aheads;
@@ -65,7 +65,7 @@ static void put_ahead(struct shift *s, struct shift_ahead *a)
 }
 
 /* The message that comes right after `last`, if that is among those read. */
-static const struct message *follows(const struct shift_ahead *a, int64_t last)
+static const struct message *follows(const struct worker_prefetch *a, int64_t last)
 {
     int64_t before = a->after;
 
@@ -78,10 +78,10 @@ static const struct message *follows(const struct shift_ahead *a, int64_t last)
 }
 
 /* 0 and the message; NULL: there is none. */
-static int find_message(struct shift *s, const struct shift_job *job, struct shift_ahead **ahead,
-                        const struct message **ret_message)
+static int find_message(struct worker_runtime *s, const struct worker_job *job,
+                        struct worker_prefetch **ahead, const struct message **ret_message)
 {
-    struct shift_ahead *a = *ahead;
+    struct worker_prefetch *a = *ahead;
     struct err_info e = {""};
     int err;
 
@@ -96,7 +96,7 @@ static int find_message(struct shift *s, const struct shift_job *job, struct shi
     a->after = job->last;
     err = s->o.messages->read(s->o.messages, job->queue, job->last, AHEAD, &a->list, &e);
     if (err)
-        shift_note(s, "cannot read messages of %s: %s", job->queue, e.text);
+        worker_note(s, "cannot read messages of %s: %s", job->queue, e.text);
     else
         *ret_message = follows(a, job->last);
     return err;
@@ -104,16 +104,16 @@ static int find_message(struct shift *s, const struct shift_job *job, struct shi
 
 /* Certainty. */
 
-bool shift_is_sure(const struct shift_message *m)
+bool worker_message_is_sure(const struct worker_message *m)
 {
-    const struct shift *s = m->shift;
+    const struct worker_runtime *s = m->runtime;
 
     return clock_boot_ms() - atomic_load(&s->contact_ms) < atomic_load(&s->timeout_ms) / 2;
 }
 
-int64_t shift_grace_ms(const struct shift_message *m)
+int64_t worker_message_grace_ms(const struct worker_message *m)
 {
-    const struct shift *s = m->shift;
+    const struct worker_runtime *s = m->runtime;
 
     return atomic_load(&s->timeout_ms) / 4;
 }
@@ -121,7 +121,7 @@ int64_t shift_grace_ms(const struct shift_message *m)
 /* Handling. */
 
 /* What the error queue gets: the message, where it came from and what went wrong. */
-static int set_aside(struct shift *s, const struct shift_message *m)
+static int set_aside(struct worker_runtime *s, const struct worker_message *m)
 {
     struct buf b = {0};
     struct err_info e = {""};
@@ -142,30 +142,30 @@ static int set_aside(struct shift *s, const struct shift_message *m)
     json_close(&b, '}');
     err = s->o.messages->post(s->o.messages, QUEUE_ERROR, (struct str){b.p, b.len}, &id, &e);
     if (err)
-        shift_note(s, "cannot set message %" PRId64 " of %s aside: %s", m->id, m->queue, e.text);
+        worker_note(s, "cannot set message %" PRId64 " of %s aside: %s", m->id, m->queue, e.text);
     else
-        shift_note(s, "message %" PRId64 " of %s failed (%s): set aside as %" PRId64 " of %s",
-                   m->id, m->queue, m->error, id, QUEUE_ERROR);
+        worker_note(s, "message %" PRId64 " of %s failed (%s): set aside as %" PRId64 " of %s",
+                    m->id, m->queue, m->error, id, QUEUE_ERROR);
     buf_release(&b);
     return err;
 }
 
-static enum worker_result judge(struct shift *s, const struct shift_job *job,
-                                const struct shift_message *m, enum shift_verdict verdict)
+static enum queue_worker_result judge(struct worker_runtime *s, const struct worker_job *job,
+                                      const struct worker_message *m, enum worker_verdict verdict)
 {
-    if (verdict == SHIFT_HANDLED)
+    if (verdict == MESSAGE_HANDLED)
         return WORKER_DONE;
-    if (verdict == SHIFT_BROKEN_OFF)
+    if (verdict == MESSAGE_INTERRUPTED)
         return WORKER_TROUBLE;
     if (job->aside)
         return set_aside(s, m) ? WORKER_TROUBLE : WORKER_DONE;
-    shift_note(s, "message %" PRId64 " of %s failed (%s)", m->id, m->queue, m->error);
+    worker_note(s, "message %" PRId64 " of %s failed (%s)", m->id, m->queue, m->error);
     return WORKER_FAILED;
 }
 
-static void handle_one(struct shift *s, struct shift_job *job)
+static void handle_one(struct worker_runtime *s, struct worker_job *job)
 {
-    struct shift_ahead *ahead = take_ahead(s, job->queue);
+    struct worker_prefetch *ahead = take_ahead(s, job->queue);
     const struct message *message;
 
     if (find_message(s, job, &ahead, &message)) {
@@ -173,13 +173,13 @@ static void handle_one(struct shift *s, struct shift_job *job)
     } else if (!message) {
         job->result = WORKER_NOTHING;
     } else {
-        struct shift_message m = {.queue = job->queue,
-                                  .id = message->id,
-                                  .time_ms = message->time_ms,
-                                  .data = message->data,
-                                  .fence = job->fence,
-                                  .error = "no reason given",
-                                  .shift = s};
+        struct worker_message m = {.queue = job->queue,
+                                   .id = message->id,
+                                   .time_ms = message->time_ms,
+                                   .data = message->data,
+                                   .fence = job->fence,
+                                   .error = "no reason given",
+                                   .runtime = s};
 
         job->id = message->id;
         job->result = judge(s, job, &m, s->o.handle(s->o.arg, &m));
@@ -190,7 +190,7 @@ static void handle_one(struct shift *s, struct shift_job *job)
         free_ahead(ahead);
 }
 
-static struct shift_job *find_ready(struct shift *s)
+static struct worker_job *find_ready(struct worker_runtime *s)
 {
     for (int i = 0; i < s->o.worker.parallel; i++)
         if (s->jobs[i].state == JOB_READY)
@@ -198,10 +198,10 @@ static struct shift_job *find_ready(struct shift *s)
     return NULL;
 }
 
-void *shift_handle_all(void *arg)
+void *worker_handle_all(void *arg)
 {
-    struct shift *s = arg;
-    struct shift_job *job;
+    struct worker_runtime *s = arg;
+    struct worker_job *job;
 
     pthread_mutex_lock(&s->lock);
     while (!s->ended) {

@@ -21,7 +21,7 @@ struct drover_worker {
     struct drover_worker_options o;
     struct drover_queues *queues;
     struct listen *listen;
-    struct shift *shift;
+    struct worker_runtime *runtime;
 };
 
 /* Errors. */
@@ -248,7 +248,7 @@ static void note(void *arg, const char *line)
         w->o.note(w->o.arg, line);
 }
 
-static enum shift_verdict handle(void *arg, struct shift_message *m)
+static enum worker_verdict handle(void *arg, struct worker_message *m)
 {
     struct drover_worker *w = arg;
     struct drover_message given = {.queue = m->queue,
@@ -261,17 +261,17 @@ static enum shift_verdict handle(void *arg, struct shift_message *m)
                                    .inside = m};
     int verdict = w->o.handle(w->o.arg, &given);
 
-    return !verdict ? SHIFT_HANDLED : verdict > 0 ? SHIFT_FAILED : SHIFT_BROKEN_OFF;
+    return !verdict ? MESSAGE_HANDLED : verdict > 0 ? MESSAGE_FAILED : MESSAGE_INTERRUPTED;
 }
 
 int drover_message_is_sure(const struct drover_message *m)
 {
-    return shift_is_sure(m->inside);
+    return worker_message_is_sure(m->inside);
 }
 
 int64_t drover_message_grace_ms(const struct drover_message *m)
 {
-    return shift_grace_ms(m->inside);
+    return worker_message_grace_ms(m->inside);
 }
 
 static int64_t chosen(int64_t given, int64_t otherwise)
@@ -279,12 +279,12 @@ static int64_t chosen(int64_t given, int64_t otherwise)
     return given > 0 ? given : given < 0 ? 0 : otherwise;
 }
 
-static struct worker_options worker_options(const struct drover_worker_options *o)
+static struct queue_worker_options queue_worker_options(const struct drover_worker_options *o)
 {
-    static const enum worker_policy policies[] = {
+    static const enum queue_worker_policy policies[] = {
         [DROVER_RETRY] = WORKER_RETRY, [DROVER_SKIP] = WORKER_SKIP, [DROVER_STOP] = WORKER_STOP};
 
-    return (struct worker_options){
+    return (struct queue_worker_options){
         .quiet_ms = chosen(o->quiet_ms, WORKER_QUIET_MS),
         .poll_ms = chosen(o->poll_ms, WORKER_POLL_MS),
         .timeout_ms = KEEPER_TIMEOUT_DEFAULT_MS,
@@ -315,34 +315,35 @@ int drover_worker_join(struct drover_queues *qs, const struct drover_worker_opti
     w->o = *o;
     w->queues = qs;
     w->listen = listen;
-    w->shift = shift_start(&(struct shift_options){.worker = worker_options(o),
-                                                   .ns = qs->ns,
-                                                   .only = o->only,
-                                                   .only_count = o->only_count,
-                                                   .connect = connect_worker,
-                                                   .messages = &qs->messages.base,
-                                                   .listen = hear,
-                                                   .unlisten = unhear,
-                                                   .handle = handle,
-                                                   .note = note,
-                                                   .arg = w});
+    w->runtime =
+        worker_runtime_start(&(struct worker_runtime_options){.worker = queue_worker_options(o),
+                                                              .ns = qs->ns,
+                                                              .only = o->only,
+                                                              .only_count = o->only_count,
+                                                              .connect = connect_worker,
+                                                              .messages = &qs->messages.base,
+                                                              .listen = hear,
+                                                              .unlisten = unhear,
+                                                              .handle = handle,
+                                                              .note = note,
+                                                              .arg = w});
     *ret_worker = w;
     return 0;
 }
 
 void drover_worker_stop(struct drover_worker *w)
 {
-    shift_stop(w->shift);
+    worker_runtime_stop(w->runtime);
 }
 
 int drover_worker_wait(struct drover_worker *w)
 {
-    return shift_wait(w->shift);
+    return worker_runtime_wait(w->runtime);
 }
 
 void drover_worker_free(struct drover_worker *w)
 {
-    shift_free(w->shift);
+    worker_runtime_free(w->runtime);
     listen_close(w->listen);
     free(w);
 }

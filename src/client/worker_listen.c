@@ -13,7 +13,7 @@
 enum { AGAIN_MS = 1000, POSTED_MAX = 10000 };
 
 /* Under the lock. */
-static void note_posted(struct shift *s, struct str queue)
+static void note_posted(struct worker_runtime *s, struct str queue)
 {
     if (queue.len != QUEUE_NAME_LEN || s->posted_any)
         return;
@@ -29,7 +29,7 @@ static void note_posted(struct shift *s, struct str queue)
     s->posted[s->posted_count++][QUEUE_NAME_LEN] = '\0';
 }
 
-static void note_news(struct shift *s, const struct message_news *news)
+static void note_news(struct worker_runtime *s, const struct message_news *news)
 {
     pthread_mutex_lock(&s->lock);
     if (!news->queues)
@@ -40,18 +40,18 @@ static void note_news(struct shift *s, const struct message_news *news)
     pthread_mutex_unlock(&s->lock);
 }
 
-void shift_tell_posted(struct shift *s, int64_t now_ms)
+void worker_tell_posted(struct worker_runtime *s, int64_t now_ms)
 {
     if (s->posted_any)
-        worker_posted(&s->act.worker, now_ms, NULL);
+        queue_worker_posted(&s->steps.worker, now_ms, NULL);
     for (size_t i = 0; i < s->posted_count && !s->posted_any; i++)
-        worker_posted(&s->act.worker, now_ms, s->posted[i]);
+        queue_worker_posted(&s->steps.worker, now_ms, s->posted[i]);
     s->posted_any = false;
     s->posted_count = 0;
 }
 
 /* False: the shift has ended. */
-static bool pause_for(struct shift *s, int64_t ms)
+static bool pause_for(struct worker_runtime *s, int64_t ms)
 {
     int64_t until_ms = clock_boot_ms() + ms;
     bool ended;
@@ -64,9 +64,9 @@ static bool pause_for(struct shift *s, int64_t ms)
     return !ended;
 }
 
-void *shift_listen(void *arg)
+void *worker_listen(void *arg)
 {
-    struct shift *s = arg;
+    struct worker_runtime *s = arg;
     struct message_news news;
     struct arena a = {0};
     int err;

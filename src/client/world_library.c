@@ -152,7 +152,7 @@ static void put_paths(struct drover_world *w, struct arena *a, const struct worl
     l->count = paths->count;
     for (size_t i = 0; i < paths->count; i++) {
         l->items[i].path = paths->list[i];
-        l->items[i].node = zoott_key(a, w->w->root, str_of(paths->list[i]));
+        l->items[i].node = world_key(a, w->w->root, str_of(paths->list[i]));
     }
 }
 

@@ -11,9 +11,9 @@
 #include "base/mem.h"
 #include "http/metrics.h"
 #include "queue/assign.h"
-#include "queue/census.h"
 #include "queue/http_impl.h"
-#include "queue/tasks.h"
+#include "queue/membership.h"
+#include "queue/message.h"
 #include "server/leader.h"
 
 enum {
@@ -250,7 +250,7 @@ static void get_queue(struct http_request *r)
     }
     json_open(&b, '{');
     put_info(&b, name, &info);
-    waiting = tasks_count(module->context->tasks, str_of(name), info.last, WAITING_MAX);
+    waiting = queue_messages_count(module->context->tasks, str_of(name), info.last, WAITING_MAX);
     if (waiting >= 0) { /* where another server leads, it knows */
         json_key(&b, "waiting");
         json_put_int(&b, waiting);
@@ -278,15 +278,15 @@ static void delete_queue(struct http_request *r)
         queue_refuse(r, err);
     } else {
         tell(r, name, "deleted");
-        tasks_sweep(module->context->tasks, str_of(name),
-                    INT64_MAX); /* retention gets what it missed */
+        queue_messages_sweep(module->context->tasks, str_of(name),
+                             INT64_MAX); /* retention gets what it missed */
         http_reply(r, 200, STR("{}"));
     }
 }
 
 /* Workers, and where they meet. */
 
-static void put_workers(struct buf *b, const struct census *c)
+static void put_workers(struct buf *b, const struct queue_membership *c)
 {
     json_open(b, '{');
     json_key(b, "workers");
@@ -308,15 +308,15 @@ static void put_workers(struct buf *b, const struct census *c)
 
 static void get_workers(struct http_request *r)
 {
-    struct census_notes quiet = {0};
-    struct census c = {0};
+    struct queue_warnings quiet = {0};
+    struct queue_membership c = {0};
     struct queues qs;
     struct buf b = {0};
     int err;
 
     if (!queue_enter(r, &qs))
         return;
-    err = census_read(&c, &qs, &quiet);
+    err = queue_membership_read(&c, &qs, &quiet);
     queue_leave(r, &qs);
     if (err && err != DROVER_NO_NODE) {
         queue_refuse(r, err);
@@ -324,7 +324,7 @@ static void get_workers(struct http_request *r)
         put_workers(&b, &c);
         queue_answer(r, 200, &b);
     }
-    census_release(&c);
+    queue_membership_release(&c);
 }
 
 static void get_keeper(struct http_request *r)
@@ -402,14 +402,14 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
     http_topic_init(&module->posted);
     module->messages = metrics_counter(h->metrics, "drover_queue_messages_total", NULL,
                                        "Messages that came to queues.");
-    module->sweep = sweep_start(&(struct sweep_options){
+    module->sweep = queue_sweep_start(&(struct queue_sweep_options){
         .context = h,
         .ns = module->ns,
         .retention_ms = h->queue_retention_ms ? h->queue_retention_ms : SWEEP_RETENTION_MS,
         .error_retention_ms =
             h->queue_error_retention_ms ? h->queue_error_retention_ms : SWEEP_ERROR_RETENTION_MS,
     });
-    module->notice = notice_start(&(struct notice_options){
+    module->feed = message_feed_start(&(struct message_feed_options){
         .tasks = h->tasks, .posted = on_posted, .told = on_told, .arg = module});
     *ret_module = module;
     return 0;
@@ -424,8 +424,8 @@ static void module_close(void *arg)
 {
     struct queue_module *module = arg;
 
-    notice_free(module->notice);
-    sweep_free(module->sweep);
+    message_feed_free(module->feed);
+    queue_sweep_free(module->sweep);
     http_topic_release(&module->posted);
     free(module);
 }

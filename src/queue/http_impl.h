@@ -4,7 +4,7 @@
 #ifndef QUEUE_HTTP_IMPL_H
 #define QUEUE_HTTP_IMPL_H
 
-#include "queue/notice.h"
+#include "queue/feed.h"
 #include "queue/queue.h"
 #include "queue/sweep.h"
 #include "server/context.h"
@@ -12,8 +12,8 @@
 struct queue_module {
     struct context *context;
     const char *ns;
-    struct sweep *sweep;
-    struct notice *notice;
+    struct queue_sweep *sweep;
+    struct message_feed *feed;
     struct http_topic posted; /* a message */
     struct counter *messages;
 };

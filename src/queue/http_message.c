@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "queue/http_impl.h"
-#include "queue/tasks.h"
+#include "queue/message.h"
 
 enum {
     POST_MAX = 1000,         /* messages in one request */
@@ -93,12 +93,12 @@ void queue_post_messages(struct http_request *r)
     if (!name || (count = parse_post(r, &data, &single)) < 0 || !check_queue(r, name))
         return;
     ids = arena_alloc(&r->arena, (size_t)count * sizeof *ids);
-    err = tasks_post(module->context->tasks, str_of(name), data, (size_t)count, ids);
+    err = queue_messages_post(module->context->tasks, str_of(name), data, (size_t)count, ids);
     if (err) {
         queue_refuse_task(module, r, err);
         return;
     }
-    notice_nudge(module->notice);
+    message_feed_nudge(module->feed);
     put_ids(&b, ids, count, single);
     queue_answer(r, 200, &b);
 }
@@ -152,7 +152,7 @@ void queue_get_messages(struct http_request *r)
     }
     if (!check_queue(r, name))
         return;
-    err = tasks_read(module->context->tasks, str_of(name), after, (size_t)limit, &list);
+    err = queue_messages_read(module->context->tasks, str_of(name), after, (size_t)limit, &list);
     if (err) {
         queue_refuse_task(module, r, err);
         return;
@@ -166,7 +166,7 @@ void queue_get_messages(struct http_request *r)
 
 /* Waiting for messages of any queue. */
 
-static void put_posted(struct buf *b, const struct notice_list *list, bool is_new)
+static void put_posted(struct buf *b, const struct message_feed_list *list, bool is_new)
 {
     json_open(b, '{');
     json_key(b, "posted");
@@ -188,7 +188,7 @@ void queue_get_posted(struct http_request *r)
     struct queue_module *module = r->arg;
     uint64_t seen = http_topic_seen(&module->posted);
     int64_t after = 0, wait_ms = 0;
-    struct notice_list list;
+    struct message_feed_list list;
     struct buf b = {0};
     bool is_new;
 
@@ -202,7 +202,7 @@ void queue_get_posted(struct http_request *r)
         queue_send_on(module, r);
         return;
     }
-    is_new = notice_since(module->notice, after, &r->arena, &list);
+    is_new = message_feed_since(module->feed, after, &r->arena, &list);
     if (!is_new && wait_ms && http_wait(r, &module->posted, seen, wait_ms))
         return;
     put_posted(&b, &list, is_new);

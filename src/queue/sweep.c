@@ -5,25 +5,25 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/periodic.h"
+#include "queue/message.h"
 #include "queue/queue.h"
-#include "queue/tasks.h"
 
-struct sweep {
-    struct sweep_options o;
+struct queue_sweep {
+    struct queue_sweep_options o;
     struct periodic *periodic;
 };
 
-static int64_t sweep_one(struct sweep *s, struct str queue, int64_t retention_ms)
+static int64_t sweep_one(struct queue_sweep *s, struct str queue, int64_t retention_ms)
 {
     struct service *tasks = s->o.context->tasks;
-    int swept = tasks_sweep(tasks, queue, service_now_ms(tasks) - retention_ms);
+    int swept = queue_messages_sweep(tasks, queue, service_now_ms(tasks) - retention_ms);
 
     return swept > 0 ? swept : 0;
 }
 
 static void sweep_all(struct periodic *c, void *arg)
 {
-    struct sweep *s = arg;
+    struct queue_sweep *s = arg;
     struct keeper *k = service_is_ready(s->o.context->tasks) ? context_keeper(s->o.context) : NULL;
     struct queues queues = {k, s->o.ns};
     struct keeper_names names = {0};
@@ -42,7 +42,7 @@ static void sweep_all(struct periodic *c, void *arg)
         log_info("queues: removed %lld messages that were too old", (long long)swept);
 }
 
-static int64_t every_ms(const struct sweep *s)
+static int64_t every_ms(const struct queue_sweep *s)
 {
     int64_t shorter =
         s->o.retention_ms < s->o.error_retention_ms ? s->o.retention_ms : s->o.error_retention_ms;
@@ -52,16 +52,16 @@ static int64_t every_ms(const struct sweep *s)
     return ms > SWEEP_EVERY_MAX_MS ? SWEEP_EVERY_MAX_MS : ms;
 }
 
-struct sweep *sweep_start(const struct sweep_options *o)
+struct queue_sweep *queue_sweep_start(const struct queue_sweep_options *o)
 {
-    struct sweep *s = mem_zalloc(sizeof *s);
+    struct queue_sweep *s = mem_zalloc(sizeof *s);
 
     s->o = *o;
     s->periodic = periodic_start(every_ms(s), sweep_all, s);
     return s;
 }
 
-void sweep_free(struct sweep *s)
+void queue_sweep_free(struct queue_sweep *s)
 {
     periodic_stop(s->periodic);
     free(s);

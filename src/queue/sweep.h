@@ -14,15 +14,15 @@
 
 enum { SWEEP_EVERY_MIN_MS = 1000, SWEEP_EVERY_MAX_MS = 10 * 60 * 1000 };
 
-struct sweep;
+struct queue_sweep;
 
-struct sweep_options {
+struct queue_sweep_options {
     struct context *context;
     const char *ns;
     int64_t retention_ms, error_retention_ms;
 };
 
-struct sweep *sweep_start(const struct sweep_options *o);
-void sweep_free(struct sweep *s);
+struct queue_sweep *queue_sweep_start(const struct queue_sweep_options *o);
+void queue_sweep_free(struct queue_sweep *s);
 
 #endif

@@ -24,7 +24,7 @@
 
 enum stage { WANTED, IDLE, WORKING, PROCESSED };
 
-struct duty {
+struct queue_assignment {
     char queue[QUEUE_NAME_LEN + 1];
     enum stage stage;
     bool planned;   /* the plan gives it to us */
@@ -37,97 +37,97 @@ struct duty {
     int failures; /* of the message in front */
 };
 
-void worker_init(struct worker *w, const struct worker_options *o)
+void queue_worker_init(struct queue_worker *w, const struct queue_worker_options *o)
 {
-    *w = (struct worker){.o = *o};
+    *w = (struct queue_worker){.o = *o};
 }
 
-void worker_release(struct worker *w)
+void queue_worker_release(struct queue_worker *w)
 {
-    free(w->duties);
-    w->duties = NULL;
-    w->duty_count = w->duty_cap = 0;
+    free(w->assignments);
+    w->assignments = NULL;
+    w->assignment_count = w->assignment_cap = 0;
 }
 
 /* Duties. */
 
-static struct duty *find(const struct worker *w, const char *queue)
+static struct queue_assignment *find(const struct queue_worker *w, const char *queue)
 {
-    for (size_t i = 0; i < w->duty_count; i++)
-        if (!strcmp(w->duties[i].queue, queue))
-            return &w->duties[i];
+    for (size_t i = 0; i < w->assignment_count; i++)
+        if (!strcmp(w->assignments[i].queue, queue))
+            return &w->assignments[i];
     return NULL;
 }
 
-static struct duty *find_or_add(struct worker *w, const char *queue)
+static struct queue_assignment *find_or_add(struct queue_worker *w, const char *queue)
 {
-    struct duty *d = find(w, queue);
+    struct queue_assignment *d = find(w, queue);
 
     if (d)
         return d;
-    if (w->duty_count == w->duty_cap) {
-        w->duty_cap = w->duty_cap ? 2 * w->duty_cap : 16;
-        w->duties = mem_realloc(w->duties, w->duty_cap * sizeof *w->duties);
+    if (w->assignment_count == w->assignment_cap) {
+        w->assignment_cap = w->assignment_cap ? 2 * w->assignment_cap : 16;
+        w->assignments = mem_realloc(w->assignments, w->assignment_cap * sizeof *w->assignments);
     }
-    d = &w->duties[w->duty_count++];
-    *d = (struct duty){.stage = WANTED};
+    d = &w->assignments[w->assignment_count++];
+    *d = (struct queue_assignment){.stage = WANTED};
     snprintf(d->queue, sizeof d->queue, "%s", queue);
     return d;
 }
 
 /* Forgets what is neither planned nor held nor in hand. */
-static void forget(struct worker *w)
+static void forget(struct queue_worker *w)
 {
     size_t kept = 0;
 
-    for (size_t i = 0; i < w->duty_count; i++) {
-        const struct duty *d = &w->duties[i];
+    for (size_t i = 0; i < w->assignment_count; i++) {
+        const struct queue_assignment *d = &w->assignments[i];
 
         if (d->planned || d->stage != WANTED || d->doubt)
-            w->duties[kept++] = *d;
+            w->assignments[kept++] = *d;
     }
-    w->duty_count = kept;
+    w->assignment_count = kept;
 }
 
-static bool is_held(const struct duty *d)
+static bool is_held(const struct queue_assignment *d)
 {
     return d->stage != WANTED && !d->orphan && !(d->stage == IDLE && d->doubt);
 }
 
-static void let_go(struct duty *d)
+static void let_go(struct queue_assignment *d)
 {
     d->stage = WANTED;
     d->doubt = false;
     d->failures = 0;
 }
 
-bool worker_owns(const struct worker *w, const char *queue)
+bool queue_worker_owns(const struct queue_worker *w, const char *queue)
 {
-    const struct duty *d = find(w, queue);
+    const struct queue_assignment *d = find(w, queue);
 
     return d && is_held(d);
 }
 
-size_t worker_owned(const struct worker *w)
+size_t queue_worker_owned(const struct queue_worker *w)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < w->duty_count; i++)
-        count += is_held(&w->duties[i]);
+    for (size_t i = 0; i < w->assignment_count; i++)
+        count += is_held(&w->assignments[i]);
     return count;
 }
 
 /* Looking. */
 
-static bool is_carried_out(const struct worker *w)
+static bool is_carried_out(const struct queue_worker *w)
 {
-    for (size_t i = 0; i < w->duty_count; i++)
-        if (w->duties[i].planned != is_held(&w->duties[i]) || w->duties[i].doubt)
+    for (size_t i = 0; i < w->assignment_count; i++)
+        if (w->assignments[i].planned != is_held(&w->assignments[i]) || w->assignments[i].doubt)
             return false;
     return w->planned;
 }
 
-void worker_changed(struct worker *w, int64_t now_ms)
+void queue_worker_changed(struct queue_worker *w, int64_t now_ms)
 {
     int64_t longest_ms = WORKER_QUIET_ROUNDS * w->o.quiet_ms;
 
@@ -140,7 +140,7 @@ void worker_changed(struct worker *w, int64_t now_ms)
     w->look_again_ms = WORKER_LOOK_MS;
 }
 
-static void look_later(struct worker *w, int64_t now_ms, size_t worker_count)
+static void look_later(struct queue_worker *w, int64_t now_ms, size_t worker_count)
 {
     int64_t rest_ms = WORKER_LOOK_MAX_MS + WORKER_LOOK_EACH_MS * (int64_t)worker_count;
 
@@ -148,7 +148,7 @@ static void look_later(struct worker *w, int64_t now_ms, size_t worker_count)
     w->look_again_ms = 2 * w->look_again_ms < rest_ms ? 2 * w->look_again_ms : rest_ms;
 }
 
-static void look_soon(struct worker *w, int64_t now_ms)
+static void look_soon(struct queue_worker *w, int64_t now_ms)
 {
     w->look_again_ms = WORKER_LOOK_MS;
     if (w->look_ms > now_ms + w->look_again_ms)
@@ -156,26 +156,27 @@ static void look_soon(struct worker *w, int64_t now_ms)
 }
 
 /* What is idle is given up at once, and not only when its next message is due. */
-static void stop_waiting(struct worker *w, int64_t now_ms)
+static void stop_waiting(struct queue_worker *w, int64_t now_ms)
 {
-    for (size_t i = 0; i < w->duty_count; i++) {
-        struct duty *d = &w->duties[i];
+    for (size_t i = 0; i < w->assignment_count; i++) {
+        struct queue_assignment *d = &w->assignments[i];
 
         if (d->stage == IDLE && (w->stopping || !d->planned))
             d->due_ms = now_ms;
     }
 }
 
-static void plan(struct worker *w, int64_t now_ms, const struct census *c, int32_t self)
+static void plan(struct queue_worker *w, int64_t now_ms, const struct queue_membership *c,
+                 int32_t self)
 {
     int32_t *owners = mem_alloc((c->queue_count + 1) * sizeof *owners);
 
-    census_assign(c, owners);
-    for (size_t i = 0; i < w->duty_count; i++)
-        w->duties[i].planned = false;
+    queue_membership_assign(c, owners);
+    for (size_t i = 0; i < w->assignment_count; i++)
+        w->assignments[i].planned = false;
     for (size_t q = 0; q < c->queue_count; q++) {
         if (owners[q] == self) {
-            struct duty *d = find_or_add(w, c->queues[q]);
+            struct queue_assignment *d = find_or_add(w, c->queues[q]);
 
             d->planned = true;
             if (d->stage == WANTED)
@@ -190,38 +191,40 @@ static void plan(struct worker *w, int64_t now_ms, const struct census *c, int32
 }
 
 /* What every answer of the keeper means beside itself. */
-static bool heard(struct worker *w, int64_t now_ms, int err)
+static bool heard(struct queue_worker *w, int64_t now_ms, int err)
 {
     if (err == DROVER_SESSION_EXPIRED || err == DROVER_CLOSED)
-        worker_expired(w, now_ms);
+        queue_worker_expired(w, now_ms);
     else if (err != DROVER_UNKNOWN)
         w->contact_ms = w->asked_ms;
     else if (w->stopping && now_ms - w->contact_ms > w->o.timeout_ms)
-        worker_expired(w, now_ms); /* by now it is; who wants to end does not wait to hear so */
+        queue_worker_expired(w,
+                             now_ms); /* by now it is; who wants to end does not wait to hear so */
     return w->joined;
 }
 
-static void look_again(struct worker *w, int64_t now_ms)
+static void look_again(struct queue_worker *w, int64_t now_ms)
 {
     w->changed = true;
     w->changed_ms = now_ms;
     w->quiet_ms = now_ms + WORKER_AGAIN_MS;
 }
 
-static void follow(struct worker *w, int64_t now_ms, const struct census *c)
+static void follow(struct queue_worker *w, int64_t now_ms, const struct queue_membership *c)
 {
-    int32_t self = census_find_worker(c, w->name);
+    int32_t self = queue_membership_find_worker(c, w->name);
 
     if (self < 0)
-        worker_expired(w, now_ms); /* our node is gone */
+        queue_worker_expired(w, now_ms); /* our node is gone */
     else
         plan(w, now_ms, c, self);
 }
 
-void worker_looked(struct worker *w, int64_t now_ms, int err, const struct census *c)
+void queue_worker_looked(struct queue_worker *w, int64_t now_ms, int err,
+                         const struct queue_membership *c)
 {
     if (err == DROVER_NO_NODE)
-        worker_expired(w, now_ms); /* the whole namespace is gone, and our node with it */
+        queue_worker_expired(w, now_ms); /* the whole namespace is gone, and our node with it */
     else if (!heard(w, now_ms, err))
         return;
     else if (err)
@@ -232,7 +235,7 @@ void worker_looked(struct worker *w, int64_t now_ms, int err, const struct censu
 
 /* Joining, and losing everything. */
 
-void worker_joined(struct worker *w, int64_t now_ms, int err, const char *name)
+void queue_worker_joined(struct queue_worker *w, int64_t now_ms, int err, const char *name)
 {
     if (err) {
         w->join_ms = now_ms + WORKER_BACKOFF_MS;
@@ -241,16 +244,16 @@ void worker_joined(struct worker *w, int64_t now_ms, int err, const char *name)
     snprintf(w->name, sizeof w->name, "%s", name);
     w->joined = true;
     w->contact_ms = w->asked_ms;
-    worker_changed(w, now_ms);
+    queue_worker_changed(w, now_ms);
     w->look_ms = w->quiet_ms;
 }
 
-void worker_expired(struct worker *w, int64_t now_ms)
+void queue_worker_expired(struct queue_worker *w, int64_t now_ms)
 {
     w->joined = w->planned = w->changed = false;
     w->join_ms = now_ms;
-    for (size_t i = 0; i < w->duty_count; i++) {
-        struct duty *d = &w->duties[i];
+    for (size_t i = 0; i < w->assignment_count; i++) {
+        struct queue_assignment *d = &w->assignments[i];
 
         d->planned = false;
         if (d->stage == WORKING)
@@ -261,13 +264,13 @@ void worker_expired(struct worker *w, int64_t now_ms)
     forget(w);
 }
 
-void worker_confirmed(struct worker *w, int64_t now_ms, int err)
+void queue_worker_confirmed(struct queue_worker *w, int64_t now_ms, int err)
 {
     if (heard(w, now_ms, err) && err)
         w->confirm_ms = now_ms + WORKER_AGAIN_MS;
 }
 
-void worker_stop(struct worker *w, int64_t now_ms)
+void queue_worker_stop(struct queue_worker *w, int64_t now_ms)
 {
     w->stopping = true;
     stop_waiting(w, now_ms);
@@ -275,9 +278,10 @@ void worker_stop(struct worker *w, int64_t now_ms)
 
 /* Taking and giving up. */
 
-void worker_took(struct worker *w, int64_t now_ms, const char *queue, int err, int64_t last)
+void queue_worker_took(struct queue_worker *w, int64_t now_ms, const char *queue, int err,
+                       int64_t last)
 {
-    struct duty *d;
+    struct queue_assignment *d;
 
     if (!heard(w, now_ms, err) || !(d = find(w, queue)))
         return;
@@ -296,17 +300,17 @@ void worker_took(struct worker *w, int64_t now_ms, const char *queue, int err, i
 }
 
 /* It is taken at once, unless there is a change to look at first. */
-void worker_freed(struct worker *w, int64_t now_ms, const char *queue)
+void queue_worker_freed(struct queue_worker *w, int64_t now_ms, const char *queue)
 {
-    struct duty *d = find(w, queue);
+    struct queue_assignment *d = find(w, queue);
 
     if (d && d->stage == WANTED && d->due_ms > now_ms)
         d->due_ms = now_ms;
 }
 
-void worker_gave_up(struct worker *w, int64_t now_ms, const char *queue, int err)
+void queue_worker_released(struct queue_worker *w, int64_t now_ms, const char *queue, int err)
 {
-    struct duty *d;
+    struct queue_assignment *d;
 
     if (!heard(w, now_ms, err) || !(d = find(w, queue)))
         return;
@@ -322,9 +326,10 @@ void worker_gave_up(struct worker *w, int64_t now_ms, const char *queue, int err
 
 /* Messages. */
 
-void worker_advanced(struct worker *w, int64_t now_ms, const char *queue, int err, int64_t last)
+void queue_worker_advanced(struct queue_worker *w, int64_t now_ms, const char *queue, int err,
+                           int64_t last)
 {
-    struct duty *d;
+    struct queue_assignment *d;
 
     if (!heard(w, now_ms, err) || !(d = find(w, queue)))
         return;
@@ -351,18 +356,18 @@ static int64_t backoff_ms(int failures)
     return ms < WORKER_BACKOFF_MAX_MS ? ms : WORKER_BACKOFF_MAX_MS;
 }
 
-static void failed(struct worker *w, struct duty *d, int64_t now_ms)
+static void failed(struct queue_worker *w, struct queue_assignment *d, int64_t now_ms)
 {
     d->failures++;
     d->due_ms = now_ms + backoff_ms(d->failures);
     if (w->o.policy == WORKER_STOP)
-        worker_stop(w, now_ms);
+        queue_worker_stop(w, now_ms);
 }
 
-void worker_worked(struct worker *w, int64_t now_ms, const char *queue, enum worker_result result,
-                   int64_t id)
+void queue_worker_worked(struct queue_worker *w, int64_t now_ms, const char *queue,
+                         enum queue_worker_result result, int64_t id)
 {
-    struct duty *d = find(w, queue);
+    struct queue_assignment *d = find(w, queue);
 
     w->working--;
     if (d->orphan) {
@@ -387,10 +392,10 @@ void worker_worked(struct worker *w, int64_t now_ms, const char *queue, enum wor
 }
 
 /* A message that failed is not tried earlier because another has come. */
-void worker_posted(struct worker *w, int64_t now_ms, const char *queue)
+void queue_worker_posted(struct queue_worker *w, int64_t now_ms, const char *queue)
 {
-    for (size_t i = 0; i < w->duty_count; i++) {
-        struct duty *d = &w->duties[i];
+    for (size_t i = 0; i < w->assignment_count; i++) {
+        struct queue_assignment *d = &w->assignments[i];
 
         if (queue && strcmp(d->queue, queue))
             continue;
@@ -402,23 +407,23 @@ void worker_posted(struct worker *w, int64_t now_ms, const char *queue)
 
 /* What is next. */
 
-static bool wants_take(const struct worker *w, const struct duty *d)
+static bool wants_take(const struct queue_worker *w, const struct queue_assignment *d)
 {
     return d->stage == WANTED && (d->doubt || (d->planned && !w->changed && !w->stopping));
 }
 
-static bool wants_give_up(const struct worker *w, const struct duty *d)
+static bool wants_release(const struct queue_worker *w, const struct queue_assignment *d)
 {
     return d->stage == IDLE && (d->doubt || w->stopping || (!d->planned && !w->changed));
 }
 
-static bool wants_advance(const struct worker *w, const struct duty *d)
+static bool wants_advance(const struct queue_worker *w, const struct queue_assignment *d)
 {
     (void)w;
     return d->stage == PROCESSED;
 }
 
-static bool wants_work(const struct worker *w, const struct duty *d)
+static bool wants_work(const struct queue_worker *w, const struct queue_assignment *d)
 {
     return d->stage == IDLE && !d->doubt && !w->stopping && (d->planned || w->changed) &&
            w->working < w->o.parallel;
@@ -428,22 +433,23 @@ enum { STEP_WORK = 3 };
 
 /* In the order in which they go first. */
 static const struct {
-    enum worker_kind kind;
-    bool (*wants)(const struct worker *w, const struct duty *d);
+    enum queue_worker_kind kind;
+    bool (*wants)(const struct queue_worker *w, const struct queue_assignment *d);
 } STEPS[] = {
     {WORKER_ADVANCE, wants_advance},
-    {WORKER_GIVE_UP, wants_give_up},
+    {WORKER_RELEASE, wants_release},
     {WORKER_TAKE, wants_take},
     [STEP_WORK] = {WORKER_WORK, wants_work},
 };
 
-/* Of the duties that want a step, the one that has waited longest; *at_ms: when the next is due. */
-static struct duty *most_due(const struct worker *w, size_t step, int64_t now_ms, int64_t *at_ms)
+/* Of the assignments that want a step, the one that has waited longest; *at_ms: when the next is due. */
+static struct queue_assignment *most_due(const struct queue_worker *w, size_t step, int64_t now_ms,
+                                         int64_t *at_ms)
 {
-    struct duty *found = NULL;
+    struct queue_assignment *found = NULL;
 
-    for (size_t i = 0; i < w->duty_count; i++) {
-        struct duty *d = &w->duties[i];
+    for (size_t i = 0; i < w->assignment_count; i++) {
+        struct queue_assignment *d = &w->assignments[i];
 
         if (!STEPS[step].wants(w, d))
             continue;
@@ -455,14 +461,15 @@ static struct duty *most_due(const struct worker *w, size_t step, int64_t now_ms
     return found;
 }
 
-static bool is_fresh(const struct worker *w, int64_t now_ms)
+static bool is_fresh(const struct queue_worker *w, int64_t now_ms)
 {
     return now_ms - w->contact_ms <= w->o.timeout_ms / 3;
 }
 
-static void begin(struct worker *w, struct duty *d, enum worker_kind kind, struct worker_action *a)
+static void begin(struct queue_worker *w, struct queue_assignment *d, enum queue_worker_kind kind,
+                  struct queue_worker_action *a)
 {
-    *a = (struct worker_action){.kind = kind, .last = d->last};
+    *a = (struct queue_worker_action){.kind = kind, .last = d->last};
     memcpy(a->queue, d->queue, sizeof a->queue);
     if (kind == WORKER_ADVANCE)
         a->last = d->processed;
@@ -476,10 +483,11 @@ static void begin(struct worker *w, struct duty *d, enum worker_kind kind, struc
 }
 
 /* A step of a duty, or false, and then when. */
-static bool next_step(struct worker *w, int64_t now_ms, int64_t *at_ms, struct worker_action *a)
+static bool next_step(struct queue_worker *w, int64_t now_ms, int64_t *at_ms,
+                      struct queue_worker_action *a)
 {
     for (size_t i = 0; i < sizeof STEPS / sizeof *STEPS; i++) {
-        struct duty *d = most_due(w, i, now_ms, at_ms);
+        struct queue_assignment *d = most_due(w, i, now_ms, at_ms);
 
         if (d && (STEPS[i].kind != WORKER_WORK || is_fresh(w, now_ms))) {
             begin(w, d, STEPS[i].kind, a);
@@ -489,7 +497,7 @@ static bool next_step(struct worker *w, int64_t now_ms, int64_t *at_ms, struct w
     return false;
 }
 
-static bool wants_look(const struct worker *w, int64_t now_ms, int64_t *at_ms)
+static bool wants_look(const struct queue_worker *w, int64_t now_ms, int64_t *at_ms)
 {
     int64_t when_ms = w->changed ? w->quiet_ms : w->look_ms;
 
@@ -500,7 +508,7 @@ static bool wants_look(const struct worker *w, int64_t now_ms, int64_t *at_ms)
 }
 
 /* Before a message is begun; and while one is in hand, so that a lost session is noticed. */
-static bool wants_confirm(const struct worker *w, int64_t now_ms, int64_t *at_ms)
+static bool wants_confirm(const struct queue_worker *w, int64_t now_ms, int64_t *at_ms)
 {
     int64_t when_ms = w->contact_ms + w->o.timeout_ms / 3 + 1, never = INT64_MAX;
     bool wanted = w->working || most_due(w, STEP_WORK, now_ms, &never);
@@ -514,15 +522,15 @@ static bool wants_confirm(const struct worker *w, int64_t now_ms, int64_t *at_ms
 }
 
 /* Nothing is held, in hand or in doubt. */
-static bool is_free(const struct worker *w)
+static bool is_free(const struct queue_worker *w)
 {
-    for (size_t i = 0; i < w->duty_count; i++)
-        if (w->duties[i].stage != WANTED || w->duties[i].doubt)
+    for (size_t i = 0; i < w->assignment_count; i++)
+        if (w->assignments[i].stage != WANTED || w->assignments[i].doubt)
             return false;
     return true;
 }
 
-static void next_outside(struct worker *w, int64_t now_ms, struct worker_action *a)
+static void next_outside(struct queue_worker *w, int64_t now_ms, struct queue_worker_action *a)
 {
     if (w->stopping && !w->working)
         a->kind = WORKER_END;
@@ -532,7 +540,7 @@ static void next_outside(struct worker *w, int64_t now_ms, struct worker_action 
         a->at_ms = w->stopping ? INT64_MAX : w->join_ms;
 }
 
-static void next_inside(struct worker *w, int64_t now_ms, struct worker_action *a)
+static void next_inside(struct queue_worker *w, int64_t now_ms, struct queue_worker_action *a)
 {
     int64_t at_ms = INT64_MAX;
 
@@ -550,9 +558,10 @@ static void next_inside(struct worker *w, int64_t now_ms, struct worker_action *
         w->changed = false; /* a change from here on is looked at again */
 }
 
-void worker_next(struct worker *w, int64_t now_ms, struct worker_action *ret_action)
+void queue_worker_next(struct queue_worker *w, int64_t now_ms,
+                       struct queue_worker_action *ret_action)
 {
-    *ret_action = (struct worker_action){.kind = WORKER_WAIT};
+    *ret_action = (struct queue_worker_action){.kind = WORKER_WAIT};
     if (w->joined)
         next_inside(w, now_ms, ret_action);
     else

@@ -1,8 +1,8 @@
 /*
  * worker - what a worker does next. Pure: no keeper, no clock, no thread.
  *
- * The user asks worker_next() what to do, does it, and says how it went with the function of the same
- * name in the past tense (LOOK, worker_looked). It asks again until the answer is WAIT, and then after
+ * The user asks queue_worker_next() what to do, does it, and says how it went with the function of the same
+ * name in the past tense (LOOK, queue_worker_looked). It asks again until the answer is WAIT, and then after
  * the time given or the next thing that happens. Time is whatever clock the user has, in milliseconds.
  *
  * WORK runs beside the rest: reading the first message after `last` and handling it may take as long as
@@ -26,9 +26,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "queue/census.h"
+#include "queue/membership.h"
 
-enum worker_policy {
+enum queue_worker_policy {
     WORKER_STOP,  /* a message that failed stops the worker */
     WORKER_SKIP,  /* it goes to the error queue */
     WORKER_RETRY, /* it is tried again, later and later, and then goes to the error queue */
@@ -48,28 +48,28 @@ enum {
     WORKER_LOOK_EACH_MS = 100,
 };
 
-struct worker_options {
+struct queue_worker_options {
     int64_t quiet_ms, poll_ms;
     int64_t timeout_ms; /* of the session */
-    enum worker_policy policy;
+    enum queue_worker_policy policy;
     int retries;  /* before a message goes to the error queue, with RETRY */
     int parallel; /* messages in hand, at least 1 */
 };
 
-enum worker_kind {
+enum queue_worker_kind {
     WORKER_WAIT,    /* until at_ms, or until something happens */
     WORKER_JOIN,    /* with a new session, unless it is the first */
     WORKER_LOOK,    /* read the lists */
     WORKER_TAKE,    /* become the owner of `queue` */
-    WORKER_GIVE_UP, /* stop being it */
+    WORKER_RELEASE, /* stop being it */
     WORKER_ADVANCE, /* set `last` of `queue` */
     WORKER_CONFIRM, /* ask whether the session stands */
     WORKER_WORK,    /* handle the first message of `queue` after `last`, beside the rest */
     WORKER_END,     /* leave: everything has been given up */
 };
 
-struct worker_action {
-    enum worker_kind kind;
+struct queue_worker_action {
+    enum queue_worker_kind kind;
     int64_t at_ms;
     char queue[QUEUE_NAME_LEN + 1];
     int64_t last;
@@ -77,17 +77,17 @@ struct worker_action {
 };
 
 /* How handling the first message went. */
-enum worker_result {
+enum queue_worker_result {
     WORKER_NOTHING, /* there was none */
     WORKER_DONE,    /* handled, or set aside in the error queue */
     WORKER_FAILED,
     WORKER_TROUBLE, /* messages could not be read or set aside */
 };
 
-struct duty; /* a queue that is ours, or should be */
+struct queue_assignment; /* a queue that is ours, or should be */
 
-struct worker {
-    struct worker_options o;
+struct queue_worker {
+    struct queue_worker_options o;
     char name[64];
     bool joined, stopping;
     int64_t join_ms;
@@ -100,40 +100,44 @@ struct worker {
     int64_t changed_ms, quiet_ms;
     int64_t look_ms, look_again_ms; /* next look; the pause before it */
 
-    struct duty *duties;
-    size_t duty_count, duty_cap;
+    struct queue_assignment *assignments;
+    size_t assignment_count, assignment_cap;
     int working;
 };
 
-void worker_init(struct worker *w, const struct worker_options *o);
-void worker_release(struct worker *w);
+void queue_worker_init(struct queue_worker *w, const struct queue_worker_options *o);
+void queue_worker_release(struct queue_worker *w);
 
-void worker_next(struct worker *w, int64_t now_ms, struct worker_action *ret_action);
+void queue_worker_next(struct queue_worker *w, int64_t now_ms,
+                       struct queue_worker_action *ret_action);
 
 /* What came of it. Errors are those of member.h. */
-void worker_joined(struct worker *w, int64_t now_ms, int err, const char *name);
-void worker_looked(struct worker *w, int64_t now_ms, int err, const struct census *c);
-void worker_took(struct worker *w, int64_t now_ms, const char *queue, int err, int64_t last);
-void worker_gave_up(struct worker *w, int64_t now_ms, const char *queue, int err);
-void worker_advanced(struct worker *w, int64_t now_ms, const char *queue, int err, int64_t last);
-void worker_confirmed(struct worker *w, int64_t now_ms, int err);
-void worker_worked(struct worker *w, int64_t now_ms, const char *queue, enum worker_result result,
-                   int64_t id);
+void queue_worker_joined(struct queue_worker *w, int64_t now_ms, int err, const char *name);
+void queue_worker_looked(struct queue_worker *w, int64_t now_ms, int err,
+                         const struct queue_membership *c);
+void queue_worker_took(struct queue_worker *w, int64_t now_ms, const char *queue, int err,
+                       int64_t last);
+void queue_worker_released(struct queue_worker *w, int64_t now_ms, const char *queue, int err);
+void queue_worker_advanced(struct queue_worker *w, int64_t now_ms, const char *queue, int err,
+                           int64_t last);
+void queue_worker_confirmed(struct queue_worker *w, int64_t now_ms, int err);
+void queue_worker_worked(struct queue_worker *w, int64_t now_ms, const char *queue,
+                         enum queue_worker_result result, int64_t id);
 
 /*
  * What happens: one of the lists changed; a queue that we want may be free; a queue (NULL: any) may have
  * got messages; the session is over.
  */
-void worker_changed(struct worker *w, int64_t now_ms);
-void worker_freed(struct worker *w, int64_t now_ms, const char *queue);
-void worker_posted(struct worker *w, int64_t now_ms, const char *queue);
-void worker_expired(struct worker *w, int64_t now_ms);
+void queue_worker_changed(struct queue_worker *w, int64_t now_ms);
+void queue_worker_freed(struct queue_worker *w, int64_t now_ms, const char *queue);
+void queue_worker_posted(struct queue_worker *w, int64_t now_ms, const char *queue);
+void queue_worker_expired(struct queue_worker *w, int64_t now_ms);
 
 /* Finish what is in hand, give up everything, end. */
-void worker_stop(struct worker *w, int64_t now_ms);
+void queue_worker_stop(struct queue_worker *w, int64_t now_ms);
 
 /* Whether it owns the queue, as far as it knows; and how many it owns. */
-bool worker_owns(const struct worker *w, const char *queue);
-size_t worker_owned(const struct worker *w);
+bool queue_worker_owns(const struct queue_worker *w, const char *queue);
+size_t queue_worker_owned(const struct queue_worker *w);
 
 #endif

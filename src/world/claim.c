@@ -69,7 +69,7 @@ static enum outcome settle(struct attempt *t, const char *working, const struct 
 
 static enum outcome take(struct attempt *t, const char *pending)
 {
-    const char *working = zoott_below(t->a, WORLD_WORKING, t->key);
+    const char *working = world_list_path(t->a, WORLD_WORKING, t->key);
     struct keeper_result results[2];
     struct world_holder h;
     struct keeper_op ops[2];
@@ -95,12 +95,12 @@ static enum outcome take(struct attempt *t, const char *pending)
 
 static enum outcome check_ancestors(struct attempt *t)
 {
-    struct str key = zoott_parent_key(t->key), data;
+    struct str key = world_parent_key(t->key), data;
     struct keeper_stat stat;
     int err;
 
-    for (; key.len; key = zoott_parent_key(key)) {
-        err = world_read(t->k, t->a, zoott_below(t->a, WORLD_PENDING, key), &data, &stat);
+    for (; key.len; key = world_parent_key(key)) {
+        err = world_read(t->k, t->a, world_list_path(t->a, WORLD_PENDING, key), &data, &stat);
         if (err == DROVER_NO_NODE)
             continue;
         if (err)
@@ -150,7 +150,7 @@ static enum outcome read_pending(struct attempt *t, const char *pending)
 
 static enum outcome try_one(struct attempt *t)
 {
-    const char *pending = zoott_below(t->a, WORLD_PENDING, t->key);
+    const char *pending = world_list_path(t->a, WORLD_PENDING, t->key);
     enum outcome outcome = read_pending(t, pending);
     int err;
 
@@ -158,7 +158,7 @@ static enum outcome try_one(struct attempt *t)
         outcome = check_ancestors(t);
     if (outcome != CLAIMED)
         return outcome;
-    err = world_read(t->k, t->a, zoott_path(t->a, t->w->root, t->key), &t->claim.data, NULL);
+    err = world_read(t->k, t->a, world_path(t->a, t->w->root, t->key), &t->claim.data, NULL);
     if (err == DROVER_NO_NODE) {
         pending_is_rubbish(t->w->pending, t->key, "the task is not in the tree");
         return RUBBISH;
@@ -208,7 +208,7 @@ static int check_types(const struct str *types, size_t type_count, struct err_in
     if (!type_count || type_count > WORLD_TYPES_MAX)
         return err_set(e, DROVER_BAD_ARGUMENT, "name 1 to %d types", WORLD_TYPES_MAX);
     for (size_t i = 0; i < type_count && !err; i++)
-        err = zoott_check(types[i], "type", e);
+        err = world_check_name(types[i], "type", e);
     return err;
 }
 

@@ -21,7 +21,7 @@ enum {
 static void post_world(struct http_request *r)
 {
     static const char *const members[] = {"world", NULL};
-    struct worlds *worlds = r->arg;
+    struct world_module *worlds = r->arg;
     const struct json *body = world_body(r, members);
     struct str name = {0};
     struct err_info e = {""};
@@ -67,7 +67,7 @@ static void put_worlds(struct buf *out, const struct keeper_names *names)
         struct str name = str_of(names->names[i]);
         struct str world = {name.p + prefix.len, name.len - prefix.len};
 
-        if (str_starts(name, prefix) && !zoott_check_world(world, NULL))
+        if (str_starts(name, prefix) && !world_check_world(world, NULL))
             json_put_text(out, world);
     }
     json_close(out, ']');
@@ -76,7 +76,7 @@ static void put_worlds(struct buf *out, const struct keeper_names *names)
 
 static void get_worlds(struct http_request *r)
 {
-    struct worlds *worlds = r->arg;
+    struct world_module *worlds = r->arg;
     struct keeper *k = context_keeper(worlds->context);
     struct keeper_names names = {0};
     struct buf out = {0};
@@ -119,14 +119,15 @@ static struct str fill_template(void *arg, struct arena *a, struct str parent, s
     return filled;
 }
 
-struct queue_request {
+struct world_queue_request {
     struct world_task task;
     struct world_parent parent;
     bool has_parent;
     struct str child_name;
 };
 
-static int read_queue_request(const struct json *body, struct queue_request *q, struct err_info *e)
+static int read_queue_request(const struct json *body, struct world_queue_request *q,
+                              struct err_info *e)
 {
     static const char *const task_members[] = {"name", "type", "data", NULL};
     static const char *const parent_members[] = {"name", "type", NULL};
@@ -166,7 +167,7 @@ static void put_queued(struct world_call *c, const struct world_paths *paths)
     json_key(&c->out, "nodes");
     json_open(&c->out, '[');
     for (size_t i = 0; i < paths->count; i++)
-        json_put_text(&c->out, str_of(zoott_key(&c->r->arena, root, str_of(paths->list[i]))));
+        json_put_text(&c->out, str_of(world_key(&c->r->arena, root, str_of(paths->list[i]))));
     json_close(&c->out, ']');
     json_close(&c->out, '}');
 }
@@ -175,7 +176,7 @@ static void post_task(struct http_request *r)
 {
     static const char *const members[] = {"task", "parent", "child_name", NULL};
     const struct json *body = world_body(r, members);
-    struct queue_request q = {0};
+    struct world_queue_request q = {0};
     struct world_paths paths;
     struct err_info e = {""};
     struct world_call c;
@@ -381,13 +382,13 @@ static const struct route ROUTES[] = {
 
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
-    struct worlds *w = mem_zalloc(sizeof *w);
+    struct world_module *w = mem_zalloc(sizeof *w);
 
     (void)ret_error;
     w->context = h;
-    w->hosted = hosted_new(h);
+    w->registry = world_registry_new(h);
     if (h->world_retention_ms)
-        w->sweep = world_sweep_start(h, w->hosted);
+        w->sweep = world_sweep_start(h, w->registry);
     *ret_module = w;
     return 0;
 }
@@ -399,11 +400,11 @@ static struct route_table module_routes(void *module)
 
 static void module_close(void *module)
 {
-    struct worlds *w = module;
+    struct world_module *w = module;
 
     if (w->sweep)
         world_sweep_free(w->sweep);
-    hosted_free(w->hosted);
+    world_registry_free(w->registry);
     free(w);
 }
 

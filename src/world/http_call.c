@@ -29,14 +29,14 @@ const struct json *world_body(struct http_request *r, const char *const *members
 
 bool world_call_begin(struct world_call *c, struct http_request *r, struct str session)
 {
-    struct worlds *worlds = r->arg;
+    struct world_module *worlds = r->arg;
     struct str name;
     int err;
 
     *c = (struct world_call){.r = r, .worlds = worlds, .own = session.p};
     if (!http_decode(r, r->params[0], &name))
         return false;
-    err = hosted_use(worlds->hosted, name, &c->world, &c->e);
+    err = world_registry_get(worlds->registry, name, &c->world, &c->e);
     if (err) {
         world_refuse(r, err, &c->e);
         return false;
@@ -46,7 +46,7 @@ bool world_call_begin(struct world_call *c, struct http_request *r, struct str s
     else if (!(c->k = context_keeper(worlds->context)))
         http_reply_err(r, DROVER_CLOSED, "the keeper is away: try again");
     if (!c->k)
-        hosted_done(worlds->hosted, c->world);
+        world_registry_put(worlds->registry, c->world);
     return c->k != NULL;
 }
 
@@ -57,7 +57,7 @@ void world_call_end(struct world_call *c)
         sessions_done(c->worlds->context->sessions, c->k);
     else
         context_return(c->worlds->context, c->k);
-    hosted_done(c->worlds->hosted, c->world);
+    world_registry_put(c->worlds->registry, c->world);
 }
 
 void world_call_answer(struct world_call *c, int err)

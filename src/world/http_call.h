@@ -6,20 +6,20 @@
 #define WORLD_HTTP_CALL_H
 
 #include "server/context.h"
-#include "world/hosted.h"
+#include "world/registry.h"
 #include "world/sweep.h"
 #include "world/world.h"
 
-struct worlds {
+struct world_module {
     struct context *context;
-    struct hosted *hosted;
+    struct world_registry *registry;
     struct world_sweep *sweep; /* NULL: completed tasks are kept */
 };
 
 /* What a handler works with: a world, a keeper, and a place for the answer. */
 struct world_call {
     struct http_request *r;
-    struct worlds *worlds;
+    struct world_module *worlds;
     struct world *world;
     struct keeper *k;
     bool own; /* k is a client's session */

@@ -59,8 +59,8 @@ static void put_claim(struct world_call *c, const struct world_claim *claim)
 void world_post_claim(struct http_request *r)
 {
     static const char *const members[] = {"types", "session", "wait", NULL};
-    struct worlds *worlds = r->arg;
-    struct http_topic *topic = hosted_topic(worlds->hosted);
+    struct world_module *worlds = r->arg;
+    struct http_topic *topic = world_registry_topic(worlds->registry);
     uint64_t seen = http_topic_seen(topic);
     const struct json *body = world_body(r, members);
     struct claim_request q = {0};

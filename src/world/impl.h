@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 #include "base/map.h"
-#include "world/atlas.h"
+#include "world/index.h"
 #include "world/name.h"
 #include "world/pending.h"
 #include "world/world.h"
@@ -17,7 +17,7 @@ enum { WORLD_TRIES = 100 }; /* of a transaction whose premises others keep chang
 struct world {
     char *name, *root;
     struct world_options o;
-    struct atlas *atlas;
+    struct world_index *index;
     struct pending *pending;
 
     pthread_mutex_t noting; /* guards the rest */

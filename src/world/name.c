@@ -30,7 +30,7 @@ static int check_text(struct str s, size_t len_max, const char *what, struct err
     return 0;
 }
 
-int zoott_check(struct str name, const char *what, struct err_info *ret_error)
+int world_check_name(struct str name, const char *what, struct err_info *ret_error)
 {
     /* With the rest of the node's name around them, "." and ".." are harmless. */
     if (str_eq(name, STR(".")) || str_eq(name, STR("..")))
@@ -38,9 +38,9 @@ int zoott_check(struct str name, const char *what, struct err_info *ret_error)
     return check_text(name, WORLD_NAME_LEN_MAX, what, ret_error);
 }
 
-int zoott_check_world(struct str world, struct err_info *ret_error)
+int world_check_world(struct str world, struct err_info *ret_error)
 {
-    int err = zoott_check(world, "world's name", ret_error);
+    int err = world_check_name(world, "world's name", ret_error);
 
     if (!err && world.len == 1 && strchr("pwc", world.p[0]))
         return err_set(ret_error, DROVER_BAD_ARGUMENT,
@@ -54,10 +54,10 @@ static bool has_split(struct str node)
     struct str name, type;
     size_t at = 0;
 
-    return zoott_split(node, &at, &name, &type);
+    return world_split_name(node, &at, &name, &type);
 }
 
-int zoott_check_key(struct str key, struct err_info *ret_error)
+int world_check_key(struct str key, struct err_info *ret_error)
 {
     struct str rest = key;
 
@@ -80,12 +80,12 @@ int zoott_check_key(struct str key, struct err_info *ret_error)
     }
 }
 
-char *zoott_root(struct arena *a, struct str world)
+char *world_root_path(struct arena *a, struct str world)
 {
     return arena_printf(a, WORLD_ROOT_PREFIX "%.*s", (int)world.len, world.p);
 }
 
-char *zoott_path(struct arena *a, const char *root, struct str key)
+char *world_path(struct arena *a, const char *root, struct str key)
 {
     size_t root_len = strlen(root);
     char *path = arena_printf(a, "%.*s/%.*s", (int)root_len, root, (int)key.len, key.p);
@@ -96,7 +96,7 @@ char *zoott_path(struct arena *a, const char *root, struct str key)
     return path;
 }
 
-char *zoott_key(struct arena *a, const char *root, struct str path)
+char *world_key(struct arena *a, const char *root, struct str path)
 {
     size_t skip = strlen(root) + 1;
     char *key = arena_text(a, (struct str){path.p + skip, path.len - skip});
@@ -107,27 +107,27 @@ char *zoott_key(struct arena *a, const char *root, struct str path)
     return key;
 }
 
-struct str zoott_parent_key(struct str key)
+struct str world_parent_key(struct str key)
 {
     const char *bar = key.len ? memrchr(key.p, '|', key.len) : NULL;
 
     return (struct str){key.p, bar ? (size_t)(bar - key.p) : 0};
 }
 
-struct str zoott_last(struct str key)
+struct str world_key_last(struct str key)
 {
-    struct str parent = zoott_parent_key(key);
+    struct str parent = world_parent_key(key);
     size_t skip = parent.len ? parent.len + 1 : 0;
 
     return (struct str){key.p + skip, key.len - skip};
 }
 
-char *zoott_below(struct arena *a, const char *dir, struct str key)
+char *world_list_path(struct arena *a, const char *dir, struct str key)
 {
     return arena_printf(a, "%s/%.*s", dir, (int)key.len, key.p);
 }
 
-bool zoott_split(struct str node, size_t *at, struct str *ret_name, struct str *ret_type)
+bool world_split_name(struct str node, size_t *at, struct str *ret_name, struct str *ret_type)
 {
     for (size_t i = *at; i + 1 < node.len; i++) {
         if (i == 0 || node.p[i] != '_')

@@ -28,34 +28,34 @@ enum {
 #define WORLD_ROOT_PREFIX "/zoott_"
 
 /* 0, or BAD_ARGUMENT and why. what: "name" or "type", for the message. */
-int zoott_check(struct str name, const char *what, struct err_info *ret_error);
+int world_check_name(struct str name, const char *what, struct err_info *ret_error);
 
 /* The same for a world, whose name must not be one of p, w and c either. */
-int zoott_check_world(struct str world, struct err_info *ret_error);
+int world_check_world(struct str world, struct err_info *ret_error);
 
 /* Whether text could be a key: parts that have a name and a type. */
-int zoott_check_key(struct str key, struct err_info *ret_error);
+int world_check_key(struct str key, struct err_info *ret_error);
 
 /* "/zoott_<world>". */
-char *zoott_root(struct arena *a, struct str world);
+char *world_root_path(struct arena *a, struct str world);
 
 /* From a key to its path and back; the path must be below the root. */
-char *zoott_path(struct arena *a, const char *root, struct str key);
-char *zoott_key(struct arena *a, const char *root, struct str path);
+char *world_path(struct arena *a, const char *root, struct str key);
+char *world_key(struct arena *a, const char *root, struct str path);
 
 /* The key without its last part; empty for a task at the top. */
-struct str zoott_parent_key(struct str key);
+struct str world_parent_key(struct str key);
 
 /* The last part of a key. */
-struct str zoott_last(struct str key);
+struct str world_key_last(struct str key);
 
 /* "<dir>/<key>". */
-char *zoott_below(struct arena *a, const char *dir, struct str key);
+char *world_list_path(struct arena *a, const char *dir, struct str key);
 
 /*
  * The next way to read a node's name as name and type, left to right. *at starts with 0. False: no
  * more.
  */
-bool zoott_split(struct str node, size_t *at, struct str *ret_name, struct str *ret_type);
+bool world_split_name(struct str node, size_t *at, struct str *ret_name, struct str *ret_type);
 
 #endif

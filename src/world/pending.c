@@ -13,7 +13,7 @@ static uint32_t known_blocker(struct pending *p, struct str key)
 {
     uint32_t ref;
 
-    for (key = zoott_parent_key(key); key.len; key = zoott_parent_key(key)) {
+    for (key = world_parent_key(key); key.len; key = world_parent_key(key)) {
         ref = pending_slot_find(p, key);
         if (ref && p->slots[ref].state != FOREIGN)
             return ref;

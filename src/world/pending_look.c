@@ -21,7 +21,7 @@ static int64_t now_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-struct reading {
+struct pending_reading {
     struct keeper *k;
     char **keys;
     struct buf *data;
@@ -32,7 +32,7 @@ struct reading {
 
 static void read_one(void *arg, size_t i)
 {
-    struct reading *r = arg;
+    struct pending_reading *r = arg;
     struct buf path = {0};
 
     buf_printf(&path, "%s/%s", WORLD_PENDING, r->keys[i]);
@@ -42,7 +42,7 @@ static void read_one(void *arg, size_t i)
 
 /* The names that have no slot yet and, now and then, those that are not ours. */
 static void choose(struct pending *p, const struct keeper_names *names, bool again,
-                   struct reading *r)
+                   struct pending_reading *r)
 {
     for (size_t i = 0; i < names->count; i++) {
         uint32_t ref = pending_slot_find(p, str_of(names->names[i]));
@@ -54,7 +54,7 @@ static void choose(struct pending *p, const struct keeper_names *names, bool aga
     }
 }
 
-static void merge(struct pending *p, const struct reading *r)
+static void merge(struct pending *p, const struct pending_reading *r)
 {
     for (size_t i = 0; i < r->count; i++) {
         uint32_t ref = pending_slot_find(p, str_of(r->keys[i]));
@@ -72,7 +72,7 @@ static void merge(struct pending *p, const struct reading *r)
             pending_slot_remove(p, ref);
 }
 
-static int reading_error(const struct reading *r)
+static int reading_error(const struct pending_reading *r)
 {
     for (size_t i = 0; i < r->count; i++)
         if (r->errs[i] && r->errs[i] != DROVER_NO_NODE)
@@ -80,7 +80,7 @@ static int reading_error(const struct reading *r)
     return 0;
 }
 
-static void reading_release(struct reading *r)
+static void reading_release(struct pending_reading *r)
 {
     for (size_t i = 0; i < r->count; i++)
         buf_release(&r->data[i]);
@@ -94,7 +94,7 @@ static void reading_release(struct reading *r)
 static int look_at_pending(struct pending *p, struct keeper *k)
 {
     struct keeper_names names = {0};
-    struct reading r = {.k = k};
+    struct pending_reading r = {.k = k};
     int64_t began_us = now_us();
     bool again;
     int err;

@@ -1,7 +1,7 @@
 /*
  * Queueing: one transaction that holds, for every child, its node in the tree (created or set), its
  * pending node (created or set, so that its version tells a claimant), the end of its completed node,
- * and a set of the world's root, which counts changes for the atlas.
+ * and a set of the world's root, which counts changes for the index.
  *
  * What has to be done is planned from what is read. When the transaction is refused because something
  * has come or gone since, everything is read and planned again.
@@ -16,19 +16,19 @@
 
 enum { OPS_PER_CHILD = 3 };
 
-struct child {
+struct world_child {
     const char *parent; /* path; NULL: at the top */
     struct str name;
     const char *key;
     char *path;
 };
 
-struct plan {
+struct world_plan {
     struct world *w;
     struct keeper *k;
     struct arena *a;
     const struct world_task *task;
-    struct child *children;
+    struct world_child *children;
     size_t child_count;
     struct keeper_op *ops;
     size_t op_count;
@@ -38,10 +38,10 @@ struct plan {
 static int check_task(const struct world_task *t, struct arena *a, struct err_info *e)
 {
     struct err_info why;
-    int err = zoott_check(t->name, "name", e);
+    int err = world_check_name(t->name, "name", e);
 
     if (!err)
-        err = zoott_check(t->type, "type", e);
+        err = world_check_name(t->type, "type", e);
     if (!err && !json_parse(a, t->data, &why))
         err = err_set(e, DROVER_BAD_ARGUMENT, "the data is %.400s", why.text);
     return err;
@@ -50,7 +50,7 @@ static int check_task(const struct world_task *t, struct arena *a, struct err_in
 /* Expressions and matches. */
 
 static int find(struct world *w, struct keeper *k, struct arena *a,
-                const struct world_parent *which, struct atlas_matches *ret_matches,
+                const struct world_parent *which, struct world_matches *ret_matches,
                 struct err_info *e)
 {
     struct expression *name = NULL, *type = NULL;
@@ -59,7 +59,7 @@ static int find(struct world *w, struct keeper *k, struct arena *a,
     if (!err)
         err = expression_new(which->type, "parent's type", &type, e);
     if (!err) {
-        err = atlas_find(w->atlas, k, a, name, type, ret_matches, e);
+        err = world_index_find(w->index, k, a, name, type, ret_matches, e);
         if (err == DROVER_NO_NODE)
             err_set(e, err, "there is no world '%s'", w->name);
         else if (err && err != DROVER_BAD_ARGUMENT)
@@ -73,7 +73,7 @@ static int find(struct world *w, struct keeper *k, struct arena *a,
 int world_find(struct world *w, struct keeper *k, struct arena *a, const struct world_parent *which,
                struct world_paths *ret_paths, struct err_info *ret_error)
 {
-    struct atlas_matches matches;
+    struct world_matches matches;
     int err = find(w, k, a, which, &matches, ret_error);
 
     if (err)
@@ -87,33 +87,34 @@ int world_find(struct world *w, struct keeper *k, struct arena *a, const struct 
 
 /* Children. */
 
-static int child_init(struct plan *p, struct child *c, const char *parent, struct str name)
+static int child_init(struct world_plan *p, struct world_child *c, const char *parent,
+                      struct str name)
 {
     const char *root = p->w->root;
     struct str type = p->task->type;
     struct str parent_key = STR("");
-    int err = zoott_check(name, "name of the child", p->e);
+    int err = world_check_name(name, "name of the child", p->e);
 
     if (err)
         return err;
     c->parent = parent;
     c->name = name;
     if (parent)
-        parent_key = str_of(zoott_key(p->a, root, str_of(parent)));
+        parent_key = str_of(world_key(p->a, root, str_of(parent)));
     c->key = arena_printf(p->a, "%.*s%s%.*s_%.*s", (int)parent_key.len, parent_key.p,
                           parent ? "|" : "", (int)name.len, name.p, (int)type.len, type.p);
     if (strlen(c->key) > WORLD_KEY_LEN_MAX)
         return err_set(p->e, DROVER_BAD_ARGUMENT, "the task's path would be longer than %d bytes",
                        WORLD_KEY_LEN_MAX);
-    c->path = zoott_path(p->a, root, str_of(c->key));
+    c->path = world_path(p->a, root, str_of(c->key));
     return 0;
 }
 
-static int children_of(struct plan *p, const struct world_parent *parent, world_name_fn *name_fn,
-                       void *name_arg)
+static int children_of(struct world_plan *p, const struct world_parent *parent,
+                       world_name_fn *name_fn, void *name_arg)
 {
     struct str name = p->task->name;
-    struct atlas_matches matches = {0};
+    struct world_matches matches = {0};
     int err;
 
     if (!parent) {
@@ -144,13 +145,14 @@ static int children_of(struct plan *p, const struct world_parent *parent, world_
 
 /* The plan. */
 
-static void add(struct plan *p, struct keeper_op op)
+static void add(struct world_plan *p, struct keeper_op op)
 {
     p->ops[p->op_count++] = op;
 }
 
 /* Whether what stands in a list under the child's key is about the child. */
-static int check_same(struct plan *p, const struct child *c, struct str data, const char *list)
+static int check_same(struct world_plan *p, const struct world_child *c, struct str data,
+                      const char *list)
 {
     struct world_record r;
 
@@ -169,7 +171,7 @@ static int check_same(struct plan *p, const struct child *c, struct str data, co
     return 0;
 }
 
-static struct str record_of(struct plan *p, const struct child *c)
+static struct str record_of(struct world_plan *p, const struct world_child *c)
 {
     struct world_record r = {.name = c->name, .type = p->task->type, .path = str_of(c->path)};
 
@@ -178,10 +180,10 @@ static struct str record_of(struct plan *p, const struct child *c)
     return world_record_write(p->a, &r);
 }
 
-static int plan_child(struct plan *p, const struct child *c)
+static int plan_child(struct world_plan *p, const struct world_child *c)
 {
-    const char *pending = zoott_below(p->a, WORLD_PENDING, str_of(c->key));
-    const char *completed = zoott_below(p->a, WORLD_COMPLETED, str_of(c->key));
+    const char *pending = world_list_path(p->a, WORLD_PENDING, str_of(c->key));
+    const char *completed = world_list_path(p->a, WORLD_COMPLETED, str_of(c->key));
     struct str data;
     int err = keeper_exists(p->k, c->path, NULL);
 
@@ -205,7 +207,7 @@ static int plan_child(struct plan *p, const struct child *c)
     return err == DROVER_NO_NODE ? 0 : err;
 }
 
-static int plan_all(struct plan *p)
+static int plan_all(struct world_plan *p)
 {
     struct str root_data;
     int err = world_read(p->k, p->a, p->w->root, &root_data, NULL);
@@ -220,7 +222,7 @@ static int plan_all(struct plan *p)
     return err;
 }
 
-static int commit(struct plan *p)
+static int commit(struct world_plan *p)
 {
     struct keeper_result *results = mem_zalloc(p->op_count * sizeof *results);
     char **paths = arena_alloc(p->a, p->child_count * sizeof *paths);
@@ -228,16 +230,16 @@ static int commit(struct plan *p)
 
     for (size_t i = 0; i < p->child_count; i++)
         paths[i] = p->children[i].path;
-    atlas_begin(p->w->atlas);
+    world_index_begin(p->w->index);
     err = keeper_multi(p->k, p->ops, p->op_count, results);
-    atlas_end(p->w->atlas, paths, err ? 0 : p->child_count,
-              err ? -1 : results[p->op_count - 1].stat.version);
+    world_index_end(p->w->index, paths, err ? 0 : p->child_count,
+                    err ? -1 : results[p->op_count - 1].stat.version);
     keeper_results_release(results, p->op_count);
     free(results);
     return err;
 }
 
-static int plan_and_commit(struct plan *p)
+static int plan_and_commit(struct world_plan *p)
 {
     int err = 0;
 
@@ -258,7 +260,8 @@ int world_queue(struct world *w, struct keeper *k, struct arena *a, const struct
                 struct world_paths *ret_paths, struct err_info *ret_error)
 {
     struct err_info unused;
-    struct plan p = {.w = w, .k = k, .a = a, .task = task, .e = ret_error ? ret_error : &unused};
+    struct world_plan p = {
+        .w = w, .k = k, .a = a, .task = task, .e = ret_error ? ret_error : &unused};
     int err = check_task(task, a, p.e);
 
     if (!err)

@@ -46,7 +46,7 @@ struct str world_record_write(struct arena *a, const struct world_record *r)
 /* Whether the last part of the key is name_type. */
 static bool is_named(struct str key, const struct world_record *r)
 {
-    struct str last = zoott_last(key);
+    struct str last = world_key_last(key);
 
     return r->name.len && r->type.len && last.len == r->name.len + 1 + r->type.len &&
            str_starts(last, r->name) && last.p[r->name.len] == '_' &&
@@ -92,15 +92,15 @@ int world_record_read(struct arena *a, struct str json, struct str key,
 void world_record_make(struct arena *a, const char *root, struct str key, struct str type,
                        struct world_record *ret_record)
 {
-    struct str last = zoott_last(key), parent = zoott_parent_key(key);
+    struct str last = world_key_last(key), parent = world_parent_key(key);
 
     *ret_record = (struct world_record){
         .name = {last.p, last.len - type.len - 1},
         .type = type,
-        .path = str_of(zoott_path(a, root, key)),
+        .path = str_of(world_path(a, root, key)),
     };
     if (parent.len)
-        ret_record->parent = str_of(zoott_path(a, root, parent));
+        ret_record->parent = str_of(world_path(a, root, parent));
 }
 
 bool world_record_is_of(const struct world_record *r, const char *root)

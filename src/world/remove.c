@@ -1,6 +1,6 @@
 /*
  * Removing: the task's node in the tree, its pending and its completed node, together, and a set of the
- * world's root, whose version tells every atlas that the tree is another.
+ * world's root, whose version tells every index that the tree is another.
  *
  * A task with tasks below it stays, and one that is worked on: the transaction insists on the pending
  * node's version, which a claim changes, and on that of the task's node, which queueing changes.
@@ -29,7 +29,7 @@ static int refuse(struct removal *r, int err, const char *why)
 /* Adds the end of the node in a list, when there is one and it is this world's. */
 static int plan_list(struct removal *r, const char *list, struct keeper_stat *ret_stat)
 {
-    const char *path = zoott_below(&r->a, list, r->key);
+    const char *path = world_list_path(&r->a, list, r->key);
     struct world_record record;
     struct str data;
     int err = world_read(r->k, &r->a, path, &data, ret_stat);
@@ -60,7 +60,7 @@ static int plan_lists(struct removal *r)
 /* 0, and what is to be done stands in ops. */
 static int plan(struct removal *r)
 {
-    const char *path = zoott_path(&r->a, r->w->root, r->key);
+    const char *path = world_path(&r->a, r->w->root, r->key);
     struct keeper_stat stat;
     struct str root_data;
     int err = keeper_exists(r->k, path, &stat);
@@ -71,7 +71,7 @@ static int plan(struct removal *r)
     if (!err && stat.child_count)
         return refuse(r, DROVER_NOT_EMPTY, "has tasks below it");
     if (!err)
-        err = keeper_exists(r->k, zoott_below(&r->a, WORLD_WORKING, r->key), NULL);
+        err = keeper_exists(r->k, world_list_path(&r->a, WORLD_WORKING, r->key), NULL);
     if (!err)
         return refuse(r, DROVER_IN_USE, "is being worked on");
     if (err != DROVER_NO_NODE)
@@ -112,7 +112,7 @@ int world_remove(struct world *w, struct keeper *k, struct str key, int64_t befo
     struct err_info unused;
     struct removal r = {
         .w = w, .k = k, .key = key, .before_ms = before_ms, .e = ret_error ? ret_error : &unused};
-    int err = zoott_check_key(key, r.e);
+    int err = world_check_key(key, r.e);
 
     if (!err)
         err = remove_task(&r);

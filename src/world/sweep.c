@@ -11,7 +11,7 @@
 
 struct world_sweep {
     struct context *context;
-    struct hosted *hosted;
+    struct world_registry *registry;
     struct periodic *periodic;
 };
 
@@ -34,17 +34,17 @@ static bool sweep_one(struct world_sweep *s, struct keeper *k, struct arena *a, 
     struct world_record r;
     struct buf data = {0};
     struct world *w;
-    int err = keeper_get(k, zoott_below(a, WORLD_COMPLETED, key), &data, &stat);
+    int err = keeper_get(k, world_list_path(a, WORLD_COMPLETED, key), &data, &stat);
 
     if (!err && stat.ctime_ms >= before_ms)
         err = DROVER_NOT_ALLOWED;
     if (!err)
         err = world_record_read(a, (struct str){data.p, data.len}, key, &r);
     if (!err)
-        err = hosted_use(s->hosted, world_of(&r), &w, NULL);
+        err = world_registry_get(s->registry, world_of(&r), &w, NULL);
     if (!err) {
         err = world_remove(w, k, key, before_ms, NULL);
-        hosted_done(s->hosted, w);
+        world_registry_put(s->registry, w);
     }
     buf_release(&data);
     return !err;
@@ -82,12 +82,12 @@ static int64_t every_ms(const struct world_sweep *s)
     return ms > WORLD_SWEEP_MAX_MS ? WORLD_SWEEP_MAX_MS : ms;
 }
 
-struct world_sweep *world_sweep_start(struct context *h, struct hosted *hosted)
+struct world_sweep *world_sweep_start(struct context *h, struct world_registry *registry)
 {
     struct world_sweep *s = mem_zalloc(sizeof *s);
 
     s->context = h;
-    s->hosted = hosted;
+    s->registry = registry;
     s->periodic = periodic_start(every_ms(s), sweep_all, s);
     return s;
 }

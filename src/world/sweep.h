@@ -9,13 +9,13 @@
 #define WORLD_SWEEP_H
 
 #include "server/context.h"
-#include "world/hosted.h"
+#include "world/registry.h"
 
 enum { WORLD_SWEEP_MIN_MS = 500, WORLD_SWEEP_MAX_MS = 10 * 60 * 1000 };
 
 struct world_sweep;
 
-struct world_sweep *world_sweep_start(struct context *h, struct hosted *hosted);
+struct world_sweep *world_sweep_start(struct context *h, struct world_registry *registry);
 void world_sweep_free(struct world_sweep *s);
 
 #endif

@@ -60,11 +60,11 @@ int world_init(struct keeper *k, struct str name, struct err_info *ret_error)
 {
     const char *paths[] = {WORLD_PENDING, WORLD_WORKING, WORLD_COMPLETED, NULL};
     struct arena a = {0};
-    int err = zoott_check_world(name, ret_error);
+    int err = world_check_world(name, ret_error);
 
     if (err)
         return err;
-    paths[3] = zoott_root(&a, name);
+    paths[3] = world_root_path(&a, name);
     err = DROVER_EXISTS;
     for (int i = 0; i < WORLD_TRIES && (err == DROVER_EXISTS || err == DROVER_UNKNOWN); i++)
         err = make_missing(k, paths, 4); /* what is there already, of whom ever, will do */
@@ -85,7 +85,7 @@ int world_open(struct keeper *k, struct str name, const struct world_options *o,
 {
     struct world *w;
     struct arena a = {0};
-    int err = zoott_check_world(name, ret_error);
+    int err = world_check_world(name, ret_error);
 
     if (err)
         return err;
@@ -94,10 +94,10 @@ int world_open(struct keeper *k, struct str name, const struct world_options *o,
     w->name = mem_dup(name.p, name.len);
     if (o)
         w->o = *o;
-    w->root = zoott_root(&a, name);
+    w->root = world_root_path(&a, name);
     w->root = mem_dup(w->root, strlen(w->root));
     arena_release(&a);
-    w->atlas = atlas_new(w->root);
+    w->index = world_index_new(w->root);
     w->pending = open_pending(w, k);
     err = keeper_exists(k, w->root, NULL);
     if (err) {
@@ -113,7 +113,7 @@ int world_open(struct keeper *k, struct str name, const struct world_options *o,
 void world_close(struct world *w)
 {
     pending_free(w->pending);
-    atlas_free(w->atlas);
+    world_index_free(w->index);
     map_release(&w->noted);
     pthread_mutex_destroy(&w->noting);
     free(w->name);

@@ -7,7 +7,7 @@
 #include "fuzz.h"
 
 #include "client/queue_messages.h"
-#include "queue/census.h"
+#include "queue/membership.h"
 
 static void try_last(struct str text)
 {
@@ -56,15 +56,16 @@ static void try_worker(struct arena *a, struct str text)
 {
     static const char *queues[] = {"00000000000000000000000000000001",
                                    "00000000000000000000000000000002"};
-    struct census_worker workers[] = {{.name = "worker-1"}, {.name = "worker-2"}};
-    struct census c = {.workers = workers, .worker_count = 2, .queues = queues, .queue_count = 2};
+    struct queue_member workers[] = {{.name = "worker-1"}, {.name = "worker-2"}};
+    struct queue_membership c = {
+        .workers = workers, .worker_count = 2, .queues = queues, .queue_count = 2};
     int32_t owners[2];
 
-    if (!census_parse_worker(a, text, &workers[0]))
+    if (!queue_membership_parse_worker(a, text, &workers[0]))
         return;
     workers[1].queues = workers[0].queues;
     workers[1].queue_count = workers[0].queue_count;
-    census_assign(&c, owners);
+    queue_membership_assign(&c, owners);
     FUZZ_CHECK(owners[0] >= 0 && owners[0] < 2 && owners[1] >= 0 && owners[1] < 2);
     FUZZ_CHECK(workers[0].only || owners[0] != owners[1]);
 }

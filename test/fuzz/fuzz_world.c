@@ -31,7 +31,7 @@ static void try_record(struct arena *a, struct str text)
 
     if (world_record_read(a, data, key, &r))
         return;
-    FUZZ_CHECK(r.name.len + 1 + r.type.len == zoott_last(key).len);
+    FUZZ_CHECK(r.name.len + 1 + r.type.len == world_key_last(key).len);
     FUZZ_CHECK(r.path.len > key.len && str_starts(r.path, STR(WORLD_ROOT_PREFIX)));
     FUZZ_CHECK(!world_record_read(a, world_record_write(a, &r), key, &again));
     FUZZ_CHECK(str_eq(r.name, again.name) && str_eq(r.path, again.path));
@@ -54,13 +54,13 @@ static void try_key(struct arena *a, struct str key)
     size_t at = 0;
     struct str name, type;
 
-    if (zoott_check_key(key, NULL))
+    if (world_check_key(key, NULL))
         return;
-    path = zoott_path(a, "/zoott_w", key);
+    path = world_path(a, "/zoott_w", key);
     FUZZ_CHECK(path_is_valid(str_of(path), false));
-    FUZZ_CHECK(path_is_valid(str_of(zoott_below(a, WORLD_PENDING, key)), false));
-    FUZZ_CHECK(str_eq(str_of(zoott_key(a, "/zoott_w", str_of(path))), key));
-    FUZZ_CHECK(zoott_split(zoott_last(key), &at, &name, &type));
+    FUZZ_CHECK(path_is_valid(str_of(world_list_path(a, WORLD_PENDING, key)), false));
+    FUZZ_CHECK(str_eq(str_of(world_key(a, "/zoott_w", str_of(path))), key));
+    FUZZ_CHECK(world_split_name(world_key_last(key), &at, &name, &type));
     FUZZ_CHECK(name.len && type.len);
 }
 

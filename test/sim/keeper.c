@@ -1,5 +1,5 @@
 /* The simulated keeper: the real tree, behind a way to it that is slow, breaks and loses answers. */
-#include "world.h"
+#include "sim.h"
 
 #include <stdlib.h>
 
@@ -11,26 +11,26 @@ static struct sim_keeper *of(struct keeper *base)
 /* Time passes: others act. A worker that is paused meanwhile does not go on before it is resumed. */
 static void pass(struct sim_keeper *k)
 {
-    struct world *w = k->world;
+    struct sim *w = k->world;
     int64_t until_ms = w->now_ms;
 
     if (!k->worker || !w->o.faults || w->nest >= NEST_MAX)
         return;
-    if (world_random(w, 4) == 0)
-        until_ms += (int64_t)world_random(w, world_random(w, 20) ? 10 : 300);
+    if (sim_random(w, 4) == 0)
+        until_ms += (int64_t)sim_random(w, sim_random(w, 20) ? 10 : 300);
     w->nest++;
-    if (w->chaos && world_random(w, 100) == 0) /* the connection breaks just now */
-        world_cut_off(w, k->worker, (int64_t)world_random(w, 2 * (uint64_t)w->o.timeout_ms));
-    world_run_until(w, until_ms);
+    if (w->chaos && sim_random(w, 100) == 0) /* the connection breaks just now */
+        sim_cut_off(w, k->worker, (int64_t)sim_random(w, 2 * (uint64_t)w->o.timeout_ms));
+    sim_run_until(w, until_ms);
     while (k->worker->alive && k->worker->resume_ms > w->now_ms)
-        world_run_until(w, k->worker->resume_ms);
+        sim_run_until(w, k->worker->resume_ms);
     w->nest--;
 }
 
 /* Whether a call gets through: 0, or what the caller is told instead. */
 static int arrive(struct sim_keeper *k)
 {
-    struct world *w = k->world;
+    struct sim *w = k->world;
 
     w->calls++;
     if (!k->worker)
@@ -95,20 +95,20 @@ static int multi(struct keeper *base, const struct keeper_op *ops, size_t count,
                  struct keeper_result *results)
 {
     struct sim_keeper *k = of(base);
-    struct world *w = k->world;
+    struct sim *w = k->world;
     struct tree_user user = {0};
     int err = arrive(k), answered;
 
-    if (!err && k->worker && w->o.faults && world_random(w, 200) == 0)
+    if (!err && k->worker && w->o.faults && sim_random(w, 200) == 0)
         err = DROVER_UNKNOWN; /* the request was lost */
     if (err)
         return all_get(results, count, err);
     user.session = k->session ? sessions_find(&w->tree.sessions, k->session) : NULL;
     err = tree_apply(&w->tree, &user, w->now_ms, ops, count, results, &w->changes);
     if (!err)
-        world_changed(w, &w->changes, k->worker);
+        sim_changed(w, &w->changes, k->worker);
     answered = answer(k, err);
-    if (k->worker && w->o.faults && world_random(w, 200) == 0)
+    if (k->worker && w->o.faults && sim_random(w, 200) == 0)
         answered = DROVER_UNKNOWN; /* the answer was lost */
     return answered == err ? err : all_get(results, count, answered);
 }
@@ -122,7 +122,7 @@ static int sync(struct keeper *base, struct str path)
 static const struct keeper_ops OPS = {
     .get = get, .children = children, .multi = multi, .sync = sync};
 
-void sim_keeper_init(struct sim_keeper *k, struct world *w, struct sim_worker *worker)
+void sim_keeper_init(struct sim_keeper *k, struct sim *w, struct sim_worker *worker)
 {
     *k = (struct sim_keeper){.base = {&OPS}, .world = w, .worker = worker};
 }
@@ -130,17 +130,17 @@ void sim_keeper_init(struct sim_keeper *k, struct world *w, struct sim_worker *w
 void sim_keeper_open(struct sim_keeper *k)
 {
     static const char password[KEEPER_PASSWORD_LEN];
-    struct world *w = k->world;
+    struct sim *w = k->world;
 
     k->session = tree_session_open(&w->tree, w->now_ms, 1, password, &w->changes)->id;
 }
 
 void sim_keeper_expire(struct sim_keeper *k)
 {
-    struct world *w = k->world;
+    struct sim *w = k->world;
     struct session *s = sessions_find(&w->tree.sessions, k->session);
 
     k->session = 0;
     tree_session_close(&w->tree, s, w->now_ms, SIZE_MAX, &w->changes);
-    world_changed(w, &w->changes, NULL);
+    sim_changed(w, &w->changes, NULL);
 }

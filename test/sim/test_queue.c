@@ -14,7 +14,7 @@
 
 #include "base/mem.h"
 #include "queue/assign.h"
-#include "world.h"
+#include "sim.h"
 
 enum { TIMEOUT_MS = 4000 };
 
@@ -32,7 +32,7 @@ static int64_t seeds(int64_t few, int64_t many)
 
 /* Chaos: something happens to somebody, and again a little later. */
 
-static int alive(const struct world *w)
+static int alive(const struct sim *w)
 {
     int count = 0;
 
@@ -41,80 +41,80 @@ static int alive(const struct world *w)
     return count;
 }
 
-static struct sim_worker *anybody(struct world *w)
+static struct sim_worker *anybody(struct sim *w)
 {
-    return w->worker_count ? w->workers[world_random(w, (uint64_t)w->worker_count)] : NULL;
+    return w->worker_count ? w->workers[sim_random(w, (uint64_t)w->worker_count)] : NULL;
 }
 
-static void strike(struct world *w, struct sim_worker *worker)
+static void strike(struct sim *w, struct sim_worker *worker)
 {
-    uint64_t ms = world_random(w, 3 * TIMEOUT_MS);
+    uint64_t ms = sim_random(w, 3 * TIMEOUT_MS);
 
-    switch (world_random(w, 8)) {
+    switch (sim_random(w, 8)) {
     case 0:
-        world_kill(w, worker);
+        sim_kill(w, worker);
         break;
     case 1:
         if (!worker->busy)
-            world_stop(w, worker);
+            sim_stop(w, worker);
         break;
     case 2:
     case 3:
     case 4:
-        world_pause(w, worker, (int64_t)ms);
+        sim_pause(w, worker, (int64_t)ms);
         break;
     default:
-        world_cut_off(w, worker, (int64_t)ms);
+        sim_cut_off(w, worker, (int64_t)ms);
     }
 }
 
-static void leave_rubbish(struct world *w)
+static void leave_rubbish(struct sim *w)
 {
     char path[QUEUE_PATH_SIZE];
 
-    queues_path(&w->queues_at, path, world_random(w, 2) ? "workers/rubbish" : "queues/rubbish");
+    queues_path(&w->queues_at, path, sim_random(w, 2) ? "workers/rubbish" : "queues/rubbish");
     if (keeper_create(&w->own.base, path, STR("\xff{"), 0, NULL))
         keeper_delete(&w->own.base, path, KEEPER_ANY_VERSION);
 }
 
-static void chaos(struct world *w)
+static void chaos(struct sim *w)
 {
     struct sim_worker *worker = anybody(w);
     struct sim_queue *q =
-        w->queue_count ? &w->queues[world_random(w, (uint64_t)w->queue_count)] : NULL;
+        w->queue_count ? &w->queues[sim_random(w, (uint64_t)w->queue_count)] : NULL;
     /* To each worker as much happens among hundreds as among a dozen. */
     uint64_t pause_ms = w->o.workers_max > 12 ? (uint64_t)(2400 / w->o.workers_max) : 200;
 
-    switch (world_random(w, 12)) {
+    switch (sim_random(w, 12)) {
     case 0:
         if (alive(w) < w->o.workers_max)
-            world_start_worker(w);
+            sim_start_worker(w);
         break;
     case 1:
         if (worker && worker->alive && worker->resume_ms <= w->now_ms)
             strike(w, worker);
         break;
     case 2:
-        if (world_random(w, 4) == 0)
-            world_add_queue(w);
+        if (sim_random(w, 4) == 0)
+            sim_add_queue(w);
         break;
     case 3:
-        if (q && !q->removed && world_random(w, 20) == 0)
-            world_remove_queue(w, q);
+        if (q && !q->removed && sim_random(w, 20) == 0)
+            sim_remove_queue(w, q);
         break;
     case 4:
-        if (world_random(w, 4) == 0)
+        if (sim_random(w, 4) == 0)
             leave_rubbish(w);
         break;
     default:
         if (q)
-            world_post(w, q);
+            sim_post(w, q);
     }
-    world_schedule(w, (struct event){.at_ms = w->now_ms + 1 + (int64_t)world_random(w, pause_ms),
-                                     .kind = EVENT_CHAOS});
+    sim_schedule(w, (struct event){.at_ms = w->now_ms + 1 + (int64_t)sim_random(w, pause_ms),
+                                   .kind = EVENT_CHAOS});
 }
 
-static bool all_handled(const struct world *w)
+static bool all_handled(const struct sim *w)
 {
     for (int i = 0; i < w->queue_count; i++) {
         const struct sim_queue *q = &w->queues[i];
@@ -126,39 +126,39 @@ static bool all_handled(const struct world *w)
 }
 
 /* Time for sessions to run out, for lists to be quiet, for a last look and for what is in hand. */
-static void come_to_rest(struct world *w)
+static void come_to_rest(struct sim *w)
 {
     int64_t deadline_ms = w->now_ms + 200 * 1000;
 
     w->chaos = NULL;
     if (!w->worker_count || w->workers[w->worker_count - 1]->alive == false)
-        world_start_worker(w);
+        sim_start_worker(w);
     do
-        world_run_until(w, w->now_ms + 1000);
-    while (w->now_ms < deadline_ms && (!all_handled(w) || world_balanced(w)));
-    world_check(w, all_handled(w), "messages are left");
-    world_check(w, !world_balanced(w), world_balanced(w) ? world_balanced(w) : "");
+        sim_run_until(w, w->now_ms + 1000);
+    while (w->now_ms < deadline_ms && (!all_handled(w) || sim_balanced(w)));
+    sim_check(w, all_handled(w), "messages are left");
+    sim_check(w, !sim_balanced(w), sim_balanced(w) ? sim_balanced(w) : "");
 }
 
-static uint64_t run_world(const struct world_options *o, int64_t length_ms)
+static uint64_t run_world(const struct sim_options *o, int64_t length_ms)
 {
-    struct world w;
+    struct sim w;
     uint64_t sum;
 
-    world_init(&w, o);
+    sim_init(&w, o);
     w.chaos = chaos;
-    world_schedule(&w, (struct event){.at_ms = 0, .kind = EVENT_CHAOS});
-    world_run_until(&w, length_ms);
+    sim_schedule(&w, (struct event){.at_ms = 0, .kind = EVENT_CHAOS});
+    sim_run_until(&w, length_ms);
     come_to_rest(&w);
     sum = w.messages_handled ^ w.calls << 20;
-    world_release(&w);
+    sim_release(&w);
     return sum;
 }
 
 static uint64_t run_seed(uint64_t seed)
 {
     static const int64_t quiets[] = {0, 300, 3000};
-    const struct world_options o = {
+    const struct sim_options o = {
         .seed = seed,
         .workers = (int)(seed * 7 % 12),
         .workers_max = 12,
@@ -187,7 +187,7 @@ static void nothing_is_lost_in_chaos(void **state)
 static void nothing_is_lost_with_hundreds(void **state)
 {
     int64_t count = seeds(1, 1000);
-    struct world_options o = {
+    struct sim_options o = {
         .workers = 200,
         .workers_max = 200,
         .queues = 400,
@@ -211,7 +211,7 @@ static void the_same_seed_is_the_same_run(void **state)
 
 /* A calm world: how long things take, and what moves. */
 
-static uint64_t takes(const struct world *w)
+static uint64_t takes(const struct sim *w)
 {
     uint64_t sum = 0;
 
@@ -220,23 +220,23 @@ static uint64_t takes(const struct world *w)
     return sum;
 }
 
-static void run_until_balanced(struct world *w, int64_t within_ms)
+static void run_until_balanced(struct sim *w, int64_t within_ms)
 {
     int64_t deadline_ms = w->now_ms + within_ms;
 
-    while (world_balanced(w)) {
-        world_check(w, w->now_ms < deadline_ms, world_balanced(w));
-        world_run_until(w, w->now_ms + 10);
+    while (sim_balanced(w)) {
+        sim_check(w, w->now_ms < deadline_ms, sim_balanced(w));
+        sim_run_until(w, w->now_ms + 10);
     }
 }
 
 /* How many of the survivors' queues have to move so that n workers are balanced. */
-static uint64_t must_move(const struct world *w, size_t workers_then)
+static uint64_t must_move(const struct sim *w, size_t workers_then)
 {
     size_t m = (size_t)w->queue_count, above = 0, surplus = 0;
 
     for (int i = 0; i < w->worker_count; i++) {
-        size_t owned = worker_owned(&w->workers[i]->act.worker), common = m / workers_then;
+        size_t owned = queue_worker_owned(&w->workers[i]->steps.worker), common = m / workers_then;
 
         if (!w->workers[i]->alive || owned <= common)
             continue;
@@ -248,38 +248,38 @@ static uint64_t must_move(const struct world *w, size_t workers_then)
 
 static void kill_and_start(int workers, int queues, int killed, int started)
 {
-    struct world w;
-    struct world_options o = {.seed = (uint64_t)(workers + queues),
-                              .workers = workers,
-                              .queues = queues,
-                              .quiet_ms = 3000,
-                              .timeout_ms = TIMEOUT_MS,
-                              .parallel = 1,
-                              .faults = true};
+    struct sim w;
+    struct sim_options o = {.seed = (uint64_t)(workers + queues),
+                            .workers = workers,
+                            .queues = queues,
+                            .quiet_ms = 3000,
+                            .timeout_ms = TIMEOUT_MS,
+                            .parallel = 1,
+                            .faults = true};
     uint64_t before, orphans = 0, necessary;
 
-    world_init(&w, &o);
-    world_run_until(&w, 20 * 1000);
-    assert_null(world_balanced(&w));
+    sim_init(&w, &o);
+    sim_run_until(&w, 20 * 1000);
+    assert_null(sim_balanced(&w));
     w.o.faults = false;
     for (int i = 0; i < killed; i++) {
-        orphans += worker_owned(&w.workers[i * 2]->act.worker);
-        world_kill(&w, w.workers[i * 2]);
+        orphans += queue_worker_owned(&w.workers[i * 2]->steps.worker);
+        sim_kill(&w, w.workers[i * 2]);
     }
     before = takes(&w);
     run_until_balanced(&w, TIMEOUT_MS + 3000 + 1000);
-    world_run_until(&w, w.now_ms + 60 * 1000);
+    sim_run_until(&w, w.now_ms + 60 * 1000);
     assert_int_equal(takes(&w) - before, orphans);
 
     necessary = must_move(&w, (size_t)(workers - killed + started));
     before = takes(&w);
     for (int i = 0; i < started; i++)
-        world_start_worker(&w);
+        sim_start_worker(&w);
     run_until_balanced(&w, 3000 + 1000);
-    world_run_until(&w, w.now_ms + 60 * 1000);
+    sim_run_until(&w, w.now_ms + 60 * 1000);
     assert_int_equal(takes(&w) - before, necessary);
-    assert_null(world_balanced(&w));
-    world_release(&w);
+    assert_null(sim_balanced(&w));
+    sim_release(&w);
 }
 
 static void only_what_must_move_moves(void **state)

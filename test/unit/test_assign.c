@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "queue/assign.h"
-#include "queue/census.h"
+#include "queue/membership.h"
 
 enum { WORKERS_MAX = 40, QUEUES_MAX = 200, ROUNDS = 20000 };
 
@@ -191,20 +191,21 @@ static const char *const NAMES[] = {
 static void of_two_that_claim_a_queue_the_later_holds_it(void **state)
 {
     struct str claimed[] = {{NAMES[0], 32}};
-    struct census_worker workers[] = {
+    struct queue_member workers[] = {
         {.name = "worker-1", .mzxid = 9, .queues = claimed, .queue_count = 1},
         {.name = "worker-2", .mzxid = 5, .queues = claimed, .queue_count = 1},
     };
     const char *queues[] = {NAMES[0], NAMES[1]};
-    struct census c = {.workers = workers, .worker_count = 2, .queues = queues, .queue_count = 2};
+    struct queue_membership c = {
+        .workers = workers, .worker_count = 2, .queues = queues, .queue_count = 2};
     int32_t owners[2];
 
     (void)state;
-    census_assign(&c, owners);
+    queue_membership_assign(&c, owners);
     assert_int_equal(owners[0], 0);
     assert_int_equal(owners[1], 1);
     workers[1].mzxid = 10;
-    census_assign(&c, owners);
+    queue_membership_assign(&c, owners);
     assert_int_equal(owners[0], 1);
     assert_int_equal(owners[1], 0);
 }
@@ -212,23 +213,24 @@ static void of_two_that_claim_a_queue_the_later_holds_it(void **state)
 static void who_wants_only_some_gets_no_others(void **state)
 {
     struct str only[] = {{NAMES[2], 32}, {"no queue at all", 15}};
-    struct census_worker workers[] = {
+    struct queue_member workers[] = {
         {.name = "worker-1"},
         {.name = "worker-2", .only = only, .only_count = 2},
         {.name = "worker-3", .only = only, .only_count = 0},
     };
     const char *queues[] = {NAMES[0], NAMES[1], NAMES[2], NAMES[3]};
-    struct census c = {.workers = workers, .worker_count = 3, .queues = queues, .queue_count = 4};
+    struct queue_membership c = {
+        .workers = workers, .worker_count = 3, .queues = queues, .queue_count = 4};
     int32_t owners[4];
 
     (void)state;
     workers[0].only = only;
     workers[0].only_count = 0;
-    census_assign(&c, owners);
+    queue_membership_assign(&c, owners);
     for (int q = 0; q < 4; q++)
         assert_int_equal(owners[q], q == 2 ? 1 : ASSIGN_NOBODY);
     workers[0].only = NULL;
-    census_assign(&c, owners);
+    queue_membership_assign(&c, owners);
     assert_int_equal(owners[0], 0);
     assert_int_equal(owners[1], 0);
     assert_int_equal(owners[3], 0);

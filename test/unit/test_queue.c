@@ -13,13 +13,13 @@
 #include <string.h>
 
 #include "keeper_stand.h"
-#include "queue/census.h"
-#include "queue/member.h"
+#include "queue/membership.h"
+#include "queue/registration.h"
 
 struct scene {
     struct stand stand;
     struct keeper *keepers[3];
-    struct member a, b;
+    struct queue_registration a, b;
     struct queues queues; /* of the third, who looks on */
     char queue[QUEUE_NAME_LEN + 1];
 };
@@ -35,8 +35,8 @@ static int set_up(void **state)
     s->b.queues = (struct queues){s->keepers[1], QUEUE_NAMESPACE};
     s->queues = (struct queues){s->keepers[2], QUEUE_NAMESPACE};
     assert_int_equal(queue_create(&s->queues, s->queue), 0);
-    assert_int_equal(member_join(&s->a), 0);
-    assert_int_equal(member_join(&s->b), 0);
+    assert_int_equal(queue_registration_join(&s->a), 0);
+    assert_int_equal(queue_registration_join(&s->b), 0);
     *state = s;
     return 0;
 }
@@ -45,8 +45,8 @@ static int tear_down(void **state)
 {
     struct scene *s = *state;
 
-    member_leave(&s->a);
-    member_leave(&s->b);
+    queue_registration_leave(&s->a);
+    queue_registration_leave(&s->b);
     for (int i = 0; i < 3; i++)
         keeper_close(s->keepers[i]);
     stand_close(&s->stand);
@@ -86,14 +86,14 @@ static void the_tree_is_as_the_document_shows_it(void **state)
 
     holds(s, "workers/worker-0000000000", "{\"queues\": []}");
     queue_holds(s, "", "{\"last\": \"\"}");
-    assert_int_equal(member_take(&s->a, s->queue), 0);
+    assert_int_equal(queue_registration_take(&s->a, s->queue), 0);
     snprintf(text, sizeof text, "{\"queues\": [\"%s\"]}", s->queue);
     holds(s, "workers/worker-0000000000", text);
     queue_holds(s, "/owner", "{\"worker\": \"worker-0000000000\"}");
     queue_holds(s, "", "{\"last\": \"\"}");
-    assert_int_equal(member_advance(&s->a, s->queue, 4711), 0);
+    assert_int_equal(queue_registration_advance(&s->a, s->queue, 4711), 0);
     queue_holds(s, "", "{\"last\": \"4711\"}");
-    assert_int_equal(member_give_up(&s->a, s->queue), 0);
+    assert_int_equal(queue_registration_release(&s->a, s->queue), 0);
     queue_holds(s, "/owner", NULL);
     holds(s, "workers/worker-0000000000", "{\"queues\": []}");
 }
@@ -102,12 +102,12 @@ static void a_queue_has_one_owner(void **state)
 {
     struct scene *s = *state;
 
-    assert_int_equal(member_take(&s->a, s->queue), 0);
-    assert_int_equal(member_take(&s->a, s->queue), 0);
-    assert_int_equal(member_take(&s->b, s->queue), DROVER_IN_USE);
-    assert_int_equal(member_advance(&s->b, s->queue, 1), DROVER_FENCED);
-    assert_int_equal(member_give_up(&s->a, s->queue), 0);
-    assert_int_equal(member_take(&s->b, s->queue), 0);
+    assert_int_equal(queue_registration_take(&s->a, s->queue), 0);
+    assert_int_equal(queue_registration_take(&s->a, s->queue), 0);
+    assert_int_equal(queue_registration_take(&s->b, s->queue), DROVER_IN_USE);
+    assert_int_equal(queue_registration_advance(&s->b, s->queue, 1), DROVER_FENCED);
+    assert_int_equal(queue_registration_release(&s->a, s->queue), 0);
+    assert_int_equal(queue_registration_take(&s->b, s->queue), 0);
 }
 
 /* Its owner node is taken away and another owns the queue: to its version the new node looks the same. */
@@ -117,18 +117,18 @@ static void who_was_thought_dead_cannot_move_last(void **state)
     char owner[QUEUE_PATH_SIZE];
     int64_t fence;
 
-    assert_int_equal(member_take(&s->a, s->queue), 0);
-    assert_int_equal(member_advance(&s->a, s->queue, 5), 0);
-    fence = member_find(&s->a, s->queue)->fence;
+    assert_int_equal(queue_registration_take(&s->a, s->queue), 0);
+    assert_int_equal(queue_registration_advance(&s->a, s->queue, 5), 0);
+    fence = queue_registration_find(&s->a, s->queue)->fence;
     queues_path(&s->queues, owner, "queues/%s/owner", s->queue);
     assert_int_equal(keeper_delete(s->keepers[2], owner, KEEPER_ANY_VERSION), 0);
-    assert_int_equal(member_take(&s->b, s->queue), 0);
-    assert_true(member_find(&s->b, s->queue)->fence > fence);
-    assert_int_equal(member_advance(&s->a, s->queue, 6), DROVER_FENCED);
+    assert_int_equal(queue_registration_take(&s->b, s->queue), 0);
+    assert_true(queue_registration_find(&s->b, s->queue)->fence > fence);
+    assert_int_equal(queue_registration_advance(&s->a, s->queue, 6), DROVER_FENCED);
     queue_holds(s, "", "{\"last\": \"5\"}");
     holds(s, "workers/worker-0000000000", "{\"queues\": []}");
-    assert_null(member_find(&s->a, s->queue));
-    assert_int_equal(member_advance(&s->b, s->queue, 6), 0);
+    assert_null(queue_registration_find(&s->a, s->queue));
+    assert_int_equal(queue_registration_advance(&s->b, s->queue, 6), 0);
 }
 
 static void who_was_thought_dead_cannot_give_up_for_another(void **state)
@@ -136,11 +136,11 @@ static void who_was_thought_dead_cannot_give_up_for_another(void **state)
     struct scene *s = *state;
     char owner[QUEUE_PATH_SIZE];
 
-    assert_int_equal(member_take(&s->a, s->queue), 0);
+    assert_int_equal(queue_registration_take(&s->a, s->queue), 0);
     queues_path(&s->queues, owner, "queues/%s/owner", s->queue);
     assert_int_equal(keeper_delete(s->keepers[2], owner, KEEPER_ANY_VERSION), 0);
-    assert_int_equal(member_take(&s->b, s->queue), 0);
-    assert_int_equal(member_give_up(&s->a, s->queue), 0);
+    assert_int_equal(queue_registration_take(&s->b, s->queue), 0);
+    assert_int_equal(queue_registration_release(&s->a, s->queue), 0);
     queue_holds(s, "/owner", "{\"worker\": \"worker-0000000001\"}");
 }
 
@@ -148,13 +148,13 @@ static void last_that_was_set_by_hand_stands(void **state)
 {
     struct scene *s = *state;
 
-    assert_int_equal(member_take(&s->a, s->queue), 0);
-    assert_int_equal(member_advance(&s->a, s->queue, 5), 0);
+    assert_int_equal(queue_registration_take(&s->a, s->queue), 0);
+    assert_int_equal(queue_registration_advance(&s->a, s->queue, 5), 0);
     assert_int_equal(queue_set_last(&s->queues, s->queue, 2, KEEPER_ANY_VERSION), 0);
-    assert_int_equal(member_advance(&s->a, s->queue, 6), DROVER_BAD_VERSION);
-    assert_int_equal(member_find(&s->a, s->queue)->last, 2);
+    assert_int_equal(queue_registration_advance(&s->a, s->queue, 6), DROVER_BAD_VERSION);
+    assert_int_equal(queue_registration_find(&s->a, s->queue)->last, 2);
     queue_holds(s, "", "{\"last\": \"2\"}");
-    assert_int_equal(member_advance(&s->a, s->queue, 3), 0);
+    assert_int_equal(queue_registration_advance(&s->a, s->queue, 3), 0);
     queue_holds(s, "", "{\"last\": \"3\"}");
 }
 
@@ -162,11 +162,11 @@ static void a_queue_that_is_removed_is_lost(void **state)
 {
     struct scene *s = *state;
 
-    assert_int_equal(member_take(&s->a, s->queue), 0);
+    assert_int_equal(queue_registration_take(&s->a, s->queue), 0);
     assert_int_equal(queue_remove(&s->queues, s->queue), 0);
     queue_holds(s, "", NULL);
-    assert_int_equal(member_advance(&s->a, s->queue, 1), DROVER_NO_NODE);
-    assert_int_equal(member_take(&s->a, s->queue), DROVER_NO_NODE);
+    assert_int_equal(queue_registration_advance(&s->a, s->queue, 1), DROVER_NO_NODE);
+    assert_int_equal(queue_registration_take(&s->a, s->queue), DROVER_NO_NODE);
     assert_int_equal(queue_remove(&s->queues, s->queue), DROVER_NO_NODE);
     holds(s, "workers/worker-0000000000", "{\"queues\": []}");
 }
@@ -188,15 +188,15 @@ static void rubbish_is_left_alone(void **state)
     for (size_t i = 0; i < sizeof rubbish / sizeof *rubbish; i++) {
         assert_int_equal(
             keeper_set(s->keepers[2], path, str_of(rubbish[i]), KEEPER_ANY_VERSION, NULL), 0);
-        assert_int_equal(member_take(&s->a, s->queue), DROVER_DAMAGED);
+        assert_int_equal(queue_registration_take(&s->a, s->queue), DROVER_DAMAGED);
         queue_holds(s, "", rubbish[i]);
         queue_holds(s, "/owner", NULL);
     }
     assert_int_equal(keeper_set(s->keepers[2], path, STR("{\"last\": \"135471512647131000L\"}"),
                                 KEEPER_ANY_VERSION, NULL),
                      0);
-    assert_int_equal(member_take(&s->a, s->queue), 0);
-    assert_true(member_find(&s->a, s->queue)->last == 135471512647131000);
+    assert_int_equal(queue_registration_take(&s->a, s->queue), 0);
+    assert_true(queue_registration_find(&s->a, s->queue)->last == 135471512647131000);
 }
 
 static void count_note(void *arg, const char *line)
@@ -209,8 +209,8 @@ static void rubbish_in_the_lists_is_skipped_with_one_line(void **state)
 {
     struct scene *s = *state;
     int notes = 0;
-    struct census_notes n = {.note = count_note, .arg = &notes};
-    struct census c = {0};
+    struct queue_warnings n = {.note = count_note, .arg = &notes};
+    struct queue_membership c = {0};
     static const char *const nodes[][2] = {{"workers/rubbish", "x"},
                                            {"workers/worker-", "x"},
                                            {"queues/rubbish", "{}"},
@@ -224,13 +224,13 @@ static void rubbish_in_the_lists_is_skipped_with_one_line(void **state)
         assert_int_equal(keeper_create(s->keepers[2], path, str_of(nodes[i][1]), 0, NULL), 0);
     }
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(census_read(&c, &s->queues, &n), 0);
+        assert_int_equal(queue_membership_read(&c, &s->queues, &n), 0);
         assert_int_equal(c.queue_count, 1);
         assert_int_equal(c.worker_count, 4);
         assert_int_equal(notes, 6);
     }
-    census_release(&c);
-    census_notes_release(&n);
+    queue_membership_release(&c);
+    queue_warnings_release(&n);
 }
 
 /*
@@ -284,17 +284,17 @@ static int broken_sync(struct keeper *base, struct str path)
 static const struct keeper_ops BROKEN = {
     .get = broken_get, .multi = broken_multi, .sync = broken_sync};
 
-static int step(struct member *m, const char *queue, int number)
+static int step(struct queue_registration *m, const char *queue, int number)
 {
     switch (number) {
     case 0:
-        return member_take(m, queue);
+        return queue_registration_take(m, queue);
     case 1:
-        return member_advance(m, queue, 1);
+        return queue_registration_advance(m, queue, 1);
     case 2:
-        return member_advance(m, queue, 2);
+        return queue_registration_advance(m, queue, 2);
     default:
-        return member_give_up(m, queue);
+        return queue_registration_release(m, queue);
     }
 }
 
@@ -302,13 +302,13 @@ static int step(struct member *m, const char *queue, int number)
 static void agrees(const struct scene *s)
 {
     struct queue_info info;
-    struct census_notes n = {0};
-    struct census c = {0};
+    struct queue_warnings n = {0};
+    struct queue_membership c = {0};
 
     assert_int_equal(queue_get(&s->queues, s->queue, &info), 0);
-    assert_int_equal(census_read(&c, &s->queues, &n), 0);
+    assert_int_equal(queue_membership_read(&c, &s->queues, &n), 0);
     assert_int_equal(c.workers[0].queue_count, info.worker[0] ? 1 : 0);
-    census_release(&c);
+    queue_membership_release(&c);
 }
 
 static void every_step_can_break_off_anywhere(void **state)

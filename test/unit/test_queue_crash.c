@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "keeper_cutter.h"
 #include "keeper_stand.h"
-#include "queue/member.h"
+#include "queue/registration.h"
 
 /* They stand before any that is drawn at random, so that a new one is always the last. */
 #define HELD "00000000000000000000000000000001"  /* by the one that dies */
@@ -25,7 +25,7 @@
 struct scene {
     struct stand stand;
     struct keeper *keepers[3];
-    struct member dying, other;
+    struct queue_registration dying, other;
     struct queues onlooker;
 };
 
@@ -46,20 +46,20 @@ static void scene_open(struct scene *s)
     s->dying.queues = (struct queues){s->keepers[0], QUEUE_NAMESPACE};
     s->other.queues = (struct queues){s->keepers[1], QUEUE_NAMESPACE};
     s->onlooker = (struct queues){s->keepers[2], QUEUE_NAMESPACE};
-    assert_int_equal(member_join(&s->dying), 0);
-    assert_int_equal(member_join(&s->other), 0);
+    assert_int_equal(queue_registration_join(&s->dying), 0);
+    assert_int_equal(queue_registration_join(&s->other), 0);
     make_queue(s, HELD);
     make_queue(s, FREE);
     make_queue(s, OTHER);
-    assert_int_equal(member_take(&s->dying, HELD), 0);
-    assert_int_equal(member_take(&s->other, OTHER), 0);
+    assert_int_equal(queue_registration_take(&s->dying, HELD), 0);
+    assert_int_equal(queue_registration_take(&s->other, OTHER), 0);
 }
 
 static void scene_close(struct scene *s)
 {
     s->dying.queues.keeper = s->keepers[0];
-    member_leave(&s->dying);
-    member_leave(&s->other);
+    queue_registration_leave(&s->dying);
+    queue_registration_leave(&s->other);
     for (int i = 0; i < 3; i++)
         keeper_close(s->keepers[i]);
     stand_close(&s->stand);
@@ -99,62 +99,62 @@ static void dump_below(struct keeper *k, const char *path, struct buf *out, stru
 
 /* The operations, all by the one that dies. */
 
-typedef void step_fn(struct member *m);
+typedef void step_fn(struct queue_registration *m);
 
-static void do_nothing(struct member *m)
+static void do_nothing(struct queue_registration *m)
 {
     (void)m;
 }
 
-static void do_init(struct member *m)
+static void do_init(struct queue_registration *m)
 {
     struct queues elsewhere = {m->queues.keeper, "/else/where"};
 
     queues_init(&elsewhere);
 }
 
-static void do_create(struct member *m)
+static void do_create(struct queue_registration *m)
 {
     char name[QUEUE_NAME_LEN + 1];
 
     queue_create(&m->queues, name);
 }
 
-static void do_remove_free(struct member *m)
+static void do_remove_free(struct queue_registration *m)
 {
     queue_remove(&m->queues, FREE);
 }
 
-static void do_remove_owned(struct member *m)
+static void do_remove_owned(struct queue_registration *m)
 {
     queue_remove(&m->queues, OTHER);
 }
 
-static void do_set_last(struct member *m)
+static void do_set_last(struct queue_registration *m)
 {
     queue_set_last(&m->queues, FREE, 9, KEEPER_ANY_VERSION);
 }
 
-static void do_join(struct member *m)
+static void do_join(struct queue_registration *m)
 {
-    struct member another = {.queues = m->queues};
+    struct queue_registration another = {.queues = m->queues};
 
-    member_join(&another); /* its node goes with the session, not with it */
+    queue_registration_join(&another); /* its node goes with the session, not with it */
 }
 
-static void do_take(struct member *m)
+static void do_take(struct queue_registration *m)
 {
-    member_take(m, FREE);
+    queue_registration_take(m, FREE);
 }
 
-static void do_advance(struct member *m)
+static void do_advance(struct queue_registration *m)
 {
-    member_advance(m, HELD, 6);
+    queue_registration_advance(m, HELD, 6);
 }
 
-static void do_give_up(struct member *m)
+static void do_release(struct queue_registration *m)
 {
-    member_give_up(m, HELD);
+    queue_registration_release(m, HELD);
 }
 
 /* The tree after the step, cut at its nth call. To be freed. */
@@ -224,7 +224,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(do_init),         CASE(do_create),   CASE(do_remove_free),
         CASE(do_remove_owned), CASE(do_set_last), CASE(do_join),
-        CASE(do_take),         CASE(do_advance),  CASE(do_give_up),
+        CASE(do_take),         CASE(do_advance),  CASE(do_release),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,88 +15,89 @@ static const char A[] = "0000000000000000000000000000000a",
 
 /* The lists: this worker, perhaps another, and queues. */
 struct lists {
-    struct census census;
-    struct census_worker workers[2];
+    struct queue_membership membership;
+    struct queue_member workers[2];
     const char *queues[2];
     struct str held[2];
 };
 
-static const struct census *lists(struct lists *l, size_t workers, size_t queues)
+static const struct queue_membership *lists(struct lists *l, size_t workers, size_t queues)
 {
     *l = (struct lists){.workers = {{.name = "worker-1"}, {.name = "worker-2"}}, .queues = {A, B}};
-    l->census.workers = l->workers;
-    l->census.worker_count = workers;
-    l->census.queues = l->queues;
-    l->census.queue_count = queues;
-    return &l->census;
+    l->membership.workers = l->workers;
+    l->membership.worker_count = workers;
+    l->membership.queues = l->queues;
+    l->membership.queue_count = queues;
+    return &l->membership;
 }
 
-static struct worker_action next(struct worker *w, int64_t now_ms, enum worker_kind kind)
+static struct queue_worker_action next(struct queue_worker *w, int64_t now_ms,
+                                       enum queue_worker_kind kind)
 {
-    struct worker_action a;
+    struct queue_worker_action a;
 
-    worker_next(w, now_ms, &a);
+    queue_worker_next(w, now_ms, &a);
     assert_int_equal(a.kind, kind);
     return a;
 }
 
-static void begin(struct worker *w, int64_t quiet_ms, enum worker_policy policy)
+static void begin(struct queue_worker *w, int64_t quiet_ms, enum queue_worker_policy policy)
 {
-    worker_init(w, &(struct worker_options){.quiet_ms = quiet_ms,
-                                            .poll_ms = 1000,
-                                            .timeout_ms = 9000,
-                                            .policy = policy,
-                                            .retries = 2,
-                                            .parallel = 1});
+    queue_worker_init(w, &(struct queue_worker_options){.quiet_ms = quiet_ms,
+                                                        .poll_ms = 1000,
+                                                        .timeout_ms = 9000,
+                                                        .policy = policy,
+                                                        .retries = 2,
+                                                        .parallel = 1});
     next(w, 0, WORKER_JOIN);
-    worker_joined(w, 0, 0, "worker-1");
+    queue_worker_joined(w, 0, 0, "worker-1");
 }
 
 /* At time 0, without any quiet, it has A and is about to work on it. */
-static void begin_with_a(struct worker *w, enum worker_policy policy)
+static void begin_with_a(struct queue_worker *w, enum queue_worker_policy policy)
 {
     struct lists l;
 
     begin(w, 0, policy);
     next(w, 0, WORKER_LOOK);
-    worker_looked(w, 0, 0, lists(&l, 1, 1));
+    queue_worker_looked(w, 0, 0, lists(&l, 1, 1));
     assert_string_equal(next(w, 0, WORKER_TAKE).queue, A);
-    worker_took(w, 0, A, 0, 10);
+    queue_worker_took(w, 0, A, 0, 10);
 }
 
 static void it_waits_until_the_lists_are_quiet(void **state)
 {
-    struct worker w;
+    struct queue_worker w;
 
     (void)state;
     begin(&w, 3000, WORKER_RETRY);
     assert_int_equal(next(&w, 0, WORKER_WAIT).at_ms, 3000);
-    worker_changed(&w, 2000);
+    queue_worker_changed(&w, 2000);
     assert_int_equal(next(&w, 2000, WORKER_WAIT).at_ms, 5000);
     next(&w, 4999, WORKER_WAIT);
     next(&w, 5000, WORKER_LOOK);
-    worker_release(&w);
+    queue_worker_release(&w);
 }
 
 static void lists_that_never_rest_are_looked_at_all_the_same(void **state)
 {
-    struct worker w;
+    struct queue_worker w;
     int64_t at_ms = 0;
 
     (void)state;
     begin(&w, 3000, WORKER_RETRY);
     for (; at_ms < 28000; at_ms += 1000)
-        worker_changed(&w, at_ms);
+        queue_worker_changed(&w, at_ms);
     assert_int_equal(next(&w, at_ms, WORKER_WAIT).at_ms, 30000);
-    worker_changed(&w, 29999);
+    queue_worker_changed(&w, 29999);
     next(&w, 30000, WORKER_LOOK);
-    worker_release(&w);
+    queue_worker_release(&w);
 }
 
 static void it_works_and_advances_in_turn(void **state)
 {
-    struct worker w;
-    struct worker_action a;
+    struct queue_worker w;
+    struct queue_worker_action a;
 
     (void)state;
     begin_with_a(&w, WORKER_RETRY);
@@ -104,248 +105,248 @@ static void it_works_and_advances_in_turn(void **state)
     assert_string_equal(a.queue, A);
     assert_int_equal(a.last, 10);
     next(&w, 0, WORKER_WAIT);
-    worker_worked(&w, 100, A, WORKER_DONE, 12);
+    queue_worker_worked(&w, 100, A, WORKER_DONE, 12);
     a = next(&w, 100, WORKER_ADVANCE);
     assert_int_equal(a.last, 12);
-    worker_advanced(&w, 100, A, DROVER_UNKNOWN, 10);
+    queue_worker_advanced(&w, 100, A, DROVER_UNKNOWN, 10);
     next(&w, 100, WORKER_WAIT); /* not the next message, before it is known */
     assert_int_equal(next(&w, 300, WORKER_ADVANCE).last, 12);
-    worker_advanced(&w, 300, A, 0, 12);
+    queue_worker_advanced(&w, 300, A, 0, 12);
     assert_int_equal(next(&w, 300, WORKER_WORK).last, 12);
-    worker_worked(&w, 310, A, WORKER_NOTHING, 0);
+    queue_worker_worked(&w, 310, A, WORKER_NOTHING, 0);
     assert_int_equal(next(&w, 310, WORKER_WAIT).at_ms, 1000); /* a look, as the plan was new */
-    worker_release(&w);
+    queue_worker_release(&w);
 }
 
 /* An empty queue is looked into when a message has come, and not only when it is time. */
 static void a_message_that_is_told_of_is_not_waited_for(void **state)
 {
     static const char *const told[] = {A, NULL}; /* of this queue; of any */
-    struct worker w;
+    struct queue_worker w;
 
     (void)state;
     for (int i = 0; i < 2; i++) {
         begin_with_a(&w, WORKER_RETRY);
         next(&w, 0, WORKER_WORK);
-        worker_worked(&w, 10, A, WORKER_NOTHING, 0);
-        worker_posted(&w, 20, "ffffffffffffffffffffffffffffffff");
+        queue_worker_worked(&w, 10, A, WORKER_NOTHING, 0);
+        queue_worker_posted(&w, 20, "ffffffffffffffffffffffffffffffff");
         next(&w, 20, WORKER_WAIT);
-        worker_posted(&w, 30, told[i]);
+        queue_worker_posted(&w, 30, told[i]);
         next(&w, 30, WORKER_WORK);
-        worker_posted(&w, 40, told[i]); /* while it is looked, perhaps too early */
-        worker_worked(&w, 50, A, WORKER_NOTHING, 0);
+        queue_worker_posted(&w, 40, told[i]); /* while it is looked, perhaps too early */
+        queue_worker_worked(&w, 50, A, WORKER_NOTHING, 0);
         next(&w, 50, WORKER_WORK);
-        worker_worked(&w, 60, A, WORKER_FAILED,
-                      11); /* this one is tried again later all the same */
-        worker_posted(&w, 70, told[i]);
+        queue_worker_worked(&w, 60, A, WORKER_FAILED,
+                            11); /* this one is tried again later all the same */
+        queue_worker_posted(&w, 70, told[i]);
         next(&w, 70, WORKER_WAIT);
-        worker_release(&w);
+        queue_worker_release(&w);
     }
 }
 
 static void before_a_message_is_begun_the_session_is_confirmed(void **state)
 {
-    struct worker w;
+    struct queue_worker w;
 
     (void)state;
     begin_with_a(&w, WORKER_RETRY);
     next(&w, 3000, WORKER_LOOK);
-    worker_looked(&w, 3000, DROVER_UNKNOWN, NULL);
+    queue_worker_looked(&w, 3000, DROVER_UNKNOWN, NULL);
     next(&w, 3001, WORKER_CONFIRM); /* more than a third of the timeout after the take */
-    worker_confirmed(&w, 3001, DROVER_UNKNOWN);
+    queue_worker_confirmed(&w, 3001, DROVER_UNKNOWN);
     assert_int_equal(next(&w, 3001, WORKER_WAIT).at_ms, 3200);
     next(&w, 3200, WORKER_LOOK);
-    worker_looked(&w, 3200, DROVER_UNKNOWN, NULL);
+    queue_worker_looked(&w, 3200, DROVER_UNKNOWN, NULL);
     next(&w, 3201, WORKER_CONFIRM);
-    worker_confirmed(&w, 3201, 0);
+    queue_worker_confirmed(&w, 3201, 0);
     next(&w, 3201, WORKER_WORK);
     next(&w, 6400, WORKER_LOOK);
-    worker_looked(&w, 6400, DROVER_UNKNOWN, NULL);
+    queue_worker_looked(&w, 6400, DROVER_UNKNOWN, NULL);
     next(&w, 6401, WORKER_CONFIRM); /* and while one is in hand */
-    worker_confirmed(&w, 6401, DROVER_SESSION_EXPIRED);
-    assert_false(worker_owns(&w, A));
+    queue_worker_confirmed(&w, 6401, DROVER_SESSION_EXPIRED);
+    assert_false(queue_worker_owns(&w, A));
     next(&w, 6401, WORKER_JOIN);
-    worker_release(&w);
+    queue_worker_release(&w);
 }
 
 static void a_take_in_doubt_is_cleared_up_even_when_nobody_wants_it(void **state)
 {
-    struct worker w;
+    struct queue_worker w;
     struct lists l;
 
     (void)state;
     begin(&w, 0, WORKER_RETRY);
     next(&w, 0, WORKER_LOOK);
-    worker_looked(&w, 0, 0, lists(&l, 1, 1));
+    queue_worker_looked(&w, 0, 0, lists(&l, 1, 1));
     next(&w, 0, WORKER_TAKE);
-    worker_took(&w, 0, A, DROVER_UNKNOWN, 0);
-    worker_changed(&w, 10);
+    queue_worker_took(&w, 0, A, DROVER_UNKNOWN, 0);
+    queue_worker_changed(&w, 10);
     next(&w, 10, WORKER_LOOK);
     lists(&l, 2, 1);
     l.held[0] = (struct str){A, 32};
     l.workers[1].queues = l.held; /* the other has it now */
     l.workers[1].queue_count = 1;
-    worker_looked(&w, 10, 0, &l.census);
+    queue_worker_looked(&w, 10, 0, &l.membership);
     assert_string_equal(next(&w, 200, WORKER_TAKE).queue, A);
-    worker_took(&w, 200, A, 0, 0);
-    assert_string_equal(next(&w, 200, WORKER_GIVE_UP).queue, A);
-    worker_gave_up(&w, 200, A, DROVER_UNKNOWN);
-    assert_false(worker_owns(&w, A));
-    worker_changed(&w, 201);
+    queue_worker_took(&w, 200, A, 0, 0);
+    assert_string_equal(next(&w, 200, WORKER_RELEASE).queue, A);
+    queue_worker_released(&w, 200, A, DROVER_UNKNOWN);
+    assert_false(queue_worker_owns(&w, A));
+    queue_worker_changed(&w, 201);
     next(&w, 201, WORKER_LOOK);
-    worker_looked(&w, 201, DROVER_UNKNOWN, NULL);
-    assert_string_equal(next(&w, 400, WORKER_GIVE_UP).queue, A);
-    worker_gave_up(&w, 400, A, 0);
-    worker_release(&w);
+    queue_worker_looked(&w, 201, DROVER_UNKNOWN, NULL);
+    assert_string_equal(next(&w, 400, WORKER_RELEASE).queue, A);
+    queue_worker_released(&w, 400, A, 0);
+    queue_worker_release(&w);
 }
 
 static void what_another_holds_is_taken_when_it_is_free(void **state)
 {
-    struct worker w;
+    struct queue_worker w;
     struct lists l;
 
     (void)state;
     begin(&w, 0, WORKER_RETRY);
     next(&w, 0, WORKER_LOOK);
-    worker_looked(&w, 0, 0, lists(&l, 1, 1));
+    queue_worker_looked(&w, 0, 0, lists(&l, 1, 1));
     next(&w, 0, WORKER_TAKE);
-    worker_took(&w, 0, A, DROVER_IN_USE, 0);
+    queue_worker_took(&w, 0, A, DROVER_IN_USE, 0);
     next(&w, 10, WORKER_WAIT);
-    worker_freed(&w, 20, A);
+    queue_worker_freed(&w, 20, A);
     next(&w, 20, WORKER_TAKE);
-    worker_release(&w);
+    queue_worker_release(&w);
 }
 
 static void it_looks_again_also_at_rest(void **state)
 {
-    struct worker w;
+    struct queue_worker w;
     struct lists l;
     int64_t at_ms = 1000;
 
     (void)state;
     begin(&w, 0, WORKER_RETRY);
     next(&w, 0, WORKER_LOOK);
-    worker_looked(&w, 0, 0, lists(&l, 1, 1));
+    queue_worker_looked(&w, 0, 0, lists(&l, 1, 1));
     next(&w, 0, WORKER_TAKE);
     for (int i = 0; i < 6; i++) { /* another has it: soon, and then ever more slowly */
-        worker_took(&w, at_ms - 1, A, DROVER_IN_USE, 0);
+        queue_worker_took(&w, at_ms - 1, A, DROVER_IN_USE, 0);
         next(&w, at_ms, WORKER_LOOK);
-        worker_looked(&w, at_ms, 0, lists(&l, 1, 1));
+        queue_worker_looked(&w, at_ms, 0, lists(&l, 1, 1));
         at_ms += INT64_C(1000) << (i + 1) < 10100 ? INT64_C(1000) << (i + 1) : 10100;
     }
-    worker_took(&w, at_ms, A, 0, 0);
+    queue_worker_took(&w, at_ms, A, 0, 0);
     next(&w, at_ms, WORKER_LOOK);
-    worker_looked(&w, at_ms, 0, lists(&l, 1, 1));
+    queue_worker_looked(&w, at_ms, 0, lists(&l, 1, 1));
     next(&w, at_ms, WORKER_WORK);
-    worker_worked(&w, at_ms, A, WORKER_NOTHING, 0);
+    queue_worker_worked(&w, at_ms, A, WORKER_NOTHING, 0);
     next(&w, at_ms + 10100, WORKER_LOOK);
-    worker_release(&w);
+    queue_worker_release(&w);
 }
 
 static void failures_are_tried_again_later_and_later(void **state)
 {
-    struct worker w;
-    struct worker_action a;
+    struct queue_worker w;
+    struct queue_worker_action a;
 
     (void)state;
     begin_with_a(&w, WORKER_RETRY);
     a = next(&w, 0, WORKER_WORK);
     assert_false(a.aside);
-    worker_worked(&w, 0, A, WORKER_FAILED, 11);
+    queue_worker_worked(&w, 0, A, WORKER_FAILED, 11);
     next(&w, 999, WORKER_WAIT);
     next(&w, 1000, WORKER_LOOK);
-    worker_looked(&w, 1000, DROVER_UNKNOWN, NULL);
+    queue_worker_looked(&w, 1000, DROVER_UNKNOWN, NULL);
     a = next(&w, 1000, WORKER_WORK);
     assert_false(a.aside);
     assert_int_equal(a.last, 10);
-    worker_worked(&w, 1000, A, WORKER_FAILED, 11);
+    queue_worker_worked(&w, 1000, A, WORKER_FAILED, 11);
     next(&w, 1200, WORKER_LOOK);
-    worker_looked(&w, 1200, DROVER_UNKNOWN, NULL);
+    queue_worker_looked(&w, 1200, DROVER_UNKNOWN, NULL);
     next(&w, 1300, WORKER_WAIT);
     next(&w, 2999, WORKER_LOOK);
-    worker_looked(&w, 2999, DROVER_UNKNOWN, NULL);
+    queue_worker_looked(&w, 2999, DROVER_UNKNOWN, NULL);
     a = next(&w, 3000, WORKER_WORK);
     assert_true(a.aside); /* after two failures it goes to the error queue */
-    worker_worked(&w, 3000, A, WORKER_DONE, 11);
+    queue_worker_worked(&w, 3000, A, WORKER_DONE, 11);
     assert_int_equal(next(&w, 3000, WORKER_ADVANCE).last, 11);
-    worker_release(&w);
+    queue_worker_release(&w);
 }
 
 static void skip_sets_aside_at_once(void **state)
 {
-    struct worker w;
+    struct queue_worker w;
 
     (void)state;
     begin_with_a(&w, WORKER_SKIP);
     assert_true(next(&w, 0, WORKER_WORK).aside);
-    worker_release(&w);
+    queue_worker_release(&w);
 }
 
 static void stop_gives_everything_up(void **state)
 {
-    struct worker w;
+    struct queue_worker w;
 
     (void)state;
     begin_with_a(&w, WORKER_STOP);
     assert_false(next(&w, 0, WORKER_WORK).aside);
-    worker_worked(&w, 0, A, WORKER_FAILED, 11);
-    assert_string_equal(next(&w, 0, WORKER_GIVE_UP).queue, A);
-    worker_gave_up(&w, 0, A, 0);
+    queue_worker_worked(&w, 0, A, WORKER_FAILED, 11);
+    assert_string_equal(next(&w, 0, WORKER_RELEASE).queue, A);
+    queue_worker_released(&w, 0, A, 0);
     next(&w, 0, WORKER_END);
-    worker_release(&w);
+    queue_worker_release(&w);
 }
 
 static void who_is_asked_to_stop_finishes_what_is_in_hand(void **state)
 {
-    struct worker w;
+    struct queue_worker w;
 
     (void)state;
     begin_with_a(&w, WORKER_RETRY);
     next(&w, 0, WORKER_WORK);
-    worker_stop(&w, 10);
+    queue_worker_stop(&w, 10);
     next(&w, 10, WORKER_WAIT);
-    worker_worked(&w, 20, A, WORKER_DONE, 11);
+    queue_worker_worked(&w, 20, A, WORKER_DONE, 11);
     next(&w, 20, WORKER_ADVANCE);
-    worker_advanced(&w, 20, A, 0, 11);
-    next(&w, 20, WORKER_GIVE_UP);
-    worker_gave_up(&w, 20, A, 0);
+    queue_worker_advanced(&w, 20, A, 0, 11);
+    next(&w, 20, WORKER_RELEASE);
+    queue_worker_released(&w, 20, A, 0);
     next(&w, 20, WORKER_END);
-    worker_release(&w);
+    queue_worker_release(&w);
 }
 
 /* The session ends with a message in hand: the queue is not touched again before that one is over. */
 static void a_message_of_a_lost_session_is_waited_for(void **state)
 {
-    struct worker w;
+    struct queue_worker w;
     struct lists l;
 
     (void)state;
     begin_with_a(&w, WORKER_RETRY);
     next(&w, 0, WORKER_WORK);
-    worker_expired(&w, 100);
-    assert_int_equal(worker_owned(&w), 0);
+    queue_worker_expired(&w, 100);
+    assert_int_equal(queue_worker_owned(&w), 0);
     next(&w, 100, WORKER_JOIN);
-    worker_joined(&w, 100, 0, "worker-1");
+    queue_worker_joined(&w, 100, 0, "worker-1");
     next(&w, 100, WORKER_LOOK);
-    worker_looked(&w, 100, 0, lists(&l, 1, 1));
+    queue_worker_looked(&w, 100, 0, lists(&l, 1, 1));
     next(&w, 100, WORKER_WAIT);
-    worker_worked(&w, 200, A, WORKER_DONE, 11);
+    queue_worker_worked(&w, 200, A, WORKER_DONE, 11);
     next(&w, 200, WORKER_TAKE); /* and what it had done does not count */
-    worker_took(&w, 200, A, 0, 10);
+    queue_worker_took(&w, 200, A, 0, 10);
     assert_int_equal(next(&w, 200, WORKER_WORK).last, 10);
-    worker_release(&w);
+    queue_worker_release(&w);
 }
 
 static void a_namespace_that_is_gone_is_made_again(void **state)
 {
-    struct worker w;
+    struct queue_worker w;
 
     (void)state;
     begin(&w, 0, WORKER_RETRY);
     next(&w, 0, WORKER_LOOK);
-    worker_looked(&w, 0, DROVER_NO_NODE, NULL);
+    queue_worker_looked(&w, 0, DROVER_NO_NODE, NULL);
     next(&w, 0, WORKER_JOIN);
-    worker_release(&w);
+    queue_worker_release(&w);
 }
 
 int main(void)

@@ -441,7 +441,7 @@ static void what_is_known_may_be_old(void **state)
     assert_int_equal(world_complete(s.w, s.k, c.key, &again, &s.e), 0);
     assert_false(again);
     assert_int_equal(queue(&s, "warm", "v", "1", "onc[e]", "u"), 1); /* walks the tree */
-    other_queue(&s, other, "new", "v", "1"); /* a parent that the atlas does not know */
+    other_queue(&s, other, "new", "v", "1"); /* a parent that the index does not know */
     assert_int_equal(queue(&s, "own", "v", "1", NULL, NULL), 1); /* nor after one of its own */
     assert_int_equal(queue(&s, "below", "v", "1", "ne[w]|onc[e]", "[uv]"), 2);
     world_close(other);

@@ -3,7 +3,7 @@
  * it. Changes are told by the keeper on the loop, many at a time under load: the topic is signalled
  * at once when it has been quiet, else a little later for all of them.
  */
-#include "world/hosted.h"
+#include "world/registry.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,17 +13,17 @@
 #include "base/mem.h"
 #include "http/metrics.h"
 
-struct place {
-    struct hosted *hosted;
+struct open_world {
+    struct world_registry *registry;
     struct world *world;
     char *name;
     struct keeper *k; /* borrowed of the house */
     int users;
     bool over;
-    struct place *next;
+    struct open_world *next;
 };
 
-struct hosted {
+struct world_registry {
     struct context *context;
     uv_timer_t timer;
     struct http_topic topic;
@@ -31,11 +31,11 @@ struct hosted {
     struct counter *became[WORLD_IS_NONE + 1]; /* how many tasks, by state */
 
     pthread_mutex_t lock;
-    struct place *places;
+    struct open_world *places;
     size_t count;
 };
 
-static void tell(struct hosted *s)
+static void tell(struct world_registry *s)
 {
     s->told_ms = uv_now(s->context->loop);
     http_topic_signal(&s->topic, HTTP_TOPIC_ALL);
@@ -43,20 +43,20 @@ static void tell(struct hosted *s)
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct hosted *s = timer->data;
+    struct world_registry *s = timer->data;
 
     tell(s);
-    uv_timer_start(timer, on_timer, HOSTED_ALIVE_MS, 0);
+    uv_timer_start(timer, on_timer, REGISTRY_ALIVE_MS, 0);
 }
 
 static void on_changed(void *arg)
 {
-    struct hosted *s = ((struct place *)arg)->hosted;
+    struct world_registry *s = ((struct open_world *)arg)->registry;
 
-    if (uv_now(s->context->loop) >= s->told_ms + HOSTED_SIGNAL_MS)
+    if (uv_now(s->context->loop) >= s->told_ms + REGISTRY_SIGNAL_MS)
         tell(s);
-    else if (uv_timer_get_due_in(&s->timer) > HOSTED_SIGNAL_MS)
-        uv_timer_start(&s->timer, on_timer, HOSTED_SIGNAL_MS, 0);
+    else if (uv_timer_get_due_in(&s->timer) > REGISTRY_SIGNAL_MS)
+        uv_timer_start(&s->timer, on_timer, REGISTRY_SIGNAL_MS, 0);
 }
 
 static void on_note(void *arg, const char *line)
@@ -68,7 +68,7 @@ static void on_note(void *arg, const char *line)
 /* To whoever follows the events of the server. */
 static void on_told(void *arg, const struct world_change *c)
 {
-    struct place *p = arg;
+    struct open_world *p = arg;
     bool removed = c->state == WORLD_IS_NONE;
     struct str state = removed ? STR("deleted") : str_of(world_state_name(c->state));
     struct buf b = {0};
@@ -89,9 +89,9 @@ static void on_told(void *arg, const struct world_change *c)
         json_put_text(&b, c->error);
     }
     json_close(&b, '}');
-    counter_add(p->hosted->became[c->state], 1);
+    counter_add(p->registry->became[c->state], 1);
     events_publish(
-        p->hosted->context->events,
+        p->registry->context->events,
         &(struct event){
             .kind = "world", .id = c->key, .type = c->type, .state = state, .json = {b.p, b.len}});
     buf_release(&b);
@@ -99,19 +99,19 @@ static void on_told(void *arg, const struct world_change *c)
 
 /* Under the lock. */
 
-static struct place *find(struct hosted *s, struct str name)
+static struct open_world *find(struct world_registry *s, struct str name)
 {
-    for (struct place *p = s->places; p; p = p->next)
+    for (struct open_world *p = s->places; p; p = p->next)
         if (!p->over && str_eq(str_of(p->name), name))
             return p;
     return NULL;
 }
 
 /* One that is over and unused, off the list; NULL: none. */
-static struct place *take_unused(struct hosted *s)
+static struct open_world *take_unused(struct world_registry *s)
 {
-    for (struct place **at = &s->places; *at; at = &(*at)->next) {
-        struct place *p = *at;
+    for (struct open_world **at = &s->places; *at; at = &(*at)->next) {
+        struct open_world *p = *at;
 
         if (p->over && !p->users) {
             *at = p->next;
@@ -123,9 +123,9 @@ static struct place *take_unused(struct hosted *s)
 }
 
 /* Without the lock: closing takes back watches, whose callbacks may be running. */
-static void close_unused(struct hosted *s)
+static void close_unused(struct world_registry *s)
 {
-    struct place *p;
+    struct open_world *p;
 
     for (;;) {
         pthread_mutex_lock(&s->lock);
@@ -140,10 +140,10 @@ static void close_unused(struct hosted *s)
     }
 }
 
-static int open_place(struct hosted *s, struct str name, struct place **ret_place,
+static int open_place(struct world_registry *s, struct str name, struct open_world **ret_place,
                       struct err_info *e)
 {
-    struct place *p;
+    struct open_world *p;
     struct world_options o = {.changed = on_changed, .note = on_note, .told = on_told};
     struct keeper *k = context_keeper(s->context);
     int err;
@@ -151,7 +151,7 @@ static int open_place(struct hosted *s, struct str name, struct place **ret_plac
     if (!k)
         return err_set(e, DROVER_CLOSED, "the keeper is away: try again");
     o.arg = p = mem_zalloc(sizeof *p);
-    p->hosted = s;
+    p->registry = s;
     p->name = mem_dup(name.p, name.len);
     p->k = k;
     err = world_open(k, name, &o, &p->world, e);
@@ -165,10 +165,10 @@ static int open_place(struct hosted *s, struct str name, struct place **ret_plac
     return 0;
 }
 
-int hosted_use(struct hosted *s, struct str name, struct world **ret_world,
-               struct err_info *ret_error)
+int world_registry_get(struct world_registry *s, struct str name, struct world **ret_world,
+                       struct err_info *ret_error)
 {
-    struct place *p, *opened = NULL;
+    struct open_world *p, *opened = NULL;
     int err;
 
     pthread_mutex_lock(&s->lock);
@@ -189,7 +189,7 @@ int hosted_use(struct hosted *s, struct str name, struct world **ret_world,
     s->places = opened;
     s->count++;
     /* Another was quicker, or there are too many: this one is closed after its use. */
-    opened->over = p || s->count > HOSTED_WORLDS_MAX;
+    opened->over = p || s->count > REGISTRY_WORLDS_MAX;
     p = p ? p : opened;
     p->users++;
     pthread_mutex_unlock(&s->lock);
@@ -198,10 +198,10 @@ int hosted_use(struct hosted *s, struct str name, struct world **ret_world,
     return 0;
 }
 
-void hosted_done(struct hosted *s, struct world *w)
+void world_registry_put(struct world_registry *s, struct world *w)
 {
     bool unused;
-    struct place *p;
+    struct open_world *p;
 
     pthread_mutex_lock(&s->lock);
     for (p = s->places; p->world != w; p = p->next)
@@ -212,10 +212,10 @@ void hosted_done(struct hosted *s, struct world *w)
         close_unused(s);
 }
 
-static void all_over(struct hosted *s)
+static void all_over(struct world_registry *s)
 {
     pthread_mutex_lock(&s->lock);
-    for (struct place *p = s->places; p; p = p->next)
+    for (struct open_world *p = s->places; p; p = p->next)
         p->over = true;
     pthread_mutex_unlock(&s->lock);
     close_unused(s);
@@ -227,12 +227,12 @@ static void on_session(void *arg, struct keeper *k)
         all_over(arg);
 }
 
-struct http_topic *hosted_topic(struct hosted *s)
+struct http_topic *world_registry_topic(struct world_registry *s)
 {
     return &s->topic;
 }
 
-static void register_counters(struct hosted *s)
+static void register_counters(struct world_registry *s)
 {
     static const char *const labels[] = {
         [WORLD_IS_PENDING] = "state=\"pending\"",
@@ -247,9 +247,9 @@ static void register_counters(struct hosted *s)
                             "Tasks of worlds that this server has brought into a state.");
 }
 
-struct hosted *hosted_new(struct context *h)
+struct world_registry *world_registry_new(struct context *h)
 {
-    struct hosted *s = mem_zalloc(sizeof *s);
+    struct world_registry *s = mem_zalloc(sizeof *s);
 
     s->context = h;
     register_counters(s);
@@ -257,21 +257,21 @@ struct hosted *hosted_new(struct context *h)
     http_topic_init(&s->topic);
     uv_timer_init(h->loop, &s->timer);
     s->timer.data = s;
-    uv_timer_start(&s->timer, on_timer, HOSTED_ALIVE_MS, 0);
+    uv_timer_start(&s->timer, on_timer, REGISTRY_ALIVE_MS, 0);
     context_listen(h, on_session, s);
     return s;
 }
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    struct hosted *s = handle->data;
+    struct world_registry *s = handle->data;
 
     http_topic_release(&s->topic);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
-void hosted_free(struct hosted *s)
+void world_registry_free(struct world_registry *s)
 {
     all_over(s);
     uv_close((uv_handle_t *)&s->timer, on_timer_closed);

@@ -15,16 +15,16 @@
 #define SIM_WORLD_H
 
 #include "keeper/tree/tree.h"
-#include "queue/act.h"
+#include "queue/step.h"
 
 enum { NEST_MAX = 6, MESSAGES_MAX = 64 };
 
-struct world;
+struct sim;
 
 /* A session's way to the tree. */
 struct sim_keeper {
     struct keeper base;
-    struct world *world;
+    struct sim *world;
     struct sim_worker *worker; /* NULL: the world's own, which is never delayed */
     int64_t session;           /* 0: over */
 };
@@ -36,7 +36,7 @@ struct sim_work {
 };
 
 struct sim_worker {
-    struct act act;
+    struct queue_steps steps;
     struct sim_keeper keeper;
     int number;
     bool alive;        /* the process runs */
@@ -81,7 +81,7 @@ struct event {
     int64_t session;
 };
 
-struct world_options {
+struct sim_options {
     uint64_t seed;
     int workers, queues, workers_max; /* at the start; chaos starts no more than that */
     int64_t quiet_ms, timeout_ms;
@@ -89,8 +89,8 @@ struct world_options {
     bool faults; /* slow and failing calls */
 };
 
-struct world {
-    struct world_options o;
+struct sim {
+    struct sim_options o;
     uint64_t random;
     int64_t now_ms;
     int nest;
@@ -111,41 +111,41 @@ struct world {
     uint64_t order;
 
     /* An event of its own, which schedules the next; with it, connections break. NULL: calm. */
-    void (*chaos)(struct world *w);
+    void (*chaos)(struct sim *w);
     uint64_t calls, messages_handled;
 };
 
-void world_init(struct world *w, const struct world_options *o);
-void world_release(struct world *w);
+void sim_init(struct sim *w, const struct sim_options *o);
+void sim_release(struct sim *w);
 
 /* Even random numbers: less than bound. */
-uint64_t world_random(struct world *w, uint64_t bound);
+uint64_t sim_random(struct sim *w, uint64_t bound);
 
-void world_schedule(struct world *w, struct event e);
-void world_run_until(struct world *w, int64_t at_ms);
+void sim_schedule(struct sim *w, struct event e);
+void sim_run_until(struct sim *w, int64_t at_ms);
 
 /* What happens. */
-struct sim_worker *world_start_worker(struct world *w);
-void world_kill(struct world *w, struct sim_worker *worker);
-void world_stop(struct world *w, struct sim_worker *worker);
-void world_pause(struct world *w, struct sim_worker *worker, int64_t ms);
-void world_cut_off(struct world *w, struct sim_worker *worker, int64_t ms);
-void world_add_queue(struct world *w);
-void world_remove_queue(struct world *w, struct sim_queue *q);
-void world_post(struct world *w, struct sim_queue *q);
+struct sim_worker *sim_start_worker(struct sim *w);
+void sim_kill(struct sim *w, struct sim_worker *worker);
+void sim_stop(struct sim *w, struct sim_worker *worker);
+void sim_pause(struct sim *w, struct sim_worker *worker, int64_t ms);
+void sim_cut_off(struct sim *w, struct sim_worker *worker, int64_t ms);
+void sim_add_queue(struct sim *w);
+void sim_remove_queue(struct sim *w, struct sim_queue *q);
+void sim_post(struct sim *w, struct sim_queue *q);
 
 /* At rest: every queue is owned, shares differ by one at most. NULL, or what is wrong. */
-const char *world_balanced(struct world *w);
+const char *sim_balanced(struct sim *w);
 
 /* Ends the program, with the seed, unless it holds. */
-void world_check(const struct world *w, bool holds, const char *what);
+void sim_check(const struct sim *w, bool holds, const char *what);
 
 /* The simulated keeper. */
-void sim_keeper_init(struct sim_keeper *k, struct world *w, struct sim_worker *worker);
+void sim_keeper_init(struct sim_keeper *k, struct sim *w, struct sim_worker *worker);
 void sim_keeper_open(struct sim_keeper *k);
 void sim_keeper_expire(struct sim_keeper *k);
 
 /* What the world makes of the changes of one transaction, by the session that made them. */
-void world_changed(struct world *w, const struct changes *c, const struct sim_worker *by);
+void sim_changed(struct sim *w, const struct changes *c, const struct sim_worker *by);
 
 #endif

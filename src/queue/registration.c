@@ -1,17 +1,17 @@
-#include "queue/member.h"
+#include "queue/registration.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "queue/census.h"
+#include "queue/membership.h"
 
 enum { TRIES_MAX = 5 }; /* of a change that certainly did not happen */
 
 /* Holds. */
 
-struct hold *member_find(struct member *m, const char *queue)
+struct queue_hold *queue_registration_find(struct queue_registration *m, const char *queue)
 {
     for (size_t i = 0; i < m->hold_count; i++)
         if (!strcmp(m->holds[i].queue, queue))
@@ -19,7 +19,7 @@ struct hold *member_find(struct member *m, const char *queue)
     return NULL;
 }
 
-static void add_hold(struct member *m, const char *queue, const struct hold *hold)
+static void add_hold(struct queue_registration *m, const char *queue, const struct queue_hold *hold)
 {
     if (m->hold_count == m->hold_cap) {
         m->hold_cap = m->hold_cap ? 2 * m->hold_cap : 16;
@@ -30,7 +30,7 @@ static void add_hold(struct member *m, const char *queue, const struct hold *hol
     m->hold_count++;
 }
 
-static void drop_hold(struct member *m, struct hold *h)
+static void drop_hold(struct queue_registration *m, struct queue_hold *h)
 {
     *h = m->holds[--m->hold_count];
 }
@@ -41,7 +41,8 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* What the member's node says with one queue more, or one less. Sorted, so that people find theirs. */
-static void put_worker(const struct member *m, const char *more, const char *less, struct buf *b)
+static void put_worker(const struct queue_registration *m, const char *more, const char *less,
+                       struct buf *b)
 {
     const char **names = mem_alloc((m->hold_count + 1) * sizeof *names);
     size_t count = 0;
@@ -52,17 +53,17 @@ static void put_worker(const struct member *m, const char *more, const char *les
     if (more)
         names[count++] = more;
     qsort(names, count, sizeof *names, compare_names);
-    census_put_worker(b, names, count, m->only, m->only_count);
+    queue_membership_put_worker(b, names, count, m->only, m->only_count);
     free(names);
 }
 
-static void worker_path(const struct member *m, char path[QUEUE_PATH_SIZE])
+static void worker_path(const struct queue_registration *m, char path[QUEUE_PATH_SIZE])
 {
     queues_path(&m->queues, path, "workers/%s", m->name);
 }
 
 /* Tells what is owned now, when it was lost and not changed by us. */
-static int tell(struct member *m)
+static int tell(struct queue_registration *m)
 {
     char path[QUEUE_PATH_SIZE];
     struct buf data = {0};
@@ -78,7 +79,7 @@ static int tell(struct member *m)
 
 /* Joining and leaving. */
 
-int member_join(struct member *m)
+int queue_registration_join(struct queue_registration *m)
 {
     char path[QUEUE_PATH_SIZE], *made;
     struct buf data = {0};
@@ -99,11 +100,11 @@ int member_join(struct member *m)
     return 0;
 }
 
-void member_leave(struct member *m)
+void queue_registration_leave(struct queue_registration *m)
 {
     char path[QUEUE_PATH_SIZE];
 
-    while (m->hold_count && !member_give_up(m, m->holds[0].queue))
+    while (m->hold_count && !queue_registration_release(m, m->holds[0].queue))
         ;
     if (m->name[0]) {
         worker_path(m, path);
@@ -115,7 +116,7 @@ void member_leave(struct member *m)
     m->name[0] = '\0';
 }
 
-int member_confirm(struct member *m)
+int queue_registration_confirm(struct queue_registration *m)
 {
     char path[QUEUE_PATH_SIZE];
     int err;
@@ -127,7 +128,7 @@ int member_confirm(struct member *m)
 
 /* One queue: its two nodes, as they are. */
 
-struct view {
+struct queue_nodes {
     char path[QUEUE_PATH_SIZE], owner_path[QUEUE_PATH_SIZE];
     struct buf data; /* of the queue's node */
     int64_t last;
@@ -136,13 +137,13 @@ struct view {
     bool owned, mine;
 };
 
-static void view_name(struct view *v, const struct member *m, const char *queue)
+static void nodes_name(struct queue_nodes *v, const struct queue_registration *m, const char *queue)
 {
     queues_path(&m->queues, v->path, "queues/%s", queue);
     queues_path(&m->queues, v->owner_path, "queues/%s/owner", queue);
 }
 
-static int read_queue(struct view *v, const struct member *m)
+static int read_queue(struct queue_nodes *v, const struct queue_registration *m)
 {
     struct keeper_stat stat;
     int err = keeper_get(m->queues.keeper, v->path, &v->data, &stat);
@@ -154,7 +155,7 @@ static int read_queue(struct view *v, const struct member *m)
     return err;
 }
 
-static int read_owner(struct view *v, const struct member *m)
+static int read_owner(struct queue_nodes *v, const struct queue_registration *m)
 {
     struct keeper_stat stat;
     struct buf data = {0};
@@ -176,7 +177,7 @@ static int read_owner(struct view *v, const struct member *m)
  * The queue first, then its owner: when the owner is then ours, the queue's version was seen while we
  * owned it, and whoever takes it later changes it.
  */
-static int look(struct view *v, const struct member *m)
+static int look(struct queue_nodes *v, const struct queue_registration *m)
 {
     int err = read_queue(v, m), owner = 0;
 
@@ -186,7 +187,7 @@ static int look(struct view *v, const struct member *m)
 }
 
 /* Whether a look has shown that the queue is not ours, or is no more. */
-static bool is_lost(int looked, const struct view *v, const struct hold *h)
+static bool is_lost(int looked, const struct queue_nodes *v, const struct queue_hold *h)
 {
     if (looked && looked != DROVER_DAMAGED)
         return looked == DROVER_NO_NODE;
@@ -194,20 +195,20 @@ static bool is_lost(int looked, const struct view *v, const struct hold *h)
 }
 
 /* After UNKNOWN: what was sent before has happened by now, or never will. */
-static int settle(const struct member *m, const struct view *v, int err)
+static int settle(const struct queue_registration *m, const struct queue_nodes *v, int err)
 {
     return err == DROVER_UNKNOWN ? keeper_sync(m->queues.keeper, v->path) : 0;
 }
 
-static void release(struct view *v)
+static void release(struct queue_nodes *v)
 {
     buf_release(&v->data);
 }
 
 /* Taking. */
 
-static int take_transaction(struct member *m, const char *queue, const struct view *v,
-                            struct hold *ret_hold)
+static int take_transaction(struct queue_registration *m, const char *queue,
+                            const struct queue_nodes *v, struct queue_hold *ret_hold)
 {
     struct keeper_result results[3];
     struct buf owner = {0}, worker = {0};
@@ -224,7 +225,7 @@ static int take_transaction(struct member *m, const char *queue, const struct vi
     };
     err = keeper_multi(m->queues.keeper, ops, 3, results);
     if (!err)
-        *ret_hold = (struct hold){
+        *ret_hold = (struct queue_hold){
             .last = v->last, .fence = results[0].stat.czxid, .version = results[1].stat.version};
     else if (err == DROVER_NO_NODE && results[2].err == DROVER_NO_NODE)
         err = DROVER_SESSION_EXPIRED; /* our own node */
@@ -235,14 +236,15 @@ static int take_transaction(struct member *m, const char *queue, const struct vi
 }
 
 /* One attempt. NOT_TRIED: things changed under our hands, look again. */
-static int take_once(struct member *m, const char *queue, struct view *v, struct hold *ret_hold)
+static int take_once(struct queue_registration *m, const char *queue, struct queue_nodes *v,
+                     struct queue_hold *ret_hold)
 {
     int err = look(v, m);
 
     if (err)
         return err;
     if (v->mine) { /* by an attempt that ended UNKNOWN */
-        *ret_hold = (struct hold){.last = v->last, .fence = v->fence, .version = v->version};
+        *ret_hold = (struct queue_hold){.last = v->last, .fence = v->fence, .version = v->version};
         return 0;
     }
     if (v->owned)
@@ -255,15 +257,15 @@ static int take_once(struct member *m, const char *queue, struct view *v, struct
     return err ? err : DROVER_NOT_TRIED;
 }
 
-int member_take(struct member *m, const char *queue)
+int queue_registration_take(struct queue_registration *m, const char *queue)
 {
-    struct view v = {0};
-    struct hold hold;
+    struct queue_nodes v = {0};
+    struct queue_hold hold;
     int err = DROVER_NOT_TRIED;
 
-    if (member_find(m, queue))
+    if (queue_registration_find(m, queue))
         return 0;
-    view_name(&v, m, queue);
+    nodes_name(&v, m, queue);
     for (int i = 0; i < TRIES_MAX && err == DROVER_NOT_TRIED; i++)
         err = take_once(m, queue, &v, &hold);
     release(&v);
@@ -274,7 +276,8 @@ int member_take(struct member *m, const char *queue)
 
 /* Advancing. */
 
-static int advance_transaction(struct member *m, const struct view *v, struct hold *h, int64_t last)
+static int advance_transaction(struct queue_registration *m, const struct queue_nodes *v,
+                               struct queue_hold *h, int64_t last)
 {
     struct keeper_result results[2];
     struct buf data = {0};
@@ -295,7 +298,7 @@ static int advance_transaction(struct member *m, const struct view *v, struct ho
     return err;
 }
 
-static int lose(struct member *m, struct hold *h, int err)
+static int lose(struct queue_registration *m, struct queue_hold *h, int err)
 {
     int told;
 
@@ -305,7 +308,8 @@ static int lose(struct member *m, struct hold *h, int err)
 }
 
 /* The change did not happen, or it is not known: whose is the queue, and where does it stand? */
-static int advance_settled(struct member *m, struct view *v, struct hold *h, int64_t last, int err)
+static int advance_settled(struct queue_registration *m, struct queue_nodes *v,
+                           struct queue_hold *h, int64_t last, int err)
 {
     int looked = settle(m, v, err);
 
@@ -322,15 +326,15 @@ static int advance_settled(struct member *m, struct view *v, struct hold *h, int
     return v->last == last ? 0 : DROVER_BAD_VERSION;
 }
 
-int member_advance(struct member *m, const char *queue, int64_t last)
+int queue_registration_advance(struct queue_registration *m, const char *queue, int64_t last)
 {
-    struct hold *h = member_find(m, queue);
-    struct view v = {0};
+    struct queue_hold *h = queue_registration_find(m, queue);
+    struct queue_nodes v = {0};
     int err = DROVER_NOT_TRIED;
 
     if (!h)
         return DROVER_FENCED;
-    view_name(&v, m, queue);
+    nodes_name(&v, m, queue);
     for (int i = 0; i < TRIES_MAX && err == DROVER_NOT_TRIED; i++) {
         err = advance_transaction(m, &v, h, last);
         if (err == DROVER_NO_NODE || err == DROVER_BAD_VERSION || err == DROVER_UNKNOWN)
@@ -342,7 +346,8 @@ int member_advance(struct member *m, const char *queue, int64_t last)
 
 /* Giving up. */
 
-static int give_up_transaction(struct member *m, const struct view *v, const struct hold *h)
+static int release_transaction(struct queue_registration *m, const struct queue_nodes *v,
+                               const struct queue_hold *h)
 {
     struct buf worker = {0};
     char path[QUEUE_PATH_SIZE];
@@ -360,7 +365,8 @@ static int give_up_transaction(struct member *m, const struct view *v, const str
     return err;
 }
 
-static int give_up_settled(struct member *m, struct view *v, struct hold *h, int err)
+static int release_settled(struct queue_registration *m, struct queue_nodes *v,
+                           struct queue_hold *h, int err)
 {
     int looked = settle(m, v, err);
 
@@ -374,19 +380,19 @@ static int give_up_settled(struct member *m, struct view *v, struct hold *h, int
     return DROVER_NOT_TRIED;
 }
 
-int member_give_up(struct member *m, const char *queue)
+int queue_registration_release(struct queue_registration *m, const char *queue)
 {
-    struct hold *h = member_find(m, queue);
-    struct view v = {0};
+    struct queue_hold *h = queue_registration_find(m, queue);
+    struct queue_nodes v = {0};
     int err = DROVER_NOT_TRIED;
 
     if (!h)
         return 0;
-    view_name(&v, m, queue);
+    nodes_name(&v, m, queue);
     for (int i = 0; i < TRIES_MAX && err == DROVER_NOT_TRIED; i++) {
-        err = give_up_transaction(m, &v, h);
+        err = release_transaction(m, &v, h);
         if (err == DROVER_NO_NODE || err == DROVER_BAD_VERSION || err == DROVER_UNKNOWN)
-            err = give_up_settled(m, &v, h, err);
+            err = release_settled(m, &v, h, err);
         else if (!err)
             drop_hold(m, h);
     }

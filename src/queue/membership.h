@@ -1,5 +1,5 @@
 /*
- * census - the two lists from which workers compute who handles what, as read from the keeper, and
+ * membership - the two lists from which workers compute who handles what, as read from the keeper, and
  * what follows from them.
  *
  * Each worker's node says what it handles ("queues"), and may say that it handles no others than some
@@ -12,13 +12,13 @@
  * What cannot be understood is left out (a name) or counts as empty (a node's data), and `note` gets one
  * line about it, once for as long as the node stays as it is.
  */
-#ifndef QUEUE_CENSUS_H
-#define QUEUE_CENSUS_H
+#ifndef QUEUE_MEMBERSHIP_H
+#define QUEUE_MEMBERSHIP_H
 
 #include "base/arena.h"
 #include "queue/queue.h"
 
-struct census_worker {
+struct queue_member {
     const char *name;
     int64_t mzxid;      /* when it said this */
     struct str *queues; /* that it says it handles */
@@ -27,41 +27,42 @@ struct census_worker {
     size_t only_count;
 };
 
-struct census {
+struct queue_membership {
     struct arena arena; /* of all below */
-    struct census_worker *workers;
+    struct queue_member *workers;
     size_t worker_count; /* sorted by name */
     const char **queues;
     size_t queue_count; /* sorted */
 };
 
 /* What was noted already. Zero-initialise; release. */
-struct census_notes {
+struct queue_warnings {
     void (*note)(void *arg, const char *line); /* NULL: dropped */
     void *arg;
     uint64_t *seen;
     size_t count;
 };
 
-void census_notes_release(struct census_notes *n);
+void queue_warnings_release(struct queue_warnings *n);
 
 /* A line about a node, unless there was one already. */
-void census_note(struct census_notes *n, const char *path, int64_t mzxid, const char *what);
+void queue_warn(struct queue_warnings *n, const char *path, int64_t mzxid, const char *what);
 
 /* Zero-initialise. Reads both lists anew. */
-int census_read(struct census *c, const struct queues *qs, struct census_notes *n);
-void census_release(struct census *c);
+int queue_membership_read(struct queue_membership *c, const struct queues *qs,
+                          struct queue_warnings *n);
+void queue_membership_release(struct queue_membership *c);
 
 /* The place of a name in a list, or -1. */
-int32_t census_find_worker(const struct census *c, const char *name);
-int32_t census_find_queue(const struct census *c, struct str name);
+int32_t queue_membership_find_worker(const struct queue_membership *c, const char *name);
+int32_t queue_membership_find_queue(const struct queue_membership *c, struct str name);
 
 /* Who should handle each queue: a place in the list of workers, or ASSIGN_NOBODY. Pure. */
-void census_assign(const struct census *c, int32_t *ret_owners);
+void queue_membership_assign(const struct queue_membership *c, int32_t *ret_owners);
 
 /* What a worker's node holds, written and read (name and mzxid are left). False: it is rubbish. */
-bool census_parse_worker(struct arena *a, struct str data, struct census_worker *w);
-void census_put_worker(struct buf *b, const char *const *queues, size_t queue_count,
-                       const char *const *only, size_t only_count);
+bool queue_membership_parse_worker(struct arena *a, struct str data, struct queue_member *w);
+void queue_membership_put_worker(struct buf *b, const char *const *queues, size_t queue_count,
+                                 const char *const *only, size_t only_count);
 
 #endif

@@ -26,8 +26,8 @@ struct scene {
     struct keeper *keeper;
     struct queues queues;
     char names[QUEUES][QUEUE_NAME_LEN + 1];
-    struct shift *shifts[WORKERS_MAX];
-    struct worker_options worker;
+    struct worker_runtime *shifts[WORKERS_MAX];
+    struct queue_worker_options worker;
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -84,28 +84,28 @@ static int post_message(struct messages *m, const char *queue, struct str data, 
     return 0;
 }
 
-static enum shift_verdict judge(struct scene *s, const struct shift_message *m, int q)
+static enum worker_verdict judge(struct scene *s, const struct worker_message *m, int q)
 {
     if (m->id == s->bad && s->failures_left) {
         s->failures_left--;
-        return SHIFT_FAILED;
+        return MESSAGE_FAILED;
     }
     s->handled[q] = m->id;
-    return SHIFT_HANDLED;
+    return MESSAGE_HANDLED;
 }
 
-static enum shift_verdict handle(void *arg, struct shift_message *m)
+static enum worker_verdict handle(void *arg, struct worker_message *m)
 {
     struct scene *s = arg;
     int q = at(s, m->queue);
-    enum shift_verdict verdict;
+    enum worker_verdict verdict;
 
     pthread_mutex_lock(&s->lock);
     if (s->in_hand[q])
         s->wrong = "two messages of one queue in hand";
     if (m->id != s->handled[q] + 1 && m->id != s->handled[q])
         s->wrong = "out of order";
-    if (!shift_is_sure(m) || m->fence <= 0)
+    if (!worker_message_is_sure(m) || m->fence <= 0)
         s->wrong = "not sure";
     s->in_hand[q] = s->holding = true;
     pthread_cond_broadcast(&s->changed);
@@ -178,7 +178,7 @@ static int set_up(void **state)
     s->queues = (struct queues){s->keeper, QUEUE_NAMESPACE};
     for (int i = 0; i < QUEUES; i++)
         assert_int_equal(queue_create(&s->queues, s->names[i]), 0);
-    s->worker = (struct worker_options){
+    s->worker = (struct queue_worker_options){
         .poll_ms = 5, .timeout_ms = 30000, .policy = WORKER_RETRY, .retries = 3, .parallel = 2};
     *state = s;
     return 0;
@@ -190,7 +190,7 @@ static int tear_down(void **state)
 
     for (int i = 0; i < WORKERS_MAX; i++)
         if (s->shifts[i])
-            shift_free(s->shifts[i]);
+            worker_runtime_free(s->shifts[i]);
     assert_null(s->wrong);
     keeper_close(s->keeper);
     local_close(s->local);
@@ -202,19 +202,20 @@ static int tear_down(void **state)
 
 static void start(struct scene *s, int number)
 {
-    s->shifts[number] = shift_start(&(struct shift_options){.worker = s->worker,
-                                                            .ns = QUEUE_NAMESPACE,
-                                                            .connect = connect_one,
-                                                            .messages = &s->messages,
-                                                            .listen = s->listens ? listen : NULL,
-                                                            .unlisten = unlisten,
-                                                            .handle = handle,
-                                                            .arg = s});
+    s->shifts[number] =
+        worker_runtime_start(&(struct worker_runtime_options){.worker = s->worker,
+                                                              .ns = QUEUE_NAMESPACE,
+                                                              .connect = connect_one,
+                                                              .messages = &s->messages,
+                                                              .listen = s->listens ? listen : NULL,
+                                                              .unlisten = unlisten,
+                                                              .handle = handle,
+                                                              .arg = s});
 }
 
 static void end(struct scene *s, int number)
 {
-    shift_free(s->shifts[number]);
+    worker_runtime_free(s->shifts[number]);
     s->shifts[number] = NULL;
 }
 
@@ -247,20 +248,20 @@ static void wait_for_last(struct scene *s, int64_t last)
 static void wait_for_shares(struct scene *s, size_t workers)
 {
     int64_t deadline_ms = clock_boot_ms() + PATIENCE_MS;
-    struct census_notes n = {0};
-    struct census c = {0};
+    struct queue_warnings n = {0};
+    struct queue_membership c = {0};
     size_t fair = 0;
 
     while (fair != workers) {
         assert_true(clock_boot_ms() < deadline_ms);
-        assert_int_equal(census_read(&c, &s->queues, &n), 0);
+        assert_int_equal(queue_membership_read(&c, &s->queues, &n), 0);
         fair = 0;
         for (size_t i = 0; i < c.worker_count; i++)
             fair += c.workers[i].queue_count == QUEUES / workers;
         if (c.worker_count != workers)
             fair = 0;
     }
-    census_release(&c);
+    queue_membership_release(&c);
 }
 
 static void one_worker_handles_everything(void **state)
@@ -321,7 +322,7 @@ static void what_is_in_hand_is_finished_first(void **state)
     while (!s->holding)
         pthread_cond_wait(&s->changed, &s->lock);
     pthread_mutex_unlock(&s->lock);
-    shift_stop(s->shifts[0]);
+    worker_runtime_stop(s->shifts[0]);
     for (int i = 0; i < QUEUES; i++) {
         assert_int_equal(queue_get(&s->queues, s->names[i], &info), 0);
         assert_int_equal(info.last, 0);
@@ -330,7 +331,7 @@ static void what_is_in_hand_is_finished_first(void **state)
     s->hold = false;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
-    assert_int_equal(shift_wait(s->shifts[0]), 0);
+    assert_int_equal(worker_runtime_wait(s->shifts[0]), 0);
     for (int i = 0; i < QUEUES; i++) {
         assert_int_equal(queue_get(&s->queues, s->names[i], &info), 0);
         assert_string_equal(info.worker, "");
@@ -347,7 +348,7 @@ static void a_failure_stops_the_worker_that_is_told_to(void **state)
     s->failures_left = 1;
     post(s, 3);
     start(s, 0);
-    assert_int_equal(shift_wait(s->shifts[0]), DROVER_REFUSED);
+    assert_int_equal(worker_runtime_wait(s->shifts[0]), DROVER_REFUSED);
 }
 
 static void a_failure_is_set_aside(void **state)

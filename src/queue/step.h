@@ -4,24 +4,24 @@
  * WAIT and WORK are the caller's own. Before a JOIN that is not the first the caller gives the member a
  * keeper with a new session.
  */
-#ifndef QUEUE_ACT_H
-#define QUEUE_ACT_H
+#ifndef QUEUE_STEP_H
+#define QUEUE_STEP_H
 
-#include "queue/member.h"
+#include "queue/registration.h"
 #include "queue/worker.h"
 
-struct act {
-    struct member member;
-    struct worker worker;
-    struct census census;
-    struct census_notes notes;
+struct queue_steps {
+    struct queue_registration registration;
+    struct queue_worker worker;
+    struct queue_membership membership;
+    struct queue_warnings notes;
     int64_t (*now_ms)(void *arg);
     void *arg;
 };
 
 /* Returns the error of a JOIN, TAKE or whatever it was, which the worker has been told. */
-int act_on(struct act *act, const struct worker_action *a);
+int queue_step(struct queue_steps *act, const struct queue_worker_action *a);
 
-void act_release(struct act *act);
+void queue_steps_release(struct queue_steps *act);
 
 #endif

@@ -1,4 +1,4 @@
-#include "queue/notice.h"
+#include "queue/feed.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@ struct finding {
     int64_t id, count;
 };
 
-struct notice {
-    struct notice_options o;
+struct message_feed {
+    struct message_feed_options o;
     pthread_t thread;
     int64_t last_id; /* looked at; the thread's own, as is all that was found: */
     struct finding *found;
@@ -25,14 +25,14 @@ struct notice {
     pthread_cond_t changed;
     bool stop, nudged;
     int64_t next; /* the number that the next finding gets */
-    char kept[NOTICE_KEPT][QUEUE_NAME_LEN + 1];
+    char kept[FEED_KEPT][QUEUE_NAME_LEN + 1];
     int64_t first; /* what is kept begins there, and at the ring's first place */
 };
 
 /* Finding. */
 
 /* Of the last few, so that it costs the same with many queues: one may be found twice. */
-static struct finding *find_or_add(struct notice *n, struct str queue)
+static struct finding *find_or_add(struct message_feed *n, struct str queue)
 {
     for (size_t i = 1; i <= FINDINGS_SEARCHED && i <= n->found_count; i++)
         if (str_eq(str_of(n->found[n->found_count - i].queue), queue))
@@ -53,13 +53,13 @@ static bool is_queue(struct str group)
 
 static void on_look(void *arg, struct store *s, int64_t now_ms)
 {
-    struct notice *n = arg;
+    struct message_feed *n = arg;
     int64_t last_id = store_last_id(s), id = n->last_id + 1;
     struct finding *f;
     struct str group;
 
     (void)now_ms;
-    if (last_id - n->last_id > NOTICE_IDS_MAX) {
+    if (last_id - n->last_id > FEED_IDS_MAX) {
         find_or_add(n, STR(""));
         id = last_id + 1;
     }
@@ -74,7 +74,7 @@ static void on_look(void *arg, struct store *s, int64_t now_ms)
 }
 
 /* A store that another server has is not looked at; what this one finds there later may be anything. */
-static void find(struct notice *n)
+static void find(struct message_feed *n)
 {
     n->found_count = 0;
     if (service_is_ready(n->o.tasks))
@@ -83,18 +83,18 @@ static void find(struct notice *n)
         n->last_id = INT64_MIN / 2;
 }
 
-static void keep(struct notice *n)
+static void keep(struct message_feed *n)
 {
     pthread_mutex_lock(&n->lock);
     for (size_t i = 0; i < n->found_count; i++) {
-        int64_t at = (n->next++ - n->first) % NOTICE_KEPT;
+        int64_t at = (n->next++ - n->first) % FEED_KEPT;
 
         memcpy(n->kept[at], n->found[i].queue, sizeof n->kept[at]);
     }
     pthread_mutex_unlock(&n->lock);
 }
 
-static void tell(struct notice *n)
+static void tell(struct message_feed *n)
 {
     for (size_t i = 0; i < n->found_count; i++)
         if (n->found[i].queue[0])
@@ -106,15 +106,14 @@ static void tell(struct notice *n)
 /* The thread. */
 
 /* Returns false when it is to end. */
-static bool pause_for_news(struct notice *n)
+static bool pause_for_news(struct message_feed *n)
 {
     int64_t begun_ms = clock_boot_ms(), now_ms = begun_ms;
     bool goes_on;
 
     pthread_mutex_lock(&n->lock);
-    while (!n->stop && now_ms < begun_ms + (n->nudged ? NOTICE_PAUSE_MS : NOTICE_MS)) {
-        cond_wait_until(&n->changed, &n->lock,
-                        begun_ms + (n->nudged ? NOTICE_PAUSE_MS : NOTICE_MS));
+    while (!n->stop && now_ms < begun_ms + (n->nudged ? FEED_PAUSE_MS : FEED_MS)) {
+        cond_wait_until(&n->changed, &n->lock, begun_ms + (n->nudged ? FEED_PAUSE_MS : FEED_MS));
         now_ms = clock_boot_ms();
     }
     n->nudged = false;
@@ -125,7 +124,7 @@ static bool pause_for_news(struct notice *n)
 
 static void *run(void *arg)
 {
-    struct notice *n = arg;
+    struct message_feed *n = arg;
 
     while (pause_for_news(n)) {
         find(n);
@@ -135,7 +134,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-void notice_nudge(struct notice *n)
+void message_feed_nudge(struct message_feed *n)
 {
     pthread_mutex_lock(&n->lock);
     n->nudged = true;
@@ -145,13 +144,13 @@ void notice_nudge(struct notice *n)
 
 /* Looking. */
 
-static void list_kept(const struct notice *n, int64_t number, struct arena *a,
-                      struct notice_list *list)
+static void list_kept(const struct message_feed *n, int64_t number, struct arena *a,
+                      struct message_feed_list *list)
 {
     const char **queues = arena_alloc(a, (size_t)(n->next - number) * sizeof *queues);
 
     for (int64_t i = number; i < n->next; i++) {
-        const char *queue = n->kept[(i - n->first) % NOTICE_KEPT];
+        const char *queue = n->kept[(i - n->first) % FEED_KEPT];
 
         if (!queue[0])
             return; /* it may be any */
@@ -160,13 +159,14 @@ static void list_kept(const struct notice *n, int64_t number, struct arena *a,
     list->queues = queues;
 }
 
-bool notice_since(struct notice *n, int64_t number, struct arena *a, struct notice_list *ret_list)
+bool message_feed_since(struct message_feed *n, int64_t number, struct arena *a,
+                        struct message_feed_list *ret_list)
 {
-    struct notice_list list = {0};
+    struct message_feed_list list = {0};
     bool known, is_new;
 
     pthread_mutex_lock(&n->lock);
-    known = number >= n->first && number <= n->next && n->next - number <= NOTICE_KEPT;
+    known = number >= n->first && number <= n->next && n->next - number <= FEED_KEPT;
     is_new = number != n->next;
     if (known && is_new)
         list_kept(n, number, a, &list);
@@ -176,9 +176,9 @@ bool notice_since(struct notice *n, int64_t number, struct arena *a, struct noti
     return is_new;
 }
 
-struct notice *notice_start(const struct notice_options *o)
+struct message_feed *message_feed_start(const struct message_feed_options *o)
 {
-    struct notice *n = mem_zalloc(sizeof *n);
+    struct message_feed *n = mem_zalloc(sizeof *n);
     struct service_stats stats;
 
     n->o = *o;
@@ -191,7 +191,7 @@ struct notice *notice_start(const struct notice_options *o)
     return n;
 }
 
-void notice_free(struct notice *n)
+void message_feed_free(struct message_feed *n)
 {
     pthread_mutex_lock(&n->lock);
     n->stop = true;

@@ -1,4 +1,4 @@
-#include "queue/tasks.h"
+#include "queue/message.h"
 
 #include <stdlib.h>
 
@@ -21,8 +21,8 @@ static void on_posted(void *arg, const struct task_reply *reply)
         p->ids[i] = reply->tasks[i].id;
 }
 
-int tasks_post(struct service *s, struct str queue, const struct str *data, size_t count,
-               int64_t *ret_ids)
+int queue_messages_post(struct service *s, struct str queue, const struct str *data, size_t count,
+                        int64_t *ret_ids)
 {
     struct posted p = {.ids = ret_ids};
     struct task *adds = mem_zalloc((count + 1) * sizeof *adds);
@@ -42,7 +42,7 @@ int tasks_post(struct service *s, struct str queue, const struct str *data, size
 
 /* Reading, under the service's lock: some at a time, until there is enough data. */
 
-struct reading {
+struct message_reading {
     struct str queue;
     int64_t after;
     size_t limit;
@@ -53,7 +53,7 @@ struct reading {
 
 enum { READ_AT_ONCE = 20 };
 
-static bool add(struct reading *r, const struct task *t, size_t *len)
+static bool add(struct message_reading *r, const struct task *t, size_t *len)
 {
     if (r->list.count && *len + t->data.len > MESSAGES_LEN_MAX && !r->count_only)
         return false;
@@ -67,7 +67,7 @@ static bool add(struct reading *r, const struct task *t, size_t *len)
 }
 
 /* Returns how many fitted. */
-static size_t add_some(struct reading *r, const struct store_list *some, size_t *len)
+static size_t add_some(struct message_reading *r, const struct store_list *some, size_t *len)
 {
     size_t count = 0;
 
@@ -78,7 +78,7 @@ static size_t add_some(struct reading *r, const struct store_list *some, size_t 
 
 static void on_read(void *arg, struct store *s, int64_t now_ms)
 {
-    struct reading *r = arg;
+    struct message_reading *r = arg;
     struct arena a = {0};
     struct store_list some;
     size_t len = 0, wanted;
@@ -97,16 +97,16 @@ static void on_read(void *arg, struct store *s, int64_t now_ms)
 
 static void on_done(void *arg, const struct task_reply *reply)
 {
-    struct reading *r = arg;
+    struct message_reading *r = arg;
 
     if (reply->err)
         r->err = reply->err;
 }
 
-int tasks_read(struct service *s, struct str queue, int64_t after, size_t limit,
-               struct message_list *ret_list)
+int queue_messages_read(struct service *s, struct str queue, int64_t after, size_t limit,
+                        struct message_list *ret_list)
 {
-    struct reading reading = {.queue = queue, .after = after, .limit = limit};
+    struct message_reading reading = {.queue = queue, .after = after, .limit = limit};
     struct task_request r = {.kind = TASK_READ, .read = on_read, .done = on_done, .arg = &reading};
 
     service_call(s, &r);
@@ -117,9 +117,10 @@ int tasks_read(struct service *s, struct str queue, int64_t after, size_t limit,
     return reading.err;
 }
 
-int tasks_count(struct service *s, struct str queue, int64_t after, size_t max)
+int queue_messages_count(struct service *s, struct str queue, int64_t after, size_t max)
 {
-    struct reading reading = {.queue = queue, .after = after, .limit = max, .count_only = true};
+    struct message_reading reading = {
+        .queue = queue, .after = after, .limit = max, .count_only = true};
     struct task_request r = {.kind = TASK_READ, .read = on_read, .done = on_done, .arg = &reading};
 
     service_call(s, &r);
@@ -147,7 +148,7 @@ static int sweep_page(struct service *s, struct str queue, int64_t before_ms, in
     struct posted p = {0};
     struct task_request r = {.kind = TASK_UPDATE, .done = on_posted, .arg = &p};
     size_t count;
-    int err = tasks_read(s, queue, *after, SWEEP_AT_ONCE, &list);
+    int err = queue_messages_read(s, queue, *after, SWEEP_AT_ONCE, &list);
 
     if (err)
         return err;
@@ -161,7 +162,7 @@ static int sweep_page(struct service *s, struct str queue, int64_t before_ms, in
     return p.err ? p.err : (int)count;
 }
 
-int tasks_sweep(struct service *s, struct str queue, int64_t before_ms)
+int queue_messages_sweep(struct service *s, struct str queue, int64_t before_ms)
 {
     int64_t after = 0;
     int swept = 0, some = 1;

@@ -1,9 +1,9 @@
 /*
  * Places are paths, in a map by path and in one by the last part. The version of the root that the
- * atlas stands for is `version`, of the last walk, and `own` changes since; the highest of those is
+ * index stands for is `version`, of the last walk, and `own` changes since; the highest of those is
  * `newest`. When version + own == newest there is no gap between them: no other was in between.
  */
-#include "world/atlas.h"
+#include "world/index.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ enum {
     OWN_PATIENCE_MS = 100 /* for changes of our own that are on their way */
 };
 
-struct atlas {
+struct world_index {
     char *root;
     pthread_mutex_t lock;
     pthread_cond_t settled; /* a change of our own has come back */
@@ -44,9 +44,9 @@ static int64_t now_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-struct atlas *atlas_new(const char *root)
+struct world_index *world_index_new(const char *root)
 {
-    struct atlas *a = mem_zalloc(sizeof *a);
+    struct world_index *a = mem_zalloc(sizeof *a);
 
     a->root = mem_dup(root, strlen(root));
     pthread_mutex_init(&a->lock, NULL);
@@ -55,7 +55,7 @@ struct atlas *atlas_new(const char *root)
 }
 
 /* Under the lock, as everything static here. */
-static void forget(struct atlas *a)
+static void forget(struct world_index *a)
 {
     for (uint32_t i = 0; i < a->len; i++)
         free(a->places[i]);
@@ -65,7 +65,7 @@ static void forget(struct atlas *a)
     a->len = 0;
 }
 
-void atlas_free(struct atlas *a)
+void world_index_free(struct world_index *a)
 {
     if (!a)
         return;
@@ -77,7 +77,7 @@ void atlas_free(struct atlas *a)
     free(a);
 }
 
-static bool is_known(const struct atlas *a, struct str path)
+static bool is_known(const struct world_index *a, struct str path)
 {
     uint32_t hash = map_hash_str(path);
 
@@ -89,7 +89,7 @@ static bool is_known(const struct atlas *a, struct str path)
 }
 
 /* Takes the path. */
-static void add_place(struct atlas *a, char *path)
+static void add_place(struct world_index *a, char *path)
 {
     if (is_known(a, str_of(path))) {
         free(path);
@@ -106,7 +106,7 @@ static void add_place(struct atlas *a, char *path)
 
 /* The walk: level by level, the children of a whole level at once. */
 
-struct level {
+struct index_level {
     struct keeper *k;
     char **parents; /* of the level above */
     struct keeper_names *names;
@@ -115,16 +115,16 @@ struct level {
 
 static void read_children(void *arg, size_t i)
 {
-    struct level *l = arg;
+    struct index_level *l = arg;
 
     l->errs[i] = keeper_children(l->k, l->parents[i], &l->names[i], NULL);
 }
 
 /* Adds what is below places[from] to places[to - 1]; a node that is gone by now has nothing. */
-static int walk_level(struct atlas *a, struct keeper *k, char **parents, size_t count)
+static int walk_level(struct world_index *a, struct keeper *k, char **parents, size_t count)
 {
-    struct level l = {k, parents, mem_zalloc(count * sizeof *l.names),
-                      mem_zalloc(count * sizeof *l.errs)};
+    struct index_level l = {k, parents, mem_zalloc(count * sizeof *l.names),
+                            mem_zalloc(count * sizeof *l.errs)};
     int err = 0;
 
     parallel_run(count, read_children, &l);
@@ -145,7 +145,7 @@ static int walk_level(struct atlas *a, struct keeper *k, char **parents, size_t 
     return err;
 }
 
-static int walk(struct atlas *a, struct keeper *k, int32_t version)
+static int walk(struct world_index *a, struct keeper *k, int32_t version)
 {
     int64_t began_us = now_us();
     uint32_t from = 0, to = 0;
@@ -174,13 +174,13 @@ static int walk(struct atlas *a, struct keeper *k, int32_t version)
     return 0;
 }
 
-static bool is_whole(const struct atlas *a, int32_t version)
+static bool is_whole(const struct world_index *a, int32_t version)
 {
     return a->walked && a->version + a->own == a->newest && a->newest >= version;
 }
 
-/* Brings the atlas up to date. *ret_walked: it has just been walked. */
-static int refresh(struct atlas *a, struct keeper *k, int32_t version, bool *ret_walked)
+/* Brings the index up to date. *ret_walked: it has just been walked. */
+static int refresh(struct world_index *a, struct keeper *k, int32_t version, bool *ret_walked)
 {
     int64_t patience_ms = clock_boot_ms() + OWN_PATIENCE_MS;
 
@@ -195,18 +195,18 @@ static int refresh(struct atlas *a, struct keeper *k, int32_t version, bool *ret
 
 /* Matching. */
 
-struct search {
-    struct atlas *a;
+struct index_search {
+    struct world_index *a;
     struct arena *arena;
     struct expression *name, *type;
-    struct atlas_matches found;
+    struct world_matches found;
     size_t cap;
     struct err_info *e;
 };
 
-static void add_match(struct search *s, const char *path, struct str name, struct str type)
+static void add_match(struct index_search *s, const char *path, struct str name, struct str type)
 {
-    struct atlas_match *m;
+    struct world_match *m;
 
     if (s->found.count == s->cap) {
         s->cap = s->cap ? s->cap * 2 : 16;
@@ -219,13 +219,13 @@ static void add_match(struct search *s, const char *path, struct str name, struc
 }
 
 /* 1: it matches in one way at least, which is noted. */
-static int match_place(struct search *s, const char *path)
+static int match_place(struct index_search *s, const char *path)
 {
     struct str node = path_name(str_of(path)), name, type;
     size_t at = 0;
     int is;
 
-    while (zoott_split(node, &at, &name, &type)) {
+    while (world_split_name(node, &at, &name, &type)) {
         is = expression_match(s->name, name, s->e);
         if (is == 1)
             is = expression_match(s->type, type, s->e);
@@ -239,7 +239,7 @@ static int match_place(struct search *s, const char *path)
     return 0;
 }
 
-static int match_plain(struct search *s)
+static int match_plain(struct index_search *s)
 {
     struct str name = expression_text(s->name), type = expression_text(s->type);
     struct str node =
@@ -253,7 +253,7 @@ static int match_plain(struct search *s)
     return 0;
 }
 
-static int match_all(struct search *s)
+static int match_all(struct index_search *s)
 {
     int is = 0;
 
@@ -265,7 +265,7 @@ static int match_all(struct search *s)
     return is < 0 ? is : 0;
 }
 
-static int find(struct search *s, struct keeper *k)
+static int find(struct index_search *s, struct keeper *k)
 {
     struct keeper_stat root;
     bool walked;
@@ -293,10 +293,11 @@ static int find(struct search *s, struct keeper *k)
  * "a_b_t" may be a of type b_t, or a_b of type t. The lists know, where the task stands in one; where
  * it does not, the way in which it matched will do.
  */
-static int settle_name(struct search *s, struct keeper *k, struct atlas_match *m, bool *ret_is)
+static int settle_name(struct index_search *s, struct keeper *k, struct world_match *m,
+                       bool *ret_is)
 {
     static const char *const lists[] = {WORLD_PENDING, WORLD_COMPLETED};
-    const char *key = zoott_key(s->arena, s->a->root, str_of(m->path));
+    const char *key = world_key(s->arena, s->a->root, str_of(m->path));
     struct world_record r;
     struct buf data = {0};
     int err = DROVER_NO_NODE, is = 1;
@@ -305,7 +306,7 @@ static int settle_name(struct search *s, struct keeper *k, struct atlas_match *m
     if (!memchr(m->name.p, '_', m->name.len) && !memchr(m->type.p, '_', m->type.len))
         return 0;
     for (int i = 0; i < 2 && err == DROVER_NO_NODE; i++)
-        err = keeper_get(k, zoott_below(s->arena, lists[i], str_of(key)), &data, NULL);
+        err = keeper_get(k, world_list_path(s->arena, lists[i], str_of(key)), &data, NULL);
     if (!err && !world_record_read(s->arena, (struct str){data.p, data.len}, str_of(key), &r)) {
         m->name = (struct str){arena_text(s->arena, r.name), r.name.len};
         m->type = (struct str){arena_text(s->arena, r.type), r.type.len};
@@ -322,15 +323,15 @@ static int settle_name(struct search *s, struct keeper *k, struct atlas_match *m
 
 static int by_path(const void *a, const void *b)
 {
-    return strcmp(((const struct atlas_match *)a)->path, ((const struct atlas_match *)b)->path);
+    return strcmp(((const struct world_match *)a)->path, ((const struct world_match *)b)->path);
 }
 
-int atlas_find(struct atlas *a, struct keeper *k, struct arena *arena, struct expression *name,
-               struct expression *type, struct atlas_matches *ret_matches,
-               struct err_info *ret_error)
+int world_index_find(struct world_index *a, struct keeper *k, struct arena *arena,
+                     struct expression *name, struct expression *type,
+                     struct world_matches *ret_matches, struct err_info *ret_error)
 {
-    struct search s = {.a = a, .arena = arena, .name = name, .type = type, .e = ret_error};
-    struct atlas_matches settled;
+    struct index_search s = {.a = a, .arena = arena, .name = name, .type = type, .e = ret_error};
+    struct world_matches settled;
     int err = find(&s, k);
 
     settled.list = arena_alloc(arena, (s.found.count + 1) * sizeof *settled.list);
@@ -350,14 +351,14 @@ int atlas_find(struct atlas *a, struct keeper *k, struct arena *arena, struct ex
     return 0;
 }
 
-void atlas_begin(struct atlas *a)
+void world_index_begin(struct world_index *a)
 {
     pthread_mutex_lock(&a->lock);
     a->underway++;
     pthread_mutex_unlock(&a->lock);
 }
 
-void atlas_end(struct atlas *a, char *const *paths, size_t count, int32_t root_version)
+void world_index_end(struct world_index *a, char *const *paths, size_t count, int32_t root_version)
 {
     pthread_mutex_lock(&a->lock);
     a->underway--;

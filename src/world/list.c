@@ -175,7 +175,7 @@ static int state_of(struct keeper *k, struct arena *a, struct str key, enum worl
     int err = DROVER_NO_NODE;
 
     for (int i = 0; i < 3 && err == DROVER_NO_NODE; i++) {
-        err = keeper_exists(k, zoott_below(a, LISTS[order[i]], key), &stat);
+        err = keeper_exists(k, world_list_path(a, LISTS[order[i]], key), &stat);
         *ret_state = order[i];
     }
     if (err == DROVER_NO_NODE)
@@ -187,14 +187,14 @@ static int state_of(struct keeper *k, struct arena *a, struct str key, enum worl
 /* As far as the tree tells: the type begins at the last '_'. */
 static void record_guess(struct arena *a, const char *root, struct str key, struct world_record *r)
 {
-    struct str parent = zoott_parent_key(key), node = zoott_last(key);
+    struct str parent = world_parent_key(key), node = world_key_last(key);
     size_t at = 0;
 
-    *r = (struct world_record){.path = str_of(zoott_path(a, root, key))};
-    while (zoott_split(node, &at, &r->name, &r->type))
+    *r = (struct world_record){.path = str_of(world_path(a, root, key))};
+    while (world_split_name(node, &at, &r->name, &r->type))
         ;
     if (parent.len)
-        r->parent = str_of(zoott_path(a, root, parent));
+        r->parent = str_of(world_path(a, root, parent));
 }
 
 int world_get(struct world *w, struct keeper *k, struct arena *a, struct str key,
@@ -202,11 +202,11 @@ int world_get(struct world *w, struct keeper *k, struct arena *a, struct str key
 {
     struct world_item item = {.key = key};
     struct str data, record;
-    int err = zoott_check_key(key, ret_error);
+    int err = world_check_key(key, ret_error);
 
     if (err)
         return err;
-    err = world_read(k, a, zoott_path(a, w->root, key), &data, NULL);
+    err = world_read(k, a, world_path(a, w->root, key), &data, NULL);
     if (err == DROVER_NO_NODE)
         return err_set(ret_error, err, "there is no task '%.*s'",
                        (int)(key.len < 300 ? key.len : 300), key.p);
@@ -215,7 +215,7 @@ int world_get(struct world *w, struct keeper *k, struct arena *a, struct str key
     if (err)
         return world_explain(ret_error, err);
     if (item.state == WORLD_IS_NONE ||
-        world_read(k, a, zoott_below(a, record_list(item.state), key), &record, NULL) ||
+        world_read(k, a, world_list_path(a, record_list(item.state), key), &record, NULL) ||
         world_record_read(a, record, key, &item.record) ||
         !world_record_is_of(&item.record, w->root)) {
         item.state = item.record.path.len ? WORLD_IS_NONE : item.state;

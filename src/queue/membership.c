@@ -6,7 +6,7 @@
  * With workers that handle only some, each class is assigned on its own, so that every worker computes
  * the same without searching for the best of all matchings, and a worker is balanced within each class.
  */
-#include "queue/census.h"
+#include "queue/membership.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ enum { NOTES_MAX = 1000 };
 
 /* Notes. */
 
-void census_notes_release(struct census_notes *n)
+void queue_warnings_release(struct queue_warnings *n)
 {
     free(n->seen);
     n->seen = NULL;
@@ -28,7 +28,7 @@ void census_notes_release(struct census_notes *n)
 }
 
 /* After NOTES_MAX of them it is quiet: somebody fills the tree with rubbish. */
-void census_note(struct census_notes *n, const char *path, int64_t mzxid, const char *what)
+void queue_warn(struct queue_warnings *n, const char *path, int64_t mzxid, const char *what)
 {
     uint64_t key = XXH3_64bits_withSeed(path, strlen(path), (uint64_t)mzxid);
     char line[QUEUE_PATH_SIZE + 128];
@@ -59,7 +59,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-int32_t census_find_queue(const struct census *c, struct str name)
+int32_t queue_membership_find_queue(const struct queue_membership *c, struct str name)
 {
     char text[QUEUE_NAME_LEN + 1];
     const char *key = text, **found;
@@ -72,7 +72,7 @@ int32_t census_find_queue(const struct census *c, struct str name)
     return found ? (int32_t)(found - c->queues) : -1;
 }
 
-int32_t census_find_worker(const struct census *c, const char *name)
+int32_t queue_membership_find_worker(const struct queue_membership *c, const char *name)
 {
     for (size_t i = 0; i < c->worker_count; i++)
         if (!strcmp(c->workers[i].name, name))
@@ -82,8 +82,8 @@ int32_t census_find_worker(const struct census *c, const char *name)
 
 /* Nodes. */
 
-void census_put_worker(struct buf *b, const char *const *queues, size_t queue_count,
-                       const char *const *only, size_t only_count)
+void queue_membership_put_worker(struct buf *b, const char *const *queues, size_t queue_count,
+                                 const char *const *only, size_t only_count)
 {
     buf_printf(b, "{\"queues\": [");
     for (size_t i = 0; i < queue_count; i++)
@@ -101,17 +101,17 @@ static bool parse_names(struct arena *a, const struct json *list, struct str **r
     size_t count = 0;
     struct str *names = arena_alloc(a, (list->count + 1) * sizeof *names);
 
-    json_each(member, list) {
-        if (member->kind != JSON_TEXT)
+    json_each(name, list) {
+        if (name->kind != JSON_TEXT)
             return false;
-        names[count++] = member->text;
+        names[count++] = name->text;
     }
     *ret_names = names;
     *ret_count = count;
     return true;
 }
 
-bool census_parse_worker(struct arena *a, struct str data, struct census_worker *w)
+bool queue_membership_parse_worker(struct arena *a, struct str data, struct queue_member *w)
 {
     struct json *v = json_parse(a, data, NULL);
     const struct json *queues = NULL, *only = NULL;
@@ -123,10 +123,10 @@ bool census_parse_worker(struct arena *a, struct str data, struct census_worker 
            (!only || parse_names(a, only, &w->only, &w->only_count));
 }
 
-static int read_worker(struct census *c, const struct queues *qs, const char *name,
-                       struct census_notes *n)
+static int read_worker(struct queue_membership *c, const struct queues *qs, const char *name,
+                       struct queue_warnings *n)
 {
-    struct census_worker w = {.name = arena_text(&c->arena, str_of(name))}, empty = w;
+    struct queue_member w = {.name = arena_text(&c->arena, str_of(name))}, empty = w;
     char path[QUEUE_PATH_SIZE];
     struct keeper_stat stat;
     struct buf data = {0};
@@ -137,8 +137,8 @@ static int read_worker(struct census *c, const struct queues *qs, const char *na
     err = keeper_get(qs->keeper, path, &data, &stat);
     if (!err) {
         text = (struct str){arena_text(&c->arena, (struct str){data.p, data.len}), data.len};
-        if (!census_parse_worker(&c->arena, text, &w)) {
-            census_note(n, path, stat.mzxid, "its data is not {\"queues\": [...]}");
+        if (!queue_membership_parse_worker(&c->arena, text, &w)) {
+            queue_warn(n, path, stat.mzxid, "its data is not {\"queues\": [...]}");
             w = empty;
         }
         w.mzxid = stat.mzxid;
@@ -148,7 +148,8 @@ static int read_worker(struct census *c, const struct queues *qs, const char *na
     return err == DROVER_NO_NODE ? 0 : err; /* it left a moment ago */
 }
 
-static int read_workers(struct census *c, const struct queues *qs, struct census_notes *n)
+static int read_workers(struct queue_membership *c, const struct queues *qs,
+                        struct queue_warnings *n)
 {
     struct keeper_names names = {0};
     char path[QUEUE_PATH_SIZE];
@@ -162,14 +163,15 @@ static int read_workers(struct census *c, const struct queues *qs, struct census
             err = read_worker(c, qs, names.names[i], n);
         } else {
             queues_path(qs, path, "workers/%.255s", names.names[i]);
-            census_note(n, path, 0, "not the name of a worker");
+            queue_warn(n, path, 0, "not the name of a worker");
         }
     }
     keeper_names_release(&names);
     return err;
 }
 
-static int read_queues(struct census *c, const struct queues *qs, struct census_notes *n)
+static int read_queues(struct queue_membership *c, const struct queues *qs,
+                       struct queue_warnings *n)
 {
     struct keeper_names names = {0};
     char path[QUEUE_PATH_SIZE];
@@ -183,14 +185,15 @@ static int read_queues(struct census *c, const struct queues *qs, struct census_
             c->queues[c->queue_count++] = arena_text(&c->arena, str_of(names.names[i]));
         } else {
             queues_path(qs, path, "queues/%.255s", names.names[i]);
-            census_note(n, path, 0, "not the name of a queue");
+            queue_warn(n, path, 0, "not the name of a queue");
         }
     }
     keeper_names_release(&names);
     return err;
 }
 
-int census_read(struct census *c, const struct queues *qs, struct census_notes *n)
+int queue_membership_read(struct queue_membership *c, const struct queues *qs,
+                          struct queue_warnings *n)
 {
     int err;
 
@@ -200,7 +203,7 @@ int census_read(struct census *c, const struct queues *qs, struct census_notes *
     return err ? err : read_queues(c, qs, n);
 }
 
-void census_release(struct census *c)
+void queue_membership_release(struct queue_membership *c)
 {
     arena_release(&c->arena);
 }
@@ -208,13 +211,13 @@ void census_release(struct census *c)
 /* Assignment. */
 
 /* Who holds each queue, by what the workers say; of two that say so, the one that said it last. */
-static void find_holders(const struct census *c, int32_t *holders)
+static void find_holders(const struct queue_membership *c, int32_t *holders)
 {
     for (size_t q = 0; q < c->queue_count; q++)
         holders[q] = ASSIGN_NOBODY;
     for (size_t w = 0; w < c->worker_count; w++) {
         for (size_t i = 0; i < c->workers[w].queue_count; i++) {
-            int32_t q = census_find_queue(c, c->workers[w].queues[i]);
+            int32_t q = queue_membership_find_queue(c, c->workers[w].queues[i]);
 
             if (q >= 0 && (holders[q] == ASSIGN_NOBODY ||
                            c->workers[w].mzxid >= c->workers[holders[q]].mzxid))
@@ -239,18 +242,18 @@ static bool may_handle(const struct eligible *e, size_t q, size_t w)
     return eligible_row(e, q)[w / 64] >> (w % 64) & 1;
 }
 
-static void find_eligible(const struct census *c, struct eligible *e)
+static void find_eligible(const struct queue_membership *c, struct eligible *e)
 {
     e->words = (c->worker_count + 63) / 64;
     e->may = mem_zalloc((c->queue_count * e->words + 1) * sizeof *e->may);
     for (size_t w = 0; w < c->worker_count; w++) {
-        const struct census_worker *worker = &c->workers[w];
+        const struct queue_member *worker = &c->workers[w];
         uint64_t bit = UINT64_C(1) << (w % 64);
 
         for (size_t q = 0; q < c->queue_count && !worker->only; q++)
             eligible_row(e, q)[w / 64] |= bit;
         for (size_t i = 0; i < worker->only_count; i++) {
-            int32_t q = census_find_queue(c, worker->only[i]);
+            int32_t q = queue_membership_find_queue(c, worker->only[i]);
 
             if (q >= 0)
                 eligible_row(e, (size_t)q)[w / 64] |= bit;
@@ -258,28 +261,28 @@ static void find_eligible(const struct census *c, struct eligible *e)
     }
 }
 
-struct member_of_class {
+struct class_queue {
     size_t queue;
     const uint64_t *row;
     size_t words;
 };
 
-static int compare_rows(const struct member_of_class *a, const struct member_of_class *b)
+static int compare_rows(const struct class_queue *a, const struct class_queue *b)
 {
     return memcmp(a->row, b->row, a->words * sizeof *a->row);
 }
 
 static int compare_members(const void *a, const void *b)
 {
-    const struct member_of_class *x = a, *y = b;
+    const struct class_queue *x = a, *y = b;
     int rows = compare_rows(x, y);
 
     return rows ? rows : (x->queue > y->queue) - (x->queue < y->queue);
 }
 
 /* Assigns the queues of one class, with the workers renumbered to those who may. */
-static void assign_class(const struct census *c, const struct eligible *e,
-                         const struct member_of_class *class, size_t count, int32_t *owners)
+static void assign_class(const struct queue_membership *c, const struct eligible *e,
+                         const struct class_queue *class, size_t count, int32_t *owners)
 {
     int32_t *place = mem_alloc((c->worker_count + 1) * sizeof *place), *within;
     int32_t *worker = mem_alloc((c->worker_count + 1) * sizeof *worker), worker_count = 0;
@@ -305,16 +308,16 @@ static void assign_class(const struct census *c, const struct eligible *e,
     free(within);
 }
 
-void census_assign(const struct census *c, int32_t *ret_owners)
+void queue_membership_assign(const struct queue_membership *c, int32_t *ret_owners)
 {
-    struct member_of_class *all = mem_alloc((c->queue_count + 1) * sizeof *all);
+    struct class_queue *all = mem_alloc((c->queue_count + 1) * sizeof *all);
     struct eligible e;
     size_t end;
 
     find_holders(c, ret_owners);
     find_eligible(c, &e);
     for (size_t q = 0; q < c->queue_count; q++)
-        all[q] = (struct member_of_class){q, eligible_row(&e, q), e.words};
+        all[q] = (struct class_queue){q, eligible_row(&e, q), e.words};
     qsort(all, c->queue_count, sizeof *all, compare_members);
     for (size_t start = 0; start < c->queue_count; start = end) {
         for (end = start + 1; end < c->queue_count && !compare_rows(&all[start], &all[end]);)

@@ -33,14 +33,14 @@ struct ending {
 static int ending_init(struct ending *n, struct world *w, struct keeper *k, struct str key,
                        struct err_info *e)
 {
-    int err = zoott_check_key(key, e);
+    int err = world_check_key(key, e);
 
     *n = (struct ending){.w = w, .k = k, .key = key, .e = e};
     if (err)
         return err;
-    n->working = zoott_below(&n->a, WORLD_WORKING, key);
-    n->pending = zoott_below(&n->a, WORLD_PENDING, key);
-    n->completed = zoott_below(&n->a, WORLD_COMPLETED, key);
+    n->working = world_list_path(&n->a, WORLD_WORKING, key);
+    n->pending = world_list_path(&n->a, WORLD_PENDING, key);
+    n->completed = world_list_path(&n->a, WORLD_COMPLETED, key);
     return 0;
 }
 

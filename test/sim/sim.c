@@ -1,4 +1,4 @@
-#include "world.h"
+#include "sim.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 static const char QUEUES[] = QUEUE_NAMESPACE "/queues/";
 
-void world_check(const struct world *w, bool holds, const char *what)
+void sim_check(const struct sim *w, bool holds, const char *what)
 {
     if (holds)
         return;
@@ -17,7 +17,7 @@ void world_check(const struct world *w, bool holds, const char *what)
 }
 
 /* splitmix64 */
-uint64_t world_random(struct world *w, uint64_t bound)
+uint64_t sim_random(struct sim *w, uint64_t bound)
 {
     uint64_t z = w->random += UINT64_C(0x9e3779b97f4a7c15);
 
@@ -33,7 +33,7 @@ static bool before(const struct event *a, const struct event *b)
     return a->at_ms != b->at_ms ? a->at_ms < b->at_ms : a->order < b->order;
 }
 
-void world_schedule(struct world *w, struct event e)
+void sim_schedule(struct sim *w, struct event e)
 {
     size_t i;
 
@@ -47,7 +47,7 @@ void world_schedule(struct world *w, struct event e)
     w->events[i] = e;
 }
 
-static struct event pop(struct world *w)
+static struct event pop(struct sim *w)
 {
     struct event first = w->events[0], last = w->events[--w->event_count];
     size_t i = 0, child;
@@ -65,7 +65,7 @@ static struct event pop(struct world *w)
 
 /* Queues. */
 
-static struct sim_queue *find_queue(struct world *w, const char *name)
+static struct sim_queue *find_queue(struct sim *w, const char *name)
 {
     for (int i = 0; i < w->queue_count; i++)
         if (!memcmp(w->queues[i].name, name, QUEUE_NAME_LEN))
@@ -81,7 +81,7 @@ static int next_message(const struct sim_queue *q, int64_t last)
     return -1;
 }
 
-void world_add_queue(struct world *w)
+void sim_add_queue(struct sim *w)
 {
     struct sim_queue *q;
     char path[QUEUE_PATH_SIZE];
@@ -90,88 +90,89 @@ void world_add_queue(struct world *w)
     q = &w->queues[w->queue_count++];
     *q = (struct sim_queue){0};
     for (int i = 0; i < QUEUE_NAME_LEN; i++)
-        q->name[i] = "0123456789abcdef"[world_random(w, 16)];
+        q->name[i] = "0123456789abcdef"[sim_random(w, 16)];
     queues_path(&w->queues_at, path, "queues/%s", q->name);
-    world_check(w, !keeper_create(&w->own.base, path, STR("{\"last\": \"\"}"), 0, NULL), "create");
+    sim_check(w, !keeper_create(&w->own.base, path, STR("{\"last\": \"\"}"), 0, NULL), "create");
 }
 
-void world_remove_queue(struct world *w, struct sim_queue *q)
+void sim_remove_queue(struct sim *w, struct sim_queue *q)
 {
     q->removed = true;
-    world_check(w, !queue_remove(&w->queues_at, q->name), "remove");
+    sim_check(w, !queue_remove(&w->queues_at, q->name), "remove");
 }
 
 /* What a transaction changed, and whether it might. */
 
-static void broadcast(struct world *w, enum event_kind kind, int queue)
+static void broadcast(struct sim *w, enum event_kind kind, int queue)
 {
     for (int i = 0; i < w->worker_count; i++)
         if (w->workers[i]->alive)
-            world_schedule(w, (struct event){.at_ms = w->now_ms + (int64_t)world_random(w, 20),
-                                             .kind = kind,
-                                             .worker = i,
-                                             .queue = queue});
+            sim_schedule(w, (struct event){.at_ms = w->now_ms + (int64_t)sim_random(w, 20),
+                                           .kind = kind,
+                                           .worker = i,
+                                           .queue = queue});
 }
 
-static void tell_posted(struct world *w, const struct sim_queue *q, int worker)
+static void tell_posted(struct sim *w, const struct sim_queue *q, int worker)
 {
     if (w->workers[worker]->alive)
-        world_schedule(w, (struct event){.at_ms = w->now_ms + (int64_t)world_random(w, 20),
-                                         .kind = EVENT_POSTED,
-                                         .worker = worker,
-                                         .queue = (int)(q - w->queues)});
+        sim_schedule(w, (struct event){.at_ms = w->now_ms + (int64_t)sim_random(w, 20),
+                                       .kind = EVENT_POSTED,
+                                       .worker = worker,
+                                       .queue = (int)(q - w->queues)});
 }
 
 /* Its owner is told of it, mostly, and somebody else. */
-void world_post(struct world *w, struct sim_queue *q)
+void sim_post(struct sim *w, struct sim_queue *q)
 {
-    bool lost = world_random(w, 4) == 0;
+    bool lost = sim_random(w, 4) == 0;
 
     if (q->message_count == MESSAGES_MAX || q->removed)
         return;
     q->messages[q->message_count++] = ++w->last_id;
     for (int i = 0; i < w->worker_count && !lost; i++)
-        if (!strcmp(w->workers[i]->act.member.name, q->owner))
+        if (!strcmp(w->workers[i]->steps.registration.name, q->owner))
             tell_posted(w, q, i);
     if (w->worker_count)
-        tell_posted(w, q, (int)world_random(w, (uint64_t)w->worker_count));
+        tell_posted(w, q, (int)sim_random(w, (uint64_t)w->worker_count));
 }
 
-static void check_last(struct world *w, struct sim_queue *q, struct str data,
+static void check_last(struct sim *w, struct sim_queue *q, struct str data,
                        const struct sim_worker *by)
 {
     int64_t last;
     int at = next_message(q, q->last);
 
-    world_check(w, !queue_parse_last(data, &last), "a queue holds rubbish");
-    world_check(w, by && !strcmp(q->owner, by->act.member.name), "changed by one that owns it not");
+    sim_check(w, !queue_parse_last(data, &last), "a queue holds rubbish");
+    sim_check(w, by && !strcmp(q->owner, by->steps.registration.name),
+              "changed by one that owns it not");
     if (last == q->last)
         return;
-    world_check(w, at >= 0 && q->messages[at] == last, "a message was skipped");
-    world_check(w, q->handled[at], "a message was passed over that nobody handled");
+    sim_check(w, at >= 0 && q->messages[at] == last, "a message was skipped");
+    sim_check(w, q->handled[at], "a message was passed over that nobody handled");
     q->last = last;
 }
 
-static void owner_came(struct world *w, struct sim_queue *q, struct str data)
+static void owner_came(struct sim *w, struct sim_queue *q, struct str data)
 {
     char owner[256];
 
-    world_check(w, !queue_parse_owner(data, owner), "an owner holds rubbish");
-    world_check(w, !q->owner[0], "two owners");
+    sim_check(w, !queue_parse_owner(data, owner), "an owner holds rubbish");
+    sim_check(w, !q->owner[0], "two owners");
     snprintf(q->owner, sizeof q->owner, "%.63s", owner);
     q->takes++;
     for (int i = 0; i < w->worker_count; i++) {
         struct sim_worker *other = w->workers[i];
 
-        world_check(w,
-                    !other->alive || !other->keeper.session ||
-                        !strcmp(other->act.member.name, owner) ||
-                        !worker_owns(&other->act.worker, q->name) || other->busy,
-                    "another holds it still");
+        sim_check(w,
+                  !other->alive || !other->keeper.session ||
+                      !strcmp(other->steps.registration.name, owner) ||
+                      !queue_worker_owns(&other->steps.worker, q->name) || other->busy,
+                  "another holds it still");
     }
 }
 
-static void queue_changed(struct world *w, const struct change *c, const struct sim_worker *by)
+static void queue_changed(struct sim *w, const struct change *c, const struct sim_worker *by)
 {
     struct str name = {c->path.p + strlen(QUEUES), c->path.len - strlen(QUEUES)};
     struct sim_queue *q = name.len >= QUEUE_NAME_LEN ? find_queue(w, name.p) : NULL;
@@ -189,7 +190,7 @@ static void queue_changed(struct world *w, const struct change *c, const struct 
     }
 }
 
-void world_changed(struct world *w, const struct changes *changes, const struct sim_worker *by)
+void sim_changed(struct sim *w, const struct changes *changes, const struct sim_worker *by)
 {
     for (size_t i = 0; i < changes->count; i++) {
         const struct change *c = &changes->list[i];
@@ -205,13 +206,13 @@ void world_changed(struct world *w, const struct changes *changes, const struct 
 
 static int64_t now_ms(void *arg)
 {
-    return ((struct world *)arg)->now_ms;
+    return ((struct sim *)arg)->now_ms;
 }
 
-struct sim_worker *world_start_worker(struct world *w)
+struct sim_worker *sim_start_worker(struct sim *w)
 {
     struct sim_worker *worker = mem_zalloc(sizeof *worker);
-    struct worker_options o = {
+    struct queue_worker_options o = {
         .quiet_ms = w->o.quiet_ms,
         .poll_ms = 1000,
         .timeout_ms = w->o.timeout_ms,
@@ -225,84 +226,85 @@ struct sim_worker *world_start_worker(struct world *w)
     worker->number = w->worker_count++;
     worker->alive = true;
     sim_keeper_init(&worker->keeper, w, worker);
-    worker->act.member.queues = (struct queues){&worker->keeper.base, QUEUE_NAMESPACE};
-    worker->act.now_ms = now_ms;
-    worker->act.arg = w;
-    worker_init(&worker->act.worker, &o);
+    worker->steps.registration.queues = (struct queues){&worker->keeper.base, QUEUE_NAMESPACE};
+    worker->steps.now_ms = now_ms;
+    worker->steps.arg = w;
+    queue_worker_init(&worker->steps.worker, &o);
     worker->works = mem_zalloc((size_t)w->o.parallel * sizeof *worker->works);
     worker->wake_ms = w->now_ms;
-    world_schedule(
-        w, (struct event){.at_ms = w->now_ms, .kind = EVENT_WAKE, .worker = worker->number});
+    sim_schedule(w,
+                 (struct event){.at_ms = w->now_ms, .kind = EVENT_WAKE, .worker = worker->number});
     return worker;
 }
 
 /* The keeper hears nothing any more: in the end it gives the session up. */
-static void fall_silent(struct world *w, struct sim_worker *worker)
+static void fall_silent(struct sim *w, struct sim_worker *worker)
 {
     worker->heard_ms = w->now_ms;
     if (worker->keeper.session)
-        world_schedule(
-            w, (struct event){.at_ms = w->now_ms + w->o.timeout_ms + (int64_t)world_random(w, 100),
+        sim_schedule(
+            w, (struct event){.at_ms = w->now_ms + w->o.timeout_ms + (int64_t)sim_random(w, 100),
                               .kind = EVENT_EXPIRE,
                               .worker = worker->number,
                               .session = worker->keeper.session});
 }
 
-void world_kill(struct world *w, struct sim_worker *worker)
+void sim_kill(struct sim *w, struct sim_worker *worker)
 {
     worker->alive = false;
     fall_silent(w, worker);
 }
 
-void world_pause(struct world *w, struct sim_worker *worker, int64_t ms)
+void sim_pause(struct sim *w, struct sim_worker *worker, int64_t ms)
 {
     worker->resume_ms = w->now_ms + ms;
     fall_silent(w, worker);
 }
 
-void world_cut_off(struct world *w, struct sim_worker *worker, int64_t ms)
+void sim_cut_off(struct sim *w, struct sim_worker *worker, int64_t ms)
 {
     worker->cut_off = true;
     worker->resume_ms = 0;
     fall_silent(w, worker);
-    world_schedule(
+    sim_schedule(
         w, (struct event){
                .at_ms = w->now_ms + ms, .kind = EVENT_WAKE, .worker = worker->number, .number = 1});
 }
 
-void world_stop(struct world *w, struct sim_worker *worker)
+void sim_stop(struct sim *w, struct sim_worker *worker)
 {
-    worker_stop(&worker->act.worker, w->now_ms);
+    queue_worker_stop(&worker->steps.worker, w->now_ms);
     worker->wake_ms = w->now_ms;
-    world_schedule(
-        w, (struct event){.at_ms = w->now_ms, .kind = EVENT_WAKE, .worker = worker->number});
+    sim_schedule(w,
+                 (struct event){.at_ms = w->now_ms, .kind = EVENT_WAKE, .worker = worker->number});
 }
 
 /* Messages. */
 
-static void check_exclusive(struct world *w, const char *queue)
+static void check_exclusive(struct sim *w, const char *queue)
 {
     for (int i = 0; i < w->worker_count; i++) {
         const struct sim_worker *other = w->workers[i];
 
         for (int k = 0; k < other->work_count; k++)
-            world_check(w,
-                        !other->alive || memcmp(other->works[k].queue, queue, QUEUE_NAME_LEN) ||
-                            !worker_owns(&other->act.worker, queue) || !other->keeper.session,
-                        "two messages of a queue in hand");
+            sim_check(w,
+                      !other->alive || memcmp(other->works[k].queue, queue, QUEUE_NAME_LEN) ||
+                          !queue_worker_owns(&other->steps.worker, queue) || !other->keeper.session,
+                      "two messages of a queue in hand");
     }
 }
 
-static int64_t duration(struct world *w)
+static int64_t duration(struct sim *w)
 {
-    uint64_t kind = world_random(w, 40);
+    uint64_t kind = sim_random(w, 40);
 
     if (kind == 0)
-        return (int64_t)world_random(w, 2 * (uint64_t)w->o.timeout_ms);
-    return (int64_t)world_random(w, kind < 10 ? 500 : 20);
+        return (int64_t)sim_random(w, 2 * (uint64_t)w->o.timeout_ms);
+    return (int64_t)sim_random(w, kind < 10 ? 500 : 20);
 }
 
-static void start_work(struct world *w, struct sim_worker *worker, const struct worker_action *a)
+static void start_work(struct sim *w, struct sim_worker *worker,
+                       const struct queue_worker_action *a)
 {
     struct sim_queue *q = find_queue(w, a->queue);
     int at = next_message(q, a->last);
@@ -313,50 +315,51 @@ static void start_work(struct world *w, struct sim_worker *worker, const struct 
                          .number = at >= 0 ? q->messages[at] : 0};
 
     if (at >= 0 && !q->removed) {
-        world_check(w, !strcmp(q->owner, worker->act.member.name), "begun by one that owns it not");
-        world_check(w, q->last == a->last, "begun at the wrong place");
+        sim_check(w, !strcmp(q->owner, worker->steps.registration.name),
+                  "begun by one that owns it not");
+        sim_check(w, q->last == a->last, "begun at the wrong place");
         check_exclusive(w, a->queue);
         done.at_ms += duration(w);
     }
-    world_check(w, worker->work_count < w->o.parallel, "too many messages in hand");
+    sim_check(w, worker->work_count < w->o.parallel, "too many messages in hand");
     memcpy(worker->works[worker->work_count].queue, a->queue, sizeof a->queue);
     worker->works[worker->work_count++].id = done.number;
-    world_schedule(w, done);
+    sim_schedule(w, done);
 }
 
-static void end_work(struct world *w, struct sim_worker *worker, const struct event *e)
+static void end_work(struct sim *w, struct sim_worker *worker, const struct event *e)
 {
     struct sim_queue *q = &w->queues[e->queue];
-    enum worker_result result = e->number ? WORKER_DONE : WORKER_NOTHING;
+    enum queue_worker_result result = e->number ? WORKER_DONE : WORKER_NOTHING;
     int at = 0;
 
     while (memcmp(worker->works[at].queue, q->name, QUEUE_NAME_LEN))
         at++;
     worker->works[at] = worker->works[--worker->work_count];
-    if (e->number && world_random(w, 30) == 0)
+    if (e->number && sim_random(w, 30) == 0)
         result = WORKER_FAILED;
     if (result == WORKER_DONE) {
         q->handled[next_message(q, e->number - 1)] = true;
         w->messages_handled++;
     }
-    worker_worked(&worker->act.worker, w->now_ms, q->name, result, e->number);
+    queue_worker_worked(&worker->steps.worker, w->now_ms, q->name, result, e->number);
 }
 
 /* A step of a worker, until it waits. */
 
-static int join(struct world *w, struct sim_worker *worker, const struct worker_action *a)
+static int join(struct sim *w, struct sim_worker *worker, const struct queue_worker_action *a)
 {
     if (worker->cut_off) {
-        worker_joined(&worker->act.worker, w->now_ms, DROVER_UNKNOWN, NULL);
+        queue_worker_joined(&worker->steps.worker, w->now_ms, DROVER_UNKNOWN, NULL);
         return DROVER_UNKNOWN;
     }
     if (worker->keeper.session)
         sim_keeper_expire(&worker->keeper);
     sim_keeper_open(&worker->keeper);
-    return act_on(&worker->act, a);
+    return queue_step(&worker->steps, a);
 }
 
-static void do_action(struct world *w, struct sim_worker *worker, const struct worker_action *a)
+static void do_action(struct sim *w, struct sim_worker *worker, const struct queue_worker_action *a)
 {
     if (a->kind == WORKER_WORK) {
         start_work(w, worker, a);
@@ -366,7 +369,7 @@ static void do_action(struct world *w, struct sim_worker *worker, const struct w
     if (a->kind == WORKER_JOIN)
         join(w, worker, a);
     else
-        act_on(&worker->act, a);
+        queue_step(&worker->steps, a);
     worker->busy = false;
     if (a->kind == WORKER_END) {
         if (worker->keeper.session)
@@ -375,15 +378,15 @@ static void do_action(struct world *w, struct sim_worker *worker, const struct w
     }
 }
 
-static void step(struct world *w, struct sim_worker *worker)
+static void step(struct sim *w, struct sim_worker *worker)
 {
-    struct worker_action a;
+    struct queue_worker_action a;
 
     while (worker->alive) {
         if (worker->resume_ms > w->now_ms)
-            a = (struct worker_action){.kind = WORKER_WAIT, .at_ms = worker->resume_ms};
+            a = (struct queue_worker_action){.kind = WORKER_WAIT, .at_ms = worker->resume_ms};
         else
-            worker_next(&worker->act.worker, w->now_ms, &a);
+            queue_worker_next(&worker->steps.worker, w->now_ms, &a);
         if (a.kind == WORKER_WAIT)
             break;
         do_action(w, worker, &a);
@@ -391,11 +394,11 @@ static void step(struct world *w, struct sim_worker *worker)
     if (!worker->alive || a.at_ms == INT64_MAX)
         return;
     worker->wake_ms = a.at_ms > w->now_ms ? a.at_ms : w->now_ms + 1;
-    world_schedule(
+    sim_schedule(
         w, (struct event){.at_ms = worker->wake_ms, .kind = EVENT_WAKE, .worker = worker->number});
 }
 
-static void expire(struct world *w, struct sim_worker *worker, const struct event *e)
+static void expire(struct sim *w, struct sim_worker *worker, const struct event *e)
 {
     if (worker->keeper.session != e->session || w->now_ms < worker->heard_ms + w->o.timeout_ms)
         return;
@@ -405,7 +408,7 @@ static void expire(struct world *w, struct sim_worker *worker, const struct even
 }
 
 /* Something for a worker that runs and is not in the middle of a call. */
-static void tell(struct world *w, struct sim_worker *worker, struct event *e)
+static void tell(struct sim *w, struct sim_worker *worker, struct event *e)
 {
     if (worker->busy || worker->resume_ms > w->now_ms) {
         e->at_ms = worker->resume_ms > w->now_ms ? worker->resume_ms : w->now_ms + 1;
@@ -417,7 +420,7 @@ static void tell(struct world *w, struct sim_worker *worker, struct event *e)
             worker->was_changed = true;
             e->number = 1;
         }
-        world_schedule(w, *e);
+        sim_schedule(w, *e);
         return;
     }
     if (e->kind == EVENT_CHANGED && e->number)
@@ -425,16 +428,16 @@ static void tell(struct world *w, struct sim_worker *worker, struct event *e)
     if (e->kind == EVENT_WORKED)
         end_work(w, worker, e);
     else if (e->kind == EVENT_CHANGED && !worker->cut_off)
-        worker_changed(&worker->act.worker, w->now_ms);
+        queue_worker_changed(&worker->steps.worker, w->now_ms);
     else if (e->kind == EVENT_FREED && !worker->cut_off)
-        worker_freed(&worker->act.worker, w->now_ms, w->queues[e->queue].name);
+        queue_worker_freed(&worker->steps.worker, w->now_ms, w->queues[e->queue].name);
     else if (e->kind == EVENT_POSTED && !worker->cut_off)
-        worker_posted(&worker->act.worker, w->now_ms,
-                      e->queue % 7 ? w->queues[e->queue].name : NULL);
+        queue_worker_posted(&worker->steps.worker, w->now_ms,
+                            e->queue % 7 ? w->queues[e->queue].name : NULL);
     step(w, worker);
 }
 
-static void run(struct world *w, struct event *e)
+static void run(struct sim *w, struct event *e)
 {
     struct sim_worker *worker = w->worker_count ? w->workers[e->worker] : NULL;
 
@@ -455,7 +458,7 @@ static void run(struct world *w, struct event *e)
         tell(w, worker, e);
 }
 
-void world_run_until(struct world *w, int64_t at_ms)
+void sim_run_until(struct sim *w, int64_t at_ms)
 {
     while (w->event_count && w->events[0].at_ms <= at_ms) {
         struct event e = pop(w);
@@ -470,7 +473,7 @@ void world_run_until(struct world *w, int64_t at_ms)
 
 /* At rest. */
 
-const char *world_balanced(struct world *w)
+const char *sim_balanced(struct sim *w)
 {
     int queues = 0, workers = 0;
 
@@ -483,12 +486,13 @@ const char *world_balanced(struct world *w)
             return "a queue is nobody's";
     for (int i = 0; i < w->worker_count; i++) {
         struct sim_worker *worker = w->workers[i];
-        int owned = (int)worker_owned(&worker->act.worker), told = 0;
+        int owned = (int)queue_worker_owned(&worker->steps.worker), told = 0;
 
         if (!worker->alive)
             continue;
         for (int q = 0; q < w->queue_count; q++)
-            told += !w->queues[q].removed && !strcmp(w->queues[q].owner, worker->act.member.name);
+            told += !w->queues[q].removed &&
+                    !strcmp(w->queues[q].owner, worker->steps.registration.name);
         if (told != owned)
             return "a worker owns other queues than it knows of";
         if (owned != queues / workers && owned != (queues + workers - 1) / workers)
@@ -497,23 +501,23 @@ const char *world_balanced(struct world *w)
     return NULL;
 }
 
-void world_init(struct world *w, const struct world_options *o)
+void sim_init(struct sim *w, const struct sim_options *o)
 {
-    *w = (struct world){.o = *o, .random = o->seed * 2654435761u + 1};
+    *w = (struct sim){.o = *o, .random = o->seed * 2654435761u + 1};
     tree_init(&w->tree);
     sim_keeper_init(&w->own, w, NULL);
     w->queues_at = (struct queues){&w->own.base, QUEUE_NAMESPACE};
-    world_check(w, !queues_init(&w->queues_at), "init");
+    sim_check(w, !queues_init(&w->queues_at), "init");
     for (int i = 0; i < o->queues; i++)
-        world_add_queue(w);
+        sim_add_queue(w);
     for (int i = 0; i < o->workers; i++)
-        world_start_worker(w);
+        sim_start_worker(w);
 }
 
-void world_release(struct world *w)
+void sim_release(struct sim *w)
 {
     for (int i = 0; i < w->worker_count; i++) {
-        act_release(&w->workers[i]->act);
+        queue_steps_release(&w->workers[i]->steps);
         free(w->workers[i]->works);
         free(w->workers[i]);
     }
