@@ -170,6 +170,19 @@ static void close_server(void *module)
     free(h);
 }
 
+static const char *pipeline;      /* file with state machines; NULL: the built-in ones */
+static const char *on_batch_done; /* a command or a URL; NULL: none */
+
+static const struct option OPTIONS[] = {
+    {"pipeline", "FILE",
+     "The states of batches, jobs and access items, as JSON. Default: the built-in ones.",
+     option_text, &pipeline},
+    {"on-batch-done", "CMD|URL",
+     "Report batches that are done: run this command with the report on its standard\n"
+     "input, or post it to this URL. A report that fails is tried again.",
+     option_text, &on_batch_done},
+};
+
 static int open_server(struct context *context, void **ret_module, struct err_info *ret_error)
 {
     struct batch_server *h = mem_zalloc(sizeof *h);
@@ -181,13 +194,13 @@ static int open_server(struct context *context, void **ret_module, struct err_in
                                        .done = on_done,
                                        .warn = on_warning,
                                        .arg = h,
-                                       .hook = context->on_batch_done};
+                                       .hook = on_batch_done};
     int err;
 
     h->context = context;
     pthread_mutex_init(&h->lock, NULL);
     http_topic_init(&h->topic);
-    err = load_machines(h, context->pipeline, ret_error);
+    err = load_machines(h, pipeline, ret_error);
     if (!err)
         err = batch_store_open(&o, &h->store);
     n.store = h->store;
@@ -205,5 +218,9 @@ static struct route_table server_routes(void *module)
     return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, module};
 }
 
-const struct module batch_module = {
-    .name = "batches", .open = open_server, .routes = server_routes, .close = close_server};
+const struct module batch_module = {.name = "batches",
+                                    .open = open_server,
+                                    .routes = server_routes,
+                                    .close = close_server,
+                                    .options = OPTIONS,
+                                    .option_count = sizeof OPTIONS / sizeof *OPTIONS};

@@ -174,7 +174,7 @@ static int show(struct client *c, const char *operand, bool json)
 int cmd_batch_show(int argc, char **argv)
 {
     struct client_options o = {0};
-    const struct cmd_option options[] = {CLIENT_OPTIONS(o)};
+    const struct option options[] = {CLIENT_OPTIONS(o)};
     const struct cmd cmd = {
         .name = "batch show",
         .operands = "BID",

@@ -16,42 +16,44 @@ struct values {
 
 /* The rows of the options, by bit, with where they are sent and from where. */
 struct row {
-    struct cmd_option option;
+    struct option option;
     const char *member;
 };
 
 static void fill_rows(struct row rows[VERB_OPTIONS], struct values *v)
 {
     const struct row all[VERB_OPTIONS] = {
-        {{"state", "STATE", "A state: Pending, Estimating, ...", cmd_text, &v->state}, "state"},
-        {{"message", "TEXT", "Kept with the status.", cmd_text, &v->message}, "message"},
-        {{"token", "N", "The token that acquiring gave.", cmd_number, &v->token, 0, INT64_MAX},
+        {{"state", "STATE", "A state: Pending, Estimating, ...", option_text, &v->state}, "state"},
+        {{"message", "TEXT", "Kept with the status.", option_text, &v->message}, "message"},
+        {{"token", "N", "The token that acquiring gave.", option_number, &v->token, 0, INT64_MAX},
          "token"},
-        {{"session", "ID", "The session that holds the lock.", cmd_text, &v->session}, "session"},
-        {{"keep", NULL, "Keep the lock for the next change.", cmd_flag, &v->keep}, "keep"},
-        {{"priority", "N", "The priority from now on: 0 (first) to 99.", cmd_number, &v->priority,
-          0, 99},
+        {{"session", "ID", "The session that holds the lock.", option_text, &v->session},
+         "session"},
+        {{"keep", NULL, "Keep the lock for the next change.", option_flag, &v->keep}, "keep"},
+        {{"priority", "N", "The priority from now on: 0 (first) to 99.", option_number,
+          &v->priority, 0, 99},
          "priority"},
-        {{"batch", "BID", "Of this batch.", cmd_text, &v->batch}, "batch"},
-        {{"profile", "NAME", "Of this profile.", cmd_text, &v->profile}, "profile"},
-        {{"limit", "N", "At most so many. Default: 1000.", cmd_number, &v->limit, 0, 10000},
+        {{"batch", "BID", "Of this batch.", option_text, &v->batch}, "batch"},
+        {{"profile", "NAME", "Of this profile.", option_text, &v->profile}, "profile"},
+        {{"limit", "N", "At most so many. Default: 1000.", option_number, &v->limit, 0, 10000},
          "limit"},
-        {{"start", "N", "Leave out so many first.", cmd_number, &v->start, 0, INT64_MAX}, "start"},
-        {{"who", "NAME", "Who asks for it, for others to see.", cmd_text, &v->who}, "who"},
-        {{"repair", NULL, "Repair what can be repaired.", cmd_flag, &v->repair}, "repair"},
+        {{"start", "N", "Leave out so many first.", option_number, &v->start, 0, INT64_MAX},
+         "start"},
+        {{"who", "NAME", "Who asks for it, for others to see.", option_text, &v->who}, "who"},
+        {{"repair", NULL, "Repair what can be repaired.", option_flag, &v->repair}, "repair"},
         {{"for", "pending|reporting|updatereporting", "What the batch waits for. Default: pending.",
-          cmd_text, &v->for_what},
+          option_text, &v->for_what},
          "for"},
-        {{"wait", "TIME", "Wait that long for one. Default: not at all.", cmd_span, &v->wait_ms, 0,
-          60 * 1000},
+        {{"wait", "TIME", "Wait that long for one. Default: not at all.", option_span, &v->wait_ms,
+          0, 60 * 1000},
          "wait"},
         {{"timeout", "TIME", "Of the session that is opened without --session. Default: 60s.",
-          cmd_span, &v->timeout_ms, 1000, 3600 * 1000},
+          option_span, &v->timeout_ms, 1000, 3600 * 1000},
          NULL},
-        {{"all", NULL, "Also those that are not pending.", cmd_flag, &v->all}, "all"},
-        {{"delete", NULL, "Delete the records that were imported.", cmd_flag, &v->remove},
+        {{"all", NULL, "Also those that are not pending.", option_flag, &v->all}, "all"},
+        {{"delete", NULL, "Delete the records that were imported.", option_flag, &v->remove},
          "delete"},
-        {{"after", "BID", "Those after this one.", cmd_text, &v->after}, "after"},
+        {{"after", "BID", "Those after this one.", option_text, &v->after}, "after"},
     };
 
     memcpy(rows, all, sizeof all);
@@ -60,18 +62,18 @@ static void fill_rows(struct row rows[VERB_OPTIONS], struct values *v)
 /* Whether an option was given: a value that is not what it started as. */
 static bool is_given(const struct row *r)
 {
-    if (r->option.parse == cmd_text)
+    if (r->option.parse == option_text)
         return *(const char **)r->option.target != NULL;
-    if (r->option.parse == cmd_flag)
+    if (r->option.parse == option_flag)
         return *(bool *)r->option.target;
     return *(int64_t *)r->option.target >= 0;
 }
 
 static void put_value(struct buf *b, const struct row *r)
 {
-    if (r->option.parse == cmd_text)
+    if (r->option.parse == option_text)
         json_put_text(b, str_of(*(const char **)r->option.target));
-    else if (r->option.parse == cmd_flag)
+    else if (r->option.parse == option_flag)
         json_put_bool(b, true);
     else
         json_put_int(b, *(int64_t *)r->option.target);
@@ -138,7 +140,7 @@ static const char *make_path(struct client *c, const struct verb *v, const struc
             continue;
         buf_printf(&b, "%c%s=", mark, rows[i].member);
         mark = '&';
-        if (rows[i].option.parse == cmd_text)
+        if (rows[i].option.parse == option_text)
             buf_printf(&b, "%s", client_quote(c, str_of(*(const char **)rows[i].option.target)));
         else
             buf_printf(&b, "%lld", (long long)*(int64_t *)rows[i].option.target);
@@ -281,8 +283,8 @@ int verb_run(const struct verb *v, int argc, char **argv)
                             .wait_ms = -1,
                             .timeout_ms = 60 * 1000};
     struct client_options o = {0};
-    const struct cmd_option common[] = {CLIENT_OPTIONS(o)};
-    struct cmd_option options[VERB_OPTIONS + COUNT(common)];
+    const struct option common[] = {CLIENT_OPTIONS(o)};
+    struct option options[VERB_OPTIONS + COUNT(common)];
     struct row rows[VERB_OPTIONS];
     struct cmd cmd = {.name = v->name,
                       .operands = v->operands,

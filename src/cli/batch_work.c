@@ -265,15 +265,15 @@ static int work(struct work *w)
 int cmd_job_work(int argc, char **argv)
 {
     struct work w = {.jobs = 1, .timeout_ms = 10 * 1000};
-    const struct cmd_option options[] = {
-        {"state", "STATE", "Jobs that are in this state.", cmd_text, &w.state},
-        {"jobs", "N", "Run up to that many commands at once. Default: 1.", cmd_number, &w.jobs, 1,
-         THREADS_MAX},
+    const struct option options[] = {
+        {"state", "STATE", "Jobs that are in this state.", option_text, &w.state},
+        {"jobs", "N", "Run up to that many commands at once. Default: 1.", option_number, &w.jobs,
+         1, THREADS_MAX},
         {"timeout", "TIME",
          "A job is there for others when this process has not been heard of for so long.\n"
          "Default: 10s.",
-         cmd_span, &w.timeout_ms, 1000, 3600 * 1000},
-        {"until-empty", NULL, "End when there is nothing to acquire.", cmd_flag, &w.until_empty},
+         option_span, &w.timeout_ms, 1000, 3600 * 1000},
+        {"until-empty", NULL, "End when there is nothing to acquire.", option_flag, &w.until_empty},
         CLIENT_OPTIONS(w.client),
     };
     const struct cmd cmd = {

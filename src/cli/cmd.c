@@ -1,15 +1,11 @@
 /*
- * The option tables at work: parsing, --help, and the kinds of options. getopt_long would need the
- * same table three times (names, help, a switch) and words its errors in its own way.
+ * Parsing, --help and the dispatch to subcommands. getopt_long would need each table three times
+ * (names, help, a switch) and has error messages of its own.
  */
 #include "cli/cmd.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { CMD_SUBS_MAX = 64, CMD_OPTIONS_MAX = 64, CMD_HELP_WORDS_MAX = 8 };
@@ -60,7 +56,7 @@ static void print_help(const struct cmd *c)
 /* Parsing. */
 
 /* The option that an argument names: up to its '=' or its end. */
-static const struct cmd_option *find_option(const struct cmd *c, const char *arg, size_t len)
+static const struct option *find_option(const struct cmd *c, const char *arg, size_t len)
 {
     for (size_t i = 0; i < c->option_count; i++)
         if (strlen(c->options[i].name) == len && !memcmp(c->options[i].name, arg, len))
@@ -91,7 +87,7 @@ static int parse_option(const struct cmd *c, int argc, char **argv, int at)
 {
     bool is_long = !strncmp(argv[at], "--", 2);
     size_t len = strcspn(argv[at], "=");
-    const struct cmd_option *o = is_long ? find_option(c, argv[at] + 2, len - 2) : NULL;
+    const struct option *o = is_long ? find_option(c, argv[at] + 2, len - 2) : NULL;
     const char *value = argv[at][len] ? argv[at] + len + 1 : NULL;
     struct err_info e;
     int used = 1;
@@ -299,154 +295,9 @@ void cmd_describe(int (*run)(int argc, char **argv), cmd_see *see, void *arg)
     describing.see = NULL;
 }
 
-/* Kinds of options. */
-
-int cmd_flag(const struct cmd_option *o, const char *text, struct err_info *e)
-{
-    (void)text;
-    (void)e;
-    *(bool *)o->target = true;
-    return 0;
-}
-
-int cmd_text(const struct cmd_option *o, const char *text, struct err_info *e)
-{
-    if (!*text)
-        return err_set(e, DROVER_BAD_ARGUMENT, "must not be empty");
-    *(const char **)o->target = text;
-    return 0;
-}
-
-int cmd_list_add(const struct cmd_option *o, const char *text, struct err_info *e)
-{
-    struct cmd_list *list = o->target;
-
-    if (!*text)
-        return err_set(e, DROVER_BAD_ARGUMENT, "must not be empty");
-    if (list->count == CMD_LIST_MAX)
-        return err_set(e, DROVER_BAD_ARGUMENT, "given more than %d times", CMD_LIST_MAX);
-    list->items[list->count++] = text;
-    return 0;
-}
-
-/* strtoll forgives spaces, signs and an empty text. */
-bool cmd_digits(const char *text, int64_t min, int64_t max, int64_t *ret_number)
-{
-    char *end;
-    long long number;
-
-    if (!*text || text[strspn(text, "0123456789")])
-        return false;
-    errno = 0;
-    number = strtoll(text, &end, 10);
-    if (errno || number < min || number > max)
-        return false;
-    *ret_number = number;
-    return true;
-}
-
-int cmd_number(const struct cmd_option *o, const char *text, struct err_info *e)
-{
-    if (cmd_digits(text, o->min, o->max, o->target))
-        return 0;
-    return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is not a number from %" PRId64 " to %" PRId64,
-                   text, o->min, o->max);
-}
-
-static int64_t unit_ms(const char *unit)
-{
-    static const struct {
-        const char *name;
-        int64_t ms;
-    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 3600 * 1000}, {"d", 86400 * 1000}};
-
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (!strcmp(unit, units[i].name))
-            return units[i].ms;
-    return 0;
-}
-
-int cmd_span(const struct cmd_option *o, const char *text, struct err_info *e)
-{
-    size_t len = strspn(text, "0123456789");
-    int64_t unit = unit_ms(text + len), number;
-    char digits[24];
-
-    snprintf(digits, sizeof digits, "%.*s", (int)len, text);
-    if (!unit || len >= sizeof digits || !cmd_digits(digits, 0, INT64_MAX / unit, &number))
-        return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is not a time, such as 500ms, 30s, 5m or 2h",
-                       text);
-    if (number * unit < o->min || number * unit > o->max)
-        return err_set(e, DROVER_BAD_ARGUMENT,
-                       "'%s' is not a time from %" PRId64 "ms to %" PRId64 "ms", text, o->min,
-                       o->max);
-    *(int64_t *)o->target = number * unit;
-    return 0;
-}
-
-int cmd_choice(const struct cmd_option *o, const char *text, struct err_info *e)
-{
-    const char *word = o->argument;
-
-    for (int i = 0; word; i++) {
-        size_t len = strcspn(word, "|");
-
-        if (strlen(text) == len && !memcmp(word, text, len)) {
-            *(int *)o->target = i;
-            return 0;
-        }
-        word = word[len] ? word + len + 1 : NULL;
-    }
-    return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is none of %s", text, o->argument);
-}
-
-static bool parse_host(const char *host, uint16_t port, struct sockaddr_storage *ret_address)
-{
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-    size_t len = strlen(host);
-    char inner[INET6_ADDRSTRLEN];
-
-    if (inet_pton(AF_INET, strcmp(host, "localhost") ? host : "127.0.0.1", &v4.sin_addr) == 1) {
-        memcpy(ret_address, &v4, sizeof v4);
-        return true;
-    }
-    if (len < 2 || host[0] != '[' || host[len - 1] != ']')
-        return false;
-    snprintf(inner, sizeof inner, "%.*s", (int)(len - 2), host + 1);
-    if (inet_pton(AF_INET6, inner, &v6.sin6_addr) != 1)
-        return false;
-    memcpy(ret_address, &v6, sizeof v6);
-    return true;
-}
-
-int cmd_address(const struct cmd_option *o, const char *text, struct err_info *e)
-{
-    struct cmd_address *target = o->target, parsed = {0};
-    const char *colon = strrchr(text, ':');
-    char host[64];
-    int64_t port;
-
-    parsed.none = !strcmp(text, "none");
-    if (!parsed.none) {
-        snprintf(host, sizeof host, "%.*s", (int)(colon ? colon - text : 0), text);
-        if (!colon || (size_t)(colon - text) >= sizeof host ||
-            !cmd_digits(colon + 1, 0, UINT16_MAX, &port) ||
-            !parse_host(host, (uint16_t)port, &parsed.address))
-            return err_set(e, DROVER_BAD_ARGUMENT,
-                           "'%s' is neither an address and a port, such as 127.0.0.1:8048, nor "
-                           "none",
-                           text);
-    }
-    *target = parsed;
-    return 0;
-}
-
-/* Mistyped words. */
-
 /*
- * How many letters have to be put in, left out or replaced to make one word of the other. One row
- * of the usual table is kept; words longer than it are far from anything.
+ * The Levenshtein distance: how many letters must be inserted, removed or replaced to turn one word
+ * into the other. Keeps one row of the matrix; longer words match nothing.
  */
 static size_t distance(const char *a, const char *b)
 {
@@ -475,7 +326,7 @@ static size_t distance(const char *a, const char *b)
 const char *cmd_nearest(const char *word, const char *const *names, size_t count)
 {
     const char *nearest = NULL;
-    size_t least = 3; /* two letters wrong is a slip, three is another word */
+    size_t least = 3; /* two wrong letters are a typo, three are another word */
 
     for (size_t i = 0; i < count; i++) {
         size_t d = distance(word, names[i]);

@@ -17,7 +17,7 @@
 struct entry {
     struct entry *next;
     const char *name, *summary, *operands;
-    const struct cmd_option *options;
+    const struct option *options;
     size_t option_count;
 };
 
@@ -30,7 +30,7 @@ static void gather(void *arg, const struct cmd *c, const char *summary)
 {
     struct gathered *g = arg;
     struct entry *e = arena_zalloc(&g->arena, sizeof *e);
-    struct cmd_option *copy = arena_alloc(&g->arena, c->option_count * sizeof *copy);
+    struct option *copy = arena_alloc(&g->arena, c->option_count * sizeof *copy);
 
     if (c->option_count)
         memcpy(copy, c->options, c->option_count * sizeof *copy);

@@ -58,9 +58,9 @@ int cmd_nodes(int argc, char **argv)
 {
     struct client_options o = {0};
     const char *state = NULL, *type = NULL, *path = "/v1/nodes?";
-    const struct cmd_option options[] = {
-        {"state", "STATES", "Only those in these states, with commas.", cmd_text, &state},
-        {"type", "TYPES", "Only those of these types, with commas.", cmd_text, &type},
+    const struct option options[] = {
+        {"state", "STATES", "Only those in these states, with commas.", option_text, &state},
+        {"type", "TYPES", "Only those of these types, with commas.", option_text, &type},
         CLIENT_OPTIONS(o),
     };
     const struct cmd cmd = {
@@ -139,7 +139,7 @@ static void print_node(const struct json *node)
 int cmd_show(int argc, char **argv)
 {
     struct client_options o = {0};
-    const struct cmd_option options[] = {CLIENT_OPTIONS(o)};
+    const struct option options[] = {CLIENT_OPTIONS(o)};
     const struct cmd cmd = {
         .name = "show",
         .operands = "ID",
@@ -173,10 +173,10 @@ int cmd_log(int argc, char **argv)
     static const char *const keys[] = {"mixedout", "stdout", "stderr"};
     bool follow = false, more = true;
     int stream = 0;
-    const struct cmd_option options[] = {
-        {"follow", NULL, "Go on as long as it runs. -f does the same.", cmd_flag, &follow},
-        {"stream", "mixedout|stdout|stderr", "Which output. Default: mixedout, both.", cmd_choice,
-         &stream},
+    const struct option options[] = {
+        {"follow", NULL, "Go on as long as it runs. -f does the same.", option_flag, &follow},
+        {"stream", "mixedout|stdout|stderr", "Which output. Default: mixedout, both.",
+         option_choice, &stream},
         CLIENT_SERVER_OPTIONS(o),
     };
     const struct cmd cmd = {
@@ -263,9 +263,9 @@ int cmd_wait(int argc, char **argv)
 {
     struct client_options o = {0};
     int64_t timeout_ms = -1;
-    const struct cmd_option options[] = {
-        {"timeout", "TIME", "Wait no longer than this (500ms, 30s, 5m).", cmd_span, &timeout_ms, 0,
-         INT32_MAX},
+    const struct option options[] = {
+        {"timeout", "TIME", "Wait no longer than this (500ms, 30s, 5m).", option_span, &timeout_ms,
+         0, INT32_MAX},
         CLIENT_OPTIONS(o),
     };
     const struct cmd cmd = {
@@ -288,7 +288,7 @@ int cmd_wait(int argc, char **argv)
 int cmd_kill(int argc, char **argv)
 {
     struct client_options o = {0};
-    const struct cmd_option options[] = {CLIENT_OPTIONS(o)};
+    const struct option options[] = {CLIENT_OPTIONS(o)};
     const struct cmd cmd = {
         .name = "kill",
         .operands = "ID...",
@@ -310,7 +310,7 @@ int cmd_kill(int argc, char **argv)
 int cmd_retry(int argc, char **argv)
 {
     struct client_options o = {0};
-    const struct cmd_option options[] = {CLIENT_OPTIONS(o)};
+    const struct option options[] = {CLIENT_OPTIONS(o)};
     const struct cmd cmd = {
         .name = "retry",
         .operands = "ID...",
@@ -428,11 +428,12 @@ int cmd_exec(int argc, char **argv)
     struct client_options o = {0};
     const char *group = NULL, *cwd = NULL;
     int64_t timeout_ms = 0;
-    const struct cmd_option options[] = {
-        {"group", "GROUP", "For the agents of this group. Default: drover/run.", cmd_text, &group},
-        {"cwd", "DIR", "Run it there. Default: here.", cmd_text, &cwd},
-        {"timeout", "TIME", "Kill it after this time (500ms, 30s, 5m).", cmd_span, &timeout_ms, 1,
-         INT32_MAX},
+    const struct option options[] = {
+        {"group", "GROUP", "For the agents of this group. Default: drover/run.", option_text,
+         &group},
+        {"cwd", "DIR", "Run it there. Default: here.", option_text, &cwd},
+        {"timeout", "TIME", "Kill it after this time (500ms, 30s, 5m).", option_span, &timeout_ms,
+         1, INT32_MAX},
         CLIENT_SERVER_OPTIONS(o),
     };
     const struct cmd cmd = {
@@ -488,19 +489,19 @@ int cmd_agent(int argc, char **argv)
     const char *group = "drover/run", *log_dir = NULL;
     int64_t jobs = sysconf(_SC_NPROCESSORS_ONLN), lease_ms = AGENT_LEASE_MS,
             grace_ms = RUN_GRACE_MS;
-    const struct cmd_option options[] = {
+    const struct option options[] = {
         {"group", "GROUPS", "Take nodes of these groups, with commas. Default: drover/run.",
-         cmd_text, &group},
-        {"jobs", "N", "Run that many commands at once. Default: the number of cores.", cmd_number,
-         &jobs, 1, 100000},
+         option_text, &group},
+        {"jobs", "N", "Run that many commands at once. Default: the number of cores.",
+         option_number, &jobs, 1, 100000},
         {"lease", "TIME",
          "When the server does not hear of us for this long, it takes the nodes back.\n"
          "Default: 15s.",
-         cmd_span, &lease_ms, 500, 3600 * 1000},
-        {"grace", "TIME", "Time between TERM and KILL. Default: 5s.", cmd_span, &grace_ms, 0,
+         option_span, &lease_ms, 500, 3600 * 1000},
+        {"grace", "TIME", "Time between TERM and KILL. Default: 5s.", option_span, &grace_ms, 0,
          3600 * 1000},
         {"log-dir", "DIR", "Keep all that commands print here, one file a run: NODE-TRY.log.",
-         cmd_text, &log_dir},
+         option_text, &log_dir},
         CLIENT_SERVER_OPTIONS(o),
     };
     const struct cmd cmd = {

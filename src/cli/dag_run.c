@@ -504,17 +504,18 @@ static int run_file(struct run_command *r, const char *path)
 int cmd_run(int argc, char **argv)
 {
     struct run_command r = {0};
-    const struct cmd_option options[] = {
-        {"dry-run", NULL, "Print what would run, in order, and do nothing.", cmd_flag, &r.dry_run},
+    const struct option options[] = {
+        {"dry-run", NULL, "Print what would run, in order, and do nothing.", option_flag,
+         &r.dry_run},
         {"keep-going", NULL,
          "After a failure go on with what does not depend on it. Default: start nothing more\n"
          "that waits for success.",
-         cmd_flag, &r.keep_going},
+         option_flag, &r.keep_going},
         {"resume", NULL, "Only what has not finished in an earlier run of the same graph.",
-         cmd_flag, &r.resume},
-        {"dot", NULL, "Print the graph for Graphviz, and do nothing.", cmd_flag, &r.dot},
-        {"mermaid", NULL, "Print the graph for Mermaid, and do nothing.", cmd_flag, &r.mermaid},
-        {"quiet", NULL, "Only say what fails.", cmd_flag, &r.quiet},
+         option_flag, &r.resume},
+        {"dot", NULL, "Print the graph for Graphviz, and do nothing.", option_flag, &r.dot},
+        {"mermaid", NULL, "Print the graph for Mermaid, and do nothing.", option_flag, &r.mermaid},
+        {"quiet", NULL, "Only say what fails.", option_flag, &r.quiet},
         CLIENT_SERVER_OPTIONS(r.client),
     };
     const struct cmd cmd = {

@@ -91,9 +91,10 @@ int cmd_top(int argc, char **argv)
     struct client_options o = {0};
     bool once = false;
     int64_t every_ms = 1000;
-    const struct cmd_option options[] = {
-        {"once", NULL, "Look once and end.", cmd_flag, &once},
-        {"every", "TIME", "Look that often. Default: 1s.", cmd_span, &every_ms, 100, 3600 * 1000},
+    const struct option options[] = {
+        {"once", NULL, "Look once and end.", option_flag, &once},
+        {"every", "TIME", "Look that often. Default: 1s.", option_span, &every_ms, 100,
+         3600 * 1000},
         CLIENT_SERVER_OPTIONS(o),
     };
     const struct cmd cmd = {

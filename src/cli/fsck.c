@@ -30,13 +30,13 @@ int cmd_fsck(int argc, char **argv)
 {
     bool yes = false;
     struct fsck_options o = {.confirm = ask, .arg = &yes, .out = stdout};
-    const struct cmd_option options[] = {
-        {"dump", NULL, "Print every transaction in the journal.", cmd_flag, &o.dump},
+    const struct option options[] = {
+        {"dump", NULL, "Print every transaction in the journal.", option_flag, &o.dump},
         {"salvage", NULL,
          "When the journal is damaged, keep what comes before the damage and give up the\n"
          "rest, after asking. What is cut off is put aside in files named salvaged-*.",
-         cmd_flag, &o.salvage},
-        {"yes", NULL, "Do not ask.", cmd_flag, &yes},
+         option_flag, &o.salvage},
+        {"yes", NULL, "Do not ask.", option_flag, &yes},
     };
     const struct cmd c = {
         .name = "fsck",

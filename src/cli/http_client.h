@@ -3,7 +3,7 @@
  * and gives back exit statuses.
  *
  *     struct client_options o = {0};
- *     const struct cmd_option options[] = {CLIENT_OPTIONS(o), {"limit", ...}};
+ *     const struct option options[] = {CLIENT_OPTIONS(o), {"limit", ...}};
  *     ...
  *     struct client *c = client_begin(&cmd, &o, &argc, argv, &status);
  *     if (!c)
@@ -37,17 +37,17 @@ struct client_options {
     {"server", "URL",                                                                              \
      "The server, or several with commas, of which any will do. Default: $DROVER_URL, else\n"      \
      "http://127.0.0.1:8048.",                                                                     \
-     cmd_text, &(o).server},                                                                       \
+     option_text, &(o).server},                                                                    \
     {                                                                                              \
         "token-file", "FILE",                                                                      \
-            "Send the token on the first line of this file. Default: $DROVER_TOKEN.", cmd_text,    \
+            "Send the token on the first line of this file. Default: $DROVER_TOKEN.", option_text, \
             &(o).token_file                                                                        \
     }
 
 #define CLIENT_OPTIONS(o)                                                                          \
     CLIENT_SERVER_OPTIONS(o),                                                                      \
     {                                                                                              \
-        "json", NULL, "Print what the server answered, as JSON.", cmd_flag, &(o).json              \
+        "json", NULL, "Print what the server answered, as JSON.", option_flag, &(o).json           \
     }
 
 /* What the options and the environment come to, for drover_client_open(). False: it has been said. */

@@ -65,7 +65,7 @@ static const char *queue_path(struct ask *a, const char *queue, const char *rest
 static int cmd_create(int argc, char **argv)
 {
     struct ask a = {0};
-    const struct cmd_option options[] = {CLIENT_OPTIONS(a.options)};
+    const struct option options[] = {CLIENT_OPTIONS(a.options)};
     const struct cmd cmd = {
         .name = "queue create",
         .about = "Makes a queue and prints its name, 32 hex digits.",
@@ -125,7 +125,7 @@ static int cmd_list(int argc, char **argv)
 {
     static const struct table_column columns[] = {{"QUEUE"}, {"LAST", .right = true}, {"WORKER"}};
     struct ask a = {0};
-    const struct cmd_option options[] = {CLIENT_OPTIONS(a.options)};
+    const struct option options[] = {CLIENT_OPTIONS(a.options)};
     const struct cmd cmd = {
         .name = "queue ls",
         .about = "Lists the queues, the id up to which each has been handled, and the worker that\n"
@@ -213,7 +213,7 @@ static int post_lines(struct post *p)
 static int cmd_post(int argc, char **argv)
 {
     struct post p = {0};
-    const struct cmd_option options[] = {CLIENT_OPTIONS(p.ask.options)};
+    const struct option options[] = {CLIENT_OPTIONS(p.ask.options)};
     const struct cmd cmd = {
         .name = "queue post",
         .operands = "QUEUE [MESSAGE]...",
@@ -266,10 +266,10 @@ static int cmd_read(int argc, char **argv)
 {
     struct ask a = {0};
     int64_t after = 0, limit = 100;
-    const struct cmd_option options[] = {
-        {"after", "ID", "Those after this one. Default: from the first.", cmd_number, &after, 0,
+    const struct option options[] = {
+        {"after", "ID", "Those after this one. Default: from the first.", option_number, &after, 0,
          INT64_MAX},
-        {"limit", "N", "At most that many. Default: 100.", cmd_number, &limit, 1, 1000},
+        {"limit", "N", "At most that many. Default: 100.", option_number, &limit, 1, 1000},
         CLIENT_OPTIONS(a.options),
     };
     const struct cmd cmd = {
@@ -303,7 +303,7 @@ static int cmd_read(int argc, char **argv)
 static int cmd_remove(int argc, char **argv)
 {
     struct ask a = {0};
-    const struct cmd_option options[] = {CLIENT_OPTIONS(a.options)};
+    const struct option options[] = {CLIENT_OPTIONS(a.options)};
     const struct cmd cmd = {
         .name = "queue rm",
         .operands = "QUEUE...",
@@ -353,7 +353,7 @@ static void print_workers(const struct ask *a)
 int cmd_workers(int argc, char **argv)
 {
     struct ask a = {0};
-    const struct cmd_option options[] = {CLIENT_OPTIONS(a.options)};
+    const struct option options[] = {CLIENT_OPTIONS(a.options)};
     const struct cmd cmd = {
         .name = "workers",
         .about = "Lists the workers that share the queues, and which each handles now.",

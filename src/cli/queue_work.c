@@ -224,42 +224,42 @@ int cmd_queue_work(int argc, char **argv)
 {
     struct queue_work w = {
         .quiet_ms = 3000, .poll_ms = 10000, .timeout_ms = 10000, .retries = 10, .parallel = 1};
-    const struct cmd_option options[] = {
+    const struct option options[] = {
         CLIENT_SERVER_OPTIONS(w.client),
         {"keeper", "URL",
          "Where the workers meet: zk://HOST:PORT,.../CHROOT, an ensemble or the ZooKeeper port of\n"
          "a server. Default: what the server names.",
-         cmd_text, &w.queues.keeper},
+         option_text, &w.queues.keeper},
         {"zk-auth", "FILE",
          "Log on to the keeper with the user:password that this file holds. Default: what\n"
          "$DROVER_ZK_AUTH holds.",
-         cmd_text, &w.auth_file},
+         option_text, &w.auth_file},
         {"namespace", "PATH", "The node below which queues and workers are. Default: /mozilla-qdo.",
-         cmd_text, &w.queues.ns},
-        {"queues", "QUEUE,...", "Handle these only. Default: all.", cmd_text, &w.only},
+         option_text, &w.queues.ns},
+        {"queues", "QUEUE,...", "Handle these only. Default: all.", option_text, &w.only},
         {"quiet", "TIME",
          "When workers or queues come or go, wait until they have not changed for so long, then\n"
          "share the queues anew. Default: 3s.",
-         cmd_span, &w.quiet_ms, 0, 3600 * 1000},
-        {"quiet-ms", "N", "The same, in milliseconds.", cmd_number, &w.quiet_ms, 0, 3600 * 1000},
+         option_span, &w.quiet_ms, 0, 3600 * 1000},
+        {"quiet-ms", "N", "The same, in milliseconds.", option_number, &w.quiet_ms, 0, 3600 * 1000},
         {"poll", "TIME",
          "Look into an empty queue so often, beside when the server tells of a message.\n"
          "Default: 10s.",
-         cmd_span, &w.poll_ms, 1, 3600 * 1000},
+         option_span, &w.poll_ms, 1, 3600 * 1000},
         {"timeout", "TIME",
          "A worker that the keeper has not heard of for so long is dead, and others take its\n"
          "queues. Default: 10s.",
-         cmd_span, &w.timeout_ms, KEEPER_TIMEOUT_MIN_MS, KEEPER_TIMEOUT_MAX_MS},
+         option_span, &w.timeout_ms, KEEPER_TIMEOUT_MIN_MS, KEEPER_TIMEOUT_MAX_MS},
         {"on-failure", "retry|skip|stop",
          "retry (default): again, later and later; after --retries it is skipped.\n"
          "skip: the message goes to the queue qdo_error, and the next one is handled.\n"
          "stop: the worker ends with status 1, and the message stays where it is.",
-         cmd_choice, &w.policy},
+         option_choice, &w.policy},
         {"retries", "N", "With retry: how often, before a message is skipped. Default: 10.",
-         cmd_number, &w.retries, 0, 1000000},
+         option_number, &w.retries, 0, 1000000},
         {"parallel", "N", "Messages in hand at once, each of another queue. Default: 1.",
-         cmd_number, &w.parallel, 1, PARALLEL_MAX},
-        {"verbose", NULL, "Say so when a message is done.", cmd_flag, &w.verbose},
+         option_number, &w.parallel, 1, PARALLEL_MAX},
+        {"verbose", NULL, "Say so when a message is done.", option_flag, &w.verbose},
     };
     const struct cmd cmd = {
         .name = "queue work",

@@ -76,12 +76,12 @@ static int claim(struct client *c, const struct claim *k, int argc, char **argv,
 int cmd_claim(int argc, char **argv)
 {
     struct claim k = {.lease_ms = LEASE_DEFAULT_MS, .limit = 1};
-    const struct cmd_option options[] = {
-        {"for", "TIME", "Own it for that long. Default: 60s.", cmd_span, &k.lease_ms, 1,
+    const struct option options[] = {
+        {"for", "TIME", "Own it for that long. Default: 60s.", option_span, &k.lease_ms, 1,
          365 * DAY_MS},
-        {"wait", "TIME", "Wait that long for a task to appear. Default: not at all.", cmd_span,
+        {"wait", "TIME", "Wait that long for a task to appear. Default: not at all.", option_span,
          &k.wait_ms, 0, 365 * DAY_MS},
-        {"limit", "N", "Claim up to that many at once. Default: 1.", cmd_number, &k.limit, 1,
+        {"limit", "N", "Claim up to that many at once. Default: 1.", option_number, &k.limit, 1,
          10000},
         TASK_CLIENT_ID_OPTION(k.task),
         CLIENT_OPTIONS(k.task.client),
@@ -124,7 +124,7 @@ int cmd_claim(int argc, char **argv)
 int cmd_done(int argc, char **argv)
 {
     struct task_options o = {0};
-    const struct cmd_option options[] = {
+    const struct option options[] = {
         TASK_CLIENT_ID_OPTION(o),
         CLIENT_OPTIONS(o.client),
     };
@@ -242,8 +242,8 @@ int cmd_renew(int argc, char **argv)
 {
     struct task_options o = {0};
     int64_t lease_ms = LEASE_DEFAULT_MS, *ids;
-    const struct cmd_option options[] = {
-        {"for", "TIME", "Own it for that long from now. Default: 60s.", cmd_span, &lease_ms, 1,
+    const struct option options[] = {
+        {"for", "TIME", "Own it for that long from now. Default: 60s.", option_span, &lease_ms, 1,
          365 * DAY_MS},
         TASK_CLIENT_ID_OPTION(o),
         CLIENT_OPTIONS(o.client),
@@ -333,7 +333,7 @@ static int update_body(const struct task_options *o, struct str text, struct buf
 int cmd_update(int argc, char **argv)
 {
     struct task_options o = {0};
-    const struct cmd_option options[] = {
+    const struct option options[] = {
         TASK_CLIENT_ID_OPTION(o),
         CLIENT_OPTIONS(o.client),
     };

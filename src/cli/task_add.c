@@ -172,10 +172,10 @@ static int add_all(struct add *a, int argc, char **argv)
 int cmd_add(int argc, char **argv)
 {
     struct add a = {0};
-    const struct cmd_option options[] = {
-        {"delay", "TIME", "Nobody can claim them before that. Default: at once.", cmd_span,
+    const struct option options[] = {
+        {"delay", "TIME", "Nobody can claim them before that. Default: at once.", option_span,
          &a.delay_ms, 0, INT64_C(86400) * 1000 * 36500},
-        {"whole", NULL, "With '-': all of standard input is the data of one task.", cmd_flag,
+        {"whole", NULL, "With '-': all of standard input is the data of one task.", option_flag,
          &a.whole},
         TASK_CLIENT_ID_OPTION(a.task),
         CLIENT_OPTIONS(a.task.client),

@@ -13,7 +13,7 @@ enum { LIMIT_DEFAULT = 1000 };
 int cmd_groups(int argc, char **argv)
 {
     struct client_options o = {0};
-    const struct cmd_option options[] = {CLIENT_OPTIONS(o)};
+    const struct option options[] = {CLIENT_OPTIONS(o)};
     const struct cmd cmd = {
         .name = "groups",
         .about = "Lists the groups that have tasks, one on a line.",
@@ -55,9 +55,9 @@ int cmd_group(int argc, char **argv)
     struct client_options o = {0};
     int64_t limit = 0;
     bool owned = false;
-    const struct cmd_option options[] = {
-        {"limit", "N", "At most that many. Default: all.", cmd_number, &limit, 1, INT32_MAX},
-        {"owned", NULL, "Those that somebody owns, too.", cmd_flag, &owned},
+    const struct option options[] = {
+        {"limit", "N", "At most that many. Default: all.", option_number, &limit, 1, INT32_MAX},
+        {"owned", NULL, "Those that somebody owns, too.", option_flag, &owned},
         CLIENT_OPTIONS(o),
     };
     const struct cmd cmd = {
@@ -169,9 +169,9 @@ static void ls_print(struct ls *l)
 int cmd_ls(int argc, char **argv)
 {
     struct ls l = {.limit = LIMIT_DEFAULT};
-    const struct cmd_option options[] = {
-        {"limit", "N", "At most that many. Default: 1000.", cmd_number, &l.limit, 1, INT32_MAX},
-        {"available", NULL, "Only those that nobody owns.", cmd_flag, &l.available},
+    const struct option options[] = {
+        {"limit", "N", "At most that many. Default: 1000.", option_number, &l.limit, 1, INT32_MAX},
+        {"available", NULL, "Only those that nobody owns.", option_flag, &l.available},
         CLIENT_OPTIONS(l.client),
     };
     const struct cmd cmd = {
@@ -256,8 +256,8 @@ int cmd_task(int argc, char **argv)
 {
     struct client_options o = {0};
     bool data = false;
-    const struct cmd_option options[] = {
-        {"data", NULL, "Print only the data, as it is.", cmd_flag, &data},
+    const struct option options[] = {
+        {"data", NULL, "Print only the data, as it is.", option_flag, &data},
         CLIENT_OPTIONS(o),
     };
     const struct cmd cmd = {

@@ -49,7 +49,7 @@ static int read_id(const char *path, int64_t *ret_id)
     if (!got)
         return EINVAL;
     line[strcspn(line, "\n")] = '\0';
-    return cmd_digits(line, 1, INT64_MAX, ret_id) ? 0 : EINVAL;
+    return option_digits(line, 1, INT64_MAX, ret_id) ? 0 : EINVAL;
 }
 
 /*
@@ -107,7 +107,7 @@ int task_find_clientid(struct task_options *o)
         return CMD_OK;
     if (!given || !*given)
         return kept_id(o);
-    if (cmd_digits(given, 1, INT64_MAX, &o->clientid))
+    if (option_digits(given, 1, INT64_MAX, &o->clientid))
         return CMD_OK;
     client_error("$DROVER_CLIENT_ID: '%s' is not a number from 1 to %" PRId64, given, INT64_MAX);
     return CMD_USAGE;
@@ -120,7 +120,7 @@ int64_t *task_parse_ids(const struct cmd *c, int argc, char **argv)
     int64_t *ids = calloc((size_t)argc, sizeof *ids);
 
     for (int i = 1; ids && i < argc; i++)
-        if (!cmd_digits(argv[i], 1, INT64_MAX, &ids[i - 1])) {
+        if (!option_digits(argv[i], 1, INT64_MAX, &ids[i - 1])) {
             cmd_usage_error(c, "'%s' is not the id of a task", argv[i]);
             free(ids);
             return NULL;

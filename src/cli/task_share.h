@@ -27,7 +27,7 @@ struct task_options {
         "client-id", "N",                                                                          \
             "Act as this client. Default: $DROVER_CLIENT_ID, else a number that is drawn at\n"     \
             "random once and kept for this user.",                                                 \
-            cmd_number, &(o).clientid, 1, INT64_MAX                                                \
+            option_number, &(o).clientid, 1, INT64_MAX                                             \
     }
 
 /* Finds the client id when none was named. CMD_OK, or it has been said what is wrong. */

@@ -87,7 +87,7 @@ static struct place place_of(const char *group)
     const char *at = group, *next;
 
     for (; (next = strstr(at, RETRY)); at = next + 1)
-        if (cmd_digits(next + strlen(RETRY), 1, INT32_MAX, &p.tried)) {
+        if (option_digits(next + strlen(RETRY), 1, INT32_MAX, &p.tried)) {
             p.group.len = (size_t)(next - group);
             break;
         }
@@ -441,21 +441,22 @@ static int work(struct work *w, int argc, char **argv)
 int cmd_work(int argc, char **argv)
 {
     struct work w = {.jobs = 1, .lease_ms = 30 * 1000, .attempts = 5, .back_off_ms = 1000};
-    const struct cmd_option options[] = {
-        {"jobs", "N", "Run up to that many commands at once. Default: 1.", cmd_number, &w.jobs, 1,
-         JOBS_MAX},
+    const struct option options[] = {
+        {"jobs", "N", "Run up to that many commands at once. Default: 1.", option_number, &w.jobs,
+         1, JOBS_MAX},
         {"attempts", "N", "After that many failures a task goes to GROUP/dead. Default: 5.",
-         cmd_number, &w.attempts, 1, ATTEMPTS_MAX},
+         option_number, &w.attempts, 1, ATTEMPTS_MAX},
         {"backoff", "TIME",
          "How long a task waits after its first failure; after each further one twice as\n"
          "long, at most an hour. Default: 1s.",
-         cmd_span, &w.back_off_ms, 1, HOUR_MS},
+         option_span, &w.back_off_ms, 1, HOUR_MS},
         {"for", "TIME",
          "Claim for that long, and renew in time. When this worker dies, others can have\n"
          "the task after that. Default: 30s.",
-         cmd_span, &w.lease_ms, 500, 24 * HOUR_MS},
-        {"until-empty", NULL, "End when the groups have no tasks left.", cmd_flag, &w.until_empty},
-        {"verbose", NULL, "Say which tasks were done, too.", cmd_flag, &w.verbose},
+         option_span, &w.lease_ms, 500, 24 * HOUR_MS},
+        {"until-empty", NULL, "End when the groups have no tasks left.", option_flag,
+         &w.until_empty},
+        {"verbose", NULL, "Say which tasks were done, too.", option_flag, &w.verbose},
         CLIENT_SERVER_OPTIONS(w.client),
     };
     const struct cmd cmd = {

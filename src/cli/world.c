@@ -23,7 +23,7 @@ const char *world_url(struct client *c, const char *world, const char *what)
 static int init(int argc, char **argv)
 {
     struct client_options o = {0};
-    const struct cmd_option options[] = {CLIENT_OPTIONS(o)};
+    const struct option options[] = {CLIENT_OPTIONS(o)};
     const struct cmd cmd = {
         .name = "world init",
         .operands = "WORLD",
@@ -127,14 +127,14 @@ static int queue_send(struct client *c, const struct queue_options *o, char **ar
 static int queue(int argc, char **argv)
 {
     struct queue_options o = {0};
-    const struct cmd_option options[] = {
+    const struct option options[] = {
         {"parent", "EXPRESSION",
          "Put the task below every task whose name matches, whole, this regular expression.",
-         cmd_text, &o.parent},
-        {"parent-type", "EXPRESSION", "And whose type matches this one. Default: any.", cmd_text,
+         option_text, &o.parent},
+        {"parent-type", "EXPRESSION", "And whose type matches this one. Default: any.", option_text,
          &o.parent_type},
         {"child-name", "TEMPLATE",
-         "Name it by this, in which {parent} and {child} stand for the names.", cmd_text,
+         "Name it by this, in which {parent} and {child} stand for the names.", option_text,
          &o.child_name},
         CLIENT_OPTIONS(o.client),
     };
@@ -228,11 +228,11 @@ static int ls(int argc, char **argv)
     int state = 0;
     int64_t limit = 1000;
     const char *after = NULL;
-    const struct cmd_option options[] = {
-        {"state", "pending|working|completed", "Which tasks. Default: pending.", cmd_choice,
+    const struct option options[] = {
+        {"state", "pending|working|completed", "Which tasks. Default: pending.", option_choice,
          &state},
-        {"limit", "N", "At most that many. Default: 1000.", cmd_number, &limit, 1, 100000},
-        {"after", "NODE", "Only those after this one, in the order of their names.", cmd_text,
+        {"limit", "N", "At most that many. Default: 1000.", option_number, &limit, 1, 100000},
+        {"after", "NODE", "Only those after this one, in the order of their names.", option_text,
          &after},
         CLIENT_OPTIONS(o),
     };
@@ -294,7 +294,7 @@ static void print_below(const struct json *tasks, int depth)
 static int tree(int argc, char **argv)
 {
     struct client_options o = {0};
-    const struct cmd_option options[] = {CLIENT_OPTIONS(o)};
+    const struct option options[] = {CLIENT_OPTIONS(o)};
     const struct cmd cmd = {
         .name = "world tree",
         .operands = "WORLD",

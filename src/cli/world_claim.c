@@ -6,7 +6,7 @@
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-void world_put_claim(struct buf *b, const struct cmd_list *types, struct str session,
+void world_put_claim(struct buf *b, const struct option_list *types, struct str session,
                      int64_t wait_ms)
 {
     json_open(b, '{');
@@ -26,7 +26,7 @@ void world_put_claim(struct buf *b, const struct cmd_list *types, struct str ses
 
 struct claim_options {
     struct client_options client;
-    struct cmd_list types;
+    struct option_list types;
     const char *session;
     int64_t wait_ms, timeout_ms;
 };
@@ -100,16 +100,16 @@ static int claim_send(struct client *c, const struct claim_options *o, const cha
 int cmd_world_claim(int argc, char **argv)
 {
     struct claim_options o = {.timeout_ms = 60 * 1000};
-    const struct cmd_option options[] = {
-        {"type", "TYPE", "Tasks of this type; may be given more than once.", cmd_list_add,
+    const struct option options[] = {
+        {"type", "TYPE", "Tasks of this type; may be given more than once.", option_list_add,
          &o.types},
         {"session", "ID",
          "Claim for this session. Default: a new one, which is printed, and which ends\n"
          "when it is not heard of for --timeout.",
-         cmd_text, &o.session},
-        {"timeout", "TIME", "Of the new session. Default: 60s.", cmd_span, &o.timeout_ms, 1000,
+         option_text, &o.session},
+        {"timeout", "TIME", "Of the new session. Default: 60s.", option_span, &o.timeout_ms, 1000,
          3600 * 1000},
-        {"wait", "TIME", "Wait that long for a task to appear. Default: not at all.", cmd_span,
+        {"wait", "TIME", "Wait that long for a task to appear. Default: not at all.", option_span,
          &o.wait_ms, 0, 3600 * 1000},
         CLIENT_OPTIONS(o.client),
     };
@@ -168,10 +168,10 @@ static int end(const struct cmd *like, const char *how, bool fails, int argc, ch
 {
     struct client_options o = {0};
     const char *session = NULL, *error = NULL;
-    const struct cmd_option options[] = {
-        {"session", "ID", "The session that claimed it. Must be given.", cmd_text, &session},
+    const struct option options[] = {
+        {"session", "ID", "The session that claimed it. Must be given.", option_text, &session},
         CLIENT_OPTIONS(o),
-        {"error", "TEXT", "What went wrong.", cmd_text, &error},
+        {"error", "TEXT", "What went wrong.", option_text, &error},
     };
     struct cmd cmd = *like;
     struct client_reply reply;

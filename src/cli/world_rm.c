@@ -5,7 +5,7 @@
 int cmd_world_rm(int argc, char **argv)
 {
     struct client_options o = {0};
-    const struct cmd_option options[] = {CLIENT_OPTIONS(o)};
+    const struct option options[] = {CLIENT_OPTIONS(o)};
     const struct cmd cmd = {
         .name = "world rm",
         .operands = "WORLD NODE...",

@@ -9,7 +9,7 @@
 /* "/v1/worlds/<world><what>". */
 const char *world_url(struct client *c, const char *world, const char *what);
 
-void world_put_claim(struct buf *b, const struct cmd_list *types, struct str session,
+void world_put_claim(struct buf *b, const struct option_list *types, struct str session,
                      int64_t wait_ms);
 int world_open_session(struct client *c, int64_t timeout_ms, struct str *ret_session);
 

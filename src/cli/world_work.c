@@ -26,7 +26,7 @@ enum {
 
 struct work {
     struct client_options client;
-    struct cmd_list types;
+    struct option_list types;
     int64_t jobs, timeout_ms;
     bool until_empty;
     const char *world;
@@ -249,16 +249,16 @@ static int work(struct work *w)
 int cmd_world_work(int argc, char **argv)
 {
     struct work w = {.jobs = 1, .timeout_ms = 10 * 1000};
-    const struct cmd_option options[] = {
-        {"type", "TYPE", "Tasks of this type; may be given more than once.", cmd_list_add,
+    const struct option options[] = {
+        {"type", "TYPE", "Tasks of this type; may be given more than once.", option_list_add,
          &w.types},
-        {"jobs", "N", "Run up to that many commands at once. Default: 1.", cmd_number, &w.jobs, 1,
-         JOBS_MAX},
+        {"jobs", "N", "Run up to that many commands at once. Default: 1.", option_number, &w.jobs,
+         1, JOBS_MAX},
         {"timeout", "TIME",
          "A task is there for others when this process has not been heard of for so long.\n"
          "Default: 10s.",
-         cmd_span, &w.timeout_ms, 1000, 3600 * 1000},
-        {"until-empty", NULL, "End when there is nothing to claim.", cmd_flag, &w.until_empty},
+         option_span, &w.timeout_ms, 1000, 3600 * 1000},
+        {"until-empty", NULL, "End when there is nothing to claim.", option_flag, &w.until_empty},
         CLIENT_OPTIONS(w.client),
     };
     const struct cmd cmd = {

@@ -408,10 +408,23 @@ static bool is_state(struct str word)
 
 static const struct event_words EVENT_WORDS = {"node", is_id, is_type, is_state};
 
+static int64_t agent_jobs = -1; /* -1: one per core */
+static const char *log_dir;
+
+static const struct option OPTIONS[] = {
+    {"jobs", "N",
+     "Run at most N commands of the DAG at a time in this process; 0: leave them to\n"
+     "agents. Default: the number of cores.",
+     option_number, &agent_jobs, 0, 100000},
+    {"log-dir", "DIR",
+     "Keep the full output of commands in this directory, one file per run: NODE-TRY.log.",
+     option_text, &log_dir},
+};
+
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
     struct dag_http *module;
-    int err = h->log_dir ? log_dir_make(h->log_dir, ret_error) : 0;
+    int err = log_dir ? log_dir_make(log_dir, ret_error) : 0;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct dag_options o = {
         .loop = h->loop,
@@ -419,8 +432,8 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
         .events = h->events,
         .url = h->url,
         .password = h->token,
-        .jobs = h->jobs >= 0 ? (uint32_t)h->jobs : (uint32_t)(cores > 0 ? cores : 1),
-        .log_dir = h->log_dir,
+        .jobs = agent_jobs >= 0 ? (uint32_t)agent_jobs : (uint32_t)(cores > 0 ? cores : 1),
+        .log_dir = log_dir,
         .embedded = h->local != NULL,
         .data_dir = h->data_dir,
         .printed = on_printed,
@@ -470,4 +483,6 @@ const struct module dag_module = {
     .routes = module_routes,
     .ready = module_ready,
     .close = module_close,
+    .options = OPTIONS,
+    .option_count = sizeof OPTIONS / sizeof *OPTIONS,
 };

@@ -392,22 +392,43 @@ static void on_told(void *arg)
     http_topic_signal(&module->posted, HTTP_TOPIC_ALL);
 }
 
+static const char *queue_ns = QUEUE_NAMESPACE;
+static int64_t retention_ms = SWEEP_RETENTION_MS, error_retention_ms = SWEEP_ERROR_RETENTION_MS;
+
+static int parse_namespace(const struct option *o, const char *text, struct err_info *e)
+{
+    if (!queues_valid_namespace(text))
+        return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is not a path such as /a/b", text);
+    *(const char **)o->target = text;
+    return 0;
+}
+
+static const struct option OPTIONS[] = {
+    {"queue-namespace", "PATH",
+     "The node below which queues and their workers are. Default: " QUEUE_NAMESPACE ".",
+     parse_namespace, &queue_ns},
+    {"queue-retention", "TIME", "Remove messages of queues that are older. Default: 3d.",
+     option_span, &retention_ms, 1, INT64_MAX},
+    {"queue-error-retention", "TIME",
+     "The same for the queue " QUEUE_ERROR ", of messages that failed. Default: 30d.", option_span,
+     &error_retention_ms, 1, INT64_MAX},
+};
+
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
     struct queue_module *module = mem_zalloc(sizeof *module);
 
     (void)ret_error;
     module->context = h;
-    module->ns = h->queue_ns ? h->queue_ns : QUEUE_NAMESPACE;
+    module->ns = queue_ns;
     http_topic_init(&module->posted);
     module->messages = metrics_counter(h->metrics, "drover_queue_messages_total", NULL,
                                        "Messages that came to queues.");
     module->sweep = queue_sweep_start(&(struct queue_sweep_options){
         .context = h,
         .ns = module->ns,
-        .retention_ms = h->queue_retention_ms ? h->queue_retention_ms : SWEEP_RETENTION_MS,
-        .error_retention_ms =
-            h->queue_error_retention_ms ? h->queue_error_retention_ms : SWEEP_ERROR_RETENTION_MS,
+        .retention_ms = retention_ms,
+        .error_retention_ms = error_retention_ms,
     });
     module->feed = message_feed_start(&(struct message_feed_options){
         .tasks = h->tasks, .posted = on_posted, .told = on_told, .arg = module});
@@ -435,4 +456,6 @@ const struct module queue_module = {
     .open = module_open,
     .routes = module_routes,
     .close = module_close,
+    .options = OPTIONS,
+    .option_count = sizeof OPTIONS / sizeof *OPTIONS,
 };

@@ -45,20 +45,10 @@ struct context {
     struct service *tasks;          /* task/service.h */
     struct leader *leader;          /* task/leader.h; NULL on the embedded keeper */
     struct http_server *http;       /* NULL: HTTP is not served */
-    int64_t jobs;                   /* that the DAG's agent runs at once; -1: one a core */
-    const char *token;         /* that the server asks for; commands are given it; NULL: none */
-    const char *data_dir;      /* of the embedded keeper; NULL: none */
-    const char *log_dir;       /* where it keeps what commands print; NULL: nowhere */
-    const char *pipeline;      /* a file with state machines; NULL: the built-in ones */
-    const char *on_batch_done; /* a command or a URL; NULL: batches are reported by others */
-    const char *url;           /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
-
-    int64_t world_retention_ms; /* of completed tasks; 0: they are kept */
-
-    /* What the queues were told, or NULL and 0 for their defaults. */
-    const char *keeper_url; /* where others reach the keeper: zk://...; NULL: they do not */
-    const char *queue_ns;
-    int64_t queue_retention_ms, queue_error_retention_ms;
+    const char *token;              /* clients must send it; commands are given it; NULL: none */
+    const char *data_dir;           /* of the embedded keeper; NULL: none */
+    const char *url;                /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
+    const char *keeper_url;         /* for clients of the keeper: zk://...; NULL: none is served */
 
     /* The house's own. */
     struct zookeeper_session *ensemble;

@@ -82,16 +82,13 @@ static void make_parents(char *path)
 
 /* Start. */
 
-/* Workers that share queues meet at the keeper. */
-static void tell_queues(struct serve *s)
+/* Queue workers use the keeper directly, so the server tells them where it is. */
+static const char *keeper_url(struct serve *s)
 {
-    if (s->wire)
-        buf_printf(&s->keeper_url, "zk://%s", wire_address(s->wire));
-    s->context.keeper_url = s->wire ? buf_text(&s->keeper_url) : s->options.keeper;
-    s->context.queue_ns = s->options.queue_ns;
-    s->context.world_retention_ms = s->options.world_retention_ms;
-    s->context.queue_retention_ms = s->options.queue_retention_ms;
-    s->context.queue_error_retention_ms = s->options.queue_error_retention_ms;
+    if (!s->wire)
+        return s->options.keeper;
+    buf_printf(&s->keeper_url, "zk://%s", wire_address(s->wire));
+    return buf_text(&s->keeper_url);
 }
 
 /* Without HTTP nobody could reach the rooms, and the tree is left to ZooKeeper's clients alone. */
@@ -110,15 +107,12 @@ static int open_modules(struct serve *s)
     if (!err) {
         s->context.metrics = s->metrics;
         s->context.http = s->http;
-        s->context.jobs = s->options.jobs;
         s->context.token = s->token;
-        s->context.log_dir = s->options.log_dir;
         s->context.data_dir =
             s->options.journal == LOCAL_NONE || s->ensemble ? NULL : s->options.data;
-        s->context.pipeline = s->options.pipeline;
-        s->context.on_batch_done = s->options.on_batch_done;
         s->context.url = http_url(s->http);
-        tell_queues(s);
+        s->context.keeper_url = keeper_url(s);
+        s->modules.table = s->options.modules;
         err = modules_open(&s->modules, &s->context, &e);
     }
     if (err) {
@@ -350,5 +344,5 @@ int serve(const struct serve_options *o)
     }
     uv_run(&s.loop, UV_RUN_DEFAULT);
     release(&s);
-    return err ? CMD_FAILURE : CMD_OK;
+    return err;
 }

@@ -1,30 +1,26 @@
 /*
- * serve - the server: a keeper, the rooms on it, HTTP and ZooKeeper's protocol in front.
+ * serve - the server: a keeper, the modules on it, HTTP and ZooKeeper's protocol in front.
  */
 #ifndef SERVER_SERVE_H
 #define SERVER_SERVE_H
 
-#include "cli/cmd.h"
+#include "base/option.h"
 #include "keeper/local/local.h"
 
+struct module;
+
 struct serve_options {
-    const char *data;             /* NULL: the usual place */
-    const char *keeper, *zk_auth; /* of an ensemble; NULL: the embedded keeper */
-    int journal;                  /* enum local_mode */
-    struct cmd_address http, zk;  /* where to listen */
-    const char *token_file;       /* NULL: no token */
-    struct cmd_list http_hosts;   /* further names of this server */
-    const char *log_dir;          /* of what commands print; NULL: none */
-    const char *pipeline;         /* the states of batches and jobs; NULL: the built-in ones */
-    const char *on_batch_done;    /* a command or a URL; NULL: none */
-    const char *queue_ns;         /* of queues and their workers; NULL: as in the document */
-    int64_t world_retention_ms;   /* 0: completed tasks are kept */
-    int64_t queue_retention_ms, queue_error_retention_ms; /* 0: as usual */
-    int64_t jobs; /* commands at a time; -1: as many as there are cores */
-    int64_t snapshot_every, http_timeout_ms, connections_max, zk_timeout_ms; /* 0: as usual */
+    const char *data;               /* NULL: the usual place */
+    const char *keeper, *zk_auth;   /* of an ensemble; NULL: the embedded keeper */
+    int journal;                    /* enum local_mode */
+    struct option_address http, zk; /* where to listen */
+    const char *token_file;         /* NULL: no token */
+    struct option_list http_hosts;  /* further names of this server */
+    int64_t snapshot_every, http_timeout_ms, connections_max, zk_timeout_ms; /* 0: the default */
+    const struct module *const *modules; /* server/modules.h; ends with NULL */
 };
 
-/* Runs until TERM or INT. Returns the exit status. */
+/* Runs until TERM or INT. Returns 0, or why it could not start, which it has logged. */
 int serve(const struct serve_options *o);
 
 #endif

@@ -380,6 +380,14 @@ static const struct route ROUTES[] = {
      "Ends a claim: the task has failed and stays pending."},
 };
 
+static int64_t retention_ms; /* 0: completed tasks are kept */
+
+static const struct option OPTIONS[] = {
+    {"world-retention", "TIME",
+     "Remove tasks of worlds this long after they were completed. Default: never.", option_span,
+     &retention_ms, 1, INT64_MAX},
+};
+
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
     struct world_module *w = mem_zalloc(sizeof *w);
@@ -387,8 +395,8 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
     (void)ret_error;
     w->context = h;
     w->registry = world_registry_new(h);
-    if (h->world_retention_ms)
-        w->sweep = world_sweep_start(h, w->registry);
+    if (retention_ms)
+        w->sweep = world_sweep_start(h, w->registry, retention_ms);
     *ret_module = w;
     return 0;
 }
@@ -408,5 +416,9 @@ static void module_close(void *module)
     free(w);
 }
 
-const struct module world_module = {
-    .name = "worlds", .open = module_open, .routes = module_routes, .close = module_close};
+const struct module world_module = {.name = "worlds",
+                                    .open = module_open,
+                                    .routes = module_routes,
+                                    .close = module_close,
+                                    .options = OPTIONS,
+                                    .option_count = sizeof OPTIONS / sizeof *OPTIONS};

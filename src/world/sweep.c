@@ -13,6 +13,7 @@ struct world_sweep {
     struct context *context;
     struct world_registry *registry;
     struct periodic *periodic;
+    int64_t retention_ms;
 };
 
 /* The world that a record's path begins with. */
@@ -54,7 +55,7 @@ static bool sweep_one(struct world_sweep *s, struct keeper *k, struct arena *a, 
 static void sweep_all(struct periodic *c, void *arg)
 {
     struct world_sweep *s = arg;
-    int64_t before_ms = clock_wall_ms() - s->context->world_retention_ms;
+    int64_t before_ms = clock_wall_ms() - s->retention_ms;
     struct keeper *k = context_keeper(s->context);
     struct keeper_names names = {0};
     struct arena a = {0};
@@ -76,18 +77,20 @@ static void sweep_all(struct periodic *c, void *arg)
 
 static int64_t every_ms(const struct world_sweep *s)
 {
-    int64_t ms = s->context->world_retention_ms / 100;
+    int64_t ms = s->retention_ms / 100;
 
     ms = ms < WORLD_SWEEP_MIN_MS ? WORLD_SWEEP_MIN_MS : ms;
     return ms > WORLD_SWEEP_MAX_MS ? WORLD_SWEEP_MAX_MS : ms;
 }
 
-struct world_sweep *world_sweep_start(struct context *h, struct world_registry *registry)
+struct world_sweep *world_sweep_start(struct context *h, struct world_registry *registry,
+                                      int64_t retention_ms)
 {
     struct world_sweep *s = mem_zalloc(sizeof *s);
 
     s->context = h;
     s->registry = registry;
+    s->retention_ms = retention_ms;
     s->periodic = periodic_start(every_ms(s), sweep_all, s);
     return s;
 }

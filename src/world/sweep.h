@@ -15,7 +15,8 @@ enum { WORLD_SWEEP_MIN_MS = 500, WORLD_SWEEP_MAX_MS = 10 * 60 * 1000 };
 
 struct world_sweep;
 
-struct world_sweep *world_sweep_start(struct context *h, struct world_registry *registry);
+struct world_sweep *world_sweep_start(struct context *h, struct world_registry *registry,
+                                      int64_t retention_ms);
 void world_sweep_free(struct world_sweep *s);
 
 #endif

@@ -1,0 +1,167 @@
+#include "base/option.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/human.h"
+
+int option_flag(const struct option *o, const char *text, struct err_info *e)
+{
+    (void)text;
+    (void)e;
+    *(bool *)o->target = true;
+    return 0;
+}
+
+int option_text(const struct option *o, const char *text, struct err_info *e)
+{
+    if (!*text)
+        return err_set(e, DROVER_BAD_ARGUMENT, "must not be empty");
+    *(const char **)o->target = text;
+    return 0;
+}
+
+int option_list_add(const struct option *o, const char *text, struct err_info *e)
+{
+    struct option_list *list = o->target;
+
+    if (!*text)
+        return err_set(e, DROVER_BAD_ARGUMENT, "must not be empty");
+    if (list->count == OPTION_LIST_MAX)
+        return err_set(e, DROVER_BAD_ARGUMENT, "given more than %d times", OPTION_LIST_MAX);
+    list->items[list->count++] = text;
+    return 0;
+}
+
+bool option_digits(const char *text, int64_t min, int64_t max, int64_t *ret_number)
+{
+    char *end;
+    long long number;
+
+    if (!*text || text[strspn(text, "0123456789")])
+        return false;
+    errno = 0;
+    number = strtoll(text, &end, 10);
+    if (errno || number < min || number > max)
+        return false;
+    *ret_number = number;
+    return true;
+}
+
+int option_number(const struct option *o, const char *text, struct err_info *e)
+{
+    if (option_digits(text, o->min, o->max, o->target))
+        return 0;
+    return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is not a number from %" PRId64 " to %" PRId64,
+                   text, o->min, o->max);
+}
+
+/*
+ * Reads one part, "30s", at *text and moves *text past it. Negative: there is none, or the sum would
+ * overflow.
+ */
+static int64_t span_part(const char **text, int64_t sum)
+{
+    static const struct {
+        const char *name;
+        int64_t ms;
+    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 3600 * 1000}, {"d", 86400 * 1000}};
+    size_t len = strspn(*text, "0123456789"), unit_len = strcspn(*text + len, "0123456789");
+    char digits[24];
+    int64_t number;
+
+    snprintf(digits, sizeof digits, "%.*s", (int)len, *text);
+    for (size_t i = 0; i < sizeof units / sizeof *units && len < sizeof digits; i++)
+        if (strlen(units[i].name) == unit_len && !memcmp(*text + len, units[i].name, unit_len)) {
+            *text += len + unit_len;
+            if (!option_digits(digits, 0, (INT64_MAX - sum) / units[i].ms, &number))
+                return -1;
+            return number * units[i].ms;
+        }
+    return -1;
+}
+
+int option_span(const struct option *o, const char *text, struct err_info *e)
+{
+    const char *at = text;
+    char bound[HUMAN_SIZE];
+    int64_t sum = 0, part;
+
+    do {
+        part = span_part(&at, sum);
+        if (part < 0)
+            return err_set(e, DROVER_BAD_ARGUMENT,
+                           "'%s' is not a duration such as 500ms, 30s, 1m30s, 2h or 7d", text);
+        sum += part;
+    } while (*at);
+    if (sum < o->min)
+        return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is too short: at least %s", text,
+                       human_span(bound, o->min));
+    if (sum > o->max)
+        return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is too long: at most %s", text,
+                       human_span(bound, o->max));
+    *(int64_t *)o->target = sum;
+    return 0;
+}
+
+int option_choice(const struct option *o, const char *text, struct err_info *e)
+{
+    const char *word = o->argument;
+
+    for (int i = 0; word; i++) {
+        size_t len = strcspn(word, "|");
+
+        if (strlen(text) == len && !memcmp(word, text, len)) {
+            *(int *)o->target = i;
+            return 0;
+        }
+        word = word[len] ? word + len + 1 : NULL;
+    }
+    return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is none of %s", text, o->argument);
+}
+
+static bool parse_host(const char *host, uint16_t port, struct sockaddr_storage *ret_address)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    size_t len = strlen(host);
+    char inner[INET6_ADDRSTRLEN];
+
+    if (inet_pton(AF_INET, strcmp(host, "localhost") ? host : "127.0.0.1", &v4.sin_addr) == 1) {
+        memcpy(ret_address, &v4, sizeof v4);
+        return true;
+    }
+    if (len < 2 || host[0] != '[' || host[len - 1] != ']')
+        return false;
+    snprintf(inner, sizeof inner, "%.*s", (int)(len - 2), host + 1);
+    if (inet_pton(AF_INET6, inner, &v6.sin6_addr) != 1)
+        return false;
+    memcpy(ret_address, &v6, sizeof v6);
+    return true;
+}
+
+int option_address(const struct option *o, const char *text, struct err_info *e)
+{
+    struct option_address *target = o->target, parsed = {0};
+    const char *colon = strrchr(text, ':');
+    char host[64];
+    int64_t port;
+
+    parsed.none = !strcmp(text, "none");
+    if (!parsed.none) {
+        snprintf(host, sizeof host, "%.*s", (int)(colon ? colon - text : 0), text);
+        if (!colon || (size_t)(colon - text) >= sizeof host ||
+            !option_digits(colon + 1, 0, UINT16_MAX, &port) ||
+            !parse_host(host, (uint16_t)port, &parsed.address))
+            return err_set(e, DROVER_BAD_ARGUMENT,
+                           "'%s' is neither an address and a port, such as 127.0.0.1:8048, nor "
+                           "none",
+                           text);
+    }
+    *target = parsed;
+    return 0;
+}

@@ -1,0 +1,61 @@
+/*
+ * option - tables of command line options.
+ *
+ * An option is a row: its name, its help, and a function that parses its value into a target.
+ * Commands and the modules of the server declare their options as tables of rows; cli/cmd.h parses
+ * the command line with them and prints them as --help.
+ */
+#ifndef BASE_OPTION_H
+#define BASE_OPTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+
+struct option {
+    const char *name;     /* without the dashes */
+    const char *argument; /* as --help shows it; NULL: a flag, which takes no value */
+    const char *help;     /* lines, separated by newlines */
+
+    /* Writes the value to target, or describes in e what is wrong with the text. */
+    int (*parse)(const struct option *o, const char *text, struct err_info *e);
+    void *target;
+    int64_t min, max; /* of option_number and option_span */
+};
+
+/* Values for option.parse, each with the type of its target. */
+int option_flag(const struct option *o, const char *text, struct err_info *e);   /* bool */
+int option_text(const struct option *o, const char *text, struct err_info *e);   /* const char * */
+int option_number(const struct option *o, const char *text, struct err_info *e); /* int64_t */
+
+/* A duration, "500ms", "30s", "1m30s", "2h", "1d": int64_t, in milliseconds, from min to max. */
+int option_span(const struct option *o, const char *text, struct err_info *e);
+
+/* One that may be given more than once. */
+enum { OPTION_LIST_MAX = 32 };
+
+struct option_list {
+    const char *items[OPTION_LIST_MAX];
+    size_t count;
+};
+
+int option_list_add(const struct option *o, const char *text, struct err_info *e);
+
+/* One of the words in o->argument, "strict|none": target is an int, the index of the word. */
+int option_choice(const struct option *o, const char *text, struct err_info *e);
+
+/* ADDR:PORT, where ADDR is an IPv4 address, an IPv6 address in brackets, or localhost; or "none". */
+struct option_address {
+    bool none;
+    struct sockaddr_storage address;
+};
+
+int option_address(const struct option *o, const char *text, struct err_info *e);
+
+/* Decimal digits only: unlike strtoll, refuses spaces, signs and an empty text. */
+bool option_digits(const char *text, int64_t min, int64_t max, int64_t *ret_number);
+
+#endif
