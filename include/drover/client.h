@@ -1,0 +1,104 @@
+/*
+ * client - the task store of a server, over HTTP.
+ *
+ *     #include <drover.h>
+ *     #include <stdio.h>
+ *
+ *     int main(void)
+ *     {
+ *         const char *groups[] = {"map"};
+ *         struct drover_claim take = {
+ *             .groups = groups, .group_count = 1, .duration_ms = 30000, .wait_ms = 60000};
+ *         struct drover_update done = {.delete_count = 1};
+ *         struct drover_client *client;
+ *         struct drover_result claimed, result;
+ *         struct drover_error error;
+ *         int64_t id;
+ *
+ *         if (drover_client_open(NULL, &client, &error))
+ *             return fprintf(stderr, "%s\n", error.text), 1;
+ *         if (drover_client_claim(client, &take, &claimed, &error) > 0) {
+ *             struct drover_hold *hold = drover_client_hold(client, &claimed.tasks[0], 30000);
+ *
+ *             printf("%s\n", claimed.tasks[0].data);
+ *             done.deletes = &id;
+ *             if (!drover_hold_release(hold, &id) &&
+ *                 !drover_client_update(client, &done, &result, &error))
+ *                 drover_result_release(&result);
+ *             drover_result_release(&claimed);
+ *         }
+ *         drover_client_close(client);
+ *         return 0;
+ *     }
+ *
+ * A call that cannot reach a server, or loses the connection, retries for a while. Each change
+ * carries a request id that the server remembers, so a retry commits nothing twice and returns the
+ * reply that was lost. UNKNOWN means that the server stayed away.
+ */
+#ifndef DROVER_CLIENT_H
+#define DROVER_CLIENT_H
+
+#include <drover/core.h>
+#include <drover/task.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+struct drover_client;
+
+struct drover_client_options {
+    const char *server; /* URLs, comma-separated; NULL: $DROVER_URL, else http://127.0.0.1:8048 */
+    const char *token;  /* NULL: $DROVER_TOKEN, else none */
+    int64_t clientid;   /* owner of claims; 0: drawn from the system's random source */
+    int64_t retry_ms;   /* how long to retry; 0: 30 s; negative: never */
+    int stop_fd;        /* when it becomes readable, calls return CLOSED; 0: none */
+};
+
+/* Does not connect yet. `o` may be NULL. */
+int drover_client_open(const struct drover_client_options *o, struct drover_client **ret_client,
+                       struct drover_error *ret_error);
+
+/* Release all holds before. */
+void drover_client_close(struct drover_client *c);
+
+int64_t drover_client_id(const struct drover_client *c);
+
+/* These return what the functions of the same name in drover/task.h return. */
+int drover_client_update(struct drover_client *c, const struct drover_update *u,
+                         struct drover_result *ret_result, struct drover_error *ret_error);
+int drover_client_claim(struct drover_client *c, const struct drover_claim *claim,
+                        struct drover_result *ret_result, struct drover_error *ret_error);
+int drover_client_get(struct drover_client *c, int64_t id, struct drover_result *ret_result,
+                      struct drover_error *ret_error);
+int drover_client_list(struct drover_client *c, const char *group, size_t limit, int owned,
+                       struct drover_result *ret_result, struct drover_error *ret_error);
+int drover_client_groups(struct drover_client *c, struct drover_groups *ret_groups,
+                         struct drover_error *ret_error);
+
+/*
+ * A hold renews a claimed task: a thread of the client extends the claim by duration_ms, well
+ * before it runs out. Each renewal changes the task's id; the hold knows the current one. It copies
+ * the task.
+ */
+struct drover_hold;
+
+struct drover_hold *drover_client_hold(struct drover_client *c, const struct drover_task *t,
+                                       int64_t duration_ms);
+
+/* Whether the claim is lost: another client has the task, or the server was away too long. */
+int drover_hold_lost(struct drover_hold *h);
+
+/*
+ * Stops the renewal and frees the hold. 0: *ret_id is the current id of the task. FENCED: the claim
+ * was lost. UNKNOWN: the server stayed away.
+ */
+int drover_hold_release(struct drover_hold *h, int64_t *ret_id);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif
