@@ -1,12 +1,12 @@
 /*
- * bench/world - claim-and-complete through ten handlers, with a long pending list behind them.
+ * bench/world - claim and complete through ten handlers, with a long pending list behind them.
  *
  *     world [--ensemble] [--tasks N] [--backlog N] [--rounds N] [zk://...]
  *
  * On the embedded keeper, strict, in a directory of its own below the current one; with a URL, or
- * with --ensemble and $DROVER_TEST_ZK, on that ensemble, where each handler is a lodger in one session, as with drover serve. Beside it the same
- * transactions bare: the two of a claim and a completion, by ten threads that know what is next. The
- * figures are the middle of the rounds. Exits with 0 whatever they are.
+ * with --ensemble and $DROVER_TEST_ZK, on that ensemble, where each handler is a subsession, as
+ * with drover serve. Beside it the bare transactions of a claim and a completion, by ten threads
+ * that know what is next. The figures are medians of the rounds. Exits with 0 whatever they are.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@
 
 enum { HANDLERS = 10, BATCH = 200, ROUNDS_MAX = 99, LOADERS = 8 };
 
-static struct keeper *k; /* the session that the handlers live in, or beside */
+static struct keeper *k; /* the session of the handlers, or beside them */
 static struct local *store;
 static char dir[] = "./drover-bench-world-XXXXXX";
 
@@ -168,7 +168,7 @@ static void *bare_main(void *arg)
     return NULL;
 }
 
-/* Takes away everything below a node, so that the next round finds it as the first did. */
+/* Deletes everything below a node, so that the next round starts like the first. */
 static void sweep(const char *path)
 {
     struct keeper_names names = {0};
@@ -188,7 +188,7 @@ static void sweep(const char *path)
     keeper_names_release(&names);
 }
 
-/* Claims and completions a second. */
+/* Claims and completions per second. */
 static double round_of(long backlog, void *(*fn)(void *), int number)
 {
     struct run r = {.tasks = wanted + backlog};

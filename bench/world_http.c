@@ -1,11 +1,11 @@
 /*
- * bench/world_http - claim-and-complete through ten handlers over HTTP, each with its own session.
+ * bench/world_http - claim and complete through ten handlers over HTTP, each with its own session.
  *
  *     world_http DROVER [--tasks N] [--backlog N]
  *
- * Starts `drover serve`, strict, in a directory of its own below the current one; queues the tasks, and
- * lets the handlers take them, one request after the other on a connection each. The figures are those of
- * one run. Exits with 0 whatever they are.
+ * Starts `drover serve`, strict, in a directory of its own below the current one; queues the tasks,
+ * and the handlers claim them, one request after the other on a connection each. The figures are
+ * those of one run. Exits with 0 whatever they are.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -40,7 +40,7 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Starts the server and reads from what it says where it listens. Its pipe stays open. */
+/* Starts the server and reads its address from its output. The pipe stays open. */
 static pid_t start_server(const char *drover)
 {
     char line[256], *url = NULL;
@@ -67,7 +67,7 @@ static pid_t start_server(const char *drover)
     return pid;
 }
 
-/* One request; the member of the answer, in the arena. */
+/* One request; a member of the answer, in the arena. */
 static struct str call(struct transport *t, struct arena *a, const char *path, const char *body,
                        const char *member)
 {

@@ -1,4 +1,7 @@
-/* Each takes the next that nobody has taken. Where no thread can be had, the caller does it all. */
+/*
+ * Each thread takes the next index that nobody has taken. The caller takes part, and does
+ * everything if no thread can be started.
+ */
 #include "base/parallel.h"
 
 #include <pthread.h>

@@ -1,5 +1,6 @@
 /*
- * parallel - many waits at once: a keeper answers one call per thread, and an ensemble is far away.
+ * parallel - many blocking calls at once: a keeper call blocks its thread, and an ensemble is far
+ * away.
  *
  *     parallel_run(count, read_one, &args);       read_one(&args, 0), read_one(&args, 1), ...
  */
@@ -8,7 +9,10 @@
 
 #include <stddef.h>
 
-/* Returns when all are done; in no order, from several threads when there are many. */
+/*
+ * Returns when all calls have returned. They run in no order, from several threads if there are
+ * many.
+ */
 void parallel_run(size_t count, void (*fn)(void *arg, size_t i), void *arg);
 
 #endif

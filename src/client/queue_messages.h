@@ -1,60 +1,65 @@
 /*
- * messages - where a worker reads the messages of its queues, and posts those that it sets aside.
+ * queue_messages - the messages of queues on a server, over HTTP: reading, posting, and hearing
+ * which queues have new ones.
  *
- * A message is a task of the group that has the queue's name; a queue's messages are read in the order of
- * their ids. Calls may come from several threads.
+ * A message is a task of the group that has the queue's name; messages are read in the order of
+ * their ids. A worker reads through a message_source, so that tests can give it another.
  */
 #ifndef CLIENT_QUEUE_MESSAGES_H
 #define CLIENT_QUEUE_MESSAGES_H
 
-#include "base/arena.h"
-#include "base/err.h"
 #include "base/json.h"
-#include "base/str.h"
+#include "drover.h"
+#include "queue/message.h"
 
-enum {
-    MESSAGES_LIMIT = 100, /* of one read, unless it says otherwise */
-    MESSAGES_LIMIT_MAX = 1000,
-    MESSAGES_LEN_MAX =
-        1024 * 1024, /* a read ends early, after at least one, when it has so much data */
+/* Calls may come from several threads. */
+struct message_source {
+    /* At most limit messages with ids above `after`. */
+    int (*read)(struct message_source *s, const char *queue, int64_t after, size_t limit,
+                struct queue_message_list *ret_list, struct err_info *ret_error);
+    int (*post)(struct message_source *s, const char *queue, struct str data, int64_t *ret_id,
+                struct err_info *ret_error);
 };
 
-struct message {
-    int64_t id;
-    int64_t time_ms; /* when it was posted */
-    struct str data;
+struct message_remote {
+    struct message_source base;
+    struct drover_client *client; /* borrowed */
 };
 
-/* Zero-initialise; release. */
-struct message_list {
-    struct message *messages; /* in the arena, as is their data */
-    size_t count;
-    struct arena arena;
-};
+void message_remote_init(struct message_remote *r, struct drover_client *client);
 
-static inline void message_list_release(struct message_list *l)
-{
-    arena_release(&l->arena);
-    *l = (struct message_list){0};
-}
+/* The keeper that the server names in GET /v1/keeper. The caller frees the URL. */
+int message_remote_keeper(struct drover_client *client, char **ret_url, struct err_info *ret_error);
 
-/* Queues that have got messages, perhaps more than once. NULL: it may be any. */
+/* Queues that have new messages; one may stand twice. NULL: any queue. */
 struct message_news {
     struct str *queues;
     size_t count;
 };
 
-/* What a server says, read: DAMAGED and why, when it is something else. The text stays where it is. */
-int messages_parse(const struct json *body, struct message_list *l, struct err_info *ret_error);
-int messages_parse_news(const struct json *body, struct arena *a, int64_t *ret_number,
-                        struct message_news *ret_news);
+/*
+ * A listener waits at the server for messages of any queue (GET /v1/posted) and passes the number
+ * where it left off. So it misses nothing between two requests, and does not depend on which queues
+ * are the worker's. One thread waits; any thread may end it.
+ */
+enum { LISTEN_WAIT_MS = 30 * 1000 };
 
-struct messages {
-    /* At most limit, with larger ids than `after`. */
-    int (*read)(struct messages *m, const char *queue, int64_t after, size_t limit,
-                struct message_list *ret_list, struct err_info *ret_error);
-    int (*post)(struct messages *m, const char *queue, struct str data, int64_t *ret_id,
-                struct err_info *ret_error);
-};
+struct message_listener;
+
+/* Uses the server and the token of the options only. */
+int message_listener_open(const struct drover_client_options *o,
+                          struct message_listener **ret_listener, struct err_info *ret_error);
+void message_listener_close(struct message_listener *l);
+
+/* Returns when there are news, or after LISTEN_WAIT_MS. CLOSED after message_listener_end(). */
+int message_listener_wait(struct message_listener *l, struct arena *a,
+                          struct message_news *ret_news);
+void message_listener_end(struct message_listener *l);
+
+/* Parse the server's answers; DAMAGED if they are invalid. Text is borrowed from the body. */
+int message_parse_list(const struct json *body, struct queue_message_list *l,
+                       struct err_info *ret_error);
+int message_parse_news(const struct json *body, struct arena *a, int64_t *ret_number,
+                       struct message_news *ret_news);
 
 #endif

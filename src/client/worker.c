@@ -1,9 +1,10 @@
 /*
- * What happens (a list changes, a queue is free, a message was handled) is noted under the lock by
- * whoever sees it, and told to the state machine by the one thread that owns it, between two actions.
+ * Events (a list changed, a queue is free, a message was handled) are recorded under the lock by
+ * the thread that sees them. The control thread, which owns the state machine, reports them to it
+ * between two actions.
  *
- * Messages are read some at a time and kept for the next turns of their queue. What is kept is used only
- * when it goes on exactly where `last` is; `last` may also be moved by hand.
+ * Messages are read ahead, several at a time. Prefetched messages are used only if they continue
+ * exactly at `last`, which may also be changed by hand.
  */
 #include "client/worker.h"
 
@@ -19,8 +20,6 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "client/worker_impl.h"
-
-/* Notes from anywhere. */
 
 static void wake(struct worker_runtime *s)
 {
@@ -76,7 +75,9 @@ static struct worker_wanted *find_wanted(struct worker_runtime *s, const char *q
     return wanted;
 }
 
-/* The queue is another's: we hear when it is free. It may have become so before we listened. */
+/*
+ * Another worker owns the queue: watches its owner node. It may have gone before the watch was set.
+ */
 static void want(struct worker_runtime *s, const char *queue)
 {
     struct worker_wanted *wanted = find_wanted(s, queue);
@@ -98,7 +99,7 @@ static void want(struct worker_runtime *s, const char *queue)
     }
 }
 
-/* Stops listening for a queue; NULL: for all. */
+/* Removes the watch of a queue; NULL: of all. */
 static void unwant(struct worker_runtime *s, const char *queue)
 {
     struct worker_wanted **link = &s->wanted, *wanted;
@@ -143,7 +144,7 @@ static int watch_lists(struct worker_runtime *s)
     return err;
 }
 
-/* The keeper may have granted another timeout than we asked for. */
+/* The keeper may have granted another timeout than the one asked for. */
 static void adopt_timeout(struct worker_runtime *s)
 {
     struct keeper_session session;
@@ -166,7 +167,7 @@ static void join(struct worker_runtime *s, const struct queue_worker_action *a)
         err = watch_lists(s);
     }
     pthread_mutex_lock(&s->lock);
-    s->expired = false; /* it was the last session's */
+    s->expired = false; /* it concerned the previous session */
     pthread_mutex_unlock(&s->lock);
     if (!err)
         err = queue_step(&s->steps, a);
@@ -211,11 +212,11 @@ static void do_take(struct worker_runtime *s, const struct queue_worker_action *
         worker_note(s, "took %s", a->queue);
 }
 
-/* It may end between two actions, by what a watch says, or show in the answer to one. */
+/* A session may end between two actions, by a watch, or in the answer to one. */
 static void look_at_session(struct worker_runtime *s)
 {
     if (s->was_joined && !s->steps.worker.joined)
-        worker_note(s, "the session of %s is over", s->steps.registration.name);
+        worker_note(s, "the session of %s has ended", s->steps.registration.name);
     s->was_joined = s->steps.worker.joined;
     atomic_store(&s->contact_ms, s->was_joined ? s->steps.worker.contact_ms : INT64_MIN / 2);
 }
@@ -233,16 +234,16 @@ static void act(struct worker_runtime *s, const struct queue_worker_action *a)
     } else {
         err = queue_step(&s->steps, a);
         if (a->kind == WORKER_RELEASE && !err) {
-            worker_note(s, "gave up %s", a->queue);
+            worker_note(s, "released %s", a->queue);
             worker_forget(s, a->queue);
         } else if (a->kind == WORKER_ADVANCE && err == DROVER_FENCED) {
-            worker_note(s, "lost %s: another has taken over", a->queue);
+            worker_note(s, "lost %s: another worker owns it", a->queue);
         }
     }
     look_at_session(s);
 }
 
-/* What happened meanwhile, under the lock. */
+/* Reports events to the state machine. Under the lock. */
 static void tell(struct worker_runtime *s, int64_t now_ms)
 {
     for (int i = 0; i < s->o.worker.parallel; i++) {
@@ -307,7 +308,7 @@ static void *control(void *arg)
     return NULL;
 }
 
-/* Outside. */
+/* The public calls. */
 
 static int64_t boot_ms(void *arg)
 {
@@ -331,8 +332,8 @@ struct worker_runtime *worker_runtime_start(const struct worker_runtime_options 
     s->steps.registration.queues.ns = o->ns;
     s->steps.registration.only = o->only;
     s->steps.registration.only_count = o->only_count;
-    s->steps.notes.note = o->note;
-    s->steps.notes.arg = o->arg;
+    s->steps.warnings.note = o->note;
+    s->steps.warnings.arg = o->arg;
     s->jobs = mem_zalloc(count * sizeof *s->jobs);
     s->handlers = mem_zalloc(count * sizeof *s->handlers);
     for (size_t i = 0; i < count; i++)

@@ -1,32 +1,34 @@
 /*
- * shift - a worker at work: its state machine (worker.h) on a real keeper, with threads.
+ * worker - the worker runtime: the state machine of queue/worker.h on a real keeper, with threads.
  *
- * One thread carries out what the worker wants of the keeper; `parallel` others read messages and hand
- * them to the handler. worker_runtime_start() returns at once; worker_runtime_stop() asks it to finish what is in hand and
- * leave; worker_runtime_wait() returns when it has; worker_runtime_free() does both, if need be, and frees it.
+ * One thread carries out the actions on the keeper; `parallel` others read messages and call the
+ * handler. worker_runtime_start() returns at once; worker_runtime_stop() asks it to finish the
+ * messages in progress and leave; worker_runtime_wait() returns when it has left;
+ * worker_runtime_free() does both if needed.
  *
- * A session that is lost is replaced by a new one: the worker joins again, as another.
+ * A lost session is replaced: the worker joins again under a new name.
  */
 #ifndef CLIENT_WORKER_H
 #define CLIENT_WORKER_H
 
 #include "client/queue_messages.h"
-#include "queue/step.h"
+#include "queue/registration.h"
 
-/* A message in hand. */
+/* The message that a handler gets. */
 struct worker_message {
     const char *queue;
     int64_t id, time_ms;
     struct str data;
-    int64_t fence;       /* rises with every change of the queue's owner */
-    char error[256];     /* for the handler to say what went wrong */
+    int64_t fence;       /* rises with each owner of the queue */
+    char error[256];     /* the handler writes the reason of a failure here */
     const void *runtime; /* for worker_message_is_sure() */
 };
 
 enum worker_verdict {
     MESSAGE_HANDLED,
-    MESSAGE_FAILED,      /* the policy says what happens to the message */
-    MESSAGE_INTERRUPTED, /* it was not handled to its end, through no fault of its own: again, later */
+    MESSAGE_FAILED, /* the policy decides what happens to the message */
+    /* handling was interrupted, not at fault of the message: it is handled again later */
+    MESSAGE_INTERRUPTED,
 };
 
 typedef enum worker_verdict worker_handler(void *arg, struct worker_message *m);
@@ -37,18 +39,18 @@ struct worker_runtime_options {
     const char *const *only; /* NULL: all queues */
     size_t only_count;
 
-    /* A keeper with a new session, which the shift closes. */
+    /* Opens a keeper with a new session, which the runtime closes. */
     int (*connect)(void *arg, struct keeper **ret_keeper, struct err_info *ret_error);
-    struct messages *messages;
+    struct message_source *messages;
 
     /*
-     * Returns when there are news, or after a while without; from a thread of its own, and again and
-     * again. CLOSED: after unlisten, which any thread may call. NULL: queues are only polled.
+     * Returns when there are news, or after a while; called repeatedly from a thread of its own.
+     * CLOSED after unlisten, which any thread may call. NULL: queues are only polled.
      */
     int (*listen)(void *arg, struct arena *a, struct message_news *ret_news);
     void (*unlisten)(void *arg);
     worker_handler *handle;                    /* from `parallel` threads */
-    void (*note)(void *arg, const char *line); /* what an operator should know; may be NULL */
+    void (*note)(void *arg, const char *line); /* log lines for an operator; may be NULL */
     void *arg;
 };
 
@@ -57,17 +59,17 @@ struct worker_runtime;
 struct worker_runtime *worker_runtime_start(const struct worker_runtime_options *o);
 void worker_runtime_stop(struct worker_runtime *s);
 
-/* 0 when it was stopped, REFUSED when a message failed and the policy is STOP. */
+/* 0 if it was stopped, REFUSED if a message failed and the policy is STOP. */
 int worker_runtime_wait(struct worker_runtime *s);
 void worker_runtime_free(struct worker_runtime *s);
 
 /*
- * Whether the queue is ours for certain: the keeper has confirmed the session not long ago. A handler
- * that takes its time asks now and then, and breaks off when it is not: another may begin soon.
+ * Whether the queue is certainly ours: the keeper confirmed the session recently. A handler that
+ * takes long calls this now and then, and stops if it is false: another worker may start soon.
  */
 bool worker_message_is_sure(const struct worker_message *m);
 
-/* After that long without certainty a handler must have ended. */
+/* A handler must have stopped this long after the ownership became uncertain. */
 int64_t worker_message_grace_ms(const struct worker_message *m);
 
 #endif

@@ -1,4 +1,4 @@
-/* The threads that read messages and hand them to the handler. */
+/* The handler threads: they read messages and pass them to the handler. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 enum { AHEAD = 20 };
 
-/* What was read ahead. */
+/* Prefetched messages. */
 
 static struct worker_prefetch **find_ahead(struct worker_runtime *s, const char *queue)
 {
@@ -23,7 +23,7 @@ static struct worker_prefetch **find_ahead(struct worker_runtime *s, const char 
 
 static void free_ahead(struct worker_prefetch *a)
 {
-    message_list_release(&a->list);
+    queue_message_list_release(&a->list);
     free(a);
 }
 
@@ -42,7 +42,9 @@ void worker_forget(struct worker_runtime *s, const char *queue)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Out of the table: while a message of the queue is in hand, its thread alone has it. */
+/*
+ * Removes it from the table: while a message of the queue is in progress, only its thread uses it.
+ */
 static struct worker_prefetch *take_ahead(struct worker_runtime *s, const char *queue)
 {
     struct worker_prefetch **link, *a;
@@ -64,8 +66,8 @@ static void put_ahead(struct worker_runtime *s, struct worker_prefetch *a)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* The message that comes right after `last`, if that is among those read. */
-static const struct message *follows(const struct worker_prefetch *a, int64_t last)
+/* The message right after `last`, if it was prefetched. */
+static const struct queue_message *follows(const struct worker_prefetch *a, int64_t last)
 {
     int64_t before = a->after;
 
@@ -79,7 +81,7 @@ static const struct message *follows(const struct worker_prefetch *a, int64_t la
 
 /* 0 and the message; NULL: there is none. */
 static int find_message(struct worker_runtime *s, const struct worker_job *job,
-                        struct worker_prefetch **ahead, const struct message **ret_message)
+                        struct worker_prefetch **ahead, const struct queue_message **ret_message)
 {
     struct worker_prefetch *a = *ahead;
     struct err_info e = {""};
@@ -92,7 +94,7 @@ static int find_message(struct worker_runtime *s, const struct worker_job *job,
         *ahead = a = mem_zalloc(sizeof *a);
         memcpy(a->queue, job->queue, sizeof a->queue);
     }
-    message_list_release(&a->list);
+    queue_message_list_release(&a->list);
     a->after = job->last;
     err = s->o.messages->read(s->o.messages, job->queue, job->last, AHEAD, &a->list, &e);
     if (err)
@@ -102,7 +104,7 @@ static int find_message(struct worker_runtime *s, const struct worker_job *job,
     return err;
 }
 
-/* Certainty. */
+/* Certainty of ownership. */
 
 bool worker_message_is_sure(const struct worker_message *m)
 {
@@ -120,7 +122,7 @@ int64_t worker_message_grace_ms(const struct worker_message *m)
 
 /* Handling. */
 
-/* What the error queue gets: the message, where it came from and what went wrong. */
+/* Posts the message to the error queue, with its origin and the error. */
 static int set_aside(struct worker_runtime *s, const struct worker_message *m)
 {
     struct buf b = {0};
@@ -142,10 +144,11 @@ static int set_aside(struct worker_runtime *s, const struct worker_message *m)
     json_close(&b, '}');
     err = s->o.messages->post(s->o.messages, QUEUE_ERROR, (struct str){b.p, b.len}, &id, &e);
     if (err)
-        worker_note(s, "cannot set message %" PRId64 " of %s aside: %s", m->id, m->queue, e.text);
+        worker_note(s, "cannot move message %" PRId64 " of %s to the error queue: %s", m->id,
+                    m->queue, e.text);
     else
-        worker_note(s, "message %" PRId64 " of %s failed (%s): set aside as %" PRId64 " of %s",
-                    m->id, m->queue, m->error, id, QUEUE_ERROR);
+        worker_note(s, "message %" PRId64 " of %s failed (%s): moved to %s as %" PRId64, m->id,
+                    m->queue, m->error, QUEUE_ERROR, id);
     buf_release(&b);
     return err;
 }
@@ -166,7 +169,7 @@ static enum queue_worker_result judge(struct worker_runtime *s, const struct wor
 static void handle_one(struct worker_runtime *s, struct worker_job *job)
 {
     struct worker_prefetch *ahead = take_ahead(s, job->queue);
-    const struct message *message;
+    const struct queue_message *message;
 
     if (find_message(s, job, &ahead, &message)) {
         job->result = WORKER_TROUBLE;

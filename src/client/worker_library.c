@@ -3,15 +3,13 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "client/queue_listen.h"
-#include "client/queue_remote.h"
 #include "client/worker.h"
 #include "drover.h"
 #include "keeper/zookeeper/zookeeper.h"
 
 struct drover_queues {
     struct drover_client *client;
-    struct remote messages;
+    struct message_remote messages;
     char *server, *token, *url, *auth, *ns;
     int timeout_ms;
     struct keeper *keeper;
@@ -20,7 +18,7 @@ struct drover_queues {
 struct drover_worker {
     struct drover_worker_options o;
     struct drover_queues *queues;
-    struct listen *listen;
+    struct message_listener *listen;
     struct worker_runtime *runtime;
 };
 
@@ -68,12 +66,12 @@ static int open_all(struct drover_queues *qs, const struct drover_queues_options
 
     if (err)
         return err_set(e, err, "%s", why.text);
-    remote_init(&qs->messages, qs->client);
+    message_remote_init(&qs->messages, qs->client);
     if (!queues_valid_namespace(qs->ns))
         return err_set(e, DROVER_BAD_ARGUMENT, "'%.200s' is no namespace: it is a path, /a/b",
                        qs->ns);
     if (!qs->url)
-        err = remote_keeper(qs->client, &qs->url, e);
+        err = message_remote_keeper(qs->client, &qs->url, e);
     return err ? err : connect_keeper(qs, &qs->keeper, e);
 }
 
@@ -165,10 +163,10 @@ int drover_queue_set_last(struct drover_queues *qs, const char *queue, int64_t l
 int drover_queue_post(struct drover_queues *qs, const char *queue, const char *data, size_t len,
                       int64_t *ret_id, struct drover_error *ret_error)
 {
-    struct messages *m = &qs->messages.base;
+    struct message_source *m = &qs->messages.base;
     struct err_info e = {""};
     int64_t id;
-    int err = drover_queue_last(qs, queue, &id, ret_error); /* whether there is such a queue */
+    int err = drover_queue_last(qs, queue, &id, ret_error); /* whether the queue exists */
 
     if (err)
         return err;
@@ -178,7 +176,7 @@ int drover_queue_post(struct drover_queues *qs, const char *queue, const char *d
     return fail(ret_error, err, e.text);
 }
 
-static void give_messages(const struct message_list *list, const char *queue,
+static void give_messages(const struct queue_message_list *list, const char *queue,
                           struct drover_result *ret_result)
 {
     struct arena *memory = mem_alloc(sizeof *memory);
@@ -187,7 +185,7 @@ static void give_messages(const struct message_list *list, const char *queue,
     *memory = list->arena;
     tasks = arena_zalloc(memory, (list->count + 1) * sizeof *tasks);
     for (size_t i = 0; i < list->count; i++) {
-        const struct message *m = &list->messages[i];
+        const struct queue_message *m = &list->messages[i];
 
         tasks[i] = (struct drover_task){.id = m->id,
                                         .group = arena_text(memory, str_of(queue)),
@@ -203,8 +201,8 @@ static void give_messages(const struct message_list *list, const char *queue,
 int drover_queue_read(struct drover_queues *qs, const char *queue, int64_t after, size_t limit,
                       struct drover_result *ret_result, struct drover_error *ret_error)
 {
-    struct messages *m = &qs->messages.base;
-    struct message_list list = {0};
+    struct message_source *m = &qs->messages.base;
+    struct queue_message_list list = {0};
     struct err_info e = {""};
     int err;
 
@@ -230,14 +228,14 @@ static int hear(void *arg, struct arena *a, struct message_news *ret_news)
 {
     struct drover_worker *w = arg;
 
-    return listen_wait(w->listen, a, ret_news);
+    return message_listener_wait(w->listen, a, ret_news);
 }
 
 static void unhear(void *arg)
 {
     struct drover_worker *w = arg;
 
-    listen_end(w->listen);
+    message_listener_end(w->listen);
 }
 
 static void note(void *arg, const char *line)
@@ -299,7 +297,7 @@ int drover_worker_join(struct drover_queues *qs, const struct drover_worker_opti
 {
     struct drover_client_options co = {.server = qs->server, .token = qs->token};
     struct err_info e = {""};
-    struct listen *listen;
+    struct message_listener *listen;
     struct drover_worker *w;
     int err;
 
@@ -308,7 +306,7 @@ int drover_worker_join(struct drover_queues *qs, const struct drover_worker_opti
             return fail_queue(ret_error, DROVER_BAD_ARGUMENT, o->only[i]);
     if (!o->handle || o->policy > DROVER_STOP)
         return fail(ret_error, DROVER_BAD_ARGUMENT, "");
-    err = listen_open(&co, &listen, &e);
+    err = message_listener_open(&co, &listen, &e);
     if (err)
         return fail(ret_error, err, e.text);
     w = mem_zalloc(sizeof *w);
@@ -344,6 +342,6 @@ int drover_worker_wait(struct drover_worker *w)
 void drover_worker_free(struct drover_worker *w)
 {
     worker_runtime_free(w->runtime);
-    listen_close(w->listen);
+    message_listener_close(w->listen);
     free(w);
 }

@@ -1,7 +1,6 @@
 /*
- * The thread that listens for messages: what it hears is noted, and told to the state machine by the
- * thread that owns it. Without news queues are still looked into, now and then (poll_ms): what is heard
- * may be lost with a connection, and a server may not tell.
+ * The listener thread records which queues have new messages; the control thread reports it to the
+ * state machine. Queues are also polled (poll_ms): news may be lost with a connection.
  */
 #include <stdlib.h>
 
@@ -17,7 +16,7 @@ static void note_posted(struct worker_runtime *s, struct str queue)
 {
     if (queue.len != QUEUE_NAME_LEN || s->posted_any)
         return;
-    if (s->posted_count == POSTED_MAX) { /* so many that each may as well be looked into */
+    if (s->posted_count == POSTED_MAX) { /* so many that every queue may as well be read */
         s->posted_any = true;
         return;
     }
@@ -50,7 +49,7 @@ void worker_tell_posted(struct worker_runtime *s, int64_t now_ms)
     s->posted_count = 0;
 }
 
-/* False: the shift has ended. */
+/* False: the runtime has ended. */
 static bool pause_for(struct worker_runtime *s, int64_t ms)
 {
     int64_t until_ms = clock_boot_ms() + ms;

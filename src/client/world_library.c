@@ -1,6 +1,6 @@
 /*
- * The world of the public interface: plain text in, lists in memory of their own out. Waiting is for the
- * watches on the lists, which world.h tells of.
+ * The worlds of the public interface: C strings in, lists with memory of their own out. Waiting
+ * uses the change callback of world.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static struct str text_or(const char *text, const char *other)
     return str_of(text ? text : other);
 }
 
-/* A list and the arena that its text is in. */
+/* A list and the arena of its text. */
 static struct arena *list_begin(struct drover_world_list *l)
 {
     struct arena *a = mem_zalloc(sizeof *a);
@@ -141,7 +141,7 @@ static struct str call_namer(void *arg, struct arena *a, struct str parent, stru
     char *name = n->fn(n->arg, arena_text(a, parent), arena_text(a, child));
     struct str copy = {name ? arena_text(a, str_of(name)) : "", name ? strlen(name) : 0};
 
-    free(name); /* one that cannot be made is empty, which no name may be */
+    free(name); /* a failed name function gives the empty name, which is refused */
     return copy;
 }
 
@@ -207,7 +207,7 @@ static uint64_t changes_seen(struct drover_world *w)
     return changes;
 }
 
-/* False: the time is over. */
+/* False: timed out. */
 static bool wait_for_change(struct drover_world *w, uint64_t seen, int64_t end_ms)
 {
     bool changed;
@@ -282,7 +282,7 @@ int drover_world_fail(struct drover_world *w, const char *node, const char *erro
     return say(world_fail(w->w, w->k, str_of(node), text_or(error, ""), &e), &e, ret_error);
 }
 
-/* Looking. */
+/* Reading. */
 
 int drover_world_ls(struct drover_world *w, enum drover_world_state state, const char *after,
                     size_t limit, struct drover_world_list *ret_list,

@@ -1,23 +1,25 @@
 /*
- * With m queues and n workers, m % n workers get one queue more than the m / n that everyone gets. A
- * worker keeps what it has up to its share; what is beyond goes, with what nobody holds, to those below
- * their share. The only moves are then those that balance itself asks for, when the larger shares go to
- * workers that have that many already.
+ * With m queues and n workers, m % n workers get one queue more than the m / n that every worker
+ * gets. A worker keeps what it holds up to its share. The rest, and the queues that nobody holds,
+ * go to the workers below their share. Larger shares go first to the workers that already hold that
+ * many, so no queue moves that need not move.
  *
- * Steadiness comes from three choices that do not depend on how far the moves have got:
- *  - Who gets a larger share: first those that hold more than m / n, then the others, each in the order
- *    of the list. Of the first kind, only those without a larger share shrink out of it; of the second,
- *    only those with one grow out of it.
- *  - What a worker gives up: its last queues in the order of the list. The others stay the first.
- *  - Who gets what: the queues that go are dealt in the order of the list, to the workers in theirs, each
- *    taking all it lacks before the next takes any. Taking out a queue together with the one it was dealt
- *    to leaves the deal of the others as it was.
+ * The result is stable while the moves are carried out, because three choices do not depend on how
+ * many of them are done:
+ *  - Who gets a larger share: first the workers that hold more than m / n, then the others, each in
+ *    list order. Of the first kind, only workers without a larger share shrink out of it; of the
+ *    second, only workers with one grow out of it.
+ *  - What a worker releases: its last queues in list order. The queues it keeps stay the first
+ *    ones.
+ *  - Who gets what: released queues are dealt in list order to the workers in list order; each
+ *    worker takes all it lacks before the next takes any. Removing a queue together with the worker
+ *    slot it was dealt to leaves the rest of the deal unchanged.
  *
- * Why not the names alone, by hashing as others do: if losing a worker moves only its own queues,
- * whatever the set of workers, then each queue ranks all workers there could ever be and goes to the
- * first that is there. Of many workers (Erdős and Szekeres) some three are ranked by any two of three
- * queues in the same order or in the reverse one, so two queues rank them alike and meet at one worker
- * while another has none. Three workers, three queues, and not balanced.
+ * Why hashing the names is not enough: if losing a worker moves only its own queues, whatever the
+ * set of workers, then each queue ranks all possible workers and goes to the first one present.
+ * Among enough workers (Erdős and Szekeres) some three are ranked by any two of three queues in the
+ * same or in the reverse order, so two queues share a worker while another has none: three workers,
+ * three queues, not balanced.
  */
 #include "queue/assign.h"
 
@@ -37,7 +39,10 @@ static void count_held(struct share *shares, size_t queue_count, const int32_t *
             shares[holders[q]].held++;
 }
 
-/* Gives one more to those that hold more than the common size, or to the others, while any is left. */
+/*
+ * Gives one more queue to the workers that hold more than `common`, or to the others, while any is
+ * left.
+ */
 static size_t enlarge(struct share *shares, size_t worker_count, size_t common, bool holding_more,
                       size_t left)
 {
@@ -60,7 +65,7 @@ static void size_shares(struct share *shares, size_t worker_count, size_t queue_
     enlarge(shares, worker_count, common, false, left);
 }
 
-/* A worker keeps its first queues. From here on `held` counts those it keeps. */
+/* A worker keeps its first queues. From here on `held` counts the queues it keeps. */
 static void keep(struct share *shares, size_t worker_count, size_t queue_count,
                  const int32_t *holders, int32_t *owners)
 {

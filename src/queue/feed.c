@@ -10,28 +10,29 @@
 enum { FINDINGS_SEARCHED = 16 };
 
 struct finding {
-    char queue[QUEUE_NAME_LEN + 1]; /* empty: it may be any */
+    char queue[QUEUE_NAME_LEN + 1]; /* empty: any queue */
     int64_t id, count;
 };
 
 struct message_feed {
     struct message_feed_options o;
     pthread_t thread;
-    int64_t last_id; /* looked at; the thread's own, as is all that was found: */
+    int64_t last_id; /* the last id examined; used by the thread only, as is `found` */
     struct finding *found;
     size_t found_count, found_cap;
 
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t changed;
     bool stop, nudged;
-    int64_t next; /* the number that the next finding gets */
+    int64_t next; /* the number of the next entry */
     char kept[FEED_KEPT][QUEUE_NAME_LEN + 1];
-    int64_t first; /* what is kept begins there, and at the ring's first place */
+    int64_t first; /* number of the first entry ever kept; it stands at kept[0] */
 };
 
-/* Finding. */
-
-/* Of the last few, so that it costs the same with many queues: one may be found twice. */
+/*
+ * Searches only the last few entries, so the cost does not grow with the number of queues. A queue
+ * may stand twice.
+ */
 static struct finding *find_or_add(struct message_feed *n, struct str queue)
 {
     for (size_t i = 1; i <= FINDINGS_SEARCHED && i <= n->found_count; i++)
@@ -73,7 +74,10 @@ static void on_look(void *arg, struct store *s, int64_t now_ms)
     n->last_id = last_id;
 }
 
-/* A store that another server has is not looked at; what this one finds there later may be anything. */
+/*
+ * While another server has the store, nothing is examined; afterwards any queue may have new
+ * messages.
+ */
 static void find(struct message_feed *n)
 {
     n->found_count = 0;
@@ -105,7 +109,7 @@ static void tell(struct message_feed *n)
 
 /* The thread. */
 
-/* Returns false when it is to end. */
+/* Returns false when the thread must stop. */
 static bool pause_for_news(struct message_feed *n)
 {
     int64_t begun_ms = clock_boot_ms(), now_ms = begun_ms;
@@ -142,7 +146,7 @@ void message_feed_nudge(struct message_feed *n)
     pthread_mutex_unlock(&n->lock);
 }
 
-/* Looking. */
+/* Readers. */
 
 static void list_kept(const struct message_feed *n, int64_t number, struct arena *a,
                       struct message_feed_list *list)
@@ -153,7 +157,7 @@ static void list_kept(const struct message_feed *n, int64_t number, struct arena
         const char *queue = n->kept[(i - n->first) % FEED_KEPT];
 
         if (!queue[0])
-            return; /* it may be any */
+            return; /* any queue */
         queues[list->count++] = arena_text(a, str_of(queue));
     }
     list->queues = queues;

@@ -1,7 +1,7 @@
 /*
- * Queues over HTTP. The handlers run on the pool: each borrows the server's session for as long as it
- * takes. Messages are the task store's, which on an ensemble another server may have: then the client is
- * sent there.
+ * Queues over HTTP. The handlers run on the pool: each borrows the server's session for as long as
+ * it takes. Messages are the task store's, which on an ensemble another server may have: then the
+ * client is sent there.
  */
 #include "queue/http.h"
 
@@ -28,8 +28,8 @@ void queue_refuse(struct http_request *r, int err)
     const char *message = err == DROVER_NO_NODE        ? "there is no such queue"
                           : err == DROVER_BAD_ARGUMENT ? "the name of a queue has 32 hex digits"
                           : err == DROVER_TOO_BIG      ? "there are too many queues"
-                          : err == DROVER_DAMAGED      ? "the queue's node holds rubbish"
-                          : err == DROVER_CLOSED       ? "the keeper is away: try again"
+                          : err == DROVER_DAMAGED      ? "the queue's node holds invalid data"
+                          : err == DROVER_CLOSED       ? "the keeper is unreachable: try again"
                                                        : NULL;
 
     http_reply_err(r, err, message);
@@ -170,7 +170,7 @@ static void post_queue(struct http_request *r)
     queue_answer(r, 200, &b);
 }
 
-/* A queue that goes, or holds rubbish, while it is listed is left out. */
+/* A queue that goes, or holds invalid data, while it is listed is left out. */
 static int put_queue(struct buf *b, const struct queues *qs, const char *name)
 {
     struct queue_info info;

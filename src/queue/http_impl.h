@@ -1,5 +1,6 @@
 /*
- * http_impl - what the files of the queues' routes share: the room, and reading and answering requests.
+ * http_impl - what the files of the queues' routes share: the room, and reading and answering
+ * requests.
  */
 #ifndef QUEUE_HTTP_IMPL_H
 #define QUEUE_HTTP_IMPL_H

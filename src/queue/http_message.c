@@ -103,7 +103,7 @@ void queue_post_messages(struct http_request *r)
     queue_answer(r, 200, &b);
 }
 
-static void put_messages(struct buf *b, const struct message_list *list)
+static void put_messages(struct buf *b, const struct queue_message_list *list)
 {
     json_open(b, '{');
     json_key(b, "messages");
@@ -138,7 +138,7 @@ void queue_get_messages(struct http_request *r)
     const char *name = queue_named(r, true);
     int64_t after = 0, limit = MESSAGES_LIMIT, wait_ms = 0;
     uint64_t seen = http_topic_seen(&module->posted);
-    struct message_list list = {0};
+    struct queue_message_list list = {0};
     struct buf b = {0};
     int err;
 
@@ -161,7 +161,7 @@ void queue_get_messages(struct http_request *r)
         put_messages(&b, &list);
         queue_answer(r, 200, &b);
     }
-    message_list_release(&list);
+    queue_message_list_release(&list);
 }
 
 /* Waiting for messages of any queue. */

@@ -1,10 +1,10 @@
 /*
- * Reading is one call a worker beside those for the lists: a worker's node is the only place where all
- * that it handles stands together, and there are fewer workers than queues.
+ * Reading costs one call per worker and two for the lists. A worker's node is the only place that
+ * holds everything the worker handles, and there are fewer workers than queues.
  *
- * Queues that the same workers may handle form a class. Usually there is one: all queues, all workers.
- * With workers that handle only some, each class is assigned on its own, so that every worker computes
- * the same without searching for the best of all matchings, and a worker is balanced within each class.
+ * Queues that the same workers may handle form a class. Usually there is one class: all queues, all
+ * workers. Each class is assigned on its own. So every worker computes the same result without a
+ * search for the best matching, and workers are balanced within each class.
  */
 #include "queue/membership.h"
 
@@ -18,7 +18,7 @@
 
 enum { NOTES_MAX = 1000 };
 
-/* Notes. */
+/* Warnings. */
 
 void queue_warnings_release(struct queue_warnings *n)
 {
@@ -27,7 +27,7 @@ void queue_warnings_release(struct queue_warnings *n)
     n->count = 0;
 }
 
-/* After NOTES_MAX of them it is quiet: somebody fills the tree with rubbish. */
+/* After NOTES_MAX warnings it is silent: somebody fills the tree with invalid nodes. */
 void queue_warn(struct queue_warnings *n, const char *path, int64_t mzxid, const char *what)
 {
     uint64_t key = XXH3_64bits_withSeed(path, strlen(path), (uint64_t)mzxid);
@@ -94,7 +94,7 @@ void queue_membership_put_worker(struct buf *b, const char *const *queues, size_
     buf_printf(b, only_count ? "]}" : "}");
 }
 
-/* A list of texts. False when it holds anything else. */
+/* A list of strings. False if it holds anything else. */
 static bool parse_names(struct arena *a, const struct json *list, struct str **ret_names,
                         size_t *ret_count)
 {
@@ -145,7 +145,7 @@ static int read_worker(struct queue_membership *c, const struct queues *qs, cons
         c->workers[c->worker_count++] = w;
     }
     buf_release(&data);
-    return err == DROVER_NO_NODE ? 0 : err; /* it left a moment ago */
+    return err == DROVER_NO_NODE ? 0 : err; /* the worker has just left */
 }
 
 static int read_workers(struct queue_membership *c, const struct queues *qs,
@@ -210,7 +210,7 @@ void queue_membership_release(struct queue_membership *c)
 
 /* Assignment. */
 
-/* Who holds each queue, by what the workers say; of two that say so, the one that said it last. */
+/* Who holds each queue according to the workers' nodes. If two claim it, the later write counts. */
 static void find_holders(const struct queue_membership *c, int32_t *holders)
 {
     for (size_t q = 0; q < c->queue_count; q++)
@@ -226,7 +226,7 @@ static void find_holders(const struct queue_membership *c, int32_t *holders)
     }
 }
 
-/* may[q * words]: a bit for each worker that may handle q. */
+/* may[q * words] has one bit for each worker that may handle q */
 struct eligible {
     size_t words;
     uint64_t *may;
@@ -280,7 +280,7 @@ static int compare_members(const void *a, const void *b)
     return rows ? rows : (x->queue > y->queue) - (x->queue < y->queue);
 }
 
-/* Assigns the queues of one class, with the workers renumbered to those who may. */
+/* Assigns the queues of one class. Workers are renumbered to those that may handle it. */
 static void assign_class(const struct queue_membership *c, const struct eligible *e,
                          const struct class_queue *class, size_t count, int32_t *owners)
 {

@@ -3,8 +3,9 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "task/service.h"
 
-/* Who posts. Messages belong to nobody: their time is now. */
+/* the owner of posted tasks; their time is now, so anybody may change them */
 enum { CLIENTID = 1, SWEEP_AT_ONCE = 1000, SWEEP_ROUNDS_MAX = 1000 };
 
 struct posted {
@@ -40,7 +41,7 @@ int queue_messages_post(struct service *s, struct str queue, const struct str *d
     return p.err;
 }
 
-/* Reading, under the service's lock: some at a time, until there is enough data. */
+/* Reading, under the service's lock: a few tasks at a time, until there is enough data. */
 
 struct message_reading {
     struct str queue;
@@ -48,7 +49,7 @@ struct message_reading {
     size_t limit;
     bool count_only;
     int err;
-    struct message_list list;
+    struct queue_message_list list;
 };
 
 enum { READ_AT_ONCE = 20 };
@@ -58,7 +59,7 @@ static bool add(struct message_reading *r, const struct task *t, size_t *len)
     if (r->list.count && *len + t->data.len > MESSAGES_LEN_MAX && !r->count_only)
         return false;
     if (!r->count_only)
-        r->list.messages[r->list.count] = (struct message){
+        r->list.messages[r->list.count] = (struct queue_message){
             t->id, t->timespec, {arena_text(&r->list.arena, t->data), t->data.len}};
     r->list.count++;
     r->after = t->id;
@@ -104,14 +105,14 @@ static void on_done(void *arg, const struct task_reply *reply)
 }
 
 int queue_messages_read(struct service *s, struct str queue, int64_t after, size_t limit,
-                        struct message_list *ret_list)
+                        struct queue_message_list *ret_list)
 {
     struct message_reading reading = {.queue = queue, .after = after, .limit = limit};
     struct task_request r = {.kind = TASK_READ, .read = on_read, .done = on_done, .arg = &reading};
 
     service_call(s, &r);
     if (reading.err)
-        message_list_release(&reading.list);
+        queue_message_list_release(&reading.list);
     else
         *ret_list = reading.list;
     return reading.err;
@@ -128,9 +129,12 @@ int queue_messages_count(struct service *s, struct str queue, int64_t after, siz
     return reading.err ? reading.err : (int)reading.list.count;
 }
 
-/* Sweeping, a page at a time. Who claims a message as a task moves its time into the future. */
+/*
+ * Retention, one page at a time. A client that claims a message as a task moves its time into the
+ * future.
+ */
 
-static size_t too_old(const struct message_list *list, int64_t before_ms, int64_t *ids)
+static size_t too_old(const struct queue_message_list *list, int64_t before_ms, int64_t *ids)
 {
     size_t count = 0;
 
@@ -140,11 +144,14 @@ static size_t too_old(const struct message_list *list, int64_t before_ms, int64_
     return count;
 }
 
-/* Sweeps the page after *after and moves it on. 0: there is no more to be found. */
+/*
+ * Removes old messages of the page after *after and advances *after. 0: no more pages with old
+ * messages.
+ */
 static int sweep_page(struct service *s, struct str queue, int64_t before_ms, int64_t *after)
 {
     int64_t ids[SWEEP_AT_ONCE];
-    struct message_list list;
+    struct queue_message_list list;
     struct posted p = {0};
     struct task_request r = {.kind = TASK_UPDATE, .done = on_posted, .arg = &p};
     size_t count;
@@ -155,7 +162,7 @@ static int sweep_page(struct service *s, struct str queue, int64_t before_ms, in
     count = too_old(&list, before_ms, ids);
     if (list.count)
         *after = list.messages[list.count - 1].id;
-    message_list_release(&list);
+    queue_message_list_release(&list);
     r.update = (struct task_update){.clientid = CLIENTID, .deletes = ids, .delete_count = count};
     if (count)
         service_call(s, &r);

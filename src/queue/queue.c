@@ -42,7 +42,7 @@ void queues_path(const struct queues *qs, char path[QUEUE_PATH_SIZE], const char
     va_end(ap);
 }
 
-/* What nodes hold: spaces as in the document, whose examples are what Python's json writes. */
+/* Node data. Spaces as in the document, whose examples are the output of Python's json. */
 
 void queue_put_last(struct buf *b, int64_t last)
 {
@@ -52,7 +52,7 @@ void queue_put_last(struct buf *b, int64_t last)
         buf_printf(b, "{\"last\": \"\"}");
 }
 
-/* Digits, and the L that Python 2 left behind large numbers. */
+/* Digits, and the suffix L that Python 2 writes after large numbers. */
 static int parse_id(struct str text, int64_t *ret_id)
 {
     int64_t id = 0;
@@ -121,7 +121,7 @@ static int look_for(struct missing *m, struct keeper *k, const char *path)
     return err;
 }
 
-/* Makes what is missing, together. */
+/* Creates the missing nodes in one transaction. */
 static int make_missing(const struct queues *qs)
 {
     struct missing m = {.count = 0};
@@ -145,7 +145,7 @@ static int make_missing(const struct queues *qs)
     return err;
 }
 
-/* Whoever makes them, they are there: when another was quicker, or an answer was lost, look again. */
+/* Repeats if another client created one of them meanwhile, or if an answer was lost. */
 int queues_init(const struct queues *qs)
 {
     int err = DROVER_EXISTS;
@@ -197,7 +197,7 @@ int queue_create(const struct queues *qs, char ret_name[QUEUE_NAME_LEN + 1])
     return err;
 }
 
-/* With the owner's node, if there is one: a node with children cannot be deleted. */
+/* Deletes the owner node too, if there is one: a node with children cannot be deleted. */
 static int remove_once(const struct queues *qs, const char *path, const char *owner)
 {
     const struct keeper_op ops[] = {keeper_op_delete(owner, KEEPER_ANY_VERSION),
@@ -209,7 +209,7 @@ static int remove_once(const struct queues *qs, const char *path, const char *ow
     return err ? err : keeper_multi(qs->keeper, ops, 2, NULL);
 }
 
-/* The owner may come or go between the look and the deletion, so it is tried a few times. */
+/* The owner may come or go between the check and the deletion, hence several tries. */
 int queue_remove(const struct queues *qs, const char *name)
 {
     char path[QUEUE_PATH_SIZE], owner[QUEUE_PATH_SIZE];

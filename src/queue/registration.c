@@ -40,7 +40,9 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* What the member's node says with one queue more, or one less. Sorted, so that people find theirs. */
+/*
+ * The data of the worker's node with one queue more, or one less. Sorted, for people who read it.
+ */
 static void put_worker(const struct queue_registration *m, const char *more, const char *less,
                        struct buf *b)
 {
@@ -62,7 +64,7 @@ static void worker_path(const struct queue_registration *m, char path[QUEUE_PATH
     queues_path(&m->queues, path, "workers/%s", m->name);
 }
 
-/* Tells what is owned now, when it was lost and not changed by us. */
+/* Writes what is owned now, after a queue was lost. */
 static int tell(struct queue_registration *m)
 {
     char path[QUEUE_PATH_SIZE];
@@ -126,14 +128,14 @@ int queue_registration_confirm(struct queue_registration *m)
     return err == DROVER_NO_NODE ? DROVER_SESSION_EXPIRED : err;
 }
 
-/* One queue: its two nodes, as they are. */
+/* The two nodes of a queue, as read. */
 
 struct queue_nodes {
     char path[QUEUE_PATH_SIZE], owner_path[QUEUE_PATH_SIZE];
     struct buf data; /* of the queue's node */
     int64_t last;
     int32_t version;
-    int64_t fence; /* of its owner */
+    int64_t fence; /* of the owner */
     bool owned, mine;
 };
 
@@ -174,8 +176,8 @@ static int read_owner(struct queue_nodes *v, const struct queue_registration *m)
 }
 
 /*
- * The queue first, then its owner: when the owner is then ours, the queue's version was seen while we
- * owned it, and whoever takes it later changes it.
+ * Reads the queue first, then its owner: if the owner is ours, the queue's version was read while
+ * we owned it, and a later owner raises it.
  */
 static int look(struct queue_nodes *v, const struct queue_registration *m)
 {
@@ -186,7 +188,7 @@ static int look(struct queue_nodes *v, const struct queue_registration *m)
     return owner ? owner : err;
 }
 
-/* Whether a look has shown that the queue is not ours, or is no more. */
+/* Whether the nodes show that the queue is not ours, or gone. */
 static bool is_lost(int looked, const struct queue_nodes *v, const struct queue_hold *h)
 {
     if (looked && looked != DROVER_DAMAGED)
@@ -194,7 +196,7 @@ static bool is_lost(int looked, const struct queue_nodes *v, const struct queue_
     return !v->mine || v->fence != h->fence;
 }
 
-/* After UNKNOWN: what was sent before has happened by now, or never will. */
+/* After UNKNOWN: when this returns 0, the earlier request has happened or never will. */
 static int settle(const struct queue_registration *m, const struct queue_nodes *v, int err)
 {
     return err == DROVER_UNKNOWN ? keeper_sync(m->queues.keeper, v->path) : 0;
@@ -228,14 +230,14 @@ static int take_transaction(struct queue_registration *m, const char *queue,
         *ret_hold = (struct queue_hold){
             .last = v->last, .fence = results[0].stat.czxid, .version = results[1].stat.version};
     else if (err == DROVER_NO_NODE && results[2].err == DROVER_NO_NODE)
-        err = DROVER_SESSION_EXPIRED; /* our own node */
+        err = DROVER_SESSION_EXPIRED; /* our own node is gone */
     keeper_results_release(results, 3);
     buf_release(&owner);
     buf_release(&worker);
     return err;
 }
 
-/* One attempt. NOT_TRIED: things changed under our hands, look again. */
+/* One attempt. NOT_TRIED: the nodes changed meanwhile, try again. */
 static int take_once(struct queue_registration *m, const char *queue, struct queue_nodes *v,
                      struct queue_hold *ret_hold)
 {
@@ -243,7 +245,7 @@ static int take_once(struct queue_registration *m, const char *queue, struct que
 
     if (err)
         return err;
-    if (v->mine) { /* by an attempt that ended UNKNOWN */
+    if (v->mine) { /* by an earlier attempt that ended UNKNOWN */
         *ret_hold = (struct queue_hold){.last = v->last, .fence = v->fence, .version = v->version};
         return 0;
     }
@@ -307,7 +309,7 @@ static int lose(struct queue_registration *m, struct queue_hold *h, int err)
     return told == DROVER_SESSION_EXPIRED ? told : err;
 }
 
-/* The change did not happen, or it is not known: whose is the queue, and where does it stand? */
+/* The change did not happen, or may have: reads who owns the queue and where it stands. */
 static int advance_settled(struct queue_registration *m, struct queue_nodes *v,
                            struct queue_hold *h, int64_t last, int err)
 {
@@ -344,7 +346,7 @@ int queue_registration_advance(struct queue_registration *m, const char *queue, 
     return err == DROVER_NOT_TRIED ? DROVER_UNKNOWN : err;
 }
 
-/* Giving up. */
+/* Releasing. */
 
 static int release_transaction(struct queue_registration *m, const struct queue_nodes *v,
                                const struct queue_hold *h)
@@ -398,4 +400,72 @@ int queue_registration_release(struct queue_registration *m, const char *queue)
     }
     release(&v);
     return err == DROVER_NOT_TRIED ? DROVER_UNKNOWN : err;
+}
+
+/* Steps. */
+
+static int take_step(struct queue_steps *s, const char *queue)
+{
+    int err = queue_registration_take(&s->registration, queue);
+    char path[QUEUE_PATH_SIZE];
+
+    if (err == DROVER_DAMAGED) {
+        queues_path(&s->registration.queues, path, "queues/%s", queue);
+        queue_warn(&s->warnings, path, 0, "its data is not {\"last\": \"...\"}");
+    }
+    return err;
+}
+
+static int carry_out(struct queue_steps *s, const struct queue_worker_action *a)
+{
+    struct queue_registration *r = &s->registration;
+
+    switch (a->kind) {
+    case WORKER_JOIN:
+        return queue_registration_join(r);
+    case WORKER_LOOK:
+        return queue_membership_read(&s->membership, &r->queues, &s->warnings);
+    case WORKER_TAKE:
+        return take_step(s, a->queue);
+    case WORKER_RELEASE:
+        return queue_registration_release(r, a->queue);
+    case WORKER_ADVANCE:
+        return queue_registration_advance(r, a->queue, a->last);
+    case WORKER_CONFIRM:
+        return queue_registration_confirm(r);
+    default:
+        queue_registration_leave(r);
+        return 0;
+    }
+}
+
+int queue_step(struct queue_steps *s, const struct queue_worker_action *a)
+{
+    struct queue_worker *w = &s->worker;
+    int err = carry_out(s, a);
+    int64_t now_ms = s->now_ms(s->arg);
+    struct queue_hold *h = queue_registration_find(&s->registration, a->queue);
+    int64_t last = h ? h->last : 0;
+
+    if (a->kind == WORKER_JOIN)
+        queue_worker_joined(w, now_ms, err, s->registration.name);
+    else if (a->kind == WORKER_LOOK)
+        queue_worker_looked(w, now_ms, err, &s->membership);
+    else if (a->kind == WORKER_TAKE)
+        queue_worker_took(w, now_ms, a->queue, err, last);
+    else if (a->kind == WORKER_RELEASE)
+        queue_worker_released(w, now_ms, a->queue, err);
+    else if (a->kind == WORKER_ADVANCE)
+        queue_worker_advanced(w, now_ms, a->queue, err, last);
+    else if (a->kind == WORKER_CONFIRM)
+        queue_worker_confirmed(w, now_ms, err);
+    return err;
+}
+
+void queue_steps_release(struct queue_steps *s)
+{
+    free(s->registration.holds);
+    queue_worker_release(&s->worker);
+    queue_membership_release(&s->membership);
+    queue_warnings_release(&s->warnings);
 }

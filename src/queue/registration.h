@@ -1,33 +1,35 @@
 /*
- * member - a worker's place in the keeper: its node, and the queues it owns.
+ * registration - a worker's node in the keeper, and the queues it owns.
  *
- * In order: queue_registration_join -> queue_registration_take, queue_registration_advance, queue_registration_release, queue_registration_confirm in any order
- * -> queue_registration_leave, or the end of the session. Straight-line code on the keeper; one thread.
+ * In order: join; take, advance, release and confirm in any order; leave, or the end of the
+ * session. Blocking calls on the keeper, from one thread. queue_step() runs the one that the state
+ * machine (worker.h) asks for.
  *
  * What always holds:
- *  - A queue is owned by the one member that made its owner node. Each change is one transaction.
- *  - Taking a queue also sets the queue's node, to what it was: its version rises. From then on each
- *    change of the queue insists on the version that the owner saw last. So whoever owned the queue
- *    before, and whatever became of its session, cannot move `last` any more, nor give up what is now
- *    another's; even though a new owner node looks to its version like the old one.
- *  - The member's node says what it owns, in the same transaction.
+ *  - A queue is owned by the one worker that created its owner node. Each change is one
+ *    transaction.
+ *  - Taking a queue also sets the queue's node, to the data it has, so its version rises. From then
+ *    on each change of the queue checks the version that the owner saw last. An earlier owner,
+ *    whatever became of its session, can neither move `last` nor release what another worker owns,
+ *    although a new owner node has the same version as the old one.
+ *  - The worker's node lists what it owns, in the same transaction.
  *
- * Every call may be made again after it failed: it looks first whether it has happened. UNKNOWN is
- * settled inside; it is returned only when the keeper cannot be reached.
+ * Every call can be repeated after it failed: it checks first whether it has already happened.
+ * UNKNOWN is resolved inside, and returned only while the keeper cannot be reached.
  *
- * SESSION_EXPIRED: the session, or the node of this member, is gone. Everything it owned is lost; leave
- * and join anew, with another session.
+ * SESSION_EXPIRED: the session, or the worker's node, is gone. Everything it owned is lost: leave,
+ * and join again with a new session.
  */
 #ifndef QUEUE_REGISTRATION_H
 #define QUEUE_REGISTRATION_H
 
-#include "queue/queue.h"
+#include "queue/worker.h"
 
 struct queue_hold {
     char queue[QUEUE_NAME_LEN + 1];
-    int64_t last;    /* how far it is processed */
-    int64_t fence;   /* rises with each owner: the czxid of the owner node */
-    int32_t version; /* of the queue's node, as we saw it last */
+    int64_t last;    /* messages up to this id are processed */
+    int64_t fence;   /* czxid of the owner node: rises with each owner */
+    int32_t version; /* of the queue's node, as last seen */
 };
 
 struct queue_registration {
@@ -35,36 +37,55 @@ struct queue_registration {
     char name[64]; /* "worker-0000000101"; empty: not joined */
     struct queue_hold *holds;
     size_t hold_count, hold_cap;
-    const char *const *only; /* the queues it would handle; NULL: any */
+    const char *const *only; /* the queues it may handle; NULL: any */
     size_t only_count;
 };
 
-/* Makes the namespace, if need be, and the member's node. Set queues and only first. */
+/* Creates the namespace if needed, and the worker's node. Set queues and only first. */
 int queue_registration_join(struct queue_registration *m);
 
-/* Frees what the member holds in memory. Deletes its nodes if it can. */
+/* Deletes the worker's nodes if it can, and frees its memory. */
 void queue_registration_leave(struct queue_registration *m);
 
-/* What it owns, or NULL. */
+/* A queue it owns, or NULL. */
 struct queue_hold *queue_registration_find(struct queue_registration *m, const char *queue);
 
 /*
- * Becomes the owner. IN_USE: another is; NO_NODE: there is no such queue; DAMAGED: its node holds
- * rubbish, which we leave alone.
+ * Becomes the owner. IN_USE: another worker is; NO_NODE: no such queue; DAMAGED: its node holds
+ * invalid data, which is left alone.
  */
 int queue_registration_take(struct queue_registration *m, const char *queue);
 
 /*
- * Says that messages up to `last` are processed. FENCED: it was not ours any more; NO_NODE: the queue is
- * gone; both end the ownership. DAMAGED: it is ours, but somebody put rubbish in its node. BAD_VERSION: it is ours, but somebody else set `last` meanwhile: their
- * value stands, and is in the hold.
+ * Records that messages up to `last` are processed. FENCED: the queue is no longer ours; NO_NODE:
+ * the queue is gone; both end the ownership. DAMAGED: it is ours, but its node holds invalid data.
+ * BAD_VERSION: it is ours, but another client has set `last`; that value counts, and stands in the
+ * hold.
  */
 int queue_registration_advance(struct queue_registration *m, const char *queue, int64_t last);
 
-/* Stops being the owner. 0 also when it was not ours any more. */
+/* Stops being the owner. 0 also if it no longer was. */
 int queue_registration_release(struct queue_registration *m, const char *queue);
 
-/* Whether the session and the node stand, at the time of the call. */
+/* Checks that the session and the worker's node exist. */
 int queue_registration_confirm(struct queue_registration *m);
+
+/* A worker's state machine with what it needs to carry out its actions on the keeper. */
+struct queue_steps {
+    struct queue_registration registration;
+    struct queue_worker worker;
+    struct queue_membership membership;
+    struct queue_warnings warnings;
+    int64_t (*now_ms)(void *arg);
+    void *arg;
+};
+
+/*
+ * Carries out an action and reports its result to the worker; returns its error. WAIT and WORK are
+ * the caller's. Before a JOIN other than the first, the caller sets a keeper with a new session.
+ */
+int queue_step(struct queue_steps *s, const struct queue_worker_action *a);
+
+void queue_steps_release(struct queue_steps *s);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/periodic.h"
 #include "queue/message.h"
 #include "queue/queue.h"
+#include "task/service.h"
 
 struct queue_sweep {
     struct queue_sweep_options o;

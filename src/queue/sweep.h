@@ -1,8 +1,8 @@
 /*
- * sweep - removes messages that are too old, from time to time, on a thread of its own.
+ * sweep - removes messages older than the retention, periodically, on a thread of its own.
  *
- * Messages of a queue, handled or not, are kept for the retention, those of the error queue for a
- * retention of their own. Messages of queues that were removed are swept once, on removal.
+ * The error queue has a retention of its own. Whether a message was handled does not matter.
+ * Messages of a queue that is removed are swept once, when it is removed.
  */
 #ifndef QUEUE_SWEEP_H
 #define QUEUE_SWEEP_H

@@ -1,18 +1,18 @@
 /*
- * A duty is a queue that the plan gives to us, or that we still hold. Its life:
+ * An assignment is a queue that the plan gives to this worker, or that it still holds. Its stages:
  *
  *      wanted --take--> idle --work--> working --done--> processed --advance--> idle ...
  *                        |                                                        |
- *                        +------------ give up, when it is not planned -----------+
+ *                        +------------ release, if it is not planned -------------+
  *
- * A take that ended UNKNOWN is in doubt: the owner node may be ours. It is taken again until that is
- * clear, even when it is not planned any more; else nobody could have the queue until our session ends.
- * And a queue that may have been given up is given up again until it is clear that it was.
+ * A take that ended UNKNOWN is in doubt: the owner node may be ours. It is repeated until the
+ * outcome is known, even if the queue is no longer planned; otherwise nobody could own the queue
+ * until our session ends. A release in doubt is repeated for the same reason.
  *
- * Plans. All workers that see the same lists compute the same assignment, also when others have begun to
- * carry it out (assign.h). Lists that change while some carry out the plan before may lead two workers to
- * different plans; owner nodes keep that harmless. It is mended by looking again, soon while the plan is
- * not carried out, and from time to time at rest, so that a queue in nobody's plan is found.
+ * Plans: all workers that see the same lists compute the same assignment, also if others have begun
+ * to carry it out (assign.h). If the lists change during a re-balancing, two workers may have
+ * different plans; owner nodes keep that harmless. The lists are read again, soon while the plan is
+ * not carried out, and now and then at rest, so that a queue in nobody's plan is found.
  */
 #include "queue/worker.h"
 
@@ -21,21 +21,6 @@
 
 #include "base/mem.h"
 #include "queue/assign.h"
-
-enum stage { WANTED, IDLE, WORKING, PROCESSED };
-
-struct queue_assignment {
-    char queue[QUEUE_NAME_LEN + 1];
-    enum stage stage;
-    bool planned;   /* the plan gives it to us */
-    bool doubt;     /* WANTED: the owner node may be ours; IDLE: it may not */
-    bool empty;     /* IDLE: there was no message */
-    bool news;      /* WORKING: messages may have come since it was begun */
-    bool orphan;    /* WORKING: the session in which it was begun is over */
-    int64_t due_ms; /* for the next step */
-    int64_t last, processed;
-    int failures; /* of the message in front */
-};
 
 void queue_worker_init(struct queue_worker *w, const struct queue_worker_options *o)
 {
@@ -49,7 +34,7 @@ void queue_worker_release(struct queue_worker *w)
     w->assignment_count = w->assignment_cap = 0;
 }
 
-/* Duties. */
+/* Assignments. */
 
 static struct queue_assignment *find(const struct queue_worker *w, const char *queue)
 {
@@ -75,7 +60,7 @@ static struct queue_assignment *find_or_add(struct queue_worker *w, const char *
     return d;
 }
 
-/* Forgets what is neither planned nor held nor in hand. */
+/* Drops assignments that are neither planned nor held nor in progress. */
 static void forget(struct queue_worker *w)
 {
     size_t kept = 0;
@@ -117,7 +102,7 @@ size_t queue_worker_owned(const struct queue_worker *w)
     return count;
 }
 
-/* Looking. */
+/* Reading the lists. */
 
 static bool is_carried_out(const struct queue_worker *w)
 {
@@ -155,7 +140,7 @@ static void look_soon(struct queue_worker *w, int64_t now_ms)
         w->look_ms = now_ms + w->look_again_ms;
 }
 
-/* What is idle is given up at once, and not only when its next message is due. */
+/* Idle queues are released at once, and not when their next message is due. */
 static void stop_waiting(struct queue_worker *w, int64_t now_ms)
 {
     for (size_t i = 0; i < w->assignment_count; i++) {
@@ -190,7 +175,7 @@ static void plan(struct queue_worker *w, int64_t now_ms, const struct queue_memb
     look_later(w, now_ms, c->worker_count);
 }
 
-/* What every answer of the keeper means beside itself. */
+/* Handles what every answer of the keeper implies. False: the worker is not joined. */
 static bool heard(struct queue_worker *w, int64_t now_ms, int err)
 {
     if (err == DROVER_SESSION_EXPIRED || err == DROVER_CLOSED)
@@ -198,8 +183,8 @@ static bool heard(struct queue_worker *w, int64_t now_ms, int err)
     else if (err != DROVER_UNKNOWN)
         w->contact_ms = w->asked_ms;
     else if (w->stopping && now_ms - w->contact_ms > w->o.timeout_ms)
-        queue_worker_expired(w,
-                             now_ms); /* by now it is; who wants to end does not wait to hear so */
+        queue_worker_expired(
+            w, now_ms); /* it has expired by now; a worker that stops need not be told */
     return w->joined;
 }
 
@@ -233,7 +218,7 @@ void queue_worker_looked(struct queue_worker *w, int64_t now_ms, int err,
         follow(w, now_ms, c);
 }
 
-/* Joining, and losing everything. */
+/* Joining, and losing the session. */
 
 void queue_worker_joined(struct queue_worker *w, int64_t now_ms, int err, const char *name)
 {
@@ -276,7 +261,7 @@ void queue_worker_stop(struct queue_worker *w, int64_t now_ms)
     stop_waiting(w, now_ms);
 }
 
-/* Taking and giving up. */
+/* Taking and releasing. */
 
 void queue_worker_took(struct queue_worker *w, int64_t now_ms, const char *queue, int err,
                        int64_t last)
@@ -299,7 +284,7 @@ void queue_worker_took(struct queue_worker *w, int64_t now_ms, const char *queue
     forget(w);
 }
 
-/* It is taken at once, unless there is a change to look at first. */
+/* Takes it at once, unless the lists have to be read first. */
 void queue_worker_freed(struct queue_worker *w, int64_t now_ms, const char *queue)
 {
     struct queue_assignment *d = find(w, queue);
@@ -391,7 +376,7 @@ void queue_worker_worked(struct queue_worker *w, int64_t now_ms, const char *que
         d->due_ms = now_ms + WORKER_BACKOFF_MS;
 }
 
-/* A message that failed is not tried earlier because another has come. */
+/* A failed message is not retried earlier because another one arrived. */
 void queue_worker_posted(struct queue_worker *w, int64_t now_ms, const char *queue)
 {
     for (size_t i = 0; i < w->assignment_count; i++) {
@@ -403,169 +388,4 @@ void queue_worker_posted(struct queue_worker *w, int64_t now_ms, const char *que
         if (d->stage == IDLE && d->empty && d->due_ms > now_ms)
             d->due_ms = now_ms;
     }
-}
-
-/* What is next. */
-
-static bool wants_take(const struct queue_worker *w, const struct queue_assignment *d)
-{
-    return d->stage == WANTED && (d->doubt || (d->planned && !w->changed && !w->stopping));
-}
-
-static bool wants_release(const struct queue_worker *w, const struct queue_assignment *d)
-{
-    return d->stage == IDLE && (d->doubt || w->stopping || (!d->planned && !w->changed));
-}
-
-static bool wants_advance(const struct queue_worker *w, const struct queue_assignment *d)
-{
-    (void)w;
-    return d->stage == PROCESSED;
-}
-
-static bool wants_work(const struct queue_worker *w, const struct queue_assignment *d)
-{
-    return d->stage == IDLE && !d->doubt && !w->stopping && (d->planned || w->changed) &&
-           w->working < w->o.parallel;
-}
-
-enum { STEP_WORK = 3 };
-
-/* In the order in which they go first. */
-static const struct {
-    enum queue_worker_kind kind;
-    bool (*wants)(const struct queue_worker *w, const struct queue_assignment *d);
-} STEPS[] = {
-    {WORKER_ADVANCE, wants_advance},
-    {WORKER_RELEASE, wants_release},
-    {WORKER_TAKE, wants_take},
-    [STEP_WORK] = {WORKER_WORK, wants_work},
-};
-
-/* Of the assignments that want a step, the one that has waited longest; *at_ms: when the next is due. */
-static struct queue_assignment *most_due(const struct queue_worker *w, size_t step, int64_t now_ms,
-                                         int64_t *at_ms)
-{
-    struct queue_assignment *found = NULL;
-
-    for (size_t i = 0; i < w->assignment_count; i++) {
-        struct queue_assignment *d = &w->assignments[i];
-
-        if (!STEPS[step].wants(w, d))
-            continue;
-        if (d->due_ms > now_ms)
-            *at_ms = d->due_ms < *at_ms ? d->due_ms : *at_ms;
-        else if (!found || d->due_ms < found->due_ms)
-            found = d;
-    }
-    return found;
-}
-
-static bool is_fresh(const struct queue_worker *w, int64_t now_ms)
-{
-    return now_ms - w->contact_ms <= w->o.timeout_ms / 3;
-}
-
-static void begin(struct queue_worker *w, struct queue_assignment *d, enum queue_worker_kind kind,
-                  struct queue_worker_action *a)
-{
-    *a = (struct queue_worker_action){.kind = kind, .last = d->last};
-    memcpy(a->queue, d->queue, sizeof a->queue);
-    if (kind == WORKER_ADVANCE)
-        a->last = d->processed;
-    if (kind == WORKER_WORK) {
-        d->stage = WORKING;
-        d->empty = d->news = false;
-        w->working++;
-        a->aside = w->o.policy == WORKER_SKIP ||
-                   (w->o.policy == WORKER_RETRY && d->failures >= w->o.retries);
-    }
-}
-
-/* A step of a duty, or false, and then when. */
-static bool next_step(struct queue_worker *w, int64_t now_ms, int64_t *at_ms,
-                      struct queue_worker_action *a)
-{
-    for (size_t i = 0; i < sizeof STEPS / sizeof *STEPS; i++) {
-        struct queue_assignment *d = most_due(w, i, now_ms, at_ms);
-
-        if (d && (STEPS[i].kind != WORKER_WORK || is_fresh(w, now_ms))) {
-            begin(w, d, STEPS[i].kind, a);
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool wants_look(const struct queue_worker *w, int64_t now_ms, int64_t *at_ms)
-{
-    int64_t when_ms = w->changed ? w->quiet_ms : w->look_ms;
-
-    if (w->stopping)
-        return false;
-    *at_ms = when_ms < *at_ms ? when_ms : *at_ms;
-    return when_ms <= now_ms;
-}
-
-/* Before a message is begun; and while one is in hand, so that a lost session is noticed. */
-static bool wants_confirm(const struct queue_worker *w, int64_t now_ms, int64_t *at_ms)
-{
-    int64_t when_ms = w->contact_ms + w->o.timeout_ms / 3 + 1, never = INT64_MAX;
-    bool wanted = w->working || most_due(w, STEP_WORK, now_ms, &never);
-
-    if (!wanted)
-        return false;
-    if (when_ms < w->confirm_ms)
-        when_ms = w->confirm_ms;
-    *at_ms = when_ms < *at_ms ? when_ms : *at_ms;
-    return when_ms <= now_ms;
-}
-
-/* Nothing is held, in hand or in doubt. */
-static bool is_free(const struct queue_worker *w)
-{
-    for (size_t i = 0; i < w->assignment_count; i++)
-        if (w->assignments[i].stage != WANTED || w->assignments[i].doubt)
-            return false;
-    return true;
-}
-
-static void next_outside(struct queue_worker *w, int64_t now_ms, struct queue_worker_action *a)
-{
-    if (w->stopping && !w->working)
-        a->kind = WORKER_END;
-    else if (!w->stopping && w->join_ms <= now_ms)
-        a->kind = WORKER_JOIN;
-    else
-        a->at_ms = w->stopping ? INT64_MAX : w->join_ms;
-}
-
-static void next_inside(struct queue_worker *w, int64_t now_ms, struct queue_worker_action *a)
-{
-    int64_t at_ms = INT64_MAX;
-
-    if (wants_look(w, now_ms, &at_ms))
-        a->kind = WORKER_LOOK;
-    else if (next_step(w, now_ms, &at_ms, a))
-        return;
-    else if (wants_confirm(w, now_ms, &at_ms))
-        a->kind = WORKER_CONFIRM;
-    else if (w->stopping && is_free(w))
-        a->kind = WORKER_END;
-    else
-        a->at_ms = at_ms;
-    if (a->kind == WORKER_LOOK)
-        w->changed = false; /* a change from here on is looked at again */
-}
-
-void queue_worker_next(struct queue_worker *w, int64_t now_ms,
-                       struct queue_worker_action *ret_action)
-{
-    *ret_action = (struct queue_worker_action){.kind = WORKER_WAIT};
-    if (w->joined)
-        next_inside(w, now_ms, ret_action);
-    else
-        next_outside(w, now_ms, ret_action);
-    if (ret_action->kind != WORKER_WAIT && ret_action->kind != WORKER_WORK)
-        w->asked_ms = now_ms;
 }

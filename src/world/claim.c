@@ -1,12 +1,12 @@
 /*
- * Claiming: the candidates come from what is known of the pending list (pending.h); whether one can
- * be had is found out by reading its ancestors and its data, and by a transaction: the pending node is
- * still there at the version seen, and the ephemeral working node is created. The pending node is set,
- * to the data it has, rather than checked: so every claim has a version of its own, and whoever ends it
- * at that version knows that nobody has claimed or queued it since.
+ * Claiming. Candidates come from the cached pending list (pending.h). Each is checked by reading
+ * its ancestors and its data, and by one transaction: the pending node still has the version seen,
+ * and the ephemeral working node is created. The pending node is set to the data it has rather than
+ * checked. So every claim has a version of its own, and a completion at that version proves that
+ * nobody has claimed or queued the task since.
  *
- * The data is read before, not after: queueing again changes the pending node in the same transaction
- * as the data, so data that is not that of the version claimed cannot be claimed with.
+ * The data is read before the transaction: queueing again changes the pending node together with
+ * the data, so a claim with outdated data fails.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ struct attempt {
     size_t type_count;
     struct pending_task task;
     struct str key;
-    int64_t czxid; /* of the pending node, and its version and data: */
+    int64_t czxid; /* of the pending node, with its version and data: */
     int32_t version;
     struct str pending_data;
     int64_t session;
@@ -113,7 +113,7 @@ static enum outcome check_ancestors(struct attempt *t)
     return CLAIMED;
 }
 
-/* A node may have been made anew, for a task whose name ends where the other's type began. */
+/* A node may have been created again for a task that divides the same name differently. */
 static bool is_wanted(const struct attempt *t)
 {
     for (size_t i = 0; i < t->type_count; i++)
@@ -122,7 +122,7 @@ static bool is_wanted(const struct attempt *t)
     return false;
 }
 
-/* What the pending node holds: as it was last seen, or read now. CLAIMED: go on. */
+/* The data of the pending node: cached, or read now. CLAIMED: continue. */
 static enum outcome read_pending(struct attempt *t, const char *pending)
 {
     struct keeper_stat stat;
@@ -177,7 +177,7 @@ static int tell(struct attempt *t, enum outcome outcome)
     else if (outcome == GONE || outcome == OTHER)
         pending_is_gone(p, t->key);
     if (outcome == OTHER)
-        pending_free_again(p, t->key, 0); /* which is not known any more, and looked for */
+        pending_free_again(p, t->key, 0); /* reads the list again */
     else if (outcome == FREE_AGAIN || outcome == FAILED)
         pending_free_again(p, t->key, outcome == FAILED ? 0 : t->czxid);
     return outcome == FAILED ? t->err : outcome == CLAIMED;

@@ -1,6 +1,6 @@
 /*
- * PCRE2, compiled by its JIT where there is one. The JIT heeds the match limit; the others hold for
- * the interpreter, which takes over where the JIT cannot compile.
+ * PCRE2, compiled by its JIT if there is one. The JIT obeys the match limit; the other limits
+ * concern the interpreter, which is used where the JIT cannot compile.
  */
 #include "world/expression.h"
 
@@ -42,7 +42,7 @@ static int compile(struct expression *x, struct err_info *e)
         return err_set(e, DROVER_BAD_ARGUMENT, "the %s '%s' is not a regular expression: %s at %zu",
                        x->what, x->text, (const char *)why, at);
     }
-    pcre2_jit_compile(x->code, PCRE2_JIT_COMPLETE); /* without, the interpreter matches */
+    pcre2_jit_compile(x->code, PCRE2_JIT_COMPLETE); /* if it fails, the interpreter matches */
     x->match = pcre2_match_data_create_from_pattern(x->code, NULL);
     x->limits = pcre2_match_context_create(NULL);
     pcre2_set_match_limit(x->limits, EXPRESSION_MATCH_LIMIT);
@@ -109,11 +109,11 @@ int expression_match(struct expression *x, struct str name, struct err_info *ret
     found = pcre2_match(x->code, (PCRE2_SPTR)name.p, name.len, 0, 0, x->match, x->limits);
     if (found >= 0)
         return 1;
-    /* A foreign node whose name is no text: no expression is about it. */
+    /* A name that is not UTF-8, created by another tool: it matches nothing. */
     if (found == PCRE2_ERROR_NOMATCH ||
         (found <= PCRE2_ERROR_UTF8_ERR1 && found >= PCRE2_ERROR_UTF8_ERR21))
         return 0;
     pcre2_get_error_message(found, why, sizeof why);
-    return err_set(ret_error, DROVER_BAD_ARGUMENT, "the %s '%s' is too much work: %s", x->what,
+    return err_set(ret_error, DROVER_BAD_ARGUMENT, "the %s '%s' is too expensive: %s", x->what,
                    x->text, (const char *)why);
 }

@@ -1,8 +1,8 @@
 /*
  * expression - a regular expression that must match the whole of a name (PCRE2).
  *
- * Every match has limits: a pattern that would run away is an error, not a wait. An expression
- * without special characters is plain: it matches itself, and can be looked up.
+ * Every match has limits: an expensive pattern is an error, not a delay. An expression without
+ * special characters is plain: it matches itself, and can be looked up.
  *
  * Used by one thread at a time.
  */
@@ -21,7 +21,7 @@ enum {
 
 struct expression;
 
-/* BAD_ARGUMENT and why, when it does not compile. what: "parent's name", for messages. */
+/* BAD_ARGUMENT and why, if it does not compile. what: "parent's name", for messages. */
 int expression_new(struct str pattern, const char *what, struct expression **ret_expression,
                    struct err_info *ret_error);
 void expression_free(struct expression *x);
@@ -29,7 +29,7 @@ void expression_free(struct expression *x);
 bool expression_is_plain(const struct expression *x);
 struct str expression_text(const struct expression *x);
 
-/* 1: it matches; 0: it does not; BAD_ARGUMENT: it ran into a limit. */
+/* 1: matches; 0: does not; BAD_ARGUMENT: exceeded a limit. */
 int expression_match(struct expression *x, struct str name, struct err_info *ret_error);
 
 #endif

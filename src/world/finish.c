@@ -1,8 +1,9 @@
 /*
- * The end of a claim. Who may end it is told by the working node: its data names the session that
- * claimed. (The stat's owner would not do: inside a server on an ensemble many sessions share one.)
- * As long as that session lives, nobody else takes the node away, so after UNKNOWN the node tells:
- * still there, nothing happened; gone, it did.
+ * Ending a claim. The data of the working node names the session that claimed; only that session
+ * may end it. (The stat's ephemeral owner is not enough: inside a server on an ensemble many
+ * sessions share one.) While that session lives, nobody else deletes the node. So after UNKNOWN the
+ * node tells the outcome: if it is still there, nothing happened; if it is gone, the transaction
+ * happened.
  */
 #include "world/impl.h"
 
@@ -14,17 +15,17 @@ struct ending {
     const char *working, *pending, *completed;
     struct world_holder holder;
     int32_t working_version;
-    bool is_pending; /* and then: */
+    bool is_pending; /* if so: */
     struct keeper_stat stat;
     struct world_record record;
-    bool is_record; /* record holds what the pending node says */
+    bool is_record; /* record holds the parsed data of the pending node */
     bool was_completed;
-    bool may_recall, recalled; /* the first try goes by what is known of the pending node */
+    bool may_recall, recalled; /* the first try uses the cached claim */
     struct str error;          /* of a failure */
-    bool unknown;              /* whether the last transaction happened */
+    bool unknown;              /* the outcome of the last transaction */
     struct err_info *e;
 
-    /* What is to be done, in one transaction. */
+    /* The transaction. */
     struct keeper_op ops[3];
     struct keeper_result results[3];
     size_t op_count;
@@ -47,9 +48,9 @@ static int ending_init(struct ending *n, struct world *w, struct keeper *k, stru
 #define KEY_SHOWN(n) (int)((n)->key.len < 300 ? (n)->key.len : 300), (n)->key.p
 
 /*
- * A claim that was made in this process is known, and need not be read. The transaction insists on the
- * version that the claim gave to the pending node: as long as it has that, nobody has claimed it since,
- * and the working node is this session's.
+ * A claim made in this process is cached and need not be read. The transaction checks the version
+ * that the claim gave to the pending node: while it has that version, nobody has claimed the task
+ * since, and the working node is this session's.
  */
 static bool recall(struct ending *n)
 {
@@ -69,8 +70,8 @@ static bool recall(struct ending *n)
 }
 
 /*
- * Reads who works on it and what is pending. 1: it is this session's and can be ended. 0: it was
- * ended by the transaction that was not known of.
+ * Reads the working node and the pending node. 1: it is this session's claim. 0: the transaction
+ * with the unknown outcome ended it.
  */
 static int read_all(struct ending *n)
 {
@@ -102,7 +103,7 @@ static int read_all(struct ending *n)
     return 1;
 }
 
-/* Whether it was queued again since it was claimed. */
+/* Whether the task was queued again since it was claimed. */
 static bool was_queued_again(const struct ending *n)
 {
     return n->is_pending &&
@@ -115,8 +116,8 @@ static void add(struct ending *n, struct keeper_op op)
 }
 
 /*
- * Reads, plans and commits until it has happened. plan fills ops; the working node's end is added
- * here, last, as the document says.
+ * Reads, plans and commits until it has happened. plan adds operations; the deletion of the working
+ * node is added last, as the document says.
  */
 static int end(struct ending *n, void (*plan)(struct ending *n))
 {
@@ -139,7 +140,7 @@ static int end(struct ending *n, void (*plan)(struct ending *n))
     return world_gave_up(n->e);
 }
 
-/* The claim is over: the task is pending, or completed. */
+/* Publishes the new state: pending or completed. */
 static void tell(struct ending *n, bool pending)
 {
     if (n->is_record)
@@ -209,7 +210,7 @@ int world_release(struct world *w, struct keeper *k, struct str key, struct err_
     return err;
 }
 
-/* Made anew, so that it is the youngest: others get their turn before it is tried again. */
+/* Creates the pending node again, so that it is the youngest: other tasks are tried before it. */
 static void plan_fail(struct ending *n)
 {
     struct world_record r = n->record;

@@ -40,7 +40,7 @@ static void post_world(struct http_request *r)
     }
     k = context_keeper(worlds->context);
     if (!k) {
-        http_reply_err(r, DROVER_CLOSED, "the keeper is away: try again");
+        http_reply_err(r, DROVER_CLOSED, "the keeper is unreachable: try again");
         return;
     }
     err = world_init(k, name, &e);
@@ -310,7 +310,9 @@ static void delete_task(struct http_request *r)
     world_call_answer(&c, err);
 }
 
-/* The tree as objects in lists: each level opens when the first child comes, closes after the last. */
+/*
+ * The tree as objects in lists: each level opens when the first child comes, closes after the last.
+ */
 struct tree_writer {
     struct buf *out;
     int depth; /* of the last task written, -1: none yet */

@@ -44,13 +44,15 @@ bool world_call_begin(struct world_call *c, struct http_request *r, struct str s
     if (c->own)
         c->k = session_of_request(worlds->context, r, session);
     else if (!(c->k = context_keeper(worlds->context)))
-        http_reply_err(r, DROVER_CLOSED, "the keeper is away: try again");
+        http_reply_err(r, DROVER_CLOSED, "the keeper is unreachable: try again");
     if (!c->k)
         world_registry_put(worlds->registry, c->world);
     return c->k != NULL;
 }
 
-/* Gives back what was borrowed; before the answer, so that a client's next request finds it free. */
+/*
+ * Gives back what was borrowed; before the answer, so that a client's next request finds it free.
+ */
 void world_call_end(struct world_call *c)
 {
     if (c->own)
@@ -64,7 +66,7 @@ void world_call_answer(struct world_call *c, int err)
 {
     world_call_end(c);
     if (err == DROVER_SESSION_EXPIRED && !c->own) /* the server's, which will have another */
-        err = err_set(&c->e, DROVER_CLOSED, "the keeper is away: try again");
+        err = err_set(&c->e, DROVER_CLOSED, "the keeper is unreachable: try again");
     if (err)
         world_refuse(c->r, err, &c->e);
     else

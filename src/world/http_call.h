@@ -1,6 +1,6 @@
 /*
- * What the handlers of worlds over HTTP have in common: reading what came, a world and a keeper to do it
- * with, and the answer.
+ * What the handlers of worlds over HTTP have in common: reading what came, a world and a keeper to
+ * do it with, and the answer.
  */
 #ifndef WORLD_HTTP_CALL_H
 #define WORLD_HTTP_CALL_H
@@ -37,8 +37,8 @@ const struct json *world_body(struct http_request *r, const char *const *members
 int world_read_text(const struct json *v, const char *member, struct str *ret, struct err_info *e);
 
 /*
- * Borrows what a handler needs, or answers and returns false. session.p NULL: the server's session. To
- * be ended, or answered, which ends it: an error, or what stands in out.
+ * Borrows what a handler needs, or answers and returns false. session.p NULL: the server's session.
+ * To be ended, or answered, which ends it: an error, or what stands in out.
  */
 bool world_call_begin(struct world_call *c, struct http_request *r, struct str session);
 void world_call_end(struct world_call *c);

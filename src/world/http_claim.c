@@ -53,8 +53,9 @@ static void put_claim(struct world_call *c, const struct world_claim *claim)
 }
 
 /*
- * A claim that waits is run again whenever something has changed, and now and then without: using the
- * session is its sign of life. Then it goes by what is known; the first time, and the last, it looks.
+ * A claim that waits is run again whenever something has changed, and now and then without: using
+ * the session is its sign of life. Then it goes by what is known; the first time, and the last, it
+ * looks.
  */
 void world_post_claim(struct http_request *r)
 {

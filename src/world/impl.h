@@ -1,6 +1,4 @@
-/*
- * impl - the inside of struct world, and what its files share.
- */
+/* impl - the inside of struct world, and what its files share. */
 #ifndef WORLD_IMPL_H
 #define WORLD_IMPL_H
 
@@ -12,7 +10,7 @@
 #include "world/pending.h"
 #include "world/world.h"
 
-enum { WORLD_TRIES = 100 }; /* of a transaction whose premises others keep changing */
+enum { WORLD_TRIES = 100 }; /* of a transaction whose preconditions others keep changing */
 
 struct world {
     char *name, *root;
@@ -21,23 +19,23 @@ struct world {
     struct pending *pending;
 
     pthread_mutex_t noting; /* guards the rest */
-    struct map noted;       /* hashes of completed nodes whose rubbish was told of */
+    struct map noted;       /* hashes of invalid completed nodes that were reported */
 };
 
 /* Reads a node into the arena. */
 int world_read(struct keeper *k, struct arena *a, const char *path, struct str *ret_data,
                struct keeper_stat *ret_stat);
 
-/* Tells whoever wants to know what a task has become. */
+/* Publishes a state change. */
 void world_tell(struct world *w, const struct world_change *c);
 
-/* Whether a transaction failed because what it rests on has changed: read again and try again. */
+/* Whether a transaction failed because a node changed meanwhile: read again and retry. */
 bool world_is_stale(int err);
 
-/* What to say when it never got through. */
+/* The error after WORLD_TRIES. */
 int world_gave_up(struct err_info *e);
 
-/* The words for an error of the keeper, where there are no better ones. */
+/* The generic message for an error of the keeper. */
 int world_explain(struct err_info *e, int err);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Places are paths, in a map by path and in one by the last part. The version of the root that the
- * index stands for is `version`, of the last walk, and `own` changes since; the highest of those is
- * `newest`. When version + own == newest there is no gap between them: no other was in between.
+ * Paths, in one map by path and one by the last part. The index was built at root version `version`
+ * and has seen `own` changes since; the highest of their versions is `newest`. If version + own ==
+ * newest, every change in between was this process's own.
  */
 #include "world/index.h"
 
@@ -19,14 +19,14 @@
 #include "world/record.h"
 
 enum {
-    WALK_SHARE = 20,      /* of the time, walking takes at most one part of so many */
-    OWN_PATIENCE_MS = 100 /* for changes of our own that are on their way */
+    WALK_SHARE = 20,      /* walking takes at most one part in so many of the time */
+    OWN_PATIENCE_MS = 100 /* waits this long for own changes in flight */
 };
 
 struct world_index {
     char *root;
     pthread_mutex_t lock;
-    pthread_cond_t settled; /* a change of our own has come back */
+    pthread_cond_t settled; /* an own change has returned */
     int underway;
     char **places; /* refs start at 1 */
     uint32_t len, cap;
@@ -54,7 +54,7 @@ struct world_index *world_index_new(const char *root)
     return a;
 }
 
-/* Under the lock, as everything static here. */
+/* Under the lock, as all static functions here. */
 static void forget(struct world_index *a)
 {
     for (uint32_t i = 0; i < a->len; i++)
@@ -88,7 +88,7 @@ static bool is_known(const struct world_index *a, struct str path)
     return false;
 }
 
-/* Takes the path. */
+/* Takes ownership of the path. */
 static void add_place(struct world_index *a, char *path)
 {
     if (is_known(a, str_of(path))) {
@@ -104,7 +104,7 @@ static void add_place(struct world_index *a, char *path)
     map_add(&a->by_node, map_hash_str(path_name(str_of(path))), a->len);
 }
 
-/* The walk: level by level, the children of a whole level at once. */
+/* The walk: level by level, reading the children of a whole level in parallel. */
 
 struct index_level {
     struct keeper *k;
@@ -120,7 +120,7 @@ static void read_children(void *arg, size_t i)
     l->errs[i] = keeper_children(l->k, l->parents[i], &l->names[i], NULL);
 }
 
-/* Adds what is below places[from] to places[to - 1]; a node that is gone by now has nothing. */
+/* Adds the children of the parents. A parent that has gone has none. */
 static int walk_level(struct world_index *a, struct keeper *k, char **parents, size_t count)
 {
     struct index_level l = {k, parents, mem_zalloc(count * sizeof *l.names),
@@ -159,7 +159,7 @@ static int walk(struct world_index *a, struct keeper *k, int32_t version)
 
         from = to;
         to = a->len;
-        level = mem_alloc((to - from) * sizeof *level); /* places may move meanwhile */
+        level = mem_alloc((to - from) * sizeof *level); /* add_place() may move the array */
         memcpy(level, a->places + from, (to - from) * sizeof *level);
         err = walk_level(a, k, level, to - from);
         free(level);
@@ -179,7 +179,7 @@ static bool is_whole(const struct world_index *a, int32_t version)
     return a->walked && a->version + a->own == a->newest && a->newest >= version;
 }
 
-/* Brings the index up to date. *ret_walked: it has just been walked. */
+/* Brings the index up to date. *ret_walked: the tree was walked just now. */
 static int refresh(struct world_index *a, struct keeper *k, int32_t version, bool *ret_walked)
 {
     int64_t patience_ms = clock_boot_ms() + OWN_PATIENCE_MS;
@@ -218,7 +218,7 @@ static void add_match(struct index_search *s, const char *path, struct str name,
     m->type = (struct str){arena_text(s->arena, type), type.len};
 }
 
-/* 1: it matches in one way at least, which is noted. */
+/* 1: one way to split the name matches, and was added. */
 static int match_place(struct index_search *s, const char *path)
 {
     struct str node = path_name(str_of(path)), name, type;
@@ -290,8 +290,8 @@ static int find(struct index_search *s, struct keeper *k)
 }
 
 /*
- * "a_b_t" may be a of type b_t, or a_b of type t. The lists know, where the task stands in one; where
- * it does not, the way in which it matched will do.
+ * "a_b_t" may be a of type b_t, or a_b of type t. The record of the task tells, if it is in a list;
+ * otherwise the way in which it matched counts.
  */
 static int settle_name(struct index_search *s, struct keeper *k, struct world_match *m,
                        bool *ret_is)

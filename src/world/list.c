@@ -1,6 +1,6 @@
 /*
- * Looking: lists, one task, the whole tree. Nothing here is one moment: others go on meanwhile. Nodes
- * that are not a task's are passed over.
+ * Reading: lists, one task, the whole tree. These are not snapshots: others make changes meanwhile.
+ * Nodes that are not tasks are skipped.
  */
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ static const char *const LISTS[] = {
     [WORLD_IS_COMPLETED] = WORLD_COMPLETED,
 };
 
-/* Where the record of a task stands that is in a list. */
+/* The list that holds the record of a task. */
 static const char *record_list(enum world_state state)
 {
     return state == WORLD_IS_WORKING ? WORLD_PENDING : LISTS[state];
@@ -35,7 +35,7 @@ struct lister {
     struct world *w;
     struct keeper *k;
     enum world_state state;
-    struct keeper_names working; /* while the pending are listed */
+    struct keeper_names working; /* when listing pending tasks */
     char **names;
     struct buf *data;
     struct keeper_stat *stats;
@@ -59,7 +59,7 @@ static void read_one(void *arg, size_t i)
     buf_release(&path);
 }
 
-/* Tells of a completed node with rubbish in it, once. Of those in the other lists pending.h tells. */
+/* Warns once about an invalid completed node. pending.h does so for the other lists. */
 static void note_rubbish(struct lister *l, struct str key)
 {
     enum { NOTED_MAX = 10000 };
@@ -104,7 +104,7 @@ static void add_item(struct lister *l, struct arena *a, size_t i, struct world_i
         .since_ms = l->stats[i].ctime_ms};
 }
 
-/* A piece of the names, all read at once. */
+/* Reads a page of names in parallel. */
 static int list_piece(struct lister *l, struct arena *a, size_t count, size_t limit,
                       struct world_items *items)
 {
@@ -184,7 +184,7 @@ static int state_of(struct keeper *k, struct arena *a, struct str key, enum worl
     return err == DROVER_NO_NODE ? 0 : err;
 }
 
-/* As far as the tree tells: the type begins at the last '_'. */
+/* From the name alone: the type begins after the last '_'. */
 static void record_guess(struct arena *a, const char *root, struct str key, struct world_record *r)
 {
     struct str parent = world_parent_key(key), node = world_key_last(key);

@@ -1,4 +1,4 @@
-/* Names of a world's things. Everything that comes from outside is checked here, once. */
+/* Names of tasks, worlds and nodes. All names from outside are checked here, once. */
 #include "world/name.h"
 
 #include "keeper/path.h"
@@ -32,7 +32,7 @@ static int check_text(struct str s, size_t len_max, const char *what, struct err
 
 int world_check_name(struct str name, const char *what, struct err_info *ret_error)
 {
-    /* With the rest of the node's name around them, "." and ".." are harmless. */
+    /* "." and ".." are harmless: the rest of the node's name surrounds them. */
     if (str_eq(name, STR(".")) || str_eq(name, STR("..")))
         return 0;
     return check_text(name, WORLD_NAME_LEN_MAX, what, ret_error);

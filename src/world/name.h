@@ -1,10 +1,10 @@
 /*
- * name - what names the things of a world, and how one name becomes another. Pure.
+ * name - the names of a world's tasks and nodes, and how they convert. Pure.
  *
- *   task      name "downloadFile", type "alpha"
- *   its node  "downloadFile_alpha"                            name and type are one key
- *   its path  "/zoott_myworld/requestFile_alpha/downloadFile_alpha"
- *   its key   "requestFile_alpha|downloadFile_alpha"          below /zoott_p, /zoott_w and /zoott_c
+ *   task   name "downloadFile", type "alpha"
+ *   node   "downloadFile_alpha"                            name and type form one key
+ *   path   "/zoott_myworld/requestFile_alpha/downloadFile_alpha"
+ *   key    "requestFile_alpha|downloadFile_alpha"          below /zoott_p, /zoott_w and /zoott_c
  *
  * Names and types are not empty and hold no space, '/', '\', '|', no control character and nothing
  * that ZooKeeper refuses in a path. Both may hold '_', so a node's name alone does not always tell
@@ -30,16 +30,16 @@ enum {
 /* 0, or BAD_ARGUMENT and why. what: "name" or "type", for the message. */
 int world_check_name(struct str name, const char *what, struct err_info *ret_error);
 
-/* The same for a world, whose name must not be one of p, w and c either. */
+/* The same for a world, whose name must not be p, w or c either. */
 int world_check_world(struct str world, struct err_info *ret_error);
 
-/* Whether text could be a key: parts that have a name and a type. */
+/* Whether text may be a key: parts with a name and a type. */
 int world_check_key(struct str key, struct err_info *ret_error);
 
 /* "/zoott_<world>". */
 char *world_root_path(struct arena *a, struct str world);
 
-/* From a key to its path and back; the path must be below the root. */
+/* Converts a key to its path and back; the path must be below the root. */
 char *world_path(struct arena *a, const char *root, struct str key);
 char *world_key(struct arena *a, const char *root, struct str path);
 
@@ -53,8 +53,8 @@ struct str world_key_last(struct str key);
 char *world_list_path(struct arena *a, const char *dir, struct str key);
 
 /*
- * The next way to read a node's name as name and type, left to right. *at starts with 0. False: no
- * more.
+ * The next way to split a node's name into name and type, left to right. *at starts with 0. False:
+ * no more.
  */
 bool world_split_name(struct str node, size_t *at, struct str *ret_name, struct str *ret_type);
 

@@ -2,10 +2,10 @@
  * pending_impl - the inside of struct pending.
  *
  * One slot for each name of the list. What is FREE stands in the heap of its type; TRIED is in the
- * hands of a claimer; TAKEN waits for its working node to go; BLOCKED hangs in the list of the nearest
- * ancestor that is pending and becomes free when that goes; FOREIGN is of another world and RUBBISH
- * of nobody: both are read again now and then, because a name can be deleted and made anew between
- * two looks.
+ * hands of a claimer; TAKEN waits for its working node to go; BLOCKED hangs in the list of the
+ * nearest ancestor that is pending and becomes free when that goes; FOREIGN is of another world and
+ * RUBBISH of nobody: both are read again now and then, because a name can be deleted and made anew
+ * between two looks.
  */
 #ifndef WORLD_PENDING_IMPL_H
 #define WORLD_PENDING_IMPL_H

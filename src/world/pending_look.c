@@ -182,9 +182,9 @@ static void on_event(void *arg, enum keeper_event event, const char *path)
 }
 
 /*
- * Under the lock, which it releases. A keeper on an ensemble reads a whole list to arm a watch on it, so
- * it is armed only when there was nothing left to take, and tells once: as long as tasks are claimed,
- * the lists are taken to have changed.
+ * Under the lock, which it releases. A keeper on an ensemble reads a whole list to arm a watch on
+ * it, so it is armed only when there was nothing left to take, and tells once: as long as tasks are
+ * claimed, the lists are taken to have changed.
  */
 static int arm(struct pending *p)
 {
@@ -272,7 +272,9 @@ bool pending_has_changed(struct pending *p)
     return changed;
 }
 
-/* An event that has the watch in its hands is waited for, as keeper_unwatch() waits for the others. */
+/*
+ * An event that has the watch in its hands is waited for, as keeper_unwatch() waits for the others.
+ */
 void pending_disarm(struct pending *p)
 {
     struct keeper_watch *w;

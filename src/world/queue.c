@@ -1,10 +1,10 @@
 /*
- * Queueing: one transaction that holds, for every child, its node in the tree (created or set), its
- * pending node (created or set, so that its version tells a claimant), the end of its completed node,
- * and a set of the world's root, which counts changes for the index.
+ * Queueing: one transaction. For every child it creates or sets the node in the tree, creates or
+ * sets the pending node (its version tells a claimant), deletes the completed node; and it sets the
+ * world's root, whose version counts changes for the tree index.
  *
- * What has to be done is planned from what is read. When the transaction is refused because something
- * has come or gone since, everything is read and planned again.
+ * The transaction is planned from what is read. If it fails because a node came or went meanwhile,
+ * everything is read and planned again.
  */
 #include "world/world.h"
 
@@ -150,7 +150,7 @@ static void add(struct world_plan *p, struct keeper_op op)
     p->ops[p->op_count++] = op;
 }
 
-/* Whether what stands in a list under the child's key is about the child. */
+/* Checks that the node with the child's key in a list belongs to the child. */
 static int check_same(struct world_plan *p, const struct world_child *c, struct str data,
                       const char *list)
 {
@@ -198,7 +198,7 @@ static int plan_child(struct world_plan *p, const struct world_child *c)
         return err;
     add(p, err ? keeper_op_create(pending, record_of(p, c), KEEPER_NO_STAT)
                : keeper_op_set(pending, record_of(p, c), KEEPER_ANY_VERSION));
-    /* After the pending list: a task that left that one in between stands in this one. */
+    /* After the pending list: a task that was completed in between is in this one. */
     err = world_read(p->k, p->a, completed, &data, NULL);
     if (!err)
         err = check_same(p, c, data, WORLD_COMPLETED);

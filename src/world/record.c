@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "world/name.h"
 
-/* Moves what was written into the arena. */
+/* Moves the text into the arena. */
 static struct str settle(struct arena *a, struct buf *b)
 {
     struct str s = {arena_text(a, (struct str){b->p, b->len}), b->len};
@@ -53,7 +53,7 @@ static bool is_named(struct str key, const struct world_record *r)
            memcmp(last.p + r->name.len + 1, r->type.p, r->type.len) == 0;
 }
 
-/* Whether a path is "/zoott_<world>/" and the key with slashes; the world may be any. */
+/* Whether a path is "/zoott_<world>/" and the key with slashes, for any world. */
 static bool is_path_of(struct str path, struct str key)
 {
     struct str prefix = STR(WORLD_ROOT_PREFIX);

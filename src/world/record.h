@@ -1,16 +1,16 @@
 /*
- * record - what stands in the nodes of a world's lists, as JSON. Pure.
+ * record - the data of the nodes in a world's lists, as JSON. Pure.
  *
  *   /zoott_p/<key>   {"name":"b","type":"t","path":"/zoott_w1/a_t/b_t","parent":"/zoott_w1/a_t"}
- *                    and, once it has failed, "failures":2,"error":"what was said last"
+ *                    and, after failures, "failures":2,"error":"the last error"
  *   /zoott_c/<key>   the same, without the failures
  *   /zoott_w/<key>   {"session":"0123456789abcdef","claim":"16 hex digits","czxid":7,"version":0}
  *
  * parent is null at the top. session is the session that claimed (inside a server on an ensemble it
- * is not the owner that the stat shows), claim is new with every claim, czxid and version are those of
- * the pending node when it was claimed: when they differ at the end, the task was queued again.
+ * is not the ephemeral owner), claim is random, czxid and version are those of the pending node
+ * after the claim: if they differ at the end, the task was queued again.
  *
- * Others write here too, so what is read is checked: anything else is rubbish.
+ * Other clients write here too: data that does not parse is DAMAGED.
  */
 #ifndef WORLD_RECORD_H
 #define WORLD_RECORD_H
@@ -28,23 +28,23 @@ struct world_record {
     struct str path;
     struct str parent; /* p NULL: none */
     int64_t failures;
-    struct str error; /* of the last failure */
+    struct str error; /* the last one */
 };
 
 struct str world_record_write(struct arena *a, const struct world_record *r);
 
 /*
- * Reads the record of a key. DAMAGED when it is none, or not of this key: its path must be the key's
- * below the root of some world, and name and type its last part.
+ * Parses the record of a key. DAMAGED if it is invalid or of another key: its path must be the
+ * key's below the root of some world, and name and type its last part.
  */
 int world_record_read(struct arena *a, struct str json, struct str key,
                       struct world_record *ret_record);
 
-/* The record of a task that has not failed: all of it is in its key and its type. */
+/* The record of a task that has not failed follows from its key and its type. */
 void world_record_make(struct arena *a, const char *root, struct str key, struct str type,
                        struct world_record *ret_record);
 
-/* Whether the record is of the world with this root. */
+/* Whether the record belongs to the world with this root. */
 bool world_record_is_of(const struct world_record *r, const char *root);
 
 struct world_holder {

@@ -1,7 +1,7 @@
 /*
- * A list; there are few worlds. One whose session has gone is marked and closed by the last who uses
- * it. Changes are told by the keeper on the loop, many at a time under load: the topic is signalled
- * at once when it has been quiet, else a little later for all of them.
+ * A list; there are few worlds. One whose session has gone is marked and closed by the last who
+ * uses it. Changes are told by the keeper on the loop, many at a time under load: the topic is
+ * signalled at once when it has been quiet, else a little later for all of them.
  */
 #include "world/registry.h"
 
@@ -149,7 +149,7 @@ static int open_place(struct world_registry *s, struct str name, struct open_wor
     int err;
 
     if (!k)
-        return err_set(e, DROVER_CLOSED, "the keeper is away: try again");
+        return err_set(e, DROVER_CLOSED, "the keeper is unreachable: try again");
     o.arg = p = mem_zalloc(sizeof *p);
     p->registry = s;
     p->name = mem_dup(name.p, name.len);

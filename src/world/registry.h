@@ -1,8 +1,9 @@
 /*
  * registry - the worlds that a server has open, on its session of the moment.
  *
- * A world is opened when it is first asked for and stays open, with what it knows of its lists, until
- * the server's session goes. world_registry_get() and world_registry_put() from any thread, the rest on the loop.
+ * A world is opened when it is first asked for and stays open, with what it knows of its lists,
+ * until the server's session goes. world_registry_get() and world_registry_put() from any thread,
+ * the rest on the loop.
  */
 #ifndef WORLD_REGISTRY_H
 #define WORLD_REGISTRY_H

@@ -1,9 +1,11 @@
 /*
- * Removing: the task's node in the tree, its pending and its completed node, together, and a set of the
- * world's root, whose version tells every index that the tree is another.
+ * Removing: deletes the task's node in the tree, its pending and its completed node in one
+ * transaction, and sets the world's root, whose version tells every tree index that the tree has
+ * changed.
  *
- * A task with tasks below it stays, and one that is worked on: the transaction insists on the pending
- * node's version, which a claim changes, and on that of the task's node, which queueing changes.
+ * A task with children is refused, and one that is being worked on. The transaction checks the
+ * version of the pending node, which a claim changes, and of the task's node, which queueing
+ * changes.
  */
 #include "world/impl.h"
 
@@ -12,10 +14,10 @@ struct removal {
     struct keeper *k;
     struct arena a;
     struct str key;
-    int64_t before_ms; /* only when it was completed before; INT64_MAX: in any state */
+    int64_t before_ms; /* only if completed before this time; INT64_MAX: in any state */
     struct keeper_op ops[4];
     size_t op_count;
-    bool unknown; /* whether the last transaction happened */
+    bool unknown; /* the outcome of the last transaction */
     struct err_info *e;
 };
 
@@ -26,7 +28,7 @@ static int refuse(struct removal *r, int err, const char *why)
     return err_set(r->e, err, "'%.*s' %s", KEY_SHOWN(r), why);
 }
 
-/* Adds the end of the node in a list, when there is one and it is this world's. */
+/* Plans the deletion of the node in a list, if it exists and belongs to this world. */
 static int plan_list(struct removal *r, const char *list, struct keeper_stat *ret_stat)
 {
     const char *path = world_list_path(&r->a, list, r->key);
@@ -57,7 +59,7 @@ static int plan_lists(struct removal *r)
                : refuse(r, DROVER_NOT_ALLOWED, "was not completed that long ago");
 }
 
-/* 0, and what is to be done stands in ops. */
+/* 0, and the transaction is in ops. */
 static int plan(struct removal *r)
 {
     const char *path = world_path(&r->a, r->w->root, r->key);
@@ -86,7 +88,7 @@ static int plan(struct removal *r)
     return 0;
 }
 
-/* After UNKNOWN, a task that is gone was removed, by this or by another. */
+/* After UNKNOWN, a task that is gone was removed, by this call or by another. */
 static int remove_task(struct removal *r)
 {
     int err;

@@ -16,7 +16,7 @@ struct world_sweep {
     int64_t retention_ms;
 };
 
-/* The world that a record's path begins with. */
+/* The world in a record's path. */
 static struct str world_of(const struct world_record *r)
 {
     struct str prefix = STR(WORLD_ROOT_PREFIX);
@@ -26,7 +26,7 @@ static struct str world_of(const struct world_record *r)
     return (struct str){rest.p, slash ? (size_t)(slash - rest.p) : rest.len};
 }
 
-/* Whether it was removed. What is too young, has tasks below it or is no task of ours stays. */
+/* Whether it was removed. Young tasks, tasks with children and foreign nodes stay. */
 static bool sweep_one(struct world_sweep *s, struct keeper *k, struct arena *a, const char *name,
                       int64_t before_ms)
 {
@@ -51,7 +51,7 @@ static bool sweep_one(struct world_sweep *s, struct keeper *k, struct arena *a, 
     return !err;
 }
 
-/* From the last to the first: what stands below a task comes after it. */
+/* Backwards: children come after their parents. */
 static void sweep_all(struct periodic *c, void *arg)
 {
     struct world_sweep *s = arg;

@@ -1,9 +1,9 @@
 /*
- * sweep - removes tasks that were completed long ago, from time to time, on a thread of its own.
+ * sweep - removes tasks that were completed long ago, periodically, on a thread of its own.
  *
- * The document keeps completed tasks; a world that goes on for ever needs an end to that, and on an
- * ensemble a list of children must not grow beyond 1 MB. So it is an option (--world-retention). A task
- * goes with its node in the tree, and after those below it: a parent stays as long as it has children.
+ * The document keeps completed tasks for ever. On an ensemble a list of children must not exceed 1
+ * MB, so --world-retention limits it. A task is removed with its node in the tree, children first:
+ * a parent stays while it has children.
  */
 #ifndef WORLD_SWEEP_H
 #define WORLD_SWEEP_H

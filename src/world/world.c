@@ -1,4 +1,4 @@
-/* Making, opening and closing a world. */
+/* Creating, opening and closing a world. */
 #include "world/world.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ bool world_is_stale(int err)
 
 int world_gave_up(struct err_info *e)
 {
-    return err_set(e, DROVER_BAD_VERSION, "others keep changing this task: try again");
+    return err_set(e, DROVER_BAD_VERSION, "other clients keep changing this task: try again");
 }
 
 int world_explain(struct err_info *e, int err)
@@ -67,7 +67,7 @@ int world_init(struct keeper *k, struct str name, struct err_info *ret_error)
     paths[3] = world_root_path(&a, name);
     err = DROVER_EXISTS;
     for (int i = 0; i < WORLD_TRIES && (err == DROVER_EXISTS || err == DROVER_UNKNOWN); i++)
-        err = make_missing(k, paths, 4); /* what is there already, of whom ever, will do */
+        err = make_missing(k, paths, 4); /* other clients may create them at the same time */
     arena_release(&a);
     return err ? world_explain(ret_error, err) : 0;
 }

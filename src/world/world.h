@@ -1,25 +1,25 @@
 /*
- * world - a tree of tasks with one pending, one working and one completed list (zoott).
+ * world - a tree of tasks with a pending, a working and a completed list (zoott).
  *
- *   /zoott_<world>/...    the tree: a node a task, its data the task's, children below their parents
+ *   /zoott_<world>/...    the tree: one node per task, with its data; children below their parents
  *   /zoott_p/<key>        pending: to be done; blocks the tasks below it
- *   /zoott_w/<key>        working: ephemeral, of the session that claimed it; pending as well
+ *   /zoott_w/<key>        working: ephemeral node of the session that claimed it; also pending
  *   /zoott_c/<key>        completed
  *
- * (name.h has the keys, record.h the data.) In order: world_init() once; world_open(); queue, claim
- * and complete, release or fail, from any thread; world_close().
+ * (name.h has the keys, record.h the data.) In order: world_init() once; world_open(); queue,
+ * claim, and complete, release or fail, from any thread; world_close().
  *
  * What always holds:
  *  - Each change is one transaction. After a crash the tree is as before it or as after it.
- *  - A working node without a pending one is never made. A task is completed by its claimant only.
- *  - A task that is queued again while it is worked on is pending again when it is completed: claiming
- *    and queueing both change the pending node's version, and completing takes it away only at the
- *    version that the claim has given it.
- *  - UNKNOWN is settled by looking: the claimant's working node tells what happened. Only queueing
- *    gives it to the caller, who may queue again.
+ *  - There is no working node without a pending one. Only the claimant completes a task.
+ *  - A task that is queued again while it is worked on is pending again when it is completed:
+ *    claiming and queueing both change the pending node's version, and completing deletes it only
+ *    at the version that the claim gave it.
+ *  - UNKNOWN is resolved by reading: the claimant's working node tells what happened. Only queueing
+ *    returns it; it is safe to queue again.
  *
- * k, in every call, is the keeper that it is done with: the one that the world was opened on, or
- * another session of the same store. Results are in the caller's arena.
+ * k, in every call, is the keeper to use: the one that the world was opened on, or another session
+ * of the same store. Results are in the caller's arena.
  */
 #ifndef WORLD_WORLD_H
 #define WORLD_WORLD_H
@@ -37,24 +37,24 @@ struct world;
 
 enum world_state { WORLD_IS_PENDING, WORLD_IS_WORKING, WORLD_IS_COMPLETED, WORLD_IS_NONE };
 
-/* What a task has become, by a call on this struct world. */
+/* A state change made through this struct world. */
 struct world_change {
-    struct str key, type;   /* p NULL: it is not known */
-    enum world_state state; /* NONE: it was removed */
-    struct str error;       /* it has failed; p NULL: it has not */
+    struct str key, type;   /* p NULL: not known */
+    enum world_state state; /* NONE: removed */
+    struct str error;       /* the task failed; p NULL: it did not */
 };
 
 struct world_options {
-    void (*changed)(void *arg);                /* a claim may find something now; any thread */
-    void (*note)(void *arg, const char *line); /* about a node with rubbish in it, once */
-    void (*told)(void *arg, const struct world_change *c); /* after it has happened; any thread */
+    void (*changed)(void *arg);                /* a claim may find a task now; any thread */
+    void (*note)(void *arg, const char *line); /* warns about an invalid node, once */
+    void (*told)(void *arg, const struct world_change *c); /* after the change; any thread */
     void *arg;
 };
 
-/* Makes the four directories, those that are missing. */
+/* Creates those of the four directories that are missing. */
 int world_init(struct keeper *k, struct str name, struct err_info *ret_error);
 
-/* NO_NODE when it was not made. k is watched until world_close(). o may be NULL. */
+/* NO_NODE if it does not exist. k is watched until world_close(). o may be NULL. */
 int world_open(struct keeper *k, struct str name, const struct world_options *o,
                struct world **ret_world, struct err_info *ret_error);
 void world_close(struct world *w);
@@ -72,7 +72,7 @@ struct world_parent {
     struct str name, type; /* expressions */
 };
 
-/* Names the child of a parent, in the arena; NULL and ret_error: no such name. */
+/* Names the child of a parent, in the arena. */
 typedef struct str world_name_fn(void *arg, struct arena *a, struct str parent, struct str child);
 
 struct world_paths {
@@ -82,18 +82,18 @@ struct world_paths {
 
 /*
  * Creates or updates the task below every task that matches parent (NULL: at the top) and makes it
- * pending. BAD_ARGUMENT (bad names, expressions, data), NO_NODE (no such world, no such parent), EXISTS
- * (another world or task has the name), TOO_BIG (for one transaction).
+ * pending. BAD_ARGUMENT (invalid names, expressions, data), NO_NODE (no such world, no match),
+ * EXISTS (another world or task has the name), TOO_BIG (for one transaction).
  */
 int world_queue(struct world *w, struct keeper *k, struct arena *a, const struct world_task *task,
                 const struct world_parent *parent, world_name_fn *name_fn, void *name_arg,
                 struct world_paths *ret_paths, struct err_info *ret_error);
 
-/* The tasks that match, as for queueing; none is no error. */
+/* The tasks that match, as for queueing; no match is no error. */
 int world_find(struct world *w, struct keeper *k, struct arena *a, const struct world_parent *which,
                struct world_paths *ret_paths, struct err_info *ret_error);
 
-/* Handling. */
+/* Claims. */
 
 struct world_claim {
     struct str key; /* "a_t|b_t" */
@@ -102,41 +102,41 @@ struct world_claim {
 };
 
 /*
- * Takes the oldest pending task of one of the types that has no pending ancestor. 1, or 0 when there
- * is none. With `look` the answer 0 is certain; without, it is as good as the last look, which
- * `changed` says when to repeat.
+ * Claims the oldest pending task of one of the types that has no pending ancestor. 1, or 0 if there
+ * is none. With `look` the answer 0 is certain; without, it is as old as the cached list; `changed`
+ * tells when to try again.
  */
 int world_claim(struct world *w, struct keeper *k, struct arena *a, const struct str *types,
                 size_t type_count, bool look, struct world_claim *ret_claim,
                 struct err_info *ret_error);
 
 /*
- * The end of a claim, by the session that made it. NO_NODE: nobody works on it. FENCED: another
- * session does. ret_again: it was queued again meanwhile and is pending still.
+ * Ends a claim; by the session that made it. NO_NODE: nobody works on it. FENCED: another session
+ * does. ret_again: it was queued again meanwhile and is still pending.
  */
 int world_complete(struct world *w, struct keeper *k, struct str key, bool *ret_again,
                    struct err_info *ret_error);
 int world_release(struct world *w, struct keeper *k, struct str key, struct err_info *ret_error);
 
-/* Keeps it pending, behind the others, with one failure more and what went wrong. */
+/* Keeps it pending, behind the others, with one more failure and its error. */
 int world_fail(struct world *w, struct keeper *k, struct str key, struct str error,
                struct err_info *ret_error);
 
 /*
- * Takes a task out of the tree and the lists: in any state but working (IN_USE), or, with a before_ms that
- * is not INT64_MAX, only when it was completed before that (NOT_ALLOWED). NOT_EMPTY: there are tasks below
- * it.
+ * Removes a task from the tree and the lists, in any state but working (IN_USE); with a before_ms
+ * other than INT64_MAX, only if it was completed before that (NOT_ALLOWED). NOT_EMPTY: it has
+ * children.
  */
 int world_remove(struct world *w, struct keeper *k, struct str key, int64_t before_ms,
                  struct err_info *ret_error);
 
-/* Looking. */
+/* Reading. */
 
 const char *world_state_name(enum world_state s);
 
 struct world_item {
     struct str key;
-    enum world_state state; /* of one that is worked on, WORKING */
+    enum world_state state; /* WORKING also counts as pending */
     struct world_record record;
     int64_t since_ms; /* in this state */
 };
@@ -147,15 +147,15 @@ struct world_items {
     bool more; /* there are more after the last */
 };
 
-/* Of one list, in the order of keys, after a key (empty: from the start), up to a limit. */
+/* One list in key order, after a key (empty: from the start), up to a limit. */
 int world_list(struct world *w, struct keeper *k, struct arena *a, enum world_state state,
                struct str after, size_t limit, struct world_items *ret_items);
 
-/* One task of the tree: its state, record and data. */
+/* One task: its state, record and data. */
 int world_get(struct world *w, struct keeper *k, struct arena *a, struct str key,
               struct world_item *ret_item, struct str *ret_data, struct err_info *ret_error);
 
-/* Every task of the tree, parents before their children, siblings in order. Nonzero ends the walk. */
+/* Visits every task, parents before children, siblings in order. Nonzero ends the walk. */
 typedef int world_walk_fn(void *arg, struct str key, int depth, enum world_state state);
 
 int world_walk(struct world *w, struct keeper *k, world_walk_fn *fn, void *arg);

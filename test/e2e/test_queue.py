@@ -231,7 +231,7 @@ def test_a_worker_that_stood_still_comes_back_as_another(room):
         wait_until(lambda: room.last(queues[0]) == str(ids[0]), "handled by the second")
     finally:
         first.signal(signal.SIGCONT)
-    first.wait_for("is over")
+    first.wait_for("has ended")
     shares = room.wait_balanced(2, queues)
     assert old not in shares and first.name in shares
     ids = room.post(queues[0], "b")
@@ -292,7 +292,7 @@ def test_retry_gives_up_in_the_end(room):
     ids = room.post(queue, "a", "b")
     worker = room.work("--retries", 1, command="read -r line; [ $line = b ]")
     wait_until(lambda: room.last(queue) == str(ids[1]), "the end")
-    assert worker.said.count("failed (exit status 1)") == 2 and "set aside" in worker.said
+    assert worker.said.count("failed (exit status 1)") == 2 and "moved to qdo_error" in worker.said
 
 
 def test_stop_stops_the_worker(room):

@@ -1,8 +1,9 @@
 /*
- * What queues and their workers read of others: the data of a queue's node, of its owner, of a worker, and
- * what a server answers. The first byte decides: l, o, m, p, or any other for a worker's node.
+ * What queues and their workers read from others: the data of a queue's node, of its owner, of a
+ * worker, and a server's answers. The first byte selects: l, o, m, p, or any other for a worker's
+ * node.
  *
- * Whatever comes: what can be read is written so that it is read the same.
+ * For any input: what parses is written so that it parses to the same.
  */
 #include "fuzz.h"
 
@@ -32,13 +33,13 @@ static void try_owner(struct str text)
 
 static void try_messages(struct arena *a, struct str text)
 {
-    struct message_list list = {0};
+    struct queue_message_list list = {0};
     struct err_info e;
 
-    messages_parse(json_parse(a, text, NULL), &list, &e);
+    message_parse_list(json_parse(a, text, NULL), &list, &e);
     for (size_t i = 0; i < list.count; i++)
         FUZZ_CHECK(list.messages[i].data.p);
-    message_list_release(&list);
+    queue_message_list_release(&list);
 }
 
 static void try_news(struct arena *a, struct str text)
@@ -46,12 +47,12 @@ static void try_news(struct arena *a, struct str text)
     struct message_news news;
     int64_t number;
 
-    if (messages_parse_news(json_parse(a, text, NULL), a, &number, &news))
+    if (message_parse_news(json_parse(a, text, NULL), a, &number, &news))
         return;
     FUZZ_CHECK(number >= 0 && (news.queues || !news.count));
 }
 
-/* Two workers say the same: each queue has one owner, who may handle it. */
+/* Two workers with the same data: each queue has one owner, which may handle it. */
 static void try_worker(struct arena *a, struct str text)
 {
     static const char *queues[] = {"00000000000000000000000000000001",

@@ -1,10 +1,11 @@
 /*
- * What a world reads of others: the data of the nodes in its lists, keys and paths that clients name, and
- * regular expressions. The first byte decides: r and h for a record and a holder, x for an expression, any
- * other for a key. A record's key, and the name that an expression is about, end with the first newline.
+ * What a world reads from others: the data of the nodes in its lists, keys and paths from clients,
+ * and regular expressions. The first byte selects: r and h for a record and a holder, x for an
+ * expression, any other for a key. A record's key, and the name that an expression matches, end
+ * with the first newline.
  *
- * Whatever comes: what can be read is written so that it is read the same; a record is about its key; a
- * key that passes becomes a valid path and the same key again; an expression ends within its limits.
+ * For any input: what parses is written so that it parses to the same; a record belongs to its key;
+ * a valid key becomes a valid path and the same key again; an expression ends within its limits.
  */
 #include "fuzz.h"
 
@@ -13,7 +14,7 @@
 #include "world/name.h"
 #include "world/record.h"
 
-/* What stands before the first newline, and after it. */
+/* The text before the first newline, and after it. */
 static struct str split(struct str text, struct str *ret_rest)
 {
     const char *end = memchr(text.p, '\n', text.len);

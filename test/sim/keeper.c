@@ -1,4 +1,6 @@
-/* The simulated keeper: the real tree, behind a way to it that is slow, breaks and loses answers. */
+/*
+ * The simulated keeper: the real tree, behind a connection that is slow, breaks and loses answers.
+ */
 #include "sim.h"
 
 #include <stdlib.h>
@@ -8,7 +10,10 @@ static struct sim_keeper *of(struct keeper *base)
     return (struct sim_keeper *)base;
 }
 
-/* Time passes: others act. A worker that is paused meanwhile does not go on before it is resumed. */
+/*
+ * Time passes and others act. A worker that is paused meanwhile does not continue before it is
+ * resumed.
+ */
 static void pass(struct sim_keeper *k)
 {
     struct sim *w = k->world;
@@ -19,7 +24,7 @@ static void pass(struct sim_keeper *k)
     if (sim_random(w, 4) == 0)
         until_ms += (int64_t)sim_random(w, sim_random(w, 20) ? 10 : 300);
     w->nest++;
-    if (w->chaos && sim_random(w, 100) == 0) /* the connection breaks just now */
+    if (w->chaos && sim_random(w, 100) == 0) /* the connection breaks now */
         sim_cut_off(w, k->worker, (int64_t)sim_random(w, 2 * (uint64_t)w->o.timeout_ms));
     sim_run_until(w, until_ms);
     while (k->worker->alive && k->worker->resume_ms > w->now_ms)
@@ -27,7 +32,7 @@ static void pass(struct sim_keeper *k)
     w->nest--;
 }
 
-/* Whether a call gets through: 0, or what the caller is told instead. */
+/* Whether a request gets through: 0, or the error that the caller gets. */
 static int arrive(struct sim_keeper *k)
 {
     struct sim *w = k->world;
@@ -46,7 +51,7 @@ static int arrive(struct sim_keeper *k)
     return 0;
 }
 
-/* Whether the answer gets back. */
+/* Whether the answer gets through. */
 static int answer(struct sim_keeper *k, int err)
 {
     if (!k->worker)

@@ -26,7 +26,7 @@ uint64_t sim_random(struct sim *w, uint64_t bound)
     return (z ^ z >> 31) % bound;
 }
 
-/* Events: a heap by time, and then by the order in which they were scheduled. */
+/* Events: a heap by time, then by the order in which they were scheduled. */
 
 static bool before(const struct event *a, const struct event *b)
 {
@@ -101,7 +101,7 @@ void sim_remove_queue(struct sim *w, struct sim_queue *q)
     sim_check(w, !queue_remove(&w->queues_at, q->name), "remove");
 }
 
-/* What a transaction changed, and whether it might. */
+/* Checks that the changes of a transaction are allowed. */
 
 static void broadcast(struct sim *w, enum event_kind kind, int queue)
 {
@@ -122,7 +122,7 @@ static void tell_posted(struct sim *w, const struct sim_queue *q, int worker)
                                        .queue = (int)(q - w->queues)});
 }
 
-/* Its owner is told of it, mostly, and somebody else. */
+/* Usually tells its owner, and some other worker. */
 void sim_post(struct sim *w, struct sim_queue *q)
 {
     bool lost = sim_random(w, 4) == 0;
@@ -143,13 +143,13 @@ static void check_last(struct sim *w, struct sim_queue *q, struct str data,
     int64_t last;
     int at = next_message(q, q->last);
 
-    sim_check(w, !queue_parse_last(data, &last), "a queue holds rubbish");
+    sim_check(w, !queue_parse_last(data, &last), "a queue holds invalid data");
     sim_check(w, by && !strcmp(q->owner, by->steps.registration.name),
-              "changed by one that owns it not");
+              "changed by a worker that does not own it");
     if (last == q->last)
         return;
     sim_check(w, at >= 0 && q->messages[at] == last, "a message was skipped");
-    sim_check(w, q->handled[at], "a message was passed over that nobody handled");
+    sim_check(w, q->handled[at], "a message was skipped unhandled");
     q->last = last;
 }
 
@@ -157,7 +157,7 @@ static void owner_came(struct sim *w, struct sim_queue *q, struct str data)
 {
     char owner[256];
 
-    sim_check(w, !queue_parse_owner(data, owner), "an owner holds rubbish");
+    sim_check(w, !queue_parse_owner(data, owner), "an owner node holds invalid data");
     sim_check(w, !q->owner[0], "two owners");
     snprintf(q->owner, sizeof q->owner, "%.63s", owner);
     q->takes++;
@@ -237,7 +237,7 @@ struct sim_worker *sim_start_worker(struct sim *w)
     return worker;
 }
 
-/* The keeper hears nothing any more: in the end it gives the session up. */
+/* The keeper no longer hears of the session, and expires it. */
 static void fall_silent(struct sim *w, struct sim_worker *worker)
 {
     worker->heard_ms = w->now_ms;
@@ -290,7 +290,7 @@ static void check_exclusive(struct sim *w, const char *queue)
             sim_check(w,
                       !other->alive || memcmp(other->works[k].queue, queue, QUEUE_NAME_LEN) ||
                           !queue_worker_owns(&other->steps.worker, queue) || !other->keeper.session,
-                      "two messages of a queue in hand");
+                      "two messages of a queue in progress");
     }
 }
 
@@ -316,12 +316,12 @@ static void start_work(struct sim *w, struct sim_worker *worker,
 
     if (at >= 0 && !q->removed) {
         sim_check(w, !strcmp(q->owner, worker->steps.registration.name),
-                  "begun by one that owns it not");
-        sim_check(w, q->last == a->last, "begun at the wrong place");
+                  "started by a worker that does not own it");
+        sim_check(w, q->last == a->last, "started at the wrong place");
         check_exclusive(w, a->queue);
         done.at_ms += duration(w);
     }
-    sim_check(w, worker->work_count < w->o.parallel, "too many messages in hand");
+    sim_check(w, worker->work_count < w->o.parallel, "too many messages in progress");
     memcpy(worker->works[worker->work_count].queue, a->queue, sizeof a->queue);
     worker->works[worker->work_count++].id = done.number;
     sim_schedule(w, done);
@@ -345,7 +345,7 @@ static void end_work(struct sim *w, struct sim_worker *worker, const struct even
     queue_worker_worked(&worker->steps.worker, w->now_ms, q->name, result, e->number);
 }
 
-/* A step of a worker, until it waits. */
+/* Steps of a worker, until it waits. */
 
 static int join(struct sim *w, struct sim_worker *worker, const struct queue_worker_action *a)
 {
@@ -407,7 +407,7 @@ static void expire(struct sim *w, struct sim_worker *worker, const struct event 
     sim_keeper_expire(&worker->keeper);
 }
 
-/* Something for a worker that runs and is not in the middle of a call. */
+/* An event for a worker that runs and is not inside a call. */
 static void tell(struct sim *w, struct sim_worker *worker, struct event *e)
 {
     if (worker->busy || worker->resume_ms > w->now_ms) {
@@ -415,7 +415,7 @@ static void tell(struct sim *w, struct sim_worker *worker, struct event *e)
         if (e->kind == EVENT_WAKE)
             worker->wake_ms = e->at_ms;
         if (e->kind == EVENT_CHANGED && worker->was_changed && !e->number)
-            return; /* it will be told already */
+            return; /* a wake-up is already scheduled */
         if (e->kind == EVENT_CHANGED) {
             worker->was_changed = true;
             e->number = 1;
@@ -446,7 +446,7 @@ static void run(struct sim *w, struct event *e)
             w->chaos(w);
         return;
     }
-    if (e->kind == EVENT_WAKE && e->number) { /* it is connected again, and looks at everything */
+    if (e->kind == EVENT_WAKE && e->number) { /* after a reconnection it reads everything again */
         worker->cut_off = false;
         e->kind = EVENT_CHANGED;
     } else if (e->kind == EVENT_WAKE && e->at_ms != worker->wake_ms) {
@@ -483,7 +483,7 @@ const char *sim_balanced(struct sim *w)
         workers += w->workers[i]->alive;
     for (int i = 0; i < w->queue_count && workers; i++)
         if (!w->queues[i].removed && !w->queues[i].owner[0])
-            return "a queue is nobody's";
+            return "a queue has no owner";
     for (int i = 0; i < w->worker_count; i++) {
         struct sim_worker *worker = w->workers[i];
         int owned = (int)queue_worker_owned(&worker->steps.worker), told = 0;

@@ -1,35 +1,36 @@
 /*
- * world - queues, workers and a keeper in simulated time.
+ * sim - queues, workers and a keeper in simulated time.
  *
- * Everything that is not simulated is the real thing: the worker's state machine, its steps on the
- * keeper, the assignment, and the keeper's tree. Simulated are time, the way to the keeper (slow,
- * broken, cut), sessions running out, messages, and what happens to workers.
+ * Everything that is not simulated is real: the worker's state machine, its steps on the keeper,
+ * the assignment, and the keeper's tree. Simulated are time, the connection to the keeper (slow,
+ * broken, cut), the expiry of sessions, messages, and what happens to workers.
  *
- * While a worker waits for the keeper the world goes on: a call runs other events, which may make calls
- * of their own, before and after it takes effect. So every two steps of two workers meet in every order.
+ * While a worker waits for the keeper, time goes on: a call runs other events, which may make calls
+ * of their own, before and after it takes effect. So any two steps of two workers meet in any
+ * order.
  *
- * What always holds is checked at each change of the tree and whenever a message is begun; the first
- * thing that does not hold ends the program with the seed and the moment.
+ * Invariants are checked at each change of the tree and whenever a message is started; the first
+ * violation ends the program with the seed and the time.
  */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
 #include "keeper/tree/tree.h"
-#include "queue/step.h"
+#include "queue/registration.h"
 
 enum { NEST_MAX = 6, MESSAGES_MAX = 64 };
 
 struct sim;
 
-/* A session's way to the tree. */
+/* A session's connection to the tree. */
 struct sim_keeper {
     struct keeper base;
     struct sim *world;
-    struct sim_worker *worker; /* NULL: the world's own, which is never delayed */
-    int64_t session;           /* 0: over */
+    struct sim_worker *worker; /* NULL: the simulation's own, never delayed */
+    int64_t session;           /* 0: ended */
 };
 
-/* A message in hand. */
+/* A message in progress. */
 struct sim_work {
     char queue[QUEUE_NAME_LEN + 1];
     int64_t id;
@@ -40,12 +41,12 @@ struct sim_worker {
     struct sim_keeper keeper;
     int number;
     bool alive;        /* the process runs */
-    bool busy;         /* inside a call of the keeper */
-    bool cut_off;      /* the keeper cannot be reached */
+    bool busy;         /* inside a keeper call */
+    bool cut_off;      /* the keeper is unreachable */
     int64_t resume_ms; /* paused until then */
     int64_t heard_ms;  /* by the keeper */
-    int64_t wake_ms;   /* of the wake-up that is scheduled */
-    bool was_changed;  /* told, while it was paused or busy */
+    int64_t wake_ms;   /* of the scheduled wake-up */
+    bool was_changed;  /* events it heard while it was paused or busy */
     struct sim_work *works;
     int work_count;
 };
@@ -54,7 +55,7 @@ struct sim_queue {
     char name[QUEUE_NAME_LEN + 1];
     bool removed;
     int64_t messages[MESSAGES_MAX];
-    bool handled[MESSAGES_MAX]; /* by somebody, to the end */
+    bool handled[MESSAGES_MAX]; /* by some worker, completely */
     int message_count;
     int64_t last;
     char owner[64];
@@ -100,7 +101,7 @@ struct sim {
     struct sim_keeper own;
     struct queues queues_at;
 
-    struct sim_worker **workers; /* they never move */
+    struct sim_worker **workers; /* their addresses are stable */
     int worker_count;
     struct sim_queue *queues;
     int queue_count;
@@ -110,7 +111,7 @@ struct sim {
     size_t event_count, event_cap;
     uint64_t order;
 
-    /* An event of its own, which schedules the next; with it, connections break. NULL: calm. */
+    /* An event that schedules the next one; with it, connections break. NULL: calm. */
     void (*chaos)(struct sim *w);
     uint64_t calls, messages_handled;
 };
@@ -118,13 +119,13 @@ struct sim {
 void sim_init(struct sim *w, const struct sim_options *o);
 void sim_release(struct sim *w);
 
-/* Even random numbers: less than bound. */
+/* Uniform random numbers below bound. */
 uint64_t sim_random(struct sim *w, uint64_t bound);
 
 void sim_schedule(struct sim *w, struct event e);
 void sim_run_until(struct sim *w, int64_t at_ms);
 
-/* What happens. */
+/* Events. */
 struct sim_worker *sim_start_worker(struct sim *w);
 void sim_kill(struct sim *w, struct sim_worker *worker);
 void sim_stop(struct sim *w, struct sim_worker *worker);
@@ -134,7 +135,7 @@ void sim_add_queue(struct sim *w);
 void sim_remove_queue(struct sim *w, struct sim_queue *q);
 void sim_post(struct sim *w, struct sim_queue *q);
 
-/* At rest: every queue is owned, shares differ by one at most. NULL, or what is wrong. */
+/* At rest: every queue has an owner, shares differ by one at most. NULL, or the violation. */
 const char *sim_balanced(struct sim *w);
 
 /* Ends the program, with the seed, unless it holds. */
@@ -145,7 +146,7 @@ void sim_keeper_init(struct sim_keeper *k, struct sim *w, struct sim_worker *wor
 void sim_keeper_open(struct sim_keeper *k);
 void sim_keeper_expire(struct sim_keeper *k);
 
-/* What the world makes of the changes of one transaction, by the session that made them. */
+/* Checks and reports the changes of one transaction, by the session that made them. */
 void sim_changed(struct sim *w, const struct changes *c, const struct sim_worker *by);
 
 #endif

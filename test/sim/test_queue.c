@@ -30,7 +30,7 @@ static int64_t seeds(int64_t few, int64_t many)
     return getenv("DROVER_SOAK") ? many : few;
 }
 
-/* Chaos: something happens to somebody, and again a little later. */
+/* Chaos: an event for some worker, and again a little later. */
 
 static int alive(const struct sim *w)
 {
@@ -82,7 +82,7 @@ static void chaos(struct sim *w)
     struct sim_worker *worker = anybody(w);
     struct sim_queue *q =
         w->queue_count ? &w->queues[sim_random(w, (uint64_t)w->queue_count)] : NULL;
-    /* To each worker as much happens among hundreds as among a dozen. */
+    /* Each worker meets as many events among hundreds as among a dozen. */
     uint64_t pause_ms = w->o.workers_max > 12 ? (uint64_t)(2400 / w->o.workers_max) : 200;
 
     switch (sim_random(w, 12)) {
@@ -125,7 +125,7 @@ static bool all_handled(const struct sim *w)
     return true;
 }
 
-/* Time for sessions to run out, for lists to be quiet, for a last look and for what is in hand. */
+/* Time for sessions to expire, lists to be quiet, a last look, and messages in progress. */
 static void come_to_rest(struct sim *w)
 {
     int64_t deadline_ms = w->now_ms + 200 * 1000;
@@ -209,7 +209,7 @@ static void the_same_seed_is_the_same_run(void **state)
     assert_int_equal(run_seed(4711), run_seed(4711));
 }
 
-/* A calm world: how long things take, and what moves. */
+/* A calm run: how long things take, and what moves. */
 
 static uint64_t takes(const struct sim *w)
 {
@@ -230,7 +230,7 @@ static void run_until_balanced(struct sim *w, int64_t within_ms)
     }
 }
 
-/* How many of the survivors' queues have to move so that n workers are balanced. */
+/* How many of the survivors' queues must move so that n workers are balanced. */
 static uint64_t must_move(const struct sim *w, size_t workers_then)
 {
     size_t m = (size_t)w->queue_count, above = 0, surplus = 0;

@@ -13,7 +13,7 @@
 
 #include "keeper/zookeeper/zookeeper.h"
 
-/* What libzookeeper_mt itself loses when a handle closes at a bad moment is not ours. */
+/* libzookeeper_mt itself leaks when a handle closes at certain moments. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 
 const char *__lsan_default_suppressions(void)
@@ -26,7 +26,7 @@ bool stand_on_zookeeper(void)
     return getenv("DROVER_TEST_ZK") != NULL;
 }
 
-/* All on one server, zk://h1:1/stand/PID/N: what one session has done the next one sees at once. */
+/* All on one server, zk://h1:1/stand/PID/N: a session sees at once what the one before did. */
 void stand_open(struct stand *s)
 {
     static int count;

@@ -1,4 +1,6 @@
-/* The assignment: balanced, moving as little as any balanced one could, and steady on the way. */
+/*
+ * The assignment: balanced, moving no more than any balanced one must, and stable during the moves.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +29,7 @@ struct scene {
     int32_t holders[QUEUES_MAX], owners[QUEUES_MAX];
 };
 
-/* Anybody may hold anything: what is found after any number of deaths and joins. */
+/* Any holders: the state after any number of deaths and joins. */
 static void random_scene(struct scene *s)
 {
     int favourite;
@@ -75,8 +77,8 @@ static int compare(const void *a, const void *b)
 }
 
 /*
- * What any balanced assignment must move: whoever holds more than its share gives up the rest, and at
- * best the larger shares are with those that hold most.
+ * What any balanced assignment must move: a worker above its share releases the rest, and at best
+ * the larger shares belong to the workers that hold most.
  */
 static int must_move(const struct scene *s)
 {
@@ -112,7 +114,7 @@ static void no_balanced_assignment_moves_less(void **state)
     }
 }
 
-/* The least that is moved by all assignments there are, tried one by one, is what must_move says. */
+/* Trying all assignments, the fewest moves are what must_move computes. */
 static void try_all(struct scene *s, int q, int *counts, int moves, int *least)
 {
     if (q == s->queues) {
@@ -151,7 +153,7 @@ static void the_least_is_the_least_of_all(void **state)
     }
 }
 
-/* Some queues have been given up, some of those taken over: the result is the same. */
+/* Some queues were released, some of those taken: the result is the same. */
 static void whoever_looks_on_the_way_sees_the_same(void **state)
 {
     struct scene s;

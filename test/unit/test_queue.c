@@ -1,6 +1,6 @@
 /*
- * Queues and their owners on an embedded keeper in memory, or on the ZooKeeper that DROVER_TEST_ZK names:
- * what stands in the tree, who may change it, and what is left when a call of the keeper breaks off at any place.
+ * Queues and their owners on an embedded keeper in memory, or on the ZooKeeper that DROVER_TEST_ZK
+ * names: what the tree holds, who may change it, and what is left when any keeper call fails.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ struct scene {
     struct stand stand;
     struct keeper *keepers[3];
     struct queue_registration a, b;
-    struct queues queues; /* of the third, who looks on */
+    struct queues queues; /* of the third session, which only reads */
     char queue[QUEUE_NAME_LEN + 1];
 };
 
@@ -110,7 +110,9 @@ static void a_queue_has_one_owner(void **state)
     assert_int_equal(queue_registration_take(&s->b, s->queue), 0);
 }
 
-/* Its owner node is taken away and another owns the queue: to its version the new node looks the same. */
+/*
+ * Its owner node is deleted and another worker owns the queue: the new node has the same version.
+ */
 static void who_was_thought_dead_cannot_move_last(void **state)
 {
     struct scene *s = *state;
@@ -234,8 +236,8 @@ static void rubbish_in_the_lists_is_skipped_with_one_line(void **state)
 }
 
 /*
- * The keeper breaks off before or after its nth call. Whatever was under way is as before or as after,
- * and doing it again ends well.
+ * The keeper fails before or after its nth call. The tree is as before or as after the operation,
+ * and repeating the operation succeeds.
  */
 struct breaking {
     struct keeper base;
@@ -298,7 +300,7 @@ static int step(struct queue_registration *m, const char *queue, int number)
     }
 }
 
-/* Owner and what the worker's node says go together, always. */
+/* The owner node and the worker's node always agree. */
 static void agrees(const struct scene *s)
 {
     struct queue_info info;
@@ -327,7 +329,7 @@ static void every_step_can_break_off_anywhere(void **state)
             b.left = place / 2;
             err = step(&s->a, s->queue, number);
             agrees(s);
-            if (place < 2 && number) /* one call in doubt is settled inside */
+            if (place < 2 && number) /* one call in doubt is resolved inside */
                 assert_int_equal(err, 0);
             b.left = INT32_MAX;
             assert_int_equal(step(&s->a, s->queue, number), 0);

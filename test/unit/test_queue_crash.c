@@ -1,7 +1,7 @@
 /*
- * Every operation on queues, by a process that dies at each of its keeper calls in turn: the tree is as
- * before the operation or as after it. On the embedded keeper in memory, or on the ZooKeeper that
- * DROVER_TEST_ZK names.
+ * Every operation on queues, by a process that dies at each of its keeper calls in turn: the tree
+ * is as before the operation or as after it. On the embedded keeper in memory, or on the ZooKeeper
+ * that DROVER_TEST_ZK names.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,10 +17,10 @@
 #include "keeper_stand.h"
 #include "queue/registration.h"
 
-/* They stand before any that is drawn at random, so that a new one is always the last. */
-#define HELD "00000000000000000000000000000001"  /* by the one that dies */
-#define FREE "00000000000000000000000000000002"  /* nobody's */
-#define OTHER "00000000000000000000000000000003" /* another's */
+/* They sort before any random name, so a new queue is always the last. */
+#define HELD "00000000000000000000000000000001"  /* owned by the session that dies */
+#define FREE "00000000000000000000000000000002"  /* without owner */
+#define OTHER "00000000000000000000000000000003" /* owned by another */
 
 struct scene {
     struct stand stand;
@@ -66,8 +66,8 @@ static void scene_close(struct scene *s)
 }
 
 /*
- * Lines "path data", of what is not the keeper's own. A new queue's name is random, and so is its place: it
- * is shown as "new", after the others.
+ * Lines "path data", without the keeper's own nodes. A new queue's name is random: it is shown as
+ * "new".
  */
 static void dump_below(struct keeper *k, const char *path, struct buf *out, struct buf *news)
 {
@@ -97,7 +97,7 @@ static void dump_below(struct keeper *k, const char *path, struct buf *out, stru
     keeper_names_release(&names);
 }
 
-/* The operations, all by the one that dies. */
+/* The operations, all by the session that dies. */
 
 typedef void step_fn(struct queue_registration *m);
 
@@ -139,7 +139,7 @@ static void do_join(struct queue_registration *m)
 {
     struct queue_registration another = {.queues = m->queues};
 
-    queue_registration_join(&another); /* its node goes with the session, not with it */
+    queue_registration_join(&another); /* its node goes when the session ends */
 }
 
 static void do_take(struct queue_registration *m)
@@ -157,7 +157,7 @@ static void do_release(struct queue_registration *m)
     queue_registration_release(m, HELD);
 }
 
-/* The tree after the step, cut at its nth call. To be freed. */
+/* The tree after the step, cut at its nth call. The caller frees it. */
 static char *tree_after(step_fn *step, int n, bool dies_after, int *ret_calls, bool *ret_cut)
 {
     struct buf out = {0}, news = {0};

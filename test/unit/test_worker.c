@@ -1,4 +1,4 @@
-/* The worker's state machine, step by step. What it does among others is the simulation's to show. */
+/* The worker's state machine, step by step. The simulation tests it among others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static void begin(struct queue_worker *w, int64_t quiet_ms, enum queue_worker_po
     queue_worker_joined(w, 0, 0, "worker-1");
 }
 
-/* At time 0, without any quiet, it has A and is about to work on it. */
+/* At time 0, with no quiet time, it owns A and is about to work on it. */
 static void begin_with_a(struct queue_worker *w, enum queue_worker_policy policy)
 {
     struct lists l;
@@ -109,7 +109,7 @@ static void it_works_and_advances_in_turn(void **state)
     a = next(&w, 100, WORKER_ADVANCE);
     assert_int_equal(a.last, 12);
     queue_worker_advanced(&w, 100, A, DROVER_UNKNOWN, 10);
-    next(&w, 100, WORKER_WAIT); /* not the next message, before it is known */
+    next(&w, 100, WORKER_WAIT); /* no next message before the result is known */
     assert_int_equal(next(&w, 300, WORKER_ADVANCE).last, 12);
     queue_worker_advanced(&w, 300, A, 0, 12);
     assert_int_equal(next(&w, 300, WORKER_WORK).last, 12);
@@ -118,7 +118,7 @@ static void it_works_and_advances_in_turn(void **state)
     queue_worker_release(&w);
 }
 
-/* An empty queue is looked into when a message has come, and not only when it is time. */
+/* An empty queue is read when a message arrived, and not only when it is due. */
 static void a_message_that_is_told_of_is_not_waited_for(void **state)
 {
     static const char *const told[] = {A, NULL}; /* of this queue; of any */
@@ -133,11 +133,10 @@ static void a_message_that_is_told_of_is_not_waited_for(void **state)
         next(&w, 20, WORKER_WAIT);
         queue_worker_posted(&w, 30, told[i]);
         next(&w, 30, WORKER_WORK);
-        queue_worker_posted(&w, 40, told[i]); /* while it is looked, perhaps too early */
+        queue_worker_posted(&w, 40, told[i]); /* while it is read, perhaps too early */
         queue_worker_worked(&w, 50, A, WORKER_NOTHING, 0);
         next(&w, 50, WORKER_WORK);
-        queue_worker_worked(&w, 60, A, WORKER_FAILED,
-                            11); /* this one is tried again later all the same */
+        queue_worker_worked(&w, 60, A, WORKER_FAILED, 11); /* this one is still retried later */
         queue_worker_posted(&w, 70, told[i]);
         next(&w, 70, WORKER_WAIT);
         queue_worker_release(&w);
@@ -162,7 +161,7 @@ static void before_a_message_is_begun_the_session_is_confirmed(void **state)
     next(&w, 3201, WORKER_WORK);
     next(&w, 6400, WORKER_LOOK);
     queue_worker_looked(&w, 6400, DROVER_UNKNOWN, NULL);
-    next(&w, 6401, WORKER_CONFIRM); /* and while one is in hand */
+    next(&w, 6401, WORKER_CONFIRM); /* and while one is in progress */
     queue_worker_confirmed(&w, 6401, DROVER_SESSION_EXPIRED);
     assert_false(queue_worker_owns(&w, A));
     next(&w, 6401, WORKER_JOIN);
@@ -184,7 +183,7 @@ static void a_take_in_doubt_is_cleared_up_even_when_nobody_wants_it(void **state
     next(&w, 10, WORKER_LOOK);
     lists(&l, 2, 1);
     l.held[0] = (struct str){A, 32};
-    l.workers[1].queues = l.held; /* the other has it now */
+    l.workers[1].queues = l.held; /* the other worker owns it now */
     l.workers[1].queue_count = 1;
     queue_worker_looked(&w, 10, 0, &l.membership);
     assert_string_equal(next(&w, 200, WORKER_TAKE).queue, A);
@@ -228,7 +227,7 @@ static void it_looks_again_also_at_rest(void **state)
     next(&w, 0, WORKER_LOOK);
     queue_worker_looked(&w, 0, 0, lists(&l, 1, 1));
     next(&w, 0, WORKER_TAKE);
-    for (int i = 0; i < 6; i++) { /* another has it: soon, and then ever more slowly */
+    for (int i = 0; i < 6; i++) { /* another owns it: soon, and then with growing pauses */
         queue_worker_took(&w, at_ms - 1, A, DROVER_IN_USE, 0);
         next(&w, at_ms, WORKER_LOOK);
         queue_worker_looked(&w, at_ms, 0, lists(&l, 1, 1));
@@ -314,7 +313,9 @@ static void who_is_asked_to_stop_finishes_what_is_in_hand(void **state)
     queue_worker_release(&w);
 }
 
-/* The session ends with a message in hand: the queue is not touched again before that one is over. */
+/*
+ * The session ends with a message in progress: the queue is not touched before that one has ended.
+ */
 static void a_message_of_a_lost_session_is_waited_for(void **state)
 {
     struct queue_worker w;
@@ -331,7 +332,7 @@ static void a_message_of_a_lost_session_is_waited_for(void **state)
     queue_worker_looked(&w, 100, 0, lists(&l, 1, 1));
     next(&w, 100, WORKER_WAIT);
     queue_worker_worked(&w, 200, A, WORKER_DONE, 11);
-    next(&w, 200, WORKER_TAKE); /* and what it had done does not count */
+    next(&w, 200, WORKER_TAKE); /* and its result does not count */
     queue_worker_took(&w, 200, A, 0, 10);
     assert_int_equal(next(&w, 200, WORKER_WORK).last, 10);
     queue_worker_release(&w);

@@ -1,5 +1,5 @@
 /*
- * Workers at work, with their threads, on an embedded keeper in memory; messages are a list in this
+ * The worker runtime with its threads, on an embedded keeper in memory; messages are a list in this
  * program.
  */
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 enum { QUEUES = 6, MESSAGES = 20, WORKERS_MAX = 4, PATIENCE_MS = 60000 };
 
 struct scene {
-    struct messages messages; /* the same in each queue: ids 1, 2, 3... */
+    struct message_source messages; /* the same in each queue: ids 1, 2, 3... */
     struct local *local;
     struct keeper *keeper;
     struct queues queues;
@@ -33,15 +33,15 @@ struct scene {
     pthread_cond_t changed;
     int posted;              /* in each queue */
     int heard;               /* of these */
-    bool listens, deaf;      /* is told of messages; will not be any more */
+    bool listens, deaf;      /* hears of messages; has ended */
     int64_t handled[QUEUES]; /* the last one */
     bool in_hand[QUEUES];
-    int bad; /* fails: the message with this id, so many times */
+    int bad; /* the message with this id fails this many times */
     int failures_left;
     int aside;
     bool hold, holding; /* handlers wait */
     int connects_to_fail, connects;
-    const char *wrong; /* NULL: all is well */
+    const char *wrong; /* NULL: no failure */
 };
 
 static int at(const struct scene *s, const char *queue)
@@ -52,26 +52,26 @@ static int at(const struct scene *s, const char *queue)
     return -1;
 }
 
-/* What the shifts are given. */
+/* What the workers are given. */
 
-static int read_messages(struct messages *m, const char *queue, int64_t after, size_t limit,
-                         struct message_list *ret_list, struct err_info *e)
+static int read_messages(struct message_source *m, const char *queue, int64_t after, size_t limit,
+                         struct queue_message_list *ret_list, struct err_info *e)
 {
     struct scene *s = (struct scene *)m;
-    struct message_list list = {0};
+    struct queue_message_list list = {0};
 
     (void)queue, (void)e;
     pthread_mutex_lock(&s->lock);
     list.messages = arena_alloc(&list.arena, limit * sizeof *list.messages);
     for (int64_t id = after + 1; id <= s->posted && list.count < limit; id++)
-        list.messages[list.count++] = (struct message){id, 1, STR("data")};
+        list.messages[list.count++] = (struct queue_message){id, 1, STR("data")};
     pthread_mutex_unlock(&s->lock);
     *ret_list = list;
     return 0;
 }
 
-static int post_message(struct messages *m, const char *queue, struct str data, int64_t *ret_id,
-                        struct err_info *e)
+static int post_message(struct message_source *m, const char *queue, struct str data,
+                        int64_t *ret_id, struct err_info *e)
 {
     struct scene *s = (struct scene *)m;
 
@@ -102,7 +102,7 @@ static enum worker_verdict handle(void *arg, struct worker_message *m)
 
     pthread_mutex_lock(&s->lock);
     if (s->in_hand[q])
-        s->wrong = "two messages of one queue in hand";
+        s->wrong = "two messages of one queue in progress";
     if (m->id != s->handled[q] + 1 && m->id != s->handled[q])
         s->wrong = "out of order";
     if (!worker_message_is_sure(m) || m->fence <= 0)
@@ -132,7 +132,7 @@ static int connect_one(void *arg, struct keeper **ret_keeper, struct err_info *r
     return local_connect(s->local, &(struct keeper_options){.timeout_ms = 30000}, ret_keeper);
 }
 
-/* Every other time it is said which queues. */
+/* Every other time it names the queues. */
 static int listen(void *arg, struct arena *a, struct message_news *ret_news)
 {
     struct scene *s = arg;
@@ -170,7 +170,7 @@ static int set_up(void **state)
 {
     struct scene *s = calloc(1, sizeof *s);
 
-    s->messages = (struct messages){read_messages, post_message};
+    s->messages = (struct message_source){read_messages, post_message};
     pthread_mutex_init(&s->lock, NULL);
     cond_init(&s->changed);
     assert_int_equal(local_open(&(struct local_options){.mode = LOCAL_NONE}, &s->local, NULL), 0);
@@ -227,7 +227,7 @@ static void post(struct scene *s, int count)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Until `last` of every queue says so. */
+/* Until `last` of every queue has this value. */
 static void wait_for_last(struct scene *s, int64_t last)
 {
     int64_t deadline_ms = clock_boot_ms() + PATIENCE_MS;
@@ -244,7 +244,7 @@ static void wait_for_last(struct scene *s, int64_t last)
     }
 }
 
-/* How many queues each of the workers has, once all have an owner and so many workers share them. */
+/* How many queues each worker owns, once all have an owner and so many workers share them. */
 static void wait_for_shares(struct scene *s, size_t workers)
 {
     int64_t deadline_ms = clock_boot_ms() + PATIENCE_MS;
@@ -377,7 +377,7 @@ static void a_keeper_that_is_away_is_tried_again(void **state)
     assert_int_equal(s->connects, 2);
 }
 
-/* Its node is deleted under it: it gives up that session and joins again, as another. */
+/* Its node is deleted: it ends that session and joins again under a new name. */
 static void a_worker_whose_node_is_gone_joins_again(void **state)
 {
     struct scene *s = *state;

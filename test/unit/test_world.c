@@ -1,6 +1,6 @@
 /*
- * A world on the embedded keeper, in memory, or on the ZooKeeper that DROVER_TEST_ZK names: what its
- * operations make of the tree, and what they refuse.
+ * Worlds on the embedded keeper, in memory, or on the ZooKeeper that DROVER_TEST_ZK names: what
+ * each operation leaves in the tree, and what it refuses.
  */
 #include "base/mem.h"
 #include "keeper_cutter.h"
@@ -59,7 +59,7 @@ static void claims_the_oldest_that_is_not_blocked(void **state)
     assert_int_equal(complete(&s, "b_t"), 0);
     assert_int_equal(complete(&s, "b_t"), DROVER_NO_NODE);
     assert_string_equal(claim(&s, "t"), "b_t|child_t");
-    keeper_close(other); /* a handler that died: its task is there for others */
+    keeper_close(other); /* after its handler died, others can claim the task */
     assert_string_equal(claim(&s, "t"), "a_t");
     assert_string_equal(claim(&s, "u"), "other_u");
     assert_string_equal(claim(&s, "t"), "none");
@@ -80,7 +80,7 @@ static void release_and_fail(void **state)
     assert_int_equal(world_release(s.w, s.k, STR("a_t"), &s.e), DROVER_NO_NODE);
     assert_string_equal(claim(&s, "t"), "a_t");
     assert_int_equal(world_fail(s.w, s.k, STR("a_t"), STR("no \"disk\""), &s.e), 0);
-    assert_string_equal(claim(&s, "t"), "b_t"); /* which now is the older */
+    assert_string_equal(claim(&s, "t"), "b_t"); /* which is the older one now */
     assert_string_equal(claim(&s, "t"), "a_t");
     assert_int_equal(world_fail(s.w, s.k, STR("a_t"), STR("again"), &s.e), 0);
     assert_int_equal(world_list(s.w, s.k, &s.a, WORLD_IS_PENDING, STR(""), 10, &items), 0);
@@ -116,7 +116,7 @@ static void queued_again(void **state)
     assert_null(strstr(dump(&s), C "a_t"));
     assert_string_equal(claim(&s, "t"), "a_t");
     assert_int_equal(complete(&s, "a_t"), 0);
-    /* A completed node that somebody else put there is written over. */
+    /* A completed node that another client created is overwritten. */
     queue(&s, "b", "t", "3", NULL, NULL);
     claim(&s, "t");
     keeper_create(s.k, C "b_t", STR("foreign"), 0, NULL);
@@ -143,7 +143,7 @@ static void removed(void **state)
     assert_string_equal(claim(&s, "t"), "a_t|b_t");
     assert_int_equal(world_remove(s.w, s.k, STR("a_t|b_t"), INT64_MAX, &s.e), DROVER_IN_USE);
     assert_int_equal(complete(&s, "a_t|b_t"), 0);
-    /* Only what was completed long ago, when asked so. */
+    /* With a time, only tasks completed before it. */
     assert_int_equal(world_remove(s.w, s.k, STR("a_t|b_t"), 1000, &s.e), DROVER_NOT_ALLOWED);
     assert_int_equal(world_remove(s.w, s.k, STR("a_t|b_t"), INT64_MAX - 1, &s.e), 0);
     assert_int_equal(queue(&s, "c", "t", "1", "a", "t"), 1);
@@ -153,7 +153,7 @@ static void removed(void **state)
     assert_string_equal(claim(&s, "t"), "none");
     assert_int_equal(world_remove(s.w, s.k, STR("a_t"), INT64_MAX, &s.e), 0);
     assert_string_equal(dump(&s), before);
-    /* Nor is it known as a parent any more. */
+    /* And it is no longer found as a parent. */
     assert_int_equal(queue(&s, "d", "t", "1", "a", "t"), DROVER_NO_NODE);
     assert_int_equal(queue(&s, "d", "t", "1", "[a]", "t"), DROVER_NO_NODE);
     scene_close(&s);
@@ -193,7 +193,7 @@ static void under_all_that_match(void **state)
     scene_close(&s);
 }
 
-/* Where the type begins is known from the lists. */
+/* The lists tell where the type begins. */
 static void underscores(void **state)
 {
     struct scene s;
@@ -276,9 +276,9 @@ static void rubbish_is_skipped(void **state)
                         "none");
     for (const char *c = buf_text(&s.notes); *c; c++)
         lines += *c == '\n';
-    assert_int_equal(lines, COUNT); /* one line for each, once */
+    assert_int_equal(lines, COUNT); /* one warning for each */
     assert_int_equal(world_list(s.w, s.k, &s.a, WORLD_IS_PENDING, STR(""), 100, &items), 0);
-    assert_int_equal(items.count, 2); /* good, and gone, which says all that a task says */
+    assert_int_equal(items.count, 2); /* good, and gone, whose record is complete */
     assert_int_equal(world_list(s.w, s.k, &s.a, WORLD_IS_WORKING, STR(""), 100, &items), 0);
     assert_int_equal(items.count, 1);
     assert_int_equal(world_list(s.w, s.k, &s.a, WORLD_IS_COMPLETED, STR(""), 100, &items), 0);
@@ -333,7 +333,7 @@ static void bad_input(void **state)
     scene_close(&s);
 }
 
-/* A pattern that would run away on a long name. */
+/* A pattern that backtracks on a long name. */
 static void expressions_have_limits(void **state)
 {
     struct scene s;
@@ -345,14 +345,14 @@ static void expressions_have_limits(void **state)
     name[40] = '\0';
     queue(&s, name, "t", "1", NULL, NULL);
     assert_int_equal(queue(&s, "c", "t", "1", "(a+)+[bc]", "t"), DROVER_BAD_ARGUMENT);
-    assert_non_null(strstr(s.e.text, "too much work"));
+    assert_non_null(strstr(s.e.text, "too expensive"));
     assert_int_equal(queue(&s, "c", "t", "1", "(a|aa)+[bc]", "t"), DROVER_BAD_ARGUMENT);
     assert_int_equal(queue(&s, "c", "t", "1", "a+", "t"), 1);
     assert_int_equal(queue(&s, "c", "t", "1", "\\C+", "t"), DROVER_BAD_ARGUMENT);
     scene_close(&s);
 }
 
-/* What a claim and a completion cost, in keeper calls, with a long list. */
+/* The cost of a claim and a completion in keeper calls, with a long list. */
 static void claims_touch_few_nodes(void **state)
 {
     const int TASKS = stand_on_zookeeper() ? 300 : 3000, CLAIMS = TASKS / 10;
@@ -378,7 +378,7 @@ static void claims_touch_few_nodes(void **state)
         assert_int_equal(world_complete(s.w, &count.base, c.key, &again, &s.e), 0);
     }
     assert_in_range(count.calls, 1, CLAIMS * 10);
-    /* Nor does finding a parent walk the tree for each. */
+    /* Finding a parent does not walk the tree each time. */
     count.calls = 0;
     for (int i = 0; i < CLAIMS; i++) {
         struct world_task task = {str_of(arena_printf(&s.a, "c%d", i)), STR("u"), STR("1")};
@@ -392,7 +392,7 @@ static void claims_touch_few_nodes(void **state)
     scene_close(&s);
 }
 
-/* Another process, which this one's knowledge does not follow at once. */
+/* Another process, whose changes this one does not know at once. */
 
 static void other_queue(struct scene *s, struct world *other, const char *name, const char *type,
                         const char *data)
@@ -403,7 +403,7 @@ static void other_queue(struct scene *s, struct world *other, const char *name, 
     assert_int_equal(world_queue(other, s->k, &s->a, &task, NULL, NULL, NULL, &paths, &s->e), 0);
 }
 
-/* So many that looking again takes a while, and is not done for ten times as long. */
+/* So many that reading the list takes a while, and is not repeated for ten times as long. */
 static void fill(struct scene *s)
 {
     for (int i = 0; i < (stand_on_zookeeper() ? 200 : 2000); i++)
@@ -434,7 +434,7 @@ static void what_is_known_may_be_old(void **state)
 
     queue(&s, "once", "u", "1", NULL, NULL);
     fill(&s);
-    other_queue(&s, other, "once", "u", "2"); /* has a new version, and new data */
+    other_queue(&s, other, "once", "u", "2"); /* has a new version and new data */
     t = STR("u");
     assert_int_equal(world_claim(s.w, s.k, &s.a, &t, 1, false, &c, &s.e), 1);
     assert_true(str_eq(c.data, STR("2")));
@@ -442,7 +442,7 @@ static void what_is_known_may_be_old(void **state)
     assert_false(again);
     assert_int_equal(queue(&s, "warm", "v", "1", "onc[e]", "u"), 1); /* walks the tree */
     other_queue(&s, other, "new", "v", "1"); /* a parent that the index does not know */
-    assert_int_equal(queue(&s, "own", "v", "1", NULL, NULL), 1); /* nor after one of its own */
+    assert_int_equal(queue(&s, "own", "v", "1", NULL, NULL), 1); /* nor after a change of its own */
     assert_int_equal(queue(&s, "below", "v", "1", "ne[w]|onc[e]", "[uv]"), 2);
     world_close(other);
     scene_close(&s);

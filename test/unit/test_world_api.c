@@ -1,5 +1,7 @@
-/* The world through the public interface, against the shared library: on a keeper
- * in memory, or on the ensemble that DROVER_TEST_ZK names. */
+/*
+ * Worlds through the public interface, against the shared library: on a keeper in memory, or on the
+ * ensemble that DROVER_TEST_ZK names.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

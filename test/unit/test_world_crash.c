@@ -1,4 +1,4 @@
-/* What a crash at any keeper call of any operation of a world leaves, and what UNKNOWN becomes. */
+/* A crash at each keeper call of each operation of a world, and how UNKNOWN is resolved. */
 #include "base/mem.h"
 #include "keeper_cutter.h"
 #include "world_scene.h"
@@ -60,7 +60,7 @@ static void do_remove(struct scene *s, struct keeper *k)
     outcome = world_remove(s->w, k, STR("done_t"), INT64_MAX, &s->e);
 }
 
-/* Everything that an operation could meet. "held" is claimed by k. */
+/* Every state that an operation can meet. "held" is claimed by k. */
 static void crash_scene(struct scene *s, struct keeper **ret_k)
 {
     scene_open(s);
@@ -74,7 +74,7 @@ static void crash_scene(struct scene *s, struct keeper **ret_k)
     queue(s, "below", "u", "1", "first", "t");
 }
 
-/* The tree after n calls, with what the dead held gone, or before that. */
+/* The tree after n calls, without the ephemeral nodes of the dead session. */
 static char *crash_at(step_fn *step, int n, int err, bool after, bool once, int *ret_calls,
                       char **ret_alive)
 {
@@ -103,7 +103,9 @@ static void nothing(struct scene *s, struct keeper *k)
     (void)s, (void)k;
 }
 
-/* Dies at the nth call: 0 and the tree is as before, 1 and it is as after; -1: there is no such call. */
+/*
+ * Dies at the nth call: 0 if the tree is as before, 1 if it is as after; -1: there is no such call.
+ */
 static int crash_once(step_fn *step, int n, bool dies_after, const char *before, const char *after)
 {
     int calls;
@@ -134,9 +136,11 @@ static void crash_anywhere(void **state)
             if (!stand_on_zookeeper())
                 as_after += crash_once(steps[i], n, true, before, after) > 0;
         }
-        /* To the tree it is the same whether one dies after a call or before the next: on ZooKeeper,
-           where it takes long, the former is left to the last. (How often a list is looked at, and so
-           the number of calls, may differ by one.) */
+        /*
+         * For the tree, dying after a call and before the next is the same. On ZooKeeper, where it
+         * takes long, only the last call is cut afterwards. (The number of calls may differ by one,
+         * as the list may be read again.)
+         */
         for (; n > 0 && !as_after; n--)
             as_after += crash_once(steps[i], n - 1, true, before, after) > 0;
         assert_true(strcmp(before, after) ? as_after > 0 : true);
@@ -145,7 +149,7 @@ static void crash_anywhere(void **state)
     free(before);
 }
 
-/* A connection that breaks during the transaction and comes back: it ends as if it had not. */
+/* A connection that breaks during the transaction and returns: the result is the same. */
 static void unknown_is_settled(void **state)
 {
     static step_fn *const steps[] = {do_complete, do_release, do_fail, do_remove};
@@ -168,7 +172,7 @@ static void unknown_is_settled(void **state)
     }
 }
 
-/* A claim whose answer was lost is this session's, and found to be. */
+/* A claim whose answer was lost is found to be this session's. */
 static void unknown_claim(void **state)
 {
     for (int after = 0; after < 2; after++) {

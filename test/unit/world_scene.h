@@ -1,5 +1,5 @@
 /*
- * world_scene - what the unit tests of worlds stand on: a tree in memory, or on the ZooKeeper that
+ * world_scene - fixture of the unit tests of worlds: a tree in memory, or on the ZooKeeper that
  * DROVER_TEST_ZK names, one session, and the world w1.
  */
 #ifndef TEST_WORLD_SCENE_H
@@ -23,13 +23,13 @@ struct scene {
     struct world *w;
     struct arena a;
     struct err_info e;
-    struct buf notes; /* what the world said */
+    struct buf notes; /* warnings of the world */
 };
 
 void scene_open(struct scene *s);
 void scene_close(struct scene *s);
 
-/* The tree as lines "path data", of what is not the keeper's own; of a claim only that it is one. */
+/* The tree as lines "path data", without the keeper's own nodes; of a claim only that it exists. */
 char *dump(struct scene *s);
 
 #define expect_tree(s, ...) assert_string_equal(dump(s), "" __VA_ARGS__)
