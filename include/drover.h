@@ -44,6 +44,9 @@
  * A function that can fail returns int: 0 or a count on success, a negative enum drover_err
  * otherwise. Out-parameters are named ret_... and stay untouched on failure. A `ret_error` may be
  * NULL. Calls may come from any thread unless a comment says otherwise.
+ *
+ * There is no error for memory: when it runs out, or when the system has no thread for the library, the
+ * process prints a line on stderr and ends (SIGABRT). What was acknowledged is durable by then.
  */
 #ifndef DROVER_H
 #define DROVER_H

@@ -18,7 +18,7 @@ extern "C" {
 
 /*
  * One row for each error: name, number, HTTP status, exit status of the CLI, message. The numbers
- * are part of the interface: rows may be added, never renumbered.
+ * are part of the interface: rows may be added, never renumbered. -19 was NO_MEMORY.
  *
  * UNKNOWN is neither success nor failure: the request may have been executed or not. Read the state
  * before you retry.
@@ -42,7 +42,6 @@ extern "C" {
     X(IN_USE, -16, 409, 1, "in use by another process")                                            \
     X(DAMAGED, -17, 500, 1, "damaged")                                                             \
     X(NEWER_VERSION, -18, 500, 1, "written by a newer version of drover")                          \
-    X(NO_MEMORY, -19, 500, 1, "out of memory")                                                     \
     X(BAD_ACL, -20, 400, 1, "the access list is not valid")                                        \
     X(UNIMPLEMENTED, -21, 501, 1, "this is not implemented")                                       \
     X(UNREACHABLE, -22, 503, 1, "the server cannot be reached")                                    \

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct err_row {
@@ -64,15 +65,7 @@ int err_set(struct err_info *e, int code, const char *fmt, ...)
 
 int err_from_errno(int errnum)
 {
-    switch (errnum) {
-    case ENOSPC:
-    case EDQUOT:
-        return DROVER_DISK_FULL;
-    case ENOMEM:
-        return DROVER_NO_MEMORY;
-    default:
-        return DROVER_IO;
-    }
+    return errnum == ENOSPC || errnum == EDQUOT ? DROVER_DISK_FULL : DROVER_IO;
 }
 
 int err_set_errno(struct err_info *e, int errnum, const char *fmt, ...)
@@ -88,4 +81,16 @@ int err_set_errno(struct err_info *e, int errnum, const char *fmt, ...)
         snprintf(e->text + len, sizeof e->text - len, ": %s", strerror(errnum));
     }
     return err_from_errno(errnum);
+}
+
+void err_fatal(const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    fputs("drover: ", stderr);
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+    va_end(ap);
+    abort();
 }

@@ -20,12 +20,18 @@ int err_set(struct err_info *e, int code, const char *fmt, ...)
 
 /*
  * The same for a failed system call: appends ": " and the text of errnum, and chooses the code:
- * DISK_FULL for ENOSPC and EDQUOT, NO_MEMORY for ENOMEM, IO for the rest.
+ * DISK_FULL for ENOSPC and EDQUOT, IO for the rest.
  */
 int err_set_errno(struct err_info *e, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The choice that err_set_errno makes. */
 int err_from_errno(int errnum);
+
+/*
+ * For what no caller can handle (no memory, no thread, no random bytes): prints one line on stderr and
+ * ends the process with SIGABRT.
+ */
+_Noreturn void err_fatal(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -1,16 +1,15 @@
 /* Allocation that ends the process instead of failing. */
 #include "base/mem.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
+
 static void *checked(void *p, size_t size)
 {
-    if (!p && size) {
-        fprintf(stderr, "drover: out of memory (%zu bytes)\n", size);
-        abort();
-    }
+    if (!p && size)
+        err_fatal("out of memory (%zu bytes)", size);
     return p;
 }
 

@@ -8,7 +8,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-enum { THREADS_MAX = 8, ALONE_UP_TO = 64 };
+#include "base/thread.h"
+
+enum { THREADS_MAX = 8, ALONE_MAX = 64 };
 
 struct parallel {
     size_t count;
@@ -19,24 +21,24 @@ struct parallel {
 
 static void *run_next(void *arg)
 {
-    struct parallel *c = arg;
+    struct parallel *p = arg;
     size_t i;
 
-    while ((i = atomic_fetch_add(&c->next, 1)) < c->count)
-        c->fn(c->arg, i);
+    while ((i = atomic_fetch_add(&p->next, 1)) < p->count)
+        p->fn(p->arg, i);
     return NULL;
 }
 
 void parallel_run(size_t count, void (*fn)(void *arg, size_t i), void *arg)
 {
-    struct parallel c = {.count = count, .fn = fn, .arg = arg};
+    struct parallel p = {.count = count, .fn = fn, .arg = arg};
     pthread_t threads[THREADS_MAX];
     size_t started = 0;
 
-    while (count > ALONE_UP_TO && started < THREADS_MAX &&
-           !pthread_create(&threads[started], NULL, run_next, &c))
+    while (count > ALONE_MAX && started < THREADS_MAX &&
+           !thread_start(&threads[started], "parallel", run_next, &p, NULL))
         started++;
-    run_next(&c);
+    run_next(&p);
     while (started)
         pthread_join(threads[--started], NULL);
 }

@@ -2,12 +2,10 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
-#include "base/log.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
 struct periodic {
     int64_t every_ms;
@@ -48,30 +46,18 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void periodic_free(struct periodic *c)
-{
-    pthread_cond_destroy(&c->ended);
-    pthread_mutex_destroy(&c->lock);
-    free(c);
-}
-
-struct periodic *periodic_start(int64_t every_ms, void (*fn)(struct periodic *c, void *arg),
-                                void *arg)
+struct periodic *periodic_start(const char *name, int64_t every_ms,
+                                void (*fn)(struct periodic *c, void *arg), void *arg)
 {
     struct periodic *c = mem_zalloc(sizeof *c);
-    int err;
 
     c->every_ms = every_ms;
     c->fn = fn;
     c->arg = arg;
     pthread_mutex_init(&c->lock, NULL);
     cond_init(&c->ended);
-    err = pthread_create(&c->thread, NULL, run, c);
-    if (!err)
-        return c;
-    log_error("cannot start a thread: %s", strerror(err));
-    periodic_free(c);
-    return NULL;
+    thread_must_start(&c->thread, name, run, c);
+    return c;
 }
 
 void periodic_stop(struct periodic *c)
@@ -83,5 +69,7 @@ void periodic_stop(struct periodic *c)
     pthread_cond_signal(&c->ended);
     pthread_mutex_unlock(&c->lock);
     pthread_join(c->thread, NULL);
-    periodic_free(c);
+    pthread_cond_destroy(&c->ended);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
 }

@@ -1,8 +1,8 @@
 /*
- * chore - something that is done from time to time, on a thread of its own.
+ * periodic - calls a function at an interval, on a thread of its own.
  *
- * The first time comes after the interval, and each interval begins when the chore was done. A long one
- * looks at chore_is_ending() now and then: chore_end() waits for it.
+ * The first call comes one interval after the start, and each interval begins when the call before it has
+ * returned. A long call checks periodic_is_stopping() now and then, because periodic_stop() waits for it.
  */
 #ifndef BASE_PERIODIC_H
 #define BASE_PERIODIC_H
@@ -12,10 +12,10 @@
 
 struct periodic;
 
-/* NULL, with a line in the log: the system has no more threads, and it is never done. */
-struct periodic *periodic_start(int64_t every_ms, void (*fn)(struct periodic *c, void *arg),
-                                void *arg);
+/* The name is that of the thread. */
+struct periodic *periodic_start(const char *name, int64_t every_ms,
+                                void (*fn)(struct periodic *c, void *arg), void *arg);
 bool periodic_is_stopping(struct periodic *c);
-void periodic_stop(struct periodic *c); /* NULL: nothing to end */
+void periodic_stop(struct periodic *c); /* NULL: does nothing */
 
 #endif

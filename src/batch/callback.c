@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "batch/batch.h"
 #include "batch/index.h"
 #include "batch/lock.h"
@@ -305,10 +305,7 @@ int batch_callbacks_open(const struct batch_callback_options *o,
     n->seen[0] = n->seen[1] = -1;
     pthread_mutex_init(&n->lock, NULL);
     cond_init(&n->wake);
-    if (pthread_create(&n->thread, NULL, run, n)) {
-        free(n);
-        return DROVER_NO_MEMORY;
-    }
+    thread_must_start(&n->thread, "batch-callback", run, n);
     *ret_callbacks = n;
     return 0;
 }

@@ -71,7 +71,7 @@ static int post(const char *url, const struct batch_report *n, struct batch_hook
     if (!c)
         return DROVER_IO;
     if (!curl)
-        return err_set(ret_error, DROVER_NO_MEMORY, "no memory");
+        err_fatal("out of memory (libcurl)");
     snprintf(key, sizeof key, "Idempotency-Key: %s-%lld", n->batch, (long long)n->report);
     headers = c->curl_slist_append(headers, "Content-Type: application/json");
     headers = c->curl_slist_append(headers, key);

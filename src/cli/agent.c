@@ -8,14 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/cond.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/random.h"
+#include "base/thread.h"
+#include "base/uv_check.h"
 #include "dag/environment.h"
 #include "dag/output.h"
 
@@ -536,14 +537,14 @@ static void open_loop(struct agent *a)
 {
     static const int numbers[] = {SIGTERM, SIGINT};
 
-    uv_loop_init(&a->loop);
-    uv_async_init(&a->loop, &a->wake, on_wake);
-    uv_timer_init(&a->loop, &a->flush);
+    UV_CHECK(uv_loop_init(&a->loop));
+    UV_CHECK(uv_async_init(&a->loop, &a->wake, on_wake));
+    UV_CHECK(uv_timer_init(&a->loop, &a->flush));
     a->wake.data = a->flush.data = a;
     uv_timer_start(&a->flush, on_flush, AGENT_FLUSH_MS, AGENT_FLUSH_MS);
     a->runner = runner_open(&a->loop, RUNNER_BY_CGROUP);
     for (int i = 0; i < 2; i++) {
-        uv_signal_init(&a->loop, &a->signals[i]);
+        UV_CHECK(uv_signal_init(&a->loop, &a->signals[i]));
         a->signals[i].data = a;
         uv_signal_start(&a->signals[i], on_signal, numbers[i]);
     }
@@ -552,11 +553,10 @@ static void open_loop(struct agent *a)
 int agent_main(const struct agent_options *o)
 {
     struct agent a = {.o = o};
-    uint64_t random = 0;
+    uint64_t random;
 
     signal(SIGPIPE, SIG_IGN);
-    if (getrandom(&random, sizeof random, 0) != sizeof random)
-        return 1;
+    random_fill(&random, sizeof random);
     a.client = (int64_t)(random >> 12) + 1;
     a.stop_fd = eventfd(0, EFD_CLOEXEC);
     pthread_mutex_init(&a.lock, NULL);
@@ -565,8 +565,8 @@ int agent_main(const struct agent_options *o)
     if (!a.sender)
         return 1;
     open_loop(&a);
-    pthread_create(&a.claimer, NULL, claimer_main, &a);
-    pthread_create(&a.renewer, NULL, renewer_main, &a);
+    thread_must_start(&a.claimer, "agent-claim", claimer_main, &a);
+    thread_must_start(&a.renewer, "agent-renew", renewer_main, &a);
     log_info("agent: %" PRIu32 " jobs for %s", o->jobs, o->server);
     uv_run(&a.loop, UV_RUN_DEFAULT);
     uv_loop_close(&a.loop);

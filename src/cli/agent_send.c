@@ -7,9 +7,9 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "cli/agent.h"
 
 enum { STOP_PATIENCE_MS = 5000 };
@@ -154,7 +154,7 @@ struct agent_sender *agent_sender_start(struct agent *a, const struct agent_opti
     }
     pthread_mutex_init(&s->lock, NULL);
     cond_init(&s->cond);
-    pthread_create(&s->thread, NULL, sender_main, s);
+    thread_must_start(&s->thread, "agent-send", sender_main, s);
     return s;
 }
 

@@ -11,6 +11,7 @@
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "cli/batch_verb.h"
 
 enum { THREADS_MAX = 256, WAIT_MS = 20 * 1000, AWAY_PAUSE_MS = 1000, SETTLE_PAUSE_MS = 200 };
@@ -246,7 +247,7 @@ static int work(struct work *w)
         c->w = w;
         c->acquires = client_open(&w->client);
         c->ends = c->acquires ? client_open(&w->client) : NULL;
-        if (!c->ends || pthread_create(&threads[started], NULL, consume, c)) {
+        if (!c->ends || thread_start(&threads[started], "batch-job", consume, c, NULL)) {
             client_close(c->acquires);
             atomic_store(&w->broken, true);
             break;

@@ -123,7 +123,7 @@ int yaml_to_json(struct str yaml, struct buf *ret_json, struct err_info *ret_err
     int err = 0, documents = 0;
 
     if (!yaml_parser_initialize(&parser))
-        return err_set(ret_error, DROVER_NO_MEMORY, "out of memory");
+        err_fatal("out of memory (libyaml)");
     yaml_parser_set_input_string(&parser, (const unsigned char *)yaml.p, yaml.len);
     while (!err && !ended) {
         if (!yaml_parser_parse(&parser, &event)) {

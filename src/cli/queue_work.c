@@ -19,6 +19,7 @@
 #include "base/child.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "cli/http_client.h"
 #include "cli/queue.h"
 #include "drover.h"
@@ -154,7 +155,7 @@ static int run(struct queue_work *w)
         drover_queues_close(qs);
         return refuse(err, &e);
     }
-    pthread_create(&follower, NULL, follow_signals, w);
+    thread_must_start(&follower, "queue-signals", follow_signals, w);
     err = drover_worker_wait(w->running);
     w->ended = true;
     pthread_join(follower, NULL);

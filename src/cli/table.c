@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/err.h"
 #include "base/mem.h"
 
 enum { GAP = 2, NARROWEST = 8 };
@@ -51,7 +52,7 @@ void table_cell(struct table *t, enum term_colour colour, const char *fmt, ...)
     len = vasprintf(&text, fmt, ap);
     va_end(ap);
     if (len < 0)
-        abort();
+        err_fatal("out of memory");
     table_text(t, colour, (struct str){text, (size_t)len});
     free(text);
 }

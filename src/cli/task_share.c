@@ -6,11 +6,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
+#include "base/random.h"
 #include "cli/table.h"
 #include "client/task_client.h"
 
@@ -63,8 +64,7 @@ static int make_id(char *path)
     uint64_t number;
 
     make_parents(path);
-    if (getrandom(&number, sizeof number, 0) != sizeof number)
-        return errno;
+    random_fill(&number, sizeof number);
     buf_printf(&temporary, "%s.%ld", path, (long)getpid());
     fd = open(buf_text(&temporary), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
@@ -117,9 +117,9 @@ int task_find_clientid(struct task_options *o)
 
 int64_t *task_parse_ids(const struct cmd *c, int argc, char **argv)
 {
-    int64_t *ids = calloc((size_t)argc, sizeof *ids);
+    int64_t *ids = mem_zalloc((size_t)argc * sizeof *ids);
 
-    for (int i = 1; ids && i < argc; i++)
+    for (int i = 1; i < argc; i++)
         if (!option_digits(argv[i], 1, INT64_MAX, &ids[i - 1])) {
             cmd_usage_error(c, "'%s' is not the id of a task", argv[i]);
             free(ids);

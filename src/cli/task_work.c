@@ -22,6 +22,7 @@
 #include "base/buf.h"
 #include "base/child.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "cli/cmd.h"
 #include "cli/http_client.h"
 #include "cli/task_share.h"
@@ -103,7 +104,7 @@ static void add_group(struct work *w, const char *fmt, ...)
 
     va_start(ap, fmt);
     if (vasprintf(&name, fmt, ap) < 0)
-        abort();
+        err_fatal("out of memory");
     va_end(ap);
     for (size_t i = 0; i < w->group_count; i++)
         if (!strcmp(w->groups[i], name)) {
@@ -371,7 +372,7 @@ static void run_jobs(struct work *w)
     pthread_t threads[JOBS_MAX];
     int64_t started = 0;
 
-    while (started < w->jobs && !pthread_create(&threads[started], NULL, do_job, w))
+    while (started < w->jobs && !thread_start(&threads[started], "task-job", do_job, w, NULL))
         started++;
     if (started < w->jobs)
         say("only %" PRId64 " of %" PRId64 " jobs could be started", started, w->jobs);

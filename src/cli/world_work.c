@@ -14,6 +14,7 @@
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "cli/world_share.h"
 
 enum {
@@ -230,7 +231,7 @@ static int work(struct work *w)
         *j = (struct job){.w = w};
         j->claims = client_open(&w->client);
         j->ends = j->claims ? client_open(&w->client) : NULL;
-        if (!j->ends || pthread_create(&threads[started], NULL, job_main, j)) {
+        if (!j->ends || thread_start(&threads[started], "world-job", job_main, j, NULL)) {
             client_close(j->claims);
             atomic_store(&w->broken, true);
             break;

@@ -9,23 +9,16 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/mem.h"
+#include "base/random.h"
+#include "base/thread.h"
 #include "client/task_body.h"
 
 enum { BACK_OFF_MIN_MS = 50, BACK_OFF_MAX_MS = 1000 };
 
 /* Random numbers. */
-
-static void draw(void *to, size_t len)
-{
-    while (getrandom(to, len, 0) != (ssize_t)len)
-        if (errno != EINTR)
-            abort(); /* Linux gives so few bytes at once, always */
-}
 
 /* Below 2^53, so that a program in any language reads it right. */
 static int64_t draw_clientid(void)
@@ -33,7 +26,7 @@ static int64_t draw_clientid(void)
     uint64_t number;
 
     do {
-        draw(&number, sizeof number);
+        random_fill(&number, sizeof number);
         number >>= 64 - 53;
     } while (!number);
     return (int64_t)number;
@@ -41,11 +34,7 @@ static int64_t draw_clientid(void)
 
 void task_client_requestid(char text[static TASK_CLIENT_REQUESTID_LEN + 1])
 {
-    unsigned char bytes[TASK_CLIENT_REQUESTID_LEN / 2];
-
-    draw(bytes, sizeof bytes);
-    for (size_t i = 0; i < sizeof bytes; i++)
-        sprintf(text + 2 * i, "%02x", bytes[i]);
+    random_hex(text, TASK_CLIENT_REQUESTID_LEN);
 }
 
 /* Errors. */

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "client/task_body.h"
 #include "client/task_client.h"
 
@@ -161,7 +161,8 @@ struct drover_hold *drover_client_hold(struct drover_client *c, const struct dro
     h->next = c->holds;
     c->holds = h;
     if (!c->renewing)
-        c->renewing = !pthread_create(&c->renewer, NULL, renew_all, c);
+        thread_must_start(&c->renewer, "task-renew", renew_all, c);
+    c->renewing = true;
     pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);
     return h;

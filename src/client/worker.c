@@ -16,9 +16,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "client/worker_impl.h"
 
 static void wake(struct worker_runtime *s)
@@ -337,10 +337,10 @@ struct worker_runtime *worker_runtime_start(const struct worker_runtime_options 
     s->jobs = mem_zalloc(count * sizeof *s->jobs);
     s->handlers = mem_zalloc(count * sizeof *s->handlers);
     for (size_t i = 0; i < count; i++)
-        pthread_create(&s->handlers[i], NULL, worker_handle_all, s);
-    pthread_create(&s->control, NULL, control, s);
+        thread_must_start(&s->handlers[i], "queue-handler", worker_handle_all, s);
+    thread_must_start(&s->control, "queue-control", control, s);
     if (s->o.listen)
-        pthread_create(&s->listener, NULL, worker_listen, s);
+        thread_must_start(&s->listener, "queue-listen", worker_listen, s);
     return s;
 }
 

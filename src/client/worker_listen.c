@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "client/worker_impl.h"
 
 enum { AGAIN_MS = 1000, POSTED_MAX = 10000 };

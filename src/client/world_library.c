@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "client/keeper_library.h"
 #include "world/impl.h"
 

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/uv_check.h"
 #include "dag/http_impl.h"
 #include "dag/log_dir.h"
 #include "server/leader.h"
@@ -450,10 +451,10 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
     dag_listen(module->dag, on_shown, module);
     http_topic_init(&module->added);
     http_topic_init(&module->printed);
-    uv_timer_init(h->loop, &module->again);
-    uv_timer_init(h->loop, &module->printer);
-    uv_async_init(h->loop, &module->news, on_news);
-    uv_mutex_init(&module->lock);
+    UV_CHECK(uv_timer_init(h->loop, &module->again));
+    UV_CHECK(uv_timer_init(h->loop, &module->printer));
+    UV_CHECK(uv_async_init(h->loop, &module->news, on_news));
+    UV_CHECK(uv_mutex_init(&module->lock));
     module->again.data = module->printer.data = module->news.data = module;
     module->handles = 3;
     if (h->leader)

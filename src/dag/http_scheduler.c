@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/uv_check.h"
 #include "dag/http_impl.h"
 
 static void put_states(struct buf *b, struct dag *d, const uint64_t *ids, size_t count)
@@ -258,7 +259,7 @@ void http_get_wait(struct http_request *r)
     if (timed) {
         w->timed = true;
         w->timer.data = w;
-        uv_timer_init(c->h->context->loop, &w->timer);
+        UV_CHECK(uv_timer_init(c->h->context->loop, &w->timer));
         uv_timer_start(&w->timer, on_wait_over, (uint64_t)timeout_ms, 0);
     }
 }

@@ -11,9 +11,10 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "base/mem.h"
+#include "base/random.h"
+#include "base/thread.h"
 
 enum { READERS = 16, PER_READER_MIN = 64 };
 
@@ -62,13 +63,12 @@ static int make_all(struct keeper *k)
     static const char *const paths[] = {"/drover", DAG_ROOT, DAG_ROOT "/specs", DAG_ROOT "/nodes",
                                         DAG_ROOT "/slots"};
     char head[64];
-    uint64_t random = 0;
+    uint64_t random;
     int err = 0;
 
     for (size_t i = 0; i < sizeof paths / sizeof *paths && !err; i++)
         err = keeper_ensure(k, paths[i], STR(""));
-    if (getrandom(&random, sizeof random, 0) != sizeof random)
-        err = err ? err : DROVER_IO;
+    random_fill(&random, sizeof random);
     snprintf(head, sizeof head, "{\"client\":%" PRIu64 ",\"last\":0}", (random >> 12) + 1);
     return err ? err : keeper_ensure(k, DAG_HEAD, str_of(head));
 }
@@ -211,7 +211,7 @@ static int read_texts(struct keeper *k, enum bucket_kind kind, struct kept_texts
     size_t count = 0, want = texts->count / PER_READER_MIN;
 
     while (count < want && count < READERS - 1 &&
-           !pthread_create(&others[count], NULL, read_some, &r))
+           !thread_start(&others[count], "dag-load", read_some, &r, NULL))
         count++;
     read_some(&r);
     for (size_t i = 0; i < count; i++)

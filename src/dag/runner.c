@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/uv_check.h"
 #include "dag/cgroup.h"
 #include "dag/orphans.h"
 #include "dag/output.h"
@@ -524,12 +525,12 @@ struct runner *runner_open(uv_loop_t *loop, enum runner_reach reach)
     rr->cgroups = reach == RUNNER_BY_CGROUP ? cgroups_open() : NULL;
     rr->epoll = epoll_create1(EPOLL_CLOEXEC);
     rr->null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    uv_poll_init(loop, &rr->poll, rr->epoll);
+    UV_CHECK(uv_poll_init(loop, &rr->poll, rr->epoll));
     rr->poll.data = rr;
     uv_poll_start(&rr->poll, UV_READABLE, on_events);
-    uv_timer_init(loop, &rr->timer);
+    UV_CHECK(uv_timer_init(loop, &rr->timer));
     rr->timer.data = rr;
-    uv_timer_init(loop, &rr->reaper);
+    UV_CHECK(uv_timer_init(loop, &rr->reaper));
     rr->reaper.data = rr;
     uv_timer_start(&rr->reaper, on_reaper, REAP_TICK_MS, REAP_TICK_MS);
     return rr;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/uv_check.h"
 #include "dag/dag_impl.h"
 
 int64_t dag_now_ms(const struct dag *d)
@@ -210,9 +211,9 @@ struct dag *dag_open(const struct dag_options *o)
 
     d->o = *o;
     d->timer_at = INT64_MAX;
-    uv_check_init(o->loop, &d->check);
-    uv_idle_init(o->loop, &d->idle);
-    uv_timer_init(o->loop, &d->timer);
+    UV_CHECK(uv_check_init(o->loop, &d->check));
+    UV_CHECK(uv_idle_init(o->loop, &d->idle));
+    UV_CHECK(uv_timer_init(o->loop, &d->timer));
     d->check.data = d->idle.data = d->timer.data = d;
     d->open_handles = 3;
     uv_check_start(&d->check, on_check);

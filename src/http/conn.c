@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/uv_check.h"
 
 enum {
     KEEP_CAP = 4096, /* a buffer that grew beyond is given back when it is empty */
@@ -370,8 +371,8 @@ void conn_accept(struct http_server *s)
 
     c->server = s;
     c->open_handles = 2;
-    uv_tcp_init(s->tcp.loop, &c->tcp);
-    uv_timer_init(s->tcp.loop, &c->timer);
+    UV_CHECK(uv_tcp_init(s->tcp.loop, &c->tcp));
+    UV_CHECK(uv_timer_init(s->tcp.loop, &c->timer));
     c->tcp.data = c->timer.data = c;
     c->next = s->conns;
     if (c->next)

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/uv_check.h"
 #include "http/server.h"
 
 enum { SEND_LEN = 64 * 1024 }; /* what a listener is sent at once, or a little more */
@@ -389,8 +390,8 @@ struct events *events_new(uv_loop_t *loop)
     e->loop = loop;
     e->first = e->next = (uint64_t)clock_wall_ms() << 10;
     pthread_mutex_init(&e->lock, NULL);
-    uv_async_init(loop, &e->wake, on_wake);
-    uv_timer_init(loop, &e->alive);
+    UV_CHECK(uv_async_init(loop, &e->wake, on_wake));
+    UV_CHECK(uv_timer_init(loop, &e->alive));
     e->wake.data = e->alive.data = e;
     e->open_handles = 2;
     uv_timer_start(&e->alive, on_alive, EVENTS_ALIVE_MS, EVENTS_ALIVE_MS);

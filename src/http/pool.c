@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/thread.h"
 
 struct pool {
     pthread_mutex_t lock;
@@ -64,16 +65,18 @@ static void *run_jobs(void *arg)
 
 void pool_submit(struct pool *p, struct pool_job *job)
 {
+    struct err_info e;
+
     job->next = NULL;
     pthread_mutex_lock(&p->lock);
     *p->last = job;
     p->last = &job->next;
     p->queued++;
     if (p->queued > p->idle && p->count < p->max &&
-        !pthread_create(&p->threads[p->count], NULL, run_jobs, p))
+        !thread_start(&p->threads[p->count], "http-worker", run_jobs, p, &e))
         p->count++;
-    else if (!p->count) /* not even one thread is to be had */
-        abort();
+    else if (!p->count)
+        err_fatal("%s", e.text);
     pthread_cond_signal(&p->more);
     pthread_mutex_unlock(&p->lock);
 }

@@ -11,6 +11,7 @@
 
 #include "base/address.h"
 #include "base/mem.h"
+#include "base/uv_check.h"
 #include "http/conn.h"
 
 enum {
@@ -215,9 +216,9 @@ static struct http_server *server_new(uv_loop_t *loop, const struct http_options
     name_address(s, &o->address);
     pthread_mutex_init(&s->lock, NULL);
     s->posted_last = &s->posted;
-    uv_async_init(loop, &s->came, server_take_posted);
-    uv_tcp_init(loop, &s->tcp);
-    uv_prepare_init(loop, &s->rest);
+    UV_CHECK(uv_async_init(loop, &s->came, server_take_posted));
+    UV_CHECK(uv_tcp_init(loop, &s->tcp));
+    UV_CHECK(uv_prepare_init(loop, &s->rest));
     uv_prepare_start(&s->rest, conns_pump);
     uv_unref((uv_handle_t *)&s->rest);
     s->tcp.data = s->came.data = s->rest.data = s;

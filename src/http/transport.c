@@ -155,10 +155,8 @@ int transport_open(const struct transport_options *o, struct transport **ret_tra
     }
     t->multi = t->curl->curl_multi_init();
     t->easy = t->curl->curl_easy_init();
-    if (!t->multi || !t->easy) {
-        transport_close(t);
-        return err_set(ret_error, DROVER_NO_MEMORY, "libcurl cannot be started");
-    }
+    if (!t->multi || !t->easy)
+        err_fatal("out of memory (libcurl)");
     set_options(t);
     *ret_transport = t;
     return 0;

@@ -9,10 +9,10 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/random.h"
 
 enum { LEAVE_TOGETHER_MAX = 500 }; /* deletions in one transaction */
 
@@ -402,12 +402,6 @@ static const struct keeper_ops LODGER_OPS = {
     .dispatch = dispatch,
     .close = close_subsession,
 };
-
-static void random_fill(void *at, size_t len)
-{
-    if (getrandom(at, len, 0) != (ssize_t)len)
-        abort(); /* cannot happen for so few bytes */
-}
 
 int subsession_open(struct keeper *host, int32_t timeout_ms, struct keeper **ret_keeper)
 {

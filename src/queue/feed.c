@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
 enum { FINDINGS_SEARCHED = 16 };
 
@@ -191,7 +191,7 @@ struct message_feed *message_feed_start(const struct message_feed_options *o)
     n->first = n->next = clock_wall_ms();
     pthread_mutex_init(&n->lock, NULL);
     cond_init(&n->changed);
-    pthread_create(&n->thread, NULL, run, n);
+    thread_must_start(&n->thread, "queue-feed", run, n);
     return n;
 }
 

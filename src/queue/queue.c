@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/json.h"
+#include "base/random.h"
 #include "keeper/path.h"
 
 enum { INIT_TRIES = 10, REMOVE_TRIES = 10 };
@@ -159,17 +159,6 @@ int queues_init(const struct queues *qs)
 
 /* Queues. */
 
-static int random_name(char name[QUEUE_NAME_LEN + 1])
-{
-    unsigned char bytes[QUEUE_NAME_LEN / 2];
-
-    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
-        return DROVER_IO;
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(name + 2 * i, 3, "%02x", bytes[i]);
-    return 0;
-}
-
 int queue_create(const struct queues *qs, char ret_name[QUEUE_NAME_LEN + 1])
 {
     char path[QUEUE_PATH_SIZE], name[QUEUE_NAME_LEN + 1];
@@ -182,9 +171,8 @@ int queue_create(const struct queues *qs, char ret_name[QUEUE_NAME_LEN + 1])
         err = keeper_exists(qs->keeper, path, &parent);
     if (!err && parent.child_count >= QUEUE_COUNT_MAX)
         err = DROVER_TOO_BIG;
-    if (!err)
-        err = random_name(name);
     if (!err) {
+        random_hex(name, QUEUE_NAME_LEN);
         queues_path(qs, path, "queues/%s", name);
         queue_put_last(&data, 0);
         err = keeper_create(qs->keeper, path, (struct str){data.p, data.len}, 0, NULL);

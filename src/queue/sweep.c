@@ -58,7 +58,7 @@ struct queue_sweep *queue_sweep_start(const struct queue_sweep_options *o)
     struct queue_sweep *s = mem_zalloc(sizeof *s);
 
     s->o = *o;
-    s->periodic = periodic_start(every_ms(s), sweep_all, s);
+    s->periodic = periodic_start("queue-sweep", every_ms(s), sweep_all, s);
     return s;
 }
 

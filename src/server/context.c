@@ -6,6 +6,7 @@
 
 #include <assert.h>
 
+#include "base/uv_check.h"
 #include "server/zookeeper_session.h"
 
 static void on_keeper_wake(void *arg)
@@ -40,7 +41,7 @@ int context_open(struct context *h, uv_loop_t *loop, struct local *local,
     h->loop = loop;
     h->local = local;
     h->ensemble = ensemble;
-    uv_async_init(loop, &h->wake, on_wake);
+    UV_CHECK(uv_async_init(loop, &h->wake, on_wake));
     h->wake.data = h;
     if (ensemble)
         zookeeper_session_listen(ensemble, on_session, h);

@@ -1,9 +1,11 @@
 #include "server/group_commit.h"
 
+#include "base/uv_check.h"
+
 void group_commit_open(struct group_commit *g, uv_loop_t *loop, struct local *l)
 {
     g->local = l;
-    uv_idle_init(loop, &g->turn);
+    UV_CHECK(uv_idle_init(loop, &g->turn));
     uv_unref((uv_handle_t *)&g->turn);
     local_hold(l, true);
 }

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
 enum { RETRY_MS = 200 };
 
@@ -340,7 +340,7 @@ void leader_follow(struct leader *l, const struct leader_follower *f)
 void leader_begin(struct leader *l)
 {
     l->begun = true;
-    pthread_create(&l->thread, NULL, leader_main, l);
+    thread_must_start(&l->thread, "leader", leader_main, l);
 }
 
 void leader_close(struct leader *l)

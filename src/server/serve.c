@@ -18,6 +18,7 @@
 #include "base/buf.h"
 #include "base/file_limit.h"
 #include "base/log.h"
+#include "base/uv_check.h"
 #include "http/metrics.h"
 #include "http/server.h"
 #include "http/token.h"
@@ -297,7 +298,7 @@ static void catch_signals(struct serve *s)
     static const int numbers[] = {SIGTERM, SIGINT};
 
     for (int i = 0; i < 2; i++) {
-        uv_signal_init(&s->loop, &s->signals[i]);
+        UV_CHECK(uv_signal_init(&s->loop, &s->signals[i]));
         s->signals[i].data = s;
         uv_signal_start(&s->signals[i], on_signal, numbers[i]);
     }
@@ -331,7 +332,7 @@ int serve(const struct serve_options *o)
 
     signal(SIGPIPE, SIG_IGN); /* a client that left is an error of its write, not the end of us */
     file_limit_raise();
-    uv_loop_init(&s.loop);
+    UV_CHECK(uv_loop_init(&s.loop));
     s.metrics = metrics_new();
     err = start(&s);
     if (err) {

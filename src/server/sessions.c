@@ -13,9 +13,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "keeper/subsession.h"
 
 enum {
@@ -489,10 +489,8 @@ int sessions_open(const struct sessions_options *o, struct session_table **ret_t
     t->woken_for_ms = INT64_MAX;
     pthread_mutex_init(&t->lock, NULL);
     cond_init(&t->changed);
-    if (!o->now_ms && pthread_create(&t->ticker, NULL, ticker_main, t)) {
-        free(t);
-        return DROVER_NO_MEMORY;
-    }
+    if (!o->now_ms)
+        thread_must_start(&t->ticker, "http-sessions", ticker_main, t);
     *ret_table = t;
     return 0;
 }

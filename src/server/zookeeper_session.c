@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/uv_check.h"
 #include "keeper/zookeeper/zookeeper.h"
 
 #define AUTH_VARIABLE "DROVER_ZK_AUTH"
@@ -245,7 +246,7 @@ int zookeeper_session_open(uv_loop_t *loop, const struct zookeeper_session_optio
     e->url = mem_dup(o->url, strlen(o->url));
     e->timeout_ms = o->timeout_ms;
     pthread_mutex_init(&e->lock, NULL);
-    uv_async_init(loop, &e->wake, on_wake);
+    UV_CHECK(uv_async_init(loop, &e->wake, on_wake));
     e->wake.data = e;
     if (!err)
         err = connect_once(e, &session, ret_error);

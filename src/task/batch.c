@@ -15,9 +15,9 @@
  *   SESSION_EXPIRED     as UNKNOWN, but others may have changed the head since: all get UNKNOWN
  */
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "base/mem.h"
+#include "base/random.h"
 #include "task/service_impl.h"
 
 enum {
@@ -218,8 +218,7 @@ static void send(struct service *s)
     struct sent *sent = mem_zalloc(sizeof *sent);
     int err;
 
-    if (getrandom(&s->tag, sizeof s->tag, 0) != sizeof s->tag)
-        s->tag++;
+    random_fill(&s->tag, sizeof s->tag);
     head.tag = s->tag;
     slot_head_encode(&head, (char *)s->commit.ops[1].data.p);
     *sent = (struct sent){s, s->term, s->sent};

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/uv_check.h"
 #include "server/leader.h"
 #include "task/body.h"
 #include "task/service.h"
@@ -483,8 +484,8 @@ static int module_open(struct context *context, void **ret_module, struct err_in
         return err;
     }
     h->handles = 2;
-    uv_async_init(context->loop, &h->wake, on_wake);
-    uv_timer_init(context->loop, &h->timer);
+    UV_CHECK(uv_async_init(context->loop, &h->wake, on_wake));
+    UV_CHECK(uv_timer_init(context->loop, &h->timer));
     h->wake.data = h->timer.data = h;
     context->tasks = h->service;
     task_metrics_open(&h->metrics, context->metrics, h->service);

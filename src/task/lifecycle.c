@@ -1,10 +1,10 @@
 /* Opening and closing a service, and, on an ensemble, starting and stopping it with the leadership. */
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/mem.h"
+#include "base/random.h"
+#include "base/thread.h"
 #include "task/service_impl.h"
 
 enum { SPARE_MAX = 256 };
@@ -122,8 +122,7 @@ int service_open(const struct service_options *o, struct service **ret_service,
     pthread_mutex_init(&s->lock, NULL);
     cond_init(&s->finished);
     waiting_init(&s->waiting);
-    if (getrandom(&s->random, sizeof s->random, 0) != sizeof s->random)
-        s->random.state = (uint64_t)clock_wall_ms();
+    random_fill(&s->random, sizeof s->random);
     err = o->local ? open_local(s, ret_error) : 0;
     if (err)
         service_close(s);

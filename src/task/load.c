@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/thread.h"
 #include "task/service_impl.h"
 
 enum { READERS = 16 };
@@ -142,7 +143,7 @@ static int load_slots(struct load *l)
     if (count > l->buckets.count)
         count = l->buckets.count;
     for (size_t i = 0; i < count; i++)
-        pthread_create(&readers[i], NULL, read_buckets, l);
+        thread_must_start(&readers[i], "task-load", read_buckets, l);
     for (size_t i = 0; i < count; i++)
         pthread_join(readers[i], NULL);
     keeper_names_release(&l->buckets);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/thread.h"
 #include "task/remember.h"
 #include "task/slot.h"
 
@@ -354,10 +355,10 @@ int own_journal_open(const struct drover_journal *drover, bool later, int64_t sn
                        drover_err_message(err < 0 ? err : DROVER_IO));
     }
     j->has_snapshotter = true;
-    pthread_create(&j->snapshotter, NULL, snapshotter_main, j);
+    thread_must_start(&j->snapshotter, "task-snapshot", snapshotter_main, j);
     j->has_writer = later;
     if (later)
-        pthread_create(&j->writer, NULL, writer_main, j);
+        thread_must_start(&j->writer, "task-journal", writer_main, j);
     *ret_journal = j;
     return 0;
 }

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "task/service_impl.h"
 
 enum { SPARE_MAX = 256 };

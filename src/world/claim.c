@@ -11,8 +11,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
+#include "base/random.h"
 #include "world/impl.h"
 
 enum outcome { CLAIMED, FREE_AGAIN, TAKEN, GONE, OTHER, BLOCKED, RUBBISH, FAILED };
@@ -42,13 +42,10 @@ static enum outcome failed(struct attempt *t, int err)
 static void holder_init(struct attempt *t, struct world_holder *h)
 {
     struct keeper_session session;
-    uint64_t random = 0;
 
-    if (getrandom(&random, sizeof random, 0) != sizeof random)
-        abort(); /* cannot happen for so few bytes */
     keeper_session(t->k, &session);
     *h = (struct world_holder){.session = session.id, .czxid = t->czxid, .version = t->version + 1};
-    snprintf(h->claim, sizeof h->claim, "%016" PRIx64, random);
+    random_hex(h->claim, sizeof h->claim - 1);
 }
 
 /* After UNKNOWN: whether the working node is the one of this attempt. */

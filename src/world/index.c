@@ -10,10 +10,10 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/parallel.h"
+#include "base/thread.h"
 #include "keeper/path.h"
 #include "world/name.h"
 #include "world/record.h"

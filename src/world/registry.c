@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/uv_check.h"
 #include "http/metrics.h"
 
 struct open_world {
@@ -255,7 +256,7 @@ struct world_registry *world_registry_new(struct context *h)
     register_counters(s);
     pthread_mutex_init(&s->lock, NULL);
     http_topic_init(&s->topic);
-    uv_timer_init(h->loop, &s->timer);
+    UV_CHECK(uv_timer_init(h->loop, &s->timer));
     s->timer.data = s;
     uv_timer_start(&s->timer, on_timer, REGISTRY_ALIVE_MS, 0);
     context_listen(h, on_session, s);

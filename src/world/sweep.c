@@ -91,7 +91,7 @@ struct world_sweep *world_sweep_start(struct context *h, struct world_registry *
     s->context = h;
     s->registry = registry;
     s->retention_ms = retention_ms;
-    s->periodic = periodic_start(every_ms(s), sweep_all, s);
+    s->periodic = periodic_start("world-sweep", every_ms(s), sweep_all, s);
     return s;
 }
 

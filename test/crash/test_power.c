@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
+#include "base/thread.h"
 #include "disk.h"
 #include "fs_faulty.h"
 #include "keeper/journal/recover.h"

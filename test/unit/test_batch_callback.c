@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/cond.h"
+#include "base/thread.h"
 #include "batch/batch.h"
 #include "batch/callback.h"
 #include "batch/job.h"

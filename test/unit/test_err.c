@@ -33,11 +33,13 @@ static void every_row_is_found(void **state)
 }
 
 /* The numbers are part of the interface: a client may have them compiled in. */
-static void numbers_stand_in_order_without_gaps(void **state)
+static void numbers_have_no_gap_but_the_one_known(void **state)
 {
+    enum { FORMER_NO_MEMORY = 19 };
+
     (void)state;
     for (int i = 0; i < ROW_COUNT; i++)
-        assert_int_equal(ROWS[i].code, -(i + 1));
+        assert_int_equal(ROWS[i].code, -(i + 1 < FORMER_NO_MEMORY ? i + 1 : i + 2));
     assert_int_equal(DROVER_BAD_ARGUMENT, -1);
     assert_int_equal(DROVER_NO_NODE, -2);
     assert_int_equal(DROVER_UNKNOWN, -12);
@@ -97,7 +99,7 @@ static void err_set_errno_names_the_reason(void **state)
     static const struct {
         int errnum, code;
     } rows[] = {
-        {ENOSPC, DROVER_DISK_FULL}, {EDQUOT, DROVER_DISK_FULL}, {ENOMEM, DROVER_NO_MEMORY},
+        {ENOSPC, DROVER_DISK_FULL}, {EDQUOT, DROVER_DISK_FULL}, {ENOMEM, DROVER_IO},
         {EIO, DROVER_IO},           {EACCES, DROVER_IO},
     };
     struct err_info e;
@@ -129,7 +131,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_is_found),
-        cmocka_unit_test(numbers_stand_in_order_without_gaps),
+        cmocka_unit_test(numbers_have_no_gap_but_the_one_known),
         cmocka_unit_test(names_and_messages_are_unique),
         cmocka_unit_test(statuses_are_those_of_failures),
         cmocka_unit_test(success_is_no_failure),

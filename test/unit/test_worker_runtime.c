@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
+#include "base/thread.h"
 #include "client/worker.h"
 #include "keeper/local/local.h"
 

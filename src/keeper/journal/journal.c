@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "keeper/journal/format.h"
 #include "keeper/journal/journal_impl.h"
 #include "keeper/journal/record.h"
@@ -113,8 +113,8 @@ int journal_open(struct journal *j, const struct journal_options *o, pthread_mut
     cond_init(&j->work);
     cond_init(&j->module);
     cond_init(&j->prepare);
-    pthread_create(&j->writer, NULL, journal_writer_main, j);
-    pthread_create(&j->preparer, NULL, preparer_main, j);
+    thread_must_start(&j->writer, "journal-write", journal_writer_main, j);
+    thread_must_start(&j->preparer, "journal-prepare", preparer_main, j);
     return 0;
 }
 

@@ -17,8 +17,8 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "keeper/journal/journal_impl.h"
 #include "keeper/journal/record.h"
 

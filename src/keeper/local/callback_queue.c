@@ -1,5 +1,6 @@
 /* Two queues: sealed letters wait for the disk, ready ones for the thread that reads them. */
 #include "keeper/local/callback_queue.h"
+#include "base/thread.h"
 
 void callback_queue_init(struct callback_queue *m, struct journal *journal,
                          const struct keeper_options *o)
@@ -91,7 +92,7 @@ void callback_queue_post(struct callback_queue *m, struct callback *callback)
 {
     pthread_mutex_lock(&m->lock);
     if (!m->delivery_runs) {
-        pthread_create(&m->delivery, NULL, delivery_main, m);
+        thread_must_start(&m->delivery, "keeper-callback", delivery_main, m);
         m->delivery_runs = true;
     }
     if (!m->sealed)

@@ -5,13 +5,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/cond.h"
 #include "base/mem.h"
+#include "base/random.h"
+#include "base/thread.h"
 #include "keeper/journal/dirlock.h"
 #include "keeper/journal/format.h"
 #include "keeper/journal/record.h"
@@ -134,8 +134,7 @@ int engine_session_open(struct local *l, int32_t timeout_ms, struct session **re
 
     if (err)
         return err;
-    if (getrandom(password, sizeof password, 0) != sizeof password)
-        return DROVER_IO;
+    random_fill(password, sizeof password);
     s = tree_session_open(&l->tree, l->o.wall_ms(l->o.arg), timeout_ms, password, &l->changes);
     session_touch(s, clock_boot_ms());
     pthread_cond_broadcast(&l->tick);
@@ -276,8 +275,8 @@ static int open_journal(struct local *l, const struct recovery *r, struct err_in
         .arg = l->o.arg,
     };
 
-    if (!l->store && getrandom(&l->store, sizeof l->store, 0) != sizeof l->store)
-        return err_set_errno(ret_error, errno, "no random numbers");
+    if (!l->store)
+        random_fill(&l->store, sizeof l->store);
     o.store = l->store;
     return journal_open(&l->journal, &o, &l->lock, ret_error);
 }
@@ -392,9 +391,9 @@ int local_open(const struct local_options *o, struct local **ret_local, struct e
     l->journal.on_durable = on_durable;
     l->journal.on_durable_arg = l;
     pthread_mutex_unlock(&l->lock);
-    pthread_create(&l->ticker, NULL, ticker_main, l);
+    thread_must_start(&l->ticker, "keeper-sessions", ticker_main, l);
     if (engine_has_journal(l))
-        pthread_create(&l->snapshotter, NULL, checkpoint_main, l);
+        thread_must_start(&l->snapshotter, "keeper-snapshot", checkpoint_main, l);
     *ret_local = l;
     return 0;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/uv_check.h"
 #include "keeper/wire/wire_impl.h"
 
 static void on_connection(uv_stream_t *stream, int status)
@@ -100,8 +101,8 @@ int wire_listen(uv_loop_t *loop, const struct sockaddr_storage *address, struct 
     int len = sizeof bound, err;
 
     w->loop = loop;
-    uv_tcp_init(loop, &w->listener);
-    uv_async_init(loop, &w->news, on_news);
+    UV_CHECK(uv_tcp_init(loop, &w->listener));
+    UV_CHECK(uv_async_init(loop, &w->news, on_news));
     w->listener.data = w->news.data = w;
     w->open_handles = 2;
     err = uv_tcp_bind(&w->listener, (const struct sockaddr *)address, 0);

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/uv_check.h"
 #include "keeper/wire/wire_impl.h"
 
 enum { KEEP_MAX = 256 * 1024 }; /* an empty buffer that has grown larger is given back */
@@ -329,8 +330,8 @@ static struct wire_conn *conn_new(struct wire *w)
     struct wire_conn *c = mem_zalloc(sizeof *c);
 
     c->w = w;
-    uv_tcp_init(w->loop, &c->tcp);
-    uv_timer_init(w->loop, &c->patience);
+    UV_CHECK(uv_tcp_init(w->loop, &c->tcp));
+    UV_CHECK(uv_timer_init(w->loop, &c->patience));
     c->tcp.data = c->patience.data = c;
     pthread_mutex_lock(&w->l->lock);
     c->next = w->conns;

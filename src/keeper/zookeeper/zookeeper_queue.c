@@ -5,6 +5,7 @@
  * wake is called when the queue was empty before, and by a dispatch that leaves something: one
  * dispatch runs what was due when it began, so that a busy keeper does not keep its user's loop.
  */
+#include "base/thread.h"
 #include "keeper/zookeeper/zookeeper_impl.h"
 
 void zk_lock(struct zk *zk)
@@ -104,13 +105,13 @@ static void *queue_main(void *arg)
 
 int zk_queue_start(struct zk *zk, struct err_info *ret_error)
 {
-    int err;
+    int err = 0;
 
-    if (zk->wake)
-        return 0;
-    err = pthread_create(&zk->thread, NULL, queue_main, zk);
-    zk->thread_runs = !err;
-    return err ? err_set_errno(ret_error, err, "cannot start a thread") : 0;
+    if (!zk->wake) {
+        err = thread_start(&zk->thread, "zk-callbacks", queue_main, zk, ret_error);
+        zk->thread_runs = !err;
+    }
+    return err;
 }
 
 void zk_queue_close(struct zk *zk)

@@ -34,10 +34,11 @@
  * zookeeper_txn.c). They draw no tag and are not looked for.
  */
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/random.h"
+#include "base/thread.h"
 #include "keeper/path.h"
 #include "keeper/zookeeper/zookeeper_impl.h"
 
@@ -50,26 +51,12 @@ enum {
     OLDER_MAX = 100,
 };
 
-static void random_hex(char out[ZK_TAG_LEN + 1])
-{
-    static const char hex[] = "0123456789abcdef";
-    unsigned char bytes[ZK_TAG_LEN / 2];
-
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-        abort();
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        out[2 * i] = hex[bytes[i] >> 4];
-        out[2 * i + 1] = hex[bytes[i] & 15];
-    }
-    out[ZK_TAG_LEN] = '\0';
-}
-
 static struct zk_slot *slot_new(struct zk *zk)
 {
     struct zk_slot *slot = mem_zalloc(sizeof *slot);
     char path[sizeof TAGS_NODE + ZK_TAG_LEN + 1] = TAGS_NODE "/";
 
-    random_hex(path + sizeof TAGS_NODE);
+    random_hex(path + sizeof TAGS_NODE, ZK_TAG_LEN);
     slot->path = zk_full_path(zk, str_of(path));
     return slot;
 }
@@ -143,7 +130,7 @@ void zk_tag_draw(struct zk_txn *t)
     int len = t->findable ? ZK_TAG_LEN : 0;
 
     if (t->findable)
-        random_hex(t->tag);
+        random_hex(t->tag, ZK_TAG_LEN);
     if (t->slot->made)
         zoo_set_op_init(z, t->slot->path, t->tag, len, -1, &t->stats[t->count]);
     else
@@ -357,8 +344,7 @@ void zk_tag_mend(struct zk *zk, struct zk_txn *t)
 {
     TAILQ_INSERT_TAIL(&zk->doubts, t, in_doubt);
     if (!zk->mender_runs) {
-        if (pthread_create(&zk->mender, NULL, mender_main, zk))
-            abort();
+        thread_must_start(&zk->mender, "zk-repair", mender_main, zk);
         zk->mender_runs = true;
     }
     pthread_cond_broadcast(&zk->changed);
