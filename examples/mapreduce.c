@@ -1,24 +1,25 @@
 /*
- * mapreduce - counts the words of files with many worker processes, on a Drover server. Workers may be
- * killed at any moment; the counts come out exact.
+ * mapreduce - counts the words of files with many worker processes, on a Drover server. The counts
+ * are exact even if workers are killed at any moment.
  *
  *     drover serve &
  *     mapreduce --workers 8 some.txt more.txt
  *
- * A job is a handful of groups, all below one name:
+ * A job is a set of groups below one name:
  *
  *   JOB/guard     one task, whose data is the phase: "map", then "reduce"
  *   JOB/map       a task for each piece of a file: "offset length path"
- *   JOB/part/P    what the mappers found, for each part P of all words: lines of "word count"
+ *   JOB/part/P    the counts of the mappers for part P of all words: lines of "word count"
  *   JOB/reduce    a task for each part: "P"
  *   JOB/result    the sums of each part: lines of "word count"
  *
- * A mapper claims a piece, counts, and in one transaction deletes the piece and adds what it found, so
- * that a piece is counted once, whoever dies when. Every claim and every commit depends on the guard. The
- * mapper that finds no piece left, claimed or not, hands over: it updates the guard and adds the reduce
- * tasks, in one transaction. The guard's id is another from then on, so a mapper that was thought dead
- * can commit nothing any more, and of two that hand over one is refused. A reducer claims a part, sums
- * what lies in JOB/part/P, and replaces all of it by the result, in one transaction.
+ * A mapper claims a piece, counts its words, and deletes the piece and adds the counts in one
+ * transaction, so each piece is counted exactly once. Every claim and every commit depends on the
+ * guard. The mapper that finds no piece left, claimed or not, ends the phase: one transaction
+ * updates the guard and adds the reduce tasks. That changes the guard's id, so a mapper that was
+ * declared dead by mistake can no longer commit, and if two mappers end the phase, one is refused.
+ * A reducer claims a part, sums the counts in JOB/part/P, and replaces them by the result in one
+ * transaction.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -56,7 +57,7 @@ static char *text(const char *fmt, ...)
 
     va_start(ap, fmt);
     if (vasprintf(&made, fmt, ap) < 0)
-        die("memory", "out of it");
+        die("vasprintf", "out of memory");
     va_end(ap);
     return made;
 }
@@ -154,21 +155,21 @@ static void count_piece(struct counts *c, const char *path, long offset, long le
     FILE *in = fopen(path, "r"), *out;
     char *save = NULL;
     size_t size;
-    int callback;
+    int letter;
 
     if (!in || fseek(in, at, SEEK_SET))
         die(path, strerror(errno));
     out = open_memstream(ret_words, &size);
-    callback = getc(in);
-    for (; offset && is_letter(callback); at++) /* began in the piece before */
-        callback = getc(in);
-    while (callback != EOF && at < offset + len) {
-        for (; is_letter(callback); at++) { /* to its end, even if that is in the next piece */
-            putc(tolower(callback), out);
-            callback = getc(in);
+    letter = getc(in);
+    for (; offset && is_letter(letter); at++) /* began in the piece before */
+        letter = getc(in);
+    while (letter != EOF && at < offset + len) {
+        for (; is_letter(letter); at++) { /* to its end, even if that is in the next piece */
+            putc(tolower(letter), out);
+            letter = getc(in);
         }
         putc(' ', out);
-        callback = getc(in);
+        letter = getc(in);
         at++;
     }
     fclose(in);
@@ -214,8 +215,8 @@ static int claim(const char *group, int64_t guard, struct drover_result *ret_res
 }
 
 /*
- * Replaces what was worked on by what came of it. Refused means that another has the task now or the
- * phase is over: then the work was for nothing, and nothing of it shows.
+ * Replaces what was worked on by what came of it. Refused means that another has the task now or
+ * the phase is over: then the work was for nothing, and nothing of it shows.
  */
 static void commit(const int64_t *deletes, size_t delete_count, const struct drover_task *adds,
                    size_t add_len, int64_t guard)

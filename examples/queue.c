@@ -1,10 +1,10 @@
 /*
- * A worker in C: makes a queue, posts what it was given, and handles the messages in order.
+ * A queue worker in C: creates a queue, posts its arguments, and processes the messages in order.
  *
  *     queue SERVER WORD...
  *
- * Prints each message as it is handled. A word that begins with "bad" fails once before it is handled, to
- * show the policy of trying again. Start several with the same server, and they share the queues.
+ * Prints each message. A word that begins with "bad" fails the first time, to show the retry
+ * policy. Several workers that are started with the same server share the queues.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static int handle(void *arg, struct drover_message *m)
     return 0;
 }
 
-/* What the library has to say. */
+/* Receives the log lines of the library. */
 static void note(void *arg, const char *line)
 {
     (void)arg;

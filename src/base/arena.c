@@ -22,7 +22,7 @@ struct arena_block {
     _Alignas(16) struct arena_block *next;
     size_t len;
     bool large;
-    _Alignas(16) char module[];
+    _Alignas(16) char room[];
 };
 
 static struct arena_block *block_new(size_t len)
@@ -36,8 +36,8 @@ static struct arena_block *block_new(size_t len)
 
 static void block_use(struct arena *a, struct arena_block *b)
 {
-    a->at = b->module;
-    a->end = b->module + b->len;
+    a->at = b->room;
+    a->end = b->room + b->len;
 }
 
 /* Larger than a block: it goes behind the newest, whose room stays in use. */
@@ -49,12 +49,12 @@ static void *alloc_large(struct arena *a, size_t size)
     if (!a->blocks) {
         b->next = NULL;
         a->blocks = b;
-        a->at = a->end = b->module + size;
+        a->at = a->end = b->room + size;
     } else {
         b->next = a->blocks->next;
         a->blocks->next = b;
     }
-    return b->module;
+    return b->room;
 }
 
 static size_t next_len(const struct arena *a, size_t size)

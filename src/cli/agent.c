@@ -151,7 +151,7 @@ static void take_runs(struct agent *a, struct str body)
     uv_async_send(&a->wake);
 }
 
-static void put_claim(struct agent *a, struct buf *b, uint32_t module)
+static void put_claim(struct agent *a, struct buf *b, uint32_t room)
 {
     json_open(b, '{');
     json_key(b, "clientid");
@@ -162,7 +162,7 @@ static void put_claim(struct agent *a, struct buf *b, uint32_t module)
         json_put_text(b, str_of(a->o->groups[i]));
     json_close(b, ']');
     json_key(b, "limit");
-    json_put_int(b, module < 100 ? module : 100);
+    json_put_int(b, room < 100 ? room : 100);
     json_key(b, "wait");
     json_put_int(b, AGENT_WAIT_MS);
     json_key(b, "duration");
@@ -173,14 +173,14 @@ static void put_claim(struct agent *a, struct buf *b, uint32_t module)
 /* Waits for room. 0: it is over. */
 static uint32_t wait_for_room(struct agent *a)
 {
-    uint32_t module;
+    uint32_t room;
 
     pthread_mutex_lock(&a->lock);
     while (a->busy >= a->o->jobs && !a->stopping)
         cond_wait_until(&a->cond, &a->lock, INT64_MAX);
-    module = a->stopping ? 0 : a->o->jobs - a->busy;
+    room = a->stopping ? 0 : a->o->jobs - a->busy;
     pthread_mutex_unlock(&a->lock);
-    return module;
+    return room;
 }
 
 static void *claimer_main(void *arg)
@@ -188,13 +188,13 @@ static void *claimer_main(void *arg)
     struct agent *a = arg;
     struct transport *t = open_transport(a);
     bool down = false;
-    uint32_t module;
+    uint32_t room;
 
-    while (t && (module = wait_for_room(a))) {
+    while (t && (room = wait_for_room(a))) {
         struct transport_answer answer = {0};
         struct buf body = {0};
 
-        put_claim(a, &body, module);
+        put_claim(a, &body, room);
         if (try_call(t, "/v1/agent/claim", &body, &down, &answer)) {
             take_runs(a, (struct str){answer.body.p, answer.body.len});
             buf_release(&answer.body);

@@ -101,18 +101,18 @@ struct ls {
 /* Appends the tasks of a group, as long as there is room for them. */
 static int ls_group(struct ls *l, struct str group)
 {
-    int64_t module = l->limit - (int64_t)l->count;
+    int64_t room = l->limit - (int64_t)l->count;
     struct client_reply reply;
     int status;
 
     if (l->more)
         return CMD_OK;
     status =
-        client_call(l->c, "GET", group_path(l->c, group, module + 1, !l->available), NULL, &reply);
+        client_call(l->c, "GET", group_path(l->c, group, room + 1, !l->available), NULL, &reply);
     if (status || !reply.json || reply.json->kind != JSON_LIST)
         return status;
     json_each(task, reply.json) {
-        if (module-- <= 0) {
+        if (room-- <= 0) {
             l->more = true;
             break;
         }

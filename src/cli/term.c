@@ -126,15 +126,15 @@ size_t term_width(struct str text)
 void term_put_safe(struct buf *b, struct str text, size_t max_width)
 {
     bool cut = term_width(text) > max_width;
-    size_t module = cut && max_width ? max_width - 1 : max_width;
+    size_t room = cut && max_width ? max_width - 1 : max_width;
     locale_t before = uselocale(utf8);
 
     while (text.len) {
         struct shown s = show_first(text);
 
-        if (s.width > module)
+        if (s.width > room)
             break;
-        module -= s.width;
+        room -= s.width;
         if (s.escape[0])
             buf_printf(b, "%s", s.escape);
         else

@@ -63,15 +63,15 @@ static struct str take(struct str *rest, char separator)
 const char *query_parse(struct arena *a, struct str text, struct query *ret_query)
 {
     struct query q = {0};
-    size_t module = 1;
+    size_t room = 1;
 
     if (!text.len) {
         *ret_query = q;
         return NULL;
     }
     for (size_t i = 0; i < text.len; i++)
-        module += text.p[i] == '&';
-    q.params = arena_alloc(a, sizeof *q.params * (module < QUERY_MAX ? module : QUERY_MAX));
+        room += text.p[i] == '&';
+    q.params = arena_alloc(a, sizeof *q.params * (room < QUERY_MAX ? room : QUERY_MAX));
     while (text.len) {
         struct str value = take(&text, '&'), name;
         struct query_param *param;

@@ -308,14 +308,14 @@ int64_t body_id(struct str text)
 
 int body_ids(struct str text, struct arena *a, int64_t **ret_ids, size_t *ret_count)
 {
-    size_t module = 1, count = 0, at = 0;
+    size_t room = 1, count = 0, at = 0;
     int64_t *ids;
 
     for (size_t i = 0; i < text.len; i++)
-        module += text.p[i] == ',';
-    if (module > TASK_IDS_MAX)
+        room += text.p[i] == ',';
+    if (room > TASK_IDS_MAX)
         return DROVER_TOO_BIG;
-    ids = arena_alloc(a, module * sizeof *ids);
+    ids = arena_alloc(a, room * sizeof *ids);
     for (size_t i = 0; i <= text.len; i++) {
         if (i < text.len && text.p[i] != ',')
             continue;

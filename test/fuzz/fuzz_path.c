@@ -132,7 +132,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct reader in = {(const char *)data, len, false};
     int flags = reader_u8(&in);
     size_t front = flags & LONG ? (size_t)PATH_MAX_LEN - 32 + reader_u8(&in) % 40 : 0;
-    size_t module = flags & SEQUENTIAL ? 11 : 0; /* for the number */
+    size_t room = flags & SEQUENTIAL ? 11 : 0; /* for the number */
     struct buf text = {0}, judged = {0};
     char *exact;
 
@@ -145,7 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     buf_put_str(&judged, (struct str){in.p, in.left});
     exact = fuzz_exact((struct str){text.p, text.len});
     check((struct str){exact, text.len}, flags & SEQUENTIAL,
-          text.len <= PATH_MAX_LEN - module &&
+          text.len <= PATH_MAX_LEN - room &&
               naive_is_valid((struct str){judged.p, judged.len}, flags & SEQUENTIAL));
     free(exact);
     buf_release(&text);

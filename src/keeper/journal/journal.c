@@ -50,7 +50,7 @@ void journal_fail(struct journal *j, const char *line)
         return;
     j->o.fatal(j->o.arg, line);
     pthread_mutex_lock(j->lock);
-    pthread_cond_broadcast(&j->module);
+    pthread_cond_broadcast(&j->room);
     pthread_cond_broadcast(&j->prepare);
     pthread_mutex_unlock(j->lock);
     journal_open_gate(j, 0);
@@ -72,7 +72,7 @@ static void prepare_next(struct journal *j)
     j->prepare_error = err;
     if (!err)
         j->prepared_fd = fd;
-    pthread_cond_broadcast(&j->module);
+    pthread_cond_broadcast(&j->room);
 }
 
 static void *preparer_main(void *arg)
@@ -111,7 +111,7 @@ int journal_open(struct journal *j, const struct journal_options *o, pthread_mut
     j->full_end = &j->full;
     j->open = batch_new(j, fd, o->segment, FORMAT_HEADER_LEN);
     cond_init(&j->work);
-    cond_init(&j->module);
+    cond_init(&j->room);
     cond_init(&j->prepare);
     thread_must_start(&j->writer, "journal-write", journal_writer_main, j);
     thread_must_start(&j->preparer, "journal-prepare", preparer_main, j);
@@ -149,7 +149,7 @@ void journal_close(struct journal *j)
     batches_free(j->full);
     batches_free(j->spare);
     pthread_cond_destroy(&j->work);
-    pthread_cond_destroy(&j->module);
+    pthread_cond_destroy(&j->room);
     pthread_cond_destroy(&j->prepare);
 }
 
@@ -183,7 +183,7 @@ int journal_admit(struct journal *j, size_t record_len)
         if (j->pending > JOURNAL_PENDING_MAX || disk_is_late(j)) {
             journal_want(j);
             pthread_cond_signal(&j->work);
-            pthread_cond_wait(&j->module, j->lock);
+            pthread_cond_wait(&j->room, j->lock);
             continue;
         }
         if ((size_t)j->open->at + j->open->bytes.len + record_len <= j->o.segment_len)
@@ -193,7 +193,7 @@ int journal_admit(struct journal *j, size_t record_len)
         else if (j->prepare_error)
             return j->prepare_error;
         else
-            pthread_cond_wait(&j->module, j->lock);
+            pthread_cond_wait(&j->room, j->lock);
     }
 }
 
@@ -323,7 +323,7 @@ int journal_rotate(struct journal *j, uint64_t *ret_segment)
     while (j->prepared_fd < 0 && !atomic_load(&j->failed)) {
         if (j->prepare_error)
             return j->prepare_error;
-        pthread_cond_wait(&j->module, j->lock);
+        pthread_cond_wait(&j->room, j->lock);
     }
     if (atomic_load(&j->failed))
         return DROVER_IO;

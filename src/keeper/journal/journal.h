@@ -50,7 +50,7 @@ struct journal {
     uint32_t salt;
     pthread_mutex_t *lock; /* the owner's; guards everything up to the gates */
     pthread_cond_t work;   /* for the writer */
-    pthread_cond_t module; /* for those whom journal_admit holds back */
+    pthread_cond_t room;   /* for those whom journal_admit holds back */
     pthread_cond_t prepare;
     pthread_t writer, preparer;
     bool stop;

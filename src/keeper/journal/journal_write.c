@@ -189,7 +189,7 @@ static void round_done(struct journal *j, struct batch *round, uint64_t bytes)
         j->spare = round;
         round = next;
     }
-    pthread_cond_broadcast(&j->module);
+    pthread_cond_broadcast(&j->room);
 }
 
 /* When the first record came that has not been written yet, 0: there is none. */
@@ -219,7 +219,7 @@ static int sync_round(struct journal *j, unsigned gate)
         return err;
     j->syncs++;
     j->unsynced_since_ms = oldest_record_ms(j);
-    pthread_cond_broadcast(&j->module);
+    pthread_cond_broadcast(&j->room);
     if (j->on_durable)
         j->on_durable(j->on_durable_arg);
     return 0;

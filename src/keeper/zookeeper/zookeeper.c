@@ -180,7 +180,7 @@ static void session_over(struct zk *zk, int err)
         return;
     zk_watches_over(zk);
     zk->over = err;
-    pthread_cond_broadcast(&zk->module);
+    pthread_cond_broadcast(&zk->room);
 }
 
 static void on_session(zhandle_t *handle, int type, int state, const char *path, void *arg)
@@ -252,7 +252,7 @@ static void zk_free(struct zk *zk)
 {
     zk_watches_free(zk);
     pthread_cond_destroy(&zk->changed);
-    pthread_cond_destroy(&zk->module);
+    pthread_cond_destroy(&zk->room);
     pthread_cond_destroy(&zk->due);
     pthread_mutex_destroy(&zk->lock);
     free(zk->chroot);
@@ -270,7 +270,7 @@ static void close_keeper(struct keeper *k, bool end_session)
     if (!zk->over)
         zk->over = DROVER_CLOSED;
     pthread_cond_broadcast(&zk->changed);
-    pthread_cond_broadcast(&zk->module);
+    pthread_cond_broadcast(&zk->room);
     if (wait && end_session)
         close_wait(zk);
     else if (wait)
@@ -321,7 +321,7 @@ static struct zk *zk_new(const struct keeper_options *o, struct str chroot)
     zk->wake_arg = o->wake_arg;
     pthread_mutex_init(&zk->lock, NULL);
     zk_cond_init(&zk->changed);
-    zk_cond_init(&zk->module);
+    zk_cond_init(&zk->room);
     zk_cond_init(&zk->due);
     TAILQ_INIT(&zk->calls);
     TAILQ_INIT(&zk->commits);

@@ -99,7 +99,7 @@ static void call_remove(struct zk_call *c)
     TAILQ_REMOVE(&zk->calls, c, link);
     zk->in_flight--;
     if (zk->in_flight == ZK_IN_FLIGHT_MAX - 1)
-        pthread_cond_broadcast(&zk->module);
+        pthread_cond_broadcast(&zk->room);
     if (zk->in_flight == 0 && zk->closing)
         pthread_cond_broadcast(&zk->changed);
 }

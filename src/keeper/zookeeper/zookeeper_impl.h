@@ -90,7 +90,7 @@ struct zk {
 
     pthread_mutex_t lock;
     pthread_cond_t changed; /* the connection, over, callers, in_flight is 0, a watch's state */
-    pthread_cond_t module;  /* in_flight fell below its limit */
+    pthread_cond_t room;    /* in_flight fell below its limit */
     bool connected_before;
     bool closing;
     int over; /* 0, or what every further call gets */

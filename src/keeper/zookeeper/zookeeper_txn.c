@@ -64,11 +64,11 @@ static bool is_too_big(const struct zk *zk, const struct keeper_op *ops, size_t 
 static void pack_create(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op,
                         const char *full, char **at, struct Stat *stat)
 {
-    size_t module = strlen(full) + SEQUENCE_LEN;
+    size_t room = strlen(full) + SEQUENCE_LEN;
 
     (void)stat;
     zoo_create_op_init(z, full, op->data.p, op->data.p ? (int)op->data.len : -1, zk->acl,
-                       op->flags & ~KEEPER_NO_STAT, carve(at, module), (int)module);
+                       op->flags & ~KEEPER_NO_STAT, carve(at, room), (int)room);
 }
 
 static void pack_set(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op, const char *full,
@@ -422,7 +422,7 @@ static void commit_answered(struct zk_call *c)
 static int commit_send(struct zk *zk, struct zk_txn *t)
 {
     while (!zk->over && zk->in_flight >= ZK_IN_FLIGHT_MAX)
-        pthread_cond_wait(&zk->module, &zk->lock);
+        pthread_cond_wait(&zk->room, &zk->lock);
     if (zk->over)
         return zk->over;
     if (zoo_state(zk->handle) != ZOO_CONNECTED_STATE)
