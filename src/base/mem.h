@@ -15,4 +15,13 @@ void *mem_aligned_alloc(size_t alignment, size_t size);
 void *mem_realloc(void *p, size_t size);
 char *mem_dup(const char *text, size_t len); /* NUL-terminated */
 
+/* Makes room for one more element: doubles the array when it is full. */
+#define mem_grow(array, count, cap)                                                                \
+    do {                                                                                           \
+        if ((count) == (cap)) {                                                                    \
+            (cap) = (cap) ? (cap)*2 : 16;                                                          \
+            (array) = mem_realloc((array), (cap) * sizeof *(array));                               \
+        }                                                                                          \
+    } while (0)
+
 #endif

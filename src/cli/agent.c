@@ -368,7 +368,7 @@ static void on_run_done(void *arg, struct run *run, const struct run_end *end)
 
     queue_output(r, true);
     if (r->stopped)
-        send_end(r, NULL, "its agent was stopped", 143);
+        send_end(r, NULL, "the agent was stopped", 143);
     else
         send_end(r, end, NULL, 0);
     r->run = NULL;
@@ -485,7 +485,7 @@ static void on_wake(uv_async_t *async)
             a->runs->prev = r;
         a->runs = r;
         if (is_stopping(a))
-            send_end(r, NULL, "its agent was stopped", 143);
+            send_end(r, NULL, "the agent was stopped", 143);
         else
             start_run(a, r);
     }

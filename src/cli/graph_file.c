@@ -99,14 +99,30 @@ static int read_node(struct file *f, struct file_node *n, const struct json *v, 
     return 0;
 }
 
-/* Parents first; of those that could come next, the one that stands first in the file. */
+static int reject_cycle(struct file *f, const struct plan_changes *cycle, struct err_info *e)
+{
+    struct buf text = {0};
+    int err;
+
+    for (size_t k = 0; k <= cycle->count; k++) {
+        struct str name = f->nodes[cycle->refs[k % cycle->count]].name;
+
+        buf_printf(&text, "%s%.*s", k ? " → " : "", cut(name), name.p);
+    }
+    err = err_set(e, DROVER_BAD_ARGUMENT, "cycle: %s", buf_text(&text));
+    buf_release(&text);
+    return err;
+}
+
+/* Sorts parents before children; where several nodes could come next, in the order of the file. */
 static int sort(struct file *f, struct err_info *e)
 {
     uint32_t done = 0;
     bool *out = mem_zalloc(f->count + 1);
     struct plan_spec *specs = mem_zalloc((f->count + 1) * sizeof *specs);
-    uint32_t cycle = 0;
+    struct plan_changes cycle = {0};
     bool circular;
+    int err;
 
     for (uint32_t i = 0; i < f->count; i++) {
         uint32_t *parents = mem_alloc((f->nodes[i].after_count + 1) * sizeof *parents);
@@ -133,10 +149,9 @@ static int sort(struct file *f, struct err_info *e)
         free((void *)specs[i].parents);
     free(specs);
     free(out);
-    return circular ? err_set(e, DROVER_BAD_ARGUMENT,
-                              "node '%.*s' waits for itself, in a circle of after",
-                              cut(f->nodes[cycle].name), f->nodes[cycle].name.p)
-                    : 0;
+    err = circular ? reject_cycle(f, &cycle, e) : 0;
+    plan_changes_release(&cycle);
+    return err;
 }
 
 static int read_nodes(struct file *f, const struct json *nodes, struct err_info *e)

@@ -1,7 +1,7 @@
 /*
- * Where they are: the line "0::<path>" of /proc/self/cgroup says which cgroup is ours, the line of the
- * file system cgroup2 in /proc/self/mountinfo where its tree is to be seen. In a tree that we may not
- * write to, the first mkdir fails, and there are no cgroups.
+ * The line "0::<path>" of /proc/self/cgroup names the process's own cgroup; the cgroup2 line of
+ * /proc/self/mountinfo says where the tree is mounted. In a tree without write permission the first
+ * mkdir fails, and cgroups are not used.
  */
 #include "dag/cgroup.h"
 
@@ -25,8 +25,8 @@ enum { NAME_LEN = 48, NAME_TRIES = 16, SPARE_MAX = 256 };
 struct cgroup {
     struct cgroup *next;
     char name[NAME_LEN];
-    int dir, events; /* events: the file that says whether it is empty */
-    bool killed;     /* not to be used again: some kernels kill also who is born in it later */
+    int dir, events; /* events: cgroup.events, which says whether the cgroup is empty */
+    bool killed;     /* not reusable: some kernels also kill processes created in it later */
 };
 
 struct cgroups {
@@ -34,10 +34,10 @@ struct cgroups {
     uint64_t made;
     struct cgroup *spare; /* empty */
     uint32_t spare_count;
-    struct cgroup *left; /* their runs are over, and something lives on */
+    struct cgroup *left; /* their runs are over, but processes are left in them */
 };
 
-/* Finding our own. */
+/* Finding the process's own cgroup. */
 
 static bool read_own_path(char *path, size_t len)
 {
@@ -70,7 +70,7 @@ static bool read_mount(char *root, char *mount)
     return found;
 }
 
-/* The directory of our own cgroup. -1: not to be seen. */
+/* Opens the directory of the process's own cgroup. -1: not visible. */
 static int open_own(void)
 {
     char path[PATH_MAX], root[PATH_MAX], mount[PATH_MAX], full[2 * PATH_MAX];
@@ -78,7 +78,7 @@ static int open_own(void)
 
     if (!read_own_path(path, sizeof path) || !read_mount(root, mount))
         return -1;
-    len = strcmp(root, "/") ? strlen(root) : 0; /* what is mounted may be a part of the tree */
+    len = strcmp(root, "/") ? strlen(root) : 0; /* the mount may show a part of the tree */
     if (strncmp(path, root, len) != 0)
         return -1;
     snprintf(full, sizeof full, "%s%s", mount, path + len);
@@ -105,7 +105,7 @@ static bool is_empty(const struct cgroup *c)
     return strstr(text, "populated 0") != NULL;
 }
 
-/* A name may be taken by what a process with our number left behind. */
+/* The name may exist: left behind by an earlier process with the same pid. */
 static bool make_dir(struct cgroups *all, char name[NAME_LEN])
 {
     int tries = NAME_TRIES, failed;
@@ -171,13 +171,13 @@ void cgroup_kill(struct cgroup *c)
         return;
     c->killed = true;
     if (write(fd, "1", 1) < 0)
-        errno = 0; /* whoever kills looks again, and has other means */
+        errno = 0; /* the caller checks again, and also sends signals */
     close(fd);
 }
 
 /* All. */
 
-/* What a process that is no more left behind. Those that are not empty stay: rmdir refuses them. */
+/* Removes the cgroups that dead processes left behind, if they are empty. */
 static void remove_stale(int parent)
 {
     int fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), pid;

@@ -1,12 +1,12 @@
 /*
- * cgroup - one cgroup for each run, where this system lets us have them (version 2, writable).
+ * cgroup - one cgroup for each run, where cgroups (version 2) can be created.
  *
  * In order: cgroups_open() -> cgroups_take() before a command is started, cgroups_give() when its run
- * is over -> cgroups_close(). A cgroup that is empty is given to the next run: making and removing one
- * costs more than starting a process. One in which a run left something is that run's alone; it is
+ * is over -> cgroups_close(). An empty cgroup is reused by the next run: creating and removing one
+ * costs more than starting a process. A cgroup in which processes are left is not reused; it is
  * removed when it has become empty.
  *
- * They lie side by side below our own, "drover-<our pid>-<number>", without any controller.
+ * They are children of the server's own cgroup, "drover-<pid>-<number>", without any controller.
  */
 #ifndef DAG_CGROUP_H
 #define DAG_CGROUP_H
@@ -18,25 +18,25 @@
 struct cgroups;
 struct cgroup;
 
-/* NULL: there are none here, which is no error. */
+/* NULL: cgroups cannot be used here. */
 struct cgroups *cgroups_open(void);
 
-/* Removes those that are empty. */
+/* Removes the empty cgroups. */
 void cgroups_close(struct cgroups *all);
 
-/* An empty one, or NULL. */
+/* Returns an empty cgroup, or NULL. */
 struct cgroup *cgroups_take(struct cgroups *all);
 void cgroups_give(struct cgroups *all, struct cgroup *c);
 
-/* Now and then: removes those in which something was left, when that has ended. */
+/* To be called periodically: removes returned cgroups that have become empty. */
 void cgroups_sweep(struct cgroups *all);
 
 int cgroup_dir(const struct cgroup *c); /* a descriptor */
 
-/* Calls fn for each process in it that is alive. */
+/* Calls fn for each process in the cgroup. */
 void cgroup_each(const struct cgroup *c, void (*fn)(void *arg, pid_t pid), void *arg);
 
-/* Ends all of them at once, also those that are being born. */
+/* Kills all processes in the cgroup at once, also those that are being forked. */
 void cgroup_kill(struct cgroup *c);
 
 #endif

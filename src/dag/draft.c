@@ -1,6 +1,6 @@
 /*
- * A request to add nodes, checked and written as chunks. Everything that can be wrong with it is found
- * here, before anything is kept: kinds of values, types, names, parents, circles.
+ * Checks a request to add nodes and encodes it as chunks. All errors are found here, before anything
+ * is stored: kinds of values, types, names, parents, cycles.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -19,12 +19,12 @@ struct drafting {
     const struct json **nodes, **metadata;
     struct str *refs; /* empty: none */
     struct map by_ref;
-    struct plan_spec *specs; /* of parents only those in the request, for the circles */
+    struct plan_spec *specs; /* only the parents of the same request, to find cycles */
     struct str *groups, *names;
     uint64_t **parents; /* ids */
     uint32_t *parent_counts;
-    uint32_t *stamps; /* by ref of the plan, then by index: the last node that named it */
-    struct node **existing;
+    uint32_t *stamps; /* by ref of the plan, then by index: the last node that has it as a parent */
+    struct dag_node **existing;
     uint32_t existing_count, existing_cap;
     struct err_info *e;
 };
@@ -50,7 +50,7 @@ static int cut(struct str s)
     return (int)(s.len < 80 ? s.len : 80);
 }
 
-/* Text of the metadata that names something, of limited length and without control characters. */
+/* A name: of limited length and without control characters. */
 static int check_name(struct drafting *d, uint32_t i, const char *what, struct str s)
 {
     if (!s.len || s.len > NODE_NAME_LEN_MAX)
@@ -98,7 +98,7 @@ static int read_ref(struct drafting *d, uint32_t i)
     return 0;
 }
 
-/* The words of the metadata. */
+/* The metadata, except ref and parents. */
 static int read_words(struct drafting *d, uint32_t i)
 {
     static const char *const names[] = {"type",     "parent", "parents", "when", "branch",
@@ -167,10 +167,10 @@ static int read_node(struct drafting *d, uint32_t i, const struct json *v)
 
 /* Parents. */
 
-static void note_existing(struct drafting *d, struct node *n)
+static void note_existing(struct drafting *d, struct dag_node *n)
 {
     if (d->existing_count == d->existing_cap) {
-        struct node **more = arena_alloc(d->a, (d->existing_cap * 2 + 16) * sizeof *more);
+        struct dag_node **more = arena_alloc(d->a, (d->existing_cap * 2 + 16) * sizeof *more);
 
         if (d->existing_count)
             memcpy(more, d->existing, d->existing_count * sizeof *more);
@@ -184,7 +184,7 @@ static int add_parent(struct drafting *d, uint32_t i, const struct json *v, uint
 {
     struct plan_spec *s = &d->specs[i];
     struct str text = v->kind == JSON_TEXT ? v->text : v->raw;
-    struct node *n = NULL;
+    struct dag_node *n = NULL;
     uint32_t index, *stamp;
 
     if (v->kind != JSON_TEXT && v->kind != JSON_INT)
@@ -199,7 +199,7 @@ static int add_parent(struct drafting *d, uint32_t i, const struct json *v, uint
         return WRONG(d, i, DROVER_BAD_ARGUMENT, "there is no parent '%.*s'", cut(text), text.p);
     stamp = n ? &d->stamps[n->ref] : &d->stamps[d->g->plan.node_count + index];
     if (*stamp == i + 1)
-        return 0; /* named twice */
+        return 0; /* a duplicate */
     *stamp = i + 1;
     d->parents[i][d->parent_counts[i]++] = n ? n->id : d->first_id + index;
     if (n)
@@ -339,9 +339,26 @@ void draft_release(struct draft *d)
     *d = (struct draft){0};
 }
 
+/* A node of a cycle is a parent, so it has a ref. */
+static int reject_cycle(struct drafting *d, const struct plan_changes *cycle)
+{
+    struct buf text = {0};
+    int err;
+
+    for (size_t k = 0; k <= cycle->count; k++) {
+        struct str ref = d->refs[cycle->refs[k % cycle->count]];
+
+        buf_printf(&text, "%s%.*s", k ? " → " : "", cut(ref), ref.p);
+    }
+    err = WRONG(d, cycle->refs[0], DROVER_BAD_ARGUMENT, "cycle: %s", buf_text(&text));
+    buf_release(&text);
+    return err;
+}
+
 static int check_all(struct drafting *d, const struct json *list)
 {
-    uint32_t i = 0, cycle;
+    struct plan_changes cycle = {0};
+    uint32_t i = 0;
     int err = 0;
 
     for (const struct json *v = list->first; v && !err; v = v->next, i++)
@@ -349,7 +366,8 @@ static int check_all(struct drafting *d, const struct json *list)
     for (i = 0; i < d->count && !err; i++)
         err = read_parents(d, i);
     if (!err && plan_has_cycle(d->specs, d->count, &cycle))
-        err = WRONG(d, cycle, DROVER_BAD_ARGUMENT, "it waits for itself, in a circle of parents");
+        err = reject_cycle(d, &cycle);
+    plan_changes_release(&cycle);
     return err;
 }
 

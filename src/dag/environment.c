@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is passed on. The rest of our environment is the server's business. */
+/* The variables of the server that commands inherit. */
 static const char *const PASSED[] = {"HOME", "USER", "LOGNAME", "SHELL",
                                      "LANG", "TZ",   "TMPDIR",  "LC_ALL"};
 

@@ -1,4 +1,4 @@
-/* The collection: finding, loading, removing. What a request may add is checked in draft.c. */
+/* The collection: finding, loading, removing. draft.c checks what a request may add. */
 #include "dag/graph.h"
 
 #include <inttypes.h>
@@ -24,7 +24,7 @@ void graph_release(struct graph *g)
 
 /* Finding. */
 
-/* The id at a place, or of the next that is there. Holes have no id of their own. */
+/* The id at an index, or of the next node after a hole. */
 static uint64_t id_at(const struct graph *g, uint32_t at, uint32_t *ret_at)
 {
     while (at < g->count && !g->order[at])
@@ -48,7 +48,7 @@ uint32_t graph_seek(const struct graph *g, uint64_t id)
     return low < g->count ? low : g->count;
 }
 
-struct node *graph_find(const struct graph *g, uint64_t id)
+struct dag_node *graph_find(const struct graph *g, uint64_t id)
 {
     uint32_t at;
 
@@ -70,7 +70,7 @@ bool graph_parse_id(struct str text, uint64_t *ret_id)
     return true;
 }
 
-struct node *graph_find_text(const struct graph *g, struct str text)
+struct dag_node *graph_find_text(const struct graph *g, struct str text)
 {
     uint64_t id;
 
@@ -100,18 +100,18 @@ uint32_t graph_group(struct graph *g, struct str name)
 
 /* Loading. */
 
-struct loading {
+struct graph_loading {
     struct graph *g;
-    struct node **nodes;
+    struct dag_node **nodes;
     struct plan_spec *specs;
     uint32_t count, cap;
-    struct arena arena; /* parents, until they are in the plan */
-    graph_remembered_fn *remembered;
+    struct arena arena; /* parent ids, until they are in the plan */
+    graph_recall_fn *recall;
     void *arg;
 };
 
-static bool read_spec(struct loading *l, const struct json *v, struct node *n, struct plan_spec *s,
-                      const struct json **ret_parents)
+static bool read_spec(struct graph_loading *l, const struct json *v, struct dag_node *n,
+                      struct plan_spec *s, const struct json **ret_parents)
 {
     struct str type = {0}, when = STR("success"), branch = {0}, group = STR(NODE_GROUP_DEFAULT);
     const struct json *data = NULL;
@@ -142,16 +142,16 @@ static bool read_spec(struct loading *l, const struct json *v, struct node *n, s
     return true;
 }
 
-/* The names and the data of a node lie in its chunk, unless they held escapes. */
+/* Names and data point into the chunk of their node, unless they contain escapes. */
 static bool is_in(const struct chunk_text *c, struct str s)
 {
     return s.p >= c->text.p && s.p < c->text.p + c->text.len;
 }
 
-static bool load_node(struct loading *l, struct chunk_text *c, const struct json *v)
+static bool load_node(struct graph_loading *l, struct chunk_text *c, const struct json *v)
 {
     const struct json *parents = NULL;
-    struct node *n = mem_zalloc(sizeof *n);
+    struct dag_node *n = mem_zalloc(sizeof *n);
     int state = NODE_INCIPIENT, taken = BRANCH_NONE;
     struct plan_spec *s;
     uint32_t *ids;
@@ -166,7 +166,7 @@ static bool load_node(struct loading *l, struct chunk_text *c, const struct json
         node_free(n);
         return false;
     }
-    if (l->remembered && !l->remembered(l->arg, n, &state, &taken)) {
+    if (l->recall && !l->recall(l->arg, n, &state, &taken)) {
         node_free(n);
         return true;
     }
@@ -174,9 +174,9 @@ static bool load_node(struct loading *l, struct chunk_text *c, const struct json
     s->taken = (uint8_t)taken;
     n->chunk = c;
     c->nodes++;
-    if (n->name.len && !is_in(c, n->name)) /* kept for as long as the process: names are few */
+    if (n->name.len && !is_in(c, n->name))
         n->name = (struct str){mem_dup(n->name.p, n->name.len), n->name.len};
-    /* Ids are put here two words each, and become refs when all nodes are known. */
+    /* Each id takes two words; find_parents() replaces the ids by refs. */
     ids = arena_alloc(&l->arena, ((parents ? parents->count : 0) + 1) * sizeof(uint64_t));
     s->parents = ids;
     if (parents)
@@ -189,7 +189,7 @@ static bool load_node(struct loading *l, struct chunk_text *c, const struct json
     return true;
 }
 
-static bool load_chunk(struct loading *l, struct chunk_text *c)
+static bool load_chunk(struct graph_loading *l, struct chunk_text *c)
 {
     struct arena a = {0};
     const struct json *list = json_parse(&a, (struct str){c->text.p, c->text.len}, NULL);
@@ -201,7 +201,7 @@ static bool load_chunk(struct loading *l, struct chunk_text *c)
     return good;
 }
 
-static uint32_t in_batch(const struct loading *l, uint64_t id)
+static uint32_t in_batch(const struct graph_loading *l, uint64_t id)
 {
     uint32_t low = 0, high = l->count;
 
@@ -216,15 +216,15 @@ static uint32_t in_batch(const struct loading *l, uint64_t id)
     return low < l->count && l->nodes[low]->id == id ? low : UINT32_MAX;
 }
 
-/* Parents that are gone had ended, and their children had been decided. */
-static void find_parents(struct loading *l, struct plan_spec *s)
+/* A parent that was deleted had ended, and its children had been decided: it is left out. */
+static void find_parents(struct graph_loading *l, struct plan_spec *s)
 {
     uint32_t *refs = (uint32_t *)s->parents, count = 0;
 
     for (uint32_t i = 0; i < s->parent_count; i++) {
         uint64_t id;
         uint32_t at;
-        struct node *n;
+        struct dag_node *n;
 
         memcpy(&id, refs + (size_t)i * 2, sizeof id);
         at = in_batch(l, id);
@@ -236,7 +236,7 @@ static void find_parents(struct loading *l, struct plan_spec *s)
     s->parent_count = count;
 }
 
-static void enter(struct graph *g, struct node *n, uint32_t ref)
+static void enter(struct graph *g, struct dag_node *n, uint32_t ref)
 {
     if (g->count == g->cap) {
         g->cap = g->cap ? g->cap * 2 : 64;
@@ -256,11 +256,11 @@ static void enter(struct graph *g, struct node *n, uint32_t ref)
         g->last_id = n->id;
 }
 
-int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count,
-               graph_remembered_fn *remembered, void *arg, struct plan_changes *changes)
+int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count, graph_recall_fn *recall,
+               void *arg, struct plan_changes *changes)
 {
-    struct loading l = {.g = g, .remembered = remembered, .arg = arg};
-    uint32_t cycle, *refs = NULL;
+    struct graph_loading l = {.g = g, .recall = recall, .arg = arg};
+    uint32_t *refs = NULL;
     bool good = true;
 
     for (uint32_t i = 0; i < count && good; i++)
@@ -269,7 +269,7 @@ int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count,
         find_parents(&l, &l.specs[i]);
     if (good && l.count) {
         refs = mem_alloc(l.count * sizeof *refs);
-        good = plan_add(&g->plan, l.specs, l.count, refs, &cycle, changes);
+        good = plan_add(&g->plan, l.specs, l.count, refs, changes);
     }
     for (uint32_t i = 0; i < l.count; i++) {
         if (good)
@@ -302,11 +302,11 @@ static void close_holes(struct graph *g)
     g->holes = 0;
 }
 
-void graph_remove(struct graph *g, struct node *n)
+void graph_remove(struct graph *g, struct dag_node *n)
 {
     struct chunk_text *c = n->chunk;
 
-    if (g->plan.nodes[n->ref].state != NODE_RUNNING) /* at the end of all there may be some */
+    if (g->plan.nodes[n->ref].state != NODE_RUNNING) /* graph_release() may find running nodes */
         plan_remove(&g->plan, n->ref);
     g->by_ref[n->ref] = NULL;
     g->order[n->index] = NULL;

@@ -23,12 +23,12 @@ enum { AGAIN_MS = 500, PRINTED_MS = 50 };
 
 static void on_gone(struct http_request *r)
 {
-    struct call *c = r->handler_data;
+    struct dag_call *c = r->handler_data;
 
     c->r = NULL;
 }
 
-void call_take(struct call *c, struct http_request *r)
+void dag_call_take(struct dag_call *c, struct http_request *r)
 {
     c->h = r->arg;
     c->r = r;
@@ -36,15 +36,15 @@ void call_take(struct call *c, struct http_request *r)
     r->gone = on_gone;
 }
 
-struct call *call_new(struct http_request *r)
+struct dag_call *dag_call_new(struct http_request *r)
 {
-    struct call *c = mem_zalloc(sizeof *c);
+    struct dag_call *c = mem_zalloc(sizeof *c);
 
-    call_take(c, r);
+    dag_call_take(c, r);
     return c;
 }
 
-void call_free(struct call *c)
+void dag_call_free(struct dag_call *c)
 {
     arena_release(&c->arena);
     buf_release(&c->out);
@@ -53,7 +53,7 @@ void call_free(struct call *c)
     free(c);
 }
 
-struct dag *module_dag(struct http_request *r)
+struct dag *http_dag(struct http_request *r)
 {
     struct dag_http *h = r->arg;
     char url[LEADER_URL_SIZE];
@@ -61,13 +61,13 @@ struct dag *module_dag(struct http_request *r)
     if (dag_is_ready(h->dag))
         return h->dag;
     leader_url(h->context->leader, url);
-    http_reply_elsewhere(r, url, "the DAG is being read: try again");
+    http_reply_elsewhere(r, url, "the DAG is loading: try again");
     return NULL;
 }
 
-struct node *module_node(struct http_request *r, struct dag *d)
+struct dag_node *http_node(struct http_request *r, struct dag *d)
 {
-    struct node *n = NULL;
+    struct dag_node *n = NULL;
     struct str id;
 
     if (!http_decode(r, r->params[0], &id))
@@ -79,7 +79,7 @@ struct node *module_node(struct http_request *r, struct dag *d)
     return n;
 }
 
-bool module_nodes(struct call *c, struct dag *d)
+bool http_nodes(struct dag_call *c, struct dag *d)
 {
     struct str list, id;
 
@@ -91,7 +91,7 @@ bool module_nodes(struct call *c, struct dag *d)
     c->ids = mem_alloc((list.len / 2 + 1) * sizeof *c->ids);
     while (list.len) {
         const char *comma = memchr(list.p, ',', list.len);
-        struct node *n;
+        struct dag_node *n;
         uint64_t number;
 
         id = (struct str){list.p, comma ? (size_t)(comma - list.p) : list.len};
@@ -113,7 +113,7 @@ bool module_nodes(struct call *c, struct dag *d)
     return true;
 }
 
-const struct run_output *node_live(const struct node *n, struct str key)
+const struct run_output *node_live(const struct dag_node *n, struct str key)
 {
     static const struct str keys[] = {{"stdout", 6}, {"stderr", 6}, {"mixedout", 8}};
 
@@ -147,7 +147,8 @@ static void on_printed(void *arg)
     print_soon(arg);
 }
 
-static void publish(struct dag_http *h, const struct node *n, const char *state, struct str json)
+static void publish(struct dag_http *h, const struct dag_node *n, const char *state,
+                    struct str json)
 {
     char id[24];
 
@@ -162,17 +163,17 @@ static void publish(struct dag_http *h, const struct node *n, const char *state,
                    });
 }
 
-static void on_removed(struct dag_http *h, struct node *n)
+static void on_removed(struct dag_http *h, struct dag_node *n)
 {
     char json[64];
 
-    waits_tell(n);
+    node_waits_notify(n);
     snprintf(json, sizeof json, "{\"id\":\"%" PRIu64 "\",\"state\":\"deleted\"}", n->id);
     if (h->context->events)
         publish(h, n, "deleted", str_of(json));
 }
 
-static void on_shown(void *arg, struct node *n)
+static void on_shown(void *arg, struct dag_node *n)
 {
     struct dag_http *h = arg;
     struct buf b = {0};
@@ -180,7 +181,7 @@ static void on_shown(void *arg, struct node *n)
 
     if (!n) {
         if (!dag_is_ready(h->dag))
-            waits_end(dag_graph(h->dag));
+            node_waits_end(dag_graph(h->dag));
         http_topic_signal(&h->added, HTTP_TOPIC_ALL);
         return;
     }
@@ -189,7 +190,7 @@ static void on_shown(void *arg, struct node *n)
         return;
     }
     if (node_state_is_terminal(shown)) {
-        waits_tell(n);
+        node_waits_notify(n);
         print_soon(h);
     }
     if (!h->context->events)
@@ -204,13 +205,13 @@ static void on_shown(void *arg, struct node *n)
  * keeper, by a worker, at the start and again after a commit has failed.
  */
 
-static void take_kept(struct dag_http *h, struct dag_kept *kept)
+static void take_kept(struct dag_http *h, struct dag_saved *saved)
 {
     struct err_info why;
 
     if (h->closing || dag_is_ready(h->dag))
-        dag_kept_free(kept);
-    else if (dag_begin(h->dag, kept, &why))
+        dag_saved_free(saved);
+    else if (dag_begin(h->dag, saved, &why))
         log_error("%s", why.text);
 }
 
@@ -218,27 +219,27 @@ static void take_kept(struct dag_http *h, struct dag_kept *kept)
 static void on_news(uv_async_t *async)
 {
     struct dag_http *h = async->data;
-    struct dag_kept *kept;
+    struct dag_saved *saved;
     bool stopped;
 
     uv_mutex_lock(&h->lock);
-    kept = h->kept;
+    saved = h->saved;
     stopped = h->stopped;
-    h->kept = NULL;
+    h->saved = NULL;
     h->stopped = false;
     uv_mutex_unlock(&h->lock);
     if (stopped)
         dag_end(h->dag, DROVER_NOT_LEADER);
-    if (kept)
-        take_kept(h, kept);
+    if (saved)
+        take_kept(h, saved);
 }
 
-static void leave_news(struct dag_http *h, struct dag_kept *kept, bool stopped)
+static void leave_news(struct dag_http *h, struct dag_saved *saved, bool stopped)
 {
     uv_mutex_lock(&h->lock);
-    if (h->kept)
-        dag_kept_free(h->kept);
-    h->kept = kept; /* when all is closing, it goes with the room */
+    if (h->saved)
+        dag_saved_free(h->saved);
+    h->saved = saved; /* when all is closing, it goes with the room */
     h->stopped |= stopped;
     if (!h->closing)
         uv_async_send(&h->news);
@@ -247,12 +248,12 @@ static void leave_news(struct dag_http *h, struct dag_kept *kept, bool stopped)
 
 static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, struct err_info *e)
 {
-    struct dag_kept *kept;
-    int err = dag_read(k, &kept, e);
+    struct dag_saved *saved;
+    int err = dag_read(k, &saved, e);
 
     (void)fence; /* the task store puts it into every commit, ours too */
     if (!err)
-        leave_news(arg, kept, false);
+        leave_news(arg, saved, false);
     return err;
 }
 
@@ -278,7 +279,7 @@ static void on_failed(void *arg, int err)
 {
     struct dag_http *h = arg;
 
-    log_warning("dag: a change could not be kept: %s; reading what is kept once more",
+    log_warning("dag: a commit failed: %s; reading the stored state again",
                 drover_err_message(err));
     if (h->context->leader)
         leader_doubt(h->context->leader);
@@ -293,19 +294,19 @@ static void work_read(uv_work_t *work)
     h->read_err = DROVER_CLOSED;
     if (!k)
         return;
-    h->read_err = dag_read(k, &h->kept, &h->read_why);
+    h->read_err = dag_read(k, &h->saved, &h->read_why);
     context_return(h->context, k);
 }
 
 static void after_read(uv_work_t *work, int status)
 {
     struct dag_http *h = work->data;
-    struct dag_kept *kept = h->kept;
+    struct dag_saved *saved = h->saved;
 
     (void)status;
-    h->kept = NULL;
+    h->saved = NULL;
     if (!h->read_err) {
-        take_kept(h, kept);
+        take_kept(h, saved);
         return;
     }
     log_error("%s", h->read_why.text);
@@ -322,12 +323,12 @@ static void start_reading(struct dag_http *h)
 static int read_first(struct dag_http *h, struct err_info *ret_error)
 {
     struct keeper *k = context_keeper(h->context);
-    struct dag_kept *kept;
-    int err = k ? dag_read(k, &kept, ret_error) : DROVER_CLOSED;
+    struct dag_saved *saved;
+    int err = k ? dag_read(k, &saved, ret_error) : DROVER_CLOSED;
 
     if (k)
         context_return(h->context, k);
-    return err ? err : dag_begin(h->dag, kept, ret_error);
+    return err ? err : dag_begin(h->dag, saved, ret_error);
 }
 
 static void follow_leader(struct dag_http *h)
@@ -372,8 +373,8 @@ static void on_closed(uv_handle_t *handle)
     http_topic_release(&h->added);
     http_topic_release(&h->printed);
     uv_mutex_destroy(&h->lock);
-    if (h->kept)
-        dag_kept_free(h->kept);
+    if (h->saved)
+        dag_saved_free(h->saved);
     free(h);
 }
 

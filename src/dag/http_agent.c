@@ -37,12 +37,12 @@ static bool read_agent(struct http_request *r, const struct json *v, int64_t *cl
 }
 
 /* A node that the body names, with the task. NULL after an answer. */
-static struct node *read_run(struct http_request *r, struct dag *d, const struct json *v,
-                             int64_t *task)
+static struct dag_node *read_run(struct http_request *r, struct dag *d, const struct json *v,
+                                 int64_t *task)
 {
     struct str id = {0};
     struct err_info why;
-    struct node *n;
+    struct dag_node *n;
 
     *task = 0;
     if (json_get_text(v, "node", &id, &why) < 0 || json_get_int(v, "task", task, &why) < 0) {
@@ -67,7 +67,7 @@ static void put_list(struct buf *b, const char *key, const char *const *list)
     json_close(b, ']');
 }
 
-static void put_run(struct buf *b, struct dag *d, const struct node *n)
+static void put_run(struct buf *b, struct dag *d, const struct dag_node *n)
 {
     enum node_type type = graph_plan(dag_graph(d), n)->type;
     struct arena a = {0};
@@ -101,9 +101,9 @@ static void put_run(struct buf *b, struct dag *d, const struct node *n)
     arena_release(&a);
 }
 
-static void on_claimed(void *arg, int err, struct node *n)
+static void on_claimed(void *arg, int err, struct dag_node *n)
 {
-    struct call *c = arg;
+    struct dag_call *c = arg;
 
     if (err)
         c->err = err;
@@ -117,7 +117,7 @@ static void on_claimed(void *arg, int err, struct node *n)
         http_reply_err(c->r, c->err, NULL);
     else if (c->r)
         http_reply(c->r, 200, (struct str){c->out.p, c->out.len});
-    call_free(c);
+    dag_call_free(c);
 }
 
 /* `group` or `groups`. Returns how many, or -1 after an answer. */
@@ -151,7 +151,7 @@ static void claim(struct http_request *r, struct dag *d, int64_t client, int64_t
 {
     struct dag_http *h = r->arg;
     uint64_t seen = http_topic_seen(dag_topic_ready(d));
-    struct call *c = mem_zalloc(sizeof *c);
+    struct dag_call *c = mem_zalloc(sizeof *c);
     bool busy = false;
 
     c->h = h;
@@ -167,20 +167,20 @@ static void claim(struct http_request *r, struct dag *d, int64_t client, int64_t
     if (busy && wait_ms < BUSY_WAIT_MS)
         wait_ms = BUSY_WAIT_MS;
     if (c->pending == 1 && http_wait(r, dag_topic_ready(d), seen, wait_ms)) {
-        call_free(c);
+        dag_call_free(c);
         return;
     }
-    call_take(c, r);
+    dag_call_take(c, r);
     c->pending--;
     if (c->pending)
         return; /* answered when the claims are durable */
     http_reply(r, 200, STR("{\"runs\":[]}"));
-    call_free(c);
+    dag_call_free(c);
 }
 
 void http_post_claim(struct http_request *r)
 {
-    struct dag *d = module_dag(r);
+    struct dag *d = http_dag(r);
     const struct json *v = d ? http_json(r) : NULL;
     int64_t client, lease_ms, limit = 1, wait_ms = 0;
     struct str groups[GROUPS_MAX];
@@ -206,7 +206,7 @@ void http_post_claim(struct http_request *r)
 
 void http_post_renew(struct http_request *r)
 {
-    struct dag *d = module_dag(r);
+    struct dag *d = http_dag(r);
     const struct json *v = d ? http_json(r) : NULL, *runs = NULL;
     uint64_t seen = d ? http_topic_seen(dag_topic_kill(d)) : 0;
     int64_t client, lease_ms, wait_ms = 0, task;
@@ -225,7 +225,7 @@ void http_post_renew(struct http_request *r)
     json_open(&b, '[');
     for (const struct json *m = runs ? runs->first : NULL; m; m = m->next) {
         struct str id = {0};
-        struct node *n;
+        struct dag_node *n;
         const char *state = "lost";
 
         task = 0;
@@ -258,16 +258,16 @@ void http_post_renew(struct http_request *r)
 
 static void on_done(void *arg, int err)
 {
-    struct call *c = arg;
+    struct dag_call *c = arg;
 
     if (c->r && err)
         http_reply_err(c->r, err, NULL);
     else if (c->r)
         http_reply(c->r, 200, STR("{}"));
-    call_free(c);
+    dag_call_free(c);
 }
 
-static bool read_outcome(struct http_request *r, const struct json *v, struct outcome *o)
+static bool read_outcome(struct http_request *r, const struct json *v, struct run_outcome *o)
 {
     static const char *const hows[] = {"exited", "signalled", "timed out", "killed"};
     struct str how = STR("exited"), reason = {0};
@@ -281,7 +281,7 @@ static bool read_outcome(struct http_request *r, const struct json *v, struct ou
     }
     for (int i = 0; i < 4; i++)
         if (str_eq(how, str_of(hows[i])) && status >= 0 && status < 256) {
-            *o = (struct outcome){.how = (enum run_how)i, .status = (int)status};
+            *o = (struct run_outcome){.how = (enum run_how)i, .status = (int)status};
             o->reason = reason.len ? arena_text(&r->arena, reason) : NULL;
             return true;
         }
@@ -290,12 +290,12 @@ static bool read_outcome(struct http_request *r, const struct json *v, struct ou
 }
 
 /* What was printed, where it comes with the end; an output that was never sent is empty. */
-static void keep_outputs(struct dag *d, struct node *n, const struct json *v)
+static void keep_outputs(struct dag *d, struct dag_node *n, const struct json *v)
 {
     static const char *const keys[] = {"stdout", "stderr", "mixedout"};
 
     for (int i = 0; i < RUN_STREAMS; i++) {
-        struct value *before = node_value(n, str_of(keys[i]));
+        struct node_datum *before = node_value(n, str_of(keys[i]));
         struct str text = {0};
         bool given = json_get_text(v, keys[i], &text, NULL) == 1;
 
@@ -311,21 +311,21 @@ static void keep_outputs(struct dag *d, struct node *n, const struct json *v)
 
 void http_post_done(struct http_request *r)
 {
-    struct dag *d = module_dag(r);
+    struct dag *d = http_dag(r);
     const struct json *v = d ? http_json(r) : NULL;
     int64_t client, lease_ms, task;
-    struct outcome o;
-    struct node *n;
-    struct call *c;
+    struct run_outcome o;
+    struct dag_node *n;
+    struct dag_call *c;
 
     if (!v || !read_agent(r, v, &client, &lease_ms) || !(n = read_run(r, d, v, &task)) ||
         !read_outcome(r, v, &o))
         return;
     if (n->agent == client && n->has_task && n->task == task)
         keep_outputs(d, n, v);
-    c = call_new(r);
+    c = dag_call_new(r);
     if (dag_ended(d, n, client, task, &o, on_done, c)) {
         http_reply_errorf(r, 409, "the run of node %" PRIu64 " is no longer yours", n->id);
-        call_free(c);
+        dag_call_free(c);
     }
 }

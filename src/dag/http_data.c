@@ -18,7 +18,7 @@ enum { PAGE_LEN_DEFAULT = 256 * 1024, PAGE_LEN_MAX = 1024 * 1024, FETCH_SLOTS = 
 
 /* A page of text. */
 
-struct page {
+struct text_page {
     struct str key;
     uint64_t start, pid;
     int64_t limit, wait_ms;
@@ -38,7 +38,7 @@ static bool parse_offset(struct http_request *r, struct str text, const char *na
 }
 
 /* False after an answer. */
-static bool read_page(struct http_request *r, struct page *p, uint64_t pid)
+static bool read_page(struct http_request *r, struct text_page *p, uint64_t pid)
 {
     struct str start, given;
     uint64_t named;
@@ -67,7 +67,7 @@ static bool read_page(struct http_request *r, struct page *p, uint64_t pid)
     return false;
 }
 
-static void put_page(struct buf *b, const struct page *p, struct str text, bool more)
+static void put_page(struct buf *b, const struct text_page *p, struct str text, bool more)
 {
     char number[24];
 
@@ -103,7 +103,8 @@ static struct str cut_page(struct str text, uint64_t start, int64_t limit, bool 
     return (struct str){text.p + from, !is_end && whole ? whole : len};
 }
 
-static void reply_text(struct http_request *r, const struct page *p, struct str text, bool grows)
+static void reply_text(struct http_request *r, const struct text_page *p, struct str text,
+                       bool grows)
 {
     struct str piece = cut_page(text, p->start, p->limit, true);
     struct buf b = {0};
@@ -115,12 +116,12 @@ static void reply_text(struct http_request *r, const struct page *p, struct str 
 
 /* Text in slots is read from the keeper by a worker. */
 
-struct fetch {
-    struct call *call;
+struct slot_fetch {
+    struct dag_call *call;
     uv_work_t work;
-    struct page page;
+    struct text_page page;
     uint64_t id, total, base; /* base: the offset at which the first slot begins */
-    struct slot slots[FETCH_SLOTS];
+    struct datum_slot slots[FETCH_SLOTS];
     uint32_t slot_count;
     struct str tail; /* empty: it is not on the page */
     bool grows;
@@ -130,7 +131,7 @@ struct fetch {
 
 static void work_fetch(uv_work_t *work)
 {
-    struct fetch *f = work->data;
+    struct slot_fetch *f = work->data;
     struct keeper *k = context_keeper(f->call->h->context);
     struct buf piece = {0};
     char path[DAG_PATH_LEN];
@@ -151,8 +152,8 @@ static void work_fetch(uv_work_t *work)
 
 static void after_fetch(uv_work_t *work, int status)
 {
-    struct fetch *f = work->data;
-    struct call *c = f->call;
+    struct slot_fetch *f = work->data;
+    struct dag_call *c = f->call;
 
     (void)status;
     if (c->r && f->err) {
@@ -170,16 +171,16 @@ static void after_fetch(uv_work_t *work, int status)
     }
     buf_release(&f->text);
     free(f);
-    call_free(c);
+    dag_call_free(c);
 }
 
-static void fetch_text(struct http_request *r, const struct node *n, const struct value *v,
-                       const struct page *p, bool grows)
+static void fetch_text(struct http_request *r, const struct dag_node *n, const struct node_datum *v,
+                       const struct text_page *p, bool grows)
 {
-    struct fetch *f = mem_zalloc(sizeof *f);
+    struct slot_fetch *f = mem_zalloc(sizeof *f);
     uint64_t at = 0, end = p->start + (uint64_t)p->limit;
 
-    f->call = call_new(r);
+    f->call = dag_call_new(r);
     f->page = *p;
     f->page.key = (struct str){arena_text(&f->call->arena, p->key), p->key.len};
     f->id = n->id;
@@ -236,7 +237,7 @@ static bool read_key(struct http_request *r, struct str *ret_key)
     return false;
 }
 
-static void get_live(struct http_request *r, struct node *n, struct page *p,
+static void get_live(struct http_request *r, struct dag_node *n, struct text_page *p,
                      const struct run_output *o, uint64_t seen)
 {
     struct dag_http *h = r->arg;
@@ -251,7 +252,7 @@ static void get_live(struct http_request *r, struct node *n, struct page *p,
 }
 
 /* Where a reader of a live output goes on when the run is over: the same bytes, kept. */
-static uint64_t value_pid(const struct http_request *r, const struct value *v)
+static uint64_t value_pid(const struct http_request *r, const struct node_datum *v)
 {
     char live[24];
     struct str pid;
@@ -262,7 +263,8 @@ static uint64_t value_pid(const struct http_request *r, const struct value *v)
     return v->pid;
 }
 
-static void get_given(struct http_request *r, struct node *n, struct str key, struct page *p)
+static void get_given(struct http_request *r, struct dag_node *n, struct str key,
+                      struct text_page *p)
 {
     const struct json *data = n->data.len ? json_parse(&r->arena, n->data, NULL) : NULL;
     const struct json *m = json_get(data, arena_text(&r->arena, key));
@@ -276,7 +278,7 @@ static void get_given(struct http_request *r, struct node *n, struct str key, st
         reply_text(r, p, m->text, false);
 }
 
-static bool is_to_print(struct dag *d, const struct node *n)
+static bool is_to_print(struct dag *d, const struct dag_node *n)
 {
     return graph_plan(dag_graph(d), n)->type != NODE_GROUP &&
            !node_state_is_terminal(graph_state(dag_graph(d), n));
@@ -287,19 +289,19 @@ void http_get_value(struct http_request *r)
     static const struct run_output nothing;
     struct dag_http *h = r->arg;
     uint64_t seen = http_topic_seen(&h->printed);
-    struct dag *d = module_dag(r);
-    struct node *n = d ? module_node(r, d) : NULL;
+    struct dag *d = http_dag(r);
+    struct dag_node *n = d ? http_node(r, d) : NULL;
     const struct run_output *live;
-    struct value *v;
-    struct page p = {0};
+    struct node_datum *v;
+    struct text_page p = {0};
     bool grows;
 
     if (!n || !read_key(r, &p.key))
         return;
-    grows = n->agent && node_key_is_printed(p.key);
+    grows = n->agent && node_key_is_output(p.key);
     live = node_live(n, p.key);
     v = node_value(n, p.key);
-    if (!live && !v && node_key_is_printed(p.key) && is_to_print(d, n))
+    if (!live && !v && node_key_is_output(p.key) && is_to_print(d, n))
         live = &nothing;
     if (live)
         get_live(r, n, &p, live, seen);
@@ -321,17 +323,17 @@ void http_get_value(struct http_request *r)
 
 static void on_put(void *arg, int err)
 {
-    struct call *c = arg;
+    struct dag_call *c = arg;
 
     if (c->r && err)
         http_reply_err(c->r, err, NULL);
     else if (c->r)
         http_reply(c->r, 200, (struct str){c->out.p, c->out.len});
-    call_free(c);
+    dag_call_free(c);
 }
 
 /* Whether the run's own agent says what it printed. False after an answer. */
-static bool check_agent(struct http_request *r, const struct node *n, struct str key)
+static bool check_agent(struct http_request *r, const struct dag_node *n, struct str key)
 {
     int64_t task = 0, client = 0;
 
@@ -343,14 +345,14 @@ static bool check_agent(struct http_request *r, const struct node *n, struct str
     return false;
 }
 
-static bool may_put(struct http_request *r, struct dag *d, struct node *n, struct str key,
+static bool may_put(struct http_request *r, struct dag *d, struct dag_node *n, struct str key,
                     const struct json *value)
 {
     struct err_info why;
 
-    if (node_key_is_left(key))
+    if (node_key_is_result(key))
         return check_agent(r, n, key);
-    if (!node_key_is_given(key))
+    if (!node_key_is_input(key))
         return true;
     if (dag_visible(d, n) != NODE_INCIPIENT) {
         http_reply_errorf(r, 409, "node %" PRIu64 " is %s: what it was started with stays", n->id,
@@ -363,16 +365,16 @@ static bool may_put(struct http_request *r, struct dag *d, struct node *n, struc
     return false;
 }
 
-static bool is_set(struct http_request *r, const struct node *n, struct str key)
+static bool is_set(struct http_request *r, const struct dag_node *n, struct str key)
 {
     const struct json *data = n->data.len ? json_parse(&r->arena, n->data, NULL) : NULL;
 
     return node_value(n, key) || json_get(data, arena_text(&r->arena, key));
 }
 
-static void replace(struct dag *d, struct node *n, struct str key, const struct json *value)
+static void replace(struct dag *d, struct dag_node *n, struct str key, const struct json *value)
 {
-    struct value *v = node_value(n, key);
+    struct node_datum *v = node_value(n, key);
 
     if (v)
         dag_drop_slots(d, n, v);
@@ -383,10 +385,10 @@ static void replace(struct dag *d, struct node *n, struct str key, const struct 
 }
 
 /* `start` is given and not empty. False after an answer. */
-static bool put_piece(struct http_request *r, struct dag *d, struct node *n, struct str key,
+static bool put_piece(struct http_request *r, struct dag *d, struct dag_node *n, struct str key,
                       struct str start, const struct json *value)
 {
-    struct value *v = node_value(n, key);
+    struct node_datum *v = node_value(n, key);
     uint64_t offset, named;
     struct str pid;
 
@@ -412,7 +414,7 @@ static bool put_piece(struct http_request *r, struct dag *d, struct node *n, str
         http_reply_errorf(r, 400, "a piece that replaces another may have %d bytes", NODE_SLOT_LEN);
         return false;
     }
-    if (offset == v->len && node_key_is_printed(key)) {
+    if (offset == v->len && node_key_is_output(key)) {
         dag_append_text(d, n, v, value->text);
     } else if (offset == v->len) {
         dag_append_piece(d, n, v, value->text);
@@ -442,12 +444,12 @@ static const struct json *read_value(struct http_request *r)
 
 void http_put_value(struct http_request *r)
 {
-    struct dag *d = module_dag(r);
-    struct node *n = d ? module_node(r, d) : NULL;
+    struct dag *d = http_dag(r);
+    struct dag_node *n = d ? http_node(r, d) : NULL;
     const struct json *value;
     struct str key, start = {0};
-    struct value *v;
-    struct call *c;
+    struct node_datum *v;
+    struct dag_call *c;
     bool paged;
 
     if (!n || !read_key(r, &key) || !(value = read_value(r)) || !may_put(r, d, n, key, value))
@@ -464,9 +466,9 @@ void http_put_value(struct http_request *r)
         replace(d, n, key, value);
     }
     v = node_value(n, key);
-    if (node_key_is_printed(key))
+    if (node_key_is_output(key))
         v->live_pid = node_live_pid(n);
-    c = call_new(r);
+    c = dag_call_new(r);
     buf_printf(&c->out, "{\"pagination\":{\"next\":\"%" PRIu64 "\",\"pid\":\"%" PRIu64 "\"}}",
                v->len, v->pid);
     dag_keep_value(d, n, v, on_put, c);

@@ -19,43 +19,44 @@ struct dag_http {
     bool closing;
     uv_async_t news; /* from the leader's thread, with the lock: */
     uv_mutex_t lock;
-    struct dag_kept *kept;
+    struct dag_saved *saved;
     bool stopped;
     struct err_info read_why;
     int handles;
 };
 
 /* A request that is answered later. It outlives its client. */
-struct call {
+struct dag_call {
     struct dag_http *h;
     struct http_request *r; /* NULL: the client has left */
     struct arena arena;
-    struct node **nodes;
+    struct dag_node **nodes;
     uint64_t *ids;
     size_t count, pending;
     int err;
     struct buf out;
 };
 
-struct call *call_new(struct http_request *r);
-void call_take(struct call *c, struct http_request *r); /* the same for a call made before */
-void call_free(struct call *c); /* the request must have been answered, or be gone */
+struct dag_call *dag_call_new(struct http_request *r);
+void dag_call_take(struct dag_call *c,
+                   struct http_request *r); /* the same for a call made before */
+void dag_call_free(struct dag_call *c);     /* the request must have been answered, or be gone */
 
 /* The DAG, or NULL after it was answered that there is none here and now. */
-struct dag *module_dag(struct http_request *r);
+struct dag *http_dag(struct http_request *r);
 
 /* The node that the path names, or NULL after a 404. */
-struct node *module_node(struct http_request *r, struct dag *d);
+struct dag_node *http_node(struct http_request *r, struct dag *d);
 
 /* The nodes of ?id=1,2,3 in the call. False after an answer. */
-bool module_nodes(struct call *c, struct dag *d);
+bool http_nodes(struct dag_call *c, struct dag *d);
 
 /* Metadata as JSON, of the fields in the set; ~0u: all. */
-void node_put_metadata(struct buf *b, struct dag *d, const struct node *n, unsigned fields);
+void node_put_metadata(struct buf *b, struct dag *d, const struct dag_node *n, unsigned fields);
 int node_metadata_field(struct str name); /* its bit's number, or -1 */
 
 /* Whether the node's outputs are in this process, still growing. */
-const struct run_output *node_live(const struct node *n, struct str key);
+const struct run_output *node_live(const struct dag_node *n, struct str key);
 
 /* Routes, by file. */
 route_fn http_get_nodes, http_post_nodes, http_get_node, http_delete_node;
@@ -64,7 +65,7 @@ route_fn http_get_scheduler, http_put_kill, http_put_retry, http_get_wait;
 route_fn http_post_claim, http_post_renew, http_post_done;
 
 /* Waits of /v1/scheduler/wait. */
-void waits_tell(struct node *n);
-void waits_end(struct graph *g);
+void node_waits_notify(struct dag_node *n);
+void node_waits_end(struct graph *g);
 
 #endif

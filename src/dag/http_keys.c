@@ -8,15 +8,15 @@
 
 enum { KEYS_LIMIT_MAX = 100000 };
 
-static void collect_keys(const struct node *n, struct arena *a, struct str *keys, size_t *count)
+static void collect_keys(const struct dag_node *n, struct arena *a, struct str *keys, size_t *count)
 {
     static const char *const live[] = {"stdout", "stderr", "mixedout"};
     const struct json *data = n->data.len ? json_parse(a, n->data, NULL) : NULL;
 
     for (const struct json *m = data ? data->first : NULL; m; m = m->next)
         keys[(*count)++] = m->key;
-    for (const struct value *v = n->values; v; v = v->next)
-        if (!json_get(data, v->key) && !(n->run && node_key_is_printed(str_of(v->key))))
+    for (const struct node_datum *v = n->values; v; v = v->next)
+        if (!json_get(data, v->key) && !(n->run && node_key_is_output(str_of(v->key))))
             keys[(*count)++] = str_of(v->key);
     for (int i = 0; i < 3 && n->run; i++)
         keys[(*count)++] = str_of(live[i]);
@@ -30,12 +30,12 @@ static int by_key(const void *a, const void *b)
     return order ? order : (x->len > y->len) - (x->len < y->len);
 }
 
-static size_t keys_max(const struct node *n, struct arena *a)
+static size_t keys_max(const struct dag_node *n, struct arena *a)
 {
     const struct json *data = n->data.len ? json_parse(a, n->data, NULL) : NULL;
     size_t count = 4 + (data ? data->count : 0);
 
-    for (const struct value *v = n->values; v; v = v->next)
+    for (const struct node_datum *v = n->values; v; v = v->next)
         count++;
     return count;
 }
@@ -66,8 +66,8 @@ static bool keys_page(struct http_request *r, const char *pid, size_t count, int
 
 void http_get_keys(struct http_request *r)
 {
-    struct dag *d = module_dag(r);
-    struct node *n = d ? module_node(r, d) : NULL;
+    struct dag *d = http_dag(r);
+    struct dag_node *n = d ? http_node(r, d) : NULL;
     int64_t limit = INT64_MAX, start = 0;
     struct buf b = {0};
     struct str *keys;

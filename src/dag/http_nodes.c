@@ -66,7 +66,7 @@ static void put_number(struct buf *b, enum field f, int64_t number)
     json_put_int(b, number);
 }
 
-static void put_parents(struct buf *b, const struct plan *p, uint32_t ref, unsigned fields)
+static void put_parents(struct buf *b, const struct dag_plan *p, uint32_t ref, unsigned fields)
 {
     if (fields & 1u << FIELD_PARENT) {
         json_key(b, "parent");
@@ -84,7 +84,7 @@ static void put_parents(struct buf *b, const struct plan *p, uint32_t ref, unsig
     }
 }
 
-void node_put_metadata(struct buf *b, struct dag *d, const struct node *n, unsigned fields)
+void node_put_metadata(struct buf *b, struct dag *d, const struct dag_node *n, unsigned fields)
 {
     const struct graph *g = dag_graph(d);
     const struct plan_node *p = graph_plan(g, n);
@@ -122,7 +122,7 @@ void node_put_metadata(struct buf *b, struct dag *d, const struct node *n, unsig
 
 /* Listing. */
 
-struct listing {
+struct node_listing {
     unsigned types, states, fields; /* sets */
     uint64_t after;                 /* ids above this */
     int64_t limit, wait_ms;
@@ -174,7 +174,7 @@ static bool read_id(struct http_request *r, const char *name, uint64_t *ret_id)
  * A listing is named by what was asked for and by the deletions so far: nodes that are added come at
  * its end, but after one was deleted nobody can say which page it was on.
  */
-static bool read_page(struct http_request *r, struct dag *d, struct listing *l)
+static bool read_page(struct http_request *r, struct dag *d, struct node_listing *l)
 {
     const unsigned asked[] = {l->types, l->states, l->fields};
     struct str pid, start;
@@ -212,11 +212,11 @@ static bool read_page(struct http_request *r, struct dag *d, struct listing *l)
     return true;
 }
 
-static bool read_listing(struct http_request *r, struct dag *d, struct listing *l)
+static bool read_listing(struct http_request *r, struct dag *d, struct node_listing *l)
 {
     int64_t wait_ms = NEW_WAIT_MS;
 
-    *l = (struct listing){.types = ~0u, .states = ~0u, .fields = ~0u};
+    *l = (struct node_listing){.types = ~0u, .states = ~0u, .fields = ~0u};
     if (!read_words(r, "type", (int (*)(struct str))node_type_of, &l->types) ||
         !read_words(r, "state", (int (*)(struct str))node_state_of, &l->states) ||
         !read_words(r, "metadata", node_metadata_field, &l->fields) ||
@@ -226,13 +226,13 @@ static bool read_listing(struct http_request *r, struct dag *d, struct listing *
     return read_page(r, d, l);
 }
 
-static bool fits(const struct graph *g, uint32_t at, const struct listing *l)
+static bool fits(const struct graph *g, uint32_t at, const struct node_listing *l)
 {
     return g->shown[at] != SHOWN_NONE && (l->states >> g->shown[at] & 1) &&
            (l->types == ~0u || l->types >> graph_plan(g, g->order[at])->type & 1);
 }
 
-static size_t put_listing(struct buf *b, struct dag *d, const struct listing *l)
+static size_t put_listing(struct buf *b, struct dag *d, const struct node_listing *l)
 {
     const struct graph *g = dag_graph(d);
     uint32_t at = graph_seek(g, l->after + 1);
@@ -271,9 +271,9 @@ void http_get_nodes(struct http_request *r)
 {
     struct dag_http *h = r->arg;
     uint64_t seen = http_topic_seen(&h->added);
-    struct dag *d = module_dag(r);
+    struct dag *d = http_dag(r);
     struct buf b = {0};
-    struct listing l;
+    struct node_listing l;
     struct str new_id;
 
     if (!d || !read_listing(r, d, &l))
@@ -303,31 +303,31 @@ static void put_ids(struct buf *b, uint64_t first, uint32_t count)
 
 static void on_added(void *arg, int err)
 {
-    struct call *c = arg;
+    struct dag_call *c = arg;
 
     if (c->r && err)
         http_reply_err(c->r, err, NULL);
     else if (c->r)
         http_reply(c->r, 200, (struct str){c->out.p, c->out.len});
-    call_free(c);
+    dag_call_free(c);
 }
 
 void http_post_nodes(struct http_request *r)
 {
-    struct dag *d = module_dag(r);
+    struct dag *d = http_dag(r);
     const struct json *v = d ? http_json(r) : NULL;
     struct draft draft;
     struct err_info why;
-    struct call *c;
+    struct dag_call *c;
     int err;
 
     if (!v)
         return;
-    c = call_new(r);
+    c = dag_call_new(r);
     err = graph_draft(dag_graph(d), v, dag_now_ms(d), &c->arena, &draft, &why);
     if (err) {
         http_reply_err(r, err, why.text);
-        call_free(c);
+        dag_call_free(c);
         return;
     }
     put_ids(&c->out, draft.first_id, draft.count);
@@ -339,7 +339,7 @@ void http_post_nodes(struct http_request *r)
 
 /* One node. */
 
-static void put_data(struct buf *b, const struct node *n, struct arena *a)
+static void put_data(struct buf *b, const struct dag_node *n, struct arena *a)
 {
     const struct json *data = n->data.len ? json_parse(a, n->data, NULL) : NULL;
 
@@ -349,7 +349,7 @@ static void put_data(struct buf *b, const struct node *n, struct arena *a)
             json_key_str(b, m->key);
             json_put_raw(b, m->raw);
         }
-    for (const struct value *v = n->values; v; v = v->next) {
+    for (const struct node_datum *v = n->values; v; v = v->next) {
         if (v->slot_count || node_live(n, str_of(v->key)))
             continue; /* large ones are asked for one by one */
         json_key(b, v->key);
@@ -362,7 +362,7 @@ static void put_data(struct buf *b, const struct node *n, struct arena *a)
 }
 
 /* Why it is as it is, in words. */
-static void put_why(struct buf *b, struct dag *d, const struct node *n)
+static void put_why(struct buf *b, struct dag *d, const struct dag_node *n)
 {
     const struct graph *g = dag_graph(d);
     uint64_t first = 0;
@@ -377,7 +377,7 @@ static void put_why(struct buf *b, struct dag *d, const struct node *n)
             first = p->id;
     }
     if (n->parked)
-        buf_printf(b, "waits %" PRId64 " ms before it is tried again",
+        buf_printf(b, "waits %" PRId64 " ms before the next attempt",
                    n->due_at > dag_now_ms(d) ? n->due_at - dag_now_ms(d) : 0);
     else if (count == 1)
         buf_printf(b, "waits for node %" PRIu64 ", which is %s", first,
@@ -386,17 +386,16 @@ static void put_why(struct buf *b, struct dag *d, const struct node *n)
         buf_printf(b, "waits for %" PRIu32 " nodes, of which node %" PRIu64 " is %s", count, first,
                    node_state_name(g->shown[graph_find(g, first)->index]));
     else if (graph_state(g, n) == NODE_INCIPIENT || n->ahead)
-        buf_printf(b, "may start, and waits for an agent of group %.*s", (int)n->group.len,
-                   n->group.p);
+        buf_printf(b, "ready; waits for an agent of group %.*s", (int)n->group.len, n->group.p);
     else if (graph_state(g, n) == NODE_SKIPPED)
-        buf_printf(b, "could no longer start: its parents did not end as it wants (%s)",
+        buf_printf(b, "skipped: its parents did not end as `when` requires (%s)",
                    node_when_name(graph_plan(g, n)->when));
 }
 
 void http_get_node(struct http_request *r)
 {
-    struct dag *d = module_dag(r);
-    struct node *n = d ? module_node(r, d) : NULL;
+    struct dag *d = http_dag(r);
+    struct dag_node *n = d ? http_node(r, d) : NULL;
     struct buf b = {0}, why = {0};
 
     if (!n)
@@ -419,12 +418,12 @@ void http_get_node(struct http_request *r)
 
 void http_delete_node(struct http_request *r)
 {
-    struct dag *d = module_dag(r);
-    struct node *n = d ? module_node(r, d) : NULL;
+    struct dag *d = http_dag(r);
+    struct dag_node *n = d ? http_node(r, d) : NULL;
     struct plan_changes all = {0};
     struct err_info why;
     struct str chain = STR("false");
-    struct call *c;
+    struct dag_call *c;
     int err;
 
     if (!n)
@@ -434,7 +433,7 @@ void http_delete_node(struct http_request *r)
         http_reply_error(r, 400, "chain is true or false");
         return;
     }
-    c = call_new(r);
+    c = dag_call_new(r);
     if (str_eq(chain, STR("true")))
         plan_descendants(&dag_graph(d)->plan, n->ref, &all);
     else
@@ -451,6 +450,6 @@ void http_delete_node(struct http_request *r)
     err = dag_remove(d, n, str_eq(chain, STR("true")), on_added, c, &why);
     if (err) {
         http_reply_err(r, err, why.text);
-        call_free(c);
+        dag_call_free(c);
     }
 }

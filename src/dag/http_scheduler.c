@@ -14,7 +14,7 @@ static void put_states(struct buf *b, struct dag *d, const uint64_t *ids, size_t
 
     json_open(b, '[');
     for (size_t i = 0; i < count; i++) {
-        struct node *n = graph_find(g, ids[i]);
+        struct dag_node *n = graph_find(g, ids[i]);
         char id[24];
 
         snprintf(id, sizeof id, "%" PRIu64, ids[i]);
@@ -30,7 +30,7 @@ static void put_states(struct buf *b, struct dag *d, const uint64_t *ids, size_t
     json_close(b, ']');
 }
 
-static void reply_states(struct call *c)
+static void reply_states(struct dag_call *c)
 {
     if (!c->r)
         return;
@@ -40,7 +40,7 @@ static void reply_states(struct call *c)
 
 void http_get_scheduler(struct http_request *r)
 {
-    struct dag *d = module_dag(r);
+    struct dag *d = http_dag(r);
     uint64_t counts[NODE_SKIPPED + 1] = {0};
     struct buf b = {0};
 
@@ -67,7 +67,7 @@ void http_get_scheduler(struct http_request *r)
 /* One of several changes is durable. */
 static void on_change(void *arg, int err)
 {
-    struct call *c = arg;
+    struct dag_call *c = arg;
 
     if (err)
         c->err = err;
@@ -77,18 +77,18 @@ static void on_change(void *arg, int err)
         http_reply_err(c->r, c->err, NULL);
     else
         reply_states(c);
-    call_free(c);
+    dag_call_free(c);
 }
 
 void http_put_kill(struct http_request *r)
 {
-    struct dag *d = module_dag(r);
-    struct call *c = d ? call_new(r) : NULL;
+    struct dag *d = http_dag(r);
+    struct dag_call *c = d ? dag_call_new(r) : NULL;
 
     if (!c)
         return;
-    if (!module_nodes(c, d)) {
-        call_free(c);
+    if (!http_nodes(c, d)) {
+        dag_call_free(c);
         return;
     }
     c->pending = c->count;
@@ -98,14 +98,14 @@ void http_put_kill(struct http_request *r)
 
 void http_put_retry(struct http_request *r)
 {
-    struct dag *d = module_dag(r);
-    struct call *c = d ? call_new(r) : NULL;
+    struct dag *d = http_dag(r);
+    struct dag_call *c = d ? dag_call_new(r) : NULL;
     struct err_info why;
 
     if (!c)
         return;
-    if (!module_nodes(c, d)) {
-        call_free(c);
+    if (!http_nodes(c, d)) {
+        dag_call_free(c);
         return;
     }
     for (size_t i = 0; i < c->count; i++) {
@@ -113,9 +113,9 @@ void http_put_retry(struct http_request *r)
 
         if (s != NODE_FAILED && s != NODE_KILLED) {
             http_reply_errorf(r, 409,
-                              "node %" PRIu64 " is %s: only what failed or was killed is run again",
+                              "node %" PRIu64 " is %s: only failed and killed nodes can be retried",
                               c->ids[i], node_state_name(dag_visible(d, c->nodes[i])));
-            call_free(c);
+            dag_call_free(c);
             return;
         }
     }
@@ -136,8 +136,8 @@ void http_put_retry(struct http_request *r)
 
 struct node_wait {
     struct node_wait *next, *prev;
-    struct node *node;
-    struct call *call;
+    struct dag_node *node;
+    struct dag_call *call;
     uv_timer_t timer;
     bool timed, answered;
 };
@@ -163,7 +163,7 @@ static void on_timer_closed(uv_handle_t *handle)
 static void wait_free(struct node_wait *w)
 {
     wait_unlink(w);
-    call_free(w->call);
+    dag_call_free(w->call);
     if (w->timed)
         uv_close((uv_handle_t *)&w->timer, on_timer_closed);
     else
@@ -184,7 +184,7 @@ static bool wait_link(struct node_wait *w)
     const struct graph *g = dag_graph(w->call->h->dag);
 
     for (size_t i = w->call->pending; i < w->call->count; i++) {
-        struct node *n = graph_find(g, w->call->ids[i]);
+        struct dag_node *n = graph_find(g, w->call->ids[i]);
 
         w->call->pending = i;
         if (!n || node_state_is_terminal(g->shown[n->index]))
@@ -208,7 +208,7 @@ static void on_wait_over(uv_timer_t *timer)
     wait_free(w);
 }
 
-void waits_tell(struct node *n)
+void node_waits_notify(struct dag_node *n)
 {
     while (n->waits) {
         struct node_wait *w = n->waits;
@@ -221,7 +221,7 @@ void waits_tell(struct node *n)
     }
 }
 
-void waits_end(struct graph *g)
+void node_waits_end(struct graph *g)
 {
     for (uint32_t i = 0; i < g->count; i++)
         while (g->order[i] && g->order[i]->waits) {
@@ -234,17 +234,17 @@ void waits_end(struct graph *g)
 
 void http_get_wait(struct http_request *r)
 {
-    struct dag *d = module_dag(r);
+    struct dag *d = http_dag(r);
     int64_t timeout_ms = 0;
     struct node_wait *w;
-    struct call *c;
+    struct dag_call *c;
     int timed;
 
     if (!d || (timed = http_query_number(r, "timeout", &timeout_ms)) < 0)
         return;
-    c = call_new(r);
-    if (!module_nodes(c, d)) {
-        call_free(c);
+    c = dag_call_new(r);
+    if (!http_nodes(c, d)) {
+        dag_call_free(c);
         return;
     }
     w = mem_zalloc(sizeof *w);

@@ -1,8 +1,8 @@
 /*
- * Reading back what is kept: once when a server starts, or when it begins to lead.
+ * Reads the stored state, when a server starts or becomes the leader.
  *
- * Names first, then the data of what they name. On an ensemble each of those is a round trip, and a
- * graph of 10,000 nodes has 10,000 records, so several threads read, each the next that none has read.
+ * It reads the names of the keeper nodes first, then their data. On an ensemble each read is a round
+ * trip, and a graph of 10,000 nodes has 10,000 records, so several threads read in parallel.
  */
 #include "dag/load.h"
 
@@ -18,21 +18,21 @@
 
 enum { READERS = 16, PER_READER_MIN = 64 };
 
-static void texts_release(struct kept_texts *t)
+static void texts_release(struct saved_texts *t)
 {
     for (size_t i = 0; i < t->count; i++)
         buf_release(&t->items[i].text);
     free(t->items);
 }
 
-void dag_kept_free(struct dag_kept *kept)
+void dag_saved_free(struct dag_saved *saved)
 {
-    texts_release(&kept->chunks);
-    texts_release(&kept->records);
+    texts_release(&saved->chunks);
+    texts_release(&saved->records);
     for (int i = 0; i < BUCKET_KINDS; i++)
-        free(kept->buckets[i]);
-    free(kept->slots);
-    free(kept);
+        free(saved->buckets[i]);
+    free(saved->slots);
+    free(saved);
 }
 
 static int by_number(const void *a, const void *b)
@@ -44,19 +44,19 @@ static int by_number(const void *a, const void *b)
 
 static int by_id(const void *a, const void *b)
 {
-    return by_number(&((const struct kept_text *)a)->id, &((const struct kept_text *)b)->id);
+    return by_number(&((const struct saved_text *)a)->id, &((const struct saved_text *)b)->id);
 }
 
-const struct kept_text *dag_kept_record(const struct dag_kept *kept, uint64_t id)
+const struct saved_text *dag_saved_record(const struct dag_saved *saved, uint64_t id)
 {
-    struct kept_text key = {.id = id};
+    struct saved_text key = {.id = id};
 
-    if (!kept->records.count)
+    if (!saved->records.count)
         return NULL;
-    return bsearch(&key, kept->records.items, kept->records.count, sizeof key, by_id);
+    return bsearch(&key, saved->records.items, saved->records.count, sizeof key, by_id);
 }
 
-/* The head, and the directories, which are made when there are none. */
+/* The head and the directories, which are created if missing. */
 
 static int make_all(struct keeper *k)
 {
@@ -73,7 +73,7 @@ static int make_all(struct keeper *k)
     return err ? err : keeper_ensure(k, DAG_HEAD, str_of(head));
 }
 
-static int read_head(struct keeper *k, struct dag_kept *kept)
+static int read_head(struct keeper *k, struct dag_saved *saved)
 {
     struct buf b = {0};
     struct arena a = {0};
@@ -83,76 +83,71 @@ static int read_head(struct keeper *k, struct dag_kept *kept)
 
     if (!err) {
         v = json_parse(&a, (struct str){b.p, b.len}, NULL);
-        if (json_get_int(v, "client", &kept->client, NULL) != 1 ||
+        if (json_get_int(v, "client", &saved->client, NULL) != 1 ||
             json_get_int(v, "last", &last, NULL) != 1)
             err = DROVER_DAMAGED;
-        kept->last = (uint64_t)last;
+        saved->last = (uint64_t)last;
     }
     arena_release(&a);
     buf_release(&b);
     return err;
 }
 
-/* Names: the buckets of one kind, and what is in each. */
+/* Names: the buckets of one kind, and their contents. */
 
-#define GROW(array, count, cap)                                                                    \
-    if ((count) == (cap)) {                                                                        \
-        (cap) = (cap) ? (cap)*2 : 64;                                                              \
-        (array) = mem_realloc((array), (cap) * sizeof *(array));                                   \
-    }
+typedef int note_fn(struct keeper *k, struct dag_saved *saved, const char *name);
 
-typedef int note_fn(struct keeper *k, struct dag_kept *kept, const char *name);
-
-static void note_text(struct kept_texts *t, uint64_t id)
+static void note_text(struct saved_texts *t, uint64_t id)
 {
-    GROW(t->items, t->count, t->cap);
-    t->items[t->count++] = (struct kept_text){.id = id};
+    mem_grow(t->items, t->count, t->cap);
+    t->items[t->count++] = (struct saved_text){.id = id};
 }
 
-static int note_chunk(struct keeper *k, struct dag_kept *kept, const char *name)
+static int note_chunk(struct keeper *k, struct dag_saved *saved, const char *name)
 {
     uint64_t first = strtoull(name, NULL, 10);
     char path[DAG_PATH_LEN];
 
-    if (first <= kept->last) {
-        note_text(&kept->chunks, first);
+    if (first <= saved->last) {
+        note_text(&saved->chunks, first);
         return 0;
     }
-    dag_path(path, BUCKET_SPECS, first); /* of a graph that was not finished */
+    dag_path(path, BUCKET_SPECS,
+             first); /* the head does not count it: its request did not commit */
     return keeper_delete(k, path, KEEPER_ANY_VERSION);
 }
 
-static int note_record(struct keeper *k, struct dag_kept *kept, const char *name)
+static int note_record(struct keeper *k, struct dag_saved *saved, const char *name)
 {
     (void)k;
-    note_text(&kept->records, strtoull(name, NULL, 10));
+    note_text(&saved->records, strtoull(name, NULL, 10));
     return 0;
 }
 
-static int note_slot(struct keeper *k, struct dag_kept *kept, const char *name)
+static int note_slot(struct keeper *k, struct dag_saved *saved, const char *name)
 {
-    struct kept_slot s = {0};
+    struct saved_slot s = {0};
 
     (void)k;
     if (sscanf(name, "%" SCNu64 "-%" SCNu32, &s.id, &s.number) != 2)
         return DROVER_DAMAGED;
-    GROW(kept->slots, kept->slot_count, kept->slot_cap);
-    kept->slots[kept->slot_count++] = s;
+    mem_grow(saved->slots, saved->slot_count, saved->slot_cap);
+    saved->slots[saved->slot_count++] = s;
     return 0;
 }
 
-static int note_bucket(struct keeper *k, struct dag_kept *kept, const char *bucket, note_fn *fn)
+static int note_bucket(struct keeper *k, struct dag_saved *saved, const char *bucket, note_fn *fn)
 {
     struct keeper_names names = {0};
     int err = keeper_children(k, bucket, &names, NULL);
 
     for (size_t i = 0; i < names.count && !err; i++)
-        err = fn(k, kept, names.names[i]);
+        err = fn(k, saved, names.names[i]);
     keeper_names_release(&names);
     return err;
 }
 
-static int note_kind(struct keeper *k, struct dag_kept *kept, enum bucket_kind kind, note_fn *fn)
+static int note_kind(struct keeper *k, struct dag_saved *saved, enum bucket_kind kind, note_fn *fn)
 {
     static const char *const roots[] = {DAG_ROOT "/specs", DAG_ROOT "/nodes", DAG_ROOT "/slots"};
     struct keeper_names names = {0};
@@ -161,15 +156,15 @@ static int note_kind(struct keeper *k, struct dag_kept *kept, enum bucket_kind k
 
     if (err)
         return err;
-    kept->buckets[kind] = mem_alloc((names.count + 1) * sizeof *kept->buckets[kind]);
+    saved->buckets[kind] = mem_alloc((names.count + 1) * sizeof *saved->buckets[kind]);
     for (size_t i = 0; i < names.count; i++)
-        kept->buckets[kind][i] = strtoull(names.names[i], NULL, 10);
-    kept->bucket_counts[kind] = names.count;
+        saved->buckets[kind][i] = strtoull(names.names[i], NULL, 10);
+    saved->bucket_counts[kind] = names.count;
     if (names.count)
-        qsort(kept->buckets[kind], names.count, sizeof *kept->buckets[kind], by_number);
+        qsort(saved->buckets[kind], names.count, sizeof *saved->buckets[kind], by_number);
     for (size_t i = 0; i < names.count && !err; i++) {
-        dag_bucket_path(path, kind, kept->buckets[kind][i]);
-        err = note_bucket(k, kept, path, fn);
+        dag_bucket_path(path, kind, saved->buckets[kind][i]);
+        err = note_bucket(k, saved, path, fn);
     }
     keeper_names_release(&names);
     return err;
@@ -177,22 +172,22 @@ static int note_kind(struct keeper *k, struct dag_kept *kept, enum bucket_kind k
 
 /* Data. */
 
-struct reading {
+struct parallel_read {
     struct keeper *keeper;
     enum bucket_kind kind;
-    struct kept_texts *texts;
+    struct saved_texts *texts;
     atomic_size_t next;
     atomic_int err;
 };
 
 static void *read_some(void *arg)
 {
-    struct reading *r = arg;
+    struct parallel_read *r = arg;
     char path[DAG_PATH_LEN];
     size_t at;
 
     while (!r->err && (at = atomic_fetch_add(&r->next, 1)) < r->texts->count) {
-        struct kept_text *t = &r->texts->items[at];
+        struct saved_text *t = &r->texts->items[at];
         int err;
 
         dag_path(path, r->kind, t->id);
@@ -203,10 +198,10 @@ static void *read_some(void *arg)
     return NULL;
 }
 
-/* This thread reads too, and alone where there is little, or where no other can be had. */
-static int read_texts(struct keeper *k, enum bucket_kind kind, struct kept_texts *texts)
+/* This thread reads too; it reads alone if there is little to read or no thread can be started. */
+static int read_texts(struct keeper *k, enum bucket_kind kind, struct saved_texts *texts)
 {
-    struct reading r = {.keeper = k, .kind = kind, .texts = texts};
+    struct parallel_read r = {.keeper = k, .kind = kind, .texts = texts};
     pthread_t others[READERS - 1];
     size_t count = 0, want = texts->count / PER_READER_MIN;
 
@@ -221,28 +216,28 @@ static int read_texts(struct keeper *k, enum bucket_kind kind, struct kept_texts
     return r.err;
 }
 
-int dag_read(struct keeper *k, struct dag_kept **ret_kept, struct err_info *ret_error)
+int dag_read(struct keeper *k, struct dag_saved **ret_saved, struct err_info *ret_error)
 {
-    struct dag_kept *kept = mem_zalloc(sizeof *kept);
+    struct dag_saved *saved = mem_zalloc(sizeof *saved);
     int err = make_all(k);
 
     if (!err)
-        err = read_head(k, kept);
+        err = read_head(k, saved);
     if (!err)
-        err = note_kind(k, kept, BUCKET_SPECS, note_chunk);
+        err = note_kind(k, saved, BUCKET_SPECS, note_chunk);
     if (!err)
-        err = note_kind(k, kept, BUCKET_NODES, note_record);
+        err = note_kind(k, saved, BUCKET_NODES, note_record);
     if (!err)
-        err = note_kind(k, kept, BUCKET_SLOTS, note_slot);
+        err = note_kind(k, saved, BUCKET_SLOTS, note_slot);
     if (!err)
-        err = read_texts(k, BUCKET_SPECS, &kept->chunks);
+        err = read_texts(k, BUCKET_SPECS, &saved->chunks);
     if (!err)
-        err = read_texts(k, BUCKET_NODES, &kept->records);
+        err = read_texts(k, BUCKET_NODES, &saved->records);
     if (err) {
-        dag_kept_free(kept);
-        return err_set(ret_error, err, "dag: cannot read what is kept: %s",
+        dag_saved_free(saved);
+        return err_set(ret_error, err, "dag: cannot read the stored state: %s",
                        drover_err_message(err));
     }
-    *ret_kept = kept;
+    *ret_saved = saved;
     return 0;
 }

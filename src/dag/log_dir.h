@@ -1,5 +1,5 @@
 /*
- * log_dir - the directory in which the whole of what commands print is kept (--log-dir).
+ * log_dir - the directory for the complete output of commands (--log-dir).
  */
 #ifndef DAG_LOG_DIR_H
 #define DAG_LOG_DIR_H
@@ -7,8 +7,8 @@
 #include "base/err.h"
 
 /*
- * Makes the directory if it is missing, below one that is there, and sees that files can be made in
- * it: a log that cannot be kept does not fail a command later, so it has to show before the first.
+ * Creates the directory if it is missing (not its parents), and checks that files can be created in
+ * it: later, a log that cannot be written does not fail a command, so errors must show up here.
  */
 int log_dir_make(const char *dir, struct err_info *ret_error);
 

@@ -1,23 +1,23 @@
 /*
- * node - one node of the DAG: what it was given, how it stands, and the two texts by which a keeper
- * remembers it. Pure.
+ * node - one node of the DAG: its definition, its state, and the two texts in which a keeper stores
+ * it. Pure.
  *
- * A node's *spec* never changes: type, parents, rules and the data that its creator gave. Specs are
- * kept many to a keeper node, as a JSON list (a chunk):
+ * A node's *spec* never changes: type, parents, rules and the data given by its creator. Many specs
+ * are stored in one keeper node, as a JSON list (a chunk):
  *
  *     [{"id":7,"type":"command","parents":[3,5],"added":1700000000000,"data":{"command":"true"}}, ...]
  *
  * with when, branch, priority, group and name where they are not the default. A node's *record* is
- * written when there is something to remember:
+ * written when its state or its data changes:
  *
  *     {"state":"finished","started":...,"ended":...,"attempts":1,"reason":"...","taken":"then",
  *      "values":{"result":0,"stdout":"..."},"slotted":{"stderr":{"pid":4,"slots":[[1,65536],[2,9000]],"tail":"..."}}}
  *
- * Values are what the data keys hold now, where that differs from the spec: small ones in the record,
- * large text in slots (keeper nodes of its own), listed by number and length, and in the tail, which
- * comes after them.
+ * Values are the current values of the data keys that differ from the spec: small ones in the record,
+ * large text in slots (separate keeper nodes), listed by number and length, followed by the tail.
  *
- * Skipped nodes and finished groups have no record: they follow from their parents (plan.h).
+ * Skipped nodes and finished groups have no record: their states are computed from their parents
+ * (plan.h).
  */
 #ifndef DAG_NODE_H
 #define DAG_NODE_H
@@ -27,9 +27,9 @@
 #include "dag/plan.h"
 
 enum {
-    NODE_TEXT_INLINE_MAX = 8 * 1024, /* text up to this stands in the record */
+    NODE_TEXT_INLINE_MAX = 8 * 1024, /* text up to this length is in the record */
     NODE_SLOT_LEN = 256 * 1024,
-    NODE_PIECES_MAX = 4096, /* that have a slot each, however small; the record names them all */
+    NODE_PIECES_MAX = 4096, /* pieces with a slot each, however small */
     NODE_VALUE_LEN_MAX = 64 * 1024 * 1024,
     NODE_KEY_LEN_MAX = 256,
     NODE_NAME_LEN_MAX = 256,
@@ -37,35 +37,35 @@ enum {
 
 #define NODE_GROUP_DEFAULT "drover/run"
 
-struct slot {
+struct datum_slot {
     uint32_t number, len;
 };
 
-/* What a data key holds. Text, or any other JSON value; text may be in slots. */
-struct value {
-    struct value *next;
+/* The value of a data key: text, which may be in slots, or another JSON value. */
+struct node_datum {
+    struct node_datum *next;
     char *key;
-    struct buf bytes; /* text that is not in slots: all of it or the tail; or JSON */
+    struct buf bytes; /* JSON, or the text that is not in slots: all of it, or the tail */
     bool is_text;
-    uint64_t pid;      /* another one when the value is replaced */
-    uint64_t live_pid; /* the one it had while it was printed; 0: none */
-    struct slot *slots;
+    uint64_t pid;      /* changes when the value is replaced */
+    uint64_t live_pid; /* its pid while the run printed it; 0: none */
+    struct datum_slot *slots;
     uint32_t slot_count;
-    uint64_t len; /* of text, wherever it is */
+    uint64_t len; /* of the whole text */
 };
 
 /* The specs of one keeper node. */
 struct chunk_text {
     uint64_t first_id;
-    uint32_t nodes; /* of it that are not deleted */
-    uint32_t count; /* that it began with */
+    uint32_t nodes; /* nodes that are not deleted */
+    uint32_t count; /* nodes when it was written */
     struct buf text;
 };
 
-struct node_wait; /* requests that wait for its end: http.c */
+struct node_wait; /* requests that wait for the node to end: http_scheduler.c */
 struct run;
 
-struct node {
+struct dag_node {
     uint64_t id;
     uint32_t ref, index; /* in the plan, in the graph's order */
     struct chunk_text *chunk;
@@ -74,38 +74,38 @@ struct node {
     struct str group;
     int64_t added_ms, started_ms, ended_ms;
     uint32_t attempts;
-    char *reason; /* why it failed or was killed; NULL: nothing to say */
-    struct value *values;
+    char *reason; /* why it failed or was killed; NULL: none */
+    struct node_datum *values;
     uint32_t next_slot;
     uint64_t next_pid;
     bool recorded; /* the keeper has a record */
-    bool dirty;    /* the record is to be written */
+    bool dirty;    /* the record must be written */
 
     /* While it has a task. */
-    int64_t task;  /* its id, where has_task */
-    int64_t agent; /* who runs it; 0: nobody */
+    int64_t task;  /* the task's id, if has_task */
+    int64_t agent; /* the agent that runs it; 0: none */
     int64_t lease_at, due_at;
-    int64_t keep_at; /* what its run has printed is to be kept then; 0: nothing new */
-    bool has_task, task_put, task_drop, task_busy; /* busy: a change of it is under way */
+    int64_t save_at; /* when to store new output of its run; 0: no new output */
+    bool has_task, task_put, task_drop, task_busy; /* busy: a change of the task is in flight */
     bool parked, kill_asked, touched;
-    bool ahead;    /* it has an agent, which will start it when another run has ended */
-    uint32_t mark; /* of its start (started.h), 0: none */
-    uint32_t pins; /* requests under way that count on it */
-    uint32_t running_at, parked_at; /* places in the lists of those, from 1 */
+    bool ahead;    /* claimed ahead: its agent starts it when another run has ended */
+    uint32_t mark; /* start mark (started.h); 0: none */
+    uint32_t pins; /* pending operations that refer to it */
+    uint32_t running_at, parked_at; /* index in dag.running and dag.parked, from 1 */
     struct run *run;                /* while it runs in this process */
     struct node_wait *waits;
 };
 
-/* What a node is started with. Lives in the arena. */
+/* How to run a node. In the arena. */
 struct node_command {
     const char **argv;
-    const char **env; /* "NAME=VALUE", NULL-terminated: what the node gives */
+    const char **env; /* "NAME=VALUE", NULL-terminated: the node's own variables */
     const char *cwd;
     int64_t timeout_ms, interval_ms;
     int64_t retries, delay_ms, delay_max_ms;
 };
 
-/* Names, and what they name: -1 when there is no such. */
+/* Names, and the values they name; -1: no such name. */
 const char *node_type_name(enum node_type t);
 const char *node_state_name(enum node_state s);
 const char *node_when_name(enum node_when w);
@@ -115,39 +115,39 @@ int node_state_of(struct str name);
 int node_when_of(struct str name);
 int node_branch_of(struct str name);
 
-/* Data keys that say how a command runs: set before it starts, or never. And those that it leaves. */
-bool node_key_is_given(struct str key);
-bool node_key_is_left(struct str key);
-bool node_key_is_printed(struct str key); /* stdout, stderr, mixedout */
+/* Input keys say how a command runs and are fixed once it has started. A run sets the result keys. */
+bool node_key_is_input(struct str key);
+bool node_key_is_result(struct str key);
+bool node_key_is_output(struct str key); /* stdout, stderr, mixedout */
 
-/* Checks a value for one of the keys that are given. Says what is wrong. */
+/* Checks a value for an input key. */
 int node_check_value(enum node_type type, struct str key, const struct json *v,
                      struct err_info *ret_error);
 
 /* Checks the data of a new node. */
 int node_check_data(enum node_type type, const struct json *data, struct err_info *ret_error);
 
-void node_command(const struct node *n, enum node_type type, struct arena *a,
+void node_command(const struct dag_node *n, enum node_type type, struct arena *a,
                   struct node_command *ret_command);
 
-struct value *node_value(const struct node *n, struct str key);
-struct value *node_set_value(struct node *n, struct str key); /* made or emptied */
-void node_drop_value(struct node *n, struct str key);
-void node_set_text(struct node *n, const char *key, struct str text);
-void node_set_int(struct node *n, const char *key, int64_t number);
-void node_set_reason(struct node *n, const char *reason);
-/* The pid of what its run prints, or its next one will, as long as it runs. */
-uint64_t node_live_pid(const struct node *n);
+struct node_datum *node_value(const struct dag_node *n, struct str key);
+struct node_datum *node_set_value(struct dag_node *n, struct str key); /* creates or empties it */
+void node_drop_value(struct dag_node *n, struct str key);
+void node_set_text(struct dag_node *n, const char *key, struct str text);
+void node_set_int(struct dag_node *n, const char *key, int64_t number);
+void node_set_reason(struct dag_node *n, const char *reason);
+/* The pid of the output of the current run, or of the next one. */
+uint64_t node_live_pid(const struct dag_node *n);
 
-void node_free(struct node *n);
+void node_free(struct dag_node *n);
 
-/* The record. Reading returns DAMAGED for what no node has written. */
-void node_put_record(struct buf *b, const struct node *n, enum node_state state,
+/* The record. Reading returns DAMAGED for invalid data. */
+void node_put_record(struct buf *b, const struct dag_node *n, enum node_state state,
                      enum node_branch taken);
-int node_read_record(struct node *n, struct str text, struct arena *a, int *ret_state,
+int node_read_record(struct dag_node *n, struct str text, struct arena *a, int *ret_state,
                      int *ret_taken);
 
-/* Of seconds that a try is put off after so many failed: doubles each time. */
+/* The delay before the next attempt: doubles with each attempt, up to the maximum. */
 int64_t node_delay_ms(const struct node_command *c, uint32_t attempts);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Without a cgroup, a process that clears its environment and leaves the session is not found. With
- * one, the other signs are still looked for: a command with the right to do so may have moved what it
- * started elsewhere, as a service manager does.
+ * Without a cgroup, a process that clears its environment and leaves the session is not found. With a
+ * cgroup the other criteria still apply: a privileged command may have moved its children to another
+ * cgroup, as a service manager does.
  */
 #include "dag/orphans.h"
 
@@ -33,7 +33,7 @@ static ssize_t read_file(pid_t pid, const char *name, char *to, size_t len)
     return got;
 }
 
-/* False for a zombie, and for what is no longer there. */
+/* False for a zombie, and for a process that no longer exists. */
 static bool read_stat(pid_t pid, int *ret_group, int *ret_session)
 {
     char text[1024], *after, state;
@@ -42,7 +42,7 @@ static bool read_stat(pid_t pid, int *ret_group, int *ret_session)
     if (n <= 0)
         return false;
     text[n] = '\0';
-    after = strrchr(text, ')'); /* the name before it may hold anything */
+    after = strrchr(text, ')'); /* the process name before it may contain anything */
     return after && sscanf(after, ") %c %*d %d %d", &state, ret_group, ret_session) == 3 &&
            state != 'Z' && state != 'X';
 }
@@ -60,7 +60,7 @@ static bool has_token(pid_t pid, const char *token)
     return false;
 }
 
-struct search {
+struct orphan_search {
     void (*fn)(void *arg, pid_t pid);
     void *arg;
     bool found;
@@ -68,16 +68,16 @@ struct search {
 
 static void find(void *arg, pid_t pid)
 {
-    struct search *s = arg;
+    struct orphan_search *s = arg;
 
     s->found = true;
     s->fn(s->arg, pid);
 }
 
-/* Calls fn for each, for some twice, and returns whether there are any. */
-static bool each_orphan(const struct orphan_signs *by, void (*fn)(void *arg, pid_t pid), void *arg)
+/* Calls fn for each process, for some of them twice, and returns whether there are any. */
+static bool each_orphan(const struct orphan_key *key, void (*fn)(void *arg, pid_t pid), void *arg)
 {
-    struct search s = {fn, arg, false};
+    struct orphan_search s = {fn, arg, false};
     DIR *dir = opendir("/proc");
     struct dirent *entry;
 
@@ -87,14 +87,14 @@ static bool each_orphan(const struct orphan_signs *by, void (*fn)(void *arg, pid
 
         if (pid <= 1 || pid == getpid() || !read_stat(pid, &group, &session))
             continue;
-        if ((by->leader && (group == by->leader || session == by->leader)) ||
-            has_token(pid, by->token))
+        if ((key->leader && (group == key->leader || session == key->leader)) ||
+            has_token(pid, key->token))
             find(&s, pid);
     }
     if (dir)
         closedir(dir);
-    if (by->cgroup)
-        cgroup_each(by->cgroup, find, &s);
+    if (key->cgroup)
+        cgroup_each(key->cgroup, find, &s);
     return s.found;
 }
 
@@ -106,32 +106,32 @@ static void send(void *arg, pid_t pid)
         kill(pid, *signal_number);
 }
 
-bool orphans_signal(const struct orphan_signs *by, int signal_number)
+bool orphans_signal(const struct orphan_key *key, int signal_number)
 {
-    if (by->cgroup && signal_number == SIGKILL)
-        cgroup_kill(by->cgroup);
-    return each_orphan(by, send, &signal_number);
+    if (key->cgroup && signal_number == SIGKILL)
+        cgroup_kill(key->cgroup);
+    return each_orphan(key, send, &signal_number);
 }
 
-static void ask(void *arg, pid_t pid)
+static void terminate(void *arg, pid_t pid)
 {
     struct orphans *s = arg;
 
     for (size_t i = 0; i < s->count; i++)
-        if (s->asked[i] == pid)
+        if (s->signalled[i] == pid)
             return;
-    s->asked = mem_realloc(s->asked, (s->count + 1) * sizeof *s->asked);
-    s->asked[s->count++] = pid;
+    mem_grow(s->signalled, s->count, s->cap);
+    s->signalled[s->count++] = pid;
     kill(pid, SIGTERM);
 }
 
-bool orphans_ask(struct orphans *s, const struct orphan_signs *by)
+bool orphans_terminate(struct orphans *s, const struct orphan_key *key)
 {
-    return each_orphan(by, ask, s);
+    return each_orphan(key, terminate, s);
 }
 
 void orphans_release(struct orphans *s)
 {
-    free(s->asked);
+    free(s->signalled);
     *s = (struct orphans){0};
 }

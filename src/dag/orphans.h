@@ -1,9 +1,10 @@
 /*
- * strays - the processes that belong to a run, wherever they have gone.
+ * orphans - finds and signals the processes of a run, also those that left its process group.
  *
- * A process belongs to a run when it is in the group or the session of the run's leader, or when its
- * environment holds the run's token, which children inherit, or when it is in the run's cgroup, which
- * it cannot leave by itself. Found by reading /proc, so it is for killing, not for every run.
+ * A process belongs to a run when it is in the process group or session of the run's leader, when its
+ * environment contains the run's token, which children inherit, or when it is in the run's cgroup,
+ * which it cannot leave without privileges. They are found by reading /proc, so this is used to kill
+ * runs, not for every run.
  */
 #ifndef DAG_ORPHANS_H
 #define DAG_ORPHANS_H
@@ -13,29 +14,27 @@
 
 #include "dag/cgroup.h"
 
-/* What tells that a process belongs to the run. */
-struct orphan_signs {
+/* What identifies the processes of a run. */
+struct orphan_key {
     pid_t leader;          /* 0: unknown */
     const char *token;     /* "NAME=VALUE" */
-    struct cgroup *cgroup; /* NULL: it has none */
+    struct cgroup *cgroup; /* NULL: none */
 };
 
-/*
- * Sends a signal to all that belong to the run (0: to none). Returns whether any is alive.
- */
-bool orphans_signal(const struct orphan_signs *by, int signal_number);
+/* Sends a signal to all processes of the run (0: no signal). Returns whether any is alive. */
+bool orphans_signal(const struct orphan_key *key, int signal_number);
 
-/* Who was asked to end. Zero-initialise; release when done. */
+/* The processes that got SIGTERM. Zero-initialise; release when done. */
 struct orphans {
-    pid_t *asked;
-    size_t count;
+    pid_t *signalled;
+    size_t count, cap;
 };
 
 /*
- * Asks all that belong to the run to end (TERM), each of them once however often this is called: one
- * that was born while others were being asked is found the next time. Returns whether any is alive.
+ * Sends SIGTERM to all processes of the run, to each of them once, however often this is called: the
+ * next call finds processes that were forked during this one. Returns whether any is alive.
  */
-bool orphans_ask(struct orphans *s, const struct orphan_signs *by);
+bool orphans_terminate(struct orphans *s, const struct orphan_key *key);
 void orphans_release(struct orphans *s);
 
 #endif

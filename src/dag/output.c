@@ -27,7 +27,7 @@ size_t output_whole(const char *p, size_t len)
     while (at && len - at < 3 && ((unsigned char)p[at - 1] & 0xc0) == 0x80)
         at--;
     if (!at || (unsigned char)p[at - 1] < 0xc0)
-        return len; /* ends with a whole character, or is no UTF-8 at all */
+        return len; /* ends with a complete character, or is not UTF-8 */
     at--;
     {
         unsigned char first = (unsigned char)p[at];

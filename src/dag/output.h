@@ -1,5 +1,5 @@
 /*
- * output - keeps what a command prints, up to a cap, with a clear mark where it was cut. Pure.
+ * output - stores the output of a command up to a cap, with a mark where it was truncated. Pure.
  */
 #ifndef DAG_OUTPUT_H
 #define DAG_OUTPUT_H
@@ -8,7 +8,7 @@
 
 void output_put(struct run_output *o, const char *p, size_t len, size_t cap_len);
 
-/* How much of the text may be cut off at len without breaking a character: len or a little less. */
+/* The longest prefix of at most len bytes that does not split a UTF-8 character. */
 size_t output_whole(const char *p, size_t len);
 
 #endif

@@ -12,9 +12,9 @@
 #include "dag/load.h"
 #include "dag/orphans.h"
 
-struct beginning {
+struct dag_loading {
     struct dag *dag;
-    struct dag_kept *kept;
+    struct dag_saved *saved;
     struct arena arena;
     bool damaged;
     struct task_request request;
@@ -22,10 +22,10 @@ struct beginning {
     size_t task_count;
 };
 
-static bool remembered(void *arg, struct node *n, int *ret_state, int *ret_taken)
+static bool recall(void *arg, struct dag_node *n, int *ret_state, int *ret_taken)
 {
-    struct beginning *b = arg;
-    const struct kept_text *r = dag_kept_record(b->kept, n->id);
+    struct dag_loading *b = arg;
+    const struct saved_text *r = dag_saved_record(b->saved, n->id);
     struct str text;
 
     if (!r)
@@ -40,34 +40,34 @@ static bool remembered(void *arg, struct node *n, int *ret_state, int *ret_taken
     return true;
 }
 
-static void know_buckets(struct dag *d, const struct dag_kept *kept)
+static void know_buckets(struct dag *d, const struct dag_saved *saved)
 {
     for (int i = 0; i < BUCKET_KINDS; i++)
-        for (size_t k = 0; k < kept->bucket_counts[i]; k++)
-            map_add(&d->buckets[i], map_hash_u64(kept->buckets[i][k]),
-                    (uint32_t)kept->buckets[i][k] + 1);
+        for (size_t k = 0; k < saved->bucket_counts[i]; k++)
+            map_add(&d->buckets[i], map_hash_u64(saved->buckets[i][k]),
+                    (uint32_t)saved->buckets[i][k] + 1);
 }
 
-static bool slot_is_used(const struct node *n, uint32_t number)
+static bool slot_is_used(const struct dag_node *n, uint32_t number)
 {
-    for (const struct value *v = n ? n->values : NULL; v; v = v->next)
+    for (const struct node_datum *v = n ? n->values : NULL; v; v = v->next)
         for (uint32_t i = 0; i < v->slot_count; i++)
             if (v->slots[i].number == number)
                 return true;
     return false;
 }
 
-static void drop_unused_slots(struct dag *d, const struct dag_kept *kept)
+static void drop_unused_slots(struct dag *d, const struct dag_saved *saved)
 {
     char path[DAG_PATH_LEN];
 
-    for (size_t i = 0; i < kept->slot_count; i++) {
-        struct node *n = graph_find(&d->graph, kept->slots[i].id);
+    for (size_t i = 0; i < saved->slot_count; i++) {
+        struct dag_node *n = graph_find(&d->graph, saved->slots[i].id);
 
-        if (slot_is_used(n, kept->slots[i].number))
+        if (slot_is_used(n, saved->slots[i].number))
             continue;
-        dag_slot_path(path, sizeof path, kept->slots[i].id, kept->slots[i].number);
-        turn_op(turn_open(d), keeper_op_delete(path, KEEPER_ANY_VERSION));
+        dag_slot_path(path, sizeof path, saved->slots[i].id, saved->slots[i].number);
+        dag_commit_op(dag_commit_open(d), keeper_op_delete(path, KEEPER_ANY_VERSION));
     }
 }
 
@@ -75,25 +75,26 @@ static void drop_unused_slots(struct dag *d, const struct dag_kept *kept)
  * Whether a server before us claimed the node and did not come to start it. Where it may have, that is
  * to be known until how it ended is durable.
  */
-static bool was_not_started(struct dag *d, struct node *n)
+static bool was_not_started(struct dag *d, struct dag_node *n)
 {
     struct started *s = d->started;
 
     if (!s)
         return false;
-    if (started_is_sure(s) && !started_find(s, n->id, n->attempts))
+    if (started_is_reliable(s) && !started_find(s, n->id, n->attempts))
         return true;
     n->mark = started_keep(s, n->id, n->attempts);
     return false;
 }
 
 /* A run of the server before us, or of one whose lease we do not know. */
-static void find_run(struct dag *d, struct node *n, struct str agent)
+static void find_run(struct dag *d, struct dag_node *n, struct str agent)
 {
     int64_t number = strtoll(agent.p, NULL, 10);
     char token[96];
-    struct orphan_signs by = {.token = token};
-    struct outcome o = {.how = RUN_EXITED, .lost = true, .reason = "the server ended while it ran"};
+    struct orphan_key by = {.token = token};
+    struct run_outcome o = {
+        .how = RUN_EXITED, .lost = true, .reason = "the server stopped while it ran"};
 
     plan_start(&d->graph.plan, n->ref);
     dag_enter_running(d, n, number > 0 ? number : AGENT_SERVE, DAG_LEASE_MS);
@@ -110,10 +111,10 @@ static void find_run(struct dag *d, struct node *n, struct str agent)
     orphans_signal(&by, SIGKILL);
     if (graph_plan(&d->graph, n)->type == NODE_CONDITION) {
         dag_leave_running(d, n); /* asking again harms nobody */
-        turn_unmark(turn_open(d), n);
+        dag_commit_unmark(dag_commit_open(d), n);
         dag_park(d, n, dag_now_ms(d));
     } else {
-        dag_end_run(d, turn_open(d), n, &o);
+        dag_end_run(d, dag_commit_open(d), n, &o);
     }
 }
 
@@ -122,7 +123,7 @@ static void find_task(struct dag *d, const struct task *task, struct arena *a)
     const struct json *v = json_parse(a, task->data, NULL);
     struct str agent = {0};
     int64_t id = 0, attempt = 0, started = 0;
-    struct node *n;
+    struct dag_node *n;
 
     if (json_get_int(v, "node", &id, NULL) != 1 || json_get_text(v, "agent", &agent, NULL) != 1 ||
         json_get_int(v, "attempt", &attempt, NULL) < 0 ||
@@ -130,7 +131,7 @@ static void find_task(struct dag *d, const struct task *task, struct arena *a)
         return;
     n = graph_find(&d->graph, (uint64_t)id);
     if (!n || !graph_plan(&d->graph, n)->place || n->has_task) {
-        turn_drop(turn_open(d), task->id);
+        dag_commit_drop(dag_commit_open(d), task->id);
         return;
     }
     n->task = task->id;
@@ -150,7 +151,7 @@ static void find_task(struct dag *d, const struct task *task, struct arena *a)
 
 static void read_tasks(void *arg, struct store *s, int64_t now_ms)
 {
-    struct beginning *b = arg;
+    struct dag_loading *b = arg;
     struct graph *g = &b->dag->graph;
 
     for (uint32_t i = 0; i < g->group_count; i++) {
@@ -179,13 +180,13 @@ static void read_tasks(void *arg, struct store *s, int64_t now_ms)
 
 static void on_tasks(void *arg, const struct task_reply *reply)
 {
-    struct beginning *b = arg;
+    struct dag_loading *b = arg;
     struct dag *d = b->dag;
 
     if (reply->err) {
         d->failing = reply->err;
     } else {
-        drop_unused_slots(d, b->kept);
+        drop_unused_slots(d, b->saved);
         for (size_t i = 0; i < b->task_count; i++)
             find_task(d, &b->tasks[i], &b->arena);
         if (d->started)
@@ -193,15 +194,15 @@ static void on_tasks(void *arg, const struct task_reply *reply)
     }
     d->ready = true;
     dag_soon(d);
-    dag_kept_free(b->kept);
+    dag_saved_free(b->saved);
     arena_release(&b->arena);
     free(b);
 }
 
 /* The chunks as the graph takes them, in the arena; their texts are moved. */
-static struct chunk_text **take_chunks(struct beginning *b)
+static struct chunk_text **take_chunks(struct dag_loading *b)
 {
-    struct kept_texts *from = &b->kept->chunks;
+    struct saved_texts *from = &b->saved->chunks;
     struct chunk_text **chunks = arena_alloc(&b->arena, (from->count + 1) * sizeof *chunks);
 
     for (size_t i = 0; i < from->count; i++) {
@@ -217,13 +218,13 @@ static struct chunk_text **take_chunks(struct beginning *b)
  * When a node ended that ended because its parents did. One that wants success is skipped by the first
  * that brings none, any other node goes by the last of them.
  */
-static int64_t end_by_parents(struct graph *g, const struct node *n)
+static int64_t end_by_parents(struct graph *g, const struct dag_node *n)
 {
     const struct plan_node *p = graph_plan(g, n);
     int64_t first = INT64_MAX, last = n->added_ms;
 
     for (uint32_t e = p->parents; e; e = g->plan.edges[e].next_parent) {
-        const struct node *parent = graph_at(g, g->plan.edges[e].parent);
+        const struct dag_node *parent = graph_at(g, g->plan.edges[e].parent);
 
         if (parent->ended_ms > last)
             last = parent->ended_ms;
@@ -239,37 +240,36 @@ static int64_t end_by_parents(struct graph *g, const struct node *n)
 static void find_ends(struct graph *g, const struct plan_changes *c)
 {
     for (size_t i = 0; i < c->count; i++) {
-        struct node *n = graph_at(g, c->refs[i]);
+        struct dag_node *n = graph_at(g, c->refs[i]);
 
         if (node_state_is_terminal(graph_state(g, n)) && !n->ended_ms)
             n->ended_ms = end_by_parents(g, n);
     }
 }
 
-int dag_begin(struct dag *d, struct dag_kept *kept, struct err_info *ret_error)
+int dag_begin(struct dag *d, struct dag_saved *saved, struct err_info *ret_error)
 {
-    struct beginning *b = mem_zalloc(sizeof *b);
+    struct dag_loading *b = mem_zalloc(sizeof *b);
     struct plan_changes changes = {0};
     int err;
 
     b->dag = d;
-    b->kept = kept;
-    d->client = kept->client;
-    know_buckets(d, kept);
+    b->saved = saved;
+    d->client = saved->client;
+    know_buckets(d, saved);
     graph_group(&d->graph, STR(NODE_GROUP_DEFAULT));
-    err = graph_load(&d->graph, take_chunks(b), (uint32_t)kept->chunks.count, remembered, b,
-                     &changes);
-    d->graph.last_id = kept->last;
+    err = graph_load(&d->graph, take_chunks(b), (uint32_t)saved->chunks.count, recall, b, &changes);
+    d->graph.last_id = saved->last;
     if (!err)
         find_ends(&d->graph, &changes);
     plan_changes_release(&changes);
     if (err || b->damaged) {
         graph_release(&d->graph);
-        dag_kept_free(kept);
+        dag_saved_free(saved);
         arena_release(&b->arena);
         free(b);
         return err_set(ret_error, DROVER_DAMAGED,
-                       "dag: what is kept below " DAG_ROOT " is damaged");
+                       "dag: the stored state below " DAG_ROOT " is damaged");
     }
     b->request =
         (struct task_request){.kind = TASK_READ, .read = read_tasks, .done = on_tasks, .arg = b};

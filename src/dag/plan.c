@@ -1,8 +1,8 @@
 /*
- * Nodes and edges live in two arrays and name each other by index; each edge stands in two lists, the
- * children of its parent and the parents of its child, linked both ways so that it can be taken out
- * at once. What follows from an end is worked off from a list, not by recursion: a chain of a million
- * groups finishes without a million frames.
+ * Nodes and edges are in two arrays and refer to each other by index. Each edge is in two doubly
+ * linked lists, the children of its parent and the parents of its child, so it is removed in constant
+ * time. State changes propagate through a work list, not by recursion: a chain of a million groups
+ * finishes without a million stack frames.
  */
 #include "dag/plan.h"
 
@@ -24,10 +24,7 @@ static uint32_t grown(uint32_t cap, uint32_t need)
 
 void plan_changes_put(struct plan_changes *c, uint32_t ref)
 {
-    if (c->count == c->cap) {
-        c->cap = c->cap ? c->cap * 2 : 16;
-        c->refs = mem_realloc(c->refs, c->cap * sizeof *c->refs);
-    }
+    mem_grow(c->refs, c->count, c->cap);
     c->refs[c->count++] = ref;
 }
 
@@ -37,7 +34,7 @@ void plan_changes_release(struct plan_changes *c)
     *c = (struct plan_changes){0};
 }
 
-void plan_release(struct plan *p)
+void plan_release(struct dag_plan *p)
 {
     for (uint32_t i = 0; i < p->queue_count; i++) {
         free(p->queues[i].ready.refs);
@@ -46,10 +43,10 @@ void plan_release(struct plan *p)
     free(p->queues);
     free(p->nodes);
     free(p->edges);
-    *p = (struct plan){0};
+    *p = (struct dag_plan){0};
 }
 
-void plan_reserve(struct plan *p, uint32_t nodes, uint32_t edges)
+void plan_reserve(struct dag_plan *p, uint32_t nodes, uint32_t edges)
 {
     if (p->node_count + nodes + 1 > p->node_cap) {
         p->node_cap = grown(p->node_cap, p->node_count + nodes + 1);
@@ -65,7 +62,7 @@ void plan_reserve(struct plan *p, uint32_t nodes, uint32_t edges)
         p->edges[p->edge_count++] = (struct plan_edge){0};
 }
 
-static void set_state(struct plan *p, struct plan_node *n, enum node_state state)
+static void set_state(struct dag_plan *p, struct plan_node *n, enum node_state state)
 {
     p->states[n->state]--;
     n->state = (uint8_t)state;
@@ -74,27 +71,27 @@ static void set_state(struct plan *p, struct plan_node *n, enum node_state state
 
 /* The heaps. */
 
-static bool before(const struct plan *p, uint32_t a, uint32_t b)
+static bool before(const struct dag_plan *p, uint32_t a, uint32_t b)
 {
     const struct plan_node *x = &p->nodes[a], *y = &p->nodes[b];
 
     return x->priority != y->priority ? x->priority > y->priority : x->id < y->id;
 }
 
-static void heap_set(struct plan *p, struct plan_heap *h, uint32_t at, uint32_t ref)
+static void heap_set(struct dag_plan *p, struct plan_heap *h, uint32_t at, uint32_t ref)
 {
     h->refs[at] = ref;
     p->nodes[ref].place = at + 1;
 }
 
-static void heap_up(struct plan *p, struct plan_heap *h, uint32_t at, uint32_t ref)
+static void heap_up(struct dag_plan *p, struct plan_heap *h, uint32_t at, uint32_t ref)
 {
     for (; at && before(p, ref, h->refs[(at - 1) / 2]); at = (at - 1) / 2)
         heap_set(p, h, at, h->refs[(at - 1) / 2]);
     heap_set(p, h, at, ref);
 }
 
-static void heap_down(struct plan *p, struct plan_heap *h, uint32_t at, uint32_t ref)
+static void heap_down(struct dag_plan *p, struct plan_heap *h, uint32_t at, uint32_t ref)
 {
     for (uint32_t child; (child = at * 2 + 1) < h->count; at = child) {
         if (child + 1 < h->count && before(p, h->refs[child + 1], h->refs[child]))
@@ -106,7 +103,7 @@ static void heap_down(struct plan *p, struct plan_heap *h, uint32_t at, uint32_t
     heap_set(p, h, at, ref);
 }
 
-static void heap_add(struct plan *p, struct plan_heap *h, uint32_t ref)
+static void heap_add(struct dag_plan *p, struct plan_heap *h, uint32_t ref)
 {
     if (h->count == h->cap) {
         h->cap = grown(h->cap, h->count + 1);
@@ -115,7 +112,7 @@ static void heap_add(struct plan *p, struct plan_heap *h, uint32_t ref)
     heap_up(p, h, h->count++, ref);
 }
 
-static void heap_remove(struct plan *p, struct plan_heap *h, uint32_t ref)
+static void heap_remove(struct dag_plan *p, struct plan_heap *h, uint32_t ref)
 {
     uint32_t at = p->nodes[ref].place - 1, last = h->refs[--h->count];
 
@@ -128,7 +125,7 @@ static void heap_remove(struct plan *p, struct plan_heap *h, uint32_t ref)
         heap_down(p, h, at, last);
 }
 
-static struct plan_queue *queue_of(struct plan *p, uint32_t group)
+static struct plan_queue *queue_of(struct dag_plan *p, uint32_t group)
 {
     if (group >= p->queue_count) {
         p->queues = mem_realloc(p->queues, (group + 1) * sizeof *p->queues);
@@ -138,7 +135,7 @@ static struct plan_queue *queue_of(struct plan *p, uint32_t group)
     return &p->queues[group];
 }
 
-static void leave_queue(struct plan *p, uint32_t ref)
+static void leave_queue(struct dag_plan *p, uint32_t ref)
 {
     struct plan_node *n = &p->nodes[ref];
     struct plan_queue *q = queue_of(p, n->group);
@@ -150,7 +147,7 @@ static void leave_queue(struct plan *p, uint32_t ref)
 
 /* Edges. */
 
-static void link_edge(struct plan *p, uint32_t parent, uint32_t child)
+static void link_edge(struct dag_plan *p, uint32_t parent, uint32_t child)
 {
     struct plan_node *from = &p->nodes[parent], *to = &p->nodes[child];
     uint32_t e = p->free_edge ? p->free_edge : p->edge_count++;
@@ -164,7 +161,7 @@ static void link_edge(struct plan *p, uint32_t parent, uint32_t child)
     from->children = to->parents = e;
 }
 
-static void unlink_edge(struct plan *p, uint32_t e)
+static void unlink_edge(struct dag_plan *p, uint32_t e)
 {
     struct plan_edge *x = &p->edges[e];
 
@@ -182,16 +179,16 @@ static void unlink_edge(struct plan *p, uint32_t e)
     p->free_edge = e;
 }
 
-/* What follows. */
+/* Propagation. */
 
-/* The child hangs on the branch that its parent did not take. */
+/* The child is on the branch that its parent did not select. */
 static bool is_untaken(const struct plan_node *parent, const struct plan_node *child)
 {
     return parent->type == NODE_IF && parent->state == NODE_FINISHED && child->branch &&
            child->branch != parent->taken;
 }
 
-/* Whether one parent alone, which has ended, keeps the child from starting. */
+/* Whether this parent, which has ended, prevents the child from ever starting. */
 static bool dooms(const struct plan_node *parent, const struct plan_node *child)
 {
     if (is_untaken(parent, child))
@@ -199,8 +196,8 @@ static bool dooms(const struct plan_node *parent, const struct plan_node *child)
     return child->when == WHEN_SUCCESS && parent->state != NODE_FINISHED;
 }
 
-/* An incipient node all of whose parents have ended, or of which one dooms it. */
-static void decide(struct plan *p, uint32_t ref, bool doomed, struct plan_changes *changes)
+/* Skips, finishes or queues an incipient node if all its parents have ended or one dooms it. */
+static void decide(struct dag_plan *p, uint32_t ref, bool doomed, struct plan_changes *changes)
 {
     struct plan_node *n = &p->nodes[ref];
 
@@ -215,8 +212,8 @@ static void decide(struct plan *p, uint32_t ref, bool doomed, struct plan_change
         heap_add(p, &queue_of(p, n->group)->ready, ref);
 }
 
-/* Tells the children of one that has ended. */
-static void tell_children(struct plan *p, uint32_t ref, struct plan_changes *changes)
+/* Updates the children of a node that has ended. */
+static void update_children(struct dag_plan *p, uint32_t ref, struct plan_changes *changes)
 {
     const struct plan_node *n = &p->nodes[ref];
 
@@ -232,15 +229,15 @@ static void tell_children(struct plan *p, uint32_t ref, struct plan_changes *cha
     }
 }
 
-static void tell_all(struct plan *p, size_t from, struct plan_changes *changes)
+static void propagate(struct dag_plan *p, size_t from, struct plan_changes *changes)
 {
     for (size_t i = from; i < changes->count; i++)
         if (node_state_is_terminal(p->nodes[changes->refs[i]].state))
-            tell_children(p, changes->refs[i], changes);
+            update_children(p, changes->refs[i], changes);
 }
 
-/* Counts the parents anew. True when one of them dooms it. */
-static bool count_parents(struct plan *p, uint32_t ref)
+/* Recounts the parents. Returns whether one of them dooms the node. */
+static bool count_parents(struct dag_plan *p, uint32_t ref)
 {
     struct plan_node *n = &p->nodes[ref];
     bool doomed = false;
@@ -260,10 +257,10 @@ static bool count_parents(struct plan *p, uint32_t ref)
 }
 
 /*
- * Decides nodes whose parents may have ended before. All are counted before the first is decided, so
- * that what the decisions tell the children is counted once.
+ * Decides nodes whose parents may have ended before. The parents of all nodes are counted before the
+ * first node is decided, so that each end is counted once.
  */
-static void decide_all(struct plan *p, const uint32_t *refs, uint32_t count,
+static void decide_all(struct dag_plan *p, const uint32_t *refs, uint32_t count,
                        struct plan_changes *changes)
 {
     size_t from = changes->count;
@@ -276,52 +273,12 @@ static void decide_all(struct plan *p, const uint32_t *refs, uint32_t count,
         if (p->nodes[refs[i]].state == NODE_INCIPIENT)
             decide(p, refs[i], doomed[i], changes);
     free(doomed);
-    tell_all(p, from, changes);
+    propagate(p, from, changes);
 }
 
 /* Adding. */
 
-/* The parents of each spec in the same request, counted off as in Kahn's order. */
-bool plan_has_cycle(const struct plan_spec *specs, uint32_t count, uint32_t *ret_cycle)
-{
-    uint32_t *left = mem_zalloc(((size_t)count * 3 + 2) * sizeof *left);
-    uint32_t *first = left + count, *order = first + count + 1, *after, done = 0, edges = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t k = 0; k < specs[i].parent_count; k++)
-            if (specs[i].parents[k] & (uint32_t)PLAN_IN_BATCH) {
-                first[specs[i].parents[k] ^ (uint32_t)PLAN_IN_BATCH]++;
-                left[i]++;
-                edges++;
-            }
-    after = mem_alloc(((size_t)edges + 1) * sizeof *after);
-    for (uint32_t i = 1; i <= count; i++)
-        first[i] += first[i - 1]; /* now where the children of i end; filled backwards */
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t k = 0; k < specs[i].parent_count; k++)
-            if (specs[i].parents[k] & (uint32_t)PLAN_IN_BATCH)
-                after[--first[specs[i].parents[k] ^ (uint32_t)PLAN_IN_BATCH]] = i;
-    for (uint32_t i = 0; i < count; i++)
-        if (!left[i])
-            order[done++] = i;
-    for (uint32_t at = 0; at < done; at++) {
-        uint32_t i = order[at], end = i + 1 < count ? first[i + 1] : edges;
-
-        for (uint32_t k = first[i]; k < end; k++)
-            if (!--left[after[k]])
-                order[done++] = after[k];
-    }
-    for (uint32_t i = 0; i < count && done < count; i++)
-        if (left[i]) {
-            *ret_cycle = i;
-            break;
-        }
-    free(after);
-    free(left);
-    return done < count;
-}
-
-static uint32_t new_node(struct plan *p, const struct plan_spec *s)
+static uint32_t new_node(struct dag_plan *p, const struct plan_spec *s)
 {
     uint32_t ref = p->free_node ? p->free_node : p->node_count++;
 
@@ -343,12 +300,12 @@ static uint32_t new_node(struct plan *p, const struct plan_spec *s)
     return ref;
 }
 
-bool plan_add(struct plan *p, const struct plan_spec *specs, uint32_t count, uint32_t *ret_refs,
-              uint32_t *ret_cycle, struct plan_changes *changes)
+bool plan_add(struct dag_plan *p, const struct plan_spec *specs, uint32_t count, uint32_t *ret_refs,
+              struct plan_changes *changes)
 {
     uint64_t edges = 0;
 
-    if (plan_has_cycle(specs, count, ret_cycle))
+    if (plan_has_cycle(specs, count, NULL))
         return false;
     for (uint32_t i = 0; i < count; i++)
         edges += specs[i].parent_count;
@@ -375,12 +332,12 @@ static uint32_t heap_top(const struct plan_heap *h)
     return h->count ? h->refs[0] : 0;
 }
 
-uint32_t plan_best_unoffered(const struct plan *p, uint32_t group)
+uint32_t plan_best_unoffered(const struct dag_plan *p, uint32_t group)
 {
     return group < p->queue_count ? heap_top(&p->queues[group].ready) : 0;
 }
 
-uint32_t plan_best(const struct plan *p, uint32_t group)
+uint32_t plan_best(const struct dag_plan *p, uint32_t group)
 {
     uint32_t ready = plan_best_unoffered(p, group), offered;
 
@@ -390,7 +347,7 @@ uint32_t plan_best(const struct plan *p, uint32_t group)
     return before(p, ready, offered) ? ready : offered;
 }
 
-void plan_offer(struct plan *p, uint32_t ref)
+void plan_offer(struct dag_plan *p, uint32_t ref)
 {
     struct plan_node *n = &p->nodes[ref];
 
@@ -400,20 +357,20 @@ void plan_offer(struct plan *p, uint32_t ref)
     n->offered = true;
 }
 
-void plan_start(struct plan *p, uint32_t ref)
+void plan_start(struct dag_plan *p, uint32_t ref)
 {
     assert(p->nodes[ref].place);
     leave_queue(p, ref);
     set_state(p, &p->nodes[ref], NODE_RUNNING);
 }
 
-void plan_park(struct plan *p, uint32_t ref)
+void plan_park(struct dag_plan *p, uint32_t ref)
 {
     assert(p->nodes[ref].state == NODE_RUNNING);
     set_state(p, &p->nodes[ref], NODE_INCIPIENT);
 }
 
-void plan_unpark(struct plan *p, uint32_t ref)
+void plan_unpark(struct dag_plan *p, uint32_t ref)
 {
     struct plan_node *n = &p->nodes[ref];
 
@@ -421,7 +378,7 @@ void plan_unpark(struct plan *p, uint32_t ref)
         heap_add(p, &queue_of(p, n->group)->ready, ref);
 }
 
-void plan_end(struct plan *p, uint32_t ref, enum node_state state, enum node_branch taken,
+void plan_end(struct dag_plan *p, uint32_t ref, enum node_state state, enum node_branch taken,
               struct plan_changes *changes)
 {
     size_t from = changes->count;
@@ -431,12 +388,12 @@ void plan_end(struct plan *p, uint32_t ref, enum node_state state, enum node_bra
     set_state(p, &p->nodes[ref], state);
     p->nodes[ref].taken = (uint8_t)taken;
     plan_changes_put(changes, ref);
-    tell_all(p, from, changes);
+    propagate(p, from, changes);
 }
 
-/* A parent of the child, which had ended in state `was`, waits again. */
-static void take_back(struct plan *p, uint32_t child, enum node_state was,
-                      struct plan_changes *again, struct plan_changes *stopped)
+/* A parent that had ended in state `was` is incipient again: reverts what followed for the child. */
+static void revert_child(struct dag_plan *p, uint32_t child, enum node_state was,
+                         struct plan_changes *again, struct plan_changes *stopped)
 {
     struct plan_node *c = &p->nodes[child];
 
@@ -452,7 +409,7 @@ static void take_back(struct plan *p, uint32_t child, enum node_state was,
     }
 }
 
-void plan_retry(struct plan *p, uint32_t ref, struct plan_changes *changes)
+void plan_retry(struct dag_plan *p, uint32_t ref, struct plan_changes *changes)
 {
     enum node_state was = p->nodes[ref].state;
     struct plan_changes again = {0}, stopped = {0};
@@ -462,7 +419,7 @@ void plan_retry(struct plan *p, uint32_t ref, struct plan_changes *changes)
     set_state(p, &p->nodes[ref], NODE_INCIPIENT);
     for (size_t i = 0; i < again.count; i++, was = NODE_SKIPPED)
         plan_each_child(e, p, again.refs[i])
-            take_back(p, p->edges[e].child, was, &again, &stopped);
+            revert_child(p, p->edges[e].child, was, &again, &stopped);
     for (size_t i = 0; i < stopped.count; i++)
         plan_changes_put(&again, stopped.refs[i]);
     for (size_t i = 0; i < again.count; i++)
@@ -472,9 +429,9 @@ void plan_retry(struct plan *p, uint32_t ref, struct plan_changes *changes)
     plan_changes_release(&stopped);
 }
 
-/* Taking out. */
+/* Removing. */
 
-void plan_descendants(const struct plan *p, uint32_t ref, struct plan_changes *ret_refs)
+void plan_descendants(const struct dag_plan *p, uint32_t ref, struct plan_changes *ret_refs)
 {
     bool *seen = mem_zalloc(p->node_count);
     size_t from = ret_refs->count;
@@ -492,7 +449,7 @@ void plan_descendants(const struct plan *p, uint32_t ref, struct plan_changes *r
     free(seen);
 }
 
-bool plan_is_removable(const struct plan *p, uint32_t ref)
+bool plan_is_removable(const struct dag_plan *p, uint32_t ref)
 {
     plan_each_child(e, p, ref)
         if (!node_state_is_terminal(p->nodes[p->edges[e].child].state))
@@ -500,7 +457,7 @@ bool plan_is_removable(const struct plan *p, uint32_t ref)
     return p->nodes[ref].state != NODE_RUNNING;
 }
 
-void plan_remove(struct plan *p, uint32_t ref)
+void plan_remove(struct dag_plan *p, uint32_t ref)
 {
     struct plan_node *n = &p->nodes[ref];
 

@@ -1,23 +1,24 @@
 /*
- * plan - which node may start, and what becomes of those after it. Pure: no I/O, no clock, no data.
+ * plan - the scheduler: which node may start, and which states follow from the end of a node. Pure:
+ * no I/O, no clock, no data.
  *
- * In order: plan_add() puts in nodes with their parents, all or nothing; plan_best() names the one
- * that should start first; plan_start() says that it does; plan_end() says how it ended, and the plan
- * says what followed from that. Every verb that changes states appends what became of other nodes to
- * a struct plan_changes.
+ * In order: plan_add() adds nodes with their parents, all or nothing; plan_best() returns the node
+ * to start first; plan_start() marks it as running; plan_end() records how it ended and updates the
+ * nodes below. Every function that changes states appends the affected nodes to a struct
+ * plan_changes.
  *
  * The rules:
- *  - A node may start when all its parents have ended and its `when` agrees: SUCCESS, all of them
- *    finished; FAILURE, at least one failed; ALWAYS.
- *  - An `if` takes a branch when it finishes. What hangs on the other branch cannot start.
- *  - A node that can no longer start is skipped as soon as that is known, and so on down.
- *  - A group has nothing to run: when it may start, it has finished.
+ *  - A node may start when all its parents have ended and its `when` is satisfied: SUCCESS, all of
+ *    them finished; FAILURE, at least one failed; ALWAYS.
+ *  - An `if` selects a branch when it finishes. Nodes on the other branch cannot start.
+ *  - A node that can no longer start is skipped at once, and so are the nodes below it.
+ *  - A group runs nothing: it is finished as soon as it may start.
  *
- * What always holds: there is no cycle; a node with all parents ended is not incipient unless it is
- * ready; `ready` and `offered` hold exactly the incipient nodes that may start. Each verb costs in
- * proportion to the edges of the nodes whose state it changes (and the logarithm of what is ready).
+ * Invariants: there is no cycle; an incipient node whose parents have all ended is ready; `ready` and
+ * `offered` hold exactly the incipient nodes that may start. Each call costs time proportional to the
+ * edges of the nodes whose state it changes (plus the logarithm of the number of ready nodes).
  *
- * A node is a ref, which is given again after plan_remove(). Ref 0 is none.
+ * A node is named by a ref. plan_remove() frees the ref for reuse. Ref 0 means none.
  */
 #ifndef DAG_PLAN_H
 #define DAG_PLAN_H
@@ -39,7 +40,7 @@ enum node_state {
 
 enum node_when { WHEN_SUCCESS, WHEN_FAILURE, WHEN_ALWAYS };
 
-/* Of an `if`: what it took. Of a node: on which branch of its parents that are `if`s it hangs. */
+/* Of an `if`: the branch it selected. Of another node: its branch below parents of type `if`. */
 enum node_branch { BRANCH_NONE, BRANCH_THEN, BRANCH_ELSE };
 
 static inline bool node_state_is_terminal(enum node_state s)
@@ -53,19 +54,19 @@ struct plan_heap {
     uint32_t count, cap;
 };
 
-/* What may start, for one group of agents: without a task in the store yet, and with one. */
+/* The nodes of one agent group that may start: without a task in the store, and with one. */
 struct plan_queue {
     struct plan_heap ready, offered;
 };
 
 struct plan_node {
-    uint64_t id; /* of two with the same priority the lower id starts first */
+    uint64_t id; /* with equal priority, the lower id starts first */
     int32_t priority;
     uint32_t group;
     uint32_t children, parents; /* edges, 0: none */
     uint32_t waiting;           /* parents that have not ended */
     uint32_t failed;            /* parents that failed */
-    uint32_t place;             /* in its heap, from 1; 0: in none */
+    uint32_t place;             /* index in its heap, from 1; 0: in none */
     uint8_t type, when, branch, state;
     uint8_t taken;
     bool used, offered;
@@ -77,7 +78,7 @@ struct plan_edge {
     uint32_t next_parent, prev_parent; /* among the parents of the child */
 };
 
-struct plan {
+struct dag_plan {
     struct plan_node *nodes; /* by ref */
     uint32_t node_count, node_cap, free_node;
     struct plan_edge *edges;
@@ -89,11 +90,11 @@ struct plan {
 };
 
 struct plan_changes {
-    uint32_t *refs; /* each has a new state, or may start now */
+    uint32_t *refs; /* nodes that have a new state, or may start now */
     size_t count, cap;
 };
 
-/* What a request to add says of one node. */
+/* One node of a request to add. */
 enum { PLAN_IN_BATCH = INT32_MIN }; /* high bit of a parent: an index into the same request */
 
 struct plan_spec {
@@ -101,7 +102,7 @@ struct plan_spec {
     int32_t priority;
     uint32_t group;
     uint8_t type, when, branch;
-    uint8_t state, taken; /* not incipient: what a store remembers of it */
+    uint8_t state, taken; /* as loaded from the store; incipient for a new node */
     const uint32_t *parents;
     uint32_t parent_count;
 };
@@ -111,49 +112,51 @@ static inline uint32_t plan_in_batch(uint32_t index)
     return index | (uint32_t)PLAN_IN_BATCH;
 }
 
-void plan_release(struct plan *p);
+void plan_release(struct dag_plan *p);
 void plan_changes_put(struct plan_changes *c, uint32_t ref);
 void plan_changes_release(struct plan_changes *c);
 
-/* Makes room at once for so many more. */
-void plan_reserve(struct plan *p, uint32_t nodes, uint32_t edges);
-
-/* Whether these wait for each other in a circle; *ret_cycle is then the index of one on it. */
-bool plan_has_cycle(const struct plan_spec *specs, uint32_t count, uint32_t *ret_cycle);
+/* Allocates space for more nodes and edges at once. */
+void plan_reserve(struct dag_plan *p, uint32_t nodes, uint32_t edges);
 
 /*
- * Adds all or none. True, and ret_refs holds the ref of each; false when the new ones wait for each
- * other in a circle, and *ret_cycle is the index of one on it. Parents are distinct.
+ * Whether the parents within one request form a cycle. Then ret_cycle, which may be NULL, receives the
+ * indexes of one cycle: each node waits for the next, and the last one for the first.
  */
-bool plan_add(struct plan *p, const struct plan_spec *specs, uint32_t count, uint32_t *ret_refs,
-              uint32_t *ret_cycle, struct plan_changes *changes);
+bool plan_has_cycle(const struct plan_spec *specs, uint32_t count, struct plan_changes *ret_cycle);
 
-/* Of a group, what should start first, or 0; and what should have a task next, or 0. */
-uint32_t plan_best(const struct plan *p, uint32_t group);
-uint32_t plan_best_unoffered(const struct plan *p, uint32_t group);
-
-/* A node that runs is to be tried again later: it waits, though nothing keeps it; and it may start. */
-void plan_park(struct plan *p, uint32_t ref);
-void plan_unpark(struct plan *p, uint32_t ref);
-
-/* It has a task now; it starts; it has ended. For an `if` that finished: which branch it took. */
-void plan_offer(struct plan *p, uint32_t ref);
-void plan_start(struct plan *p, uint32_t ref);
-void plan_end(struct plan *p, uint32_t ref, enum node_state state, enum node_branch taken,
+/*
+ * Adds all nodes or none. Returns true and the ref of each in ret_refs, or false when the new nodes
+ * form a cycle. The parents of a node are distinct.
+ */
+bool plan_add(struct dag_plan *p, const struct plan_spec *specs, uint32_t count, uint32_t *ret_refs,
               struct plan_changes *changes);
 
-/* A node that has ended is to run again, and all those after it that were skipped wait again. */
-void plan_retry(struct plan *p, uint32_t ref, struct plan_changes *changes);
+/* The node of a group to start first, or 0; the node to offer next, or 0. */
+uint32_t plan_best(const struct dag_plan *p, uint32_t group);
+uint32_t plan_best_unoffered(const struct dag_plan *p, uint32_t group);
 
-/* The node and everything below it, each once, the node first. */
-void plan_descendants(const struct plan *p, uint32_t ref, struct plan_changes *ret_refs);
+/* Makes a running node wait for its next attempt; makes it ready again. */
+void plan_park(struct dag_plan *p, uint32_t ref);
+void plan_unpark(struct dag_plan *p, uint32_t ref);
 
-/* Takes out a node that is not running. Whoever waits for it does not wait for it any more, so it
- * must have no incipient children that stay. */
-void plan_remove(struct plan *p, uint32_t ref);
+/* The node has a task now; it starts; it has ended. taken: the branch of an `if` that finished. */
+void plan_offer(struct dag_plan *p, uint32_t ref);
+void plan_start(struct dag_plan *p, uint32_t ref);
+void plan_end(struct dag_plan *p, uint32_t ref, enum node_state state, enum node_branch taken,
+              struct plan_changes *changes);
 
-/* Whether nothing that has not ended waits for it. */
-bool plan_is_removable(const struct plan *p, uint32_t ref);
+/* Makes an ended node incipient again, and with it the nodes below that were skipped. */
+void plan_retry(struct dag_plan *p, uint32_t ref, struct plan_changes *changes);
+
+/* The node and all its descendants, each once, the node first. */
+void plan_descendants(const struct dag_plan *p, uint32_t ref, struct plan_changes *ret_refs);
+
+/* Removes a node that is not running. It must have no incipient children that stay. */
+void plan_remove(struct dag_plan *p, uint32_t ref);
+
+/* Whether the node is not running and all its children have ended. */
+bool plan_is_removable(const struct dag_plan *p, uint32_t ref);
 
 #define plan_each_parent(e, p, ref)                                                                \
     for (uint32_t e = (p)->nodes[ref].parents; e; e = (p)->edges[e].next_parent)

@@ -1,23 +1,23 @@
 /*
- * runner - starts commands and follows them on a loop: their output as it comes, their end, their
- * death when asked for. It knows nothing of nodes.
+ * runner - runs commands on a loop: starts them, reads their output, reports their end, kills them. It
+ * knows nothing about nodes.
  *
- * In order: runner_open() -> runner_start() each command -> `done` is called once for each, with how
- * it ended -> run_free() -> runner_close(), when no run is left.
+ * In order: runner_open() -> runner_start() for each command -> `done` is called once for each, with
+ * how it ended -> run_free() -> runner_close(), when no run is left.
  *
- * Each command has a session and a process group of its own, /dev/null as its input, and no
- * descriptor of ours. Its two outputs are pipes, read as they fill, a bounded piece in each turn of
- * the loop; what is beyond the cap is read and dropped, so that a command that prints without end
- * slows down nobody.
+ * Each command has its own session and process group, /dev/null as stdin, and none of the server's
+ * descriptors. Its stdout and stderr are pipes. Each loop iteration reads at most RUN_PIECE_LEN bytes
+ * from a pipe; output beyond the cap is read and discarded, so a command that prints without end does
+ * not slow down others.
  *
- * What always holds:
- *  - A run is over when its process has ended and its pipes are closed, or, when something that it
- *    left behind holds them open, RUN_LINGER_MS after its end.
- *  - A run that is killed, or was over its time, is over when nothing of it is left: its group, its
- *    session, every process that inherited its token (struct run_spec), and, where this system has
- *    cgroups that we may make, everything in the run's own. They get TERM, and KILL after the grace.
+ * Invariants:
+ *  - A run is over when its process has exited and its pipes are closed, or RUN_LINGER_MS after the
+ *    exit if a descendant still holds a pipe open.
+ *  - A run that is killed or times out is over when all its processes have ended: its process group,
+ *    its session, every process that inherited its token (struct run_spec), and every process in its
+ *    cgroup, where cgroups can be created. They get SIGTERM, and SIGKILL after the grace period.
  *
- * All on the thread of the loop.
+ * Everything runs on the loop's thread.
  */
 #ifndef DAG_RUNNER_H
 #define DAG_RUNNER_H
@@ -31,29 +31,29 @@
 #include "base/err.h"
 
 enum {
-    RUN_CAP_LEN = 1024 * 1024, /* kept of each output */
-    RUN_GRACE_MS = 5000,       /* between TERM and KILL */
-    RUN_LINGER_MS = 500,       /* for what holds the pipes open after the end */
-    RUN_PIECE_LEN = 64 * 1024, /* read from a pipe in one turn */
+    RUN_CAP_LEN = 1024 * 1024, /* stored of each output */
+    RUN_GRACE_MS = 5000,       /* between SIGTERM and SIGKILL */
+    RUN_LINGER_MS = 500,       /* after the exit, while descendants hold a pipe open */
+    RUN_PIECE_LEN = 64 * 1024, /* read from a pipe in one loop iteration */
 };
 
 enum run_stream { RUN_STDOUT, RUN_STDERR, RUN_MIXED, RUN_STREAMS };
 
-/* What was printed, up to the cap. */
+/* The output of a run, up to the cap. */
 struct run_output {
     struct buf text;
-    uint64_t total; /* bytes printed, kept or not */
-    bool cut;       /* the mark has been put */
+    uint64_t total; /* bytes printed, stored or not */
+    bool cut;       /* the text ends with the truncation mark */
 };
 
 struct run_spec {
-    const char *const *argv; /* argv[0] is looked for in the PATH of envp unless it has a slash */
+    const char *const *argv; /* argv[0] without a slash is searched in the PATH of envp */
     const char *const *envp;
-    const char *cwd;      /* NULL: ours */
-    const char *token;    /* one entry of envp, "NAME=VALUE", that no other run has */
+    const char *cwd;      /* NULL: the server's */
+    const char *token;    /* an entry of envp, "NAME=VALUE", unique to this run */
     int64_t timeout_ms;   /* 0: none */
     size_t cap_len;       /* 0: RUN_CAP_LEN */
-    const char *log_path; /* NULL: no file with all of it */
+    const char *log_path; /* a file for the complete output; NULL: none */
 };
 
 enum run_how { RUN_EXITED, RUN_SIGNALLED, RUN_TIMED_OUT, RUN_KILLED };
@@ -66,24 +66,24 @@ struct run_end {
 struct run;
 typedef void run_done_fn(void *arg, struct run *r, const struct run_end *end);
 
-/* Something was printed. May be NULL. */
+/* Called after new output was read. May be NULL. */
 typedef void run_printed_fn(void *arg, struct run *r);
 
 struct runner;
 
-/* What tells which processes belong to a run: a cgroup too, where there is one, or never that. */
+/* How the processes of a run are found: also by cgroup where possible, or never by cgroup. */
 enum runner_reach { RUNNER_BY_CGROUP, RUNNER_BY_GROUP };
 
 struct runner *runner_open(uv_loop_t *loop, enum runner_reach reach);
 bool runner_has_cgroups(const struct runner *rr);
 void runner_close(struct runner *rr);
 
-/* How many runs are not over. */
+/* The number of runs that are not over. */
 uint32_t runner_count(const struct runner *rr);
 
 /*
- * Starts a command. NULL when it cannot be, and ret_error says why, in words for people; then
- * *ret_status is 127 when there is no such command, else 126, as shells have it.
+ * Starts a command. Returns NULL when that fails, with the reason in ret_error and *ret_status set as
+ * shells do: 127 when the command does not exist, else 126.
  */
 struct run *runner_start(struct runner *rr, const struct run_spec *spec, run_done_fn *done,
                          run_printed_fn *printed, void *arg, int *ret_status,
@@ -92,10 +92,10 @@ struct run *runner_start(struct runner *rr, const struct run_spec *spec, run_don
 const struct run_output *run_output(const struct run *r, enum run_stream s);
 pid_t run_pid(const struct run *r);
 
-/* TERM now, KILL after the grace. `done` comes as usual, with RUN_KILLED. */
+/* SIGTERM now, SIGKILL after the grace period. `done` is called as usual, with RUN_KILLED. */
 void run_kill(struct run *r, int64_t grace_ms);
 
-/* After `done`. */
+/* To be called after `done`. */
 void run_free(struct run *r);
 
 #endif

@@ -25,24 +25,24 @@ enum { AHEAD_MS = 100, KEEP_MS = 1000 };
 struct serve_agent {
     struct dag *dag;
     struct runner *runner;
-    uint32_t busy;                   /* claimed or running */
-    uint32_t running;                /* of these */
-    struct job *ahead, **ahead_last; /* and these are claimed and wait, oldest first */
-    bool eager;                      /* the last command was short */
-    uint64_t life;                   /* rises when the DAG ends: runs of before are nobody's */
+    uint32_t busy;                         /* claimed or running */
+    uint32_t running;                      /* of these */
+    struct serve_job *ahead, **ahead_last; /* and these are claimed and wait, oldest first */
+    bool eager;                            /* the last command was short */
+    uint64_t life; /* rises when the DAG ends: runs of before are nobody's */
 };
 
 /* A claim under way, then a run. */
-struct job {
+struct serve_job {
     struct serve_agent *agent;
-    struct job *next; /* in the list of those that wait */
-    struct node *node;
+    struct serve_job *next; /* in the list of those that wait */
+    struct dag_node *node;
     int64_t task;
     int64_t since_ms; /* by the clock of the boot: it waits, or runs */
     uint64_t life;
 };
 
-static void job_free(struct job *j)
+static void job_free(struct serve_job *j)
 {
     j->agent->busy--;
     dag_soon(j->agent->dag);
@@ -50,9 +50,9 @@ static void job_free(struct job *j)
 }
 
 /* The value of one output of this run. What an earlier one left there goes. */
-static struct value *output_value(struct dag *d, struct node *n, const char *key)
+static struct node_datum *output_value(struct dag *d, struct dag_node *n, const char *key)
 {
-    struct value *v = node_value(n, str_of(key));
+    struct node_datum *v = node_value(n, str_of(key));
 
     if (v && v->live_pid == node_live_pid(n))
         return v;
@@ -65,36 +65,36 @@ static struct value *output_value(struct dag *d, struct node *n, const char *key
 }
 
 /* What was printed since the last time is put to the node's values. */
-static void keep_output(struct dag *d, struct node *n, const struct run *r, bool is_end)
+static void keep_output(struct dag *d, struct dag_node *n, const struct run *r, bool is_end)
 {
     static const char *const keys[] = {"stdout", "stderr", "mixedout"};
 
-    n->keep_at = 0;
+    n->save_at = 0;
     for (int i = 0; i < RUN_STREAMS; i++) {
         const struct run_output *o = run_output(r, (enum run_stream)i);
-        struct value *v = output_value(d, n, keys[i]);
+        struct node_datum *v = output_value(d, n, keys[i]);
         size_t len = is_end ? o->text.len : output_whole(o->text.p, o->text.len);
 
         if (len > v->len)
             dag_append_text(d, n, v, (struct str){o->text.p + v->len, len - (size_t)v->len});
     }
-    turn_record(turn_open(d), n);
+    dag_commit_record(dag_commit_open(d), n);
 }
 
 /* It is kept while the command runs, but not with every line; a short command is not kept twice. */
 static void on_printed(void *arg, struct run *r)
 {
-    struct job *j = arg;
+    struct serve_job *j = arg;
     struct dag *d = j->agent->dag;
 
     (void)r;
     if (j->life != j->agent->life || !d->o.printed)
         return;
     d->o.printed(d->o.arg);
-    if (j->node->keep_at)
+    if (j->node->save_at)
         return;
-    j->node->keep_at = dag_now_ms(d) + KEEP_MS;
-    dag_arm(d, j->node->keep_at);
+    j->node->save_at = dag_now_ms(d) + KEEP_MS;
+    dag_arm(d, j->node->save_at);
 }
 
 static int64_t keep_outputs(struct dag *d, int64_t now_ms)
@@ -102,19 +102,19 @@ static int64_t keep_outputs(struct dag *d, int64_t now_ms)
     int64_t next = INT64_MAX;
 
     for (uint32_t i = 0; i < d->running_count; i++) {
-        struct node *n = d->running[i];
+        struct dag_node *n = d->running[i];
 
-        if (n->run && n->keep_at && n->keep_at <= now_ms)
+        if (n->run && n->save_at && n->save_at <= now_ms)
             keep_output(d, n, n->run, false);
-        else if (n->run && n->keep_at && n->keep_at < next)
-            next = n->keep_at;
+        else if (n->run && n->save_at && n->save_at < next)
+            next = n->save_at;
     }
     return next;
 }
 
-static struct job *take_ahead(struct serve_agent *a, struct job **at)
+static struct serve_job *take_ahead(struct serve_agent *a, struct serve_job **at)
 {
-    struct job *j = *at;
+    struct serve_job *j = *at;
 
     *at = j->next;
     if (!*at)
@@ -122,13 +122,13 @@ static struct job *take_ahead(struct serve_agent *a, struct job **at)
     return j;
 }
 
-static void start(struct job *j);
+static void start(struct serve_job *j);
 
 static void on_run_done(void *arg, struct run *r, const struct run_end *end)
 {
-    struct job *j = arg;
+    struct serve_job *j = arg;
     struct serve_agent *a = j->agent;
-    struct outcome o = {.how = end->how, .status = end->status};
+    struct run_outcome o = {.how = end->how, .status = end->status};
 
     a->running--;
     a->eager = a->dag->started && clock_boot_ms() - j->since_ms < AHEAD_MS;
@@ -143,13 +143,13 @@ static void on_run_done(void *arg, struct run *r, const struct run_end *end)
     job_free(j);
 }
 
-static void not_started(struct job *j, const char *reason, int status)
+static void not_started(struct serve_job *j, const char *reason, int status)
 {
     static const char *const keys[] = {"stdout", "stderr", "mixedout"};
-    struct outcome o = {.how = RUN_EXITED, .status = status, .reason = reason};
+    struct run_outcome o = {.how = RUN_EXITED, .status = status, .reason = reason};
 
     for (int i = 0; i < RUN_STREAMS; i++) { /* it printed nothing, which is an answer too */
-        struct value *before = node_value(j->node, str_of(keys[i]));
+        struct node_datum *before = node_value(j->node, str_of(keys[i]));
 
         if (before)
             dag_drop_slots(j->agent->dag, j->node, before);
@@ -161,7 +161,7 @@ static void not_started(struct job *j, const char *reason, int status)
 }
 
 /* The ids of the parents, with commas. */
-const char *dag_parent_text(const struct dag *d, const struct node *n, struct arena *a)
+const char *dag_parent_text(const struct dag *d, const struct dag_node *n, struct arena *a)
 {
     const char *text = NULL;
 
@@ -174,10 +174,10 @@ const char *dag_parent_text(const struct dag *d, const struct node *n, struct ar
 }
 
 /* Says that it is being started, to the server after us and to whoever listens. */
-static void announce(struct job *j)
+static void announce(struct serve_job *j)
 {
     struct dag *d = j->agent->dag;
-    struct node *n = j->node;
+    struct dag_node *n = j->node;
 
     j->agent->running++;
     j->since_ms = clock_boot_ms();
@@ -191,7 +191,7 @@ static void announce(struct job *j)
     dag_show(d, n);
 }
 
-static void start(struct job *j)
+static void start(struct serve_job *j)
 {
     struct dag *d = j->agent->dag;
     enum node_type type = graph_plan(&d->graph, j->node)->type;
@@ -228,7 +228,7 @@ static void start(struct job *j)
     arena_release(&a);
 }
 
-static void wait_for_an_end(struct job *j)
+static void wait_for_an_end(struct serve_job *j)
 {
     struct serve_agent *a = j->agent;
 
@@ -240,17 +240,17 @@ static void wait_for_an_end(struct job *j)
 }
 
 /* A claim that is no run yet. */
-static void end_unstarted(struct job *j)
+static void end_unstarted(struct serve_job *j)
 {
-    struct outcome o = {.how = RUN_KILLED};
+    struct run_outcome o = {.how = RUN_KILLED};
 
     dag_ended(j->agent->dag, j->node, AGENT_SERVE, j->task, &o, NULL, NULL);
     job_free(j);
 }
 
-static void on_claimed(void *arg, int err, struct node *n)
+static void on_claimed(void *arg, int err, struct dag_node *n)
 {
-    struct job *j = arg;
+    struct serve_job *j = arg;
 
     if (err || j->life != j->agent->life) {
         job_free(j);
@@ -272,11 +272,11 @@ void serve_agent_schedule(struct serve_agent *a)
     uint32_t jobs = a->dag->o.jobs;
 
     while (a->busy < (a->eager ? 3 * jobs : jobs)) {
-        struct job *j = mem_zalloc(sizeof *j);
-        struct node *n;
+        struct serve_job *j = mem_zalloc(sizeof *j);
+        struct dag_node *n;
         bool busy;
 
-        *j = (struct job){.agent = a, .life = a->life};
+        *j = (struct serve_job){.agent = a, .life = a->life};
         n = dag_claim(a->dag, AGENT_SERVE, &group, 1, 0, &busy, on_claimed, j);
         if (!n) {
             free(j);
@@ -287,11 +287,11 @@ void serve_agent_schedule(struct serve_agent *a)
     }
 }
 
-void serve_agent_kill(struct serve_agent *a, struct node *n)
+void serve_agent_kill(struct serve_agent *a, struct dag_node *n)
 {
     if (n->run)
         run_kill(n->run, RUN_GRACE_MS);
-    for (struct job **at = &a->ahead; *at; at = &(*at)->next)
+    for (struct serve_job **at = &a->ahead; *at; at = &(*at)->next)
         if ((*at)->node == n) {
             end_unstarted(take_ahead(a, at));
             return;
@@ -313,7 +313,7 @@ int64_t serve_agent_tick(struct serve_agent *a, int64_t now_ms)
         return due < next ? due : next;
     a->eager = false;
     while (a->ahead) {
-        struct job *j = take_ahead(a, &a->ahead);
+        struct serve_job *j = take_ahead(a, &a->ahead);
 
         dag_unclaim(a->dag, j->node);
         job_free(j);
@@ -327,7 +327,7 @@ void serve_agent_drop(struct serve_agent *a)
     while (a->ahead)
         job_free(take_ahead(a, &a->ahead));
     for (uint32_t i = 0; i < a->dag->running_count; i++) {
-        struct node *n = a->dag->running[i];
+        struct dag_node *n = a->dag->running[i];
 
         if (n->run)
             run_kill(n->run, 0);

@@ -52,7 +52,7 @@ void dag_listen(struct dag *d, dag_shown_fn *fn, void *arg)
 }
 
 /* To people a node that is tried again is one that runs. */
-enum node_state dag_visible(const struct dag *d, const struct node *n)
+enum node_state dag_visible(const struct dag *d, const struct dag_node *n)
 {
     enum node_state state = graph_state(&d->graph, n);
 
@@ -68,7 +68,7 @@ void dag_put_head(struct buf *b, const struct dag *d, uint64_t last)
 
 /* Those that run, and those that wait to be tried again. */
 
-void dag_enter_running(struct dag *d, struct node *n, int64_t agent, int64_t lease_ms)
+void dag_enter_running(struct dag *d, struct dag_node *n, int64_t agent, int64_t lease_ms)
 {
     if (d->running_count == d->running_cap) {
         d->running_cap = d->running_cap ? d->running_cap * 2 : 64;
@@ -81,9 +81,9 @@ void dag_enter_running(struct dag *d, struct node *n, int64_t agent, int64_t lea
     dag_arm(d, n->lease_at);
 }
 
-void dag_leave_running(struct dag *d, struct node *n)
+void dag_leave_running(struct dag *d, struct dag_node *n)
 {
-    struct node *last = d->running[--d->running_count];
+    struct dag_node *last = d->running[--d->running_count];
 
     d->running[n->running_at - 1] = last;
     last->running_at = n->running_at;
@@ -91,7 +91,7 @@ void dag_leave_running(struct dag *d, struct node *n)
     n->agent = AGENT_NONE;
 }
 
-void dag_park(struct dag *d, struct node *n, int64_t due_ms)
+void dag_park(struct dag *d, struct dag_node *n, int64_t due_ms)
 {
     if (d->parked_count == d->parked_cap) {
         d->parked_cap = d->parked_cap ? d->parked_cap * 2 : 64;
@@ -105,9 +105,9 @@ void dag_park(struct dag *d, struct node *n, int64_t due_ms)
     dag_arm(d, due_ms);
 }
 
-void dag_unpark(struct dag *d, struct node *n)
+void dag_unpark(struct dag *d, struct dag_node *n)
 {
-    struct node *last;
+    struct dag_node *last;
 
     if (!n->parked)
         return;
@@ -120,11 +120,11 @@ void dag_unpark(struct dag *d, struct node *n)
 
 /* Time. */
 
-static void lose(struct dag *d, struct node *n)
+static void lose(struct dag *d, struct dag_node *n)
 {
-    struct outcome o = {.how = RUN_EXITED, .lost = true, .reason = "its agent fell silent"};
+    struct run_outcome o = {.how = RUN_EXITED, .lost = true, .reason = "lost its agent"};
 
-    dag_end_run(d, turn_open(d), n, &o);
+    dag_end_run(d, dag_commit_open(d), n, &o);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -133,10 +133,10 @@ static void on_timer(uv_timer_t *timer)
     int64_t now = dag_now_ms(d), next = INT64_MAX;
 
     d->timer_at = INT64_MAX;
-    turn_unstall(d);
+    dag_commit_retry(d);
     next = serve_agent_tick(d->agent, now);
     for (uint32_t i = d->parked_count; i-- > 0;) {
-        struct node *n = d->parked[i];
+        struct dag_node *n = d->parked[i];
 
         if (n->due_at <= now) {
             dag_unpark(d, n);
@@ -147,7 +147,7 @@ static void on_timer(uv_timer_t *timer)
         }
     }
     for (uint32_t i = d->running_count; i-- > 0;) {
-        struct node *n = d->running[i];
+        struct dag_node *n = d->running[i];
 
         if (n->lease_at <= now && !n->task_busy)
             lose(d, n);
@@ -196,7 +196,7 @@ static void on_check(uv_check_t *check)
         return;
     if (!err) {
         dag_schedule(d);
-        turn_flush(d);
+        dag_commit_flush(d);
         return;
     }
     dag_end(d, err);
@@ -226,27 +226,27 @@ struct dag *dag_open(const struct dag_options *o)
 }
 
 /* Those under way are answered later, and then find nobody who waits. */
-static void drop_turns(struct dag *d, int err)
+static void drop_commits(struct dag *d, int err)
 {
-    for (struct turn *t = d->flying, *next; t; t = next) {
+    for (struct dag_commit *t = d->inflight, *next; t; t = next) {
         next = t->next;
         t->dag = NULL;
         t->next = t->prev = NULL;
-        turn_tell(t, DROVER_UNKNOWN);
+        dag_commit_notify(t, DROVER_UNKNOWN);
     }
-    for (struct turn *t = d->stalled, *next; t; t = next) {
+    for (struct dag_commit *t = d->stalled, *next; t; t = next) {
         next = t->stalled_next;
-        turn_free(t); /* nobody will answer it */
+        dag_commit_free(t); /* nobody will answer it */
     }
-    d->flying = d->stalled = NULL;
-    d->unstalling = false;
-    if (d->turn) {
-        struct turn *t = d->turn;
+    d->inflight = d->stalled = NULL;
+    d->retrying = false;
+    if (d->commit) {
+        struct dag_commit *t = d->commit;
 
-        d->turn = NULL;
+        d->commit = NULL;
         t->dag = NULL;
-        turn_tell(t, err);
-        turn_free(t);
+        dag_commit_notify(t, err);
+        dag_commit_free(t);
     }
 }
 
@@ -258,7 +258,7 @@ void dag_end(struct dag *d, int err)
     d->failing = 0;
     serve_agent_drop(d->agent);
     dag_drop_adds(d, err);
-    drop_turns(d, err);
+    drop_commits(d, err);
     for (int l = 0; l < d->listener_count; l++) /* whoever waits for nodes is to be told */
         d->listeners[l].fn(d->listeners[l].arg, NULL);
     for (int i = 0; i < BUCKET_KINDS; i++)

@@ -1,12 +1,13 @@
 /*
- * By clone3, where there is one: the child borrows our memory until it has called execve (as with
- * vfork, so a large server costs nothing), has the signals' handlers cleared by the kernel, is killed
- * when we are, comes with its pidfd and is born in its cgroup. posix_spawn of this C library can do
- * none of the last three, and clears the handlers with sixty calls. Where clone3 is refused (by an older kernel, or by the filter
- * of a container) or the machine is of another kind, posix_spawn does what it can.
+ * Uses clone3 where it is available. The child shares the parent's memory until execve, as with
+ * vfork, so a large server starts processes as fast as a small one. The kernel resets the signal
+ * handlers, returns a pidfd, and creates the child in its cgroup; PDEATHSIG kills it when the server
+ * dies. posix_spawn of glibc has no pidfd, cgroup or PDEATHSIG, and resets the handlers with sixty
+ * system calls. It is the fallback where clone3 is refused (an older kernel, a container's seccomp
+ * filter) and on other architectures.
  *
- * The child shares our memory and the thread's own variables. So it does nothing but call the kernel,
- * and the sanitizers leave it alone: what they note of a frame would outlive the child.
+ * The child shares the parent's memory and thread-local variables. Therefore it only makes system
+ * calls, and is compiled without sanitizers, whose shadow state would outlive the child.
  */
 #include "dag/spawn.h"
 
@@ -34,12 +35,13 @@ enum { STACK_LEN = 64 * 1024, KERNEL_SIGNALS = 64, KERNEL_SIGSET_LEN = 8 };
 struct spawner {
     bool no_clone3;
     char *stack;
-    unsigned char ignored[KERNEL_SIGNALS]; /* signals that we ignore, and our children must not */
+    unsigned char
+        ignored[KERNEL_SIGNALS]; /* signals that this process ignores: the child resets them */
     int ignored_count;
     struct rlimit files;
 };
 
-/* Descriptors 0 to 2 are the child's own: none of ours may come to lie there. */
+/* The child replaces descriptors 0 to 2, so none of the server's may be among them. */
 static void fill_low_descriptors(void)
 {
     int fd;
@@ -76,19 +78,20 @@ void spawner_close(struct spawner *s)
 
 #if defined(__x86_64__) && defined(SYS_clone3)
 
-struct birth {
+struct child_start {
     const struct spawn *what;
     const struct spawner *spawner;
-    int error; /* the child's last word */
+    int error; /* set by the child when it fails */
 };
 
 #define CHILD                                                                                      \
     __attribute__((noinline, no_sanitize("address"), no_sanitize("thread"),                        \
                    no_sanitize("undefined"), no_stack_protector))
 
-CHILD static int be_born(const struct birth *b)
+/* Sets up the child and calls execve. Returns errno. */
+CHILD static int exec_child(const struct child_start *b)
 {
-    static const char nothing[64]; /* as an action: the default one; as a set: no signal */
+    static const char nothing[64]; /* as a sigaction: SIG_DFL; as a signal set: empty */
     const struct spawn *w = b->what;
 
     for (int i = 0; i < b->spawner->ignored_count; i++)
@@ -108,14 +111,14 @@ CHILD static int be_born(const struct birth *b)
 
 CHILD static void child_main(void *arg)
 {
-    struct birth *b = arg;
+    struct child_start *b = arg;
 
-    b->error = be_born(b);
+    b->error = exec_child(b);
     for (;;)
         syscall(SYS_exit, 127);
 }
 
-/* Returns only in the parent. The child calls `child` on the new stack and never comes back. */
+/* Returns only in the parent. The child calls `child` on the new stack, which does not return. */
 CHILD static long clone3(struct clone_args *args, void (*child)(void *arg), void *arg)
 {
     register void (*fn)(void *) __asm__("r8") = child;
@@ -136,11 +139,11 @@ CHILD static long clone3(struct clone_args *args, void (*child)(void *arg), void
     return ret;
 }
 
-/* 0, errno of the child, or -1: it cannot be done in this way. */
+/* 0, the child's errno, or -1: clone3 cannot be used. */
 static int start_by_clone3(struct spawner *s, const struct spawn *what, pid_t *ret_pid,
                            int *ret_pidfd)
 {
-    struct birth b = {.what = what, .spawner = s};
+    struct child_start b = {.what = what, .spawner = s};
     int pidfd = -1;
     struct clone_args args = {
         .flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | CLONE_CLEAR_SIGHAND |

@@ -1,11 +1,11 @@
 /*
- * spawn - starts a process: its descriptors, its directory, its session, its cgroup.
+ * spawn - starts a process with given descriptors, directory and cgroup, in a new session.
  *
  * In order: spawner_open() -> spawner_start() any number of times, by one thread -> spawner_close().
  *
- * What always holds: the process is the leader of a session and a group of its own, has the three
- * descriptors that it was given and no other, blocks no signal and ignores none. It is in the cgroup
- * that it was given before its first instruction, so nothing that it starts can be outside of it.
+ * Invariants: the process leads its own session and process group, has only the three given
+ * descriptors, and neither blocks nor ignores any signal. It is in the given cgroup from its first
+ * instruction on, so all its descendants are in it too.
  */
 #ifndef DAG_SPAWN_H
 #define DAG_SPAWN_H
@@ -13,11 +13,11 @@
 #include <sys/types.h>
 
 struct spawn {
-    const char *path; /* of the file */
+    const char *path; /* of the executable */
     const char *const *argv, *const *envp;
-    const char *cwd;  /* NULL: ours */
+    const char *cwd;  /* NULL: the parent's */
     int in, out, err; /* descriptors above 2 */
-    int cgroup;       /* its directory; -1: ours */
+    int cgroup;       /* a descriptor of its directory; -1: the parent's cgroup */
 };
 
 struct spawner;
@@ -26,8 +26,8 @@ struct spawner *spawner_open(void);
 void spawner_close(struct spawner *s);
 
 /*
- * 0, or errno: of execve, chdir, or of the system that has no room for another process. With a cgroup
- * it may also be that this system cannot start processes in one: ENOTSUP, and it never will.
+ * Returns 0 or the errno of clone3, chdir or execve. ENOTSUP: this system cannot start processes in a
+ * cgroup; that will not change.
  */
 int spawner_start(struct spawner *s, const struct spawn *what, pid_t *ret_pid, int *ret_pidfd);
 

@@ -14,7 +14,7 @@ enum { BOOT_LEN = 40 };
 
 static const char MAGIC[16] = "drover runs 1\n";
 
-struct mark {
+struct run_mark {
     uint64_t node;
     uint32_t attempt, zero;
 };
@@ -23,7 +23,7 @@ struct started_file {
     char magic[sizeof MAGIC];
     char boot[BOOT_LEN];
     char zeros[4096 - sizeof MAGIC - BOOT_LEN];
-    struct mark marks[STARTED_MAX + 1]; /* the first is not used */
+    struct run_mark marks[STARTED_MAX + 1]; /* the first is not used */
 };
 
 struct started {
@@ -32,7 +32,7 @@ struct started {
     bool kept[STARTED_MAX + 1];
     uint32_t free[STARTED_MAX];
     uint32_t free_count;
-    bool overflow; /* some run could not be kept: nothing is to be believed */
+    bool overflow; /* a run has no mark: the marks are unreliable */
 };
 
 static bool read_boot(char boot[BOOT_LEN])
@@ -45,7 +45,7 @@ static bool read_boot(char boot[BOOT_LEN])
     return n > 0;
 }
 
-/* With all its blocks, so that a full disk shows here and not as a signal at a mark. */
+/* Allocates all blocks, so that a full disk is an error here and not SIGBUS later. */
 static struct started_file *map_file(const char *dir)
 {
     char path[4096];
@@ -64,7 +64,7 @@ static struct started_file *map_file(const char *dir)
 
 static void clear_all(struct started_file *f)
 {
-    memset(f->boot, 0, sizeof f->boot); /* first: it is not to be believed */
+    memset(f->boot, 0, sizeof f->boot); /* first: the marks are unreliable */
     memset(f->marks, 0, sizeof f->marks);
     memcpy(f->magic, MAGIC, sizeof MAGIC);
 }
@@ -78,7 +78,7 @@ struct started *started_open(const char *dir)
         free(s);
         return NULL;
     }
-    if (memcmp(s->file->magic, MAGIC, sizeof MAGIC) != 0 || !started_is_sure(s))
+    if (memcmp(s->file->magic, MAGIC, sizeof MAGIC) != 0 || !started_is_reliable(s))
         clear_all(s->file);
     return s;
 }
@@ -91,7 +91,7 @@ void started_close(struct started *s)
     free(s);
 }
 
-bool started_is_sure(const struct started *s)
+bool started_is_reliable(const struct started *s)
 {
     return !memcmp(s->file->boot, s->boot, BOOT_LEN);
 }
@@ -104,10 +104,10 @@ uint32_t started_find(const struct started *s, uint64_t node, uint32_t attempt)
     return 0;
 }
 
-/* The node last: a mark is whole or none. */
+/* Writes the node last, so that a mark is complete or free. */
 static void put(struct started *s, uint32_t at, uint64_t node, uint32_t attempt)
 {
-    volatile struct mark *m = &s->file->marks[at];
+    volatile struct run_mark *m = &s->file->marks[at];
 
     m->attempt = attempt;
     m->node = node;

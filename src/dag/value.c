@@ -1,7 +1,7 @@
 /*
- * Values that are to be kept: small ones in the record, large text in slots, and after the slots a tail
- * that grows in the record until it is large enough for a slot. So text that comes in drops, as what a
- * command prints does, makes few slots, and each drop costs one write of the record.
+ * Storing values: small ones in the record, large text in slots, followed by a tail that grows in the
+ * record until it is large enough for a slot. So text that arrives in small pieces, like the output
+ * of a command, needs few slots, and each piece costs one write of the record.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,20 +9,20 @@
 #include "base/mem.h"
 #include "dag/dag_impl.h"
 
-/* A slot at the end of the list. */
-static void put_slot(struct dag *d, struct node *n, struct value *v, struct str text)
+/* Adds a slot at the end. */
+static void put_slot(struct dag *d, struct dag_node *n, struct node_datum *v, struct str text)
 {
-    struct turn *t = turn_open(d);
+    struct dag_commit *t = dag_commit_open(d);
     char path[DAG_PATH_LEN];
 
     v->slots = mem_realloc(v->slots, (v->slot_count + 1) * sizeof *v->slots);
-    v->slots[v->slot_count++] = (struct slot){n->next_slot, (uint32_t)text.len};
-    turn_bucket(t, BUCKET_SLOTS, dag_bucket(BUCKET_SLOTS, n->id));
+    v->slots[v->slot_count++] = (struct datum_slot){n->next_slot, (uint32_t)text.len};
+    dag_commit_bucket(t, BUCKET_SLOTS, dag_bucket(BUCKET_SLOTS, n->id));
     dag_slot_path(path, sizeof path, n->id, n->next_slot++);
-    turn_op(t, keeper_op_create(path, text, 0));
+    dag_commit_op(t, keeper_op_create(path, text, 0));
 }
 
-static void spill(struct dag *d, struct node *n, struct value *v)
+static void spill(struct dag *d, struct dag_node *n, struct node_datum *v)
 {
     struct buf text = v->bytes;
 
@@ -37,14 +37,14 @@ static void spill(struct dag *d, struct node *n, struct value *v)
     buf_release(&text);
 }
 
-void dag_append_text(struct dag *d, struct node *n, struct value *v, struct str text)
+void dag_append_text(struct dag *d, struct dag_node *n, struct node_datum *v, struct str text)
 {
     buf_put_str(&v->bytes, text);
     v->len += text.len;
     spill(d, n, v);
 }
 
-void dag_append_piece(struct dag *d, struct node *n, struct value *v, struct str text)
+void dag_append_piece(struct dag *d, struct dag_node *n, struct node_datum *v, struct str text)
 {
     struct buf before = v->bytes;
 
@@ -56,7 +56,7 @@ void dag_append_piece(struct dag *d, struct node *n, struct value *v, struct str
     dag_append_text(d, n, v, text);
 }
 
-bool dag_replace_piece(struct dag *d, struct node *n, struct value *v, uint64_t start,
+bool dag_replace_piece(struct dag *d, struct dag_node *n, struct node_datum *v, uint64_t start,
                        struct str text)
 {
     char path[DAG_PATH_LEN];
@@ -74,19 +74,20 @@ bool dag_replace_piece(struct dag *d, struct node *n, struct value *v, uint64_t 
         return true;
     }
     dag_slot_path(path, sizeof path, n->id, v->slots[i].number);
-    turn_op(turn_open(d), keeper_op_delete(path, KEEPER_ANY_VERSION));
+    dag_commit_op(dag_commit_open(d), keeper_op_delete(path, KEEPER_ANY_VERSION));
     v->len = v->len - v->slots[i].len + text.len;
     put_slot(d, n, v, text);
     v->slots[i] = v->slots[--v->slot_count];
     return true;
 }
 
-void dag_keep_value(struct dag *d, struct node *n, struct value *v, dag_done_fn *done, void *arg)
+void dag_keep_value(struct dag *d, struct dag_node *n, struct node_datum *v, dag_done_fn *done,
+                    void *arg)
 {
-    struct turn *t;
+    struct dag_commit *t;
 
     spill(d, n, v);
-    t = turn_open(d);
-    turn_record(t, n);
-    turn_then(t, done, arg);
+    t = dag_commit_open(d);
+    dag_commit_record(t, n);
+    dag_commit_then(t, done, arg);
 }

@@ -13,7 +13,7 @@
 static void date(struct dag *d, const struct plan_changes *c)
 {
     for (size_t i = 0; i < c->count; i++) {
-        struct node *n = graph_at(&d->graph, c->refs[i]);
+        struct dag_node *n = graph_at(&d->graph, c->refs[i]);
         enum node_state state = graph_state(&d->graph, n);
 
         if (state == NODE_SKIPPED || (state == NODE_FINISHED && !n->ended_ms))
@@ -21,44 +21,44 @@ static void date(struct dag *d, const struct plan_changes *c)
     }
 }
 
-static void follow(struct dag *d, struct turn *t, struct plan_changes *c)
+static void follow(struct dag *d, struct dag_commit *t, struct plan_changes *c)
 {
     date(d, c);
     for (size_t i = 0; i < c->count; i++) {
-        struct node *n = graph_at(&d->graph, c->refs[i]);
+        struct dag_node *n = graph_at(&d->graph, c->refs[i]);
 
         if (node_state_is_terminal(graph_state(&d->graph, n)) && n->has_task)
             dag_drop_task(t, n);
     }
-    turn_changes(t, c);
+    dag_commit_touch_all(t, c);
     plan_changes_release(c);
 }
 
 /* Adding. */
 
-struct adding {
-    struct adding *next;
+struct dag_addition {
+    struct dag_addition *next;
     struct dag *dag; /* NULL: it has ended meanwhile */
     struct draft draft;
     dag_done_fn *done;
     void *arg;
-    uint32_t left; /* answers to come */
-    uint32_t kept; /* chunks that were kept */
+    uint32_t left;  /* answers to come */
+    uint32_t saved; /* chunks that were kept */
     int err;
     bool begun;
     struct task_request *requests;
-    struct turn *ops; /* holds the operations; never flushed itself */
+    struct dag_commit *ops; /* holds the operations; never flushed itself */
 };
 
 static void begin_adding(struct dag *d);
 
-static void pin_parents(struct adding *a, int by)
+static void pin_parents(struct dag_addition *a, int by)
 {
     for (uint32_t i = 0; i < a->draft.parent_count; i++)
         a->draft.parents[i]->pins += (uint32_t)by;
 }
 
-static void adding_free(struct adding *a)
+static void adding_free(struct dag_addition *a)
 {
     draft_release(&a->draft);
     free(a->requests);
@@ -71,7 +71,7 @@ static void adding_free(struct adding *a)
 }
 
 /* Puts what has been kept into the graph. */
-static void enter(struct dag *d, struct adding *a)
+static void enter(struct dag *d, struct dag_addition *a)
 {
     struct plan_changes changes = {0};
     uint32_t from = d->graph.count;
@@ -86,29 +86,29 @@ static void enter(struct dag *d, struct adding *a)
     a->draft.chunks = NULL;
     a->draft.chunk_count = 0;
     if (changes.count)
-        follow(d, turn_open(d), &changes);
+        follow(d, dag_commit_open(d), &changes);
     for (int l = 0; l < d->listener_count; l++)
         d->listeners[l].fn(d->listeners[l].arg, NULL);
 }
 
 /* A graph of several chunks of which not all were kept: the others go, or we read everything anew. */
-static void take_back(struct dag *d, struct adding *a)
+static void take_back(struct dag *d, struct dag_addition *a)
 {
-    struct turn *t = turn_open(d);
+    struct dag_commit *t = dag_commit_open(d);
     char path[DAG_PATH_LEN];
 
-    for (uint32_t i = 0; i < a->kept; i++) {
+    for (uint32_t i = 0; i < a->saved; i++) {
         dag_path(path, BUCKET_SPECS, a->draft.chunks[i]->first_id);
-        turn_op(t, keeper_op_delete(path, KEEPER_ANY_VERSION));
+        dag_commit_op(t, keeper_op_delete(path, KEEPER_ANY_VERSION));
     }
 }
 
 static void on_chunk_done(void *arg, const struct task_reply *reply)
 {
-    struct adding *a = arg;
+    struct dag_addition *a = arg;
     struct dag *d = a->dag;
 
-    a->kept += !reply->err;
+    a->saved += !reply->err;
     if (reply->err && !a->err)
         a->err = reply->err;
     if (--a->left)
@@ -120,7 +120,7 @@ static void on_chunk_done(void *arg, const struct task_reply *reply)
         pin_parents(a, -1);
         if (!a->err)
             enter(d, a);
-        else if (a->kept)
+        else if (a->saved)
             take_back(d, a);
         if (a->err == DROVER_UNKNOWN || a->err == DROVER_FENCED)
             d->failing = a->err;
@@ -134,20 +134,20 @@ static void on_chunk_done(void *arg, const struct task_reply *reply)
 }
 
 /* The operations of one chunk; the last also moves the head, which is what makes them count. */
-static void put_chunk(struct adding *a, uint32_t i)
+static void put_chunk(struct dag_addition *a, uint32_t i)
 {
     struct chunk_text *c = a->draft.chunks[i];
     struct dag *d = a->dag;
     struct buf head = {0};
     char path[DAG_PATH_LEN];
 
-    turn_bucket(a->ops, BUCKET_SPECS, dag_bucket(BUCKET_SPECS, c->first_id));
+    dag_commit_bucket(a->ops, BUCKET_SPECS, dag_bucket(BUCKET_SPECS, c->first_id));
     dag_path(path, BUCKET_SPECS, c->first_id);
-    turn_op(a->ops, keeper_op_create(path, (struct str){c->text.p, c->text.len}, 0));
+    dag_commit_op(a->ops, keeper_op_create(path, (struct str){c->text.p, c->text.len}, 0));
     if (i + 1 == a->draft.chunk_count) {
         dag_put_head(&head, d, a->draft.first_id + a->draft.count - 1);
-        turn_op(a->ops,
-                keeper_op_set(DAG_HEAD, (struct str){head.p, head.len}, KEEPER_ANY_VERSION));
+        dag_commit_op(a->ops,
+                      keeper_op_set(DAG_HEAD, (struct str){head.p, head.len}, KEEPER_ANY_VERSION));
         buf_release(&head);
     }
 }
@@ -155,7 +155,7 @@ static void put_chunk(struct adding *a, uint32_t i)
 /* One graph at a time, so that what a failed one leaves is gone before ids go past it. */
 static void begin_adding(struct dag *d)
 {
-    struct adding *a = d->adding;
+    struct dag_addition *a = d->adding;
     uint32_t count = a->draft.chunk_count;
     size_t *froms = mem_zalloc((count + 1) * sizeof *froms);
 
@@ -190,7 +190,7 @@ static void begin_adding(struct dag *d)
 
 void dag_add(struct dag *d, struct draft *draft, dag_done_fn *done, void *arg)
 {
-    struct adding *a = mem_zalloc(sizeof *a);
+    struct dag_addition *a = mem_zalloc(sizeof *a);
     bool first = !d->adding;
 
     a->dag = d;
@@ -210,9 +210,9 @@ void dag_add(struct dag *d, struct draft *draft, dag_done_fn *done, void *arg)
 
 void dag_drop_adds(struct dag *d, int err)
 {
-    struct adding *next;
+    struct dag_addition *next;
 
-    for (struct adding *a = d->adding; a; a = next) {
+    for (struct dag_addition *a = d->adding; a; a = next) {
         next = a->next;
         a->dag = NULL;
         a->done(a->arg, a->begun ? DROVER_UNKNOWN : err);
@@ -224,30 +224,43 @@ void dag_drop_adds(struct dag *d, int err)
 
 /* The end of a run. */
 
-static void set_why(struct node *n, const struct outcome *o)
+/* "timed out after 60 s" */
+static void put_timeout(char *to, size_t len, const struct dag_node *n, enum node_type type)
+{
+    struct arena a = {0};
+    struct node_command c;
+
+    node_command(n, type, &a, &c);
+    if (c.timeout_ms % 1000)
+        snprintf(to, len, "timed out after %" PRId64 " ms", c.timeout_ms);
+    else
+        snprintf(to, len, "timed out after %" PRId64 " s", c.timeout_ms / 1000);
+    arena_release(&a);
+}
+
+static void set_reason(struct dag_node *n, enum node_type type, const struct run_outcome *o)
 {
     char text[200];
 
     if (o->reason)
         node_set_reason(n, o->reason);
-    else if (o->how == RUN_SIGNALLED || (o->how == RUN_KILLED && n->kill_asked))
-        node_set_reason(n, o->how == RUN_KILLED ? "killed on request" : NULL);
-    else if (o->how == RUN_TIMED_OUT)
-        node_set_reason(n, "its time was over");
-    else if (o->status) {
-        snprintf(text, sizeof text, "exit status %d", o->status);
-        node_set_reason(n, text);
-    } else {
+    else if (o->how == RUN_KILLED)
+        node_set_reason(n, n->kill_asked ? "killed" : NULL);
+    else if (o->how == RUN_EXITED && !o->status)
         node_set_reason(n, NULL);
-    }
-    if (o->how == RUN_SIGNALLED && !o->reason) {
-        snprintf(text, sizeof text, "ended by signal %d (%s)", o->status, strsignal(o->status));
+    else {
+        if (o->how == RUN_TIMED_OUT)
+            put_timeout(text, sizeof text, n, type);
+        else if (o->how == RUN_SIGNALLED)
+            snprintf(text, sizeof text, "signal %d (%s)", o->status, strsignal(o->status));
+        else
+            snprintf(text, sizeof text, "exit status %d", o->status);
         node_set_reason(n, text);
     }
 }
 
-static enum node_state judge(const struct node *n, enum node_type type, const struct outcome *o,
-                             enum node_branch *ret_taken)
+static enum node_state judge(const struct dag_node *n, enum node_type type,
+                             const struct run_outcome *o, enum node_branch *ret_taken)
 {
     bool exited = !o->lost && !o->reason && o->how == RUN_EXITED;
 
@@ -262,8 +275,8 @@ static enum node_state judge(const struct node *n, enum node_type type, const st
 }
 
 /* When it is to be tried again, or 0. */
-static int64_t again_at(struct dag *d, const struct node *n, enum node_type type,
-                        const struct outcome *o)
+static int64_t again_at(struct dag *d, const struct dag_node *n, enum node_type type,
+                        const struct run_outcome *o)
 {
     struct arena a = {0};
     struct node_command c;
@@ -280,7 +293,8 @@ static int64_t again_at(struct dag *d, const struct node *n, enum node_type type
     return at;
 }
 
-void dag_end_run(struct dag *d, struct turn *t, struct node *n, const struct outcome *o)
+void dag_end_run(struct dag *d, struct dag_commit *t, struct dag_node *n,
+                 const struct run_outcome *o)
 {
     enum node_type type = graph_plan(&d->graph, n)->type;
     struct plan_changes changes = {0};
@@ -290,43 +304,43 @@ void dag_end_run(struct dag *d, struct turn *t, struct node *n, const struct out
 
     dag_leave_running(d, n);
     n->ahead = false;
-    turn_unmark(t, n);
-    set_why(n, o);
+    dag_commit_unmark(t, n);
+    set_reason(n, type, o);
     if (taken)
         node_set_reason(n, NULL);
     if (!o->lost)
         node_set_int(n, "result", o->how == RUN_EXITED ? o->status : 128 + o->status);
     if (again) {
-        if (type != NODE_CONDITION) /* the number of tries is to be remembered */
+        if (type != NODE_CONDITION) /* the number of tries is to be recall */
             dag_put_task(t, n);
         dag_park(d, n, again);
         return;
     }
     if (type == NODE_CONDITION && state == NODE_FAILED && !o->reason)
-        node_set_reason(n, "its time was over before the condition held");
+        set_reason(n, type, &(struct run_outcome){.how = RUN_TIMED_OUT});
     n->ended_ms = dag_now_ms(d);
     dag_drop_task(t, n);
-    turn_record(t, n);
+    dag_commit_record(t, n);
     plan_end(&d->graph.plan, n->ref, state, taken, &changes);
     follow(d, t, &changes);
 }
 
-int dag_ended(struct dag *d, struct node *n, int64_t agent, int64_t task, const struct outcome *o,
-              dag_done_fn *done, void *arg)
+int dag_ended(struct dag *d, struct dag_node *n, int64_t agent, int64_t task,
+              const struct run_outcome *o, dag_done_fn *done, void *arg)
 {
-    struct turn *t;
+    struct dag_commit *t;
 
     if (n->agent != agent || !n->has_task || n->task_busy || n->task != task)
         return DROVER_FENCED;
-    t = turn_open(d);
+    t = dag_commit_open(d);
     dag_end_run(d, t, n, o);
-    turn_then(t, done, arg);
+    dag_commit_then(t, done, arg);
     return 0;
 }
 
-void dag_unclaim(struct dag *d, struct node *n)
+void dag_unclaim(struct dag *d, struct dag_node *n)
 {
-    struct turn *t = turn_open(d);
+    struct dag_commit *t = dag_commit_open(d);
 
     dag_leave_running(d, n);
     n->ahead = false;
@@ -338,7 +352,7 @@ void dag_unclaim(struct dag *d, struct node *n)
     dag_put_task(t, n);
 }
 
-bool dag_renew(struct dag *d, struct node *n, int64_t agent, int64_t task, int64_t lease_ms)
+bool dag_renew(struct dag *d, struct dag_node *n, int64_t agent, int64_t task, int64_t lease_ms)
 {
     if (n->agent != agent || !n->has_task || n->task_busy || n->task != task)
         return false;
@@ -349,12 +363,12 @@ bool dag_renew(struct dag *d, struct node *n, int64_t agent, int64_t task, int64
 
 /* Killing and running again. */
 
-int dag_kill(struct dag *d, struct node *n, dag_done_fn *done, void *arg)
+int dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg)
 {
-    struct turn *t = turn_open(d);
+    struct dag_commit *t = dag_commit_open(d);
     struct plan_changes changes = {0};
 
-    turn_then(t, done, arg);
+    dag_commit_then(t, done, arg);
     if (node_state_is_terminal(graph_state(&d->graph, n)))
         return 0;
     n->kill_asked = true;
@@ -364,56 +378,55 @@ int dag_kill(struct dag *d, struct node *n, dag_done_fn *done, void *arg)
         http_topic_signal(&d->topic_kill, HTTP_TOPIC_ALL);
     } else if (!n->task_busy) {
         dag_unpark(d, n);
-        node_set_reason(n, "killed on request");
+        node_set_reason(n, "killed");
         n->ended_ms = dag_now_ms(d);
         dag_drop_task(t, n);
-        turn_record(t, n);
+        dag_commit_record(t, n);
         plan_end(&d->graph.plan, n->ref, NODE_KILLED, BRANCH_NONE, &changes);
         follow(d, t, &changes);
     }
     return 0;
 }
 
-int dag_retry(struct dag *d, struct node *n, dag_done_fn *done, void *arg, struct err_info *e)
+int dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg, struct err_info *e)
 {
     struct plan_changes changes = {0};
     enum node_state state = graph_state(&d->graph, n);
-    struct turn *t;
+    struct dag_commit *t;
 
     if (state != NODE_FAILED && state != NODE_KILLED)
         return err_set(e, DROVER_REFUSED,
-                       "node %" PRIu64 " is %s: only what failed or was killed is "
-                       "run again",
-                       n->id, node_state_name(dag_visible(d, n)));
-    t = turn_open(d);
+                       "node %" PRIu64 " is %s: only failed and killed nodes can be retried", n->id,
+                       node_state_name(dag_visible(d, n)));
+    t = dag_commit_open(d);
     plan_retry(&d->graph.plan, n->ref, &changes);
     for (size_t i = 0; i < changes.count; i++) {
-        struct node *m = graph_at(&d->graph, changes.refs[i]);
+        struct dag_node *m = graph_at(&d->graph, changes.refs[i]);
 
         if (node_state_is_terminal(graph_state(&d->graph, m)))
             continue;
         m->ended_ms = 0;
         m->kill_asked = false;
         if (m->recorded || m == n)
-            turn_record(t, m);
+            dag_commit_record(t, m);
     }
     n->attempts = 0;
     n->started_ms = 0;
     node_set_reason(n, NULL);
     follow(d, t, &changes);
-    turn_then(t, done, arg);
+    dag_commit_then(t, done, arg);
     return 0;
 }
 
 /* Removing. */
 
-void dag_drop_slots(struct dag *d, struct node *n, struct value *v)
+void dag_drop_slots(struct dag *d, struct dag_node *n, struct node_datum *v)
 {
     char path[DAG_PATH_LEN];
 
     for (uint32_t i = 0; i < v->slot_count; i++) {
         dag_slot_path(path, sizeof path, n->id, v->slots[i].number);
-        turn_op(turn_open(d), keeper_op_delete(path, KEEPER_ANY_VERSION));
+        dag_commit_op(dag_commit_open(d), keeper_op_delete(path, KEEPER_ANY_VERSION));
     }
 }
 
@@ -421,7 +434,7 @@ static int check_removable(struct dag *d, const struct plan_changes *c, bool cha
                            struct err_info *e)
 {
     for (size_t i = 0; i < c->count; i++) {
-        struct node *n = graph_at(&d->graph, c->refs[i]);
+        struct dag_node *n = graph_at(&d->graph, c->refs[i]);
 
         if (d->graph.shown[n->index] == NODE_RUNNING || graph_state(&d->graph, n) == NODE_RUNNING)
             return err_set(e, DROVER_REFUSED, "node %" PRIu64 " is running", n->id);
@@ -429,34 +442,35 @@ static int check_removable(struct dag *d, const struct plan_changes *c, bool cha
             return err_set(e, DROVER_REFUSED, "node %" PRIu64 " is being changed", n->id);
         if (!chain && !plan_is_removable(&d->graph.plan, n->ref))
             return err_set(e, DROVER_REFUSED,
-                           "others wait for node %" PRIu64 ": chain=true removes them too", n->id);
+                           "other nodes wait for node %" PRIu64 ": chain=true removes them too",
+                           n->id);
     }
     return 0;
 }
 
 /* Children that have no record follow from their parents; without those they need one. */
-static void record_children(struct dag *d, struct turn *t, const struct node *n)
+static void record_children(struct dag *d, struct dag_commit *t, const struct dag_node *n)
 {
     plan_each_child(e, &d->graph.plan, n->ref) {
-        struct node *child = graph_at(&d->graph, d->graph.plan.edges[e].child);
+        struct dag_node *child = graph_at(&d->graph, d->graph.plan.edges[e].child);
 
         if (!child->recorded)
-            turn_record(t, child);
+            dag_commit_record(t, child);
     }
 }
 
 /* In a chunk that has others a mark is left; with the last one the chunk and its marks go. */
-static void remove_one(struct dag *d, struct node *n)
+static void remove_one(struct dag *d, struct dag_node *n)
 {
     struct chunk_text *c = n->chunk;
     char path[DAG_PATH_LEN];
-    struct turn *t;
+    struct dag_commit *t;
 
-    for (struct value *v = n->values; v; v = v->next)
+    for (struct node_datum *v = n->values; v; v = v->next)
         dag_drop_slots(d, n, v);
-    t = turn_open(d);
+    t = dag_commit_open(d);
     if (n->has_task)
-        turn_drop(t, n->task); /* the turn must not look at the node any more */
+        dag_commit_drop(t, n->task); /* the turn must not look at the node any more */
     dag_path(path, BUCKET_NODES, n->id);
     if (c->nodes == 1) {
         for (uint64_t id = c->first_id; id < c->first_id + c->count; id++) {
@@ -464,19 +478,19 @@ static void remove_one(struct dag *d, struct node *n)
 
             dag_path(mark, BUCKET_NODES, id);
             if (id != n->id || n->recorded)
-                turn_op(t, keeper_op_delete(mark, KEEPER_ANY_VERSION));
+                dag_commit_op(t, keeper_op_delete(mark, KEEPER_ANY_VERSION));
         }
         dag_path(path, BUCKET_SPECS, c->first_id);
-        turn_op(t, keeper_op_delete(path, KEEPER_ANY_VERSION));
+        dag_commit_op(t, keeper_op_delete(path, KEEPER_ANY_VERSION));
     } else {
-        turn_bucket(t, BUCKET_NODES, dag_bucket(BUCKET_NODES, n->id));
-        turn_op(t, n->recorded
-                       ? keeper_op_set(path, STR("{\"state\":\"deleted\"}"), KEEPER_ANY_VERSION)
-                       : keeper_op_create(path, STR("{\"state\":\"deleted\"}"), 0));
+        dag_commit_bucket(t, BUCKET_NODES, dag_bucket(BUCKET_NODES, n->id));
+        dag_commit_op(
+            t, n->recorded ? keeper_op_set(path, STR("{\"state\":\"deleted\"}"), KEEPER_ANY_VERSION)
+                           : keeper_op_create(path, STR("{\"state\":\"deleted\"}"), 0));
     }
 }
 
-int dag_remove(struct dag *d, struct node *n, bool chain, dag_done_fn *done, void *arg,
+int dag_remove(struct dag *d, struct dag_node *n, bool chain, dag_done_fn *done, void *arg,
                struct err_info *e)
 {
     struct plan_changes all = {0};
@@ -488,12 +502,12 @@ int dag_remove(struct dag *d, struct node *n, bool chain, dag_done_fn *done, voi
         plan_changes_put(&all, n->ref);
     err = check_removable(d, &all, chain, e);
     if (!err) {
-        turn_flush(d);
+        dag_commit_flush(d);
         for (size_t i = all.count; i-- > 0;) {
-            struct node *m = graph_at(&d->graph, all.refs[i]);
+            struct dag_node *m = graph_at(&d->graph, all.refs[i]);
 
             if (!chain)
-                record_children(d, turn_open(d), m);
+                record_children(d, dag_commit_open(d), m);
             remove_one(d, m);
             d->graph.shown[m->index] = SHOWN_NONE;
             for (int l = 0; l < d->listener_count; l++)
@@ -501,7 +515,7 @@ int dag_remove(struct dag *d, struct node *n, bool chain, dag_done_fn *done, voi
             graph_remove(&d->graph, m);
         }
         graph_compact(&d->graph);
-        turn_then(turn_open(d), done, arg);
+        dag_commit_then(dag_commit_open(d), done, arg);
     }
     plan_changes_release(&all);
     return err;

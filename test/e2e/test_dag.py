@@ -177,7 +177,7 @@ def test_kill(dag):
 def test_kill_one_that_ignores_term_and_one_that_waits_to_be_tried_again(dag):
     a, b = dag.add(shell("exit 1", retry={"count": 5, "delay": 60000}),
                    shell("trap '' TERM; echo on; sleep 1; sleep 60; sleep 60"))
-    wait_until(lambda: "tried again" in dag.node(a).get("why", ""))
+    wait_until(lambda: "next attempt" in dag.node(a).get("why", ""))
     assert dag.state(a) == "running"
     dag.kill(a)
     assert dag.wait(a) == ["killed"]
@@ -201,8 +201,8 @@ BAD = [
     ([node("group", "x")], "no parent 'x'"),
     ([node("group", ref="a"), node("group", ref="a")], "twice"),
     ([node("group", ref="12")], "mistaken"),
-    ([node("group", "b", ref="a"), node("group", "a", ref="b")], "circle"),
-    ([node("group", "a", ref="a")], "circle"),
+    ([node("group", "b", ref="a"), node("group", "a", ref="b")], "cycle: a → b → a"),
+    ([node("group", "a", ref="a")], "cycle: a → a"),
     ([{"metadata": {"type": "group", "parent": "root", "parents": []}}], "both"),
     ([{"metadata": {"type": "group", "parents": "root"}}], "parents"),
     ([{"metadata": {"type": "group", "parents": [None]}}], "a parent is"),
@@ -213,7 +213,7 @@ BAD = [
     ([node("group", group="")], "group"),
     ([node("command")], "command is missing"),
     ([node("command", command="")], "command is empty"),
-    ([node("command", command=3)], "nodes[0]: command has to be a string"),
+    ([node("command", command=3)], "nodes[0]: command must be a string"),
     ([node("command", command=["ls"])], "command"),
     ([node("command", command="ls", args="x")], "args"),
     ([node("command", command="ls", args=["a\0b"])], "NUL"),

@@ -64,7 +64,7 @@ def test_an_agent_runs_nodes_and_sends_what_they_print(dag, agent):
     one.send_signal(signal.SIGTERM)
     assert one.wait(DEADLINE_S) == 0
     assert dag.wait(more) == ["failed"]
-    assert dag.node(more)["metadata"]["reason"] == "its agent was stopped"
+    assert dag.node(more)["metadata"]["reason"] == "the agent was stopped"
 
 
 def test_one_is_killed(dag, agent, tmp_path):
@@ -78,7 +78,7 @@ def test_one_is_killed(dag, agent, tmp_path):
     one.kill()
     agent("--jobs", 1)
     assert dag.wait(a, b) == ["failed", "finished"]
-    assert dag.node(a)["metadata"]["reason"] == "its agent fell silent"
+    assert dag.node(a)["metadata"]["reason"] == "lost its agent"
     assert dag.node(b)["metadata"]["attempts"] == 2
     wait_until(lambda: not alive(pid))  # the command went with its agent
 
@@ -106,7 +106,7 @@ def test_one_is_killed_and_one_stopped_for_longer_than_its_claim(dag, agent, tmp
     assert dag.wait(*ids) == ["finished"] * 3 + ["failed"]
     before = [dag.node(one) for one in ids]
     assert [one["metadata"]["attempts"] for one in before] == [2, 2, 2, 1]
-    assert before[3]["metadata"]["reason"] == "its agent fell silent"
+    assert before[3]["metadata"]["reason"] == "lost its agent"
     assert [one["data"]["stdout"] for one in before[:3]] == [f"in {places[2]}\nend\n"] * 3
     first = set(logs(places[0])) | set(logs(places[1]))
     assert first == {f"{one}-1.log" for one in ids} and len(logs(places[1])) == 2

@@ -86,7 +86,7 @@ def test_run_from_json_and_standard_input(client):
 @pytest.mark.parametrize("text,says", [
     ("", "no object"), ("nodes: []", "nodes"), ("nodes: {}", "there are no nodes"),
     ("nodes: {a: {after: b}}", "there is no node 'b'"),
-    ("nodes: {a: {after: b}, b: {after: a}}", "circle"),
+    ("nodes: {a: {after: b}, b: {after: a}}", "cycle: a → b → a"),
     ("nodes: {a: {what: 1}}", "what"), ("nodes: {a: 1}", "is an object"),
     ("nodes: {a: {type: x}}", "no type 'x'"), ("a: &x 1\nb: *x", "aliases"), ("{", "line"),
     ("nodes: {a: {command: x, timeout: soon}}", "timeout"),

@@ -69,7 +69,7 @@ def test_killed_again_and_again(start, tmp_path):
             assert ran[i] == 1, i
         else:
             assert ran[i] <= 1, i
-            assert nodes[ids[i]]["reason"] == "the server ended while it ran"
+            assert nodes[ids[i]]["reason"] == "the server stopped while it ran"
     assert any(one["state"] == "finished" for one in nodes.values())
     assert server.stop() == 0, server.said
 
@@ -89,7 +89,7 @@ def test_what_ran_is_gone_when_the_server_comes_back(start):
     server = start("--jobs", 4)
     dag = Dag(server.port)
     assert dag.wait(a, b, d) == ["failed", "skipped", "finished"]
-    assert dag.node(a)["metadata"]["reason"] == "the server ended while it ran"
+    assert dag.node(a)["metadata"]["reason"] == "the server stopped while it ran"
     assert dag.node(d)["metadata"]["attempts"] == 2
     assert dag.state(c) == "running"
     dag.kill(c)

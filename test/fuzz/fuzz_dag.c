@@ -72,7 +72,7 @@ static void fuzz_request(struct str text)
 
 static void fuzz_record(struct str text)
 {
-    struct node *n = mem_zalloc(sizeof *n), *again = mem_zalloc(sizeof *again);
+    struct dag_node *n = mem_zalloc(sizeof *n), *again = mem_zalloc(sizeof *again);
     struct buf b = {0}, c = {0};
     struct arena a = {0};
     int state, taken, state2, taken2;

@@ -15,9 +15,9 @@
 
 #include "dag/plan.h"
 
-static uint32_t add(struct plan *p, struct plan_spec s, int parent_count, ...)
+static uint32_t add(struct dag_plan *p, struct plan_spec s, int parent_count, ...)
 {
-    uint32_t parents[8], ref, cycle;
+    uint32_t parents[8], ref;
     struct plan_changes changes = {0};
     va_list ap;
 
@@ -29,12 +29,12 @@ static uint32_t add(struct plan *p, struct plan_spec s, int parent_count, ...)
     s.parent_count = (uint32_t)parent_count;
     if (!s.id)
         s.id = p->used + 1;
-    assert_true(plan_add(p, &s, 1, &ref, &cycle, &changes));
+    assert_true(plan_add(p, &s, 1, &ref, &changes));
     plan_changes_release(&changes);
     return ref;
 }
 
-static void end(struct plan *p, uint32_t ref, enum node_state state, enum node_branch taken)
+static void end(struct dag_plan *p, uint32_t ref, enum node_state state, enum node_branch taken)
 {
     struct plan_changes changes = {0};
 
@@ -44,7 +44,7 @@ static void end(struct plan *p, uint32_t ref, enum node_state state, enum node_b
     plan_changes_release(&changes);
 }
 
-static void retry(struct plan *p, uint32_t ref)
+static void retry(struct dag_plan *p, uint32_t ref)
 {
     struct plan_changes changes = {0};
 
@@ -58,7 +58,7 @@ static void retry(struct plan *p, uint32_t ref)
 
 static void a_child_waits_for_all_parents(void **state)
 {
-    struct plan p = {0};
+    struct dag_plan p = {0};
     uint32_t a = add(&p, (struct plan_spec){0}, 0), b = add(&p, (struct plan_spec){0}, 0);
     uint32_t c = add(&p, (struct plan_spec){0}, 2, a, b);
 
@@ -74,7 +74,7 @@ static void a_child_waits_for_all_parents(void **state)
 
 static void what_can_no_longer_start_is_skipped_at_once(void **state)
 {
-    struct plan p = {0};
+    struct dag_plan p = {0};
     uint32_t a = add(&p, (struct plan_spec){0}, 0), b = add(&p, (struct plan_spec){0}, 0);
     uint32_t c = add(&p, (struct plan_spec){0}, 2, a, b);
     uint32_t d = add(&p, (struct plan_spec){0}, 1, c);
@@ -103,7 +103,7 @@ static void a_failure_node_wants_one_that_failed(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct plan p = {0};
+        struct dag_plan p = {0};
         uint32_t a = add(&p, (struct plan_spec){0}, 0), b = add(&p, (struct plan_spec){0}, 0);
         uint32_t c = add(&p, (struct plan_spec){.when = WHEN_FAILURE}, 2, a, b);
 
@@ -121,7 +121,7 @@ static void a_failure_node_wants_one_that_failed(void **state)
 static void an_if_takes_one_branch(void **state)
 {
     for (int taken = BRANCH_THEN; taken <= BRANCH_ELSE; taken++) {
-        struct plan p = {0};
+        struct dag_plan p = {0};
         uint32_t i = add(&p, (struct plan_spec){.type = NODE_IF}, 0);
         uint32_t then = add(&p, (struct plan_spec){.branch = BRANCH_THEN}, 1, i);
         uint32_t other =
@@ -139,7 +139,7 @@ static void an_if_takes_one_branch(void **state)
 
 static void groups_finish_by_themselves(void **state)
 {
-    struct plan p = {0};
+    struct dag_plan p = {0};
     uint32_t a = add(&p, (struct plan_spec){0}, 0), last = a, c;
 
     (void)state;
@@ -154,7 +154,7 @@ static void groups_finish_by_themselves(void **state)
 
 static void priority_then_age_decides(void **state)
 {
-    struct plan p = {0};
+    struct dag_plan p = {0};
     uint32_t a = add(&p, (struct plan_spec){.id = 1}, 0);
     uint32_t b = add(&p, (struct plan_spec){.id = 2, .priority = 5}, 0);
     uint32_t c = add(&p, (struct plan_spec){.id = 3, .priority = 5}, 0);
@@ -183,15 +183,26 @@ static void cycles_are_refused_and_nothing_is_added(void **state)
                                 {.parents = two, .parent_count = 1},
                                 {.parents = three, .parent_count = 1},
                                 {0}};
-    uint32_t self[] = {plan_in_batch(0)}, refs[4], cycle = 99;
-    struct plan_spec alone = {.parents = self, .parent_count = 1};
-    struct plan_changes changes = {0};
-    struct plan p = {0};
+    uint32_t self[] = {plan_in_batch(0)}, below[] = {plan_in_batch(1)}, refs[4];
+    struct plan_spec alone[] = {{.parents = below, .parent_count = 1},
+                                {.parents = self, .parent_count = 1}};
+    struct plan_changes changes = {0}, cycle = {0};
+    struct dag_plan p = {0};
 
     (void)state;
-    assert_false(plan_add(&p, specs, 4, refs, &cycle, &changes));
-    assert_in_range(cycle, 0, 2);
-    assert_false(plan_add(&p, &alone, 1, refs, &cycle, &changes));
+    assert_false(plan_add(&p, specs, 4, refs, &changes));
+    assert_true(plan_has_cycle(specs, 4, &cycle));
+    assert_int_equal(cycle.count, 3); /* 0 waits for 2, 2 for 1, 1 for 0 */
+    assert_int_equal(cycle.refs[0], 0);
+    assert_int_equal(cycle.refs[1], 2);
+    assert_int_equal(cycle.refs[2], 1);
+    plan_changes_release(&cycle);
+    assert_false(plan_add(&p, alone, 2, refs, &changes)); /* 0 waits for 1, and 1 for 0 */
+    self[0] = plan_in_batch(1);
+    assert_true(plan_has_cycle(alone, 2, &cycle)); /* 0 is below the cycle, not in it */
+    assert_int_equal(cycle.count, 1);
+    assert_int_equal(cycle.refs[0], 1);
+    plan_changes_release(&cycle);
     assert_int_equal(p.used, 0);
     assert_int_equal(changes.count, 0);
     plan_release(&p);
@@ -199,7 +210,7 @@ static void cycles_are_refused_and_nothing_is_added(void **state)
 
 static void retry_brings_back_what_was_skipped(void **state)
 {
-    struct plan p = {0};
+    struct dag_plan p = {0};
     uint32_t a = add(&p, (struct plan_spec){0}, 0), other = add(&p, (struct plan_spec){0}, 0);
     uint32_t b = add(&p, (struct plan_spec){0}, 2, a, other);
     uint32_t c = add(&p, (struct plan_spec){.type = NODE_GROUP}, 1, b);
@@ -288,7 +299,7 @@ static void model_follow(struct model *m)
     }
 }
 
-static void model_compare(const struct model *m, const struct plan *p)
+static void model_compare(const struct model *m, const struct dag_plan *p)
 {
     uint32_t best[3] = {0}, counts[NODE_SKIPPED + 1] = {0};
 
@@ -312,9 +323,9 @@ static void model_compare(const struct model *m, const struct plan *p)
 }
 
 /* A batch whose parents are nodes of before and, upwards in a random order, of the batch itself. */
-static void model_add(struct model *m, struct plan *p)
+static void model_add(struct model *m, struct dag_plan *p)
 {
-    uint32_t count = 1 + rand() % 12, cycle, refs[12];
+    uint32_t count = 1 + rand() % 12, refs[12];
     struct plan_changes changes = {0};
     struct plan_spec *specs = &m->specs[m->count];
     uint32_t batch_parents[12][4];
@@ -353,7 +364,7 @@ static void model_add(struct model *m, struct plan *p)
         }
         specs[i].parent_count = n;
     }
-    assert_true(plan_add(p, specs, count, refs, &cycle, &changes));
+    assert_true(plan_add(p, specs, count, refs, &changes));
     for (uint32_t i = 0; i < count; i++) {
         m->refs[m->count + i] = refs[i];
         for (uint32_t k = 0; k < specs[i].parent_count; k++)
@@ -392,7 +403,7 @@ static bool model_is_parent(const struct model *m, int i)
     return false;
 }
 
-static void model_step(struct model *m, struct plan *p)
+static void model_step(struct model *m, struct dag_plan *p)
 {
     struct plan_changes changes = {0};
     int i = m->count ? rand() % m->count : 0, what = rand() % 10;
@@ -431,7 +442,7 @@ static void random_graphs_agree_with_the_model(void **state)
     print_message("# DROVER_SEED=%u\n", seed);
     for (int round = 0; round < rounds; round++) {
         static struct model m;
-        struct plan p = {0};
+        struct dag_plan p = {0};
 
         srand(seed + (unsigned)round);
         m.count = 0;
@@ -452,8 +463,8 @@ static void a_large_graph_is_planned_fast(void **state)
     struct plan_spec *specs = calloc(COUNT, sizeof *specs);
     uint32_t(*parents)[3] = calloc(COUNT, sizeof *parents), *refs = calloc(COUNT, sizeof *refs);
     struct plan_changes changes = {0};
-    uint32_t cycle, done = 0;
-    struct plan p = {0};
+    uint32_t done = 0;
+    struct dag_plan p = {0};
     clock_t from;
 
     (void)state;
@@ -464,7 +475,7 @@ static void a_large_graph_is_planned_fast(void **state)
                 plan_in_batch((i / WIDTH - 1) * WIDTH + (i + k * 7) % WIDTH);
     }
     from = clock();
-    assert_true(plan_add(&p, specs, COUNT, refs, &cycle, &changes));
+    assert_true(plan_add(&p, specs, COUNT, refs, &changes));
     for (uint32_t ref; (ref = plan_best(&p, 0)); done++) {
         plan_start(&p, ref);
         plan_end(&p, ref, NODE_FINISHED, 0, &changes);

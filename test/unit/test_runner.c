@@ -26,7 +26,7 @@
 static char token[64];
 static const char *environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", token, "A=b c", NULL};
 
-struct outcome {
+struct run_outcome {
     bool over;
     struct run_end end;
     struct buf text[RUN_STREAMS];
@@ -46,7 +46,7 @@ static struct scene scene_open(void)
 
 static void on_done(void *arg, struct run *r, const struct run_end *end)
 {
-    struct outcome *o = arg;
+    struct run_outcome *o = arg;
 
     o->over = true;
     o->end = *end;
@@ -56,13 +56,13 @@ static void on_done(void *arg, struct run *r, const struct run_end *end)
     run_free(r);
 }
 
-static void outcome_release(struct outcome *o)
+static void outcome_release(struct run_outcome *o)
 {
     for (int i = 0; i < RUN_STREAMS; i++)
         buf_release(&o->text[i]);
 }
 
-static struct run *start(struct scene *s, struct run_spec spec, struct outcome *o)
+static struct run *start(struct scene *s, struct run_spec spec, struct run_outcome *o)
 {
     struct err_info e;
     int status;
@@ -102,9 +102,9 @@ static void with_runner(struct scene *s, void (*body)(struct scene *s))
 
 #define SHELL(text) ((const char *const[]){"/bin/bash", "-c", text, NULL})
 
-static struct outcome shell(struct scene *s, const char *text)
+static struct run_outcome shell(struct scene *s, const char *text)
 {
-    struct outcome o = {0};
+    struct run_outcome o = {0};
     int64_t from = clock_boot_ms();
 
     start(s, (struct run_spec){.argv = SHELL(text)}, &o);
@@ -138,7 +138,7 @@ static void the_ways_to_end_body(struct scene *s)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct outcome o = shell(s, cases[i].text);
+        struct run_outcome o = shell(s, cases[i].text);
 
         if (o.end.how != cases[i].how || o.end.status != cases[i].status)
             fail_msg("%s: %d %d", cases[i].text, o.end.how, o.end.status);
@@ -178,7 +178,7 @@ static void what_cannot_start_says_why_body(struct scene *s)
         {not_executable, NULL, 126, "Permission denied"},
         {directory, NULL, 126, "Permission denied"},
         {empty, NULL, 127, "No such file"},
-        {fine, "/no/such/dir", 127, "the directory /no/such/dir is not there"},
+        {fine, "/no/such/dir", 127, "there is no directory /no/such/dir"},
     };
 
     close(fd);
@@ -206,7 +206,7 @@ static void what_cannot_start_says_why(void **state)
 /* A pipe that is held open after the end delays it a little, no more. */
 static void a_pipe_held_open_body(struct scene *s)
 {
-    struct outcome o = shell(s, "echo out; sleep 300 & echo $!");
+    struct run_outcome o = shell(s, "echo out; sleep 300 & echo $!");
 
     assert_int_equal(o.end.how, RUN_EXITED);
     assert_int_equal(o.end.status, 0);
@@ -245,7 +245,7 @@ static void kill_reaches_everything_body(struct scene *s)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct outcome o = {0};
+        struct run_outcome o = {0};
         struct run *r = start(s, (struct run_spec){.argv = SHELL(cases[i].text)}, &o);
         int64_t from = clock_boot_ms();
 
@@ -254,7 +254,7 @@ static void kill_reaches_everything_body(struct scene *s)
         run_kill(r, cases[i].stubborn ? 100 : 60000);
         run_until(s, &o.over);
         assert_int_equal(o.end.how, RUN_KILLED);
-        if (orphans_signal(&(struct orphan_signs){.token = token}, 0))
+        if (orphans_signal(&(struct orphan_key){.token = token}, 0))
             fail_msg("something is left of: %s", cases[i].text);
         if (clock_boot_ms() - from > 50000)
             fail_msg("took long: %s", cases[i].text);
@@ -293,7 +293,7 @@ static bool has_ended(pid_t pid)
 /* It has left the session and has nothing in its environment: only the cgroup tells whose it is. */
 static void a_cgroup_tells_body(struct scene *s)
 {
-    struct outcome o = {0}, beside = {0}, left = {0};
+    struct run_outcome o = {0}, beside = {0}, left = {0};
     pid_t pid, other;
     struct run *r, *q;
 
@@ -345,7 +345,7 @@ static void a_cgroup_tells(void **state)
 
 static void time_runs_out_body(struct scene *s)
 {
-    struct outcome o = {0};
+    struct run_outcome o = {0};
 
     start(s, (struct run_spec){.argv = SHELL("sleep 300"), .timeout_ms = 50}, &o);
     run_until(s, &o.over);
@@ -364,7 +364,7 @@ static void time_runs_out(void **state)
 /* 64 MiB through a cap of 1000 bytes: memory does not grow, and a neighbour is not held up. */
 static void too_much_output_body(struct scene *s)
 {
-    struct outcome much = {0}, neighbour = {0};
+    struct run_outcome much = {0}, neighbour = {0};
     char log[] = "/tmp/drover-log-XXXXXX";
     struct stat st;
 

@@ -36,7 +36,7 @@ static struct started *fresh(void)
     unlink(path);
     s = started_open(dir);
     assert_non_null(s);
-    assert_false(started_is_sure(s));
+    assert_false(started_is_reliable(s));
     started_settle(s);
     return s;
 }
@@ -55,7 +55,7 @@ static void marks_outlive_their_process(void **state)
     started_close(s);
 
     s = started_open(dir); /* the server after it: node 9 was claimed and not started */
-    assert_true(started_is_sure(s));
+    assert_true(started_is_reliable(s));
     assert_int_equal(started_find(s, 8, 2), eight);
     assert_int_equal(started_find(s, 9, 1), 0);
     assert_int_equal(started_keep(s, 8, 2), eight);
@@ -83,10 +83,10 @@ static void another_boot_is_not_believed(void **state)
     assert_int_equal(pwrite(fd, "x", 1, 17), 1);
     close(fd);
     s = started_open(dir);
-    assert_false(started_is_sure(s));
+    assert_false(started_is_reliable(s));
     assert_int_not_equal(started_keep(s, 7, 1), 0); /* until its end is durable */
     started_settle(s);
-    assert_true(started_is_sure(s));
+    assert_true(started_is_reliable(s));
     assert_int_not_equal(started_find(s, 7, 1), 0);
     started_close(s);
 }
@@ -98,9 +98,9 @@ static void too_many_are_not_believed(void **state)
     (void)state;
     for (uint32_t i = 1; i <= STARTED_MAX; i++)
         assert_int_not_equal(started_mark(s, i, 1), 0);
-    assert_true(started_is_sure(s));
+    assert_true(started_is_reliable(s));
     assert_int_equal(started_mark(s, 1 << 20, 1), 0);
-    assert_false(started_is_sure(s));
+    assert_false(started_is_reliable(s));
     started_close(s);
     assert_null(started_open("/no/such/directory"));
 }

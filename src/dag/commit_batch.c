@@ -45,80 +45,75 @@ void dag_slot_path(char *to, size_t len, uint64_t id, uint32_t slot)
 
 /* Gathering. */
 
-struct turn *turn_open(struct dag *d)
+struct dag_commit *dag_commit_open(struct dag *d)
 {
-    if (d->turn && (d->turn->node_count >= DAG_TURN_NODES_MAX || d->turn->len >= DAG_TURN_LEN_MAX))
-        turn_flush(d);
-    if (!d->turn) {
-        d->turn = mem_zalloc(sizeof *d->turn);
-        d->turn->dag = d;
+    if (d->commit &&
+        (d->commit->node_count >= DAG_COMMIT_NODES_MAX || d->commit->len >= DAG_COMMIT_LEN_MAX))
+        dag_commit_flush(d);
+    if (!d->commit) {
+        d->commit = mem_zalloc(sizeof *d->commit);
+        d->commit->dag = d;
     }
     dag_soon(d);
-    return d->turn;
+    return d->commit;
 }
 
-#define GROW(array, count, cap)                                                                    \
-    if ((count) == (cap)) {                                                                        \
-        (cap) = (cap) ? (cap)*2 : 16;                                                              \
-        (array) = mem_realloc((array), (cap) * sizeof *(array));                                   \
-    }
-
-void turn_touch(struct turn *t, struct node *n)
+void dag_commit_touch(struct dag_commit *t, struct dag_node *n)
 {
     if (n->touched)
         return;
     n->touched = true;
     n->pins++;
-    GROW(t->nodes, t->node_count, t->node_cap);
+    mem_grow(t->nodes, t->node_count, t->node_cap);
     t->nodes[t->node_count++] = n;
 }
 
-void turn_record(struct turn *t, struct node *n)
+void dag_commit_record(struct dag_commit *t, struct dag_node *n)
 {
-    turn_touch(t, n);
+    dag_commit_touch(t, n);
     n->dirty = true;
 }
 
-void turn_changes(struct turn *t, const struct plan_changes *c)
+void dag_commit_touch_all(struct dag_commit *t, const struct plan_changes *c)
 {
     for (size_t i = 0; i < c->count; i++)
-        turn_touch(t, graph_at(&t->dag->graph, c->refs[i]));
+        dag_commit_touch(t, graph_at(&t->dag->graph, c->refs[i]));
 }
 
-void turn_then(struct turn *t, dag_done_fn *done, void *arg)
+void dag_commit_then(struct dag_commit *t, dag_done_fn *done, void *arg)
 {
     if (!done)
         return;
-    GROW(t->dones, t->done_count, t->done_cap);
-    t->dones[t->done_count++] = (struct turn_done){done, arg};
+    mem_grow(t->dones, t->done_count, t->done_cap);
+    t->dones[t->done_count++] = (struct commit_waiter){done, arg};
 }
 
-void turn_op(struct turn *t, struct keeper_op op)
+void dag_commit_op(struct dag_commit *t, struct keeper_op op)
 {
-    GROW(t->ops, t->op_count, t->op_cap);
+    mem_grow(t->ops, t->op_count, t->op_cap);
     op.path = (struct str){arena_text(&t->arena, op.path), op.path.len};
     op.data = (struct str){arena_text(&t->arena, op.data), op.data.len};
     t->ops[t->op_count++] = op;
     t->len += op.path.len + op.data.len + 64;
 }
 
-void turn_drop(struct turn *t, int64_t task)
+void dag_commit_drop(struct dag_commit *t, int64_t task)
 {
-    GROW(t->drops, t->drop_count, t->drop_cap);
+    mem_grow(t->drops, t->drop_count, t->drop_cap);
     t->drops[t->drop_count++] = task;
 }
 
 /* How its run ended is in this turn: after it, nobody has to know that it was started. */
-void turn_unmark(struct turn *t, struct node *n)
+void dag_commit_unmark(struct dag_commit *t, struct dag_node *n)
 {
     if (!n->mark)
         return;
-    GROW(t->marks, t->mark_count, t->mark_cap);
+    mem_grow(t->marks, t->mark_count, t->mark_cap);
     t->marks[t->mark_count++] = n->mark;
     n->mark = 0;
 }
 
-void turn_bucket(struct turn *t, enum bucket_kind kind, uint64_t number)
+void dag_commit_bucket(struct dag_commit *t, enum bucket_kind kind, uint64_t number)
 {
     struct map *known = &t->dag->buckets[kind];
     uint32_t ref = (uint32_t)number + 1, hash = map_hash_u64(number);
@@ -129,26 +124,26 @@ void turn_bucket(struct turn *t, enum bucket_kind kind, uint64_t number)
             return;
     map_add(known, hash, ref);
     dag_bucket_path(path, kind, number);
-    turn_op(t, keeper_op_create(path, STR(""), 0));
+    dag_commit_op(t, keeper_op_create(path, STR(""), 0));
 }
 
-void dag_put_task(struct turn *t, struct node *n)
+void dag_put_task(struct dag_commit *t, struct dag_node *n)
 {
-    turn_touch(t, n);
+    dag_commit_touch(t, n);
     n->task_put = true;
     n->task_drop = false;
 }
 
-void dag_drop_task(struct turn *t, struct node *n)
+void dag_drop_task(struct dag_commit *t, struct dag_node *n)
 {
-    turn_touch(t, n);
+    dag_commit_touch(t, n);
     n->task_drop = n->has_task;
     n->task_put = false;
 }
 
 /* Closing. */
 
-static void write_record(struct turn *t, struct node *n)
+static void write_record(struct dag_commit *t, struct dag_node *n)
 {
     const struct plan_node *p = graph_plan(&t->dag->graph, n);
     char path[DAG_PATH_LEN];
@@ -158,15 +153,15 @@ static void write_record(struct turn *t, struct node *n)
     node_put_record(&b, n, dag_visible(t->dag, n), p->taken);
     text = (struct str){b.p, b.len};
     dag_path(path, BUCKET_NODES, n->id);
-    turn_bucket(t, BUCKET_NODES, dag_bucket(BUCKET_NODES, n->id));
-    turn_op(t, n->recorded ? keeper_op_set(path, text, KEEPER_ANY_VERSION)
-                           : keeper_op_create(path, text, 0));
+    dag_commit_bucket(t, BUCKET_NODES, dag_bucket(BUCKET_NODES, n->id));
+    dag_commit_op(t, n->recorded ? keeper_op_set(path, text, KEEPER_ANY_VERSION)
+                                 : keeper_op_create(path, text, 0));
     n->recorded = true;
     n->dirty = false;
     buf_release(&b);
 }
 
-static struct str task_data(struct turn *t, const struct node *n)
+static struct str task_data(struct dag_commit *t, const struct dag_node *n)
 {
     char agent[32] = "";
 
@@ -181,7 +176,7 @@ static struct str task_data(struct turn *t, const struct node *n)
 }
 
 /* Adds stand before updates in the answer, so they are gathered in two rounds. */
-static void write_tasks(struct turn *t)
+static void write_tasks(struct dag_commit *t)
 {
     struct task_update *u = &t->request.update;
     struct task *tasks = arena_alloc(&t->arena, (t->node_count + 1) * sizeof *tasks);
@@ -193,7 +188,7 @@ static void write_tasks(struct turn *t)
     u->deletes = deletes;
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < t->node_count; i++) {
-            struct node *n = t->nodes[i];
+            struct dag_node *n = t->nodes[i];
 
             if (!n->task_put || n->has_task != (round == 1) || n->task_busy)
                 continue;
@@ -222,7 +217,7 @@ static void write_tasks(struct turn *t)
 
 /* The turn is durable, or has failed. */
 
-void dag_show(struct dag *d, struct node *n)
+void dag_show(struct dag *d, struct dag_node *n)
 {
     uint8_t *shown = &d->graph.shown[n->index];
     enum node_state state = dag_visible(d, n);
@@ -234,7 +229,7 @@ void dag_show(struct dag *d, struct node *n)
         d->listeners[i].fn(d->listeners[i].arg, n);
 }
 
-static void settle(struct turn *t, const struct task_reply *reply)
+static void settle(struct dag_commit *t, const struct task_reply *reply)
 {
     struct dag *d = t->dag;
     bool offered = false;
@@ -252,10 +247,10 @@ static void settle(struct turn *t, const struct task_reply *reply)
         started_clear(d->started, t->marks[i]);
     /* What came while its task was under way. */
     for (size_t i = 0; i < t->put_count; i++) {
-        struct node *n = t->puts[i];
+        struct dag_node *n = t->puts[i];
 
         if (node_state_is_terminal(graph_state(&d->graph, n)))
-            dag_drop_task(turn_open(d), n);
+            dag_drop_task(dag_commit_open(d), n);
         else if (n->kill_asked && !n->agent)
             dag_kill(d, n, NULL, NULL);
         offered |= !n->agent;
@@ -264,12 +259,12 @@ static void settle(struct turn *t, const struct task_reply *reply)
         http_topic_signal(&d->topic_ready, HTTP_TOPIC_ALL);
 }
 
-void turn_free(struct turn *t)
+void dag_commit_free(struct dag_commit *t)
 {
     if (t->prev)
         t->prev->next = t->next;
-    else if (t->dag && t->dag->flying == t)
-        t->dag->flying = t->next;
+    else if (t->dag && t->dag->inflight == t)
+        t->dag->inflight = t->next;
     if (t->next)
         t->next->prev = t->prev;
     free(t->nodes);
@@ -283,7 +278,7 @@ void turn_free(struct turn *t)
 }
 
 /* Tells whoever waits for the turn what became of it, once. */
-void turn_tell(struct turn *t, int err)
+void dag_commit_notify(struct dag_commit *t, int err)
 {
     size_t dones = t->done_count, claims = t->claim_count;
 
@@ -298,9 +293,9 @@ void turn_tell(struct turn *t, int err)
  * A full disk takes nothing away: the turn waits, those after it wait behind it, commands go on, and
  * all of it is tried again until there is room.
  */
-static void stall(struct dag *d, struct turn *t)
+static void stall(struct dag *d, struct dag_commit *t)
 {
-    struct turn **at = &d->stalled;
+    struct dag_commit **at = &d->stalled;
 
     while (*at && t->number > (*at)->number)
         at = &(*at)->stalled_next;
@@ -309,31 +304,31 @@ static void stall(struct dag *d, struct turn *t)
     dag_arm(d, dag_now_ms(d) + STALL_MS);
 }
 
-static void submit(struct turn *t)
+static void submit(struct dag_commit *t)
 {
     memset(&t->request.own, 0, sizeof t->request.own);
     service_submit(t->dag->o.tasks, &t->request);
 }
 
 /* Tries the first; the rest follow when it has been kept. */
-void turn_unstall(struct dag *d)
+void dag_commit_retry(struct dag *d)
 {
-    struct turn *t = d->stalled;
+    struct dag_commit *t = d->stalled;
 
-    if (!t || d->unstalling)
+    if (!t || d->retrying)
         return;
     d->stalled = t->stalled_next;
-    d->unstalling = true;
+    d->retrying = true;
     submit(t);
 }
 
-static void on_turn_done(void *arg, const struct task_reply *reply)
+static void on_commit_done(void *arg, const struct task_reply *reply)
 {
-    struct turn *t = arg;
+    struct dag_commit *t = arg;
     struct dag *d = t->dag;
 
     if (d) {
-        d->unstalling = false;
+        d->retrying = false;
         if (reply->err == DROVER_DISK_FULL) {
             stall(d, t);
             return;
@@ -342,22 +337,22 @@ static void on_turn_done(void *arg, const struct task_reply *reply)
             d->failing = reply->err;
         else
             settle(t, reply);
-        turn_tell(t, reply->err);
+        dag_commit_notify(t, reply->err);
         dag_soon(d);
-        turn_free(t);
-        turn_unstall(d);
+        dag_commit_free(t);
+        dag_commit_retry(d);
         return;
     }
-    turn_free(t);
+    dag_commit_free(t);
 }
 
-void turn_flush(struct dag *d)
+void dag_commit_flush(struct dag *d)
 {
-    struct turn *t = d->turn;
+    struct dag_commit *t = d->commit;
 
     if (!t)
         return;
-    d->turn = NULL;
+    d->commit = NULL;
     write_tasks(t);
     for (size_t i = 0; i < t->node_count; i++) {
         if (t->nodes[i]->dirty)
@@ -368,14 +363,14 @@ void turn_flush(struct dag *d)
     t->request.update.clientid = d->client;
     t->request.extra = t->ops;
     t->request.extra_count = t->op_count;
-    t->request.done = on_turn_done;
+    t->request.done = on_commit_done;
     t->request.arg = t;
-    t->next = d->flying;
-    if (d->flying)
-        d->flying->prev = t;
-    d->flying = t;
-    t->number = ++d->turn_number;
-    if (d->stalled || d->unstalling)
+    t->next = d->inflight;
+    if (d->inflight)
+        d->inflight->prev = t;
+    d->inflight = t;
+    t->number = ++d->commit_number;
+    if (d->stalled || d->retrying)
         stall(d, t);
     else
         submit(t);
@@ -383,12 +378,12 @@ void turn_flush(struct dag *d)
 
 /* What may start. */
 
-struct node *dag_claim(struct dag *d, int64_t agent, const struct str *groups, size_t count,
-                       int64_t lease_ms, bool *ret_busy, dag_claimed_fn *done, void *arg)
+struct dag_node *dag_claim(struct dag *d, int64_t agent, const struct str *groups, size_t count,
+                           int64_t lease_ms, bool *ret_busy, dag_claimed_fn *done, void *arg)
 {
     uint32_t best = 0;
-    struct turn *t;
-    struct node *n;
+    struct dag_commit *t;
+    struct dag_node *n;
 
     for (size_t i = 0; i < count; i++) {
         uint32_t group = graph_find_group(&d->graph, groups[i]);
@@ -403,35 +398,35 @@ struct node *dag_claim(struct dag *d, int64_t agent, const struct str *groups, s
     *ret_busy = n && n->task_busy;
     if (!n || n->task_busy)
         return NULL;
-    t = turn_open(d);
+    t = dag_commit_open(d);
     plan_start(&d->graph.plan, best);
     dag_unpark(d, n);
     n->attempts++;
     n->kill_asked = false;
-    n->keep_at = 0;
-    for (struct value *v = n->values; v; v = v->next)
+    n->save_at = 0;
+    for (struct node_datum *v = n->values; v; v = v->next)
         v->live_pid = 0; /* of an earlier run */
     n->started_ms = n->started_ms ? n->started_ms : dag_now_ms(d);
     dag_enter_running(d, n, agent, lease_ms);
     dag_put_task(t, n);
-    GROW(t->claims, t->claim_count, t->claim_cap);
-    t->claims[t->claim_count++] = (struct claim_done){n, done, arg};
+    mem_grow(t->claims, t->claim_count, t->claim_cap);
+    t->claims[t->claim_count++] = (struct commit_claim){n, done, arg};
     return n;
 }
 
 static void offer(struct dag *d)
 {
-    struct plan *p = &d->graph.plan;
+    struct dag_plan *p = &d->graph.plan;
     bool any = false;
     uint32_t ref;
 
     for (uint32_t g = 0; g < p->queue_count; g++)
         while (p->queues[g].offered.count < DAG_OFFERED_MAX && (ref = plan_best_unoffered(p, g))) {
-            struct node *n = graph_at(&d->graph, ref);
+            struct dag_node *n = graph_at(&d->graph, ref);
 
             plan_offer(p, ref);
             if (!n->has_task && !n->task_busy)
-                dag_put_task(turn_open(d), n);
+                dag_put_task(dag_commit_open(d), n);
             any = true;
         }
     if (any)
