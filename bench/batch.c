@@ -160,7 +160,7 @@ static void *fill(void *arg)
         check(batch_create(&w->c, config, bid), "batch", &w->why);
         for (int i = 0; i < jobs_each; i++)
             specs[i] = (struct batch_job_spec){.configuration = config, .priority = (b + i) % 100};
-        check(batch_job_create(&w->c, str_of(bid), specs, (size_t)jobs_each, jids), "jobs",
+        check(batch_job_create(&w->c, str_of(bid), specs, (size_t)jobs_each, NULL, jids), "jobs",
               &w->why);
         w->done += jobs_each;
     }
@@ -185,15 +185,16 @@ static double fill_all(void)
 static void *drive_in_hand(void *arg)
 {
     struct worker *w = arg;
-    struct batch_job j;
+    struct batch_item j;
     int got, state;
 
-    while ((got = batch_job_acquire(&w->c, store->machines.job.first, &j)) == 1) {
+    while ((got = batch_item_acquire(&w->c, BATCH_KIND_JOB, store->machines.job.first, &j)) == 1) {
         for (int i = 0; i < STEPS; i++, w->done++) {
-            struct batch_job_move m = {
+            struct batch_move m = {
                 .state = STR("next"), .priority = -1, .token = j.token, .keep = i < STEPS - 1};
 
-            check(batch_job_move(&w->c, str_of(j.id), &m, &state), "move", &w->why);
+            check(batch_item_move(&w->c, BATCH_KIND_JOB, str_of(j.id), &m, &state), "move",
+                  &w->why);
         }
         arena_reset(&w->a);
     }
@@ -207,21 +208,22 @@ static void *drive_by_state(void *arg)
     struct worker *w = arg;
     const struct batch_machine *machine = &store->machines.job;
     int order[STEPS], at = machine->first, idle = 0, state;
-    struct batch_job j;
+    struct batch_item j;
 
     for (int i = STEPS - 1; i >= 0; i--, at = machine->states[at].success)
         order[i] = at;
     while (idle < STEPS) {
         for (int i = 0; i < STEPS; i++) {
-            struct batch_job_move m = {.state = STR("next"), .priority = -1};
-            int got = batch_job_acquire(&w->c, order[(i + w->number) % STEPS], &j);
+            struct batch_move m = {.state = STR("next"), .priority = -1};
+            int got = batch_item_acquire(&w->c, BATCH_KIND_JOB, order[(i + w->number) % STEPS], &j);
 
             check(got, "acquire", &w->why);
             idle = got ? 0 : idle + 1;
             if (!got)
                 continue;
             m.token = j.token;
-            check(batch_job_move(&w->c, str_of(j.id), &m, &state), "move", &w->why);
+            check(batch_item_move(&w->c, BATCH_KIND_JOB, str_of(j.id), &m, &state), "move",
+                  &w->why);
             w->done++;
             arena_reset(&w->a);
         }
@@ -329,7 +331,7 @@ static struct cost acquire_cost(int list_len)
     enum { TRIES = 2000 };
     struct worker w = {.number = 0};
     double cpu = 0, wall = 0;
-    struct batch_job j;
+    struct batch_item j;
 
     batches = list_len / 100;
     jobs_each = 100;
@@ -339,11 +341,11 @@ static struct cost acquire_cost(int list_len)
     for (int i = -1; i < TRIES; i++) { /* the first reads the list */
         double cpu_began = cpu_s(), began = now_s();
 
-        if (batch_job_acquire(&w.c, store->machines.job.first, &j) != 1)
+        if (batch_item_acquire(&w.c, BATCH_KIND_JOB, store->machines.job.first, &j) != 1)
             check(-1, "acquire", &w.why);
         cpu += i < 0 ? 0 : cpu_s() - cpu_began;
         wall += i < 0 ? 0 : now_s() - began;
-        check(batch_lock_drop(&w.c, "jobs", j.id, j.token), "release", &w.why);
+        check(batch_item_unlock(&w.c, BATCH_KIND_JOB, str_of(j.id), j.token), "release", &w.why);
         check(batch_job_set_priority(&w.c, str_of(j.id), 99, 0), "priority", &w.why);
         arena_reset(&w.a);
     }

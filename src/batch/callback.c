@@ -1,4 +1,4 @@
-/* One thread that looks at what is due, when it is told to and every second. */
+/* One thread scans for reports that are due, every second and when it is woken. */
 #include "batch/callback.h"
 
 #include <stdio.h>
@@ -13,12 +13,12 @@
 
 enum { CALLBACK_CHAINS = 4096 };
 
-/* A report that was told of, and when its hook may be tried again. */
+/* A report that was published, and when its hook may run next. */
 struct batch_callback {
     int64_t report, retry_ms;
     int failures;
-    int state; /* that its batch is in */
-    bool due;  /* seen in this round */
+    int state; /* of its batch */
+    bool due;  /* seen in this scan */
     struct batch_callback *next;
 };
 
@@ -27,9 +27,9 @@ struct batch_callbacks {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool poked, stop;
-    struct batch_callback *told[CALLBACK_CHAINS]; /* by the number of the report */
-    int64_t seen[2]; /* cversions of the lists of what is due, when they were read */
+    bool woken, stop;
+    struct batch_callback *callbacks[CALLBACK_CHAINS]; /* hashed by the number of the report */
+    int64_t seen[2]; /* cversions of the two lists of due batches, when they were read */
     int64_t swept_ms;
 };
 
@@ -44,29 +44,30 @@ static bool is_stopping(void *arg)
     return stop;
 }
 
-static struct batch_callback *find_told(struct batch_callbacks *n, int64_t report)
+static struct batch_callback *find_callback(struct batch_callbacks *n, int64_t report)
 {
-    struct batch_callback *t = n->told[report % CALLBACK_CHAINS];
+    struct batch_callback *t = n->callbacks[report % CALLBACK_CHAINS];
 
     while (t && t->report != report)
         t = t->next;
     return t;
 }
 
-static struct batch_callback *add_told(struct batch_callbacks *n, int64_t report, int state)
+static struct batch_callback *add_callback(struct batch_callbacks *n, int64_t report, int state)
 {
-    struct batch_callback **chain = &n->told[report % CALLBACK_CHAINS], *t = mem_zalloc(sizeof *t);
+    struct batch_callback **chain = &n->callbacks[report % CALLBACK_CHAINS],
+                          *t = mem_zalloc(sizeof *t);
 
     *t = (struct batch_callback){.report = report, .state = state, .next = *chain};
     *chain = t;
     return t;
 }
 
-/* What is no longer in the list of that state is forgotten. */
-static void forget_told(struct batch_callbacks *n, int state)
+/* Drops those whose batch left the list of that state. */
+static void drop_callbacks(struct batch_callbacks *n, int state)
 {
     for (int i = 0; i < CALLBACK_CHAINS; i++) {
-        for (struct batch_callback **link = &n->told[i]; *link;) {
+        for (struct batch_callback **link = &n->callbacks[i]; *link;) {
             struct batch_callback *t = *link;
 
             if (t->due || t->state != state) {
@@ -80,59 +81,37 @@ static void forget_told(struct batch_callbacks *n, int state)
     }
 }
 
-static struct str json_ids(struct batch_call *c, const struct keeper_names *ids)
-{
-    struct buf b = {0};
-    struct str text;
-
-    json_open(&b, '[');
-    for (size_t i = 0; i < ids->count; i++)
-        json_put_text(&b, str_of(ids->names[i]));
-    json_close(&b, ']');
-    text = (struct str){arena_text(c->a, (struct str){b.p, b.len}), b.len};
-    buf_release(&b);
-    return text;
-}
-
 static int make_report(struct batch_call *c, const char *bid, int state, struct batch_report *ret)
 {
     struct keeper_names failed;
     struct buf b = {0};
-    struct batch batch;
-    int err = batch_get(c, str_of(bid), &batch);
+    struct batch_item batch;
+    int err = batch_item_get(c, BATCH_KIND_BATCH, str_of(bid), &batch);
 
     if (!err)
-        err = batch_report_number(c, str_of(bid), state, &ret->report);
+        err = batch_report_number(c, str_of(bid), state, &ret->number);
     if (!err)
         err = batch_node_children(c, &failed, NULL, "/batches/%s/states/%s", bid,
                                   BATCH_LISTS[BATCH_LIST_FAILED]);
     if (err)
         return err;
-    ret->failed = json_ids(c, &failed);
+    ret->failed = batch_json_ids(c, &failed);
     ret->batch = arena_text(c->a, str_of(bid));
     ret->state = c->store->machines.batch.states[state].name;
-    json_open(&b, '{');
-    json_key(&b, "batch");
-    json_put_text(&b, str_of(bid));
-    json_key(&b, "state");
-    json_put_text(&b, str_of(ret->state));
-    json_key(&b, "report");
-    json_put_int(&b, ret->report);
-    json_key(&b, "key");
-    json_put_text(&b, str_of(arena_printf(c->a, "%s-%lld", bid, (long long)ret->report)));
+    buf_printf(&b, "{\"batch\":\"%s\",\"state\":\"%s\",\"report\":%lld,\"key\":\"%s-%lld\"", bid,
+               ret->state, (long long)ret->number, bid, (long long)ret->number);
     json_key(&b, "failed_jobs");
     json_put_raw(&b, ret->failed);
-    for (int i = BATCH_LIST_COMPLETED; i < BATCH_LIST_COUNT; i++) {
-        json_key(&b, i == BATCH_LIST_COMPLETED ? "completed" : "deleted");
-        json_put_int(&b, batch.counts[i]);
-    }
-    if (batch.submission.p && json_parse(c->a, batch.submission, NULL)) {
+    json_key(&b, "completed");
+    json_put_int(&b, batch.counts[BATCH_LIST_COMPLETED]);
+    json_key(&b, "deleted");
+    json_put_int(&b, batch.counts[BATCH_LIST_DELETED]);
+    if (batch.nodes[0].p && json_parse(c->a, batch.nodes[0], NULL)) {
         json_key(&b, "submission");
-        json_put_raw(&b, batch.submission);
+        json_put_raw(&b, batch.nodes[0]);
     }
     json_close(&b, '}');
-    ret->json = arena_text(c->a, (struct str){b.p, b.len});
-    buf_release(&b);
+    ret->json = batch_text(c->a, &b).p;
     return 0;
 }
 
@@ -149,63 +128,60 @@ static void hook_failed(struct batch_callbacks *n, struct batch_callback *t, con
     t->failures++;
 }
 
-/* Takes that batch and no other: whoever is due is in the list, and each has its own time. */
+/* Locks this one batch: each report has its own time of retry. */
 static int take(struct batch_call *c, const char *bid, int state, int64_t *ret_token)
 {
-    struct batch_change t = {.a = c->a};
-    struct batch_status s;
-    int32_t version;
-    int err = batch_read_status(c, bid, &s, &version);
+    struct batch_item b;
+    int err = batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &b);
 
-    if (err)
-        return err;
-    if (s.state != state)
-        return DROVER_BAD_VERSION;
-    batch_change_set(&t, batch_status_write(&c->store->machines.batch, &s, c->a), version,
-                     "/batches/%s/status", bid);
-    batch_change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/batches/%s/lock", bid);
-    return batch_lock_commit(c, &t, 0, 1, ret_token);
+    if (!err && b.status.state != state)
+        err = DROVER_BAD_VERSION;
+    if (!err)
+        err = batch_item_lock(c, &b);
+    if (!err)
+        *ret_token = b.token;
+    return err;
 }
 
 static void report(struct batch_callbacks *n, struct batch_call *c, struct batch_callback *t,
                    const char *bid, int state)
 {
     struct batch_move m = {.state = STR("next")};
-    struct batch_report notice;
-    struct err_info why;
+    struct batch_report r;
+    struct err_info why = {"cannot read the batch"};
     int err = take(c, bid, state, &m.token), became;
 
     if (err)
-        return; /* another has it in hand, or it is reported by now */
-    err = make_report(c, bid, state, &notice);
+        return; /* another server locked it, or has reported it */
+    err = make_report(c, bid, state, &r);
     if (!err)
-        err = batch_hook_run(n->o.hook, &notice, is_stopping, n, &why);
+        err = batch_hook_run(n->o.hook, &r, is_stopping, n, &why);
     if (!err) {
-        m.failed = notice.failed;
-        err = batch_move(c, str_of(bid), &m, &became);
+        m.failed = r.failed;
+        err = batch_item_move(c, BATCH_KIND_BATCH, str_of(bid), &m, &became);
         if (!err)
             return;
         snprintf(why.text, sizeof why.text, "%s", c->why->text);
     }
-    batch_lock_drop(c, "batches", bid, m.token);
+    batch_item_unlock(c, BATCH_KIND_BATCH, str_of(bid), m.token);
     if (!is_stopping(n))
         hook_failed(n, t, bid, why.text);
 }
 
 static void look_at(struct batch_callbacks *n, struct batch_call *c, const char *bid, int state)
 {
-    struct batch_report notice;
+    struct batch_report r;
     struct batch_callback *t;
     int64_t number;
 
     if (batch_report_number(c, str_of(bid), state, &number))
         return;
-    t = find_told(n, number);
+    t = find_callback(n, number);
     if (!t) {
-        if (make_report(c, bid, state, &notice) || notice.report != number)
+        if (make_report(c, bid, state, &r) || r.number != number)
             return;
-        t = add_told(n, number, state);
-        n->o.done(n->o.arg, &notice);
+        t = add_callback(n, number, state);
+        n->o.due(n->o.arg, &r);
     }
     t->due = true;
     if (n->o.hook && clock_boot_ms() >= t->retry_ms)
@@ -213,12 +189,12 @@ static void look_at(struct batch_callbacks *n, struct batch_call *c, const char 
 }
 
 /*
- * Without a hook a list that has not changed holds nothing new, and is not read: reports may wait there in
- * thousands for whoever makes them.
+ * Without a hook, a list that has not changed is not read again: thousands of reports may wait there for
+ * external reporters.
  */
 static void look_in(struct batch_callbacks *n, struct batch_call *c, int which, int state)
 {
-    const char *dir = c->store->batches[state].dir;
+    const char *dir = c->store->kinds[BATCH_KIND_BATCH].views[state].dir;
     struct keeper_names names;
     struct keeper_stat stat;
 
@@ -229,10 +205,10 @@ static void look_in(struct batch_callbacks *n, struct batch_call *c, int which, 
         if (batch_id_number(BATCH_ID_BATCH, str_of(names.names[b])) >= 0)
             look_at(n, c, names.names[b], state);
     n->seen[which] = stat.cversion;
-    forget_told(n, state);
+    drop_callbacks(n, state);
 }
 
-static void look(struct batch_callbacks *n, struct batch_call *c)
+static void look_at_all(struct batch_callbacks *n, struct batch_call *c)
 {
     look_in(n, c, 0, c->store->batch.reporting);
     look_in(n, c, 1, c->store->batch.update_reporting);
@@ -242,24 +218,25 @@ static void settle_all(struct batch_callbacks *n, struct batch_call *c, int stat
 {
     struct keeper_names names;
 
-    if (batch_node_children(c, &names, NULL, "%s", c->store->batches[state].dir))
+    if (batch_node_children(c, &names, NULL, "%s",
+                            c->store->kinds[BATCH_KIND_BATCH].views[state].dir))
         return;
     for (size_t i = 0; i < names.count && !is_stopping(n); i++)
         batch_settle(c, names.names[i]);
 }
 
-/* Foreign clients: batches that they moved, and such as have ended without a word. */
+/* Finds items that foreign clients moved, and batches whose jobs they ended. */
 static void sweep(struct batch_callbacks *n, struct batch_call *c)
 {
     n->swept_ms = clock_boot_ms();
-    for (int i = 0; i < BATCH_SOURCES; i++)
-        if (batch_index_sweep(c, (enum batch_source)i))
+    for (int i = 0; i < BATCH_KINDS; i++)
+        if (i != BATCH_KIND_JOB && batch_index_sweep(c, i))
             return;
     settle_all(n, c, c->store->batch.processing);
     settle_all(n, c, c->store->batch.pending);
 }
 
-static void turn(struct batch_callbacks *n)
+static void scan(struct batch_callbacks *n)
 {
     struct arena a = {0};
     struct err_info why;
@@ -271,8 +248,8 @@ static void turn(struct batch_callbacks *n)
         if (!n->swept_ms || clock_boot_ms() - n->swept_ms >= BATCH_SWEEP_MS)
             sweep(n, &c);
         else
-            batch_index_refresh(&c, BATCH_SOURCE_BATCHES);
-        look(n, &c);
+            batch_index_refresh(&c, BATCH_KIND_BATCH);
+        look_at_all(n, &c);
     }
     n->o.give_back(n->o.arg, c.k);
     arena_release(&a);
@@ -284,12 +261,12 @@ static void *run(void *arg)
 
     pthread_mutex_lock(&n->lock);
     while (!n->stop) {
-        n->poked = false;
+        n->woken = false;
         pthread_mutex_unlock(&n->lock);
-        turn(n);
-        n->o.tick(n->o.arg);
+        scan(n);
+        n->o.scanned(n->o.arg);
         pthread_mutex_lock(&n->lock);
-        if (!n->poked && !n->stop)
+        if (!n->woken && !n->stop)
             cond_wait_until(&n->wake, &n->lock, clock_boot_ms() + BATCH_SCAN_MS);
     }
     pthread_mutex_unlock(&n->lock);
@@ -313,7 +290,7 @@ int batch_callbacks_open(const struct batch_callback_options *o,
 void batch_callbacks_wake(struct batch_callbacks *n)
 {
     pthread_mutex_lock(&n->lock);
-    n->poked = true;
+    n->woken = true;
     pthread_cond_signal(&n->wake);
     pthread_mutex_unlock(&n->lock);
 }
@@ -326,7 +303,7 @@ void batch_callbacks_close(struct batch_callbacks *n)
     pthread_mutex_unlock(&n->lock);
     pthread_join(n->thread, NULL);
     for (int i = 0; i < CALLBACK_CHAINS; i++)
-        for (struct batch_callback *t = n->told[i], *next; t; t = next) {
+        for (struct batch_callback *t = n->callbacks[i], *next; t; t = next) {
             next = t->next;
             free(t);
         }

@@ -1,4 +1,4 @@
-/* The hook of a report: a command that gets it on its standard input, or a URL that it is posted to. */
+/* The hook of a report: a command that reads it from standard input, or a URL that it is posted to. */
 #include <stdio.h>
 #include <strings.h>
 
@@ -36,7 +36,7 @@ static int run_command(const char *command, const struct batch_report *n, struct
     int status, err;
 
     snprintf(batch, sizeof batch, "DROVER_BATCH=%s", n->batch);
-    snprintf(key, sizeof key, "DROVER_REPORT=%s-%lld", n->batch, (long long)n->report);
+    snprintf(key, sizeof key, "DROVER_REPORT=%s-%lld", n->batch, (long long)n->number);
     snprintf(state, sizeof state, "DROVER_STATE=%s", n->state);
     err = child_run(&o, &status, ret_error);
     if (err)
@@ -72,7 +72,7 @@ static int post(const char *url, const struct batch_report *n, struct batch_hook
         return DROVER_IO;
     if (!curl)
         err_fatal("out of memory (libcurl)");
-    snprintf(key, sizeof key, "Idempotency-Key: %s-%lld", n->batch, (long long)n->report);
+    snprintf(key, sizeof key, "Idempotency-Key: %s-%lld", n->batch, (long long)n->number);
     headers = c->curl_slist_append(headers, "Content-Type: application/json");
     headers = c->curl_slist_append(headers, key);
     c->curl_easy_setopt(curl, CURLOPT_URL, url);

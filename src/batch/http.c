@@ -1,5 +1,5 @@
-/* The room: what it opens, and the table of its routes. */
-#include "batch/http.h"
+/* The module of drover serve: its routes, and what it opens. */
+#include "batch/server.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,33 +7,33 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "batch/server.h"
 
 static const struct route ROUTES[] = {
     {METHOD_POST, "/v1/batches", post_batches, ROUTE_WORKER, "Makes a batch from a submission."},
-    {METHOD_GET, "/v1/batches", get_batches, ROUTE_WORKER,
+    {METHOD_GET, "/v1/batches", list_items, ROUTE_WORKER,
      "Lists batches: ?state=, ?uuid=, ?after=, ?limit=."},
-    {METHOD_POST, "/v1/batches/acquire", acquire_batch, ROUTE_WORKER,
+    {METHOD_POST, "/v1/batches/acquire", acquire_item, ROUTE_WORKER,
      "Takes a batch for pending, reporting or updatereporting."},
     {METHOD_POST, "/v1/batches/fsck", post_fsck, ROUTE_WORKER,
      "Looks for what is half done, and repairs it when asked to."},
-    {METHOD_GET, "/v1/batches/{bid}", get_batch, ROUTE_WORKER, "A batch."},
-    {METHOD_DELETE, "/v1/batches/{bid}", delete_batch, ROUTE_WORKER,
+    {METHOD_GET, "/v1/batches/{bid}", get_item, ROUTE_WORKER, "A batch."},
+    {METHOD_DELETE, "/v1/batches/{bid}", delete_item, ROUTE_WORKER,
      "Deletes a batch that is at an end, and its jobs."},
-    {METHOD_PUT, "/v1/batches/{bid}/state", put_batch_state, ROUTE_WORKER, "Moves a batch on."},
+    {METHOD_PUT, "/v1/batches/{bid}/state", put_item_state, ROUTE_WORKER, "Moves a batch on."},
     {METHOD_POST, "/v1/batches/{bid}/hold", hold_batch, ROUTE_WORKER, "Holds a batch."},
     {METHOD_POST, "/v1/batches/{bid}/release", release_batch, ROUTE_WORKER, "Releases a batch."},
     {METHOD_POST, "/v1/batches/{bid}/jobs", post_batch_jobs, ROUTE_WORKER,
      "Makes jobs in a batch."},
-    {METHOD_GET, "/v1/jobs", get_jobs, ROUTE_WORKER,
+    {METHOD_GET, "/v1/jobs", list_items, ROUTE_WORKER,
      "Lists jobs: ?state=, ?batch=, ?profile=, ?start=, ?limit=."},
-    {METHOD_POST, "/v1/jobs/acquire", acquire_job, ROUTE_WORKER,
+    {METHOD_POST, "/v1/jobs/acquire", acquire_item, ROUTE_WORKER,
      "Takes the first job of a state, by priority."},
     {METHOD_POST, "/v1/jobs/release", release_jobs, ROUTE_WORKER,
      "Releases all jobs of a profile that are held."},
-    {METHOD_GET, "/v1/jobs/{jid}", get_job, ROUTE_WORKER, "A job."},
-    {METHOD_DELETE, "/v1/jobs/{jid}", delete_job, ROUTE_WORKER, "Deletes a job that is at an end."},
-    {METHOD_PUT, "/v1/jobs/{jid}/state", put_job_state, ROUTE_WORKER,
+    {METHOD_GET, "/v1/jobs/{jid}", get_item, ROUTE_WORKER, "A job."},
+    {METHOD_DELETE, "/v1/jobs/{jid}", delete_item, ROUTE_WORKER,
+     "Deletes a job that is at an end."},
+    {METHOD_PUT, "/v1/jobs/{jid}/state", put_item_state, ROUTE_WORKER,
      "Moves a job: a state, next or fail."},
     {METHOD_PUT, "/v1/jobs/{jid}/{field}", put_job_field, ROUTE_WORKER,
      "Sets priority, space_needed, identifiers, metadata or inventory."},
@@ -46,14 +46,13 @@ static const struct route ROUTES[] = {
     {METHOD_DELETE, "/v1/locks/{kind}/{name}", delete_lock, ROUTE_WORKER,
      "Gives a lock back: ?token=, or breaks it: ?force=1."},
     {METHOD_POST, "/v1/access/{queue}", post_access, ROUTE_WORKER, "Makes an access item."},
-    {METHOD_GET, "/v1/access/{queue}", get_access_list, ROUTE_WORKER,
-     "Lists access items: ?state=."},
-    {METHOD_POST, "/v1/access/{queue}/acquire", acquire_access, ROUTE_WORKER,
+    {METHOD_GET, "/v1/access/{queue}", list_items, ROUTE_WORKER, "Lists access items: ?state=."},
+    {METHOD_POST, "/v1/access/{queue}/acquire", acquire_item, ROUTE_WORKER,
      "Takes an access item."},
-    {METHOD_GET, "/v1/access/{queue}/{id}", get_access, ROUTE_WORKER, "An access item."},
-    {METHOD_DELETE, "/v1/access/{queue}/{id}", delete_access, ROUTE_WORKER,
+    {METHOD_GET, "/v1/access/{queue}/{id}", get_item, ROUTE_WORKER, "An access item."},
+    {METHOD_DELETE, "/v1/access/{queue}/{id}", delete_item, ROUTE_WORKER,
      "Deletes an access item that is at an end."},
-    {METHOD_PUT, "/v1/access/{queue}/{id}/state", put_access_state, ROUTE_WORKER,
+    {METHOD_PUT, "/v1/access/{queue}/{id}/state", put_item_state, ROUTE_WORKER,
      "Moves an access item on."},
     {METHOD_GET, "/v1/legacy", get_legacy, ROUTE_WORKER, "Lists mrtQ- records: ?path=."},
     {METHOD_POST, "/v1/legacy", post_legacy, ROUTE_WORKER, "Imports mrtQ- records as jobs."},
@@ -75,7 +74,7 @@ static void on_change(void *arg, const struct batch_event *e)
     struct buf b = {0};
 
     json_open(&b, '{');
-    json_key(&b, e->what);
+    json_key(&b, e->key);
     json_put_text(&b, str_of(e->id));
     if (e->batch) {
         json_key(&b, "batch");
@@ -88,18 +87,18 @@ static void on_change(void *arg, const struct batch_event *e)
     json_key(&b, "state");
     json_put_text(&b, str_of(e->state));
     json_close(&b, '}');
-    publish(h, e->what, e->id, e->state, (struct str){b.p, b.len});
+    publish(h, e->key, e->id, e->state, (struct str){b.p, b.len});
     buf_release(&b);
     http_topic_signal(&h->topic, HTTP_TOPIC_ALL);
-    if (e->what[0] == 'b' && h->callbacks)
+    if (h->callbacks && strcmp(e->key, "batch") == 0)
         batch_callbacks_wake(h->callbacks);
 }
 
 /*
- * Who waits is woken by what happens here; a lock that went with its session, and what other servers and
- * foreign clients do, is looked for now and then.
+ * Changes of this server wake waiting requests. A lock that ended with its session, and changes by other
+ * servers and foreign clients, are found by this regular wake-up.
  */
-static void on_tick(void *arg)
+static void on_scanned(void *arg)
 {
     enum { SOME = 64 };
     struct batch_server *h = arg;
@@ -107,9 +106,9 @@ static void on_tick(void *arg)
     http_topic_signal(&h->topic, SOME);
 }
 
-static void on_done(void *arg, const struct batch_report *n)
+static void on_due(void *arg, const struct batch_report *report)
 {
-    publish(arg, "batch-done", n->batch, n->state, str_of(n->json));
+    publish(arg, "batch-done", report->batch, report->state, str_of(report->json));
 }
 
 static void on_warning(void *arg, const char *line)
@@ -133,7 +132,7 @@ static int ready(void *arg, struct batch_call *c)
     return batch_server_ready(arg, c);
 }
 
-/* The pipeline, where one was named. */
+/* Reads the pipeline, if there is one. */
 static int load_machines(struct batch_server *h, const char *file, struct err_info *ret_error)
 {
     enum { LEN_MAX = 1024 * 1024 };
@@ -190,8 +189,8 @@ static int open_server(struct context *context, void **ret_module, struct err_in
     struct batch_callback_options n = {.borrow = borrow,
                                        .give_back = give_back,
                                        .ready = ready,
-                                       .tick = on_tick,
-                                       .done = on_done,
+                                       .scanned = on_scanned,
+                                       .due = on_due,
                                        .warn = on_warning,
                                        .arg = h,
                                        .hook = on_batch_done};

@@ -14,7 +14,7 @@ static void put_record(void *arg, const struct batch_legacy *r, struct str impor
     struct tm tm;
 
     if (err == DROVER_BAD_ARGUMENT)
-        return; /* no record: other nodes may stand there */
+        return; /* not a record */
     json_open(b, '{');
     json_key(b, "name");
     json_put_text(b, r->name);

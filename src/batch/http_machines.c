@@ -1,4 +1,4 @@
-/* GET /v1/machines: the states, for consoles and commands that do not know the site's pipeline. */
+/* GET /v1/machines: the states, for consoles and commands that do not know the pipeline of the site. */
 #include "batch/server.h"
 
 static void put_machine(struct buf *b, const char *key, const struct batch_machine *m)
@@ -30,7 +30,7 @@ static void put_machine(struct buf *b, const char *key, const struct batch_machi
             json_put_text(b, str_of(m->states[to].name));
         }
         json_key(b, "end");
-        json_put_bool(b, batch_machine_is_end(m, i));
+        json_put_bool(b, batch_machine_is_final(m, i));
         json_key(b, "batch");
         json_put_text(b, str_of(BATCH_LISTS[s->list]));
         json_close(b, '}');

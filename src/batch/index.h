@@ -1,12 +1,14 @@
 /*
- * adopt - batches and access items that foreign clients made or moved, brought into the lists below
- * /drover, where they are looked for.
+ * index - the lists below /drover that say which batches and access items are in a state.
  *
- * A foreign client makes an item step by step: the node, then what stands in it. One that is seen
- * before it has a status that can be read is not born yet: it is remembered, and looked at again every
- * tenth of a second that somebody asks for such items, and batches every second by drover serve. Not by
- * a watch: each would be one more for a client to send when it reconnects, and what never gets a
- * status would have one for ever.
+ * Drover's own operations update the index in the transaction that changes the status. This file also
+ * indexes items that foreign clients created or moved.
+ *
+ * A foreign client creates an item in steps: the node, then its children. An item that has no valid
+ * status yet is incomplete. The process remembers it and looks at it again: at most every 100 ms when
+ * somebody asks for such items, and every second for batches in drover serve. There is no watch for
+ * it: a client resends each watch when it reconnects, and an item that never gets a status would keep
+ * one for ever.
  */
 #ifndef BATCH_INDEX_H
 #define BATCH_INDEX_H
@@ -16,23 +18,32 @@
 
 enum { BATCH_INCOMPLETE_MAX = 256, BATCH_INCOMPLETE_RETRY_MS = 100 };
 
-enum batch_source { BATCH_SOURCE_BATCHES, BATCH_SOURCE_SMALL, BATCH_SOURCE_LARGE, BATCH_SOURCES };
-
 struct batch_call;
+struct batch_change;
+struct batch_item;
 
-/* What a process has seen of a source so far; in the store, under its lock. */
+/* What this process has seen of a kind. Guarded by the lock of the store. */
 struct batch_index_state {
-    int64_t next; /* items below this number have been looked at */
+    int64_t next; /* items below this number were indexed */
     int64_t incomplete[BATCH_INCOMPLETE_MAX];
     int incomplete_count;
     bool missed; /* there were more: the next sweep looks at all items */
-    int64_t looked_ms;
+    int64_t retried_ms;
 };
 
-/* Looks at items that are new, and at those that were not born. */
-int batch_index_refresh(struct batch_call *c, enum batch_source source);
+/*
+ * Adds to a transaction that an item moves from the list of one state to that of another; a final state
+ * has no list. Where it is not in the first list, or is in the second, nothing is added: a foreign
+ * client's item may be in none. from BATCH_NO_STATE: it is in no list. From a state to itself, its entry
+ * is created anew.
+ */
+int batch_index_move(struct batch_call *c, struct batch_change *t, const struct batch_item *i,
+                     int from, int to);
 
-/* Puts right the lists of items that were moved by their status alone. Reads every item listed. */
-int batch_index_sweep(struct batch_call *c, enum batch_source source);
+/* kind is an enum batch_kind_id of store.h, not that of jobs. Indexes items that are new, and those that were incomplete. */
+int batch_index_refresh(struct batch_call *c, int kind);
+
+/* Corrects the lists for items that were moved by their status alone. Reads every item listed. */
+int batch_index_sweep(struct batch_call *c, int kind);
 
 #endif

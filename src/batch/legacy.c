@@ -1,4 +1,4 @@
-/* Reading records. Pure: what an old client left is input, and rubbish is told as such. */
+/* Reading records. Pure. Records are input: invalid ones are reported as such. */
 #include "batch/legacy.h"
 
 #include <ctype.h>
@@ -28,7 +28,7 @@ int batch_legacy_read(struct str name, struct str data, struct batch_legacy *ret
     if (time > INT64_MAX)
         return DROVER_DAMAGED;
     r.time_ms = (int64_t)time;
-    if (r.time_ms < INT64_C(100000000000)) /* as milliseconds that would be before March 1973 */
+    if (r.time_ms < INT64_C(100000000000)) /* as milliseconds this would be before March 1973 */
         r.time_ms *= 1000;
     r.payload = (struct str){data.p + 9, data.len - 9};
     r.kind = LEGACY_PROPERTIES;
@@ -61,7 +61,7 @@ const char *batch_legacy_payload(enum batch_legacy_payload kind)
     return names[kind];
 }
 
-/* The first two digits, since records were sorted by their digits as text. */
+/* The first two digits, because records were sorted by their digits as text. */
 int batch_legacy_priority(const struct batch_legacy *r)
 {
     int value = 0;
@@ -113,7 +113,7 @@ static bool read_hex(struct batch_properties *s, uint32_t *ret_code)
     return true;
 }
 
-/* After a backslash: an escape, or the end of the line, which goes on in the next. */
+/* After a backslash: an escape, or the end of a line that continues on the next one. */
 static void read_escape(struct batch_properties *s, struct buf *b)
 {
     static const char from[] = "tnrf", to[] = "\t\n\r\f";
@@ -137,7 +137,7 @@ static void read_escape(struct batch_properties *s, struct buf *b)
     }
 }
 
-/* Text up to one of the stops that is not escaped. Bytes are Latin-1, as Java writes them. */
+/* Reads up to one of the stops that is not escaped. Bytes are Latin-1, as Java writes them. */
 static void read_text(struct batch_properties *s, const char *stops, struct buf *b)
 {
     while (s->p < s->end && !(*s->p && strchr(stops, *s->p))) {
@@ -156,7 +156,7 @@ static void skip(struct batch_properties *s, const char *what)
         s->p++;
 }
 
-/* A name that comes twice: the last counts, as in Java; so later pairs are written and found first. */
+/* A name that occurs twice keeps its place and gets the last value, as in Java. */
 struct batch_property {
     struct str key, value;
     struct batch_property *next;
@@ -200,7 +200,7 @@ static struct batch_property *read_pairs(struct arena *a, struct str text)
         }
         p->value = keep(a, &b);
         if (s.p < s.end && !*s.p)
-            s.p++; /* a NUL, which belongs nowhere */
+            s.p++; /* skip a NUL, which ends no text */
     }
     buf_release(&b);
     return pairs;
@@ -210,7 +210,6 @@ struct str batch_legacy_configuration(struct arena *a, const struct batch_legacy
 {
     const struct json *v = r->kind == LEGACY_JSON ? json_parse(a, r->payload, NULL) : NULL;
     struct buf b = {0};
-    struct str text;
 
     json_open(&b, '{');
     if (v && v->kind == JSON_OBJECT) {
@@ -228,7 +227,5 @@ struct str batch_legacy_configuration(struct arena *a, const struct batch_legacy
         json_put_text(&b, r->payload);
     }
     json_close(&b, '}');
-    text = (struct str){arena_text(a, (struct str){b.p, b.len}), b.len};
-    buf_release(&b);
-    return text;
+    return batch_text(a, &b);
 }

@@ -6,7 +6,7 @@
 #include "batch/legacy.h"
 #include "keeper/path.h"
 
-/* The mark of a record that was imported: its path, with "_" for the slashes. */
+/* The mark of an imported record: its path, with "_" for the slashes. */
 static const char *mark_path(struct batch_call *c, struct str path, const char *name)
 {
     char *text = arena_printf(c->a, "%.*s_%s", (int)path.len - 1, path.p + 1, name);
@@ -22,14 +22,14 @@ static int read_names(struct batch_call *c, struct str path, struct keeper_names
     int err;
 
     if (path.len > 500 || path.len < 2 || !path_is_valid(path, false))
-        return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "this is no path of a node");
+        return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "'path' is not the path of a node");
     err = batch_node_children(c, ret_names, NULL, "%.*s", (int)path.len, path.p);
     if (err == DROVER_NO_NODE)
         return BATCH_FAIL(c, err, "there is no node %.*s", (int)path.len, path.p);
     return err ? batch_fail(c, err) : 0;
 }
 
-/* 0 or an error of the keeper; ret_read is what batch_legacy_read() said. */
+/* Returns 0 or an error of the keeper; ret_read is the result of batch_legacy_read(). */
 static int read_record(struct batch_call *c, struct str path, const char *name,
                        struct batch_legacy *ret_record, struct str *ret_imported, int *ret_read)
 {
@@ -62,7 +62,7 @@ int batch_legacy_list(struct batch_call *c, struct str path, batch_legacy_fn *fn
         if (!err)
             fn(arg, &r, imported, read);
         else if (err == DROVER_NO_NODE)
-            err = 0; /* it went meanwhile */
+            err = 0; /* deleted meanwhile */
         else
             return batch_fail(c, err);
     }
@@ -80,10 +80,10 @@ static int import_one(struct batch_call *c, const struct batch_legacy_import *in
     spec.configuration = json_parse(c->a, batch_legacy_configuration(c->a, r), c->why);
     if (!spec.configuration)
         return BATCH_FAIL(c, DROVER_DAMAGED, "the payload of %s cannot be imported", r->name.p);
-    return batch_job_create_extra(c, str_of(bid), &spec, &extra, ret_jid);
+    return batch_job_create(c, str_of(bid), &spec, 1, &extra, (char(*)[BATCH_ID_LEN + 1]) ret_jid);
 }
 
-/* The batch, made when the first record needs it. */
+/* Creates the batch for the first record. */
 static int need_batch(struct batch_call *c, const struct batch_legacy_import *in, char *bid)
 {
     const char *submission;
@@ -100,8 +100,10 @@ int batch_legacy_import(struct batch_call *c, const struct batch_legacy_import *
 {
     char bid[BATCH_ID_LEN + 1] = "", jid[BATCH_ID_LEN + 1];
     struct keeper_names names = {0};
-    int err = in->batch.p ? batch_check_id(c, in->batch, bid) : 0;
+    struct batch_item batch = {.id = ""};
+    int err = in->batch.p ? batch_item_name(c, BATCH_KIND_BATCH, in->batch, &batch) : 0;
 
+    memcpy(bid, batch.id, sizeof bid);
     if (!err)
         err = read_names(c, in->path, &names);
     for (size_t i = 0; i < names.count && !err; i++) {
@@ -120,7 +122,7 @@ int batch_legacy_import(struct batch_call *c, const struct batch_legacy_import *
         if (!err)
             fn(arg, jid);
         else if (err == DROVER_EXISTS)
-            err = 0; /* another import was faster */
+            err = 0; /* another import did it */
     }
     return err;
 }

@@ -1,21 +1,19 @@
 /*
  * The locks of items, and the locks by name.
  *
- * A lock by name is taken by creating it. Two arks may have the same node name once their slashes are
- * gone; the data keeps the original, so that the one who is refused is told what is really locked.
+ * Creating its node takes a lock by name. Two arks can have the same node name once their slashes are
+ * replaced; the data keeps the original name, so that a refusal says what is really locked.
  *
- * A transaction cannot insist on the czxid of a lock, its token. So taking one also sets the node that
- * it stands under (to nothing, as it is), and giving one back insists on the version of that node: if
- * the lock went and was taken by another since it was looked at, it is looked at again.
+ * A transaction cannot insist on the czxid of a lock, its token. So taking a lock also sets its parent
+ * (to the same empty data), and releasing one insists on the version of the parent: if a lock was taken
+ * since it was read, the release reads it again. Acquiring items insists on the same versions.
  */
 #include "batch/lock.h"
 
 #include "base/clock.h"
-#include "batch/job.h"
 
-const char *const LOCK_DIRS[LOCK_KINDS] = {"queue", "storage", "inventory", "collections"};
-
-static const char *const QUEUES[] = {"ingest", "accessSmall", "accessLarge", NULL};
+const char *const BATCH_LOCK_DIRS[BATCH_LOCK_KINDS] = {"queue", "storage", "inventory",
+                                                       "collections"};
 
 static int fenced(struct batch_call *c, int64_t token)
 {
@@ -51,16 +49,13 @@ int batch_lock_guard(struct batch_call *c, struct batch_change *t, const char *d
     return 0;
 }
 
-int batch_lock_refused(struct batch_call *c, const struct batch_change *t, int first_op, int err,
-                       int64_t token)
+int batch_lock_refused(struct batch_call *c, const struct batch_change *t, int err, int64_t token)
 {
-    if (!err || t->failed < first_op || t->failed > first_op + (token ? 0 : 1))
-        return err;
-    if (token && err == DROVER_NO_NODE)
+    if (t->failed == 0 && token && err == DROVER_NO_NODE)
         return fenced(c, token);
-    if (!token && err == DROVER_EXISTS)
+    if (t->failed == 0 && !token && err == DROVER_EXISTS)
         return BATCH_FAIL(c, DROVER_LOCKED,
-                          "it is locked: whoever works on it names the token of the lock");
+                          "it is locked; only a request with the token of the lock can change it");
     return err;
 }
 
@@ -87,55 +82,41 @@ int batch_lock_commit(struct batch_call *c, struct batch_change *t, int status_o
     return 0;
 }
 
-/* What was unlocked without being moved can be acquired at once. */
-static void free_in_view(struct batch_call *c, const char *what, const char *id, struct str status)
+/* A damaged status does not prevent it, so the data is written back as it was read. */
+int batch_item_unlock(struct batch_call *c, enum batch_kind_id kind, struct str id, int64_t token)
 {
-    struct batch_store *d = c->store;
-    bool jobs = !strcmp(what, "jobs"), batches = !strcmp(what, "batches");
-    int size = !strcmp(what, "access/large") ? ACCESS_LARGE : ACCESS_SMALL;
-    struct batch_status s;
-    struct batch_job j;
+    struct batch_item i;
+    int err = batch_item_name(c, kind, id, &i);
+    const char *dir = err ? NULL : arena_printf(c->a, "%s/%s", i.kind->dir, i.id);
 
-    if (jobs) {
-        if (batch_job_brief(c, str_of(id), &j) == 0)
-            batch_view_free(&d->jobs[j.status.state],
-                            batch_key(j.priority, batch_id_number(BATCH_ID_JOB, str_of(id))));
-    } else if (batches) {
-        if (batch_status_read(&d->machines.batch, false, c->a, status, &s, NULL) == 0)
-            batch_view_free(&d->batches[s.state], batch_id_number(BATCH_ID_BATCH, str_of(id)));
-    } else if (batch_status_read(&d->machines.access, false, c->a, status, &s, NULL) == 0) {
-        batch_view_free(&d->access[size][s.state], batch_id_number(BATCH_ID_ACCESS, str_of(id)));
-    }
-}
-
-int batch_lock_drop(struct batch_call *c, const char *what, const char *id, int64_t token)
-{
-    for (int i = 0; i < BATCH_TRIES; i++) {
+    if (!err)
+        err = DROVER_BAD_VERSION;
+    for (int n = 0; n < BATCH_TRIES && dir && batch_is_conflict(err); n++) {
         struct batch_change t = {.a = c->a};
         struct keeper_stat stat, lock;
         struct str data;
-        int err = batch_node_get(c, &data, &stat, "/%s/%s/status", what, id);
 
+        err = batch_node_get(c, &data, &stat, "%s/status", dir);
         if (!err)
-            err = batch_node_exists(c, &lock, "/%s/%s/lock", what, id);
+            err = batch_node_exists(c, &lock, "%s/lock", dir);
         if (err == DROVER_NO_NODE)
-            return BATCH_FAIL(c, err, "there is no lock on %s", id);
+            return BATCH_FAIL(c, err, "there is no lock on %s", i.id);
         if (err)
             return batch_fail(c, err);
         if (token && lock.czxid != token)
             return fenced(c, token);
-        batch_change_set(&t, data, stat.version, "/%s/%s/status", what, id);
-        batch_change_delete(&t, "/%s/%s/lock", what, id);
+        batch_change_set(&t, data, stat.version, "%s/status", dir);
+        batch_change_delete(&t, "%s/lock", dir);
         err = batch_change_commit(&t, c->k, 0);
-        if (!err)
-            free_in_view(c, what, id, data);
-        if (!batch_is_conflict(err))
-            return err ? batch_fail(c, err) : 0;
     }
-    return batch_fail(c, DROVER_BAD_VERSION);
+    if (err)
+        return dir ? batch_fail(c, err) : err;
+    if (batch_item_read(c, kind, id, &i) == 0) /* it can be acquired at once */
+        batch_view_free(&i.kind->views[i.status.state], batch_key(i.priority, i.number));
+    return 0;
 }
 
-/* The node of a lock, or what is wrong with its name. */
+/* The name of a lock's node. */
 static int node_name(struct batch_call *c, enum batch_lock_kind kind, struct str name,
                      char *ret_node)
 {
@@ -147,20 +128,15 @@ static int node_name(struct batch_call *c, enum batch_lock_kind kind, struct str
                           BATCH_NAME_MAX - 1);
     batch_name_flatten(name, flat);
     err = batch_name_check("the name of the lock",
-                           kind == LOCK_STORAGE || kind == LOCK_INVENTORY ? str_of(flat) : name,
-                           c->why);
+                           batch_lock_is_ephemeral(kind) ? str_of(flat) : name, c->why);
     if (err)
         return err;
-    if (kind == LOCK_QUEUE) {
-        int i = 0;
-
-        while (QUEUES[i] && !str_eq(name, str_of(QUEUES[i])))
-            i++;
-        if (!QUEUES[i])
-            return BATCH_FAIL(
-                c, DROVER_BAD_ARGUMENT,
-                "there is no queue '%s'; there are ingest, accessSmall and accessLarge", flat);
-    }
+    if (kind == BATCH_LOCK_QUEUE && strcmp(flat, "ingest") != 0 &&
+        strcmp(flat, "accessSmall") != 0 && strcmp(flat, "accessLarge") != 0)
+        return BATCH_FAIL(c, DROVER_BAD_ARGUMENT,
+                          "there is no queue '%s'; the queues are ingest, accessSmall and "
+                          "accessLarge",
+                          flat);
     memcpy(ret_node, flat, name.len + 1);
     return 0;
 }
@@ -168,7 +144,6 @@ static int node_name(struct batch_call *c, enum batch_lock_kind kind, struct str
 static struct str write_data(struct batch_call *c, struct str name, struct str who)
 {
     struct buf b = {0};
-    struct str text;
 
     json_open(&b, '{');
     json_key(&b, "name");
@@ -181,12 +156,10 @@ static struct str write_data(struct batch_call *c, struct str name, struct str w
     json_key(&b, "when");
     json_put_text(&b, batch_now(c));
     json_close(&b, '}');
-    text = (struct str){arena_text(c->a, (struct str){b.p, b.len}), b.len};
-    buf_release(&b);
-    return text;
+    return batch_text(c->a, &b);
 }
 
-/* Foreign clients leave the data empty, or write what they like: then the node's name is the name. */
+/* The data may be a foreign client's: if it has no name, the name of the node is used. */
 static void read_lock(struct batch_call *c, const char *node, struct str data,
                       const struct keeper_stat *stat, struct batch_lock *ret)
 {
@@ -210,7 +183,7 @@ static int find(struct batch_call *c, enum batch_lock_kind kind, const char *nod
 {
     struct keeper_stat stat;
     struct str data;
-    int err = batch_node_get(c, &data, &stat, "/locks/%s/%s", LOCK_DIRS[kind], node);
+    int err = batch_node_get(c, &data, &stat, "/locks/%s/%s", BATCH_LOCK_DIRS[kind], node);
 
     if (err)
         return err;
@@ -225,29 +198,30 @@ static int refuse(struct batch_call *c, enum batch_lock_kind kind, struct str na
     struct batch_lock other;
 
     if (find(c, kind, node, &other))
-        return BATCH_FAIL(c, DROVER_LOCKED, "%s/%s is locked", LOCK_DIRS[kind], node);
+        return BATCH_FAIL(c, DROVER_LOCKED, "%s/%s is locked", BATCH_LOCK_DIRS[kind], node);
     if (!str_eq(other.name, name) && !str_eq(other.name, other.node))
         return BATCH_FAIL(c, DROVER_LOCKED,
-                          "'%.*s' cannot be locked: its name in the tree, '%s', is taken by '%.*s'",
+                          "'%.*s' cannot be locked: its node '%s' is taken by '%.*s'",
                           (int)name.len, name.p, node, (int)other.name.len, other.name.p);
-    return BATCH_FAIL(c, DROVER_LOCKED, "%s/%s is locked%s%.*s since %.*s", LOCK_DIRS[kind], node,
-                      other.who.p ? " by " : "", (int)other.who.len, other.who.p ? other.who.p : "",
-                      (int)other.when.len, other.when.p ? other.when.p : "");
+    return BATCH_FAIL(c, DROVER_LOCKED, "%s/%s is locked%s%.*s since %.*s", BATCH_LOCK_DIRS[kind],
+                      node, other.who.p ? " by " : "", (int)other.who.len,
+                      other.who.p ? other.who.p : "", (int)other.when.len,
+                      other.when.p ? other.when.p : "");
 }
 
 int batch_lock_take(struct batch_call *c, enum batch_lock_kind kind, struct str name,
                     struct str who, struct batch_lock *ret_lock)
 {
-    bool object = kind == LOCK_STORAGE || kind == LOCK_INVENTORY;
     char node[BATCH_NAME_MAX + 1];
     struct batch_change t = {.a = c->a};
     int err = node_name(c, kind, name, node);
 
     if (err)
         return err;
-    batch_change_create(&t, write_data(c, name, who), object ? KEEPER_EPHEMERAL : 0, "/locks/%s/%s",
-                        LOCK_DIRS[kind], node);
-    batch_change_set(&t, NO_BYTES, KEEPER_ANY_VERSION, "/locks/%s", LOCK_DIRS[kind]);
+    batch_change_create(&t, write_data(c, name, who),
+                        batch_lock_is_ephemeral(kind) ? KEEPER_EPHEMERAL : 0, "/locks/%s/%s",
+                        BATCH_LOCK_DIRS[kind], node);
+    batch_change_set(&t, NO_BYTES, KEEPER_ANY_VERSION, "/locks/%s", BATCH_LOCK_DIRS[kind]);
     err = batch_change_commit(&t, c->k, -1);
     if (err == DROVER_EXISTS)
         return refuse(c, kind, name, node);
@@ -266,18 +240,18 @@ int batch_lock_get(struct batch_call *c, enum batch_lock_kind kind, struct str n
         return err;
     err = find(c, kind, node, ret_lock);
     if (err == DROVER_NO_NODE)
-        return BATCH_FAIL(c, err, "%s/%s is not locked", LOCK_DIRS[kind], node);
+        return BATCH_FAIL(c, err, "%s/%s is not locked", BATCH_LOCK_DIRS[kind], node);
     return err ? batch_fail(c, err) : 0;
 }
 
-/* One try at giving it back. BAD_VERSION: one of that kind was taken meanwhile, perhaps this one. */
+/* BAD_VERSION: a lock of that kind was taken meanwhile, perhaps this one. */
 static int try_release(struct batch_call *c, enum batch_lock_kind kind, struct str name,
                        int64_t token)
 {
     struct batch_change t = {.a = c->a};
     struct keeper_stat taken;
     struct batch_lock lock;
-    int err = batch_node_exists(c, &taken, "/locks/%s", LOCK_DIRS[kind]);
+    int err = batch_node_exists(c, &taken, "/locks/%s", BATCH_LOCK_DIRS[kind]);
 
     if (err)
         return batch_fail(c, err);
@@ -287,10 +261,10 @@ static int try_release(struct batch_call *c, enum batch_lock_kind kind, struct s
     if (token && lock.token != token)
         return fenced(c, token);
     if (!str_eq(lock.name, name) && !str_eq(lock.name, lock.node))
-        return BATCH_FAIL(c, DROVER_LOCKED, "the lock of that name in the tree is of '%.*s'",
+        return BATCH_FAIL(c, DROVER_LOCKED, "the node of that lock is taken by '%.*s'",
                           (int)lock.name.len, lock.name.p);
-    batch_change_check(&t, taken.version, "/locks/%s", LOCK_DIRS[kind]);
-    batch_change_delete(&t, "/locks/%s/%s", LOCK_DIRS[kind], lock.node.p);
+    batch_change_check(&t, taken.version, "/locks/%s", BATCH_LOCK_DIRS[kind]);
+    batch_change_delete(&t, "/locks/%s/%s", BATCH_LOCK_DIRS[kind], lock.node.p);
     err = batch_change_commit(&t, c->k, -1);
     return err ? batch_fail(c, err) : 0;
 }
@@ -311,7 +285,7 @@ int batch_lock_list(struct batch_call *c, enum batch_lock_kind kind, struct batc
     struct keeper_names names;
     struct batch_lock *locks;
     size_t count = 0;
-    int err = batch_node_children(c, &names, NULL, "/locks/%s", LOCK_DIRS[kind]);
+    int err = batch_node_children(c, &names, NULL, "/locks/%s", BATCH_LOCK_DIRS[kind]);
 
     if (err)
         return batch_fail(c, err);
@@ -320,24 +294,10 @@ int batch_lock_list(struct batch_call *c, enum batch_lock_kind kind, struct batc
         err = find(c, kind, names.names[i], &locks[count]);
         if (!err)
             count++;
-        else if (err != DROVER_NO_NODE) /* it went meanwhile */
+        else if (err != DROVER_NO_NODE) /* deleted meanwhile */
             return batch_fail(c, err);
     }
     *ret_locks = locks;
     *ret_count = count;
-    return 0;
-}
-
-/* By the list, which has to be read anyway to be sure of what is not there, and is short. */
-int batch_lock_queue(struct batch_call *c, const char *name)
-{
-    struct keeper_names names;
-    int err = batch_node_children(c, &names, NULL, "/locks/queue");
-
-    if (err)
-        return batch_fail(c, err);
-    for (size_t i = 0; i < names.count; i++)
-        if (strcmp(names.names[i], name) == 0)
-            return 1;
     return 0;
 }

@@ -1,90 +1,92 @@
 /*
- * lock - who may work on what.
+ * lock - who may change what.
  *
- * Two kinds. Locks of items (a batch, a job, an access item) are the ephemeral node ITEM/lock; with
- * them goes a token, the number of the transaction that made the node (its czxid), which rises with
- * every lock. Locks by name are the document's table:
+ * There are two sorts. The lock of an item (a batch, a job, an access item) is the ephemeral node
+ * ITEM/lock. Its token is the number of the transaction that created the node (czxid), so each lock
+ * has a higher token than those before it. Locks by name are the table of the specification:
  *
- *     queue/ingest, queue/accessSmall, queue/accessLarge, collections/MNEMONIC    an admin's: they stay
- *     storage/ARK, inventory/ARK                        an object's: ephemeral, they go with the session
+ *     queue/ingest, queue/accessSmall, queue/accessLarge, collections/MNEMONIC    by admins; persistent
+ *     storage/ARK, inventory/ARK                        of an object; ephemeral, end with the session
  *
- * The data of a lock by name is JSON: name (as it was given, before slashes became "_"), who, when.
+ * The data of a lock by name is JSON: name (as given, before slashes became "_"), who, when.
  *
- * Fencing. To take a lock on an item is also to set its status to what it is, so that the status gets
- * a new version. A holder's change insists on the version that it read before it looked at the lock:
- * if the lock has gone to another in between, the change fails, and its token is no longer valid.
+ * Fencing. The transaction that locks an item also sets its status to the same data, so that the
+ * status gets a new version. A holder's change insists on the version that it read before it read the
+ * lock: if another client locked the item in between, the change fails, and its token is not valid.
  */
 #ifndef BATCH_LOCK_H
 #define BATCH_LOCK_H
 
-#include "batch/store.h"
+#include "batch/item.h"
 
 /*
- * Adds to a change what makes it fail unless the caller may change the item at dir: with a token, the
- * lock is there and is that one, and goes with the change unless it is kept; without, nobody holds a
- * lock. Returns 0, or FENCED.
+ * Adds to an empty transaction that the caller may change the item at dir. With a token: the lock must
+ * exist and have that token; it is deleted by the transaction unless it is kept. Without: there must be
+ * no lock. Returns 0 or FENCED.
  */
 int batch_lock_guard(struct batch_call *c, struct batch_change *t, const char *dir, int64_t token,
                      bool keep);
 
 /*
- * Only the operation, for who knows that the lock is its own. The lock of a job that was acquired here has
- * been set once, so that it differs from one that a foreign client made in its place without a word.
+ * Only the operation, for a caller that knows the lock. The transaction that acquires a job sets its
+ * lock once, so its version differs from that of a lock that a foreign client created in its place.
  */
-enum { LOCK_VERSION = 1 };
+enum { BATCH_LOCK_VERSION = 1 };
 
 void batch_lock_hold(struct batch_change *t, const char *dir, int32_t version, bool keep);
 
-/* When a change failed at the operations of batch_lock_guard(): FENCED or LOCKED. Else err as it was. */
-int batch_lock_refused(struct batch_call *c, const struct batch_change *t, int first_op, int err,
-                       int64_t token);
+/* FENCED or LOCKED if a transaction failed at the operations of batch_lock_guard(); else err. */
+int batch_lock_refused(struct batch_call *c, const struct batch_change *t, int err, int64_t token);
 
 /*
- * Commits a change that takes the lock of an item: status_op sets its status at a version, lock_op
- * creates the lock. When the connection broke, the tree is asked whether the lock is ours.
+ * Commits a transaction that locks an item: status_op sets its status at a version, lock_op creates
+ * the lock. If the connection breaks, reads whether the lock is ours.
  */
 int batch_lock_commit(struct batch_call *c, struct batch_change *t, int status_op, int lock_op,
                       int64_t *ret_token);
 
-/* The lock of an item is taken back: by its holder, or with token 0 by an admin. */
-int batch_lock_drop(struct batch_call *c, const char *what, const char *id, int64_t token);
+/* Unlocks an item: for its holder, or with token 0 for an admin. */
+int batch_item_unlock(struct batch_call *c, enum batch_kind_id kind, struct str id, int64_t token);
 
 /* Locks by name. */
 enum batch_lock_kind {
-    LOCK_QUEUE,
-    LOCK_STORAGE,
-    LOCK_INVENTORY,
-    LOCK_COLLECTIONS,
-    LOCK_KINDS,
+    BATCH_LOCK_QUEUE,
+    BATCH_LOCK_STORAGE,
+    BATCH_LOCK_INVENTORY,
+    BATCH_LOCK_COLLECTIONS,
+    BATCH_LOCK_KINDS,
 };
 
-extern const char *const LOCK_DIRS[LOCK_KINDS]; /* "queue", ... */
+extern const char *const BATCH_LOCK_DIRS[BATCH_LOCK_KINDS]; /* "queue", ... */
+
+/* Whether it is the lock of an object, which a session holds. */
+static inline bool batch_lock_is_ephemeral(enum batch_lock_kind kind)
+{
+    return kind == BATCH_LOCK_STORAGE || kind == BATCH_LOCK_INVENTORY;
+}
 
 struct batch_lock {
     enum batch_lock_kind kind;
     struct str name;      /* as it was given */
-    struct str node;      /* as it stands in the tree */
-    struct str who, when; /* p NULL: not said */
+    struct str node;      /* in the tree */
+    struct str who, when; /* p NULL: unknown */
     int64_t token, age_ms;
     bool ephemeral;
 };
 
-/* LOCKED when another has it, and why says who. */
+/* LOCKED if another has it; the message says who. */
 int batch_lock_take(struct batch_call *c, enum batch_lock_kind kind, struct str name,
                     struct str who, struct batch_lock *ret_lock);
 
-/* token 0: an admin breaks it. FENCED when the token is another's. NO_NODE when there is none. */
+/* token 0: an admin breaks it. FENCED: the lock has another token. NO_NODE: there is no such lock. */
 int batch_lock_release(struct batch_call *c, enum batch_lock_kind kind, struct str name,
                        int64_t token);
 
 int batch_lock_get(struct batch_call *c, enum batch_lock_kind kind, struct str name,
                    struct batch_lock *ret_lock);
 
-/* All of a kind, in the arena, in the order of their names. */
+/* All of a kind, in the arena, sorted by name. */
 int batch_lock_list(struct batch_call *c, enum batch_lock_kind kind, struct batch_lock **ret_locks,
                     size_t *ret_count);
-
-/* Whether a queue is locked: "ingest", "accessSmall", "accessLarge". 1, 0 or an error. */
-int batch_lock_queue(struct batch_call *c, const char *name);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * The three machines of the document, and the questions that can be asked of any.
+ * The machines of the specification, and the questions that can be asked of any machine.
  *
- * The order of the states is the order in which a thing usually passes them; lists and progress bars
- * show them so.
+ * States are in the order in which an item usually passes through them; lists and progress bars show
+ * them in this order.
  */
 #include "batch/machine.h"
 
@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #define TO(state) (UINT64_C(1) << (state))
+#define NONE BATCH_NO_STATE
 
 const char *const BATCH_LISTS[BATCH_LIST_COUNT] = {
     "batch-processing",
@@ -18,157 +19,85 @@ const char *const BATCH_LISTS[BATCH_LIST_COUNT] = {
     "batch-deleted",
 };
 
+/* The rows: name, directory, states that may follow, after success, after failure, list. */
+
 enum {
-    JOB_PENDING,
-    JOB_HELD,
-    JOB_ESTIMATING,
-    JOB_PROVISIONING,
-    JOB_DOWNLOADING,
-    JOB_PROCESSING,
-    JOB_RECORDING,
-    JOB_NOTIFY,
-    JOB_FAILED,
-    JOB_COMPLETED,
-    JOB_DELETED,
-    JOB_COUNT,
+    J_PENDING,
+    J_HELD,
+    J_ESTIMATING,
+    J_PROVISIONING,
+    J_DOWNLOADING,
+    J_PROCESSING,
+    J_RECORDING,
+    J_NOTIFY,
+    J_FAILED,
+    J_COMPLETED,
+    J_DELETED,
+    J_COUNT,
 };
 
-#define JOB_STEP(label, path, next)                                                                \
-    {                                                                                              \
-        .name = label, .dir = path, .to = TO(next) | TO(JOB_FAILED), .success = next,              \
-        .fail = JOB_FAILED                                                                         \
-    }
+/* A step that success leads to `next` from. */
+#define STEP(next) TO(next) | TO(J_FAILED), next, J_FAILED, BATCH_LIST_PROCESSING
 
-static const struct batch_machine_state JOB_STATES[JOB_COUNT] = {
-    [JOB_PENDING] = {.name = "Pending",
-                     .dir = "pending",
-                     .to = TO(JOB_HELD) | TO(JOB_ESTIMATING) | TO(JOB_FAILED),
-                     .success = JOB_ESTIMATING,
-                     .fail = JOB_FAILED},
-    [JOB_HELD] = {.name = "Held",
-                  .dir = "held",
-                  .to = TO(JOB_PENDING) | TO(JOB_DELETED),
-                  .success = JOB_PENDING,
-                  .fail = BATCH_NO_STATE},
-    [JOB_ESTIMATING] = JOB_STEP("Estimating", "estimating", JOB_PROVISIONING),
-    [JOB_PROVISIONING] = JOB_STEP("Provisioning", "provisioning", JOB_DOWNLOADING),
-    [JOB_DOWNLOADING] = JOB_STEP("Downloading", "downloading", JOB_PROCESSING),
-    [JOB_PROCESSING] = JOB_STEP("Processing", "processing", JOB_RECORDING),
-    [JOB_RECORDING] = JOB_STEP("Recording", "recording", JOB_NOTIFY),
-    [JOB_NOTIFY] = JOB_STEP("Notify", "notify", JOB_COMPLETED),
-    [JOB_FAILED] = {.name = "Failed",
-                    .dir = "failed",
-                    .to = TO(JOB_PENDING) | TO(JOB_ESTIMATING) | TO(JOB_PROVISIONING) |
-                          TO(JOB_DOWNLOADING) | TO(JOB_PROCESSING) | TO(JOB_RECORDING) |
-                          TO(JOB_NOTIFY) | TO(JOB_DELETED),
-                    .success = BATCH_NO_STATE,
-                    .fail = BATCH_NO_STATE,
-                    .list = BATCH_LIST_FAILED},
-    [JOB_COMPLETED] = {.name = "Completed",
-                       .dir = "completed",
-                       .success = BATCH_NO_STATE,
-                       .fail = BATCH_NO_STATE,
-                       .list = BATCH_LIST_COMPLETED},
-    [JOB_DELETED] = {.name = "Deleted",
-                     .dir = "deleted",
-                     .success = BATCH_NO_STATE,
-                     .fail = BATCH_NO_STATE,
-                     .list = BATCH_LIST_DELETED},
+static const struct batch_machine_state JOB_STATES[J_COUNT] = {
+    [J_PENDING] = {"Pending", "pending", TO(J_HELD) | STEP(J_ESTIMATING)},
+    [J_HELD] = {"Held", "held", TO(J_PENDING) | TO(J_DELETED), J_PENDING, NONE},
+    [J_ESTIMATING] = {"Estimating", "estimating", STEP(J_PROVISIONING)},
+    [J_PROVISIONING] = {"Provisioning", "provisioning", STEP(J_DOWNLOADING)},
+    [J_DOWNLOADING] = {"Downloading", "downloading", STEP(J_PROCESSING)},
+    [J_PROCESSING] = {"Processing", "processing", STEP(J_RECORDING)},
+    [J_RECORDING] = {"Recording", "recording", STEP(J_NOTIFY)},
+    [J_NOTIFY] = {"Notify", "notify", STEP(J_COMPLETED)},
+    [J_FAILED] = {"Failed", "failed",
+                  TO(J_PENDING) | TO(J_ESTIMATING) | TO(J_PROVISIONING) | TO(J_DOWNLOADING) |
+                      TO(J_PROCESSING) | TO(J_RECORDING) | TO(J_NOTIFY) | TO(J_DELETED),
+                  NONE, NONE, BATCH_LIST_FAILED},
+    [J_COMPLETED] = {"Completed", "completed", 0, NONE, NONE, BATCH_LIST_COMPLETED},
+    [J_DELETED] = {"Deleted", "deleted", 0, NONE, NONE, BATCH_LIST_DELETED},
 };
 
 enum {
-    BATCH_PENDING,
-    BATCH_HELD,
-    BATCH_PROCESSING,
-    BATCH_REPORTING,
-    BATCH_FAILED,
-    BATCH_UPDATE_REPORTING,
-    BATCH_COMPLETED,
-    BATCH_DELETED,
-    BATCH_COUNT,
+    B_PENDING,
+    B_HELD,
+    B_PROCESSING,
+    B_REPORTING,
+    B_FAILED,
+    B_UPDATE_REPORTING,
+    B_COMPLETED,
+    B_DELETED,
+    B_COUNT,
 };
 
-static const struct batch_machine_state BATCH_STATES[BATCH_COUNT] = {
-    [BATCH_PENDING] = {.name = "Pending",
-                       .dir = "pending",
-                       .to = TO(BATCH_HELD) | TO(BATCH_PROCESSING),
-                       .success = BATCH_PROCESSING,
-                       .fail = BATCH_NO_STATE},
-    [BATCH_HELD] = {.name = "Held",
-                    .dir = "held",
-                    .to = TO(BATCH_PENDING) | TO(BATCH_DELETED),
-                    .success = BATCH_PENDING,
-                    .fail = BATCH_NO_STATE},
-    [BATCH_PROCESSING] = {.name = "Processing",
-                          .dir = "processing",
-                          .to = TO(BATCH_REPORTING) | TO(BATCH_FAILED),
-                          .success = BATCH_REPORTING,
-                          .fail = BATCH_FAILED},
-    [BATCH_REPORTING] = {.name = "Reporting",
-                         .dir = "reporting",
-                         .to = TO(BATCH_COMPLETED) | TO(BATCH_FAILED),
-                         .success = BATCH_COMPLETED,
-                         .fail = BATCH_FAILED},
-    [BATCH_FAILED] = {.name = "Failed",
-                      .dir = "failed",
-                      .to = TO(BATCH_UPDATE_REPORTING) | TO(BATCH_DELETED),
-                      .success = BATCH_UPDATE_REPORTING,
-                      .fail = BATCH_NO_STATE},
-    [BATCH_UPDATE_REPORTING] = {.name = "UpdateReporting",
-                                .dir = "updatereporting",
-                                .to = TO(BATCH_COMPLETED) | TO(BATCH_FAILED),
-                                .success = BATCH_COMPLETED,
-                                .fail = BATCH_FAILED},
-    [BATCH_COMPLETED] = {.name = "Completed",
-                         .dir = "completed",
-                         .success = BATCH_NO_STATE,
-                         .fail = BATCH_NO_STATE},
-    [BATCH_DELETED] = {.name = "Deleted",
-                       .dir = "deleted",
-                       .success = BATCH_NO_STATE,
-                       .fail = BATCH_NO_STATE},
+#define REPORT TO(B_COMPLETED) | TO(B_FAILED), B_COMPLETED, B_FAILED
+
+static const struct batch_machine_state BATCH_STATES[B_COUNT] = {
+    [B_PENDING] = {"Pending", "pending", TO(B_HELD) | TO(B_PROCESSING), B_PROCESSING, NONE},
+    [B_HELD] = {"Held", "held", TO(B_PENDING) | TO(B_DELETED), B_PENDING, NONE},
+    [B_PROCESSING] = {"Processing", "processing", TO(B_REPORTING) | TO(B_FAILED), B_REPORTING,
+                      B_FAILED},
+    [B_REPORTING] = {"Reporting", "reporting", REPORT},
+    [B_FAILED] = {"Failed", "failed", TO(B_UPDATE_REPORTING) | TO(B_DELETED), B_UPDATE_REPORTING,
+                  NONE},
+    [B_UPDATE_REPORTING] = {"UpdateReporting", "updatereporting", REPORT},
+    [B_COMPLETED] = {"Completed", "completed", 0, NONE, NONE},
+    [B_DELETED] = {"Deleted", "deleted", 0, NONE, NONE},
 };
 
-enum {
-    ACCESS_PENDING,
-    ACCESS_PROCESSING,
-    ACCESS_FAILED,
-    ACCESS_COMPLETED,
-    ACCESS_DELETED,
-    ACCESS_COUNT,
-};
+enum { A_PENDING, A_PROCESSING, A_FAILED, A_COMPLETED, A_DELETED, A_COUNT };
 
-static const struct batch_machine_state ACCESS_STATES[ACCESS_COUNT] = {
-    [ACCESS_PENDING] = {.name = "Pending",
-                        .dir = "pending",
-                        .to = TO(ACCESS_PROCESSING),
-                        .success = ACCESS_PROCESSING,
-                        .fail = BATCH_NO_STATE},
-    [ACCESS_PROCESSING] = {.name = "Processing",
-                           .dir = "processing",
-                           .to = TO(ACCESS_COMPLETED) | TO(ACCESS_FAILED),
-                           .success = ACCESS_COMPLETED,
-                           .fail = ACCESS_FAILED,
-                           .keeps = true},
-    [ACCESS_FAILED] = {.name = "Failed",
-                       .dir = "failed",
-                       .to = TO(ACCESS_PROCESSING) | TO(ACCESS_DELETED),
-                       .success = BATCH_NO_STATE,
-                       .fail = BATCH_NO_STATE},
-    [ACCESS_COMPLETED] = {.name = "Completed",
-                          .dir = "completed",
-                          .success = BATCH_NO_STATE,
-                          .fail = BATCH_NO_STATE},
-    [ACCESS_DELETED] = {.name = "Deleted",
-                        .dir = "deleted",
-                        .success = BATCH_NO_STATE,
-                        .fail = BATCH_NO_STATE},
+static const struct batch_machine_state ACCESS_STATES[A_COUNT] = {
+    [A_PENDING] = {"Pending", "pending", TO(A_PROCESSING), A_PROCESSING, NONE},
+    [A_PROCESSING] = {"Processing", "processing", TO(A_COMPLETED) | TO(A_FAILED), A_COMPLETED,
+                      A_FAILED, .keeps_lock = true},
+    [A_FAILED] = {"Failed", "failed", TO(A_PROCESSING) | TO(A_DELETED), NONE, NONE},
+    [A_COMPLETED] = {"Completed", "completed", 0, NONE, NONE},
+    [A_DELETED] = {"Deleted", "deleted", 0, NONE, NONE},
 };
 
 const struct batch_machines BATCH_MACHINES_BUILT_IN = {
-    .job = {"job", JOB_STATES, JOB_COUNT, JOB_PENDING, JOB_HELD},
-    .batch = {"batch", BATCH_STATES, BATCH_COUNT, BATCH_PENDING, BATCH_HELD},
-    .access = {"access item", ACCESS_STATES, ACCESS_COUNT, ACCESS_PENDING, BATCH_NO_STATE},
+    .job = {"job", JOB_STATES, J_COUNT, J_PENDING, J_HELD, .is_job = true},
+    .batch = {"batch", BATCH_STATES, B_COUNT, B_PENDING, B_HELD},
+    .access = {"access item", ACCESS_STATES, A_COUNT, A_PENDING, NONE},
 };
 
 int batch_machine_find(const struct batch_machine *m, struct str name)
@@ -177,7 +106,7 @@ int batch_machine_find(const struct batch_machine *m, struct str name)
         if (strlen(m->states[i].dir) == name.len &&
             strncasecmp(m->states[i].dir, name.p, name.len) == 0)
             return i;
-    return BATCH_NO_STATE;
+    return NONE;
 }
 
 /* "Held, Estimating or Failed". */
@@ -188,58 +117,55 @@ static void list_states(const struct batch_machine *m, uint64_t left, const char
 
     ret_text[0] = '\0';
     for (int i = 0; i < m->count && len < size; i++) {
-        if (!(left >> i & 1))
-            continue;
-        left &= ~TO(i);
-        len += (size_t)snprintf(ret_text + len, size - len, "%s%s",
-                                len == 0 ? ""
-                                : left   ? ", "
-                                         : before_last,
-                                m->states[i].name);
+        const char *separator = len == 0 ? "" : left >> i == 1 ? before_last : ", ";
+
+        if (left >> i & 1)
+            len +=
+                (size_t)snprintf(ret_text + len, size - len, "%s%s", separator, m->states[i].name);
     }
-}
-
-static int refuse(const struct batch_machine *m, int from, const char *to,
-                  struct err_info *ret_error)
-{
-    char allowed[400];
-
-    list_states(m, m->states[from].to, " or ", allowed, sizeof allowed);
-    return err_set(ret_error, DROVER_NOT_ALLOWED,
-                   "%s %s that is %s cannot become %s; allowed is %s",
-                   m->what[0] == 'a' ? "an" : "a", m->what, m->states[from].name, to,
-                   allowed[0] ? allowed : "nothing: it is an end");
 }
 
 int batch_machine_named(const struct batch_machine *m, struct str name, struct err_info *ret_error)
 {
     int state = batch_machine_find(m, name);
     char all[400];
-    uint64_t set = 0;
 
-    if (state != BATCH_NO_STATE)
+    if (state != NONE)
         return state;
-    for (int i = 0; i < m->count; i++)
-        set |= TO(i);
-    list_states(m, set, " and ", all, sizeof all);
-    return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s %s has no state '%.*s'; there are %s",
-                   m->what[0] == 'a' ? "an" : "a", m->what, (int)(name.len < 60 ? name.len : 60),
+    list_states(m, UINT64_MAX >> (64 - m->count), " and ", all, sizeof all);
+    return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s %s has no state '%.*s'; the states are %s",
+                   m->noun[0] == 'a' ? "an" : "a", m->noun, (int)(name.len < 60 ? name.len : 60),
                    name.p, all);
 }
 
-int batch_machine_resolve(const struct batch_machine *m, int from, struct str wanted,
-                          struct err_info *ret_error)
+/* not: what was asked for, ", not Notify". */
+static int refuse(const struct batch_machine *m, int from, const char *id, const char * not,
+                  struct err_info *ret_error)
+{
+    const char *name = m->states[from].name;
+    char allowed[400];
+
+    if (batch_machine_is_final(m, from))
+        return err_set(ret_error, DROVER_NOT_ALLOWED, "%s %s is %s, a final state", m->noun, id,
+                       name);
+    list_states(m, m->states[from].to, " or ", allowed, sizeof allowed);
+    return err_set(ret_error, DROVER_NOT_ALLOWED, "%s %s is %s, which can become %s, not %s",
+                   m->noun, id, name, allowed, not );
+}
+
+int batch_machine_resolve(const struct batch_machine *m, int from, const char *id,
+                          struct str wanted, struct err_info *ret_error)
 {
     bool next = str_eq(wanted, STR("next"));
     int to = batch_machine_find(m, wanted);
 
-    if (next || (to == BATCH_NO_STATE && str_eq(wanted, STR("fail"))))
+    if (next || (to == NONE && str_eq(wanted, STR("fail"))))
         to = next ? m->states[from].success : m->states[from].fail;
-    else if (to == BATCH_NO_STATE)
+    else if (to == NONE)
         return batch_machine_named(m, wanted, ret_error);
-    if (to == BATCH_NO_STATE)
-        return refuse(m, from, next ? "anything by success" : "anything by failure", ret_error);
+    if (to == NONE)
+        return refuse(m, from, id, next ? "'next'" : "'fail'", ret_error);
     if (!batch_machine_allows(m, from, to))
-        return refuse(m, from, m->states[to].name, ret_error);
+        return refuse(m, from, id, m->states[to].name, ret_error);
     return to;
 }

@@ -1,9 +1,10 @@
 /*
- * machine - which states a batch, a job or an access item may take, and in which order. Pure.
+ * machine - the state machines of batches, jobs and access items. Pure.
  *
- * A machine is a table: its states, for each where it may go, where success and failure lead, and,
- * for jobs, in which list of its batch a job in that state stands. A state without a way out is an
- * end. The three of the document are built in; batch_machines_load() reads others from JSON:
+ * A machine is a table: its states, and for each state the states that may follow, the ones that
+ * success and failure lead to, and, for jobs, the list of the batch that holds a job in that state. A
+ * state that nothing follows is final. The machines of the specification are built in;
+ * batch_machines_load() reads others from JSON:
  *
  *     {"job": {"first": "Pending", "held": "Held", "states": {
  *         "Pending": {"to": ["Held", "Estimating", "Failed"],
@@ -12,12 +13,12 @@
  *         "Completed": {"batch": "batch-completed"}, ...}},
  *      "access": {...}, "batch": {...}}
  *
- * A machine that the file does not name stays the built-in one. A state with "keep": true is worked
- * on by whoever brought the item there, so that its lock stays.
+ * A machine that the file does not name stays the built-in one. With "keep": true, an item that moves
+ * into the state keeps its lock, because the same worker goes on with it.
  *
- * What always holds for a machine that was loaded: names are distinct also in lower case, every state
- * can be reached from the first, from every state an end can be reached, every name that is used is a
- * state, and success and fail are among the ways out.
+ * Invariants of a loaded machine: names are distinct even without regard to case, every state can be
+ * reached from the first one, a final state can be reached from every state, every name used is a
+ * state, and success and fail are among the states that may follow.
  */
 #ifndef BATCH_MACHINE_H
 #define BATCH_MACHINE_H
@@ -31,7 +32,7 @@
 
 enum { BATCH_STATES_MAX = 64, BATCH_STATE_NAME_MAX = 40, BATCH_NO_STATE = -1 };
 
-/* The lists of a batch, by their order in the document. */
+/* The lists of a batch, in the order of the specification. */
 enum batch_list {
     BATCH_LIST_PROCESSING,
     BATCH_LIST_FAILED,
@@ -45,16 +46,17 @@ extern const char *const BATCH_LISTS[BATCH_LIST_COUNT]; /* "batch-processing", .
 struct batch_machine_state {
     const char *name;  /* "Pending": in JSON */
     const char *dir;   /* "pending": in paths */
-    uint64_t to;       /* a bit for each state that it may become; none: an end */
+    uint64_t to;       /* one bit for each state that may follow; 0: a final state */
     int success, fail; /* or BATCH_NO_STATE */
     enum batch_list list;
-    bool keeps; /* the lock stays with whoever brought it here */
+    bool keeps_lock; /* an item that moves here stays locked */
 };
 
 struct batch_machine {
-    const char *what; /* "job": for messages */
+    const char *noun; /* "job": for messages */
     const struct batch_machine_state *states;
-    int count, first, held; /* held: or BATCH_NO_STATE */
+    int count, first, held; /* held may be BATCH_NO_STATE */
+    bool is_job;            /* its states belong to lists of a batch */
 };
 
 struct batch_machines {
@@ -63,13 +65,13 @@ struct batch_machines {
 
 extern const struct batch_machines BATCH_MACHINES_BUILT_IN;
 
-/* The state of a name, in either case ("Pending", "pending"), or BATCH_NO_STATE. */
+/* The state of a name, regardless of case ("Pending", "pending"), or BATCH_NO_STATE. */
 int batch_machine_find(const struct batch_machine *m, struct str name);
 
-/* The same; BAD_ARGUMENT where there is none, and ret_error names those that there are. */
+/* The same, or BAD_ARGUMENT with a message that lists the states. */
 int batch_machine_named(const struct batch_machine *m, struct str name, struct err_info *ret_error);
 
-static inline bool batch_machine_is_end(const struct batch_machine *m, int state)
+static inline bool batch_machine_is_final(const struct batch_machine *m, int state)
 {
     return m->states[state].to == 0;
 }
@@ -80,16 +82,16 @@ static inline bool batch_machine_allows(const struct batch_machine *m, int from,
 }
 
 /*
- * What a request calls the new state: a name, "next" (where success leads) or "fail". Returns the
- * state; BAD_ARGUMENT where there is none of that name; NOT_ALLOWED where it cannot be reached from
- * there, and ret_error says what can.
+ * The state that a request asks for: a name, "next" (where success leads) or "fail". BAD_ARGUMENT if
+ * no state has that name. NOT_ALLOWED if it cannot follow `from`; the message names the item `id` and
+ * says what can follow.
  */
-int batch_machine_resolve(const struct batch_machine *m, int from, struct str wanted,
-                          struct err_info *ret_error);
+int batch_machine_resolve(const struct batch_machine *m, int from, const char *id,
+                          struct str wanted, struct err_info *ret_error);
 
 /*
- * Reads machines from JSON; what they hold lives in the arena. ret_machines starts as the built-in
- * ones and stays untouched on failure.
+ * Reads machines from JSON; they live in the arena. Machines that the text does not name are the
+ * built-in ones. ret_machines is untouched on failure.
  */
 int batch_machines_load(struct arena *a, struct str text, struct batch_machines *ret_machines,
                         struct err_info *ret_error);

@@ -1,6 +1,6 @@
 /*
- * Machines from JSON. A machine is built in three steps: the names, so that they may be used before
- * they are explained; the ways between them; and the checks that need the whole.
+ * Reads machines from JSON, each in three steps: the names of the states, so that a state may name a
+ * later one; what may follow each state; and the checks that need the whole machine.
  */
 #include <ctype.h>
 
@@ -9,9 +9,8 @@
 
 struct batch_machine_loader {
     struct arena *a;
-    struct batch_machine *m; /* what is being built */
+    struct batch_machine *m; /* under construction */
     struct batch_machine_state *states;
-    bool lists; /* its states stand in the lists of a batch */
     struct err_info *error;
 };
 
@@ -25,10 +24,11 @@ static int name_check(const struct batch_machine_loader *l, struct str name)
     for (size_t i = 0; i < name.len; i++)
         good &= isalnum((unsigned char)name.p[i]) != 0;
     if (!good)
-        return LOAD_FAIL(l, "%s: a state is named by at most %d letters and digits", l->m->what,
+        return LOAD_FAIL(l, "%s: the name of a state has 1 to %d letters and digits", l->m->noun,
                          BATCH_STATE_NAME_MAX);
     if (str_eq(name, STR("next")) || str_eq(name, STR("fail")))
-        return LOAD_FAIL(l, "%s: no state can be named '%.*s'", l->m->what, (int)name.len, name.p);
+        return LOAD_FAIL(l, "%s: '%.*s' is reserved and cannot name a state", l->m->noun,
+                         (int)name.len, name.p);
     return 0;
 }
 
@@ -37,7 +37,7 @@ static int load_names(struct batch_machine_loader *l, const struct json *states)
     int err;
 
     if (states->count == 0 || states->count > BATCH_STATES_MAX)
-        return LOAD_FAIL(l, "%s: there are 1 to %d states", l->m->what, BATCH_STATES_MAX);
+        return LOAD_FAIL(l, "%s: a machine has 1 to %d states", l->m->noun, BATCH_STATES_MAX);
     l->states = arena_zalloc(l->a, states->count * sizeof *l->states);
     l->m->states = l->states;
     json_each(v, states) {
@@ -48,8 +48,8 @@ static int load_names(struct batch_machine_loader *l, const struct json *states)
         if (err)
             return err;
         if (batch_machine_find(l->m, v->key) != BATCH_NO_STATE)
-            return LOAD_FAIL(l, "%s: the state '%.*s' is there twice", l->m->what, (int)v->key.len,
-                             v->key.p);
+            return LOAD_FAIL(l, "%s: the state '%.*s' is defined twice", l->m->noun,
+                             (int)v->key.len, v->key.p);
         dir = arena_text(l->a, v->key);
         for (char *c = dir; *c; c++)
             *c = (char)tolower((unsigned char)*c);
@@ -60,7 +60,7 @@ static int load_names(struct batch_machine_loader *l, const struct json *states)
     return 0;
 }
 
-/* A member that names a state. Missing: ret_state stays. */
+/* A member that names a state. If it is missing, ret_state is untouched. */
 static int load_state(struct batch_machine_loader *l, const struct json *v, const char *member,
                       int *ret_state)
 {
@@ -71,7 +71,7 @@ static int load_state(struct batch_machine_loader *l, const struct json *v, cons
         return err;
     found = batch_machine_find(l->m, name);
     if (found == BATCH_NO_STATE)
-        return LOAD_FAIL(l, "%s: '%s' names '%.*s', which is no state", l->m->what, member,
+        return LOAD_FAIL(l, "%s: '%s' names '%.*s', which is not a state", l->m->noun, member,
                          (int)(name.len < 100 ? name.len : 100), name.p);
     *ret_state = found;
     return 1;
@@ -87,11 +87,13 @@ static int load_to(struct batch_machine_loader *l, const struct json *v,
         return err;
     json_each(name, to) {
         if (name->kind != JSON_TEXT)
-            return LOAD_FAIL(l, "%s: '%s' goes to something that is no name", l->m->what, s->name);
+            return LOAD_FAIL(l, "%s: 'to' of '%s' has a member that is not a string", l->m->noun,
+                             s->name);
         found = batch_machine_find(l->m, name->text);
         if (found == BATCH_NO_STATE)
-            return LOAD_FAIL(l, "%s: '%s' goes to '%.*s', which is no state", l->m->what, s->name,
-                             (int)(name->text.len < 100 ? name->text.len : 100), name->text.p);
+            return LOAD_FAIL(l, "%s: 'to' of '%s' names '%.*s', which is not a state", l->m->noun,
+                             s->name, (int)(name->text.len < 100 ? name->text.len : 100),
+                             name->text.p);
         s->to |= UINT64_C(1) << found;
     }
     return 0;
@@ -111,35 +113,35 @@ static int load_list(struct batch_machine_loader *l, const struct json *v,
             return 0;
         }
     }
-    return LOAD_FAIL(l, "%s: '%s' is in the list '%.*s', which is none of a batch", l->m->what,
+    return LOAD_FAIL(l, "%s: 'batch' of '%s' is '%.*s', which is not a list of a batch", l->m->noun,
                      s->name, (int)(name.len < 100 ? name.len : 100), name.p);
 }
 
-static int load_ways(struct batch_machine_loader *l, const struct json *v,
-                     struct batch_machine_state *s)
+static int load_edges(struct batch_machine_loader *l, const struct json *v,
+                      struct batch_machine_state *s)
 {
     static const char *const MEMBERS[] = {"to", "success", "fail", "batch", "keep", NULL};
     int err;
 
     s->success = s->fail = BATCH_NO_STATE;
     if (v->kind != JSON_OBJECT)
-        return LOAD_FAIL(l, "%s: '%s' is not an object", l->m->what, s->name);
+        return LOAD_FAIL(l, "%s: '%s' is not an object", l->m->noun, s->name);
     if ((err = json_only(v, MEMBERS, l->error)) < 0 || (err = load_to(l, v, s)) < 0 ||
         (err = load_state(l, v, "success", &s->success)) < 0 ||
         (err = load_state(l, v, "fail", &s->fail)) < 0 || (err = load_list(l, v, s)) < 0 ||
-        (err = json_get_bool(v, "keep", &s->keeps, l->error)) < 0)
+        (err = json_get_bool(v, "keep", &s->keeps_lock, l->error)) < 0)
         return err;
     for (int i = 0; i < 2; i++) {
-        int way = i ? s->fail : s->success;
+        int next = i ? s->fail : s->success;
 
-        if (way != BATCH_NO_STATE && !(s->to >> way & 1))
-            return LOAD_FAIL(l, "%s: '%s' has '%s' for its %s, but does not go there", l->m->what,
-                             s->name, l->states[way].name, i ? "fail" : "success");
+        if (next != BATCH_NO_STATE && !(s->to >> next & 1))
+            return LOAD_FAIL(l, "%s: '%s' of '%s' is '%s', which is not among its 'to'", l->m->noun,
+                             i ? "fail" : "success", s->name, l->states[next].name);
     }
     return 0;
 }
 
-/* The states that can be reached from one, itself among them. */
+/* The states that can be reached from one, including itself. */
 static uint64_t reach(const struct batch_machine *m, int from)
 {
     uint64_t seen = UINT64_C(1) << from, before = 0;
@@ -153,12 +155,12 @@ static uint64_t reach(const struct batch_machine *m, int from)
     return seen;
 }
 
-static uint64_t ends(const struct batch_machine *m)
+static uint64_t final_states(const struct batch_machine *m)
 {
     uint64_t found = 0;
 
     for (int i = 0; i < m->count; i++)
-        if (batch_machine_is_end(m, i))
+        if (batch_machine_is_final(m, i))
             found |= UINT64_C(1) << i;
     return found;
 }
@@ -166,21 +168,23 @@ static uint64_t ends(const struct batch_machine *m)
 static int check_whole(struct batch_machine_loader *l)
 {
     const struct batch_machine *m = l->m;
-    uint64_t reached = reach(m, m->first), ended = ends(m);
+    uint64_t reached = reach(m, m->first), final = final_states(m);
 
-    if (!ended)
-        return LOAD_FAIL(l, "%s: there is no end: every state goes on to another", m->what);
+    if (!final)
+        return LOAD_FAIL(l, "%s: there is no final state", m->noun);
     for (int i = 0; i < m->count; i++) {
         const struct batch_machine_state *s = &m->states[i];
 
         if (!(reached >> i & 1))
-            return LOAD_FAIL(l, "%s: '%s' cannot be reached from '%s'", m->what, s->name,
+            return LOAD_FAIL(l, "%s: '%s' cannot be reached from '%s'", m->noun, s->name,
                              m->states[m->first].name);
-        if (!(reach(m, i) & ended))
-            return LOAD_FAIL(l, "%s: from '%s' no end can be reached", m->what, s->name);
-        if (l->lists && batch_machine_is_end(m, i) && s->list == BATCH_LIST_PROCESSING)
-            return LOAD_FAIL(l, "%s: the end '%s' must say in which list of its batch it stands",
-                             m->what, s->name);
+        if (!(reach(m, i) & final))
+            return LOAD_FAIL(l, "%s: no final state can be reached from '%s'", m->noun, s->name);
+        if (m->is_job && batch_machine_is_final(m, i) && s->list == BATCH_LIST_PROCESSING)
+            return LOAD_FAIL(
+                l,
+                "%s: the final state '%s' needs 'batch', the list of the batch that it belongs to",
+                m->noun, s->name);
     }
     return 0;
 }
@@ -192,17 +196,17 @@ static int load_machine(struct batch_machine_loader *l, const struct json *v)
     int err, i = 0;
 
     if (v->kind != JSON_OBJECT)
-        return LOAD_FAIL(l, "%s: is not an object", l->m->what);
+        return LOAD_FAIL(l, "%s: is not an object", l->m->noun);
     if ((err = json_only(v, MEMBERS, l->error)) < 0 ||
         (err = json_get_object(v, "states", &states, l->error)) < 0)
         return err;
     if (!states)
-        return LOAD_FAIL(l, "%s: 'states' is missing", l->m->what);
+        return LOAD_FAIL(l, "%s: 'states' is missing", l->m->noun);
     err = load_names(l, states);
     if (err)
         return err;
     json_each(s, states)
-        if ((err = load_ways(l, s, &l->states[i++])) < 0)
+        if ((err = load_edges(l, s, &l->states[i++])) < 0)
             return err;
     l->m->held = BATCH_NO_STATE;
     if ((err = load_state(l, v, "first", &l->m->first)) < 0 ||
@@ -211,7 +215,7 @@ static int load_machine(struct batch_machine_loader *l, const struct json *v)
     return check_whole(l);
 }
 
-/* A batch is also moved by what its jobs do, so that these states and ways must be there. */
+/* The jobs of a batch move it too, so the built-in states and transitions are required. */
 static int check_batch(struct batch_machine_loader *l)
 {
     const struct batch_machine *standard = &BATCH_MACHINES_BUILT_IN.batch;
@@ -221,12 +225,12 @@ static int check_batch(struct batch_machine_loader *l)
         int own = batch_machine_find(l->m, str_of(s->name));
 
         if (own == BATCH_NO_STATE)
-            return LOAD_FAIL(l, "batch: the state '%s' must be there", s->name);
+            return LOAD_FAIL(l, "batch: the state '%s' is required", s->name);
         for (int to = 0; to < standard->count; to++)
             if (batch_machine_allows(standard, i, to) &&
                 !batch_machine_allows(l->m, own,
                                       batch_machine_find(l->m, str_of(standard->states[to].name))))
-                return LOAD_FAIL(l, "batch: '%s' must be able to become '%s'", s->name,
+                return LOAD_FAIL(l, "batch: 'to' of '%s' must name '%s'", s->name,
                                  standard->states[to].name);
     }
     return 0;
@@ -248,13 +252,12 @@ int batch_machines_load(struct arena *a, struct str text, struct batch_machines 
                        "a pipeline is an object with 'job', 'batch' or 'access'");
     err = json_only(v, MEMBERS, ret_error);
     for (int i = 0; MEMBERS[i] && err >= 0; i++) {
-        struct batch_machine_loader l = {
-            .a = a, .m = targets[i], .lists = i == 0, .error = ret_error};
+        struct batch_machine_loader l = {.a = a, .m = targets[i], .error = ret_error};
 
         one = json_get(v, MEMBERS[i]);
         if (!one)
             continue;
-        *l.m = (struct batch_machine){.what = l.m->what};
+        *l.m = (struct batch_machine){.noun = l.m->noun, .is_job = l.m->is_job};
         err = load_machine(&l, one);
         if (err >= 0 && i == 1)
             err = check_batch(&l);

@@ -1,4 +1,4 @@
-/* Ids are exact: a foreign name that merely resembles one is none, and fsck names it. */
+/* Ids are exact: a name that a foreign client wrote and that only resembles an id is not one; fsck reports it. */
 #include "batch/name.h"
 
 #include <ctype.h>

@@ -1,9 +1,9 @@
 /*
- * name - how batches, jobs, access items and locks are named. Pure.
+ * name - the names of batches, jobs, access items and locks. Pure.
  *
- * An id is a prefix and ten digits: "bid0000000003", "jid0000000012", "qid0000000000". An entry is
- * how an id stands in a list: "PP-JID" where the list is ordered by priority, else the id alone. Its
- * key is a number that sorts as the entry does.
+ * An id is a prefix and ten digits: "bid0000000003", "jid0000000012", "qid0000000000". An entry is the
+ * name of an item in a list: "PP-JID" in lists that are ordered by priority, else the id. A key is a
+ * number that sorts as the entry does.
  */
 #ifndef BATCH_NAME_H
 #define BATCH_NAME_H
@@ -19,17 +19,17 @@ enum {
     BATCH_ID_LEN = 3 + BATCH_ID_DIGITS,
     BATCH_ENTRY_LEN = 3 + BATCH_ID_LEN,
     BATCH_PRIORITY_MAX = 99,
-    BATCH_NAME_MAX = 200, /* of what people name: locks, UUIDs */
+    BATCH_NAME_MAX = 200, /* bytes of a lock's name or a UUID */
 };
 
 #define BATCH_ID_COUNT INT64_C(10000000000)
 
-/* Of which kind an id is. */
+/* Prefixes of ids. */
 #define BATCH_ID_BATCH "bid"
 #define BATCH_ID_JOB "jid"
 #define BATCH_ID_ACCESS "qid"
 
-/* The number of an id, or -1 when it is none with that prefix. */
+/* The number of an id, or -1 if the text is not an id with that prefix. */
 int64_t batch_id_number(const char *prefix, struct str id);
 
 void batch_id(const char *prefix, int64_t number, char ret_id[BATCH_ID_LEN + 1]);
@@ -45,13 +45,12 @@ static inline int64_t batch_key(int priority, int64_t number)
 }
 
 /*
- * Whether text can be the last part of a path: not empty, at most BATCH_NAME_MAX bytes, no slash, no
- * control characters, valid UTF-8 as the keeper wants it. Else BAD_ARGUMENT, and ret_error says what
- * is wrong with that `what`.
+ * Whether text can be the last part of a path: 1 to BATCH_NAME_MAX - 1 bytes, no slash, no control
+ * characters, UTF-8 that the keeper accepts. Else BAD_ARGUMENT; the message calls the text `what`.
  */
 int batch_name_check(const char *what, struct str text, struct err_info *ret_error);
 
-/* An ark or a local id as a name: slashes become "_". */
+/* An ark or a local id as a name: each slash becomes "_". */
 void batch_name_flatten(struct str text, char *ret_name);
 
 #endif

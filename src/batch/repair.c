@@ -1,15 +1,14 @@
 /*
- * All lists are read once and sorted by job, so that a job's places are found without asking the tree
- * again; what looks wrong is then read anew, right before it is repaired, because others work on.
+ * All lists are read once and sorted by job, so that the places of a job are found without reading
+ * again. What looks wrong is read again right before it is repaired, because others keep working.
  */
-#include "batch/repair_impl.h"
+#include "batch/repair.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "batch/access.h"
 #include "batch/batch.h"
 #include "batch/job.h"
 
@@ -32,13 +31,13 @@ bool batch_repair_commit(struct batch_repair *f, struct batch_change *t)
     return f->repair && batch_change_commit(t, f->c->k, -1) == 0;
 }
 
-static void add_place(struct batch_places *p, int64_t job, int64_t key, int where)
+static void add_place(struct batch_places *p, struct batch_place place)
 {
     if (p->count == p->cap) {
         p->cap = p->cap ? 2 * p->cap : 256;
         p->list = mem_realloc(p->list, p->cap * sizeof *p->list);
     }
-    p->list[p->count++] = (struct batch_place){job, key, where};
+    p->list[p->count++] = place;
 }
 
 static int by_job(const void *a, const void *b)
@@ -46,6 +45,12 @@ static int by_job(const void *a, const void *b)
     const struct batch_place *x = a, *y = b;
 
     return x->job < y->job ? -1 : x->job > y->job;
+}
+
+static void sort(struct batch_places *p)
+{
+    if (p->count)
+        qsort(p->list, p->count, sizeof *p->list, by_job);
 }
 
 size_t batch_repair_places(const struct batch_places *p, int64_t job,
@@ -67,112 +72,113 @@ size_t batch_repair_places(const struct batch_places *p, int64_t job,
     return count;
 }
 
+/*
+ * Calls fn for each child of a node that is an entry with that prefix, until it fails, and reports the
+ * others, which are not `what`.
+ */
+static int each_child(struct batch_repair *f, const char *dir, const char *prefix, bool priority,
+                      const char *what,
+                      int (*fn)(struct batch_repair *f, const char *name, int64_t key, void *arg),
+                      void *arg)
+{
+    struct keeper_names names = {0};
+    int err = keeper_children(f->c->k, dir, &names, NULL);
+
+    for (size_t i = 0; i < names.count && !err; i++) {
+        int64_t key = batch_entry_key(prefix, priority, str_of(names.names[i]));
+
+        if (key >= 0)
+            err = fn(f, names.names[i], key, arg);
+        else if (what && (strcmp(dir, "/jobs") != 0 || strcmp(names.names[i], "states") != 0))
+            batch_repair_report(f, false, arena_printf(f->c->a, "%s/%s", dir, names.names[i]),
+                                "this is not %s", what);
+    }
+    keeper_names_release(&names);
+    return err;
+}
+
 /* Reading. */
+
+static int add_state_place(struct batch_repair *f, const char *name, int64_t key, void *arg)
+{
+    (void)name;
+    add_place(&f->states, (struct batch_place){key % BATCH_ID_COUNT, key, *(int *)arg});
+    return 0;
+}
 
 static int read_states(struct batch_repair *f)
 {
-    const struct batch_machine *m = &f->c->store->machines.job;
+    const struct batch_kind *jobs = &f->c->store->kinds[BATCH_KIND_JOB];
     int err = 0;
 
-    for (int i = 0; i < m->count && !err; i++) {
-        struct keeper_names names = {0};
-
-        err = keeper_children(f->c->k, f->c->store->jobs[i].dir, &names, NULL);
-        for (size_t n = 0; n < names.count; n++) {
-            int64_t key = batch_entry_key(BATCH_ID_JOB, true, str_of(names.names[n]));
-
-            if (key >= 0)
-                add_place(&f->states, key % BATCH_ID_COUNT, key, i);
-            else
-                batch_repair_report(
-                    f, false,
-                    arena_printf(f->c->a, "%s/%s", f->c->store->jobs[i].dir, names.names[n]),
-                    "this is no entry of a job, PP-JID");
-        }
-        keeper_names_release(&names);
-    }
-    if (f->states.count)
-        qsort(f->states.list, f->states.count, sizeof *f->states.list, by_job);
+    for (int i = 0; i < jobs->machine->count && !err; i++)
+        err = each_child(f, jobs->views[i].dir, BATCH_ID_JOB, true, "an entry of a job, PP-JID",
+                         add_state_place, &i);
+    sort(&f->states);
     return err;
 }
 
-/* A list of a batch that is missing is made. */
-static int read_list(struct batch_repair *f, const char *bid, int list)
+static int add_list_place(struct batch_repair *f, const char *name, int64_t key, void *arg)
+{
+    struct batch_place place = *(struct batch_place *)arg;
+
+    (void)name;
+    place.job = key;
+    add_place(&f->lists, place);
+    return 0;
+}
+
+/* Creates the lists of a batch that are missing. */
+static int read_lists(struct batch_repair *f, const char *bid, int64_t number, void *arg)
 {
     struct batch_call *c = f->c;
-    struct keeper_names names = {0};
-    const char *path = arena_printf(c->a, "/batches/%s/states/%s", bid, BATCH_LISTS[list]);
-    int err = keeper_children(c->k, path, &names, NULL);
+    int err = 0;
 
-    if (err == DROVER_NO_NODE) {
+    (void)arg;
+    f->totals.batches++;
+    for (int i = 0; i < BATCH_LIST_COUNT && !err; i++) {
+        const char *path = arena_printf(c->a, "/batches/%s/states/%s", bid, BATCH_LISTS[i]);
+        struct batch_place place = {.key = number, .where = i};
         struct batch_change t = {.a = c->a};
 
+        err = each_child(f, path, BATCH_ID_JOB, false, "a job", add_list_place, &place);
+        if (err != DROVER_NO_NODE)
+            continue;
         if (batch_node_exists(c, NULL, "/batches/%s/states", bid) == DROVER_NO_NODE)
             batch_change_create(&t, NO_BYTES, 0, "/batches/%s/states", bid);
         batch_change_create(&t, NO_BYTES, 0, "%s", path);
-        batch_repair_report(f, batch_repair_commit(f, &t), bid, "%s is missing", BATCH_LISTS[list]);
-        return 0;
+        batch_repair_report(f, batch_repair_commit(f, &t), bid, "%s is missing", BATCH_LISTS[i]);
+        err = 0;
     }
-    for (size_t n = 0; n < names.count; n++) {
-        int64_t job = batch_id_number(BATCH_ID_JOB, str_of(names.names[n]));
-
-        if (job >= 0)
-            add_place(&f->lists, job, batch_id_number(BATCH_ID_BATCH, str_of(bid)), list);
-        else
-            batch_repair_report(f, false, arena_printf(c->a, "%s/%s", path, names.names[n]),
-                                "this is no job");
-    }
-    keeper_names_release(&names);
     return err;
 }
 
-static int read_batches(struct batch_repair *f)
+/* Checking. */
+
+static int check_job(struct batch_repair *f, const char *jid, int64_t number, void *arg)
 {
-    struct keeper_names names = {0};
-    int err = keeper_children(f->c->k, "/batches", &names, NULL);
-
-    for (size_t i = 0; i < names.count && !err; i++) {
-        if (batch_id_number(BATCH_ID_BATCH, str_of(names.names[i])) < 0) {
-            batch_repair_report(f, false, arena_printf(f->c->a, "/batches/%s", names.names[i]),
-                                "this is no batch");
-            continue;
-        }
-        f->totals.batches++;
-        for (int list = 0; list < BATCH_LIST_COUNT && !err; list++)
-            err = read_list(f, names.names[i], list);
-    }
-    keeper_names_release(&names);
-    if (f->lists.count)
-        qsort(f->lists.list, f->lists.count, sizeof *f->lists.list, by_job);
-    return err;
+    (void)number, (void)arg;
+    f->totals.jobs++;
+    return batch_repair_job(f, jid);
 }
 
-/* Jobs. */
-
-static int check_jobs(struct batch_repair *f)
+void batch_repair_leave_list(struct batch_repair *f, struct batch_change *t,
+                             const struct batch_place *p, const char *jid)
 {
-    struct keeper_names names = {0};
-    int err = keeper_children(f->c->k, "/jobs", &names, NULL);
+    char bid[BATCH_ID_LEN + 1];
+    int batch_to;
 
-    for (size_t i = 0; i < names.count && !err; i++) {
-        if (strcmp(names.names[i], "states") == 0)
-            continue;
-        if (batch_id_number(BATCH_ID_JOB, str_of(names.names[i])) < 0) {
-            batch_repair_report(f, false, arena_printf(f->c->a, "/jobs/%s", names.names[i]),
-                                "this is no job");
-            continue;
-        }
-        f->totals.jobs++;
-        err = batch_repair_job(f, names.names[i]);
-    }
-    keeper_names_release(&names);
-    return err;
+    batch_id(BATCH_ID_BATCH, p->key, bid);
+    batch_change_delete(t, "/batches/%s/states/%s/%s", bid, BATCH_LISTS[p->where], jid);
+    if (p->where == BATCH_LIST_PROCESSING)
+        batch_count_change(f->c, t, bid, 0, 0, &batch_to);
 }
 
-/* Entries of jobs that are not there. */
+/* Removes entries of jobs that do not exist. */
 static void check_entries(struct batch_repair *f)
 {
     struct batch_call *c = f->c;
+    struct batch_kind *jobs = &c->store->kinds[BATCH_KIND_JOB];
     char id[BATCH_ID_LEN + 1], bid[BATCH_ID_LEN + 1], entry[BATCH_ENTRY_LEN + 1] = "";
 
     for (size_t i = 0; i < f->states.count; i++) {
@@ -182,151 +188,107 @@ static void check_entries(struct batch_repair *f)
         batch_id(BATCH_ID_JOB, p->job, id);
         batch_entry(BATCH_ID_JOB, true, p->key, entry);
         if (batch_node_exists(c, NULL, "/jobs/%s", id) != DROVER_NO_NODE ||
-            batch_node_exists(c, NULL, "%s/%s", c->store->jobs[p->where].dir, entry))
+            batch_node_exists(c, NULL, "%s/%s", jobs->views[p->where].dir, entry))
             continue;
-        batch_change_list_remove(&t, &c->store->jobs[p->where], p->key);
-        batch_repair_report(f, batch_repair_commit(f, &t), id, "it stands in %s and is not there",
-                            c->store->machines.job.states[p->where].dir);
+        batch_change_list_remove(&t, &jobs->views[p->where], p->key);
+        batch_repair_report(f, batch_repair_commit(f, &t), id,
+                            "it is in the list %s but does not exist",
+                            jobs->machine->states[p->where].dir);
     }
     for (size_t i = 0; i < f->lists.count; i++) {
         const struct batch_place *p = &f->lists.list[i];
         struct batch_change t = {.a = c->a};
-        int batch_to;
 
         batch_id(BATCH_ID_JOB, p->job, id);
         batch_id(BATCH_ID_BATCH, p->key, bid);
         if (batch_node_exists(c, NULL, "/jobs/%s", id) != DROVER_NO_NODE ||
             batch_node_exists(c, NULL, "/batches/%s/states/%s/%s", bid, BATCH_LISTS[p->where], id))
             continue;
-        batch_change_delete(&t, "/batches/%s/states/%s/%s", bid, BATCH_LISTS[p->where], id);
-        if (p->where == BATCH_LIST_PROCESSING)
-            batch_count_change(c, &t, bid, 0, 0, &batch_to);
+        batch_repair_leave_list(f, &t, p, id);
         batch_repair_report(f, batch_repair_commit(f, &t), id,
-                            "it stands in %s of %s and is not there", BATCH_LISTS[p->where], bid);
+                            "it is in %s of %s but does not exist", BATCH_LISTS[p->where], bid);
     }
 }
 
-/* Batches. */
-
-/* What an item's entries in our own lists must become: in the one of its state, and in no other. */
-static int index_change(struct batch_repair *f, struct batch_change *t,
-                        const struct batch_machine *m, struct batch_view *views, const char *id,
-                        int state)
+/* Adds that an item is in the list of its state and in no other. */
+static int add_index_repair(struct batch_repair *f, struct batch_change *t,
+                            const struct batch_item *item)
 {
-    int64_t number = batch_id_number(views[0].prefix, str_of(id));
+    const struct batch_machine *m = item->kind->machine;
+    struct batch_view *views = item->kind->views;
 
     for (int i = 0; i < m->count; i++) {
         int err;
 
-        if (batch_machine_is_end(m, i))
+        if (batch_machine_is_final(m, i))
             continue;
-        err = batch_node_exists(f->c, NULL, "%s/%s", views[i].dir, id);
+        err = batch_node_exists(f->c, NULL, "%s/%s", views[i].dir, item->id);
         if (err && err != DROVER_NO_NODE)
             return err;
-        if (!err && i != state)
-            batch_change_list_remove(t, &views[i], number);
-        else if (err && i == state)
-            batch_change_list_add(t, &views[i], number);
+        if (!err && i != item->status.state)
+            batch_change_list_remove(t, &views[i], item->number);
+        else if (err && i == item->status.state)
+            batch_change_list_add(t, &views[i], item->number);
     }
     return 0;
 }
 
-/* dir: of the item. One that is moved between the reading of its status and the lists is right. */
-static int check_index(struct batch_repair *f, const char *dir, const char *id,
-                       const struct batch_machine *m, struct batch_view *views, int state,
-                       int32_t version)
+/* An item that moved between the reading of its status and of the lists is not reported. */
+static int check_index(struct batch_repair *f, const struct batch_item *i)
 {
+    const char *status = arena_printf(f->c->a, "%s/%s/status", i->kind->dir, i->id);
     struct batch_change t = {.a = f->c->a};
     struct keeper_stat stat;
     int err;
 
-    batch_change_check(&t, version, "%s/%s/status", dir, id);
-    err = index_change(f, &t, m, views, id, state);
+    batch_change_check(&t, i->version, "%s", status);
+    err = add_index_repair(f, &t, i);
     if (err || t.count == 1)
         return err;
-    if (batch_node_exists(f->c, &stat, "%s/%s/status", dir, id) == 0 && stat.version == version)
-        batch_repair_report(f, batch_repair_commit(f, &t), id,
-                            "it is %s, and its list below /drover does not say so",
-                            m->states[state].name);
+    if (batch_node_exists(f->c, &stat, "%s", status) == 0 && stat.version == i->version)
+        batch_repair_report(f, batch_repair_commit(f, &t), i->id,
+                            "it is %s but is not in that list below /drover, or also in another",
+                            i->kind->machine->states[i->status.state].name);
     return 0;
 }
 
-static int check_batch(struct batch_repair *f, const char *bid)
+/* A batch whose jobs have all ended, and that has not noticed. */
+static void check_completion(struct batch_repair *f, const struct batch_item *b)
 {
-    struct batch_call *c = f->c;
-    struct keeper_stat processing;
-    struct batch b;
-    int64_t ended;
-    bool waits;
-    int err = batch_get(c, str_of(bid), &b);
+    const struct batch_store *r = f->c->store;
+    int state = b->status.state;
+    int64_t ended = b->counts[BATCH_LIST_FAILED] + b->counts[BATCH_LIST_COMPLETED] +
+                    b->counts[BATCH_LIST_DELETED];
 
+    if ((state != r->batch.processing && (state != r->batch.pending || b->token)) ||
+        b->counts[BATCH_LIST_PROCESSING] || !ended ||
+        batch_node_exists(f->c, NULL, "/batches/%s/states/%s", b->id, BATCH_LISTS[0]))
+        return;
+    batch_repair_report(f, f->repair && batch_settle(f->c, b->id) == 1, b->id,
+                        "all its jobs have ended, but it is still %s",
+                        r->machines.batch.states[state].name);
+}
+
+static int check_item(struct batch_repair *f, const char *id, int64_t number, void *arg)
+{
+    const struct batch_kind *kind = arg;
+    struct batch_call *c = f->c;
+    struct batch_item i;
+    int err = batch_item_get(c, kind->id, str_of(id), &i);
+
+    (void)number;
     if (err == DROVER_NO_NODE || err == DROVER_DAMAGED) {
-        if (batch_node_exists(c, NULL, "/batches/%s", bid) == 0)
-            batch_repair_report(f, false, bid, "%s",
-                                err == DROVER_DAMAGED ? c->why->text : "it has no status");
+        if (batch_node_exists(c, NULL, "%s/%s", kind->dir, id) == 0)
+            batch_repair_report(
+                f, false,
+                kind->id == BATCH_KIND_BATCH ? id : arena_printf(c->a, "%s/%s", kind->dir, id),
+                "%s", err == DROVER_DAMAGED ? c->why->text : "it has no status");
         return 0;
     }
-    if (err)
-        return err;
-    err = check_index(f, "/batches", bid, &c->store->machines.batch, c->store->batches,
-                      b.status.state, b.version);
-    if (err)
-        return err;
-    ended =
-        b.counts[BATCH_LIST_FAILED] + b.counts[BATCH_LIST_COMPLETED] + b.counts[BATCH_LIST_DELETED];
-    waits = b.status.state == c->store->batch.processing ||
-            (b.status.state == c->store->batch.pending && !b.token);
-    if (!waits || b.counts[BATCH_LIST_PROCESSING] || !ended ||
-        batch_node_exists(c, &processing, "/batches/%s/states/%s", bid, BATCH_LISTS[0]))
-        return 0;
-    batch_repair_report(f, f->repair && batch_settle(c, bid) == 1, bid,
-                        "all its jobs have ended, and it is still %s",
-                        c->store->machines.batch.states[b.status.state].name);
-    return 0;
-}
-
-static int check_batches(struct batch_repair *f)
-{
-    struct keeper_names names = {0};
-    int err = keeper_children(f->c->k, "/batches", &names, NULL);
-
-    for (size_t i = 0; i < names.count && !err; i++)
-        if (batch_id_number(BATCH_ID_BATCH, str_of(names.names[i])) >= 0)
-            err = check_batch(f, names.names[i]);
-    keeper_names_release(&names);
-    return err;
-}
-
-/* Access items. */
-
-static int check_access(struct batch_repair *f, enum batch_access_size size)
-{
-    struct batch_call *c = f->c;
-    const char *dir = arena_printf(c->a, "/access/%s", ACCESS_DIRS[size]);
-    struct keeper_names names = {0};
-    int err = keeper_children(c->k, dir, &names, NULL);
-
-    for (size_t i = 0; i < names.count && !err; i++) {
-        const char *id = names.names[i];
-        struct batch_access a;
-
-        if (batch_id_number(BATCH_ID_ACCESS, str_of(id)) < 0) {
-            batch_repair_report(f, false, arena_printf(c->a, "%s/%s", dir, id),
-                                "this is no access item");
-            continue;
-        }
-        err = batch_access_get(c, size, str_of(id), &a);
-        if (!err)
-            err = check_index(f, dir, id, &c->store->machines.access, c->store->access[size],
-                              a.status.state, a.version);
-        else if (err == DROVER_DAMAGED || err == DROVER_NO_NODE) {
-            if (batch_node_exists(c, NULL, "%s/%s", dir, id) == 0)
-                batch_repair_report(f, false, arena_printf(c->a, "%s/%s", dir, id), "%s",
-                                    err == DROVER_DAMAGED ? c->why->text : "it has no status");
-            err = 0;
-        }
-    }
-    keeper_names_release(&names);
+    if (!err)
+        err = check_index(f, &i);
+    if (!err && kind->id == BATCH_KIND_BATCH)
+        check_completion(f, &i);
     return err;
 }
 
@@ -348,7 +310,7 @@ static int check_uuids(struct batch_repair *f)
             continue;
         batch_change_check(&t, stat.version, "%s", path);
         batch_change_delete(&t, "%s", path);
-        batch_repair_report(f, batch_repair_commit(f, &t), path, "its batch '%.*s' is not there",
+        batch_repair_report(f, batch_repair_commit(f, &t), path, "its batch '%.*s' does not exist",
                             (int)(bid.len < 50 ? bid.len : 50), bid.p);
     }
     keeper_names_release(&names);
@@ -359,20 +321,24 @@ int batch_repair_run(struct batch_call *c, bool repair, batch_finding_fn *fn, vo
                      struct batch_repair_totals *ret_totals)
 {
     struct batch_repair f = {.c = c, .repair = repair, .fn = fn, .arg = arg};
+    struct batch_kind *kinds = c->store->kinds;
     int err = read_states(&f);
 
     if (!err)
-        err = read_batches(&f);
+        err = each_child(&f, "/batches", BATCH_ID_BATCH, false, "a batch", read_lists, NULL);
+    sort(&f.lists);
     if (!err)
-        err = check_jobs(&f);
+        err = each_child(&f, "/jobs", BATCH_ID_JOB, false, "a job", check_job, NULL);
     if (!err) {
         check_entries(&f);
-        err = check_batches(&f);
+        err = each_child(&f, "/batches", BATCH_ID_BATCH, false, NULL, check_item,
+                         &kinds[BATCH_KIND_BATCH]);
     }
     if (!err)
         err = check_uuids(&f);
-    for (int i = 0; i < ACCESS_SIZES && !err; i++)
-        err = check_access(&f, (enum batch_access_size)i);
+    for (int i = BATCH_KIND_SMALL; i <= BATCH_KIND_LARGE && !err; i++)
+        err = each_child(&f, kinds[i].dir, BATCH_ID_ACCESS, false, "an access item", check_item,
+                         &kinds[i]);
     free(f.states.list);
     free(f.lists.list);
     if (err)

@@ -1,4 +1,4 @@
-/* Members are written in the document's order, then what was there beside them. */
+/* Members are written in the order of the specification, then those that a foreign client added. */
 #include "batch/status.h"
 
 static const char *const MEMBERS[] = {
@@ -11,7 +11,7 @@ static const char *const MEMBERS[] = {
     NULL,
 };
 
-/* A piece of what was found, for people: what is not plain text becomes "?". */
+/* The first 100 bytes for a message; bytes that are not printable ASCII become "?". */
 static const char *excerpt(struct arena *a, struct str text)
 {
     char *out = arena_text(a, (struct str){text.p, text.len < 100 ? text.len : 100});
@@ -22,10 +22,10 @@ static const char *excerpt(struct arena *a, struct str text)
     return out;
 }
 
-int batch_status_read(const struct batch_machine *m, bool is_job, struct arena *a, struct str text,
+int batch_status_read(const struct batch_machine *m, struct arena *a, struct str text,
                       struct batch_status *ret_status, struct err_info *ret_error)
 {
-    struct batch_status s = {.last_successful = BATCH_NO_STATE, .is_job = is_job};
+    struct batch_status s = {.last_successful = BATCH_NO_STATE};
     struct str name = {0}, last = {0};
     struct err_info why;
 
@@ -33,16 +33,16 @@ int batch_status_read(const struct batch_machine *m, bool is_job, struct arena *
     if (!s.json || s.json->kind != JSON_OBJECT ||
         json_get_text(s.json, "status", &name, &why) <= 0 ||
         json_get_text(s.json, "last_successful_status", &last, &why) < 0 ||
-        json_get_text(s.json, is_job ? "last_modification_date" : "last_modified", &s.modified,
+        json_get_text(s.json, m->is_job ? "last_modification_date" : "last_modified", &s.modified,
                       &why) < 0 ||
         json_get_text(s.json, "message", &s.message, &why) < 0 ||
         json_get_int(s.json, "retry_count", &s.retry_count, &why) < 0)
-        return err_set(ret_error, DROVER_DAMAGED, "its status is not what it should be: %s",
-                       excerpt(a, text));
+        return err_set(ret_error, DROVER_DAMAGED, "its status is not valid: %s", excerpt(a, text));
     s.state = batch_machine_find(m, name);
     if (s.state == BATCH_NO_STATE)
-        return err_set(ret_error, DROVER_DAMAGED, "its status is '%s', which is no state of a %s",
-                       excerpt(a, name), m->what);
+        return err_set(ret_error, DROVER_DAMAGED,
+                       "its status is '%s', which is not a state of a %s", excerpt(a, name),
+                       m->noun);
     if (last.p)
         s.last_successful = batch_machine_find(m, last);
     *ret_status = s;
@@ -70,21 +70,20 @@ struct str batch_status_write(const struct batch_machine *m, const struct batch_
                               struct arena *a)
 {
     struct buf b = {0};
-    struct str text;
 
     json_open(&b, '{');
     json_key(&b, "status");
     json_put_text(&b, str_of(m->states[s->state].name));
-    if (s->is_job) {
+    if (m->is_job) {
         json_key(&b, "last_successful_status");
         if (s->last_successful == BATCH_NO_STATE)
             json_put_null(&b);
         else
             json_put_text(&b, str_of(m->states[s->last_successful].name));
     }
-    json_key(&b, s->is_job ? "last_modification_date" : "last_modified");
+    json_key(&b, m->is_job ? "last_modification_date" : "last_modified");
     json_put_text(&b, s->modified);
-    if (s->is_job) {
+    if (m->is_job) {
         json_key(&b, "retry_count");
         json_put_int(&b, s->retry_count);
     }
@@ -99,7 +98,13 @@ struct str batch_status_write(const struct batch_machine *m, const struct batch_
                 json_put(&b, v);
             }
     json_close(&b, '}');
-    text = (struct str){arena_text(a, (struct str){b.p, b.len}), b.len};
-    buf_release(&b);
+    return batch_text(a, &b);
+}
+
+struct str batch_text(struct arena *a, struct buf *b)
+{
+    struct str text = {arena_text(a, (struct str){b->p, b->len}), b->len};
+
+    buf_release(b);
     return text;
 }

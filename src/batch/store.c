@@ -1,13 +1,13 @@
 /*
- * Opening a store, and the few ways in which everything here reads the tree.
+ * Opening a store, and the functions that read the tree.
  *
- * Numbers for new ids. ZooKeeper numbers sequential nodes by the creations under their parent, but a
- * transaction cannot create a sequential node and its children: half a batch would be left behind by
- * a crash. So the number is computed as ZooKeeper does, (cversion + children) / 2, and the node made
- * by its name in the one transaction that makes all of it. That transaction also sets the parent (to
- * what it is, nothing) at the version seen with the number, so that of two creators one starts anew,
- * and so that no number is given twice even if a creator sleeps between reading and creating. A
- * foreign client that creates sequential nodes there gets numbers that are not taken.
+ * Numbers of new ids. ZooKeeper numbers sequential nodes by the creations under their parent, but a
+ * transaction cannot create a sequential node and its children, so a crash would leave half a batch.
+ * Drover computes the number as ZooKeeper does, (cversion + children) / 2, and creates the node by
+ * name in the transaction that creates all of it. That transaction also sets the parent (to the same
+ * empty data) at the version that was read with the number. Of two creators one therefore fails and
+ * retries, and no number is used twice even if a creator pauses between reading and creating. A
+ * foreign client that creates sequential nodes beside us gets numbers that are not taken.
  */
 #include "batch/store.h"
 
@@ -20,79 +20,90 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-const char *const ACCESS_DIRS[ACCESS_SIZES] = {"small", "large"};
+static const struct batch_kind KINDS[BATCH_KINDS] = {
+    [BATCH_KIND_BATCH] = {.key = "batch",
+                          .plural = "batches",
+                          .prefix = BATCH_ID_BATCH,
+                          .dir = "/batches",
+                          .lists = "/drover/batch",
+                          .nodes = {"submission", "status-report"}},
+    [BATCH_KIND_JOB] = {.key = "job",
+                        .plural = "jobs",
+                        .prefix = BATCH_ID_JOB,
+                        .dir = "/jobs",
+                        .lists = "/jobs/states",
+                        .queue = "ingest",
+                        .nodes = {"configuration", "identifiers", "metadata", "inventory",
+                                  "space_needed"}},
+    [BATCH_KIND_SMALL] = {.key = "access",
+                          .plural = "access",
+                          .prefix = BATCH_ID_ACCESS,
+                          .dir = "/access/small",
+                          .lists = "/drover/access/small",
+                          .queue = "accessSmall",
+                          .nodes = {"token"}},
+    [BATCH_KIND_LARGE] = {.key = "access",
+                          .plural = "access",
+                          .prefix = BATCH_ID_ACCESS,
+                          .dir = "/access/large",
+                          .lists = "/drover/access/large",
+                          .queue = "accessLarge",
+                          .nodes = {"token"}},
+};
 
-static void init_views(struct batch_store *r)
+static void open_kind(struct batch_store *r, enum batch_kind_id id)
 {
+    struct batch_kind *k = &r->kinds[id];
+    bool job = id == BATCH_KIND_JOB;
     char dir[96];
 
-    for (int i = 0; i < r->machines.job.count; i++) {
-        snprintf(dir, sizeof dir, "/jobs/states/%s", r->machines.job.states[i].dir);
-        batch_view_init(&r->jobs[i], dir, BATCH_ID_JOB, true);
-    }
-    for (int i = 0; i < r->machines.batch.count; i++) {
-        snprintf(dir, sizeof dir, "/drover/batch/%s", r->machines.batch.states[i].dir);
-        batch_view_init(&r->batches[i], dir, BATCH_ID_BATCH, false);
-    }
-    for (int s = 0; s < ACCESS_SIZES; s++) {
-        for (int i = 0; i < r->machines.access.count; i++) {
-            snprintf(dir, sizeof dir, "/drover/access/%s/%s", ACCESS_DIRS[s],
-                     r->machines.access.states[i].dir);
-            batch_view_init(&r->access[s][i], dir, BATCH_ID_ACCESS, false);
-        }
+    *k = KINDS[id];
+    k->id = id;
+    k->machine = id == BATCH_KIND_BATCH ? &r->machines.batch
+                 : job                  ? &r->machines.job
+                                        : &r->machines.access;
+    for (int i = 0; i < k->machine->count; i++) {
+        snprintf(dir, sizeof dir, "%s/%s", k->lists, k->machine->states[i].dir);
+        batch_view_init(&k->views[i], dir, k->prefix, job);
     }
 }
 
 int batch_store_open(const struct batch_store_options *o, struct batch_store **ret_store)
 {
     struct batch_store *r = mem_zalloc(sizeof *r);
-    const struct batch_machine *m = &r->machines.batch;
+    const struct {
+        const char *name;
+        int *state;
+    } states[] = {
+        {"Pending", &r->batch.pending},       {"Held", &r->batch.held},
+        {"Processing", &r->batch.processing}, {"Reporting", &r->batch.reporting},
+        {"Failed", &r->batch.failed},         {"UpdateReporting", &r->batch.update_reporting},
+        {"Completed", &r->batch.completed},   {"Deleted", &r->batch.deleted},
+    };
 
     r->machines = o->machines ? *o->machines : BATCH_MACHINES_BUILT_IN;
     r->options = *o;
-    r->batch.pending = batch_machine_find(m, STR("Pending"));
-    r->batch.held = batch_machine_find(m, STR("Held"));
-    r->batch.processing = batch_machine_find(m, STR("Processing"));
-    r->batch.reporting = batch_machine_find(m, STR("Reporting"));
-    r->batch.failed = batch_machine_find(m, STR("Failed"));
-    r->batch.update_reporting = batch_machine_find(m, STR("UpdateReporting"));
-    r->batch.completed = batch_machine_find(m, STR("Completed"));
-    r->batch.deleted = batch_machine_find(m, STR("Deleted"));
-    pthread_mutex_init(&r->making, NULL);
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++)
+        *states[i].state = batch_machine_find(&r->machines.batch, str_of(states[i].name));
+    pthread_mutex_init(&r->creating, NULL);
     pthread_mutex_init(&r->lock, NULL);
-    batch_job_cache_init(&r->job_cache);
-    init_views(r);
+    r->job_cache = batch_job_cache_new();
+    for (int i = 0; i < BATCH_KINDS; i++)
+        open_kind(r, (enum batch_kind_id)i);
     *ret_store = r;
     return 0;
 }
 
 void batch_store_close(struct batch_store *r)
 {
-    for (int i = 0; i < r->machines.job.count; i++)
-        batch_view_release(&r->jobs[i]);
-    for (int i = 0; i < r->machines.batch.count; i++)
-        batch_view_release(&r->batches[i]);
-    for (int s = 0; s < ACCESS_SIZES; s++)
-        for (int i = 0; i < r->machines.access.count; i++)
-            batch_view_release(&r->access[s][i]);
-    batch_job_cache_release(&r->job_cache);
-    pthread_mutex_destroy(&r->making);
+    for (int k = 0; k < BATCH_KINDS; k++)
+        for (int i = 0; i < r->kinds[k].machine->count; i++)
+            batch_view_release(&r->kinds[k].views[i]);
+    batch_job_cache_free(r->job_cache);
+    pthread_mutex_destroy(&r->creating);
     pthread_mutex_destroy(&r->lock);
-    free(r->held_collections);
+    free(r->locked_collections);
     free(r);
-}
-
-/* Makes parent/STATE for each state of a machine, or only for those that are no end. */
-static int make_states(struct batch_call *c, const struct batch_machine *m, const char *parent,
-                       bool ends)
-{
-    int err = keeper_ensure(c->k, parent, NO_BYTES);
-
-    for (int i = 0; i < m->count && !err; i++)
-        if (ends || !batch_machine_is_end(m, i))
-            err = keeper_ensure(c->k, arena_printf(c->a, "%s/%s", parent, m->states[i].dir),
-                                NO_BYTES);
-    return err;
 }
 
 int batch_store_init(struct batch_call *c)
@@ -104,18 +115,18 @@ int batch_store_init(struct batch_call *c)
         "/access/small",    "/access/large",      "/drover",
         "/drover/access",   "/drover/legacy",
     };
-    const struct batch_machines *m = &c->store->machines;
     int err = 0;
 
     for (size_t i = 0; i < sizeof NODES / sizeof *NODES && !err; i++)
         err = keeper_ensure(c->k, NODES[i], NO_BYTES);
-    if (!err)
-        err = make_states(c, &m->job, "/jobs/states", true);
-    if (!err)
-        err = make_states(c, &m->batch, "/drover/batch", false);
-    for (int s = 0; s < ACCESS_SIZES && !err; s++)
-        err =
-            make_states(c, &m->access, s ? "/drover/access/large" : "/drover/access/small", false);
+    for (int k = 0; k < BATCH_KINDS && !err; k++) {
+        const struct batch_kind *kind = &c->store->kinds[k];
+
+        err = keeper_ensure(c->k, kind->lists, NO_BYTES);
+        for (int i = 0; i < kind->machine->count && !err; i++)
+            if (k == BATCH_KIND_JOB || !batch_machine_is_final(kind->machine, i))
+                err = keeper_ensure(c->k, kind->views[i].dir, NO_BYTES);
+    }
     return err ? batch_fail(c, err) : 0;
 }
 
@@ -132,10 +143,17 @@ struct str batch_now(struct batch_call *c)
     return str_of(arena_printf(c->a, "%s.%03dZ", text, (int)(now_ms % 1000)));
 }
 
-void batch_publish(struct batch_call *c, const struct batch_event *e)
+void batch_publish(struct batch_call *c, const struct batch_item *i, int from, int to)
 {
+    const struct batch_machine_state *states = i->kind->machine->states;
+    struct batch_event e = {.key = i->kind->key, .id = i->id, .state = states[to].name};
+
+    if (i->bid[0])
+        e.batch = i->bid;
+    if (from != BATCH_NO_STATE)
+        e.from = states[from].name;
     if (c->store->options.changed)
-        c->store->options.changed(c->store->options.arg, e);
+        c->store->options.changed(c->store->options.arg, &e);
 }
 
 #define PRINT_PATH(path, fmt)                                                                      \
@@ -197,36 +215,15 @@ int batch_fail(struct batch_call *c, int err)
     return err_set(c->why, err, "%s", drover_err_message(err));
 }
 
-int batch_next_number(struct batch_call *c, const char *parent, int64_t *ret_number,
+int batch_next_number(struct batch_call *c, const struct batch_kind *kind, int64_t *ret_number,
                       int32_t *ret_version)
 {
     struct keeper_stat stat;
-    int err = keeper_exists(c->k, parent, &stat);
+    int err = keeper_exists(c->k, kind->dir, &stat);
 
     if (err)
         return err;
     *ret_number = ((int64_t)stat.cversion + stat.child_count) / 2;
     *ret_version = stat.version;
     return 0;
-}
-
-int batch_index_move(struct batch_call *c, struct batch_change *t, const struct batch_machine *m,
-                     struct batch_view *views, int from, int to, const char *id)
-{
-    int err;
-
-    if (from != BATCH_NO_STATE && !batch_machine_is_end(m, from)) {
-        err = batch_node_exists(c, NULL, "%s/%s", views[from].dir, id);
-        if (!err)
-            batch_change_list_remove(t, &views[from],
-                                     batch_id_number(views[from].prefix, str_of(id)));
-        else if (err != DROVER_NO_NODE)
-            return err;
-    }
-    if (batch_machine_is_end(m, to))
-        return 0;
-    err = from == to ? DROVER_NO_NODE : batch_node_exists(c, NULL, "%s/%s", views[to].dir, id);
-    if (err == DROVER_NO_NODE)
-        batch_change_list_add(t, &views[to], batch_id_number(views[to].prefix, str_of(id)));
-    return err == DROVER_NO_NODE ? 0 : err;
 }

@@ -1,14 +1,15 @@
 /*
- * depot - what all of batch shares: the machines, the views, and where things stand in the tree.
+ * store - what all of batch shares: the machines, the kinds of items, and the layout of the tree.
  *
- * One struct batch_store a process, for any number of keepers and threads. In order: batch_store_open(); batch_store_init()
- * once a keeper is there, which makes the nodes that everything else stands under; calls; batch_store_close().
+ * One struct batch_store per process serves any number of keepers and threads. Order of use:
+ * batch_store_open(); batch_store_init() once there is a keeper, which creates the nodes that all
+ * others stand under; operations; batch_store_close().
  *
- * Every operation takes a struct batch_call: the store, the keeper of the session that asks, an arena that
- * lives as long as the answer, and where to say what is wrong. Operations return 0 or a negative enum
- * drover_err, and then call->why holds a sentence for people.
+ * Every operation takes a struct batch_call: the store, the keeper of the calling session, an arena
+ * that lives as long as the result, and room for an error message. Operations return 0 or a negative
+ * enum drover_err, and on failure call->why holds a sentence for people.
  *
- * The tree is the document's:
+ * The tree is that of the specification:
  *
  *     /batches/BID/submission, status, status-report, lock, states/batch-processing/JID, ...
  *     /batch-uuids/UUID
@@ -17,15 +18,15 @@
  *     /locks/queue/..., storage/..., inventory/..., collections/...
  *     /access/small/ID/token, status, lock and /access/large/ID/...
  *
- * and what Drover adds, so that nobody has to read every batch to find the one that waits:
+ * Drover adds an index, so that finding a batch in some state does not read all of them:
  *
- *     /drover/batch/STATE/BID                    for each state of a batch that is no end
- *     /drover/access/small/STATE/ID, large/...   for each state of an access item that is no end
+ *     /drover/batch/STATE/BID                    for each state of a batch that is not final
+ *     /drover/access/small/STATE/ID, large/...   for each state of an access item that is not final
  *
- * What always holds after any operation, wherever it was interrupted, because each is one
- * transaction: a job stands in exactly one state list, the one that its status names; in exactly one
- * list of its batch, the one that goes with its state; and a batch whose batch-processing became empty
- * is Reporting (or UpdateReporting) or was reported since.
+ * Invariants after any operation, even an interrupted one, because each operation is one transaction:
+ * a job is in exactly one state list, the one that its status names; it is in exactly one list of its
+ * batch, the one that its state belongs to; and a batch whose batch-processing became empty is
+ * Reporting (or UpdateReporting), or was reported since.
  */
 #ifndef BATCH_STORE_H
 #define BATCH_STORE_H
@@ -35,29 +36,50 @@
 #include "batch/change.h"
 #include "batch/index.h"
 #include "batch/job_cache.h"
-#include "batch/list_view.h"
 #include "batch/machine.h"
 #include "batch/name.h"
+#include "batch/status.h"
 
-enum { BATCH_TRIES = 50 }; /* how often a change that others got in the way of is made anew */
+enum { BATCH_TRIES = 50 }; /* attempts at a transaction that conflicts with others */
 
-enum batch_access_size { ACCESS_SMALL, ACCESS_LARGE, ACCESS_SIZES };
-
-extern const char *const ACCESS_DIRS[ACCESS_SIZES]; /* "small", "large" */
-
-/* A change of state that has happened. */
+/* A change of state, after it was committed. */
 struct batch_event {
-    const char *what;         /* "batch", "job" or "access" */
-    const char *id, *batch;   /* batch: of a job; else NULL */
-    const char *from, *state; /* from: NULL when it is new */
+    const char *key;          /* "batch", "job" or "access" */
+    const char *id, *batch;   /* batch: that of a job; else NULL */
+    const char *from, *state; /* from NULL: the item is new */
 };
 
 struct batch_store_options {
-    const struct batch_machines *machines; /* NULL: the built-in ones; must outlive the depot */
-    int64_t (*wall_ms)(void *arg);         /* NULL: the system's */
-    /* Called after each change, from the thread that made it; may be NULL. */
+    const struct batch_machines *machines; /* NULL: the built-in ones; must outlive the store */
+    int64_t (*wall_ms)(void *arg);         /* NULL: the system's clock */
+    /* Called after each change, on the thread that made it; may be NULL. */
     void (*changed)(void *arg, const struct batch_event *e);
     void *arg;
+};
+
+enum batch_kind_id {
+    BATCH_KIND_BATCH,
+    BATCH_KIND_JOB,
+    BATCH_KIND_SMALL, /* access items, by queue */
+    BATCH_KIND_LARGE,
+    BATCH_KINDS,
+};
+
+enum { BATCH_NODES_MAX = 5 };
+
+/* A kind of item: where it is in the tree, its states, and the list of each state. */
+struct batch_kind {
+    enum batch_kind_id id;
+    const char *key, *plural;               /* in JSON and events: "batch", "batches" */
+    const char *prefix;                     /* of its ids */
+    const char *dir;                        /* "/batches" */
+    const char *lists;                      /* parent of its lists: "/drover/batch" */
+    const char *queue;                      /* the queue lock that stops acquiring, or NULL */
+    const char *nodes[BATCH_NODES_MAX + 1]; /* besides the status, shown to people */
+
+    const struct batch_machine *machine;
+    struct batch_view views[BATCH_STATES_MAX]; /* by state; final states only for jobs */
+    struct batch_index_state index;            /* not for jobs */
 };
 
 struct batch_store {
@@ -65,18 +87,35 @@ struct batch_store {
     struct batch_store_options options;
     struct {
         int pending, held, processing, reporting, failed, update_reporting, completed, deleted;
-    } batch; /* its states, by name */
+    } batch; /* the states of a batch, by name */
 
-    struct batch_view jobs[BATCH_STATES_MAX];    /* by state */
-    struct batch_view batches[BATCH_STATES_MAX]; /* by state; ends have none */
-    struct batch_view access[ACCESS_SIZES][BATCH_STATES_MAX];
-    struct batch_job_cache job_cache;
-    pthread_mutex_t making; /* one new id at a time */
+    struct batch_kind kinds[BATCH_KINDS];
+    struct batch_job_cache *job_cache;
+    pthread_mutex_t creating; /* one new id at a time */
 
-    pthread_mutex_t lock; /* of what follows */
-    struct batch_index_state index[BATCH_SOURCES];
-    char *held_collections; /* the names when they were last read, to see that they changed */
-    uint32_t collections_generation; /* how often they have */
+    pthread_mutex_t lock;            /* guards the index of each kind, and: */
+    char *locked_collections;        /* their names when they were last read, to detect changes */
+    uint32_t collections_generation; /* counts those changes */
+};
+
+/* A batch, a job or an access item, as it was read. */
+struct batch_item {
+    struct batch_kind *kind;
+    char id[BATCH_ID_LEN + 1];
+    int64_t number; /* of the id */
+    struct batch_status status;
+    int32_t version; /* of the status node */
+    int64_t token;   /* of its lock (lock.h), 0: not locked; not from batch_item_read() */
+
+    /* Only from batch_item_get(). */
+    struct str nodes[BATCH_NODES_MAX]; /* data of kind->nodes; p NULL: no such node */
+    int64_t counts[BATCH_LIST_COUNT];  /* of a batch: the number of jobs in each list */
+
+    /* Of a job. */
+    char bid[BATCH_ID_LEN + 1];
+    int priority;
+    int32_t priority_version;
+    int32_t batch_version; /* of the status of its batch when that was not Held; -1: not read */
 };
 
 struct batch_call {
@@ -89,15 +128,16 @@ struct batch_call {
 int batch_store_open(const struct batch_store_options *o, struct batch_store **ret_store);
 void batch_store_close(struct batch_store *r);
 
-/* Makes the nodes that are missing. */
+/* Creates the nodes that are missing. */
 int batch_store_init(struct batch_call *c);
 
-/* Now, as the documents of the tree write it: "2026-01-31T23:59:59.123Z", in the arena. */
+/* The time as the specification writes it, "2026-01-31T23:59:59.123Z", in the arena. */
 struct str batch_now(struct batch_call *c);
 
-void batch_publish(struct batch_call *c, const struct batch_event *e);
+/* Tells options.changed that an item changed its state. from BATCH_NO_STATE: the item is new. */
+void batch_publish(struct batch_call *c, const struct batch_item *i, int from, int to);
 
-/* Reads a node into the arena. NO_NODE and others as the keeper has them; why stays as it is. */
+/* Reads a node into the arena. Returns the keeper's error; call->why is untouched. */
 int batch_node_get(struct batch_call *c, struct str *ret_data, struct keeper_stat *ret_stat,
                    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 int batch_node_exists(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
@@ -108,24 +148,21 @@ int batch_node_children(struct batch_call *c, struct keeper_names *ret_names,
                         struct keeper_stat *ret_stat, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Fails with the error's own sentence, or with one of ours. */
+/* For nodes that need not exist: NO_NODE becomes 0. */
+static inline int batch_optional(int err)
+{
+    return err == DROVER_NO_NODE ? 0 : err;
+}
+
+/* Sets call->why to the general message of an error, or to one of ours. Returns err. */
 int batch_fail(struct batch_call *c, int err);
 #define BATCH_FAIL(c, err, ...) err_set((c)->why, err, __VA_ARGS__)
 
-/* The number that the next child with a number gets, and the version to insist on. */
-int batch_next_number(struct batch_call *c, const char *parent, int64_t *ret_number,
+/* The number of the next new item, and the version of the parent to insist on. */
+int batch_next_number(struct batch_call *c, const struct batch_kind *kind, int64_t *ret_number,
                       int32_t *ret_version);
 
-/*
- * Adds to a change that an item goes from the list of one state, views[from], to that of another. An
- * end has no list. Where it does not stand in the one, or stands in the other, nothing is added: what
- * foreign clients made may stand in none. from BATCH_NO_STATE: it stands in none that matters. From a
- * state to the same its entry is made anew.
- */
-int batch_index_move(struct batch_call *c, struct batch_change *t, const struct batch_machine *m,
-                     struct batch_view *views, int from, int to, const char *id);
-
-/* Whether an error of a change means: somebody was there in between, read again and try again. */
+/* Whether a transaction failed because another client was faster: read again and retry. */
 static inline bool batch_is_conflict(int err)
 {
     return err == DROVER_BAD_VERSION || err == DROVER_NO_NODE || err == DROVER_EXISTS;

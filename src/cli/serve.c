@@ -8,7 +8,7 @@
 
 #include "base/address.h"
 #include "base/log.h"
-#include "batch/http.h"
+#include "batch/server.h"
 #include "cli/cmd.h"
 #include "dag/http.h"
 #include "http/server.h"

@@ -1,4 +1,4 @@
-/* Batches and jobs of the public interface: a depot on a keeper, an arena for each call. */
+/* Batches and jobs of the public interface: a store on a keeper, an arena for each call. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,21 +16,21 @@ struct drover_batches {
     struct arena arena; /* of the machines */
 };
 
-/* A call with what it needs; end() frees it and says what went wrong. */
-struct visit {
+/* The scope of one call: end() frees it and copies the error message. */
+struct library_call {
     struct batch_call c;
     struct arena a;
     struct err_info why;
 };
 
-static struct batch_call *begin(struct visit *v, const struct drover_batches *b)
+static struct batch_call *begin(struct library_call *v, const struct drover_batches *b)
 {
-    *v = (struct visit){.why = {""}};
+    *v = (struct library_call){.why = {""}};
     v->c = (struct batch_call){b->store, b->k, &v->a, &v->why};
     return &v->c;
 }
 
-static int end(struct visit *v, int err, struct drover_error *ret_error)
+static int end(struct library_call *v, int err, struct drover_error *ret_error)
 {
     if (err < 0 && ret_error)
         snprintf(ret_error->text, sizeof ret_error->text, "%s",
@@ -44,7 +44,7 @@ int drover_batches_open(struct drover_keeper *k, const char *pipeline,
 {
     struct drover_batches *b = mem_zalloc(sizeof *b);
     struct batch_store_options o = {.machines = &b->machines};
-    struct visit v = {.why = {""}};
+    struct library_call v = {.why = {""}};
     int err = 0;
 
     b->k = drover_keeper_inside(k);
@@ -70,7 +70,7 @@ void drover_batches_close(struct drover_batches *b)
     free(b);
 }
 
-/* JSON of the caller's, or NULL and what is wrong with it. */
+/* Parses JSON of the caller; NULL: it is not an object, and c->why says what is wrong. */
 static const struct json *read_object(struct batch_call *c, const char *text, const char *what)
 {
     const struct json *v = json_parse(c->a, str_of(text), c->why);
@@ -85,7 +85,7 @@ static const struct json *read_object(struct batch_call *c, const char *text, co
 int drover_batch_create(struct drover_batches *b, const char *submission,
                         char ret_bid[DROVER_BATCH_ID_SIZE], struct drover_error *ret_error)
 {
-    struct visit v;
+    struct library_call v;
     struct batch_call *c = begin(&v, b);
     const struct json *json = read_object(c, submission, "a submission");
 
@@ -95,7 +95,7 @@ int drover_batch_create(struct drover_batches *b, const char *submission,
 int drover_batch_find(struct drover_batches *b, const char *uuid,
                       char ret_bid[DROVER_BATCH_ID_SIZE], struct drover_error *ret_error)
 {
-    struct visit v;
+    struct library_call v;
 
     return end(&v, batch_find(begin(&v, b), str_of(uuid), ret_bid), ret_error);
 }
@@ -104,12 +104,17 @@ int drover_batch_acquire(struct drover_batches *b, const char *state,
                          char ret_bid[DROVER_BATCH_ID_SIZE], int64_t *ret_token,
                          struct drover_error *ret_error)
 {
-    struct visit v;
+    struct library_call v;
     struct batch_call *c = begin(&v, b);
+    struct batch_item batch;
     int got = batch_machine_named(&b->machines.batch, str_of(state), c->why);
 
     if (got >= 0)
-        got = batch_acquire(c, got, ret_bid, ret_token);
+        got = batch_item_acquire(c, BATCH_KIND_BATCH, got, &batch);
+    if (got == 1) {
+        memcpy(ret_bid, batch.id, sizeof batch.id);
+        *ret_token = batch.token;
+    }
     return end(&v, got, ret_error);
 }
 
@@ -117,18 +122,19 @@ int drover_batch_move(struct drover_batches *b, const char *bid, const char *sta
                       struct drover_error *ret_error)
 {
     struct batch_move m = {.state = str_of(state), .token = token};
-    struct visit v;
+    struct library_call v;
     int became;
 
-    return end(&v, batch_move(begin(&v, b), str_of(bid), &m, &became), ret_error);
+    return end(&v, batch_item_move(begin(&v, b), BATCH_KIND_BATCH, str_of(bid), &m, &became),
+               ret_error);
 }
 
 int drover_batch_state(struct drover_batches *b, const char *bid, const char **ret_state,
                        struct drover_error *ret_error)
 {
-    struct batch batch;
-    struct visit v;
-    int err = batch_get(begin(&v, b), str_of(bid), &batch);
+    struct batch_item batch;
+    struct library_call v;
+    int err = batch_item_get(begin(&v, b), BATCH_KIND_BATCH, str_of(bid), &batch);
 
     if (!err)
         *ret_state = b->machines.batch.states[batch.status.state].name;
@@ -140,13 +146,13 @@ int drover_job_create(struct drover_batches *b, const char *bid, const char *job
 {
     char jids[1][BATCH_ID_LEN + 1];
     struct batch_job_spec spec;
-    struct visit v;
+    struct library_call v;
     struct batch_call *c = begin(&v, b);
     const struct json *json = read_object(c, job, "a job");
     int err = json ? batch_job_read_spec(c, json, &spec) : DROVER_BAD_ARGUMENT;
 
     if (!err)
-        err = batch_job_create(c, str_of(bid), &spec, 1, jids);
+        err = batch_job_create(c, str_of(bid), &spec, 1, NULL, jids);
     if (!err)
         memcpy(ret_jid, jids[0], sizeof jids[0]);
     return end(&v, err, ret_error);
@@ -155,13 +161,13 @@ int drover_job_create(struct drover_batches *b, const char *bid, const char *job
 int drover_job_acquire(struct drover_batches *b, const char *state, struct drover_job *ret_job,
                        struct drover_error *ret_error)
 {
-    struct batch_job job;
-    struct visit v;
+    struct batch_item job;
+    struct library_call v;
     struct batch_call *c = begin(&v, b);
     int got = batch_machine_named(&b->machines.job, str_of(state), c->why);
 
     if (got >= 0)
-        got = batch_job_acquire(c, got, &job);
+        got = batch_item_acquire(c, BATCH_KIND_JOB, got, &job);
     if (got == 1) {
         memcpy(ret_job->id, job.id, sizeof ret_job->id);
         memcpy(ret_job->batch, job.bid, sizeof ret_job->batch);
@@ -174,24 +180,25 @@ int drover_job_acquire(struct drover_batches *b, const char *state, struct drove
 int drover_job_move(struct drover_batches *b, const char *jid, const struct drover_job_move *m,
                     struct drover_error *ret_error)
 {
-    struct batch_job_move move = {.state = str_of(m->state ? m->state : ""),
-                                  .priority = m->priority,
-                                  .token = m->token,
-                                  .keep = m->keep != 0};
-    struct visit v;
+    struct batch_move move = {.state = str_of(m->state ? m->state : ""),
+                              .priority = m->priority,
+                              .token = m->token,
+                              .keep = m->keep != 0};
+    struct library_call v;
     int became;
 
     if (m->message)
         move.message = str_of(m->message);
-    return end(&v, batch_job_move(begin(&v, b), str_of(jid), &move, &became), ret_error);
+    return end(&v, batch_item_move(begin(&v, b), BATCH_KIND_JOB, str_of(jid), &move, &became),
+               ret_error);
 }
 
 int drover_job_state(struct drover_batches *b, const char *jid, const char **ret_state,
                      struct drover_error *ret_error)
 {
-    struct batch_job job;
-    struct visit v;
-    int err = batch_job_brief(begin(&v, b), str_of(jid), &job);
+    struct batch_item job;
+    struct library_call v;
+    int err = batch_item_read(begin(&v, b), BATCH_KIND_JOB, str_of(jid), &job);
 
     if (!err)
         *ret_state = b->machines.job.states[job.status.state].name;

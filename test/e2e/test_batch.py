@@ -88,7 +88,7 @@ def test_the_life_of_a_batch(api):
     ("POST", "/v1/batches/BATCH/release", {}, 409, "not Held"),
     ("DELETE", "/v1/batches/BATCH", None, 409, "Pending"),
     ("POST", "/v1/jobs/acquire", {"session": "S", "state": "Nowhere"}, 400, "Nowhere"),
-    ("POST", "/v1/jobs/acquire", {"session": "S", "state": "Completed"}, 400, "nobody"),
+    ("POST", "/v1/jobs/acquire", {"session": "S", "state": "Completed"}, 400, "cannot be acquired"),
     ("POST", "/v1/jobs/acquire", {"session": "S"}, 400, "state"),
     ("GET", "/v1/jobs?state=no", None, 400, "no"),
     ("GET", "/v1/jobs?limit=x", None, 400, "limit"),
@@ -119,7 +119,7 @@ def test_the_life_of_a_batch(api):
     ("POST", "/v1/access/small", [], 400, "object"),
     ("PUT", "/v1/access/small/qid0000009999/state", {"state": "next"}, 404, "qid"),
     ("PUT", "/v1/access/small/ITEM/state", {"state": "Nowhere"}, 400, "Pending, Processing"),
-    ("PUT", "/v1/access/small/ITEM/state", {"state": "Completed"}, 409, "allowed is Processing"),
+    ("PUT", "/v1/access/small/ITEM/state", {"state": "Completed"}, 409, "can become Processing"),
     ("PUT", "/v1/access/small/ITEM/state", {"state": "next", "token": 1}, 409, "no longer valid"),
     ("POST", "/v1/access/small", {"token": "x" * 1100000}, 413, "big"),
     ("GET", "/v1/access/small?state=no", None, 400, "no state 'no'"),
@@ -350,7 +350,7 @@ def test_a_wrong_pipeline_is_refused_at_the_start(tmp_path):
     (tmp_path / "p").write_text('{"job": {"states": {"A": {"to": ["B"]}}}}')
     done = drover("serve", "--data", tmp_path / "data", "--http", "127.0.0.1:0", "--zk", "none",
                   "--pipeline", tmp_path / "p")
-    assert done.returncode == 1 and "which is no state" in done.stderr
+    assert done.returncode == 1 and "which is not a state" in done.stderr
 
 
 def test_a_kill_loses_nothing(start):

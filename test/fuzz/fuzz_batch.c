@@ -24,7 +24,7 @@ static void try_pipeline(struct arena *a, struct str text)
 
         FUZZ_CHECK(batch_machine_find(&m.job, str_of(s->name)) == i);
         FUZZ_CHECK(s->success == BATCH_NO_STATE || batch_machine_allows(&m.job, i, s->success));
-        FUZZ_CHECK(!batch_machine_is_end(&m.job, i) || s->list != BATCH_LIST_PROCESSING);
+        FUZZ_CHECK(!batch_machine_is_final(&m.job, i) || s->list != BATCH_LIST_PROCESSING);
     }
 }
 
@@ -34,9 +34,9 @@ static void try_status(struct arena *a, struct str text)
     struct batch_status s, again;
     struct err_info e;
 
-    if (batch_status_read(m, true, a, text, &s, &e))
+    if (batch_status_read(m, a, text, &s, &e))
         return;
-    FUZZ_CHECK(!batch_status_read(m, true, a, batch_status_write(m, &s, a), &again, &e));
+    FUZZ_CHECK(!batch_status_read(m, a, batch_status_write(m, &s, a), &again, &e));
     FUZZ_CHECK(again.state == s.state && again.retry_count == s.retry_count);
     FUZZ_CHECK(again.last_successful == s.last_successful);
 }

@@ -1,6 +1,5 @@
 #include "batch_ops.h"
 
-#include "batch/access.h"
 #include "batch/legacy.h"
 #include "batch/lock.h"
 #include "batch/repair.h"
@@ -39,8 +38,8 @@ void begin(struct scene *s)
     for (int i = 0; i < 3; i++)
         ok(s, batch_job_read_spec(&s->c, parse(s, "{\"configuration\":{\"profile_name\":\"p\"}}"),
                                   &specs[i]));
-    ok(s, batch_job_create(&s->c, str_of(s->bid), specs, 3, s->jids));
-    ok(s, batch_access_create(&s->c, ACCESS_SMALL, parse(s, "{}"), s->qid));
+    ok(s, batch_job_create(&s->c, str_of(s->bid), specs, 3, NULL, s->jids));
+    ok(s, batch_access_create(&s->c, BATCH_KIND_SMALL, parse(s, "{}"), s->qid));
 }
 
 void end(struct scene *s)
@@ -55,10 +54,10 @@ void end(struct scene *s)
 
 static int move_on(struct batch_call *c, const char *jid, const char *state, int64_t token)
 {
-    struct batch_job_move m = {.state = str_of(state), .priority = -1, .token = token};
+    struct batch_move m = {.state = str_of(state), .priority = -1, .token = token};
     int to;
 
-    return batch_job_move(c, str_of(jid), &m, &to);
+    return batch_item_move(c, BATCH_KIND_JOB, str_of(jid), &m, &to);
 }
 
 static void drive(struct scene *s, int job)
@@ -72,7 +71,7 @@ int move_batch(struct batch_call *c, const char *bid, const char *state, int64_t
     struct batch_move m = {.state = str_of(state), .token = token};
     int to;
 
-    return batch_move(c, str_of(bid), &m, &to);
+    return batch_item_move(c, BATCH_KIND_BATCH, str_of(bid), &m, &to);
 }
 
 /* What comes before each operation, done by others. */
@@ -130,32 +129,32 @@ static int do_create_jobs(struct scene *s, struct batch_call *c)
 
     for (int i = 0; i < 2; i++)
         ok(s, batch_job_read_spec(&s->c, parse(s, "{\"configuration\":{}}"), &specs[i]));
-    return batch_job_create(c, str_of(s->bid), specs, 2, jids);
+    return batch_job_create(c, str_of(s->bid), specs, 2, NULL, jids);
 }
 
 static int do_acquire(struct scene *s, struct batch_call *c)
 {
-    struct batch_job j;
-    int got = batch_job_acquire(c, s->store->machines.job.first, &j);
+    struct batch_item j;
+    int got = batch_item_acquire(c, BATCH_KIND_JOB, s->store->machines.job.first, &j);
 
     return got < 0 ? got : 0;
 }
 
 static void take_job(struct scene *s, struct batch_call *c)
 {
-    struct batch_job j;
+    struct batch_item j;
 
-    assert_int_equal(batch_job_acquire(c, s->store->machines.job.first, &j), 1);
+    assert_int_equal(batch_item_acquire(c, BATCH_KIND_JOB, s->store->machines.job.first, &j), 1);
     s->token = j.token;
 }
 
 static int do_move(struct scene *s, struct batch_call *c)
 {
-    struct batch_job_move m = {
+    struct batch_move m = {
         .state = STR("next"), .message = STR("m"), .priority = 1, .token = s->token};
     int to;
 
-    return batch_job_move(c, str_of(s->jids[0]), &m, &to);
+    return batch_item_move(c, BATCH_KIND_JOB, str_of(s->jids[0]), &m, &to);
 }
 
 static int do_fail(struct scene *s, struct batch_call *c)
@@ -197,7 +196,7 @@ static int do_acquire_batch(struct scene *s, struct batch_call *c)
 {
     char bid[BATCH_ID_LEN + 1];
     int64_t token;
-    int got = batch_acquire(c, s->store->batch.pending, bid, &token);
+    int got = acquire_batch(c, s->store->batch.pending, bid, &token);
 
     return got < 0 ? got : 0;
 }
@@ -206,7 +205,7 @@ void take_batch(struct scene *s, struct batch_call *c)
 {
     char bid[BATCH_ID_LEN + 1];
 
-    assert_int_equal(batch_acquire(c, s->store->batch.reporting, bid, &s->token), 1);
+    assert_int_equal(acquire_batch(c, s->store->batch.reporting, bid, &s->token), 1);
 }
 
 static int do_report(struct scene *s, struct batch_call *c)
@@ -221,12 +220,12 @@ static int do_hold_batch(struct scene *s, struct batch_call *c)
 
 static int do_delete_batch(struct scene *s, struct batch_call *c)
 {
-    return batch_delete(c, str_of(s->bid));
+    return batch_item_delete(c, BATCH_KIND_BATCH, str_of(s->bid));
 }
 
 static int do_delete_job(struct scene *s, struct batch_call *c)
 {
-    return batch_job_delete(c, str_of(s->jids[0]));
+    return batch_item_delete(c, BATCH_KIND_JOB, str_of(s->jids[0]));
 }
 
 static int do_lock(struct scene *s, struct batch_call *c)
@@ -234,7 +233,7 @@ static int do_lock(struct scene *s, struct batch_call *c)
     struct batch_lock lock;
 
     (void)s;
-    return batch_lock_take(c, LOCK_STORAGE, STR("ark:/1/2"), STR("me"), &lock);
+    return batch_lock_take(c, BATCH_LOCK_STORAGE, STR("ark:/1/2"), STR("me"), &lock);
 }
 
 /* Locks that others hold, so that they do not go with the victim. */
@@ -243,26 +242,26 @@ static void collection_locked(struct scene *s)
 {
     struct batch_lock lock;
 
-    ok(s, batch_lock_take(&s->c, LOCK_COLLECTIONS, STR("p"), STR("admin"), &lock));
+    ok(s, batch_lock_take(&s->c, BATCH_LOCK_COLLECTIONS, STR("p"), STR("admin"), &lock));
     s->token = lock.token;
 }
 
 static int do_release_lock(struct scene *s, struct batch_call *c)
 {
-    return batch_lock_release(c, LOCK_COLLECTIONS, STR("p"), s->token);
+    return batch_lock_release(c, BATCH_LOCK_COLLECTIONS, STR("p"), s->token);
 }
 
 static void storage_locked(struct scene *s)
 {
     struct batch_lock lock;
 
-    ok(s, batch_lock_take(&s->c, LOCK_STORAGE, STR("ark:/1/2"), STR("me"), &lock));
+    ok(s, batch_lock_take(&s->c, BATCH_LOCK_STORAGE, STR("ark:/1/2"), STR("me"), &lock));
 }
 
 static int do_break_lock(struct scene *s, struct batch_call *c)
 {
     (void)s;
-    return batch_lock_release(c, LOCK_STORAGE, STR("ark:/1/2"), 0);
+    return batch_lock_release(c, BATCH_LOCK_STORAGE, STR("ark:/1/2"), 0);
 }
 
 static void job_locked(struct scene *s)
@@ -272,7 +271,7 @@ static void job_locked(struct scene *s)
 
 static int do_break_job(struct scene *s, struct batch_call *c)
 {
-    return batch_lock_drop(c, "jobs", s->jids[0], 0);
+    return batch_item_unlock(c, BATCH_KIND_JOB, str_of(s->jids[0]), 0);
 }
 
 static void all_held(struct scene *s)
@@ -294,13 +293,13 @@ static void access_done(struct scene *s)
     int to;
 
     for (int i = 0; i < 2; i++)
-        ok(s, batch_access_move(&s->c, ACCESS_SMALL, str_of(s->qid), STR("next"), (struct str){0},
-                                0, &to));
+        ok(s, batch_item_move(&s->c, BATCH_KIND_SMALL, str_of(s->qid),
+                              &(struct batch_move){STR("next"), (struct str){0}, 0}, &to));
 }
 
 static int do_delete_access(struct scene *s, struct batch_call *c)
 {
-    return batch_access_delete(c, ACCESS_SMALL, str_of(s->qid));
+    return batch_item_delete(c, BATCH_KIND_SMALL, str_of(s->qid));
 }
 
 static void records(struct scene *s)
@@ -374,13 +373,13 @@ static int do_create_access(struct scene *s, struct batch_call *c)
 {
     char id[BATCH_ID_LEN + 1];
 
-    return batch_access_create(c, ACCESS_LARGE, parse(s, "{}"), id);
+    return batch_access_create(c, BATCH_KIND_LARGE, parse(s, "{}"), id);
 }
 
 static int do_acquire_access(struct scene *s, struct batch_call *c)
 {
-    struct batch_access a;
-    int got = batch_access_acquire(c, ACCESS_SMALL, &a);
+    struct batch_item a;
+    int got = batch_item_acquire(c, BATCH_KIND_SMALL, BATCH_NO_STATE, &a);
 
     (void)s;
     return got < 0 ? got : 0;
@@ -390,7 +389,8 @@ static int do_move_access(struct scene *s, struct batch_call *c)
 {
     int to;
 
-    return batch_access_move(c, ACCESS_SMALL, str_of(s->qid), STR("next"), (struct str){0}, 0, &to);
+    return batch_item_move(c, BATCH_KIND_SMALL, str_of(s->qid),
+                           &(struct batch_move){STR("next"), (struct str){0}, 0}, &to);
 }
 
 const struct batch_op OPS[] = {

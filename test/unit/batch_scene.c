@@ -17,7 +17,7 @@ static void changed(void *arg, const struct batch_event *e)
     struct scene *s = arg;
     size_t len = strlen(s->told);
 
-    snprintf(s->told + len, sizeof s->told - len, "%s %s %s;", e->what, e->id, e->state);
+    snprintf(s->told + len, sizeof s->told - len, "%s %s %s;", e->key, e->id, e->state);
 }
 
 bool scene_on_zookeeper(void)
@@ -114,7 +114,7 @@ const char *new_job(struct scene *s, const char *bid, const char *spec)
     struct batch_job_spec js;
 
     OK(s, batch_job_read_spec(&s->c, parse(s, spec), &js));
-    OK(s, batch_job_create(&s->c, str_of(bid), &js, 1, jid));
+    OK(s, batch_job_create(&s->c, str_of(bid), &js, 1, NULL, jid));
     return *jid;
 }
 
@@ -134,10 +134,10 @@ int state_no(struct scene *s, const char *name)
 
 int move(struct batch_call *c, const char *jid, const char *to, int64_t token)
 {
-    struct batch_job_move m = {.state = str_of(to), .priority = -1, .token = token};
+    struct batch_move m = {.state = str_of(to), .priority = -1, .token = token};
     int state;
 
-    return batch_job_move(c, str_of(jid), &m, &state);
+    return batch_item_move(c, BATCH_KIND_JOB, str_of(jid), &m, &state);
 }
 
 int batch_to(struct batch_call *c, const char *bid, const char *to, int64_t token)
@@ -145,14 +145,14 @@ int batch_to(struct batch_call *c, const char *bid, const char *to, int64_t toke
     struct batch_move m = {.state = str_of(to), .token = token};
     int state;
 
-    return batch_move(c, str_of(bid), &m, &state);
+    return batch_item_move(c, BATCH_KIND_BATCH, str_of(bid), &m, &state);
 }
 
 const char *batch_state(struct scene *s, const char *bid)
 {
-    struct batch b;
+    struct batch_item b;
 
-    OK(s, batch_get(&s->c, str_of(bid), &b));
+    OK(s, batch_item_get(&s->c, BATCH_KIND_BATCH, str_of(bid), &b));
     return s->store->machines.batch.states[b.status.state].name;
 }
 

@@ -233,3 +233,16 @@ void tree_check(struct keeper *k)
     keeper_names_release(&names);
     assert_int_equal(indexed, open);
 }
+
+int acquire_batch(struct batch_call *c, int state, char ret_bid[BATCH_ID_LEN + 1],
+                  int64_t *ret_token)
+{
+    struct batch_item b;
+    int got = batch_item_acquire(c, BATCH_KIND_BATCH, state, &b);
+
+    if (got == 1) {
+        memcpy(ret_bid, b.id, sizeof b.id);
+        *ret_token = b.token;
+    }
+    return got;
+}

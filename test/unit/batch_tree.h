@@ -5,7 +5,7 @@
 #ifndef TEST_BATCH_TREE_H
 #define TEST_BATCH_TREE_H
 
-#include "batch/store.h"
+#include "batch/item.h"
 #include "keeper/keeper.h"
 
 /*
@@ -21,7 +21,11 @@ char *tree_text(struct keeper *k, const char *path);
  */
 void tree_check(struct keeper *k);
 
-/* How many children a node has. */
+/* The number of children of a node. */
 int tree_count(struct keeper *k, const char *path);
+
+/* Acquires a batch: 1 with its id and token, or 0. */
+int acquire_batch(struct batch_call *c, int state, char ret_bid[BATCH_ID_LEN + 1],
+                  int64_t *ret_token);
 
 #endif

@@ -67,22 +67,22 @@ static void acquiring_and_moving(void **state)
 {
     struct scene *s = *state;
     const char *bid = new_batch(s, "{}"), *low, *high;
-    struct batch_job_move m = {.state = STR("next"), .message = STR("big"), .priority = 3};
-    struct batch_job j, j2;
+    struct batch_move m = {.state = STR("next"), .message = STR("big"), .priority = 3};
+    struct batch_item j, j2;
     int to;
 
     low = new_job(s, bid, "{\"configuration\": {}, \"priority\": 60}");
     high = new_job(s, bid, "{\"configuration\": {}, \"priority\": 40}");
-    assert_int_equal(batch_job_acquire(&s->c, state_no(s, "Pending"), &j), 1);
+    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j), 1);
     assert_string_equal(j.id, high);
-    assert_int_equal(batch_job_acquire(&s->c2, state_no(s, "Pending"), &j2), 1);
+    assert_int_equal(batch_item_acquire(&s->c2, BATCH_KIND_JOB, state_no(s, "Pending"), &j2), 1);
     assert_string_equal(j2.id, low);
     assert_true(j2.token > j.token);
-    assert_int_equal(batch_job_acquire(&s->c2, state_no(s, "Pending"), &j2), 0);
+    assert_int_equal(batch_item_acquire(&s->c2, BATCH_KIND_JOB, state_no(s, "Pending"), &j2), 0);
     expect_tree(s, "/jobs/jid0000000002/lock", "/jobs/jid0000000002/lock (ephemeral)\n");
 
     m.token = j.token;
-    OK(s, batch_job_move(&s->c, str_of(high), &m, &to));
+    OK(s, batch_item_move(&s->c, BATCH_KIND_JOB, str_of(high), &m, &to));
     expect_tree(s, "/jobs/jid0000000002/status",
                 "/jobs/jid0000000002/status {\"status\":\"Estimating\",\"last_successful_status\":"
                 "\"Pending\",\"last_modification_date\":\"T\",\"retry_count\":0,\"message\":"
@@ -100,8 +100,8 @@ static void acquiring_and_moving(void **state)
     keeper_close(s->other); /* the session of the second consumer ends: so does its lock */
     s->other = NULL;
     assert_int_equal(move(&s->c, low, "next", j2.token), DROVER_FENCED);
-    batch_view_free_all(&s->store->jobs[state_no(s, "Pending")]);
-    assert_int_equal(batch_job_acquire(&s->c, state_no(s, "Pending"), &j2), 1);
+    batch_view_free_all(&s->store->kinds[BATCH_KIND_JOB].views[state_no(s, "Pending")]);
+    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j2), 1);
     assert_string_equal(j2.id, low);
 }
 
@@ -112,21 +112,21 @@ static void a_batch_from_beginning_to_end(void **state)
     char got[BATCH_ID_LEN + 1];
     int64_t token, number;
 
-    assert_int_equal(batch_acquire(&s->c, s->store->batch.pending, got, &token), 1);
+    assert_int_equal(acquire_batch(&s->c, s->store->batch.pending, got, &token), 1);
     assert_string_equal(got, bid);
-    assert_int_equal(batch_acquire(&s->c2, s->store->batch.pending, got, &token), 0);
+    assert_int_equal(acquire_batch(&s->c2, s->store->batch.pending, got, &token), 0);
     a = new_job(s, bid, "{\"configuration\": {}}");
     all_the_way(s, a);
     assert_string_equal(batch_state(s, bid), "Pending"); /* in somebody's hands */
     b = new_job(s, bid, "{\"configuration\": {}}");
     OK(s, batch_to(&s->c, bid, "next", token));
     assert_string_equal(batch_state(s, bid), "Processing");
-    assert_int_equal(batch_acquire(&s->c2, s->store->batch.reporting, got, &token), 0);
+    assert_int_equal(acquire_batch(&s->c2, s->store->batch.reporting, got, &token), 0);
     all_the_way(s, b);
     assert_string_equal(batch_state(s, bid), "Reporting");
     OK(s, batch_report_number(&s->c, str_of(bid), s->store->batch.reporting, &number));
     assert_true(number > 0);
-    assert_int_equal(batch_acquire(&s->c2, s->store->batch.reporting, got, &token), 1);
+    assert_int_equal(acquire_batch(&s->c2, s->store->batch.reporting, got, &token), 1);
     assert_int_equal(batch_to(&s->c, bid, "next", 0), DROVER_LOCKED);
     OK(s, batch_to(&s->c2, bid, "next", token));
     assert_string_equal(batch_state(s, bid), "Completed");
@@ -134,7 +134,7 @@ static void a_batch_from_beginning_to_end(void **state)
                      DROVER_NO_NODE);
     assert_int_equal(batch_to(&s->c2, bid, "next", 0), DROVER_NOT_ALLOWED);
     tree_check(s->k);
-    OK(s, batch_delete(&s->c, str_of(bid)));
+    OK(s, batch_item_delete(&s->c, BATCH_KIND_BATCH, str_of(bid)));
     assert_int_equal(tree_count(s->k, "/batches"), 0);
     assert_int_equal(tree_count(s->k, "/batch-uuids"), 0);
     assert_int_equal(tree_count(s->k, "/jobs"), 1);
@@ -152,12 +152,12 @@ static void a_failure_a_report_and_an_update(void **state)
     OK(s, move(&s->c, a, "fail", 0));
     all_the_way(s, b);
     assert_string_equal(batch_state(s, bid), "Reporting");
-    assert_int_equal(batch_acquire(&s->c, s->store->batch.reporting, got, &token), 1);
+    assert_int_equal(acquire_batch(&s->c, s->store->batch.reporting, got, &token), 1);
     OK(s, batch_to(&s->c, bid, "next", token));
     assert_string_equal(batch_state(s, bid), "Failed");
     expect_tree(s, "/batches/bid0000000000/status-report",
                 "/batches/bid0000000000/status-report {\"failed_jobs\":[\"jid0000000001\"]}\n");
-    assert_int_equal(batch_delete(&s->c, str_of(bid)), DROVER_NOT_ALLOWED);
+    assert_int_equal(batch_item_delete(&s->c, BATCH_KIND_BATCH, str_of(bid)), DROVER_NOT_ALLOWED);
 
     OK(s, batch_job_requeue(&s->c, str_of(a), (struct str){0}, STR("again")));
     expect_tree(
@@ -171,8 +171,8 @@ static void a_failure_a_report_and_an_update(void **state)
                      DROVER_NOT_ALLOWED);
     all_the_way(s, a);
     assert_string_equal(batch_state(s, bid), "UpdateReporting");
-    assert_int_equal(batch_acquire(&s->c, s->store->batch.reporting, got, &token), 0);
-    assert_int_equal(batch_acquire(&s->c, s->store->batch.update_reporting, got, &token), 1);
+    assert_int_equal(acquire_batch(&s->c, s->store->batch.reporting, got, &token), 0);
+    assert_int_equal(acquire_batch(&s->c, s->store->batch.update_reporting, got, &token), 1);
     OK(s, batch_to(&s->c, bid, "next", token));
     assert_string_equal(batch_state(s, bid), "Completed");
     expect_tree(s, "/batches/bid0000000000/status-report",
@@ -194,11 +194,11 @@ static void jobs_that_change_during_a_report(void **state)
     OK(s, move(&s->c, a, "fail", 0));
     all_the_way(s, b);
     OK(s, batch_report_number(&s->c, str_of(bid), s->store->batch.reporting, &first));
-    assert_int_equal(batch_acquire(&s->c, s->store->batch.reporting, got, &m.token), 1);
+    assert_int_equal(acquire_batch(&s->c, s->store->batch.reporting, got, &m.token), 1);
     OK(s, batch_job_requeue(&s->c2, str_of(a), STR("Notify"), (struct str){0}));
     OK(s, move(&s->c2, a, "next", 0));
     assert_string_equal(batch_state(s, bid), "Reporting"); /* it is in the reporter's hands */
-    OK(s, batch_move(&s->c, str_of(bid), &m, &to));
+    OK(s, batch_item_move(&s->c, BATCH_KIND_BATCH, str_of(bid), &m, &to));
     assert_string_equal(batch_state(s, bid), "UpdateReporting");
     expect_tree(s, "/batches/bid0000000000/status-report",
                 "/batches/bid0000000000/status-report {\"failed_jobs\":[\"jid0000000001\"]}\n");
@@ -206,16 +206,16 @@ static void jobs_that_change_during_a_report(void **state)
     OK(s, batch_report_number(&s->c, str_of(bid), s->store->batch.update_reporting, &number));
     assert_true(number > first);
     first = number;
-    assert_int_equal(batch_acquire(&s->c, s->store->batch.update_reporting, got, &m.token), 1);
+    assert_int_equal(acquire_batch(&s->c, s->store->batch.update_reporting, got, &m.token), 1);
     assert_int_equal(keeper_set(s->k, "/batches/bid0000000000/states/batch-processing", NO_BYTES,
                                 KEEPER_ANY_VERSION, NULL),
                      0); /* as if somebody had come and gone */
     m.failed = STR("[]");
-    OK(s, batch_move(&s->c, str_of(bid), &m, &to));
+    OK(s, batch_item_move(&s->c, BATCH_KIND_BATCH, str_of(bid), &m, &to));
     OK(s, batch_report_number(&s->c, str_of(bid), s->store->batch.update_reporting, &number));
     assert_true(number > first);
-    assert_int_equal(batch_acquire(&s->c, s->store->batch.update_reporting, got, &m.token), 1);
-    OK(s, batch_move(&s->c, str_of(bid), &m, &to));
+    assert_int_equal(acquire_batch(&s->c, s->store->batch.update_reporting, got, &m.token), 1);
+    OK(s, batch_item_move(&s->c, BATCH_KIND_BATCH, str_of(bid), &m, &to));
     assert_string_equal(batch_state(s, bid), "Completed");
     expect_tree(s, "/batches/bid0000000000/status-report",
                 "/batches/bid0000000000/status-report {\"failed_jobs\":[]}\n");
@@ -255,7 +255,7 @@ static void holding_node_by_node(void **state)
     expect_tree(s, "/drover/batch/held", "/drover/batch/held\n/drover/batch/held/bid0000000001\n");
     OK(s, batch_to(&s->c, bid, "Deleted", 0));
     expect_tree(s, "/drover/batch/held", "/drover/batch/held\n");
-    OK(s, batch_delete(&s->c, str_of(bid)));
+    OK(s, batch_item_delete(&s->c, BATCH_KIND_BATCH, str_of(bid)));
     assert_int_equal(keeper_exists(s->k, "/batches/bid0000000001", NULL), DROVER_NO_NODE);
 }
 
@@ -265,7 +265,7 @@ static void holding(void **state)
     const char *bid = new_batch(s, "{}"), *a, *b;
     int64_t count;
     struct batch_lock lock;
-    struct batch_job j;
+    struct batch_item j;
 
     a = new_job(s, bid, "{\"configuration\": {\"profile_name\": \"x_content\"}, \"priority\": 1}");
     b = new_job(s, bid, "{\"configuration\": {\"profile_name\": \"y\"}, \"priority\": 2}");
@@ -277,23 +277,23 @@ static void holding(void **state)
     OK(s, batch_job_release_profile(&s->c, STR("x_content"), &count));
     assert_int_equal(count, 1);
 
-    OK(s, batch_lock_take(&s->c, LOCK_COLLECTIONS, STR("x"), STR("admin"), &lock));
-    assert_int_equal(batch_job_acquire(&s->c, state_no(s, "Pending"), &j), 1);
+    OK(s, batch_lock_take(&s->c, BATCH_LOCK_COLLECTIONS, STR("x"), STR("admin"), &lock));
+    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j), 1);
     assert_string_equal(j.id, b);
-    OK(s, batch_lock_drop(&s->c, "jobs", b, j.token));
-    OK(s, batch_lock_take(&s->c, LOCK_QUEUE, STR("ingest"), STR("admin"), &lock));
-    assert_int_equal(batch_job_acquire(&s->c, state_no(s, "Pending"), &j), 0);
-    OK(s, batch_lock_release(&s->c, LOCK_QUEUE, STR("ingest"), 0));
-    OK(s, batch_lock_release(&s->c, LOCK_COLLECTIONS, STR("x"), 0));
-    assert_int_equal(batch_job_acquire(&s->c, state_no(s, "Pending"), &j), 1);
+    OK(s, batch_item_unlock(&s->c, BATCH_KIND_JOB, str_of(b), j.token));
+    OK(s, batch_lock_take(&s->c, BATCH_LOCK_QUEUE, STR("ingest"), STR("admin"), &lock));
+    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j), 0);
+    OK(s, batch_lock_release(&s->c, BATCH_LOCK_QUEUE, STR("ingest"), 0));
+    OK(s, batch_lock_release(&s->c, BATCH_LOCK_COLLECTIONS, STR("x"), 0));
+    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j), 1);
     assert_string_equal(j.id, a);
-    OK(s, batch_lock_drop(&s->c, "jobs", a, 0));
+    OK(s, batch_item_unlock(&s->c, BATCH_KIND_JOB, str_of(a), 0));
 
     OK(s, batch_to(&s->c, bid, "Held", 0)); /* and so are its jobs */
-    batch_view_free_all(&s->store->jobs[state_no(s, "Pending")]);
-    assert_int_equal(batch_job_acquire(&s->c, state_no(s, "Pending"), &j), 0);
+    batch_view_free_all(&s->store->kinds[BATCH_KIND_JOB].views[state_no(s, "Pending")]);
+    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j), 0);
     OK(s, batch_to(&s->c, bid, "Pending", 0));
-    assert_int_equal(batch_job_acquire(&s->c, state_no(s, "Pending"), &j), 1);
+    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j), 1);
 }
 
 static void fields_and_priority(void **state)
@@ -301,7 +301,7 @@ static void fields_and_priority(void **state)
     struct scene *s = *state;
     const char *bid = new_batch(s, "{}"),
                *a = new_job(s, bid, "{\"configuration\": {}, \"priority\": 50}");
-    struct batch_job j;
+    struct batch_item j;
 
     OK(s, batch_job_set_priority(&s->c, str_of(a), 5, 0));
     expect_tree(s, "/jobs/states/pending",
@@ -313,7 +313,7 @@ static void fields_and_priority(void **state)
     expect_tree(s, "/jobs/jid0000000001/inventory",
                 "/jobs/jid0000000001/inventory {\"mode\":\"add\"}\n");
     expect_tree(s, "/jobs/jid0000000001/space_needed", "/jobs/jid0000000001/space_needed 99\n");
-    assert_int_equal(batch_job_acquire(&s->c, state_no(s, "Pending"), &j), 1);
+    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j), 1);
     assert_int_equal(batch_job_set_field(&s->c, str_of(a), "space_needed", STR("1"), j.token + 1),
                      DROVER_FENCED);
     /* As the document has it: a state alters the priority, and the next list shows it. */
@@ -335,9 +335,9 @@ static void every_refused_move_changes_nothing(void **state)
     assert_int_equal(move(&s->c, "jid1", "next", 0), DROVER_NO_NODE);
     assert_int_equal(move(&s->c, "../x", "next", 0), DROVER_NO_NODE);
     assert_int_equal(move(&s->c, a, "next", 12345), DROVER_FENCED);
-    assert_int_equal(batch_job_delete(&s->c, str_of(a)), DROVER_NOT_ALLOWED);
+    assert_int_equal(batch_item_delete(&s->c, BATCH_KIND_JOB, str_of(a)), DROVER_NOT_ALLOWED);
     assert_int_equal(batch_to(&s->c, bid, "Completed", 0), DROVER_NOT_ALLOWED);
-    assert_int_equal(batch_delete(&s->c, str_of(bid)), DROVER_NOT_ALLOWED);
+    assert_int_equal(batch_item_delete(&s->c, BATCH_KIND_BATCH, str_of(bid)), DROVER_NOT_ALLOWED);
     expect_tree(s, "/", before);
     free(before);
 }
@@ -348,33 +348,36 @@ static void locks_by_name(void **state)
     struct batch_lock lock, *list;
     size_t count;
 
-    OK(s, batch_lock_take(&s->c, LOCK_STORAGE, STR("ark:/13030/x_y"), STR("ingest01"), &lock));
+    OK(s,
+       batch_lock_take(&s->c, BATCH_LOCK_STORAGE, STR("ark:/13030/x_y"), STR("ingest01"), &lock));
     expect_tree(s, "/locks/storage",
                 "/locks/storage\n/locks/storage/ark:_13030_x_y {\"name\":\"ark:/13030/x_y\","
                 "\"who\":\"ingest01\",\"when\":\"T\"} (ephemeral)\n");
-    assert_int_equal(batch_lock_take(&s->c2, LOCK_STORAGE, STR("ark:/13030/x_y"), STR("b"), &lock),
-                     DROVER_LOCKED);
+    assert_int_equal(
+        batch_lock_take(&s->c2, BATCH_LOCK_STORAGE, STR("ark:/13030/x_y"), STR("b"), &lock),
+        DROVER_LOCKED);
     assert_non_null(strstr(s->why.text, "ingest01"));
-    assert_int_equal(batch_lock_take(&s->c2, LOCK_STORAGE, STR("ark:/13030/x/y"), STR("b"), &lock),
-                     DROVER_LOCKED);
+    assert_int_equal(
+        batch_lock_take(&s->c2, BATCH_LOCK_STORAGE, STR("ark:/13030/x/y"), STR("b"), &lock),
+        DROVER_LOCKED);
     assert_non_null(strstr(s->why.text, "is taken by 'ark:/13030/x_y'"));
     assert_int_equal(
-        batch_lock_release(&s->c2, LOCK_STORAGE, STR("ark:/13030/x_y"), lock.token + 1),
+        batch_lock_release(&s->c2, BATCH_LOCK_STORAGE, STR("ark:/13030/x_y"), lock.token + 1),
         DROVER_FENCED);
-    OK(s, batch_lock_release(&s->c2, LOCK_STORAGE, STR("ark:/13030/x_y"), lock.token));
-    assert_int_equal(batch_lock_release(&s->c2, LOCK_STORAGE, STR("ark:/13030/x_y"), 0),
+    OK(s, batch_lock_release(&s->c2, BATCH_LOCK_STORAGE, STR("ark:/13030/x_y"), lock.token));
+    assert_int_equal(batch_lock_release(&s->c2, BATCH_LOCK_STORAGE, STR("ark:/13030/x_y"), 0),
                      DROVER_NO_NODE);
-    assert_int_equal(batch_lock_take(&s->c, LOCK_QUEUE, STR("egress"), STR("b"), &lock),
+    assert_int_equal(batch_lock_take(&s->c, BATCH_LOCK_QUEUE, STR("egress"), STR("b"), &lock),
                      DROVER_BAD_ARGUMENT);
-    assert_int_equal(batch_lock_take(&s->c, LOCK_COLLECTIONS, STR("a/b"), STR("b"), &lock),
+    assert_int_equal(batch_lock_take(&s->c, BATCH_LOCK_COLLECTIONS, STR("a/b"), STR("b"), &lock),
                      DROVER_BAD_ARGUMENT);
-    OK(s, batch_lock_take(&s->c2, LOCK_INVENTORY, STR("ark:/1/2"), (struct str){0}, &lock));
-    OK(s, batch_lock_take(&s->c2, LOCK_COLLECTIONS, STR("c"), STR("me"), &lock));
+    OK(s, batch_lock_take(&s->c2, BATCH_LOCK_INVENTORY, STR("ark:/1/2"), (struct str){0}, &lock));
+    OK(s, batch_lock_take(&s->c2, BATCH_LOCK_COLLECTIONS, STR("c"), STR("me"), &lock));
     keeper_close(s->other);
     s->other = NULL;
-    OK(s, batch_lock_list(&s->c, LOCK_INVENTORY, &list, &count));
+    OK(s, batch_lock_list(&s->c, BATCH_LOCK_INVENTORY, &list, &count));
     assert_int_equal(count, 0);
-    OK(s, batch_lock_list(&s->c, LOCK_COLLECTIONS, &list, &count));
+    OK(s, batch_lock_list(&s->c, BATCH_LOCK_COLLECTIONS, &list, &count));
     assert_int_equal(count, 1);
     assert_true(str_eq(list[0].who, STR("me")) && !list[0].ephemeral && list[0].age_ms >= 0);
 }

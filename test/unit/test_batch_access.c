@@ -5,7 +5,6 @@
 #include "batch_scene.h"
 
 #include "base/clock.h"
-#include "batch/access.h"
 #include "batch/index.h"
 #include "batch/legacy.h"
 #include "batch/lock.h"
@@ -20,11 +19,11 @@ static int move_access(struct scene *s, const char *id, const char *to, int64_t 
 {
     int state;
 
-    return batch_access_move(&s->c, ACCESS_SMALL, str_of(id), str_of(to), (struct str){0}, token,
-                             &state);
+    return batch_item_move(&s->c, BATCH_KIND_SMALL, str_of(id),
+                           &(struct batch_move){.state = str_of(to), .token = token}, &state);
 }
 
-static const char *new_access(struct scene *s, enum batch_access_size size, const char *token)
+static const char *new_access(struct scene *s, enum batch_kind_id size, const char *token)
 {
     char *id = arena_alloc(&s->arena, BATCH_ID_LEN + 1);
 
@@ -40,8 +39,8 @@ static const char *new_access(struct scene *s, enum batch_access_size size, cons
 static void the_life_of_an_access_item(void **state)
 {
     struct scene *s = *state;
-    const char *id = new_access(s, ACCESS_SMALL, TOKEN);
-    struct batch_access a;
+    const char *id = new_access(s, BATCH_KIND_SMALL, TOKEN);
+    struct batch_item a;
     int to;
 
     assert_string_equal(id, "qid0000000000");
@@ -53,13 +52,14 @@ static void the_life_of_an_access_item(void **state)
     expect_tree(s, "/drover/access/small/pending",
                 "/drover/access/small/pending\n/drover/access/small/pending/qid0000000000\n");
 
-    assert_int_equal(batch_access_acquire(&s->c, ACCESS_LARGE, &a), 0);
-    assert_int_equal(batch_access_acquire(&s->c, ACCESS_SMALL, &a), 1);
+    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_LARGE, BATCH_NO_STATE, &a), 0);
+    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_SMALL, BATCH_NO_STATE, &a), 1);
     expect_tree(s, "/access/small/qid0000000000/lock",
                 "/access/small/qid0000000000/lock (ephemeral)\n");
     assert_int_equal(move_access(s, id, "Completed", a.token), DROVER_NOT_ALLOWED);
     assert_int_equal(move_access(s, id, "next", 0), DROVER_LOCKED);
-    OK(s, batch_access_move(&s->c, ACCESS_SMALL, str_of(id), STR("next"), STR("m"), a.token, &to));
+    OK(s, batch_item_move(&s->c, BATCH_KIND_SMALL, str_of(id),
+                          &(struct batch_move){STR("next"), STR("m"), a.token}, &to));
     expect_tree(s, "/access/small/qid0000000000",
                 "/access/small/qid0000000000\n"
                 "/access/small/qid0000000000/lock (ephemeral)\n"
@@ -76,7 +76,7 @@ static void the_life_of_an_access_item(void **state)
         s, "/access/small/qid0000000000/status",
         "/access/small/qid0000000000/status {\"status\":\"Failed\",\"last_modified\":\"T\"}\n");
     assert_int_equal(move_access(s, id, "Processing", a.token), DROVER_FENCED);
-    assert_int_equal(batch_access_delete(&s->c, ACCESS_SMALL, str_of(id)), DROVER_NOT_ALLOWED);
+    assert_int_equal(batch_item_delete(&s->c, BATCH_KIND_SMALL, str_of(id)), DROVER_NOT_ALLOWED);
     OK(s, move_access(s, id, "Processing", 0));
     OK(s, move_access(s, id, "next", 0));
     expect_tree(s, "/access/small/qid0000000000",
@@ -87,28 +87,29 @@ static void the_life_of_an_access_item(void **state)
     expect_tree(s, "/drover/access/small",
                 "/drover/access/small\n/drover/access/small/failed\n"
                 "/drover/access/small/pending\n/drover/access/small/processing\n");
-    OK(s, batch_access_delete(&s->c, ACCESS_SMALL, str_of(id)));
+    OK(s, batch_item_delete(&s->c, BATCH_KIND_SMALL, str_of(id)));
     expect_tree(s, "/access", "/access\n/access/large\n/access/small\n");
-    assert_string_equal(new_access(s, ACCESS_SMALL, "{}"), "qid0000000001"); /* none comes twice */
-    assert_string_equal(new_access(s, ACCESS_LARGE, "{}"), "qid0000000000");
+    assert_string_equal(new_access(s, BATCH_KIND_SMALL, "{}"),
+                        "qid0000000001"); /* none comes twice */
+    assert_string_equal(new_access(s, BATCH_KIND_LARGE, "{}"), "qid0000000000");
 }
 
 static void a_locked_access_queue(void **state)
 {
     struct scene *s = *state;
-    const char *id = new_access(s, ACCESS_LARGE, "{}");
-    struct batch_access a;
+    const char *id = new_access(s, BATCH_KIND_LARGE, "{}");
+    struct batch_item a;
     struct batch_lock lock;
 
-    OK(s, batch_lock_take(&s->c, LOCK_QUEUE, STR("accessLarge"), STR("admin"), &lock));
+    OK(s, batch_lock_take(&s->c, BATCH_LOCK_QUEUE, STR("accessLarge"), STR("admin"), &lock));
     expect_tree(
         s, "/locks/queue",
         "/locks/queue\n/locks/queue/accessLarge {\"name\":\"accessLarge\",\"who\":\"admin\","
         "\"when\":\"T\"}\n");
-    assert_int_equal(batch_access_acquire(&s->c, ACCESS_LARGE, &a), 0);
-    OK(s, batch_lock_release(&s->c, LOCK_QUEUE, STR("accessLarge"), lock.token));
+    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_LARGE, BATCH_NO_STATE, &a), 0);
+    OK(s, batch_lock_release(&s->c, BATCH_LOCK_QUEUE, STR("accessLarge"), lock.token));
     expect_tree(s, "/locks/queue", "/locks/queue\n");
-    assert_int_equal(batch_access_acquire(&s->c, ACCESS_LARGE, &a), 1);
+    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_LARGE, BATCH_NO_STATE, &a), 1);
     assert_string_equal(a.id, id);
 }
 
@@ -192,10 +193,10 @@ static void wait_for_batch(struct scene *s, const char *wanted)
     int64_t end_ms = clock_boot_ms() + 5000, token;
     char bid[BATCH_ID_LEN + 1];
 
-    while (batch_acquire(&s->c, s->store->batch.pending, bid, &token) != 1)
+    while (acquire_batch(&s->c, s->store->batch.pending, bid, &token) != 1)
         assert_true(clock_boot_ms() < end_ms);
     assert_string_equal(bid, wanted);
-    OK(s, batch_lock_drop(&s->c, "batches", bid, token));
+    OK(s, batch_item_unlock(&s->c, BATCH_KIND_BATCH, str_of(bid), token));
 }
 
 static void a_foreign_batch_is_found_when_it_is_whole(void **state)
@@ -211,13 +212,13 @@ static void a_foreign_batch_is_found_when_it_is_whole(void **state)
                      0);
     assert_string_equal(path, "/batches/bid0000000000");
     free(path);
-    assert_int_equal(batch_acquire(&s->c, s->store->batch.pending, bid, &token), 0);
+    assert_int_equal(acquire_batch(&s->c, s->store->batch.pending, bid, &token), 0);
     put(s, "/batches/bid0000000000/submission", STR("{}"));
     put(s, "/batches/bid0000000000/states", NO_BYTES);
     for (int i = 0; i < 4; i++)
         put(s, arena_printf(&s->arena, "/batches/bid0000000000/states/%s", LISTS[i]), NO_BYTES);
     put(s, "/batches/bid0000000000/status", NO_BYTES); /* and then what it says */
-    assert_int_equal(batch_acquire(&s->c, s->store->batch.pending, bid, &token), 0);
+    assert_int_equal(acquire_batch(&s->c, s->store->batch.pending, bid, &token), 0);
     assert_int_equal(keeper_set(s->other, "/batches/bid0000000000/status",
                                 STR("{\"status\":\"Pending\"}"), KEEPER_ANY_VERSION, NULL),
                      0);
@@ -236,15 +237,15 @@ static void a_batch_that_a_foreign_client_moves(void **state)
     assert_int_equal(keeper_set(s->other, "/batches/bid0000000000/status",
                                 STR("{\"status\":\"Held\"}"), KEEPER_ANY_VERSION, NULL),
                      0);
-    assert_int_equal(batch_acquire(&s->c, s->store->batch.pending, got, &token), 0);
+    assert_int_equal(acquire_batch(&s->c, s->store->batch.pending, got, &token), 0);
     assert_int_equal(count_findings(s, false), 1);
-    OK(s, batch_index_sweep(&s->c, BATCH_SOURCE_BATCHES));
+    OK(s, batch_index_sweep(&s->c, BATCH_KIND_BATCH));
     expect_tree(s, "/drover/batch/held", "/drover/batch/held\n/drover/batch/held/bid0000000000\n");
     expect_tree(s, "/drover/batch/pending", "/drover/batch/pending\n");
     assert_int_equal(keeper_set(s->other, "/batches/bid0000000000/status",
                                 STR("{\"status\":\"Pending\"}"), KEEPER_ANY_VERSION, NULL),
                      0);
-    OK(s, batch_index_sweep(&s->c, BATCH_SOURCE_BATCHES));
+    OK(s, batch_index_sweep(&s->c, BATCH_KIND_BATCH));
     wait_for_batch(s, bid);
 }
 
@@ -267,11 +268,11 @@ static void a_pending_batch_that_a_foreign_client_ends(void **state)
         OK(s,
            keeper_create(s->other, arena_printf(&s->arena, "%s%s", to[i], jid), NO_BYTES, 0, NULL));
     }
-    assert_int_equal(batch_acquire(&s->c, s->store->batch.pending, held, &token), 1);
+    assert_int_equal(acquire_batch(&s->c, s->store->batch.pending, held, &token), 1);
     assert_int_equal(count_findings(s, false), 0);
     assert_int_equal(batch_settle(&s->c, bid), 0); /* somebody has it in hand */
     assert_string_equal(batch_state(s, bid), "Pending");
-    OK(s, batch_lock_drop(&s->c, "batches", bid, token));
+    OK(s, batch_item_unlock(&s->c, BATCH_KIND_BATCH, str_of(bid), token));
     assert_int_equal(count_findings(s, false), 1);
     assert_int_equal(batch_settle(&s->c, bid), 1);
     assert_string_equal(batch_state(s, bid), "Reporting");
@@ -282,13 +283,13 @@ static void a_foreign_access_item(void **state)
 {
     struct scene *s = *state;
     int64_t end_ms = clock_boot_ms() + 5000;
-    struct batch_access a;
+    struct batch_item a;
 
     put(s, "/access/small/qid0000000000", NO_BYTES);
-    assert_int_equal(batch_access_acquire(&s->c, ACCESS_SMALL, &a), 0);
+    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_SMALL, BATCH_NO_STATE, &a), 0);
     put(s, "/access/small/qid0000000000/token", STR("{}"));
     put(s, "/access/small/qid0000000000/status", STR("{\"status\":\"Pending\"}"));
-    while (batch_access_acquire(&s->c, ACCESS_SMALL, &a) != 1)
+    while (batch_item_acquire(&s->c, BATCH_KIND_SMALL, BATCH_NO_STATE, &a) != 1)
         assert_true(clock_boot_ms() < end_ms);
     assert_string_equal(a.id, "qid0000000000");
     put(s, "/access/large/qid0000000000", NO_BYTES);

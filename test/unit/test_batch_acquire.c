@@ -31,7 +31,7 @@ static const char *fill(struct scene *s, const char *bid, const char *profile, i
     for (int i = 0; i < count; i += LOT) {
         int lot = count - i < LOT ? count - i : LOT;
 
-        OK(s, batch_job_create(&s->c, str_of(bid), specs, (size_t)lot, jids));
+        OK(s, batch_job_create(&s->c, str_of(bid), specs, (size_t)lot, NULL, jids));
         if (!first)
             first = arena_text(&s->arena, str_of(jids[0]));
     }
@@ -40,20 +40,20 @@ static const char *fill(struct scene *s, const char *bid, const char *profile, i
 
 /* Acquires as a process of its own would that has done so before, and counts the calls. */
 static int acquire_in(struct scene *s, struct batch_store *store, const char *state,
-                      struct batch_job *ret_job, int *ret_calls)
+                      struct batch_item *ret_job, int *ret_calls)
 {
     struct cutter counter;
     struct batch_call c = {store, &counter.base, &s->arena, &s->why};
     int got;
 
     cutter_init(&counter, s->k, 1 << 30, 0, false);
-    got = batch_job_acquire(&c, state_no(s, state), ret_job);
+    got = batch_item_acquire(&c, BATCH_KIND_JOB, state_no(s, state), ret_job);
     *ret_calls = counter.calls;
     OK(s, got);
     return got;
 }
 
-static int acquire(struct scene *s, struct batch_store *store, struct batch_job *ret_job,
+static int acquire(struct scene *s, struct batch_store *store, struct batch_item *ret_job,
                    int *ret_calls)
 {
     return acquire_in(s, store, "Pending", ret_job, ret_calls);
@@ -62,7 +62,7 @@ static int acquire(struct scene *s, struct batch_store *store, struct batch_job 
 /* The next acquires find what they should, each for a bounded number of calls. */
 static void expect_next(struct scene *s, struct batch_store *store, int first, int count)
 {
-    struct batch_job j;
+    struct batch_item j;
     int calls;
 
     for (int i = 0; i < count; i++) {
@@ -91,7 +91,7 @@ static struct batch_store *another_process(void)
 static void wait_for_front(struct scene *s, struct batch_store *store, const char *jid)
 {
     int64_t end_ms = clock_boot_ms() + 10000;
-    struct batch_job j;
+    struct batch_item j;
     int calls;
 
     do {
@@ -107,7 +107,7 @@ static void a_held_batch_at_the_front(void **state)
     const char *held = new_batch(s, "{}"), *open = new_batch(s, "{}");
     const char *front = fill(s, held, "p", 10, many(5000)), *usable = fill(s, open, "p", 50, 20);
     struct batch_store *other = another_process();
-    struct batch_job j;
+    struct batch_item j;
     int calls;
 
     OK(s, batch_to(&s->c, held, "Held", 0));
@@ -117,7 +117,7 @@ static void a_held_batch_at_the_front(void **state)
     assert_int_equal(acquire(s, s->store, &j, &calls), 1); /* at once here */
     assert_string_equal(j.id, front);
     assert_true(calls <= BOUND);
-    OK(s, batch_lock_drop(&s->c, "jobs", front, j.token));
+    OK(s, batch_item_unlock(&s->c, BATCH_KIND_JOB, str_of(front), j.token));
     wait_for_front(s, other, front);
     batch_store_close(other);
 }
@@ -130,14 +130,14 @@ static void a_locked_collection_at_the_front(void **state)
                *usable = fill(s, bid, "y", 50, 20);
     struct batch_store *other = another_process();
     struct batch_lock lock;
-    struct batch_job j;
+    struct batch_item j;
     int calls;
 
-    OK(s, batch_lock_take(&s->c, LOCK_COLLECTIONS, STR("x"), STR("admin"), &lock));
+    OK(s, batch_lock_take(&s->c, BATCH_LOCK_COLLECTIONS, STR("x"), STR("admin"), &lock));
     expect_next(s, s->store, number_of(usable), 10);
     expect_next(s, other, number_of(usable) + 10, 10);
     assert_int_equal(acquire(s, s->store, &j, &calls), 0);
-    OK(s, batch_lock_release(&s->c2, LOCK_COLLECTIONS, STR("x"), 0));
+    OK(s, batch_lock_release(&s->c2, BATCH_LOCK_COLLECTIONS, STR("x"), 0));
     assert_int_equal(acquire(s, other, &j, &calls), 1);
     assert_string_equal(j.id, front);
     assert_int_equal(acquire(s, s->store, &j, &calls), 1);
@@ -152,7 +152,7 @@ static void locked_jobs_at_the_front(void **state)
     const char *bid = new_batch(s, "{}");
     const char *front = fill(s, bid, "p", 10, many(1200)), *usable = fill(s, bid, "p", 50, 20);
     struct keeper_names names = {0};
-    struct batch_job j;
+    struct batch_item j;
     int calls;
 
     assert_int_equal(keeper_children(s->k, "/jobs/states/pending", &names, NULL), 0);
@@ -196,18 +196,19 @@ static void a_hold_that_flickers(void **state)
     struct scene *s = *state;
     const char *bid = new_batch(s, "{}");
     int first = number_of(fill(s, bid, "p", 10, 60)), taken = 0;
-    struct batch_job j;
+    struct batch_item j;
 
     for (int i = 0; i < 20; i++) {
         OK(s, batch_to(&s->c2, bid, "Held", 0));
-        assert_int_equal(batch_job_acquire(&s->c, state_no(s, "Pending"), &j), 0);
+        assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j), 0);
         OK(s, batch_to(&s->c2, bid, "Pending", 0));
         for (int n = 0; n < 3; n++, taken++) {
-            assert_int_equal(batch_job_acquire(&s->c, state_no(s, "Pending"), &j), 1);
+            assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j),
+                             1);
             assert_int_equal(number_of(j.id), first + taken);
         }
     }
-    assert_int_equal(batch_job_acquire(&s->c, state_no(s, "Pending"), &j), 0);
+    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j), 0);
 }
 
 /* Two lists of locks, the list of the state, and the transaction. */
@@ -229,7 +230,7 @@ static void what_was_just_moved_is_not_read_again(void **state)
 {
     struct scene *s = *state;
     const char *jid = new_job(s, new_batch(s, "{}"), "{\"configuration\": {}}"), *before;
-    struct batch_job j;
+    struct batch_item j;
     int calls;
 
     assert_int_equal(acquire(s, s->store, &j, &calls), 1);
@@ -248,16 +249,15 @@ static void what_is_remembered_may_be_out_of_date(void **state)
 {
     struct scene *s = *state;
     const char *jid = new_job(s, new_batch(s, "{}"), "{\"configuration\": {}}"), *before;
-    struct batch_job_move failed = {
-        .state = STR("fail"), .message = STR("no room"), .priority = -1};
+    struct batch_move failed = {.state = STR("fail"), .message = STR("no room"), .priority = -1};
     struct batch_store *other = another_process();
     struct batch_call theirs = {other, s->other, &s->arena, &s->why};
-    struct batch_job j;
+    struct batch_item j;
     int calls, to;
 
     assert_int_equal(acquire(s, s->store, &j, &calls), 1);
     OK(s, move(&s->c, jid, "next", j.token));
-    OK(s, batch_job_move(&theirs, str_of(jid), &failed, &to));
+    OK(s, batch_item_move(&theirs, BATCH_KIND_JOB, str_of(jid), &failed, &to));
     OK(s, batch_job_requeue(&theirs, str_of(jid), STR("Estimating"), STR("again")));
     before = status_of(s, jid);
     assert_non_null(strstr(before, "again"));
@@ -276,7 +276,7 @@ static void a_batch_that_is_held_meanwhile(void **state)
     const char *bid = new_batch(s, "{}"), *jid = new_job(s, bid, "{\"configuration\": {}}");
     struct batch_store *other = another_process();
     struct batch_call theirs = {other, s->other, &s->arena, &s->why};
-    struct batch_job j;
+    struct batch_item j;
     int calls;
 
     assert_int_equal(acquire(s, s->store, &j, &calls), 1);
@@ -297,7 +297,7 @@ static void a_batch_that_loses_its_status_for_a_while(void **state)
                *path = arena_printf(&s->arena, "/batches/%s/status", bid);
     int64_t until_ms = clock_boot_ms() + 10000;
     struct buf text = {0};
-    struct batch_job j;
+    struct batch_item j;
     int calls, got;
 
     assert_int_equal(acquire(s, s->store, &j, &calls), 1);
@@ -320,7 +320,7 @@ static void a_lock_that_a_foreign_client_took(void **state)
     struct scene *s = *state;
     const char *jid = new_job(s, new_batch(s, "{}"), "{\"configuration\": {}}"),
                *path = arena_printf(&s->arena, "/jobs/%s/lock", jid);
-    struct batch_job j;
+    struct batch_item j;
     int calls;
 
     assert_int_equal(acquire(s, s->store, &j, &calls), 1);
@@ -336,7 +336,7 @@ static void a_status_without_a_date(void **state)
     struct scene *s = *state;
     const char *jid = new_job(s, new_batch(s, "{}"), "{\"configuration\": {}}"),
                *path = arena_printf(&s->arena, "/jobs/%s/status", jid);
-    struct batch_job j;
+    struct batch_item j;
     int calls;
 
     OK(s, keeper_set(s->other, path, STR("{\"status\":\"Pending\"}"), KEEPER_ANY_VERSION, NULL));

@@ -51,7 +51,7 @@ static void begin(struct scene *s)
     const struct json *v;
     struct batch_job_spec specs[2];
     char jids[2][BATCH_ID_LEN + 1];
-    struct batch_job_move m = {.state = STR("fail"), .priority = -1};
+    struct batch_move m = {.state = STR("fail"), .priority = -1};
     int to;
 
     memset(s, 0, sizeof *s);
@@ -69,11 +69,11 @@ static void begin(struct scene *s)
     ok(s, batch_create(&s->c, v, s->bid));
     ok(s, batch_job_read_spec(&s->c, v, &specs[0]));
     specs[1] = specs[0];
-    ok(s, batch_job_create(&s->c, str_of(s->bid), specs, 2, jids));
-    ok(s, batch_job_move(&s->c, str_of(jids[0]), &m, &to));
+    ok(s, batch_job_create(&s->c, str_of(s->bid), specs, 2, NULL, jids));
+    ok(s, batch_item_move(&s->c, BATCH_KIND_JOB, str_of(jids[0]), &m, &to));
     m.state = STR("next");
     for (int i = 0; i < 7; i++)
-        ok(s, batch_job_move(&s->c, str_of(jids[1]), &m, &to));
+        ok(s, batch_item_move(&s->c, BATCH_KIND_JOB, str_of(jids[1]), &m, &to));
 }
 
 static void end(struct scene *s)
@@ -103,7 +103,7 @@ static int ready(void *arg, struct batch_call *c)
     return 0;
 }
 
-static void tick(void *arg)
+static void scanned(void *arg)
 {
     struct scene *s = arg;
 
@@ -113,11 +113,11 @@ static void tick(void *arg)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void done(void *arg, const struct batch_report *n)
+static void due(void *arg, const struct batch_report *r)
 {
     struct scene *s = arg;
 
-    assert_string_equal(n->batch, s->bid);
+    assert_string_equal(r->batch, s->bid);
     s->events++;
 }
 
@@ -134,8 +134,8 @@ static void turn(struct scene *s, struct keeper *k, const char *hook)
                                        .borrow = lend,
                                        .give_back = give_back,
                                        .ready = ready,
-                                       .tick = tick,
-                                       .done = done,
+                                       .scanned = scanned,
+                                       .due = due,
                                        .warn = warn,
                                        .arg = s,
                                        .hook = hook};
@@ -170,9 +170,9 @@ static int count_calls(struct scene *s, int64_t number)
 
 static const char *state_of(struct scene *s)
 {
-    struct batch b;
+    struct batch_item b;
 
-    ok(s, batch_get(&s->c, str_of(s->bid), &b));
+    ok(s, batch_item_get(&s->c, BATCH_KIND_BATCH, str_of(s->bid), &b));
     return s->store->machines.batch.states[b.status.state].name;
 }
 

@@ -147,14 +147,14 @@ static void a_reporter_that_seemed_dead_reports_nothing(void **state)
     victim = (struct batch_call){s.store, s.victim, &s.a, &s.why};
     ok(&s, batch_report_number(&s.c, str_of(s.bid), s.store->batch.reporting, &old_number));
     take_batch(&s, &victim);
-    ok(&s, batch_lock_drop(&s.c, "batches", s.bid, 0));
-    assert_int_equal(batch_acquire(&s.c, s.store->batch.reporting, bid, &token), 1);
+    ok(&s, batch_item_unlock(&s.c, BATCH_KIND_BATCH, str_of(s.bid), 0));
+    assert_int_equal(acquire_batch(&s.c, s.store->batch.reporting, bid, &token), 1);
     ok(&s, batch_report_number(&s.c, str_of(s.bid), s.store->batch.reporting, &number));
     assert_int_equal(number, old_number);
     assert_int_equal(move_batch(&victim, s.bid, "next", s.token), DROVER_FENCED);
     ok(&s, move_batch(&s.c, s.bid, "next", token));
     assert_int_equal(move_batch(&victim, s.bid, "next", s.token), DROVER_FENCED);
-    assert_int_equal(batch_acquire(&s.c, s.store->batch.reporting, bid, &token), 0);
+    assert_int_equal(acquire_batch(&s.c, s.store->batch.reporting, bid, &token), 0);
     tree_check(s.k);
     end(&s);
 }

@@ -65,11 +65,11 @@ static void check_machine(const struct batch_machine *m, const struct row *rows,
         int from = batch_machine_find(m, str_of(rows[f].from));
 
         assert_true(from >= 0);
-        assert_int_equal(batch_machine_is_end(m, from), rows[f].to[0] == '\0');
+        assert_int_equal(batch_machine_is_final(m, from), rows[f].to[0] == '\0');
         for (int t = 0; t < count; t++) {
             struct err_info why = {""};
             int to = batch_machine_find(m, str_of(rows[t].from)),
-                got = batch_machine_resolve(m, from, str_of(rows[t].from), &why);
+                got = batch_machine_resolve(m, from, "x1", str_of(rows[t].from), &why);
 
             if (has_word(rows[f].to, rows[t].from)) {
                 assert_int_equal(got, to);
@@ -92,7 +92,8 @@ static void every_change_of_the_three(void **state)
 static int go(const struct batch_machine *m, const char *from, const char *word,
               struct err_info *why)
 {
-    return batch_machine_resolve(m, batch_machine_find(m, str_of(from)), str_of(word), why);
+    return batch_machine_resolve(m, batch_machine_find(m, str_of(from)), "jid0000000001",
+                                 str_of(word), why);
 }
 
 static void success_and_failure(void **state)
@@ -108,7 +109,7 @@ static void success_and_failure(void **state)
         assert_string_equal(m->states[go(m, steps[i], "fail", &why)].name, "Failed");
     }
     assert_int_equal(go(m, "Completed", "next", &why), DROVER_NOT_ALLOWED);
-    assert_non_null(strstr(why.text, "it is an end"));
+    assert_string_equal(why.text, "job jid0000000001 is Completed, a final state");
     assert_int_equal(go(m, "Held", "fail", &why), DROVER_NOT_ALLOWED);
     assert_int_equal(go(m, "Failed", "next", &why), DROVER_NOT_ALLOWED);
 }
@@ -120,18 +121,18 @@ static void a_refusal_says_what_is_allowed(void **state)
     (void)state;
     assert_int_equal(go(&BATCH_MACHINES_BUILT_IN.job, "Pending", "Notify", &why),
                      DROVER_NOT_ALLOWED);
-    assert_string_equal(why.text, "a job that is Pending cannot become Notify; allowed is Held, "
-                                  "Estimating or Failed");
+    assert_string_equal(why.text, "job jid0000000001 is Pending, which can become Held, "
+                                  "Estimating or Failed, not Notify");
     assert_int_equal(go(&BATCH_MACHINES_BUILT_IN.job, "Pending", "Flying", &why),
                      DROVER_BAD_ARGUMENT);
     assert_string_equal(why.text,
-                        "a job has no state 'Flying'; there are Pending, Held, Estimating, "
+                        "a job has no state 'Flying'; the states are Pending, Held, Estimating, "
                         "Provisioning, Downloading, Processing, Recording, Notify, Failed, "
                         "Completed and Deleted");
     assert_int_equal(go(&BATCH_MACHINES_BUILT_IN.access, "Pending", "Failed", &why),
                      DROVER_NOT_ALLOWED);
-    assert_string_equal(why.text, "an access item that is Pending cannot become Failed; allowed is "
-                                  "Processing");
+    assert_string_equal(why.text, "access item jid0000000001 is Pending, which can become "
+                                  "Processing, not Failed");
 }
 
 static void lists_and_names(void **state)
@@ -181,7 +182,7 @@ static void a_machine_from_json(void **state)
     assert_string_equal(m.job.states[m.job.first].name, "New");
     assert_string_equal(m.job.states[m.job.held].dir, "parked");
     assert_string_equal(m.job.states[go(&m.job, "Scan", "fail", &why)].name, "Broken");
-    assert_true(m.job.states[batch_machine_find(&m.job, STR("scan"))].keeps);
+    assert_true(m.job.states[batch_machine_find(&m.job, STR("scan"))].keeps_lock);
     assert_int_equal(m.job.states[batch_machine_find(&m.job, STR("broken"))].list,
                      BATCH_LIST_FAILED);
     assert_int_equal(go(&m.job, "New", "Done", &why), DROVER_NOT_ALLOWED);
@@ -204,25 +205,25 @@ static void wrong_machines_are_refused(void **state)
         {"{\"job\": {\"states\": {\"A/b\": {}}}}", "letters and digits"},
         {"{\"job\": {\"states\": {\"next\": {}}}}", "'next'"},
         {"{\"job\": {\"states\": {\"A\": {\"to\": [\"a\"]}, \"a\": {}}}}", "twice"},
-        {"{\"job\": {\"states\": {\"A\": {\"to\": [\"B\"]}}}}", "'B', which is no state"},
-        {"{\"job\": {\"states\": {\"A\": {\"to\": [1]}}}}", "no name"},
+        {"{\"job\": {\"states\": {\"A\": {\"to\": [\"B\"]}}}}", "'B', which is not a state"},
+        {"{\"job\": {\"states\": {\"A\": {\"to\": [1]}}}}", "not a string"},
         {"{\"job\": {\"states\": {\"A\": {\"too\": [\"B\"]}}}}", "too"},
         {"{\"job\": {\"first\": \"X\", \"states\": {\"A\": {\"batch\": \"batch-completed\"}}}}",
-         "'X', which is no state"},
+         "'X', which is not a state"},
         {"{\"job\": {\"states\": {\"A\": {\"to\": [\"B\"]}, \"B\": {\"to\": [\"A\"]}}}}",
-         "there is no end"},
+         "there is no final state"},
         {"{\"job\": {\"states\": {\"A\": {\"batch\": \"batch-completed\"}, \"B\": {\"to\": "
          "[\"A\"]}}}}",
          "'B' cannot be reached"},
         {"{\"job\": {\"states\": {\"A\": {\"to\": [\"B\", \"C\"]}, \"B\": {\"to\": [\"B\"]}, "
          "\"C\": {\"batch\": \"batch-completed\"}}}}",
-         "from 'B' no end"},
+         "can be reached from 'B'"},
         {"{\"job\": {\"states\": {\"A\": {\"to\": [\"B\"], \"success\": \"A\"}, \"B\": "
          "{\"batch\": \"batch-completed\"}}}}",
-         "does not go there"},
-        {"{\"job\": {\"states\": {\"A\": {\"to\": [\"B\"]}, \"B\": {}}}}", "in which list"},
-        {"{\"job\": {\"states\": {\"A\": {\"batch\": \"batch-lost\"}}}}", "none of a batch"},
-        {"{\"batch\": {\"states\": {\"A\": {}}}}", "'Pending' must be there"},
+         "not among its 'to'"},
+        {"{\"job\": {\"states\": {\"A\": {\"to\": [\"B\"]}, \"B\": {}}}}", "needs 'batch'"},
+        {"{\"job\": {\"states\": {\"A\": {\"batch\": \"batch-lost\"}}}}", "not a list of a batch"},
+        {"{\"batch\": {\"states\": {\"A\": {}}}}", "'Pending' is required"},
     };
     struct arena a = {0};
 

@@ -1,0 +1,380 @@
+/*
+ * Acquiring: locking the first item of a state that is not locked.
+ *
+ * The view of the state's list says which item to try. The transaction that creates the lock also
+ * checks that the status is the one that was read and, for a job, that its entry is in the list and
+ * that its batch has not been held since. It also checks that no queue and no collection has been
+ * locked since those locks were read.
+ *
+ * An item that is locked is parked and tried again later. A job whose collection or batch is held is
+ * blocked until that ends. The locked collections are read for each acquire; the held batches are a
+ * list of their own, /drover/batch/held. So each entry is tried once, however many unavailable ones
+ * are at the front, and an acquire costs the same for any length of the list.
+ */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "batch/index.h"
+#include "batch/job.h"
+#include "batch/lock.h"
+
+/* The locks by name, as they were read when an acquire began. */
+struct batch_holds {
+    int32_t queues_version, collections_version; /* of /locks/queue, /locks/collections */
+    struct keeper_names collections;
+    uint32_t generation; /* of the collections */
+};
+
+/* Returned internally: the locks by name have changed, read them again. */
+enum { HOLDS_CHANGED = 2 };
+
+/* A profile belongs to the collection of the same name, or of that name before "_content". */
+static bool is_held(struct batch_call *c, struct str configuration,
+                    const struct keeper_names *collections)
+{
+    const struct json *v = json_parse(c->a, configuration, NULL);
+    struct str profile = {0}, suffix = STR("_content");
+    char *flat;
+
+    if (json_get_text(v, "profile_name", &profile, NULL) <= 0)
+        return false;
+    flat = arena_alloc(c->a, profile.len + 1);
+    batch_name_flatten(profile, flat);
+    for (size_t i = 0; i < collections->count; i++) {
+        struct str name = str_of(collections->names[i]);
+
+        if (str_eq(name, profile) || str_eq(name, str_of(flat)))
+            return true;
+        if (profile.len == name.len + suffix.len && str_starts(str_of(flat), name) &&
+            memcmp(flat + name.len, suffix.p, suffix.len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Counts a new generation if other collections are locked than the last time. */
+static uint32_t update_generation(struct batch_store *r, const struct keeper_names *collections)
+{
+    struct buf b = {0};
+    uint32_t generation;
+
+    for (size_t i = 0; i < collections->count; i++)
+        buf_printf(&b, "%s\n", collections->names[i]);
+    pthread_mutex_lock(&r->lock);
+    if (!r->locked_collections ||
+        !str_eq(str_of(r->locked_collections), (struct str){b.p, b.len})) {
+        free(r->locked_collections);
+        r->locked_collections = mem_dup(b.p ? b.p : "", b.len);
+        r->collections_generation++;
+    }
+    generation = r->collections_generation;
+    pthread_mutex_unlock(&r->lock);
+    buf_release(&b);
+    return generation;
+}
+
+/* 1: the queue of that kind is locked. */
+static int read_holds(struct batch_call *c, const struct batch_kind *kind, struct batch_holds *ret)
+{
+    struct keeper_names queues;
+    struct keeper_stat stat;
+    int err;
+
+    if (!kind->queue)
+        return 0;
+    err = batch_node_children(c, &queues, &stat, "/locks/queue");
+    if (err)
+        return batch_fail(c, err);
+    ret->queues_version = stat.version;
+    for (size_t i = 0; i < queues.count; i++)
+        if (strcmp(queues.names[i], kind->queue) == 0)
+            return 1;
+    if (kind->id != BATCH_KIND_JOB)
+        return 0;
+    err = batch_node_children(c, &ret->collections, &stat, "/locks/collections");
+    if (err)
+        return batch_fail(c, err);
+    ret->collections_version = stat.version;
+    ret->generation = update_generation(c->store, &ret->collections);
+    return 0;
+}
+
+/* What blocks an entry: the number of a batch, or, below 0, a generation of the collections. */
+static int64_t by_collection(uint32_t generation)
+{
+    return -1 - (int64_t)generation;
+}
+
+static struct batch_view *held_batches(struct batch_store *r)
+{
+    return &r->kinds[BATCH_KIND_BATCH].views[r->batch.held];
+}
+
+static bool is_lifted(void *arg, int64_t block)
+{
+    struct batch_store *r = arg;
+    uint32_t generation;
+
+    if (block >= 0)
+        return !batch_view_has(held_batches(r), block);
+    pthread_mutex_lock(&r->lock);
+    generation = r->collections_generation;
+    pthread_mutex_unlock(&r->lock);
+    return block != by_collection(generation);
+}
+
+static int lift_blocks(struct batch_call *c, struct batch_view *v, const struct batch_holds *h)
+{
+    struct batch_view *held = held_batches(c->store);
+    int err = batch_view_has_blocked(v) ? batch_view_refresh(held, c->k, clock_boot_ms()) : 0;
+
+    if (err)
+        return batch_fail(c, err);
+    batch_view_unblock(v, batch_view_gone(held) + h->generation, is_lifted, c->store);
+    return 0;
+}
+
+/*
+ * Blocks an entry. If the hold ended meanwhile, nobody would look at the blocks again, so this checks
+ * once more afterwards. A held batch that is not in the list was held by a foreign client.
+ */
+static void block(struct batch_call *c, struct batch_view *v, int64_t key, int64_t by)
+{
+    struct batch_view *held = held_batches(c->store);
+
+    if (by >= 0 && (batch_view_refresh(held, c->k, clock_boot_ms()) || !batch_view_has(held, by))) {
+        batch_view_park(v, key, clock_boot_ms());
+        return;
+    }
+    batch_view_block(v, key, by);
+    if (is_lifted(c->store, by))
+        batch_view_free(v, key);
+}
+
+enum hold { HOLD_NONE, HOLD_BATCH, HOLD_COLLECTION, HOLD_DAMAGE };
+
+/* Reads the batch of a job; the transaction insists on its version. */
+static int find_batch_hold(struct batch_call *c, struct batch_item *j)
+{
+    const struct batch_store *r = c->store;
+    struct batch_item b;
+    int err = batch_item_read(c, BATCH_KIND_BATCH, str_of(j->bid), &b);
+
+    if (err)
+        return err == DROVER_NO_NODE || err == DROVER_DAMAGED ? HOLD_DAMAGE : err;
+    if (b.status.state == r->batch.held)
+        return HOLD_BATCH;
+    if (b.status.state == r->batch.deleted)
+        return HOLD_DAMAGE;
+    j->batch_version = b.version;
+    return HOLD_NONE;
+}
+
+/* An enum hold, or an error. */
+static int find_hold(struct batch_call *c, struct batch_item *j, const struct batch_holds *h)
+{
+    struct str configuration;
+    int err = j->batch_version < 0 ? find_batch_hold(c, j) : HOLD_NONE;
+
+    if (err != HOLD_NONE || !h->collections.count)
+        return err;
+    err = batch_node_get(c, &configuration, NULL, "/jobs/%s/configuration", j->id);
+    if (err)
+        return err == DROVER_NO_NODE ? HOLD_NONE : err;
+    return is_held(c, configuration, &h->collections) ? HOLD_COLLECTION : HOLD_NONE;
+}
+
+/*
+ * Builds and commits the transaction that locks an item. entry: that of a job; h may be NULL.
+ * ret_op: the operation that failed, see below.
+ */
+enum failed_op { FAILED_OTHER, FAILED_ENTRY, FAILED_HOLDS };
+
+static int lock_item(struct batch_call *c, struct batch_item *i, const char *entry,
+                     const struct batch_holds *h, enum failed_op *ret_failed)
+{
+    const char *dir = i->kind->dir;
+    struct batch_change t = {.a = c->a};
+    int status_op =
+            batch_change_set(&t, batch_item_status(c, i), i->version, "%s/%s/status", dir, i->id),
+        lock_op = batch_change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "%s/%s/lock", dir, i->id),
+        entry_op = -2, holds_op = -2, err;
+
+    if (entry) {
+        entry_op = batch_change_check(&t, KEEPER_ANY_VERSION, "%s/%s",
+                                      i->kind->views[i->status.state].dir, entry);
+        batch_change_check(&t, i->batch_version, "/batches/%s/status", i->bid);
+        batch_change_set(&t, NO_BYTES, BATCH_LOCK_VERSION - 1, "/jobs/%s/lock", i->id);
+    }
+    if (h && i->kind->queue)
+        holds_op = batch_change_check(&t, h->queues_version, "/locks/queue");
+    if (h && entry)
+        batch_change_check(&t, h->collections_version, "/locks/collections");
+    err = batch_lock_commit(c, &t, status_op, lock_op, &i->token);
+    *ret_failed = !err                                    ? FAILED_OTHER
+                  : t.failed == entry_op                  ? FAILED_ENTRY
+                  : holds_op >= 0 && t.failed >= holds_op ? FAILED_HOLDS
+                                                          : FAILED_OTHER;
+    if (!err)
+        i->version++;
+    return err;
+}
+
+int batch_item_lock(struct batch_call *c, struct batch_item *i)
+{
+    enum failed_op failed;
+
+    return lock_item(c, i, NULL, NULL, &failed);
+}
+
+/* 1: locked. 0: not available; its entry is parked or removed. Or HOLDS_CHANGED. */
+static int take(struct batch_call *c, struct batch_view *v, int64_t key, const char *entry,
+                const struct batch_holds *h, struct batch_item *i)
+{
+    enum failed_op failed;
+    int err = lock_item(c, i, entry, h, &failed);
+
+    if (err && failed == FAILED_HOLDS) {
+        batch_view_free(v, key);
+        return batch_is_conflict(err) ? HOLDS_CHANGED : batch_fail(c, err);
+    }
+    if (err == DROVER_NO_NODE && failed == FAILED_ENTRY)
+        batch_view_forget(v, key);
+    else
+        batch_view_park(v, key, clock_boot_ms());
+    if (entry && err)
+        batch_job_cache_drop(c, i->number);
+    else if (entry)
+        batch_job_cache_put(c, i);
+    if (err)
+        return batch_is_conflict(err) ? 0 : batch_fail(c, err);
+    return 1;
+}
+
+/* The same for a job that may be held. */
+static int take_job(struct batch_call *c, struct batch_view *v, int64_t key, const char *entry,
+                    const struct batch_holds *h, struct batch_item *j)
+{
+    int err = find_hold(c, j, h);
+
+    if (err == HOLD_NONE)
+        return take(c, v, key, entry, h, j);
+    if (err == HOLD_BATCH)
+        block(c, v, key, batch_id_number(BATCH_ID_BATCH, str_of(j->bid)));
+    else if (err == HOLD_COLLECTION)
+        block(c, v, key, by_collection(h->generation));
+    else
+        batch_view_park(v, key, clock_boot_ms());
+    return err < 0 ? batch_fail(c, err) : 0;
+}
+
+/* An entry whose item is not in that state: another moved it, or a foreign client left the entry. */
+static int put_aside(struct batch_call *c, struct batch_view *v, int64_t key, const char *entry)
+{
+    int err = entry ? batch_node_exists(c, NULL, "%s/%s", v->dir, entry) : DROVER_NO_NODE;
+
+    if (err == DROVER_NO_NODE)
+        batch_view_forget(v, key);
+    else
+        batch_view_park(v, key, clock_boot_ms());
+    return batch_optional(err) ? batch_fail(c, err) : 0;
+}
+
+/* Tries one entry: a job first as it is cached, and if that is out of date, as it is in the tree. */
+static int try_entry(struct batch_call *c, struct batch_kind *kind, int state, int64_t key,
+                     const struct batch_holds *h, struct batch_item *i)
+{
+    struct batch_view *v = &kind->views[state];
+    bool job = kind->id == BATCH_KIND_JOB;
+    int64_t number = key % BATCH_ID_COUNT;
+    char id[BATCH_ID_LEN + 1], entry[BATCH_ENTRY_LEN + 1] = "";
+    int err, got;
+
+    batch_id(kind->prefix, number, id);
+    batch_entry(kind->prefix, job, key, entry);
+    if (job && batch_job_cache_get(c, number, 0, i) && i->status.state == state) {
+        got = take_job(c, v, key, entry, h, i);
+        if (got || batch_job_cache_get(c, number, 0, i))
+            return got;
+    }
+    err = batch_item_read(c, kind->id, str_of(id), i);
+    if (err == DROVER_NO_NODE || err == DROVER_DAMAGED || (!err && i->status.state != state))
+        return put_aside(c, v, key, job ? entry : NULL);
+    if (err) {
+        batch_view_park(v, key, clock_boot_ms());
+        return err;
+    }
+    return job ? take_job(c, v, key, entry, h, i) : take(c, v, key, NULL, h, i);
+}
+
+static int acquire_in(struct batch_call *c, struct batch_kind *kind, int state,
+                      const struct batch_holds *h, struct batch_item *ret_item)
+{
+    struct batch_view *v = &kind->views[state];
+    struct batch_view_walk walk = {0};
+    int64_t key;
+    int got;
+
+    while ((got = batch_view_next(v, c->k, clock_boot_ms(), &walk, &key)) == 1) {
+        got = try_entry(c, kind, state, key, h, ret_item);
+        if (got)
+            return got;
+    }
+    if (got == DROVER_TOO_BIG)
+        return BATCH_FAIL(c, got, "the list of %s items is too long to be read from this keeper",
+                          kind->machine->states[state].name);
+    return got < 0 ? batch_fail(c, got) : 0;
+}
+
+static int check_state(struct batch_call *c, const struct batch_kind *kind, int state)
+{
+    const struct batch_store *r = c->store;
+    const struct batch_machine *m = kind->machine;
+
+    if (kind->id == BATCH_KIND_JOB && (batch_machine_is_final(m, state) || state == m->held))
+        return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "%s jobs cannot be acquired",
+                          m->states[state].name);
+    if (kind->id == BATCH_KIND_BATCH && state != r->batch.pending && state != r->batch.reporting &&
+        state != r->batch.update_reporting)
+        return BATCH_FAIL(c, DROVER_BAD_ARGUMENT,
+                          "a batch is acquired for pending, reporting or updatereporting");
+    return 0;
+}
+
+static int try_acquire(struct batch_call *c, struct batch_kind *kind, int state,
+                       struct batch_item *ret_item)
+{
+    const struct batch_machine *m = kind->machine;
+    struct batch_holds h = {.generation = 0};
+    int got = read_holds(c, kind, &h);
+
+    if (got)
+        return got < 0 ? got : 0;
+    got = kind->id == BATCH_KIND_JOB ? lift_blocks(c, &kind->views[state], &h)
+                                     : batch_index_refresh(c, kind->id);
+    if (got < 0)
+        return got;
+    if (state != BATCH_NO_STATE)
+        return acquire_in(c, kind, state, &h, ret_item);
+    for (int i = 0; i < m->count && !got; i++)
+        if (i == m->first || m->states[i].keeps_lock)
+            got = acquire_in(c, kind, i, &h, ret_item);
+    return got;
+}
+
+int batch_item_acquire(struct batch_call *c, enum batch_kind_id id, int state,
+                       struct batch_item *ret_item)
+{
+    struct batch_kind *kind = &c->store->kinds[id];
+    int got = check_state(c, kind, state);
+
+    if (got)
+        return got;
+    for (int i = 0; i < BATCH_TRIES; i++) {
+        got = try_acquire(c, kind, state, ret_item);
+        if (got != HOLDS_CHANGED)
+            return got;
+    }
+    return batch_fail(c, DROVER_BAD_VERSION);
+}

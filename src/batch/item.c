@@ -1,0 +1,435 @@
+/* Creating, reading, listing and deleting items. */
+#include "batch/item.h"
+
+#include <ctype.h>
+
+#include "batch/batch.h"
+#include "batch/job.h"
+
+int batch_access_kind(struct batch_call *c, struct str name, enum batch_kind_id *ret_kind)
+{
+    if (!str_eq(name, STR("small")) && !str_eq(name, STR("large")))
+        return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "the access queues are small and large");
+    *ret_kind = name.p[0] == 's' ? BATCH_KIND_SMALL : BATCH_KIND_LARGE;
+    return 0;
+}
+
+int batch_item_name(struct batch_call *c, enum batch_kind_id kind, struct str id,
+                    struct batch_item *ret_item)
+{
+    struct batch_kind *k = &c->store->kinds[kind];
+    int64_t number = batch_id_number(k->prefix, id);
+
+    if (number < 0)
+        return BATCH_FAIL(c, DROVER_NO_NODE, "there is no %s '%.*s'", k->machine->noun,
+                          (int)(id.len < 100 ? id.len : 100), id.p);
+    ret_item->kind = k;
+    ret_item->number = number;
+    batch_id(k->prefix, number, ret_item->id);
+    return 0;
+}
+
+/* Creating. */
+
+struct str batch_json_text(struct batch_call *c, const struct json *v, struct str otherwise)
+{
+    struct buf b = {0};
+
+    if (!v)
+        return otherwise;
+    json_put(&b, v);
+    return batch_text(c->a, &b);
+}
+
+void batch_item_add_node(struct batch_change *t, const struct batch_item *i, const char *name,
+                         struct str data)
+{
+    batch_change_create(t, data, 0, "%s/%s%s%s", i->kind->dir, i->id, name ? "/" : "",
+                        name ? name : "");
+}
+
+static int try_create(struct batch_call *c, struct batch_kind *kind, batch_add_fn *add, void *arg,
+                      int64_t *ret_number, bool *ret_again)
+{
+    struct batch_change t = {.a = c->a};
+    int32_t version;
+    int unique = -2, err = batch_next_number(c, kind, ret_number, &version);
+
+    *ret_again = false;
+    if (err)
+        return batch_fail(c, err);
+    batch_change_set(&t, NO_BYTES, version, "%s", kind->dir);
+    err = add(c, &t, *ret_number, arg, &unique);
+    if (err)
+        return err;
+    err = batch_change_commit(&t, c->k, -1);
+    *ret_again = batch_is_conflict(err) && t.failed != unique;
+    return err ? batch_fail(c, err) : 0;
+}
+
+int batch_item_create(struct batch_call *c, enum batch_kind_id kind, batch_add_fn *add, void *arg,
+                      int64_t *ret_number)
+{
+    bool again = true;
+    int err = 0;
+
+    for (int i = 0; i < BATCH_TRIES && again; i++) {
+        pthread_mutex_lock(&c->store->creating);
+        err = try_create(c, &c->store->kinds[kind], add, arg, ret_number, &again);
+        pthread_mutex_unlock(&c->store->creating);
+    }
+    return err;
+}
+
+struct batch_access_creation {
+    struct batch_item item;
+    struct str data;
+};
+
+static int add_access(struct batch_call *c, struct batch_change *t, int64_t number, void *arg,
+                      int *ret_unique)
+{
+    struct batch_access_creation *new = arg;
+    struct batch_item *i = &new->item;
+
+    (void)ret_unique;
+    batch_id(i->kind->prefix, number, i->id);
+    batch_item_add_node(t, i, NULL, NO_BYTES);
+    batch_item_add_node(t, i, "token", new->data);
+    batch_item_add_node(t, i, "status", batch_status_write(i->kind->machine, &i->status, c->a));
+    batch_change_list_add(t, &i->kind->views[i->status.state], number);
+    return 0;
+}
+
+int batch_access_create(struct batch_call *c, enum batch_kind_id kind, const struct json *data,
+                        char ret_id[BATCH_ID_LEN + 1])
+{
+    struct batch_kind *k = &c->store->kinds[kind];
+    struct batch_access_creation new = {
+        .item = {.kind = k, .status = {.state = k->machine->first, .modified = batch_now(c)}},
+        .data = batch_json_text(c, data, NO_BYTES)};
+    int err = batch_item_create(c, kind, add_access, &new, &new.item.number);
+
+    if (err)
+        return err;
+    memcpy(ret_id, new.item.id, sizeof new.item.id);
+    batch_publish(c, &new.item, BATCH_NO_STATE, k->machine->first);
+    return 0;
+}
+
+/* Reading. */
+
+/* The number is input: a foreign client may have written it. */
+static int read_priority(struct batch_call *c, struct batch_item *j)
+{
+    struct keeper_stat stat;
+    struct str text = {0};
+    int value = 0, err = batch_node_get(c, &text, &stat, "/jobs/%s/priority", j->id);
+
+    if (err)
+        return err == DROVER_NO_NODE
+                   ? BATCH_FAIL(c, DROVER_DAMAGED,
+                                "job %s has no priority; see 'drover batch fsck'", j->id)
+                   : batch_fail(c, err);
+    for (size_t i = 0; i < text.len && i < 4; i++)
+        value = isdigit((unsigned char)text.p[i]) ? value * 10 + text.p[i] - '0' : 1000;
+    if (text.len == 0 || text.len > 3 || value > BATCH_PRIORITY_MAX)
+        return BATCH_FAIL(c, DROVER_DAMAGED,
+                          "job %s: its priority is '%.*s'; see 'drover batch fsck'", j->id,
+                          (int)(text.len < 20 ? text.len : 20), text.p);
+    j->priority = value;
+    j->priority_version = stat.version;
+    return 0;
+}
+
+static int read_bid(struct batch_call *c, struct batch_item *j)
+{
+    struct str text;
+    int err = batch_node_get(c, &text, NULL, "/jobs/%s/bid", j->id);
+    int64_t number = err ? -1 : batch_id_number(BATCH_ID_BATCH, text);
+
+    if (err && err != DROVER_NO_NODE)
+        return batch_fail(c, err);
+    if (number < 0)
+        return BATCH_FAIL(c, DROVER_DAMAGED, "job %s names no batch; see 'drover batch fsck'",
+                          j->id);
+    batch_id(BATCH_ID_BATCH, number, j->bid);
+    return 0;
+}
+
+int batch_item_read(struct batch_call *c, enum batch_kind_id kind, struct str id,
+                    struct batch_item *ret_item)
+{
+    struct batch_item i = {.batch_version = -1};
+    struct keeper_stat stat;
+    struct err_info why;
+    struct str text;
+    int err = batch_item_name(c, kind, id, &i);
+
+    if (err)
+        return err;
+    err = batch_node_get(c, &text, &stat, "%s/%s/status", i.kind->dir, i.id);
+    if (err == DROVER_NO_NODE)
+        return BATCH_FAIL(c, err, "there is no %s %s", i.kind->machine->noun, i.id);
+    if (err)
+        return batch_fail(c, err);
+    err = batch_status_read(i.kind->machine, c->a, text, &i.status, &why);
+    if (err)
+        return BATCH_FAIL(c, err, "%s %s: %s", i.kind->machine->noun, i.id, why.text);
+    i.version = stat.version;
+    if (kind == BATCH_KIND_JOB && ((err = read_priority(c, &i)) || (err = read_bid(c, &i))))
+        return err;
+    *ret_item = i;
+    return 0;
+}
+
+int batch_item_get(struct batch_call *c, enum batch_kind_id kind, struct str id,
+                   struct batch_item *ret_item)
+{
+    struct keeper_stat stat;
+    struct batch_item i;
+    int err = batch_item_read(c, kind, id, &i);
+
+    if (err)
+        return err;
+    for (int n = 0; i.kind->nodes[n] && !err; n++)
+        err = batch_optional(
+            batch_node_get(c, &i.nodes[n], NULL, "%s/%s/%s", i.kind->dir, i.id, i.kind->nodes[n]));
+    for (int l = 0; kind == BATCH_KIND_BATCH && l < BATCH_LIST_COUNT && !err; l++) {
+        err = batch_node_exists(c, &stat, "/batches/%s/states/%s", i.id, BATCH_LISTS[l]);
+        i.counts[l] = err ? 0 : stat.child_count;
+        err = batch_optional(err);
+    }
+    if (!err) {
+        err = batch_node_exists(c, &stat, "%s/%s/lock", i.kind->dir, i.id);
+        i.token = err ? 0 : stat.czxid;
+        err = batch_optional(err);
+    }
+    if (err)
+        return batch_fail(c, err);
+    *ret_item = i;
+    return 0;
+}
+
+/* Listing. */
+
+struct batch_listing {
+    enum batch_kind_id kind;
+    const struct batch_filter *f;
+    struct batch_item *items;
+    size_t count, skipped, cap;
+};
+
+static bool has_profile(struct batch_call *c, const struct batch_item *j, struct str profile)
+{
+    struct str configuration = j->nodes[0], name = {0};
+    const struct json *v = configuration.p ? json_parse(c->a, configuration, NULL) : NULL;
+
+    json_get_text(v, "profile_name", &name, NULL);
+    return str_eq(name, profile);
+}
+
+static int list_one(struct batch_call *c, struct batch_listing *l, struct str id)
+{
+    const struct batch_filter *f = l->f;
+    struct batch_item i;
+    int err = batch_item_get(c, l->kind, id, &i);
+
+    if (err == DROVER_NO_NODE || err == DROVER_DAMAGED)
+        return 0; /* deleted meanwhile, or fsck reports it */
+    if (err)
+        return err;
+    if ((f->state != BATCH_NO_STATE && i.status.state != f->state) ||
+        (f->bid.p && !str_eq(f->bid, str_of(i.bid))) ||
+        (f->profile.p && !has_profile(c, &i, f->profile)))
+        return 0;
+    if (l->skipped < f->start) {
+        l->skipped++;
+        return 0;
+    }
+    if (l->count == l->cap) {
+        struct batch_item *more;
+
+        l->cap = l->cap ? 2 * l->cap : 64;
+        more = arena_alloc(c->a, l->cap * sizeof *more);
+        if (l->count)
+            memcpy(more, l->items, l->count * sizeof *more);
+        l->items = more;
+    }
+    l->items[l->count++] = i;
+    return 0;
+}
+
+/* Lists the children of a node. Entries that match by name alone are skipped without reading them. */
+static int list_dir(struct batch_call *c, struct batch_listing *l, const char *dir, size_t prefix)
+{
+    bool all_match = !l->f->bid.p && !l->f->profile.p;
+    struct keeper_names names;
+    int err = batch_node_children(c, &names, NULL, "%s", dir);
+
+    if (err)
+        return batch_fail(c, err);
+    for (size_t i = 0; i < names.count && l->count < l->f->limit && !err; i++) {
+        struct str id = {names.names[i] + prefix, strlen(names.names[i]) - prefix};
+
+        if (strlen(names.names[i]) != prefix + BATCH_ID_LEN ||
+            batch_id_number(c->store->kinds[l->kind].prefix, id) < l->f->from)
+            continue;
+        if (all_match && l->skipped < l->f->start)
+            l->skipped++;
+        else
+            err = list_one(c, l, id);
+    }
+    return err;
+}
+
+static int list_batch_jobs(struct batch_call *c, struct batch_listing *l)
+{
+    struct batch_item batch;
+    int err = batch_item_read(c, BATCH_KIND_BATCH, l->f->bid, &batch);
+
+    for (int i = 0; i < BATCH_LIST_COUNT && !err; i++)
+        err = batch_optional(list_dir(
+            c, l, arena_printf(c->a, "/batches/%s/states/%s", batch.id, BATCH_LISTS[i]), 0));
+    return err;
+}
+
+int batch_item_list(struct batch_call *c, enum batch_kind_id kind, const struct batch_filter *f,
+                    struct batch_item **ret_items, size_t *ret_count)
+{
+    const struct batch_kind *k = &c->store->kinds[kind];
+    struct batch_listing l = {.kind = kind, .f = f};
+    bool jobs = kind == BATCH_KIND_JOB;
+    int err = 0;
+
+    if (f->bid.p)
+        err = list_batch_jobs(c, &l);
+    else if (kind == BATCH_KIND_BATCH && f->state != BATCH_NO_STATE &&
+             !batch_machine_is_final(k->machine, f->state))
+        err = list_dir(c, &l, k->views[f->state].dir, 0);
+    else if (!jobs)
+        err = list_dir(c, &l, k->dir, 0);
+    for (int i = 0; jobs && i < k->machine->count && !f->bid.p && !err; i++)
+        if (f->state == BATCH_NO_STATE || f->state == i)
+            err = list_dir(c, &l, k->views[i].dir, BATCH_ENTRY_LEN - BATCH_ID_LEN);
+    if (err)
+        return err;
+    *ret_items = l.items;
+    *ret_count = l.count;
+    return 0;
+}
+
+/* Deleting. */
+
+/* Adds the deletion of an item and its nodes, at the version that was read. */
+static int add_deletion(struct batch_call *c, struct batch_change *t, const struct batch_item *i)
+{
+    struct keeper_names names;
+    int err = batch_node_children(c, &names, NULL, "%s/%s", i->kind->dir, i->id);
+
+    if (err)
+        return batch_fail(c, err);
+    batch_change_check(t, i->version, "%s/%s/status", i->kind->dir, i->id);
+    for (size_t n = 0; n < names.count; n++) {
+        if (strcmp(names.names[n], "lock") == 0)
+            return BATCH_FAIL(c, DROVER_LOCKED, "%s %s is locked", i->kind->machine->noun, i->id);
+        batch_change_delete(t, "%s/%s/%s", i->kind->dir, i->id, names.names[n]);
+    }
+    batch_change_delete(t, "%s/%s", i->kind->dir, i->id);
+    return 0;
+}
+
+/* The same for a job, with its entries in the lists. */
+static int add_job_deletion(struct batch_call *c, struct batch_change *t,
+                            const struct batch_item *j, enum batch_list list)
+{
+    int entry, err = batch_job_locate(c, j, &entry);
+
+    if (!err)
+        err = add_deletion(c, t, j);
+    if (err)
+        return err;
+    if (entry >= 0)
+        batch_change_list_remove(t, &j->kind->views[j->status.state], batch_key(entry, j->number));
+    batch_change_delete(t, "/batches/%s/states/%s/%s", j->bid, BATCH_LISTS[list], j->id);
+    return 0;
+}
+
+/* Deletes the jobs of a list of a batch, up to LOT of them in one transaction. */
+static int delete_jobs(struct batch_call *c, const char *bid, enum batch_list list)
+{
+    enum { LOT = 40 };
+    struct keeper_names names;
+    struct batch_item j;
+    int err = batch_node_children(c, &names, NULL, "/batches/%s/states/%s", bid, BATCH_LISTS[list]);
+
+    if (err)
+        return err == DROVER_NO_NODE ? 0 : batch_fail(c, err);
+    for (size_t i = 0; i < names.count && !err;) {
+        struct batch_change t = {.a = c->a};
+
+        for (size_t end = i + LOT; i < names.count && i < end && !err; i++) {
+            err = batch_item_read(c, BATCH_KIND_JOB, str_of(names.names[i]), &j);
+            memcpy(j.bid, bid, sizeof j.bid);
+            if (!err)
+                err = add_job_deletion(c, &t, &j, list);
+        }
+        if (err)
+            return err;
+        err = batch_change_commit(&t, c->k, -1);
+    }
+    if (err == DROVER_NOT_EMPTY || err == DROVER_EXISTS)
+        return BATCH_FAIL(c, DROVER_LOCKED, "a job of batch %s is locked", bid);
+    return err ? batch_fail(c, err) : 0;
+}
+
+/* Adds the deletion of a node and everything below it. A batch has few nodes once its jobs are gone. */
+static int add_tree_deletion(struct batch_call *c, struct batch_change *t, const char *path)
+{
+    struct keeper_names names;
+    int err = batch_node_children(c, &names, NULL, "%s", path);
+
+    for (size_t i = 0; !err && i < names.count; i++)
+        err = add_tree_deletion(c, t, arena_printf(c->a, "%s/%s", path, names.names[i]));
+    batch_change_delete(t, "%s", path);
+    return err ? batch_fail(c, err) : 0;
+}
+
+static int add_batch_deletion(struct batch_call *c, struct batch_change *t, const char *bid)
+{
+    struct batch_item b;
+    int err = batch_item_get(c, BATCH_KIND_BATCH, str_of(bid), &b);
+
+    if (!err && b.token)
+        return BATCH_FAIL(c, DROVER_LOCKED, "batch %s is locked", b.id);
+    for (int i = 0; i < BATCH_LIST_COUNT && !err; i++)
+        err = delete_jobs(c, b.id, (enum batch_list)i);
+    if (!err)
+        err = batch_add_uuid_deletion(c, t, &b);
+    return err ? err : add_tree_deletion(c, t, arena_printf(c->a, "/batches/%s", b.id));
+}
+
+int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str id)
+{
+    struct batch_change t = {.a = c->a};
+    const struct batch_machine *m = c->store->kinds[kind].machine;
+    struct batch_item i;
+    int err = batch_item_read(c, kind, id, &i);
+
+    if (err)
+        return err;
+    if (!batch_machine_is_final(m, i.status.state))
+        return BATCH_FAIL(c, DROVER_NOT_ALLOWED,
+                          "%s %s is %s; it can be deleted in a final state only", m->noun, i.id,
+                          m->states[i.status.state].name);
+    if (kind == BATCH_KIND_BATCH)
+        err = add_batch_deletion(c, &t, i.id);
+    else if (kind == BATCH_KIND_JOB)
+        err = add_job_deletion(c, &t, &i, m->states[i.status.state].list);
+    else
+        err = add_deletion(c, &t, &i);
+    if (err)
+        return err;
+    err = batch_change_commit(&t, c->k, -1);
+    return err ? batch_fail(c, err) : 0;
+}

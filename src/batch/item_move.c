@@ -1,0 +1,188 @@
+/*
+ * The transition of an item from one state to another: one mechanism for every kind, driven by the
+ * machine of the kind. What a kind adds to the transaction is in job_move.c and batch.c.
+ */
+#include "batch/index.h"
+#include "batch/job.h"
+#include "batch/lock.h"
+
+struct str batch_item_status(struct batch_call *c, const struct batch_item *i)
+{
+    return i->status.json ? i->status.json->raw
+                          : batch_status_write(i->kind->machine, &i->status, c->a);
+}
+
+int batch_item_set_state(struct batch_call *c, struct batch_change *t, const struct batch_item *i,
+                         int state, struct str message)
+{
+    struct batch_status s = i->status;
+
+    s.state = state;
+    s.modified = batch_now(c);
+    s.message = message;
+    batch_change_set(t, batch_status_write(i->kind->machine, &s, c->a), i->version, "%s/%s/status",
+                     i->kind->dir, i->id);
+    return batch_index_move(c, t, i, i->status.state, state);
+}
+
+static int add_access_move(struct batch_call *c, struct batch_change *t,
+                           struct batch_transition *tr)
+{
+    tr->status_op = t->count;
+    return batch_item_set_state(c, t, &tr->item, tr->to, tr->move->message);
+}
+
+/* Adds the lock of the item to the transaction. `keep` is false if the move is not allowed. */
+static int add_guard(struct batch_call *c, struct batch_change *t, struct batch_transition *tr,
+                     bool keep)
+{
+    const char *dir = arena_printf(c->a, "%s/%s", tr->item.kind->dir, tr->item.id);
+
+    if (!tr->cached)
+        return batch_lock_guard(c, t, dir, tr->move->token, keep);
+    batch_lock_hold(t, dir, BATCH_LOCK_VERSION, keep);
+    return 0;
+}
+
+static int check_from(struct batch_call *c, const struct batch_transition *tr)
+{
+    const struct batch_machine *m = tr->item.kind->machine;
+    int state = tr->item.status.state;
+
+    if (tr->only_from != BATCH_NO_STATE && state != tr->only_from)
+        return BATCH_FAIL(c, DROVER_NOT_ALLOWED, "%s %s is %s, not %s", m->noun, tr->item.id,
+                          m->states[state].name, m->states[tr->only_from].name);
+    if (tr->only_failed && m->states[state].list != BATCH_LIST_FAILED)
+        return BATCH_FAIL(c, DROVER_NOT_ALLOWED, "%s %s is %s; only a failed one can be requeued",
+                          m->noun, tr->item.id, m->states[state].name);
+    return 0;
+}
+
+/* Reads the item, decides on the new state, and builds the transaction. */
+static int build(struct batch_call *c, struct batch_change *t, struct batch_transition *tr,
+                 bool *ret_keep)
+{
+    static int (*const ADD[BATCH_KINDS])(struct batch_call * c, struct batch_change * t,
+                                         struct batch_transition * tr) = {
+        [BATCH_KIND_BATCH] = batch_add_move,
+        [BATCH_KIND_JOB] = batch_job_add_move,
+        [BATCH_KIND_SMALL] = add_access_move,
+        [BATCH_KIND_LARGE] = add_access_move,
+    };
+    struct batch_item *i = &tr->item;
+    enum batch_kind_id kind = i->kind->id;
+    int err = 0;
+
+    tr->cached = kind == BATCH_KIND_JOB && tr->move->token && !tr->fresh &&
+                 batch_job_cache_get(c, i->number, tr->move->token, i);
+    if (!tr->cached)
+        err = batch_item_read(c, kind, str_of(i->id), i);
+    if (!err)
+        err = check_from(c, tr);
+    if (err)
+        return err;
+    tr->to =
+        batch_machine_resolve(i->kind->machine, i->status.state, i->id, tr->move->state, c->why);
+    *ret_keep = tr->move->keep || (tr->to >= 0 && i->kind->machine->states[tr->to].keeps_lock);
+    err = add_guard(c, t, tr, *ret_keep);
+    if (err || tr->to < 0)
+        return err ? err : tr->to;
+    return ADD[kind](c, t, tr);
+}
+
+/* The cache after a move: the same as a read would find. */
+static void update_cache(struct batch_call *c, const struct batch_transition *tr, bool keep)
+{
+    struct batch_item j = tr->item;
+
+    if (tr->move->priority >= 0 && tr->move->priority != j.priority) {
+        batch_job_cache_drop(c, j.number);
+        return;
+    }
+    j.status = tr->status;
+    j.token = keep ? tr->move->token : 0;
+    j.version++;
+    batch_job_cache_put(c, &j);
+}
+
+/* Why the transaction of a job failed at one of its lists. 0: retry. */
+static int explain_lists(struct batch_call *c, const struct batch_change *t,
+                         struct batch_transition *tr, int err)
+{
+    if (err == DROVER_NO_NODE && t->failed == tr->list_op) {
+        int found = batch_job_require_entry(c, &tr->item, &tr->entry);
+
+        if (found < 0)
+            return found;
+    }
+    if (t->failed > tr->list_op && (err == DROVER_NO_NODE || err == DROVER_EXISTS))
+        return BATCH_FAIL(c, DROVER_DAMAGED,
+                          "the lists of job %s do not agree; see 'drover batch fsck'", tr->item.id);
+    return 0;
+}
+
+static int try_move(struct batch_call *c, struct batch_transition *tr, bool *ret_again)
+{
+    struct batch_change t = {.a = c->a};
+    bool job = tr->item.kind->id == BATCH_KIND_JOB, keep;
+    int err, refused;
+
+    *ret_again = false;
+    err = build(c, &t, tr, &keep);
+    if (err) {
+        tr->fresh = *ret_again = tr->cached && err == DROVER_NOT_ALLOWED; /* ask the tree */
+        return err;
+    }
+    err = batch_change_commit(&t, c->k, tr->status_op);
+    if (!err && job)
+        update_cache(c, tr, keep);
+    if (!err)
+        return 0;
+    if (tr->cached && batch_is_conflict(err)) { /* the cached state was stale: read the tree */
+        tr->fresh = *ret_again = true;
+        return batch_fail(c, err);
+    }
+    refused = batch_lock_refused(c, &t, err, tr->move->token);
+    if (refused == DROVER_FENCED || refused == DROVER_LOCKED)
+        return refused;
+    if (job && (refused = explain_lists(c, &t, tr, err)) < 0)
+        return refused;
+    *ret_again = batch_is_conflict(err);
+    return batch_fail(c, err);
+}
+
+int batch_item_transition(struct batch_call *c, struct batch_transition *tr)
+{
+    bool again = true;
+    int err = 0;
+
+    tr->entry = -1;
+    tr->batch_to = BATCH_NO_STATE;
+    for (int i = 0; i < BATCH_TRIES && again; i++)
+        err = try_move(c, tr, &again);
+    if (err)
+        return err;
+    batch_publish(c, &tr->item, tr->item.status.state, tr->to);
+    if (tr->batch_to != BATCH_NO_STATE) {
+        struct batch_item batch = {.kind = &c->store->kinds[BATCH_KIND_BATCH]};
+
+        memcpy(batch.id, tr->item.bid, sizeof batch.id);
+        batch_publish(c, &batch, BATCH_NO_STATE, tr->batch_to);
+    }
+    return 0;
+}
+
+int batch_item_move(struct batch_call *c, enum batch_kind_id kind, struct str id,
+                    const struct batch_move *m, int *ret_state)
+{
+    struct batch_transition tr = {.move = m, .only_from = BATCH_NO_STATE};
+    int err = batch_item_name(c, kind, id, &tr.item);
+
+    if (kind == BATCH_KIND_JOB && (m->priority < -1 || m->priority > BATCH_PRIORITY_MAX))
+        return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "'priority' must be 0 to %d", BATCH_PRIORITY_MAX);
+    if (!err)
+        err = batch_item_transition(c, &tr);
+    if (!err)
+        *ret_state = tr.to;
+    return err;
+}
