@@ -1,10 +1,9 @@
 /*
- * Blocks that grow from small, since most requests need little and thousands of them may wait at the
- * same time, to a size at which growing no longer pays; and one of its own for what is large.
+ * Blocks double from FIRST_LEN to BLOCK_LEN: most requests need little, and thousands of them may wait at
+ * the same time. An allocation of more than LARGE_LEN gets a block of its own.
  */
 #include "base/arena.h"
 
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +21,7 @@ struct arena_block {
     _Alignas(16) struct arena_block *next;
     size_t len;
     bool large;
-    _Alignas(16) char room[];
+    _Alignas(16) char bytes[];
 };
 
 static struct arena_block *block_new(size_t len)
@@ -36,11 +35,11 @@ static struct arena_block *block_new(size_t len)
 
 static void block_use(struct arena *a, struct arena_block *b)
 {
-    a->at = b->room;
-    a->end = b->room + b->len;
+    a->at = b->bytes;
+    a->end = b->bytes + b->len;
 }
 
-/* Larger than a block: it goes behind the newest, whose room stays in use. */
+/* The large block goes behind the newest one, whose free bytes stay in use. */
 static void *alloc_large(struct arena *a, size_t size)
 {
     struct arena_block *b = block_new(size);
@@ -49,12 +48,12 @@ static void *alloc_large(struct arena *a, size_t size)
     if (!a->blocks) {
         b->next = NULL;
         a->blocks = b;
-        a->at = a->end = b->room + size;
+        a->at = a->end = b->bytes + size;
     } else {
         b->next = a->blocks->next;
         a->blocks->next = b;
     }
-    return b->room;
+    return b->bytes;
 }
 
 static size_t next_len(const struct arena *a, size_t size)
@@ -101,18 +100,27 @@ char *arena_text(struct arena *a, struct str s)
     return text;
 }
 
+char *arena_vprintf(struct arena *a, const char *fmt, va_list ap)
+{
+    va_list again;
+    char *text;
+    int len;
+
+    va_copy(again, ap);
+    len = vsnprintf(NULL, 0, fmt, again);
+    va_end(again);
+    text = arena_alloc(a, (size_t)len + 1);
+    vsnprintf(text, (size_t)len + 1, fmt, ap);
+    return text;
+}
+
 char *arena_printf(struct arena *a, const char *fmt, ...)
 {
     va_list ap;
     char *text;
-    int len;
 
     va_start(ap, fmt);
-    len = vsnprintf(NULL, 0, fmt, ap);
-    va_end(ap);
-    text = arena_alloc(a, (size_t)len + 1);
-    va_start(ap, fmt);
-    vsnprintf(text, (size_t)len + 1, fmt, ap);
+    text = arena_vprintf(a, fmt, ap);
     va_end(ap);
     return text;
 }

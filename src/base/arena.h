@@ -1,11 +1,12 @@
 /*
- * arena - memory that is freed whole: what one request needs, for as long as it lasts.
+ * arena - memory that is freed as a whole, such as that of one request.
  *
- * Zero-initialise; release when done. What it gives out is aligned for anything and not zeroed.
+ * Zero-initialise; release when done. Allocations are aligned for any type and not zeroed.
  */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
 #include "base/str.h"
@@ -13,19 +14,21 @@
 struct arena_block;
 
 struct arena {
-    struct arena_block *blocks; /* the newest first */
-    char *at, *end;             /* room in the newest */
+    struct arena_block *blocks; /* newest first */
+    char *at, *end;             /* free bytes of the newest */
 };
 
 void *arena_alloc(struct arena *a, size_t size);
 void *arena_zalloc(struct arena *a, size_t size);
 
-/* A copy, NUL-terminated. */
+/* Copies and prints text, NUL-terminated. */
 char *arena_text(struct arena *a, struct str s);
 char *arena_printf(struct arena *a, const char *fmt, ...)
     __attribute__((format(printf, 2, 3), nonnull(1, 2)));
+char *arena_vprintf(struct arena *a, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0), nonnull(1, 2)));
 
-/* Frees all that was given out. The arena can be used again and keeps one block for that. */
+/* Frees all allocations. The arena can be used again, and keeps one block for that. */
 void arena_reset(struct arena *a);
 void arena_release(struct arena *a);
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/random.h"
+#include "keeper/txn.h"
 #include "world/impl.h"
 
 enum outcome { CLAIMED, FREE_AGAIN, TAKEN, GONE, OTHER, BLOCKED, RUBBISH, FAILED };
@@ -67,27 +68,27 @@ static enum outcome settle(struct attempt *t, const char *working, const struct 
 static enum outcome take(struct attempt *t, const char *pending)
 {
     const char *working = world_list_path(t->a, WORLD_WORKING, t->key);
-    struct keeper_result results[2];
+    enum { PENDING = 1, WORKING };
+    struct txn x = {.a = t->a};
     struct world_holder h;
-    struct keeper_op ops[2];
     int err;
 
     holder_init(t, &h);
-    ops[0] = keeper_op_set(pending, t->pending_data, t->version);
-    ops[1] =
-        keeper_op_create(working, world_holder_write(t->a, &h), KEEPER_EPHEMERAL | KEEPER_NO_STAT);
-    err = keeper_multi(t->k, ops, 2, results);
-    keeper_results_release(results, 2);
+    txn_add(&x, PENDING, keeper_op_set(pending, t->pending_data, t->version));
+    txn_add(
+        &x, WORKING,
+        keeper_op_create(working, world_holder_write(t->a, &h), KEEPER_EPHEMERAL | KEEPER_NO_STAT));
+    err = txn_commit(&x, t->k, 0);
     t->session = h.session;
     if (!err)
         return CLAIMED;
     if (err == DROVER_UNKNOWN)
         return settle(t, working, &h);
-    if (results[0].err == DROVER_NO_NODE)
+    if (x.failed == PENDING && err == DROVER_NO_NODE)
         return GONE;
-    if (results[0].err == DROVER_BAD_VERSION)
+    if (x.failed == PENDING && err == DROVER_BAD_VERSION)
         return FREE_AGAIN;
-    return results[1].err == DROVER_EXISTS ? TAKEN : failed(t, err);
+    return x.failed == WORKING && err == DROVER_EXISTS ? TAKEN : failed(t, err);
 }
 
 static enum outcome check_ancestors(struct attempt *t)
