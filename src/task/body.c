@@ -47,6 +47,8 @@ static int read_clientid(const struct json *v, int64_t *ret, struct err_info *e)
 {
     int err = json_get_int(v, "clientid", ret, e);
 
+    if (err > 0 && *ret == TASK_MANAGER)
+        return err_set(e, DROVER_BAD_ARGUMENT, "clientid is reserved");
     return err ? (err < 0 ? err : 0) : err_set(e, DROVER_BAD_ARGUMENT, "clientid is missing");
 }
 

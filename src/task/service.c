@@ -85,12 +85,33 @@ static void call_done(struct task_request *r)
     r->done(r->arg, &reply);
 }
 
+/* Tells the observer which managed tasks another client has claimed or updated. */
+static void observe(const struct service *s, const struct task_request *r)
+{
+    const struct txn *t = r->own.txn;
+
+    if (!s->observer.changed || !t || r->own.err || r->kind == TASK_READ || r->update.manage)
+        return;
+    for (size_t i = 0; i < t->change_count; i++)
+        if (t->changes[i].kind == TXN_SET && t->tasks[t->changes[i].task].managed)
+            s->observer.changed(s->observer.arg, t->changes[i].slot, &t->tasks[t->changes[i].task]);
+}
+
+void service_observe(struct service *s, const struct service_observer *o)
+{
+    pthread_mutex_lock(&s->lock);
+    s->observer = *o;
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* The request may be gone once done was called, unless somebody waits in service_call(). */
 static void finish(struct service *s, struct task_request *r)
 {
     struct task_request copy = {.own = {.txn = r->own.txn}};
     bool called = r->own.called;
 
+    if (!called)
+        observe(s, r);
     call_done(r);
     pthread_mutex_lock(&s->lock);
     txn_give(s, &copy);
@@ -236,9 +257,12 @@ static int run_claim(struct service *s, struct task_request *r, int64_t now_ms)
     if (r->own.deleted)
         c.delete_count = 0;
     err = store_claim(s->store, &c, now_ms, &s->random, r->own.txn);
-    if (!err && !r->own.txn->task_count && r->own.deadline_ms > now_ms)
-        r->own.park = true;
-    return err;
+    if (err || r->own.txn->task_count)
+        return err;
+    r->own.park = r->own.deadline_ms > now_ms;
+    if (s->observer.wanted)
+        s->observer.wanted(s->observer.arg, &c, r->own.park);
+    return 0;
 }
 
 static int check(struct service *s, struct task_request *r, int64_t now_ms)
@@ -366,6 +390,19 @@ void service_feed(struct service *s)
 
     while ((g = waiting_next_marked(&s->waiting)))
         feed_group(s, g);
+}
+
+size_t service_wanted(struct service *s, struct str group, size_t max)
+{
+    const struct wait_group *g;
+    size_t count = 0;
+
+    pthread_mutex_lock(&s->lock);
+    g = waiting_group(&s->waiting, group);
+    for (const struct wait_link *l = g ? g->first : NULL; l && count < max; l = l->next)
+        count += l->r->claim.limit ? l->r->claim.limit : 1;
+    pthread_mutex_unlock(&s->lock);
+    return count < max ? count : max;
 }
 
 /* Calls from outside. */

@@ -150,6 +150,24 @@ void service_tick(struct service *s);
 /* When service_tick() is next needed, by clock_boot_ms(); INT64_MAX: not until something happens. */
 int64_t service_due_ms(struct service *s);
 
+/*
+ * For the manager of managed tasks (store.h).
+ *  - wanted: a claim found nothing in its groups; `waits` says whether it waits. Called on any thread,
+ *    with the service's lock held: it must not call the service.
+ *  - changed: another client has claimed or updated a managed task, and that is durable. Called on the
+ *    thread that dispatches, before the client's own answer.
+ */
+struct service_observer {
+    void (*wanted)(void *arg, const struct task_claim *c, bool waits);
+    void (*changed)(void *arg, int64_t slot, const struct task *t);
+    void *arg;
+};
+
+void service_observe(struct service *s, const struct service_observer *o);
+
+/* The number of tasks that the claims that wait for this group would take, at most max. */
+size_t service_wanted(struct service *s, struct str group, size_t max);
+
 /* The service's clock. */
 int64_t service_now_ms(struct service *s);
 

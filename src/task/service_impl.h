@@ -27,6 +27,7 @@ enum service_state {
 
 struct service {
     struct service_options o;
+    struct service_observer observer;
     int64_t offset_ms; /* of our clock to clock_boot_ms() */
 
     pthread_mutex_t lock; /* guards the rest */

@@ -5,7 +5,7 @@
 
 #include "drover.h"
 
-enum { VERSION = 1, DIGITS_MAX = 19 };
+enum { VERSION = 1, VERSION_MANAGED = 2, DIGITS_MAX = 19 };
 
 static size_t put_number(char *at, int64_t number)
 {
@@ -56,7 +56,7 @@ int64_t slot_number(const char *name)
 
 void slot_encode(const struct task *t, char *bytes)
 {
-    bytes[0] = VERSION;
+    bytes[0] = t->managed ? VERSION_MANAGED : VERSION;
     le_store64(bytes + 1, (uint64_t)t->id);
     le_store64(bytes + 9, (uint64_t)t->timespec);
     le_store64(bytes + 17, (uint64_t)t->ownerid);
@@ -72,10 +72,12 @@ int slot_decode(struct str bytes, struct task *ret_task)
     struct reader r = {bytes.p, bytes.len, false};
     struct task t;
     size_t group_len;
+    int version;
 
-    if (bytes.len && bytes.p[0] > VERSION)
+    if (bytes.len && bytes.p[0] > VERSION_MANAGED)
         return DROVER_NEWER_VERSION;
-    reader_u8(&r);
+    version = reader_u8(&r);
+    t.managed = version == VERSION_MANAGED;
     t.id = (int64_t)reader_u64(&r);
     t.timespec = (int64_t)reader_u64(&r);
     t.ownerid = (int64_t)reader_u64(&r);
@@ -83,7 +85,7 @@ int slot_decode(struct str bytes, struct task *ret_task)
     group_len |= (size_t)reader_u8(&r) << 8;
     t.group = reader_bytes(&r, group_len);
     t.data = (struct str){r.p, r.left};
-    if (r.bad || bytes.p[0] != VERSION || t.id <= 0 || !group_len)
+    if (r.bad || version < VERSION || t.id <= 0 || !group_len)
         return DROVER_DAMAGED;
     *ret_task = t;
     return 0;

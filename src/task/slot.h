@@ -10,6 +10,8 @@
  *
  *   u8 version, u64 id, i64 timespec, i64 ownerid, u16 group length, group, data up to the end
  *
+ * Version 2 is the same for a managed task (store.h).
+ *
  * The head's: u8 version, u64 last id, u64 tag. To change one of them, give it the next version and
  * go on reading the old one.
  */

@@ -45,6 +45,7 @@ void store_free(struct store *s)
     free(s->groups);
     free(s->free_groups);
     map_release(&s->by_id);
+    map_release(&s->by_slot);
     map_release(&s->by_name);
     free(s);
 }
@@ -84,6 +85,17 @@ uint32_t store_find(const struct store *s, int64_t id)
     for (uint32_t at, ref = map_first(&s->by_id, hash, &at); ref;
          ref = map_next(&s->by_id, hash, &at))
         if (record_at(s, ref)->id == id)
+            return ref;
+    return 0;
+}
+
+uint32_t store_find_slot(const struct store *s, int64_t slot)
+{
+    uint32_t hash = map_hash_u64((uint64_t)slot);
+
+    for (uint32_t at, ref = map_first(&s->by_slot, hash, &at); ref;
+         ref = map_next(&s->by_slot, hash, &at))
+        if (record_at(s, ref)->slot == slot)
             return ref;
     return 0;
 }
@@ -270,10 +282,12 @@ uint32_t store_insert(struct store *s, const struct record *r, struct kept *kept
     if (!s->fetch)
         *kept_at(s, ref) = kept;
     map_add(&s->by_id, map_hash_u64((uint64_t)r->id), ref);
-    if (r->timespec > now_ms)
-        heap_push(&g->heap, r->timespec, ref);
-    else
+    if (r->managed)
+        map_add(&s->by_slot, map_hash_u64((uint64_t)r->slot), ref);
+    if (!record_is_owned(r, now_ms))
         array_push(s, g, ref);
+    else
+        heap_push(&g->heap, record_is_owned(r, INT64_MAX) ? INT64_MAX : r->timespec, ref);
     if (g->ordered)
         order_push(g, r->id);
     s->count++;
@@ -291,6 +305,8 @@ struct kept *store_remove(struct store *s, uint32_t ref)
     else
         array_remove(s, g, r->place & PLACE_AT);
     map_remove(&s->by_id, map_hash_u64((uint64_t)r->id), ref);
+    if (r->managed)
+        map_remove(&s->by_slot, map_hash_u64((uint64_t)r->slot), ref);
     if (!s->fetch)
         *kept_at(s, ref) = NULL;
     *r = (struct record){.place = s->free};
@@ -303,7 +319,11 @@ struct kept *store_remove(struct store *s, uint32_t ref)
 
 int store_restore(struct store *s, int64_t slot, const struct task *t, int64_t now_ms)
 {
-    struct record r = {.id = t->id, .timespec = t->timespec, .ownerid = t->ownerid, .slot = slot};
+    struct record r = {.id = t->id,
+                       .timespec = t->timespec,
+                       .ownerid = t->ownerid,
+                       .slot = slot,
+                       .managed = t->managed};
 
     if (store_find(s, t->id))
         return DROVER_EXISTS;
@@ -339,7 +359,8 @@ static struct task task_of(const struct store *s, uint32_t ref)
     return (struct task){.id = r->id,
                          .group = s->groups[r->group]->name,
                          .timespec = r->timespec,
-                         .ownerid = r->ownerid};
+                         .ownerid = r->ownerid,
+                         .managed = r->managed};
 }
 
 int store_get(struct store *s, int64_t id, struct buf *scratch, struct task *ret_task)

@@ -19,6 +19,8 @@
  *    there is an array of the available, from which any can be drawn and removed at once, and a heap
  *    of the others by time. Time moves tasks from the heap to the array when the group is looked at.
  *  - A group is there as long as it has tasks.
+ *  - A managed task (the DAG's) becomes available only through its manager: not when a lease ends. Only
+ *    the manager deletes it. The manager names it by its slot, which renewals do not change.
  *
  * Who owns what: the answer in a txn borrows from the request and is valid as long as that is, until the
  * txn is used again. What a read gives without an arena is valid until the store changes.
@@ -46,11 +48,15 @@ enum {
 /* Longer leases and waits than this (about 285 years) are cut to it, so that sums do not overflow. */
 #define TASK_MS_MAX (INT64_C(1) << 53)
 
+/* The client id of the manager of managed tasks. No request from outside may use it. */
+#define TASK_MANAGER (-INT64_MAX)
+
 struct task {
     int64_t id;
     struct str group, data;
     int64_t timespec; /* ms since the epoch: when anybody may have it */
     int64_t ownerid;
+    bool managed;
 };
 
 /* Adds have no id, updates no group. timespec as in a request: 0 now, negative from now, else when. */
@@ -59,6 +65,9 @@ struct task_update {
     const struct task *adds, *updates;
     const int64_t *deletes, *depends;
     size_t add_count, update_count, delete_count, depend_count;
+
+    /* The client is TASK_MANAGER: adds are managed; updates and deletes name slots, of any owner. */
+    bool manage;
 };
 
 struct task_claim {

@@ -21,7 +21,8 @@ enum { RECORD_CHUNK_BITS = 12, RECORD_CHUNK_LEN = 1 << RECORD_CHUNK_BITS };
 
 struct record {
     int64_t id, timespec, ownerid, slot;
-    uint32_t group;
+    uint32_t group : 31;
+    uint32_t managed : 1;
     uint32_t place; /* free records: the next free one */
 };
 
@@ -51,6 +52,7 @@ struct store {
     size_t count;
 
     struct map by_id;
+    struct map by_slot; /* managed tasks */
     struct record **chunks;
     struct kept ***kept; /* chunk by chunk; NULL without keeping */
     uint32_t chunk_count, top, free;
@@ -72,7 +74,14 @@ static inline struct kept **kept_at(const struct store *s, uint32_t ref)
     return &s->kept[ref >> RECORD_CHUNK_BITS][ref & (RECORD_CHUNK_LEN - 1)];
 }
 
-uint32_t store_find(const struct store *s, int64_t id); /* 0: none */
+uint32_t store_find(const struct store *s, int64_t id);        /* 0: none */
+uint32_t store_find_slot(const struct store *s, int64_t slot); /* of a managed task; 0: none */
+
+/* Whether the task belongs to its owner. A lease of a managed task ends only through the manager. */
+static inline bool record_is_owned(const struct record *r, int64_t now_ms)
+{
+    return r->timespec > now_ms || (r->managed && r->ownerid != TASK_MANAGER);
+}
 struct group *store_find_group(const struct store *s, struct str name);
 struct group *store_make_group(struct store *s, struct str name);
 void store_drop_group(struct store *s, struct group *g); /* if nothing holds it */

@@ -27,9 +27,18 @@ struct work {
     struct store *s;
     struct txn *t;
     int64_t clientid, now_ms;
+    bool manage;    /* by the manager of managed tasks */
     uint32_t named; /* the group that name is of; 0: none yet */
     struct str name;
 };
+
+/* A task by its id, or, for the manager, by its slot. 0: none. */
+static uint32_t find_named(const struct work *w, int64_t id)
+{
+    uint32_t ref = w->manage ? store_find_slot(w->s, id) : 0;
+
+    return ref ? ref : store_find(w->s, id);
+}
 
 void txn_release(struct txn *t)
 {
@@ -81,9 +90,9 @@ static void check_present(struct work *w, const char *what, const int64_t *ids, 
 }
 
 /* A task that is to be changed: there, ours or nobody's, and named only once. */
-static void check_change(struct work *w, const char *what, int64_t id)
+static void check_change(struct work *w, const char *what, int64_t id, bool deletes)
 {
-    uint32_t ref = store_find(w->s, id);
+    uint32_t ref = find_named(w, id);
     struct record *r;
 
     if (!ref) {
@@ -97,15 +106,22 @@ static void check_change(struct work *w, const char *what, int64_t id)
         return;
     }
     r->place |= PLACE_MARK;
-    if (r->timespec > w->now_ms && r->ownerid != w->clientid)
+    if (w->manage)
+        return;
+    if (record_is_owned(r, w->now_ms) && r->ownerid != w->clientid)
         object(w, arena_printf(&w->t->arena,
                                "%s: task %" PRId64 " is owned by client %" PRId64 " until %" PRId64,
                                what, id, r->ownerid, r->timespec));
+    else if (r->managed && deletes)
+        object(w,
+               arena_printf(&w->t->arena,
+                            "%s: task %" PRId64 " belongs to a node: POST /v1/agent/done ends it",
+                            what, id));
 }
 
 static void unmark(struct work *w, int64_t id)
 {
-    uint32_t ref = store_find(w->s, id);
+    uint32_t ref = find_named(w, id);
 
     if (ref)
         record_at(w->s, ref)->place &= ~PLACE_MARK;
@@ -142,12 +158,18 @@ static struct str name_of(struct work *w, uint32_t group)
 static void note_task(struct work *w, const struct record *r, struct str group, struct str data)
 {
     w->t->tasks[w->t->task_count++] = (struct task){
-        .id = r->id, .group = group, .data = data, .timespec = r->timespec, .ownerid = r->ownerid};
+        .id = r->id,
+        .group = group,
+        .data = data,
+        .timespec = r->timespec,
+        .ownerid = r->ownerid,
+        .managed = r->managed,
+    };
 }
 
 static void apply_delete(struct work *w, int64_t id)
 {
-    uint32_t ref = store_find(w->s, id);
+    uint32_t ref = find_named(w, id);
     struct record *r = record_at(w->s, ref);
     struct txn_undo *u = note_undo(w, w->s->groups[r->group]);
 
@@ -162,7 +184,8 @@ static void apply_add(struct work *w, const struct task *add)
     struct record r = {.id = ++w->s->last_id,
                        .timespec = store_time(add->timespec, w->now_ms),
                        .ownerid = w->clientid,
-                       .group = g->number};
+                       .group = g->number,
+                       .managed = w->manage};
 
     r.slot = r.id;
     note_undo(w, g)->made_id = r.id;
@@ -244,9 +267,9 @@ static int check_update(struct work *w, const struct task_update *u)
 {
     check_groups(w, u);
     for (size_t i = 0; i < u->update_count; i++)
-        check_change(w, "updates", u->updates[i].id);
+        check_change(w, "updates", u->updates[i].id, false);
     for (size_t i = 0; i < u->delete_count; i++)
-        check_change(w, "deletes", u->deletes[i]);
+        check_change(w, "deletes", u->deletes[i], true);
     for (size_t i = 0; i < u->update_count; i++)
         unmark(w, u->updates[i].id);
     for (size_t i = 0; i < u->delete_count; i++)
@@ -257,7 +280,7 @@ static int check_update(struct work *w, const struct task_update *u)
 
 int store_update(struct store *s, const struct task_update *u, int64_t now_ms, struct txn *t)
 {
-    struct work w = {s, t, u->clientid, now_ms};
+    struct work w = {s, t, u->clientid, now_ms, .manage = u->manage};
     int err;
 
     if (u->add_count + u->update_count + u->delete_count > TASK_CHANGES_MAX)
@@ -269,7 +292,7 @@ int store_update(struct store *s, const struct task_update *u, int64_t now_ms, s
     for (size_t i = 0; i < u->add_count; i++)
         apply_add(&w, &u->adds[i]);
     for (size_t i = 0; i < u->update_count; i++)
-        apply_change(&w, store_find(s, u->updates[i].id),
+        apply_change(&w, find_named(&w, u->updates[i].id),
                      store_time(u->updates[i].timespec, now_ms), u->updates[i].data, true);
     for (size_t i = 0; i < u->delete_count; i++)
         apply_delete(&w, u->deletes[i]);
@@ -380,7 +403,7 @@ int store_claim(struct store *s, const struct task_claim *c, int64_t now_ms, str
 
     begin(t, limit, limit + c->delete_count);
     for (size_t i = 0; i < c->delete_count; i++)
-        check_change(&w, "deletes", c->deletes[i]);
+        check_change(&w, "deletes", c->deletes[i], true);
     for (size_t i = 0; i < c->delete_count; i++)
         unmark(&w, c->deletes[i]);
     check_present(&w, "depends", c->depends, c->depend_count);
