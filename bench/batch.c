@@ -1,19 +1,20 @@
 /*
- * bench/batch - batches of jobs, each driven from Pending to Completed by consumers.
+ * bench/batch - consumers move the jobs of batches from Pending to Completed.
  *
- * Prints a table: what was measured, the figure, what it is held against. Three ways of driving:
- * "in hand", where a consumer acquires a job and keeps it through all states; "by state", where it
- * acquires for each state anew, as daemons do that know one step each (two transactions a step); and
- * "bare", the transactions of each as they are, sent by the same number of threads, with nothing read and
- * nothing decided: what the keeper can do at best. Then what one acquire costs with 1,000 and with 100,000
- * jobs.
+ * Prints a table of measurements and what they are compared with. There are three ways: "in hand",
+ * where a consumer acquires a job and keeps its lock through all states; "by state", where it
+ * acquires the job for each state, like daemons that do one step each (two transactions a step);
+ * and "bare", the same transactions sent by the same number of threads without reading or deciding
+ * anything, which is the best that the keeper can do. Then it measures one acquire with 1,000 and
+ * with 100,000 jobs in the list.
  *
  *     batch [--batches N] [--jobs N] [--consumers N] [--keeper zk://...|--ensemble] [--memory]
  *           [--lists]
  *
- * On the embedded keeper it works, strict, in a directory of its own below the current one and removes
- * it; --memory leaves the disk out, --lists all but the last measurement. --ensemble is the keeper that
- * test/zookeeper/zk.py started. On an ensemble it works below the chroot of the URL, which must be empty.
+ * On the embedded keeper it uses a directory below the current one, in strict mode, and removes it;
+ * --memory uses no disk, --lists does only the last measurement. --ensemble is the keeper that
+ * test/zookeeper/zk.py started. On an ensemble it works below the chroot of the URL, which must be
+ * empty.
  */
 #include <getopt.h>
 #include <pthread.h>
@@ -117,7 +118,7 @@ static void *start(struct worker *w, int number)
     return w;
 }
 
-/* Runs fn on every consumer and gives back how many a second they did. */
+/* Runs fn on every consumer and returns the rate per second. */
 static double run_all(void *(*fn)(void *))
 {
     double began;
@@ -202,7 +203,7 @@ static void *drive_in_hand(void *arg)
     return NULL;
 }
 
-/* Each takes what it finds, last states first, until nothing is left anywhere. */
+/* Each consumer acquires from the last states first, until every list is empty. */
 static void *drive_by_state(void *arg)
 {
     struct worker *w = arg;
@@ -231,7 +232,7 @@ static void *drive_by_state(void *arg)
     return NULL;
 }
 
-/* Bare: the same transactions on nodes of their own, of the same shape. */
+/* Bare: the same transactions on separate nodes of the same shape. */
 
 static const struct str STATUS =
     STR("{\"status\":\"Estimating\",\"last_successful_status\":\"Pending\","
@@ -266,7 +267,7 @@ static void bare_move(struct worker *w, int at, bool keep, int *version)
     check(batch_change_commit(&t, w->k, -1), "bare move", NULL);
 }
 
-/* From the first state to the last again and again, with one lock or with a lock a state. */
+/* From the first state to the last, repeatedly, with one lock in all or one for each state. */
 static void bare_jobs(struct worker *w, bool relock)
 {
     const struct batch_machine *machine = &store->machines.job;
@@ -302,16 +303,15 @@ static void *bare_in_hand(void *arg)
 
 static void *bare_by_state(void *arg)
 {
-    ((struct worker *)arg)->number +=
-        CONSUMERS_MAX; /* nodes of their own, where the tree is the same */
+    ((struct worker *)arg)->number += CONSUMERS_MAX; /* separate nodes if both run on one tree */
     bare_jobs(arg, true);
     return NULL;
 }
 
 /*
- * Acquiring from a long list. What it costs is the processor's time: the wait for the disk is the same
- * however long the list is, and differs from run to run. Each job is given back, so that every try
- * finds the list as the first did.
+ * Acquiring from a long list. The cost is CPU time: the wait for the disk does not depend on the
+ * length of the list, and differs from run to run. Each job is unlocked, so that every attempt
+ * finds the same list.
  */
 
 static double cpu_s(void)

@@ -6,10 +6,10 @@
  * that its batch has not been held since. It also checks that no queue and no collection has been
  * locked since those locks were read.
  *
- * An item that is locked is parked and tried again later. A job whose collection or batch is held is
- * blocked until that ends. The locked collections are read for each acquire; the held batches are a
- * list of their own, /drover/batch/held. So each entry is tried once, however many unavailable ones
- * are at the front, and an acquire costs the same for any length of the list.
+ * An item that is locked is parked and tried again later. A job whose collection or batch is held
+ * is blocked until that ends. The locked collections are read for each acquire; the held batches
+ * are a list of their own, /drover/batch/held. So each entry is tried once, however many
+ * unavailable ones are at the front, and an acquire costs the same for any length of the list.
  */
 #include <stdlib.h>
 
@@ -136,8 +136,8 @@ static int lift_blocks(struct batch_call *c, struct batch_view *v, const struct 
 }
 
 /*
- * Blocks an entry. If the hold ended meanwhile, nobody would look at the blocks again, so this checks
- * once more afterwards. A held batch that is not in the list was held by a foreign client.
+ * Blocks an entry. If the hold ended meanwhile, nobody would look at the blocks again, so this
+ * checks once more afterwards. A held batch that is not in the list was held by a foreign client.
  */
 static void block(struct batch_call *c, struct batch_view *v, int64_t key, int64_t by)
 {
@@ -269,7 +269,7 @@ static int take_job(struct batch_call *c, struct batch_view *v, int64_t key, con
     return err < 0 ? batch_fail(c, err) : 0;
 }
 
-/* An entry whose item is not in that state: another moved it, or a foreign client left the entry. */
+/* Its item is not in that state: another client moved it, or left the entry behind. */
 static int put_aside(struct batch_call *c, struct batch_view *v, int64_t key, const char *entry)
 {
     int err = entry ? batch_node_exists(c, NULL, "%s/%s", v->dir, entry) : DROVER_NO_NODE;
@@ -281,7 +281,7 @@ static int put_aside(struct batch_call *c, struct batch_view *v, int64_t key, co
     return batch_optional(err) ? batch_fail(c, err) : 0;
 }
 
-/* Tries one entry: a job first as it is cached, and if that is out of date, as it is in the tree. */
+/* Tries one entry: a job first as it is cached, then, if that is stale, as it is in the tree. */
 static int try_entry(struct batch_call *c, struct batch_kind *kind, int state, int64_t key,
                      const struct batch_holds *h, struct batch_item *i)
 {

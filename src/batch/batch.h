@@ -1,23 +1,23 @@
 /*
  * batch - what only batches have: a submission, completion, and reports. The rest is in item.h.
  *
- * Completion. Every transaction that changes the members of batch-processing also sets that node (to
- * the same empty data) at the version that was read with its number of children. If two last jobs end
- * at the same time, one of them therefore fails, retries and sees that it is the last. The transaction
- * that removes the last job also moves the batch: Processing (or Pending, if nobody has locked it) to
- * Reporting, Failed to UpdateReporting. That status is the durable mark that a report is due;
- * /drover/batch/reporting and updatereporting list those batches. A reporter acquires the batch, sends
- * the report to the depositor, and moves the batch with its token: that transaction commits the report
- * and writes status-report. If a reporter dies, its lock goes and another reporter acquires the batch;
- * if it only seemed dead, its move is fenced.
+ * Completion. Every transaction that changes the members of batch-processing also sets that node
+ * (to the same empty data) at the version that was read with its number of children. If two last
+ * jobs end at the same time, one of them therefore fails, retries and sees that it is the last. The
+ * transaction that removes the last job also moves the batch: Processing (or Pending, if nobody has
+ * locked it) to Reporting, Failed to UpdateReporting. That status is the durable mark that a report
+ * is due; /drover/batch/reporting and updatereporting list those batches. A reporter acquires the
+ * batch, sends the report to the depositor, and moves the batch with its token: that transaction
+ * commits the report and writes status-report. If a reporter dies, its lock goes and another
+ * reporter acquires the batch; if it only seemed dead, its move is fenced.
  *
  * The number of a report is the czxid of the batch's entry in that list. It is the same for every
  * attempt to send the report, and no two reports share it.
  *
  * Moves. From Reporting and UpdateReporting, "next" is Completed if all jobs are, else Failed, and
- * status-report is written in the same transaction. The new state can differ from the one asked for: a
- * batch that is to be Processing and whose jobs have all ended becomes Reporting; one whose jobs
- * changed during its report and have ended again becomes UpdateReporting.
+ * status-report is written in the same transaction. The new state can differ from the one asked
+ * for: a batch that is to be Processing and whose jobs have all ended becomes Reporting; one whose
+ * jobs changed during its report and have ended again becomes UpdateReporting.
  */
 #ifndef BATCH_BATCH_H
 #define BATCH_BATCH_H

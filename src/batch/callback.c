@@ -189,8 +189,8 @@ static void look_at(struct batch_callbacks *n, struct batch_call *c, const char 
 }
 
 /*
- * Without a hook, a list that has not changed is not read again: thousands of reports may wait there for
- * external reporters.
+ * Without a hook, a list that has not changed is not read again: thousands of reports may wait
+ * there for external reporters.
  */
 static void look_in(struct batch_callbacks *n, struct batch_call *c, int which, int state)
 {

@@ -1,19 +1,20 @@
 /*
- * callback - reports that batches have ended, in drover serve: by an event, and by a command or URL.
+ * callback - reports that batches have ended, in drover serve: by an event, and by a command or
+ * URL.
  *
- * A report is due while its batch is Reporting or UpdateReporting, which is durable (batch.h). Every
- * server publishes an event "batch-done" for each due batch that it sees, to its own listeners; after
- * a restart it publishes those that are still due again.
+ * A report is due while its batch is Reporting or UpdateReporting, which is durable (batch.h).
+ * Every server publishes an event "batch-done" for each due batch that it sees, to its own
+ * listeners; after a restart it publishes those that are still due again.
  *
  * With a hook, a server also reports: it locks the batch, runs the hook, and moves the batch. The
- * state changes exactly once, because the move insists on the lock. The hook runs at least once: if a
- * server dies between the hook and the move, the batch stays due and the hook runs again. All calls
- * for one report carry the same key, BID-NUMBER (DROVER_REPORT in the environment, Idempotency-Key
- * over HTTP), and no two reports share a key, so a hook that remembers keys can act exactly once. A
- * hook that fails is retried with growing delays of up to a minute.
+ * state changes exactly once, because the move insists on the lock. The hook runs at least once: if
+ * a server dies between the hook and the move, the batch stays due and the hook runs again. All
+ * calls for one report carry the same key, BID-NUMBER (DROVER_REPORT in the environment,
+ * Idempotency-Key over HTTP), and no two reports share a key, so a hook that remembers keys can act
+ * exactly once. A hook that fails is retried with growing delays of up to a minute.
  *
- * The same thread indexes what foreign clients created and moved (index.h), and settles batches whose
- * jobs they ended.
+ * The same thread indexes what foreign clients created and moved (index.h), and settles batches
+ * whose jobs they ended.
  */
 #ifndef BATCH_CALLBACK_H
 #define BATCH_CALLBACK_H

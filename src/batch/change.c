@@ -1,4 +1,6 @@
-/* Paths are printed into the arena, so that a transaction may be built far from where it is sent. */
+/*
+ * Paths are printed into the arena, so that a transaction may be built far from where it is sent.
+ */
 #include "batch/change.h"
 
 #include <assert.h>

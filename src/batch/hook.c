@@ -1,4 +1,4 @@
-/* The hook of a report: a command that reads it from standard input, or a URL that it is posted to. */
+/* The hook of a report: a command that reads it on standard input, or a URL to post it to. */
 #include <stdio.h>
 #include <strings.h>
 

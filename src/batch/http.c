@@ -95,8 +95,8 @@ static void on_change(void *arg, const struct batch_event *e)
 }
 
 /*
- * Changes of this server wake waiting requests. A lock that ended with its session, and changes by other
- * servers and foreign clients, are found by this regular wake-up.
+ * Changes of this server wake waiting requests. A lock that ended with its session, and changes by
+ * other servers and foreign clients, are found by this regular wake-up.
  */
 static void on_scanned(void *arg)
 {

@@ -3,8 +3,8 @@
 #include "batch/server.h"
 
 /*
- * The value of PUT /v1/jobs/JID/FIELD: the member of that name, or "value", or, for what is an object,
- * the body itself.
+ * The value of PUT /v1/jobs/JID/FIELD: the member of that name, or "value", or, for what is an
+ * object, the body itself.
  */
 static const struct json *field_value(const struct json *body, const char *field)
 {

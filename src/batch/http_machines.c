@@ -1,4 +1,7 @@
-/* GET /v1/machines: the states, for consoles and commands that do not know the pipeline of the site. */
+/*
+ * GET /v1/machines: the states, for consoles and commands that do not know the pipeline of the
+ * site.
+ */
 #include "batch/server.h"
 
 static void put_machine(struct buf *b, const char *key, const struct batch_machine *m)

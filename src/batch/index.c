@@ -81,7 +81,7 @@ static int index_one(struct batch_call *c, struct batch_kind *kind, int64_t numb
     return batch_is_conflict(err) ? 0 : err;
 }
 
-/* Indexes the items with numbers from `from` on; reads the list of all items if they may be many. */
+/* Indexes the items from a number on; reads the list of all items if they may be many. */
 static int index_from(struct batch_call *c, struct batch_kind *kind, int64_t from, int64_t end)
 {
     enum { FEW = 1000 };
@@ -156,7 +156,7 @@ int batch_index_refresh(struct batch_call *c, int id)
     return batch_fail(c, err);
 }
 
-/* Corrects the entry of an item in the list of a state that it is not in, or that does not exist. */
+/* Corrects the entry of an item that is not in that state, or does not exist. */
 static int correct(struct batch_call *c, struct batch_kind *kind, const char *id, int listed)
 {
     struct batch_change t = {.a = c->a};

@@ -260,7 +260,7 @@ static int list_one(struct batch_call *c, struct batch_listing *l, struct str id
     return 0;
 }
 
-/* Lists the children of a node. Entries that match by name alone are skipped without reading them. */
+/* Lists the children of a node. Entries that match by name alone are skipped unread. */
 static int list_dir(struct batch_call *c, struct batch_listing *l, const char *dir, size_t prefix)
 {
     bool all_match = !l->f->bid.p && !l->f->profile.p;
@@ -383,7 +383,10 @@ static int delete_jobs(struct batch_call *c, const char *bid, enum batch_list li
     return err ? batch_fail(c, err) : 0;
 }
 
-/* Adds the deletion of a node and everything below it. A batch has few nodes once its jobs are gone. */
+/*
+ * Adds the deletion of a node and everything below it. A batch has few nodes once its jobs are
+ * gone.
+ */
 static int add_tree_deletion(struct batch_call *c, struct batch_change *t, const char *path)
 {
     struct keeper_names names;

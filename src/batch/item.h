@@ -3,15 +3,16 @@
  * listed, acquired, moved from state to state, and deleted.
  *
  * Acquire. An acquire locks the first item of a state that is not locked and returns its token
- * (lock.h). Jobs are ordered by priority and id, the others by id. It returns nothing while the queue
- * of the kind is locked.
+ * (lock.h). Jobs are ordered by priority and id, the others by id. It returns nothing while the
+ * queue of the kind is locked.
  *
  * Move. A move is one transaction: it sets the status at the version that was read, moves the entry
- * from the list of the old state to the list of the new one, and unlocks the item unless the lock is
- * kept. A job also changes lists of its batch, and the batch itself if it was the last (batch.h).
+ * from the list of the old state to the list of the new one, and unlocks the item unless the lock
+ * is kept. A job also changes lists of its batch, and the batch itself if it was the last
+ * (batch.h).
  *
- * Access items are Pending, or Processing; those whose worker died are acquired again. Their lock stays
- * while they are Processing.
+ * Access items are Pending, or Processing; those whose worker died are acquired again. Their lock
+ * stays while they are Processing.
  */
 #ifndef BATCH_ITEM_H
 #define BATCH_ITEM_H
@@ -44,13 +45,16 @@ struct batch_filter {
     size_t start, limit;     /* of the items that match; start only for jobs */
 };
 
-/* Batches and access items by id; jobs by state and priority. The items are as from batch_item_get(). */
+/*
+ * Batches and access items by id; jobs by state and priority. The items are as from
+ * batch_item_get().
+ */
 int batch_item_list(struct batch_call *c, enum batch_kind_id kind, const struct batch_filter *f,
                     struct batch_item **ret_items, size_t *ret_count);
 
 /*
- * 1: ret_item, as read, with its token. 0: none is available, or the queue is locked. state is that of
- * the item; for access items it is BATCH_NO_STATE.
+ * 1: ret_item, as read, with its token. 0: none is available, or the queue is locked. state is that
+ * of the item; for access items it is BATCH_NO_STATE.
  */
 int batch_item_acquire(struct batch_call *c, enum batch_kind_id kind, int state,
                        struct batch_item *ret_item);
@@ -81,7 +85,10 @@ int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str 
  * For the other files of batch.
  */
 
-/* An item in a transaction: a new status at the version that was read, and the index that follows it. */
+/*
+ * An item in a transaction: a new status at the version that was read, and the index that follows
+ * it.
+ */
 int batch_item_set_state(struct batch_call *c, struct batch_change *t, const struct batch_item *i,
                          int state, struct str message);
 
@@ -89,9 +96,9 @@ int batch_item_set_state(struct batch_call *c, struct batch_change *t, const str
 struct str batch_item_status(struct batch_call *c, const struct batch_item *i);
 
 /*
- * Creates items with new numbers, the first of which is *ret_number, in one transaction that `add` adds
- * to. *ret_unique, if `add` sets it, is an operation whose EXISTS refuses the creation; other conflicts
- * are retried.
+ * Creates items with new numbers, the first of which is *ret_number, in one transaction that `add`
+ * adds to. *ret_unique, if `add` sets it, is an operation whose EXISTS refuses the creation; other
+ * conflicts are retried.
  */
 typedef int batch_add_fn(struct batch_call *c, struct batch_change *t, int64_t number, void *arg,
                          int *ret_unique);

@@ -1,6 +1,6 @@
 /*
- * job - what only jobs have: a specification, a batch, a priority, fields, and being held or requeued.
- * The rest is in item.h.
+ * job - what only jobs have: a specification, a batch, a priority, fields, and being held or
+ * requeued. The rest is in item.h.
  */
 #ifndef BATCH_JOB_H
 #define BATCH_JOB_H
@@ -25,7 +25,7 @@ struct batch_job_extra {
     const char *remove; /* a node to delete; NULL: none */
 };
 
-/* Creates all of them or none, in one transaction. extra may be NULL. ret_jids has room for count. */
+/* Creates all of them or none, in one transaction. extra may be NULL. */
 int batch_job_create(struct batch_call *c, struct str bid, const struct batch_job_spec *specs,
                      size_t count, const struct batch_job_extra *extra,
                      char (*ret_jids)[BATCH_ID_LEN + 1]);
@@ -47,8 +47,8 @@ int batch_job_set_field(struct batch_call *c, struct str jid, const char *field,
                         int64_t token);
 
 /*
- * The priority of the job's entry in the list of its state, which may differ from the job's priority;
- * -1: it is not in that list.
+ * The priority of the job's entry in the list of its state, which may differ from the job's
+ * priority; -1: it is not in that list.
  */
 int batch_job_locate(struct batch_call *c, const struct batch_item *job, int *ret_entry);
 

@@ -1,16 +1,18 @@
 /*
- * job_cache - jobs as this process last read or wrote them. On an ensemble each read is a round trip.
+ * job_cache - jobs as this process last read or wrote them. On an ensemble each read is a round
+ * trip.
  *
  * It holds jobs that sessions of this process have locked, so that moving a job does not read again
- * what acquiring it has read; and jobs that they unlocked with a move, so that acquiring one for its
- * next step does not read what was just written.
+ * what acquiring it has read; and jobs that they unlocked with a move, so that acquiring one for
+ * its next step does not read what was just written.
  *
  * An entry is a hint. A transaction built from one insists on the versions in it, and the operation
  * starts again from the tree if they have changed. An entry of a locked job is used only for the
- * session that holds the lock: while that session lives, so does its lock, unless somebody breaks it,
- * and breaking a lock also sets the status.
+ * session that holds the lock: while that session lives, so does its lock, unless somebody breaks
+ * it, and breaking a lock also sets the status.
  *
- * Direct-mapped with a fixed size: a new entry evicts the old one in its slot. Safe from any thread.
+ * Direct-mapped with a fixed size: a new entry evicts the old one in its slot. Safe from any
+ * thread.
  */
 #ifndef BATCH_JOB_CACHE_H
 #define BATCH_JOB_CACHE_H

@@ -1,9 +1,9 @@
 /*
  * Moving jobs, and changing their fields.
  *
- * A job's entry is in the list of its state, under its priority. But the priority node may have been
- * set since (the specification lets a state change it), and then the entry still has the old one. In
- * that rare case the entry is searched under all hundred priorities.
+ * A job's entry is in the list of its state, under its priority. But the priority node may have
+ * been set since (the specification lets a state change it), and then the entry still has the old
+ * one. In that rare case the entry is searched under all hundred priorities.
  */
 #include "batch/batch.h"
 #include "batch/job.h"

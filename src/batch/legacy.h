@@ -9,8 +9,8 @@
  *     the rest   payload: Java properties, JSON or XML
  *
  * The first two digits of the priority become the priority of the job, which keeps the order of the
- * records; the payload becomes its configuration. The transaction that creates the job also creates a
- * mark below /drover/legacy, so that a record is imported once however often an import runs.
+ * records; the payload becomes its configuration. The transaction that creates the job also creates
+ * a mark below /drover/legacy, so that a record is imported once however often an import runs.
  */
 #ifndef BATCH_LEGACY_H
 #define BATCH_LEGACY_H
@@ -44,7 +44,10 @@ struct str batch_legacy_configuration(struct arena *a, const struct batch_legacy
 
 typedef void batch_legacy_fn(void *arg, const struct batch_legacy *r, struct str imported, int err);
 
-/* Calls fn for each node below path. err: of batch_legacy_read(). imported: the JID; p NULL: not imported. */
+/*
+ * Calls fn for each node below path. err: of batch_legacy_read(). imported: the JID; p NULL: not
+ * imported.
+ */
 int batch_legacy_list(struct batch_call *c, struct str path, batch_legacy_fn *fn, void *arg);
 
 struct batch_legacy_import {

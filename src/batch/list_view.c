@@ -1,12 +1,12 @@
 /*
- * Two heaps over one table of entries: the free ones by key, the parked ones by time. What is taken
- * or blocked stands in neither.
+ * Two heaps over one table of entries: free entries by key, parked ones by time. Taken and blocked
+ * entries are in neither.
  *
- * The check. Let C be the cversion that the list would have if only we changed it. Before the stat is
- * read, C counts what was noted; after it, C plus the changes on their way is the most that could have
- * happened. A cversion between the two is ours; any other shows a stranger. After a reading, changes
- * that were under way during it may be counted or not: they are the slack, until a moment comes at
- * which nothing is under way.
+ * Detecting changes by others. Let C be the cversion of the list if only this process changed it. C
+ * before the stat is read is the lowest value that our changes explain; C after it plus the changes
+ * in progress is the highest. A cversion outside of that range means that somebody else changed the
+ * list. A reading may or may not include changes that were in progress during it: they are the
+ * slack, until a moment at which none is in progress.
  */
 #include "batch/list_view.h"
 
@@ -110,7 +110,7 @@ static void leave(struct batch_view *v, int64_t key)
     v->gone++;
 }
 
-/* What this process does. */
+/* Changes by this process. */
 
 void batch_view_expect(struct batch_view *v, uint32_t changes)
 {
@@ -165,7 +165,7 @@ void batch_view_doubt(struct batch_view *v, uint32_t changes)
 
 /* Reading the list. */
 
-/* What was there before and is not in the list. What is being tried is left to whoever tries it. */
+/* Removes entries that are not in the list any more, except those that somebody is trying. */
 static void sweep(struct batch_view *v)
 {
     for (uint32_t i = 1; i < v->entry_count; i++) {
@@ -199,7 +199,7 @@ static void take_over(struct batch_view *v, const struct keeper_names *names,
     v->loaded = true;
 }
 
-/* Under the lock, which is given up while the keeper is asked. */
+/* Releases the lock while it calls the keeper. */
 static int load(struct batch_view *v, struct keeper *k)
 {
     struct keeper_names names = {0};
@@ -223,7 +223,7 @@ static int load(struct batch_view *v, struct keeper *k)
     return 0;
 }
 
-/* One bounded read: 0 when the list is as we know it, 1 when somebody else changed it. */
+/* One bounded read: 0 if the list is as we know it, 1 if somebody else changed it. */
 static int look(struct batch_view *v, struct keeper *k)
 {
     struct keeper_stat stat;
@@ -261,7 +261,7 @@ static void wake_due(struct batch_view *v, int64_t now_ms, struct batch_view_wal
     }
 }
 
-/* Under the lock. A list that is being read by another thread is used as it is. */
+/* Under the lock. While another thread reads the list, the view is used as it is. */
 static int freshen(struct batch_view *v, struct keeper *k, int64_t now_ms)
 {
     int changed;
@@ -333,7 +333,7 @@ void batch_view_block(struct batch_view *v, int64_t key, int64_t block)
     pthread_mutex_unlock(&v->lock);
 }
 
-/* All entries are looked at, which is a matter of microseconds, and seldom: reasons are people's. */
+/* Checks all entries, which takes microseconds and is rare: people hold and release. */
 void batch_view_unblock(struct batch_view *v, uint32_t generation,
                         bool (*is_lifted)(void *arg, int64_t block), void *arg)
 {

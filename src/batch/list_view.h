@@ -1,29 +1,29 @@
 /*
- * view - what stands in a list of the tree, in order, as this process knows it.
+ * list_view - a sorted view of a list in the tree, shared by the acquirers of this process.
  *
- * A list is a node whose children are entries: /jobs/states/pending with its PP-JIDs. Reading a list
- * of 100,000 names for every acquire would cost more than all the rest, so the acquirers of a process
- * share a view of it. The view is a hint and never the truth: whoever takes an entry from it makes
- * sure of it in the transaction that locks it. What the view decides is only who is tried first.
+ * A list is a node whose children are entries: /jobs/states/pending with its PP-JIDs. Reading a
+ * list of 100,000 names for every acquire would cost more than everything else. The view is a hint:
+ * an acquirer verifies an entry in the transaction that locks it. The view only decides which entry
+ * is tried first.
  *
- * How it stays fresh: the changes of this process are told to it. The list's stat counts every
- * creation and deletion (cversion), so one bounded read shows whether somebody else changed it; only
- * then it is read again, and never for more than a tenth of the time. Watches are not used, because
- * on an ensemble re-arming one reads the whole list.
+ * How it stays fresh: this process notes its own changes in the view. The stat of the list counts
+ * every creation and deletion (cversion), so one bounded read detects changes by others; only then
+ * is the list read again, for at most a tenth of the time. Watches are not used, because on an
+ * ensemble setting one again reads the whole list.
  *
- * An entry is free, or taken by an acquirer who is trying it; or parked: locked when it was tried, to
- * be tried again at a certain time, which grows with each try; or blocked: held for a reason that many
- * may share, which is looked at instead of them. So an acquire tries what is new to it, and of what it
- * has tried before only a few: what stands at the front and cannot be used is tried once.
+ * An entry is free; or taken, while an acquirer tries it; or parked: it was locked, and is tried
+ * again after a delay that grows with each try; or blocked: held for a reason that many entries can
+ * share, and which is checked instead of them. So an acquire tries entries that are new, and only a
+ * few that it tried before: an entry at the front that is not available is tried once.
  *
- *     batch_view_expect(v, 1);                     before a transaction that changes the list
- *     batch_view_add(v, key) or batch_view_remove(v, key) or batch_view_failed(v, 1)     exactly one of them, after it
+ *     batch_view_expect(v, 1);         before a transaction that changes the list
+ *     batch_view_add(v, key) or batch_view_remove(v, key) or batch_view_failed(v, 1)    after it
  *
  *     struct batch_view_walk walk = {0};           one acquire
  *     while (batch_view_next(v, k, now, &walk, &key) == 1)
- *         try it, then batch_view_park(), batch_view_block(), batch_view_forget() or, having taken it, batch_view_park()
+ *         try it, then batch_view_park(), _block() or _forget(); _park() also if it was locked
  *
- * From any thread.
+ * Safe from any thread.
  */
 #ifndef BATCH_LIST_VIEW_H
 #define BATCH_LIST_VIEW_H
@@ -35,26 +35,26 @@
 #include "keeper/keeper.h"
 
 enum {
-    BATCH_VIEW_FRESH_MS = 20, /* how old a view may be before its list is looked at */
-    BATCH_VIEW_REST = 10,     /* reading a list is followed by so many times its time without */
-    BATCH_VIEW_PARK_MS = 100, /* the first time, then twice as long each time */
+    BATCH_VIEW_FRESH_MS = 20, /* age at which the stat of the list is read */
+    BATCH_VIEW_REST = 10,     /* after reading a list, pause for this many times as long */
+    BATCH_VIEW_PARK_MS = 100, /* the first delay; each further one is twice as long */
     BATCH_VIEW_PARK_MAX_MS = 3200,
-    BATCH_VIEW_DUE_MAX = 2, /* parked entries that one acquire tries again while there are others */
-    BATCH_VIEW_DUE_IDLE_MAX = 64, /* and when there are none */
+    BATCH_VIEW_DUE_MAX = 2, /* parked entries that one acquire retries while others are free */
+    BATCH_VIEW_DUE_IDLE_MAX = 64, /* and while none is free */
 };
 
 struct batch_view_entry {
     int64_t key;
     int64_t due_ms;   /* parked: until when */
-    int64_t block;    /* blocked: by what */
-    uint32_t at;      /* in the heap that it stands in */
-    uint32_t reading; /* of the list, that saw it last */
+    int64_t block;    /* blocked: the reason */
+    uint32_t at;      /* index in its heap */
+    uint32_t reading; /* the last reading of the list that had it */
     uint8_t place;    /* enum batch_view_place */
     uint8_t tries;
 };
 
 struct batch_view_heap {
-    uint32_t *entries; /* numbers of entries */
+    uint32_t *entries; /* indexes of entries */
     uint32_t count, cap;
 };
 
@@ -64,20 +64,20 @@ struct batch_view {
     bool priority;
 
     pthread_mutex_t lock;
-    struct batch_view_entry *entries; /* the first is not used */
+    struct batch_view_entry *entries; /* index 0 is not used */
     uint32_t entry_count, entry_cap, unused;
     struct map by_key;
     struct batch_view_heap free, parked;
     uint32_t blocked;    /* entries */
-    uint32_t generation; /* of the reasons for blocks, when they were last looked at */
-    uint32_t gone;       /* how many entries have left */
+    uint32_t generation; /* of the reasons for blocks, when they were last checked */
+    uint32_t gone;       /* counts removed entries */
 
     bool loaded, loading;
-    uint32_t reading;  /* how often the list was read */
-    int64_t cversion;  /* that the list has when only we change it */
-    uint32_t expected; /* changes of ours that are on their way */
-    uint32_t slack;    /* changes of ours that a reading may or may not have seen */
-    int64_t *late;     /* keys of changes noted during a reading: +key added, -key-1 removed */
+    uint32_t reading;  /* counts readings of the list */
+    int64_t cversion;  /* of the list if only this process changed it */
+    uint32_t expected; /* our changes in progress */
+    uint32_t slack;    /* our changes that a reading may or may not have seen */
+    int64_t *late;     /* keys of changes during a reading: key if added, -key-1 if removed */
     uint32_t late_count, late_cap;
     int64_t checked_ms, rest_until_ms;
 };
@@ -85,50 +85,50 @@ struct batch_view {
 void batch_view_init(struct batch_view *v, const char *dir, const char *prefix, bool priority);
 void batch_view_release(struct batch_view *v);
 
-/* What this process is about to do to the list, and what became of it. */
+/* Changes of this process: before, and after with the result. */
 void batch_view_expect(struct batch_view *v, uint32_t changes);
 void batch_view_add(struct batch_view *v, int64_t key);
 void batch_view_remove(struct batch_view *v, int64_t key);
 void batch_view_failed(struct batch_view *v, uint32_t changes);
 
-/* Whether it happened is not known: the list is read again. */
+/* The outcome is unknown: the list is read again. */
 void batch_view_doubt(struct batch_view *v, uint32_t changes);
 
-/* What one acquire has tried again. Zero-initialise. */
+/* The state of one acquire. Zero-initialise. */
 struct batch_view_walk {
     uint32_t woken;
 };
 
 /*
- * Takes the lowest entry that is free. 1: ret_key is the caller's to try. 0: there is none now.
- * TOO_BIG: the list cannot be read from this keeper.
+ * Takes the lowest free entry. 1: the caller tries ret_key. 0: none is free. TOO_BIG: the list
+ * cannot be read from this keeper.
  */
 int batch_view_next(struct batch_view *v, struct keeper *k, int64_t now_ms,
                     struct batch_view_walk *walk, int64_t *ret_key);
 
-/* What was taken is locked: again later. */
+/* A taken entry is locked: retry later. */
 void batch_view_park(struct batch_view *v, int64_t key, int64_t now_ms);
 
-/* What was taken is held, by `block`: again when that is lifted. */
+/* A taken entry is held by `block`: retry when that is lifted. */
 void batch_view_block(struct batch_view *v, int64_t key, int64_t block);
 
 /*
- * Frees what is blocked by what is_lifted() says is there no longer. It looks only when the generation
- * is another than the last time.
+ * Frees the entries whose block is_lifted() reports as lifted. Does nothing if the generation is
+ * the same.
  */
 void batch_view_unblock(struct batch_view *v, uint32_t generation,
                         bool (*is_lifted)(void *arg, int64_t block), void *arg);
 
-/* What was taken is not there. */
+/* A taken entry does not exist. */
 void batch_view_forget(struct batch_view *v, int64_t key);
 
-/* It was unlocked, or what held it is gone: it is free now. */
+/* It was unlocked, or its block was lifted. */
 void batch_view_free(struct batch_view *v, int64_t key);
 void batch_view_free_all(struct batch_view *v);
 
 uint32_t batch_view_count(struct batch_view *v);
 
-/* For lists that say something about others: what stands there, and how much has left it so far. */
+/* For the list of held batches: refreshes it, looks up a key, counts removals so far. */
 int batch_view_refresh(struct batch_view *v, struct keeper *k, int64_t now_ms);
 bool batch_view_has(struct batch_view *v, int64_t key);
 uint32_t batch_view_gone(struct batch_view *v);

@@ -1,4 +1,4 @@
-/* Heaps of the numbers of entries; each entry knows where it stands, so that it can be taken out. */
+/* Binary heaps of entries; each entry has its index in the heap, so it can be removed. */
 #include "base/mem.h"
 #include "batch/list_view.h"
 

@@ -1,12 +1,13 @@
 /*
  * The locks of items, and the locks by name.
  *
- * Creating its node takes a lock by name. Two arks can have the same node name once their slashes are
- * replaced; the data keeps the original name, so that a refusal says what is really locked.
+ * Creating its node takes a lock by name. Two arks can have the same node name once their slashes
+ * are replaced; the data keeps the original name, so that a refusal says what is really locked.
  *
- * A transaction cannot insist on the czxid of a lock, its token. So taking a lock also sets its parent
- * (to the same empty data), and releasing one insists on the version of the parent: if a lock was taken
- * since it was read, the release reads it again. Acquiring items insists on the same versions.
+ * A transaction cannot insist on the czxid of a lock, its token. So taking a lock also sets its
+ * parent (to the same empty data), and releasing one insists on the version of the parent: if a
+ * lock was taken since it was read, the release reads it again. Acquiring items insists on the same
+ * versions.
  */
 #include "batch/lock.h"
 

@@ -5,14 +5,15 @@
  * ITEM/lock. Its token is the number of the transaction that created the node (czxid), so each lock
  * has a higher token than those before it. Locks by name are the table of the specification:
  *
- *     queue/ingest, queue/accessSmall, queue/accessLarge, collections/MNEMONIC    by admins; persistent
- *     storage/ARK, inventory/ARK                        of an object; ephemeral, end with the session
+ *     queue/ingest, accessSmall, accessLarge; collections/MNEMONIC    by admins; persistent
+ *     storage/ARK, inventory/ARK                      of an object; ephemeral: end with the session
  *
  * The data of a lock by name is JSON: name (as given, before slashes became "_"), who, when.
  *
  * Fencing. The transaction that locks an item also sets its status to the same data, so that the
- * status gets a new version. A holder's change insists on the version that it read before it read the
- * lock: if another client locked the item in between, the change fails, and its token is not valid.
+ * status gets a new version. A holder's change insists on the version that it read before it read
+ * the lock: if another client locked the item in between, the change fails, and its token is not
+ * valid.
  */
 #ifndef BATCH_LOCK_H
 #define BATCH_LOCK_H
@@ -20,16 +21,17 @@
 #include "batch/item.h"
 
 /*
- * Adds to an empty transaction that the caller may change the item at dir. With a token: the lock must
- * exist and have that token; it is deleted by the transaction unless it is kept. Without: there must be
- * no lock. Returns 0 or FENCED.
+ * Adds to an empty transaction that the caller may change the item at dir. With a token: the lock
+ * must exist and have that token; it is deleted by the transaction unless it is kept. Without:
+ * there must be no lock. Returns 0 or FENCED.
  */
 int batch_lock_guard(struct batch_call *c, struct batch_change *t, const char *dir, int64_t token,
                      bool keep);
 
 /*
- * Only the operation, for a caller that knows the lock. The transaction that acquires a job sets its
- * lock once, so its version differs from that of a lock that a foreign client created in its place.
+ * Only the operation, for a caller that knows the lock. The transaction that acquires a job sets
+ * its lock once, so its version differs from that of a lock that a foreign client created in its
+ * place.
  */
 enum { BATCH_LOCK_VERSION = 1 };
 
@@ -78,7 +80,7 @@ struct batch_lock {
 int batch_lock_take(struct batch_call *c, enum batch_lock_kind kind, struct str name,
                     struct str who, struct batch_lock *ret_lock);
 
-/* token 0: an admin breaks it. FENCED: the lock has another token. NO_NODE: there is no such lock. */
+/* token 0: an admin breaks it. FENCED: the lock has another token. NO_NODE: no such lock. */
 int batch_lock_release(struct batch_call *c, enum batch_lock_kind kind, struct str name,
                        int64_t token);
 

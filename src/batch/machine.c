@@ -1,8 +1,8 @@
 /*
  * The machines of the specification, and the questions that can be asked of any machine.
  *
- * States are in the order in which an item usually passes through them; lists and progress bars show
- * them in this order.
+ * States are in the order in which an item usually passes through them; lists and progress bars
+ * show them in this order.
  */
 #include "batch/machine.h"
 

@@ -2,8 +2,8 @@
  * machine - the state machines of batches, jobs and access items. Pure.
  *
  * A machine is a table: its states, and for each state the states that may follow, the ones that
- * success and failure lead to, and, for jobs, the list of the batch that holds a job in that state. A
- * state that nothing follows is final. The machines of the specification are built in;
+ * success and failure lead to, and, for jobs, the list of the batch that holds a job in that state.
+ * A state that nothing follows is final. The machines of the specification are built in;
  * batch_machines_load() reads others from JSON:
  *
  *     {"job": {"first": "Pending", "held": "Held", "states": {
@@ -13,12 +13,12 @@
  *         "Completed": {"batch": "batch-completed"}, ...}},
  *      "access": {...}, "batch": {...}}
  *
- * A machine that the file does not name stays the built-in one. With "keep": true, an item that moves
- * into the state keeps its lock, because the same worker goes on with it.
+ * A machine that the file does not name stays the built-in one. With "keep": true, an item that
+ * moves into the state keeps its lock, because the same worker goes on with it.
  *
- * Invariants of a loaded machine: names are distinct even without regard to case, every state can be
- * reached from the first one, a final state can be reached from every state, every name used is a
- * state, and success and fail are among the states that may follow.
+ * Invariants of a loaded machine: names are distinct even without regard to case, every state can
+ * be reached from the first one, a final state can be reached from every state, every name used is
+ * a state, and success and fail are among the states that may follow.
  */
 #ifndef BATCH_MACHINE_H
 #define BATCH_MACHINE_H
@@ -82,9 +82,9 @@ static inline bool batch_machine_allows(const struct batch_machine *m, int from,
 }
 
 /*
- * The state that a request asks for: a name, "next" (where success leads) or "fail". BAD_ARGUMENT if
- * no state has that name. NOT_ALLOWED if it cannot follow `from`; the message names the item `id` and
- * says what can follow.
+ * The state that a request asks for: a name, "next" (where success leads) or "fail". BAD_ARGUMENT
+ * if no state has that name. NOT_ALLOWED if it cannot follow `from`; the message names the item
+ * `id` and says what can follow.
  */
 int batch_machine_resolve(const struct batch_machine *m, int from, const char *id,
                           struct str wanted, struct err_info *ret_error);

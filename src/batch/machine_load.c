@@ -1,6 +1,6 @@
 /*
- * Reads machines from JSON, each in three steps: the names of the states, so that a state may name a
- * later one; what may follow each state; and the checks that need the whole machine.
+ * Reads machines from JSON, each in three steps: the names of the states, so that a state may name
+ * a later one; what may follow each state; and the checks that need the whole machine.
  */
 #include <ctype.h>
 

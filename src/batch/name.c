@@ -1,4 +1,7 @@
-/* Ids are exact: a name that a foreign client wrote and that only resembles an id is not one; fsck reports it. */
+/*
+ * Ids are exact: a name that a foreign client wrote and that only resembles an id is not one; fsck
+ * reports it.
+ */
 #include "batch/name.h"
 
 #include <ctype.h>

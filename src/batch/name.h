@@ -1,9 +1,9 @@
 /*
  * name - the names of batches, jobs, access items and locks. Pure.
  *
- * An id is a prefix and ten digits: "bid0000000003", "jid0000000012", "qid0000000000". An entry is the
- * name of an item in a list: "PP-JID" in lists that are ordered by priority, else the id. A key is a
- * number that sorts as the entry does.
+ * An id is a prefix and ten digits: "bid0000000003", "jid0000000012", "qid0000000000". An entry is
+ * the name of an item in a list: "PP-JID" in lists that are ordered by priority, else the id. A key
+ * is a number that sorts as the entry does.
  */
 #ifndef BATCH_NAME_H
 #define BATCH_NAME_H

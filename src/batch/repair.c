@@ -73,8 +73,8 @@ size_t batch_repair_places(const struct batch_places *p, int64_t job,
 }
 
 /*
- * Calls fn for each child of a node that is an entry with that prefix, until it fails, and reports the
- * others, which are not `what`.
+ * Calls fn for each child of a node that is an entry with that prefix, until it fails, and reports
+ * the others, which are not `what`.
  */
 static int each_child(struct batch_repair *f, const char *dir, const char *prefix, bool priority,
                       const char *what,

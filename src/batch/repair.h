@@ -1,12 +1,13 @@
 /*
- * repair - finds and repairs what a client that works in steps, without transactions, left half done:
- * jobs in no list, in two, or in another than their status says; entries of jobs that do not exist;
- * batches whose jobs have all ended; batches and access items that are not in the index.
+ * repair - finds and repairs what a client that works in steps, without transactions, left half
+ * done: jobs in no list, in two, or in another than their status says; entries of jobs that do not
+ * exist; batches whose jobs have all ended; batches and access items that are not in the index.
  *
  * The status of a job is taken as true, because the specification changes it first. An item that is
- * locked is in use: what is wrong there is reported and not repaired. Each repair is one transaction
- * that insists on the version of the status it was decided by. What only a person can decide (a job
- * without a status, a status that is not valid, names that are not ids) is reported and not repaired.
+ * locked is in use: what is wrong there is reported and not repaired. Each repair is one
+ * transaction that insists on the version of the status it was decided by. What only a person can
+ * decide (a job without a status, a status that is not valid, names that are not ids) is reported
+ * and not repaired.
  */
 #ifndef BATCH_REPAIR_H
 #define BATCH_REPAIR_H

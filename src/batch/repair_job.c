@@ -1,7 +1,7 @@
 /*
- * Checks a job whose places do not agree with its status. The lists were read a while ago and others
- * keep working, so each place is read again before anything is reported. An entry that was added to a
- * list in between, and is wrong there, is left to the next run.
+ * Checks a job whose places do not agree with its status. The lists were read a while ago and
+ * others keep working, so each place is read again before anything is reported. An entry that was
+ * added to a list in between, and is wrong there, is left to the next run.
  */
 #include "batch/batch.h"
 #include "batch/job.h"
@@ -110,7 +110,7 @@ static const char *what_is_wrong(const struct batch_item *j, const struct batch_
     return NULL;
 }
 
-/* Moves a job to the lists that its status names, in one transaction. Keeps the first right entry. */
+/* Moves a job to the lists of its status, in one transaction. Keeps the first right entry. */
 static bool put_right(struct batch_repair *f, const struct batch_item *j,
                       const struct batch_placement *s)
 {

@@ -8,8 +8,8 @@
  *     if (!err) batch_format_item(&d.out, &d.call, &item);
  *     batch_request_close(&d, err);           answers, with d.out or with the error
  *
- * The keeper is that of the session that the request names, else the server's own. All routes run on
- * worker threads.
+ * The keeper is that of the session that the request names, else the server's own. All routes run
+ * on worker threads.
  */
 #ifndef BATCH_SERVER_H
 #define BATCH_SERVER_H

@@ -1,11 +1,12 @@
 /*
  * status - the JSON of the status node of a batch, a job or an access item. Pure.
  *
- *     job:     {"status", "last_successful_status", "last_modification_date", "retry_count", "message"}
+ *     job:     {"status", "last_successful_status", "last_modification_date", "retry_count",
+ *               "message"}
  *     others:  {"status", "last_modified", "message"}
  *
- * Members that a foreign client added are kept. The text is input: a status that is not an object, or
- * that names no state of the machine, is DAMAGED.
+ * Members that a foreign client added are kept. The text is input: a status that is not an object,
+ * or that names no state of the machine, is DAMAGED.
  */
 #ifndef BATCH_STATUS_H
 #define BATCH_STATUS_H

@@ -2,12 +2,13 @@
  * Opening a store, and the functions that read the tree.
  *
  * Numbers of new ids. ZooKeeper numbers sequential nodes by the creations under their parent, but a
- * transaction cannot create a sequential node and its children, so a crash would leave half a batch.
- * Drover computes the number as ZooKeeper does, (cversion + children) / 2, and creates the node by
- * name in the transaction that creates all of it. That transaction also sets the parent (to the same
- * empty data) at the version that was read with the number. Of two creators one therefore fails and
- * retries, and no number is used twice even if a creator pauses between reading and creating. A
- * foreign client that creates sequential nodes beside us gets numbers that are not taken.
+ * transaction cannot create a sequential node and its children, so a crash would leave half a
+ * batch. Drover computes the number as ZooKeeper does, (cversion + children) / 2, and creates the
+ * node by name in the transaction that creates all of it. That transaction also sets the parent (to
+ * the same empty data) at the version that was read with the number. Of two creators one therefore
+ * fails and retries, and no number is used twice even if a creator pauses between reading and
+ * creating. A foreign client that creates sequential nodes beside us gets numbers that are not
+ * taken.
  */
 #include "batch/store.h"
 

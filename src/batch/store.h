@@ -6,14 +6,15 @@
  * others stand under; operations; batch_store_close().
  *
  * Every operation takes a struct batch_call: the store, the keeper of the calling session, an arena
- * that lives as long as the result, and room for an error message. Operations return 0 or a negative
- * enum drover_err, and on failure call->why holds a sentence for people.
+ * that lives as long as the result, and room for an error message. Operations return 0 or a
+ * negative enum drover_err, and on failure call->why holds a sentence for people.
  *
  * The tree is that of the specification:
  *
  *     /batches/BID/submission, status, status-report, lock, states/batch-processing/JID, ...
  *     /batch-uuids/UUID
- *     /jobs/JID/bid, configuration, status, priority, space_needed, identifiers, metadata, inventory, lock
+ *     /jobs/JID/bid, configuration, status, priority, space_needed, identifiers, metadata, inventory,
+ *               lock
  *     /jobs/states/STATE/PP-JID
  *     /locks/queue/..., storage/..., inventory/..., collections/...
  *     /access/small/ID/token, status, lock and /access/large/ID/...
@@ -23,10 +24,10 @@
  *     /drover/batch/STATE/BID                    for each state of a batch that is not final
  *     /drover/access/small/STATE/ID, large/...   for each state of an access item that is not final
  *
- * Invariants after any operation, even an interrupted one, because each operation is one transaction:
- * a job is in exactly one state list, the one that its status names; it is in exactly one list of its
- * batch, the one that its state belongs to; and a batch whose batch-processing became empty is
- * Reporting (or UpdateReporting), or was reported since.
+ * Invariants after any operation, even an interrupted one, because each operation is one
+ * transaction: a job is in exactly one state list, the one that its status names; it is in exactly
+ * one list of its batch, the one that its state belongs to; and a batch whose batch-processing
+ * became empty is Reporting (or UpdateReporting), or was reported since.
  */
 #ifndef BATCH_STORE_H
 #define BATCH_STORE_H

@@ -1,5 +1,5 @@
-"""Batches and jobs over HTTP: the life of a batch, wrong input, locks, waiting, events, the hook, a
-pipeline of the site's own, and what outlives a kill."""
+"""Batches and jobs over HTTP: the life of a batch, invalid input, locks, waiting, events, the hook, a
+pipeline of the site, and what survives a kill."""
 
 import http.server
 import json
@@ -21,7 +21,7 @@ def api(server):
 
 @pytest.fixture(scope="module")
 def one_for_all(tmp_path_factory):
-    """For many small tests that leave no trace, or each look at what is their own."""
+    """For many small tests that change nothing, or that each look at their own items only."""
     server = Server("--data", tmp_path_factory.mktemp("shared") / "data").start()
     yield Api(server.port)
     try:
@@ -204,7 +204,7 @@ def test_access_queues(api):
     path = f"/v1/access/large/{item}/state"
     assert "Processing" in api.refuse(409, "PUT", path, {"state": "Completed", "token": taken["token"]})
     api("PUT", path, {"state": "next", "token": taken["token"]})
-    api("DELETE", f"/v1/sessions/{session}")  # the worker dies: another goes on with it
+    api("DELETE", f"/v1/sessions/{session}")  # the worker dies: another one continues
     other = api.session()
     again = api("POST", "/v1/access/large/acquire", {"session": other, "wait": 5000})
     assert again["access"]["id"] == item and again["access"]["state"] == "Processing"
@@ -230,7 +230,7 @@ def test_an_event_when_a_batch_is_done(server, api):
 
 
 def test_the_hook_gets_each_report_once_it_works(start, tmp_path):
-    """The hook fails at first; the batch stays due and is reported with the same key."""
+    """The hook fails at first; the report stays due and is sent again with the same key."""
     script = (f"cat >> {tmp_path}/got; echo $DROVER_REPORT >> {tmp_path}/keys; "
               f"test -e {tmp_path}/works")
     server = start("--on-batch-done", script)
@@ -254,7 +254,7 @@ def test_the_hook_gets_each_report_once_it_works(start, tmp_path):
 
 
 class WebHook(http.server.BaseHTTPRequestHandler):
-    """Gives the answers that it is told to, and keeps what was posted."""
+    """Answers as configured, and records what was posted."""
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -288,7 +288,7 @@ def web_hook():
 
 def test_the_web_hook(start, web_hook):
     """It refuses at first, and the server is killed while it waits for the second answer: the report is
-    posted again with the same key, and written down once."""
+    posted again with the same key, and committed once."""
     web_hook.answers += [503, "hang"]
     server = start("--on-batch-done", web_hook.url)
     api = Api(server.port)
@@ -364,7 +364,7 @@ def test_a_kill_loses_nothing(start):
     server = start()
     api = Api(server.port)
     assert api("POST", "/v1/batches/fsck", {})["findings"] == []
-    assert api.move(jobs[0], token=token, session=session) == "Estimating"  # the session lives on
+    assert api.move(jobs[0], token=token, session=session) == "Estimating"  # the session survives
     assert [api.state_of("jobs", job) for job in jobs] == ["Estimating", "Completed", "Pending"]
     assert server.stop() == 0
 

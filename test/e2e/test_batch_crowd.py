@@ -1,5 +1,5 @@
-"""Many at once: consumers that are killed, holds and releases while they run, foreign clients that work
-step by step, and an ensemble that loses its leader."""
+"""Many consumers at once: some are killed, jobs are held and released meanwhile, foreign clients work in
+steps, and an ensemble loses its leader."""
 
 import bisect
 import os
@@ -21,8 +21,8 @@ STEPS = ["Pending", "Estimating", "Provisioning", "Downloading", "Processing", "
 
 
 class Consumers:
-    """Processes of `drover job work`, one a state and one more; each runs a command that takes its time
-    and fails now and then, and says what it was given."""
+    """Processes of `drover job work`, one for each state and one more; each runs a command that takes some
+    time, fails sometimes, and prints its job."""
 
     def __init__(self, port, log, seed):
         self.log, self.random = log, random.Random(seed)
@@ -52,7 +52,7 @@ class Consumers:
 
 
 class Ends(threading.Thread):
-    """Listens to the events and notes every job that ends."""
+    """Reads the events and records every job that ends."""
 
     def __init__(self, server, ended):
         super().__init__()
@@ -81,7 +81,7 @@ class Ends(threading.Thread):
 
 
 def finish(api, batches, seconds=120):
-    """Waits until every batch is at an end or failed; failed jobs are tried again."""
+    """Waits until every batch is in a final state or Failed; requeues failed jobs."""
     end = time.monotonic() + seconds
     while True:
         states = {b["id"]: b["state"] for b in api("GET", "/v1/batches")["batches"]}
@@ -95,12 +95,12 @@ def finish(api, batches, seconds=120):
 
 
 def check_order(log, priorities, held, kills):
-    """By priority, but for those that were held, and one for each consumer that was killed: they come
-    later, and one that was killed may not have said yet which it had."""
+    """Jobs start by priority, except those that were held, and one for each killed consumer: they start
+    later, and a killed consumer may not have printed its job yet."""
     taken = [line.split()[1] for line in log.read_text().splitlines() if line.startswith("Pending ")]
     steady = [(priorities[job], job) for job in taken if taken.count(job) == 1 and job not in held]
     assert steady
-    in_order = []  # the longest run of them that rises: the last of the shortest for each length
+    in_order = []  # longest increasing subsequence: the lowest last item for each length
     for key in steady:
         at = bisect.bisect(in_order, key)
         in_order[at:at + 1] = [key]
@@ -108,8 +108,8 @@ def check_order(log, priorities, held, kills):
 
 
 def test_consumers_that_are_killed_while_jobs_are_held_and_released(tmp_path):
-    """Eight processes, kill -9 at random, and of the server in the middle: every job ends once, every
-    report is told, nothing is left half done, and jobs are begun by priority."""
+    """Eight processes, kill -9 at random, also of the server: every job ends once, every report is sent,
+    nothing is left half done, and jobs start by priority."""
     seed = random.randrange(1 << 30)
     print("seed", seed)
     chance = random.Random(seed)
@@ -118,7 +118,7 @@ def test_consumers_that_are_killed_while_jobs_are_held_and_released(tmp_path):
     server = Server(*arguments).start()
     listener = consumers = None
     try:
-        arguments += ["--http", f"127.0.0.1:{server.port}"]  # where the consumers look for it again
+        arguments += ["--http", f"127.0.0.1:{server.port}"]  # the consumers reconnect to this address
         api = Api(server.port)
         batches = [api.batch() for _ in range(20 if SOAK else 4)]
         jobs = [job for batch in batches for job in api.jobs(batch, 6, lambda n: n * 10)]
@@ -146,7 +146,7 @@ def test_consumers_that_are_killed_while_jobs_are_held_and_released(tmp_path):
         check_order(log, priorities, held, consumers.kills + 1)
         keys = (tmp_path / "keys").read_text().split()
         assert {key.split("-")[0] for key in keys} == set(batches)
-        # A hook may be called again for a report whose server died; no key but that one comes twice.
+        # The hook may run again for a report whose server died; no other key occurs twice.
         assert len(keys) - len(set(keys)) <= 1
         assert server.stop() == 0, server.said
     finally:
@@ -158,7 +158,7 @@ def test_consumers_that_are_killed_while_jobs_are_held_and_released(tmp_path):
 
 
 def test_workers_that_are_killed(start, tmp_path):
-    """The real consumer, kill -9 with a job in hand: another does it when the session is over."""
+    """kill -9 of a consumer that has locked a job: another one gets the job when the session has ended."""
     server = start()
     api = Api(server.port)
     batch = api.batch()
@@ -218,7 +218,7 @@ def real_zookeeper(tmp_path_factory):
 
 @pytest.fixture(params=["embedded", "zookeeper"])
 def beside(request, start):
-    """A server and a foreign client of the same tree: the server's own, or a real ZooKeeper's."""
+    """A server and a foreign client on one tree: that of the server, or of a real ZooKeeper."""
     if request.param == "embedded":
         server = start()
         client = foreign(f"127.0.0.1:{server.zk_port}")
@@ -247,7 +247,7 @@ def wait_for_keeper(api):
 
 
 def foreign_steps(client, job, batch, old, new, priority="50", stop_after=9):
-    """What the document describes, step by step, without a transaction; it may die after any."""
+    """The steps of the specification, without a transaction; it can die after each of them."""
     listed = {"completed": "batch-completed", "failed": "batch-failed"}.get(new)
     status = f'{{"status": "{new.capitalize()}", "last_successful_status": "{old.capitalize()}"}}'
     steps = [lambda: client.set(f"/jobs/{job}/status", status.encode()),
@@ -271,7 +271,7 @@ def test_what_a_foreign_client_left_half_done_is_named_and_repaired(beside):
             while api.state_of("jobs", job).lower() != old:
                 api.move(job)
             assert foreign_steps(client, job, batch, old, new, stop_after=steps) == count
-            # Ours goes on beside it and touches nothing that is half done.
+            # Drover keeps working beside it and does not touch what is half done.
             api("POST", "/v1/jobs/acquire", {"session": session, "state": new.capitalize()}
                 ) if new == "estimating" and steps < count else None
             found = api("POST", "/v1/batches/fsck", {})["findings"]
@@ -282,7 +282,7 @@ def test_what_a_foreign_client_left_half_done_is_named_and_repaired(beside):
             assert all(finding["repaired"] for finding in repaired), repaired
             assert api("POST", "/v1/batches/fsck", {})["findings"] == []
             assert api.state_of("jobs", job).lower() == new
-    # A foreigner ends the last job of a batch: the batch is reported all the same.
+    # A foreign client ends the last job of a batch: the batch is reported.
     batch = api.batch()
     job = api.job(batch)
     for _ in range(6):
@@ -323,7 +323,7 @@ def test_a_foreign_batch_is_found(beside):
     for name in ("batch-processing", "batch-failed", "batch-completed", "batch-deleted"):
         client.create(f"{path}/states/{name}", b"", makepath=True)
     client.create(f"{path}/submission", b"{}")
-    # Seen before it has a status, it is found when that comes, also by one who waits.
+    # Seen before it has a status, it is found once it has one, also by a waiting request.
     assert api("POST", "/v1/batches/acquire", {"session": session}) == {"batch": None}
     client.create(f"{path}/status", b'{"status": "Pending"}')
     taken = api("POST", "/v1/batches/acquire", {"session": session, "wait": 60000})["batch"]
@@ -332,8 +332,8 @@ def test_a_foreign_batch_is_found(beside):
 
 
 def foreign_worker(client, batch, count, done):
-    """A foreign client that makes jobs in a batch of ours and moves them to the end, as the document has
-    it, step by step; what breaks is tried again as such clients do, or left as it is."""
+    """A foreign client that creates jobs in a batch of ours and moves them to the end in the steps of the
+    specification; what fails is tried again, as such clients do, or left as it is."""
     kazoo_errors = pytest.importorskip("kazoo.exceptions")
     handler_errors = pytest.importorskip("kazoo.handlers.threading")
     dirs = [state.lower() for state in STEPS] + ["completed"]
@@ -352,7 +352,7 @@ def foreign_worker(client, batch, count, done):
                     foreign_steps(client, job, batch, old, new)
                 client.delete(f"/jobs/{job}/lock")
             except (kazoo_errors.KazooException, handler_errors.KazooTimeoutError):
-                pass  # ours had it first, or the connection broke in the middle
+                pass  # Drover was faster, or the connection broke
             done.append(job)
     finally:
         client.stop()
@@ -360,8 +360,8 @@ def foreign_worker(client, batch, count, done):
 
 
 def test_an_ensemble_that_loses_its_leader(tmp_path):
-    """Two servers on three ZooKeepers, consumers on both and a foreign client beside them; the leader is
-    killed in the middle."""
+    """Two servers on three ZooKeepers, consumers on both, and a foreign client; the leader is killed
+    meanwhile."""
     with zookeeper.Ensemble(tmp_path / "zk", nodes=3) as ensemble:
         servers = []
         try:
@@ -391,7 +391,7 @@ def test_an_ensemble_that_loses_its_leader(tmp_path):
             assert {state for job, state in job_states(api).items() if job in jobs} == {"Completed"}
             keys = (tmp_path / "keys").read_text().split()
             assert set(batches) <= {key.split("-")[0] for key in keys}
-            # What the foreigner left half done is named and repaired, and ours can go on with it.
+            # What the foreign client left half done is reported and repaired, and can be moved again.
             api("POST", "/v1/batches/fsck", {"repair": True})
             assert api("POST", "/v1/batches/fsck", {})["findings"] == []
             assert len(theirs) == 4
@@ -410,7 +410,7 @@ def job_states(api):
 
 
 def finish_job(api, job):
-    """Drives on what a consumer may have taken a step further meanwhile."""
+    """Moves a job that a consumer may have moved meanwhile."""
     end = time.monotonic() + DEADLINE_S
     while (state := api.state_of("jobs", job)) != "Completed":
         assert time.monotonic() < end, (job, state)
@@ -429,7 +429,7 @@ def wait_for_states(api, wanted, seconds=60):
 
 
 def steady(port, killed, jobs):
-    """A consumer that goes on whatever the server answers, until all those jobs are done."""
+    """A consumer that continues after any answer of the server, until all those jobs are done."""
     api, session, end = Api(port), None, time.monotonic() + 120
     while time.monotonic() < end:
         if not session:
@@ -442,7 +442,7 @@ def steady(port, killed, jobs):
         for state in reversed(STEPS):
             status, answer = api.try_call("POST", "/v1/jobs/acquire",
                                           {"session": session, "state": state})
-            if status != 200:  # it may have been taken all the same: the session is given up
+            if status != 200:  # the job may be locked nevertheless: close the session
                 api.try_call("DELETE", f"/v1/sessions/{session}")
                 session = None
                 time.sleep(0.1)

@@ -1,9 +1,9 @@
 /*
- * What batch reads of others: pipelines, statuses, legacy records. The first byte decides: p, s, or any
- * other for a record, whose name ends with the first newline.
+ * The input of batch: pipelines, statuses, legacy records. The first byte selects: p, s, or any
+ * other for a record, whose name ends at the first newline.
  *
- * Whatever comes: a pipeline that is accepted has no dead ends and an end; a status that can be read is
- * written so that it is read the same; what is made of a record is JSON.
+ * Checks that an accepted pipeline has a final state and no dead ends, that a valid status is read
+ * the same after writing it, and that the configuration of a record is JSON.
  */
 #include "fuzz.h"
 

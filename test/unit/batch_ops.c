@@ -74,7 +74,7 @@ int move_batch(struct batch_call *c, const char *bid, const char *state, int64_t
     return batch_item_move(c, BATCH_KIND_BATCH, str_of(bid), &m, &to);
 }
 
-/* What comes before each operation, done by others. */
+/* The state before each operation, set up by another session. */
 
 static void nothing(struct scene *s)
 {
@@ -113,7 +113,7 @@ static void completed(struct scene *s)
     ok(s, move_batch(&s->c, s->bid, "next", 0));
 }
 
-/* The operations. c is the victim's; the token was taken by it before the cutting begins. */
+/* The operations. c is the call of the victim, which has locked what it needs before. */
 
 static int do_create_batch(struct scene *s, struct batch_call *c)
 {
@@ -236,7 +236,7 @@ static int do_lock(struct scene *s, struct batch_call *c)
     return batch_lock_take(c, BATCH_LOCK_STORAGE, STR("ark:/1/2"), STR("me"), &lock);
 }
 
-/* Locks that others hold, so that they do not go with the victim. */
+/* Locks of another session, which do not end with that of the victim. */
 
 static void collection_locked(struct scene *s)
 {
@@ -326,8 +326,8 @@ static int do_import(struct scene *s, struct batch_call *c)
     return batch_legacy_import(c, &in, count_job, NULL);
 }
 
-/* What foreign clients leave half done, of every sort that can be repaired. */
-static void leavings(struct scene *s)
+/* Every sort of half-done work of a foreign client that can be repaired. */
+static void half_done(struct scene *s)
 {
     const char *status = "{\"status\":\"Estimating\",\"last_successful_status\":\"Pending\","
                          "\"last_modification_date\":\"2026-01-01T00:00:00.000Z\","
@@ -360,7 +360,7 @@ static int do_repair(struct scene *s, struct batch_call *c)
     return batch_repair_run(c, true, no_finding, NULL, &totals);
 }
 
-/* How much is wrong: a repair that was cut leaves no more of it than there was. */
+/* The number of findings: an interrupted repair does not add any. */
 int64_t findings(struct scene *s)
 {
     struct batch_repair_totals totals;
@@ -417,7 +417,7 @@ const struct batch_op OPS[] = {
     {"break lock of a job", job_locked, NULL, do_break_job, WHOLE},
     {"release profile", all_held, NULL, do_release_profile, STEPS},
     {"import", records, NULL, do_import, STEPS},
-    {"repair", leavings, NULL, do_repair, REPAIR},
+    {"repair", half_done, NULL, do_repair, REPAIR},
     {"delete access", access_done, NULL, do_delete_access, WHOLE},
     {"create access", nothing, NULL, do_create_access, WHOLE},
     {"acquire access", nothing, NULL, do_acquire_access, WHOLE},

@@ -1,6 +1,6 @@
 /*
- * batch_ops - every operation of batches, jobs, locks and access items, each as a test can start it: what
- * comes before, what its victim has to hold, the operation itself.
+ * batch_ops - every operation on batches, jobs, locks and access items, for the crash tests: its
+ * preparation, the lock that the victim needs, and the operation itself.
  */
 #ifndef TEST_BATCH_OPS_H
 #define TEST_BATCH_OPS_H
@@ -21,7 +21,7 @@
 
 struct scene {
     struct local *local;
-    struct keeper *k, *victim; /* who looks, and who is killed */
+    struct keeper *k, *victim; /* the observer, and the session that is killed */
     struct batch_store *store;
     struct arena a;
     struct err_info why;
@@ -31,8 +31,9 @@ struct scene {
 };
 
 /*
- * WHOLE is one transaction: the tree is as before or as after. STEPS are several: what always holds
- * does in between, and whoever does it again finishes it. REPAIR starts from a tree where it does not.
+ * WHOLE is one transaction: the tree is as before or as after. STEPS are several: the invariants
+ * hold in between, and repeating the operation finishes it. REPAIR starts from a tree that violates
+ * them.
  */
 struct batch_op {
     const char *name;
@@ -47,10 +48,10 @@ extern const int OP_COUNT;
 
 /* A batch with three jobs, and an access item. */
 void begin(struct scene *s);
-/* The batch is to be reported. */
+/* The report of the batch is due. */
 void due(struct scene *s);
 void end(struct scene *s);
-/* How much is wrong with the tree. */
+/* The number of findings of fsck. */
 int64_t findings(struct scene *s);
 int move_batch(struct batch_call *c, const char *bid, const char *state, int64_t token);
 void ok(struct scene *s, int err);

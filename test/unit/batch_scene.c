@@ -46,7 +46,7 @@ struct keeper *scene_connect(struct scene *s)
     return k;
 }
 
-/* A second later each time, so that a time that is made twice shows. */
+/* One second later at each call, so that two calls for one change show. */
 static int64_t next_second(void *arg)
 {
     static _Atomic int64_t now_ms = 1700000000000;

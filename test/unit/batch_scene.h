@@ -1,9 +1,9 @@
 /*
- * batch_scene - what the unit tests of batch stand on: a tree with two sessions, and a depot.
+ * batch_scene - the fixture of the unit tests of batch: a tree with two sessions, and a store.
  *
- * The tree is the embedded keeper in memory; or, when DROVER_TEST_ZK names one, a real ZooKeeper, below
- * a node of the scene's own. There both sessions speak to the first server of the URL, because what one
- * has changed is seen at once by another only on the same server.
+ * The tree is the embedded keeper in memory; or, if DROVER_TEST_ZK names one, a real ZooKeeper,
+ * below a node of its own. There both sessions connect to the first server of the URL, because only
+ * on the same server does one session see at once what the other has changed.
  */
 #ifndef TEST_BATCH_SCENE_H
 #define TEST_BATCH_SCENE_H
@@ -30,7 +30,7 @@ struct scene {
     struct arena arena;
     struct err_info why;
     struct batch_call c, c2;
-    char told[4096]; /* what the depot told: "job jid... Pending;" */
+    char told[4096]; /* the events: "job jid... Pending;" */
 };
 
 /* For cmocka. The teardown also checks the tree. */

@@ -107,7 +107,7 @@ static void status_of(struct keeper *k, const char *what, const char *id, char r
     buf_release(&data);
 }
 
-/* Where each job stands among the states, by job. */
+/* The state list of each job, by job. */
 struct batch_placement {
     char jid[24];
     const char *state;

@@ -1,6 +1,6 @@
 /*
- * batch_tree - what the tests of batch look at: the tree as text, and what must always hold in it,
- * written down a second time from the document and not from the code.
+ * batch_tree - the tree as text, and its invariants, derived from the specification independently
+ * of the code.
  */
 #ifndef TEST_BATCH_TREE_H
 #define TEST_BATCH_TREE_H
@@ -15,9 +15,9 @@
 char *tree_text(struct keeper *k, const char *path);
 
 /*
- * Each job in exactly one state list, the one of its status; in exactly one list of its batch, the one
- * that goes with it; every entry belongs to a job; every batch that is no longer to be filled and has
- * no job in batch-processing is not Processing. Fails the test with what it found.
+ * Fails the test unless each job is in exactly one state list, that of its status, and in exactly
+ * one list of its batch, the one that the state belongs to; every entry belongs to a job; and a
+ * batch with jobs, of which none is in batch-processing, is not Processing.
  */
 void tree_check(struct keeper *k);
 

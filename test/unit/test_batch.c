@@ -1,6 +1,6 @@
 /*
- * Batches and jobs: the tree after each operation, node by node, as the document's tables have it. On the
- * embedded keeper in memory, or on the ZooKeeper that DROVER_TEST_ZK names.
+ * Batches and jobs: the tree after each operation, node by node, as in the tables of the
+ * specification. On the embedded keeper in memory, or on the ZooKeeper that DROVER_TEST_ZK names.
  */
 #include "batch_scene.h"
 
@@ -97,7 +97,7 @@ static void acquiring_and_moving(void **state)
     assert_int_equal(move(&s->c, high, "next", j.token), DROVER_FENCED);
     assert_int_equal(move(&s->c, low, "next", 0), DROVER_LOCKED);
     assert_int_equal(move(&s->c, low, "next", j2.token + 1), DROVER_FENCED);
-    keeper_close(s->other); /* the session of the second consumer ends: so does its lock */
+    keeper_close(s->other); /* the session of the second consumer ends, and so does its lock */
     s->other = NULL;
     assert_int_equal(move(&s->c, low, "next", j2.token), DROVER_FENCED);
     batch_view_free_all(&s->store->kinds[BATCH_KIND_JOB].views[state_no(s, "Pending")]);
@@ -117,7 +117,7 @@ static void a_batch_from_beginning_to_end(void **state)
     assert_int_equal(acquire_batch(&s->c2, s->store->batch.pending, got, &token), 0);
     a = new_job(s, bid, "{\"configuration\": {}}");
     all_the_way(s, a);
-    assert_string_equal(batch_state(s, bid), "Pending"); /* in somebody's hands */
+    assert_string_equal(batch_state(s, bid), "Pending"); /* it is locked */
     b = new_job(s, bid, "{\"configuration\": {}}");
     OK(s, batch_to(&s->c, bid, "next", token));
     assert_string_equal(batch_state(s, bid), "Processing");
@@ -179,7 +179,7 @@ static void a_failure_a_report_and_an_update(void **state)
                 "/batches/bid0000000000/status-report {\"failed_jobs\":[]}\n");
 }
 
-/* What changes while a report is being told is not in it: it is due again, with a number of its own. */
+/* Jobs that change during a report are not in it: another report is due, with another number. */
 static void jobs_that_change_during_a_report(void **state)
 {
     struct scene *s = *state;
@@ -197,7 +197,7 @@ static void jobs_that_change_during_a_report(void **state)
     assert_int_equal(acquire_batch(&s->c, s->store->batch.reporting, got, &m.token), 1);
     OK(s, batch_job_requeue(&s->c2, str_of(a), STR("Notify"), (struct str){0}));
     OK(s, move(&s->c2, a, "next", 0));
-    assert_string_equal(batch_state(s, bid), "Reporting"); /* it is in the reporter's hands */
+    assert_string_equal(batch_state(s, bid), "Reporting"); /* the reporter has locked it */
     OK(s, batch_item_move(&s->c, BATCH_KIND_BATCH, str_of(bid), &m, &to));
     assert_string_equal(batch_state(s, bid), "UpdateReporting");
     expect_tree(s, "/batches/bid0000000000/status-report",
@@ -209,7 +209,7 @@ static void jobs_that_change_during_a_report(void **state)
     assert_int_equal(acquire_batch(&s->c, s->store->batch.update_reporting, got, &m.token), 1);
     assert_int_equal(keeper_set(s->k, "/batches/bid0000000000/states/batch-processing", NO_BYTES,
                                 KEEPER_ANY_VERSION, NULL),
-                     0); /* as if somebody had come and gone */
+                     0); /* as if a job had entered and left */
     m.failed = STR("[]");
     OK(s, batch_item_move(&s->c, BATCH_KIND_BATCH, str_of(bid), &m, &to));
     OK(s, batch_report_number(&s->c, str_of(bid), s->store->batch.update_reporting, &number));
@@ -235,7 +235,7 @@ static void holding_node_by_node(void **state)
     expect_tree(s, "/batches/bid0000000000/states/batch-processing",
                 "/batches/bid0000000000/states/batch-processing\n"
                 "/batches/bid0000000000/states/batch-processing/jid0000000001\n");
-    OK(s, move(&s->c, a, "Deleted", 0)); /* the last one: the batch is due */
+    OK(s, move(&s->c, a, "Deleted", 0)); /* the last job: the report is due */
     expect_tree(s, "/jobs/states/deleted",
                 "/jobs/states/deleted\n/jobs/states/deleted/50-jid0000000001\n");
     expect_tree(s, "/batches/bid0000000000/states",
@@ -289,7 +289,7 @@ static void holding(void **state)
     assert_string_equal(j.id, a);
     OK(s, batch_item_unlock(&s->c, BATCH_KIND_JOB, str_of(a), 0));
 
-    OK(s, batch_to(&s->c, bid, "Held", 0)); /* and so are its jobs */
+    OK(s, batch_to(&s->c, bid, "Held", 0)); /* which holds its jobs too */
     batch_view_free_all(&s->store->kinds[BATCH_KIND_JOB].views[state_no(s, "Pending")]);
     assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j), 0);
     OK(s, batch_to(&s->c, bid, "Pending", 0));
@@ -316,7 +316,7 @@ static void fields_and_priority(void **state)
     assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j), 1);
     assert_int_equal(batch_job_set_field(&s->c, str_of(a), "space_needed", STR("1"), j.token + 1),
                      DROVER_FENCED);
-    /* As the document has it: a state alters the priority, and the next list shows it. */
+    /* A state changes the priority, and the entry in the next list has the new one. */
     assert_int_equal(keeper_set(s->k, "/jobs/jid0000000001/priority", STR("88"), -1, NULL), 0);
     OK(s, move(&s->c, a, "next", j.token));
     expect_tree(s, "/jobs/states/estimating",

@@ -1,6 +1,6 @@
 /*
- * The access queues and the records of older queues: the tree after each operation, node by node, as the
- * document has it; and what foreign clients make beside us.
+ * The access queues and the records of older queues: the tree after each operation, node by node,
+ * as in the specification; and items that foreign clients create.
  */
 #include "batch_scene.h"
 
@@ -71,7 +71,7 @@ static void the_life_of_an_access_item(void **state)
                 "/drover/access/small/pending\n/drover/access/small/processing\n"
                 "/drover/access/small/processing/qid0000000000\n");
 
-    OK(s, move_access(s, id, "fail", a.token)); /* the lock goes */
+    OK(s, move_access(s, id, "fail", a.token)); /* unlocks it */
     expect_tree(
         s, "/access/small/qid0000000000/status",
         "/access/small/qid0000000000/status {\"status\":\"Failed\",\"last_modified\":\"T\"}\n");
@@ -90,7 +90,7 @@ static void the_life_of_an_access_item(void **state)
     OK(s, batch_item_delete(&s->c, BATCH_KIND_SMALL, str_of(id)));
     expect_tree(s, "/access", "/access\n/access/large\n/access/small\n");
     assert_string_equal(new_access(s, BATCH_KIND_SMALL, "{}"),
-                        "qid0000000001"); /* none comes twice */
+                        "qid0000000001"); /* ids are not reused */
     assert_string_equal(new_access(s, BATCH_KIND_LARGE, "{}"), "qid0000000000");
 }
 
@@ -161,9 +161,9 @@ static void importing_records(void **state)
                 "/batches/bid0000000000/states/batch-processing/jid0000000001\n");
     expect_tree(s, "/drover/legacy",
                 "/drover/legacy\n/drover/legacy/ingest_mrtQ-02100000000003 jid0000000001\n");
-    assert_int_equal(tree_count(s->k, "/ingest"), 3); /* they stay as they were */
+    assert_int_equal(tree_count(s->k, "/ingest"), 3); /* unchanged */
 
-    assert_int_equal(import(s, (struct str){0}, false, false), 0); /* each once */
+    assert_int_equal(import(s, (struct str){0}, false, false), 0); /* each is imported once */
     assert_int_equal(tree_count(s->k, "/batches"), 1);
     assert_int_equal(import(s, STR("bid0000000000"), true, true), 1);
     expect_tree(s, "/jobs/jid0000000002/configuration",
@@ -187,7 +187,7 @@ static int64_t count_findings(struct scene *s, bool repair)
     return repair ? totals.repaired : totals.findings;
 }
 
-/* Asks until there is one; what is not yet whole is looked at again within BATCH_INCOMPLETE_RETRY_MS. */
+/* Acquires until there is one: incomplete items are retried after BATCH_INCOMPLETE_RETRY_MS. */
 static void wait_for_batch(struct scene *s, const char *wanted)
 {
     int64_t end_ms = clock_boot_ms() + 5000, token;
@@ -217,7 +217,7 @@ static void a_foreign_batch_is_found_when_it_is_whole(void **state)
     put(s, "/batches/bid0000000000/states", NO_BYTES);
     for (int i = 0; i < 4; i++)
         put(s, arena_printf(&s->arena, "/batches/bid0000000000/states/%s", LISTS[i]), NO_BYTES);
-    put(s, "/batches/bid0000000000/status", NO_BYTES); /* and then what it says */
+    put(s, "/batches/bid0000000000/status", NO_BYTES); /* its data comes in a second step */
     assert_int_equal(acquire_batch(&s->c, s->store->batch.pending, bid, &token), 0);
     assert_int_equal(keeper_set(s->other, "/batches/bid0000000000/status",
                                 STR("{\"status\":\"Pending\"}"), KEEPER_ANY_VERSION, NULL),
@@ -226,7 +226,7 @@ static void a_foreign_batch_is_found_when_it_is_whole(void **state)
     assert_string_equal(new_batch(s, "{}"), "bid0000000001");
 }
 
-/* Moved by its status alone, as the document does it: our lists follow. */
+/* The foreign client changes only the status, as the specification does; the index follows. */
 static void a_batch_that_a_foreign_client_moves(void **state)
 {
     struct scene *s = *state;
@@ -249,7 +249,7 @@ static void a_batch_that_a_foreign_client_moves(void **state)
     wait_for_batch(s, bid);
 }
 
-/* Its job was ended by another, node by node, and nobody had begun it: its report is due all the same. */
+/* A foreign client ends its only job, node by node; the batch is Pending, and its report is due. */
 static void a_pending_batch_that_a_foreign_client_ends(void **state)
 {
     struct scene *s = *state;
@@ -270,7 +270,7 @@ static void a_pending_batch_that_a_foreign_client_ends(void **state)
     }
     assert_int_equal(acquire_batch(&s->c, s->store->batch.pending, held, &token), 1);
     assert_int_equal(count_findings(s, false), 0);
-    assert_int_equal(batch_settle(&s->c, bid), 0); /* somebody has it in hand */
+    assert_int_equal(batch_settle(&s->c, bid), 0); /* it is locked */
     assert_string_equal(batch_state(s, bid), "Pending");
     OK(s, batch_item_unlock(&s->c, BATCH_KIND_BATCH, str_of(bid), token));
     assert_int_equal(count_findings(s, false), 1);

@@ -1,6 +1,6 @@
 /*
- * Acquiring past jobs that cannot be had: however many of them stand at the front, the first that can is
- * found, and finding the next costs a bounded number of calls of the keeper.
+ * Acquiring past jobs that are not available: however many of them are at the front, acquire finds
+ * the first available one, and the next acquires make a bounded number of calls to the keeper.
  */
 #include "batch_scene.h"
 
@@ -15,7 +15,7 @@ static int many(int count)
     return scene_on_zookeeper() ? 60 : count;
 }
 
-/* So many jobs of a profile in a batch, at a priority. Gives back the first. */
+/* Creates `count` jobs of a profile at a priority. Returns the first. */
 static const char *fill(struct scene *s, const char *bid, const char *profile, int priority,
                         int count)
 {
@@ -38,7 +38,7 @@ static const char *fill(struct scene *s, const char *bid, const char *profile, i
     return first;
 }
 
-/* Acquires as a process of its own would that has done so before, and counts the calls. */
+/* Acquires with the store of some process, and counts the calls to the keeper. */
 static int acquire_in(struct scene *s, struct batch_store *store, const char *state,
                       struct batch_item *ret_job, int *ret_calls)
 {
@@ -59,7 +59,7 @@ static int acquire(struct scene *s, struct batch_store *store, struct batch_item
     return acquire_in(s, store, "Pending", ret_job, ret_calls);
 }
 
-/* The next acquires find what they should, each for a bounded number of calls. */
+/* The next acquires return the jobs from `first` on, each with a bounded number of calls. */
 static void expect_next(struct scene *s, struct batch_store *store, int first, int count)
 {
     struct batch_item j;
@@ -87,7 +87,7 @@ static struct batch_store *another_process(void)
     return store;
 }
 
-/* What this process learns late (another held, released or unlocked something) is waited for. */
+/* Waits until this process notices what another process released or unlocked. */
 static void wait_for_front(struct scene *s, struct batch_store *store, const char *jid)
 {
     int64_t end_ms = clock_boot_ms() + 10000;
@@ -114,7 +114,7 @@ static void a_held_batch_at_the_front(void **state)
     expect_next(s, s->store, number_of(usable), 10);
     expect_next(s, other, number_of(usable) + 10, 9);
     OK(s, batch_to(&s->c, held, "Pending", 0));
-    assert_int_equal(acquire(s, s->store, &j, &calls), 1); /* at once here */
+    assert_int_equal(acquire(s, s->store, &j, &calls), 1); /* this process knows at once */
     assert_string_equal(j.id, front);
     assert_true(calls <= BOUND);
     OK(s, batch_item_unlock(&s->c, BATCH_KIND_JOB, str_of(front), j.token));
@@ -145,7 +145,7 @@ static void a_locked_collection_at_the_front(void **state)
     batch_store_close(other);
 }
 
-/* By others: each has to be tried to be known. */
+/* Others locked them: each must be tried once to find out. */
 static void locked_jobs_at_the_front(void **state)
 {
     struct scene *s = *state;
@@ -163,7 +163,8 @@ static void locked_jobs_at_the_front(void **state)
                          0);
     keeper_names_release(&names);
     expect_next(s, s->store, number_of(usable), 1);
-    expect_next(s, s->store, number_of(usable) + 1, 19); /* some are tried again beside them */
+    expect_next(s, s->store, number_of(usable) + 1,
+                19); /* some locked ones are retried in between */
     assert_int_equal(acquire(s, s->store, &j, &calls), 0);
     assert_true(calls <= BATCH_VIEW_DUE_IDLE_MAX * 8 + BOUND);
     keeper_close(s->other);
@@ -171,8 +172,8 @@ static void locked_jobs_at_the_front(void **state)
     wait_for_front(s, s->store, front);
 }
 
-/* Entries without a job and jobs that are elsewhere: a foreign client's leavings. */
-static void rubbish_at_the_front(void **state)
+/* Entries without a job, left by a foreign client. */
+static void invalid_entries_at_the_front(void **state)
 {
     struct scene *s = *state;
     const char *bid = new_batch(s, "{}"), *usable = fill(s, bid, "p", 50, 20);
@@ -190,8 +191,8 @@ static void rubbish_at_the_front(void **state)
             0);
 }
 
-/* A hold that comes and goes beside acquires leaves nothing behind that nobody finds. */
-static void a_hold_that_flickers(void **state)
+/* Holding and releasing again and again leaves no entry blocked. */
+static void holding_and_releasing_repeatedly(void **state)
 {
     struct scene *s = *state;
     const char *bid = new_batch(s, "{}");
@@ -211,7 +212,7 @@ static void a_hold_that_flickers(void **state)
     assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j), 0);
 }
 
-/* Two lists of locks, the list of the state, and the transaction. */
+/* Calls of a cached acquire: two lists of locks, the list of the state, and the transaction. */
 enum { REMEMBERED = 4 };
 
 static const char *status_of(struct scene *s, const char *jid)
@@ -244,7 +245,7 @@ static void what_was_just_moved_is_not_read_again(void **state)
     OK(s, move(&s->c, jid, "next", j.token));
 }
 
-/* Another has failed it, with a message, and put it back: all that is kept, and it is had at once. */
+/* Another process failed and requeued the job: acquire finds it at once and keeps its message. */
 static void what_is_remembered_may_be_out_of_date(void **state)
 {
     struct scene *s = *state;
@@ -269,7 +270,7 @@ static void what_is_remembered_may_be_out_of_date(void **state)
     batch_store_close(other);
 }
 
-/* Another holds the batch of a job that is remembered: the transaction finds out. */
+/* Another process holds the batch of a cached job: the transaction detects it. */
 static void a_batch_that_is_held_meanwhile(void **state)
 {
     struct scene *s = *state;
@@ -289,7 +290,7 @@ static void a_batch_that_is_held_meanwhile(void **state)
     batch_store_close(other);
 }
 
-/* The status of its batch goes and comes back: the job stood in its list all the time, and is had again. */
+/* The status of its batch disappears for a while: the job can be acquired again afterwards. */
 static void a_batch_that_loses_its_status_for_a_while(void **state)
 {
     struct scene *s = *state;
@@ -314,7 +315,7 @@ static void a_batch_that_loses_its_status_for_a_while(void **state)
     assert_string_equal(j.id, jid);
 }
 
-/* A foreign client broke the lock and took it, without touching the status: the token is not valid. */
+/* A foreign client replaced the lock without setting the status: the token is not valid. */
 static void a_lock_that_a_foreign_client_took(void **state)
 {
     struct scene *s = *state;
@@ -345,6 +346,78 @@ static void a_status_without_a_date(void **state)
     assert_non_null(strstr(status_of(s, jid), "\"last_modification_date\":\"20"));
 }
 
+/* A keeper before whose first transaction another session takes a lock by name. */
+struct intruded {
+    struct cutter cutter; /* first member: the two pointers are interchangeable */
+    struct keeper_ops ops;
+    const struct keeper_ops *passed_on;
+    struct scene *s;
+    enum batch_lock_kind kind;
+    const char *name;
+    bool done;
+};
+
+static int lock_then_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
+                           struct keeper_result *results)
+{
+    struct intruded *i = (struct intruded *)k;
+    struct batch_lock lock;
+
+    if (!i->done) {
+        i->done = true;
+        OK(i->s, batch_lock_take(&i->s->c2, i->kind, str_of(i->name), STR("admin"), &lock));
+    }
+    return i->passed_on->multi(k, ops, count, results);
+}
+
+/* Acquires, and takes the lock between the reads and the transaction. */
+static int acquire_intruded(struct scene *s, enum batch_kind_id kind, int state,
+                            enum batch_lock_kind lock, const char *name, struct batch_item *ret)
+{
+    struct intruded i = {.s = s, .kind = lock, .name = name};
+    struct batch_call c = {s->store, &i.cutter.base, &s->arena, &s->why};
+    int got;
+
+    cutter_init(&i.cutter, s->k, 1 << 30, 0, false);
+    i.passed_on = i.cutter.base.ops;
+    i.ops = *i.passed_on;
+    i.ops.multi = lock_then_multi;
+    i.cutter.base.ops = &i.ops;
+    got = batch_item_acquire(&c, kind, state, ret);
+    OK(s, got);
+    assert_true(i.done);
+    return got;
+}
+
+static void a_lock_taken_during_an_acquire(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}");
+    const char *held = fill(s, bid, "p", 10, 1), *other = fill(s, bid, "q", 20, 1);
+    int pending = state_no(s, "Pending");
+    char id[BATCH_ID_LEN + 1];
+    struct batch_item j;
+
+    assert_int_equal(acquire_intruded(s, BATCH_KIND_JOB, pending, BATCH_LOCK_QUEUE, "ingest", &j),
+                     0);
+    assert_int_equal(tree_count(s->k, arena_printf(&s->arena, "/jobs/%s", held)), 7);
+    OK(s, batch_lock_release(&s->c, BATCH_LOCK_QUEUE, STR("ingest"), 0));
+    assert_int_equal(acquire_intruded(s, BATCH_KIND_JOB, pending, BATCH_LOCK_COLLECTIONS, "p", &j),
+                     1);
+    assert_string_equal(j.id, other);
+    OK(s, batch_lock_release(&s->c, BATCH_LOCK_COLLECTIONS, STR("p"), 0));
+    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, pending, &j), 1);
+    assert_string_equal(j.id, held);
+
+    OK(s, batch_access_create(&s->c, BATCH_KIND_SMALL, parse(s, "{}"), id));
+    assert_int_equal(
+        acquire_intruded(s, BATCH_KIND_SMALL, BATCH_NO_STATE, BATCH_LOCK_QUEUE, "accessSmall", &j),
+        0);
+    OK(s, batch_lock_release(&s->c, BATCH_LOCK_QUEUE, STR("accessSmall"), 0));
+    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_SMALL, BATCH_NO_STATE, &j), 1);
+    assert_string_equal(j.id, id);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, scene_setup, scene_teardown)
 
 int main(void)
@@ -353,14 +426,15 @@ int main(void)
         TEST(a_held_batch_at_the_front),
         TEST(a_locked_collection_at_the_front),
         TEST(locked_jobs_at_the_front),
-        TEST(rubbish_at_the_front),
-        TEST(a_hold_that_flickers),
+        TEST(invalid_entries_at_the_front),
+        TEST(holding_and_releasing_repeatedly),
         TEST(what_was_just_moved_is_not_read_again),
         TEST(what_is_remembered_may_be_out_of_date),
         TEST(a_batch_that_is_held_meanwhile),
         TEST(a_batch_that_loses_its_status_for_a_while),
         TEST(a_lock_that_a_foreign_client_took),
         TEST(a_status_without_a_date),
+        TEST(a_lock_taken_during_an_acquire),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Batches and jobs through the public interface, linked as a user's program is; and threads. */
+/* Batches and jobs through the public interface, linked like a program of a user; and threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -105,7 +105,7 @@ static int job_count(void)
     return getenv("DROVER_TEST_ZK") ? 40 : 400;
 }
 
-/* Jobs that this thread took to the end of the first two states. */
+/* The number of jobs that this thread moved through the first two states. */
 static void *consume(void *arg)
 {
     int *done = arg, idle = 0;

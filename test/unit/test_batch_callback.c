@@ -1,6 +1,6 @@
 /*
  * The hook of a report, with a crash at every keeper call before it and after it: the state changes
- * once, what was told is what was written down, and every call of one report has the same key.
+ * once, status-report holds what was reported, and all calls for one report have the same key.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,11 +30,11 @@ struct scene {
     char bid[BATCH_ID_LEN + 1];
     char keys[64]; /* the file that the hook writes to */
 
-    /* The notifier that runs. */
+    /* The callback thread. */
     struct keeper *lent;
     pthread_mutex_t lock;
-    pthread_cond_t turned;
-    int turns, events, warnings;
+    pthread_cond_t scan_done;
+    int scans, events, warnings;
 };
 
 static void ok(struct scene *s, int err)
@@ -56,8 +56,8 @@ static void begin(struct scene *s)
 
     memset(s, 0, sizeof *s);
     pthread_mutex_init(&s->lock, NULL);
-    cond_init(&s->turned);
-    snprintf(s->keys, sizeof s->keys, "notify-keys.%d", (int)getpid());
+    cond_init(&s->scan_done);
+    snprintf(s->keys, sizeof s->keys, "callback-keys.%d", (int)getpid());
     unlink(s->keys);
     assert_int_equal(local_open(&lo, &s->local, &s->why), 0);
     assert_int_equal(local_connect(s->local, NULL, &s->k), 0);
@@ -83,7 +83,7 @@ static void end(struct scene *s)
     local_close(s->local);
     arena_release(&s->a);
     unlink(s->keys);
-    pthread_cond_destroy(&s->turned);
+    pthread_cond_destroy(&s->scan_done);
     pthread_mutex_destroy(&s->lock);
 }
 
@@ -108,8 +108,8 @@ static void scanned(void *arg)
     struct scene *s = arg;
 
     pthread_mutex_lock(&s->lock);
-    s->turns++;
-    pthread_cond_signal(&s->turned);
+    s->scans++;
+    pthread_cond_signal(&s->scan_done);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -127,8 +127,8 @@ static void warn(void *arg, const char *line)
     ((struct scene *)arg)->warnings++;
 }
 
-/* Lets a notifier look once, with that keeper. */
-static void turn(struct scene *s, struct keeper *k, const char *hook)
+/* Runs the callback thread for one scan, with that keeper. */
+static void scan(struct scene *s, struct keeper *k, const char *hook)
 {
     struct batch_callback_options o = {.store = s->store,
                                        .borrow = lend,
@@ -142,16 +142,16 @@ static void turn(struct scene *s, struct keeper *k, const char *hook)
     struct batch_callbacks *n;
 
     s->lent = k;
-    s->turns = 0;
+    s->scans = 0;
     assert_int_equal(batch_callbacks_open(&o, &n), 0);
     pthread_mutex_lock(&s->lock);
-    while (!s->turns)
-        pthread_cond_wait(&s->turned, &s->lock);
+    while (!s->scans)
+        pthread_cond_wait(&s->scan_done, &s->lock);
     pthread_mutex_unlock(&s->lock);
     batch_callbacks_close(n);
 }
 
-/* How often the hook was called; all its calls must have had the key of the one report. */
+/* The number of calls of the hook; all must have the key of the one report. */
 static int count_calls(struct scene *s, int64_t number)
 {
     char line[128], wanted[128];
@@ -176,7 +176,7 @@ static const char *state_of(struct scene *s)
     return s->store->machines.batch.states[b.status.state].name;
 }
 
-/* True when the report has no nth call. */
+/* Returns true if the report makes fewer than n calls. */
 static bool cut_at(int n, int err, bool after, bool once)
 {
     struct cutter cut;
@@ -191,7 +191,7 @@ static bool cut_at(int n, int err, bool after, bool once)
     snprintf(hook, sizeof hook, "echo $DROVER_REPORT >> %s", s.keys);
     cutter_init(&cut, s.victim, n, err, after);
     cut.once = once;
-    turn(&s, &cut.base, hook);
+    scan(&s, &cut.base, hook);
     keeper_close(s.victim);
     tree_check(s.k);
     calls = count_calls(&s, number);
@@ -199,14 +199,14 @@ static bool cut_at(int n, int err, bool after, bool once)
     if (!reported)
         assert_string_equal(state_of(&s), "Reporting");
     if (reported && calls != 1)
-        fail_msg("cut at call %d: it was reported, and told %d times", n, calls);
+        fail_msg("cut at call %d: it was reported, but the hook ran %d times", n, calls);
     over = !cut.cut;
 
-    turn(&s, s.k, hook); /* another does what is left, and nothing twice */
+    scan(&s, s.k, hook); /* another server finishes it, and repeats nothing */
     assert_string_equal(state_of(&s), "Failed");
     if (count_calls(&s, number) != (reported ? 1 : calls + 1))
-        fail_msg("cut at call %d: told %d times, %d of them before", n, count_calls(&s, number),
-                 calls);
+        fail_msg("cut at call %d: the hook ran %d times, %d of them before", n,
+                 count_calls(&s, number), calls);
     text = tree_text(s.k, "/batches/bid0000000000/status-report");
     assert_string_equal(
         text, "/batches/bid0000000000/status-report {\"failed_jobs\":[\"jid0000000001\"]}\n");
@@ -250,12 +250,12 @@ static void a_hook_that_fails_leaves_the_batch_due(void **state)
 
     (void)state;
     begin(&s);
-    turn(&s, s.victim, "exit 3");
+    scan(&s, s.victim, "exit 3");
     assert_string_equal(state_of(&s), "Reporting");
     assert_int_equal(s.warnings, 1);
     assert_int_equal(s.events, 1);
     assert_int_equal(keeper_exists(s.k, "/batches/bid0000000000/lock", NULL), DROVER_NO_NODE);
-    turn(&s, s.victim, NULL); /* no hook: others report */
+    scan(&s, s.victim, NULL); /* no hook: external reporters report */
     assert_string_equal(state_of(&s), "Reporting");
     keeper_close(s.victim);
     tree_check(s.k);

@@ -1,7 +1,8 @@
 /*
  * A crash at every keeper call of every operation, before it and after it, and a connection that
- * breaks at every call and comes back: the tree is as before or as after, never between, and what must
- * always hold holds. When the dead session is gone, the operation can be done by another.
+ * breaks at every call and comes back: the tree is as before or as after the operation, and the
+ * invariants hold. When the session of the crashed process has ended, another one can do the
+ * operation.
  */
 #include "batch/lock.h"
 #include "batch_ops.h"
@@ -18,7 +19,7 @@ static void prepare(struct scene *s, int op)
     }
 }
 
-/* The tree without the locks of the dead: what others see then. */
+/* The tree after the session of the victim has ended. */
 static char *text_without_victim(struct scene *s)
 {
     keeper_close(s->victim);
@@ -49,7 +50,7 @@ static void expect_whole(int op, int n, int got, const char *text, const char *w
         fail_msg("%s, cut at call %d: it said that it was done", OPS[op].name, n);
 }
 
-/* Another does it again: then it is done, and nothing twice. */
+/* Another session repeats the operation: it is then done exactly once. */
 static void expect_finished(struct scene *s, int op, int n, const char *is)
 {
     int err = OPS[op].op(s, &s->c);
@@ -64,7 +65,7 @@ static void expect_finished(struct scene *s, int op, int n, const char *is)
     tree_check(s->k);
 }
 
-/* True when the operation has no nth call. */
+/* Returns true if the operation makes fewer than n calls. */
 static bool cut_at(int op, int n, int err, bool after, bool once, const char *was, const char *is)
 {
     struct scene s;
@@ -133,7 +134,7 @@ static void a_connection_that_breaks_after_every_call(void **state)
     cut_everywhere(DROVER_UNKNOWN, true, true);
 }
 
-/* The report of a batch whose reporter dies goes to another, and the dead one is fenced. */
+/* If a reporter dies, another one acquires the batch, and the dead one is fenced. */
 static void a_reporter_that_seemed_dead_reports_nothing(void **state)
 {
     char bid[BATCH_ID_LEN + 1];

@@ -1,4 +1,4 @@
-/* Records of older queues: names, times, statuses and payloads, right and wrong. */
+/* Records of older queues: names, times, statuses and payloads, valid and invalid. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

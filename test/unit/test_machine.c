@@ -1,4 +1,4 @@
-/* The three machines against the specification's words, change by change; and machines from JSON. */
+/* Every transition of the three machines, as in the specification; and machines from JSON. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include "batch/machine.h"
 
-/* Each row as the specification writes it: a state, and what it may become. */
+/* Rows of the specification: a state, and the states that may follow. */
 struct row {
     const char *from, *to;
 };
