@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "base/result.h"
+#include "keeper/local/local.h"
 #include "task/own_journal.h"
 #include "task/service.h"
 
@@ -89,7 +90,9 @@ static int open_all(struct drover_store *s, const struct drover_store_options *o
                                s->local, &s->journal, e);
     if (err)
         return err;
-    so.local = s->local;
+    err = local_connect(s->local, NULL, &so.keeper);
+    if (err)
+        return err_set(e, err, "cannot open a session: %s", drover_err_message(err));
     if (s->journal) {
         so.journal = own_journal_append;
         so.journal_arg = s->journal;

@@ -269,6 +269,41 @@ void keeper_unwatch(struct keeper *k, struct keeper_watch *w)
     k->ops->unwatch(k, w);
 }
 
+bool keeper_has_gate(const struct keeper *k)
+{
+    return k->ops->gate;
+}
+
+int keeper_apply(struct keeper *k, const struct keeper_op *ops, size_t count, int64_t *ret_zxid)
+{
+    return k->ops->gate->apply(k, ops, count, ret_zxid);
+}
+
+int keeper_peek(struct keeper *k, struct str path, struct buf *b)
+{
+    return k->ops->gate->peek(k, path, b);
+}
+
+int keeper_passed(struct keeper *k, int64_t zxid)
+{
+    return k->ops->gate->passed(k, zxid);
+}
+
+int keeper_wait(struct keeper *k, int64_t zxid)
+{
+    return k->ops->gate->wait(k, zxid);
+}
+
+int keeper_flush(struct keeper *k)
+{
+    return k->ops->gate->flush(k);
+}
+
+bool keeper_may_lose(struct keeper *k)
+{
+    return k->ops->gate->may_lose(k);
+}
+
 void keeper_session(struct keeper *k, struct keeper_session *ret_session)
 {
     k->ops->session(k, ret_session);

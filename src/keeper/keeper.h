@@ -182,6 +182,34 @@ int keeper_watch(struct keeper *k, const char *path, enum keeper_watch_kind kind
 /* When this returns, fn is not running (unless it made this call itself) and never will again. */
 void keeper_unwatch(struct keeper *k, struct keeper_watch *w);
 
+/*
+ * The durability gate: an answer may leave when the keeper is durable up to the last transaction that the
+ * answer saw. All calls above wait for that. The calls below are for a server that decides requests on one
+ * thread and must not wait. The embedded keeper has them; a ZooKeeper ensemble does not (keeper_has_gate()).
+ */
+bool keeper_has_gate(const struct keeper *k);
+
+/*
+ * A multi that returns when it is decided. An answer that depends on it, or on anything that was done before,
+ * has seen *ret_zxid. The operations must be valid. One call at a time for each keeper.
+ */
+int keeper_apply(struct keeper *k, const struct keeper_op *ops, size_t count, int64_t *ret_zxid);
+
+/* Appends the data of a node as it is now, durable or not. */
+int keeper_peek(struct keeper *k, struct str path, struct buf *b);
+
+/*
+ * 1: an answer that saw zxid may leave. 0: not yet; `wake` is called when it may. IO: the journal has failed.
+ * keeper_wait() blocks instead: 0 or IO.
+ */
+int keeper_passed(struct keeper *k, int64_t zxid);
+int keeper_wait(struct keeper *k, int64_t zxid);
+
+/* Returns when everything that was done is on disk, also if answers do not wait for it: 0 or IO. */
+int keeper_flush(struct keeper *k);
+bool keeper_may_lose(
+    struct keeper *k); /* answers do not wait for the disk: a crash may undo the last ones */
+
 /* A session: the name by which another struct keeper can go on with it. */
 struct keeper_session {
     int64_t id;
@@ -205,13 +233,22 @@ struct keeper_options {
     int32_t timeout_ms;           /* 0: KEEPER_TIMEOUT_DEFAULT_MS; clamped to the limits */
     struct keeper_session resume; /* id 0: a new session */
     void (*wake)(void *arg);      /* NULL: callbacks run on a thread of the keeper's own */
-    void *wake_arg;               /* wake is called from any thread and only says "dispatch soon" */
+    void *wake_arg; /* wake is called from any thread, under locks, and only says "dispatch soon" */
 };
 
 /*
  * For implementations. The functions above check their arguments and then call these; paths are
  * valid, requests not too big, results never NULL and zeroed.
  */
+struct keeper_gate_ops {
+    int (*apply)(struct keeper *k, const struct keeper_op *ops, size_t count, int64_t *ret_zxid);
+    int (*peek)(struct keeper *k, struct str path, struct buf *b);
+    int (*passed)(struct keeper *k, int64_t zxid);
+    int (*wait)(struct keeper *k, int64_t zxid);
+    int (*flush)(struct keeper *k);
+    bool (*may_lose)(struct keeper *k);
+};
+
 struct keeper_ops {
     int (*get)(struct keeper *k, struct str path, struct buf *ret_data_or_null,
                struct keeper_stat *ret_stat);
@@ -228,6 +265,7 @@ struct keeper_ops {
     void (*session)(struct keeper *k, struct keeper_session *ret_session);
     void (*dispatch)(struct keeper *k);
     void (*close)(struct keeper *k, bool end_session);
+    const struct keeper_gate_ops *gate; /* NULL: it has none */
 };
 
 struct keeper {

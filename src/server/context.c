@@ -56,6 +56,15 @@ int context_open(struct context *h, uv_loop_t *loop, struct local *local,
     return 0;
 }
 
+int context_connect(struct context *h, void (*wake)(void *arg), void *arg,
+                    struct keeper **ret_keeper, struct err_info *ret_error)
+{
+    struct keeper_options o = {.wake = wake, .wake_arg = arg};
+    int err = h->local ? local_connect(h->local, &o, ret_keeper) : 0;
+
+    return err ? err_set(ret_error, err, "cannot open a session: %s", drover_err_message(err)) : 0;
+}
+
 void context_close(struct context *h)
 {
     events_free(h->events);

@@ -65,6 +65,13 @@ int context_open(struct context *h, uv_loop_t *loop, struct local *local,
 /* Ends the server's session. Run the loop until its handles are gone. */
 void context_close(struct context *h);
 
+/*
+ * On the embedded keeper: a session for a module alone, with callbacks on its thread (keeper_options.wake); the
+ * module closes it. On an ensemble it does nothing.
+ */
+int context_connect(struct context *h, void (*wake)(void *arg), void *arg,
+                    struct keeper **ret_keeper, struct err_info *ret_error);
+
 /* The server's session, to be returned; NULL while an ensemble is away (answer 503). Any thread. */
 struct keeper *context_keeper(struct context *h);
 void context_return(struct context *h, struct keeper *k);

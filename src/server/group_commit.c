@@ -7,7 +7,7 @@ void group_commit_open(struct group_commit *g, uv_loop_t *loop, struct local *l)
     g->local = l;
     UV_CHECK(uv_idle_init(loop, &g->turn));
     uv_unref((uv_handle_t *)&g->turn);
-    local_hold(l, true);
+    local_set_defers(l, true);
 }
 
 static void on_turn(uv_idle_t *turn)
@@ -17,27 +17,27 @@ static void on_turn(uv_idle_t *turn)
 
 void group_commit_rest(struct group_commit *g)
 {
-    int64_t held;
+    int64_t deferred;
 
     if (!g->local)
         return;
-    held = local_held(g->local);
-    if (held > g->seen) {
-        g->seen = held;
+    deferred = local_deferred(g->local);
+    if (deferred > g->seen) {
+        g->seen = deferred;
         uv_idle_start(&g->turn, on_turn);
         return;
     }
     g->seen = 0;
     uv_idle_stop(&g->turn);
-    if (held)
-        local_want(g->local);
+    if (deferred)
+        local_write_deferred(g->local);
 }
 
 void group_commit_close(struct group_commit *g)
 {
     if (!g->local)
         return;
-    local_hold(g->local, false);
+    local_set_defers(g->local, false);
     uv_close((uv_handle_t *)&g->turn, NULL);
     g->local = NULL;
 }

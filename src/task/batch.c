@@ -274,5 +274,5 @@ void batch_drop(struct service *s)
 {
     batch_undo(s);
     answer_all(s, &s->batch, DROVER_UNKNOWN);
-    answer_all(s, &s->queue, s->o.local ? DROVER_CLOSED : DROVER_NOT_LEADER);
+    answer_all(s, &s->queue, s->o.keeper ? DROVER_CLOSED : DROVER_NOT_LEADER);
 }

@@ -469,16 +469,15 @@ static void stand_for_leader(struct task_http *h)
 static int module_open(struct context *context, void **ret_module, struct err_info *ret_error)
 {
     struct task_http *h = mem_zalloc(sizeof *h);
-    struct service_options o = {.local = context->local,
-                                .wake = on_service_wake,
-                                .wake_arg = h,
-                                .doubt = on_doubt,
-                                .doubt_arg = h};
+    struct service_options o = {
+        .wake = on_service_wake, .wake_arg = h, .doubt = on_doubt, .doubt_arg = h};
     int err;
 
     h->context = context;
     h->timer_ms = INT64_MAX;
-    err = service_open(&o, &h->service, ret_error);
+    err = context_connect(context, on_service_wake, h, &o.keeper, ret_error);
+    if (!err)
+        err = service_open(&o, &h->service, ret_error);
     if (err) {
         free(h);
         return err;

@@ -17,7 +17,7 @@ static int fetch(void *arg, int64_t slot, struct buf *b)
     char path[SLOT_PATH_SIZE];
     size_t len = slot_path(path, slot);
     struct task t;
-    int err = local_peek(s->keeper, (struct str){path, len}, b);
+    int err = keeper_peek(s->keeper, (struct str){path, len}, b);
 
     if (!err)
         err = slot_decode((struct str){b->p + before, b->len - before}, &t);
@@ -33,8 +33,8 @@ static int load(struct service *s, struct keeper *k, struct load_target *t, stru
 {
     int err;
 
-    *t = (struct load_target){.local = s->o.local, .keeper = k, .now_ms = service_now_ms(s)};
-    t->store = s->o.local ? store_new(fetch, s) : store_new(NULL, NULL);
+    *t = (struct load_target){.keeper = k, .now_ms = service_now_ms(s)};
+    t->store = s->o.keeper ? store_new(fetch, s) : store_new(NULL, NULL);
     t->ledger = mem_alloc(sizeof *t->ledger);
     ledger_init(t->ledger);
     err = load_tasks(t, e);
@@ -76,7 +76,7 @@ static int raise_ceiling(struct service *s, const struct load_target *t, struct 
     struct slot_head head;
     int err;
 
-    if (!local_may_lose(s->o.local))
+    if (!keeper_may_lose(s->keeper))
         return 0;
     t->ledger->losable = LEDGER_LOSABLE;
     head = ledger_ceiling(t->ledger, store_last_id(t->store));
@@ -84,7 +84,7 @@ static int raise_ceiling(struct service *s, const struct load_target *t, struct 
     err = keeper_set(t->keeper, SLOT_HEAD, (struct str){bytes, sizeof bytes}, KEEPER_ANY_VERSION,
                      NULL);
     if (!err)
-        err = local_flush(s->o.local);
+        err = keeper_flush(s->keeper);
     if (err)
         return err_set(e, err, "cannot set ids aside for the tasks: %s", drover_err_message(err));
     t->ledger->ceiling = head.last_id;
@@ -94,20 +94,14 @@ static int raise_ceiling(struct service *s, const struct load_target *t, struct 
 static int open_local(struct service *s, struct err_info *e)
 {
     struct load_target t;
-    int err = local_connect(s->o.local, NULL, &s->keeper);
+    int err;
 
-    if (err)
-        return err_set(e, err, "cannot open a session for the tasks: %s", drover_err_message(err));
+    s->keeper = s->o.keeper;
     err = load(s, s->keeper, &t, e);
     if (err)
         return err;
     take_over(s, &t);
-    err = raise_ceiling(s, &t, e);
-    if (err)
-        return err;
-    if (s->o.wake)
-        local_follow(s->o.local, s->o.wake, s->o.wake_arg);
-    return 0;
+    return raise_ceiling(s, &t, e);
 }
 
 int service_open(const struct service_options *o, struct service **ret_service,
@@ -123,7 +117,7 @@ int service_open(const struct service_options *o, struct service **ret_service,
     cond_init(&s->finished);
     waiting_init(&s->waiting);
     random_fill(&s->random, sizeof s->random);
-    err = o->local ? open_local(s, ret_error) : 0;
+    err = o->keeper ? open_local(s, ret_error) : 0;
     if (err)
         service_close(s);
     else
@@ -177,16 +171,15 @@ void service_stop(struct service *s)
 
 void service_close(struct service *s)
 {
-    if (s->o.local)
-        local_follow(s->o.local, NULL, NULL);
     service_stop(s);
     batch_forget_sent(s);
-    if (s->o.local && s->keeper) {
-        local_await(s->o.local, s->zxid);
+    if (s->o.keeper) {
+        keeper_wait(s->o.keeper, s->zxid);
         service_deliver(s);
-        keeper_close(s->keeper);
+        keeper_close(s->o.keeper);
+    } else {
+        service_deliver(s);
     }
-    service_deliver(s);
     waiting_release(&s->waiting);
     commit_release(&s->commit);
     while (s->spare_count) {

@@ -51,7 +51,8 @@ static int make_ground(struct keeper *k, struct err_info *e)
 static int get(struct load *l, const char *path, struct buf *b, struct keeper_stat *stat)
 {
     b->len = 0;
-    return l->t->local ? local_peek(l->k, str_of(path), b) : keeper_get(l->k, path, b, stat);
+    return keeper_has_gate(l->k) ? keeper_peek(l->k, str_of(path), b)
+                                 : keeper_get(l->k, path, b, stat);
 }
 
 static int fail(struct load *l, int err, const char *path)
@@ -134,7 +135,7 @@ static void *read_buckets(void *arg)
 
 static int load_slots(struct load *l)
 {
-    size_t count = l->t->local ? 1 : READERS;
+    size_t count = keeper_has_gate(l->k) ? 1 : READERS;
     pthread_t readers[READERS];
     int err = keeper_children(l->k, SLOT_HEAD, &l->buckets, NULL);
 

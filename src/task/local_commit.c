@@ -21,7 +21,7 @@ void embedded_commit(struct service *s, struct task_request *r)
     if (!err && s->o.journal)
         err = s->o.journal(s->o.journal_arg, s->commit.ops, s->commit.count);
     if (!err)
-        err = local_submit(s->keeper, s->commit.ops, s->commit.count, &zxid);
+        err = keeper_apply(s->keeper, s->commit.ops, s->commit.count, &zxid);
     if (err) {
         service_undo(s, r);
         ledger_undo(s->ledger, &s->commit, &txn, 1);

@@ -125,15 +125,14 @@ static void finish(struct service *s, struct task_request *r)
 /* Takes what may leave. Under the lock. */
 static void take_durable(struct service *s, struct task_queue *from, struct task_queue *to)
 {
-    struct local *l = s->o.local;
-    int64_t durable = l ? local_durable(l) : INT64_MAX;
-    bool failed = l && local_failed(l);
+    int state;
 
-    while (from->first && (failed || from->first->own.zxid <= durable)) {
+    while (from->first &&
+           (state = s->o.keeper ? keeper_passed(s->keeper, from->first->own.zxid) : 1)) {
         struct task_request *r = queue_take(from);
 
-        if (failed && r->own.zxid > durable)
-            r->own.err = DROVER_IO;
+        if (state < 0)
+            r->own.err = state;
         queue_put(to, r);
     }
 }
@@ -359,9 +358,9 @@ void service_run(struct service *s, struct task_request *r)
     count(s, r);
     if (!r->own.err)
         touch(s, r->own.txn);
-    if (s->o.local && !service_has_changes(r))
+    if (s->o.keeper && !service_has_changes(r))
         service_settle(s, r);
-    else if (s->o.local)
+    else if (s->o.keeper)
         embedded_commit(s, r);
     else
         queue_put(&s->batch, r);
@@ -417,7 +416,7 @@ static void admit(struct service *s, struct task_request *r)
 {
     int64_t due_ms = waiting_due_ms(&s->waiting);
 
-    if (s->o.local) {
+    if (s->o.keeper) {
         service_run(s, r);
         service_feed(s);
     } else if (s->state == SERVICE_STOPPED) {
@@ -456,16 +455,16 @@ static void tick(struct service *s)
     pthread_mutex_lock(&s->lock);
     now_ms = service_now_ms(s);
     waiting_pass(&s->waiting, now_ms);
-    if (s->o.local)
+    if (s->o.keeper)
         service_feed(s);
     while ((r = waiting_over(&s->waiting, now_ms))) {
         waiting_remove(&s->waiting, r);
-        if (s->o.local)
+        if (s->o.keeper)
             service_run(s, r);
         else
             queue_put(&s->queue, r);
     }
-    if (s->o.local)
+    if (s->o.keeper)
         service_feed(s);
     else
         batch_start(s);
@@ -526,12 +525,12 @@ void service_call(struct service *s, struct task_request *r)
     service_deliver_called(s);
     pthread_mutex_lock(&s->lock);
     while (!r->own.finished) {
-        bool answered = s->o.local && !r->own.wait_ref && s->called.first;
+        bool answered = s->o.keeper && !r->own.wait_ref && s->called.first;
         int64_t zxid = r->own.zxid;
 
         if (answered) {
             pthread_mutex_unlock(&s->lock);
-            local_await(s->o.local, zxid);
+            keeper_wait(s->keeper, zxid);
         } else {
             cond_wait_until(&s->finished, &s->lock, due_boot_ms(s));
             pthread_mutex_unlock(&s->lock);

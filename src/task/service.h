@@ -38,7 +38,6 @@
 
 #include "base/err.h"
 #include "keeper/keeper.h"
-#include "keeper/local/local.h"
 #include "task/store.h"
 
 struct service;
@@ -97,7 +96,11 @@ struct task_request {
 };
 
 struct service_options {
-    struct local *local; /* the embedded keeper; NULL: service_start() brings an ensemble's */
+    /*
+     * A session of the embedded keeper, opened with the `wake` below; the service closes it, also when
+     * service_open() fails. NULL: an ensemble, whose session service_start() brings.
+     */
+    struct keeper *keeper;
 
     /*
      * "Call service_dispatch() soon, and look when service_due_ms() is": from any thread, also under

@@ -90,7 +90,6 @@ void batch_forget_sent(struct service *s);
 
 /* load.c: into an empty store and ledger, which nobody else knows yet. */
 struct load_target {
-    struct local *local; /* NULL: an ensemble */
     struct keeper *keeper;
     struct store *store;
     struct ledger *ledger;

@@ -356,7 +356,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     }
     while (server->conns)
         uv_run(&loop, UV_RUN_NOWAIT);
-    engine_listen(l, NULL);
+    wire_leave(server);
     fuzz_expect(check_tree(&l->tree));
     FUZZ_CHECK(l->watches.count == 0);
     server->l = NULL;

@@ -2,6 +2,7 @@
  * The service on the embedded keeper: what is kept over a restart, claims that wait, requests that come
  * twice, extra operations, and time.
  */
+#include "keeper/local/local.h"
 #include "task/service.h"
 
 #include <ftw.h>
@@ -22,6 +23,7 @@
 struct fixture {
     char dir[64];
     struct local *local;
+    struct keeper *k; /* the service's */
     struct service *s;
     int64_t now_ms;
 };
@@ -40,7 +42,8 @@ static void open_service(struct fixture *f)
     struct err_info e = {""};
 
     assert_int_equal(local_open(&lo, &f->local, &e), 0);
-    so.local = f->local;
+    assert_int_equal(local_connect(f->local, NULL, &so.keeper), 0);
+    f->k = so.keeper;
     assert_int_equal(service_open(&so, &f->s, &e), 0);
 }
 
@@ -119,7 +122,7 @@ static void dispatch(struct fixture *f)
     struct local_stats stats;
 
     local_stats(f->local, &stats);
-    local_await(f->local, stats.zxid);
+    assert_int_equal(keeper_wait(f->k, stats.zxid), 0);
     service_dispatch(f->s);
 }
 

@@ -1,21 +1,14 @@
 /*
  * Group commit.
  *
- * Records gather in the open batch. Who writes (journal_write.c) takes it as a round, with the batches of
- * segments that filled up meanwhile before it, writes, syncs, and raises `durable`. Who waits sleeps on
- * one of two futexes: the round under way has one, the round that gathers has the other, so that a
- * finished round wakes exactly those whom it concerns. (A condition variable woke everybody twice and
- * made them queue for its mutex.)
+ * Records are appended to the open run. Whoever writes (journal_write.c) takes it as a round, preceded by
+ * the runs of segments that filled up meanwhile, writes, syncs, and raises the gate.
  */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/futex.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -28,36 +21,25 @@
 
 enum {
     RETRY_FULL_DISK_MS = 200,
-    YIELDS = 3,
-    HOLD_FROM = 16, /* records that were not on disk at a time: with fewer, to wait costs more */
-    HOLD_MAX = 64,  /* records that are held: more gain nothing */
+    SHARE_FROM = 16, /* records not on disk at once: with fewer, waiting for others costs more */
+    SHARE_MAX = 64,  /* deferred records: more gain nothing */
+    FAST_ROUND_US = 1000, /* a round that a loop may wait for */
 };
-
-void journal_open_gate(struct journal *j, unsigned gate)
-{
-    atomic_fetch_add(&j->gates[gate], 1);
-    syscall(SYS_futex, &j->gates[gate], FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-
-static void gate_wait(struct journal *j, unsigned gate, uint32_t seen)
-{
-    syscall(SYS_futex, &j->gates[gate], FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
-}
 
 void journal_fail(struct journal *j, const char *line)
 {
-    if (atomic_exchange(&j->failed, true))
+    if (!gate_shut(j->gate))
         return;
     j->o.fatal(j->o.arg, line);
     pthread_mutex_lock(j->lock);
-    pthread_cond_broadcast(&j->room);
+    pthread_cond_broadcast(&j->progress);
     pthread_cond_broadcast(&j->prepare);
+    gate_notify(j->gate);
     pthread_mutex_unlock(j->lock);
-    journal_open_gate(j, 0);
-    journal_open_gate(j, 1);
+    gate_wake_all(j->gate);
 }
 
-/* Makes the segment that comes next. Under the lock, which it releases while it does. */
+/* Makes the next segment. Under the lock, which it releases meanwhile. */
 static void prepare_next(struct journal *j)
 {
     struct err_info why;
@@ -67,12 +49,12 @@ static void prepare_next(struct journal *j)
     pthread_mutex_unlock(j->lock);
     err = segment_make(j->o.fs, j->o.dir, j->o.store, number, j->o.segment_len, &fd, &why);
     if (err && err != DROVER_DISK_FULL)
-        journal_fail(j, why.text); /* before others learn of it, who know less */
+        journal_fail(j, why.text); /* first: callers that see prepare_error know no reason */
     pthread_mutex_lock(j->lock);
     j->prepare_error = err;
     if (!err)
         j->prepared_fd = fd;
-    pthread_cond_broadcast(&j->room);
+    pthread_cond_broadcast(&j->progress);
 }
 
 static void *preparer_main(void *arg)
@@ -80,7 +62,7 @@ static void *preparer_main(void *arg)
     struct journal *j = arg;
 
     pthread_mutex_lock(j->lock);
-    while (!j->stop && !atomic_load(&j->failed)) {
+    while (!j->stop && !journal_failed(j)) {
         if (j->prepared_fd >= 0) {
             pthread_cond_wait(&j->prepare, j->lock);
             continue;
@@ -93,35 +75,38 @@ static void *preparer_main(void *arg)
     return NULL;
 }
 
-int journal_open(struct journal *j, const struct journal_options *o, pthread_mutex_t *lock,
+int journal_open(struct journal *j, const struct journal_options *o, struct gate *gate,
                  struct err_info *ret_error)
 {
     int fd, err;
 
-    *j = (struct journal){.o = *o, .lock = lock, .prepared_fd = -1, .prepared = o->segment + 1};
-    atomic_init(&j->pen_taken, true); /* until the thread has it ready */
+    *j = (struct journal){
+        .o = *o, .gate = gate, .lock = gate->lock, .prepared_fd = -1, .prepared = o->segment + 1};
+    atomic_init(&j->token_taken, true); /* until the writer has initialised it */
     err = segment_make(o->fs, o->dir, o->store, o->segment, o->segment_len, &fd, ret_error);
     if (err)
         return err;
     j->salt = record_salt(o->store);
     j->first_segment = o->oldest;
     j->last_lsn = j->taken_lsn = j->marked_lsn = o->last_lsn;
-    atomic_init(&j->durable, o->last_lsn);
-    atomic_init(&j->wanted_lsn, o->last_lsn);
+    atomic_init(&j->released_lsn, o->last_lsn);
+    gate->journal = j;
+    gate->strict = o->mode == LOCAL_STRICT;
+    atomic_store(&gate->durable, o->last_lsn);
     j->full_end = &j->full;
-    j->open = batch_new(j, fd, o->segment, FORMAT_HEADER_LEN);
+    j->open = run_new(j, fd, o->segment, FORMAT_HEADER_LEN);
     cond_init(&j->work);
-    cond_init(&j->room);
+    cond_init(&j->progress);
     cond_init(&j->prepare);
     thread_must_start(&j->writer, "journal-write", journal_writer_main, j);
     thread_must_start(&j->preparer, "journal-prepare", preparer_main, j);
     return 0;
 }
 
-static void batches_free(struct batch *b)
+static void runs_free(struct journal_run *b)
 {
     while (b) {
-        struct batch *next = b->next;
+        struct journal_run *next = b->next;
 
         buf_release(&b->bytes);
         free(b);
@@ -138,27 +123,27 @@ void journal_close(struct journal *j)
     pthread_mutex_unlock(j->lock);
     pthread_join(j->writer, NULL);
     pthread_join(j->preparer, NULL);
-    if (j->prepared_fd >= 0) { /* never used: the next start need not find it */
+    if (j->prepared_fd >= 0) { /* unused */
         char *path = format_path(j->o.dir, FORMAT_SEGMENT, j->prepared);
 
         j->o.fs->close(j->o.fs, j->prepared_fd);
         j->o.fs->unlink(j->o.fs, path);
         free(path);
     }
-    batches_free(j->open);
-    batches_free(j->full);
-    batches_free(j->spare);
+    runs_free(j->open);
+    runs_free(j->full);
+    runs_free(j->spare);
     pthread_cond_destroy(&j->work);
-    pthread_cond_destroy(&j->room);
+    pthread_cond_destroy(&j->progress);
     pthread_cond_destroy(&j->prepare);
 }
 
-/* The open batch ends with its segment; the prepared one begins. */
+/* The open run ends with its segment; the prepared segment begins. */
 static void next_segment(struct journal *j)
 {
-    struct batch *old = j->open;
+    struct journal_run *old = j->open;
 
-    j->open = batch_new(j, j->prepared_fd, j->prepared, FORMAT_HEADER_LEN);
+    j->open = run_new(j, j->prepared_fd, j->prepared, FORMAT_HEADER_LEN);
     *j->full_end = old;
     j->full_end = &old->next;
     j->prepared_fd = -1;
@@ -173,17 +158,35 @@ static bool disk_is_late(const struct journal *j)
            clock_boot_ms() > j->unsynced_since_ms + LOCAL_FLUSH_MS;
 }
 
+/* Once is enough: it does not wait again before it has looked. */
+static void signal_writer(struct journal *j)
+{
+    if (!j->writer_waits)
+        return;
+    j->writer_waits = false;
+    pthread_cond_signal(&j->work);
+}
+
+/* Leaves the deferred records to the writer. */
+static void release_deferred(struct journal *j)
+{
+    if (!journal_deferred(j))
+        return;
+    atomic_store(&j->released_lsn, j->last_lsn);
+    signal_writer(j);
+}
+
 int journal_admit(struct journal *j, size_t record_len)
 {
     if (record_len > j->o.segment_len - FORMAT_HEADER_LEN)
         return DROVER_TOO_BIG;
     for (;;) {
-        if (atomic_load(&j->failed))
+        if (journal_failed(j))
             return DROVER_IO;
         if (j->pending > JOURNAL_PENDING_MAX || disk_is_late(j)) {
-            journal_want(j);
+            release_deferred(j);
             pthread_cond_signal(&j->work);
-            pthread_cond_wait(&j->room, j->lock);
+            pthread_cond_wait(&j->progress, j->lock);
             continue;
         }
         if ((size_t)j->open->at + j->open->bytes.len + record_len <= j->o.segment_len)
@@ -193,32 +196,30 @@ int journal_admit(struct journal *j, size_t record_len)
         else if (j->prepare_error)
             return j->prepare_error;
         else
-            pthread_cond_wait(&j->room, j->lock);
+            pthread_cond_wait(&j->progress, j->lock);
     }
 }
 
-/* One that was told is not told again. */
-static void tell_writer(struct journal *j)
+static bool may_share(const struct journal *j)
 {
-    if (!j->writer_rests)
-        return;
-    j->writer_rests = false;
-    pthread_cond_signal(&j->work);
+    return j->last_lag > SHARE_FROM && j->last_lsn - j->taken_lsn < SHARE_MAX;
 }
 
-static bool may_be_held(const struct journal *j)
+/* The only record, nothing being written, and a disk that answers quickly. */
+static bool may_write_alone(const struct journal *j)
 {
-    return j->holds && j->last_lag > HOLD_FROM && j->last_lsn - j->taken_lsn < HOLD_MAX;
+    return j->last_lag <= 1 && j->last_lsn == j->taken_lsn + 1 && !atomic_load(&j->token_taken) &&
+           j->round_us < FAST_ROUND_US;
 }
 
-void journal_append(struct journal *j, const struct changes *c, enum journal_care care)
+void journal_append(struct journal *j, const struct changes *c, enum journal_writer who)
 {
-    struct batch *b = j->open;
+    struct journal_run *b = j->open;
     size_t before = b->bytes.len;
-    int64_t lag = c->zxid - atomic_load(&j->durable);
+    int64_t lag = c->zxid - journal_durable(j);
 
     assert(c->zxid == j->last_lsn + 1);
-    if (!batch_has_records(b)) {
+    if (!run_has_records(b)) {
         b->since_ms = clock_boot_ms();
         if (!j->unsynced_since_ms)
             j->unsynced_since_ms = b->since_ms;
@@ -229,103 +230,75 @@ void journal_append(struct journal *j, const struct changes *c, enum journal_car
     j->records++;
     if (j->lag < lag)
         j->lag = lag;
-    if (care == JOURNAL_HELD && may_be_held(j))
+    if (who == JOURNAL_DEFER && j->defers && (may_share(j) || may_write_alone(j)))
         return;
-    atomic_store(&j->wanted_lsn, c->zxid);
-    if (care != JOURNAL_WAITED || j->o.mode != LOCAL_STRICT || atomic_load(&j->crowded))
-        tell_writer(j);
+    atomic_store(&j->released_lsn, c->zxid);
+    if (who != JOURNAL_WAITER || j->o.mode != LOCAL_STRICT || journal_is_crowded(j))
+        signal_writer(j);
 }
 
-void journal_hold(struct journal *j, bool holds)
+void journal_set_defers(struct journal *j, bool defers)
 {
-    j->holds = holds && j->o.mode == LOCAL_STRICT;
-    if (!holds)
-        journal_want(j);
+    j->defers = defers && j->o.mode == LOCAL_STRICT;
+    if (!defers)
+        release_deferred(j);
 }
 
-int64_t journal_held(const struct journal *j)
+int64_t journal_deferred(const struct journal *j)
 {
-    return j->last_lsn - atomic_load(&j->wanted_lsn);
+    return j->last_lsn - atomic_load(&j->released_lsn);
 }
 
-void journal_want(struct journal *j)
+void journal_write_deferred(struct journal *j)
 {
-    if (!journal_held(j))
+    if (!journal_deferred(j))
         return;
-    atomic_store(&j->wanted_lsn, j->last_lsn);
-    tell_writer(j);
-}
-
-struct journal_ticket journal_ticket(const struct journal *j, int64_t lsn)
-{
-    /* In a round that was taken, or in the one that gathers. */
-    uint32_t round = lsn <= j->taken_lsn ? j->round - 1 : j->round;
-
-    return (struct journal_ticket){lsn, round & 1};
-}
-
-/*
- * Where many wait, others have changes of their own to make before the disk answers. Letting them go first
- * costs less than to sleep and be woken, and when the turn comes back the round is often on disk.
- */
-static void let_others_go_first(const struct journal *j, int64_t lsn)
-{
-    if (!atomic_load(&j->crowded))
-        return;
-    for (int i = 0; i < YIELDS && atomic_load(&j->durable) < lsn; i++)
-        sched_yield();
-}
-
-static int wait_for(struct journal *j, struct journal_ticket t)
-{
-    let_others_go_first(j, t.lsn);
-    for (;;) {
-        uint32_t seen = atomic_load(&j->gates[t.gate]);
-
-        if (atomic_load(&j->failed))
-            return DROVER_IO;
-        if (atomic_load(&j->durable) >= t.lsn)
-            return 0;
-        gate_wait(j, t.gate, seen);
+    if (may_write_alone(j) && !journal_failed(j)) {
+        atomic_store(&j->released_lsn, j->last_lsn);
+        journal_write_round(j);
+    } else {
+        release_deferred(j);
     }
 }
 
-int journal_wait(struct journal *j, struct journal_ticket t)
+unsigned journal_round(const struct journal *j, int64_t lsn)
 {
-    if (j->o.mode != LOCAL_STRICT)
-        return atomic_load(&j->failed) ? DROVER_IO : 0;
-    if (atomic_load(&j->durable) < t.lsn)
-        journal_write_oneself(j, t.lsn);
-    if (atomic_load(&j->wanted_lsn) < t.lsn) {
+    /* In a round that was taken, or in the open one. */
+    return (lsn <= j->taken_lsn ? j->round - 1 : j->round) & 1;
+}
+
+void journal_hasten(struct journal *j, int64_t lsn)
+{
+    journal_write_self(j, lsn);
+    if (atomic_load(&j->released_lsn) < lsn) {
         pthread_mutex_lock(j->lock);
-        journal_want(j);
+        release_deferred(j);
         pthread_mutex_unlock(j->lock);
     }
-    return wait_for(j, t);
 }
 
-int journal_wait_durable(struct journal *j, int64_t lsn)
+struct gate_ticket journal_request_sync(struct journal *j, int64_t lsn)
 {
-    struct journal_ticket t;
+    struct gate_ticket t;
 
     pthread_mutex_lock(j->lock);
-    t = journal_ticket(j, lsn);
+    t = (struct gate_ticket){lsn, journal_round(j, lsn)};
     if (j->sync_wanted < lsn)
         j->sync_wanted = lsn;
-    journal_want(j);
+    release_deferred(j);
     pthread_cond_signal(&j->work);
     pthread_mutex_unlock(j->lock);
-    return wait_for(j, t);
+    return t;
 }
 
 int journal_rotate(struct journal *j, uint64_t *ret_segment)
 {
-    while (j->prepared_fd < 0 && !atomic_load(&j->failed)) {
+    while (j->prepared_fd < 0 && !journal_failed(j)) {
         if (j->prepare_error)
             return j->prepare_error;
-        pthread_cond_wait(&j->room, j->lock);
+        pthread_cond_wait(&j->progress, j->lock);
     }
-    if (atomic_load(&j->failed))
+    if (journal_failed(j))
         return DROVER_IO;
     next_segment(j);
     *ret_segment = j->open->segment;

@@ -1,35 +1,32 @@
 /*
- * journal - transactions to disk, many at a time.
+ * journal - transactions to disk, many with one sync.
  *
- * The owner appends under its lock; a thread of the journal's own, or one that waits, takes whatever has
- * gathered, writes and syncs it (one sync for all of it), and lets those go who wait for it. A second
- * thread makes the next segment, filled with zeros, ahead of need.
+ * The owner appends records under its lock. A thread of the journal's own (the writer), or a caller that
+ * waits, takes all records that were appended since the last round, writes and syncs them, and raises the
+ * gate (gate.h). A second thread (the preparer) makes the next segment, filled with zeros, ahead of need.
  *
- *     lock -> journal_admit -> change the tree -> journal_append -> journal_ticket -> unlock
- *          -> journal_wait
+ *     lock -> journal_admit -> change the tree -> journal_append -> gate_ticket -> unlock -> gate_wait
  *
- * What holds: records are appended in the order of their LSNs without a gap. A segment is synced
+ * What always holds: records are appended in the order of their LSNs without a gap. A segment is synced
  * before the first record of the next one is written. After a failed write or sync nothing is ever
- * written, synced or acknowledged again: the outcome of that sync cannot be learnt, and a second one
- * may succeed without having written anything.
+ * written, synced or acknowledged again: the outcome of that sync is unknown, and a second one may succeed
+ * without having written anything.
  *
- * Where the power can fail, and what is then there:
+ * What is on disk after a power failure
  *   while a segment is made   a .tmp file, removed at the next start
  *   after its renaming        an empty segment, which is a valid end of the journal
- *   while a round is written  any part of records that nobody was told of: a torn tail, cut off
+ *   while a round is written  any part of records that were not acknowledged: a torn tail, cut off
  *   after its sync            everything
  */
 #ifndef KEEPER_JOURNAL_JOURNAL_H
 #define KEEPER_JOURNAL_JOURNAL_H
 
-#include <pthread.h>
-#include <stdatomic.h>
-
 #include "base/buf.h"
+#include "keeper/journal/gate.h"
 #include "keeper/local/local.h"
 #include "keeper/tree/tree.h"
 
-struct batch;
+struct journal_run;
 struct write_token;
 
 struct journal_options {
@@ -38,9 +35,9 @@ struct journal_options {
     enum local_mode mode;
     size_t segment_len;
     uint64_t store;
-    uint64_t oldest;  /* segment that is still there */
+    uint64_t oldest;  /* segment on disk */
     uint64_t segment; /* the first one to make */
-    int64_t last_lsn; /* what is on disk already */
+    int64_t last_lsn; /* already on disk */
     void (*fatal)(void *arg, const char *line);
     void *arg;
 };
@@ -48,54 +45,47 @@ struct journal_options {
 struct journal {
     struct journal_options o;
     uint32_t salt;
-    pthread_mutex_t *lock; /* the owner's; guards everything up to the gates */
-    pthread_cond_t work;   /* for the writer */
-    pthread_cond_t room;   /* for those whom journal_admit holds back */
+    struct gate *gate;       /* the owner's */
+    pthread_mutex_t *lock;   /* the owner's; guards the rest */
+    pthread_cond_t work;     /* for the writer */
+    pthread_cond_t progress; /* for callers that journal_admit blocks */
     pthread_cond_t prepare;
     pthread_t writer, preparer;
     bool stop;
-    bool writer_rests;               /* and wants to be told of the next record */
-    bool writer_sleeps;              /* it rests, and nothing but being told will wake it */
-    struct write_token *write_token; /* belongs to whoever has taken it */
+    bool writer_waits;               /* and is to be signalled for the next record */
+    bool writer_sleeps;              /* it waits without a timeout */
+    struct write_token *write_token; /* belongs to the thread that writes */
 
-    struct batch *open;             /* takes records */
-    struct batch *full, **full_end; /* of segments that are full, to be written first */
-    struct batch *spare;
-    uint32_t round;    /* the one that the open batch will be part of */
-    int64_t taken_lsn; /* what the rounds before it hold */
+    struct journal_run *open;             /* takes records */
+    struct journal_run *full, **full_end; /* of full segments, to be written first */
+    struct journal_run *spare;
+    uint32_t round;    /* the one that the open run will be part of */
+    int64_t taken_lsn; /* last of the rounds before it */
     int64_t last_lsn, marked_lsn;
-    int64_t unsynced_since_ms; /* when the oldest record that is not on disk came, 0: none */
-    int64_t sync_wanted;       /* LSN that somebody waits for although the mode does not */
-    bool holds;                /* JOURNAL_HELD is heeded */
-    int64_t lag, last_lag;     /* most records at once not on disk: in this round, in the last */
-    size_t pending;            /* bytes appended and not yet written */
+    int64_t
+        unsynced_since_ms; /* when the oldest record that is not on disk was appended, 0: none */
+    int64_t sync_wanted;   /* LSN that a caller waits for although the mode does not */
+    bool defers;           /* JOURNAL_DEFER has an effect */
+    int64_t lag, last_lag; /* most records at once not on disk: in this round, in the last */
+    int64_t round_us;      /* moving average of the time to write and sync a round */
+    size_t pending;        /* bytes appended and not yet written */
 
     int prepared_fd; /* -1: none yet */
     uint64_t prepared, first_segment;
     int prepare_error; /* DISK_FULL: why there is none */
 
     uint64_t records, bytes, syncs;
-    void (*on_durable)(void *arg); /* called under the lock after each sync; NULL: nobody */
-    void *on_durable_arg;
 
-    _Atomic int64_t durable;    /* LSN up to which everything is on disk */
-    _Atomic int64_t wanted_lsn; /* the records behind it are held; changed under the lock */
-    _Atomic uint32_t gates[2];  /* futexes: one for the round under way, one for the next */
-    _Atomic bool pen_taken;     /* changed under the lock */
-    _Atomic bool crowded;       /* many records were in the last round; changed when one is taken */
-    _Atomic bool failed;
+    _Atomic int64_t released_lsn; /* the records behind it are deferred; changed under the lock */
+    _Atomic bool token_taken;     /* changed under the lock */
+    _Atomic bool crowded;         /* the last round had many records; changed under the lock */
 };
 
-/* What somebody waits for. */
-struct journal_ticket {
-    int64_t lsn;
-    unsigned gate;
-};
-
-int journal_open(struct journal *j, const struct journal_options *o, pthread_mutex_t *lock,
+/* The gate is the owner's, and so is its lock. From now on the journal raises it. */
+int journal_open(struct journal *j, const struct journal_options *o, struct gate *gate,
                  struct err_info *ret_error);
 
-/* Writes and syncs what is left, leaves the mark, ends the threads. Not under the lock. */
+/* Writes and syncs the remaining records, writes the mark, ends the threads. Not under the lock. */
 void journal_close(struct journal *j);
 
 /*
@@ -104,37 +94,40 @@ void journal_close(struct journal *j);
  */
 int journal_admit(struct journal *j, size_t record_len);
 
-/* Who sees to it that a record is written. */
-enum journal_care {
-    JOURNAL_NOW,    /* the thread, at once */
-    JOURNAL_WAITED, /* he who appends and then calls journal_wait(): no thread is woken for it */
-    JOURNAL_HELD,   /* he who calls journal_want(), soon: until then it may wait for others */
+/* Who writes a record. */
+enum journal_writer {
+    JOURNAL_WRITER, /* the writer, at once */
+    JOURNAL_WAITER, /* the caller, in gate_wait(): in strict mode no thread is woken */
+    JOURNAL_DEFER,  /* nobody until journal_write_deferred(), which the caller must call soon */
 };
 
-void journal_append(struct journal *j, const struct changes *c, enum journal_care care);
+void journal_append(struct journal *j, const struct changes *c, enum journal_writer who);
 
 /*
- * In strict mode a sync takes as much of the processors as a dozen changes do. Where many changes are
- * under way at a time, whoever makes them without waiting may hold them until he has no more to make.
- * All under the lock.
+ * Deferring, for a loop that makes changes without waiting for them. In strict mode
+ *  - with many changes under way, records wait to share a sync, which costs as much CPU time as a dozen
+ *    changes do;
+ *  - with one change under way on a fast disk, the loop writes it itself, which saves two thread switches.
+ * Otherwise JOURNAL_DEFER is JOURNAL_WRITER. All under the lock; journal_write_deferred() may release it.
  */
-void journal_hold(struct journal *j, bool holds);
-int64_t journal_held(const struct journal *j); /* records that are wanted by nobody */
-void journal_want(struct journal *j);          /* all there are */
+void journal_set_defers(struct journal *j, bool defers);
+int64_t journal_deferred(const struct journal *j); /* how many records */
+void journal_write_deferred(struct journal *j);
 
-/* Something has failed for good: tells the reason, the first time, and lets go whoever waits. */
+/* Final failure: reports the reason, the first time, and shuts the gate. Not under the lock. */
 void journal_fail(struct journal *j, const char *line);
 
-/* Under the lock: what to wait for so that lsn is on disk. */
-struct journal_ticket journal_ticket(const struct journal *j, int64_t lsn);
+/* For the gate. Not under the lock: a caller is about to wait for lsn, in strict mode; in any mode. */
+void journal_hasten(struct journal *j, int64_t lsn);
+struct gate_ticket journal_request_sync(struct journal *j, int64_t lsn);
+unsigned journal_round(const struct journal *j, int64_t lsn); /* under the lock */
 
-/* Not under the lock. In strict mode returns when it is on disk; else at once. 0 or IO. */
-int journal_wait(struct journal *j, struct journal_ticket t);
+static inline bool journal_is_crowded(const struct journal *j)
+{
+    return atomic_load(&j->crowded);
+}
 
-/* The same in any mode. */
-int journal_wait_durable(struct journal *j, int64_t lsn);
-
-/* Under the lock, after journal_admit: later records go into a new segment, whose number it gives. */
+/* Under the lock: later records go into a new segment, whose number it returns. 0, DISK_FULL or IO. */
 int journal_rotate(struct journal *j, uint64_t *ret_segment);
 
 /* Removes the segments before this one. Not under the lock; one caller at a time. */

@@ -1,4 +1,4 @@
-/* What the files of the journal share. */
+/* journal_impl - shared by the files of the journal. */
 #ifndef KEEPER_JOURNAL_JOURNAL_IMPL_H
 #define KEEPER_JOURNAL_JOURNAL_IMPL_H
 
@@ -7,47 +7,54 @@
 
 enum { JOURNAL_PENDING_MAX = 8 * 1024 * 1024 };
 
-/* A run of records for one place in one segment. */
-struct batch {
+/* Consecutive records of one segment. */
+struct journal_run {
     struct buf bytes;
     int fd;
     uint64_t segment;
     off_t at;
     int64_t last_lsn;
-    int64_t since_ms; /* when its first record came */
-    struct batch *next;
+    int64_t since_ms; /* when its first record was appended */
+    struct journal_run *next;
 };
 
-/* What only the one who writes knows: see journal_write.c. */
+/* The state of writing: belongs to the thread that holds the token, see journal_write.c. */
 struct write_token {
     int fd;
     uint64_t segment;
     int64_t written_lsn;
-    int64_t wrote_ms; /* when a round was last written */
+    int64_t wrote_ms; /* end of the last round */
     int64_t since_ms; /* of the oldest record written and not synced, 0: none */
-    bool dirty;       /* something was written and not synced, if only a mark */
-    bool direct;      /* past the cache, by `blocks` */
+    bool dirty;       /* something was written and not synced, possibly only a mark */
+    bool direct;      /* bypasses the page cache, with `blocks` */
     struct blocks blocks;
 };
 
-static inline bool batch_has_records(const struct batch *b)
+static inline bool run_has_records(const struct journal_run *b)
 {
     return b->last_lsn != 0;
 }
 
 /* An empty one. Under the lock. */
-struct batch *batch_new(struct journal *j, int fd, uint64_t segment, off_t at);
+struct journal_run *run_new(struct journal *j, int fd, uint64_t segment, off_t at);
 
-/* Lets those go who wait for a round. */
-void journal_open_gate(struct journal *j, unsigned gate);
+static inline bool journal_failed(const struct journal *j)
+{
+    return atomic_load(&j->gate->failed);
+}
+
+static inline int64_t journal_durable(const struct journal *j)
+{
+    return atomic_load(&j->gate->durable);
+}
 
 /* The journal's own thread. */
 void *journal_writer_main(void *arg);
 
-/*
- * Writes and syncs what has gathered if it holds this record and nobody else is writing. Not under the
- * lock.
- */
-void journal_write_oneself(struct journal *j, int64_t lsn);
+/* Writes and syncs a round if it would hold this record and nobody is writing. Not under the lock. */
+void journal_write_self(struct journal *j, int64_t lsn);
+
+/* Writes and syncs a round. The token must be free. Under the lock, which it releases meanwhile. */
+void journal_write_round(struct journal *j);
 
 #endif

@@ -1,123 +1,110 @@
-/* Two queues: sealed letters wait for the disk, ready ones for the thread that reads them. */
 #include "keeper/local/callback_queue.h"
+
+#include "base/thread.h"
 #include "base/thread.h"
 
-void callback_queue_init(struct callback_queue *m, struct journal *journal,
+static void on_gate_moved(void *arg)
+{
+    struct callback_queue *q = arg;
+
+    q->wake(q->wake_arg);
+}
+
+void callback_queue_init(struct callback_queue *q, struct gate *gate,
                          const struct keeper_options *o)
 {
-    *m = (struct callback_queue){.journal = journal, .wake = o->wake, .wake_arg = o->wake_arg};
-    m->sealed_end = &m->sealed;
-    m->ready_end = &m->ready;
-    pthread_mutex_init(&m->lock, NULL);
-    pthread_cond_init(&m->changed, NULL);
+    *q = (struct callback_queue){.gate = gate, .wake = o->wake, .wake_arg = o->wake_arg};
+    q->waiter = (struct gate_waiter){.moved = on_gate_moved, .arg = q};
+    q->end = &q->first;
+    pthread_cond_init(&q->changed, NULL);
 }
 
-static void put(struct callback ***end, struct callback *callback)
+static struct callback *take(struct callback_queue *q)
 {
-    callback->next = NULL;
-    **end = callback;
-    *end = &callback->next;
-}
+    struct callback *callback = q->first;
 
-static struct callback *take(struct callback **head, struct callback ***end)
-{
-    struct callback *callback = *head;
-
-    *head = callback->next;
-    if (!*head)
-        *end = head;
+    q->first = callback->next;
+    if (!q->first)
+        q->end = &q->first;
     return callback;
 }
 
-/* Runs one letter. Under the lock, which it releases meanwhile. */
-static void run(struct callback_queue *m, struct callback *callback)
+/* Takes the first callback and runs it. Under the lock, which it releases meanwhile. */
+static void run_first(struct callback_queue *q)
 {
-    int err;
+    struct callback *callback = take(q);
 
-    m->reading = true;
-    m->reader = pthread_self();
-    m->subject = callback->subject;
-    pthread_mutex_unlock(&m->lock);
-    err = m->journal ? journal_wait(m->journal, callback->ticket) : 0;
-    callback->run(callback, err);
-    pthread_mutex_lock(&m->lock);
-    m->reading = false;
-    m->subject = NULL;
-    pthread_cond_broadcast(&m->changed);
-}
-
-/* Opens the next sealed letter once it may be; it may have been withdrawn meanwhile. */
-static void deliver_next(struct callback_queue *m)
-{
-    struct journal_ticket ticket = m->sealed->ticket;
-    bool was_empty;
-
-    if (!m->wake) {
-        run(m, take(&m->sealed, &m->sealed_end));
-        return;
-    }
-    pthread_mutex_unlock(&m->lock);
-    if (m->journal)
-        journal_wait(m->journal, ticket);
-    pthread_mutex_lock(&m->lock);
-    if (!m->sealed || m->sealed->ticket.lsn > ticket.lsn)
-        return;
-    was_empty = !m->ready;
-    put(&m->ready_end, take(&m->sealed, &m->sealed_end));
-    if (was_empty) {
-        pthread_mutex_unlock(&m->lock);
-        m->wake(m->wake_arg);
-        pthread_mutex_lock(&m->lock);
-    }
+    q->running = true;
+    q->runner = pthread_self();
+    q->subject = callback->subject;
+    pthread_mutex_unlock(q->gate->lock);
+    callback->run(callback, gate_wait(q->gate, callback->ticket));
+    pthread_mutex_lock(q->gate->lock);
+    q->running = false;
+    q->subject = NULL;
+    pthread_cond_broadcast(&q->changed);
 }
 
 static void *delivery_main(void *arg)
 {
-    struct callback_queue *m = arg;
+    struct callback_queue *q = arg;
 
-    pthread_mutex_lock(&m->lock);
-    for (;;) {
-        if (m->sealed)
-            deliver_next(m);
-        else if (m->stop)
-            break;
+    pthread_mutex_lock(q->gate->lock);
+    while (q->first || !q->stop) {
+        if (q->first)
+            run_first(q);
         else
-            pthread_cond_wait(&m->changed, &m->lock);
+            pthread_cond_wait(&q->changed, q->gate->lock);
     }
-    pthread_mutex_unlock(&m->lock);
+    pthread_mutex_unlock(q->gate->lock);
     return NULL;
 }
 
-void callback_queue_post(struct callback_queue *m, struct callback *callback)
+void callback_queue_wake_at(struct callback_queue *q, int64_t lsn)
 {
-    pthread_mutex_lock(&m->lock);
-    if (!m->delivery_runs) {
-        thread_must_start(&m->delivery, "keeper-callback", delivery_main, m);
-        m->delivery_runs = true;
+    if (q->wake && !gate_subscribe(q->gate, &q->waiter, lsn))
+        q->wake(q->wake_arg);
+}
+
+void callback_queue_post(struct callback_queue *q, struct callback *callback)
+{
+    bool was_empty = !q->first;
+
+    callback->next = NULL;
+    *q->end = callback;
+    q->end = &callback->next;
+    if (!q->wake && !q->delivery_runs) {
+        thread_must_start(&q->delivery, "keeper-callback", delivery_main, q);
+        q->delivery_runs = true;
     }
-    if (!m->sealed)
-        pthread_cond_broadcast(&m->changed);
-    put(&m->sealed_end, callback);
-    pthread_mutex_unlock(&m->lock);
+    if (!was_empty)
+        return;
+    pthread_cond_broadcast(&q->changed);
+    callback_queue_wake_at(q, callback->ticket.lsn);
 }
 
-static bool is_inside(const struct callback_queue *m)
+static bool is_inside(const struct callback_queue *q)
 {
-    return m->reading && pthread_equal(m->reader, pthread_self());
+    return q->running && pthread_equal(q->runner, pthread_self());
 }
 
-/* From inside a letter it does nothing: the dispatch that runs that letter goes on with the rest. */
-void callback_queue_dispatch(struct callback_queue *m)
+/* From inside a callback it does nothing: the dispatch that runs that callback goes on with the rest. */
+void callback_queue_dispatch(struct callback_queue *q)
 {
-    pthread_mutex_lock(&m->lock);
-    while (m->ready && !is_inside(m))
-        run(m, take(&m->ready, &m->ready_end));
-    pthread_mutex_unlock(&m->lock);
+    pthread_mutex_lock(q->gate->lock);
+    while (q->first && !is_inside(q)) {
+        if (!gate_state(q->gate, q->first->ticket.lsn)) {
+            callback_queue_wake_at(q, q->first->ticket.lsn);
+            break;
+        }
+        run_first(q);
+    }
+    pthread_mutex_unlock(q->gate->lock);
 }
 
-static void drop_from(struct callback **head, struct callback ***end, const void *subject)
+static void drop_callbacks(struct callback_queue *q, const void *subject)
 {
-    struct callback **link = head;
+    struct callback **link = &q->first;
 
     while (*link) {
         struct callback *callback = *link;
@@ -129,40 +116,35 @@ static void drop_from(struct callback **head, struct callback ***end, const void
         *link = callback->next;
         callback->drop(callback);
     }
-    *end = link;
+    q->end = link;
 }
 
-bool callback_queue_withdraw(struct callback_queue *m, const void *subject)
+bool callback_queue_withdraw(struct callback_queue *q, const void *subject)
 {
     bool inside;
 
-    pthread_mutex_lock(&m->lock);
-    drop_from(&m->sealed, &m->sealed_end, subject);
-    drop_from(&m->ready, &m->ready_end, subject);
-    inside = is_inside(m);
-    while (!inside && m->reading && m->subject == subject)
-        pthread_cond_wait(&m->changed, &m->lock);
-    inside = inside && m->subject == subject;
-    pthread_mutex_unlock(&m->lock);
+    pthread_mutex_lock(q->gate->lock);
+    drop_callbacks(q, subject);
+    inside = is_inside(q);
+    while (!inside && q->running && q->subject == subject)
+        pthread_cond_wait(&q->changed, q->gate->lock);
+    inside = inside && q->subject == subject;
+    pthread_mutex_unlock(q->gate->lock);
     return inside;
 }
 
-void callback_queue_close(struct callback_queue *m)
+void callback_queue_close(struct callback_queue *q)
 {
-    pthread_mutex_lock(&m->lock);
-    m->stop = true;
-    pthread_cond_broadcast(&m->changed);
-    pthread_mutex_unlock(&m->lock);
-    if (m->delivery_runs)
-        pthread_join(m->delivery, NULL);
-    pthread_mutex_lock(&m->lock);
-    while (m->ready || m->sealed) { /* a letter that is read here may post another */
-        if (m->ready)
-            run(m, take(&m->ready, &m->ready_end));
-        else
-            deliver_next(m);
-    }
-    pthread_mutex_unlock(&m->lock);
-    pthread_cond_destroy(&m->changed);
-    pthread_mutex_destroy(&m->lock);
+    pthread_mutex_lock(q->gate->lock);
+    q->stop = true;
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(q->gate->lock);
+    if (q->delivery_runs)
+        pthread_join(q->delivery, NULL);
+    pthread_mutex_lock(q->gate->lock);
+    while (q->first) /* with `wake`; and a callback that runs here may post another */
+        run_first(q);
+    gate_unsubscribe(&q->waiter);
+    pthread_mutex_unlock(q->gate->lock);
+    pthread_cond_destroy(&q->changed);
 }

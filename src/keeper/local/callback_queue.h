@@ -1,59 +1,62 @@
 /*
- * mailbox - callbacks, in order, on the right thread, not before what they tell is durable.
+ * callback_queue - the callbacks of one keeper, in order, on the right thread, each once it may pass the gate.
  *
- * Letters are posted in the order in which things happened. A courier thread, started with the first
- * letter, waits until the head of the queue may be read and then runs it; or, when the owner has a
- * loop of its own and gave a `wake`, lays it out for mailbox_dispatch on the owner's thread.
+ * Callbacks are posted in the order in which things happened. A delivery thread, started with the first
+ * callback, waits at the gate and runs them one by one. If the owner has a loop of its own and gave a `wake`,
+ * there is no thread: the queue subscribes to the gate, wakes the owner, and callback_queue_dispatch() runs
+ * on the owner's thread whatever may pass.
+ *
+ * The store's lock guards the queue.
  */
 #ifndef KEEPER_LOCAL_CALLBACK_QUEUE_H
 #define KEEPER_LOCAL_CALLBACK_QUEUE_H
 
-#include <pthread.h>
-
-#include "keeper/journal/journal.h"
+#include "keeper/journal/gate.h"
 #include "keeper/keeper.h"
 
-/*
- * One callback to come. run is called once with the outcome of the waiting (0, or IO when the journal
- * failed) and frees the letter.
- */
+/* `run` is called once, without the lock, with 0 or with IO if the journal has failed, and frees it. */
 struct callback {
     struct callback *next;
-    struct journal_ticket ticket;
-    const void *subject; /* by which letters can be withdrawn, NULL: never */
+    struct gate_ticket ticket;
+    const void *subject; /* by which callbacks can be withdrawn, NULL: never */
     void (*run)(struct callback *callback, int err);
     void (*drop)(struct callback *callback); /* withdrawn: only frees it */
 };
 
 struct callback_queue {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    struct journal *journal; /* NULL: nothing to wait for */
-    struct callback *sealed, **sealed_end;
-    struct callback *ready, **ready_end;
+    struct gate *gate;
+    struct callback *first, **end;
     void (*wake)(void *arg);
     void *wake_arg;
+    struct gate_waiter waiter;
+    pthread_cond_t changed;
     pthread_t delivery;
     bool delivery_runs, stop;
 
-    pthread_t reader; /* who runs a letter at the moment */
-    bool reading;
+    bool running;     /* a callback, at the moment: */
+    pthread_t runner; /* on which thread */
     const void *subject;
 };
 
-void callback_queue_init(struct callback_queue *m, struct journal *journal,
+void callback_queue_init(struct callback_queue *q, struct gate *gate,
                          const struct keeper_options *o);
 
-/* Delivers what is left, then ends. Not from inside a letter. */
-void callback_queue_close(struct callback_queue *m);
+/* Runs the remaining callbacks, then ends. Not from inside a callback, not under the lock. */
+void callback_queue_close(struct callback_queue *q);
 
-void callback_queue_post(struct callback_queue *m, struct callback *callback);
-void callback_queue_dispatch(struct callback_queue *m);
+/* Under the lock. */
+void callback_queue_post(struct callback_queue *q, struct callback *callback);
+
+/* Wakes the owner when something that saw lsn may pass the gate. Under the lock. Does nothing without `wake`. */
+void callback_queue_wake_at(struct callback_queue *q, int64_t lsn);
+
+/* Not under the lock. */
+void callback_queue_dispatch(struct callback_queue *q);
 
 /*
- * Drops the letters about a subject and waits for one that is being read to be finished. True: this
- * thread is inside such a letter itself, so what it points to must live until it returns.
+ * Drops the callbacks of a subject and waits for the end of one that is running. True: the caller is that
+ * callback, so what it points to must live until it returns. Not under the lock.
  */
-bool callback_queue_withdraw(struct callback_queue *m, const void *subject);
+bool callback_queue_withdraw(struct callback_queue *q, const void *subject);
 
 #endif

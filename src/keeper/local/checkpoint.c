@@ -51,7 +51,7 @@ static int write_file(struct local *l, const struct format_header *header,
         pthread_mutex_lock(&l->lock);
         seen = l->tree.zxid;
         pthread_mutex_unlock(&l->lock);
-        if (journal_wait_durable(&l->journal, seen))
+        if (gate_wait_synced(&l->gate, seen))
             err = err_set(ret_error, DROVER_IO, "the journal has failed");
         else
             err = snapshot_end(&w, seen, ret_error);
@@ -106,7 +106,7 @@ static int checkpoint(struct local *l)
     int err = 0;
 
     l->since_snapshot = 0;
-    if (atomic_load(&l->journal.failed))
+    if (atomic_load(&l->gate.failed))
         return DROVER_IO;
     if (l->tree.zxid == l->snapshot_zxid)
         return 0;

@@ -50,28 +50,18 @@ static int64_t wall_default(void *arg)
     return clock_wall_ms();
 }
 
-struct journal_ticket engine_ticket(const struct local *l, int64_t lsn)
-{
-    return engine_has_journal(l) ? journal_ticket(&l->journal, lsn) : (struct journal_ticket){0};
-}
-
-int engine_wait(struct local *l, struct journal_ticket t)
-{
-    return engine_has_journal(l) ? journal_wait(&l->journal, t) : 0;
-}
-
 static int admit(struct local *l, size_t record_len)
 {
     return engine_has_journal(l) ? journal_admit(&l->journal, record_len) : 0;
 }
 
-/* The tree has changed: the journal and the watches learn of it. */
-static void publish(struct local *l, enum journal_care care)
+/* Appends the changes of the tree to the journal and fires the watches. */
+static void publish(struct local *l, enum journal_writer writer)
 {
     if (!l->changes.count)
         return;
     if (engine_has_journal(l)) {
-        journal_append(&l->journal, &l->changes, care);
+        journal_append(&l->journal, &l->changes, writer);
         l->since_snapshot++;
         if (l->since_snapshot >= l->o.snapshot_every &&
             l->since_snapshot >= (int64_t)l->tree.nodes.count)
@@ -81,9 +71,9 @@ static void publish(struct local *l, enum journal_care care)
         watches_fire(&l->watches, &l->changes.list[i]);
 }
 
-static int apply(struct local *l, int64_t session, const struct acl_who *who,
+int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
                  const struct keeper_op *ops, size_t count, struct keeper_result *results,
-                 enum journal_care care)
+                 enum journal_writer writer)
 {
     size_t size = keeper_request_size(ops, count);
     int err = size > RECORD_MAX ? DROVER_TOO_BIG : admit(l, record_bound(size));
@@ -98,32 +88,8 @@ static int apply(struct local *l, int64_t session, const struct acl_who *who,
     }
     err = tree_apply(&l->tree, &user, l->o.wall_ms(l->o.arg), ops, count, results, &l->changes);
     if (!err)
-        publish(l, care);
+        publish(l, writer);
     return err;
-}
-
-int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
-                 const struct keeper_op *ops, size_t count, struct keeper_result *results)
-{
-    return apply(l, session, who, ops, count, results, JOURNAL_NOW);
-}
-
-int engine_apply_held(struct local *l, int64_t session, const struct keeper_op *ops, size_t count,
-                      struct keeper_result *results)
-{
-    return apply(l, session, NULL, ops, count, results, JOURNAL_HELD);
-}
-
-int engine_apply_and_wait(struct local *l, int64_t session, const struct keeper_op *ops,
-                          size_t count, struct keeper_result *results, int *ret_err)
-{
-    struct journal_ticket ticket;
-
-    pthread_mutex_lock(&l->lock);
-    *ret_err = apply(l, session, NULL, ops, count, results, JOURNAL_WAITED);
-    ticket = engine_ticket(l, l->tree.zxid);
-    pthread_mutex_unlock(&l->lock);
-    return engine_wait(l, ticket);
 }
 
 int engine_session_open(struct local *l, int32_t timeout_ms, struct session **ret_session)
@@ -138,7 +104,7 @@ int engine_session_open(struct local *l, int32_t timeout_ms, struct session **re
     s = tree_session_open(&l->tree, l->o.wall_ms(l->o.arg), timeout_ms, password, &l->changes);
     session_touch(s, clock_boot_ms());
     pthread_cond_broadcast(&l->tick);
-    publish(l, JOURNAL_NOW);
+    publish(l, JOURNAL_WRITER);
     *ret_session = s;
     return 0;
 }
@@ -169,20 +135,19 @@ int engine_session_end(struct local *l, int64_t session)
         if (!s)
             return 0;
         more = tree_session_close(&l->tree, s, l->o.wall_ms(l->o.arg), close_len(l), &l->changes);
-        publish(l, JOURNAL_NOW);
+        publish(l, JOURNAL_WRITER);
     }
     local_session_ended(l, session);
-    if (l->listener.session_ended)
-        l->listener.session_ended(l->listener.arg, session);
+    if (l->session_ended)
+        l->session_ended(l->session_ended_arg, session);
     return 0;
 }
 
-void engine_listen(struct local *l, const struct engine_listener *listener)
+void engine_listen(struct local *l, void (*fn)(void *arg, int64_t session), void *arg)
 {
-    static const struct engine_listener nobody;
-
     pthread_mutex_lock(&l->lock);
-    l->listener = listener ? *listener : nobody;
+    l->session_ended = fn;
+    l->session_ended_arg = arg;
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -251,16 +216,6 @@ static int make_dir(const char *dir, struct err_info *ret_error)
     return 0;
 }
 
-static void on_durable(void *arg)
-{
-    struct local *l = arg;
-
-    if (l->listener.durable)
-        l->listener.durable(l->listener.arg);
-    if (l->follow)
-        l->follow(l->follow_arg);
-}
-
 static int open_journal(struct local *l, const struct recovery *r, struct err_info *ret_error)
 {
     struct journal_options o = {
@@ -278,7 +233,7 @@ static int open_journal(struct local *l, const struct recovery *r, struct err_in
     if (!l->store)
         random_fill(&l->store, sizeof l->store);
     o.store = l->store;
-    return journal_open(&l->journal, &o, &l->lock, ret_error);
+    return journal_open(&l->journal, &o, &l->gate, ret_error);
 }
 
 /* What the directory holds becomes the tree. */
@@ -374,6 +329,7 @@ int local_open(const struct local_options *o, struct local **ret_local, struct e
     l->lock_fd = -1;
     set_defaults(&l->o);
     lock_init(&l->lock);
+    gate_init(&l->gate, &l->lock);
     cond_init(&l->tick);
     cond_init(&l->snapshot);
     if (engine_has_journal(l)) {
@@ -387,10 +343,6 @@ int local_open(const struct local_options *o, struct local **ret_local, struct e
         return err;
     }
     sessions_touch_all(&l->tree.sessions, clock_boot_ms());
-    pthread_mutex_lock(&l->lock);
-    l->journal.on_durable = on_durable;
-    l->journal.on_durable_arg = l;
-    pthread_mutex_unlock(&l->lock);
     thread_must_start(&l->ticker, "keeper-sessions", ticker_main, l);
     if (engine_has_journal(l))
         thread_must_start(&l->snapshotter, "keeper-snapshot", checkpoint_main, l);
@@ -418,7 +370,7 @@ void local_stats(struct local *l, struct local_stats *ret_stats)
     pthread_mutex_lock(&l->lock);
     *ret_stats = (struct local_stats){
         .zxid = l->tree.zxid,
-        .durable_zxid = engine_has_journal(l) ? atomic_load(&l->journal.durable) : 0,
+        .durable_zxid = atomic_load(&l->gate.durable),
         .nodes = l->tree.nodes.count,
         .sessions = l->tree.sessions.count,
         .ephemerals = l->tree.ephemerals,

@@ -1,9 +1,9 @@
 /*
  * engine - the inside of struct local: a tree, its journal, its sessions and its snapshots, under one
- * lock. local.c puts keepers on it, checkpoint.c writes its snapshots.
+ * lock. local.c connects keepers to it, checkpoint.c writes its snapshots.
  *
- * One rule covers every answer, read or write: it leaves when the journal is durable up to what it
- * saw. Whoever looked at the tree takes a ticket under the lock and waits for it outside.
+ * Every answer passes the gate (journal/gate.h): whoever looked at the tree takes a ticket under the lock
+ * and waits outside of it, or subscribes.
  */
 #ifndef KEEPER_LOCAL_ENGINE_H
 #define KEEPER_LOCAL_ENGINE_H
@@ -14,27 +14,21 @@
 
 struct local_keeper;
 
-/* Somebody beside the keepers who follows what happens: the ZooKeeper port. */
-struct engine_listener {
-    void (*session_ended)(void *arg, int64_t session); /* both are called under the lock */
-    void (*durable)(void *arg);                        /* the journal has got further */
-    void *arg;
-};
-
 struct local {
     struct local_options o;
     char *dir;
     int lock_fd; /* -1: none */
 
     pthread_mutex_t lock; /* guards the rest, the journal's shared part included */
+    struct gate gate;
     struct tree tree;
     struct watches watches;
-    struct changes changes; /* of the transaction under way */
+    struct changes changes; /* of the current transaction */
     struct journal journal; /* unused with LOCAL_NONE */
     struct local_keeper *keepers;
     bool stop;
 
-    pthread_cond_t tick; /* a session came up that may end before the others */
+    pthread_cond_t tick; /* a session was added that may time out before the others */
     pthread_t ticker;
 
     pthread_cond_t snapshot; /* wanted, or done */
@@ -44,14 +38,13 @@ struct local {
     bool snapshotting;
     int snapshot_error;        /* of the last try */
     int64_t snapshot_zxid;     /* the newest good one, 0: none */
-    uint64_t snapshot_segment; /* that it is replayed from */
+    uint64_t snapshot_segment; /* the first to replay on it */
     uint64_t store;
 
     uint64_t recovered_records, recovered_nodes;
 
-    struct engine_listener listener;
-    void (*follow)(void *arg); /* local_follow() */
-    void *follow_arg;
+    void (*session_ended)(void *arg, int64_t session); /* engine_listen() */
+    void *session_ended_arg;
 };
 
 static inline bool engine_has_journal(const struct local *l)
@@ -59,39 +52,27 @@ static inline bool engine_has_journal(const struct local *l)
     return l->o.mode != LOCAL_NONE;
 }
 
-/* Under the lock. */
-struct journal_ticket engine_ticket(const struct local *l, int64_t lsn);
-
-/* Outside of it. */
-int engine_wait(struct local *l, struct journal_ticket t);
-
 /*
- * Under the lock, which they may release and take again before they do anything: a pointer to a
- * session is void afterwards. engine_apply is tree_apply with the journal and the watches.
+ * tree_apply with the journal and the watches. who: NULL, or a ZooKeeper client, which access lists apply to.
+ * Under the lock, which this and the next two may release and take again before they do anything: a pointer
+ * to a session is invalid afterwards.
  */
 int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
-                 const struct keeper_op *ops, size_t count, struct keeper_result *results);
-
-/* The same, as no one in particular, with a record that may wait until it is wanted. */
-int engine_apply_held(struct local *l, int64_t session, const struct keeper_op *ops, size_t count,
-                      struct keeper_result *results);
-
-/*
- * Takes the lock, applies as no one in particular, and waits until that is durable: 0, or what failed for
- * good. *ret_err is the outcome of the operations.
- */
-int engine_apply_and_wait(struct local *l, int64_t session, const struct keeper_op *ops,
-                          size_t count, struct keeper_result *results, int *ret_err);
+                 const struct keeper_op *ops, size_t count, struct keeper_result *results,
+                 enum journal_writer writer);
 int engine_session_open(struct local *l, int32_t timeout_ms, struct session **ret_session);
 int engine_session_end(struct local *l, int64_t session);
 
-/* Given by local.c: tells every keeper that is connected as a session that it is over. */
+/* In local.c: marks every keeper of a session as expired. Under the lock. */
 void local_session_ended(struct local *l, int64_t session);
 
-/* One at most; NULL: nobody any more. When it returns, the one before is not called again. */
-void engine_listen(struct local *l, const struct engine_listener *listener);
+/*
+ * Has fn called, under the lock, when a session has ended. There is at most one listener; NULL removes it.
+ * When this returns, the previous one is not called again.
+ */
+void engine_listen(struct local *l, void (*fn)(void *arg, int64_t session), void *arg);
 
-/* Given by checkpoint.c. */
+/* In checkpoint.c. */
 void *checkpoint_main(void *arg);
 
 void engine_note(const struct local *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -1,10 +1,9 @@
 /*
- * Keepers on the embedded store: each is a session, a mailbox and its watches.
+ * Keepers on the embedded store: each is a session, a callback queue and its watches.
  *
- * Everything happens on the caller's thread under the store's lock; what a call saw decides how far
- * the journal must be on disk before it returns. A read that found its node waits only for the
- * transactions that made the node what it is; an answer that rests on something not being there waits
- * for the last one.
+ * Everything happens on the caller's thread under the store's lock. What a call saw decides which LSN it
+ * waits for at the gate: a read that found its node waits for the transactions that made the node what it
+ * is; an answer that depends on something being absent waits for the last transaction.
  */
 #include "keeper/local/local.h"
 
@@ -20,9 +19,9 @@ struct local_keeper {
     struct local *l;
     struct keeper_session session;
     bool ended; /* the session is over */
-    struct callback_queue box;
+    struct callback_queue callbacks;
     struct keeper_watch *watches;
-    struct keeper_result *results; /* of local_submit */
+    struct keeper_result *results; /* of apply */
     size_t results_cap;
     struct local_keeper *next;
 };
@@ -33,9 +32,9 @@ struct keeper_watch {
     keeper_watch_fn *fn;
     void *arg;
     char *path;
-    bool listed;               /* in the store's table: until the session ends */
-    _Atomic unsigned queued;   /* events on their way, by bit: one of a kind is enough */
-    _Atomic bool forgotten;    /* taken back from inside its own callback */
+    bool listed;             /* in the store's table: until the session ends */
+    _Atomic unsigned queued; /* bit set of events in the callback queue: one of a kind is enough */
+    _Atomic bool forgotten;  /* removed from inside its own callback */
     struct keeper_watch *next; /* of the same keeper */
 };
 
@@ -49,63 +48,71 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What has to be on disk for an answer about a node, or about there being none. */
+/* The LSN that an answer about a node waits for, or one about there being none. */
 static int64_t seen(const struct local *l, int err, const struct keeper_stat *stat)
 {
     return err ? l->tree.zxid : later(stat->mzxid, stat->pzxid);
+}
+
+/* Begins a call: locks the store, unless the session is over. */
+static int enter(struct local_keeper *k)
+{
+    pthread_mutex_lock(&k->l->lock);
+    if (!k->ended)
+        return 0;
+    pthread_mutex_unlock(&k->l->lock);
+    return DROVER_SESSION_EXPIRED;
+}
+
+/* Ends a call that saw lsn and found err: unlocks, and returns when the answer may leave. */
+static int leave(struct local_keeper *k, int64_t lsn, int err)
+{
+    struct gate_ticket ticket = gate_ticket(&k->l->gate, lsn);
+    int failed;
+
+    pthread_mutex_unlock(&k->l->lock);
+    failed = gate_wait(&k->l->gate, ticket);
+    return failed ? failed : err;
 }
 
 static int get(struct keeper *base, struct str path, struct buf *ret_data,
                struct keeper_stat *ret_stat)
 {
     struct local_keeper *k = keeper_of(base);
-    struct local *l = k->l;
-    struct journal_ticket ticket;
     struct str data;
-    int err, failed;
+    int err = enter(k);
 
-    pthread_mutex_lock(&l->lock);
-    if (k->ended) {
-        pthread_mutex_unlock(&l->lock);
-        return DROVER_SESSION_EXPIRED;
-    }
-    err = tree_get(&l->tree, path, &data, ret_stat);
+    if (err)
+        return err;
+    err = tree_get(&k->l->tree, path, &data, ret_stat);
     if (!err && ret_data) {
         ret_data->len = 0;
         buf_put_str(ret_data, data);
     }
-    ticket = engine_ticket(l, seen(l, err, ret_stat));
-    pthread_mutex_unlock(&l->lock);
-    failed = engine_wait(l, ticket);
-    return failed ? failed : err;
+    return leave(k, seen(k->l, err, ret_stat), err);
 }
 
 static int children(struct keeper *base, struct str path, struct buf *ret_text, size_t *ret_count,
                     struct keeper_stat *ret_stat)
 {
     struct local_keeper *k = keeper_of(base);
-    struct local *l = k->l;
-    struct journal_ticket ticket;
-    int err, failed;
+    int err = enter(k);
 
-    pthread_mutex_lock(&l->lock);
-    if (k->ended) {
-        pthread_mutex_unlock(&l->lock);
-        return DROVER_SESSION_EXPIRED;
-    }
-    err = tree_children(&l->tree, path, ret_text, ret_count, ret_stat);
-    ticket = engine_ticket(l, seen(l, err, ret_stat));
-    pthread_mutex_unlock(&l->lock);
-    failed = engine_wait(l, ticket);
-    return failed ? failed : err;
+    if (err)
+        return err;
+    err = tree_children(&k->l->tree, path, ret_text, ret_count, ret_stat);
+    return leave(k, seen(k->l, err, ret_stat), err);
 }
 
 static int multi(struct keeper *base, const struct keeper_op *ops, size_t count,
                  struct keeper_result *results)
 {
     struct local_keeper *k = keeper_of(base);
-    int err, failed = engine_apply_and_wait(k->l, k->session.id, ops, count, results, &err);
+    int err, failed;
 
+    pthread_mutex_lock(&k->l->lock);
+    err = engine_apply(k->l, k->session.id, NULL, ops, count, results, JOURNAL_WAITER);
+    failed = leave(k, k->l->tree.zxid, 0);
     if (!failed)
         return err;
     keeper_results_release(results, count);
@@ -114,7 +121,7 @@ static int multi(struct keeper *base, const struct keeper_op *ops, size_t count,
     return failed;
 }
 
-/* The answer to a commit on its way. */
+/* The answer to a commit. */
 struct commit_callback {
     struct callback callback;
     keeper_done_fn *done;
@@ -147,15 +154,15 @@ static int commit(struct keeper *base, const struct keeper_op *ops, size_t count
     c->arg = arg;
     c->count = count;
     pthread_mutex_lock(&l->lock);
-    c->err = engine_apply(l, k->session.id, NULL, ops, count, c->results);
-    c->callback.ticket = engine_ticket(l, l->tree.zxid);
-    callback_queue_post(&k->box, &c->callback);
+    c->err = engine_apply(l, k->session.id, NULL, ops, count, c->results, JOURNAL_WRITER);
+    c->callback.ticket = gate_ticket(&l->gate, l->tree.zxid);
+    callback_queue_post(&k->callbacks, &c->callback);
     pthread_mutex_unlock(&l->lock);
     return 0;
 }
 
-/* The results are nobody's; they are kept for the next time, so that a commit allocates nothing here. */
-int local_submit(struct keeper *base, const struct keeper_op *ops, size_t count, int64_t *ret_zxid)
+/* The results are discarded; the array is reused, so that this allocates nothing. */
+static int apply(struct keeper *base, const struct keeper_op *ops, size_t count, int64_t *ret_zxid)
 {
     struct local_keeper *k = keeper_of(base);
     struct local *l = k->l;
@@ -167,14 +174,14 @@ int local_submit(struct keeper *base, const struct keeper_op *ops, size_t count,
         k->results = mem_realloc(k->results, k->results_cap * sizeof *k->results);
     }
     memset(k->results, 0, count * sizeof *k->results);
-    err = engine_apply_held(l, k->session.id, ops, count, k->results);
+    err = engine_apply(l, k->session.id, NULL, ops, count, k->results, JOURNAL_DEFER);
     keeper_results_release(k->results, count);
     *ret_zxid = l->tree.zxid;
     pthread_mutex_unlock(&l->lock);
     return err;
 }
 
-int local_peek(struct keeper *base, struct str path, struct buf *b)
+static int peek(struct keeper *base, struct str path, struct buf *b)
 {
     struct local_keeper *k = keeper_of(base);
     struct keeper_stat stat;
@@ -189,92 +196,89 @@ int local_peek(struct keeper *base, struct str path, struct buf *b)
     return err;
 }
 
-int64_t local_durable(struct local *l)
+static int passed(struct keeper *base, int64_t zxid)
 {
-    return l->o.mode == LOCAL_STRICT ? atomic_load(&l->journal.durable) : INT64_MAX;
+    struct local_keeper *k = keeper_of(base);
+    int state = gate_state(&k->l->gate, zxid);
+
+    if (state || !k->callbacks.wake)
+        return state;
+    pthread_mutex_lock(&k->l->lock);
+    callback_queue_wake_at(&k->callbacks, zxid);
+    pthread_mutex_unlock(&k->l->lock);
+    return 0;
 }
 
-bool local_failed(struct local *l)
+static int wait_passed(struct keeper *base, int64_t zxid)
 {
-    return engine_has_journal(l) && atomic_load(&l->journal.failed);
+    struct local_keeper *k = keeper_of(base);
+
+    pthread_mutex_lock(&k->l->lock);
+    return leave(k, zxid, 0);
 }
 
-bool local_may_lose(struct local *l)
+static int flush(struct keeper *base)
 {
-    return l->o.mode == LOCAL_OPPORTUNISTIC;
-}
-
-int local_flush(struct local *l)
-{
+    struct local *l = keeper_of(base)->l;
     int64_t zxid;
 
     pthread_mutex_lock(&l->lock);
     zxid = l->tree.zxid;
     pthread_mutex_unlock(&l->lock);
-    return engine_has_journal(l) ? journal_wait_durable(&l->journal, zxid) : 0;
+    return gate_wait_synced(&l->gate, zxid);
 }
 
-int local_await(struct local *l, int64_t zxid)
+static bool may_lose(struct keeper *base)
 {
-    struct journal_ticket ticket;
-
-    pthread_mutex_lock(&l->lock);
-    ticket = engine_ticket(l, zxid);
-    pthread_mutex_unlock(&l->lock);
-    return engine_wait(l, ticket);
+    return keeper_of(base)->l->o.mode == LOCAL_OPPORTUNISTIC;
 }
 
-void local_hold(struct local *l, bool holds)
-{
-    pthread_mutex_lock(&l->lock);
-    if (engine_has_journal(l))
-        journal_hold(&l->journal, holds);
-    pthread_mutex_unlock(&l->lock);
-}
+static const struct keeper_gate_ops GATE_OPS = {
+    .apply = apply,
+    .peek = peek,
+    .passed = passed,
+    .wait = wait_passed,
+    .flush = flush,
+    .may_lose = may_lose,
+};
 
-int64_t local_held(struct local *l)
-{
-    int64_t held;
-
-    pthread_mutex_lock(&l->lock);
-    held = engine_has_journal(l) ? journal_held(&l->journal) : 0;
-    pthread_mutex_unlock(&l->lock);
-    return held;
-}
-
-void local_want(struct local *l)
+void local_set_defers(struct local *l, bool defers)
 {
     pthread_mutex_lock(&l->lock);
     if (engine_has_journal(l))
-        journal_want(&l->journal);
+        journal_set_defers(&l->journal, defers);
     pthread_mutex_unlock(&l->lock);
 }
 
-void local_follow(struct local *l, void (*fn)(void *arg), void *arg)
+int64_t local_deferred(struct local *l)
+{
+    int64_t deferred;
+
+    pthread_mutex_lock(&l->lock);
+    deferred = engine_has_journal(l) ? journal_deferred(&l->journal) : 0;
+    pthread_mutex_unlock(&l->lock);
+    return deferred;
+}
+
+void local_write_deferred(struct local *l)
 {
     pthread_mutex_lock(&l->lock);
-    l->follow = fn;
-    l->follow_arg = arg;
+    if (engine_has_journal(l))
+        journal_write_deferred(&l->journal);
     pthread_mutex_unlock(&l->lock);
 }
 
-/* There is one store, and its lock is the order: whoever asks now sees all that was done before. */
+/* The store's lock is the order: a call that starts now sees everything done before. */
 static int sync_path(struct keeper *base, struct str path)
 {
     struct local_keeper *k = keeper_of(base);
-    struct local *l = k->l;
-    struct journal_ticket ticket;
-    bool ended;
+    int err = enter(k);
 
     (void)path;
-    pthread_mutex_lock(&l->lock);
-    ended = k->ended;
-    ticket = engine_ticket(l, l->tree.zxid);
-    pthread_mutex_unlock(&l->lock);
-    return ended ? DROVER_SESSION_EXPIRED : engine_wait(l, ticket);
+    return err ? err : leave(k, k->l->tree.zxid, 0);
 }
 
-/* One event on its way to a watch. */
+/* One event for a watch. */
 struct watch_callback {
     struct callback callback;
     struct keeper_watch *w;
@@ -313,13 +317,13 @@ static void tell(struct keeper_watch *w, enum keeper_event event)
     if (atomic_fetch_or(&w->queued, bit) & bit)
         return;
     callback = mem_zalloc(sizeof *callback);
-    callback->callback.ticket = engine_ticket(w->k->l, w->k->l->tree.zxid);
+    callback->callback.ticket = gate_ticket(&w->k->l->gate, w->k->l->tree.zxid);
     callback->callback.subject = w;
     callback->callback.run = watch_run;
     callback->callback.drop = watch_drop;
     callback->w = w;
     callback->event = event;
-    callback_queue_post(&w->k->box, &callback->callback);
+    callback_queue_post(&w->k->callbacks, &callback->callback);
 }
 
 static void fire(struct watch *w, enum keeper_event event, struct str path)
@@ -342,7 +346,7 @@ void local_session_ended(struct local *l, int64_t session)
     }
 }
 
-/* What makes the call answer differently that a kind of watch is named after. */
+/* The events after which the call that a kind of watch is named after may answer differently. */
 static const int EVENTS[] = {
     [KEEPER_WATCH_DATA] = WATCH_EVENT(KEEPER_EVENT_CREATED) | WATCH_EVENT(KEEPER_EVENT_CHANGED) |
                           WATCH_EVENT(KEEPER_EVENT_DELETED),
@@ -357,12 +361,10 @@ static int watch(struct keeper *base, struct str path, enum keeper_watch_kind ki
 {
     struct local_keeper *k = keeper_of(base);
     struct keeper_watch *w;
+    int err = enter(k);
 
-    pthread_mutex_lock(&k->l->lock);
-    if (k->ended) {
-        pthread_mutex_unlock(&k->l->lock);
-        return DROVER_SESSION_EXPIRED;
-    }
+    if (err)
+        return err;
     w = mem_zalloc(sizeof *w);
     w->w.events = EVENTS[kind];
     w->w.fire = fire;
@@ -391,7 +393,7 @@ static void unwatch(struct keeper *base, struct keeper_watch *w)
     if (w->listed)
         watches_remove(&k->l->watches, &w->w);
     pthread_mutex_unlock(&k->l->lock);
-    if (callback_queue_withdraw(&k->box, w))
+    if (callback_queue_withdraw(&k->callbacks, w))
         atomic_store(&w->forgotten, true);
     else
         watch_free(w);
@@ -404,10 +406,11 @@ static void session(struct keeper *base, struct keeper_session *ret_session)
 
 static void dispatch(struct keeper *base)
 {
-    callback_queue_dispatch(&keeper_of(base)->box);
+    callback_queue_dispatch(&keeper_of(base)->callbacks);
 }
 
-static void leave(struct local *l, struct local_keeper *k)
+/* Removes a keeper from the store's list; its session now lives until its timeout. */
+static void detach(struct local *l, struct local_keeper *k)
 {
     struct local_keeper **link = &l->keepers;
     struct session *s = k->ended ? NULL : sessions_find(&l->tree.sessions, k->session.id);
@@ -425,19 +428,16 @@ static void close_keeper(struct keeper *base, bool end_session)
 {
     struct local_keeper *k = keeper_of(base);
     struct local *l = k->l;
-    struct journal_ticket ticket;
 
     while (k->watches)
         unwatch(base, k->watches);
     pthread_mutex_lock(&l->lock);
-    leave(l, k);
+    detach(l, k);
     if (end_session && !k->ended)
-        engine_session_end(l, k->session.id); /* a full disk leaves it to its timeout */
+        engine_session_end(l, k->session.id); /* if the disk is full, its timeout ends it */
     pthread_cond_broadcast(&l->tick);
-    ticket = engine_ticket(l, l->tree.zxid);
-    pthread_mutex_unlock(&l->lock);
-    engine_wait(l, ticket);
-    callback_queue_close(&k->box);
+    leave(k, l->tree.zxid, 0);
+    callback_queue_close(&k->callbacks);
     free(k->results);
     free(k);
 }
@@ -453,6 +453,7 @@ static const struct keeper_ops LOCAL_OPS = {
     .session = session,
     .dispatch = dispatch,
     .close = close_keeper,
+    .gate = &GATE_OPS,
 };
 
 static int32_t granted_timeout(int32_t wanted_ms)
@@ -464,7 +465,7 @@ static int32_t granted_timeout(int32_t wanted_ms)
     return wanted_ms > KEEPER_TIMEOUT_MAX_MS ? KEEPER_TIMEOUT_MAX_MS : wanted_ms;
 }
 
-/* A new session, or the one to go on with. Under the lock. */
+/* A new session, or the one to resume. Under the lock. */
 static int find_session(struct local *l, const struct keeper_options *o, struct session **ret)
 {
     struct session *s;
@@ -481,7 +482,6 @@ static int find_session(struct local *l, const struct keeper_options *o, struct 
 int local_connect(struct local *l, const struct keeper_options *o, struct keeper **ret_keeper)
 {
     static const struct keeper_options none;
-    struct journal_ticket ticket;
     struct local_keeper *k;
     struct session *s;
     int err;
@@ -500,12 +500,10 @@ int local_connect(struct local *l, const struct keeper_options *o, struct keeper
     k->session.id = s->id;
     k->session.timeout_ms = s->timeout_ms;
     memcpy(k->session.password, s->password, KEEPER_PASSWORD_LEN);
-    callback_queue_init(&k->box, engine_has_journal(l) ? &l->journal : NULL, o);
+    callback_queue_init(&k->callbacks, &l->gate, o);
     k->next = l->keepers;
     l->keepers = k;
-    ticket = engine_ticket(l, l->tree.zxid);
-    pthread_mutex_unlock(&l->lock);
-    err = engine_wait(l, ticket);
+    err = leave(k, l->tree.zxid, 0);
     if (err)
         keeper_abandon(&k->base);
     else

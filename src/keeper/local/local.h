@@ -1,8 +1,8 @@
 /*
  * local - the embedded keeper: a tree in memory, a journal and snapshots on the local disk.
  *
- * struct local is the store; each keeper that is connected to it is a session of its own. Open it,
- * connect keepers, close the keepers, close it.
+ * struct local is the store; each keeper connected to it is a session of its own. Open it, connect keepers,
+ * close the keepers, close it.
  *
  * Modes: STRICT answers when the journal is on disk up to what the answer saw. OPPORTUNISTIC answers
  * from memory and is on disk at most LOCAL_FLUSH_MS later. NONE has no journal and no directory.
@@ -11,8 +11,8 @@
  * goes to `fatal`, whose default prints it and ends the process. A full disk is not: changes are
  * refused with DISK_FULL, reads go on, and changes work again once there is room.
  *
- * A session that a keeper holds open in this process lives as long as it is open; any other (left by
- * keeper_abandon, or by the process before this one) ends when its timeout is over.
+ * The session of an open keeper does not time out. Any other (left by keeper_abandon, or by an earlier
+ * process) ends after its timeout.
  */
 #ifndef KEEPER_LOCAL_LOCAL_H
 #define KEEPER_LOCAL_LOCAL_H
@@ -53,32 +53,17 @@ int local_connect(struct local *l, const struct keeper_options *o, struct keeper
 int local_snapshot(struct local *l);
 
 /*
- * For a loop that may not wait: the parts of a commit, one by one. local_submit() applies the operations
- * (which must be valid; one call at a time on one keeper) and returns what became of them; everything that
- * was done or seen so far is durable, as the mode understands it, when local_durable() has reached
- * *ret_zxid. local_peek() appends the data of a node as it is now, durable or not. local_await() waits: 0
- * or IO. local_follow() has fn called, under locks, whenever local_durable() has moved; one at most, fn
- * NULL: nobody any more.
+ * Group commit for a loop. In strict mode, changes made with keeper_apply() may be deferred: they are written
+ * when local_write_deferred() is called, so that they share a sync, or so that the loop writes a single one
+ * itself without a thread switch (journal.h says when). The loop calls that when it has nothing else to do.
+ * local_deferred() is the number of changes that wait for it; a thread that waits for one of them causes it to
+ * be written at once. Nothing is deferred at first.
  */
-int local_submit(struct keeper *k, const struct keeper_op *ops, size_t count, int64_t *ret_zxid);
-int local_peek(struct keeper *k, struct str path, struct buf *b);
-int64_t local_durable(struct local *l); /* INT64_MAX where answers do not wait */
-bool local_failed(struct local *l);
-bool local_may_lose(struct local *l); /* opportunistic: a crash takes what was answered last */
-int local_flush(struct local *l);     /* all that was done is on disk, in any mode: 0 or IO */
-int local_await(struct local *l, int64_t zxid);
-void local_follow(struct local *l, void (*fn)(void *arg), void *arg);
+void local_set_defers(struct local *l, bool defers);
+int64_t local_deferred(struct local *l);
+void local_write_deferred(struct local *l);
 
-/*
- * In strict mode what local_submit() has done may be held: it is written when local_want() is called, so
- * that it shares the sync of what follows. A loop calls that when it has nothing else to do. local_held()
- * is how many changes wait for it; whoever else waits for one of them wants it too. Not held at first.
- */
-void local_hold(struct local *l, bool holds);
-int64_t local_held(struct local *l);
-void local_want(struct local *l);
-
-/* Whether one is being taken. */
+/* Whether a snapshot is being taken. */
 bool local_snapshotting(struct local *l);
 
 struct local_stats {

@@ -25,8 +25,8 @@ static void put_connections(struct wire_conn *c, struct buf *out)
     for (struct wire_conn *each = c->w->conns; each; each = each->next)
         buf_printf(out,
                    " /%s[%d](queued=%zu,recved=%" PRIu64 ",sent=%" PRIu64 ",sid=0x%" PRIx64 ")\n",
-                   each->peer, each->session ? 1 : 0, each->gate_count, each->received, each->sent,
-                   (uint64_t)each->session);
+                   each->peer, each->session ? 1 : 0, each->barrier_count, each->received,
+                   each->sent, (uint64_t)each->session);
 }
 
 static size_t outstanding(const struct wire *w)
@@ -34,7 +34,7 @@ static size_t outstanding(const struct wire *w)
     size_t sum = 0;
 
     for (struct wire_conn *c = w->conns; c; c = c->next)
-        sum += c->gate_count;
+        sum += c->barrier_count;
     return sum;
 }
 

@@ -36,17 +36,24 @@ void wire_unnote(struct wire_conn *c)
     c->noted_at = NULL;
 }
 
-/* Sends what may leave now, or closes; who still waits for the disk is noted again. */
+void wire_wait_for_gate(struct wire_conn *c, int64_t lsn)
+{
+    wire_note(c);
+    if (!gate_subscribe(&c->w->l->gate, &c->w->gate_waiter, lsn))
+        uv_async_send(&c->w->news);
+}
+
+/* Sends what may leave now, or closes; a connection that still waits for the disk is noted again. */
 static void look_at(struct wire_conn *c, bool ended)
 {
-    if (ended)
+    if (ended || gate_state(&c->w->l->gate, 0) < 0) /* or no answer will ever leave */
         wire_conn_close(c);
     else
         wire_conn_flush(c);
-    if (c->closing || !c->gate_count)
+    if (c->closing || !c->barrier_count)
         return;
     pthread_mutex_lock(&c->w->l->lock);
-    wire_note(c);
+    wire_wait_for_gate(c, c->barriers[c->barrier_first].lsn);
     pthread_mutex_unlock(&c->w->l->lock);
 }
 
@@ -73,7 +80,7 @@ static void on_news(uv_async_t *news)
     pthread_mutex_unlock(&w->l->lock);
 }
 
-static void on_durable(void *arg)
+static void on_gate_moved(void *arg)
 {
     struct wire *w = arg;
 
@@ -127,11 +134,17 @@ int wire_listen(uv_loop_t *loop, const struct sockaddr_storage *address, struct 
 
 void wire_serve(struct wire *w, struct local *l)
 {
-    struct engine_listener listener = {
-        .session_ended = on_session_ended, .durable = on_durable, .arg = w};
-
     w->l = l;
-    engine_listen(l, &listener);
+    w->gate_waiter = (struct gate_waiter){.moved = on_gate_moved, .arg = w};
+    engine_listen(l, on_session_ended, w);
+}
+
+void wire_leave(struct wire *w)
+{
+    engine_listen(w->l, NULL, NULL);
+    pthread_mutex_lock(&w->l->lock);
+    gate_unsubscribe(&w->gate_waiter);
+    pthread_mutex_unlock(&w->l->lock);
 }
 
 const char *wire_address(const struct wire *w)
@@ -162,7 +175,7 @@ static void close_rest(uv_handle_t *handle)
 void wire_close(struct wire *w)
 {
     if (w->l)
-        engine_listen(w->l, NULL);
+        wire_leave(w);
     for (struct wire_conn *c = w->conns, *next; c; c = next) {
         next = c->next;
         wire_conn_close(c);

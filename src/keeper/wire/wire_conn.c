@@ -36,7 +36,7 @@ static void on_handle_closed(uv_handle_t *handle)
     buf_release(&c->out);
     buf_release(&c->sending);
     buf_release(&c->events);
-    free(c->gates);
+    free(c->barriers);
     pthread_mutex_lock(&w->l->lock); /* who ends a session walks the list */
     *(c->prev ? &c->prev->next : &w->conns) = c->next;
     if (c->next)
@@ -62,29 +62,26 @@ void wire_conn_close(struct wire_conn *c)
 
 /* Answers. */
 
-static int64_t durable_lsn(const struct wire *w)
+static void add_barrier(struct wire_conn *c, int64_t lsn, uint64_t end)
 {
-    return w->l->o.mode == LOCAL_STRICT ? atomic_load(&w->l->journal.durable) : INT64_MAX;
-}
-
-static void add_gate(struct wire_conn *c, int64_t lsn, uint64_t end)
-{
-    if (c->gate_first + c->gate_count == c->gate_cap) {
-        if (c->gate_first) {
-            memmove(c->gates, c->gates + c->gate_first, c->gate_count * sizeof *c->gates);
-            c->gate_first = 0;
+    if (c->barrier_first + c->barrier_count == c->barrier_cap) {
+        if (c->barrier_first) {
+            memmove(c->barriers, c->barriers + c->barrier_first,
+                    c->barrier_count * sizeof *c->barriers);
+            c->barrier_first = 0;
         } else {
-            c->gate_cap = c->gate_cap ? c->gate_cap * 2 : 16;
-            c->gates = mem_realloc(c->gates, c->gate_cap * sizeof *c->gates);
+            c->barrier_cap = c->barrier_cap ? c->barrier_cap * 2 : 16;
+            c->barriers = mem_realloc(c->barriers, c->barrier_cap * sizeof *c->barriers);
         }
     }
-    c->gates[c->gate_first + c->gate_count++] = (struct wire_gate){lsn, end};
-    wire_note(c);
+    c->barriers[c->barrier_first + c->barrier_count++] = (struct wire_barrier){lsn, end};
+    wire_wait_for_gate(c, lsn);
 }
 
 void wire_conn_put(struct wire_conn *c, struct str packet, int64_t lsn)
 {
-    struct wire_gate *last = c->gate_count ? &c->gates[c->gate_first + c->gate_count - 1] : NULL;
+    struct wire_barrier *last =
+        c->barrier_count ? &c->barriers[c->barrier_first + c->barrier_count - 1] : NULL;
     uint64_t end;
 
     if (!packet.len)
@@ -93,8 +90,8 @@ void wire_conn_put(struct wire_conn *c, struct str packet, int64_t lsn)
     end = c->out_base + c->out.len;
     if (last && last->lsn >= lsn)
         last->end = end;
-    else if (last || lsn > durable_lsn(c->w))
-        add_gate(c, lsn, end);
+    else if (last || (lsn && gate_state(&c->w->l->gate, lsn) != 1))
+        add_barrier(c, lsn, end);
     else
         c->out_open = end;
 }
@@ -109,17 +106,15 @@ void wire_conn_put_events(struct wire_conn *c)
     buf_shrink(&c->events);
 }
 
-static void open_gates(struct wire_conn *c)
+static void open_barriers(struct wire_conn *c)
 {
-    int64_t durable = durable_lsn(c->w);
-
-    while (c->gate_count && c->gates[c->gate_first].lsn <= durable) {
-        c->out_open = c->gates[c->gate_first].end;
-        c->gate_first++;
-        c->gate_count--;
+    while (c->barrier_count && gate_state(&c->w->l->gate, c->barriers[c->barrier_first].lsn) == 1) {
+        c->out_open = c->barriers[c->barrier_first].end;
+        c->barrier_first++;
+        c->barrier_count--;
     }
-    if (!c->gate_count)
-        c->gate_first = 0;
+    if (!c->barrier_count)
+        c->barrier_first = 0;
 }
 
 static void on_written(uv_write_t *write, int status)
@@ -171,7 +166,7 @@ static void start_reading(struct wire_conn *c);
 
 static bool is_behind(const struct wire_conn *c)
 {
-    return c->out.len + c->sending.len > WIRE_UNSENT_MAX || c->gate_count > WIRE_OUTSTANDING_MAX;
+    return c->out.len + c->sending.len > WIRE_UNSENT_MAX || c->barrier_count > WIRE_OUTSTANDING_MAX;
 }
 
 static void take_packets(struct wire_conn *c);
@@ -195,7 +190,7 @@ static bool send_some(struct wire_conn *c)
         wire_conn_close(c);
     if (c->closing || c->writing)
         return false;
-    open_gates(c);
+    open_barriers(c);
     if (c->out_open > c->out_base)
         send_open(c);
     if (!c->out.len)

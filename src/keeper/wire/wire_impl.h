@@ -20,8 +20,8 @@
 #include "keeper/wire/jute.h"
 #include "keeper/wire/wire.h"
 
-/* Up to `end` the answers may leave once the journal is durable up to lsn. */
-struct wire_gate {
+/* The answers before position `end` of the output saw lsn. */
+struct wire_barrier {
     int64_t lsn;
     uint64_t end;
 };
@@ -42,9 +42,9 @@ struct wire_conn {
 
     struct buf out;    /* answers not yet given to the socket */
     uint64_t out_base; /* how many bytes were before the first of them */
-    uint64_t out_open; /* up to here they need not wait */
-    struct wire_gate *gates;
-    size_t gate_first, gate_count, gate_cap;
+    uint64_t out_open; /* up to here they have passed the gate */
+    struct wire_barrier *barriers;
+    size_t barrier_first, barrier_count, barrier_cap;
     struct buf sending;
     uv_write_t write;
     bool writing;
@@ -74,6 +74,7 @@ struct wire {
     uv_tcp_t listener;
     uv_async_t news; /* another thread did something that concerns a connection */
     struct local *l;
+    struct gate_waiter gate_waiter; /* for the answers of all connections */
     struct wire_conn *conns;
     size_t conn_count;
     struct wire_conn *noted;  /* who has news or waits for the disk; under the store's lock */
@@ -85,6 +86,9 @@ struct wire {
     uint64_t received, sent;
     int open_handles;
 };
+
+/* wire.c: the store does not call here any more. */
+void wire_leave(struct wire *w);
 
 /* wire_conn.c */
 void wire_conn_accept(struct wire *w);
@@ -105,6 +109,9 @@ void wire_conn_put_events(struct wire_conn *c);
 /* Under the lock: the connection is looked at when the loop is woken next; and it is not. */
 void wire_note(struct wire_conn *c);
 void wire_unnote(struct wire_conn *c);
+
+/* Under the lock: the connection is looked at when an answer that saw lsn may leave. */
+void wire_wait_for_gate(struct wire_conn *c, int64_t lsn);
 
 /* The requests, as ZooKeeper numbers them. */
 enum wire_op {

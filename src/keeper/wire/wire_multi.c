@@ -210,7 +210,7 @@ void wire_multi(struct wire_conn *c, struct reader *r, struct wire_answer *a)
     }
     if (!r->bad && !a->error && b.count) {
         results = mem_zalloc(b.count * sizeof *results);
-        err = engine_apply(c->w->l, c->session, &who, b.ops, b.count, results);
+        err = engine_apply(c->w->l, c->session, &who, b.ops, b.count, results, JOURNAL_WRITER);
     }
     for (size_t i = 0; results && i < b.count; i++)
         if (err)

@@ -73,7 +73,8 @@ static void change(struct wire_conn *c, int type, struct reader *r, struct wire_
     struct keeper_op op;
 
     if (wire_read_op(c, type, r, &acl, &op))
-        a->error = wire_error(engine_apply(c->w->l, c->session, &who, &op, 1, result));
+        a->error =
+            wire_error(engine_apply(c->w->l, c->session, &who, &op, 1, result, JOURNAL_WRITER));
     a->lsn = a->zxid = tree_of(c)->zxid;
     buf_release(&acl);
 }
@@ -448,7 +449,7 @@ static void put_answer(struct wire_conn *c, int32_t xid, const struct wire_answe
 static int64_t known_zxid(struct wire_conn *c, const struct wire_answer *a)
 {
     struct local *l = c->w->l;
-    int64_t durable = l->o.mode == LOCAL_STRICT ? atomic_load(&l->journal.durable) : l->tree.zxid;
+    int64_t durable = l->gate.strict ? atomic_load(&l->gate.durable) : l->tree.zxid;
 
     return durable > a->lsn ? durable : a->lsn;
 }

@@ -1,5 +1,5 @@
 /*
- * Strict, with changes held back (local_hold): where many are under way they wait for local_want() and
+ * Strict, with changes held back (local_hold): where many are under way they wait for local_write_deferred() and
  * not longer; with few nothing is held. Whoever waits for one of them does not wait in vain.
  */
 #include <poll.h>
@@ -11,7 +11,7 @@
 #include "held_fs.h"
 #include "store.h"
 
-enum { CROWD = 20, LOOK_MS = 100, HELD_MAX = 64 };
+enum { CROWD = 20, LOOK_MS = 100, DEFERRED_MAX = 64 };
 
 struct scene {
     struct held_fs fs;
@@ -25,8 +25,16 @@ static int64_t submit(struct scene *c)
         .kind = KEEPER_SET, .path = STR("/n"), .data = STR("x"), .version = KEEPER_ANY_VERSION};
     int64_t zxid;
 
-    must(local_submit(c->s->k, &op, 1, &zxid));
+    must(keeper_apply(c->s->k, &op, 1, &zxid));
     return zxid;
+}
+
+static int64_t durable(struct store *s)
+{
+    struct local_stats stats;
+
+    local_stats(s->l, &stats);
+    return stats.durable_zxid;
 }
 
 struct mark {
@@ -38,7 +46,7 @@ static bool is_durable(void *arg)
 {
     struct mark *m = arg;
 
-    return local_durable(m->s->l) >= m->zxid;
+    return durable(m->s) >= m->zxid;
 }
 
 static void wait_durable(struct scene *c, int64_t zxid)
@@ -56,7 +64,7 @@ static void open_scene(struct scene *c)
     must(store_open(c->s, c->dir, &c->fs.fs));
     must(store_connect(c->s));
     must(keeper_create(c->s->k, "/n", STR(""), 0, NULL));
-    local_hold(c->s->l, true);
+    local_set_defers(c->s->l, true);
 }
 
 static void close_scene(struct scene *c)
@@ -74,12 +82,12 @@ static void make_crowd(struct scene *c)
     held_fs_hold(&c->fs, true);
     for (int i = 0; i < CROWD; i++)
         last = submit(c);
-    local_want(c->s->l); /* the last of them may be held already */
+    local_write_deferred(c->s->l); /* the last of them may be deferred already */
     held_fs_hold(&c->fs, false);
     wait_durable(c, last);
 }
 
-static int64_t submit_held(struct scene *c)
+static int64_t submit_deferred(struct scene *c)
 {
     make_crowd(c);
     for (int i = 0; i < 2; i++)
@@ -93,7 +101,7 @@ static bool is_taken(void *arg)
     return held_fs_waits(&((struct scene *)arg)->fs);
 }
 
-static void what_is_held_is_written_when_it_is_wanted(void **state)
+static void deferred_changes_are_written_on_request(void **state)
 {
     struct scene c;
     int64_t last;
@@ -101,20 +109,20 @@ static void what_is_held_is_written_when_it_is_wanted(void **state)
     (void)state;
     open_scene(&c);
     make_crowd(&c);
-    poll(NULL, 0, LOOK_MS); /* a rest does not make it forget */
+    poll(NULL, 0, LOOK_MS); /* still deferring after a pause */
     submit(&c);
     submit(&c);
     last = submit(&c);
     poll(NULL, 0, LOOK_MS);
-    assert_int_equal(local_held(c.s->l), 3);
-    assert_true(local_durable(c.s->l) < last - 2);
-    local_want(c.s->l);
-    assert_int_equal(local_held(c.s->l), 0);
+    assert_int_equal(local_deferred(c.s->l), 3);
+    assert_true(durable(c.s) < last - 2);
+    local_write_deferred(c.s->l);
+    assert_int_equal(local_deferred(c.s->l), 0);
     wait_durable(&c, last);
     close_scene(&c);
 }
 
-static void what_comes_during_a_sync_is_held_after_it(void **state)
+static void changes_during_a_sync_stay_deferred_after_it(void **state)
 {
     struct scene c;
     int64_t wanted = 0, last;
@@ -125,31 +133,79 @@ static void what_comes_during_a_sync_is_held_after_it(void **state)
     held_fs_hold(&c.fs, true);
     for (int i = 0; i < CROWD; i++)
         wanted = submit(&c);
-    local_want(c.s->l);
+    local_write_deferred(c.s->l);
     wait_until(is_taken, &c);
     last = submit(&c);
     held_fs_hold(&c.fs, false);
     wait_durable(&c, wanted);
     poll(NULL, 0, LOOK_MS);
-    assert_int_equal(local_held(c.s->l), 1);
-    assert_int_equal(local_durable(c.s->l), wanted);
-    local_want(c.s->l);
+    assert_int_equal(local_deferred(c.s->l), 1);
+    assert_int_equal(durable(c.s), wanted);
+    local_write_deferred(c.s->l);
     wait_durable(&c, last);
     close_scene(&c);
 }
 
-static void a_few_are_not_held(void **state)
+/* One at a time: durable when the call that writes it returns, written by its thread. */
+static void a_single_change_is_written_by_the_caller(void **state)
 {
     struct scene c;
 
     (void)state;
     open_scene(&c);
-    for (int i = 0; i < CROWD * 2; i++)
-        wait_durable(&c, submit(&c));
+    for (int i = 0; i < CROWD * 2; i++) {
+        int64_t zxid = submit(&c);
+
+        assert_int_equal(local_deferred(c.s->l), 1);
+        assert_int_equal(keeper_passed(c.s->k, zxid), 0);
+        local_write_deferred(c.s->l);
+        assert_int_equal(local_deferred(c.s->l), 0);
+        assert_int_equal(keeper_passed(c.s->k, zxid), 1);
+    }
     close_scene(&c);
 }
 
-static void no_more_are_held_than_gain_by_it(void **state)
+/* A second change before the first is written: both are left to the writer at once, and so are a few. */
+static void a_few_are_not_deferred(void **state)
+{
+    struct scene c;
+    int64_t last = 0;
+
+    (void)state;
+    open_scene(&c);
+    for (int round = 0; round < CROWD; round++) {
+        held_fs_hold(&c.fs, true);
+        for (int i = 0; i < 3; i++)
+            last = submit(&c);
+        assert_int_equal(local_deferred(c.s->l), 0);
+        held_fs_hold(&c.fs, false);
+        wait_durable(&c, last);
+    }
+    close_scene(&c);
+}
+
+/* A slow disk: the caller does not write, the writer does. */
+static void a_slow_disk_is_left_to_the_writer(void **state)
+{
+    struct scene c;
+    int64_t zxid;
+
+    (void)state;
+    open_scene(&c);
+    held_fs_hold(&c.fs, true);
+    submit(&c);
+    zxid = submit(&c);
+    wait_until(is_taken, &c);
+    poll(NULL, 0, LOOK_MS);
+    held_fs_hold(&c.fs, false);
+    wait_durable(&c, zxid);
+    zxid = submit(&c); /* alone, but the last round took LOOK_MS */
+    assert_int_equal(local_deferred(c.s->l), 0);
+    wait_durable(&c, zxid);
+    close_scene(&c);
+}
+
+static void no_more_are_deferred_than_gain_by_it(void **state)
 {
     struct scene c;
     int64_t last = 0;
@@ -157,16 +213,16 @@ static void no_more_are_held_than_gain_by_it(void **state)
     (void)state;
     open_scene(&c);
     make_crowd(&c);
-    for (int i = 1; i < HELD_MAX; i++)
+    for (int i = 1; i < DEFERRED_MAX; i++)
         submit(&c);
-    assert_int_equal(local_held(c.s->l), HELD_MAX - 1);
+    assert_int_equal(local_deferred(c.s->l), DEFERRED_MAX - 1);
     last = submit(&c);
-    assert_int_equal(local_held(c.s->l), 0);
+    assert_int_equal(local_deferred(c.s->l), 0);
     wait_durable(&c, last);
     close_scene(&c);
 }
 
-/* Each of these ends only when what was held is on disk. */
+/* Each of these returns only when the deferred changes are on disk. */
 
 static int get(struct scene *c, int64_t zxid)
 {
@@ -180,13 +236,13 @@ static int get(struct scene *c, int64_t zxid)
 
 static int await(struct scene *c, int64_t zxid)
 {
-    return local_await(c->s->l, zxid);
+    return keeper_wait(c->s->k, zxid);
 }
 
 static int flush(struct scene *c, int64_t zxid)
 {
     (void)zxid;
-    return local_flush(c->s->l);
+    return keeper_flush(c->s->k);
 }
 
 static int snapshot(struct scene *c, int64_t zxid)
@@ -203,35 +259,35 @@ static int set(struct scene *c, int64_t zxid)
 
 static int let_go(struct scene *c, int64_t zxid)
 {
-    local_hold(c->s->l, false);
+    local_set_defers(c->s->l, false);
     wait_durable(c, zxid);
     return 0;
 }
 
-static void who_waits_wants_it_too(void **state)
+static void a_thread_that_waits_releases_them(void **state)
 {
     static const struct {
         const char *name;
         int (*fn)(struct scene *c, int64_t zxid);
     } calls[] = {{"get", get},           {"await", await}, {"flush", flush},
-                 {"snapshot", snapshot}, {"set", set},     {"hold no more", let_go}};
+                 {"snapshot", snapshot}, {"set", set},     {"defer no more", let_go}};
     struct scene c;
 
     (void)state;
     open_scene(&c);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        int64_t last = submit_held(&c);
+        int64_t last = submit_deferred(&c);
 
         doing("%s", calls[i].name);
-        assert_int_equal(local_held(c.s->l), 3);
+        assert_int_equal(local_deferred(c.s->l), 3);
         must(calls[i].fn(&c, last));
-        assert_true(local_durable(c.s->l) >= last);
+        assert_true(durable(c.s) >= last);
         done();
     }
     close_scene(&c);
 }
 
-static void what_is_held_is_there_after_the_end(void **state)
+static void deferred_changes_are_on_disk_after_closing(void **state)
 {
     struct scene c;
     char *before, *after;
@@ -239,7 +295,7 @@ static void what_is_held_is_there_after_the_end(void **state)
 
     (void)state;
     open_scene(&c);
-    submit_held(&c);
+    submit_deferred(&c);
     before = store_text(c.s);
     store_leave(c.s);
     must(dir_text(c.dir, &after, &zxid, NULL));
@@ -253,12 +309,14 @@ static void what_is_held_is_there_after_the_end(void **state)
 int main(void)
 {
     struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_held_is_written_when_it_is_wanted),
-        cmocka_unit_test(what_comes_during_a_sync_is_held_after_it),
-        cmocka_unit_test(a_few_are_not_held),
-        cmocka_unit_test(no_more_are_held_than_gain_by_it),
-        cmocka_unit_test(who_waits_wants_it_too),
-        cmocka_unit_test(what_is_held_is_there_after_the_end),
+        cmocka_unit_test(deferred_changes_are_written_on_request),
+        cmocka_unit_test(changes_during_a_sync_stay_deferred_after_it),
+        cmocka_unit_test(a_single_change_is_written_by_the_caller),
+        cmocka_unit_test(a_few_are_not_deferred),
+        cmocka_unit_test(a_slow_disk_is_left_to_the_writer),
+        cmocka_unit_test(no_more_are_deferred_than_gain_by_it),
+        cmocka_unit_test(a_thread_that_waits_releases_them),
+        cmocka_unit_test(deferred_changes_are_on_disk_after_closing),
     };
 
     return run_group(tests);
