@@ -1,5 +1,7 @@
 #include "held_fs.h"
 
+#include <errno.h>
+
 static int held_fdatasync(const struct fs *fs, int fd)
 {
     struct held_fs *h = (struct held_fs *)fs;
@@ -9,8 +11,9 @@ static int held_fdatasync(const struct fs *fs, int fd)
     while (h->held)
         pthread_cond_wait(&h->changed, &h->lock);
     h->waiting--;
+    errno = h->fail_errno;
     pthread_mutex_unlock(&h->lock);
-    return fs_system.fdatasync(&fs_system, fd);
+    return errno ? -1 : fs_system.fdatasync(&fs_system, fd);
 }
 
 static ssize_t held_pwrite_sync(const struct fs *fs, int fd, const void *data, size_t len, off_t at)
@@ -34,6 +37,14 @@ void held_fs_hold(struct held_fs *h, bool held)
     h->held = held;
     pthread_cond_broadcast(&h->changed);
     pthread_mutex_unlock(&h->lock);
+}
+
+void held_fs_fail(struct held_fs *h, int errnum)
+{
+    pthread_mutex_lock(&h->lock);
+    h->fail_errno = errnum;
+    pthread_mutex_unlock(&h->lock);
+    held_fs_hold(h, false);
 }
 
 bool held_fs_waits(struct held_fs *h)

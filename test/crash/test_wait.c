@@ -8,6 +8,7 @@
  * Nobody waits for a snapshot: while its file is being written calls are answered, and what is gathered for it
  * under the lock at a time is little.
  */
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -189,6 +190,121 @@ static void who_saw_the_change_waits_for_the_disk(void **state)
     dir_remove(dir);
 }
 
+/* A keeper with a loop of its own: a commit, a watch and a change that it applied wait for the disk. */
+struct loop {
+    struct held_fs fs;
+    struct store *s;
+    char *dir;
+    struct keeper *k;
+    struct keeper_watch *watch;
+    _Atomic int wakes;
+    int done, done_err, fired;
+    int64_t zxid;
+};
+
+static void on_loop_wake(void *arg)
+{
+    atomic_fetch_add(&((struct loop *)arg)->wakes, 1);
+}
+
+static void on_loop_done(void *arg, int err, const struct keeper_result *results, size_t count)
+{
+    struct loop *l = arg;
+
+    (void)results, (void)count;
+    l->done++;
+    l->done_err = err;
+}
+
+static void on_loop_event(void *arg, enum keeper_event event, const char *path)
+{
+    (void)event, (void)path;
+    ((struct loop *)arg)->fired++;
+}
+
+static bool is_woken(void *arg)
+{
+    return atomic_load(&((struct loop *)arg)->wakes);
+}
+
+static void loop_open(struct loop *l)
+{
+    struct keeper_options o = {.wake = on_loop_wake, .wake_arg = l};
+
+    *l = (struct loop){.s = store_new(), .dir = dir_make()};
+    held_fs_init(&l->fs);
+    must(store_open(l->s, l->dir, &l->fs.fs));
+    must(store_connect(l->s));
+    make_ground(l->s);
+    must(local_connect(l->s->l, &o, &l->k));
+    must(keeper_watch(l->k, "/old", KEEPER_WATCH_DATA, on_loop_event, l, &l->watch));
+}
+
+static void loop_close(struct loop *l)
+{
+    keeper_close(l->k);
+    store_close(l->s);
+    store_free(l->s);
+    dir_remove(l->dir);
+}
+
+/* While the disk is held: nothing passes, and nobody is woken. */
+static void loop_change(struct loop *l)
+{
+    struct keeper_op set_old = keeper_op_set("/old", STR("y"), KEEPER_ANY_VERSION);
+    struct keeper_op set_other = keeper_op_set("/other", STR("y"), KEEPER_ANY_VERSION);
+
+    held_fs_hold(&l->fs, true);
+    must(keeper_commit(l->k, &set_old, 1, on_loop_done, l));
+    must(keeper_apply(l->k, &set_other, 1, &l->zxid));
+    poll(NULL, 0, LOOK_MS);
+    assert_int_equal(keeper_passed(l->k, l->zxid), 0);
+    keeper_dispatch(l->k);
+    assert_int_equal(l->done + l->fired, 0);
+    assert_int_equal(l->wakes, 0);
+}
+
+static void a_loop_is_woken_when_answers_may_leave(void **state)
+{
+    struct loop l;
+
+    (void)state;
+    loop_open(&l);
+    loop_change(&l);
+    held_fs_hold(&l.fs, false);
+    wait_until(is_woken, &l);
+    keeper_dispatch(l.k);
+    assert_int_equal(l.done, 1);
+    assert_int_equal(l.done_err, 0);
+    assert_int_equal(l.fired, 1);
+    while (!keeper_passed(l.k, l.zxid)) { /* the next round */
+        wait_until(is_woken, &l);
+        atomic_store(&l.wakes, 0);
+    }
+    assert_int_equal(keeper_passed(l.k, l.zxid), 1);
+    loop_close(&l);
+}
+
+/* A failed sync: whoever waits is woken and gets IO, and no watch tells of what may be lost. */
+static void a_loop_is_woken_when_no_answer_can_leave(void **state)
+{
+    struct loop l;
+
+    (void)state;
+    loop_open(&l);
+    loop_change(&l);
+    held_fs_fail(&l.fs, EIO);
+    wait_until(is_woken, &l);
+    keeper_dispatch(l.k);
+    assert_int_equal(l.done, 1);
+    assert_int_equal(l.done_err, DROVER_IO);
+    assert_int_equal(l.fired, 0);
+    assert_int_equal(keeper_passed(l.k, l.zxid), DROVER_IO);
+    assert_int_equal(keeper_wait(l.k, l.zxid), DROVER_IO);
+    assert_int_equal(l.s->fatals, 1);
+    loop_close(&l);
+}
+
 /* The system's files, with a hand on the writes to a snapshot, once they are about nodes. */
 enum { BEFORE_NODES = 4 };
 
@@ -321,6 +437,8 @@ int main(void)
 {
     struct CMUnitTest tests[] = {
         cmocka_unit_test(who_saw_the_change_waits_for_the_disk),
+        cmocka_unit_test(a_loop_is_woken_when_answers_may_leave),
+        cmocka_unit_test(a_loop_is_woken_when_no_answer_can_leave),
         cmocka_unit_test(a_lone_change_is_on_disk_soon),
         cmocka_unit_test(nobody_waits_for_a_snapshot),
     };
