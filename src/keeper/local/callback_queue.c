@@ -1,7 +1,6 @@
 #include "keeper/local/callback_queue.h"
 
 #include "base/thread.h"
-#include "base/thread.h"
 
 static void on_gate_moved(void *arg)
 {
