@@ -90,10 +90,11 @@ int drover_world_init(struct drover_keeper *k, const char *world, struct drover_
     return say(world_init(drover_keeper_inside(k), str_of(world), &e), &e, ret_error);
 }
 
-static void on_changed(void *arg)
+static void on_ready(void *arg, struct str type, uint32_t count)
 {
     struct drover_world *w = arg;
 
+    (void)type, (void)count;
     pthread_mutex_lock(&w->lock);
     w->changes++;
     pthread_cond_broadcast(&w->changed);
@@ -104,7 +105,7 @@ int drover_world_open(struct drover_keeper *k, const char *world, struct drover_
                       struct drover_error *ret_error)
 {
     struct drover_world *w = mem_zalloc(sizeof *w);
-    struct world_options o = {.changed = on_changed, .arg = w};
+    struct world_options o = {.ready = on_ready, .arg = w};
     struct err_info e = {""};
     int err;
 

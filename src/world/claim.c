@@ -1,5 +1,5 @@
 /*
- * Claiming. Candidates come from the cached pending list (pending.h). Each is checked by reading
+ * Claiming. Candidates come from the cached pending list (list_view.h). Each is checked by reading
  * its ancestors and its data, and by one transaction: the pending node still has the version seen,
  * and the ephemeral working node is created. The pending node is set to the data it has rather than
  * checked. So every claim has a version of its own, and a completion at that version proves that
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "keeper/txn.h"
 #include "world/impl.h"
@@ -24,7 +25,7 @@ struct attempt {
     struct arena *a;
     const struct str *types;
     size_t type_count;
-    struct pending_task task;
+    struct list_item task;
     struct str key;
     int64_t czxid; /* of the pending node, with its version and data: */
     int32_t version;
@@ -91,6 +92,27 @@ static enum outcome take(struct attempt *t, const char *pending)
     return x.failed == WORKING && err == DROVER_EXISTS ? TAKEN : failed(t, err);
 }
 
+/* Blocks the task on an ancestor that is pending. The view may not know that one yet. */
+static enum outcome block_on(struct attempt *t, struct str ancestor, struct str data,
+                             const struct keeper_stat *stat)
+{
+    struct list_class c;
+    struct list_item item;
+
+    if (!list_view_find(t->w->pending, NULL, ancestor, &item)) {
+        world_classify(t->w, t->a, ancestor, data, stat, &c);
+        list_view_add(t->w->pending, ancestor, &c, stat->version);
+    }
+    return list_view_block_on(t->w->pending, t->key, ancestor) ? BLOCKED : FREE_AGAIN;
+}
+
+static bool is_foreign(struct attempt *t, struct str key, struct str data)
+{
+    struct world_record r;
+
+    return !world_record_read(t->a, data, key, &r) && !world_record_is_of(&r, t->w->root);
+}
+
 static enum outcome check_ancestors(struct attempt *t)
 {
     struct str key = world_parent_key(t->key), data;
@@ -99,16 +121,31 @@ static enum outcome check_ancestors(struct attempt *t)
 
     for (; key.len; key = world_parent_key(key)) {
         err = world_read(t->k, t->a, world_list_path(t->a, WORLD_PENDING, key), &data, &stat);
-        if (err == DROVER_NO_NODE)
-            continue;
-        if (err)
+        if (!err && !is_foreign(t, key, data))
+            return block_on(t, key, data, &stat);
+        if (err && err != DROVER_NO_NODE)
             return failed(t, err);
-        if (pending_is_foreign(t->w->pending, key, data))
-            continue;
-        pending_is_blocked(t->w->pending, t->key, key, data, &stat);
-        return BLOCKED;
     }
     return CLAIMED;
+}
+
+/* Whether the view knows a pending ancestor, on which the task is blocked then. */
+static bool is_blocked(struct attempt *t)
+{
+    struct list_item item;
+
+    for (struct str key = world_parent_key(t->key); key.len; key = world_parent_key(key))
+        if (list_view_find(t->w->pending, NULL, key, &item) && !(item.flags & PENDING_FOREIGN) &&
+            list_view_block_on(t->w->pending, t->key, key))
+            return true;
+    return false;
+}
+
+static enum outcome skip(struct attempt *t, const char *why)
+{
+    world_warn(t->w, WORLD_PENDING, t->key, why);
+    list_view_idle(t->w->pending, t->key, 0);
+    return RUBBISH;
 }
 
 /* A node may have been created again for a task that divides the same name differently. */
@@ -126,10 +163,10 @@ static enum outcome read_pending(struct attempt *t, const char *pending)
     struct keeper_stat stat;
     int err;
 
-    t->czxid = t->task.czxid;
+    t->czxid = t->task.order;
     t->version = t->task.version;
-    if (t->task.plain) {
-        world_record_make(t->a, t->w->root, t->key, t->task.type, &t->claim.record);
+    if (t->task.flags & PENDING_PLAIN) {
+        world_record_make(t->a, t->w->root, t->key, t->task.group, &t->claim.record);
         t->pending_data = world_record_write(t->a, &t->claim.record);
         return CLAIMED;
     }
@@ -139,10 +176,8 @@ static enum outcome read_pending(struct attempt *t, const char *pending)
     t->czxid = stat.czxid;
     t->version = stat.version;
     if (world_record_read(t->a, t->pending_data, t->key, &t->claim.record) ||
-        !world_record_is_of(&t->claim.record, t->w->root)) {
-        pending_is_rubbish(t->w->pending, t->key, "its data is not that of a task of this world");
-        return RUBBISH;
-    }
+        !world_record_is_of(&t->claim.record, t->w->root))
+        return skip(t, "its data is not that of a task of this world");
     return is_wanted(t) ? CLAIMED : OTHER;
 }
 
@@ -157,27 +192,27 @@ static enum outcome try_one(struct attempt *t)
     if (outcome != CLAIMED)
         return outcome;
     err = world_read(t->k, t->a, world_path(t->a, t->w->root, t->key), &t->claim.data, NULL);
-    if (err == DROVER_NO_NODE) {
-        pending_is_rubbish(t->w->pending, t->key, "the task is not in the tree");
-        return RUBBISH;
-    }
+    if (err == DROVER_NO_NODE)
+        return skip(t, "the task is not in the tree");
     return err ? failed(t, err) : take(t, pending);
 }
 
-static int tell(struct attempt *t, enum outcome outcome)
+/* Tells the view. 1: claimed; 0: try the next. */
+static int settle_outcome(struct attempt *t, enum outcome outcome)
 {
-    struct pending *p = t->w->pending;
+    struct list_view *v = t->w->pending;
+    struct list_class c = {.order = t->czxid, .group = t->task.group};
 
     if (outcome == CLAIMED)
-        pending_is_claimed(p, t->key, t->session, t->version + 1);
+        list_view_lock(v, t->key, t->session, t->version + 1);
     else if (outcome == TAKEN)
-        pending_is_taken(p, t->key);
-    else if (outcome == GONE || outcome == OTHER)
-        pending_is_gone(p, t->key);
+        list_view_lock(v, t->key, 0, t->version);
+    else if (outcome == GONE)
+        list_view_remove(v, t->key);
     if (outcome == OTHER)
-        pending_free_again(p, t->key, 0); /* reads the list again */
-    else if (outcome == FREE_AGAIN || outcome == FAILED)
-        pending_free_again(p, t->key, outcome == FAILED ? 0 : t->czxid);
+        c.group = t->claim.record.type;
+    if (outcome == OTHER || outcome == FREE_AGAIN || outcome == FAILED)
+        list_view_release(v, t->key, &c);
     return outcome == FAILED ? t->err : outcome == CLAIMED;
 }
 
@@ -185,12 +220,15 @@ static int claim_known(struct world *w, struct keeper *k, struct arena *a, const
                        size_t type_count, struct world_claim *ret_claim)
 {
     struct attempt t = {.w = w, .k = k, .a = a, .types = types, .type_count = type_count};
+    struct list_walk walk = {0};
     int claimed = 0;
 
-    while (!claimed && pending_take(w->pending, a, types, type_count, &t.task)) {
-        t.key = t.task.key;
+    while (!claimed &&
+           list_view_take(w->pending, a, types, type_count, clock_boot_ms(), &walk, &t.task)) {
+        t.key = t.task.name;
         t.claim = (struct world_claim){.key = t.key};
-        claimed = tell(&t, try_one(&t));
+        if (!is_blocked(&t))
+            claimed = settle_outcome(&t, try_one(&t));
     }
     if (claimed > 0) {
         *ret_claim = t.claim;
@@ -218,10 +256,12 @@ int world_claim(struct world *w, struct keeper *k, struct arena *a, const struct
 
     if (err)
         return err;
-    err = pending_look(w->pending, k, false);
+    err = list_view_refresh(w->pending, k, false);
     claimed = err ? err : claim_known(w, k, a, types, type_count, ret_claim);
-    if (!claimed && (look || pending_has_changed(w->pending))) {
-        err = pending_look(w->pending, k, true);
+    if (!claimed && (look || list_view_is_stale(w->pending))) {
+        err = list_view_watch(w->pending, w->k);
+        if (!err)
+            err = list_view_refresh(w->pending, k, true);
         claimed = err ? err : claim_known(w, k, a, types, type_count, ret_claim);
     }
     return claimed < 0 ? world_explain(ret_error, claimed) : claimed;

@@ -55,17 +55,17 @@ static int ending_init(struct ending *n, struct world *w, struct keeper *k, stru
 static bool recall(struct ending *n)
 {
     struct keeper_session session;
-    struct pending_task task;
+    struct list_item task;
 
     keeper_session(n->k, &session);
-    if (n->recalled || n->unknown ||
-        !pending_claim_of(n->w->pending, &n->a, n->key, session.id, &task) || !task.plain)
+    if (n->recalled || n->unknown || !list_view_find(n->w->pending, &n->a, n->key, &task) ||
+        task.session != session.id || !(task.flags & PENDING_PLAIN))
         return false;
     n->recalled = n->is_pending = n->is_record = true;
-    n->holder.czxid = n->stat.czxid = task.czxid;
+    n->holder.czxid = n->stat.czxid = task.order;
     n->holder.version = n->stat.version = task.version;
     n->working_version = KEEPER_ANY_VERSION;
-    world_record_make(&n->a, n->w->root, n->key, task.type, &n->record);
+    world_record_make(&n->a, n->w->root, n->key, task.group, &n->record);
     return true;
 }
 
@@ -130,7 +130,7 @@ static int end(struct ending *n, void (*plan)(struct ending *n))
         n->op_count = 0;
         plan(n);
         add(n, keeper_op_delete(n->working, n->working_version));
-        err = keeper_multi(n->k, n->ops, n->op_count, n->results);
+        err = world_commit(n->w, n->k, n->ops, n->op_count, n->results);
         keeper_results_release(n->results, n->op_count);
         n->unknown = err == DROVER_UNKNOWN;
         n->was_completed = n->results[0].err == DROVER_EXISTS;
@@ -147,6 +147,14 @@ static void tell(struct ending *n, bool pending)
         world_tell(n->w, &(struct world_change){n->key, n->record.type,
                                                 pending ? WORLD_IS_PENDING : WORLD_IS_COMPLETED,
                                                 n->error});
+}
+
+/* It can be claimed again, after a read: its node may have changed. */
+static void make_free(struct ending *n, int64_t czxid)
+{
+    if (n->is_record)
+        list_view_release(n->w->pending, n->key,
+                          &(struct list_class){.order = czxid, .group = n->record.type});
 }
 
 /* In the document's order: create in zoott_c, delete from zoott_p, delete from zoott_w. */
@@ -177,9 +185,9 @@ int world_complete(struct world *w, struct keeper *k, struct str key, bool *ret_
         err = err_set(ret_error, DROVER_NO_NODE, "'%.*s' was taken off the pending list",
                       KEY_SHOWN(&n));
     else if (!err && was_queued_again(&n))
-        pending_free_again(w->pending, key, n.stat.czxid);
+        make_free(&n, n.stat.czxid);
     else if (!err)
-        pending_is_gone(w->pending, key);
+        list_view_remove(w->pending, key);
     if (!err) {
         *ret_again = was_queued_again(&n);
         tell(&n, *ret_again);
@@ -203,7 +211,7 @@ int world_release(struct world *w, struct keeper *k, struct str key, struct err_
     if (!err)
         err = end(&n, plan_release);
     if (!err) {
-        pending_free_again(w->pending, key, n.stat.czxid);
+        make_free(&n, n.stat.czxid);
         tell(&n, true);
     }
     arena_release(&n.a);
@@ -236,7 +244,7 @@ int world_fail(struct world *w, struct keeper *k, struct str key, struct str err
     if (!err)
         err = end(&n, plan_fail);
     if (!err) {
-        pending_free_again(w->pending, key, n.is_record ? n.results[1].stat.czxid : 0);
+        make_free(&n, n.results[1].stat.czxid);
         tell(&n, true);
     }
     arena_release(&n.a);

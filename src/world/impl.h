@@ -5,9 +5,9 @@
 #include <pthread.h>
 
 #include "base/map.h"
+#include "keeper/list_view.h"
 #include "world/index.h"
 #include "world/name.h"
-#include "world/pending.h"
 #include "world/world.h"
 
 enum { WORLD_TRIES = 100 }; /* of a transaction whose preconditions others keep changing */
@@ -16,15 +16,34 @@ struct world {
     char *name, *root;
     struct world_options o;
     struct world_index *index;
-    struct pending *pending;
+    struct keeper *k; /* watched */
+    struct list_view *pending;
+    struct arena scratch; /* for classifying pending nodes; under the lock of the view */
 
-    pthread_mutex_t noting; /* guards the rest */
-    struct map noted;       /* hashes of invalid completed nodes that were reported */
+    pthread_mutex_t warning; /* guards the rest */
+    struct map warned;       /* hashes of the nodes that were warned about */
 };
 
 /* Reads a node into the arena. */
 int world_read(struct keeper *k, struct arena *a, const char *path, struct str *ret_data,
                struct keeper_stat *ret_stat);
+
+/* The pending list as this process knows it (pending.c). Flags of its entries: */
+enum {
+    PENDING_PLAIN = 1,   /* the node holds what world_record_make() says, so it need not be read */
+    PENDING_FOREIGN = 2, /* a task of another world, which blocks nothing here */
+};
+
+struct list_view *world_pending_new(struct world *w);
+void world_classify(struct world *w, struct arena *a, struct str key, struct str data,
+                    const struct keeper_stat *stat, struct list_class *ret_class);
+
+/* Commits a transaction that may create or delete pending nodes, and tells the view how many. */
+int world_commit(struct world *w, struct keeper *k, const struct keeper_op *ops, size_t count,
+                 struct keeper_result *results);
+
+/* Warns about an invalid node of a list, once. */
+void world_warn(struct world *w, const char *list, struct str key, const char *why);
 
 /* Publishes a state change. */
 void world_tell(struct world *w, const struct world_change *c);

@@ -4,8 +4,6 @@
  */
 #include <stdlib.h>
 
-#include "base/mem.h"
-#include "base/parallel.h"
 #include "keeper/path.h"
 #include "world/impl.h"
 
@@ -36,103 +34,59 @@ struct lister {
     struct keeper *k;
     enum world_state state;
     struct keeper_names working; /* when listing pending tasks */
-    char **names;
-    struct buf *data;
-    struct keeper_stat *stats;
-    int *errs;
+    struct list_nodes nodes;     /* of the list */
+    struct list_nodes records;   /* of the pending list, for working tasks */
 };
 
-static void read_one(void *arg, size_t i)
+static void add_item(struct lister *l, struct arena *a, const char *name, size_t i,
+                     struct world_items *items)
 {
-    struct lister *l = arg;
-    struct buf path = {0};
-
-    buf_printf(&path, "%s/%s", LISTS[l->state], l->names[i]);
-    l->errs[i] = l->state == WORLD_IS_WORKING
-                     ? keeper_exists(l->k, buf_text(&path), &l->stats[i])
-                     : keeper_get(l->k, buf_text(&path), &l->data[i], &l->stats[i]);
-    if (!l->errs[i] && l->state == WORLD_IS_WORKING) {
-        path.len = 0;
-        buf_printf(&path, "%s/%s", WORLD_PENDING, l->names[i]);
-        l->errs[i] = keeper_get(l->k, buf_text(&path), &l->data[i], NULL);
-    }
-    buf_release(&path);
-}
-
-/* Warns once about an invalid completed node. pending.h does so for the other lists. */
-static void note_rubbish(struct lister *l, struct str key)
-{
-    enum { NOTED_MAX = 10000 };
-    struct world *w = l->w;
-    uint32_t hash = map_hash_str(key), at;
-    struct buf line = {0};
-    bool is_new;
-
-    if (l->state != WORLD_IS_COMPLETED || !w->o.note)
-        return;
-    pthread_mutex_lock(&w->noting);
-    is_new = w->noted.count < NOTED_MAX && !map_first(&w->noted, hash, &at);
-    if (is_new)
-        map_add(&w->noted, hash, 1);
-    pthread_mutex_unlock(&w->noting);
-    if (is_new) {
-        buf_printf(&line, "%s/%s is skipped: its data is not that of a completed task",
-                   WORLD_COMPLETED, key.p);
-        w->o.note(w->o.arg, buf_text(&line));
-    }
-    buf_release(&line);
-}
-
-static void add_item(struct lister *l, struct arena *a, size_t i, struct world_items *items)
-{
-    struct str key = {arena_text(a, str_of(l->names[i])), strlen(l->names[i])};
-    struct str data = {
-        arena_text(a, (struct str){l->data[i].p ? l->data[i].p : "", l->data[i].len}),
-        l->data[i].len};
+    const struct list_nodes *from = l->state == WORLD_IS_WORKING ? &l->records : &l->nodes;
+    struct str key = str_of(arena_text(a, str_of(name)));
+    struct str data = {from->data[i].p ? from->data[i].p : "", from->data[i].len};
     struct world_record r;
 
+    data.p = arena_text(a, data);
     if (world_record_read(a, data, key, &r)) {
-        note_rubbish(l, key);
+        if (l->state ==
+            WORLD_IS_COMPLETED) /* the view of the pending list warns about the others */
+            world_warn(l->w, WORLD_COMPLETED, key, "its data is not that of a completed task");
         return;
     }
     if (!world_record_is_of(&r, l->w->root))
         return;
-    items->list[items->count++] = (struct world_item){
-        .key = key,
-        .state = is_among(&l->working, l->names[i]) ? WORLD_IS_WORKING : l->state,
-        .record = r,
-        .since_ms = l->stats[i].ctime_ms};
+    items->list[items->count++] =
+        (struct world_item){.key = key,
+                            .state = is_among(&l->working, name) ? WORLD_IS_WORKING : l->state,
+                            .record = r,
+                            .since_ms = l->nodes.stats[i].ctime_ms};
 }
 
 /* Reads a page of names in parallel. */
-static int list_piece(struct lister *l, struct arena *a, size_t count, size_t limit,
-                      struct world_items *items)
+static int list_page(struct lister *l, struct arena *a, char **names, size_t count, size_t limit,
+                     struct world_items *items)
 {
-    int err = 0;
+    int err = list_nodes_read(&l->nodes, l->k, LISTS[l->state], names, count);
 
-    l->data = mem_zalloc((count + 1) * sizeof *l->data);
-    l->stats = mem_zalloc((count + 1) * sizeof *l->stats);
-    l->errs = mem_zalloc((count + 1) * sizeof *l->errs);
-    parallel_run(count, read_one, l);
-    for (size_t i = 0; i < count; i++) {
-        if (l->errs[i] && l->errs[i] != DROVER_NO_NODE)
-            err = l->errs[i];
-        else if (!l->errs[i] && items->count < limit)
-            add_item(l, a, i, items);
-        else if (!l->errs[i])
+    if (!err && l->state == WORLD_IS_WORKING)
+        err = list_nodes_read(&l->records, l->k, WORLD_PENDING, names, count);
+    for (size_t i = 0; i < count && !err; i++) {
+        if (l->nodes.errs[i] || (l->records.count && l->records.errs[i]))
+            continue;
+        if (items->count < limit)
+            add_item(l, a, names[i], i, items);
+        else
             items->more = true;
-        buf_release(&l->data[i]);
     }
-    free(l->data);
-    free(l->stats);
-    free(l->errs);
+    list_nodes_release(&l->nodes);
+    list_nodes_release(&l->records);
     return err;
 }
 
 int world_list(struct world *w, struct keeper *k, struct arena *a, enum world_state state,
                struct str after, size_t limit, struct world_items *ret_items)
 {
-    enum { PIECE = 1000 };
+    enum { PAGE = 1000 };
     struct lister l = {.w = w, .k = k, .state = state};
     const char *from = arena_text(a, after);
     struct world_items items = {0};
@@ -151,10 +105,9 @@ int world_list(struct world *w, struct keeper *k, struct arena *a, enum world_st
     limit = limit < names.count - at ? limit : names.count - at;
     items.list = arena_alloc(a, (limit + 1) * sizeof *items.list);
     while (at < names.count && !err && !items.more) {
-        size_t count = names.count - at < PIECE ? names.count - at : PIECE;
+        size_t count = names.count - at < PAGE ? names.count - at : PAGE;
 
-        l.names = names.names + at;
-        err = list_piece(&l, a, count, limit, &items);
+        err = list_page(&l, a, names.names + at, count, limit, &items);
         at += count;
     }
     keeper_names_release(&l.working);

@@ -1,226 +1,70 @@
-/* What claimers take from the pending list, and what they say came of it. */
-#include "world/pending.h"
+/*
+ * The pending list as this process knows it: a list_view whose groups are the types, ordered by the
+ * transaction that created the node. zoott_w holds the locks. Tasks of other worlds and invalid
+ * nodes are idle; both keep their names.
+ */
+#include "world/impl.h"
 
-#include <stdlib.h>
-
-#include "base/mem.h"
-#include "world/name.h"
-#include "world/pending_impl.h"
-#include "world/record.h"
-
-/* The nearest ancestor that is pending, as far as is known. */
-static uint32_t known_blocker(struct pending *p, struct str key)
+static bool is_plain(struct world *w, struct arena *a, struct str key, struct str type,
+                     struct str data)
 {
-    uint32_t ref;
+    struct world_record made;
 
-    for (key = world_parent_key(key); key.len; key = world_parent_key(key)) {
-        ref = pending_slot_find(p, key);
-        if (ref && p->slots[ref].state != FOREIGN)
-            return ref;
-    }
-    return 0;
+    world_record_make(a, w->root, key, type, &made);
+    return str_eq(world_record_write(a, &made), data);
 }
 
-static uint32_t oldest(struct pending *p, const struct str *types, size_t type_count)
+void world_classify(struct world *w, struct arena *a, struct str key, struct str data,
+                    const struct keeper_stat *stat, struct list_class *ret_class)
 {
-    uint32_t found = 0;
-
-    for (size_t i = 0; i < type_count; i++) {
-        uint32_t type = pending_type_ref(p, types[i], false);
-        const struct heap *h = type ? &p->types[type - 1].free : NULL;
-
-        if (h && h->count && (!found || h->entries[0].key < p->slots[found].czxid))
-            found = h->entries[0].ref;
-    }
-    return found;
-}
-
-static void task_of(struct pending *p, struct arena *a, uint32_t ref, struct pending_task *ret_task)
-{
-    const struct pending_slot *s = &p->slots[ref];
-
-    *ret_task = (struct pending_task){
-        .key = str_of(arena_text(a, str_of(s->key))),
-        .type = str_of(arena_text(a, str_of(p->types[s->type - 1].name))),
-        .czxid = s->czxid,
-        .version = s->version,
-        .plain = s->plain,
-    };
-}
-
-bool pending_take(struct pending *p, struct arena *a, const struct str *types, size_t type_count,
-                  struct pending_task *ret_task)
-{
-    uint32_t ref, blocker;
-
-    pthread_mutex_lock(&p->lock);
-    while ((ref = oldest(p, types, type_count))) {
-        blocker = known_blocker(p, str_of(p->slots[ref].key));
-        if (!blocker) {
-            pending_slot_set(p, ref, TRIED);
-            task_of(p, a, ref, ret_task);
-            break;
-        }
-        pending_slot_block(p, ref, blocker);
-    }
-    pthread_mutex_unlock(&p->lock);
-    return ref != 0;
-}
-
-void pending_is_claimed(struct pending *p, struct str key, int64_t session, int32_t version)
-{
-    uint32_t ref;
-
-    pthread_mutex_lock(&p->lock);
-    ref = pending_slot_find(p, key);
-    if (ref && p->slots[ref].type) {
-        pending_slot_set(p, ref, TAKEN);
-        p->slots[ref].session = session;
-        p->slots[ref].version = version;
-    }
-    pthread_mutex_unlock(&p->lock);
-}
-
-bool pending_claim_of(struct pending *p, struct arena *a, struct str key, int64_t session,
-                      struct pending_task *ret_task)
-{
-    uint32_t ref;
-    bool is;
-
-    pthread_mutex_lock(&p->lock);
-    ref = pending_slot_find(p, key);
-    is = ref && p->slots[ref].state == TAKEN && p->slots[ref].session == session;
-    if (is)
-        task_of(p, a, ref, ret_task);
-    pthread_mutex_unlock(&p->lock);
-    return is;
-}
-
-void pending_is_queued(struct pending *p, struct str key)
-{
-    uint32_t ref;
-
-    pthread_mutex_lock(&p->lock);
-    ref = pending_slot_find(p, key);
-    if (ref && p->slots[ref].state >= FOREIGN)
-        pending_slot_remove(p, ref); /* what was known of it is of another */
-    p->pending_changed = true;
-    pthread_mutex_unlock(&p->lock);
-}
-
-void pending_free_again(struct pending *p, struct str key, int64_t czxid)
-{
-    uint32_t ref;
-
-    pthread_mutex_lock(&p->lock);
-    ref = pending_slot_find(p, key);
-    if (ref && p->slots[ref].type) {
-        pending_slot_set(p, ref, TRIED);
-        if (czxid)
-            p->slots[ref].czxid = czxid;
-        pending_slot_free_again(p, ref);
-    } else {
-        p->pending_changed = true;
-    }
-    pthread_mutex_unlock(&p->lock);
-}
-
-void pending_is_taken(struct pending *p, struct str key)
-{
-    uint32_t ref;
-
-    pthread_mutex_lock(&p->lock);
-    ref = pending_slot_find(p, key);
-    if (ref && p->slots[ref].type) {
-        pending_slot_set(p, ref, TAKEN);
-        p->slots[ref].session = 0;
-        p->slots[ref].plain = false;
-    }
-    pthread_mutex_unlock(&p->lock);
-}
-
-void pending_is_gone(struct pending *p, struct str key)
-{
-    uint32_t ref;
-
-    pthread_mutex_lock(&p->lock);
-    ref = pending_slot_find(p, key);
-    if (ref)
-        pending_slot_remove(p, ref);
-    pthread_mutex_unlock(&p->lock);
-}
-
-void pending_is_rubbish(struct pending *p, struct str key, const char *why)
-{
-    uint32_t ref;
-
-    pthread_mutex_lock(&p->lock);
-    ref = pending_slot_find(p, key);
-    if (ref) {
-        pending_slot_set(p, ref, RUBBISH);
-        pending_note(p, &p->slots[ref], why);
-    }
-    pthread_mutex_unlock(&p->lock);
-}
-
-void pending_is_blocked(struct pending *p, struct str key, struct str ancestor, struct str data,
-                        const struct keeper_stat *stat)
-{
-    uint32_t ref, blocker;
-
-    pthread_mutex_lock(&p->lock);
-    blocker = pending_slot_find(p, ancestor);
-    if (!blocker) {
-        blocker = pending_slot_add(p, ancestor);
-        pending_slot_sort(p, blocker, data, stat);
-    }
-    ref = pending_slot_find(p, key);
-    if (ref)
-        pending_slot_block(p, ref, blocker);
-    pthread_mutex_unlock(&p->lock);
-}
-
-bool pending_is_foreign(struct pending *p, struct str key, struct str data)
-{
-    struct arena a = {0};
     struct world_record r;
-    bool foreign = !world_record_read(&a, data, key, &r) && !world_record_is_of(&r, p->root);
 
-    arena_release(&a);
-    return foreign;
-}
-
-struct pending *pending_new(struct keeper *k, const struct pending_options *o)
-{
-    struct pending *p = mem_zalloc(sizeof *p);
-
-    p->o = *o;
-    p->root = mem_dup(o->root, strlen(o->root));
-    p->k = k;
-    p->pending_changed = p->working_changed = true;
-    pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->looked, NULL);
-    pthread_cond_init(&p->told, NULL);
-    return p;
-}
-
-void pending_free(struct pending *p)
-{
-    pending_disarm(p);
-    for (uint32_t ref = 1; ref <= p->len; ref++)
-        free(p->slots[ref].key);
-    for (uint32_t i = 0; i < p->type_count; i++) {
-        free(p->types[i].name);
-        heap_release(&p->types[i].free);
+    *ret_class = (struct list_class){.idle = true};
+    if (world_record_read(a, data, key, &r)) {
+        world_warn(w, WORLD_PENDING, key, "its data is not that of a pending task");
+    } else if (!world_record_is_of(&r, w->root)) {
+        ret_class->flags = PENDING_FOREIGN;
+    } else {
+        *ret_class = (struct list_class){.order = stat->czxid, .group = r.type};
+        if (is_plain(w, a, key, r.type, data))
+            ret_class->flags = PENDING_PLAIN;
     }
-    free(p->types);
-    free(p->slots);
-    free(p->taken);
-    map_release(&p->by_key);
-    map_release(&p->by_type);
-    pthread_mutex_destroy(&p->lock);
-    pthread_cond_destroy(&p->looked);
-    pthread_cond_destroy(&p->told);
-    free(p->root);
-    free(p);
+}
+
+/* Under the lock of the view, so one scratch arena is enough. */
+static void classify(void *arg, struct str key, struct str data, const struct keeper_stat *stat,
+                     struct list_class *ret_class)
+{
+    struct world *w = arg;
+
+    arena_reset(&w->scratch);
+    world_classify(w, &w->scratch, key, data, stat, ret_class);
+}
+
+static void on_ready(void *arg, struct str type, uint32_t count)
+{
+    struct world *w = arg;
+
+    if (w->o.ready)
+        w->o.ready(w->o.arg, type, count);
+}
+
+static void on_changed(void *arg)
+{
+    on_ready(arg, (struct str){0}, 1);
+}
+
+struct list_view *world_pending_new(struct world *w)
+{
+    struct list_view_options o = {
+        .dir = WORLD_PENDING,
+        .locks = WORLD_WORKING,
+        .data = true,
+        .classify = classify,
+        .ready = on_ready,
+        .changed = on_changed,
+        .arg = w,
+    };
+
+    return list_view_new(&o);
 }

@@ -21,6 +21,7 @@ struct world_child {
     struct str name;
     const char *key;
     char *path;
+    bool is_new; /* it was not pending */
 };
 
 struct world_plan {
@@ -32,6 +33,7 @@ struct world_plan {
     size_t child_count;
     struct keeper_op *ops;
     size_t op_count;
+    int64_t zxid; /* of the transaction */
     struct err_info *e;
 };
 
@@ -180,7 +182,7 @@ static struct str record_of(struct world_plan *p, const struct world_child *c)
     return world_record_write(p->a, &r);
 }
 
-static int plan_child(struct world_plan *p, const struct world_child *c)
+static int plan_child(struct world_plan *p, struct world_child *c)
 {
     const char *pending = world_list_path(p->a, WORLD_PENDING, str_of(c->key));
     const char *completed = world_list_path(p->a, WORLD_COMPLETED, str_of(c->key));
@@ -196,6 +198,7 @@ static int plan_child(struct world_plan *p, const struct world_child *c)
         err = check_same(p, c, data, WORLD_PENDING);
     if (err && err != DROVER_NO_NODE)
         return err;
+    c->is_new = err;
     add(p, err ? keeper_op_create(pending, record_of(p, c), KEEPER_NO_STAT)
                : keeper_op_set(pending, record_of(p, c), KEEPER_ANY_VERSION));
     /* After the pending list: a task that was completed in between is in this one. */
@@ -231,7 +234,8 @@ static int commit(struct world_plan *p)
     for (size_t i = 0; i < p->child_count; i++)
         paths[i] = p->children[i].path;
     world_index_begin(p->w->index);
-    err = keeper_multi(p->k, p->ops, p->op_count, results);
+    err = world_commit(p->w, p->k, p->ops, p->op_count, results);
+    p->zxid = err ? 0 : results[p->op_count - 1].stat.mzxid;
     world_index_end(p->w->index, paths, err ? 0 : p->child_count,
                     err ? -1 : results[p->op_count - 1].stat.version);
     keeper_results_release(results, p->op_count);
@@ -262,6 +266,7 @@ int world_queue(struct world *w, struct keeper *k, struct arena *a, const struct
     struct err_info unused;
     struct world_plan p = {
         .w = w, .k = k, .a = a, .task = task, .e = ret_error ? ret_error : &unused};
+    struct list_class c;
     int err = check_task(task, a, p.e);
 
     if (!err)
@@ -272,11 +277,13 @@ int world_queue(struct world *w, struct keeper *k, struct arena *a, const struct
     err = plan_and_commit(&p);
     if (err)
         return err;
+    c = (struct list_class){.flags = PENDING_PLAIN, .order = p.zxid, .group = task->type};
     ret_paths->list = arena_alloc(a, p.child_count * sizeof *ret_paths->list);
     ret_paths->count = p.child_count;
     for (size_t i = 0; i < p.child_count; i++) {
         ret_paths->list[i] = p.children[i].path;
-        pending_is_queued(w->pending, str_of(p.children[i].key));
+        if (p.children[i].is_new)
+            list_view_add(w->pending, str_of(p.children[i].key), &c, 0);
         world_tell(w, &(struct world_change){
                           str_of(p.children[i].key), task->type, WORLD_IS_PENDING, {0}});
     }

@@ -50,10 +50,19 @@ static void on_timer(uv_timer_t *timer)
     uv_timer_start(timer, on_timer, REGISTRY_ALIVE_MS, 0);
 }
 
-static void on_changed(void *arg)
+/*
+ * Changes of other clients come on the loop, and those of this server from the thread that made
+ * them.
+ */
+static void on_ready(void *arg, struct str type, uint32_t count)
 {
     struct world_registry *s = ((struct open_world *)arg)->registry;
 
+    (void)count;
+    if (type.p) {
+        http_topic_signal(&s->topic, HTTP_TOPIC_ALL);
+        return;
+    }
     if (uv_now(s->context->loop) >= s->told_ms + REGISTRY_SIGNAL_MS)
         tell(s);
     else if (uv_timer_get_due_in(&s->timer) > REGISTRY_SIGNAL_MS)
@@ -145,7 +154,7 @@ static int open_place(struct world_registry *s, struct str name, struct open_wor
                       struct err_info *e)
 {
     struct open_world *p;
-    struct world_options o = {.changed = on_changed, .note = on_note, .told = on_told};
+    struct world_options o = {.ready = on_ready, .note = on_note, .told = on_told};
     struct keeper *k = context_keeper(s->context);
     int err;
 

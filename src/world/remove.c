@@ -100,7 +100,7 @@ static int remove_task(struct removal *r)
         err = plan(r);
         if (err)
             return err == DROVER_NO_NODE && r->unknown ? 0 : err;
-        err = keeper_multi(r->k, r->ops, r->op_count, NULL);
+        err = world_commit(r->w, r->k, r->ops, r->op_count, NULL);
         r->unknown = err == DROVER_UNKNOWN;
         if (!r->unknown && !world_is_stale(err) && err != DROVER_NOT_EMPTY)
             return err ? world_explain(r->e, err) : 0;
@@ -119,7 +119,7 @@ int world_remove(struct world *w, struct keeper *k, struct str key, int64_t befo
     if (!err)
         err = remove_task(&r);
     if (!err) {
-        pending_is_gone(w->pending, key);
+        list_view_remove(w->pending, key);
         world_tell(w, &(struct world_change){key, {0}, WORLD_IS_NONE, {0}});
     }
     arena_release(&r.a);

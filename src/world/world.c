@@ -19,6 +19,42 @@ int world_read(struct keeper *k, struct arena *a, const char *path, struct str *
     return err;
 }
 
+void world_warn(struct world *w, const char *list, struct str key, const char *why)
+{
+    enum { WARNED_MAX = 10000 };
+    struct buf line = {0};
+    uint32_t hash, at;
+    bool is_new;
+
+    if (!w->o.note)
+        return;
+    buf_printf(&line, "%s/%.*s is skipped: %s", list, (int)key.len, key.p, why);
+    hash = map_hash_str((struct str){line.p, line.len});
+    pthread_mutex_lock(&w->warning);
+    is_new = w->warned.count < WARNED_MAX && !map_first(&w->warned, hash, &at);
+    if (is_new)
+        map_add(&w->warned, hash, 1);
+    pthread_mutex_unlock(&w->warning);
+    if (is_new)
+        w->o.note(w->o.arg, buf_text(&line));
+    buf_release(&line);
+}
+
+int world_commit(struct world *w, struct keeper *k, const struct keeper_op *ops, size_t count,
+                 struct keeper_result *results)
+{
+    uint32_t changes = 0;
+    int err;
+
+    for (size_t i = 0; i < count; i++)
+        changes += (ops[i].kind == KEEPER_CREATE || ops[i].kind == KEEPER_DELETE) &&
+                   str_starts(ops[i].path, STR(WORLD_PENDING "/"));
+    list_view_expect(w->pending, changes);
+    err = keeper_multi(k, ops, count, results);
+    list_view_done(w->pending, changes, err);
+    return err;
+}
+
 void world_tell(struct world *w, const struct world_change *c)
 {
     if (w->o.told)
@@ -72,14 +108,6 @@ int world_init(struct keeper *k, struct str name, struct err_info *ret_error)
     return err ? world_explain(ret_error, err) : 0;
 }
 
-static struct pending *open_pending(struct world *w, struct keeper *k)
-{
-    struct pending_options o = {
-        .root = w->root, .changed = w->o.changed, .note = w->o.note, .arg = w->o.arg};
-
-    return pending_new(k, &o);
-}
-
 int world_open(struct keeper *k, struct str name, const struct world_options *o,
                struct world **ret_world, struct err_info *ret_error)
 {
@@ -90,7 +118,7 @@ int world_open(struct keeper *k, struct str name, const struct world_options *o,
     if (err)
         return err;
     w = mem_zalloc(sizeof *w);
-    pthread_mutex_init(&w->noting, NULL);
+    pthread_mutex_init(&w->warning, NULL);
     w->name = mem_dup(name.p, name.len);
     if (o)
         w->o = *o;
@@ -98,7 +126,8 @@ int world_open(struct keeper *k, struct str name, const struct world_options *o,
     w->root = mem_dup(w->root, strlen(w->root));
     arena_release(&a);
     w->index = world_index_new(w->root);
-    w->pending = open_pending(w, k);
+    w->k = k;
+    w->pending = world_pending_new(w);
     err = keeper_exists(k, w->root, NULL);
     if (err) {
         world_close(w);
@@ -112,10 +141,11 @@ int world_open(struct keeper *k, struct str name, const struct world_options *o,
 
 void world_close(struct world *w)
 {
-    pending_free(w->pending);
+    list_view_free(w->pending);
+    arena_release(&w->scratch);
     world_index_free(w->index);
-    map_release(&w->noted);
-    pthread_mutex_destroy(&w->noting);
+    map_release(&w->warned);
+    pthread_mutex_destroy(&w->warning);
     free(w->name);
     free(w->root);
     free(w);

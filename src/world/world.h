@@ -45,8 +45,9 @@ struct world_change {
 };
 
 struct world_options {
-    void (*changed)(void *arg);                /* a claim may find a task now; any thread */
-    void (*note)(void *arg, const char *line); /* warns about an invalid node, once */
+    /* So many tasks of a type can be claimed; p NULL: the lists have changed, try. Any thread. */
+    void (*ready)(void *arg, struct str type, uint32_t count);
+    void (*note)(void *arg, const char *line);             /* warns about an invalid node, once */
     void (*told)(void *arg, const struct world_change *c); /* after the change; any thread */
     void *arg;
 };

@@ -1,0 +1,445 @@
+/*
+ * The freshness of a view, and the calls on it. list_entry.c keeps the entries.
+ *
+ * The check. Let C be the cversion that the list has if only this process changes it. Before the
+ * stat is read, C counts the changes that are done; afterwards, C plus the changes in flight is the
+ * most that can have happened. A cversion between the two is explained by own changes; any other
+ * shows another client. Changes in flight during a reading may be counted in it or not: they are
+ * the slack, which is settled at the first check during which nothing is in flight.
+ */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "base/thread.h"
+#include "keeper/list_view_impl.h"
+
+struct list_view *list_view_new(const struct list_view_options *o)
+{
+    struct list_view *v = mem_zalloc(sizeof *v);
+
+    v->o = *o;
+    v->o.dir = mem_dup(o->dir, strlen(o->dir));
+    v->stale[0] = v->stale[1] = true;
+    v->parked = (struct heap){.moved = list_entry_moved, .arg = v};
+    pthread_mutex_init(&v->lock, NULL);
+    cond_init(&v->loaded_one);
+    cond_init(&v->told);
+    return v;
+}
+
+void list_view_free(struct list_view *v)
+{
+    list_view_unwatch(v);
+    list_entries_release(v);
+    free((char *)v->o.dir);
+    pthread_cond_destroy(&v->loaded_one);
+    pthread_cond_destroy(&v->told);
+    pthread_mutex_destroy(&v->lock);
+    free(v);
+}
+
+/* Unlocks, and reports the groups that have new free entries. */
+void list_view_unlock(struct list_view *v)
+{
+    while (v->o.ready && v->ready_count) {
+        struct list_group *g = &v->groups[v->ready[--v->ready_count] - 1];
+        struct str name = str_of(g->name);
+        uint32_t count = g->became_free;
+
+        g->became_free = 0;
+        pthread_mutex_unlock(&v->lock);
+        v->o.ready(v->o.arg, name, count);
+        pthread_mutex_lock(&v->lock);
+    }
+    pthread_mutex_unlock(&v->lock);
+}
+
+/* Changes of this process. */
+
+void list_view_expect(struct list_view *v, uint32_t changes)
+{
+    pthread_mutex_lock(&v->lock);
+    v->expected += changes;
+    pthread_mutex_unlock(&v->lock);
+}
+
+void list_view_done(struct list_view *v, uint32_t changes, int err)
+{
+    pthread_mutex_lock(&v->lock);
+    v->expected -= changes;
+    if (err == DROVER_UNKNOWN)
+        v->loaded = false;
+    if (!err) {
+        v->cversion += changes;
+        v->late_changes += v->loading ? changes : 0;
+    }
+    pthread_mutex_unlock(&v->lock);
+}
+
+void list_view_add(struct list_view *v, struct str name, const struct list_class *c,
+                   int32_t version)
+{
+    pthread_mutex_lock(&v->lock);
+    for (size_t i = 0; i < v->late_count; i++)
+        if (v->late[i] && str_eq(str_of(v->late[i]), name)) {
+            free(v->late[i]);
+            v->late[i] = NULL;
+        }
+    list_entry_put(v, name, c, version);
+    list_view_unlock(v);
+}
+
+void list_view_remove(struct list_view *v, struct str name)
+{
+    uint32_t ref;
+
+    pthread_mutex_lock(&v->lock);
+    ref = list_entry_find(v, name);
+    if (ref)
+        list_entry_remove(v, ref);
+    if (v->loading) { /* the reading may have seen it */
+        v->late = mem_realloc(v->late, (v->late_count + 1) * sizeof *v->late);
+        v->late[v->late_count++] = mem_dup(name.p, name.len);
+    }
+    list_view_unlock(v);
+}
+
+/* Reading nodes. */
+
+struct list_reader {
+    struct keeper *k;
+    const char *dir;
+    char *const *names;
+    struct list_nodes *nodes;
+};
+
+static void read_node(void *arg, size_t i)
+{
+    struct list_reader *r = arg;
+    struct buf path = {0};
+
+    buf_printf(&path, "%s/%s", r->dir, r->names[i]);
+    r->nodes->errs[i] = keeper_get(r->k, buf_text(&path), &r->nodes->data[i], &r->nodes->stats[i]);
+    buf_release(&path);
+}
+
+int list_nodes_read(struct list_nodes *n, struct keeper *k, const char *dir, char *const *names,
+                    size_t count)
+{
+    struct list_reader r = {k, dir, names, n};
+
+    *n = (struct list_nodes){
+        .count = count,
+        .data = mem_zalloc((count + 1) * sizeof *n->data),
+        .stats = mem_zalloc((count + 1) * sizeof *n->stats),
+        .errs = mem_zalloc((count + 1) * sizeof *n->errs),
+    };
+    parallel_run(count, read_node, &r);
+    for (size_t i = 0; i < count; i++)
+        if (n->errs[i] && n->errs[i] != DROVER_NO_NODE)
+            return n->errs[i];
+    return 0;
+}
+
+void list_nodes_release(struct list_nodes *n)
+{
+    for (size_t i = 0; i < n->count; i++)
+        buf_release(&n->data[i]);
+    free(n->data);
+    free(n->stats);
+    free(n->errs);
+    *n = (struct list_nodes){0};
+}
+
+/* Reading the list. All of this is under the lock, which is released around keeper calls. */
+
+/* Marks the known names; returns the others and, with `again`, the idle ones. */
+static size_t choose(struct list_view *v, const struct keeper_names *names, bool again,
+                     char **chosen)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < names->count; i++) {
+        uint32_t ref = list_entry_find(v, str_of(names->names[i]));
+
+        if (ref)
+            v->entries[ref].seen = v->reading;
+        if (!ref || (again && v->entries[ref].state == LIST_IDLE))
+            chosen[count++] = names->names[i];
+    }
+    return count;
+}
+
+static void classify(struct list_view *v, struct str name, struct str data,
+                     const struct keeper_stat *stat)
+{
+    uint32_t ref = list_entry_find(v, name);
+    struct list_class c = {0};
+
+    if (ref && v->entries[ref].state != LIST_IDLE)
+        return; /* this process has added it meanwhile */
+    v->o.classify(v->o.arg, name, data, stat, &c);
+    list_entry_put(v, name, &c, stat ? stat->version : 0);
+}
+
+static int read_entries(struct list_view *v, struct keeper *k, char **names, size_t count)
+{
+    struct list_nodes n = {0};
+    int err;
+
+    if (!v->o.data) {
+        for (size_t i = 0; i < count; i++)
+            classify(v, str_of(names[i]), STR(""), NULL);
+        return 0;
+    }
+    pthread_mutex_unlock(&v->lock);
+    err = list_nodes_read(&n, k, v->o.dir, names, count);
+    pthread_mutex_lock(&v->lock);
+    for (size_t i = 0; i < count && !err; i++)
+        if (!n.errs[i])
+            classify(v, str_of(names[i]),
+                     (struct str){n.data[i].p ? n.data[i].p : "", n.data[i].len}, &n.stats[i]);
+    list_nodes_release(&n);
+    return err;
+}
+
+/* Removes what is not in the list. Entries that are being tried are left to their callers. */
+static void sweep(struct list_view *v)
+{
+    for (uint32_t ref = 1; ref <= v->len; ref++) {
+        const struct list_entry *e = &v->entries[ref];
+
+        if (e->state != LIST_UNUSED && e->state != LIST_TAKEN && e->seen != v->reading)
+            list_entry_remove(v, ref);
+    }
+    for (size_t i = 0; i < v->late_count; i++) {
+        uint32_t ref = v->late[i] ? list_entry_find(v, str_of(v->late[i])) : 0;
+
+        if (ref)
+            list_entry_remove(v, ref);
+    }
+}
+
+static void end_loading(struct list_view *v)
+{
+    for (size_t i = 0; i < v->late_count; i++)
+        free(v->late[i]);
+    v->late_count = 0;
+    v->loading = false;
+    pthread_cond_broadcast(&v->loaded_one);
+}
+
+static int load(struct list_view *v, struct keeper *k)
+{
+    int64_t began_ms = clock_boot_ms();
+    bool again = v->idle && began_ms >= v->reread_ms;
+    struct keeper_names names = {0};
+    struct keeper_stat stat;
+    char **chosen;
+    int err;
+
+    v->loading = true;
+    v->reading++;
+    v->late_changes = 0;
+    pthread_mutex_unlock(&v->lock);
+    err = keeper_children(k, v->o.dir, &names, &stat);
+    pthread_mutex_lock(&v->lock);
+    if (!err) {
+        chosen = mem_alloc((names.count + 1) * sizeof *chosen);
+        err = read_entries(v, k, chosen, choose(v, &names, again, chosen));
+        free(chosen);
+        keeper_names_release(&names);
+    }
+    if (!err) {
+        sweep(v);
+        v->cversion = stat.cversion;
+        v->slack = v->late_changes + v->expected;
+        v->loaded = true;
+        v->checked_ms = clock_boot_ms();
+        v->rest_until_ms = v->checked_ms + LIST_REST * (v->checked_ms - began_ms);
+    }
+    if (!err && again)
+        v->reread_ms = v->checked_ms + LIST_REREAD_MS + 2 * LIST_REST * (v->checked_ms - began_ms);
+    end_loading(v);
+    return err;
+}
+
+/* 1: another client has changed the list, or (exact) may have. */
+static int check(struct list_view *v, struct keeper *k, bool exact)
+{
+    struct keeper_stat stat;
+    int64_t least = v->cversion;
+    bool quiet = !v->expected;
+    int err;
+
+    pthread_mutex_unlock(&v->lock);
+    err = keeper_exists(k, v->o.dir, &stat);
+    pthread_mutex_lock(&v->lock);
+    if (err)
+        return err;
+    quiet = quiet && !v->expected && v->cversion == least;
+    if (quiet && v->slack) {
+        if ((uint32_t)stat.child_count != v->by_name.count || exact)
+            return 1;
+        v->cversion = stat.cversion;
+        v->slack = 0;
+        return 0;
+    }
+    if (exact)
+        return !quiet || stat.cversion != v->cversion || !v->loaded;
+    return stat.cversion < least ||
+           stat.cversion > v->cversion + (int64_t)v->expected + (int64_t)v->slack;
+}
+
+/* Frees the locked entries that are no longer in `locks`. */
+static int check_locks(struct list_view *v, struct keeper *k, bool must)
+{
+    int64_t began_ms = clock_boot_ms();
+    struct keeper_names names = {0};
+    struct keeper_stat stat;
+    uint32_t reading;
+    int err;
+
+    if (!v->o.locks || !v->locked || (!must && began_ms < v->locks_rest_until_ms))
+        return 0;
+    reading = ++v->locks_reading;
+    pthread_mutex_unlock(&v->lock);
+    err = keeper_children(k, v->o.locks, &names, &stat);
+    pthread_mutex_lock(&v->lock);
+    if (err)
+        return err;
+    list_entries_unlock(v, &names, reading);
+    keeper_names_release(&names);
+    v->locks_rest_until_ms = clock_boot_ms() + LIST_REST * (clock_boot_ms() - began_ms);
+    return 0;
+}
+
+/* A list that another thread is reading is used as it is. */
+static int refresh(struct list_view *v, struct keeper *k)
+{
+    int64_t now_ms = clock_boot_ms();
+    int changed;
+
+    if (v->loading)
+        return 0;
+    if (v->loaded && now_ms - v->checked_ms < LIST_FRESH_MS && v->free)
+        return 0;
+    v->checked_ms = now_ms;
+    changed = v->loaded ? check(v, k, false) : 1;
+    if (changed > 0 && !v->loading && (!v->loaded || !v->free || now_ms >= v->rest_until_ms))
+        changed = load(v, k);
+    return changed < 0 ? changed : check_locks(v, k, false);
+}
+
+static int refresh_exactly(struct list_view *v, struct keeper *k)
+{
+    int err;
+
+    pthread_mutex_unlock(&v->lock);
+    err = keeper_sync(k, v->o.dir);
+    pthread_mutex_lock(&v->lock);
+    while (v->loading)
+        pthread_cond_wait(&v->loaded_one, &v->lock);
+    if (!err)
+        err = !v->loaded || (v->idle && clock_boot_ms() >= v->reread_ms) ? 1 : check(v, k, true);
+    while (v->loading)
+        pthread_cond_wait(&v->loaded_one, &v->lock);
+    if (err > 0)
+        err = load(v, k);
+    return err ? err : check_locks(v, k, true);
+}
+
+int list_view_refresh(struct list_view *v, struct keeper *k, bool must)
+{
+    int err;
+
+    pthread_mutex_lock(&v->lock);
+    err = must ? refresh_exactly(v, k) : refresh(v, k);
+    list_view_unlock(v);
+    return err;
+}
+
+/* Watches. */
+
+static void on_event(void *arg, enum keeper_event event, const char *path)
+{
+    struct list_view *v = arg;
+    int which = v->o.locks && !strcmp(path, v->o.locks);
+    struct keeper_watch *w;
+
+    pthread_mutex_lock(&v->lock);
+    v->telling++;
+    w = v->watches[which];
+    v->watches[which] = NULL;
+    v->stale[which] = true;
+    v->loaded = v->loaded && event != KEEPER_EVENT_RECONNECTED;
+    pthread_mutex_unlock(&v->lock);
+    if (w)
+        keeper_unwatch(v->watched, w);
+    if (v->o.changed)
+        v->o.changed(v->o.arg);
+    pthread_mutex_lock(&v->lock);
+    v->telling--;
+    pthread_cond_broadcast(&v->told);
+    pthread_mutex_unlock(&v->lock);
+}
+
+int list_view_watch(struct list_view *v, struct keeper *k)
+{
+    const char *const lists[] = {v->o.dir, v->o.locks};
+    int err = 0;
+
+    pthread_mutex_lock(&v->lock);
+    v->watched = k;
+    for (int i = 0; i < 2 && !err; i++) {
+        struct keeper_watch *w = v->watches[i];
+
+        if (w || !lists[i])
+            continue;
+        pthread_mutex_unlock(&v->lock);
+        err = keeper_watch(k, lists[i], KEEPER_WATCH_CHILDREN, on_event, v, &w);
+        pthread_mutex_lock(&v->lock);
+        if (!err && v->watches[i]) { /* another thread was faster */
+            pthread_mutex_unlock(&v->lock);
+            keeper_unwatch(k, w);
+            pthread_mutex_lock(&v->lock);
+        } else if (!err) {
+            v->watches[i] = w;
+            v->stale[i] = false;
+        }
+    }
+    pthread_mutex_unlock(&v->lock);
+    return err;
+}
+
+/* Waits for events that have already taken their watch; keeper_unwatch() waits for the others. */
+void list_view_unwatch(struct list_view *v)
+{
+    struct keeper_watch *w;
+
+    pthread_mutex_lock(&v->lock);
+    for (int i = 0; i < 2; i++) {
+        w = v->watches[i];
+        v->watches[i] = NULL;
+        v->stale[i] = true;
+        pthread_mutex_unlock(&v->lock);
+        if (w)
+            keeper_unwatch(v->watched, w);
+        pthread_mutex_lock(&v->lock);
+    }
+    while (v->telling)
+        pthread_cond_wait(&v->told, &v->lock);
+    pthread_mutex_unlock(&v->lock);
+}
+
+bool list_view_is_stale(struct list_view *v)
+{
+    bool stale;
+
+    pthread_mutex_lock(&v->lock);
+    stale = v->stale[0] || (v->o.locks && v->stale[1]);
+    pthread_mutex_unlock(&v->lock);
+    return stale;
+}
