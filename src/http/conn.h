@@ -191,6 +191,11 @@ void conn_answered(struct conn *c);
 /* Pumps the connections that are due. */
 void conns_pump(uv_prepare_t *rest);
 
+/* request.c */
+
+/* Reads path, query and body by the row of the route and calls the handler, or answers 400 or 413. */
+void request_handle(struct exchange *x);
+
 /* reply.c */
 
 /* Gives the answer, on the loop. */
@@ -198,6 +203,10 @@ void exchange_answer(struct exchange *x, int status, const char *content_type, s
 
 /* The head of an answer that goes on. */
 void exchange_put_stream_head(struct exchange *x, struct buf *b, const char *content_type);
+
+/* An error; its code is that of the status, and no field is to blame, where they are NULL. */
+void reply_with(struct http_request *r, int status, const char *code, const char *field,
+                const char *message);
 
 /* Empties a buffer; one that has grown large is given back. */
 void buf_empty(struct buf *b);

@@ -17,7 +17,7 @@
 
 enum { SEND_LEN = 64 * 1024 }; /* what a listener is sent at once, or a little more */
 
-enum field { KIND, ID, TYPE, STATE, FIELD_COUNT };
+enum event_field { KIND, ID, TYPE, STATE, FIELD_COUNT };
 
 static const char *const FIELD_NAMES[FIELD_COUNT] = {"kind", "id", "type", "state"};
 
@@ -256,28 +256,35 @@ static void on_alive(uv_timer_t *timer)
     }
 }
 
-/* Where to go on: the header that browsers send, or the parameter for those who cannot set it. */
+#define EVENT_ID_MAX INT64_C(999999999999999999)
+
+/* What GET /v1/events takes. */
+struct events_in {
+    struct str filter[FIELD_COUNT];
+    int64_t last;
+};
+
+#define LAST_ROW                                                                                   \
+    FIELD_INT(IN_QUERY, struct events_in, last, "last-event-id", 0, EVENT_ID_MAX,                  \
+              "Go on after this event, for those who cannot set the header Last-Event-ID",         \
+              .preset = -1)
+
+static const struct route_field LAST = LAST_ROW;
+
+/* Where to go on. False after an answer. */
 static bool find_start(struct events *e, struct http_request *r, uint64_t *ret_sent)
 {
     const struct str *header = head_field(&r->head, "Last-Event-ID");
-    uint64_t number = 0;
-    struct str text;
+    struct events_in *in = r->in;
+    struct route_field_error wrong;
 
-    pthread_mutex_lock(&e->lock);
-    *ret_sent = e->next - 1;
-    pthread_mutex_unlock(&e->lock);
-    if (header)
-        text = *header;
-    else if (!http_query(r, "last-event-id", &text))
-        return true;
-    if (!text.len || text.len > 18)
+    if (header && field_read_text(&LAST, *header, &r->arena, in, &wrong)) {
+        http_reply_field(r, "Last-Event-ID", "Last-Event-ID is not the id of an event");
         return false;
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.p[i] < '0' || text.p[i] > '9')
-            return false;
-        number = number * 10 + (uint64_t)(text.p[i] - '0');
     }
-    *ret_sent = number;
+    pthread_mutex_lock(&e->lock);
+    *ret_sent = in->last < 0 ? e->next - 1 : (uint64_t)in->last;
+    pthread_mutex_unlock(&e->lock);
     return true;
 }
 
@@ -296,34 +303,23 @@ static struct str find_unknown(struct str list, bool (*is_word)(struct str))
     return (struct str){0};
 }
 
-/* False after an answer. */
-static bool are_words_known(struct http_request *r, const struct event_words *w)
-{
-    bool (*const are[FIELD_COUNT])(struct str) = {
-        [ID] = w->is_id, [TYPE] = w->is_type, [STATE] = w->is_state};
-
-    for (int i = 0; i < FIELD_COUNT; i++) {
-        struct str list = {0}, word;
-
-        http_query(r, FIELD_NAMES[i], &list);
-        word = find_unknown(list, are[i]);
-        if (!word.len)
-            continue;
-        http_reply_errorf(r, 400, "%s: '%.*s' is none of a %s", FIELD_NAMES[i],
-                          (int)(word.len < 80 ? word.len : 80), word.p, w->kind);
-        return false;
-    }
-    return true;
-}
-
+/* With one kind of thing, ids, types and states that it cannot have are refused. */
 static bool are_filters_known(struct events *e, struct http_request *r)
 {
-    struct str kind = {0};
+    const struct str *filter = ((struct events_in *)r->in)->filter;
+    const struct event_words *w = NULL;
+    struct str word;
 
-    http_query(r, "kind", &kind);
-    for (int i = 0; i < e->words_count; i++)
-        if (str_eq(kind, str_of(e->words[i]->kind)))
-            return are_words_known(r, e->words[i]);
+    for (int i = 0; i < e->words_count && !w; i++)
+        w = str_eq(filter[KIND], str_of(e->words[i]->kind)) ? e->words[i] : NULL;
+    for (int i = ID; w && i < FIELD_COUNT; i++) {
+        word = find_unknown(filter[i], i == ID ? w->is_id : i == TYPE ? w->is_type : w->is_state);
+        if (!word.len)
+            continue;
+        http_reply_field(r, FIELD_NAMES[i], "%s: a %s cannot have '%.*s'", FIELD_NAMES[i], w->kind,
+                         (int)(word.len < 80 ? word.len : 80), word.p);
+        return false;
+    }
     return true;
 }
 
@@ -334,8 +330,7 @@ static void listener_new(struct events *e, struct http_request *r, uint64_t sent
     l->events = e;
     l->request = r;
     l->sent = sent;
-    for (int i = 0; i < FIELD_COUNT; i++)
-        http_query(r, FIELD_NAMES[i], &l->filter[i]);
+    memcpy(l->filter, ((struct events_in *)r->in)->filter, sizeof l->filter);
     l->next = e->listeners;
     if (l->next)
         l->next->prev = l;
@@ -354,25 +349,29 @@ static void get_events(struct http_request *r)
     struct events *e = r->arg;
     uint64_t sent;
 
-    if (!find_start(e, r, &sent)) {
-        http_reply_error(r, 400, "Last-Event-ID is not the id of an event");
-        return;
-    }
-    if (!are_filters_known(e, r))
+    if (!find_start(e, r, &sent) || !are_filters_known(e, r))
         return;
     http_add_header(r, "Cache-Control", STR("no-store"));
     if (http_stream_begin(r, "text/event-stream"))
         listener_new(e, r, sent);
 }
 
+#define FILTER(field, name, help)                                                                  \
+    FIELD_TEXT(IN_QUERY, struct events_in, filter[field], name, 0, INT64_MAX, help)
+
 static const struct route ROUTES[] = {
-    {METHOD_GET, "/v1/events", get_events, 0,
-     "Every change as it happens (Server-Sent Events), filtered by kind, id, type, state."},
+    {METHOD_GET, "/v1/events", get_events, 0, "Follow changes as Server-Sent Events",
+     "followEvents", .reply = "text/event-stream",
+     ROUTE_IN(
+         struct events_in,
+         FILTER(KIND, "kind", "Kinds of things, comma-separated: node, job, batch, world, ..."),
+         FILTER(ID, "id", "Ids, comma-separated"), FILTER(TYPE, "type", "Types, comma-separated"),
+         FILTER(STATE, "state", "States, comma-separated"), LAST_ROW)},
 };
 
 struct route_table events_routes(struct events *e)
 {
-    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, e};
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, e, .tag = "Events"};
 }
 
 /* Life. */

@@ -114,19 +114,15 @@ void exchange_abandon(struct exchange *x)
 void exchange_run(struct exchange *x)
 {
     struct http_request *r = &x->request;
-    const char *wrong;
 
     arena_reset(&r->arena);
     x->fields.len = 0;
-    r->arg = x->row->arg;
+    r->arg = x->row->table->arg;
     r->handler_data = NULL;
-    wrong = query_parse(&r->arena, r->head.query, &r->query);
-    if (wrong)
-        http_reply_error(r, 400, wrong);
-    else if (x->row->route->flags & ROUTE_WORKER)
+    if (x->row->route->flags & ROUTE_WORKER)
         work_submit(x);
     else
-        x->row->route->handler(r);
+        request_handle(x);
 }
 
 /* From bytes to requests. */
@@ -186,7 +182,7 @@ static void answer_no_route(struct exchange *x, unsigned allow)
     if (x->request.head.chunked || x->request.head.content_len || !x->request.head.keep_alive)
         x->conn->last_request = true;
     if (!allow) {
-        http_reply_error(&x->request, 404, "no such path");
+        reply_with(&x->request, 404, "NO_ROUTE", NULL, "no such path");
         return;
     }
     route_put_allow(&list, allow);

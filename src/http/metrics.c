@@ -283,10 +283,11 @@ static void get_metrics(struct http_request *r)
 }
 
 static const struct route ROUTES[] = {
-    {METHOD_GET, "/metrics", get_metrics, 0, "Figures about this server, for Prometheus."},
+    {METHOD_GET, "/metrics", get_metrics, 0, "Read the metrics, for Prometheus", "getMetrics",
+     .reply = "text/plain"},
 };
 
 struct route_table metrics_routes(struct metrics *m)
 {
-    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, m};
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, m, .tag = "Server"};
 }

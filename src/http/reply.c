@@ -13,57 +13,53 @@
 
 enum { ANSWER_HEAD_LEN = 256 }; /* about */
 
-/* The first line, ready to be copied: it is on the path of every request. */
-static struct str status_line(int status)
+/* What a status is called, ready to be copied: it is on the path of every request. */
+struct status {
+    int number;
+    struct str line;
+    const char *code; /* of an error that has no better one */
+};
+
+#define ROW(number, reason, code)                                                                  \
+    {                                                                                              \
+        number,                                                                                    \
+            {"HTTP/1.1 " #number " " reason "\r\n",                                                \
+             sizeof("HTTP/1.1 " #number " " reason "\r\n") - 1},                                   \
+            code                                                                                   \
+    }
+
+static const struct status STATUSES[] = {
+    ROW(200, "OK", "OK"),
+    ROW(307, "Temporary Redirect", "NOT_LEADER"),
+    ROW(400, "Bad Request", "BAD_ARGUMENT"),
+    ROW(401, "Unauthorized", "NO_TOKEN"),
+    ROW(403, "Forbidden", "NO_AUTH"),
+    ROW(404, "Not Found", "NOT_FOUND"),
+    ROW(405, "Method Not Allowed", "NO_METHOD"),
+    ROW(408, "Request Timeout", "TIMEOUT"),
+    ROW(409, "Conflict", "REFUSED"),
+    ROW(410, "Gone", "GONE"),
+    ROW(413, "Content Too Large", "TOO_BIG"),
+    ROW(415, "Unsupported Media Type", "NOT_JSON"),
+    ROW(417, "Expectation Failed", "BAD_ARGUMENT"),
+    ROW(421, "Misdirected Request", "WRONG_HOST"),
+    ROW(429, "Too Many Requests", "TOO_MANY"),
+    ROW(431, "Request Header Fields Too Large", "TOO_BIG"),
+    ROW(500, "Internal Server Error", "IO"),
+    ROW(501, "Not Implemented", "UNIMPLEMENTED"),
+    ROW(503, "Service Unavailable", "CLOSED"),
+    ROW(505, "HTTP Version Not Supported", "BAD_ARGUMENT"),
+    ROW(507, "Insufficient Storage", "DISK_FULL"),
+};
+
+static const struct status *status_of(int number)
 {
-    static const struct {
-        int status;
-        struct str line;
-    } rows[] = {
-#define ROW(number, reason) {number, STR("HTTP/1.1 " #number " " reason "\r\n")}
-        ROW(200, "OK"),
-        ROW(201, "Created"),
-        ROW(202, "Accepted"),
-        ROW(204, "No Content"),
-        ROW(304, "Not Modified"),
-        ROW(307, "Temporary Redirect"),
-        ROW(400, "Bad Request"),
-        ROW(401, "Unauthorized"),
-        ROW(403, "Forbidden"),
-        ROW(404, "Not Found"),
-        ROW(405, "Method Not Allowed"),
-        ROW(408, "Request Timeout"),
-        ROW(409, "Conflict"),
-        ROW(410, "Gone"),
-        ROW(412, "Precondition Failed"),
-        ROW(413, "Content Too Large"),
-        ROW(415, "Unsupported Media Type"),
-        ROW(417, "Expectation Failed"),
-        ROW(421, "Misdirected Request"),
-        ROW(429, "Too Many Requests"),
-        ROW(431, "Request Header Fields Too Large"),
-        ROW(500, "Internal Server Error"),
-        ROW(501, "Not Implemented"),
-        ROW(503, "Service Unavailable"),
-        ROW(505, "HTTP Version Not Supported"),
-        ROW(507, "Insufficient Storage"),
-#undef ROW
-    };
+    static const struct status other = ROW(500, "Internal Server Error", "IO");
 
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].status == status)
-            return rows[i].line;
-    return (struct str){0};
-}
-
-static void put_status_line(struct buf *b, int status)
-{
-    struct str line = status_line(status);
-
-    if (line.len)
-        buf_put_str(b, line);
-    else
-        buf_printf(b, "HTTP/1.1 %d Other\r\n", status);
+    for (size_t i = 0; i < sizeof STATUSES / sizeof *STATUSES; i++)
+        if (STATUSES[i].number == number)
+            return &STATUSES[i];
+    return &other;
 }
 
 /* The Date header, made anew when the loop's clock is in another second. */
@@ -117,7 +113,7 @@ static void put_answer(struct buf *b, struct exchange *x, int status, const char
     bool newline = body.len && content_type == json_type;
 
     buf_reserve(b, ANSWER_HEAD_LEN + body.len);
-    put_status_line(b, status);
+    buf_put_str(b, status_of(status)->line);
     put_date(b, x->server);
     put_content_length(b, body.len + newline);
     if (body.len)
@@ -152,7 +148,7 @@ void exchange_put_stream_head(struct exchange *x, struct buf *b, const char *con
     server_metrics_count(x, 200);
     c->last_request |= !chunked;
     x->closes |= c->last_request && x == c->last;
-    put_status_line(b, 200);
+    buf_put_str(b, status_of(200)->line);
     put_date(b, x->server);
     put_content_type(b, content_type);
     if (chunked)
@@ -195,34 +191,78 @@ static void log_failure(const struct http_request *r, int status, const char *me
     log_error_with(fields, 3, "%s", message);
 }
 
-void http_reply_error(struct http_request *r, int status, const char *message)
+static void put_errors(struct buf *b, const char *const *reasons, size_t count, const char *code,
+                       const char *field)
+{
+    json_open(b, '{');
+    json_key(b, "errors");
+    json_open(b, '[');
+    for (size_t i = 0; i < count; i++)
+        json_put_text(b, str_of(reasons[i]));
+    json_close(b, ']');
+    json_key(b, "code");
+    json_put_text(b, str_of(code));
+    if (field) {
+        json_key(b, "field");
+        json_put_text(b, str_of(field));
+    }
+    json_close(b, '}');
+}
+
+void reply_with(struct http_request *r, int status, const char *code, const char *field,
+                const char *message)
 {
     struct buf body = {0};
 
     if (status >= 500 && ((struct exchange *)r)->row)
         log_failure(r, status, message);
-    buf_put_str(&body, STR("{\"errors\":["));
-    json_put_text(&body, str_of(message));
-    buf_put_str(&body, STR("]}"));
+    put_errors(&body, &message, 1, code ? code : status_of(status)->code, field);
     http_reply(r, status, (struct str){body.p, body.len});
     buf_release(&body);
 }
 
+void http_reply_error(struct http_request *r, int status, const char *message)
+{
+    reply_with(r, status, NULL, NULL, message);
+}
+
+#define format_message(message, fmt)                                                               \
+    do {                                                                                           \
+        va_list ap;                                                                                \
+        va_start(ap, fmt);                                                                         \
+        vsnprintf(message, sizeof(message), fmt, ap);                                              \
+        va_end(ap);                                                                                \
+    } while (0)
+
 void http_reply_errorf(struct http_request *r, int status, const char *fmt, ...)
 {
     char message[512];
-    va_list ap;
 
-    va_start(ap, fmt);
-    vsnprintf(message, sizeof message, fmt, ap);
-    va_end(ap);
-    http_reply_error(r, status, message);
+    format_message(message, fmt);
+    reply_with(r, status, NULL, NULL, message);
+}
+
+void http_reply_field(struct http_request *r, const char *field, const char *fmt, ...)
+{
+    char message[512];
+
+    format_message(message, fmt);
+    reply_with(r, 400, NULL, field, message);
 }
 
 void http_reply_err(struct http_request *r, int err, const char *message_or_null)
 {
-    http_reply_error(r, drover_err_http_status(err),
-                     message_or_null ? message_or_null : drover_err_message(err));
+    reply_with(r, drover_err_http_status(err), drover_err_name(err), NULL,
+               message_or_null ? message_or_null : drover_err_message(err));
+}
+
+void http_reply_reasons(struct http_request *r, int err, const char *const *reasons, size_t count)
+{
+    struct buf body = {0};
+
+    put_errors(&body, reasons, count, drover_err_name(err), NULL);
+    http_reply(r, drover_err_http_status(err), (struct str){body.p, body.len});
+    buf_release(&body);
 }
 
 /* A line end in a value would begin a header of its own, or the body. */

@@ -1,10 +1,11 @@
 /*
- * The table is searched from the top. With the hundred routes that a server has, that is cheap as
- * long as most rows are passed over at the first look, which compares the number of parts and what
- * the pattern begins with; only then are pattern and path walked part by part.
+ * The table is searched from the top. A server has a hundred routes. Most rows are skipped after
+ * comparing the number of parts and the fixed beginning of the pattern; only then are pattern and path
+ * compared part by part.
  */
 #include "http/router.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/json.h"
@@ -26,31 +27,54 @@ static size_t count_slashes(struct str s)
     return count;
 }
 
+/* A row's path fields stand in the order of the pattern, under the same names. */
+static void check_path_fields(const struct route *route)
+{
+    const char *at = route->pattern;
+
+    if (!route->id)
+        return;
+    for (const struct route_field *f = route->fields; f && f->name.p; f++) {
+        if (!(f->where & IN_PATH))
+            continue;
+        at = strchr(at, '{');
+        assert(at && !strncmp(at + 1, f->name.p, f->name.len) && strchr(".}", at[f->name.len + 1]));
+        at++;
+    }
+    assert(!strchr(at, '{'));
+}
+
 void router_build(struct router *r, const struct route_table *tables, size_t table_count)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < table_count; i++)
         count += tables[i].count;
-    *r = (struct router){.rows = mem_alloc(sizeof *r->rows * (count ? count : 1))};
-    for (size_t i = 0; i < table_count; i++)
+    *r = (struct router){.rows = mem_zalloc(sizeof *r->rows * (count + 1)),
+                         .tables = mem_zalloc(sizeof *tables * (table_count + 1)),
+                         .table_count = table_count};
+    for (size_t i = 0; i < table_count; i++) {
+        r->tables[i] = tables[i];
         for (size_t j = 0; j < tables[i].count; j++) {
             const struct route *route = &tables[i].routes[j];
             struct str pattern = str_of(route->pattern);
 
+            check_path_fields(route);
             r->rows[r->count++] = (struct router_row){
                 .route = route,
-                .arg = tables[i].arg,
+                .table = &r->tables[i],
                 .fixed = {pattern.p, strcspn(pattern.p, "{")},
                 .slashes = count_slashes(pattern),
                 .rest = pattern.len > 4 && !strcmp(pattern.p + pattern.len - 4, "...}"),
             };
         }
+    }
 }
 
 void router_release(struct router *r)
 {
     free(r->rows);
+    free(r->tables);
     *r = (struct router){0};
 }
 
@@ -66,7 +90,7 @@ static struct str next_part(struct str *rest)
     return part;
 }
 
-/* The path is known to have as many parts as the pattern, or more, which are the last parameter's. */
+/* The path has as many parts as the pattern; or more, where the last parameter takes the rest. */
 static bool pattern_matches(const struct router_row *row, struct str path,
                             struct str params[ROUTE_PARAMS_MAX])
 {

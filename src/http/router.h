@@ -1,74 +1,43 @@
 /*
- * router - which handler answers which request. Pure.
+ * router - finds the handler of a request. Pure.
  *
- * Routes are tables, one a room: method, pattern, handler, flags, and one line that says what it is
- * for. A pattern is a path whose parts may be "{name}", which stands for any one part that is not
- * empty, and the last "{name...}", which stands for all that is left, slashes included; what stood
- * there is handed to the handler in order, as it came, not percent-decoded (http_decode() does that). HEAD is GET whose body is not sent, so a GET route
- * answers both. The tables are also what the 404s, the 405s (with Allow) and the list of the API are
- * made from.
+ * The pattern of a route is a path. A part "{name}" stands for any one part that is not empty; a last
+ * part "{name...}" stands for the rest of the path, slashes included. router_find() returns what stood
+ * there in order, still percent-encoded. HEAD is GET without the body, so a GET route answers both.
  *
- * Build a router from the tables, which it borrows; find; release.
+ * Build a router from route tables, which it borrows; find; release.
  */
 #ifndef HTTP_ROUTER_H
 #define HTTP_ROUTER_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/buf.h"
-#include "base/str.h"
-
-/* The first four may stand in a route; a request may have come with any other. */
-enum method { METHOD_GET, METHOD_POST, METHOD_PUT, METHOD_DELETE, METHOD_OTHER };
+#include "http/route.h"
 
 enum { ROUTE_PARAMS_MAX = 4 };
 
-enum route_flag {
-    ROUTE_WORKER = 1, /* the handler runs on a thread of the pool and may block */
-    ROUTE_OPEN = 2,   /* answers without a token */
-    ROUTE_LARGE = 4,  /* its body may have HTTP_LARGE_BODY_LEN_MAX */
-};
-
-struct http_request;
-
-typedef void route_fn(struct http_request *r);
-
-struct route {
-    enum method method;
-    const char *pattern;
-    route_fn *handler;
-    int flags; /* enum route_flag */
-    const char *summary;
-};
-
-struct route_table {
-    const struct route *routes;
-    size_t count;
-    void *arg; /* handed to the handlers */
-};
-
-/* A route, ready to be compared. */
+/* A route, prepared for comparison. */
 struct router_row {
     const struct route *route;
-    void *arg;
+    const struct route_table *table;
     struct str fixed; /* the pattern up to its first "{" */
     size_t slashes;
-    bool rest; /* the last parameter takes all that is left of the path */
+    bool rest; /* the last parameter takes the rest of the path */
 };
 
 struct router {
     struct router_row *rows;
     size_t count;
+    struct route_table *tables;
+    size_t table_count;
 };
 
 void router_build(struct router *r, const struct route_table *tables, size_t table_count);
 void router_release(struct router *r);
 
 /*
- * Finds the route of a request, the first that fits, and fills params with what stood for its
- * "{name}" parts. NULL when there is none; *ret_allow then is the set of methods (1 << METHOD_...)
- * that the path does answer: empty means 404, else 405.
+ * Finds the first route that matches a request, and fills params with what stood for its "{name}"
+ * parts. NULL when there is none; *ret_allow is then the set of methods (1 << METHOD_...) that the path
+ * has: empty means 404, else 405.
  */
 const struct router_row *router_find(const struct router *r, enum method method, struct str path,
                                      struct str params[ROUTE_PARAMS_MAX], unsigned *ret_allow);
@@ -81,5 +50,8 @@ void route_put_allow(struct buf *b, unsigned allow);
 
 /* Appends the list of the API as JSON: [{"method","path","summary"}, ...]. */
 void router_put_list(struct buf *b, const struct router *r);
+
+/* Appends the OpenAPI document of the routes. */
+void router_put_openapi(struct buf *b, const struct router *r);
 
 #endif

@@ -183,8 +183,21 @@ static void get_v1(struct http_request *r)
     buf_release(&list);
 }
 
+static void get_openapi(struct http_request *r)
+{
+    struct http_server *s = r->arg;
+    struct buf document = {0};
+
+    router_put_openapi(&document, &s->router);
+    http_reply(r, 200, (struct str){document.p, document.len});
+    buf_release(&document);
+}
+
 static const struct route ROUTES[] = {
-    {METHOD_GET, "/v1", get_v1, 0, "List the API: method, path and summary of every route."},
+    {METHOD_GET, "/v1", get_v1, 0, "List the routes", "listRoutes",
+     .reply = "[(method:text path:text summary:text)]"},
+    {METHOD_GET, "/v1/openapi.json", get_openapi, 0, "Describe the routes as OpenAPI", "getOpenapi",
+     .reply = "object"},
 };
 
 void http_serve(struct http_server *s, const struct route_table *tables, size_t count)
@@ -192,7 +205,7 @@ void http_serve(struct http_server *s, const struct route_table *tables, size_t 
     struct route_table all[HTTP_TABLES_MAX];
 
     assert(count < HTTP_TABLES_MAX);
-    all[0] = (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, s};
+    all[0] = (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, s, .tag = "Server"};
     for (size_t i = 0; i < count; i++)
         all[i + 1] = tables[i];
     head_cache_release(&s->heads);

@@ -73,8 +73,10 @@ struct http_request {
     struct str params[ROUTE_PARAMS_MAX]; /* what stood for the "{name}" parts of the pattern */
     struct query query;
     struct str body;
-    struct arena arena; /* goes with the request */
-    void *arg;          /* of the route table */
+    void *in;                /* what the fields of the route were read into */
+    const struct json *json; /* the body, where the route has fields and a body came */
+    struct arena arena;      /* goes with the request */
+    void *arg;               /* of the route table */
 
     /* The handler's, when it is one of the loop and answers later. */
     void (*gone)(struct http_request *r);
@@ -113,13 +115,33 @@ void http_reply(struct http_request *r, int status, struct str json);
 /* With a body of another type. */
 void http_reply_as(struct http_request *r, int status, const char *content_type, struct str body);
 
-/* {"errors":[message]}. */
+/* {"errors":[message],"code":...}. The code is that of the status: BAD_ARGUMENT, NOT_FOUND, ... */
 void http_reply_error(struct http_request *r, int status, const char *message);
 void http_reply_errorf(struct http_request *r, int status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same for an enum drover_err: its status, and the message unless there is a better one. */
+/* The same for an enum drover_err: its status, its name as code, and its message unless given. */
 void http_reply_err(struct http_request *r, int err, const char *message_or_null);
+
+/* 400 for one field that is to blame, which the body then names. */
+void http_reply_field(struct http_request *r, const char *field, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Several reasons at once; the code is that of err. */
+void http_reply_reasons(struct http_request *r, int err, const char *const *reasons, size_t count);
+
+/* What a request was read into, kept by a handler that outlives its client. */
+struct http_memory {
+    struct arena arena;
+    struct buf head, body;
+};
+
+/*
+ * Only in `gone`: moves the memory of the request to the caller, so that everything that was read from
+ * it stays where it is until http_memory_release().
+ */
+void http_take_memory(struct http_request *r, struct http_memory *ret_memory);
+void http_memory_release(struct http_memory *m);
 
 /*
  * Another server answers this: 307, to the same path and query at its URL. When the URL is empty,

@@ -35,7 +35,7 @@ static void run(struct pool_job *job)
 {
     struct exchange *x = (struct exchange *)((char *)job - offsetof(struct exchange, job));
 
-    x->row->route->handler(&x->request);
+    request_handle(x);
     drop_hold(x);
 }
 

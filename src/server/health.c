@@ -90,13 +90,15 @@ static void get_readyz(struct http_request *r)
 }
 
 static const struct route ROUTES[] = {
-    {METHOD_GET, "/healthz", get_healthz, ROUTE_OPEN, "Whether the server runs."},
-    {METHOD_GET, "/readyz", get_readyz, 0, "Whether the server can do what it is asked."},
+    {METHOD_GET, "/healthz", get_healthz, ROUTE_OPEN, "Tell whether the server runs", "getHealth",
+     .reply = "status:=ok"},
+    {METHOD_GET, "/readyz", get_readyz, 0, "Tell whether the server is ready for requests",
+     "getReadiness", .reply = "status:=ok", .errors = "503 What it waits for"},
 };
 
 struct route_table health_routes(struct health *h)
 {
-    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, h};
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, h, .tag = "Server"};
 }
 
 /* Figures. */

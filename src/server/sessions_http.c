@@ -43,67 +43,52 @@ static void reply_info(struct http_request *r, int status, const struct session_
     buf_release(&b);
 }
 
-static void post_session(struct http_request *r)
-{
-    static const char *const members[] = {"timeout", NULL};
-    struct context *h = r->arg;
-    struct session_info info;
-    struct err_info e;
-    int64_t timeout_ms = 0;
-    const struct json *body = http_json(r);
-    int err;
+struct session_in {
+    struct str id;
+    int64_t timeout_ms;
+};
 
-    if (!body)
-        return;
-    if (body->kind != JSON_OBJECT) {
-        http_reply_error(r, 400, "the body must be an object");
-        return;
-    }
-    if (json_only(body, members, &e) || json_get_int(body, "timeout", &timeout_ms, &e) < 0) {
-        http_reply_error(r, 400, e.text);
-        return;
-    }
-    if (json_get(body, "timeout") &&
-        (timeout_ms < KEEPER_TIMEOUT_MIN_MS || timeout_ms > KEEPER_TIMEOUT_MAX_MS)) {
-        http_reply_errorf(r, 400, "timeout must be from %d to %d ms", KEEPER_TIMEOUT_MIN_MS,
-                          KEEPER_TIMEOUT_MAX_MS);
-        return;
-    }
-    err = sessions_create(h->sessions, (int32_t)timeout_ms, &info);
+static void reply_session(struct http_request *r, int err, const struct session_info *info,
+                          bool silent)
+{
     if (err)
         reply_refusal(r, err);
     else
-        reply_info(r, 200, &info, false);
+        reply_info(r, 200, info, silent);
+}
+
+static void post_session(struct http_request *r)
+{
+    const struct session_in *in = r->in;
+    struct context *h = r->arg;
+    struct session_info info;
+
+    reply_session(r, sessions_create(h->sessions, (int32_t)in->timeout_ms, &info), &info, false);
 }
 
 static void get_session(struct http_request *r)
 {
+    const struct session_in *in = r->in;
     struct context *h = r->arg;
     struct session_info info;
-    int err = sessions_get(h->sessions, r->params[0], &info);
 
-    if (err)
-        reply_refusal(r, err);
-    else
-        reply_info(r, 200, &info, true);
+    reply_session(r, sessions_get(h->sessions, in->id, &info), &info, true);
 }
 
 static void put_session(struct http_request *r)
 {
+    const struct session_in *in = r->in;
     struct context *h = r->arg;
     struct session_info info;
-    int err = sessions_touch(h->sessions, r->params[0], &info);
 
-    if (err)
-        reply_refusal(r, err);
-    else
-        reply_info(r, 200, &info, false);
+    reply_session(r, sessions_touch(h->sessions, in->id, &info), &info, false);
 }
 
 static void delete_session(struct http_request *r)
 {
+    const struct session_in *in = r->in;
     struct context *h = r->arg;
-    int err = sessions_end(h->sessions, r->params[0]);
+    int err = sessions_end(h->sessions, in->id);
 
     if (err)
         reply_refusal(r, err);
@@ -111,12 +96,26 @@ static void delete_session(struct http_request *r)
         http_reply(r, 200, STR("{}"));
 }
 
+#define SESSION_ID                                                                                 \
+    ROUTE_IN(struct session_in,                                                                    \
+             FIELD_TEXT(IN_PATH, struct session_in, id, "id", 1, INT64_MAX, "The session"))
+#define SESSION_ERRORS "410 The session has ended, and what it held is free\n503"
+
 static const struct route ROUTES[] = {
-    {METHOD_POST, "/v1/sessions", post_session, ROUTE_WORKER,
-     "Opens a session: what it holds goes with it."},
-    {METHOD_GET, "/v1/sessions/{id}", get_session, ROUTE_WORKER, "A session's timeout."},
-    {METHOD_PUT, "/v1/sessions/{id}", put_session, ROUTE_WORKER, "A sign of life."},
-    {METHOD_DELETE, "/v1/sessions/{id}", delete_session, ROUTE_WORKER, "Ends a session."},
+    {METHOD_POST, "/v1/sessions", post_session, ROUTE_WORKER, "Open a session", "openSession",
+     .reply = "session:text timeout:int", .errors = "429 There are too many sessions\n503",
+     .example = "{\"timeout\": 10000}",
+     ROUTE_IN(struct session_in,
+              FIELD_INT(IN_BODY, struct session_in, timeout_ms, "timeout", KEEPER_TIMEOUT_MIN_MS,
+                        KEEPER_TIMEOUT_MAX_MS, "Ends after so many milliseconds of silence",
+                        .preset = KEEPER_TIMEOUT_DEFAULT_MS))},
+    {METHOD_GET, "/v1/sessions/{id}", get_session, ROUTE_WORKER,
+     "Show a session, without keeping it alive", "getSession",
+     .reply = "session:text timeout:int silent:int", .errors = SESSION_ERRORS, SESSION_ID},
+    {METHOD_PUT, "/v1/sessions/{id}", put_session, ROUTE_WORKER, "Keep a session alive",
+     "keepSession", .reply = "session:text timeout:int", .errors = SESSION_ERRORS, SESSION_ID},
+    {METHOD_DELETE, "/v1/sessions/{id}", delete_session, ROUTE_WORKER, "End a session",
+     "endSession", .reply = "()", .errors = SESSION_ERRORS, SESSION_ID},
 };
 
 static struct keeper *host(void *arg)
@@ -151,7 +150,7 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
 
 static struct route_table module_routes(void *module)
 {
-    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, module};
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, module, .tag = "Sessions"};
 }
 
 static void module_close(void *module)

@@ -1,9 +1,9 @@
 /*
  * Tasks over HTTP, on the loop.
  *
- * A call holds a request of the service beside the HTTP request, with a copy of the body and all that was
- * read from it: the client may leave while a commit is under way, and then the call outlives it. Calls
- * are used again, so that a request allocates little.
+ * A call holds a request of the service beside the HTTP request. When the client leaves while a commit
+ * is under way, the call outlives it and takes over its memory. Calls are reused, so that a request
+ * allocates little.
  */
 #include "task/http.h"
 
@@ -35,20 +35,25 @@ struct task_http {
     int handles; /* still open */
 };
 
+/* What the reads take. */
+struct task_read {
+    int64_t id, limit;
+    const int64_t *ids;
+    size_t id_count;
+    struct str group;
+    bool owned;
+};
+
 struct call {
     struct task_http *h;
     struct http_request *r; /* NULL: its client has left */
     struct task_request request;
-    struct arena arena;
-    struct buf out; /* what a read has found */
+    const struct task_read *in;
+    struct arena *arena;       /* of the HTTP request */
+    struct http_memory memory; /* its memory, when the client has left */
+    struct buf out;            /* what a read has found */
     uint64_t started_ns;
-    int status;
-
-    /* Of reads. */
-    int64_t *ids;
-    size_t id_count, limit;
-    struct str group;
-    bool owned;
+    int err;
     struct call *next;
 };
 
@@ -65,9 +70,10 @@ static struct call *call_new(struct http_request *r)
     }
     c->h = h;
     c->r = r;
-    c->status = 200;
+    c->in = r->in;
+    c->arena = &r->arena;
+    c->err = 0;
     c->out.len = 0;
-    memset(&c->request, 0, sizeof c->request);
     r->handler_data = c;
     return c;
 }
@@ -76,12 +82,11 @@ static void call_free(struct call *c)
 {
     struct task_http *h = c->h;
 
-    arena_reset(&c->arena);
-    if (c->out.cap > OUT_KEPT_MAX)
+    if (!c->r)
+        http_memory_release(&c->memory);
+    if (c->out.cap > OUT_KEPT_MAX || h->spare_count >= SPARE_MAX)
         buf_release(&c->out);
     if (h->spare_count >= SPARE_MAX) {
-        arena_release(&c->arena);
-        buf_release(&c->out);
         free(c);
         return;
     }
@@ -154,14 +159,13 @@ static void reply(struct call *c, const struct task_reply *a)
 
     out->len = 0;
     if (a->err == DROVER_REFUSED) {
-        body_put_errors(out, a->errors, a->error_count);
-        http_reply(c->r, 409, (struct str){out->p, out->len});
+        http_reply_reasons(c->r, a->err, a->errors, a->error_count);
     } else if (a->err == DROVER_NOT_LEADER) {
         reply_elsewhere(c);
-    } else if (a->err) {
-        http_reply_err(c->r, a->err, NULL);
+    } else if (a->err || c->err) {
+        http_reply_err(c->r, a->err ? a->err : c->err, NULL);
     } else if (c->request.kind == TASK_READ) {
-        http_reply(c->r, c->status, (struct str){c->out.p, c->out.len});
+        http_reply(c->r, 200, (struct str){c->out.p, c->out.len});
     } else {
         body_put_tasks(out, a->tasks, a->task_count);
         http_reply(c->r, 200, (struct str){out->p, out->len});
@@ -184,6 +188,8 @@ static void on_gone(struct http_request *r)
 {
     struct call *c = r->handler_data;
 
+    http_take_memory(r, &c->memory);
+    c->arena = &c->memory.arena;
     c->r = NULL;
     if (service_cancel(c->h->service, &c->request))
         call_free(c);
@@ -198,57 +204,34 @@ static void submit(struct call *c)
     service_submit(c->h->service, &c->request);
 }
 
-static void reject(struct call *c, int status, const char *why)
-{
-    http_reply_error(c->r, status, why);
-    call_free(c);
-}
-
 /* Changes. */
 
-static void post(struct http_request *r, int (*read)(const struct json *, struct arena *,
-                                                     struct task_request *, struct err_info *))
+static void post(struct http_request *r, enum task_kind kind)
 {
-    struct call *c = call_new(r);
-    struct str body = {arena_text(&c->arena, r->body), r->body.len};
-    struct json *v = NULL;
-    struct err_info e;
-    int err = json_read(&c->arena, body, HTTP_VALUES_MAX, &v, &e);
+    struct task_in *in = r->in;
+    const char *wrong = body_finish(in, kind, r->json);
+    struct call *c;
 
-    if (!err)
-        err = read(v, &c->arena, &c->request, &e);
-    if (err)
-        reject(c, drover_err_http_status(err), e.text);
-    else
-        submit(c);
+    if (wrong) {
+        http_reply_field(r, "group", "%s", wrong);
+        return;
+    }
+    c = call_new(r);
+    c->request = in->request;
+    submit(c);
 }
 
 static void post_update(struct http_request *r)
 {
-    post(r, body_update);
+    post(r, TASK_UPDATE);
 }
 
 static void post_claim(struct http_request *r)
 {
-    post(r, body_claim);
+    post(r, TASK_CLAIM);
 }
 
 /* Reads. */
-
-static void put_one(struct call *c, struct store *s, int64_t id, struct buf *scratch)
-{
-    struct task t;
-    int err;
-
-    scratch->len = 0;
-    err = store_get(s, id, scratch, &t);
-    if (!err)
-        body_put_task(&c->out, &t);
-    else if (c->status == 200 && err != DROVER_NO_TASK)
-        c->status = 500;
-    if (err)
-        json_put_null(&c->out);
-}
 
 static void read_task(void *arg, struct store *s, int64_t now_ms)
 {
@@ -258,14 +241,9 @@ static void read_task(void *arg, struct store *s, int64_t now_ms)
 
     (void)now_ms;
     c->out.len = 0;
-    if (store_get(s, c->ids[0], &scratch, &t)) {
-        const char *why = arena_printf(&c->arena, "there is no such task");
-
-        c->status = 404;
-        body_put_errors(&c->out, &why, 1);
-    } else {
+    c->err = store_get(s, c->in->id, &scratch, &t);
+    if (!c->err)
         body_put_task(&c->out, &t);
-    }
     buf_release(&scratch);
 }
 
@@ -273,12 +251,24 @@ static void read_tasks(void *arg, struct store *s, int64_t now_ms)
 {
     struct call *c = arg;
     struct buf scratch = {0};
+    struct task t;
 
     (void)now_ms;
     c->out.len = 0;
+    c->err = 0;
     json_open(&c->out, '[');
-    for (size_t i = 0; i < c->id_count; i++)
-        put_one(c, s, c->ids[i], &scratch);
+    for (size_t i = 0; i < c->in->id_count; i++) {
+        int err;
+
+        scratch.len = 0;
+        err = store_get(s, c->in->ids[i], &scratch, &t);
+        if (!err)
+            body_put_task(&c->out, &t);
+        else if (err == DROVER_NO_TASK)
+            json_put_null(&c->out);
+        else
+            c->err = err;
+    }
     json_close(&c->out, ']');
     buf_release(&scratch);
 }
@@ -286,11 +276,13 @@ static void read_tasks(void *arg, struct store *s, int64_t now_ms)
 static void read_group(void *arg, struct store *s, int64_t now_ms)
 {
     struct call *c = arg;
+    const struct task_read *in = c->in;
     struct store_list list = {0};
 
     c->out.len = 0;
-    if (store_list(s, c->group, -1, c->limit, c->owned, now_ms, &c->arena, &list))
-        c->status = 500;
+    if (in->limit) /* 0: none at all, which store_list() takes for all */
+        c->err = store_list(s, in->group, -1, in->limit < 0 ? 0 : (size_t)in->limit, in->owned,
+                            now_ms, c->arena, &list);
     json_open(&c->out, '[');
     for (size_t i = 0; i < list.count; i++)
         body_put_task(&c->out, &list.tasks[i]);
@@ -312,7 +304,7 @@ static void read_groups(void *arg, struct store *s, int64_t now_ms)
     struct store_group *groups;
     size_t count;
 
-    store_groups(s, now_ms, &c->arena, &groups, &count);
+    store_groups(s, now_ms, c->arena, &groups, &count);
     qsort(groups, count, sizeof *groups, by_name);
     c->out.len = 0;
     json_open(&c->out, '[');
@@ -321,78 +313,71 @@ static void read_groups(void *arg, struct store *s, int64_t now_ms)
     json_close(&c->out, ']');
 }
 
-static void submit_read(struct call *c, void (*read)(void *arg, struct store *s, int64_t now_ms))
+static void get(struct http_request *r, void (*read)(void *arg, struct store *s, int64_t now_ms))
 {
-    c->request.kind = TASK_READ;
-    c->request.read = read;
+    struct call *c = call_new(r);
+
+    c->request = (struct task_request){.kind = TASK_READ, .read = read};
     submit(c);
 }
 
 static void get_groups(struct http_request *r)
 {
-    submit_read(call_new(r), read_groups);
+    get(r, read_groups);
 }
 
 static void get_task(struct http_request *r)
 {
-    struct call *c = call_new(r);
-    int64_t id = body_id(r->params[0]);
-
-    if (!id) {
-        reject(c, 400, "the id of a task is a number");
-        return;
-    }
-    c->ids = arena_alloc(&c->arena, sizeof id);
-    c->ids[0] = id;
-    submit_read(c, read_task);
+    get(r, read_task);
 }
 
 static void get_tasks(struct http_request *r)
 {
-    struct call *c = call_new(r);
-    int err = body_ids(r->params[0], &c->arena, &c->ids, &c->id_count);
-
-    if (err)
-        reject(c, drover_err_http_status(err),
-               err == DROVER_TOO_BIG ? "too many ids" : "ids are numbers with commas between them");
-    else
-        submit_read(c, read_tasks);
+    get(r, read_tasks);
 }
 
 static void get_group(struct http_request *r)
 {
-    int64_t limit = 0;
-    struct str name, owned;
-    struct call *c;
-
-    if (!http_decode(r, r->params[0], &name))
-        return;
-    if (http_query_number(r, "limit", &limit) < 0)
-        return;
-    c = call_new(r);
-    c->owned = false;
-    if (http_query(r, "owned", &owned) && !body_truth(owned, &c->owned)) {
-        reject(c, 400, "owned is one of 0, 1, yes, no, true, false");
-        return;
-    }
-    if (http_query(r, "limit", &owned) && !limit) { /* none at all */
-        http_reply(r, 200, STR("[]"));
-        call_free(c);
-        return;
-    }
-    c->limit = (size_t)limit;
-    c->group = (struct str){arena_text(&c->arena, name), name.len};
-    submit_read(c, read_group);
+    get(r, read_group);
 }
 
+#define CHANGE_ERRORS                                                                              \
+    "409 Refused, with all reasons. Nothing was changed\n"                                         \
+    "413 A list, or the transaction, is too large\n507\n" ROUTE_LEADER
+
 static const struct route ROUTES[] = {
-    {METHOD_GET, "/groups", get_groups, 0, "The names of all groups that have tasks."},
-    {METHOD_GET, "/task/{id}", get_task, 0, "A task."},
+    {METHOD_GET, "/groups", get_groups, 0, "List the groups that have tasks", "listGroups",
+     .reply = "[text]", .errors = ROUTE_LEADER},
+    {METHOD_GET, "/task/{id}", get_task, 0, "Show a task", "getTask", .reply = "Task",
+     .errors = "404 No such task\n" ROUTE_LEADER,
+     ROUTE_IN(struct task_read,
+              FIELD_INT(IN_PATH, struct task_read, id, "id", 0, INT64_MAX, "The task"))},
     {METHOD_GET, "/tasks/{ids}", get_tasks, 0,
-     "Tasks by their ids, null for one that is not there."},
-    {METHOD_GET, "/group/{name}", get_group, 0, "The tasks of a group: limit=N, owned=yes."},
-    {METHOD_POST, "/update", post_update, 0, "Adds, changes and deletes tasks, all or nothing."},
-    {METHOD_POST, "/claim", post_claim, 0, "Claims tasks of a group for some time."},
+     "Show tasks by their ids, with null for each that does not exist", "getTasks",
+     .reply = "[Task|null]", .errors = "413 More than 10,000 ids\n" ROUTE_LEADER,
+     ROUTE_IN(struct task_read, FIELD_INTS(IN_PATH, struct task_read, ids, id_count, "ids", 1,
+                                           TASK_IDS_MAX, "The tasks, comma-separated"))},
+    {METHOD_GET, "/group/{name}", get_group, 0, "List the tasks of a group", "listTasks",
+     .reply = "[Task]", .errors = ROUTE_LEADER,
+     ROUTE_IN(
+         struct task_read,
+         FIELD_TEXT(IN_PATH, struct task_read, group, "name", 1, INT64_MAX, "The group"),
+         FIELD_INT(IN_QUERY, struct task_read, limit, "limit", 0, INT64_MAX,
+                   "At most so many; all unless given", .preset = -1),
+         FIELD_BOOL(IN_QUERY, struct task_read, owned, "owned",
+                    "Also those that are owned; only those that can be claimed unless given"))},
+    {METHOD_POST, "/update", post_update, 0, "Add, replace and delete tasks, all or nothing",
+     "updateTasks", .reply = "tasks:[Task]", .errors = CHANGE_ERRORS,
+     .example = "{\"clientid\": 1643, \"adds\": [{\"group\": \"map\", \"data\": \"a\"}]}",
+     .in_size = sizeof(struct task_in), .fields = TASK_UPDATE_FIELDS},
+    {METHOD_POST, "/claim", post_claim, 0, "Claim tasks of a group for some time", "claimTasks",
+     .reply = "tasks:[Task]", .errors = CHANGE_ERRORS,
+     .example = "{\"clientid\": 1532, \"group\": \"map\", \"duration\": 60000}",
+     .in_size = sizeof(struct task_in), .fields = TASK_CLAIM_FIELDS},
+};
+
+static const struct route_shape SHAPES[] = {
+    {"Task", "(id:int group:text data:text timespec:int ownerid:int)"},
 };
 
 /* On an ensemble: the store is here while this server leads. */
@@ -498,7 +483,7 @@ static int module_open(struct context *context, void **ret_module, struct err_in
 
 static struct route_table module_routes(void *module)
 {
-    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, module};
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, module, "Tasks", SHAPES, 1};
 }
 
 static bool module_ready(void *module)
@@ -520,7 +505,6 @@ static void on_handle_closed(uv_handle_t *handle)
         struct call *c = h->spare;
 
         h->spare = c->next;
-        arena_release(&c->arena);
         buf_release(&c->out);
         free(c);
     }

@@ -4,6 +4,8 @@ import http.client
 import json
 import time
 
+from conftest import errors
+
 
 class Api:
     def __init__(self, port, timeout=90):
@@ -29,8 +31,8 @@ class Api:
         """The one error of an answer that must have that status."""
         status, answer = self.try_call(method, path, body)
         assert status == wanted, f"{method} {path} {body}: {status} {answer}"
-        assert list(answer) == ["errors"] and len(answer["errors"]) == 1 and answer["errors"][0]
-        return answer["errors"][0]
+        [line] = errors(answer)
+        return line
 
     def session(self, timeout=10000):
         return self("POST", "/v1/sessions", {"timeout": timeout})["session"]

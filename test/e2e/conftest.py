@@ -199,8 +199,9 @@ def server(start):
 
 
 def errors(body):
-    """The list in an error body, which must be all that it holds."""
-    parsed = json.loads(body)
-    assert list(parsed) == ["errors"] and parsed["errors"], parsed
+    """The list in the body of an error, given as text or parsed, which must be a valid one."""
+    parsed = body if isinstance(body, dict) else json.loads(body)
+    assert list(parsed) in (["errors", "code"], ["errors", "code", "field"]), parsed
+    assert parsed["errors"] and re.fullmatch("[A-Z_]+", parsed["code"]), parsed
     assert all(isinstance(line, str) and line for line in parsed["errors"])
     return parsed["errors"]

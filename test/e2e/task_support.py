@@ -6,7 +6,7 @@ import json
 import random
 import urllib.parse
 
-from conftest import DEADLINE_S
+from conftest import DEADLINE_S, errors
 
 NUMBERS = itertools.count(1)
 
@@ -50,8 +50,8 @@ class Tasks:
     def refused(self, path="/update", **members):
         """The reasons."""
         status, body = self.send("POST", path, {"clientid": self.clientid, **members})
-        assert status == 409 and list(body) == ["errors"], (status, body)
-        return body["errors"]
+        assert status == 409 and body["code"] == "REFUSED", (status, body)
+        return errors(body)
 
     def add(self, group, *data, **more):
         """One task for each data; their ids."""

@@ -20,8 +20,9 @@ def test_healthz(server):
     assert re.fullmatch(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", headers["date"])
 
 
-def test_healthz_with_a_query(server):
-    assert server.request(GET.replace("healthz", "healthz?verbose=1"))[0] == 200
+def test_a_query_that_the_route_does_not_have_is_refused(server):
+    status, _, body = server.request(GET.replace("healthz", "healthz?verbose=1"))
+    assert status == 400 and json.loads(body)["field"] == "verbose"
 
 
 def test_head_is_get_without_the_body(server):

@@ -116,7 +116,7 @@ def test_v1_lists_the_api(server):
     status, _, body = server.request(get("/v1"))
     rows = json.loads(body)
     assert status == 200
-    assert {"method": "GET", "path": "/healthz", "summary": "Whether the server runs."} in rows
+    assert {"method": "GET", "path": "/healthz", "summary": "Tell whether the server runs"} in rows
     assert all(row["summary"] for row in rows)
     assert len({(row["method"], row["path"]) for row in rows}) == len(rows)
 

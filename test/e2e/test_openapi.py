@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT
+from conftest import BINARY, ROOT
 
 DOCUMENT = json.loads((ROOT / "doc/openapi.json").read_text())
 PROTOCOL = (ROOT / "doc/protocol.md").read_text()
@@ -37,15 +37,21 @@ def server(tmp_path_factory):
 
 def resolve(schema):
     while "$ref" in schema:
-        schema = DOCUMENT["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+        _, _, kind, name = schema["$ref"].split("/")
+        schema = DOCUMENT["components"][kind][name]
     return schema
 
 
 def check(value, schema, where="$"):
     """As much of JSON Schema as the file uses."""
     schema = resolve(schema)
-    if value is None and schema.get("nullable"):
+    if "anyOf" in schema:
+        plain, null = schema["anyOf"]
+        assert null == {"type": "null"}
+        if value is not None:
+            check(value, plain, where)
         return
+    assert "enum" not in schema or value in schema["enum"], where
     kinds = {"integer": int, "string": str, "boolean": bool, "array": list, "object": dict}
     kind = kinds.get(schema.get("type"), object)
     assert isinstance(value, kind) and not (kind is int and isinstance(value, bool)), where
@@ -63,16 +69,16 @@ def check_answer(method, path, answer):
     status, headers, text = answer
     responses = DOCUMENT["paths"][path][method.lower()]["responses"]
     assert str(status) in responses, f"{method} {path} answers {status}: {text}"
-    (content, described), = responses[str(status)]["content"].items()
+    (content, described), = resolve(responses[str(status)])["content"].items()
     assert headers["content-type"].split(";")[0] == content
     if content == "application/json":
         check(json.loads(text), described["schema"])
     return status
 
 
-def test_the_file_is_what_its_tool_writes():
-    made = subprocess.run([ROOT / "tools/openapi"], capture_output=True, text=True, check=True)
-    assert made.stdout == (ROOT / "doc/openapi.json").read_text(), "tools/openapi > doc/openapi.json"
+def test_the_documents_say_what_the_binary_says():
+    made = subprocess.run([ROOT / "tools/openapi", "--check", BINARY], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
 
 
 def test_the_routes_are_those_of_the_server(server):
@@ -105,6 +111,8 @@ def test_every_route_answers_as_described(server, method, path):
     if path == "/v1/events":
         pytest.skip("does not end")
     operation = DOCUMENT["paths"][path][method.lower()]
+    if "operationId" not in operation:
+        pytest.skip("its fields are not declared yet")
     somewhere = re.sub(r"{\w+}", "1", path)
     assert check_answer(method, path, ask(server, method, somewhere)) < 500
     if method != "GET" and "requestBody" in operation:

@@ -24,11 +24,10 @@ static void check_answer(int err, struct arena *a)
     struct buf b = {0}, scratch = {0};
     struct err_info e;
 
-    if (err)
-        body_put_errors(&b, txn.errors, txn.error_count);
-    else
+    if (!err) {
         body_put_tasks(&b, txn.tasks, txn.task_count);
-    FUZZ_CHECK(json_parse(a, (struct str){b.p, b.len}, &e));
+        FUZZ_CHECK(json_parse(a, (struct str){b.p, b.len}, &e));
+    }
     FUZZ_CHECK(!err || txn.error_count);
     for (size_t i = 0; !err && i < txn.task_count; i++) {
         char *bytes = mem_alloc(slot_len(&txn.tasks[i]));
@@ -49,18 +48,19 @@ static void carry_out(struct str text, bool update, bool undo)
 {
     struct arena a = {0};
     struct err_info e = {""};
-    struct task_request r = {0};
+    struct task_in in = {0};
+    struct route_field_error wrong = {0};
     const struct json *v = json_parse(&a, text, &e);
     size_t before = store_count(store);
-    int err = !v       ? DROVER_BAD_ARGUMENT
-              : update ? body_update(v, &a, &r, &e)
-                       : body_claim(v, &a, &r, &e);
+    int err =
+        v && v->kind == JSON_OBJECT
+            ? field_read_body(update ? TASK_UPDATE_FIELDS : TASK_CLAIM_FIELDS, v, &a, &in, &wrong)
+            : err_set(&wrong.why, wrong.err = DROVER_BAD_ARGUMENT, "no object");
 
-    if (err) {
-        FUZZ_CHECK(e.text[0]);
-    } else {
-        err = update ? store_update(store, &r.update, NOW_MS, &txn)
-                     : store_claim(store, &r.claim, NOW_MS, &numbers, &txn);
+    FUZZ_CHECK(err == wrong.err && !err == !wrong.why.text[0]);
+    if (!err && !body_finish(&in, update ? TASK_UPDATE : TASK_CLAIM, v)) {
+        err = update ? store_update(store, &in.request.update, NOW_MS, &txn)
+                     : store_claim(store, &in.request.claim, NOW_MS, &numbers, &txn);
         FUZZ_CHECK(!err || err == DROVER_REFUSED);
         check_answer(err, &a);
         FUZZ_CHECK(!err || store_count(store) == before);
@@ -100,14 +100,19 @@ static void read_request(struct str bytes)
 static void read_ids(struct str text)
 {
     struct arena a = {0};
-    int64_t *ids;
-    size_t count;
-    bool truth;
+    struct ids {
+        const int64_t *ids;
+        size_t count;
+        bool truth;
+    } in = {0};
+    static const struct route_field fields[] = {
+        FIELD_INTS(IN_PATH, struct ids, ids, count, "ids", 1, 10, ""),
+        FIELD_BOOL(IN_QUERY, struct ids, truth, "truth", "")};
+    struct route_field_error wrong = {0};
 
-    if (!body_ids(text, &a, &ids, &count))
-        for (size_t i = 0; i < count; i++)
-            FUZZ_CHECK(ids[i] > 0);
-    body_truth(text, &truth);
+    if (!field_read_text(&fields[0], text, &a, &in, &wrong))
+        FUZZ_CHECK(in.count >= 1 && in.count <= 10 && in.ids[in.count - 1] >= INT64_MIN);
+    FUZZ_CHECK(!field_read_text(&fields[1], text, &a, &in, &wrong) || wrong.why.text[0]);
     arena_release(&a);
 }
 

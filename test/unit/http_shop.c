@@ -1,17 +1,21 @@
 #include "http_shop.h"
 
+struct shop_in {
+    struct str part, x;
+    int64_t number, wait_ms;
+    bool passes;
+    const struct json *body;
+};
+
 static void get_echo(struct http_request *r)
 {
+    const struct shop_in *in = r->in;
     struct buf b = {0};
-    struct str x = STR(""), part;
 
-    if (!http_decode(r, r->params[0], &part))
-        return;
-    http_query(r, "x", &x);
-    http_add_header(r, "X-Echo", part);
+    http_add_header(r, "X-Echo", in->part);
     json_open(&b, '[');
-    json_put_text(&b, part);
-    json_put_text(&b, x);
+    json_put_text(&b, in->part);
+    json_put_text(&b, in->x);
     json_close(&b, ']');
     http_reply(r, 200, (struct str){b.p, b.len});
     buf_release(&b);
@@ -19,21 +23,18 @@ static void get_echo(struct http_request *r)
 
 static void get_number(struct http_request *r)
 {
-    int64_t number = -1;
+    const struct shop_in *in = r->in;
     char text[32];
 
-    if (http_query_number(r, "n", &number) < 0)
-        return;
-    snprintf(text, sizeof text, "%lld", (long long)number);
+    snprintf(text, sizeof text, "%lld", (long long)in->number);
     http_reply(r, 200, str_of(text));
 }
 
 static void post_json(struct http_request *r)
 {
-    const struct json *v = http_json(r);
+    const struct shop_in *in = r->in;
 
-    if (v)
-        http_reply(r, 200, str_of(v->kind == JSON_OBJECT ? "{}" : "[]"));
+    http_reply(r, 200, str_of(in->body->kind == JSON_OBJECT ? "{}" : "[]"));
 }
 
 static void get_block(struct http_request *r)
@@ -50,22 +51,19 @@ static void get_block(struct http_request *r)
 /* Takes an item; waits for one as long as it is told to. With "pass", leaves it to the next. */
 static void get_item(struct http_request *r)
 {
+    const struct shop_in *in = r->in;
     struct shop *shop = r->arg;
     uint64_t seen = http_topic_seen(&shop->topic);
-    struct str value;
-    bool passes = http_query(r, "pass", &value), got;
-    int64_t wait_ms = 0;
+    bool got;
 
-    if (http_query_number(r, "wait", &wait_ms) < 0)
-        return;
     shop->entries++;
     pthread_mutex_lock(&shop->lock);
-    got = shop->items > 0 && !passes;
+    got = shop->items > 0 && !in->passes;
     shop->items -= got;
     pthread_mutex_unlock(&shop->lock);
-    if (passes && shop->items)
+    if (in->passes && shop->items)
         http_topic_signal(&shop->topic, 1);
-    else if (!got && http_wait(r, &shop->topic, seen, wait_ms)) {
+    else if (!got && http_wait(r, &shop->topic, seen, in->wait_ms)) {
         sem_post(&shop->entered);
         return;
     }
@@ -97,17 +95,29 @@ static void get_later(struct http_request *r)
     pthread_detach(thread);
 }
 
+#define JSON                                                                                       \
+    ROUTE_IN(struct shop_in, FIELD_JSON(IN_BODY | REQUIRED, struct shop_in, body, "", "any", ""))
+#define ITEM                                                                                       \
+    ROUTE_IN(struct shop_in,                                                                       \
+             FIELD_INT(IN_QUERY, struct shop_in, wait_ms, "wait", 0, INT64_MAX, ""),               \
+             FIELD_BOOL(IN_QUERY, struct shop_in, passes, "pass", ""))
+
 static const struct route ROUTES[] = {
-    {METHOD_GET, "/echo/{part}", get_echo, 0, ""},
-    {METHOD_GET, "/number", get_number, ROUTE_WORKER, ""},
-    {METHOD_POST, "/json", post_json, 0, ""},
-    {METHOD_POST, "/json/worker", post_json, ROUTE_WORKER, ""},
-    {METHOD_DELETE, "/json", post_json, 0, ""},
-    {METHOD_GET, "/block", get_block, ROUTE_WORKER, ""},
-    {METHOD_GET, "/hold", get_hold, 0, ""},
-    {METHOD_GET, "/item", get_item, 0, ""},
-    {METHOD_GET, "/item/worker", get_item, ROUTE_WORKER, ""},
-    {METHOD_GET, "/later", get_later, ROUTE_WORKER, ""},
+    {METHOD_GET, "/echo/{part}", get_echo, 0, "", "echo",
+     ROUTE_IN(struct shop_in, FIELD_TEXT(IN_PATH, struct shop_in, part, "part", 1, 80, ""),
+              FIELD_TEXT(IN_QUERY, struct shop_in, x, "x", 0, 80, ""),
+              FIELD_IGNORED(IN_QUERY, "y", ""))},
+    {METHOD_GET, "/number", get_number, ROUTE_WORKER, "", "number",
+     ROUTE_IN(struct shop_in,
+              FIELD_INT(IN_QUERY, struct shop_in, number, "n", 0, 1000, "", .preset = -1))},
+    {METHOD_POST, "/json", post_json, 0, "", "post", JSON},
+    {METHOD_POST, "/json/worker", post_json, ROUTE_WORKER, "", "postWorker", JSON},
+    {METHOD_DELETE, "/json", post_json, 0, "", "delete", JSON},
+    {METHOD_GET, "/block", get_block, ROUTE_WORKER, "", "block"},
+    {METHOD_GET, "/hold", get_hold, 0, "", "hold"},
+    {METHOD_GET, "/item", get_item, 0, "", "item", ITEM},
+    {METHOD_GET, "/item/worker", get_item, ROUTE_WORKER, "", "itemWorker", ITEM},
+    {METHOD_GET, "/later", get_later, ROUTE_WORKER, "", "later"},
 };
 
 int open_with(void **state, const struct http_options *o)

@@ -12,8 +12,12 @@ static void what_came_is_decoded(void **state)
     expect(shop, "/echo/a?x=1&x=2", 400, NULL);
     expect(shop, "/number?n=17", 200, "17");
     expect(shop, "/number", 200, "-1");
-    expect(shop, "/number?n=-1", 400, "{\"errors\":[\"n is not a number\"]}");
+    expect(shop, "/number?n=-1", 400,
+           "{\"errors\":[\"n must be a whole number\"],\"code\":\"BAD_ARGUMENT\",\"field\":\"n\"}");
     expect(shop, "/number?n=", 400, NULL);
+    expect(
+        shop, "/number?m=1", 400,
+        "{\"errors\":[\"unknown query parameter 'm'\"],\"code\":\"BAD_ARGUMENT\",\"field\":\"m\"}");
     expect(shop, "/number?n=9999999999999999999", 400, NULL);
 }
 

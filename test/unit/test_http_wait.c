@@ -134,7 +134,7 @@ static void no_wake_up_is_lost(void **state)
         int holding = serving_connect(&shop->serving);
         const char *body;
 
-        serving_send(leaving, &shop->serving, "GET", "/item?wait=20000&pass", NULL);
+        serving_send(leaving, &shop->serving, "GET", "/item?wait=20000&pass=1", NULL);
         sem_wait(&shop->entered);
         serving_send(staying, &shop->serving, "GET", ITEMS[0], NULL);
         sem_wait(&shop->entered);

@@ -107,8 +107,10 @@ static void a_table_has_its_own_argument(void **state)
     unsigned allow;
 
     (void)state;
-    assert_ptr_equal(router_find(&router, METHOD_GET, STR("/healthz"), params, &allow)->arg, &here);
-    assert_ptr_equal(router_find(&router, METHOD_GET, STR("/nodes"), params, &allow)->arg, &there);
+    assert_ptr_equal(router_find(&router, METHOD_GET, STR("/healthz"), params, &allow)->table->arg,
+                     &here);
+    assert_ptr_equal(router_find(&router, METHOD_GET, STR("/nodes"), params, &allow)->table->arg,
+                     &there);
 }
 
 static void the_list_names_every_route(void **state)

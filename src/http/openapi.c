@@ -1,0 +1,457 @@
+/*
+ * The OpenAPI document of the routes (version 3.1), printed from their rows.
+ *
+ * Shapes (see route.h) become JSON schemas by a small recursive-descent parser. Rows and shapes are
+ * constants of the program: one that is wrong is a bug, and ends the process in the first test that asks
+ * for the document.
+ */
+#include <assert.h>
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "http/router.h"
+
+/*
+ * Appends JSON. A ' in the format stands for a ", and a comma is put before it where one is needed. Text
+ * that is filled in has no " and no backslash.
+ */
+static __attribute__((format(printf, 2, 3))) void emit(struct buf *b, const char *fmt, ...)
+{
+    char json[256], text[1024];
+    size_t len = strlen(fmt);
+    va_list ap;
+
+    assert(len < sizeof json);
+    for (size_t i = 0; i <= len; i++)
+        json[i] = fmt[i] == '\'' ? '"' : fmt[i];
+    va_start(ap, fmt);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    len = (size_t)vsnprintf(text, sizeof text, json, ap);
+#pragma GCC diagnostic pop
+    va_end(ap);
+    assert(len < sizeof text);
+    if (b->len && !strchr("{[:,", b->p[b->len - 1]) && !strchr("}]", text[0]))
+        buf_put(b, ",", 1);
+    buf_put(b, text, len);
+}
+
+/* Shapes. */
+
+static struct str take_word(const char **at, const char *ends)
+{
+    struct str word = {*at, strcspn(*at, ends)};
+
+    *at += word.len;
+    return word;
+}
+
+static bool take(const char **at, const char *text)
+{
+    bool there = str_starts(str_of(*at), str_of(text));
+
+    *at += there ? strlen(text) : 0;
+    return there;
+}
+
+static void put_shape(struct buf *b, const char **at);
+
+/* "a:int b?:text", up to the end or a parenthesis. */
+static void put_members(struct buf *b, const char **at)
+{
+    struct buf required = {0};
+
+    emit(b, "'type':'object','properties':{");
+    while (**at && **at != ')') {
+        struct str name = take_word(at, "?:");
+
+        if (!take(at, "?"))
+            buf_printf(&required, "%s\"%.*s\"", required.len ? "," : "", (int)name.len, name.p);
+        assert(name.len && **at == ':');
+        ++*at;
+        emit(b, "'%.*s':{", (int)name.len, name.p);
+        put_shape(b, at);
+        emit(b, "}");
+        take(at, " ");
+    }
+    emit(b, "}");
+    if (required.len)
+        emit(b, "'required':[%s]", buf_text(&required));
+    buf_release(&required);
+}
+
+/* "a|b|c" */
+static void put_words(struct buf *b, const char **at)
+{
+    emit(b, "'type':'string','enum':[");
+    do {
+        struct str word = take_word(at, "| )]}");
+
+        emit(b, "'%.*s'", (int)word.len, word.p);
+    } while (strncmp(*at, "|null", 5) != 0 && take(at, "|"));
+    emit(b, "]");
+}
+
+static void put_type(struct buf *b, const char **at)
+{
+    static const struct {
+        struct str word;
+        const char *type;
+    } TYPES[] = {
+        {{"int", 3}, "integer"},  {{"number", 6}, "number"}, {{"text", 4}, "string"},
+        {{"bool", 4}, "boolean"}, {{"object", 6}, "object"}, {{"any", 3}, NULL},
+    };
+    struct str word = take_word(at, "| )]}");
+
+    for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++)
+        if (str_eq(word, TYPES[i].word)) {
+            if (TYPES[i].type)
+                emit(b, "'type':'%s'", TYPES[i].type);
+            if (!i)
+                emit(b, "'format':'int64'");
+            return;
+        }
+    assert(word.len && isupper((unsigned char)word.p[0]));
+    emit(b, "'$ref':'#/components/schemas/%.*s'", (int)word.len, word.p);
+}
+
+/* What stands between the braces of a schema. */
+static void put_shape(struct buf *b, const char **at)
+{
+    size_t begin = b->len;
+
+    if (take(at, "(")) {
+        put_members(b, at);
+        take(at, ")");
+    } else if (take(at, "[")) {
+        emit(b, "'type':'array','items':{");
+        put_shape(b, at);
+        emit(b, "}");
+        take(at, "]");
+    } else if (take(at, "{")) {
+        emit(b, "'type':'object','additionalProperties':{");
+        put_shape(b, at);
+        emit(b, "}");
+        take(at, "}");
+    } else if (take(at, "=")) {
+        put_words(b, at);
+    } else {
+        put_type(b, at);
+    }
+    if (take(at, "|null")) {
+        struct buf plain = {0};
+
+        buf_put(&plain, b->p + begin, b->len - begin);
+        b->len = begin;
+        emit(b, "'anyOf':[{");
+        buf_put(b, plain.p, plain.len);
+        emit(b, "},{'type':'null'}]");
+        buf_release(&plain);
+    }
+}
+
+static void put_schema(struct buf *b, const char *shape)
+{
+    const char *colon = strchr(shape, ':');
+
+    emit(b, "'schema':{");
+    if (colon && strcspn(shape, "[({=") > (size_t)(colon - shape))
+        put_members(b, &shape);
+    else
+        put_shape(b, &shape);
+    assert(!*shape);
+    emit(b, "}");
+}
+
+/* Fields. */
+
+static void put_bounds(struct buf *b, const struct route_field *f, const char *unit, int64_t least)
+{
+    if (f->min > least)
+        emit(b, "'min%s':%lld", unit, (long long)f->min);
+    if (f->max < INT64_MAX)
+        emit(b, "'max%s':%lld", unit, (long long)f->max);
+}
+
+static void put_fields(struct buf *b, const struct route_field *fields);
+
+/* What stands between the braces of a schema. */
+static void put_field(struct buf *b, const struct route_field *f)
+{
+    const char *at = f->words;
+
+    switch (f->kind) {
+    case FIELD_KIND_TEXT:
+        emit(b, "'type':'string'");
+        put_bounds(b, f, "Length", 0);
+        break;
+    case FIELD_KIND_INT:
+        emit(b, "'type':'integer','format':'int64'");
+        put_bounds(b, f, "imum", -(INT64_C(1) << 53)); /* readers take these for doubles */
+        if (f->preset && f->preset >= f->min && f->preset <= f->max)
+            emit(b, "'default':%lld", (long long)f->preset);
+        break;
+    case FIELD_KIND_BOOL:
+        emit(b, "'type':'boolean'");
+        break;
+    case FIELD_KIND_CHOICE:
+        put_words(b, &at);
+        break;
+    case FIELD_KIND_IGNORED:
+        break;
+    case FIELD_KIND_JSON:
+        put_shape(b, &at);
+        break;
+    case FIELD_KIND_OBJECT:
+        put_fields(b, f->fields);
+        break;
+    case FIELD_KIND_LIST:
+        emit(b, "'type':'array'");
+        put_bounds(b, f, "Items", 0);
+        emit(b, "'items':{");
+        (f->fields->name.p ? put_fields : put_field)(b, f->fields);
+        emit(b, "}");
+        break;
+    }
+}
+
+static bool is_in(const struct route_field *f, int where)
+{
+    return (f->where & where) == where;
+}
+
+static bool has_field(const struct route *route, int where)
+{
+    for (const struct route_field *f = route->fields; f && f->name.p; f++)
+        if (is_in(f, where))
+            return true;
+    return false;
+}
+
+/* The fields of a body as the members of an object. */
+static void put_fields(struct buf *b, const struct route_field *fields)
+{
+    bool required = false;
+
+    emit(b, "'type':'object','additionalProperties':false,'properties':{");
+    for (const struct route_field *f = fields; f->name.p; f++)
+        if (is_in(f, IN_BODY)) {
+            emit(b, "'%s':{", f->name.p);
+            put_field(b, f);
+            emit(b, "'description':'%s'}", f->help);
+        }
+    emit(b, "}");
+    for (const struct route_field *f = fields; f->name.p; f++)
+        if (is_in(f, IN_BODY | REQUIRED)) {
+            if (!required)
+                emit(b, "'required':[");
+            emit(b, "'%s'", f->name.p);
+            required = true;
+        }
+    if (required)
+        emit(b, "]");
+}
+
+static void put_parameters(struct buf *b, const struct route *route)
+{
+    if (!has_field(route, IN_PATH) && !has_field(route, IN_QUERY))
+        return;
+    emit(b, "'parameters':[");
+    for (const struct route_field *f = route->fields; f->name.p; f++) {
+        bool in_path = is_in(f, IN_PATH);
+
+        if (is_in(f, IN_BODY))
+            continue;
+        emit(b, "{'name':'%s','in':'%s','required':%s,'description':'%s'", f->name.p,
+             in_path ? "path" : "query", in_path || is_in(f, REQUIRED) ? "true" : "false", f->help);
+        if (f->kind == FIELD_KIND_LIST)
+            emit(b, "'style':'%s','explode':false", in_path ? "simple" : "form");
+        emit(b, "'schema':{");
+        put_field(b, f);
+        emit(b, "}}");
+    }
+    emit(b, "]");
+}
+
+static void put_request_body(struct buf *b, const struct route *route)
+{
+    const struct route_field *whole = field_find(route->fields, IN_BODY, STR(""));
+
+    if (!has_field(route, IN_BODY))
+        return;
+    emit(b, "'requestBody':{'required':%s,'content':{'application/json':{'schema':{",
+         has_field(route, IN_BODY | REQUIRED) ? "true" : "false");
+    if (whole)
+        put_field(b, whole);
+    else
+        put_fields(b, route->fields);
+    emit(b, "}");
+    if (route->example) {
+        emit(b, "'example':");
+        buf_put_str(b, str_of(route->example));
+    }
+    emit(b, "}}}");
+}
+
+/* Replies. */
+
+static const struct {
+    const char *number, *description;
+} STATUSES[] = {
+    {"307", "Another server leads: send the same request to the URL in Location"},
+    {"400", "The request is not valid"},
+    {"401", "The token is missing or wrong"},
+    {"404", "Not found"},
+    {"409", "Refused. Nothing was changed"},
+    {"410", "It has ended"},
+    {"413", "Too large, or too many at once"},
+    {"415", "The Content-Type is not application/json"},
+    {"421", "The Host is not one of this server's"},
+    {"429", "Too many at once. Try again later"},
+    {"431", "The request head is longer than 16 KiB"},
+    {"500", "The server failed. Its log says why"},
+    {"503", "Not available now. It is not known whether the request took effect"},
+    {"507", "The disk is full. Nothing was changed"},
+};
+
+/* Whether every route of this kind can answer so. */
+static bool is_common(const struct route *route, const char *number)
+{
+    return strstr("400 421 431 500", number) ||
+           (!strcmp(number, "401") && !(route->flags & ROUTE_OPEN)) ||
+           (route->method != METHOD_GET && strstr("413 415", number));
+}
+
+/* The line of route->errors for a status: its description, which may be empty; p is NULL: none. */
+static struct str own_error(const struct route *route, const char *number)
+{
+    for (const char *at = route->errors; at && *at; at += strcspn(at, "\n"), at += *at == '\n')
+        if (!strncmp(at, number, 3)) {
+            at += 3 + (at[3] == ' ');
+            return (struct str){at, strcspn(at, "\n")};
+        }
+    return (struct str){0};
+}
+
+static void put_content(struct buf *b, const char *shape)
+{
+    bool json = !strchr(shape, '/');
+
+    emit(b, "'content':{'%s':{", json ? "application/json" : shape);
+    put_schema(b, json ? shape : "text");
+    emit(b, "}}}");
+}
+
+static void put_responses(struct buf *b, const struct route *route)
+{
+    emit(b, "'responses':{'200':{'description':'Success'");
+    put_content(b, route->reply ? route->reply : "any");
+    for (size_t i = 0; i < sizeof STATUSES / sizeof *STATUSES; i++) {
+        const char *number = STATUSES[i].number;
+        struct str own = own_error(route, number);
+
+        if (own.len) {
+            emit(b, "'%s':{'description':'%.*s'", number, (int)own.len, own.p);
+            put_content(b, "Errors");
+        } else if (own.p || is_common(route, number)) {
+            emit(b, "'%s':{'$ref':'#/components/responses/%s'}", number, number);
+        }
+    }
+    emit(b, "}");
+}
+
+static void put_operation(struct buf *b, const struct router_row *row)
+{
+    static const char *const names[] = {"get", "post", "put", "delete"};
+    const struct route *route = row->route;
+
+    emit(b, "'%s':{'tags':['%s'],'summary':'%s'", names[route->method],
+         row->table->tag ? row->table->tag : "Server", route->summary);
+    if (route->id)
+        emit(b, "'operationId':'%s'", route->id);
+    if (route->flags & ROUTE_OPEN)
+        emit(b, "'security':[]");
+    put_parameters(b, route);
+    put_request_body(b, route);
+    put_responses(b, route);
+    emit(b, "}");
+}
+
+/* All operations, below their paths. */
+static void put_paths(struct buf *b, const struct router *r)
+{
+    emit(b, "'paths':{");
+    for (size_t i = 0; i < r->count; i++) {
+        const char *pattern = r->rows[i].route->pattern;
+        size_t len = strlen(pattern), before = 0;
+
+        while (before < i && strcmp(r->rows[before].route->pattern, pattern) != 0)
+            before++;
+        if (before < i)
+            continue;
+        if (r->rows[i].rest)
+            emit(b, "'%.*s}':{", (int)len - 4, pattern);
+        else
+            emit(b, "'%s':{", pattern);
+        for (size_t j = i; j < r->count; j++)
+            if (!strcmp(r->rows[j].route->pattern, pattern))
+                put_operation(b, &r->rows[j]);
+        emit(b, "}");
+    }
+    emit(b, "}");
+}
+
+static void put_components(struct buf *b, const struct router *r)
+{
+    static const struct route_shape errors = {"Errors", "(errors:[text] code:text field?:text)"};
+
+    emit(b, "'components':{'securitySchemes':{'token':{'type':'http','scheme':'bearer'}},"
+            "'schemas':{");
+    for (size_t i = 0; i <= r->table_count; i++)
+        for (size_t j = 0; j < (i ? r->tables[i - 1].shape_count : 1); j++) {
+            const struct route_shape *s = i ? &r->tables[i - 1].shapes[j] : &errors;
+            const char *at = s->shape;
+
+            emit(b, "'%s':{", s->name);
+            put_shape(b, &at);
+            emit(b, "}");
+            assert(!*at);
+        }
+    emit(b, "},'responses':{");
+    for (size_t i = 0; i < sizeof STATUSES / sizeof *STATUSES; i++) {
+        emit(b, "'%s':{'description':'%s'", STATUSES[i].number, STATUSES[i].description);
+        put_content(b, "Errors");
+    }
+    emit(b, "}}");
+}
+
+/* The tags of the tables, each once. */
+static void put_tags(struct buf *b, const struct router *r)
+{
+    emit(b, "'tags':[");
+    for (size_t i = 0; i < r->table_count; i++) {
+        const char *tag = r->tables[i].tag;
+        bool listed = !tag;
+
+        for (size_t j = 0; j < i && !listed; j++)
+            listed = r->tables[j].tag && !strcmp(r->tables[j].tag, tag);
+        if (!listed)
+            emit(b, "{'name':'%s'}", tag);
+    }
+    emit(b, "]");
+}
+
+void router_put_openapi(struct buf *b, const struct router *r)
+{
+    emit(b,
+         "{'openapi':'3.1.0','info':{'title':'Drover','version':'%s','description':"
+         "'Tasks, nodes, worlds, queues and batches on one durable tree.',",
+         DROVER_VERSION);
+    emit(b, "'license':{'name':'Apache-2.0','identifier':'Apache-2.0'}},"
+            "'servers':[{'url':'http://127.0.0.1:8048'}],'security':[{'token':[]},{}]");
+    put_tags(b, r);
+    put_paths(b, r);
+    put_components(b, r);
+    emit(b, "}");
+}
