@@ -240,14 +240,14 @@ static const struct str STATUS =
 
 static void bare_take(struct worker *w, const char *list, int *version)
 {
-    struct batch_change t = {.a = &w->a};
+    struct batch_txn t = {.txn = {.a = &w->a}};
 
-    batch_change_set(&t, STATUS, (*version)++, "/jobs/bare%d/status", w->number);
-    batch_change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "/jobs/bare%d/lock", w->number);
-    batch_change_check(&t, KEEPER_ANY_VERSION, "/jobs/states/%s/bare-%d", list, w->number);
-    batch_change_check(&t, KEEPER_ANY_VERSION, "/jobs/bare%d", w->number);
-    batch_change_set(&t, NO_BYTES, 0, "/jobs/bare%d/lock", w->number);
-    check(batch_change_commit(&t, w->k, -1), "bare lock", NULL);
+    txn_set(&t.txn, OP_ANY, STATUS, (*version)++, "/jobs/bare%d/status", w->number);
+    txn_create(&t.txn, OP_ANY, NO_BYTES, KEEPER_EPHEMERAL, "/jobs/bare%d/lock", w->number);
+    txn_check(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/jobs/states/%s/bare-%d", list, w->number);
+    txn_check(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/jobs/bare%d", w->number);
+    txn_set(&t.txn, OP_ANY, NO_BYTES, 0, "/jobs/bare%d/lock", w->number);
+    check(batch_txn_commit(&t, w->k, OP_ANY), "bare lock", NULL);
 }
 
 static void bare_move(struct worker *w, int at, bool keep, int *version)
@@ -255,37 +255,38 @@ static void bare_move(struct worker *w, int at, bool keep, int *version)
     const struct batch_machine *machine = &store->machines.job;
     const char *from = machine->states[at].dir,
                *to = machine->states[machine->states[at].success].dir;
-    struct batch_change t = {.a = &w->a};
+    struct batch_txn t = {.txn = {.a = &w->a}};
 
     if (keep)
-        batch_change_check(&t, KEEPER_ANY_VERSION, "/jobs/bare%d/lock", w->number);
+        txn_check(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/jobs/bare%d/lock", w->number);
     else
-        batch_change_delete(&t, "/jobs/bare%d/lock", w->number);
-    batch_change_set(&t, STATUS, (*version)++, "/jobs/bare%d/status", w->number);
-    batch_change_delete(&t, "/jobs/states/%s/bare-%d", from, w->number);
-    batch_change_create(&t, NO_BYTES, 0, "/jobs/states/%s/bare-%d", to, w->number);
-    check(batch_change_commit(&t, w->k, -1), "bare move", NULL);
+        txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/jobs/bare%d/lock", w->number);
+    txn_set(&t.txn, OP_ANY, STATUS, (*version)++, "/jobs/bare%d/status", w->number);
+    txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/jobs/states/%s/bare-%d", from, w->number);
+    txn_create(&t.txn, OP_ANY, NO_BYTES, 0, "/jobs/states/%s/bare-%d", to, w->number);
+    check(batch_txn_commit(&t, w->k, OP_ANY), "bare move", NULL);
 }
 
 /* From the first state to the last, repeatedly, with one lock in all or one for each state. */
 static void bare_jobs(struct worker *w, bool relock)
 {
     const struct batch_machine *machine = &store->machines.job;
-    struct batch_change first = {.a = &w->a};
+    struct batch_txn first = {.txn = {.a = &w->a}};
     int version = 0;
 
-    batch_change_create(&first, NO_BYTES, 0, "/jobs/bare%d", w->number);
-    batch_change_create(&first, STATUS, 0, "/jobs/bare%d/status", w->number);
-    check(batch_change_commit(&first, w->k, -1), "bare", NULL);
+    txn_create(&first.txn, OP_ANY, NO_BYTES, 0, "/jobs/bare%d", w->number);
+    txn_create(&first.txn, OP_ANY, STATUS, 0, "/jobs/bare%d/status", w->number);
+    check(batch_txn_commit(&first, w->k, OP_ANY), "bare", NULL);
     for (int n = 0; n < batches * jobs_each / consumers; n++) {
-        struct batch_change t = {.a = &w->a};
+        struct batch_txn t = {.txn = {.a = &w->a}};
         int at = machine->first;
 
-        batch_change_create(&t, NO_BYTES, 0, "/jobs/states/%s/bare-%d", machine->states[at].dir,
-                            w->number);
+        txn_create(&t.txn, OP_ANY, NO_BYTES, 0, "/jobs/states/%s/bare-%d", machine->states[at].dir,
+                   w->number);
         if (n > 0)
-            batch_change_delete(&t, "/jobs/states/completed/bare-%d", w->number);
-        check(batch_change_commit(&t, w->k, -1), "bare job", NULL);
+            txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/jobs/states/completed/bare-%d",
+                       w->number);
+        check(batch_txn_commit(&t, w->k, OP_ANY), "bare job", NULL);
         for (int i = 0; i < STEPS; i++, at = machine->states[at].success, w->done++) {
             if (relock || i == 0)
                 bare_take(w, machine->states[at].dir, &version);

@@ -185,45 +185,33 @@ static int find_hold(struct batch_call *c, struct batch_item *j, const struct ba
     return is_held(c, configuration, &h->collections) ? HOLD_COLLECTION : HOLD_NONE;
 }
 
-/*
- * Builds and commits the transaction that locks an item. entry: that of a job; h may be NULL.
- * ret_op: the operation that failed, see below.
- */
-enum failed_op { FAILED_OTHER, FAILED_ENTRY, FAILED_HOLDS };
-
+/* Locks an item. entry: that of a job; h may be NULL. ret_failed: the operation that failed. */
 static int lock_item(struct batch_call *c, struct batch_item *i, const char *entry,
-                     const struct batch_holds *h, enum failed_op *ret_failed)
+                     const struct batch_holds *h, int *ret_failed)
 {
-    const char *dir = i->kind->dir;
-    struct batch_change t = {.a = c->a};
-    int status_op =
-            batch_change_set(&t, batch_item_status(c, i), i->version, "%s/%s/status", dir, i->id),
-        lock_op = batch_change_create(&t, NO_BYTES, KEEPER_EPHEMERAL, "%s/%s/lock", dir, i->id),
-        entry_op = -2, holds_op = -2, err;
+    struct batch_txn t = BATCH_TXN(c);
+    int err;
 
+    txn_set(&t.txn, OP_STATUS, batch_item_status(c, i), i->version, "%s/status", i->path);
+    txn_create(&t.txn, OP_LOCK, NO_BYTES, KEEPER_EPHEMERAL, "%s/lock", i->path);
     if (entry) {
-        entry_op = batch_change_check(&t, KEEPER_ANY_VERSION, "%s/%s",
-                                      i->kind->views[i->status.state].dir, entry);
-        batch_change_check(&t, i->batch_version, "/batches/%s/status", i->bid);
-        batch_change_set(&t, NO_BYTES, BATCH_LOCK_VERSION - 1, "/jobs/%s/lock", i->id);
+        txn_check(&t.txn, OP_ENTRY, KEEPER_ANY_VERSION, "%s/%s",
+                  i->kind->views[i->status.state].dir, entry);
+        txn_check(&t.txn, OP_ANY, i->batch_version, "/batches/%s/status", i->bid);
+        txn_set(&t.txn, OP_ANY, NO_BYTES, BATCH_LOCK_VERSION - 1, "%s/lock", i->path);
     }
     if (h && i->kind->queue)
-        holds_op = batch_change_check(&t, h->queues_version, "/locks/queue");
+        txn_check(&t.txn, OP_HOLDS, h->queues_version, "/locks/queue");
     if (h && entry)
-        batch_change_check(&t, h->collections_version, "/locks/collections");
-    err = batch_lock_commit(c, &t, status_op, lock_op, &i->token);
-    *ret_failed = !err                                    ? FAILED_OTHER
-                  : t.failed == entry_op                  ? FAILED_ENTRY
-                  : holds_op >= 0 && t.failed >= holds_op ? FAILED_HOLDS
-                                                          : FAILED_OTHER;
-    if (!err)
-        i->version++;
+        txn_check(&t.txn, OP_HOLDS, h->collections_version, "/locks/collections");
+    err = batch_lock_commit(c, &t, i);
+    *ret_failed = t.txn.failed;
     return err;
 }
 
 int batch_item_lock(struct batch_call *c, struct batch_item *i)
 {
-    enum failed_op failed;
+    int failed;
 
     return lock_item(c, i, NULL, NULL, &failed);
 }
@@ -232,14 +220,13 @@ int batch_item_lock(struct batch_call *c, struct batch_item *i)
 static int take(struct batch_call *c, struct batch_view *v, int64_t key, const char *entry,
                 const struct batch_holds *h, struct batch_item *i)
 {
-    enum failed_op failed;
-    int err = lock_item(c, i, entry, h, &failed);
+    int failed, err = lock_item(c, i, entry, h, &failed);
 
-    if (err && failed == FAILED_HOLDS) {
+    if (err && failed == OP_HOLDS) {
         batch_view_free(v, key);
         return batch_is_conflict(err) ? HOLDS_CHANGED : batch_fail(c, err);
     }
-    if (err == DROVER_NO_NODE && failed == FAILED_ENTRY)
+    if (err == DROVER_NO_NODE && failed == OP_ENTRY)
         batch_view_forget(v, key);
     else
         batch_view_park(v, key, clock_boot_ms());

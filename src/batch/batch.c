@@ -21,23 +21,22 @@ struct batch_creation {
     struct str submission, uuid;
 };
 
-static int add_batch(struct batch_call *c, struct batch_change *t, int64_t number, void *arg,
-                     int *ret_unique)
+static int add_batch(struct batch_call *c, struct batch_txn *t, int64_t number, void *arg)
 {
     struct batch_creation *new = arg;
     struct batch_item *b = &new->item;
 
-    batch_id(BATCH_ID_BATCH, number, b->id);
+    batch_item_init(b, b->kind, number);
     if (new->uuid.p)
-        *ret_unique = batch_change_create(t, str_of(b->id), 0, "/batch-uuids/%.*s",
-                                          (int)new->uuid.len, new->uuid.p);
+        txn_create(&t->txn, OP_UNIQUE, str_of(b->id), 0, "/batch-uuids/%.*s", (int)new->uuid.len,
+                   new->uuid.p);
     batch_item_add_node(t, b, NULL, NO_BYTES);
     batch_item_add_node(t, b, "submission", new->submission);
     batch_item_add_node(t, b, "status", batch_status_write(b->kind->machine, &b->status, c->a));
     batch_item_add_node(t, b, "states", NO_BYTES);
     for (int i = 0; i < BATCH_LIST_COUNT; i++)
-        batch_change_create(t, NO_BYTES, 0, "/batches/%s/states/%s", b->id, BATCH_LISTS[i]);
-    batch_change_list_add(t, &b->kind->views[b->status.state], number);
+        txn_create(&t->txn, OP_ANY, NO_BYTES, 0, "/batches/%s/states/%s", b->id, BATCH_LISTS[i]);
+    batch_txn_list_add(t, OP_ANY, &b->kind->views[b->status.state], number);
     return 0;
 }
 
@@ -86,8 +85,7 @@ int batch_find(struct batch_call *c, struct str uuid, char ret_bid[BATCH_ID_LEN 
     return err;
 }
 
-int batch_add_uuid_deletion(struct batch_call *c, struct batch_change *t,
-                            const struct batch_item *b)
+int batch_add_uuid_deletion(struct batch_call *c, struct batch_txn *t, const struct batch_item *b)
 {
     const struct json *v = b->nodes[0].p ? json_parse(c->a, b->nodes[0], NULL) : NULL;
     struct str uuid = {0}, holder = {0};
@@ -99,7 +97,7 @@ int batch_add_uuid_deletion(struct batch_call *c, struct batch_change *t,
     if (err && err != DROVER_NO_NODE)
         return batch_fail(c, err);
     if (!err && str_eq(holder, str_of(b->id)))
-        batch_change_delete(t, "/batch-uuids/%.*s", (int)uuid.len, uuid.p);
+        txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "/batch-uuids/%.*s", (int)uuid.len, uuid.p);
     return 0;
 }
 
@@ -136,7 +134,7 @@ static int ended_state(struct batch_call *c, const struct batch_item *b, int *re
     return batch_optional(err);
 }
 
-int batch_count_change(struct batch_call *c, struct batch_change *t, const char *bid, int leaving,
+int batch_count_change(struct batch_call *c, struct batch_txn *t, const char *bid, int leaving,
                        int coming, int *ret_state)
 {
     const char *processing =
@@ -148,7 +146,7 @@ int batch_count_change(struct batch_call *c, struct batch_change *t, const char 
     *ret_state = BATCH_NO_STATE;
     if (err)
         return err;
-    batch_change_set(t, NO_BYTES, stat.version, "%s", processing);
+    txn_set(&t->txn, OP_ANY, NO_BYTES, stat.version, "%s", processing);
     if (stat.child_count + coming != leaving || !leaving)
         return 0;
     err = batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &b);
@@ -178,8 +176,7 @@ struct str batch_json_ids(struct batch_call *c, const struct keeper_names *ids)
 }
 
 /* Adds status-report to the transaction. It is written by the first report that has failed jobs. */
-static int add_report(struct batch_call *c, struct batch_change *t, const char *bid,
-                      struct str failed)
+static int add_report(struct batch_call *c, struct batch_txn *t, const char *bid, struct str failed)
 {
     struct keeper_names names = {0};
     int err = failed.p ? 0
@@ -198,9 +195,9 @@ static int add_report(struct batch_call *c, struct batch_change *t, const char *
         return 0;
     text = str_of(arena_printf(c->a, "{\"failed_jobs\":%.*s}", (int)failed.len, failed.p));
     if (err)
-        batch_change_create(t, text, 0, "/batches/%s/status-report", bid);
+        txn_create(&t->txn, OP_ANY, text, 0, "/batches/%s/status-report", bid);
     else
-        batch_change_set(t, text, KEEPER_ANY_VERSION, "/batches/%s/status-report", bid);
+        txn_set(&t->txn, OP_ANY, text, KEEPER_ANY_VERSION, "/batches/%s/status-report", bid);
     return 0;
 }
 
@@ -234,18 +231,17 @@ static int decide(struct batch_call *c, struct batch_transition *tr)
 }
 
 /* Adds the new state, and that batch-processing is as `decide` has read it. */
-static int add_state(struct batch_call *c, struct batch_change *t, struct batch_transition *tr)
+static int add_state(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
 {
     int err;
 
-    batch_change_check(t, tr->processing.version, "/batches/%s/states/%s", tr->item.id,
-                       BATCH_LISTS[BATCH_LIST_PROCESSING]);
-    tr->status_op = t->count;
+    txn_check(&t->txn, OP_ANY, tr->processing.version, "/batches/%s/states/%s", tr->item.id,
+              BATCH_LISTS[BATCH_LIST_PROCESSING]);
     err = batch_item_set_state(c, t, &tr->item, tr->to, tr->move->message);
     return err ? batch_fail(c, err) : 0;
 }
 
-int batch_add_move(struct batch_call *c, struct batch_change *t, struct batch_transition *tr)
+int batch_add_move(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
 {
     int err = decide(c, tr);
 
@@ -261,7 +257,7 @@ int batch_settle(struct batch_call *c, const char *bid)
     const struct batch_store *r = c->store;
     struct batch_move m = {.state = STR("Processing")};
     struct batch_transition tr = {.move = &m, .to = r->batch.processing};
-    struct batch_change t = {.a = c->a};
+    struct batch_txn t = BATCH_TXN(c);
     int state, err = batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &tr.item);
 
     state = err ? BATCH_NO_STATE : tr.item.status.state;
@@ -276,10 +272,10 @@ int batch_settle(struct batch_call *c, const char *bid)
     if (err || tr.to == r->batch.processing)
         return err;
     if (state == r->batch.pending) /* the holder of its lock may add jobs */
-        batch_lock_guard(c, &t, arena_printf(c->a, "/batches/%s", bid), 0, false);
+        batch_lock_guard(c, &t, tr.item.path, 0, false);
     err = add_state(c, &t, &tr);
     if (!err)
-        err = batch_change_commit(&t, c->k, tr.status_op);
+        err = batch_txn_commit(&t, c->k, OP_STATUS);
     if (err)
         return batch_is_conflict(err) ? 0 : batch_fail(c, err);
     batch_publish(c, &tr.item, state, tr.to);

@@ -37,7 +37,7 @@ int batch_report_number(struct batch_call *c, struct str bid, int state, int64_t
  * Adds to a transaction that `leaving` jobs leave batch-processing and `coming` ones enter it, as
  * described above. ret_state is the state that the batch gets by this, or BATCH_NO_STATE.
  */
-int batch_count_change(struct batch_call *c, struct batch_change *t, const char *bid, int leaving,
+int batch_count_change(struct batch_call *c, struct batch_txn *t, const char *bid, int leaving,
                        int coming, int *ret_state);
 
 /*
@@ -50,7 +50,6 @@ int batch_settle(struct batch_call *c, const char *bid);
 struct str batch_json_ids(struct batch_call *c, const struct keeper_names *ids);
 
 /* Adds the deletion of /batch-uuids/UUID, if it names this batch. */
-int batch_add_uuid_deletion(struct batch_call *c, struct batch_change *t,
-                            const struct batch_item *b);
+int batch_add_uuid_deletion(struct batch_call *c, struct batch_txn *t, const struct batch_item *b);
 
 #endif

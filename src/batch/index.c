@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "batch/item.h"
 
-int batch_index_move(struct batch_call *c, struct batch_change *t, const struct batch_item *i,
+int batch_index_move(struct batch_call *c, struct batch_txn *t, const struct batch_item *i,
                      int from, int to)
 {
     const struct batch_machine *m = i->kind->machine;
@@ -14,7 +14,7 @@ int batch_index_move(struct batch_call *c, struct batch_change *t, const struct 
     if (from != BATCH_NO_STATE && !batch_machine_is_final(m, from)) {
         err = batch_node_exists(c, NULL, "%s/%s", views[from].dir, i->id);
         if (!err)
-            batch_change_list_remove(t, &views[from], i->number);
+            batch_txn_list_remove(t, OP_ANY, &views[from], i->number);
         else if (err != DROVER_NO_NODE)
             return batch_fail(c, err);
     }
@@ -22,7 +22,7 @@ int batch_index_move(struct batch_call *c, struct batch_change *t, const struct 
         return 0;
     err = from == to ? DROVER_NO_NODE : batch_node_exists(c, NULL, "%s/%s", views[to].dir, i->id);
     if (err == DROVER_NO_NODE)
-        batch_change_list_add(t, &views[to], i->number);
+        batch_txn_list_add(t, OP_ANY, &views[to], i->number);
     return batch_optional(err) ? batch_fail(c, err) : 0;
 }
 
@@ -61,7 +61,7 @@ static void remember_incomplete(struct batch_call *c, struct batch_index_state *
 static int index_one(struct batch_call *c, struct batch_kind *kind, int64_t number)
 {
     char id[BATCH_ID_LEN + 1];
-    struct batch_change t = {.a = c->a};
+    struct batch_txn t = BATCH_TXN(c);
     struct batch_item i;
     int err;
 
@@ -73,11 +73,11 @@ static int index_one(struct batch_call *c, struct batch_kind *kind, int64_t numb
         remember_incomplete(c, &kind->index, number);
     if (err)
         return err == 1 ? 0 : batch_optional(err);
-    batch_change_check(&t, i.version, "%s/%s/status", kind->dir, id);
+    txn_check(&t.txn, OP_ANY, i.version, "%s/%s/status", kind->dir, id);
     err = batch_index_move(c, &t, &i, BATCH_NO_STATE, i.status.state);
-    if (err || t.count == 1)
+    if (err || t.txn.count == 1)
         return err;
-    err = batch_change_commit(&t, c->k, -1);
+    err = batch_txn_commit(&t, c->k, OP_ANY);
     return batch_is_conflict(err) ? 0 : err;
 }
 
@@ -159,22 +159,22 @@ int batch_index_refresh(struct batch_call *c, int id)
 /* Corrects the entry of an item that is not in that state, or does not exist. */
 static int correct(struct batch_call *c, struct batch_kind *kind, const char *id, int listed)
 {
-    struct batch_change t = {.a = c->a};
+    struct batch_txn t = BATCH_TXN(c);
     struct batch_item i;
     int err = read_item(c, kind, id, &i);
 
     if (err == 1 || (!err && i.status.state == listed))
         return 0;
     if (!err) {
-        batch_change_check(&t, i.version, "%s/%s/status", kind->dir, id);
+        txn_check(&t.txn, OP_ANY, i.version, "%s/%s/status", kind->dir, id);
         err = batch_index_move(c, &t, &i, listed, i.status.state);
     } else if (err == DROVER_NO_NODE) {
-        batch_change_list_remove(&t, &kind->views[listed],
-                                 batch_id_number(kind->prefix, str_of(id)));
+        batch_txn_list_remove(&t, OP_ANY, &kind->views[listed],
+                              batch_id_number(kind->prefix, str_of(id)));
         err = 0;
     }
     if (!err)
-        err = batch_change_commit(&t, c->k, -1);
+        err = batch_txn_commit(&t, c->k, OP_ANY);
     return batch_is_conflict(err) ? 0 : err;
 }
 

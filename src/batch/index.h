@@ -19,7 +19,7 @@
 enum { BATCH_INCOMPLETE_MAX = 256, BATCH_INCOMPLETE_RETRY_MS = 100 };
 
 struct batch_call;
-struct batch_change;
+struct batch_txn;
 struct batch_item;
 
 /* What this process has seen of a kind. Guarded by the lock of the store. */
@@ -37,7 +37,7 @@ struct batch_index_state {
  * foreign client's item may be in none. from BATCH_NO_STATE: it is in no list. From a state to
  * itself, its entry is created anew.
  */
-int batch_index_move(struct batch_call *c, struct batch_change *t, const struct batch_item *i,
+int batch_index_move(struct batch_call *c, struct batch_txn *t, const struct batch_item *i,
                      int from, int to);
 
 /*

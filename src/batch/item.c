@@ -2,6 +2,7 @@
 #include "batch/item.h"
 
 #include <ctype.h>
+#include <stdio.h>
 
 #include "batch/batch.h"
 #include "batch/job.h"
@@ -14,6 +15,14 @@ int batch_access_kind(struct batch_call *c, struct str name, enum batch_kind_id 
     return 0;
 }
 
+void batch_item_init(struct batch_item *i, struct batch_kind *kind, int64_t number)
+{
+    i->kind = kind;
+    i->number = number;
+    batch_id(kind->prefix, number, i->id);
+    snprintf(i->path, sizeof i->path, "%s/%s", kind->dir, i->id);
+}
+
 int batch_item_name(struct batch_call *c, enum batch_kind_id kind, struct str id,
                     struct batch_item *ret_item)
 {
@@ -23,9 +32,7 @@ int batch_item_name(struct batch_call *c, enum batch_kind_id kind, struct str id
     if (number < 0)
         return BATCH_FAIL(c, DROVER_NO_NODE, "there is no %s '%.*s'", k->machine->noun,
                           (int)(id.len < 100 ? id.len : 100), id.p);
-    ret_item->kind = k;
-    ret_item->number = number;
-    batch_id(k->prefix, number, ret_item->id);
+    batch_item_init(ret_item, k, number);
     return 0;
 }
 
@@ -41,29 +48,28 @@ struct str batch_json_text(struct batch_call *c, const struct json *v, struct st
     return batch_text(c->a, &b);
 }
 
-void batch_item_add_node(struct batch_change *t, const struct batch_item *i, const char *name,
+void batch_item_add_node(struct batch_txn *t, const struct batch_item *i, const char *name,
                          struct str data)
 {
-    batch_change_create(t, data, 0, "%s/%s%s%s", i->kind->dir, i->id, name ? "/" : "",
-                        name ? name : "");
+    txn_create(&t->txn, OP_ANY, data, 0, "%s%s%s", i->path, name ? "/" : "", name ? name : "");
 }
 
 static int try_create(struct batch_call *c, struct batch_kind *kind, batch_add_fn *add, void *arg,
                       int64_t *ret_number, bool *ret_again)
 {
-    struct batch_change t = {.a = c->a};
+    struct batch_txn t = BATCH_TXN(c);
     int32_t version;
-    int unique = -2, err = batch_next_number(c, kind, ret_number, &version);
+    int err = batch_next_number(c, kind, ret_number, &version);
 
     *ret_again = false;
     if (err)
         return batch_fail(c, err);
-    batch_change_set(&t, NO_BYTES, version, "%s", kind->dir);
-    err = add(c, &t, *ret_number, arg, &unique);
+    txn_set(&t.txn, OP_ANY, NO_BYTES, version, "%s", kind->dir);
+    err = add(c, &t, *ret_number, arg);
     if (err)
         return err;
-    err = batch_change_commit(&t, c->k, -1);
-    *ret_again = batch_is_conflict(err) && t.failed != unique;
+    err = batch_txn_commit(&t, c->k, OP_ANY);
+    *ret_again = batch_is_conflict(err) && t.txn.failed != OP_UNIQUE;
     return err ? batch_fail(c, err) : 0;
 }
 
@@ -86,18 +92,16 @@ struct batch_access_creation {
     struct str data;
 };
 
-static int add_access(struct batch_call *c, struct batch_change *t, int64_t number, void *arg,
-                      int *ret_unique)
+static int add_access(struct batch_call *c, struct batch_txn *t, int64_t number, void *arg)
 {
     struct batch_access_creation *new = arg;
     struct batch_item *i = &new->item;
 
-    (void)ret_unique;
-    batch_id(i->kind->prefix, number, i->id);
+    batch_item_init(i, i->kind, number);
     batch_item_add_node(t, i, NULL, NO_BYTES);
     batch_item_add_node(t, i, "token", new->data);
     batch_item_add_node(t, i, "status", batch_status_write(i->kind->machine, &i->status, c->a));
-    batch_change_list_add(t, &i->kind->views[i->status.state], number);
+    batch_txn_list_add(t, OP_ANY, &i->kind->views[i->status.state], number);
     return 0;
 }
 
@@ -168,7 +172,7 @@ int batch_item_read(struct batch_call *c, enum batch_kind_id kind, struct str id
 
     if (err)
         return err;
-    err = batch_node_get(c, &text, &stat, "%s/%s/status", i.kind->dir, i.id);
+    err = batch_node_get(c, &text, &stat, "%s/status", i.path);
     if (err == DROVER_NO_NODE)
         return BATCH_FAIL(c, err, "there is no %s %s", i.kind->machine->noun, i.id);
     if (err)
@@ -193,15 +197,15 @@ int batch_item_get(struct batch_call *c, enum batch_kind_id kind, struct str id,
     if (err)
         return err;
     for (int n = 0; i.kind->nodes[n] && !err; n++)
-        err = batch_optional(
-            batch_node_get(c, &i.nodes[n], NULL, "%s/%s/%s", i.kind->dir, i.id, i.kind->nodes[n]));
+        err =
+            batch_optional(batch_node_get(c, &i.nodes[n], NULL, "%s/%s", i.path, i.kind->nodes[n]));
     for (int l = 0; kind == BATCH_KIND_BATCH && l < BATCH_LIST_COUNT && !err; l++) {
         err = batch_node_exists(c, &stat, "/batches/%s/states/%s", i.id, BATCH_LISTS[l]);
         i.counts[l] = err ? 0 : stat.child_count;
         err = batch_optional(err);
     }
     if (!err) {
-        err = batch_node_exists(c, &stat, "%s/%s/lock", i.kind->dir, i.id);
+        err = batch_node_exists(c, &stat, "%s/lock", i.path);
         i.token = err ? 0 : stat.czxid;
         err = batch_optional(err);
     }
@@ -322,26 +326,26 @@ int batch_item_list(struct batch_call *c, enum batch_kind_id kind, const struct 
 /* Deleting. */
 
 /* Adds the deletion of an item and its nodes, at the version that was read. */
-static int add_deletion(struct batch_call *c, struct batch_change *t, const struct batch_item *i)
+static int add_deletion(struct batch_call *c, struct batch_txn *t, const struct batch_item *i)
 {
     struct keeper_names names;
-    int err = batch_node_children(c, &names, NULL, "%s/%s", i->kind->dir, i->id);
+    int err = batch_node_children(c, &names, NULL, "%s", i->path);
 
     if (err)
         return batch_fail(c, err);
-    batch_change_check(t, i->version, "%s/%s/status", i->kind->dir, i->id);
+    txn_check(&t->txn, OP_ANY, i->version, "%s/status", i->path);
     for (size_t n = 0; n < names.count; n++) {
         if (strcmp(names.names[n], "lock") == 0)
             return BATCH_FAIL(c, DROVER_LOCKED, "%s %s is locked", i->kind->machine->noun, i->id);
-        batch_change_delete(t, "%s/%s/%s", i->kind->dir, i->id, names.names[n]);
+        txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "%s/%s", i->path, names.names[n]);
     }
-    batch_change_delete(t, "%s/%s", i->kind->dir, i->id);
+    txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "%s", i->path);
     return 0;
 }
 
 /* The same for a job, with its entries in the lists. */
-static int add_job_deletion(struct batch_call *c, struct batch_change *t,
-                            const struct batch_item *j, enum batch_list list)
+static int add_job_deletion(struct batch_call *c, struct batch_txn *t, const struct batch_item *j,
+                            enum batch_list list)
 {
     int entry, err = batch_job_locate(c, j, &entry);
 
@@ -350,8 +354,10 @@ static int add_job_deletion(struct batch_call *c, struct batch_change *t,
     if (err)
         return err;
     if (entry >= 0)
-        batch_change_list_remove(t, &j->kind->views[j->status.state], batch_key(entry, j->number));
-    batch_change_delete(t, "/batches/%s/states/%s/%s", j->bid, BATCH_LISTS[list], j->id);
+        batch_txn_list_remove(t, OP_ANY, &j->kind->views[j->status.state],
+                              batch_key(entry, j->number));
+    txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "/batches/%s/states/%s/%s", j->bid,
+               BATCH_LISTS[list], j->id);
     return 0;
 }
 
@@ -366,7 +372,7 @@ static int delete_jobs(struct batch_call *c, const char *bid, enum batch_list li
     if (err)
         return err == DROVER_NO_NODE ? 0 : batch_fail(c, err);
     for (size_t i = 0; i < names.count && !err;) {
-        struct batch_change t = {.a = c->a};
+        struct batch_txn t = BATCH_TXN(c);
 
         for (size_t end = i + LOT; i < names.count && i < end && !err; i++) {
             err = batch_item_read(c, BATCH_KIND_JOB, str_of(names.names[i]), &j);
@@ -376,7 +382,7 @@ static int delete_jobs(struct batch_call *c, const char *bid, enum batch_list li
         }
         if (err)
             return err;
-        err = batch_change_commit(&t, c->k, -1);
+        err = batch_txn_commit(&t, c->k, OP_ANY);
     }
     if (err == DROVER_NOT_EMPTY || err == DROVER_EXISTS)
         return BATCH_FAIL(c, DROVER_LOCKED, "a job of batch %s is locked", bid);
@@ -387,18 +393,18 @@ static int delete_jobs(struct batch_call *c, const char *bid, enum batch_list li
  * Adds the deletion of a node and everything below it. A batch has few nodes once its jobs are
  * gone.
  */
-static int add_tree_deletion(struct batch_call *c, struct batch_change *t, const char *path)
+static int add_tree_deletion(struct batch_call *c, struct batch_txn *t, const char *path)
 {
     struct keeper_names names;
     int err = batch_node_children(c, &names, NULL, "%s", path);
 
     for (size_t i = 0; !err && i < names.count; i++)
         err = add_tree_deletion(c, t, arena_printf(c->a, "%s/%s", path, names.names[i]));
-    batch_change_delete(t, "%s", path);
+    txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "%s", path);
     return err ? batch_fail(c, err) : 0;
 }
 
-static int add_batch_deletion(struct batch_call *c, struct batch_change *t, const char *bid)
+static int add_batch_deletion(struct batch_call *c, struct batch_txn *t, const char *bid)
 {
     struct batch_item b;
     int err = batch_item_get(c, BATCH_KIND_BATCH, str_of(bid), &b);
@@ -414,7 +420,7 @@ static int add_batch_deletion(struct batch_call *c, struct batch_change *t, cons
 
 int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str id)
 {
-    struct batch_change t = {.a = c->a};
+    struct batch_txn t = BATCH_TXN(c);
     const struct batch_machine *m = c->store->kinds[kind].machine;
     struct batch_item i;
     int err = batch_item_read(c, kind, id, &i);
@@ -433,6 +439,6 @@ int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str 
         err = add_deletion(c, &t, &i);
     if (err)
         return err;
-    err = batch_change_commit(&t, c->k, -1);
+    err = batch_txn_commit(&t, c->k, OP_ANY);
     return err ? batch_fail(c, err) : 0;
 }

@@ -89,25 +89,26 @@ int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str 
  * An item in a transaction: a new status at the version that was read, and the index that follows
  * it.
  */
-int batch_item_set_state(struct batch_call *c, struct batch_change *t, const struct batch_item *i,
+int batch_item_set_state(struct batch_call *c, struct batch_txn *t, const struct batch_item *i,
                          int state, struct str message);
+
+/* Sets kind, number, id and path. */
+void batch_item_init(struct batch_item *i, struct batch_kind *kind, int64_t number);
 
 /* The status exactly as it was read. */
 struct str batch_item_status(struct batch_call *c, const struct batch_item *i);
 
 /*
- * Creates items with new numbers, the first of which is *ret_number, in one transaction that `add`
- * adds to. *ret_unique, if `add` sets it, is an operation whose EXISTS refuses the creation; other
- * conflicts are retried.
+ * Creates items with new numbers, the first of which is *ret_number, in one transaction that `add` adds
+ * to. EXISTS of OP_UNIQUE refuses the creation; other conflicts are retried.
  */
-typedef int batch_add_fn(struct batch_call *c, struct batch_change *t, int64_t number, void *arg,
-                         int *ret_unique);
+typedef int batch_add_fn(struct batch_call *c, struct batch_txn *t, int64_t number, void *arg);
 
 int batch_item_create(struct batch_call *c, enum batch_kind_id kind, batch_add_fn *add, void *arg,
                       int64_t *ret_number);
 
 /* Adds the creation of ITEM/NAME, or of ITEM itself when name is NULL. */
-void batch_item_add_node(struct batch_change *t, const struct batch_item *i, const char *name,
+void batch_item_add_node(struct batch_txn *t, const struct batch_item *i, const char *name,
                          struct str data);
 
 /* The text of a JSON value, in the arena; `otherwise` if v is NULL. */
@@ -119,14 +120,12 @@ struct batch_transition {
     const struct batch_move *move;
     int to;
     struct batch_status status; /* after */
-    int status_op;              /* the operation that sets it */
 
     /* A job. */
     int only_from;      /* the one state that it may be in, or BATCH_NO_STATE: any */
     bool only_failed;   /* it must be in batch-failed */
     bool cached, fresh; /* from the cache; must be read */
     int entry;          /* priority of its entry in the list, -1: that of the job */
-    int list_op;        /* the operation that removes it from its list */
     int batch_to;       /* the state that its batch gets, or BATCH_NO_STATE */
 
     /* A batch. */
@@ -137,7 +136,7 @@ struct batch_transition {
 int batch_item_transition(struct batch_call *c, struct batch_transition *tr);
 
 /* What the kinds add to the transaction. They set call->why on failure. */
-int batch_job_add_move(struct batch_call *c, struct batch_change *t, struct batch_transition *tr);
-int batch_add_move(struct batch_call *c, struct batch_change *t, struct batch_transition *tr);
+int batch_job_add_move(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr);
+int batch_add_move(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr);
 
 #endif

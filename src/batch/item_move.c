@@ -12,7 +12,7 @@ struct str batch_item_status(struct batch_call *c, const struct batch_item *i)
                           : batch_status_write(i->kind->machine, &i->status, c->a);
 }
 
-int batch_item_set_state(struct batch_call *c, struct batch_change *t, const struct batch_item *i,
+int batch_item_set_state(struct batch_call *c, struct batch_txn *t, const struct batch_item *i,
                          int state, struct str message)
 {
     struct batch_status s = i->status;
@@ -20,27 +20,23 @@ int batch_item_set_state(struct batch_call *c, struct batch_change *t, const str
     s.state = state;
     s.modified = batch_now(c);
     s.message = message;
-    batch_change_set(t, batch_status_write(i->kind->machine, &s, c->a), i->version, "%s/%s/status",
-                     i->kind->dir, i->id);
+    txn_set(&t->txn, OP_STATUS, batch_status_write(i->kind->machine, &s, c->a), i->version,
+            "%s/status", i->path);
     return batch_index_move(c, t, i, i->status.state, state);
 }
 
-static int add_access_move(struct batch_call *c, struct batch_change *t,
-                           struct batch_transition *tr)
+static int add_access_move(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
 {
-    tr->status_op = t->count;
     return batch_item_set_state(c, t, &tr->item, tr->to, tr->move->message);
 }
 
 /* Adds the lock of the item to the transaction. `keep` is false if the move is not allowed. */
-static int add_guard(struct batch_call *c, struct batch_change *t, struct batch_transition *tr,
+static int add_guard(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr,
                      bool keep)
 {
-    const char *dir = arena_printf(c->a, "%s/%s", tr->item.kind->dir, tr->item.id);
-
     if (!tr->cached)
-        return batch_lock_guard(c, t, dir, tr->move->token, keep);
-    batch_lock_hold(t, dir, BATCH_LOCK_VERSION, keep);
+        return batch_lock_guard(c, t, tr->item.path, tr->move->token, keep);
+    batch_lock_hold(t, tr->item.path, BATCH_LOCK_VERSION, keep);
     return 0;
 }
 
@@ -59,10 +55,10 @@ static int check_from(struct batch_call *c, const struct batch_transition *tr)
 }
 
 /* Reads the item, decides on the new state, and builds the transaction. */
-static int build(struct batch_call *c, struct batch_change *t, struct batch_transition *tr,
+static int build(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr,
                  bool *ret_keep)
 {
-    static int (*const ADD[BATCH_KINDS])(struct batch_call * c, struct batch_change * t,
+    static int (*const ADD[BATCH_KINDS])(struct batch_call * c, struct batch_txn * t,
                                          struct batch_transition * tr) = {
         [BATCH_KIND_BATCH] = batch_add_move,
         [BATCH_KIND_JOB] = batch_job_add_move,
@@ -106,16 +102,16 @@ static void update_cache(struct batch_call *c, const struct batch_transition *tr
 }
 
 /* Why the transaction of a job failed at one of its lists. 0: retry. */
-static int explain_lists(struct batch_call *c, const struct batch_change *t,
+static int explain_lists(struct batch_call *c, const struct batch_txn *t,
                          struct batch_transition *tr, int err)
 {
-    if (err == DROVER_NO_NODE && t->failed == tr->list_op) {
+    if (err == DROVER_NO_NODE && t->txn.failed == OP_ENTRY) {
         int found = batch_job_require_entry(c, &tr->item, &tr->entry);
 
         if (found < 0)
             return found;
     }
-    if (t->failed > tr->list_op && (err == DROVER_NO_NODE || err == DROVER_EXISTS))
+    if (t->txn.failed == OP_LISTS && (err == DROVER_NO_NODE || err == DROVER_EXISTS))
         return BATCH_FAIL(c, DROVER_DAMAGED,
                           "the lists of job %s do not agree; see 'drover batch fsck'", tr->item.id);
     return 0;
@@ -123,7 +119,7 @@ static int explain_lists(struct batch_call *c, const struct batch_change *t,
 
 static int try_move(struct batch_call *c, struct batch_transition *tr, bool *ret_again)
 {
-    struct batch_change t = {.a = c->a};
+    struct batch_txn t = BATCH_TXN(c);
     bool job = tr->item.kind->id == BATCH_KIND_JOB, keep;
     int err, refused;
 
@@ -133,7 +129,7 @@ static int try_move(struct batch_call *c, struct batch_transition *tr, bool *ret
         tr->fresh = *ret_again = tr->cached && err == DROVER_NOT_ALLOWED; /* ask the tree */
         return err;
     }
-    err = batch_change_commit(&t, c->k, tr->status_op);
+    err = batch_txn_commit(&t, c->k, OP_STATUS);
     if (!err && job)
         update_cache(c, tr, keep);
     if (!err)

@@ -38,7 +38,7 @@ struct batch_job_creation {
     char (*jids)[BATCH_ID_LEN + 1];
 };
 
-static void add_job(struct batch_call *c, struct batch_change *t, const char *bid,
+static void add_job(struct batch_call *c, struct batch_txn *t, const char *bid,
                     const struct batch_item *j, const struct batch_job_spec *s, struct str status)
 {
     const struct {
@@ -61,13 +61,14 @@ static void add_job(struct batch_call *c, struct batch_change *t, const char *bi
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
         if (nodes[i].data.p)
             batch_item_add_node(t, j, nodes[i].name, nodes[i].data);
-    batch_change_list_add(t, &j->kind->views[m->first], batch_key((int)s->priority, j->number));
-    batch_change_create(t, NO_BYTES, 0, "/batches/%s/states/%s/%s", bid,
-                        BATCH_LISTS[m->states[m->first].list], j->id);
+    batch_txn_list_add(t, OP_ANY, &j->kind->views[m->first],
+                       batch_key((int)s->priority, j->number));
+    txn_create(&t->txn, OP_ANY, NO_BYTES, 0, "/batches/%s/states/%s/%s", bid,
+               BATCH_LISTS[m->states[m->first].list], j->id);
 }
 
 /* Jobs can be added to a batch until its report is due. */
-static int add_open_check(struct batch_call *c, struct batch_change *t, struct batch_item *b)
+static int add_open_check(struct batch_call *c, struct batch_txn *t, struct batch_item *b)
 {
     const struct batch_store *r = c->store;
     int state, err = batch_item_read(c, BATCH_KIND_BATCH, str_of(b->id), b);
@@ -80,12 +81,11 @@ static int add_open_check(struct batch_call *c, struct batch_change *t, struct b
                           "batch %s is %s; jobs can be added to a batch that is Pending, Held or "
                           "Processing",
                           b->id, r->machines.batch.states[state].name);
-    batch_change_check(t, b->version, "/batches/%s/status", b->id);
+    txn_check(&t->txn, OP_ANY, b->version, "/batches/%s/status", b->id);
     return 0;
 }
 
-static int add_jobs(struct batch_call *c, struct batch_change *t, int64_t number, void *arg,
-                    int *ret_unique)
+static int add_jobs(struct batch_call *c, struct batch_txn *t, int64_t number, void *arg)
 {
     struct batch_job_creation *new = arg;
     struct batch_item j = {.kind = &c->store->kinds[BATCH_KIND_JOB]};
@@ -101,15 +101,14 @@ static int add_jobs(struct batch_call *c, struct batch_change *t, int64_t number
     if (err)
         return batch_fail(c, err);
     for (size_t i = 0; i < new->count; i++) {
-        j.number = number + (int64_t)i;
-        batch_id(BATCH_ID_JOB, j.number, j.id);
+        batch_item_init(&j, j.kind, number + (int64_t)i);
         memcpy(new->jids[i], j.id, sizeof j.id);
         add_job(c, t, new->batch.id, &j, &new->specs[i], status);
     }
     if (new->extra)
-        *ret_unique = batch_change_create(t, str_of(new->jids[0]), 0, "%s", new->extra->mark);
+        txn_create(&t->txn, OP_UNIQUE, str_of(new->jids[0]), 0, "%s", new->extra->mark);
     if (new->extra &&new->extra->remove)
-        batch_change_delete(t, "%s", new->extra->remove);
+        txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "%s", new->extra->remove);
     return 0;
 }
 

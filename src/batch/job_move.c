@@ -53,8 +53,7 @@ static struct batch_status next_status(struct batch_call *c, const struct batch_
 }
 
 /* Adds the move to another list of the batch, if the new state belongs to one. */
-static int add_batch_lists(struct batch_call *c, struct batch_change *t,
-                           struct batch_transition *tr)
+static int add_batch_lists(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
 {
     const struct batch_item *j = &tr->item;
     const struct batch_machine_state *states = j->kind->machine->states;
@@ -64,30 +63,31 @@ static int add_batch_lists(struct batch_call *c, struct batch_change *t,
     tr->batch_to = BATCH_NO_STATE;
     if (from == to)
         return 0;
-    batch_change_delete(t, "/batches/%s/states/%s/%s", j->bid, BATCH_LISTS[from], j->id);
-    batch_change_create(t, NO_BYTES, 0, "/batches/%s/states/%s/%s", j->bid, BATCH_LISTS[to], j->id);
+    txn_delete(&t->txn, OP_LISTS, KEEPER_ANY_VERSION, "/batches/%s/states/%s/%s", j->bid,
+               BATCH_LISTS[from], j->id);
+    txn_create(&t->txn, OP_LISTS, NO_BYTES, 0, "/batches/%s/states/%s/%s", j->bid, BATCH_LISTS[to],
+               j->id);
     err = batch_count_change(c, t, j->bid, from == BATCH_LIST_PROCESSING,
                              to == BATCH_LIST_PROCESSING, &tr->batch_to);
     return err ? batch_fail(c, err) : 0;
 }
 
-int batch_job_add_move(struct batch_call *c, struct batch_change *t, struct batch_transition *tr)
+int batch_job_add_move(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
 {
     const struct batch_item *j = &tr->item;
     int old = tr->entry >= 0 ? tr->entry : j->priority,
         new = tr->move->priority >= 0 ? (int)tr->move->priority : j->priority;
 
     tr->status = next_status(c, tr);
-    tr->status_op = batch_change_set(t, batch_status_write(j->kind->machine, &tr->status, c->a),
-                                     j->version, "/jobs/%s/status", j->id);
-    tr->list_op =
-        batch_change_list_remove(t, &j->kind->views[j->status.state], batch_key(old, j->number));
-    batch_change_list_add(t, &j->kind->views[tr->to], batch_key(new, j->number));
+    txn_set(&t->txn, OP_STATUS, batch_status_write(j->kind->machine, &tr->status, c->a), j->version,
+            "/jobs/%s/status", j->id);
+    batch_txn_list_remove(t, OP_ENTRY, &j->kind->views[j->status.state], batch_key(old, j->number));
+    batch_txn_list_add(t, OP_LISTS, &j->kind->views[tr->to], batch_key(new, j->number));
     if (new != j->priority)
-        batch_change_set(t, str_of(arena_printf(c->a, "%d", new)), j->priority_version,
-                         "/jobs/%s/priority", j->id);
+        txn_set(&t->txn, OP_ANY, str_of(arena_printf(c->a, "%d", new)), j->priority_version,
+                "/jobs/%s/priority", j->id);
     else if (tr->cached)
-        batch_change_check(t, j->priority_version, "/jobs/%s/priority", j->id);
+        txn_check(&t->txn, OP_ANY, j->priority_version, "/jobs/%s/priority", j->id);
     return add_batch_lists(c, t, tr);
 }
 
@@ -157,13 +157,13 @@ int batch_job_release_profile(struct batch_call *c, struct str profile, int64_t 
 }
 
 /* Reads a job to change what it has; with a token, the transaction insists on the lock. */
-static int begin_change(struct batch_call *c, struct batch_change *t, struct str id, int64_t token,
+static int begin_change(struct batch_call *c, struct batch_txn *t, struct str id, int64_t token,
                         struct batch_item *ret_job)
 {
     int err = batch_item_read(c, BATCH_KIND_JOB, id, ret_job);
 
     if (!err && token)
-        err = batch_lock_guard(c, t, arena_printf(c->a, "/jobs/%s", ret_job->id), token, true);
+        err = batch_lock_guard(c, t, ret_job->path, token, true);
     return err;
 }
 
@@ -171,25 +171,25 @@ static int begin_change(struct batch_call *c, struct batch_change *t, struct str
 static int try_priority(struct batch_call *c, struct str id, int priority, int64_t token,
                         bool *ret_again)
 {
-    struct batch_change t = {.a = c->a};
+    struct batch_txn t = BATCH_TXN(c);
     struct batch_item j;
-    int entry, priority_op, err = begin_change(c, &t, id, token, &j);
+    int entry, err = begin_change(c, &t, id, token, &j);
 
     *ret_again = false;
     if (!err)
         err = batch_job_require_entry(c, &j, &entry);
     if (err)
         return err;
-    batch_change_check(&t, j.version, "/jobs/%s/status", j.id);
-    priority_op = batch_change_set(&t, str_of(arena_printf(c->a, "%d", priority)),
-                                   j.priority_version, "/jobs/%s/priority", j.id);
+    txn_check(&t.txn, OP_ANY, j.version, "/jobs/%s/status", j.id);
+    txn_set(&t.txn, OP_STATUS, str_of(arena_printf(c->a, "%d", priority)), j.priority_version,
+            "/jobs/%s/priority", j.id);
     if (entry != priority) {
         struct batch_view *v = &j.kind->views[j.status.state];
 
-        batch_change_list_remove(&t, v, batch_key(entry, j.number));
-        batch_change_list_add(&t, v, batch_key(priority, j.number));
+        batch_txn_list_remove(&t, OP_ANY, v, batch_key(entry, j.number));
+        batch_txn_list_add(&t, OP_ANY, v, batch_key(priority, j.number));
     }
-    err = batch_change_commit(&t, c->k, priority_op);
+    err = batch_txn_commit(&t, c->k, OP_STATUS);
     *ret_again = batch_is_conflict(err);
     return err ? batch_fail(c, err) : 0;
 }
@@ -212,7 +212,7 @@ int batch_job_set_field(struct batch_call *c, struct str id, const char *field, 
     int err = DROVER_BAD_VERSION;
 
     for (int i = 0; i < BATCH_TRIES && batch_is_conflict(err); i++) {
-        struct batch_change t = {.a = c->a};
+        struct batch_txn t = BATCH_TXN(c);
         struct batch_item j;
 
         err = begin_change(c, &t, id, token, &j);
@@ -222,12 +222,12 @@ int batch_job_set_field(struct batch_call *c, struct str id, const char *field, 
         if (err && err != DROVER_NO_NODE)
             return batch_fail(c, err);
         if (token)
-            batch_change_check(&t, j.version, "/jobs/%s/status", j.id);
+            txn_check(&t.txn, OP_ANY, j.version, "/jobs/%s/status", j.id);
         if (err)
             batch_item_add_node(&t, &j, field, text);
         else
-            batch_change_set(&t, text, KEEPER_ANY_VERSION, "/jobs/%s/%s", j.id, field);
-        err = batch_change_commit(&t, c->k, -1);
+            txn_set(&t.txn, OP_ANY, text, KEEPER_ANY_VERSION, "/jobs/%s/%s", j.id, field);
+        err = batch_txn_commit(&t, c->k, OP_ANY);
     }
     return err ? batch_fail(c, err) : 0;
 }

@@ -22,64 +22,63 @@ static int fenced(struct batch_call *c, int64_t token)
                       (long long)token);
 }
 
-void batch_lock_hold(struct batch_change *t, const char *dir, int32_t version, bool keep)
+void batch_lock_hold(struct batch_txn *t, const char *path, int32_t version, bool keep)
 {
-    int op = keep ? batch_change_check(t, version, "%s/lock", dir)
-                  : batch_change_delete(t, "%s/lock", dir);
-
-    t->ops[op].version = version;
+    if (keep)
+        txn_check(&t->txn, OP_GUARD, version, "%s/lock", path);
+    else
+        txn_delete(&t->txn, OP_GUARD, version, "%s/lock", path);
 }
 
-int batch_lock_guard(struct batch_call *c, struct batch_change *t, const char *dir, int64_t token,
+int batch_lock_guard(struct batch_call *c, struct batch_txn *t, const char *path, int64_t token,
                      bool keep)
 {
     struct keeper_stat stat;
     int err;
 
     if (!token) {
-        batch_change_create(t, NO_BYTES, KEEPER_EPHEMERAL, "%s/lock", dir);
-        batch_change_delete(t, "%s/lock", dir);
+        txn_create(&t->txn, OP_GUARD, NO_BYTES, KEEPER_EPHEMERAL, "%s/lock", path);
+        txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "%s/lock", path);
         return 0;
     }
-    err = batch_node_exists(c, &stat, "%s/lock", dir);
+    err = batch_node_exists(c, &stat, "%s/lock", path);
     if (err == DROVER_NO_NODE || (!err && stat.czxid != token))
         return fenced(c, token);
     if (err)
         return batch_fail(c, err);
-    batch_lock_hold(t, dir, KEEPER_ANY_VERSION, keep);
+    batch_lock_hold(t, path, KEEPER_ANY_VERSION, keep);
     return 0;
 }
 
-int batch_lock_refused(struct batch_call *c, const struct batch_change *t, int err, int64_t token)
+int batch_lock_refused(struct batch_call *c, const struct batch_txn *t, int err, int64_t token)
 {
-    if (t->failed == 0 && token && err == DROVER_NO_NODE)
+    if (t->txn.failed == OP_GUARD && token && err == DROVER_NO_NODE)
         return fenced(c, token);
-    if (t->failed == 0 && !token && err == DROVER_EXISTS)
+    if (t->txn.failed == OP_GUARD && !token && err == DROVER_EXISTS)
         return BATCH_FAIL(c, DROVER_LOCKED,
                           "it is locked; only a request with the token of the lock can change it");
     return err;
 }
 
-int batch_lock_commit(struct batch_call *c, struct batch_change *t, int status_op, int lock_op,
-                      int64_t *ret_token)
+int batch_lock_commit(struct batch_call *c, struct batch_txn *t, struct batch_item *i)
 {
     struct keeper_session session;
     struct keeper_stat stat;
-    int err = batch_change_commit(t, c->k, status_op);
+    int err = batch_txn_commit(t, c->k, OP_STATUS);
 
     if (err)
         return err;
-    *ret_token = batch_change_stat(t, lock_op)->czxid;
-    if (*ret_token)
-        return 0;
-    keeper_session(c->k, &session);
-    err =
-        batch_node_exists(c, &stat, "%.*s", (int)t->ops[lock_op].path.len, t->ops[lock_op].path.p);
-    if (err)
-        return err == DROVER_NO_NODE ? DROVER_BAD_VERSION : err;
-    if (stat.ephemeral_owner != session.id)
-        return DROVER_EXISTS;
-    *ret_token = stat.czxid;
+    stat = *txn_stat(&t->txn, OP_LOCK);
+    if (!stat.czxid) { /* the outcome was unknown */
+        keeper_session(c->k, &session);
+        err = batch_node_exists(c, &stat, "%s/lock", i->path);
+        if (err)
+            return err == DROVER_NO_NODE ? DROVER_BAD_VERSION : err;
+        if (stat.ephemeral_owner != session.id)
+            return DROVER_EXISTS;
+    }
+    i->token = stat.czxid;
+    i->version++;
     return 0;
 }
 
@@ -87,31 +86,28 @@ int batch_lock_commit(struct batch_call *c, struct batch_change *t, int status_o
 int batch_item_unlock(struct batch_call *c, enum batch_kind_id kind, struct str id, int64_t token)
 {
     struct batch_item i;
-    int err = batch_item_name(c, kind, id, &i);
-    const char *dir = err ? NULL : arena_printf(c->a, "%s/%s", i.kind->dir, i.id);
+    int named = batch_item_name(c, kind, id, &i), err = DROVER_BAD_VERSION;
 
-    if (!err)
-        err = DROVER_BAD_VERSION;
-    for (int n = 0; n < BATCH_TRIES && dir && batch_is_conflict(err); n++) {
-        struct batch_change t = {.a = c->a};
+    for (int n = 0; n < BATCH_TRIES && !named && batch_is_conflict(err); n++) {
+        struct batch_txn t = BATCH_TXN(c);
         struct keeper_stat stat, lock;
         struct str data;
 
-        err = batch_node_get(c, &data, &stat, "%s/status", dir);
+        err = batch_node_get(c, &data, &stat, "%s/status", i.path);
         if (!err)
-            err = batch_node_exists(c, &lock, "%s/lock", dir);
+            err = batch_node_exists(c, &lock, "%s/lock", i.path);
         if (err == DROVER_NO_NODE)
             return BATCH_FAIL(c, err, "there is no lock on %s", i.id);
         if (err)
             return batch_fail(c, err);
         if (token && lock.czxid != token)
             return fenced(c, token);
-        batch_change_set(&t, data, stat.version, "%s/status", dir);
-        batch_change_delete(&t, "%s/lock", dir);
-        err = batch_change_commit(&t, c->k, 0);
+        txn_set(&t.txn, OP_STATUS, data, stat.version, "%s/status", i.path);
+        txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "%s/lock", i.path);
+        err = batch_txn_commit(&t, c->k, OP_STATUS);
     }
-    if (err)
-        return dir ? batch_fail(c, err) : err;
+    if (named || err)
+        return named ? named : batch_fail(c, err);
     if (batch_item_read(c, kind, id, &i) == 0) /* it can be acquired at once */
         batch_view_free(&i.kind->views[i.status.state], batch_key(i.priority, i.number));
     return 0;
@@ -214,16 +210,16 @@ int batch_lock_take(struct batch_call *c, enum batch_lock_kind kind, struct str 
                     struct str who, struct batch_lock *ret_lock)
 {
     char node[BATCH_NAME_MAX + 1];
-    struct batch_change t = {.a = c->a};
+    struct batch_txn t = BATCH_TXN(c);
     int err = node_name(c, kind, name, node);
 
     if (err)
         return err;
-    batch_change_create(&t, write_data(c, name, who),
-                        batch_lock_is_ephemeral(kind) ? KEEPER_EPHEMERAL : 0, "/locks/%s/%s",
-                        BATCH_LOCK_DIRS[kind], node);
-    batch_change_set(&t, NO_BYTES, KEEPER_ANY_VERSION, "/locks/%s", BATCH_LOCK_DIRS[kind]);
-    err = batch_change_commit(&t, c->k, -1);
+    txn_create(&t.txn, OP_ANY, write_data(c, name, who),
+               batch_lock_is_ephemeral(kind) ? KEEPER_EPHEMERAL : 0, "/locks/%s/%s",
+               BATCH_LOCK_DIRS[kind], node);
+    txn_set(&t.txn, OP_ANY, NO_BYTES, KEEPER_ANY_VERSION, "/locks/%s", BATCH_LOCK_DIRS[kind]);
+    err = batch_txn_commit(&t, c->k, OP_ANY);
     if (err == DROVER_EXISTS)
         return refuse(c, kind, name, node);
     if (!err)
@@ -249,7 +245,7 @@ int batch_lock_get(struct batch_call *c, enum batch_lock_kind kind, struct str n
 static int try_release(struct batch_call *c, enum batch_lock_kind kind, struct str name,
                        int64_t token)
 {
-    struct batch_change t = {.a = c->a};
+    struct batch_txn t = BATCH_TXN(c);
     struct keeper_stat taken;
     struct batch_lock lock;
     int err = batch_node_exists(c, &taken, "/locks/%s", BATCH_LOCK_DIRS[kind]);
@@ -264,9 +260,10 @@ static int try_release(struct batch_call *c, enum batch_lock_kind kind, struct s
     if (!str_eq(lock.name, name) && !str_eq(lock.name, lock.node))
         return BATCH_FAIL(c, DROVER_LOCKED, "the node of that lock is taken by '%.*s'",
                           (int)lock.name.len, lock.name.p);
-    batch_change_check(&t, taken.version, "/locks/%s", BATCH_LOCK_DIRS[kind]);
-    batch_change_delete(&t, "/locks/%s/%s", BATCH_LOCK_DIRS[kind], lock.node.p);
-    err = batch_change_commit(&t, c->k, -1);
+    txn_check(&t.txn, OP_ANY, taken.version, "/locks/%s", BATCH_LOCK_DIRS[kind]);
+    txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/locks/%s/%s", BATCH_LOCK_DIRS[kind],
+               lock.node.p);
+    err = batch_txn_commit(&t, c->k, OP_ANY);
     return err ? batch_fail(c, err) : 0;
 }
 

@@ -21,31 +21,29 @@
 #include "batch/item.h"
 
 /*
- * Adds to an empty transaction that the caller may change the item at dir. With a token: the lock
- * must exist and have that token; it is deleted by the transaction unless it is kept. Without:
- * there must be no lock. Returns 0 or FENCED.
+ * Adds to a transaction that the caller may change the item at a path. With a token: the lock must exist
+ * and have that token; the transaction deletes it unless it is kept. Without: there must be no lock.
+ * Returns 0 or FENCED.
  */
-int batch_lock_guard(struct batch_call *c, struct batch_change *t, const char *dir, int64_t token,
+int batch_lock_guard(struct batch_call *c, struct batch_txn *t, const char *path, int64_t token,
                      bool keep);
 
 /*
- * Only the operation, for a caller that knows the lock. The transaction that acquires a job sets
- * its lock once, so its version differs from that of a lock that a foreign client created in its
- * place.
+ * Only the operation, for a caller that knows the lock. The transaction that acquires a job sets its
+ * lock once, so its version differs from that of a lock that a foreign client created in its place.
  */
 enum { BATCH_LOCK_VERSION = 1 };
 
-void batch_lock_hold(struct batch_change *t, const char *dir, int32_t version, bool keep);
+void batch_lock_hold(struct batch_txn *t, const char *path, int32_t version, bool keep);
 
-/* FENCED or LOCKED if a transaction failed at the operations of batch_lock_guard(); else err. */
-int batch_lock_refused(struct batch_call *c, const struct batch_change *t, int err, int64_t token);
+/* FENCED or LOCKED if a transaction failed at the operation of batch_lock_guard(); else err. */
+int batch_lock_refused(struct batch_call *c, const struct batch_txn *t, int err, int64_t token);
 
 /*
- * Commits a transaction that locks an item: status_op sets its status at a version, lock_op creates
- * the lock. If the connection breaks, reads whether the lock is ours.
+ * Commits a transaction that locks an item: OP_STATUS sets its status, OP_LOCK creates the lock. If the
+ * connection breaks, reads whether the lock is ours. Sets the token and the new version of the item.
  */
-int batch_lock_commit(struct batch_call *c, struct batch_change *t, int status_op, int lock_op,
-                      int64_t *ret_token);
+int batch_lock_commit(struct batch_call *c, struct batch_txn *t, struct batch_item *i);
 
 /* Unlocks an item: for its holder, or with token 0 for an admin. */
 int batch_item_unlock(struct batch_call *c, enum batch_kind_id kind, struct str id, int64_t token);

@@ -26,9 +26,9 @@ void batch_repair_report(struct batch_repair *f, bool repaired, const char *id, 
     f->fn(f->arg, &(struct batch_finding){id, problem, repaired});
 }
 
-bool batch_repair_commit(struct batch_repair *f, struct batch_change *t)
+bool batch_repair_commit(struct batch_repair *f, struct batch_txn *t)
 {
-    return f->repair && batch_change_commit(t, f->c->k, -1) == 0;
+    return f->repair && batch_txn_commit(t, f->c->k, OP_ANY) == 0;
 }
 
 static void add_place(struct batch_places *p, struct batch_place place)
@@ -139,14 +139,14 @@ static int read_lists(struct batch_repair *f, const char *bid, int64_t number, v
     for (int i = 0; i < BATCH_LIST_COUNT && !err; i++) {
         const char *path = arena_printf(c->a, "/batches/%s/states/%s", bid, BATCH_LISTS[i]);
         struct batch_place place = {.key = number, .where = i};
-        struct batch_change t = {.a = c->a};
+        struct batch_txn t = BATCH_TXN(c);
 
         err = each_child(f, path, BATCH_ID_JOB, false, "a job", add_list_place, &place);
         if (err != DROVER_NO_NODE)
             continue;
         if (batch_node_exists(c, NULL, "/batches/%s/states", bid) == DROVER_NO_NODE)
-            batch_change_create(&t, NO_BYTES, 0, "/batches/%s/states", bid);
-        batch_change_create(&t, NO_BYTES, 0, "%s", path);
+            txn_create(&t.txn, OP_ANY, NO_BYTES, 0, "/batches/%s/states", bid);
+        txn_create(&t.txn, OP_ANY, NO_BYTES, 0, "%s", path);
         batch_repair_report(f, batch_repair_commit(f, &t), bid, "%s is missing", BATCH_LISTS[i]);
         err = 0;
     }
@@ -162,14 +162,15 @@ static int check_job(struct batch_repair *f, const char *jid, int64_t number, vo
     return batch_repair_job(f, jid);
 }
 
-void batch_repair_leave_list(struct batch_repair *f, struct batch_change *t,
+void batch_repair_leave_list(struct batch_repair *f, struct batch_txn *t,
                              const struct batch_place *p, const char *jid)
 {
     char bid[BATCH_ID_LEN + 1];
     int batch_to;
 
     batch_id(BATCH_ID_BATCH, p->key, bid);
-    batch_change_delete(t, "/batches/%s/states/%s/%s", bid, BATCH_LISTS[p->where], jid);
+    txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "/batches/%s/states/%s/%s", bid,
+               BATCH_LISTS[p->where], jid);
     if (p->where == BATCH_LIST_PROCESSING)
         batch_count_change(f->c, t, bid, 0, 0, &batch_to);
 }
@@ -183,21 +184,21 @@ static void check_entries(struct batch_repair *f)
 
     for (size_t i = 0; i < f->states.count; i++) {
         const struct batch_place *p = &f->states.list[i];
-        struct batch_change t = {.a = c->a};
+        struct batch_txn t = BATCH_TXN(c);
 
         batch_id(BATCH_ID_JOB, p->job, id);
         batch_entry(BATCH_ID_JOB, true, p->key, entry);
         if (batch_node_exists(c, NULL, "/jobs/%s", id) != DROVER_NO_NODE ||
             batch_node_exists(c, NULL, "%s/%s", jobs->views[p->where].dir, entry))
             continue;
-        batch_change_list_remove(&t, &jobs->views[p->where], p->key);
+        batch_txn_list_remove(&t, OP_ANY, &jobs->views[p->where], p->key);
         batch_repair_report(f, batch_repair_commit(f, &t), id,
                             "it is in the list %s but does not exist",
                             jobs->machine->states[p->where].dir);
     }
     for (size_t i = 0; i < f->lists.count; i++) {
         const struct batch_place *p = &f->lists.list[i];
-        struct batch_change t = {.a = c->a};
+        struct batch_txn t = BATCH_TXN(c);
 
         batch_id(BATCH_ID_JOB, p->job, id);
         batch_id(BATCH_ID_BATCH, p->key, bid);
@@ -211,7 +212,7 @@ static void check_entries(struct batch_repair *f)
 }
 
 /* Adds that an item is in the list of its state and in no other. */
-static int add_index_repair(struct batch_repair *f, struct batch_change *t,
+static int add_index_repair(struct batch_repair *f, struct batch_txn *t,
                             const struct batch_item *item)
 {
     const struct batch_machine *m = item->kind->machine;
@@ -226,9 +227,9 @@ static int add_index_repair(struct batch_repair *f, struct batch_change *t,
         if (err && err != DROVER_NO_NODE)
             return err;
         if (!err && i != item->status.state)
-            batch_change_list_remove(t, &views[i], item->number);
+            batch_txn_list_remove(t, OP_ANY, &views[i], item->number);
         else if (err && i == item->status.state)
-            batch_change_list_add(t, &views[i], item->number);
+            batch_txn_list_add(t, OP_ANY, &views[i], item->number);
     }
     return 0;
 }
@@ -237,13 +238,13 @@ static int add_index_repair(struct batch_repair *f, struct batch_change *t,
 static int check_index(struct batch_repair *f, const struct batch_item *i)
 {
     const char *status = arena_printf(f->c->a, "%s/%s/status", i->kind->dir, i->id);
-    struct batch_change t = {.a = f->c->a};
+    struct batch_txn t = BATCH_TXN(f->c);
     struct keeper_stat stat;
     int err;
 
-    batch_change_check(&t, i->version, "%s", status);
+    txn_check(&t.txn, OP_ANY, i->version, "%s", status);
     err = add_index_repair(f, &t, i);
-    if (err || t.count == 1)
+    if (err || t.txn.count == 1)
         return err;
     if (batch_node_exists(f->c, &stat, "%s", status) == 0 && stat.version == i->version)
         batch_repair_report(f, batch_repair_commit(f, &t), i->id,
@@ -299,7 +300,7 @@ static int check_uuids(struct batch_repair *f)
 
     for (size_t i = 0; i < names.count && !err; i++) {
         const char *path = arena_printf(f->c->a, "/batch-uuids/%s", names.names[i]);
-        struct batch_change t = {.a = f->c->a};
+        struct batch_txn t = BATCH_TXN(f->c);
         struct keeper_stat stat;
         struct str bid;
 
@@ -308,8 +309,8 @@ static int check_uuids(struct batch_repair *f)
         if (batch_id_number(BATCH_ID_BATCH, bid) >= 0 &&
             batch_node_exists(f->c, NULL, "/batches/%.*s", (int)bid.len, bid.p) != DROVER_NO_NODE)
             continue;
-        batch_change_check(&t, stat.version, "%s", path);
-        batch_change_delete(&t, "%s", path);
+        txn_check(&t.txn, OP_ANY, stat.version, "%s", path);
+        txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "%s", path);
         batch_repair_report(f, batch_repair_commit(f, &t), path, "its batch '%.*s' does not exist",
                             (int)(bid.len < 50 ? bid.len : 50), bid.p);
     }

@@ -58,14 +58,14 @@ void batch_repair_report(struct batch_repair *f, bool repaired, const char *id, 
                          ...) __attribute__((format(printf, 4, 5)));
 
 /* Commits a repair, if repairs were asked for. A conflict is left to the next run. */
-bool batch_repair_commit(struct batch_repair *f, struct batch_change *t);
+bool batch_repair_commit(struct batch_repair *f, struct batch_txn *t);
 
 /* The number of places of a job; *ret_first is the first of them, the others follow it. */
 size_t batch_repair_places(const struct batch_places *p, int64_t job,
                            const struct batch_place **ret_first);
 
 /* Adds that a job leaves a list of a batch. */
-void batch_repair_leave_list(struct batch_repair *f, struct batch_change *t,
+void batch_repair_leave_list(struct batch_repair *f, struct batch_txn *t,
                              const struct batch_place *p, const char *jid);
 
 int batch_repair_job(struct batch_repair *f, const char *jid);

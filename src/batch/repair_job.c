@@ -116,25 +116,27 @@ static bool put_right(struct batch_repair *f, const struct batch_item *j,
 {
     struct batch_call *c = f->c;
     int list = j->kind->machine->states[j->status.state].list, batch_to;
-    struct batch_change t = {.a = c->a};
+    struct batch_txn t = BATCH_TXN(c);
     bool there = false;
 
-    batch_change_check(&t, j->version, "/jobs/%s/status", j->id);
+    txn_check(&t.txn, OP_ANY, j->version, "/jobs/%s/status", j->id);
     for (int i = 0; i < s->state_count; i++) {
         if (s->states[i].where == j->status.state && !there)
             there = true;
         else
-            batch_change_list_remove(&t, &j->kind->views[s->states[i].where], s->states[i].key);
+            batch_txn_list_remove(&t, OP_ANY, &j->kind->views[s->states[i].where],
+                                  s->states[i].key);
     }
     if (!there)
-        batch_change_list_add(&t, &j->kind->views[j->status.state],
-                              batch_key(j->priority, j->number));
+        batch_txn_list_add(&t, OP_ANY, &j->kind->views[j->status.state],
+                           batch_key(j->priority, j->number));
     for (int l = 0; l < BATCH_LIST_COUNT; l++) {
         if (s->lists[l] && l != list)
-            batch_change_delete(&t, "/batches/%s/states/%s/%s", j->bid, BATCH_LISTS[l], j->id);
+            txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/batches/%s/states/%s/%s", j->bid,
+                       BATCH_LISTS[l], j->id);
         else if (!s->lists[l] && l == list)
-            batch_change_create(&t, NO_BYTES, 0, "/batches/%s/states/%s/%s", j->bid, BATCH_LISTS[l],
-                                j->id);
+            txn_create(&t.txn, OP_ANY, NO_BYTES, 0, "/batches/%s/states/%s/%s", j->bid,
+                       BATCH_LISTS[l], j->id);
     }
     for (int i = 0; i < s->other_count; i++)
         batch_repair_leave_list(f, &t, &s->others[i], j->id);

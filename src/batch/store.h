@@ -34,12 +34,12 @@
 
 #include "base/arena.h"
 #include "base/json.h"
-#include "batch/change.h"
 #include "batch/index.h"
 #include "batch/job_cache.h"
 #include "batch/machine.h"
 #include "batch/name.h"
 #include "batch/status.h"
+#include "batch/txn.h"
 
 enum { BATCH_TRIES = 50 }; /* attempts at a transaction that conflicts with others */
 
@@ -66,7 +66,7 @@ enum batch_kind_id {
     BATCH_KINDS,
 };
 
-enum { BATCH_NODES_MAX = 5 };
+enum { BATCH_NODES_MAX = 5, BATCH_PATH_LEN = 31 };
 
 /* A kind of item: where it is in the tree, its states, and the list of each state. */
 struct batch_kind {
@@ -102,8 +102,9 @@ struct batch_store {
 /* A batch, a job or an access item, as it was read. */
 struct batch_item {
     struct batch_kind *kind;
-    char id[BATCH_ID_LEN + 1];
-    int64_t number; /* of the id */
+    int64_t number;
+    char id[BATCH_ID_LEN + 1],
+        path[BATCH_PATH_LEN + 1]; /* "jid0000000007", "/jobs/jid0000000007" */
     struct batch_status status;
     int32_t version; /* of the status node */
     int64_t token;   /* of its lock (lock.h), 0: not locked; not from batch_item_read() */
