@@ -100,10 +100,15 @@ static int read_holds(struct batch_call *c, const struct batch_kind *kind, struc
     return 0;
 }
 
-/* What blocks an entry: the number of a batch, or, below 0, a generation of the collections. */
+/* The reason of a block: an even number for a batch, an odd one for a generation of collections. */
+static int64_t by_batch(int64_t number)
+{
+    return 2 * number;
+}
+
 static int64_t by_collection(uint32_t generation)
 {
-    return -1 - (int64_t)generation;
+    return 2 * (int64_t)generation + 1;
 }
 
 static struct batch_view *held_batches(struct batch_store *r)
@@ -116,22 +121,35 @@ static bool is_lifted(void *arg, int64_t block)
     struct batch_store *r = arg;
     uint32_t generation;
 
-    if (block >= 0)
-        return !batch_view_has(held_batches(r), block);
+    if (block % 2 == 0)
+        return !batch_view_has(held_batches(r), block / 2);
     pthread_mutex_lock(&r->lock);
     generation = r->collections_generation;
     pthread_mutex_unlock(&r->lock);
     return block != by_collection(generation);
 }
 
-static int lift_blocks(struct batch_call *c, struct batch_view *v, const struct batch_holds *h)
+/* Frees blocked jobs, if a batch was released or other collections are locked than the last time. */
+static int lift_blocks(struct batch_call *c, struct batch_kind *jobs, int state,
+                       const struct batch_holds *h)
 {
-    struct batch_view *held = held_batches(c->store);
-    int err = batch_view_has_blocked(v) ? batch_view_refresh(held, c->k, clock_boot_ms()) : 0;
+    struct list_view *held = held_batches(c->store)->list, *list = jobs->views[state].list;
+    uint32_t generation;
+    bool seen;
+    int err;
 
+    if (!list_view_counts(list).blocked)
+        return 0;
+    err = list_view_refresh(held, c->k, false);
     if (err)
         return batch_fail(c, err);
-    batch_view_unblock(v, batch_view_gone(held) + h->generation, is_lifted, c->store);
+    generation = list_view_counts(held).removed + h->generation;
+    pthread_mutex_lock(&c->store->lock);
+    seen = jobs->blocks_seen[state] == generation;
+    jobs->blocks_seen[state] = generation;
+    pthread_mutex_unlock(&c->store->lock);
+    if (!seen)
+        list_view_unblock_if(list, is_lifted, c->store);
     return 0;
 }
 
@@ -139,17 +157,18 @@ static int lift_blocks(struct batch_call *c, struct batch_view *v, const struct 
  * Blocks an entry. If the hold ended meanwhile, nobody would look at the blocks again, so this
  * checks once more afterwards. A held batch that is not in the list was held by a foreign client.
  */
-static void block(struct batch_call *c, struct batch_view *v, int64_t key, int64_t by)
+static void block(struct batch_call *c, struct list_view *v, struct str entry, int64_t by)
 {
     struct batch_view *held = held_batches(c->store);
 
-    if (by >= 0 && (batch_view_refresh(held, c->k, clock_boot_ms()) || !batch_view_has(held, by))) {
-        batch_view_park(v, key, clock_boot_ms());
+    if (by % 2 == 0 &&
+        (list_view_refresh(held->list, c->k, false) || !batch_view_has(held, by / 2))) {
+        list_view_park(v, entry, clock_boot_ms());
         return;
     }
-    batch_view_block(v, key, by);
+    list_view_block(v, entry, by);
     if (is_lifted(c->store, by))
-        batch_view_free(v, key);
+        list_view_release(v, entry, NULL);
 }
 
 enum hold { HOLD_NONE, HOLD_BATCH, HOLD_COLLECTION, HOLD_DAMAGE };
@@ -217,22 +236,23 @@ int batch_item_lock(struct batch_call *c, struct batch_item *i)
 }
 
 /* 1: locked. 0: not available; its entry is parked or removed. Or HOLDS_CHANGED. */
-static int take(struct batch_call *c, struct batch_view *v, int64_t key, const char *entry,
+static int take(struct batch_call *c, struct list_view *v, struct str entry,
                 const struct batch_holds *h, struct batch_item *i)
 {
-    int failed, err = lock_item(c, i, entry, h, &failed);
+    bool job = i->kind->id == BATCH_KIND_JOB;
+    int failed, err = lock_item(c, i, job ? entry.p : NULL, h, &failed);
 
     if (err && failed == OP_HOLDS) {
-        batch_view_free(v, key);
+        list_view_release(v, entry, NULL);
         return batch_is_conflict(err) ? HOLDS_CHANGED : batch_fail(c, err);
     }
     if (err == DROVER_NO_NODE && failed == OP_ENTRY)
-        batch_view_forget(v, key);
+        list_view_remove(v, entry);
     else
-        batch_view_park(v, key, clock_boot_ms());
-    if (entry && err)
+        list_view_park(v, entry, clock_boot_ms());
+    if (job && err)
         batch_job_cache_drop(c, i->number);
-    else if (entry)
+    else if (job)
         batch_job_cache_put(c, i);
     if (err)
         return batch_is_conflict(err) ? 0 : batch_fail(c, err);
@@ -240,78 +260,79 @@ static int take(struct batch_call *c, struct batch_view *v, int64_t key, const c
 }
 
 /* The same for a job that may be held. */
-static int take_job(struct batch_call *c, struct batch_view *v, int64_t key, const char *entry,
+static int take_job(struct batch_call *c, struct list_view *v, struct str entry,
                     const struct batch_holds *h, struct batch_item *j)
 {
     int err = find_hold(c, j, h);
 
     if (err == HOLD_NONE)
-        return take(c, v, key, entry, h, j);
+        return take(c, v, entry, h, j);
     if (err == HOLD_BATCH)
-        block(c, v, key, batch_id_number(BATCH_ID_BATCH, str_of(j->bid)));
+        block(c, v, entry, by_batch(batch_id_number(BATCH_ID_BATCH, str_of(j->bid))));
     else if (err == HOLD_COLLECTION)
-        block(c, v, key, by_collection(h->generation));
+        block(c, v, entry, by_collection(h->generation));
     else
-        batch_view_park(v, key, clock_boot_ms());
+        list_view_park(v, entry, clock_boot_ms());
     return err < 0 ? batch_fail(c, err) : 0;
 }
 
 /* Its item is not in that state: another client moved it, or left the entry behind. */
-static int put_aside(struct batch_call *c, struct batch_view *v, int64_t key, const char *entry)
+static int put_aside(struct batch_call *c, const struct batch_view *v, struct str entry)
 {
-    int err = entry ? batch_node_exists(c, NULL, "%s/%s", v->dir, entry) : DROVER_NO_NODE;
+    int err = v->priority ? batch_node_exists(c, NULL, "%s/%s", v->dir, entry.p) : DROVER_NO_NODE;
 
     if (err == DROVER_NO_NODE)
-        batch_view_forget(v, key);
+        list_view_remove(v->list, entry);
     else
-        batch_view_park(v, key, clock_boot_ms());
+        list_view_park(v->list, entry, clock_boot_ms());
     return batch_optional(err) ? batch_fail(c, err) : 0;
 }
 
 /* Tries one entry: a job first as it is cached, then, if that is stale, as it is in the tree. */
-static int try_entry(struct batch_call *c, struct batch_kind *kind, int state, int64_t key,
-                     const struct batch_holds *h, struct batch_item *i)
+static int try_entry(struct batch_call *c, struct batch_kind *kind, int state,
+                     const struct list_item *found, const struct batch_holds *h,
+                     struct batch_item *i)
 {
     struct batch_view *v = &kind->views[state];
     bool job = kind->id == BATCH_KIND_JOB;
-    int64_t number = key % BATCH_ID_COUNT;
-    char id[BATCH_ID_LEN + 1], entry[BATCH_ENTRY_LEN + 1] = "";
+    int64_t number = found->order % BATCH_ID_COUNT;
+    struct str entry = found->name, id = {entry.p + entry.len - BATCH_ID_LEN, BATCH_ID_LEN};
     int err, got;
 
-    batch_id(kind->prefix, number, id);
-    batch_entry(kind->prefix, job, key, entry);
     if (job && batch_job_cache_get(c, number, 0, i) && i->status.state == state) {
-        got = take_job(c, v, key, entry, h, i);
+        got = take_job(c, v->list, entry, h, i);
         if (got || batch_job_cache_get(c, number, 0, i))
             return got;
     }
-    err = batch_item_read(c, kind->id, str_of(id), i);
+    err = batch_item_read(c, kind->id, id, i);
     if (err == DROVER_NO_NODE || err == DROVER_DAMAGED || (!err && i->status.state != state))
-        return put_aside(c, v, key, job ? entry : NULL);
+        return put_aside(c, v, entry);
     if (err) {
-        batch_view_park(v, key, clock_boot_ms());
+        list_view_park(v->list, entry, clock_boot_ms());
         return err;
     }
-    return job ? take_job(c, v, key, entry, h, i) : take(c, v, key, NULL, h, i);
+    return job ? take_job(c, v->list, entry, h, i) : take(c, v->list, entry, h, i);
 }
 
 static int acquire_in(struct batch_call *c, struct batch_kind *kind, int state,
                       const struct batch_holds *h, struct batch_item *ret_item)
 {
-    struct batch_view *v = &kind->views[state];
-    struct batch_view_walk walk = {0};
-    int64_t key;
-    int got;
+    struct list_view *list = kind->views[state].list;
+    struct list_walk walk = {0};
+    struct str group = BATCH_VIEW_GROUP;
+    struct list_item found;
+    int err, got;
 
-    while ((got = batch_view_next(v, c->k, clock_boot_ms(), &walk, &key)) == 1) {
-        got = try_entry(c, kind, state, key, h, ret_item);
+    while ((err = list_view_refresh(list, c->k, false)) == 0 &&
+           list_view_take(list, c->a, &group, 1, clock_boot_ms(), &walk, &found)) {
+        got = try_entry(c, kind, state, &found, h, ret_item);
         if (got)
             return got;
     }
-    if (got == DROVER_TOO_BIG)
-        return BATCH_FAIL(c, got, "the list of %s items is too long to be read from this keeper",
+    if (err == DROVER_TOO_BIG)
+        return BATCH_FAIL(c, err, "the list of %s items is too long to be read from this keeper",
                           kind->machine->states[state].name);
-    return got < 0 ? batch_fail(c, got) : 0;
+    return err ? batch_fail(c, err) : 0;
 }
 
 static int check_state(struct batch_call *c, const struct batch_kind *kind, int state)
@@ -338,7 +359,7 @@ static int try_acquire(struct batch_call *c, struct batch_kind *kind, int state,
 
     if (got)
         return got < 0 ? got : 0;
-    got = kind->id == BATCH_KIND_JOB ? lift_blocks(c, &kind->views[state], &h)
+    got = kind->id == BATCH_KIND_JOB ? lift_blocks(c, kind, state, &h)
                                      : batch_index_refresh(c, kind->id);
     if (got < 0)
         return got;

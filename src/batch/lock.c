@@ -109,7 +109,11 @@ int batch_item_unlock(struct batch_call *c, enum batch_kind_id kind, struct str 
     if (named || err)
         return named ? named : batch_fail(c, err);
     if (batch_item_read(c, kind, id, &i) == 0) /* it can be acquired at once */
-        batch_view_free(&i.kind->views[i.status.state], batch_key(i.priority, i.number));
+        list_view_release(
+            i.kind->views[i.status.state].list,
+            str_of(batch_view_entry(&i.kind->views[i.status.state], batch_key(i.priority, i.number))
+                       .text),
+            NULL);
     return 0;
 }
 

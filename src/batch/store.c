@@ -56,17 +56,14 @@ static void open_kind(struct batch_store *r, enum batch_kind_id id)
 {
     struct batch_kind *k = &r->kinds[id];
     bool job = id == BATCH_KIND_JOB;
-    char dir[96];
 
     *k = KINDS[id];
     k->id = id;
     k->machine = id == BATCH_KIND_BATCH ? &r->machines.batch
                  : job                  ? &r->machines.job
                                         : &r->machines.access;
-    for (int i = 0; i < k->machine->count; i++) {
-        snprintf(dir, sizeof dir, "%s/%s", k->lists, k->machine->states[i].dir);
-        batch_view_init(&k->views[i], dir, k->prefix, job);
-    }
+    for (int i = 0; i < k->machine->count; i++)
+        batch_view_open(&k->views[i], k->lists, k->machine->states[i].dir, k->prefix, job);
 }
 
 int batch_store_open(const struct batch_store_options *o, struct batch_store **ret_store)
@@ -99,7 +96,7 @@ void batch_store_close(struct batch_store *r)
 {
     for (int k = 0; k < BATCH_KINDS; k++)
         for (int i = 0; i < r->kinds[k].machine->count; i++)
-            batch_view_release(&r->kinds[k].views[i]);
+            batch_view_close(&r->kinds[k].views[i]);
     batch_job_cache_free(r->job_cache);
     pthread_mutex_destroy(&r->creating);
     pthread_mutex_destroy(&r->lock);

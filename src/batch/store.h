@@ -32,6 +32,8 @@
 #ifndef BATCH_STORE_H
 #define BATCH_STORE_H
 
+#include <pthread.h>
+
 #include "base/arena.h"
 #include "base/json.h"
 #include "batch/index.h"
@@ -80,7 +82,9 @@ struct batch_kind {
 
     const struct batch_machine *machine;
     struct batch_view views[BATCH_STATES_MAX]; /* by state; final states only for jobs */
-    struct batch_index_state index;            /* not for jobs */
+    uint32_t
+        blocks_seen[BATCH_STATES_MAX]; /* generation of the reasons for blocks, see acquire.c */
+    struct batch_index_state index;    /* not for jobs */
 };
 
 struct batch_store {

@@ -1,5 +1,5 @@
 /*
- * txn - a keeper transaction (keeper/txn.h) that also notes its changes in the views of lists.
+ * txn - a keeper transaction (keeper/txn.h) that also notes its changes in the views of state lists.
  *
  *     struct batch_txn t = BATCH_TXN(c);
  *     txn_set(&t.txn, OP_STATUS, text, version, "%s/status", item.path);
@@ -9,10 +9,33 @@
 #ifndef BATCH_TXN_H
 #define BATCH_TXN_H
 
-#include "batch/list_view.h"
+#include "batch/name.h"
+#include "keeper/list_view.h"
 #include "keeper/txn.h"
 
 #define NO_BYTES ((struct str){"", 0})
+
+/* The list of a state, and the view of it that the acquirers of this process share. */
+struct batch_view {
+    char dir[96];
+    const char *prefix; /* of the ids */
+    bool priority;      /* entries are PP-ID */
+    struct list_view *list;
+};
+
+#define BATCH_VIEW_GROUP STR("all") /* of every entry of a view */
+
+void batch_view_open(struct batch_view *v, const char *parent, const char *state,
+                     const char *prefix, bool priority);
+void batch_view_close(struct batch_view *v);
+
+/* The name of an entry. */
+struct batch_entry_name {
+    char text[BATCH_ENTRY_LEN + 1];
+};
+
+struct batch_entry_name batch_view_entry(const struct batch_view *v, int64_t key);
+bool batch_view_has(const struct batch_view *v, int64_t key);
 
 /* Names of operations. */
 enum {

@@ -100,7 +100,7 @@ static void acquiring_and_moving(void **state)
     keeper_close(s->other); /* the session of the second consumer ends, and so does its lock */
     s->other = NULL;
     assert_int_equal(move(&s->c, low, "next", j2.token), DROVER_FENCED);
-    batch_view_free_all(&s->store->kinds[BATCH_KIND_JOB].views[state_no(s, "Pending")]);
+    list_view_release_parked(s->store->kinds[BATCH_KIND_JOB].views[state_no(s, "Pending")].list);
     assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j2), 1);
     assert_string_equal(j2.id, low);
 }
@@ -290,7 +290,7 @@ static void holding(void **state)
     OK(s, batch_item_unlock(&s->c, BATCH_KIND_JOB, str_of(a), 0));
 
     OK(s, batch_to(&s->c, bid, "Held", 0)); /* which holds its jobs too */
-    batch_view_free_all(&s->store->kinds[BATCH_KIND_JOB].views[state_no(s, "Pending")]);
+    list_view_release_parked(s->store->kinds[BATCH_KIND_JOB].views[state_no(s, "Pending")].list);
     assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j), 0);
     OK(s, batch_to(&s->c, bid, "Pending", 0));
     assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j), 1);

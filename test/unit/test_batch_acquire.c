@@ -166,7 +166,7 @@ static void locked_jobs_at_the_front(void **state)
     expect_next(s, s->store, number_of(usable) + 1,
                 19); /* some locked ones are retried in between */
     assert_int_equal(acquire(s, s->store, &j, &calls), 0);
-    assert_true(calls <= BATCH_VIEW_DUE_IDLE_MAX * 8 + BOUND);
+    assert_true(calls <= LIST_DUE_IDLE_MAX * 8 + BOUND);
     keeper_close(s->other);
     s->other = NULL;
     wait_for_front(s, s->store, front);
