@@ -1,9 +1,8 @@
 /*
- * What a lodger remembers is a list of marks, one for each ephemeral node, found by its path through
- * a map. A mark is made when the creation is known to have happened, or when it is not known (czxid
- * 0, with the data, so that it can be told apart later), and dropped when this lodger deletes the
- * node. Others may delete it too: then the mark is stale, and does no harm because the czxid of
- * whatever is there by then is another.
+ * A subsession has a list of its ephemeral nodes, and a map that finds them by path. An entry is added
+ * when the node was created, or when the outcome is unknown (then with czxid 0 and the data, which
+ * identify the node later), and dropped when this subsession deletes the node. Other clients may delete it
+ * too: then the entry is stale, which does no harm because a new node at that path has another czxid.
  */
 #include "keeper/subsession.h"
 
@@ -14,12 +13,12 @@
 #include "base/mem.h"
 #include "base/random.h"
 
-enum { LEAVE_TOGETHER_MAX = 500 }; /* deletions in one transaction */
+enum { LEAVE_MAX = 500 }; /* deletions in one transaction */
 
-struct mark {
+struct subsession_node {
     char *path;      /* NULL: free */
-    int64_t czxid;   /* 0: not known, or not even whether it was made */
-    struct buf data; /* of one that is not known */
+    int64_t czxid;   /* 0: unknown, as is whether the node was created */
+    struct buf data; /* if czxid is 0 */
     uint32_t next_free;
 };
 
@@ -29,19 +28,19 @@ struct subsession {
     struct keeper_session session;
 
     pthread_mutex_t lock; /* guards the rest */
-    pthread_cond_t quiet; /* no commit is under way */
+    pthread_cond_t quiet; /* no commit is in flight */
     int commits;
-    struct mark *marks; /* refs start at 1 */
-    uint32_t mark_len, mark_cap, free_mark;
+    struct subsession_node *nodes; /* refs start at 1 */
+    uint32_t node_len, node_cap, free_node;
     struct map by_path;
-    struct keeper_watch *watches;
+    struct subsession_watch *watches;
 };
 
-struct keeper_watch {
-    struct keeper_watch *host; /* what the host calls it */
+struct subsession_watch {
+    struct keeper_watch *host; /* the host's watch */
     keeper_watch_fn *fn;
     void *arg;
-    struct keeper_watch *next;
+    struct subsession_watch *next;
 };
 
 static struct subsession *subsession_of(struct keeper *k)
@@ -49,56 +48,56 @@ static struct subsession *subsession_of(struct keeper *k)
     return (struct subsession *)k;
 }
 
-/* Marks, under the lock. */
+/* The list, under the lock. */
 
-static uint32_t mark_find(struct subsession *l, struct str path)
+static uint32_t node_find(struct subsession *l, struct str path)
 {
     uint32_t hash = map_hash_str(path);
 
     for (uint32_t at, ref = map_first(&l->by_path, hash, &at); ref;
          ref = map_next(&l->by_path, hash, &at))
-        if (str_eq(str_of(l->marks[ref].path), path))
+        if (str_eq(str_of(l->nodes[ref].path), path))
             return ref;
     return 0;
 }
 
-static void mark_drop(struct subsession *l, uint32_t ref)
+static void node_drop(struct subsession *l, uint32_t ref)
 {
-    struct mark *m = &l->marks[ref];
+    struct subsession_node *n = &l->nodes[ref];
 
-    map_remove(&l->by_path, map_hash_str(str_of(m->path)), ref);
-    free(m->path);
-    m->path = NULL;
-    buf_release(&m->data);
-    m->next_free = l->free_mark;
-    l->free_mark = ref;
+    map_remove(&l->by_path, map_hash_str(str_of(n->path)), ref);
+    free(n->path);
+    n->path = NULL;
+    buf_release(&n->data);
+    n->next_free = l->free_node;
+    l->free_node = ref;
 }
 
-static uint32_t mark_new(struct subsession *l)
+static uint32_t node_new(struct subsession *l)
 {
-    uint32_t ref = l->free_mark;
+    uint32_t ref = l->free_node;
 
     if (ref) {
-        l->free_mark = l->marks[ref].next_free;
+        l->free_node = l->nodes[ref].next_free;
         return ref;
     }
-    if (l->mark_len + 1 >= l->mark_cap) {
-        l->mark_cap = l->mark_cap ? l->mark_cap * 2 : 8;
-        l->marks = mem_realloc(l->marks, l->mark_cap * sizeof *l->marks);
+    if (l->node_len + 1 >= l->node_cap) {
+        l->node_cap = l->node_cap ? l->node_cap * 2 : 8;
+        l->nodes = mem_realloc(l->nodes, l->node_cap * sizeof *l->nodes);
     }
-    return ++l->mark_len;
+    return ++l->node_len;
 }
 
-static void mark_put(struct subsession *l, struct str path, int64_t czxid, struct str data)
+static void node_put(struct subsession *l, struct str path, int64_t czxid, struct str data)
 {
-    uint32_t ref = mark_find(l, path);
+    uint32_t ref = node_find(l, path);
 
     if (ref)
-        mark_drop(l, ref);
-    ref = mark_new(l);
-    l->marks[ref] = (struct mark){.path = mem_dup(path.p, path.len), .czxid = czxid};
+        node_drop(l, ref);
+    ref = node_new(l);
+    l->nodes[ref] = (struct subsession_node){.path = mem_dup(path.p, path.len), .czxid = czxid};
     if (!czxid)
-        buf_put_str(&l->marks[ref].data, data);
+        buf_put_str(&l->nodes[ref].data, data);
     map_add(&l->by_path, map_hash_str(path), ref);
 }
 
@@ -108,18 +107,18 @@ static void note_done(struct subsession *l, const struct keeper_op *op,
     uint32_t ref;
 
     if (op->kind == KEEPER_CREATE && (op->flags & KEEPER_EPHEMERAL)) {
-        mark_put(l, str_of(r->path), r->stat.czxid, op->data); /* 0 with KEEPER_NO_STAT */
+        node_put(l, str_of(r->path), r->stat.czxid, op->data); /* 0 with KEEPER_NO_STAT */
     } else if (op->kind == KEEPER_DELETE) {
-        ref = mark_find(l, op->path);
+        ref = node_find(l, op->path);
         if (ref)
-            mark_drop(l, ref);
+            node_drop(l, ref);
     }
 }
 
 static void note_unknown(struct subsession *l, const struct keeper_op *op)
 {
     if (op->kind == KEEPER_CREATE && (op->flags & ~KEEPER_NO_STAT) == KEEPER_EPHEMERAL)
-        mark_put(l, op->path, 0, op->data);
+        node_put(l, op->path, 0, op->data);
 }
 
 static void note(struct subsession *l, const struct keeper_op *ops, size_t count, int err,
@@ -137,7 +136,7 @@ static void note(struct subsession *l, const struct keeper_op *ops, size_t count
     pthread_mutex_unlock(&l->lock);
 }
 
-/* What passes through. */
+/* Calls that the host executes. */
 
 static int get(struct keeper *k, struct str path, struct buf *ret_data,
                struct keeper_stat *ret_stat)
@@ -172,8 +171,8 @@ static int sync_path(struct keeper *k, struct str path)
     return host->ops->sync(host, path);
 }
 
-/* A commit on its way, with what is needed to remember what it did. */
-struct passage {
+/* A commit in flight, with a copy of its operations: their results change the list. */
+struct subsession_commit {
     struct subsession *l;
     keeper_done_fn *done;
     void *arg;
@@ -181,9 +180,10 @@ struct passage {
     struct keeper_op ops[];
 };
 
-static struct passage *passage_new(struct subsession *l, const struct keeper_op *ops, size_t count)
+static struct subsession_commit *commit_new(struct subsession *l, const struct keeper_op *ops,
+                                            size_t count)
 {
-    struct passage *p = mem_zalloc(sizeof *p + count * sizeof *ops);
+    struct subsession_commit *p = mem_zalloc(sizeof *p + count * sizeof *ops);
     size_t at = 0;
 
     p->l = l;
@@ -200,7 +200,7 @@ static struct passage *passage_new(struct subsession *l, const struct keeper_op 
     return p;
 }
 
-static void passage_free(struct passage *p)
+static void commit_free(struct subsession_commit *p)
 {
     pthread_mutex_lock(&p->l->lock);
     if (!--p->l->commits)
@@ -212,18 +212,18 @@ static void passage_free(struct passage *p)
 
 static void on_committed(void *arg, int err, const struct keeper_result *results, size_t count)
 {
-    struct passage *p = arg;
+    struct subsession_commit *p = arg;
 
     note(p->l, p->ops, count, err, results);
     p->done(p->arg, err, results, count);
-    passage_free(p);
+    commit_free(p);
 }
 
 static int commit(struct keeper *k, const struct keeper_op *ops, size_t count, keeper_done_fn *done,
                   void *arg)
 {
     struct subsession *l = subsession_of(k);
-    struct passage *p = passage_new(l, ops, count);
+    struct subsession_commit *p = commit_new(l, ops, count);
     int err;
 
     p->done = done;
@@ -233,25 +233,25 @@ static int commit(struct keeper *k, const struct keeper_op *ops, size_t count, k
     pthread_mutex_unlock(&l->lock);
     err = l->host->ops->commit(l->host, ops, count, on_committed, p);
     if (err)
-        passage_free(p);
+        commit_free(p);
     return err;
 }
 
 /*
- * A watch is the host's, with a hold on it for taking it back at the end. fn may take it back while
- * the call that sets it up is still under way, so everything stands before the host is asked.
+ * A watch is the host's, listed here so that closing removes it. fn may remove it while the call that sets
+ * it is still running, so the list and *ret_watch are filled in before the host is called.
  */
 
 static void on_event(void *arg, enum keeper_event event, const char *path)
 {
-    struct keeper_watch *w = arg;
+    struct subsession_watch *w = arg;
 
     w->fn(w->arg, event, path); /* which may free w */
 }
 
-static void watch_unlink(struct subsession *l, struct keeper_watch *w)
+static void watch_unlink(struct subsession *l, struct subsession_watch *w)
 {
-    struct keeper_watch **link = &l->watches;
+    struct subsession_watch **link = &l->watches;
 
     pthread_mutex_lock(&l->lock);
     while (*link != w)
@@ -264,7 +264,8 @@ static int watch(struct keeper *k, struct str path, enum keeper_watch_kind kind,
                  keeper_watch_fn *fn, void *arg, struct keeper_watch **ret_watch)
 {
     struct subsession *l = subsession_of(k);
-    struct keeper_watch *w = mem_zalloc(sizeof *w), *before = *ret_watch;
+    struct subsession_watch *w = mem_zalloc(sizeof *w);
+    struct keeper_watch *before = *ret_watch;
     int err;
 
     w->fn = fn;
@@ -273,7 +274,7 @@ static int watch(struct keeper *k, struct str path, enum keeper_watch_kind kind,
     w->next = l->watches;
     l->watches = w;
     pthread_mutex_unlock(&l->lock);
-    *ret_watch = w;
+    *ret_watch = (struct keeper_watch *)w;
     err = l->host->ops->watch(l->host, path, kind, on_event, w, &w->host);
     if (err) {
         *ret_watch = before;
@@ -283,8 +284,9 @@ static int watch(struct keeper *k, struct str path, enum keeper_watch_kind kind,
     return err;
 }
 
-static void unwatch(struct keeper *k, struct keeper_watch *w)
+static void unwatch(struct keeper *k, struct keeper_watch *handle)
 {
+    struct subsession_watch *w = (struct subsession_watch *)handle;
     struct subsession *l = subsession_of(k);
 
     watch_unlink(l, w);
@@ -302,55 +304,55 @@ static void dispatch(struct keeper *k)
     keeper_dispatch(subsession_of(k)->host);
 }
 
-/* The end. */
+/* Closing. */
 
-/* Whether the node of a mark is there and this lodger's. */
-static int mark_holds(struct subsession *l, const struct mark *m, bool *ret_holds)
+/* Whether the node still exists and is the one that this subsession created. */
+static int node_is_ours(struct subsession *l, const struct subsession_node *n, bool *ret_ours)
 {
     struct keeper_session host;
     struct keeper_stat stat;
     struct buf data = {0};
-    int err = keeper_get(l->host, m->path, m->czxid ? NULL : &data, &stat);
+    int err = keeper_get(l->host, n->path, n->czxid ? NULL : &data, &stat);
 
     keeper_session(l->host, &host);
     if (err && err != DROVER_NO_NODE)
         return err;
     if (err)
-        *ret_holds = false;
-    else if (m->czxid)
-        *ret_holds = stat.czxid == m->czxid;
+        *ret_ours = false;
+    else if (n->czxid)
+        *ret_ours = stat.czxid == n->czxid;
     else
-        *ret_holds = stat.ephemeral_owner == host.id &&
-                     str_eq((struct str){data.p, data.len}, (struct str){m->data.p, m->data.len});
+        *ret_ours = stat.ephemeral_owner == host.id &&
+                    str_eq((struct str){data.p, data.len}, (struct str){n->data.p, n->data.len});
     buf_release(&data);
     return 0;
 }
 
-/* Deletes up to LEAVE_TOGETHER_MAX nodes. NO_NODE: another was quicker with one of them. */
+/* Deletes up to LEAVE_MAX nodes. NO_NODE: another client deleted one of them first. */
 static int leave_some(struct subsession *l)
 {
-    struct keeper_op ops[LEAVE_TOGETHER_MAX];
-    uint32_t refs[LEAVE_TOGETHER_MAX];
+    struct keeper_op ops[LEAVE_MAX];
+    uint32_t refs[LEAVE_MAX];
     size_t n = 0;
     int err = 0;
 
-    for (uint32_t ref = 1; ref <= l->mark_len && n < LEAVE_TOGETHER_MAX && !err; ref++) {
-        bool holds = false;
+    for (uint32_t ref = 1; ref <= l->node_len && n < LEAVE_MAX && !err; ref++) {
+        bool ours = false;
 
-        if (!l->marks[ref].path)
+        if (!l->nodes[ref].path)
             continue;
-        err = mark_holds(l, &l->marks[ref], &holds);
-        if (!err && !holds) {
-            mark_drop(l, ref);
+        err = node_is_ours(l, &l->nodes[ref], &ours);
+        if (!err && !ours) {
+            node_drop(l, ref);
         } else if (!err) {
-            ops[n] = keeper_op_delete(l->marks[ref].path, KEEPER_ANY_VERSION);
+            ops[n] = keeper_op_delete(l->nodes[ref].path, KEEPER_ANY_VERSION);
             refs[n++] = ref;
         }
     }
     if (!err && n)
         err = keeper_multi(l->host, ops, n, NULL);
     for (size_t i = 0; !err && i < n; i++)
-        mark_drop(l, refs[i]);
+        node_drop(l, refs[i]);
     return err;
 }
 
@@ -373,41 +375,32 @@ static void close_subsession(struct keeper *k, bool end_session)
     struct subsession *l = subsession_of(k);
 
     while (l->watches)
-        unwatch(k, l->watches);
+        unwatch(k, (struct keeper_watch *)l->watches);
     if (end_session)
         subsession_leave(k);
     pthread_mutex_lock(&l->lock);
     while (l->commits)
         pthread_cond_wait(&l->quiet, &l->lock);
-    for (uint32_t ref = 1; ref <= l->mark_len; ref++)
-        if (l->marks[ref].path)
-            mark_drop(l, ref);
+    for (uint32_t ref = 1; ref <= l->node_len; ref++)
+        if (l->nodes[ref].path)
+            node_drop(l, ref);
     pthread_mutex_unlock(&l->lock);
     pthread_mutex_destroy(&l->lock);
     pthread_cond_destroy(&l->quiet);
     map_release(&l->by_path);
-    free(l->marks);
+    free(l->nodes);
     free(l);
 }
 
-static const struct keeper_ops LODGER_OPS = {
-    .get = get,
-    .children = children,
-    .multi = multi,
-    .commit = commit,
-    .sync = sync_path,
-    .watch = watch,
-    .unwatch = unwatch,
-    .session = session,
-    .dispatch = dispatch,
-    .close = close_subsession,
+static const struct keeper_ops SUBSESSION_OPS = {
+    get, children, multi, commit, sync_path, watch, unwatch, session, dispatch, close_subsession,
 };
 
 int subsession_open(struct keeper *host, int32_t timeout_ms, struct keeper **ret_keeper)
 {
     struct subsession *l = mem_zalloc(sizeof *l);
 
-    l->base.ops = &LODGER_OPS;
+    l->base.ops = &SUBSESSION_OPS;
     l->host = host;
     random_fill(&l->session.id, sizeof l->session.id);
     random_fill(l->session.password, sizeof l->session.password);

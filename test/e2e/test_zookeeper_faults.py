@@ -721,4 +721,4 @@ def test_no_server_there(driver):
 
 def test_no_such_host(driver):
     got = driver.ask("connect", "zk://no-such-host.invalid:2181", TIMEOUT_MS, "-", 300)
-    assert got.startswith("IO zk://no-such-host.invalid:2181: none of the hosts is known")
+    assert got.startswith("IO zk://no-such-host.invalid:2181: cannot resolve any of the hosts")

@@ -20,13 +20,13 @@ struct local_keeper {
     struct keeper_session session;
     bool ended; /* the session is over */
     struct callback_queue callbacks;
-    struct keeper_watch *watches;
+    struct local_watch *watches;
     struct keeper_result *results; /* of apply */
     size_t results_cap;
     struct local_keeper *next;
 };
 
-struct keeper_watch {
+struct local_watch {
     struct watch w;
     struct local_keeper *k;
     keeper_watch_fn *fn;
@@ -35,7 +35,7 @@ struct keeper_watch {
     bool listed;             /* in the store's table: until the session ends */
     _Atomic unsigned queued; /* bit set of events in the callback queue: one of a kind is enough */
     _Atomic bool forgotten;  /* removed from inside its own callback */
-    struct keeper_watch *next; /* of the same keeper */
+    struct local_watch *next; /* of the same keeper */
 };
 
 static struct local_keeper *keeper_of(struct keeper *k)
@@ -281,11 +281,11 @@ static int sync_path(struct keeper *base, struct str path)
 /* One event for a watch. */
 struct watch_callback {
     struct callback callback;
-    struct keeper_watch *w;
+    struct local_watch *w;
     enum keeper_event event;
 };
 
-static void watch_free(struct keeper_watch *w)
+static void watch_free(struct local_watch *w)
 {
     free(w->path);
     free(w);
@@ -294,7 +294,7 @@ static void watch_free(struct keeper_watch *w)
 static void watch_run(struct callback *callback, int failed)
 {
     struct watch_callback *event = (struct watch_callback *)callback;
-    struct keeper_watch *w = event->w;
+    struct local_watch *w = event->w;
 
     atomic_fetch_and(&w->queued, ~(1u << event->event));
     if (!failed)
@@ -309,7 +309,7 @@ static void watch_drop(struct callback *callback)
     free(callback);
 }
 
-static void tell(struct keeper_watch *w, enum keeper_event event)
+static void tell(struct local_watch *w, enum keeper_event event)
 {
     struct watch_callback *callback;
     unsigned bit = 1u << event;
@@ -329,7 +329,7 @@ static void tell(struct keeper_watch *w, enum keeper_event event)
 static void fire(struct watch *w, enum keeper_event event, struct str path)
 {
     (void)path;
-    tell((struct keeper_watch *)w, event);
+    tell((struct local_watch *)w, event);
 }
 
 void local_session_ended(struct local *l, int64_t session)
@@ -338,7 +338,7 @@ void local_session_ended(struct local *l, int64_t session)
         if (k->session.id != session || k->ended)
             continue;
         k->ended = true;
-        for (struct keeper_watch *w = k->watches; w; w = w->next) {
+        for (struct local_watch *w = k->watches; w; w = w->next) {
             watches_remove(&l->watches, &w->w);
             w->listed = false;
             tell(w, KEEPER_EVENT_EXPIRED);
@@ -360,7 +360,7 @@ static int watch(struct keeper *base, struct str path, enum keeper_watch_kind ki
                  keeper_watch_fn *fn, void *arg, struct keeper_watch **ret_watch)
 {
     struct local_keeper *k = keeper_of(base);
-    struct keeper_watch *w;
+    struct local_watch *w;
     int err = enter(k);
 
     if (err)
@@ -376,15 +376,16 @@ static int watch(struct keeper *base, struct str path, enum keeper_watch_kind ki
     w->next = k->watches;
     k->watches = w;
     watches_add(&k->l->watches, &w->w, path);
-    *ret_watch = w;
+    *ret_watch = (struct keeper_watch *)w;
     pthread_mutex_unlock(&k->l->lock);
     return 0;
 }
 
-static void unwatch(struct keeper *base, struct keeper_watch *w)
+static void unwatch(struct keeper *base, struct keeper_watch *handle)
 {
+    struct local_watch *w = (struct local_watch *)handle;
     struct local_keeper *k = keeper_of(base);
-    struct keeper_watch **link;
+    struct local_watch **link;
 
     pthread_mutex_lock(&k->l->lock);
     for (link = &k->watches; *link != w; link = &(*link)->next)
@@ -430,7 +431,7 @@ static void close_keeper(struct keeper *base, bool end_session)
     struct local *l = k->l;
 
     while (k->watches)
-        unwatch(base, k->watches);
+        unwatch(base, (struct keeper_watch *)k->watches);
     pthread_mutex_lock(&l->lock);
     detach(l, k);
     if (end_session && !k->ended)

@@ -1,13 +1,13 @@
 /*
- * The life of a keeper on a ZooKeeper ensemble: its URL, its session, its end; and what is the same
- * for all requests: the table of errors and the translation of paths and stats.
+ * Opening and closing a keeper on a ZooKeeper ensemble: its URL, its session, its end; and what all
+ * requests share: the table of errors and the translation of paths and stats.
  *
- * The chroot is put before paths here and not by libzookeeper: paths are copied anyway, one session
- * can make the chroot and live in it, and a stat can be had of what is above it.
+ * The chroot is prepended here and not by libzookeeper: paths are copied anyway, one session can
+ * create the chroot and use it, and nodes above it can be read.
  *
  * The other files: zookeeper_call.c waits for answers, zookeeper_txn.c has the transactions,
- * zookeeper_tag.c finds those that were lost, zookeeper_watch.c keeps watches alive,
- * zookeeper_queue.c runs callbacks. zookeeper_impl.h tells how they work together.
+ * zookeeper_tag.c finds the outcome of lost ones, zookeeper_watch.c has persistent watches,
+ * zookeeper_queue.c runs callbacks. zookeeper_impl.h describes threads and locks.
  */
 #include "keeper/zookeeper/zookeeper.h"
 
@@ -20,9 +20,8 @@
 #include "keeper/zookeeper/zookeeper_impl.h"
 
 /*
- * ZooKeeper's errors and ours. What is not here (a server that cannot, a request that cannot be
- * packed) is IO. A session that moved to another connection has not done what it was asked, but
- * that is no more than UNKNOWN allows.
+ * ZooKeeper's errors and ours. Others (not implemented by the server, marshalling) are IO. When a
+ * session moved to another connection, the request did not happen; UNKNOWN allows that.
  */
 static const struct {
     int rc, err;
@@ -50,14 +49,13 @@ int zk_err(int rc)
 {
     if (rc == ZOK)
         return 0;
-    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
         if (errors[i].rc == rc)
             return errors[i].err;
-    }
     return DROVER_IO;
 }
 
-/* The chroot has no slash at its end, except that of a number that is still to come. */
+/* "/" is the chroot itself, without a slash, unless a sequence number will follow. */
 size_t zk_full_path_put(const struct zk *zk, struct str path, bool sequential, char *at)
 {
     if (zk->chroot_len && path.len == 1 && !sequential)
@@ -176,11 +174,11 @@ int zookeeper_check_url(const char *url, struct err_info *ret_error)
 
 static void session_over(struct zk *zk, int err)
 {
-    if (zk->over)
+    if (zk->ended)
         return;
-    zk_watches_over(zk);
-    zk->over = err;
-    pthread_cond_broadcast(&zk->room);
+    zk_watches_end(zk);
+    zk->ended = err;
+    pthread_cond_broadcast(&zk->not_full);
 }
 
 static void on_session(zhandle_t *handle, int type, int state, const char *path, void *arg)
@@ -209,50 +207,48 @@ static void session_get(struct keeper *k, struct keeper_session *ret_session)
     *ret_session = zk_of(k)->session;
 }
 
-/* Ending. */
+/* Closing. */
 
 static bool has_session(const struct zk *zk)
 {
-    return zk->connected_before && zk->over != DROVER_SESSION_EXPIRED && zk->over != DROVER_NO_AUTH;
+    return zk->connected_before && zk->ended != DROVER_SESSION_EXPIRED &&
+           zk->ended != DROVER_NO_AUTH;
 }
 
 /*
- * Ending a session takes a connection, and what was committed before should hear how it went: both
- * are worth a moment.
+ * Waits a while for a connection, which ending the session needs, and for the results of commits.
  */
 static void close_wait(struct zk *zk)
 {
     int64_t deadline_ms = clock_boot_ms() + ZK_CLOSE_MS;
 
     while (!is_unrecoverable(zk->handle) &&
-           (zk->in_flight || zoo_state(zk->handle) != ZOO_CONNECTED_STATE)) {
-        if (!zk_wait(zk, &zk->changed, deadline_ms))
-            break;
-    }
+           (zk->in_flight || zoo_state(zk->handle) != ZOO_CONNECTED_STATE) &&
+           zk_wait(zk, &zk->changed, deadline_ms))
+        ;
 }
 
 /*
- * zookeeper_close() ends the session of a handle that is connected, and nothing else can disconnect
- * one. But a server hangs up, and leaves the session alone, when it is offered credentials of a
- * kind that it does not know, and libzookeeper then stays away. Should the server not answer, it
- * will find these before it finds the request to end the session.
+ * zookeeper_close() ends the session of a connected handle, and no other call disconnects one. But
+ * a server closes the connection, and keeps the session, when it gets credentials of an unknown
+ * scheme, and libzookeeper then does not reconnect. If the server is slow, it still reads the
+ * credentials before the request to end the session.
  */
 static void abandon_wait(struct zk *zk)
 {
     int64_t deadline_ms = clock_boot_ms() + ZK_ABANDON_MS;
 
     zoo_add_auth(zk->handle, "drover-abandon", "", 0, NULL, NULL);
-    while (!is_unrecoverable(zk->handle) || zk->in_flight) {
-        if (!zk_wait(zk, &zk->changed, deadline_ms))
-            break;
-    }
+    while ((!is_unrecoverable(zk->handle) || zk->in_flight) &&
+           zk_wait(zk, &zk->changed, deadline_ms))
+        ;
 }
 
 static void zk_free(struct zk *zk)
 {
     zk_watches_free(zk);
     pthread_cond_destroy(&zk->changed);
-    pthread_cond_destroy(&zk->room);
+    pthread_cond_destroy(&zk->not_full);
     pthread_cond_destroy(&zk->due);
     pthread_mutex_destroy(&zk->lock);
     free(zk->chroot);
@@ -267,17 +263,17 @@ static void close_keeper(struct keeper *k, bool end_session)
     zk_lock(zk);
     wait = has_session(zk);
     zk->closing = true;
-    if (!zk->over)
-        zk->over = DROVER_CLOSED;
+    if (!zk->ended)
+        zk->ended = DROVER_CLOSED;
     pthread_cond_broadcast(&zk->changed);
-    pthread_cond_broadcast(&zk->room);
+    pthread_cond_broadcast(&zk->not_full);
     if (wait && end_session)
         close_wait(zk);
     else if (wait)
         abandon_wait(zk);
     zk_unlock(zk);
 
-    zookeeper_close(zk->handle); /* its threads are gone when this returns */
+    zookeeper_close(zk->handle); /* its threads have ended when this returns */
     zk_lock(zk);
     zk_calls_fail(zk);
     while (zk->callers)
@@ -288,7 +284,7 @@ static void close_keeper(struct keeper *k, bool end_session)
     zk_free(zk);
 }
 
-/* Beginning. */
+/* Opening. */
 
 static const struct keeper_ops ops = {
     .get = zk_get,
@@ -320,21 +316,21 @@ static struct zk *zk_new(const struct keeper_options *o, struct str chroot)
     zk->wake = o->wake;
     zk->wake_arg = o->wake_arg;
     pthread_mutex_init(&zk->lock, NULL);
-    zk_cond_init(&zk->changed);
-    zk_cond_init(&zk->room);
-    zk_cond_init(&zk->due);
+    cond_init(&zk->changed);
+    cond_init(&zk->not_full);
+    cond_init(&zk->due);
     TAILQ_INIT(&zk->calls);
     TAILQ_INIT(&zk->commits);
     TAILQ_INIT(&zk->ready);
-    TAILQ_INIT(&zk->doubts);
+    TAILQ_INIT(&zk->unresolved);
     SLIST_INIT(&zk->slots);
-    TAILQ_INIT(&zk->spots);
+    TAILQ_INIT(&zk->watched);
     return zk;
 }
 
 /*
- * While connected, libzookeeper would look up its hosts again before every request; it still does
- * so whenever it has to connect.
+ * The resolution delay of -1 keeps libzookeeper from resolving the hosts before every request; it
+ * still resolves them whenever it connects.
  */
 static int session_start(struct zk *zk, const char *hosts, const struct zookeeper_options *zo,
                          struct err_info *e)
@@ -347,7 +343,7 @@ static int session_start(struct zk *zk, const char *hosts, const struct zookeepe
     zk->handle = zookeeper_init2(hosts, on_session, zk->session.timeout_ms,
                                  id.client_id ? &id : NULL, zk, ZOO_NO_LOG_CLIENTENV, NULL);
     if (!zk->handle)
-        return err_set(e, DROVER_IO, "zk://%s: none of the hosts is known: %s", hosts,
+        return err_set(e, DROVER_IO, "zk://%s: cannot resolve any of the hosts: %s", hosts,
                        strerror(errno));
     zoo_set_servers_resolution_delay(zk->handle, -1);
     if (zo && zo->auth &&
@@ -374,14 +370,14 @@ static int session_wait(struct zk *zk, const char *hosts, int32_t timeout_ms, st
 }
 
 /*
- * Looks before it makes: whoever may use the chroot need not be allowed to make it. It has two timeouts of
- * the session, because a server that keeps silent is given up after two thirds of one.
+ * Reads before it creates, because a client may be allowed to use the chroot and not to create it.
+ * Waits for two session timeouts, because a silent server is given up after two thirds of one.
  */
 static int chroot_make(struct zk *zk, const char *hosts, struct err_info *e)
 {
     char *part = mem_dup(zk->chroot, zk->chroot_len);
     int64_t deadline_ms = zk_deadline(zk) + zk->session.timeout_ms;
-    int err = zk->chroot_len ? zk_read_data(zk, part, deadline_ms, NULL, NULL) : 0;
+    int err = zk->chroot_len ? zk_exists(zk, part, deadline_ms, NULL) : 0;
 
     for (size_t i = 1; err == DROVER_NO_NODE && i <= zk->chroot_len; i++) {
         int made;
@@ -389,7 +385,7 @@ static int chroot_make(struct zk *zk, const char *hosts, struct err_info *e)
         if (i < zk->chroot_len && part[i] != '/')
             continue;
         part[i] = '\0';
-        made = zk_read_data(zk, part, deadline_ms, NULL, NULL);
+        made = zk_exists(zk, part, deadline_ms, NULL);
         if (made == DROVER_NO_NODE)
             made = zk_make_node(zk, part, deadline_ms, 0);
         if (made || i == zk->chroot_len)
@@ -433,18 +429,5 @@ int zookeeper_connect(const char *url, const struct zookeeper_options *zo,
         close_keeper(&zk->keeper, o->resume.id == 0);
     else
         zk_free(zk);
-    return err;
-}
-
-int zookeeper_world_writable(struct keeper *k, bool *ret_writable)
-{
-    struct zk *zk = zk_of(k);
-    int err = zk_enter(zk);
-
-    if (err)
-        return err;
-    err = zk_read_world_writable(zk, zk->chroot_len ? zk->chroot : "/", zk_deadline(zk),
-                                 ret_writable);
-    zk_leave(zk);
     return err;
 }

@@ -1,21 +1,20 @@
 /*
  * zookeeper - the keeper on a ZooKeeper ensemble, through libzookeeper_mt.
  *
- * A keeper is one session of the ensemble. The URL names the servers and, after them, the node
- * below which this keeper lives (the chroot): all of its paths are below that one, which is made,
- * with its parents, when it is missing.
+ * A keeper is one session of the ensemble. The URL names the servers and the chroot: all paths of
+ * this keeper are below that node. It is created, with its parents, if it is missing.
  *
  *   zk://h1:2181,h2:2181,h3:2181/chroot     ports default to 2181, IPv6 goes in brackets
  *
  * What differs from the embedded keeper, within what keeper.h allows:
- *  - While no server can be reached, reads and transactions wait for one, as long as the session
- *    timeout; then they get UNKNOWN. A commit does not wait: its callback gets UNKNOWN. Whoever
- *    commits again after that calls keeper_sync() first, which waits.
- *  - A read is repeated on the next connection. A change that was sent is not: it gets UNKNOWN,
- * except that a transaction with a sequential create is looked for and then told, or done again
- * when it is certain that it did not happen (see zookeeper_tag.c).
- *  - The tags that make this possible live in the node /.drover-tags, which appears below the
- * chroot with the first sequential create.
+ *  - While no server can be reached, reads and transactions wait for one, up to the session
+ *    timeout; then they get UNKNOWN. A commit does not wait: its callback gets UNKNOWN. Before you
+ *    commit again, call keeper_sync(), which waits.
+ *  - A read is repeated on the next connection. A change that was sent is not: it gets UNKNOWN. For
+ *    a transaction with a sequential create the outcome is found out, and it is sent again if it
+ *    did not happen (see zookeeper_tag.c).
+ *  - The tags that make this possible are in the node /.drover-tags, which is created below the
+ *    chroot with the first sequential create.
  */
 #ifndef KEEPER_ZOOKEEPER_ZOOKEEPER_H
 #define KEEPER_ZOOKEEPER_ZOOKEEPER_H
@@ -28,26 +27,26 @@ enum {
 };
 
 struct zookeeper_options {
-    const char *auth;           /* "user:password" for the digest scheme; NULL: none. With it, nodes
-                                   are made for their creator only; without it, for anybody */
+    const char *auth;           /* "user:password" for the digest scheme; NULL: none. With it, only
+                                   their creator may use new nodes; without it, anybody */
     int32_t connect_timeout_ms; /* 0: ZOOKEEPER_CONNECT_TIMEOUT_MS */
 };
 
-/* Whether a URL can be understood: 0, or BAD_ARGUMENT and one line about it. */
+/* Checks a URL: 0, or BAD_ARGUMENT with one line in ret_error. */
 int zookeeper_check_url(const char *url, struct err_info *ret_error);
 
 /*
- * Returns when the session stands, or an error and one line about it: BAD_ARGUMENT for the URL, IO
- * when no server answers in time, SESSION_EXPIRED when the session to resume is over, NO_AUTH when
- * the chroot may not be made. zo may be NULL.
+ * Returns when the session is open, or an error with one line in ret_error: BAD_ARGUMENT for the
+ * URL, IO if no server answers in time, SESSION_EXPIRED if the session to resume has expired,
+ * NO_AUTH if the chroot may not be created. zo may be NULL.
  */
 int zookeeper_connect(const char *url, const struct zookeeper_options *zo,
                       const struct keeper_options *o, struct keeper **ret_keeper,
                       struct err_info *ret_error);
 
 /*
- * Whether anybody at all may change the node that is this keeper's "/", which is worth a warning at
- * start. Only for keepers made by zookeeper_connect().
+ * Whether anybody may change the node that is this keeper's "/", which deserves a warning at the
+ * start. Only for keepers of zookeeper_connect().
  */
 int zookeeper_world_writable(struct keeper *k, bool *ret_writable);
 

@@ -1,31 +1,30 @@
 /*
- * Requests to the ensemble that somebody waits for: how they are sent and answered, and the reads.
+ * Requests to the ensemble that a thread waits for: how they are sent and answered, and the reads.
  *
- * The synchronous functions of libzookeeper are not used: they would wait for ever when a handle is
- * closed under them, and their buffers must be sized before the answer is known. A request lives on
- * the stack of its caller, who always waits for the answer; libzookeeper answers each when its
- * connection breaks, and what it forgets when it is closed is answered by zk_calls_fail().
+ * The synchronous functions of libzookeeper are not used: they wait for ever when their handle is
+ * closed, and their buffers must be sized before the answer is known. A request lives on the stack
+ * of its caller, who always waits for the answer. libzookeeper answers each request when its
+ * connection breaks; those that it does not answer when it is closed are answered by
+ * zk_calls_fail().
  *
- * A read whose connection broke is sent again on the next one, until the deadline.
+ * A read whose connection broke is sent again on the next connection, until the deadline.
  */
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "keeper/zookeeper/zookeeper_impl.h"
 
 int zk_enter(struct zk *zk)
 {
-    zk_lock(zk);
-    if (zk->over) {
-        int err = zk->over;
+    int err;
 
+    zk_lock(zk);
+    err = zk->ended;
+    if (err)
         zk_unlock(zk);
-        return err;
-    }
-    zk->callers++;
-    return 0;
+    else
+        zk->callers++;
+    return err;
 }
 
 void zk_leave(struct zk *zk)
@@ -35,49 +34,28 @@ void zk_leave(struct zk *zk)
     zk_unlock(zk);
 }
 
-/* Without a connection for that long, the session is over or about to be. */
+/* After this long without a connection, the session has expired or is about to. */
 int64_t zk_deadline(const struct zk *zk)
 {
     return clock_boot_ms() + zk->session.timeout_ms;
 }
 
-void zk_cond_init(pthread_cond_t *c)
-{
-    pthread_condattr_t attr;
-
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(c, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
 bool zk_wait(struct zk *zk, pthread_cond_t *c, int64_t deadline_ms)
 {
-    int64_t left_ms = deadline_ms - clock_boot_ms();
-    struct timespec until;
-
-    if (left_ms <= 0)
+    if (clock_boot_ms() >= deadline_ms)
         return false;
     zk_wake(zk);
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += left_ms / 1000;
-    until.tv_nsec += left_ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    pthread_cond_timedwait(c, &zk->lock, &until);
+    cond_wait_until(c, &zk->lock, deadline_ms);
     return true;
 }
 
-/* Returns 0, what ended the session, or UNKNOWN when the time is over. */
+/* Returns 0, the error that ended the session, or UNKNOWN at the deadline. */
 int zk_wait_connected(struct zk *zk, int64_t deadline_ms)
 {
-    while (!zk->over && zoo_state(zk->handle) != ZOO_CONNECTED_STATE) {
+    while (!zk->ended && zoo_state(zk->handle) != ZOO_CONNECTED_STATE)
         if (!zk_wait(zk, &zk->changed, deadline_ms))
             return DROVER_UNKNOWN;
-    }
-    return zk->over;
+    return zk->ended;
 }
 
 void zk_call_start(struct zk *zk, struct zk_call *c)
@@ -87,7 +65,7 @@ void zk_call_start(struct zk *zk, struct zk_call *c)
     c->rc = ZOK;
     c->done = false;
     if (!c->finish)
-        zk_cond_init(&c->answered);
+        cond_init(&c->answered);
     TAILQ_INSERT_TAIL(&zk->calls, c, link);
     zk->in_flight++;
 }
@@ -99,7 +77,7 @@ static void call_remove(struct zk_call *c)
     TAILQ_REMOVE(&zk->calls, c, link);
     zk->in_flight--;
     if (zk->in_flight == ZK_IN_FLIGHT_MAX - 1)
-        pthread_cond_broadcast(&zk->room);
+        pthread_cond_broadcast(&zk->not_full);
     if (zk->in_flight == 0 && zk->closing)
         pthread_cond_broadcast(&zk->changed);
 }
@@ -143,19 +121,9 @@ void zk_calls_fail(struct zk *zk)
     }
 }
 
-/* A read, or a creation that may be repeated. What is asked for is not NULL. */
-struct read {
-    struct zk_call call;
-    const char *full;
-    int64_t deadline_ms;
-    int flags; /* of a creation */
-    struct buf *data, *text;
-    size_t count; /* of names in text */
-    struct keeper_stat stat;
-    bool world_writable;
-};
+/* Answers, on the reply thread. */
 
-static void answer(struct read *r, int rc, const struct Stat *stat)
+static void answer(struct zk_request *r, int rc, const struct Stat *stat)
 {
     r->call.rc = rc;
     if (rc == ZOK && stat)
@@ -164,9 +132,9 @@ static void answer(struct read *r, int rc, const struct Stat *stat)
     zk_unlock(r->call.zk);
 }
 
-static struct read *answer_begin(const void *arg)
+static struct zk_request *answer_begin(const void *arg)
 {
-    struct read *r = (struct read *)arg;
+    struct zk_request *r = (struct zk_request *)arg;
 
     zk_lock(r->call.zk);
     return r;
@@ -174,11 +142,11 @@ static struct read *answer_begin(const void *arg)
 
 static void on_data(int rc, const char *value, int len, const struct Stat *stat, const void *arg)
 {
-    struct read *r = answer_begin(arg);
+    struct zk_request *r = answer_begin(arg);
 
     if (rc == ZOK) {
         r->data->len = 0;
-        if (len > 0) /* -1 is a node that was made with no data at all */
+        if (len > 0) /* -1: a node that was created without any data */
             buf_put(r->data, value, (size_t)len);
     }
     answer(r, rc, stat);
@@ -192,11 +160,11 @@ static void on_stat(int rc, const struct Stat *stat, const void *arg)
 static void on_names(int rc, const struct String_vector *names, const struct Stat *stat,
                      const void *arg)
 {
-    struct read *r = answer_begin(arg);
+    struct zk_request *r = answer_begin(arg);
 
-    for (int i = 0; rc == ZOK && i < names->count; i++)
-        buf_put(r->text, names->data[i], strlen(names->data[i]) + 1);
     r->count = rc == ZOK ? (size_t)names->count : 0;
+    for (size_t i = 0; i < r->count; i++)
+        buf_put(r->data, names->data[i], strlen(names->data[i]) + 1);
     answer(r, rc, stat);
 }
 
@@ -208,120 +176,79 @@ static void on_string(int rc, const char *value, const void *arg)
 
 static void on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *arg)
 {
-    struct read *r = answer_begin(arg);
+    struct zk_request *r = answer_begin(arg);
     int change = ZOO_PERM_WRITE | ZOO_PERM_CREATE | ZOO_PERM_DELETE | ZOO_PERM_ADMIN;
 
-    r->world_writable = false;
-    for (int i = 0; rc == ZOK && i < acl->count; i++) {
+    for (int i = 0; rc == ZOK && i < acl->count; i++)
         if ((acl->data[i].perms & change) && strcmp(acl->data[i].id.scheme, "world") == 0)
             r->world_writable = true;
-    }
     answer(r, rc, stat);
 }
 
-static int send_get(struct zk *zk, struct read *r)
+/* Requests. */
+
+static int send_request(struct zk *zk, struct zk_request *r)
 {
-    if (r->data)
+    switch (r->kind) {
+    case ZK_GET:
         return zoo_aget(zk->handle, r->full, 0, on_data, r);
-    return zoo_aexists(zk->handle, r->full, 0, on_stat, r);
+    case ZK_EXISTS:
+        return zoo_aexists(zk->handle, r->full, 0, on_stat, r);
+    case ZK_CHILDREN:
+        return zoo_aget_children2(zk->handle, r->full, 0, on_names, r);
+    case ZK_SYNC:
+        return zoo_async(zk->handle, r->full, on_string, r);
+    case ZK_GET_ACL:
+        return zoo_aget_acl(zk->handle, r->full, on_acl, r);
+    case ZK_CREATE:
+        return zoo_acreate(zk->handle, r->full, "", 0, zk->acl, r->flags, on_string, r);
+    }
+    return ZBADARGUMENTS;
 }
 
-static int send_children(struct zk *zk, struct read *r)
-{
-    return zoo_aget_children2(zk->handle, r->full, 0, on_names, r);
-}
-
-static int send_sync(struct zk *zk, struct read *r)
-{
-    return zoo_async(zk->handle, r->full, on_string, r);
-}
-
-static int send_acl(struct zk *zk, struct read *r)
-{
-    return zoo_aget_acl(zk->handle, r->full, on_acl, r);
-}
-
-static int send_create(struct zk *zk, struct read *r)
-{
-    return zoo_acreate(zk->handle, r->full, "", 0, zk->acl, r->flags, on_string, r);
-}
-
-static int ask_once(struct zk *zk, struct read *r, int (*send)(struct zk *, struct read *))
+static int request_once(struct zk *zk, struct zk_request *r)
 {
     int rc;
 
     zk_call_start(zk, &r->call);
-    rc = send(zk, r);
-    if (rc != ZOK) {
-        zk_call_cancel(&r->call);
-        return zk->over ? zk->over : zk_err(rc);
-    }
-    return zk_err(zk_call_wait(&r->call));
+    rc = send_request(zk, r);
+    if (rc == ZOK)
+        return zk_err(zk_call_wait(&r->call));
+    zk_call_cancel(&r->call);
+    return zk->ended ? zk->ended : zk_err(rc);
 }
 
-static int ask(struct zk *zk, struct read *r, int (*send)(struct zk *, struct read *))
+int zk_request(struct zk *zk, struct zk_request *r)
 {
     int err;
 
     do {
         err = zk_wait_connected(zk, r->deadline_ms);
         if (!err)
-            err = ask_once(zk, r, send);
+            err = request_once(zk, r);
     } while (err == DROVER_UNKNOWN && clock_boot_ms() < r->deadline_ms);
-    return err;
+    return r->kind == ZK_CREATE && err == DROVER_EXISTS ? 0 : err;
 }
 
-int zk_read_data(struct zk *zk, const char *full, int64_t deadline_ms, struct buf *ret_data,
-                 struct keeper_stat *ret_stat)
+int zk_exists(struct zk *zk, const char *full, int64_t deadline_ms, struct keeper_stat *ret_stat)
 {
-    struct read r = {.full = full, .deadline_ms = deadline_ms, .data = ret_data};
-    int err = ask(zk, &r, send_get);
+    struct zk_request r = {.kind = ZK_EXISTS, .full = full, .deadline_ms = deadline_ms};
+    int err = zk_request(zk, &r);
 
     if (!err && ret_stat)
         *ret_stat = r.stat;
     return err;
 }
 
-int zk_read_children(struct zk *zk, const char *full, int64_t deadline_ms, struct buf *ret_text,
-                     size_t *ret_count, struct keeper_stat *ret_stat)
-{
-    struct read r = {.full = full, .deadline_ms = deadline_ms, .text = ret_text};
-    int err = ask(zk, &r, send_children);
-
-    if (!err) {
-        *ret_count = r.count;
-        if (ret_stat)
-            *ret_stat = r.stat;
-    }
-    return err;
-}
-
-int zk_read_sync(struct zk *zk, const char *full, int64_t deadline_ms)
-{
-    struct read r = {.full = full, .deadline_ms = deadline_ms};
-
-    return ask(zk, &r, send_sync);
-}
-
-int zk_read_world_writable(struct zk *zk, const char *full, int64_t deadline_ms, bool *ret_writable)
-{
-    struct read r = {.full = full, .deadline_ms = deadline_ms};
-    int err = ask(zk, &r, send_acl);
-
-    if (!err)
-        *ret_writable = r.world_writable;
-    return err;
-}
-
 int zk_make_node(struct zk *zk, const char *full, int64_t deadline_ms, int flags)
 {
-    struct read r = {.full = full, .deadline_ms = deadline_ms, .flags = flags};
-    int err = ask(zk, &r, send_create);
-
-    return err == DROVER_EXISTS ? 0 : err;
+    return zk_request(
+        zk, &(struct zk_request){
+                .kind = ZK_CREATE, .full = full, .deadline_ms = deadline_ms, .flags = flags});
 }
 
-int zk_get(struct keeper *k, struct str path, struct buf *ret_data, struct keeper_stat *ret_stat)
+/* The user's reads: the path is the user's, the deadline that of the session. */
+static int user_request(struct keeper *k, struct str path, struct zk_request *r)
 {
     struct zk *zk = zk_of(k);
     char *full;
@@ -329,40 +256,48 @@ int zk_get(struct keeper *k, struct str path, struct buf *ret_data, struct keepe
 
     if (err)
         return err;
-    full = zk_full_path(zk, path);
-    err = zk_read_data(zk, full, zk_deadline(zk), ret_data, ret_stat);
+    r->full = full = zk_full_path(zk, path);
+    r->deadline_ms = zk_deadline(zk);
+    err = zk_request(zk, r);
     zk_leave(zk);
     free(full);
+    return err;
+}
+
+int zk_get(struct keeper *k, struct str path, struct buf *ret_data, struct keeper_stat *ret_stat)
+{
+    struct zk_request r = {.kind = ret_data ? ZK_GET : ZK_EXISTS, .data = ret_data};
+    int err = user_request(k, path, &r);
+
+    if (!err)
+        *ret_stat = r.stat;
     return err;
 }
 
 int zk_children(struct keeper *k, struct str path, struct buf *ret_text, size_t *ret_count,
                 struct keeper_stat *ret_stat)
 {
-    struct zk *zk = zk_of(k);
-    char *full;
-    int err = zk_enter(zk);
+    struct zk_request r = {.kind = ZK_CHILDREN, .data = ret_text};
+    int err = user_request(k, path, &r);
 
-    if (err)
-        return err;
-    full = zk_full_path(zk, path);
-    err = zk_read_children(zk, full, zk_deadline(zk), ret_text, ret_count, ret_stat);
-    zk_leave(zk);
-    free(full);
+    if (!err) {
+        *ret_count = r.count;
+        *ret_stat = r.stat;
+    }
     return err;
 }
 
 int zk_sync(struct keeper *k, struct str path)
 {
-    struct zk *zk = zk_of(k);
-    char *full;
-    int err = zk_enter(zk);
+    return user_request(k, path, &(struct zk_request){.kind = ZK_SYNC});
+}
 
-    if (err)
-        return err;
-    full = zk_full_path(zk, path);
-    err = zk_read_sync(zk, full, zk_deadline(zk));
-    zk_leave(zk);
-    free(full);
+int zookeeper_world_writable(struct keeper *k, bool *ret_writable)
+{
+    struct zk_request r = {.kind = ZK_GET_ACL};
+    int err = user_request(k, STR("/"), &r);
+
+    if (!err)
+        *ret_writable = r.world_writable;
     return err;
 }

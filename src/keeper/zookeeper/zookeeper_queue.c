@@ -1,11 +1,11 @@
 /*
- * The queue of the user's callbacks that are due, and who runs them: the keeper's own thread, or
- * keeper_dispatch() when the options gave a wake.
+ * The queue of the user's callbacks that are due. The keeper's own thread runs them, or
+ * keeper_dispatch() if the options have a wake.
  *
- * wake is called when the queue was empty before, and by a dispatch that leaves something: one
- * dispatch runs what was due when it began, so that a busy keeper does not keep its user's loop.
+ * wake is called when the queue was empty before, and by a dispatch that leaves callbacks behind:
+ * one dispatch runs only those that were due when it began, so that a busy keeper does not block
+ * its user's event loop.
  */
-#include "base/thread.h"
 #include "keeper/zookeeper/zookeeper_impl.h"
 
 void zk_lock(struct zk *zk)
@@ -42,7 +42,7 @@ void zk_ready(struct zk *zk, struct zk_item *item)
     zk->ready_count++;
     if (!zk->wake)
         pthread_cond_signal(&zk->due);
-    else if (first && !zk->closing) /* closing runs what is left by itself */
+    else if (first && !zk->closing) /* closing runs the rest itself */
         zk->wake_due = true;
 }
 
@@ -60,7 +60,7 @@ bool zk_is_dispatcher(struct zk *zk)
     return zk->dispatching && pthread_equal(zk->dispatcher, pthread_self());
 }
 
-/* Runs up to `count` items. From inside a callback this does nothing. */
+/* Runs up to count callbacks. Does nothing if called from inside one. */
 static void run_items(struct zk *zk, size_t count)
 {
     struct zk_item *item;
@@ -116,16 +116,12 @@ int zk_queue_start(struct zk *zk, struct err_info *ret_error)
 
 void zk_queue_close(struct zk *zk)
 {
-    if (zk->thread_runs) {
-        zk_lock(zk);
-        zk->stop = true;
-        pthread_cond_signal(&zk->due);
-        zk_unlock(zk);
+    zk_lock(zk);
+    zk->stop = true;
+    pthread_cond_signal(&zk->due);
+    while (!zk->thread_runs && !TAILQ_EMPTY(&zk->ready))
+        run_items(zk, zk->ready_count);
+    zk_unlock(zk);
+    if (zk->thread_runs)
         pthread_join(zk->thread, NULL);
-    } else {
-        zk_lock(zk);
-        while (!TAILQ_EMPTY(&zk->ready))
-            run_items(zk, zk->ready_count);
-        zk_unlock(zk);
-    }
 }

@@ -1,44 +1,42 @@
 /*
- * Tags: what became of a sequential create whose connection broke?
+ * Tags: find out whether a sequential create happened when its connection broke.
  *
- * The caller cannot find out: the name has a number that nobody told. Trying again may make a
- * second node, not trying again may leave an orphan. Other clients put a random id into the node's
- * name, but here names are fixed by documents (worker-NNNNNNNNNN), and so are data and access
- * lists.
+ * The caller cannot find out, because it does not know the number in the name. A retry may create a
+ * second node; no retry may leave an orphan. Other clients put a random id into the node's name,
+ * but here the documents fix the names (worker-NNNNNNNNNN), the data and the access lists.
  *
- * So the random tag goes beside it. A transaction with a sequential create carries one more
- * operation: it sets the data of a node of ours, a slot, to a new random tag. Both happen or none,
- * in one request and one round trip as before. After reconnecting, and after a sync, which brings
- * whatever the old connection had sent before this one could be opened, the slot's data tells for
- * certain: our tag, and the transaction happened, with the number that is the slot's mzxid, and the
- * child of the parent with that number as its czxid is the one; another tag, and it did not happen
- * and never will (ZooKeeper refuses what a session's older connections still send).
+ * So the random tag goes into another node. A transaction with a sequential create carries one more
+ * operation: it sets the data of a node of ours, a slot, to a new random tag. Both happen or
+ * neither, in one request and one round trip as before. After a reconnection and a sync, everything
+ * that the old connection sent has happened or never will (ZooKeeper refuses requests from older
+ * connections of a session). Then the slot decides. If it holds our tag, the transaction happened;
+ * the slot's mzxid is its zxid, and the new node is the child of the parent with that czxid. If it
+ * holds another tag, the transaction did not happen.
  *
- * A slot belongs to one transaction at a time and is then used again, so there are as many as ever
- * were on their way at once. Each is made by the first transaction that uses it. Slots are
- * ephemeral: nothing has to be cleaned up, but nothing is known any more once the session is over.
- * Their parent, /.drover-tags, is made once; where that is forbidden, transactions go without a
- * tag, and a broken connection is UNKNOWN. The first transaction of a session that needs a tag
- * waits until that is known, also in keeper_commit().
+ * A slot belongs to one transaction at a time and is then reused, so there are as many as were ever
+ * in flight at once. The first transaction that uses a slot creates it. Slots are ephemeral: there
+ * is nothing to clean up, but the outcome is lost with the session. Their parent, /.drover-tags, is
+ * created once. If that is forbidden, transactions go without a tag, and a broken connection means
+ * UNKNOWN. The first transaction of a session that needs a tag waits until this is known, even in
+ * keeper_commit().
  *
- * Rejected: a marker node per create (two more transactions, and orphans of its own); an extra
- * entry in the access list as the tag (every node keeps one for ever); comparing owner and data of
- * what is found (says nothing about persistent nodes, whose data others may write as well).
+ * Rejected: a marker node for each create (two more transactions, and orphans of its own); an extra
+ * entry in the access list as the tag (every node would keep it); comparing owner and data of the
+ * children (proves nothing for persistent nodes, whose data others may write too).
  *
- * What keeper_multi() learns did not happen, it sends again. A commit is not sent again, because
- * those behind it must not overtake it: it gets UNKNOWN, which is true, and there is no orphan.
- * Commits in doubt are resolved by a thread of their own, the mender, so that this code can be read
- * downwards.
+ * keeper_multi() sends a transaction again if it did not happen. A commit is not sent again,
+ * because later commits must not overtake it: it gets UNKNOWN, and there is no orphan. A thread of
+ * its own, the repair thread, resolves commits, so that this code can wait for answers in straight
+ * lines.
  *
- * Transactions that create but do not set carry a slot as well, for the sake of its stat (see
- * zookeeper_txn.c). They draw no tag and are not looked for.
+ * Transactions that create but do not set carry a slot as well, for its stat (see zookeeper_txn.c).
+ * They draw no tag, and their outcome is not looked for.
  */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/random.h"
-#include "base/thread.h"
 #include "keeper/path.h"
 #include "keeper/zookeeper/zookeeper_impl.h"
 
@@ -46,9 +44,7 @@
 
 enum {
     DIGITS = 10,
-    /* Of children that are older than the one looked for: numbers rise with time, so this is slack.
-     */
-    OLDER_MAX = 100,
+    OLDER_MAX = 100, /* children older than the transaction, before the search ends; numbers rise */
 };
 
 static struct zk_slot *slot_new(struct zk *zk)
@@ -78,9 +74,9 @@ static void slots_free(struct zk *zk)
 }
 
 /*
- * Makes a first slot, and the parent if that is missing. Whoever could do this can use tags: the
- * parent may belong to somebody with other credentials. A missing chroot is not our error to tell:
- * the transaction itself will meet it.
+ * Creates a first slot, and the parent if it is missing. If that succeeds, tags can be used: the
+ * parent may belong to a client with other credentials. A missing chroot is not reported here: the
+ * transaction itself will fail.
  */
 static int tags_prepare(struct zk *zk)
 {
@@ -137,7 +133,7 @@ void zk_tag_draw(struct zk_txn *t)
         zoo_create_op_init(z, t->slot->path, t->tag, len, zk->acl, ZOO_EPHEMERAL, NULL, 0);
 }
 
-/* A slot of which nobody knows whether it was made is not used again. */
+/* A slot that may or may not have been created is not reused. */
 void zk_tag_drop(struct zk *zk, struct zk_txn *t)
 {
     if (t->slot && (t->slot->made || !zk_rc_is_lost(t->call.rc)))
@@ -148,17 +144,16 @@ void zk_tag_drop(struct zk *zk, struct zk_txn *t)
 }
 
 /*
- * All that failed was the tag: somebody has deleted our nodes, or made them his own. Nothing
- * happened, and no slot is worth anything any more; those that others hold fail in their turn.
+ * Only the tag failed: another client has deleted our nodes or changed their access lists. Nothing
+ * happened, and no slot can be used any more; transactions that hold one will fail in the same way.
  */
 bool zk_tag_failed(struct zk *zk, struct zk_txn *t)
 {
     if (!t->slot || t->call.rc > ZAPIERROR || t->zresults[t->count].err != t->call.rc)
         return false;
-    for (size_t i = 0; i < t->count; i++) {
+    for (size_t i = 0; i < t->count; i++)
         if (t->zresults[i].err != ZOK)
             return false;
-    }
     slot_free(t->slot);
     t->slot = NULL;
     slots_free(zk);
@@ -166,7 +161,7 @@ bool zk_tag_failed(struct zk *zk, struct zk_txn *t)
     return true;
 }
 
-/* Names that could be the one, by number, the latest first. */
+/* Names that could be the new child, sorted by number, latest first. */
 
 static int by_number_down(const void *a, const void *b)
 {
@@ -186,18 +181,19 @@ static bool is_candidate(const char *name, struct str prefix)
 static int candidates(struct zk *zk, const struct zk_txn *t, const char *parent, struct str prefix,
                       struct buf *text, char ***ret_names, size_t *ret_count)
 {
-    size_t all, count = 0;
+    struct zk_request r = {
+        .kind = ZK_CHILDREN, .full = parent, .deadline_ms = t->deadline_ms, .data = text};
+    size_t count = 0;
     char **names, *at;
-    int err = zk_read_children(zk, parent, t->deadline_ms, text, &all, NULL);
+    int err = zk_request(zk, &r);
 
     if (err)
         return err;
-    names = mem_alloc((all + 1) * sizeof *names);
+    names = mem_alloc((r.count + 1) * sizeof *names);
     at = text->p;
-    for (size_t i = 0; i < all; i++, at += strlen(at) + 1) {
+    for (size_t i = 0; i < r.count; i++, at += strlen(at) + 1)
         if (is_candidate(at, prefix))
             names[count++] = at;
-    }
     qsort(names, count, sizeof *names, by_number_down);
     *ret_names = names;
     *ret_count = count;
@@ -205,9 +201,9 @@ static int candidates(struct zk *zk, const struct zk_txn *t, const char *parent,
 }
 
 /*
- * Writes to the operation's room the full path of the child that the transaction made. Several
- * sequential creates of one transaction may share parent and prefix: `behind` of them came after
- * this one.
+ * Writes the full path of the child that the transaction created into the operation's buffer.
+ * Several sequential creates of one transaction may share parent and prefix: `behind` of them came
+ * after this one.
  */
 static int child_find(struct zk *zk, const struct zk_txn *t, const zoo_op_t *z, size_t behind)
 {
@@ -217,28 +213,26 @@ static int child_find(struct zk *zk, const struct zk_txn *t, const zoo_op_t *z, 
     struct buf text = {0};
     size_t count = 0, older = 0;
     struct keeper_stat stat;
+    bool found = false;
     int err;
 
     memcpy(full, parent.p, parent.len);
     full[parent.len] = '\0';
     at = full + (path.len - prefix.len);
     err = candidates(zk, t, full, prefix, &text, &names, &count);
-    for (size_t i = 0; i < count && !err && older < OLDER_MAX; i++) {
+    for (size_t i = 0; i < count && !err && !found && older < OLDER_MAX; i++) {
         at[-1] = '/';
         memcpy(at, names[i], strlen(names[i]) + 1);
-        err = zk_read_data(zk, full, t->deadline_ms, NULL, &stat);
-        if (!err && stat.czxid == t->zxid && behind-- == 0)
-            goto out;
-        if (!err && stat.czxid < t->zxid)
-            older++;
+        err = zk_exists(zk, full, t->deadline_ms, &stat);
+        found = !err && stat.czxid == t->zxid && behind-- == 0;
+        older += !err && stat.czxid < t->zxid;
         if (err == DROVER_NO_NODE)
             err = 0;
     }
-    if (!err || err == DROVER_NO_NODE)
-        err = DROVER_UNKNOWN; /* it was made, and somebody has deleted it already */
-out:
     free(names);
     buf_release(&text);
+    if (!found && (!err || err == DROVER_NO_NODE))
+        return DROVER_UNKNOWN; /* it was created, and another client has deleted it already */
     return err;
 }
 
@@ -246,15 +240,13 @@ static size_t count_behind(const struct zk_txn *t, size_t i)
 {
     size_t n = 0;
 
-    for (size_t j = i + 1; j < t->count; j++) {
-        if (zk_op_is_sequential(&t->zops[j]) &&
-            strcmp(t->zops[j].create_op.path, t->zops[i].create_op.path) == 0)
-            n++;
-    }
+    for (size_t j = i + 1; j < t->count; j++)
+        n += zk_op_is_sequential(&t->zops[j]) &&
+             strcmp(t->zops[j].create_op.path, t->zops[i].create_op.path) == 0;
     return n;
 }
 
-/* It happened: what would the answer have been? */
+/* It happened: fills in the results that were lost. */
 static int results_recover(struct zk *zk, struct zk_txn *t)
 {
     int err = 0;
@@ -268,8 +260,8 @@ static int results_recover(struct zk *zk, struct zk_txn *t)
         if (z->type == ZOO_CREATE_OP && !err)
             zk_txn_created(t, i, zk_op_is_sequential(z) ? z->create_op.buf : z->create_op.path);
         if (z->type == ZOO_SETDATA_OP) {
-            err = zk_read_data(zk, z->set_op.path, t->deadline_ms, NULL, &t->results[i].stat);
-            if (err == DROVER_NO_NODE) /* deleted since: its stat is nobody's concern */
+            err = zk_exists(zk, z->set_op.path, t->deadline_ms, &t->results[i].stat);
+            if (err == DROVER_NO_NODE) /* deleted since: no stat */
                 err = 0;
         }
     }
@@ -278,33 +270,41 @@ static int results_recover(struct zk *zk, struct zk_txn *t)
     return err;
 }
 
-int zk_tag_resolve(struct zk *zk, struct zk_txn *t)
+static int resolve(struct zk *zk, struct zk_txn *t)
 {
-    struct keeper_stat stat;
     struct buf data = {0};
+    struct zk_request r = {
+        .kind = ZK_SYNC, .full = t->slot->path, .deadline_ms = t->deadline_ms, .data = &data};
     bool ours;
-    int err;
+    int err = zk_request(zk, &r);
 
-    t->deadline_ms = clock_boot_ms() + ZK_DOUBT_TIMEOUTS * (int64_t)zk->session.timeout_ms;
-    err = zk_read_sync(zk, t->slot->path, t->deadline_ms);
+    r.kind = ZK_GET;
     if (!err)
-        err = zk_read_data(zk, t->slot->path, t->deadline_ms, &data, &stat);
+        err = zk_request(zk, &r);
     ours = !err && str_eq((struct str){data.p, data.len}, (struct str){t->tag, ZK_TAG_LEN});
     buf_release(&data);
     if (err && err != DROVER_NO_NODE)
-        return err == DROVER_CLOSED ? DROVER_UNKNOWN : err;
+        return err;
     t->slot->made = !err;
     if (!ours)
         return DROVER_NOT_TRIED;
-    t->zxid = stat.mzxid;
-    t->time_ms = stat.mtime_ms;
-    err = results_recover(zk, t);
+    t->zxid = r.stat.mzxid;
+    t->time_ms = r.stat.mtime_ms;
+    return results_recover(zk, t);
+}
+
+int zk_tag_resolve(struct zk *zk, struct zk_txn *t)
+{
+    int err;
+
+    t->deadline_ms = clock_boot_ms() + ZK_RESOLVE_TIMEOUTS * (int64_t)zk->session.timeout_ms;
+    err = resolve(zk, t);
     return err == DROVER_CLOSED ? DROVER_UNKNOWN : err;
 }
 
-/* The mender. */
+/* The repair thread. */
 
-static void mend(struct zk *zk, struct zk_txn *t)
+static void repair(struct zk *zk, struct zk_txn *t)
 {
     int err = zk_tag_resolve(zk, t);
 
@@ -317,42 +317,39 @@ static void mend(struct zk *zk, struct zk_txn *t)
     zk_txn_settle(t, err);
 }
 
-static void *mender_main(void *arg)
+static void *repairer_main(void *arg)
 {
     struct zk *zk = arg;
     struct zk_txn *t;
 
     zk_lock(zk);
-    for (;;) {
-        t = TAILQ_FIRST(&zk->doubts);
+    while ((t = TAILQ_FIRST(&zk->unresolved)) || !zk->closing) {
         if (t) {
-            TAILQ_REMOVE(&zk->doubts, t, in_doubt);
-            mend(zk, t);
-        } else if (zk->closing) {
-            break;
-        } else {
-            zk_wake(zk);
-            if (TAILQ_EMPTY(&zk->doubts) && !zk->closing)
-                pthread_cond_wait(&zk->changed, &zk->lock);
+            TAILQ_REMOVE(&zk->unresolved, t, repair);
+            repair(zk, t);
+            continue;
         }
+        zk_wake(zk);
+        if (TAILQ_EMPTY(&zk->unresolved) && !zk->closing)
+            pthread_cond_wait(&zk->changed, &zk->lock);
     }
     zk_unlock(zk);
     return NULL;
 }
 
-void zk_tag_mend(struct zk *zk, struct zk_txn *t)
+void zk_tag_repair(struct zk *zk, struct zk_txn *t)
 {
-    TAILQ_INSERT_TAIL(&zk->doubts, t, in_doubt);
-    if (!zk->mender_runs) {
-        thread_must_start(&zk->mender, "zk-repair", mender_main, zk);
-        zk->mender_runs = true;
+    TAILQ_INSERT_TAIL(&zk->unresolved, t, repair);
+    if (!zk->repairer_runs) {
+        thread_must_start(&zk->repairer, "zk-repair", repairer_main, zk);
+        zk->repairer_runs = true;
     }
     pthread_cond_broadcast(&zk->changed);
 }
 
 void zk_tags_close(struct zk *zk)
 {
-    if (zk->mender_runs)
-        pthread_join(zk->mender, NULL);
+    if (zk->repairer_runs)
+        pthread_join(zk->repairer, NULL);
     slots_free(zk);
 }

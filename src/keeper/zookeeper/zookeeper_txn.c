@@ -1,22 +1,23 @@
 /*
  * Transactions: keeper_multi(), which waits, and keeper_commit(), which does not.
  *
- * One block of memory holds a transaction as libzookeeper wants it, with room for its answers. A
- * single create, set or delete goes as the request of that name, anything else as a multi.
+ * One block of memory holds a transaction in libzookeeper's form, with space for its answers. A
+ * single create, set or delete is sent as the request of that name, anything else as a multi.
  *
- * The stat of what was created: libzookeeper's multi has no create2, so the answer to a create is
- * its path only. But a new node's stat is known up to the number and the time of the transaction,
- * and these stand in the answer to any set of the same transaction. When the caller's operations
- * have no set and somebody wants to know, a tag is one (zookeeper_tag.c). And when that is new or forbidden, an exists of a
- * created node is sent right behind the multi: requests of a session are answered in order, so this
- * costs no round trip, but it nearly halves the rate of a pipeline, which is why a tag comes first.
+ * The stat of a created node: libzookeeper's multi has no create2, so the answer to a create is
+ * only its path. But all of a new node's stat is known except the zxid and the time of the
+ * transaction, and the answer to any set in the same transaction has both. If the caller's
+ * operations have no set and the stat is wanted, a tag is one (zookeeper_tag.c). If the slot is new
+ * or tags are forbidden, an exists of a created node follows the multi: requests of a session are
+ * answered in order, so this costs no round trip, but it nearly halves the rate of a pipeline. That
+ * is why a tag comes first.
  *
- * Commits are answered by libzookeeper in the order of submission, but some are not final with that
- * answer (they are in doubt) and some never reach it (there was no connection). So they stand in a
- * list in that order, and callbacks are due from its head only.
+ * libzookeeper answers commits in the order of submission, but some of these answers are not final
+ * (the outcome is unknown), and some commits are never sent (there was no connection). So
+ * zk->commits holds them in that order, and callbacks become due from its head only.
  *
- * libzookeeper frees a wild pointer when a session is found to be over while a multi is being
- * packed. That is learned only on a new connection, hence nothing is handed to it without a
+ * libzookeeper frees an uninitialised pointer if it learns that the session has expired while it
+ * packs a multi. It learns that on a new connection only, so nothing is handed to it without a
  * connection.
  */
 #include <assert.h>
@@ -27,7 +28,7 @@
 
 enum {
     SEQUENCE_LEN = 12, /* ten digits, a sign should they ever overflow, and the NUL */
-    TRIES_MAX = 8,     /* of a tagged transaction that certainly did not happen */
+    TRIES_MAX = 8,     /* of a tagged transaction that did not happen */
 };
 
 static char *carve(char **at, size_t size)
@@ -50,7 +51,7 @@ static size_t text_size(const struct zk *zk, const struct keeper_op *ops, size_t
     return size;
 }
 
-/* The wire's limit, exactly: keeper.c has checked without the chroot and the tag. */
+/* The exact limit of the wire: keeper.c has checked without the chroot and the tag. */
 static bool is_too_big(const struct zk *zk, const struct keeper_op *ops, size_t count, bool tagged)
 {
     size_t size = 8 + 9 + (tagged ? 128 + zk->chroot_len : 0);
@@ -60,47 +61,27 @@ static bool is_too_big(const struct zk *zk, const struct keeper_op *ops, size_t 
     return size > KEEPER_REQUEST_MAX;
 }
 
-/* Flags are the same numbers in ZooKeeper. */
-static void pack_create(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op,
-                        const char *full, char **at, struct Stat *stat)
+/* The flags of a create have the same numbers in ZooKeeper. */
+static void pack(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op, char **at,
+                 struct Stat *stat)
 {
-    size_t room = strlen(full) + SEQUENCE_LEN;
+    bool sequential = op->kind == KEEPER_CREATE && (op->flags & KEEPER_SEQUENTIAL);
+    int len = op->data.p ? (int)op->data.len : -1;
+    char *full = carve(at, zk->chroot_len + op->path.len + 1);
+    size_t path_size = zk_full_path_put(zk, op->path, sequential, full) + SEQUENCE_LEN;
 
-    (void)stat;
-    zoo_create_op_init(z, full, op->data.p, op->data.p ? (int)op->data.len : -1, zk->acl,
-                       op->flags & ~KEEPER_NO_STAT, carve(at, room), (int)room);
+    if (op->kind == KEEPER_CREATE)
+        zoo_create_op_init(z, full, op->data.p, len, zk->acl, op->flags & ~KEEPER_NO_STAT,
+                           carve(at, path_size), (int)path_size);
+    else if (op->kind == KEEPER_SET)
+        zoo_set_op_init(z, full, op->data.p, len, op->version, stat);
+    else if (op->kind == KEEPER_DELETE)
+        zoo_delete_op_init(z, full, op->version);
+    else
+        zoo_check_op_init(z, full, op->version);
 }
 
-static void pack_set(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op, const char *full,
-                     char **at, struct Stat *stat)
-{
-    (void)zk, (void)at;
-    zoo_set_op_init(z, full, op->data.p, op->data.p ? (int)op->data.len : -1, op->version, stat);
-}
-
-static void pack_delete(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op,
-                        const char *full, char **at, struct Stat *stat)
-{
-    (void)zk, (void)at, (void)stat;
-    zoo_delete_op_init(z, full, op->version);
-}
-
-static void pack_check(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op,
-                       const char *full, char **at, struct Stat *stat)
-{
-    (void)zk, (void)at, (void)stat;
-    zoo_check_op_init(z, full, op->version);
-}
-
-static void (*const pack[])(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op,
-                            const char *full, char **at, struct Stat *stat) = {
-    [KEEPER_CREATE] = pack_create,
-    [KEEPER_SET] = pack_set,
-    [KEEPER_DELETE] = pack_delete,
-    [KEEPER_CHECK] = pack_check,
-};
-
-/* results: the caller's; NULL for a commit, which has its own. */
+/* results is NULL for a commit, which has its own. */
 static struct zk_txn *txn_new(struct zk *zk, const struct keeper_op *ops, size_t count,
                               struct keeper_result *results)
 {
@@ -118,17 +99,13 @@ static struct zk_txn *txn_new(struct zk *zk, const struct keeper_op *ops, size_t
         t->results = (struct keeper_result *)carve(&at, count * sizeof *results);
     memset(t->results, 0, count * sizeof *results);
     for (size_t i = 0; i < count; i++) {
-        bool sequential = ops[i].kind == KEEPER_CREATE && (ops[i].flags & KEEPER_SEQUENTIAL);
-        char *full = carve(&at, zk->chroot_len + ops[i].path.len + 1);
-
         t->stat_wanted |= ops[i].kind == KEEPER_CREATE && !(ops[i].flags & KEEPER_NO_STAT);
-        zk_full_path_put(zk, ops[i].path, sequential, full);
-        pack[ops[i].kind](zk, &t->zops[i], &ops[i], full, &at, &t->stats[i]);
+        pack(zk, &t->zops[i], &ops[i], &at, &t->stats[i]);
     }
     return t;
 }
 
-/* What a transaction wants a tag for: to be found again, or to be told its number. */
+/* A transaction needs a tag to be found again, or to learn its zxid. */
 static bool wants_tag(struct zk_txn *t)
 {
     bool sets = false;
@@ -142,24 +119,19 @@ static bool wants_tag(struct zk_txn *t)
 
 /* Answers of libzookeeper, on the reply thread. */
 
-static void answered(struct zk_txn *t, int rc)
-{
-    t->call.rc = rc;
-    zk_call_reply(&t->call);
-}
-
 static void on_multi(int rc, const void *arg)
 {
     struct zk_txn *t = (struct zk_txn *)arg;
     struct zk *zk = t->call.zk;
 
     zk_lock(zk);
-    answered(t, rc);
+    t->call.rc = rc;
+    zk_call_reply(&t->call);
     zk_unlock(zk);
 }
 
-/* The request that only asks when the transaction was. Its own failure is none of the caller's. */
-static void on_clock(int rc, const struct Stat *stat, const void *arg)
+/* The exists that asks for the zxid of the transaction. The transaction does not fail with it. */
+static void on_node_stat(int rc, const struct Stat *stat, const void *arg)
 {
     struct zk_txn *t = (struct zk_txn *)arg;
     struct zk *zk = t->call.zk;
@@ -208,8 +180,8 @@ static void on_create(int rc, const char *path, const struct Stat *stat, const v
     on_multi(rc, arg);
 }
 
-/* A node whose creation tells when the transaction was; NULL when that is told anyway or cannot. */
-static const char *clock_node(const struct zk_txn *t)
+/* A created node whose stat has the zxid; NULL if it is not needed, or if there is none. */
+static const char *stat_node(const struct zk_txn *t)
 {
     const char *found = NULL;
 
@@ -229,12 +201,12 @@ static const char *clock_node(const struct zk_txn *t)
 static int send_multi(struct zk *zk, struct zk_txn *t)
 {
     int n = (int)t->count + (t->slot != NULL);
-    const char *clock = clock_node(t);
+    const char *node = stat_node(t);
     int rc;
 
     memset(t->zresults, 0, (size_t)n * sizeof *t->zresults);
     rc = zoo_amulti(zk->handle, n, t->zops, t->zresults, on_multi, t);
-    if (rc == ZOK && clock && zoo_aexists(zk->handle, clock, 0, on_clock, t) == ZOK)
+    if (rc == ZOK && node && zoo_aexists(zk->handle, node, 0, on_node_stat, t) == ZOK)
         t->call.replies++;
     return rc;
 }
@@ -254,7 +226,7 @@ static int send_one(struct zk *zk, struct zk_txn *t)
     return send_multi(zk, t);
 }
 
-/* Returns 0 when it is on its way and will be answered. */
+/* 0: sent, and will be answered. */
 static int txn_send(struct zk *zk, struct zk_txn *t)
 {
     int rc;
@@ -267,10 +239,10 @@ static int txn_send(struct zk *zk, struct zk_txn *t)
     if (rc == ZOK)
         return 0;
     zk_call_cancel(&t->call);
-    return zk->over ? zk->over : zk_err(rc);
+    return zk->ended ? zk->ended : zk_err(rc);
 }
 
-/* From answers to results. */
+/* Results. */
 
 void zk_txn_created(struct zk_txn *t, size_t i, const char *full)
 {
@@ -293,12 +265,11 @@ void zk_txn_created(struct zk_txn *t, size_t i, const char *full)
 
 static void txn_happened(struct zk_txn *t)
 {
-    for (size_t i = 0; i < t->count + (t->slot != NULL) && !t->zxid; i++) {
+    for (size_t i = 0; i < t->count + (t->slot != NULL) && !t->zxid; i++)
         if (t->zops[i].type == ZOO_SETDATA_OP) {
             t->zxid = t->stats[i].mzxid;
             t->time_ms = t->stats[i].mtime;
         }
-    }
     for (size_t i = 0; i < t->count; i++) {
         t->results[i].err = 0;
         if (t->zops[i].type == ZOO_CREATE_OP)
@@ -311,8 +282,8 @@ static void txn_happened(struct zk_txn *t)
 }
 
 /*
- * The answer came. What was on its way when we closed, or made the server hang up, is answered with
- * errors about the session, but it may have happened.
+ * Turns the answer into results. A transaction that was in flight when we closed, or made the
+ * server disconnect, is answered with an error about the session, but it may have happened.
  */
 static int txn_collect(struct zk_txn *t)
 {
@@ -412,19 +383,19 @@ static void commit_answered(struct zk_call *c)
 
     static_assert(offsetof(struct zk_txn, call) == 0, "a transaction is a call");
     if (t->slot && t->findable && zk_rc_is_lost(c->rc))
-        zk_tag_mend(c->zk, t);
+        zk_tag_repair(c->zk, t);
     else if (zk_tag_failed(c->zk, t))
-        zk_txn_settle(t, txn_fail(t, DROVER_UNKNOWN)); /* again would be out of order */
+        zk_txn_settle(t, txn_fail(t, DROVER_UNKNOWN)); /* a retry would be out of order */
     else
         zk_txn_settle(t, txn_collect(t));
 }
 
 static int commit_send(struct zk *zk, struct zk_txn *t)
 {
-    while (!zk->over && zk->in_flight >= ZK_IN_FLIGHT_MAX)
-        pthread_cond_wait(&zk->room, &zk->lock);
-    if (zk->over)
-        return zk->over;
+    while (!zk->ended && zk->in_flight >= ZK_IN_FLIGHT_MAX)
+        pthread_cond_wait(&zk->not_full, &zk->lock);
+    if (zk->ended)
+        return zk->ended;
     if (zoo_state(zk->handle) != ZOO_CONNECTED_STATE)
         return DROVER_UNKNOWN;
     return txn_send(zk, t);

@@ -1,37 +1,36 @@
 /*
- * Watches that stay, made of ZooKeeper's, which fire once.
+ * Persistent watches, made of ZooKeeper's, which fire once.
  *
- * A spot is a node and one of two questions about it: what is it (exists), or what is below it
- * (children). All watches of that node and question share it. A spot is armed by asking the
- * question with a watch: the answer and the watch are set at one moment, so the answer is the state
- * that the watch guards. When ZooKeeper's watch fires, nobody is told yet: the spot is armed again,
- * and the difference between the new state and the old one is what is told. A change between the
- * firing and the arming is in the new state; one after it fires again. Nothing can be lost, and
- * what is told comes after the watch is in force again. Of a node that was made and deleted again
- * both states are the same, it is missing; that it was made is told. No other firing without a
- * difference means a change: each has a zxid of its own, which the states hold.
+ * A zk_watched is a node with one of two questions: what is it (exists), or what are its children.
+ * All watches with the same node and question share it. It is armed by asking the question with a
+ * watch: the answer and the watch are set at one moment, so the answer is the state that the watch
+ * guards. When ZooKeeper's watch fires, no event is sent yet. The question is asked again, and the
+ * difference between the new state and the old one becomes the event. A change between the firing
+ * and the arming is in the new state; a change after it fires again. So no change is lost, and an
+ * event comes after the watch is in force again. If a node was created and deleted in between, both
+ * states say that it is missing; then the creation is reported. Any other firing without a
+ * difference means no change, because every change has its own zxid and the states hold it.
  *
- * The children of a node that is missing cannot be watched: the spot then waits for its creation.
+ * The children of a missing node cannot be watched: then its creation is watched.
  *
- * When a connection breaks, libzookeeper sets its watches again on the next one, and the server
- * tells what happened in between; whatever was being armed is armed again by us. Every watch is
- * told RECONNECTED as well.
+ * After a reconnection libzookeeper sets its watches again, and the server reports what happened in
+ * between. Questions that were in flight are asked again here. Every watch also gets RECONNECTED.
  *
- * libzookeeper knows a spot by its number, never by its address: it may still call for one that is
- * gone. When the last watch goes, the server is asked to forget the spot; should that fail, it
- * fires some day, into the void.
+ * libzookeeper gets the id of a zk_watched, never its address, because it may still call for one
+ * that is freed. When its last watch goes, the server is asked to remove its watches. If that
+ * fails, they fire once more, and the id is not found.
  */
 #include <stdlib.h>
 
 #include "base/mem.h"
 #include "keeper/zookeeper/zookeeper_impl.h"
 
-enum { TOLD_MAX = 4 };
+enum { EVENTS_MAX = 4 };
 
-struct keeper_watch {
+struct zk_watch {
     struct zk_item item;
-    TAILQ_ENTRY(keeper_watch) link; /* in its spot */
-    struct zk_spot *spot;           /* NULL: taken back */
+    TAILQ_ENTRY(zk_watch) link; /* in watched->watches */
+    struct zk_watched *watched; /* NULL: removed */
     enum keeper_watch_kind kind;
     keeper_watch_fn *fn;
     void *arg;
@@ -39,87 +38,86 @@ struct keeper_watch {
     bool running;
     pthread_cond_t idle; /* no longer running */
 
-    /* What is to be told, in order. When there are more, the latest takes the last place. */
-    enum keeper_event events[TOLD_MAX];
+    /* Events to deliver, in order. If there are more, the latest replaces the last. */
+    enum keeper_event events[EVENTS_MAX];
     size_t event_count;
 };
-TAILQ_HEAD(watches, keeper_watch);
+TAILQ_HEAD(zk_watches, zk_watch);
 
-/* What a spot's question was answered. */
-struct state {
+/* The answer to the question. */
+struct zk_watched_state {
     bool exists;
     int64_t czxid;
     int64_t changed; /* mzxid, or pzxid when it is about children */
 };
 
-enum arm { IDLE, ARMING, ARMED };
+enum zk_arm { IDLE, ARMING, ARMED };
 
-struct zk_spot {
-    TAILQ_ENTRY(zk_spot) link;
+struct zk_watched {
+    TAILQ_ENTRY(zk_watched) link;
     struct zk *zk;
     uintptr_t id;
     char *full;
     bool children;
-    enum arm arm;
-    int err;         /* of the latest arming, when it was refused */
-    bool known;      /* state has been answered at least once */
-    bool fired;      /* since the latest arming */
-    int fired_event; /* the latest, ZooKeeper's number */
-    struct state state;
-    struct watches watches;
+    enum zk_arm arm;
+    int err;         /* of the last arming, if it was refused */
+    bool known;      /* state holds an answer */
+    bool fired;      /* since the last arming */
+    int fired_event; /* the last one, ZooKeeper's number */
+    struct zk_watched_state state;
+    struct zk_watches watches;
 };
 
-static void spot_arm(struct zk_spot *s);
+static void watched_arm(struct zk_watched *s);
 
-static struct zk_spot *spot_by_id(struct zk *zk, const void *id)
+static struct zk_watched *watched_by_id(struct zk *zk, const void *id)
 {
-    struct zk_spot *s;
+    struct zk_watched *s;
 
-    for (s = TAILQ_FIRST(&zk->spots); s; s = TAILQ_NEXT(s, link)) {
+    TAILQ_FOREACH(s, &zk->watched, link)
         if (s->id == (uintptr_t)id)
             return s;
-    }
     return NULL;
 }
 
-/* Telling. */
+/* Events. */
 
-static void watch_tell(struct keeper_watch *w, enum keeper_event event)
+static void watch_post(struct zk_watch *w, enum keeper_event event)
 {
-    struct zk *zk = w->spot->zk;
+    struct zk *zk = w->watched->zk;
 
-    if (zk->over && event != KEEPER_EVENT_EXPIRED)
+    if (zk->ended && event != KEEPER_EVENT_EXPIRED)
         return;
-    if (w->event_count == TOLD_MAX)
+    if (w->event_count == EVENTS_MAX)
         w->event_count--;
     w->events[w->event_count++] = event;
     zk_ready(zk, &w->item);
 }
 
-static void spot_tell_all(struct zk_spot *s, enum keeper_event event)
+static void watched_post_all(struct zk_watched *s, enum keeper_event event)
 {
-    struct keeper_watch *w;
+    struct zk_watch *w;
 
-    for (w = TAILQ_FIRST(&s->watches); w; w = TAILQ_NEXT(w, link))
-        watch_tell(w, event);
+    TAILQ_FOREACH(w, &s->watches, link)
+        watch_post(w, event);
 }
 
-/* Changes of data do not concern those who watch for existence. */
-static void spot_tell_changed(struct zk_spot *s)
+/* A change of data is no event for a watch on existence. */
+static void watched_post_changed(struct zk_watched *s)
 {
-    struct keeper_watch *w;
+    struct zk_watch *w;
 
-    for (w = TAILQ_FIRST(&s->watches); w; w = TAILQ_NEXT(w, link)) {
+    TAILQ_FOREACH(w, &s->watches, link) {
         if (w->kind == KEEPER_WATCH_DATA)
-            watch_tell(w, KEEPER_EVENT_CHANGED);
+            watch_post(w, KEEPER_EVENT_CHANGED);
         else if (w->kind == KEEPER_WATCH_CHILDREN)
-            watch_tell(w, KEEPER_EVENT_CHILDREN);
+            watch_post(w, KEEPER_EVENT_CHILDREN);
     }
 }
 
-static void spot_compare(struct zk_spot *s, struct state now)
+static void watched_compare(struct zk_watched *s, struct zk_watched_state now)
 {
-    struct state was = s->state;
+    struct zk_watched_state was = s->state;
     bool known = s->known, other = was.czxid != now.czxid;
 
     s->state = now;
@@ -127,13 +125,13 @@ static void spot_compare(struct zk_spot *s, struct state now)
     if (!known)
         return;
     if (was.exists && (!now.exists || other))
-        spot_tell_all(s, KEEPER_EVENT_DELETED);
+        watched_post_all(s, KEEPER_EVENT_DELETED);
     if (now.exists && (!was.exists || other))
-        spot_tell_all(s, KEEPER_EVENT_CREATED);
+        watched_post_all(s, KEEPER_EVENT_CREATED);
     else if (now.exists && was.changed != now.changed)
-        spot_tell_changed(s);
+        watched_post_changed(s);
     else if (s->fired && s->fired_event == ZOO_CREATED_EVENT && !was.exists && !now.exists)
-        spot_tell_all(s, KEEPER_EVENT_CREATED); /* and deleted since: the next look shows it */
+        watched_post_all(s, KEEPER_EVENT_CREATED); /* and deleted since: the reader will see it */
     s->fired = false;
 }
 
@@ -142,60 +140,57 @@ static void spot_compare(struct zk_spot *s, struct state now)
 static void on_fired(zhandle_t *handle, int type, int state, const char *path, void *id)
 {
     struct zk *zk = (struct zk *)zoo_get_context(handle);
-    struct zk_spot *s;
+    struct zk_watched *s;
 
     (void)state, (void)path;
     if (type == ZOO_SESSION_EVENT)
         return;
     zk_lock(zk);
-    s = spot_by_id(zk, id);
+    s = watched_by_id(zk, id);
     if (s) {
         s->fired = true;
         s->fired_event = type;
         if (s->arm == ARMED) {
             s->arm = IDLE;
-            spot_arm(s);
+            watched_arm(s);
         }
     }
     zk_unlock(zk);
 }
 
 /*
- * Idle spots are armed when there is a connection again. Children that may no longer be read are
+ * Idle watched are armed when there is a connection again. Children that may no longer be read are
  * told as changed: who looks will see.
  */
-static void spot_refused(struct zk_spot *s, int rc)
+static void watched_refused(struct zk_watched *s, int rc)
 {
     s->arm = IDLE;
     if (!zk_rc_is_lost(rc)) {
         s->err = zk_err(rc);
         if (s->fired)
-            spot_tell_changed(s);
+            watched_post_changed(s);
         s->fired = false;
     }
 }
 
-/* One question on its way. The spot may be gone when it is answered. */
-struct arming {
+/* A question in flight. The zk_watched may be freed before the answer. */
+struct zk_arming {
     struct zk_call call;
     uintptr_t id;
     bool children;
-    int64_t czxid, mzxid, pzxid;
+    struct keeper_stat stat;
     char full[];
 };
 
 static void arming_answered(const void *arg, int rc, const struct Stat *stat)
 {
-    struct arming *a = (struct arming *)arg;
+    struct zk_arming *a = (struct zk_arming *)arg;
     struct zk *zk = a->call.zk;
 
     zk_lock(zk);
     a->call.rc = rc;
-    if (rc == ZOK) {
-        a->czxid = stat->czxid;
-        a->mzxid = stat->mzxid;
-        a->pzxid = stat->pzxid;
-    }
+    if (rc == ZOK)
+        a->stat = zk_stat(stat);
     zk_call_reply(&a->call);
     zk_unlock(zk);
 }
@@ -214,10 +209,10 @@ static void on_children(int rc, const struct String_vector *names, const struct 
 
 static void arming_finish(struct zk_call *c);
 
-static void spot_ask(struct zk_spot *s, bool children)
+static void watched_ask(struct zk_watched *s, bool children)
 {
     size_t len = strlen(s->full) + 1;
-    struct arming *a = mem_zalloc(sizeof *a + len);
+    struct zk_arming *a = mem_zalloc(sizeof *a + len);
     void *id = (void *)s->id;
     int rc;
 
@@ -234,15 +229,15 @@ static void spot_ask(struct zk_spot *s, bool children)
     if (rc != ZOK) {
         zk_call_cancel(&a->call);
         free(a);
-        spot_refused(s, rc);
+        watched_refused(s, rc);
     }
 }
 
-static void spot_arm(struct zk_spot *s)
+static void watched_arm(struct zk_watched *s)
 {
-    if (s->arm == IDLE && !s->zk->over) {
+    if (s->arm == IDLE && !s->zk->ended) {
         s->err = 0;
-        spot_ask(s, s->children);
+        watched_ask(s, s->children);
     }
 }
 
@@ -251,57 +246,60 @@ static void ignore(int rc, const void *arg)
     (void)rc, (void)arg;
 }
 
-/* libzookeeper takes this callback as what it is, and declares it as a pointer to one. */
+/*
+ * libzookeeper declares the callback as a pointer to a function pointer, but calls it as a
+ * function.
+ */
 static void server_forget(struct zk *zk, const char *full)
 {
-    struct zk_spot *other;
+    struct zk_watched *other;
 
-    for (other = TAILQ_FIRST(&zk->spots); other; other = TAILQ_NEXT(other, link)) {
+    TAILQ_FOREACH(other, &zk->watched, link)
         if (strcmp(other->full, full) == 0)
             return;
-    }
-    if (zoo_state(zk->handle) == ZOO_CONNECTED_STATE && !zk->over)
+    if (zoo_state(zk->handle) == ZOO_CONNECTED_STATE && !zk->ended)
         zoo_aremove_all_watches(zk->handle, full, ZWATCHTYPE_ANY, 0, (void_completion_t *)ignore,
                                 NULL);
 }
 
-static void spot_answered(struct zk_spot *s, const struct arming *a)
+static void watched_answered(struct zk_watched *s, const struct zk_arming *a)
 {
     int rc = a->call.rc;
-    struct state now = {rc == ZOK, a->czxid, s->children ? a->pzxid : a->mzxid};
+    struct zk_watched_state now = {rc == ZOK, a->stat.czxid,
+                                   s->children ? a->stat.pzxid : a->stat.mzxid};
 
     s->arm = ARMED;
     if (rc == ZOK || rc == ZNONODE)
-        spot_compare(s, now);
+        watched_compare(s, now);
     else
-        spot_refused(s, rc);
-    if (a->children && rc == ZNONODE) /* nothing is watched by that: wait for its creation */
-        spot_ask(s, false);
-    if (s->children && !a->children && rc == ZOK) /* it was made meanwhile */
-        spot_ask(s, true);
+        watched_refused(s, rc);
+    if (a->children && rc == ZNONODE) /* that set no watch: watch for its creation */
+        watched_ask(s, false);
+    if (s->children && !a->children && rc == ZOK) /* it was created meanwhile */
+        watched_ask(s, true);
 }
 
 static void arming_finish(struct zk_call *c)
 {
-    struct arming *a = (struct arming *)c;
-    struct zk_spot *s = spot_by_id(c->zk, (void *)a->id);
+    struct zk_arming *a = (struct zk_arming *)c;
+    struct zk_watched *s = watched_by_id(c->zk, (void *)a->id);
 
     if (s)
-        spot_answered(s, a);
+        watched_answered(s, a);
     else
         server_forget(c->zk, a->full);
     pthread_cond_broadcast(&c->zk->changed);
     free(a);
 }
 
-/* Spots come with their first watch and go with their last. */
+/* A zk_watched exists from its first watch to its last. */
 
-static struct zk_spot *spot_get(struct zk *zk, struct str path, bool children)
+static struct zk_watched *watched_get(struct zk *zk, struct str path, bool children)
 {
     char *full = zk_full_path(zk, path);
-    struct zk_spot *s;
+    struct zk_watched *s;
 
-    for (s = TAILQ_FIRST(&zk->spots); s; s = TAILQ_NEXT(s, link)) {
+    TAILQ_FOREACH(s, &zk->watched, link) {
         if (s->children == children && strcmp(s->full, full) == 0) {
             free(full);
             return s;
@@ -309,22 +307,21 @@ static struct zk_spot *spot_get(struct zk *zk, struct str path, bool children)
     }
     s = mem_zalloc(sizeof *s);
     s->zk = zk;
-    s->id = ++zk->last_spot_id;
+    s->id = ++zk->last_watched_id;
     s->full = full;
     s->children = children;
     TAILQ_INIT(&s->watches);
-    TAILQ_INSERT_TAIL(&zk->spots, s, link);
+    TAILQ_INSERT_TAIL(&zk->watched, s, link);
     return s;
 }
 
-static void spot_free(struct zk_spot *s)
+static void watched_free(struct zk_watched *s)
 {
-    TAILQ_REMOVE(&s->zk->spots, s, link);
     free(s->full);
     free(s);
 }
 
-static void watch_free(struct keeper_watch *w)
+static void watch_free(struct zk_watch *w)
 {
     pthread_cond_destroy(&w->idle);
     free(w->path);
@@ -333,10 +330,10 @@ static void watch_free(struct keeper_watch *w)
 
 static void watch_run(struct zk *zk, struct zk_item *item)
 {
-    struct keeper_watch *w = (struct keeper_watch *)item;
+    struct zk_watch *w = (struct zk_watch *)item;
 
     w->running = true;
-    while (w->spot && w->event_count) {
+    while (w->watched && w->event_count) {
         enum keeper_event event = w->events[0];
 
         memmove(w->events, w->events + 1, --w->event_count * sizeof *w->events);
@@ -345,29 +342,25 @@ static void watch_run(struct zk *zk, struct zk_item *item)
         zk_lock(zk);
     }
     w->running = false;
-    if (w->spot)
+    if (w->watched)
         return;
     if (w->fn)
         pthread_cond_signal(&w->idle);
     else
-        watch_free(w); /* taken back by its own callback: nobody waits */
+        watch_free(w); /* removed by its own callback: no thread waits */
 }
 
-static void watch_detach(struct keeper_watch *w)
+static void watch_detach(struct zk_watch *w)
 {
-    struct zk_spot *s = w->spot;
+    struct zk_watched *s = w->watched;
 
-    w->spot = NULL;
+    w->watched = NULL;
     zk_unready(s->zk, &w->item);
     TAILQ_REMOVE(&s->watches, w, link);
     if (TAILQ_EMPTY(&s->watches)) {
-        struct zk *zk = s->zk;
-        char *full = s->full;
-
-        s->full = NULL;
-        spot_free(s);
-        server_forget(zk, full);
-        free(full);
+        TAILQ_REMOVE(&s->zk->watched, s, link);
+        server_forget(s->zk, s->full);
+        watched_free(s);
     }
 }
 
@@ -375,7 +368,7 @@ int zk_watch(struct keeper *k, struct str path, enum keeper_watch_kind kind, kee
              void *arg, struct keeper_watch **ret_watch)
 {
     struct zk *zk = zk_of(k);
-    struct keeper_watch *w;
+    struct zk_watch *w;
     int64_t deadline_ms;
     int err = zk_enter(zk);
 
@@ -388,29 +381,29 @@ int zk_watch(struct keeper *k, struct str path, enum keeper_watch_kind kind, kee
     w->arg = arg;
     w->path = mem_dup(path.p, path.len);
     pthread_cond_init(&w->idle, NULL);
-    w->spot = spot_get(zk, path, kind == KEEPER_WATCH_CHILDREN);
-    TAILQ_INSERT_TAIL(&w->spot->watches, w, link);
-    spot_arm(w->spot);
+    w->watched = watched_get(zk, path, kind == KEEPER_WATCH_CHILDREN);
+    TAILQ_INSERT_TAIL(&w->watched->watches, w, link);
+    watched_arm(w->watched);
     deadline_ms = zk_deadline(zk);
-    while (!zk->over && !w->spot->err && w->spot->arm != ARMED) {
-        if (!zk_wait(zk, &zk->changed, deadline_ms))
-            break;
-    }
-    err = zk->over ? zk->over : w->spot->err ? w->spot->err : 0;
-    if (!err && w->spot->arm != ARMED)
+    while (!zk->ended && !w->watched->err && w->watched->arm != ARMED &&
+           zk_wait(zk, &zk->changed, deadline_ms))
+        ;
+    err = zk->ended ? zk->ended : w->watched->err;
+    if (!err && w->watched->arm != ARMED)
         err = DROVER_UNKNOWN;
     if (err) {
         watch_detach(w);
         watch_free(w);
     } else {
-        *ret_watch = w;
+        *ret_watch = (struct keeper_watch *)w;
     }
     zk_leave(zk);
     return err;
 }
 
-void zk_unwatch(struct keeper *k, struct keeper_watch *w)
+void zk_unwatch(struct keeper *k, struct keeper_watch *handle)
 {
+    struct zk_watch *w = (struct zk_watch *)handle;
     struct zk *zk = zk_of(k);
 
     zk_lock(zk);
@@ -427,34 +420,35 @@ void zk_unwatch(struct keeper *k, struct keeper_watch *w)
 
 void zk_watches_reconnected(struct zk *zk)
 {
-    struct zk_spot *s;
+    struct zk_watched *s;
 
-    for (s = TAILQ_FIRST(&zk->spots); s; s = TAILQ_NEXT(s, link)) {
+    TAILQ_FOREACH(s, &zk->watched, link) {
         if (s->known)
-            spot_tell_all(s, KEEPER_EVENT_RECONNECTED);
-        spot_arm(s);
+            watched_post_all(s, KEEPER_EVENT_RECONNECTED);
+        watched_arm(s);
     }
 }
 
-void zk_watches_over(struct zk *zk)
+void zk_watches_end(struct zk *zk)
 {
-    struct zk_spot *s;
+    struct zk_watched *s;
 
-    for (s = TAILQ_FIRST(&zk->spots); s; s = TAILQ_NEXT(s, link))
-        spot_tell_all(s, KEEPER_EVENT_EXPIRED);
+    TAILQ_FOREACH(s, &zk->watched, link)
+        watched_post_all(s, KEEPER_EVENT_EXPIRED);
 }
 
 void zk_watches_free(struct zk *zk)
 {
-    struct keeper_watch *w;
-    struct zk_spot *s;
+    struct zk_watch *w;
+    struct zk_watched *s;
 
-    while ((s = TAILQ_FIRST(&zk->spots))) {
+    while ((s = TAILQ_FIRST(&zk->watched))) {
+        TAILQ_REMOVE(&zk->watched, s, link);
         while ((w = TAILQ_FIRST(&s->watches))) {
             TAILQ_REMOVE(&s->watches, w, link);
             zk_unready(zk, &w->item);
             watch_free(w);
         }
-        spot_free(s);
+        watched_free(s);
     }
 }
