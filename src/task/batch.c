@@ -47,9 +47,9 @@ static void unlist(struct service *s, struct sent *gone)
     *link = gone->next;
 }
 
-static const struct txn **txns_of(const struct task_queue *q)
+static const struct task_txn **txns_of(const struct task_queue *q)
 {
-    const struct txn **txns = mem_alloc((q->count + 1) * sizeof *txns);
+    const struct task_txn **txns = mem_alloc((q->count + 1) * sizeof *txns);
     size_t count = 0;
 
     for (const struct task_request *r = q->first; r; r = r->own.next)
@@ -60,7 +60,7 @@ static const struct txn **txns_of(const struct task_queue *q)
 /* Takes back what the batch did to memory. The requests stay in it. */
 void batch_undo(struct service *s)
 {
-    const struct txn **txns = txns_of(&s->batch);
+    const struct task_txn **txns = txns_of(&s->batch);
     struct task_request **list = mem_alloc((s->batch.count + 1) * sizeof *list);
     size_t count = 0;
 

@@ -163,11 +163,11 @@ static void open_bucket(struct ledger *l, struct commit *c, int64_t bucket)
         put_bucket(c, KEEPER_DELETE, before);
 }
 
-void ledger_put(struct ledger *l, struct commit *c, const struct txn *t)
+void ledger_put(struct ledger *l, struct commit *c, const struct task_txn *t)
 {
     begin(l, c);
     for (size_t i = 0; i < t->change_count; i++) {
-        const struct txn_change *change = &t->changes[i];
+        const struct task_txn_change *change = &t->changes[i];
         int64_t bucket = slot_bucket(change->slot);
 
         switch (change->kind) {
@@ -242,7 +242,8 @@ void ledger_settle(struct ledger *l, struct commit *c)
     commit_reset(c);
 }
 
-void ledger_undo(struct ledger *l, struct commit *c, const struct txn *const *txns, size_t count)
+void ledger_undo(struct ledger *l, struct commit *c, const struct task_txn *const *txns,
+                 size_t count)
 {
     if (!c->begun)
         return;
@@ -252,7 +253,7 @@ void ledger_undo(struct ledger *l, struct commit *c, const struct txn *const *tx
         remember_undo(&l->remember, c->forgotten[--c->remembered]);
     for (size_t i = count; i-- > 0;)
         for (size_t j = txns[i]->change_count; j-- > 0;) {
-            const struct txn_change *change = &txns[i]->changes[j];
+            const struct task_txn_change *change = &txns[i]->changes[j];
 
             if (change->kind == TXN_CREATE)
                 count_down(l, slot_bucket(change->slot));

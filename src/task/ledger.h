@@ -63,7 +63,7 @@ void commit_reset(struct commit *c);
 void commit_op(struct commit *c, struct keeper_op op);
 
 /* Adds what a transaction changes. */
-void ledger_put(struct ledger *l, struct commit *c, const struct txn *t);
+void ledger_put(struct ledger *l, struct commit *c, const struct task_txn *t);
 
 /* Adds that a request is remembered, with the tasks of its answer. */
 void ledger_remember(struct ledger *l, struct commit *c, const struct remember_key *key,
@@ -81,7 +81,8 @@ void ledger_put_head(struct ledger *l, struct commit *c, const struct slot_head 
 
 /* The commit stands, or nothing of it has happened. txns: those that were put, in order. */
 void ledger_settle(struct ledger *l, struct commit *c);
-void ledger_undo(struct ledger *l, struct commit *c, const struct txn *const *txns, size_t count);
+void ledger_undo(struct ledger *l, struct commit *c, const struct task_txn *const *txns,
+                 size_t count);
 
 /* What was found in the tree: a bucket, one slot in a bucket. */
 void ledger_found_bucket(struct ledger *l, int64_t bucket);

@@ -183,7 +183,7 @@ void service_close(struct service *s)
     waiting_release(&s->waiting);
     commit_release(&s->commit);
     while (s->spare_count) {
-        txn_release(s->spare[--s->spare_count]);
+        task_txn_release(s->spare[--s->spare_count]);
         free(s->spare[s->spare_count]);
     }
     free(s->spare);

@@ -9,7 +9,7 @@
 
 void embedded_commit(struct service *s, struct task_request *r)
 {
-    const struct txn *const txn = r->own.txn;
+    const struct task_txn *const txn = r->own.txn;
     int64_t zxid;
     int err = 0;
 

@@ -43,14 +43,14 @@ int64_t service_now_ms(struct service *s)
 
 /* Transactions that are used again. */
 
-static struct txn *txn_take(struct service *s)
+static struct task_txn *txn_take(struct service *s)
 {
-    return s->spare_count ? s->spare[--s->spare_count] : mem_zalloc(sizeof(struct txn));
+    return s->spare_count ? s->spare[--s->spare_count] : mem_zalloc(sizeof(struct task_txn));
 }
 
 static void txn_give(struct service *s, struct task_request *r)
 {
-    struct txn *t = r->own.txn;
+    struct task_txn *t = r->own.txn;
 
     r->own.txn = NULL;
     if (!t)
@@ -59,7 +59,7 @@ static void txn_give(struct service *s, struct task_request *r)
         s->spare[s->spare_count++] = t;
         return;
     }
-    txn_release(t);
+    task_txn_release(t);
     free(t);
 }
 
@@ -88,7 +88,7 @@ static void call_done(struct task_request *r)
 /* Tells the observer which managed tasks another client has claimed or updated. */
 static void observe(const struct service *s, const struct task_request *r)
 {
-    const struct txn *t = r->own.txn;
+    const struct task_txn *t = r->own.txn;
 
     if (!s->observer.changed || !t || r->own.err || r->kind == TASK_READ || r->update.manage)
         return;
@@ -182,17 +182,17 @@ static struct remember_key key_of(const struct task_request *r)
     return (struct remember_key){clientid, r->requestid, r->request_hash};
 }
 
-static int refuse(struct txn *t, const char *why)
+static int refuse(struct task_txn *t, const char *why)
 {
     arena_reset(&t->arena);
-    *t = (struct txn){.arena = t->arena, .error_count = 1, .reasons = 1};
+    *t = (struct task_txn){.arena = t->arena, .error_count = 1, .reasons = 1};
     t->errors = arena_alloc(&t->arena, sizeof *t->errors);
     t->errors[0] = why;
     return DROVER_REFUSED;
 }
 
 /* The data that an answer had, which is not remembered: see remember.h. */
-static int fill_data(struct service *s, const struct task_request *r, struct txn *t)
+static int fill_data(struct service *s, const struct task_request *r, struct task_txn *t)
 {
     const struct task_update *u = &r->update;
     struct buf scratch = {0};
@@ -226,7 +226,7 @@ static int fill_data(struct service *s, const struct task_request *r, struct txn
 }
 
 /* 1: the request was carried out before, and the answer is in t. 0: it was not. */
-static int look_up(struct service *s, const struct task_request *r, struct txn *t)
+static int look_up(struct service *s, const struct task_request *r, struct task_txn *t)
 {
     struct remember_key key = key_of(r);
     struct task *tasks;
@@ -236,7 +236,7 @@ static int look_up(struct service *s, const struct task_request *r, struct txn *
     if (!r->requestid.len || r->own.deleted)
         return 0;
     arena_reset(&t->arena);
-    *t = (struct txn){.arena = t->arena};
+    *t = (struct task_txn){.arena = t->arena};
     found = remember_find(&s->ledger->remember, &key, &t->arena, &tasks, &count);
     if (found < 0)
         return refuse(t, "requestid: another request of this client had the same");
@@ -297,7 +297,7 @@ static void count(struct service *s, struct task_request *r)
 }
 
 /* Groups in which a task came up or went to the heap: whoever waits there has to look. */
-static void touch(struct service *s, const struct txn *t)
+static void touch(struct service *s, const struct task_txn *t)
 {
     struct wait_group *g;
 
@@ -315,7 +315,7 @@ static void touch(struct service *s, const struct txn *t)
 void service_put(struct service *s, struct task_request *r)
 {
     struct remember_key key = key_of(r);
-    struct txn *t = r->own.txn;
+    struct task_txn *t = r->own.txn;
 
     ledger_put(s->ledger, &s->commit, t);
     if (r->requestid.len)

@@ -53,7 +53,7 @@ struct task_reply {
     size_t error_count;
 };
 
-struct txn;
+struct task_txn;
 
 struct task_request {
     enum task_kind kind;
@@ -81,7 +81,7 @@ struct task_request {
     /* The service's own. */
     struct {
         struct task_request *next;
-        struct txn *txn;
+        struct task_txn *txn;
         struct wait_link *links; /* of a claim that waits */
         int64_t zxid, deadline_ms;
         uint32_t wait_ref;

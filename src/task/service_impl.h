@@ -39,7 +39,7 @@ struct service {
     struct waiting waiting;
     struct store_random random;
 
-    struct txn **spare; /* transactions to use again */
+    struct task_txn **spare; /* transactions to use again */
     size_t spare_count;
 
     struct task_queue answers; /* by zxid: they leave when it is durable */

@@ -6,7 +6,7 @@
  * changing ids is the task's slot, named by the first id it had: that is where a keeper holds it.
  *
  * In order: store_new -> store_restore for what was kept, store_last_id -> transactions -> store_free.
- * A transaction is store_update() or store_claim() with a struct txn: refused, and then txn.errors
+ * A transaction is store_update() or store_claim() with a struct task_txn: refused, and then txn.errors
  * names every reason and nothing has changed; or applied, and then txn.tasks is the answer and
  * txn.changes says which slots to create, set and delete. Applied is not yet settled: when the changes
  * are kept, store_settle() forgets how to take them back; when they cannot be, store_undo() does so
@@ -78,30 +78,30 @@ struct task_claim {
     size_t limit; /* 0: 1 */
 };
 
-enum txn_kind { TXN_CREATE, TXN_SET, TXN_DELETE };
+enum task_txn_kind { TXN_CREATE, TXN_SET, TXN_DELETE };
 
-struct txn_change {
-    enum txn_kind kind;
+struct task_txn_change {
+    enum task_txn_kind kind;
     uint32_t task; /* create, set: which of txn.tasks */
     int64_t slot;
 };
 
-struct txn_undo;
+struct task_txn_undo;
 
 /* Zero-initialise; release when done; use again as often as you like. */
-struct txn {
+struct task_txn {
     struct task *tasks; /* adds and updates, or what was claimed */
-    struct txn_change *changes;
+    struct task_txn_change *changes;
     const char **errors;
     size_t task_count, change_count, error_count;
     size_t reasons; /* how many there were, told or not */
 
-    struct txn_undo *undo;
+    struct task_txn_undo *undo;
     size_t undo_count;
     struct arena arena;
 };
 
-void txn_release(struct txn *t);
+void task_txn_release(struct task_txn *t);
 
 /* Even random numbers from a seed (splitmix64). */
 struct store_random {
@@ -129,11 +129,11 @@ int64_t store_last_id(const struct store *s);
 void store_set_last_id(struct store *s, int64_t id);
 
 /* Both return 0, REFUSED with the reasons in t, TOO_BIG, or what fetching failed with. */
-int store_update(struct store *s, const struct task_update *u, int64_t now_ms, struct txn *t);
+int store_update(struct store *s, const struct task_update *u, int64_t now_ms, struct task_txn *t);
 int store_claim(struct store *s, const struct task_claim *c, int64_t now_ms, struct store_random *r,
-                struct txn *t);
-void store_undo(struct store *s, struct txn *t);
-void store_settle(struct store *s, struct txn *t);
+                struct task_txn *t);
+void store_undo(struct store *s, struct task_txn *t);
+void store_settle(struct store *s, struct task_txn *t);
 
 /* Reads. Data that has to be fetched is appended to scratch, which must be kept until it was used. */
 int store_get(struct store *s, int64_t id, struct buf *scratch,

@@ -15,7 +15,7 @@
 
 enum { CHANGE_BYTES = 64 }; /* of a change, beside its data */
 
-struct txn_undo {
+struct task_txn_undo {
     int64_t made_id;    /* 0: a deletion */
     struct record old;  /* id 0: an add */
     struct kept *kept;  /* the old one's data, when the new one did not take it over */
@@ -25,7 +25,7 @@ struct txn_undo {
 /* What both kinds of transaction have in common while they are checked and applied. */
 struct work {
     struct store *s;
-    struct txn *t;
+    struct task_txn *t;
     int64_t clientid, now_ms;
     bool manage;    /* by the manager of managed tasks */
     uint32_t named; /* the group that name is of; 0: none yet */
@@ -40,17 +40,17 @@ static uint32_t find_named(const struct work *w, int64_t id)
     return ref ? ref : store_find(w->s, id);
 }
 
-void txn_release(struct txn *t)
+void task_txn_release(struct task_txn *t)
 {
     arena_release(&t->arena);
-    *t = (struct txn){0};
+    *t = (struct task_txn){0};
 }
 
-static void begin(struct txn *t, size_t tasks, size_t changes)
+static void begin(struct task_txn *t, size_t tasks, size_t changes)
 {
     assert(!t->undo_count);
     arena_reset(&t->arena);
-    *t = (struct txn){.arena = t->arena};
+    *t = (struct task_txn){.arena = t->arena};
     t->tasks = arena_alloc(&t->arena, (tasks + 1) * sizeof *t->tasks);
     t->changes = arena_alloc(&t->arena, (changes + 1) * sizeof *t->changes);
     t->undo = arena_alloc(&t->arena, (changes + 1) * sizeof *t->undo);
@@ -60,7 +60,7 @@ static void begin(struct txn *t, size_t tasks, size_t changes)
 
 static void object(struct work *w, const char *text)
 {
-    struct txn *t = w->t;
+    struct task_txn *t = w->t;
 
     t->reasons++;
     if (t->error_count >= TASK_ERRORS_MAX)
@@ -72,7 +72,7 @@ static void object(struct work *w, const char *text)
 
 static int end_of_check(struct work *w)
 {
-    struct txn *t = w->t;
+    struct task_txn *t = w->t;
 
     if (!t->reasons)
         return 0;
@@ -129,19 +129,19 @@ static void unmark(struct work *w, int64_t id)
 
 /* Steps, each with its way back. */
 
-static struct txn_undo *note_undo(struct work *w, struct group *g)
+static struct task_txn_undo *note_undo(struct work *w, struct group *g)
 {
-    struct txn_undo *u = &w->t->undo[w->t->undo_count++];
+    struct task_txn_undo *u = &w->t->undo[w->t->undo_count++];
 
-    *u = (struct txn_undo){.held = g};
+    *u = (struct task_txn_undo){.held = g};
     g->pins++;
     return u;
 }
 
-static void note_change(struct work *w, enum txn_kind kind, int64_t slot)
+static void note_change(struct work *w, enum task_txn_kind kind, int64_t slot)
 {
     w->t->changes[w->t->change_count++] =
-        (struct txn_change){kind, (uint32_t)w->t->task_count, slot};
+        (struct task_txn_change){kind, (uint32_t)w->t->task_count, slot};
 }
 
 /* The name of a group, which outlives the group. */
@@ -171,7 +171,7 @@ static void apply_delete(struct work *w, int64_t id)
 {
     uint32_t ref = find_named(w, id);
     struct record *r = record_at(w->s, ref);
-    struct txn_undo *u = note_undo(w, w->s->groups[r->group]);
+    struct task_txn_undo *u = note_undo(w, w->s->groups[r->group]);
 
     u->old = *r;
     note_change(w, TXN_DELETE, r->slot);
@@ -199,7 +199,7 @@ static void apply_change(struct work *w, uint32_t ref, int64_t timespec, struct 
                          bool fresh)
 {
     struct record r = *record_at(w->s, ref);
-    struct txn_undo *u = note_undo(w, w->s->groups[r.group]);
+    struct task_txn_undo *u = note_undo(w, w->s->groups[r.group]);
     struct kept *kept;
 
     u->old = r;
@@ -216,10 +216,10 @@ static void apply_change(struct work *w, uint32_t ref, int64_t timespec, struct 
     store_insert(w->s, &r, kept, w->now_ms);
 }
 
-void store_undo(struct store *s, struct txn *t)
+void store_undo(struct store *s, struct task_txn *t)
 {
     while (t->undo_count) {
-        struct txn_undo *u = &t->undo[--t->undo_count];
+        struct task_txn_undo *u = &t->undo[--t->undo_count];
         struct kept *kept = NULL;
 
         if (u->made_id)
@@ -238,10 +238,10 @@ void store_undo(struct store *s, struct txn *t)
     }
 }
 
-void store_settle(struct store *s, struct txn *t)
+void store_settle(struct store *s, struct task_txn *t)
 {
     while (t->undo_count) {
-        struct txn_undo *u = &t->undo[--t->undo_count];
+        struct task_txn_undo *u = &t->undo[--t->undo_count];
 
         free(u->kept);
         u->held->pins--;
@@ -278,7 +278,7 @@ static int check_update(struct work *w, const struct task_update *u)
     return end_of_check(w);
 }
 
-int store_update(struct store *s, const struct task_update *u, int64_t now_ms, struct txn *t)
+int store_update(struct store *s, const struct task_update *u, int64_t now_ms, struct task_txn *t)
 {
     struct work w = {s, t, u->clientid, now_ms, .manage = u->manage};
     int err;
@@ -389,7 +389,7 @@ static int claim_some(struct work *w, const struct task_claim *c, struct store_r
 }
 
 int store_claim(struct store *s, const struct task_claim *c, int64_t now_ms, struct store_random *r,
-                struct txn *t)
+                struct task_txn *t)
 {
     struct work w = {s, t, c->clientid, now_ms};
     size_t limit = c->limit ? c->limit : 1, group_count, available;

@@ -25,7 +25,7 @@ static void shorten(struct image *im)
 }
 
 /* Where the records are, as a start that reads all of them from the first segment on would say. */
-static void add_place(void *arg, uint64_t segment, size_t at, const struct changes *c)
+static void add_place(void *arg, uint64_t segment, size_t at, const struct tree_changes *c)
 {
     struct subject *sub = arg;
     struct place *p;

@@ -174,7 +174,7 @@ static void lines_begin(struct lines *l)
     l->starts[l->count++] = l->text.len;
 }
 
-static void put_node(struct lines *l, const struct node_state *n)
+static void put_node(struct lines *l, const struct tree_node_state *n)
 {
     lines_begin(l);
     buf_printf(&l->text,
@@ -186,7 +186,7 @@ static void put_node(struct lines *l, const struct node_state *n)
     buf_put_u8(&l->text, 0);
 }
 
-static void put_session(struct lines *l, const struct session *s)
+static void put_session(struct lines *l, const struct tree_session *s)
 {
     lines_begin(l);
     buf_printf(&l->text, "session %lld timeout %d password %08x", (long long)s->id, s->timeout_ms,
@@ -215,7 +215,7 @@ static char *lines_end(struct lines *l)
 char *tree_text(const struct tree *t)
 {
     struct lines l = {0};
-    struct node_state state;
+    struct tree_node_state state;
     struct buf path = {0};
     uint32_t cursor = 0;
 

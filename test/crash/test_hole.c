@@ -127,15 +127,15 @@ enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
 /* Transaction n makes node /n, which is the nth that was made below the root. */
 static void put_record(struct buf *b, const struct piece *p)
 {
-    struct changes c = {0};
+    struct tree_changes c = {0};
     char path[16];
 
     snprintf(path, sizeof path, "%s%d", p->kind == SENSELESS ? "" : "/", p->lsn);
     changes_begin(&c, p->lsn, 1000);
-    changes_add(&c, (struct change){.kind = CHANGE_CREATE,
-                                    .number = p->lsn,
-                                    .path = str_of(path),
-                                    .data = STR("some data in it")});
+    changes_add(&c, (struct tree_change){.kind = CHANGE_CREATE,
+                                         .number = p->lsn,
+                                         .path = str_of(path),
+                                         .data = STR("some data in it")});
     record_put_changes(b, record_salt(p->kind == FORGED ? STORE + 1 : STORE), &c, p->behind);
     changes_release(&c);
 }

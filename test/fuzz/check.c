@@ -26,13 +26,13 @@ static const char *wrong(const char *fmt, ...)
     return line;
 }
 
-static bool in_use(const struct nodes *ns, uint32_t ref)
+static bool in_use(const struct tree_nodes *ns, uint32_t ref)
 {
     return ref >= NODE_ROOT && ref < ns->top && node_at(ns, ref)->text;
 }
 
 /* The node is found by its own path, and hangs on a parent. */
-static const char *check_place(const struct nodes *ns, uint32_t ref, struct buf *path)
+static const char *check_place(const struct tree_nodes *ns, uint32_t ref, struct buf *path)
 {
     uint32_t parent = node_at(ns, ref)->parent;
 
@@ -48,9 +48,9 @@ static const char *check_place(const struct nodes *ns, uint32_t ref, struct buf 
     return NULL;
 }
 
-static const char *check_children(const struct nodes *ns, uint32_t ref)
+static const char *check_children(const struct tree_nodes *ns, uint32_t ref)
 {
-    const struct node_more *m = node_at(ns, ref)->more;
+    const struct tree_node_more *m = node_at(ns, ref)->more;
     uint32_t count = 0, before = 0;
 
     for (uint32_t child = m ? m->first_child : 0; child; child = node_at(ns, child)->next) {
@@ -68,7 +68,7 @@ static const char *check_children(const struct nodes *ns, uint32_t ref)
     return NULL;
 }
 
-static const char *check_free_numbers(const struct nodes *ns)
+static const char *check_free_numbers(const struct tree_nodes *ns)
 {
     uint32_t count = 0;
 
@@ -84,7 +84,7 @@ static const char *check_free_numbers(const struct nodes *ns)
     return NULL;
 }
 
-static const char *check_nodes(const struct nodes *ns)
+static const char *check_nodes(const struct tree_nodes *ns)
 {
     struct buf path = {0};
     const char *line = NULL;
@@ -108,14 +108,15 @@ static const char *check_nodes(const struct nodes *ns)
 }
 
 /* How many nodes a session's list holds, or -1 with a line. */
-static int64_t count_ephemerals(const struct tree *t, const struct session *s, const char **line)
+static int64_t count_ephemerals(const struct tree *t, const struct tree_session *s,
+                                const char **line)
 {
     uint32_t before = 0;
     int64_t count = 0;
 
     for (uint32_t ref = s->first_ephemeral; ref;
          ref = node_at(&t->nodes, ref)->more->next_ephemeral) {
-        const struct node *n = node_at(&t->nodes, ref);
+        const struct tree_node *n = node_at(&t->nodes, ref);
 
         if (!in_use(&t->nodes, ref) || node_owner(n) != s->id || n->more->child_count)
             *line = wrong("session %" PRId64 " lists node %" PRIu32, s->id, ref);
@@ -132,7 +133,7 @@ static int64_t count_ephemerals(const struct tree *t, const struct session *s, c
 
 static const char *check_sessions(const struct tree *t)
 {
-    const struct sessions *s = &t->sessions;
+    const struct tree_sessions *s = &t->sessions;
     const char *line = NULL;
     uint64_t listed = 0, owned = 0;
     uint32_t count = 0;
@@ -156,7 +157,7 @@ static const char *check_sessions(const struct tree *t)
     return NULL;
 }
 
-static const char *check_special(const struct nodes *ns)
+static const char *check_special(const struct tree_nodes *ns)
 {
     static const char *const paths[] = {"/zookeeper", "/zookeeper/quota", "/zookeeper/config"};
 
@@ -167,7 +168,7 @@ static const char *check_special(const struct nodes *ns)
 }
 
 /* Every access list in the table has a node, and every node's list is in the table. */
-static const char *check_acls(const struct nodes *ns)
+static const char *check_acls(const struct tree_nodes *ns)
 {
     bool *used = calloc(ns->acls.len + 1, sizeof *used);
     const char *line = NULL;
@@ -206,7 +207,7 @@ const char *check_tree(const struct tree *t)
     return line;
 }
 
-static const char *check_same_node(const struct node_state *a, const struct node_state *b)
+static const char *check_same_node(const struct tree_node_state *a, const struct tree_node_state *b)
 {
     const struct {
         const char *name;
@@ -231,7 +232,7 @@ static const char *check_same_node(const struct node_state *a, const struct node
 static const char *check_same_nodes(const struct tree *a, const struct tree *b)
 {
     struct buf path_a = {0}, path_b = {0};
-    struct node_state state_a, state_b;
+    struct tree_node_state state_a, state_b;
     const char *line = NULL;
     uint32_t cursor = 0, other;
 
@@ -257,8 +258,8 @@ const char *check_same(const struct tree *a, const struct tree *b)
         return wrong("%" PRIu32 " sessions here, %" PRIu32 " there", a->sessions.count,
                      b->sessions.count);
     for (uint32_t i = 0; i < a->sessions.len; i++) {
-        const struct session *s = a->sessions.list[i];
-        const struct session *other = s ? sessions_find(&b->sessions, s->id) : NULL;
+        const struct tree_session *s = a->sessions.list[i];
+        const struct tree_session *other = s ? sessions_find(&b->sessions, s->id) : NULL;
 
         if (s && (!other || other->timeout_ms != s->timeout_ms ||
                   memcmp(other->password, s->password, KEEPER_PASSWORD_LEN) != 0))

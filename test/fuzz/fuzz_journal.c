@@ -48,14 +48,14 @@ static void put_record(struct buf *out, struct str payload, int64_t lsn, uint32_
         buf_put_u8(out, 0);
 }
 
-static struct change read_change(struct reader *in)
+static struct tree_change read_change(struct reader *in)
 {
     static const char *const paths[] = {
         "/a", "/b",  "/a/b", "/a/c", "/a/b/c", "/b/a", "/b/ab", "/a/b/c/d", "/zookeeper/quota",
         "/",  "/a/", "x",
     };
     static const char data[] = "0123456789abcdef";
-    struct change c = {.kind = 1 + reader_u8(in) % 6};
+    struct tree_change c = {.kind = 1 + reader_u8(in) % 6};
     uint8_t path = reader_u8(in), more = reader_u8(in);
 
     c.number = (more & 0xf) == 0xf ? INT32_MAX : more & 0xf;
@@ -74,7 +74,7 @@ static struct change read_change(struct reader *in)
 
 static void entry_changes(struct builder *b)
 {
-    struct changes c = {0};
+    struct tree_changes c = {0};
     int count = 1 + reader_u8(&b->in) % 6;
 
     changes_begin(&c, ++b->lsn, reader_u8(&b->in));
@@ -147,7 +147,7 @@ static void build(struct builder *b)
 }
 
 /* Called for each record that was replayed: encoded again it gives what stands there. */
-static void check_record(void *arg, uint64_t segment, size_t at, const struct changes *c)
+static void check_record(void *arg, uint64_t segment, size_t at, const struct tree_changes *c)
 {
     const struct str *bytes = arg;
     struct buf again = {0};

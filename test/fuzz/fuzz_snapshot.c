@@ -184,7 +184,7 @@ static void work(struct tree *t)
 {
     static const struct tree_user user;
     uint32_t top = t->nodes.top;
-    struct changes c = {0};
+    struct tree_changes c = {0};
 
     for (uint32_t ref = NODE_ROOT; ref < top; ref++) {
         struct buf path = {0}, child = {0};
@@ -211,7 +211,7 @@ static void work(struct tree *t)
 
 static void close_sessions(struct tree *t)
 {
-    struct changes c = {0};
+    struct tree_changes c = {0};
 
     for (uint32_t i = 0; i < t->sessions.len; i++)
         while (t->sessions.list[i] && tree_session_close(t, t->sessions.list[i], 1, 1, &c))
@@ -234,7 +234,7 @@ static void check_blocks(struct str bytes)
 static void check_shown(const struct tree *t, int64_t last_zxid)
 {
     struct buf scratch = {0};
-    struct node_state s;
+    struct tree_node_state s;
     uint32_t cursor = 0;
 
     while (tree_walk(t, &cursor, &scratch, &s))

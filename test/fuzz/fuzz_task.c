@@ -16,7 +16,7 @@
 enum { NOW_MS = 1000000 };
 
 static struct store *store;
-static struct txn txn;
+static struct task_txn txn;
 static struct store_random numbers;
 
 static void check_answer(int err, struct arena *a)
@@ -157,7 +157,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         }
         p += line_len + 1;
     }
-    txn_release(&txn);
+    task_txn_release(&txn);
     store_free(store);
     return 0;
 }

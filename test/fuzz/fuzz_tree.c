@@ -23,7 +23,7 @@ enum { LONG_PART = 0xd3, LONG_FROM = PATH_MAX_LEN - 20 };
 struct world {
     struct reader in;
     struct tree live, restored;
-    struct changes changes;
+    struct tree_changes changes;
     struct buf journal;
     int64_t time_ms;
 
@@ -36,7 +36,7 @@ struct world {
 
 static void restore(struct tree *t, struct str bytes)
 {
-    struct changes c = {0};
+    struct tree_changes c = {0};
     struct err_info why;
     struct record record;
 
@@ -118,7 +118,7 @@ static bool read_op(struct reader *in, char **paths, struct keeper_op *ret_op)
 }
 
 /* Any of the sessions, or none. */
-static struct session *read_session(struct world *w)
+static struct tree_session *read_session(struct world *w)
 {
     uint32_t at = reader_u8(&w->in) % (w->live.sessions.len + 1);
 
@@ -180,7 +180,7 @@ static void step_open(struct world *w)
 
 static void step_close(struct world *w)
 {
-    struct session *s = read_session(w);
+    struct tree_session *s = read_session(w);
     size_t max_bytes = 1 + reader_u8(&w->in);
 
     if (!s)
@@ -192,12 +192,12 @@ static void step_close(struct world *w)
 /* A slice of the snapshot: sessions first, then nodes. False: it is complete. */
 static bool walk_one(struct world *w, struct buf *scratch)
 {
-    const struct sessions *s = &w->live.sessions;
-    struct node_state state;
+    const struct tree_sessions *s = &w->live.sessions;
+    struct tree_node_state state;
     struct err_info why;
 
     if (w->session_cursor < s->len) {
-        const struct session *session = s->list[w->session_cursor++];
+        const struct tree_session *session = s->list[w->session_cursor++];
 
         if (session)
             tree_restore_session(&w->fuzzy, session->id, session->timeout_ms, session->password);

@@ -143,7 +143,7 @@ void sim_keeper_open(struct sim_keeper *k)
 void sim_keeper_expire(struct sim_keeper *k)
 {
     struct sim *w = k->world;
-    struct session *s = sessions_find(&w->tree.sessions, k->session);
+    struct tree_session *s = sessions_find(&w->tree.sessions, k->session);
 
     k->session = 0;
     tree_session_close(&w->tree, s, w->now_ms, SIZE_MAX, &w->changes);

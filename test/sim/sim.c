@@ -172,7 +172,7 @@ static void owner_came(struct sim *w, struct sim_queue *q, struct str data)
     }
 }
 
-static void queue_changed(struct sim *w, const struct change *c, const struct sim_worker *by)
+static void queue_changed(struct sim *w, const struct tree_change *c, const struct sim_worker *by)
 {
     struct str name = {c->path.p + strlen(QUEUES), c->path.len - strlen(QUEUES)};
     struct sim_queue *q = name.len >= QUEUE_NAME_LEN ? find_queue(w, name.p) : NULL;
@@ -190,10 +190,10 @@ static void queue_changed(struct sim *w, const struct change *c, const struct si
     }
 }
 
-void sim_changed(struct sim *w, const struct changes *changes, const struct sim_worker *by)
+void sim_changed(struct sim *w, const struct tree_changes *changes, const struct sim_worker *by)
 {
     for (size_t i = 0; i < changes->count; i++) {
-        const struct change *c = &changes->list[i];
+        const struct tree_change *c = &changes->list[i];
 
         if (str_starts(c->path, STR(QUEUE_NAMESPACE "/queues/")))
             queue_changed(w, c, by);

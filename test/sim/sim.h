@@ -97,7 +97,7 @@ struct sim {
     int nest;
 
     struct tree tree;
-    struct changes changes;
+    struct tree_changes changes;
     struct sim_keeper own;
     struct queues queues_at;
 
@@ -147,6 +147,6 @@ void sim_keeper_open(struct sim_keeper *k);
 void sim_keeper_expire(struct sim_keeper *k);
 
 /* Checks and reports the changes of one transaction, by the session that made them. */
-void sim_changed(struct sim *w, const struct changes *c, const struct sim_worker *by);
+void sim_changed(struct sim *w, const struct tree_changes *c, const struct sim_worker *by);
 
 #endif

@@ -145,7 +145,7 @@ static void a_number_used_again_starts_from_nothing(void **state)
 {
     struct tree *t = *state;
     uint32_t ref = add(t, "/a", "old");
-    struct node *n = node_at(&t->nodes, ref);
+    struct tree_node *n = node_at(&t->nodes, ref);
 
     n->czxid = n->mzxid = n->ctime_ms = n->mtime_ms = 7;
     n->version = 7;
@@ -161,7 +161,7 @@ static void a_number_used_again_starts_from_nothing(void **state)
 static void nodes_do_not_move(void **state)
 {
     struct tree *t = *state;
-    struct node *first = node_at(&t->nodes, add(t, "/first", "x"));
+    struct tree_node *first = node_at(&t->nodes, add(t, "/first", "x"));
     char path[32];
 
     for (int i = 0; i < 3 * NODE_CHUNK_LEN; i++) {
@@ -205,8 +205,8 @@ static void siblings_come_and_go(void **state)
 static void data_of_the_same_length_stays_in_place(void **state)
 {
     struct tree *t = *state;
-    struct node *n = node_at(&t->nodes, add(t, "/name", "four"));
-    struct node_text *text = n->text;
+    struct tree_node *n = node_at(&t->nodes, add(t, "/name", "four"));
+    struct tree_node_text *text = n->text;
 
     node_set_data(n, STR("five"));
     assert_ptr_equal(n->text, text);
@@ -232,7 +232,7 @@ static void names_and_data_of_every_size(void **state)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
             struct str path = {text, sizes[i] + 1}, data = {text, sizes[k] - 1};
             uint32_t ref = nodes_add(&t->nodes, NODE_ROOT, path, data);
-            struct node *n = node_at(&t->nodes, ref);
+            struct tree_node *n = node_at(&t->nodes, ref);
 
             assert_int_equal(nodes_find(&t->nodes, path), ref);
             assert_int_equal(node_name(n).len, sizes[i]);
@@ -251,7 +251,7 @@ static void names_and_data_of_every_size(void **state)
 static void more_begins_with_the_creation(void **state)
 {
     struct tree *t = *state;
-    struct node *n = node_at(&t->nodes, add(t, "/a", ""));
+    struct tree_node *n = node_at(&t->nodes, add(t, "/a", ""));
 
     n->czxid = 42;
     assert_int_equal(node_pzxid(n), 42);

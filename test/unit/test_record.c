@@ -16,9 +16,9 @@ enum { SALT = 0x5a17 };
 #define ACL STR("\0\0\0\1\0\0\0\1\0\0\0\5world\0\0\0\6anyone")
 
 /* One of each kind, with numbers at their ends. */
-static struct changes sample(void)
+static struct tree_changes sample(void)
 {
-    static struct change list[] = {
+    static struct tree_change list[] = {
         {.kind = CHANGE_CREATE,
          .path = STR("/a/b"),
          .data = STR("data"),
@@ -36,13 +36,13 @@ static struct changes sample(void)
         {.kind = CHANGE_SET_ACL, .path = STR("/a"), .number = 3, .acl = ACL},
     };
 
-    return (struct changes){.zxid = INT64_C(0x123456789abcdef),
-                            .time_ms = -5,
-                            .list = list,
-                            .count = sizeof list / sizeof *list};
+    return (struct tree_changes){.zxid = INT64_C(0x123456789abcdef),
+                                 .time_ms = -5,
+                                 .list = list,
+                                 .count = sizeof list / sizeof *list};
 }
 
-static void expect_same(const struct change *a, const struct change *b)
+static void expect_same(const struct tree_change *a, const struct tree_change *b)
 {
     assert_int_equal(a->kind, b->kind);
     assert_int_equal(a->number, b->number);
@@ -54,7 +54,7 @@ static void expect_same(const struct change *a, const struct change *b)
 
 static void what_goes_in_comes_out(void **state)
 {
-    struct changes in = sample(), out = {0};
+    struct tree_changes in = sample(), out = {0};
     struct buf b = {0};
     struct record r;
 
@@ -82,8 +82,8 @@ static void the_bytes_of_a_record(void **state)
                                    "\7\0\0\0\0\0\0\0"                 /* time */
                                    "\3\6\0\0\0/a/b/c"                 /* delete */
                                    "\0\0\0\0\0";                      /* padding */
-    struct change list[] = {{.kind = CHANGE_DELETE, .path = STR("/a/b/c")}};
-    struct changes c = {.zxid = 0x102, .time_ms = 7, .list = list, .count = 1};
+    struct tree_change list[] = {{.kind = CHANGE_DELETE, .path = STR("/a/b/c")}};
+    struct tree_changes c = {.zxid = 0x102, .time_ms = 7, .list = list, .count = 1};
     struct buf b = {0};
 
     (void)state;
@@ -111,7 +111,7 @@ static void marks(void **state)
 /* The field has 32 bits; more than that is as good as "all of them". */
 static void far_behind(void **state)
 {
-    struct changes c = sample();
+    struct tree_changes c = sample();
     struct buf b = {0};
     struct record r;
 
@@ -125,7 +125,7 @@ static void far_behind(void **state)
 /* Each is a malloc of its exact size, so that a look beyond the end is seen. */
 static void every_cut_is_refused(void **state)
 {
-    struct changes c = sample();
+    struct tree_changes c = sample();
     struct buf b = {0};
     struct record r;
 
@@ -158,7 +158,7 @@ static void flip_every_bit(struct buf *b)
 
 static void every_flipped_bit_is_refused(void **state)
 {
-    struct changes c = sample();
+    struct tree_changes c = sample();
     struct buf b = {0};
 
     (void)state;
@@ -227,7 +227,7 @@ static void payloads_that_make_no_sense(void **state)
         STR("\0\0\0\0\0\0\0\0\4\1\0\0\0\0\0\0\0\1\0\0\0"
             "0123456789abcde"),
     };
-    struct changes c = {0};
+    struct tree_changes c = {0};
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -242,7 +242,7 @@ static void payloads_that_make_no_sense(void **state)
 /* A good payload, cut anywhere: damaged, or (between two changes) the changes before the cut. */
 static void cut_payloads(void **state)
 {
-    struct changes in = sample(), out = {0};
+    struct tree_changes in = sample(), out = {0};
     struct buf b = {0};
     struct record r;
     size_t whole = 0;
@@ -270,7 +270,7 @@ static void the_bound_holds(void **state)
     struct keeper_op ops[50];
     struct keeper_result results[50] = {{0}};
     struct tree_user user = {0};
-    struct changes c = {0};
+    struct tree_changes c = {0};
     struct buf b = {0};
     struct tree t;
 

@@ -20,8 +20,8 @@ static const char PASSWORD[] = "0123456789abcdef";
 
 struct fixture {
     struct tree live, restored;
-    struct changes c;
-    struct session *session;
+    struct tree_changes c;
+    struct tree_session *session;
     struct buf journal; /* since the snapshot began */
 };
 
@@ -97,7 +97,7 @@ static void show(struct fixture *f, const char *path)
 {
     uint32_t cursor = nodes_find(&f->live.nodes, str_of(path));
     struct buf scratch = {0};
-    struct node_state s;
+    struct tree_node_state s;
     struct err_info why;
 
     assert_int_not_equal(cursor, 0);
@@ -108,7 +108,7 @@ static void show(struct fixture *f, const char *path)
 
 static void replay(struct fixture *f)
 {
-    struct changes c = {0};
+    struct tree_changes c = {0};
     struct record record;
     struct err_info why;
 

@@ -30,16 +30,16 @@ static int tear_down(void **state)
 
 static void node(struct tree *t, const char *path, int64_t owner)
 {
-    struct node_state s = {
+    struct tree_node_state s = {
         .path = str_of(path), .czxid = 1, .mzxid = 1, .pzxid = 1, .owner = owner};
     struct err_info why;
 
     assert_int_equal(tree_restore_node(t, &s, &why), 0);
 }
 
-static int change(struct tree *t, struct change change, struct err_info *ret_error)
+static int change(struct tree *t, struct tree_change change, struct err_info *ret_error)
 {
-    struct changes c = {.zxid = 9, .list = &change, .count = 1};
+    struct tree_changes c = {.zxid = 9, .list = &change, .count = 1};
 
     return tree_restore_changes(t, &c, ret_error);
 }
@@ -90,8 +90,8 @@ static void a_set_of_what_is_not_there(void **state)
 {
     struct err_info why;
 
-    assert_int_equal(change(*state, (struct change){.kind = CHANGE_SET, .path = STR("/x")}, &why),
-                     0);
+    assert_int_equal(
+        change(*state, (struct tree_change){.kind = CHANGE_SET, .path = STR("/x")}, &why), 0);
     expect_refused(*state, "/x ", "missing");
 }
 
@@ -102,7 +102,7 @@ static void a_deletion_that_leaves_children(void **state)
     node(*state, "/a", 0);
     node(*state, "/a/b", 0);
     assert_int_equal(
-        change(*state, (struct change){.kind = CHANGE_DELETE, .path = STR("/a")}, &why), 0);
+        change(*state, (struct tree_change){.kind = CHANGE_DELETE, .path = STR("/a")}, &why), 0);
     expect_refused(*state, "/a ", "missing");
 }
 
@@ -119,8 +119,10 @@ static void an_ephemeral_whose_session_was_closed(void **state)
 
     node(*state, "/e", SESSION);
     tree_restore_session(*state, SESSION, 1000, PASSWORD);
-    assert_int_equal(
-        change(*state, (struct change){.kind = CHANGE_SESSION_CLOSE, .session = SESSION}, &why), 0);
+    assert_int_equal(change(*state,
+                            (struct tree_change){.kind = CHANGE_SESSION_CLOSE, .session = SESSION},
+                            &why),
+                     0);
     expect_refused(*state, "/e ", "session is missing");
 }
 
@@ -135,7 +137,7 @@ static void an_ephemeral_with_children(void **state)
 static void changes_that_make_no_sense(void **state)
 {
     static const struct str password = {PASSWORD, KEEPER_PASSWORD_LEN}, bad = STR("not a list");
-    const struct change rows[] = {
+    const struct tree_change rows[] = {
         {.kind = CHANGE_CREATE, .path = STR("no slash"), .number = 1},
         {.kind = CHANGE_CREATE, .path = STR("/"), .number = 1},
         {.kind = CHANGE_CREATE, .path = STR("/a"), .number = 1, .acl = bad},
@@ -166,7 +168,7 @@ static void changes_that_make_no_sense(void **state)
 
 static void nodes_that_make_no_sense(void **state)
 {
-    static const struct node_state rows[] = {
+    static const struct tree_node_state rows[] = {
         {.path = STR("")},
         {.path = STR("/a/../b")},
         {.path = STR("/a"), .czxid = -1},

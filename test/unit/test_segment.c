@@ -18,8 +18,9 @@ enum { SALT = 0x5a17 };
 /* A record of transaction lsn, appended when `behind` of them were not yet on disk. */
 static void put(struct buf *b, int64_t lsn, int64_t behind)
 {
-    struct change c = {.kind = CHANGE_SET, .path = STR("/"), .data = STR("some data"), .number = 1};
-    struct changes list = {.zxid = lsn, .time_ms = 1, .list = &c, .count = 1};
+    struct tree_change c = {
+        .kind = CHANGE_SET, .path = STR("/"), .data = STR("some data"), .number = 1};
+    struct tree_changes list = {.zxid = lsn, .time_ms = 1, .list = &c, .count = 1};
 
     record_put_changes(b, SALT, &list, behind);
 }

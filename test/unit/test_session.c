@@ -11,9 +11,10 @@
 
 static const char PASSWORD[] = "0123456789abcdef";
 
-static struct session *put(struct sessions *s, int64_t id, int32_t timeout_ms, int64_t now_ms)
+static struct tree_session *put(struct tree_sessions *s, int64_t id, int32_t timeout_ms,
+                                int64_t now_ms)
 {
-    struct session *session = sessions_put(s, id, timeout_ms, PASSWORD);
+    struct tree_session *session = sessions_put(s, id, timeout_ms, PASSWORD);
 
     session_touch(session, now_ms);
     return session;
@@ -22,7 +23,7 @@ static struct session *put(struct sessions *s, int64_t id, int32_t timeout_ms, i
 static void found_by_id(void **state)
 {
     static const int64_t ids[] = {1, 2, INT64_MAX, INT64_MIN, -1, INT64_C(1) << 32};
-    struct sessions s = {0};
+    struct tree_sessions s = {0};
 
     (void)state;
     assert_null(sessions_find(&s, 1));
@@ -40,8 +41,8 @@ static void found_by_id(void **state)
 /* As when a record is replayed that the snapshot contained already. */
 static void put_twice_is_one(void **state)
 {
-    struct sessions s = {0};
-    struct session *first = put(&s, 7, 1000, 0);
+    struct tree_sessions s = {0};
+    struct tree_session *first = put(&s, 7, 1000, 0);
 
     (void)state;
     first->first_ephemeral = 5;
@@ -55,7 +56,7 @@ static void put_twice_is_one(void **state)
 
 static void removed_ones_leave_room(void **state)
 {
-    struct sessions s = {0};
+    struct tree_sessions s = {0};
     uint32_t len;
 
     (void)state;
@@ -79,8 +80,8 @@ static void removed_ones_leave_room(void **state)
 
 static void out_of_time_to_the_millisecond(void **state)
 {
-    struct sessions s = {0};
-    struct session *one;
+    struct tree_sessions s = {0};
+    struct tree_session *one;
 
     (void)state;
     assert_null(sessions_expired(&s, INT64_MAX));
@@ -102,8 +103,8 @@ static void out_of_time_to_the_millisecond(void **state)
 
 static void all_that_expired_are_found(void **state)
 {
-    struct sessions s = {0};
-    struct session *gone;
+    struct tree_sessions s = {0};
+    struct tree_session *gone;
     int count = 0;
 
     (void)state;
@@ -122,8 +123,8 @@ static void all_that_expired_are_found(void **state)
 /* Held open by somebody in this process: no clock counts. */
 static void pinned_sessions_never_run_out(void **state)
 {
-    struct sessions s = {0};
-    struct session *one = put(&s, 1, 1000, 0), *two = put(&s, 2, 2000, 0);
+    struct tree_sessions s = {0};
+    struct tree_session *one = put(&s, 1, 1000, 0), *two = put(&s, 2, 2000, 0);
 
     (void)state;
     one->pins = 2;
@@ -141,7 +142,7 @@ static void pinned_sessions_never_run_out(void **state)
 
 static void after_a_start_everybody_has_their_time(void **state)
 {
-    struct sessions s = {0};
+    struct tree_sessions s = {0};
 
     (void)state;
     put(&s, 1, 1000, 0);

@@ -33,7 +33,7 @@ static void grow(struct tree *t)
         keeper_op_delete("/a/b", -1),
     };
     enum { COUNT = sizeof ops / sizeof *ops };
-    struct changes c = {0};
+    struct tree_changes c = {0};
 
     tree_init(t);
     for (int i = 0; i < 3; i++)

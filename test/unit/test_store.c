@@ -16,7 +16,7 @@ enum { NOW = 1000000, ME = 7, OTHER = 8 };
 
 struct fixture {
     struct store *s;
-    struct txn t;
+    struct task_txn t;
     struct store_random random;
 };
 
@@ -35,7 +35,7 @@ static int teardown(void **state)
     struct fixture *f = *state;
 
     store_settle(f->s, &f->t);
-    txn_release(&f->t);
+    task_txn_release(&f->t);
     store_free(f->s);
     free(f);
     return 0;

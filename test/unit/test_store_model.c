@@ -73,7 +73,7 @@ static int fetch(void *arg, int64_t slot, struct buf *b)
 struct run {
     struct store *s;
     struct model m, before;
-    struct txn t;
+    struct task_txn t;
     struct store_random random;
     unsigned seed;
     int64_t now;
@@ -192,7 +192,7 @@ static void step_claim(struct run *r)
     expected = available(r, group);
     assert_int_equal(r->t.task_count, expected < c.limit ? expected : c.limit);
     for (size_t i = 0; i < r->t.task_count; i++) {
-        const struct txn_change *change = &r->t.changes[c.delete_count + i];
+        const struct task_txn_change *change = &r->t.changes[c.delete_count + i];
         struct model_task *t = NULL;
 
         for (size_t j = 0; j < r->m.count; j++)
@@ -276,7 +276,7 @@ static void run(unsigned seed, bool fetched)
         same(r);
         thin_out(r);
     }
-    txn_release(&r->t);
+    task_txn_release(&r->t);
     store_free(r->s);
     free(r);
 }

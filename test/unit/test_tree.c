@@ -17,8 +17,8 @@ enum { SALT = 0x5a17 };
 
 struct fixture {
     struct tree t;
-    struct changes c;
-    struct session *session;
+    struct tree_changes c;
+    struct tree_session *session;
     int64_t now_ms;
 };
 
@@ -274,7 +274,7 @@ static void a_session_ends_in_parts(void **state)
 
 static void set_numbers(struct fixture *f, const char *path, int32_t version, int32_t creations)
 {
-    struct node *n = node_at(&f->t.nodes, nodes_find(&f->t.nodes, str_of(path)));
+    struct tree_node *n = node_at(&f->t.nodes, nodes_find(&f->t.nodes, str_of(path)));
 
     n->version = version;
     node_more(n)->creations = creations;
@@ -285,7 +285,7 @@ static void expect_restorable(const struct fixture *f)
 {
     struct buf b = {0};
     struct record record;
-    struct changes c = {0};
+    struct tree_changes c = {0};
     struct tree t;
     struct err_info why;
 

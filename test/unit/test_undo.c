@@ -17,8 +17,8 @@ enum { OPS_MAX = 6 };
 
 struct fixture {
     struct tree t, before;
-    struct changes c;
-    struct session *session;
+    struct tree_changes c;
+    struct tree_session *session;
 };
 
 static void must(const char *wrong)
@@ -39,7 +39,7 @@ static int run(struct fixture *f, const struct keeper_op *ops, size_t count,
 static void remember(struct fixture *f)
 {
     struct buf scratch = {0};
-    struct node_state s;
+    struct tree_node_state s;
     struct err_info why;
     uint32_t cursor = 0;
 

@@ -12,9 +12,9 @@
 
 /* A watch that writes down what it is told: "created /a; " and so on. */
 struct listener {
-    struct watch w;
+    struct tree_watch w;
     char heard[256];
-    struct watches *leave; /* takes itself out when it is told something */
+    struct tree_watches *leave; /* takes itself out when it is told something */
 };
 
 static const char *const NAMES[] = {
@@ -24,7 +24,7 @@ static const char *const NAMES[] = {
     [KEEPER_EVENT_CHILDREN] = "children",
 };
 
-static void hear(struct watch *w, enum keeper_event event, struct str path)
+static void hear(struct tree_watch *w, enum keeper_event event, struct str path)
 {
     struct listener *l = (struct listener *)w;
     size_t len = strlen(l->heard);
@@ -45,7 +45,7 @@ enum {
     ALL = CREATED | CHANGED | DELETED | CHILDREN,
 };
 
-static void listen(struct watches *ws, struct listener *l, const char *path, int events,
+static void listen(struct tree_watches *ws, struct listener *l, const char *path, int events,
                    bool recursive)
 {
     *l = (struct listener){.w = {.events = events, .recursive = recursive, .fire = hear}};
@@ -53,16 +53,16 @@ static void listen(struct watches *ws, struct listener *l, const char *path, int
     assert_string_equal(l->w.path, path);
 }
 
-static void fire(struct watches *ws, enum change_kind kind, const char *path)
+static void fire(struct tree_watches *ws, enum tree_change_kind kind, const char *path)
 {
-    watches_fire(ws, &(struct change){.kind = kind, .path = str_of(path)});
+    watches_fire(ws, &(struct tree_change){.kind = kind, .path = str_of(path)});
 }
 
 /* On and around what is changed, with a plain watch and a recursive one for all events. */
 static void what_fires_what(void **state)
 {
     static const struct {
-        enum change_kind kind;
+        enum tree_change_kind kind;
         const char *path, *at, *heard, *recursive;
     } rows[] = {
         {CHANGE_CREATE, "/a/b", "/a/b", "created /a/b; ", "created /a/b; "},
@@ -86,7 +86,7 @@ static void what_fires_what(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct watches ws = {0};
+        struct tree_watches ws = {0};
         struct listener plain, recursive;
 
         listen(&ws, &plain, rows[i].at, ALL, false);
@@ -120,7 +120,7 @@ static void events_are_chosen(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct watches ws = {0};
+        struct tree_watches ws = {0};
         struct listener l;
 
         listen(&ws, &l, "/a", rows[i].events, false);
@@ -137,7 +137,7 @@ static void events_are_chosen(void **state)
 
 static void many_on_one_path(void **state)
 {
-    struct watches ws = {0};
+    struct tree_watches ws = {0};
     struct listener l[5];
 
     (void)state;
@@ -160,7 +160,7 @@ static void many_on_one_path(void **state)
 /* Those that take themselves out, as ZooKeeper's own do, disturb nobody beside or above them. */
 static void a_watch_may_leave_while_it_is_told(void **state)
 {
-    struct watches ws = {0};
+    struct tree_watches ws = {0};
     struct listener once[3], stays, above;
 
     (void)state;
@@ -188,7 +188,7 @@ static void many_paths(void **state)
 {
     enum { PATHS = 200 };
     static struct listener l[PATHS];
-    struct watches ws = {0};
+    struct tree_watches ws = {0};
     uint32_t len;
     char path[16];
 

@@ -212,7 +212,7 @@ static bool may_write_alone(const struct journal *j)
            j->round_us < FAST_ROUND_US;
 }
 
-void journal_append(struct journal *j, const struct changes *c, enum journal_writer who)
+void journal_append(struct journal *j, const struct tree_changes *c, enum journal_writer who)
 {
     struct journal_run *b = j->open;
     size_t before = b->bytes.len;

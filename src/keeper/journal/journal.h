@@ -101,7 +101,7 @@ enum journal_writer {
     JOURNAL_DEFER,  /* nobody until journal_write_deferred(), which the caller must call soon */
 };
 
-void journal_append(struct journal *j, const struct changes *c, enum journal_writer who);
+void journal_append(struct journal *j, const struct tree_changes *c, enum journal_writer who);
 
 /*
  * Deferring, for a loop that makes changes without waiting for them. In strict mode

@@ -62,7 +62,7 @@ static const int FIELDS[] = {
 
 enum { KIND_COUNT = sizeof FIELDS / sizeof *FIELDS };
 
-static void put_change(struct buf *b, const struct change *c)
+static void put_change(struct buf *b, const struct tree_change *c)
 {
     int has = FIELDS[c->kind];
 
@@ -83,7 +83,7 @@ static void put_change(struct buf *b, const struct change *c)
         buf_put_str(b, c->acl);
 }
 
-void record_put_changes(struct buf *b, uint32_t salt, const struct changes *c, int64_t behind)
+void record_put_changes(struct buf *b, uint32_t salt, const struct tree_changes *c, int64_t behind)
 {
     size_t at = begin(b);
 
@@ -129,9 +129,9 @@ bool record_read(const char *p, size_t left, uint32_t salt, struct record *ret_r
     return true;
 }
 
-static bool read_change(struct reader *r, struct change *ret_change)
+static bool read_change(struct reader *r, struct tree_change *ret_change)
 {
-    struct change c = {.kind = (enum change_kind)reader_u8(r)};
+    struct tree_change c = {.kind = (enum tree_change_kind)reader_u8(r)};
     uint32_t path_len, data_len, acl_len;
     int has = (int)c.kind < KIND_COUNT ? FIELDS[c.kind] : 0;
 
@@ -151,10 +151,10 @@ static bool read_change(struct reader *r, struct change *ret_change)
     return !r->bad;
 }
 
-int record_changes(const struct record *r, struct changes *c)
+int record_changes(const struct record *r, struct tree_changes *c)
 {
     struct reader in = {r->payload.p, r->payload.len, false};
-    struct change change;
+    struct tree_change change;
 
     changes_begin(c, r->lsn, (int64_t)reader_u64(&in));
     while (in.left) {

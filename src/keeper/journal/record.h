@@ -69,13 +69,13 @@ static inline size_t record_bound(size_t request_size)
 /* What the sums of a store's records begin with. */
 uint32_t record_salt(uint64_t store);
 
-void record_put_changes(struct buf *b, uint32_t salt, const struct changes *c, int64_t behind);
+void record_put_changes(struct buf *b, uint32_t salt, const struct tree_changes *c, int64_t behind);
 void record_put_mark(struct buf *b, uint32_t salt, int64_t lsn);
 
 /* Reads the record at p. False: there is no valid one of this store. */
 bool record_read(const char *p, size_t left, uint32_t salt, struct record *ret_record);
 
 /* Takes a payload apart. The text is borrowed from it. 0 or DAMAGED. */
-int record_changes(const struct record *r, struct changes *c);
+int record_changes(const struct record *r, struct tree_changes *c);
 
 #endif

@@ -100,7 +100,7 @@ static int check_segment_header(struct recovery *r, const char *name, uint64_t n
     return 0;
 }
 
-static int replay_record(struct recovery *r, const struct record *record, struct changes *c,
+static int replay_record(struct recovery *r, const struct record *record, struct tree_changes *c,
                          struct err_info *why)
 {
     if (record_changes(record, c))
@@ -113,7 +113,7 @@ int recover_segment_bytes(struct recovery *r, const char *name, uint64_t number,
 {
     struct segment_reader in = {bytes, FORMAT_HEADER_LEN, r->tree.zxid, 0};
     struct recover_segment *before, *s;
-    struct changes c = {0};
+    struct tree_changes c = {0};
     struct record record;
     struct err_info why;
     enum segment_state state;

@@ -45,7 +45,7 @@ struct recovery {
 struct recover_hooks {
     void (*note)(void *arg,
                  const char *line); /* a snapshot that could not be used, a tail cut off */
-    void (*record)(void *arg, uint64_t segment, size_t at, const struct changes *c);
+    void (*record)(void *arg, uint64_t segment, size_t at, const struct tree_changes *c);
     void *arg;
 };
 

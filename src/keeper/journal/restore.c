@@ -22,7 +22,7 @@
 
 static const int64_t PLACEHOLDER = INT64_MIN; /* as czxid */
 
-static bool is_placeholder(const struct node *n)
+static bool is_placeholder(const struct tree_node *n)
 {
     return n->czxid == PLACEHOLDER;
 }
@@ -58,16 +58,16 @@ static uint32_t ensure(struct tree *t, struct str path)
     return parent;
 }
 
-static void set_owner(struct node *n, int64_t owner)
+static void set_owner(struct tree_node *n, int64_t owner)
 {
     if (owner || n->more)
         node_more(n)->owner = owner;
 }
 
 /* Makes a placeholder a node, or a node another one. Its children stay. */
-static void become(struct tree *t, uint32_t ref, const struct node_state *s)
+static void become(struct tree *t, uint32_t ref, const struct tree_node_state *s)
 {
-    struct node *n = node_at(&t->nodes, ref);
+    struct tree_node *n = node_at(&t->nodes, ref);
 
     if (is_placeholder(n))
         t->placeholders--;
@@ -86,7 +86,7 @@ static void become(struct tree *t, uint32_t ref, const struct node_state *s)
     }
 }
 
-int tree_restore_node(struct tree *t, const struct node_state *s, struct err_info *ret_error)
+int tree_restore_node(struct tree *t, const struct tree_node_state *s, struct err_info *ret_error)
 {
     if (!path_is_valid(s->path, false))
         return err_set(ret_error, DROVER_DAMAGED, "a node with an impossible path");
@@ -103,27 +103,29 @@ int tree_restore_session(struct tree *t, int64_t id, int32_t timeout_ms, const c
     return 0;
 }
 
-static void restore_create(struct tree *t, const struct changes *c, const struct change *change)
+static void restore_create(struct tree *t, const struct tree_changes *c,
+                           const struct tree_change *change)
 {
     uint32_t parent = ensure(t, path_parent(change->path));
-    struct node_more *m = node_more(node_at(&t->nodes, parent));
+    struct tree_node_more *m = node_more(node_at(&t->nodes, parent));
 
     become(t, ensure(t, change->path),
-           &(struct node_state){.data = change->data,
-                                .acl = change->acl,
-                                .czxid = c->zxid,
-                                .mzxid = c->zxid,
-                                .pzxid = c->zxid,
-                                .ctime_ms = c->time_ms,
-                                .mtime_ms = c->time_ms,
-                                .owner = change->session});
+           &(struct tree_node_state){.data = change->data,
+                                     .acl = change->acl,
+                                     .czxid = c->zxid,
+                                     .mzxid = c->zxid,
+                                     .pzxid = c->zxid,
+                                     .ctime_ms = c->time_ms,
+                                     .mtime_ms = c->time_ms,
+                                     .owner = change->session});
     m->creations = change->number;
     m->pzxid = c->zxid;
 }
 
-static void restore_set(struct tree *t, const struct changes *c, const struct change *change)
+static void restore_set(struct tree *t, const struct tree_changes *c,
+                        const struct tree_change *change)
 {
-    struct node *n = node_at(&t->nodes, ensure(t, change->path));
+    struct tree_node *n = node_at(&t->nodes, ensure(t, change->path));
 
     n->mzxid = c->zxid;
     n->mtime_ms = c->time_ms;
@@ -131,9 +133,10 @@ static void restore_set(struct tree *t, const struct changes *c, const struct ch
     node_set_data(n, change->data);
 }
 
-static void restore_set_acl(struct tree *t, const struct changes *c, const struct change *change)
+static void restore_set_acl(struct tree *t, const struct tree_changes *c,
+                            const struct tree_change *change)
 {
-    struct node *n = node_at(&t->nodes, ensure(t, change->path));
+    struct tree_node *n = node_at(&t->nodes, ensure(t, change->path));
 
     (void)c;
     node_set_acl(&t->nodes, n, change->acl);
@@ -144,7 +147,7 @@ static void restore_set_acl(struct tree *t, const struct changes *c, const struc
 static void prune(struct tree *t, uint32_t ref, struct str path)
 {
     for (;;) {
-        struct node *n = node_at(&t->nodes, ref);
+        struct tree_node *n = node_at(&t->nodes, ref);
         uint32_t parent = n->parent;
 
         if (is_placeholder(n))
@@ -159,11 +162,12 @@ static void prune(struct tree *t, uint32_t ref, struct str path)
     }
 }
 
-static void restore_delete(struct tree *t, const struct changes *c, const struct change *change)
+static void restore_delete(struct tree *t, const struct tree_changes *c,
+                           const struct tree_change *change)
 {
     uint32_t ref = nodes_find(&t->nodes, change->path);
     uint32_t parent = nodes_find(&t->nodes, path_parent(change->path));
-    struct node *n;
+    struct tree_node *n;
 
     if (parent)
         node_more(node_at(&t->nodes, parent))->pzxid = c->zxid;
@@ -180,26 +184,29 @@ static void restore_delete(struct tree *t, const struct changes *c, const struct
     n->more->owner = 0;
 }
 
-static void restore_open(struct tree *t, const struct changes *c, const struct change *change)
+static void restore_open(struct tree *t, const struct tree_changes *c,
+                         const struct tree_change *change)
 {
     (void)c;
     sessions_put(&t->sessions, change->session, change->number, change->data.p);
 }
 
-static void restore_close(struct tree *t, const struct changes *c, const struct change *change)
+static void restore_close(struct tree *t, const struct tree_changes *c,
+                          const struct tree_change *change)
 {
     (void)c;
     sessions_remove(&t->sessions, change->session);
 }
 
-static void (*const RESTORE[])(struct tree *, const struct changes *, const struct change *) = {
+static void (*const RESTORE[])(struct tree *, const struct tree_changes *,
+                               const struct tree_change *) = {
     [CHANGE_CREATE] = restore_create,       [CHANGE_SET] = restore_set,
     [CHANGE_DELETE] = restore_delete,       [CHANGE_SESSION_OPEN] = restore_open,
     [CHANGE_SESSION_CLOSE] = restore_close, [CHANGE_SET_ACL] = restore_set_acl,
 };
 
 /* What the checksum cannot promise: that the writer made sense. */
-static bool is_sane(const struct change *c)
+static bool is_sane(const struct tree_change *c)
 {
     if (c->acl.len && !acl_list_is_valid(c->acl))
         return false;
@@ -219,7 +226,7 @@ static bool is_sane(const struct change *c)
     return false;
 }
 
-int tree_restore_changes(struct tree *t, const struct changes *c, struct err_info *ret_error)
+int tree_restore_changes(struct tree *t, const struct tree_changes *c, struct err_info *ret_error)
 {
     for (size_t i = 0; i < c->count; i++) {
         if (!is_sane(&c->list[i]))
@@ -232,8 +239,8 @@ int tree_restore_changes(struct tree *t, const struct changes *c, struct err_inf
 
 static int seal_node(struct tree *t, uint32_t ref, struct err_info *ret_error)
 {
-    struct node *n = node_at(&t->nodes, ref);
-    struct session *s;
+    struct tree_node *n = node_at(&t->nodes, ref);
+    struct tree_session *s;
     struct buf path = {0};
     const char *wrong = NULL;
 
@@ -268,9 +275,9 @@ int tree_seal(struct tree *t, struct err_info *ret_error)
 }
 
 bool tree_walk(const struct tree *t, uint32_t *cursor, struct buf *scratch,
-               struct node_state *ret_state)
+               struct tree_node_state *ret_state)
 {
-    const struct node *n;
+    const struct tree_node *n;
 
     if (*cursor < NODE_ROOT)
         *cursor = NODE_ROOT;
@@ -281,7 +288,7 @@ bool tree_walk(const struct tree *t, uint32_t *cursor, struct buf *scratch,
     n = node_at(&t->nodes, *cursor);
     scratch->len = 0;
     nodes_put_path(&t->nodes, *cursor, scratch);
-    *ret_state = (struct node_state){
+    *ret_state = (struct tree_node_state){
         .path = {scratch->p, scratch->len},
         .data = node_data(n),
         .czxid = n->czxid,

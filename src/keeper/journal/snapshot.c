@@ -51,11 +51,11 @@ int snapshot_begin(struct snapshot_writer *w, const struct fs *fs, const char *d
 bool snapshot_put_sessions(struct snapshot_writer *w, const struct tree *t, uint32_t *cursor,
                            size_t max_bytes)
 {
-    const struct sessions *s = &t->sessions;
+    const struct tree_sessions *s = &t->sessions;
 
     block_begin(w, BLOCK_SESSIONS);
     for (; *cursor < s->len && w->out.len < max_bytes; ++*cursor) {
-        const struct session *session = s->list[*cursor];
+        const struct tree_session *session = s->list[*cursor];
 
         if (!session)
             continue;
@@ -67,7 +67,7 @@ bool snapshot_put_sessions(struct snapshot_writer *w, const struct tree *t, uint
     return *cursor < s->len;
 }
 
-static void put_node(struct buf *b, const struct node_state *s)
+static void put_node(struct buf *b, const struct tree_node_state *s)
 {
     buf_put_u32(b, (uint32_t)s->path.len);
     buf_put_u32(b, buf_len_or_none(s->data));
@@ -90,7 +90,7 @@ bool snapshot_put_nodes(struct snapshot_writer *w, const struct tree *t, uint32_
                         size_t max_bytes)
 {
     struct buf path = {0};
-    struct node_state state;
+    struct tree_node_state state;
     bool more = true;
 
     block_begin(w, BLOCK_NODES);
@@ -185,7 +185,7 @@ static int load_nodes(struct loader *l, struct reader *r, struct err_info *e)
 {
     while (r->left && !r->bad) {
         uint32_t path_len = reader_u32(r), data_len = reader_u32(r), acl_len = reader_u32(r);
-        struct node_state s = {0};
+        struct tree_node_state s = {0};
         int err;
 
         s.czxid = (int64_t)reader_u64(r);

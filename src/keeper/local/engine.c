@@ -92,10 +92,10 @@ int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
     return err;
 }
 
-int engine_session_open(struct local *l, int32_t timeout_ms, struct session **ret_session)
+int engine_session_open(struct local *l, int32_t timeout_ms, struct tree_session **ret_session)
 {
     char password[KEEPER_PASSWORD_LEN];
-    struct session *s;
+    struct tree_session *s;
     int err = admit(l, record_bound(128));
 
     if (err)
@@ -124,7 +124,7 @@ static int admit_close(struct local *l)
 
 int engine_session_end(struct local *l, int64_t session)
 {
-    struct session *s;
+    struct tree_session *s;
     int more = 1, err;
 
     while (more) {
@@ -158,7 +158,7 @@ void engine_listen(struct local *l, void (*fn)(void *arg, int64_t session), void
 static int expire(struct local *l, int64_t session, int64_t now_ms)
 {
     int err = admit_close(l);
-    struct session *s = sessions_find(&l->tree.sessions, session);
+    struct tree_session *s = sessions_find(&l->tree.sessions, session);
 
     if (!err && (!s || s->pins || s->deadline_ms > now_ms))
         return 0;
@@ -177,7 +177,7 @@ static void *ticker_main(void *arg)
     pthread_mutex_lock(&l->lock);
     while (!l->stop) {
         int64_t due_ms = sessions_next_deadline(&l->tree.sessions), now_ms;
-        struct session *s;
+        struct tree_session *s;
 
         cond_wait_until(&l->tick, &l->lock, due_ms);
         now_ms = clock_boot_ms();

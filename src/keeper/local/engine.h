@@ -22,9 +22,9 @@ struct local {
     pthread_mutex_t lock; /* guards the rest, the journal's shared part included */
     struct gate gate;
     struct tree tree;
-    struct watches watches;
-    struct changes changes; /* of the current transaction */
-    struct journal journal; /* unused with LOCAL_NONE */
+    struct tree_watches watches;
+    struct tree_changes changes; /* of the current transaction */
+    struct journal journal;      /* unused with LOCAL_NONE */
     struct local_keeper *keepers;
     bool stop;
 
@@ -60,7 +60,7 @@ static inline bool engine_has_journal(const struct local *l)
 int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
                  const struct keeper_op *ops, size_t count, struct keeper_result *results,
                  enum journal_writer writer);
-int engine_session_open(struct local *l, int32_t timeout_ms, struct session **ret_session);
+int engine_session_open(struct local *l, int32_t timeout_ms, struct tree_session **ret_session);
 int engine_session_end(struct local *l, int64_t session);
 
 /* In local.c: marks every keeper of a session as expired. Under the lock. */

@@ -32,7 +32,7 @@ static void print_text(FILE *out, struct str text, size_t max)
     fputs(text.len > max ? "\"..." : "\"", out);
 }
 
-static void print_change(FILE *out, const struct change *c)
+static void print_change(FILE *out, const struct tree_change *c)
 {
     static const char *const words[] = {
         [CHANGE_CREATE] = "create",
@@ -63,7 +63,7 @@ static void print_change(FILE *out, const struct change *c)
     fputc('\n', out);
 }
 
-static void print_record(void *arg, uint64_t segment, size_t at, const struct changes *c)
+static void print_record(void *arg, uint64_t segment, size_t at, const struct tree_changes *c)
 {
     const struct fsck_options *o = arg;
     time_t seconds = (time_t)(c->time_ms / 1000);

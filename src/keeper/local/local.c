@@ -27,14 +27,14 @@ struct local_keeper {
 };
 
 struct local_watch {
-    struct watch w;
+    struct tree_watch w;
     struct local_keeper *k;
     keeper_watch_fn *fn;
     void *arg;
     char *path;
-    bool listed;             /* in the store's table: until the session ends */
-    _Atomic unsigned queued; /* bit set of events in the callback queue: one of a kind is enough */
-    _Atomic bool forgotten;  /* removed from inside its own callback */
+    bool listed;              /* in the store's table: until the session ends */
+    _Atomic unsigned queued;  /* bit set of events in the callback queue: one of a kind is enough */
+    _Atomic bool forgotten;   /* removed from inside its own callback */
     struct local_watch *next; /* of the same keeper */
 };
 
@@ -326,7 +326,7 @@ static void tell(struct local_watch *w, enum keeper_event event)
     callback_queue_post(&w->k->callbacks, &callback->callback);
 }
 
-static void fire(struct watch *w, enum keeper_event event, struct str path)
+static void fire(struct tree_watch *w, enum keeper_event event, struct str path)
 {
     (void)path;
     tell((struct local_watch *)w, event);
@@ -414,7 +414,7 @@ static void dispatch(struct keeper *base)
 static void detach(struct local *l, struct local_keeper *k)
 {
     struct local_keeper **link = &l->keepers;
-    struct session *s = k->ended ? NULL : sessions_find(&l->tree.sessions, k->session.id);
+    struct tree_session *s = k->ended ? NULL : sessions_find(&l->tree.sessions, k->session.id);
 
     while (*link != k)
         link = &(*link)->next;
@@ -467,9 +467,9 @@ static int32_t granted_timeout(int32_t wanted_ms)
 }
 
 /* A new session, or the one to resume. Under the lock. */
-static int find_session(struct local *l, const struct keeper_options *o, struct session **ret)
+static int find_session(struct local *l, const struct keeper_options *o, struct tree_session **ret)
 {
-    struct session *s;
+    struct tree_session *s;
 
     if (!o->resume.id)
         return engine_session_open(l, granted_timeout(o->timeout_ms), ret);
@@ -484,7 +484,7 @@ int local_connect(struct local *l, const struct keeper_options *o, struct keeper
 {
     static const struct keeper_options none;
     struct local_keeper *k;
-    struct session *s;
+    struct tree_session *s;
     int err;
 
     o = o ? o : &none;

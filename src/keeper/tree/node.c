@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "keeper/path.h"
 
-_Static_assert(sizeof(struct node) == 64, "a node is one cache line");
+_Static_assert(sizeof(struct tree_node) == 64, "a node is one cache line");
 
 static size_t len_size(uint32_t len)
 {
@@ -29,10 +29,10 @@ static unsigned char *put_len(unsigned char *p, uint32_t len)
     return p;
 }
 
-static struct node_text *text_new(struct str name, struct str data)
+static struct tree_node_text *text_new(struct str name, struct str data)
 {
     uint32_t name_len = (uint32_t)name.len, data_len = data.p ? (uint32_t)data.len + 1 : 0;
-    struct node_text *text =
+    struct tree_node_text *text =
         mem_alloc(len_size(name_len) + len_size(data_len) + name.len + data.len);
     unsigned char *p = put_len(put_len(text->bytes, name_len), data_len);
 
@@ -43,14 +43,14 @@ static struct node_text *text_new(struct str name, struct str data)
     return text;
 }
 
-struct node_text *node_text_with(const struct node_text *old, struct str data)
+struct tree_node_text *node_text_with(const struct tree_node_text *old, struct str data)
 {
     return text_new(node_parts(old).name, data);
 }
 
-void node_set_data(struct node *n, struct str data)
+void node_set_data(struct tree_node *n, struct str data)
 {
-    struct node_text *old = n->text;
+    struct tree_node_text *old = n->text;
     struct str is = node_parts(old).data;
 
     if (is.len == data.len && !is.p == !data.p) {
@@ -62,7 +62,7 @@ void node_set_data(struct node *n, struct str data)
     free(old);
 }
 
-struct node_more *node_more(struct node *n)
+struct tree_node_more *node_more(struct tree_node *n)
 {
     if (!n->more) {
         n->more = mem_zalloc(sizeof *n->more);
@@ -71,7 +71,7 @@ struct node_more *node_more(struct node *n)
     return n->more;
 }
 
-static uint32_t take_number(struct nodes *ns)
+static uint32_t take_number(struct tree_nodes *ns)
 {
     uint32_t ref = ns->free;
 
@@ -82,8 +82,8 @@ static uint32_t take_number(struct nodes *ns)
     assert(ns->top < UINT32_MAX - NODE_CHUNK_LEN);
     ref = ns->top++;
     if (ref >> NODE_CHUNK_BITS == ns->chunk_count) {
-        size_t size = NODE_CHUNK_LEN * sizeof(struct node);
-        struct node *chunk = mem_aligned_alloc(sizeof(struct node), size);
+        size_t size = NODE_CHUNK_LEN * sizeof(struct tree_node);
+        struct tree_node *chunk = mem_aligned_alloc(sizeof(struct tree_node), size);
 
         ns->chunks = mem_realloc(ns->chunks, (ns->chunk_count + 1) * sizeof *ns->chunks);
         ns->chunks[ns->chunk_count++] = chunk;
@@ -92,9 +92,9 @@ static uint32_t take_number(struct nodes *ns)
     return ref;
 }
 
-void nodes_init(struct nodes *ns)
+void nodes_init(struct tree_nodes *ns)
 {
-    *ns = (struct nodes){.top = NODE_ROOT};
+    *ns = (struct tree_nodes){.top = NODE_ROOT};
     uint32_t root = take_number(ns);
 
     assert(root == NODE_ROOT);
@@ -102,7 +102,7 @@ void nodes_init(struct nodes *ns)
     ns->count = 1;
 }
 
-void nodes_release(struct nodes *ns)
+void nodes_release(struct tree_nodes *ns)
 {
     for (uint32_t ref = NODE_ROOT; ref < ns->top; ref++) {
         free(node_at(ns, ref)->text);
@@ -113,14 +113,14 @@ void nodes_release(struct nodes *ns)
     free(ns->chunks);
     map_release(&ns->index);
     acl_table_release(&ns->acls);
-    *ns = (struct nodes){0};
+    *ns = (struct tree_nodes){0};
 }
 
 /* Whether the names from this node up to the root spell the path. */
-static bool spells(const struct nodes *ns, uint32_t ref, struct str path)
+static bool spells(const struct tree_nodes *ns, uint32_t ref, struct str path)
 {
     while (ref != NODE_ROOT) {
-        const struct node *n = node_at(ns, ref);
+        const struct tree_node *n = node_at(ns, ref);
         struct str name = node_name(n);
 
         if (path.len <= name.len || path.p[path.len - name.len - 1] != '/' ||
@@ -132,7 +132,7 @@ static bool spells(const struct nodes *ns, uint32_t ref, struct str path)
     return path.len == 0;
 }
 
-uint32_t nodes_find(const struct nodes *ns, struct str path)
+uint32_t nodes_find(const struct tree_nodes *ns, struct str path)
 {
     uint32_t hash;
 
@@ -146,10 +146,10 @@ uint32_t nodes_find(const struct nodes *ns, struct str path)
     return 0;
 }
 
-void nodes_attach(struct nodes *ns, uint32_t ref, struct str path)
+void nodes_attach(struct tree_nodes *ns, uint32_t ref, struct str path)
 {
-    struct node *n = node_at(ns, ref);
-    struct node_more *parent = node_more(node_at(ns, n->parent));
+    struct tree_node *n = node_at(ns, ref);
+    struct tree_node_more *parent = node_more(node_at(ns, n->parent));
 
     n->prev = 0;
     n->next = parent->first_child;
@@ -161,10 +161,10 @@ void nodes_attach(struct nodes *ns, uint32_t ref, struct str path)
     ns->count++;
 }
 
-void nodes_detach(struct nodes *ns, uint32_t ref, struct str path)
+void nodes_detach(struct tree_nodes *ns, uint32_t ref, struct str path)
 {
-    struct node *n = node_at(ns, ref);
-    struct node_more *parent = node_at(ns, n->parent)->more;
+    struct tree_node *n = node_at(ns, ref);
+    struct tree_node_more *parent = node_at(ns, n->parent)->more;
 
     assert(ref != NODE_ROOT && !(n->more && n->more->child_count));
     if (n->prev)
@@ -178,17 +178,17 @@ void nodes_detach(struct nodes *ns, uint32_t ref, struct str path)
     ns->count--;
 }
 
-uint32_t nodes_add(struct nodes *ns, uint32_t parent, struct str path, struct str data)
+uint32_t nodes_add(struct tree_nodes *ns, uint32_t parent, struct str path, struct str data)
 {
     uint32_t ref = take_number(ns);
-    struct node *n = node_at(ns, ref);
+    struct tree_node *n = node_at(ns, ref);
 
-    *n = (struct node){.parent = parent, .text = text_new(path_name(path), data)};
+    *n = (struct tree_node){.parent = parent, .text = text_new(path_name(path), data)};
     nodes_attach(ns, ref, path);
     return ref;
 }
 
-void node_set_acl(struct nodes *ns, struct node *n, struct str list)
+void node_set_acl(struct tree_nodes *ns, struct tree_node *n, struct str list)
 {
     uint32_t old = node_acl(n), number = acl_use(&ns->acls, list);
 
@@ -197,18 +197,18 @@ void node_set_acl(struct nodes *ns, struct node *n, struct str list)
     acl_drop(&ns->acls, old);
 }
 
-void nodes_free(struct nodes *ns, uint32_t ref)
+void nodes_free(struct tree_nodes *ns, uint32_t ref)
 {
-    struct node *n = node_at(ns, ref);
+    struct tree_node *n = node_at(ns, ref);
 
     acl_drop(&ns->acls, node_acl(n));
     free(n->text);
     free(n->more);
-    *n = (struct node){.next = ns->free};
+    *n = (struct tree_node){.next = ns->free};
     ns->free = ref;
 }
 
-void nodes_put_path(const struct nodes *ns, uint32_t ref, struct buf *b)
+void nodes_put_path(const struct tree_nodes *ns, uint32_t ref, struct buf *b)
 {
     size_t len = 0;
     char *end;

@@ -2,7 +2,7 @@
  * node - the nodes of a tree: where they lie in memory, how they hang together, how a path finds one.
  *
  * A million nodes are the normal case, so a node is one cache line. What only few nodes have
- * (children, an owner, an access list) lies in a struct node_more that is made when it is needed; name and data share
+ * (children, an owner, an access list) lies in a struct tree_node_more that is made when it is needed; name and data share
  * one allocation. Nodes refer to each other by number (ref, 0: none), and a node keeps its number as
  * long as it lives, which is what lets a snapshot walk the numbers in slices while work goes on.
  *
@@ -24,11 +24,11 @@ enum { NODE_ROOT = 1 };
  * clients of ZooKeeper tell from empty data), the name, the data. A length takes seven bits a byte, the
  * lowest first, all but its last byte with the highest bit set: most nodes are small, and then it is one.
  */
-struct node_text {
+struct tree_node_text {
     unsigned char bytes[1]; /* and those that follow */
 };
 
-struct node_more {
+struct tree_node_more {
     int64_t pzxid;
     int64_t owner; /* session of an ephemeral node, 0: none */
     uint32_t first_child, child_count;
@@ -38,17 +38,17 @@ struct node_more {
     int32_t aversion;
 };
 
-struct node {
+struct tree_node {
     int64_t czxid, mzxid;
     int64_t ctime_ms, mtime_ms;
-    struct node_text *text; /* NULL: this number is not in use */
-    struct node_more *more; /* NULL: never had a child, not ephemeral, open; pzxid is czxid */
+    struct tree_node_text *text; /* NULL: this number is not in use */
+    struct tree_node_more *more; /* NULL: never had a child, not ephemeral, open; pzxid is czxid */
     uint32_t parent, next, prev;
     int32_t version;
 };
 
-struct nodes {
-    struct node **chunks;
+struct tree_nodes {
+    struct tree_node **chunks;
     uint32_t chunk_count;
     uint32_t top;  /* numbers from here on were never used */
     uint32_t free; /* numbers that can be used again, linked by next */
@@ -59,39 +59,39 @@ struct nodes {
 
 enum { NODE_CHUNK_BITS = 12, NODE_CHUNK_LEN = 1 << NODE_CHUNK_BITS };
 
-static inline struct node *node_at(const struct nodes *ns, uint32_t ref)
+static inline struct tree_node *node_at(const struct tree_nodes *ns, uint32_t ref)
 {
     return &ns->chunks[ref >> NODE_CHUNK_BITS][ref & (NODE_CHUNK_LEN - 1)];
 }
 
 /* Starts with the root alone. */
-void nodes_init(struct nodes *ns);
-void nodes_release(struct nodes *ns);
+void nodes_init(struct tree_nodes *ns);
+void nodes_release(struct tree_nodes *ns);
 
 /* 0: there is none. */
-uint32_t nodes_find(const struct nodes *ns, struct str path);
+uint32_t nodes_find(const struct tree_nodes *ns, struct str path);
 
 /* A new node as the last part of path says, below parent, with this data and all else zero. */
-uint32_t nodes_add(struct nodes *ns, uint32_t parent, struct str path, struct str data);
+uint32_t nodes_add(struct tree_nodes *ns, uint32_t parent, struct str path, struct str data);
 
 /*
  * Takes a childless node out of the tree, so that nobody finds it, and puts it back; path is its
  * own. A node that was taken out may be freed. Its parent's counters are the caller's business.
  */
-void nodes_detach(struct nodes *ns, uint32_t ref, struct str path);
-void nodes_attach(struct nodes *ns, uint32_t ref, struct str path);
-void nodes_free(struct nodes *ns, uint32_t ref);
+void nodes_detach(struct tree_nodes *ns, uint32_t ref, struct str path);
+void nodes_attach(struct tree_nodes *ns, uint32_t ref, struct str path);
+void nodes_free(struct tree_nodes *ns, uint32_t ref);
 
 /* Appends the node's path. */
-void nodes_put_path(const struct nodes *ns, uint32_t ref, struct buf *b);
+void nodes_put_path(const struct tree_nodes *ns, uint32_t ref, struct buf *b);
 
-struct node_more *node_more(struct node *n);
+struct tree_node_more *node_more(struct tree_node *n);
 
 /* The data is replaced in place when it has the same length. */
-void node_set_data(struct node *n, struct str data);
+void node_set_data(struct tree_node *n, struct str data);
 
 /* Name from the old text, new data; the old one stays with the caller, who may put it back. */
-struct node_text *node_text_with(const struct node_text *old, struct str data);
+struct tree_node_text *node_text_with(const struct tree_node_text *old, struct str data);
 
 static inline const unsigned char *node_text_len(const unsigned char *p, uint32_t *ret_len)
 {
@@ -103,45 +103,45 @@ static inline const unsigned char *node_text_len(const unsigned char *p, uint32_
     return p;
 }
 
-struct node_parts {
+struct tree_node_parts {
     struct str name, data; /* data.p NULL: there is none */
 };
 
-static inline struct node_parts node_parts(const struct node_text *t)
+static inline struct tree_node_parts node_parts(const struct tree_node_text *t)
 {
     uint32_t name_len, data_len;
     const unsigned char *p = node_text_len(t->bytes, &name_len);
 
     p = node_text_len(p, &data_len);
-    return (struct node_parts){
+    return (struct tree_node_parts){
         {(const char *)p, name_len},
         {data_len ? (const char *)p + name_len : NULL, data_len ? data_len - 1 : 0}};
 }
 
-static inline struct str node_name(const struct node *n)
+static inline struct str node_name(const struct tree_node *n)
 {
     return node_parts(n->text).name;
 }
 
-static inline struct str node_data(const struct node *n)
+static inline struct str node_data(const struct tree_node *n)
 {
     return node_parts(n->text).data;
 }
 
-static inline int64_t node_owner(const struct node *n)
+static inline int64_t node_owner(const struct tree_node *n)
 {
     return n->more ? n->more->owner : 0;
 }
 
-static inline uint32_t node_acl(const struct node *n)
+static inline uint32_t node_acl(const struct tree_node *n)
 {
     return n->more ? n->more->acl : ACL_OPEN;
 }
 
 /* Replaces the list; the old one loses a user. */
-void node_set_acl(struct nodes *ns, struct node *n, struct str list);
+void node_set_acl(struct tree_nodes *ns, struct tree_node *n, struct str list);
 
-static inline int64_t node_pzxid(const struct node *n)
+static inline int64_t node_pzxid(const struct tree_node *n)
 {
     return n->more ? n->more->pzxid : n->czxid;
 }

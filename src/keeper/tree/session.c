@@ -8,17 +8,17 @@
 
 #include "base/mem.h"
 
-void sessions_release(struct sessions *s)
+void sessions_release(struct tree_sessions *s)
 {
     for (uint32_t i = 0; i < s->len; i++)
         free(s->list[i]);
     free(s->list);
     map_release(&s->by_id);
-    *s = (struct sessions){0};
+    *s = (struct tree_sessions){0};
 }
 
 /* Where in the list the session stands, plus one; 0: nowhere. */
-static uint32_t position(const struct sessions *s, int64_t id)
+static uint32_t position(const struct tree_sessions *s, int64_t id)
 {
     uint32_t hash = map_hash_u64((uint64_t)id);
 
@@ -29,14 +29,14 @@ static uint32_t position(const struct sessions *s, int64_t id)
     return 0;
 }
 
-struct session *sessions_find(const struct sessions *s, int64_t id)
+struct tree_session *sessions_find(const struct tree_sessions *s, int64_t id)
 {
     uint32_t ref = position(s, id);
 
     return ref ? s->list[ref - 1] : NULL;
 }
 
-static uint32_t free_position(struct sessions *s)
+static uint32_t free_position(struct tree_sessions *s)
 {
     if (s->count < s->len)
         for (uint32_t i = 0; i < s->len; i++)
@@ -49,10 +49,10 @@ static uint32_t free_position(struct sessions *s)
     return s->len++;
 }
 
-struct session *sessions_put(struct sessions *s, int64_t id, int32_t timeout_ms,
-                             const char *password)
+struct tree_session *sessions_put(struct tree_sessions *s, int64_t id, int32_t timeout_ms,
+                                  const char *password)
 {
-    struct session *session = sessions_find(s, id);
+    struct tree_session *session = sessions_find(s, id);
 
     if (!session) {
         uint32_t at = free_position(s);
@@ -67,7 +67,7 @@ struct session *sessions_put(struct sessions *s, int64_t id, int32_t timeout_ms,
     return session;
 }
 
-void sessions_remove(struct sessions *s, int64_t id)
+void sessions_remove(struct tree_sessions *s, int64_t id)
 {
     uint32_t ref = position(s, id);
 
@@ -79,19 +79,19 @@ void sessions_remove(struct sessions *s, int64_t id)
     s->count--;
 }
 
-void session_touch(struct session *s, int64_t now_ms)
+void session_touch(struct tree_session *s, int64_t now_ms)
 {
     s->deadline_ms = now_ms + s->timeout_ms;
 }
 
-void sessions_touch_all(struct sessions *s, int64_t now_ms)
+void sessions_touch_all(struct tree_sessions *s, int64_t now_ms)
 {
     for (uint32_t i = 0; i < s->len; i++)
         if (s->list[i])
             session_touch(s->list[i], now_ms);
 }
 
-struct session *sessions_expired(struct sessions *s, int64_t now_ms)
+struct tree_session *sessions_expired(struct tree_sessions *s, int64_t now_ms)
 {
     for (uint32_t i = 0; i < s->len; i++)
         if (s->list[i] && !s->list[i]->pins && s->list[i]->deadline_ms <= now_ms)
@@ -99,7 +99,7 @@ struct session *sessions_expired(struct sessions *s, int64_t now_ms)
     return NULL;
 }
 
-int64_t sessions_next_deadline(const struct sessions *s)
+int64_t sessions_next_deadline(const struct tree_sessions *s)
 {
     int64_t next = INT64_MAX;
 

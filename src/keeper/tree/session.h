@@ -11,7 +11,7 @@
 #include "base/map.h"
 #include "keeper/keeper.h"
 
-struct session {
+struct tree_session {
     int64_t id;
     int32_t timeout_ms;
     char password[KEEPER_PASSWORD_LEN];
@@ -22,27 +22,27 @@ struct session {
     int pins;
 };
 
-struct sessions {
-    struct session **list; /* in no order; NULL where one was removed */
+struct tree_sessions {
+    struct tree_session **list; /* in no order; NULL where one was removed */
     uint32_t len, cap, count;
     struct map by_id;
 };
 
-void sessions_release(struct sessions *s);
-struct session *sessions_find(const struct sessions *s, int64_t id);
+void sessions_release(struct tree_sessions *s);
+struct tree_session *sessions_find(const struct tree_sessions *s, int64_t id);
 
 /* Adds one, or gives the one that is there already a new timeout and password. */
-struct session *sessions_put(struct sessions *s, int64_t id, int32_t timeout_ms,
-                             const char *password);
-void sessions_remove(struct sessions *s, int64_t id);
+struct tree_session *sessions_put(struct tree_sessions *s, int64_t id, int32_t timeout_ms,
+                                  const char *password);
+void sessions_remove(struct tree_sessions *s, int64_t id);
 
-void session_touch(struct session *s, int64_t now_ms);
+void session_touch(struct tree_session *s, int64_t now_ms);
 
 /* Everybody gets a full timeout from now on: after a start, or after this process stood still. */
-void sessions_touch_all(struct sessions *s, int64_t now_ms);
+void sessions_touch_all(struct tree_sessions *s, int64_t now_ms);
 
 /* The first session found that has run out, or NULL; and when the next one may, INT64_MAX: never. */
-struct session *sessions_expired(struct sessions *s, int64_t now_ms);
-int64_t sessions_next_deadline(const struct sessions *s);
+struct tree_session *sessions_expired(struct tree_sessions *s, int64_t now_ms);
+int64_t sessions_next_deadline(const struct tree_sessions *s);
 
 #endif

@@ -16,17 +16,17 @@
 #include "base/mem.h"
 #include "keeper/path.h"
 
-struct undo {
-    enum change_kind kind;
+struct tree_undo {
+    enum tree_change_kind kind;
     uint32_t ref;
-    struct node_text *text; /* set: the old one */
+    struct tree_node_text *text; /* set: the old one */
     int64_t mzxid, mtime_ms;
     int64_t parent_pzxid;
     uint32_t acl;   /* set ACL: the old one, which keeps its user until this is settled */
     int32_t number; /* set, set ACL: the old version; create: the parent's creations before */
 };
 
-void changes_begin(struct changes *c, int64_t zxid, int64_t time_ms)
+void changes_begin(struct tree_changes *c, int64_t zxid, int64_t time_ms)
 {
     for (size_t i = 0; i < c->count; i++) {
         free(c->list[i].own_path);
@@ -37,14 +37,14 @@ void changes_begin(struct changes *c, int64_t zxid, int64_t time_ms)
     c->time_ms = time_ms;
 }
 
-void changes_release(struct changes *c)
+void changes_release(struct tree_changes *c)
 {
     changes_begin(c, 0, 0);
     free(c->list);
-    *c = (struct changes){0};
+    *c = (struct tree_changes){0};
 }
 
-struct change *changes_add(struct changes *c, struct change change)
+struct tree_change *changes_add(struct tree_changes *c, struct tree_change change)
 {
     if (c->count == c->cap) {
         c->cap = c->cap ? c->cap * 2 : 16;
@@ -64,7 +64,7 @@ void tree_init(struct tree *t)
 {
     static const struct str readable = STR("\0\0\0\1\0\0\0\1\0\0\0\5world\0\0\0\6anyone");
     uint32_t zookeeper;
-    struct node *config;
+    struct tree_node *config;
 
     *t = (struct tree){0};
     nodes_init(&t->nodes);
@@ -84,9 +84,9 @@ void tree_release(struct tree *t)
 }
 
 /* Clients see the changes of the children, 2 * creations - children; kept are the creations. */
-static struct keeper_stat stat_of(const struct node *n)
+static struct keeper_stat stat_of(const struct tree_node *n)
 {
-    const struct node_more *m = n->more;
+    const struct tree_node_more *m = n->more;
     int32_t children = m ? (int32_t)m->child_count : 0;
 
     return (struct keeper_stat){
@@ -119,7 +119,7 @@ int tree_get(const struct tree *t, struct str path, struct str *ret_data,
 int tree_look(const struct tree *t, struct str path, struct tree_view *ret_view)
 {
     uint32_t ref = nodes_find(&t->nodes, path);
-    const struct node *n;
+    const struct tree_node *n;
 
     if (!ref)
         return DROVER_NO_NODE;
@@ -134,7 +134,7 @@ int tree_children(const struct tree *t, struct str path, struct buf *ret_text, s
                   struct keeper_stat *ret_stat)
 {
     uint32_t ref = nodes_find(&t->nodes, path);
-    const struct node *n;
+    const struct tree_node *n;
 
     if (!ref)
         return DROVER_NO_NODE;
@@ -149,9 +149,9 @@ int tree_children(const struct tree *t, struct str path, struct buf *ret_text, s
     return 0;
 }
 
-void tree_link_ephemeral(struct tree *t, uint32_t ref, struct session *s)
+void tree_link_ephemeral(struct tree *t, uint32_t ref, struct tree_session *s)
 {
-    struct node_more *m = node_more(node_at(&t->nodes, ref));
+    struct tree_node_more *m = node_more(node_at(&t->nodes, ref));
 
     m->owner = s->id;
     m->prev_ephemeral = 0;
@@ -164,7 +164,7 @@ void tree_link_ephemeral(struct tree *t, uint32_t ref, struct session *s)
 
 void tree_unlink_ephemeral(struct tree *t, uint32_t ref)
 {
-    struct node_more *m = node_at(&t->nodes, ref)->more;
+    struct tree_node_more *m = node_at(&t->nodes, ref)->more;
 
     if (m->prev_ephemeral)
         node_at(&t->nodes, m->prev_ephemeral)->more->next_ephemeral = m->next_ephemeral;
@@ -175,7 +175,7 @@ void tree_unlink_ephemeral(struct tree *t, uint32_t ref)
     t->ephemerals--;
 }
 
-static struct undo *undo_add(struct tree *t, struct undo undo)
+static struct tree_undo *undo_add(struct tree *t, struct tree_undo undo)
 {
     if (t->undo_count == t->undo_cap) {
         t->undo_cap = t->undo_cap ? t->undo_cap * 2 : 16;
@@ -186,10 +186,10 @@ static struct undo *undo_add(struct tree *t, struct undo undo)
 }
 
 /* Takes one operation back; path is that of its change. */
-static void undo_one(struct tree *t, const struct undo *u, struct str path)
+static void undo_one(struct tree *t, const struct tree_undo *u, struct str path)
 {
-    struct node *n = node_at(&t->nodes, u->ref);
-    struct node_more *parent = n->parent ? node_at(&t->nodes, n->parent)->more : NULL;
+    struct tree_node *n = node_at(&t->nodes, u->ref);
+    struct tree_node_more *parent = n->parent ? node_at(&t->nodes, n->parent)->more : NULL;
 
     switch (u->kind) {
     case CHANGE_CREATE:
@@ -223,7 +223,7 @@ static void undo_one(struct tree *t, const struct undo *u, struct str path)
     }
 }
 
-static void undo_all(struct tree *t, const struct changes *c)
+static void undo_all(struct tree *t, const struct tree_changes *c)
 {
     assert(t->undo_count == c->count);
     while (t->undo_count--)
@@ -245,16 +245,16 @@ static void undo_forget(struct tree *t)
 }
 
 /* What the functions below work on. */
-struct transaction {
+struct tree_transaction {
     struct tree *t;
     const struct tree_user *user;
-    struct changes *c;
+    struct tree_changes *c;
     bool alone; /* one operation */
 };
 
-static bool allowed(const struct transaction *tx, uint32_t ref, int permission)
+static bool allowed(const struct tree_transaction *tx, uint32_t ref, int permission)
 {
-    const struct nodes *ns = &tx->t->nodes;
+    const struct tree_nodes *ns = &tx->t->nodes;
 
     return !tx->user->who ||
            acl_allows(acl_list(&ns->acls, node_acl(node_at(ns, ref))), permission, tx->user->who);
@@ -285,13 +285,14 @@ static char *sequential_path(struct str prefix, int32_t number)
     return path;
 }
 
-static int create(struct transaction *tx, const struct keeper_op *op, struct keeper_result *result)
+static int create(struct tree_transaction *tx, const struct keeper_op *op,
+                  struct keeper_result *result)
 {
-    struct nodes *ns = &tx->t->nodes;
+    struct tree_nodes *ns = &tx->t->nodes;
     uint32_t parent = nodes_find(ns, path_parent(op->path)), ref;
     struct str path;
-    struct node_more *m;
-    struct node *n;
+    struct tree_node_more *m;
+    struct tree_node *n;
 
     if (!parent)
         return DROVER_NO_NODE;
@@ -308,7 +309,7 @@ static int create(struct transaction *tx, const struct keeper_op *op, struct kee
     if (op->flags & KEEPER_EPHEMERAL && !tx->user->session)
         return DROVER_SESSION_EXPIRED;
 
-    undo_add(tx->t, (struct undo){
+    undo_add(tx->t, (struct tree_undo){
                         .kind = CHANGE_CREATE, .parent_pzxid = m->pzxid, .number = m->creations});
     ref = nodes_add(ns, parent, path, op->data);
     tx->t->undo[tx->t->undo_count - 1].ref = ref;
@@ -321,12 +322,12 @@ static int create(struct transaction *tx, const struct keeper_op *op, struct kee
         tree_link_ephemeral(tx->t, ref, tx->user->session);
     if (op->acl.len)
         node_set_acl(ns, n, op->acl);
-    changes_add(tx->c, (struct change){.kind = CHANGE_CREATE,
-                                       .number = m->creations,
-                                       .session = node_owner(n),
-                                       .path = path,
-                                       .data = op->data,
-                                       .acl = op->acl});
+    changes_add(tx->c, (struct tree_change){.kind = CHANGE_CREATE,
+                                            .number = m->creations,
+                                            .session = node_owner(n),
+                                            .path = path,
+                                            .data = op->data,
+                                            .acl = op->acl});
     result->stat = stat_of(n);
     return 0;
 }
@@ -335,8 +336,8 @@ static int create(struct transaction *tx, const struct keeper_op *op, struct kee
  * The node, at the version expected. The permission is asked of the node itself, for a deletion of
  * its parent.
  */
-static int find_version(const struct transaction *tx, const struct keeper_op *op, int permission,
-                        uint32_t *ret_ref)
+static int find_version(const struct tree_transaction *tx, const struct keeper_op *op,
+                        int permission, uint32_t *ret_ref)
 {
     uint32_t ref = nodes_find(&tx->t->nodes, op->path), asked = ref;
 
@@ -352,9 +353,10 @@ static int find_version(const struct transaction *tx, const struct keeper_op *op
     return 0;
 }
 
-static int set(struct transaction *tx, const struct keeper_op *op, struct keeper_result *result)
+static int set(struct tree_transaction *tx, const struct keeper_op *op,
+               struct keeper_result *result)
 {
-    struct node *n;
+    struct tree_node *n;
     uint32_t ref;
     int err = find_version(tx, op, ACL_WRITE, &ref);
 
@@ -364,31 +366,31 @@ static int set(struct transaction *tx, const struct keeper_op *op, struct keeper
     if (tx->alone) { /* nothing can fail after it, so the data is replaced in place */
         node_set_data(n, op->data);
     } else {
-        undo_add(tx->t, (struct undo){.kind = CHANGE_SET,
-                                      .ref = ref,
-                                      .text = n->text,
-                                      .mzxid = n->mzxid,
-                                      .mtime_ms = n->mtime_ms,
-                                      .number = n->version});
+        undo_add(tx->t, (struct tree_undo){.kind = CHANGE_SET,
+                                           .ref = ref,
+                                           .text = n->text,
+                                           .mzxid = n->mzxid,
+                                           .mtime_ms = n->mtime_ms,
+                                           .number = n->version});
         n->text = node_text_with(n->text, op->data);
     }
     n->mzxid = tx->c->zxid;
     n->mtime_ms = tx->c->time_ms;
     n->version = next_version(n->version);
     changes_add(tx->c,
-                (struct change){
+                (struct tree_change){
                     .kind = CHANGE_SET, .number = n->version, .path = op->path, .data = op->data});
     result->stat = stat_of(n);
     return 0;
 }
 
-/* Out of the tree, but kept for the undo; its parent learns of it. own_path as in struct change. */
-static void take_out(struct transaction *tx, uint32_t ref, struct str path, char *own_path)
+/* Out of the tree, but kept for the undo; its parent learns of it. own_path as in struct tree_change. */
+static void take_out(struct tree_transaction *tx, uint32_t ref, struct str path, char *own_path)
 {
-    struct nodes *ns = &tx->t->nodes;
-    struct node *n = node_at(ns, ref);
-    struct node_more *parent = node_at(ns, n->parent)->more;
-    struct change change = {.kind = CHANGE_DELETE, .path = path, .own_path = own_path};
+    struct tree_nodes *ns = &tx->t->nodes;
+    struct tree_node *n = node_at(ns, ref);
+    struct tree_node_more *parent = node_at(ns, n->parent)->more;
+    struct tree_change change = {.kind = CHANGE_DELETE, .path = path, .own_path = own_path};
 
     if (node_acl(n) != ACL_OPEN) {
         change.acl = acl_list(&ns->acls, node_acl(n));
@@ -396,16 +398,17 @@ static void take_out(struct transaction *tx, uint32_t ref, struct str path, char
     }
     changes_add(tx->c, change);
     undo_add(tx->t,
-             (struct undo){.kind = CHANGE_DELETE, .ref = ref, .parent_pzxid = parent->pzxid});
+             (struct tree_undo){.kind = CHANGE_DELETE, .ref = ref, .parent_pzxid = parent->pzxid});
     if (node_owner(n))
         tree_unlink_ephemeral(tx->t, ref);
     nodes_detach(ns, ref, path);
     parent->pzxid = tx->c->zxid;
 }
 
-static int delete (struct transaction *tx, const struct keeper_op *op, struct keeper_result *result)
+static int delete (struct tree_transaction *tx, const struct keeper_op *op,
+                   struct keeper_result *result)
 {
-    const struct node *n;
+    const struct tree_node *n;
     uint32_t ref;
     int err = find_version(tx, op, ACL_DELETE, &ref);
 
@@ -421,7 +424,8 @@ static int delete (struct transaction *tx, const struct keeper_op *op, struct ke
     return 0;
 }
 
-static int check(struct transaction *tx, const struct keeper_op *op, struct keeper_result *result)
+static int check(struct tree_transaction *tx, const struct keeper_op *op,
+                 struct keeper_result *result)
 {
     uint32_t ref;
 
@@ -429,11 +433,12 @@ static int check(struct transaction *tx, const struct keeper_op *op, struct keep
     return find_version(tx, op, ACL_READ, &ref);
 }
 
-static int set_acl(struct transaction *tx, const struct keeper_op *op, struct keeper_result *result)
+static int set_acl(struct tree_transaction *tx, const struct keeper_op *op,
+                   struct keeper_result *result)
 {
     uint32_t ref = nodes_find(&tx->t->nodes, op->path);
-    struct node_more *m;
-    struct node *n;
+    struct tree_node_more *m;
+    struct tree_node *n;
 
     if (!ref)
         return DROVER_NO_NODE;
@@ -443,19 +448,19 @@ static int set_acl(struct transaction *tx, const struct keeper_op *op, struct ke
     m = node_more(n);
     if (op->version != KEEPER_ANY_VERSION && op->version != m->aversion)
         return DROVER_BAD_VERSION;
-    undo_add(tx->t, (struct undo){
+    undo_add(tx->t, (struct tree_undo){
                         .kind = CHANGE_SET_ACL, .ref = ref, .acl = m->acl, .number = m->aversion});
     m->acl = acl_use(&tx->t->nodes.acls, op->acl);
     m->aversion = next_version(m->aversion);
-    changes_add(tx->c, (struct change){.kind = CHANGE_SET_ACL,
-                                       .number = m->aversion,
-                                       .path = op->path,
-                                       .acl = op->acl});
+    changes_add(tx->c, (struct tree_change){.kind = CHANGE_SET_ACL,
+                                            .number = m->aversion,
+                                            .path = op->path,
+                                            .acl = op->acl});
     result->stat = stat_of(n);
     return 0;
 }
 
-static int (*const OPERATIONS[])(struct transaction *, const struct keeper_op *,
+static int (*const OPERATIONS[])(struct tree_transaction *, const struct keeper_op *,
                                  struct keeper_result *) = {
     [KEEPER_CREATE] = create, [KEEPER_SET] = set,         [KEEPER_DELETE] = delete,
     [KEEPER_CHECK] = check,   [KEEPER_SET_ACL] = set_acl,
@@ -470,9 +475,9 @@ static void results_failed(struct keeper_result *results, size_t count, size_t a
 
 int tree_apply(struct tree *t, const struct tree_user *user, int64_t time_ms,
                const struct keeper_op *ops, size_t count, struct keeper_result *results,
-               struct changes *c)
+               struct tree_changes *c)
 {
-    struct transaction tx = {t, user, c, count == 1};
+    struct tree_transaction tx = {t, user, c, count == 1};
     int err;
 
     changes_begin(c, t->zxid + 1, time_ms);
@@ -493,25 +498,25 @@ int tree_apply(struct tree *t, const struct tree_user *user, int64_t time_ms,
     return 0;
 }
 
-struct session *tree_session_open(struct tree *t, int64_t time_ms, int32_t timeout_ms,
-                                  const char *password, struct changes *c)
+struct tree_session *tree_session_open(struct tree *t, int64_t time_ms, int32_t timeout_ms,
+                                       const char *password, struct tree_changes *c)
 {
-    struct session *s;
+    struct tree_session *s;
 
     changes_begin(c, ++t->zxid, time_ms);
     s = sessions_put(&t->sessions, t->zxid, timeout_ms, password);
-    changes_add(c, (struct change){.kind = CHANGE_SESSION_OPEN,
-                                   .number = timeout_ms,
-                                   .session = s->id,
-                                   .data = {s->password, KEEPER_PASSWORD_LEN}});
+    changes_add(c, (struct tree_change){.kind = CHANGE_SESSION_OPEN,
+                                        .number = timeout_ms,
+                                        .session = s->id,
+                                        .data = {s->password, KEEPER_PASSWORD_LEN}});
     return s;
 }
 
-int tree_session_close(struct tree *t, struct session *s, int64_t time_ms, size_t max_bytes,
-                       struct changes *c)
+int tree_session_close(struct tree *t, struct tree_session *s, int64_t time_ms, size_t max_bytes,
+                       struct tree_changes *c)
 {
     struct tree_user user = {.session = s};
-    struct transaction tx = {.t = t, .user = &user, .c = c};
+    struct tree_transaction tx = {.t = t, .user = &user, .c = c};
     size_t bytes = 0;
 
     changes_begin(c, ++t->zxid, time_ms);
@@ -526,7 +531,7 @@ int tree_session_close(struct tree *t, struct session *s, int64_t time_ms, size_
     undo_forget(t);
     if (s->first_ephemeral)
         return 1;
-    changes_add(c, (struct change){.kind = CHANGE_SESSION_CLOSE, .session = s->id});
+    changes_add(c, (struct tree_change){.kind = CHANGE_SESSION_CLOSE, .session = s->id});
     sessions_remove(&t->sessions, s->id);
     return 0;
 }

@@ -16,7 +16,7 @@
 #include "keeper/tree/node.h"
 #include "keeper/tree/session.h"
 
-enum change_kind {
+enum tree_change_kind {
     CHANGE_CREATE = 1,
     CHANGE_SET = 2,
     CHANGE_DELETE = 3,
@@ -25,8 +25,8 @@ enum change_kind {
     CHANGE_SET_ACL = 6,
 };
 
-struct change {
-    enum change_kind kind;
+struct tree_change {
+    enum tree_change_kind kind;
     int32_t number;  /* create: creations under the parent; set: version; open: timeout in ms;
                         set ACL: aversion */
     int64_t session; /* create: the owner or 0; open, close: which */
@@ -39,25 +39,25 @@ struct change {
 };
 
 /* The changes of one transaction. Their text lives as long as the request and its results do. */
-struct changes {
+struct tree_changes {
     int64_t zxid, time_ms;
-    struct change *list;
+    struct tree_change *list;
     size_t count, cap;
 };
 
-void changes_release(struct changes *c);
-struct change *changes_add(struct changes *c, struct change change);
-void changes_begin(struct changes *c, int64_t zxid, int64_t time_ms);
+void changes_release(struct tree_changes *c);
+struct tree_change *changes_add(struct tree_changes *c, struct tree_change change);
+void changes_begin(struct tree_changes *c, int64_t zxid, int64_t time_ms);
 
-struct undo;
+struct tree_undo;
 
 struct tree {
-    struct nodes nodes;
-    struct sessions sessions;
+    struct tree_nodes nodes;
+    struct tree_sessions sessions;
     int64_t zxid; /* of the last transaction */
     uint64_t ephemerals;
 
-    struct undo *undo; /* of the transaction under way */
+    struct tree_undo *undo; /* of the transaction under way */
     size_t undo_count, undo_cap;
     uint64_t placeholders; /* while restoring: nodes of which only descendants are known so far */
 };
@@ -80,8 +80,8 @@ int tree_children(const struct tree *t, struct str path, struct buf *ret_text, s
 
 /* On whose behalf something is done. */
 struct tree_user {
-    struct session *session;   /* NULL: none, and then nothing ephemeral can be made */
-    const struct acl_who *who; /* NULL: this process, to which no access list applies */
+    struct tree_session *session; /* NULL: none, and then nothing ephemeral can be made */
+    const struct acl_who *who;    /* NULL: this process, to which no access list applies */
 };
 
 /*
@@ -90,21 +90,21 @@ struct tree_user {
  */
 int tree_apply(struct tree *t, const struct tree_user *user, int64_t time_ms,
                const struct keeper_op *ops, size_t count, struct keeper_result *results,
-               struct changes *c);
+               struct tree_changes *c);
 
 /* A new session, whose id is the number of its transaction. */
-struct session *tree_session_open(struct tree *t, int64_t time_ms, int32_t timeout_ms,
-                                  const char *password, struct changes *c);
+struct tree_session *tree_session_open(struct tree *t, int64_t time_ms, int32_t timeout_ms,
+                                       const char *password, struct tree_changes *c);
 
 /*
  * Ends a session and deletes what it holds, as one transaction; when that is more than max_bytes of
  * paths, deletes that much and returns 1: call again.
  */
-int tree_session_close(struct tree *t, struct session *s, int64_t time_ms, size_t max_bytes,
-                       struct changes *c);
+int tree_session_close(struct tree *t, struct tree_session *s, int64_t time_ms, size_t max_bytes,
+                       struct tree_changes *c);
 
 /* One node as a snapshot holds it. */
-struct node_state {
+struct tree_node_state {
     struct str path, data;
     int64_t czxid, mzxid, pzxid, ctime_ms, mtime_ms, owner;
     int32_t version, creations, aversion;
@@ -116,20 +116,20 @@ struct node_state {
  * more. The path is written to `scratch`, the data borrowed until the next change.
  */
 bool tree_walk(const struct tree *t, uint32_t *cursor, struct buf *scratch,
-               struct node_state *ret_state);
+               struct tree_node_state *ret_state);
 
 /*
  * Restoring. What is given comes from the disk and is checked: 0 or DAMAGED, with ret_error saying
  * what is wrong. tree_seal ends it and checks that the whole is a tree: everything that was restored
  * hangs on a parent, every ephemeral node on a session.
  */
-int tree_restore_node(struct tree *t, const struct node_state *s, struct err_info *ret_error);
+int tree_restore_node(struct tree *t, const struct tree_node_state *s, struct err_info *ret_error);
 int tree_restore_session(struct tree *t, int64_t id, int32_t timeout_ms, const char *password);
-int tree_restore_changes(struct tree *t, const struct changes *c, struct err_info *ret_error);
+int tree_restore_changes(struct tree *t, const struct tree_changes *c, struct err_info *ret_error);
 int tree_seal(struct tree *t, struct err_info *ret_error);
 
 /* For the parts of tree: links an ephemeral node to its session and back. */
-void tree_link_ephemeral(struct tree *t, uint32_t ref, struct session *s);
+void tree_link_ephemeral(struct tree *t, uint32_t ref, struct tree_session *s);
 void tree_unlink_ephemeral(struct tree *t, uint32_t ref);
 
 #endif

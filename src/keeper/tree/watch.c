@@ -23,7 +23,7 @@ static const struct {
 };
 
 /* The position of a path's list, plus one; 0: nobody watches it. */
-static uint32_t find(const struct watches *ws, struct str path)
+static uint32_t find(const struct tree_watches *ws, struct str path)
 {
     uint32_t hash = map_hash_str(path);
 
@@ -34,7 +34,7 @@ static uint32_t find(const struct watches *ws, struct str path)
     return 0;
 }
 
-static uint32_t take_position(struct watches *ws)
+static uint32_t take_position(struct tree_watches *ws)
 {
     if (ws->free_len)
         return ws->free[--ws->free_len];
@@ -45,7 +45,7 @@ static uint32_t take_position(struct watches *ws)
     return ws->len++;
 }
 
-static void give_position(struct watches *ws, uint32_t at)
+static void give_position(struct tree_watches *ws, uint32_t at)
 {
     if (ws->free_len == ws->free_cap) {
         ws->free_cap = ws->free_cap ? ws->free_cap * 2 : 16;
@@ -54,20 +54,20 @@ static void give_position(struct watches *ws, uint32_t at)
     ws->free[ws->free_len++] = at;
 }
 
-void watches_release(struct watches *ws)
+void watches_release(struct tree_watches *ws)
 {
     for (uint32_t i = 0; i < ws->len; i++)
         assert(!ws->places[i]);
     free(ws->places);
     free(ws->free);
     map_release(&ws->index);
-    *ws = (struct watches){0};
+    *ws = (struct tree_watches){0};
 }
 
-void watches_add(struct watches *ws, struct watch *w, struct str path)
+void watches_add(struct tree_watches *ws, struct tree_watch *w, struct str path)
 {
     uint32_t ref = find(ws, path);
-    struct watch_place *place;
+    struct tree_watch_place *place;
 
     if (!ref) {
         ref = take_position(ws) + 1;
@@ -84,11 +84,11 @@ void watches_add(struct watches *ws, struct watch *w, struct str path)
     ws->recursive += w->recursive;
 }
 
-void watches_remove(struct watches *ws, struct watch *w)
+void watches_remove(struct tree_watches *ws, struct tree_watch *w)
 {
     uint32_t ref = find(ws, str_of(w->path));
-    struct watch_place *place = ws->places[ref - 1];
-    struct watch **link = &place->first;
+    struct tree_watch_place *place = ws->places[ref - 1];
+    struct tree_watch **link = &place->first;
 
     while (*link != w)
         link = &(*link)->next;
@@ -105,20 +105,21 @@ void watches_remove(struct watches *ws, struct watch *w)
 }
 
 /* Tells the watches on `place` of what happened to `path`, which is the same or lies below it. */
-static void fire_at(struct watches *ws, struct str place, struct str path, enum keeper_event event)
+static void fire_at(struct tree_watches *ws, struct str place, struct str path,
+                    enum keeper_event event)
 {
     uint32_t ref = find(ws, place);
     bool below = path.len > place.len && event != KEEPER_EVENT_CHILDREN;
-    struct watch *next;
+    struct tree_watch *next;
 
-    for (struct watch *w = ref ? ws->places[ref - 1]->first : NULL; w; w = next) {
+    for (struct tree_watch *w = ref ? ws->places[ref - 1]->first : NULL; w; w = next) {
         next = w->next;
         if (w->events & WATCH_EVENT(event) && (!below || w->recursive))
             w->fire(w, event, path);
     }
 }
 
-void watches_fire(struct watches *ws, const struct change *c)
+void watches_fire(struct tree_watches *ws, const struct tree_change *c)
 {
     enum keeper_event event = CONCERNS[c->kind].event;
     struct str up = c->path;

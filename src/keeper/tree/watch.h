@@ -13,27 +13,27 @@
 #include "base/map.h"
 #include "keeper/tree/tree.h"
 
-struct watch {
+struct tree_watch {
     int events; /* bits: WATCH_EVENT() */
     bool recursive;
 
     /* path is that of the node changed. May remove this watch, and no other. */
-    void (*fire)(struct watch *w, enum keeper_event event, struct str path);
+    void (*fire)(struct tree_watch *w, enum keeper_event event, struct str path);
 
     char *path;
-    struct watch *next; /* on the same path */
+    struct tree_watch *next; /* on the same path */
 };
 
 #define WATCH_EVENT(event) (1 << (event))
 
 /* The watches of one path. */
-struct watch_place {
+struct tree_watch_place {
     char *path;
-    struct watch *first;
+    struct tree_watch *first;
 };
 
-struct watches {
-    struct watch_place **places; /* NULL where one was removed */
+struct tree_watches {
+    struct tree_watch_place **places; /* NULL where one was removed */
     uint32_t len, cap;
     uint32_t *free;
     uint32_t free_len, free_cap;
@@ -43,13 +43,13 @@ struct watches {
         changes; /* fired so far: who has several watches tells one change from the next by it */
 };
 
-void watches_release(struct watches *ws);
+void watches_release(struct tree_watches *ws);
 
 /* Fills in w->path, which stays valid until watches_remove. */
-void watches_add(struct watches *ws, struct watch *w, struct str path);
-void watches_remove(struct watches *ws, struct watch *w);
+void watches_add(struct tree_watches *ws, struct tree_watch *w, struct str path);
+void watches_remove(struct tree_watches *ws, struct tree_watch *w);
 
 /* Tells each watch that a change of the tree concerns. */
-void watches_fire(struct watches *ws, const struct change *c);
+void watches_fire(struct tree_watches *ws, const struct tree_change *c);
 
 #endif

@@ -122,7 +122,7 @@ static void word_dump(struct wire_conn *c, struct buf *out)
                        t->sessions.list[i]->timeout_ms);
     buf_printf(out, "ephemeral nodes dump:\n");
     for (uint32_t i = 0; i < t->sessions.len; i++) {
-        const struct session *s = t->sessions.list[i];
+        const struct tree_session *s = t->sessions.list[i];
 
         if (!s || !s->first_ephemeral)
             continue;

@@ -302,8 +302,8 @@ static void op_get_ephemerals(struct wire_conn *c, int type, struct reader *r,
                               struct wire_answer *a)
 {
     struct str prefix = jute_bytes(r);
-    const struct session *s = sessions_find(&tree_of(c)->sessions, c->session);
-    const struct nodes *ns = &tree_of(c)->nodes;
+    const struct tree_session *s = sessions_find(&tree_of(c)->sessions, c->session);
+    const struct tree_nodes *ns = &tree_of(c)->nodes;
     struct buf path = {0};
     int32_t count = 0;
 
@@ -326,7 +326,7 @@ static void op_count_descendants(struct wire_conn *c, int type, struct reader *r
                                  struct wire_answer *a)
 {
     struct str path = jute_bytes(r);
-    const struct nodes *ns = &tree_of(c)->nodes;
+    const struct tree_nodes *ns = &tree_of(c)->nodes;
     uint32_t top, ref;
     struct tree_view v;
     int32_t count = 0;
@@ -336,7 +336,7 @@ static void op_count_descendants(struct wire_conn *c, int type, struct reader *r
         return;
     top = ref = nodes_find(ns, path);
     for (;;) { /* down to a child, else on to the next one, of the parent if need be */
-        const struct node *n = node_at(ns, ref);
+        const struct tree_node *n = node_at(ns, ref);
 
         if (n->more && n->more->first_child) {
             ref = n->more->first_child;
@@ -460,7 +460,7 @@ bool wire_request(struct wire_conn *c, struct str packet)
     int32_t xid = jute_i32(&r), type = jute_i32(&r);
     struct local *l = c->w->l;
     struct wire_answer a = {0};
-    struct session *s;
+    struct tree_session *s;
 
     if (r.bad)
         return false;

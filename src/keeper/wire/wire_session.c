@@ -24,11 +24,11 @@ static int32_t granted_timeout(int32_t wanted_ms)
 }
 
 /* The session that a client wants to go on with, or a new one; NULL: there is none any more. */
-static struct session *enter(struct wire_conn *c, int64_t id, struct str password,
-                             int32_t timeout_ms)
+static struct tree_session *enter(struct wire_conn *c, int64_t id, struct str password,
+                                  int32_t timeout_ms)
 {
     struct local *l = c->w->l;
-    struct session *s = NULL;
+    struct tree_session *s = NULL;
 
     if (!id) {
         if (engine_session_open(l, granted_timeout(timeout_ms), &s))
@@ -54,7 +54,7 @@ bool wire_hello(struct wire_conn *c, struct str packet)
     struct buf out = {0};
     int64_t seen, id;
     int32_t timeout_ms;
-    struct session *s;
+    struct tree_session *s;
     struct str password;
     bool tells_read_only;
 

@@ -9,7 +9,7 @@
 #include "keeper/wire/wire_impl.h"
 
 struct wire_watch {
-    struct watch watch;
+    struct tree_watch watch;
     struct wire_conn *c;
     char *path;
     uint32_t at; /* in the connection's list */
@@ -117,7 +117,7 @@ static void tell_once(struct wire_conn *c, enum keeper_event event, struct str p
     wire_watch_tell(c, event, path, c->w->l->tree.zxid);
 }
 
-static void fire(struct watch *watch, enum keeper_event event, struct str path)
+static void fire(struct tree_watch *watch, enum keeper_event event, struct str path)
 {
     struct wire_watch *w = (struct wire_watch *)watch;
     int spent = 0;
