@@ -1,300 +1,84 @@
-/* The loop of an agent, its claimer and its renewer. What it sends is in agent_send.c. */
+/* The loop of an agent: runs the commands, and passes their output and ends to the sender. */
 #include "cli/agent.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/random.h"
 #include "base/thread.h"
 #include "base/uv_check.h"
 #include "dag/environment.h"
 #include "dag/output.h"
 
-struct agent {
-    const struct agent_options *o;
-    int64_t client;
-    uv_loop_t loop;
-    uv_async_t wake;
-    uv_timer_t flush;
-    uv_signal_t signals[2];
-    struct runner *runner;
-    struct agent_sender *sender;
-    struct agent_run *runs;
-    pthread_t claimer, renewer;
-    int stop_fd; /* readable: the threads are to end */
-    bool closing;
+const char *const AGENT_OUTPUTS[RUN_STREAMS] = {"stdout", "stderr", "mixedout"};
 
-    pthread_mutex_t lock;
-    pthread_cond_t cond;
-    bool stopping;
-    uint32_t busy;           /* claimed and not told */
-    struct agent_run *fresh; /* claimed, for the loop */
-    struct agent_run *told;  /* their ends are with the server */
-    struct buf orders;       /* "kill 7 12\n" for the loop: state, node, task */
-    struct buf held;         /* the runs as JSON, for the renewer */
-    uint64_t held_count;
-};
-
-static void free_run(struct agent_run *r)
+void agent_free_run(struct agent_run *r)
 {
     arena_release(&r->arena);
     free(r);
 }
 
-static bool is_stopping(struct agent *a)
+/* Calls. */
+
+struct transport *agent_transport(struct agent *a, bool stoppable)
 {
-    bool stopping;
+    struct transport_options o = {.server = a->o->server, .token = a->o->token};
+    struct transport *t = NULL;
+    struct err_info why;
+
+    if (transport_open(&o, &t, &why))
+        err_fatal("%s", why.text);
+    if (stoppable)
+        transport_set_stop(t, a->stop_fd);
+    return t;
+}
+
+static bool has_given_up(struct agent *a)
+{
+    bool over;
 
     pthread_mutex_lock(&a->lock);
-    stopping = a->stopping;
+    over = a->stopping && clock_boot_ms() > a->give_up_at;
     pthread_mutex_unlock(&a->lock);
-    return stopping;
+    return over;
 }
 
-static struct transport *open_transport(struct agent *a)
+/* Logs only the first failure, and the recovery. */
+int agent_call(struct agent *a, struct transport *t, const char *method, const char *path,
+               struct str body, struct transport_answer *ret_answer)
 {
-    struct transport_options t = {.server = a->o->server, .token = a->o->token};
-    struct transport *transport = NULL;
+    struct timespec pause = {.tv_nsec = AGENT_PAUSE_MS * 1000000L};
     struct err_info why;
 
-    if (transport_open(&t, &transport, &why))
-        log_error("%s", why.text);
-    else
-        transport_set_stop(transport, a->stop_fd);
-    return transport;
-}
+    for (;;) {
+        int err = transport_call(t, method, path, body, AGENT_WAIT_MS + TRANSPORT_TIMEOUT_MS,
+                                 ret_answer, &why);
 
-static void pause_a_little(void)
-{
-    struct timespec t = {.tv_nsec = AGENT_PAUSE_MS * 1000000L};
-
-    nanosleep(&t, NULL);
-}
-
-/* A call that may fail; then it says so once, and again when it works. True: 200. */
-static bool try_call(struct transport *t, const char *path, struct buf *body, bool *down,
-                     struct transport_answer *answer)
-{
-    struct err_info why;
-    int err = transport_call(t, "POST", path, (struct str){body->p, body->len},
-                             AGENT_WAIT_MS + TRANSPORT_TIMEOUT_MS, answer, &why);
-
-    if (err == DROVER_CLOSED)
-        return false;
-    if (err || answer->status == 503) {
-        if (!*down)
+        if (!err && ret_answer->status != 503) {
+            if (atomic_exchange(&a->is_down, false))
+                log_info("agent: the server is reachable again");
+            if (ret_answer->status != 200 && ret_answer->status != 409)
+                log_error("agent: %s: %.*s", path, (int)ret_answer->body.len, ret_answer->body.p);
+            return ret_answer->status;
+        }
+        if (!err)
+            buf_release(&ret_answer->body);
+        if (err == DROVER_CLOSED || has_given_up(a))
+            return 0;
+        if (!atomic_exchange(&a->is_down, true))
             log_warning("agent: %s; trying again", err ? why.text : "the server is not ready");
-        *down = true;
-    } else {
-        if (*down)
-            log_info("agent: the server is there again");
-        *down = false;
-        if (answer->status == 200)
-            return true;
-        log_error("agent: %s: %.*s", path, (int)answer->body.len, answer->body.p);
+        nanosleep(&pause, NULL);
     }
-    if (!err)
-        buf_release(&answer->body);
-    pause_a_little();
-    return false;
-}
-
-/* Claiming. */
-
-static const char **read_list(struct arena *a, const struct json *list)
-{
-    const char **texts = arena_zalloc(a, ((list ? list->count : 0) + 1) * sizeof *texts);
-    size_t at = 0;
-
-    for (const struct json *m = list ? list->first : NULL; m; m = m->next)
-        texts[at++] = m->kind == JSON_TEXT ? arena_text(a, m->text) : "";
-    return texts;
-}
-
-/* What was claimed waits in the arena, as it came, until the loop starts it. */
-static void take_runs(struct agent *a, struct str body)
-{
-    struct arena scratch = {0};
-    const struct json *list = json_get(json_parse(&scratch, body, NULL), "runs");
-
-    for (const struct json *v = list ? list->first : NULL; v; v = v->next) {
-        struct agent_run *r = mem_zalloc(sizeof *r);
-        struct str node = {0};
-
-        r->agent = a;
-        r->run = NULL;
-        if (json_get_text(v, "node", &node, NULL) != 1 ||
-            json_get_int(v, "task", &r->task, NULL) != 1) {
-            free_run(r);
-            continue;
-        }
-        r->node = arena_text(&r->arena, node);
-        /* The whole claim goes first in the arena's text, to be read again by the loop. */
-        r->claim = (struct str){arena_text(&r->arena, v->raw), v->raw.len};
-        pthread_mutex_lock(&a->lock);
-        a->busy++;
-        r->next = a->fresh;
-        a->fresh = r;
-        pthread_mutex_unlock(&a->lock);
-    }
-    arena_release(&scratch);
-    uv_async_send(&a->wake);
-}
-
-static void put_claim(struct agent *a, struct buf *b, uint32_t room)
-{
-    json_open(b, '{');
-    json_key(b, "clientid");
-    json_put_int(b, a->client);
-    json_key(b, "groups");
-    json_open(b, '[');
-    for (uint32_t i = 0; i < a->o->group_count; i++)
-        json_put_text(b, str_of(a->o->groups[i]));
-    json_close(b, ']');
-    json_key(b, "limit");
-    json_put_int(b, room < 100 ? room : 100);
-    json_key(b, "wait");
-    json_put_int(b, AGENT_WAIT_MS);
-    json_key(b, "duration");
-    json_put_int(b, a->o->lease_ms);
-    json_close(b, '}');
-}
-
-/* Waits for room. 0: it is over. */
-static uint32_t wait_for_room(struct agent *a)
-{
-    uint32_t room;
-
-    pthread_mutex_lock(&a->lock);
-    while (a->busy >= a->o->jobs && !a->stopping)
-        cond_wait_until(&a->cond, &a->lock, INT64_MAX);
-    room = a->stopping ? 0 : a->o->jobs - a->busy;
-    pthread_mutex_unlock(&a->lock);
-    return room;
-}
-
-static void *claimer_main(void *arg)
-{
-    struct agent *a = arg;
-    struct transport *t = open_transport(a);
-    bool down = false;
-    uint32_t room;
-
-    while (t && (room = wait_for_room(a))) {
-        struct transport_answer answer = {0};
-        struct buf body = {0};
-
-        put_claim(a, &body, room);
-        if (try_call(t, "/v1/agent/claim", &body, &down, &answer)) {
-            take_runs(a, (struct str){answer.body.p, answer.body.len});
-            buf_release(&answer.body);
-        }
-        buf_release(&body);
-    }
-    if (t)
-        transport_close(t);
-    return NULL;
-}
-
-/* Renewing. */
-
-static void take_orders(struct agent *a, struct str body)
-{
-    struct arena scratch = {0};
-    const struct json *list = json_get(json_parse(&scratch, body, NULL), "runs");
-
-    pthread_mutex_lock(&a->lock);
-    for (const struct json *v = list ? list->first : NULL; v; v = v->next) {
-        struct str state = {0}, node = {0};
-        int64_t task = 0;
-
-        if (json_get_text(v, "state", &state, NULL) == 1 &&
-            json_get_text(v, "node", &node, NULL) == 1 &&
-            json_get_int(v, "task", &task, NULL) == 1 && !str_eq(state, STR("yours")))
-            buf_printf(&a->orders, "%.*s %.*s %" PRId64 "\n", (int)state.len, state.p,
-                       (int)node.len, node.p, task);
-    }
-    pthread_mutex_unlock(&a->lock);
-    arena_release(&scratch);
-    uv_async_send(&a->wake);
-}
-
-/* False: nothing is held. */
-static bool put_renewal(struct agent *a, struct buf *b)
-{
-    bool any;
-
-    json_open(b, '{');
-    json_key(b, "clientid");
-    json_put_int(b, a->client);
-    json_key(b, "duration");
-    json_put_int(b, a->o->lease_ms);
-    json_key(b, "wait");
-    json_put_int(b, a->o->lease_ms / 5);
-    json_key(b, "runs");
-    pthread_mutex_lock(&a->lock);
-    any = a->held_count > 0;
-    json_put_raw(b, any ? (struct str){a->held.p, a->held.len} : STR("[]"));
-    pthread_mutex_unlock(&a->lock);
-    json_close(b, '}');
-    return any;
-}
-
-static void *renewer_main(void *arg)
-{
-    struct agent *a = arg;
-    struct transport *t = open_transport(a);
-    struct timespec tick = {.tv_nsec = 50 * 1000000L};
-    bool down = false;
-
-    while (t && !is_stopping(a)) {
-        struct transport_answer answer = {0};
-        struct buf body = {0};
-
-        if (!put_renewal(a, &body)) {
-            nanosleep(&tick, NULL);
-        } else if (try_call(t, "/v1/agent/renew", &body, &down, &answer)) {
-            take_orders(a, (struct str){answer.body.p, answer.body.len});
-            buf_release(&answer.body);
-        }
-        buf_release(&body);
-    }
-    if (t)
-        transport_close(t);
-    return NULL;
-}
-
-/* What the renewer is to say. On the loop, when runs come and go. */
-static void note_held(struct agent *a)
-{
-    struct buf b = {0};
-    uint64_t count = 0;
-
-    json_open(&b, '[');
-    for (struct agent_run *r = a->runs; r; r = r->next, count++) {
-        json_open(&b, '{');
-        json_key(&b, "node");
-        json_put_text(&b, str_of(r->node));
-        json_key(&b, "task");
-        json_put_int(&b, r->task);
-        json_close(&b, '}');
-    }
-    json_close(&b, ']');
-    pthread_mutex_lock(&a->lock);
-    buf_release(&a->held);
-    a->held = b;
-    a->held_count = count;
-    pthread_mutex_unlock(&a->lock);
 }
 
 /* Runs. */
@@ -302,7 +86,6 @@ static void note_held(struct agent *a)
 static void send_end(struct agent_run *r, const struct run_end *end, const char *reason, int status)
 {
     static const char *const hows[] = {"exited", "signalled", "timed out", "killed"};
-    static const char *const keys[] = {"stdout", "stderr", "mixedout"};
     struct agent_message *m = mem_zalloc(sizeof *m);
     struct buf *b = &m->text;
 
@@ -313,8 +96,8 @@ static void send_end(struct agent_run *r, const struct run_end *end, const char 
     json_put_int(b, r->agent->client);
     json_key(b, "node");
     json_put_text(b, str_of(r->node));
-    json_key(b, "task");
-    json_put_int(b, r->task);
+    json_key(b, "attempt");
+    json_put_int(b, r->attempt);
     json_key(b, "how");
     json_put_text(b, str_of(end ? hows[end->how] : "exited"));
     json_key(b, "status");
@@ -328,14 +111,14 @@ static void send_end(struct agent_run *r, const struct run_end *end, const char 
 
         if (r->queued[i] || o->text.len > AGENT_INLINE_LEN)
             continue;
-        json_key(b, keys[i]);
+        json_key(b, AGENT_OUTPUTS[i]);
         json_put_text(b, (struct str){o->text.p, o->text.len});
     }
     json_close(b, '}');
-    agent_sender_put(r->agent->sender, m);
+    agent_send(r->agent, m);
 }
 
-/* Hands what was printed since the last time to the sender. */
+/* Passes new output to the sender. */
 static void queue_output(struct agent_run *r, bool last)
 {
     for (int i = 0; i < RUN_STREAMS && r->run; i++) {
@@ -345,7 +128,7 @@ static void queue_output(struct agent_run *r, bool last)
         if (!last)
             len = output_whole(o->text.p + from, len);
         else if (!from && o->text.len <= AGENT_INLINE_LEN)
-            continue; /* goes with the end */
+            continue; /* is sent with the end */
         while (len) {
             struct agent_message *m = mem_zalloc(sizeof *m);
             size_t piece =
@@ -354,7 +137,7 @@ static void queue_output(struct agent_run *r, bool last)
             m->run = r;
             m->stream = i;
             buf_put(&m->text, o->text.p + from, piece);
-            agent_sender_put(r->agent->sender, m);
+            agent_send(r->agent, m);
             from += piece;
             len -= piece;
         }
@@ -375,19 +158,28 @@ static void on_run_done(void *arg, struct run *run, const struct run_end *end)
     run_free(run);
 }
 
+static const char **read_list(struct arena *a, const struct json *list)
+{
+    const char **texts = arena_zalloc(a, ((list ? list->count : 0) + 1) * sizeof *texts);
+    size_t at = 0;
+
+    for (const struct json *m = list ? list->first : NULL; m; m = m->next)
+        texts[at++] = m->kind == JSON_TEXT ? arena_text(a, m->text) : "";
+    return texts;
+}
+
 static void start_run(struct agent *a, struct agent_run *r)
 {
-    const struct json *v = json_parse(&r->arena, r->claim, NULL);
+    const struct json *v = json_parse(&r->arena, r->spec, NULL);
     struct str parent = {0}, cwd = {0};
-    int64_t attempt = 0, store = 0, timeout = 0;
     struct run_spec spec = {0};
     struct environment e;
     struct err_info why;
+    int64_t store = 0;
     int status = 0;
 
-    json_get_int(v, "attempt", &attempt, NULL);
     json_get_int(v, "store", &store, NULL);
-    json_get_int(v, "timeout", &timeout, NULL);
+    json_get_int(v, "timeout", &spec.timeout_ms, NULL);
     json_get_text(v, "parent", &parent, NULL);
     json_get_text(v, "cwd", &cwd, NULL);
     e = (struct environment){
@@ -395,52 +187,56 @@ static void start_run(struct agent *a, struct agent_run *r)
         .password = a->o->token,
         .node = r->node,
         .parent = arena_text(&r->arena, parent),
-        .token =
-            arena_printf(&r->arena, "DROVER_RUN=%" PRId64 ".%s.%" PRId64, store, r->node, attempt),
+        .token = arena_printf(&r->arena, "DROVER_RUN=%" PRId64 ".%s.%" PRId64, store, r->node,
+                              r->attempt),
     };
     spec.argv = read_list(&r->arena, json_get(v, "argv"));
     spec.envp = environment_make(&r->arena, &e, read_list(&r->arena, json_get(v, "env")));
     spec.token = e.token;
-    spec.timeout_ms = timeout;
     spec.cwd = cwd.len ? arena_text(&r->arena, cwd) : NULL;
     if (a->o->log_dir)
         spec.log_path =
-            arena_printf(&r->arena, "%s/%s-%" PRId64 ".log", a->o->log_dir, r->node, attempt);
+            arena_printf(&r->arena, "%s/%s-%" PRId64 ".log", a->o->log_dir, r->node, r->attempt);
     r->run = runner_start(a->runner, &spec, on_run_done, NULL, r, &status, &why);
     if (!r->run)
         send_end(r, NULL, why.text, status);
 }
 
-/* From the sender's thread. */
-void agent_told(struct agent *a, struct agent_run *r)
+/* The lists that the threads share. */
+
+/* Takes the runs whose ends were sent out of the list. Returns them. With the lock. */
+static struct agent_run *take_sent(struct agent *a)
 {
-    pthread_mutex_lock(&a->lock);
-    r->told_next = a->told;
-    a->told = r;
-    pthread_mutex_unlock(&a->lock);
-    uv_async_send(&a->wake);
+    struct agent_run *sent = a->sent;
+
+    a->sent = NULL;
+    for (struct agent_run *r = sent; r; r = r->sent_next) {
+        if (r->prev)
+            r->prev->next = r->next;
+        else
+            a->runs = r->next;
+        if (r->next)
+            r->next->prev = r->prev;
+        a->busy--;
+    }
+    return sent;
 }
 
-static void unlink_run(struct agent *a, struct agent_run *r)
+/* Puts the started nodes into the list. Returns the first that was in it before. With the lock. */
+static struct agent_run *take_fresh(struct agent *a)
 {
-    if (r->prev)
-        r->prev->next = r->next;
-    else
-        a->runs = r->next;
-    if (r->next)
-        r->next->prev = r->prev;
-}
+    struct agent_run *before = a->runs, *next;
 
-static void obey(struct agent *a, const char *line)
-{
-    char state[16], node[32];
-    int64_t task;
-
-    if (sscanf(line, "%15s %31s %" SCNd64, state, node, &task) != 3)
-        return;
-    for (struct agent_run *r = a->runs; r; r = r->next)
-        if (!strcmp(r->node, node) && r->task == task && r->run)
-            run_kill(r->run, a->o->grace_ms);
+    for (struct agent_run *r = a->fresh; r; r = next) {
+        next = r->next;
+        r->prev = NULL;
+        r->next = a->runs;
+        if (a->runs)
+            a->runs->prev = r;
+        a->runs = r;
+    }
+    a->fresh = NULL;
+    return before;
 }
 
 static void close_if_done(struct agent *a)
@@ -458,43 +254,30 @@ static void close_if_done(struct agent *a)
 static void on_wake(uv_async_t *async)
 {
     struct agent *a = async->data;
-    struct agent_run *fresh, *told;
-    struct buf orders;
-    char *line, *save;
+    struct agent_run *sent, *before;
+    bool stopping;
 
     pthread_mutex_lock(&a->lock);
-    fresh = a->fresh;
-    told = a->told;
-    orders = a->orders;
-    a->fresh = a->told = NULL;
-    a->orders = (struct buf){0};
-    for (struct agent_run *r = told; r; r = r->told_next)
-        a->busy--;
-    pthread_cond_signal(&a->cond);
+    sent = take_sent(a);
+    before = take_fresh(a);
+    stopping = a->stopping;
+    pthread_cond_broadcast(&a->cond);
     pthread_mutex_unlock(&a->lock);
-    for (struct agent_run *r = told, *next; r; r = next) {
-        next = r->told_next;
-        unlink_run(a, r);
-        free_run(r);
+    for (struct agent_run *next; sent; sent = next) {
+        next = sent->sent_next;
+        agent_free_run(sent);
     }
-    for (struct agent_run *r = fresh, *next; r; r = next) {
-        next = r->next;
-        r->prev = NULL;
-        r->next = a->runs;
-        if (a->runs)
-            a->runs->prev = r;
-        a->runs = r;
-        if (is_stopping(a))
+    for (struct agent_run *r = a->runs; r != before; r = r->next) {
+        if (stopping)
             send_end(r, NULL, "the agent was stopped", 143);
         else
             start_run(a, r);
     }
-    for (line = orders.len ? strtok_r((char *)buf_text(&orders), "\n", &save) : NULL; line;
-         line = strtok_r(NULL, "\n", &save))
-        obey(a, line);
-    buf_release(&orders);
-    if (fresh || told)
-        note_held(a);
+    pthread_mutex_lock(&a->lock);
+    for (struct agent_run *r = a->runs; r; r = r->next)
+        if (r->killed && r->run)
+            run_kill(r->run, a->o->grace_ms);
+    pthread_mutex_unlock(&a->lock);
     close_if_done(a);
 }
 
@@ -506,18 +289,18 @@ static void on_flush(uv_timer_t *timer)
         queue_output(r, false);
 }
 
-/* The first signal ends what runs and tells the server; the second ends us. */
+/* The first signal kills the runs and reports their ends; the second kills the agent. */
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct agent *a = handle->data;
     uint64_t one = 1;
 
-    (void)number;
-    log_info("agent: ending");
+    log_info("agent: stopping: received SIG%s", sigabbrev_np(number));
     for (int i = 0; i < 2; i++)
         uv_signal_stop(&a->signals[i]);
     pthread_mutex_lock(&a->lock);
     a->stopping = true;
+    a->give_up_at = clock_boot_ms() + AGENT_PATIENCE_MS + a->o->grace_ms;
     pthread_cond_broadcast(&a->cond);
     pthread_mutex_unlock(&a->lock);
     if (write(a->stop_fd, &one, sizeof one) < 0)
@@ -553,26 +336,27 @@ static void open_loop(struct agent *a)
 int agent_main(const struct agent_options *o)
 {
     struct agent a = {.o = o};
-    uint64_t random;
+    uint64_t random = 0;
 
     signal(SIGPIPE, SIG_IGN);
-    random_fill(&random, sizeof random);
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        return 1;
     a.client = (int64_t)(random >> 12) + 1;
     a.stop_fd = eventfd(0, EFD_CLOEXEC);
     pthread_mutex_init(&a.lock, NULL);
     cond_init(&a.cond);
-    a.sender = agent_sender_start(&a, o, a.client);
-    if (!a.sender)
-        return 1;
     open_loop(&a);
-    thread_must_start(&a.claimer, "agent-claim", claimer_main, &a);
-    thread_must_start(&a.renewer, "agent-renew", renewer_main, &a);
+    thread_must_start(&a.sender, "agent-send", agent_send_main, &a);
+    thread_must_start(&a.claimer, "agent-claim", agent_claim_main, &a);
+    thread_must_start(&a.renewer, "agent-renew", agent_renew_main, &a);
     log_info("agent: %" PRIu32 " jobs for %s", o->jobs, o->server);
     uv_run(&a.loop, UV_RUN_DEFAULT);
     uv_loop_close(&a.loop);
-    agent_sender_stop(a.sender);
-    buf_release(&a.held);
-    buf_release(&a.orders);
+    pthread_mutex_lock(&a.lock);
+    a.finishing = true;
+    pthread_cond_broadcast(&a.cond);
+    pthread_mutex_unlock(&a.lock);
+    pthread_join(a.sender, NULL);
     pthread_mutex_destroy(&a.lock);
     pthread_cond_destroy(&a.cond);
     close(a.stop_fd);

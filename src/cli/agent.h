@@ -1,17 +1,20 @@
 /*
  * agent - runs nodes of a DAG on this machine for a server elsewhere, over HTTP.
  *
- * Three threads speak to the server, so that none waits for another: one claims, with a long poll,
- * whenever there is room; one renews what is claimed, and hears of kills; one sends what commands
- * print and how they ended, in order. The main thread has the loop on which the commands run
- * (runner.h). They hand each other messages.
+ * Three threads talk to the server, so that none blocks another: the claimer claims tasks in the task
+ * store with a long poll, whenever a job is free, and asks to start their nodes; the renewer renews
+ * the claims and waits for kills (agent_tasks.c); the sender sends output and the ends of runs, in
+ * order (agent_send.c). The main thread runs the loop with the commands (agent.c, runner.h).
+ * doc/protocol.md describes the protocol.
  *
- * What always holds: a run's claim is renewed until its end has been told; an end is told until the
- * server has taken it or said that the run is no longer ours.
+ * Invariants: the claim of a run is renewed until the server has its end; the end is sent until the
+ * server has accepted it or has answered that the run no longer belongs to this agent.
  */
 #ifndef CLI_AGENT_H
 #define CLI_AGENT_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,36 +25,36 @@
 enum {
     AGENT_LEASE_MS = 15 * 1000,
     AGENT_WAIT_MS = 20 * 1000,    /* of a claim */
-    AGENT_FLUSH_MS = 500,         /* what is printed is sent this often */
-    AGENT_PAUSE_MS = 500,         /* after a call that failed */
-    AGENT_INLINE_LEN = 64 * 1024, /* outputs up to this go with the end */
+    AGENT_FLUSH_MS = 500,         /* how often output is sent */
+    AGENT_PAUSE_MS = 500,         /* before a failed call is repeated */
+    AGENT_PATIENCE_MS = 5000,     /* for the last calls, after a signal */
+    AGENT_INLINE_LEN = 64 * 1024, /* shorter outputs are sent with the end */
 };
 
-struct agent;
-
-/* One run. The loop's, but for `sent`, which is the sender's. */
+/* One run. */
 struct agent_run {
     struct agent_run *next, *prev;
     struct agent *agent;
-    struct arena arena; /* what it was claimed with */
-    const char *node;
-    int64_t task;
+    struct arena arena;
+    const char *node, *task_data;
+    int64_t attempt;
+    int64_t task;    /* changes with each renewal */
+    struct str spec; /* the answer to the start */
     struct run *run;
-    size_t queued[RUN_STREAMS]; /* bytes that were handed to the sender */
+    size_t queued[RUN_STREAMS]; /* bytes that were passed to the sender */
     bool stopped;
-    struct str claim; /* as the server gave it */
-    struct agent_run *told_next;
+    bool lost, killed; /* with the lock: the claim is over; the server wants it killed */
+    struct agent_run *sent_next;
     struct {
-        bool begun;
-        char next[24], pid[24]; /* where the value goes on, as the server said */
-    } sent[RUN_STREAMS];
+        char next[24], pid[24]; /* where the value goes on; empty: at its beginning */
+    } sent[RUN_STREAMS];        /* the sender's */
 };
 
 /* To the sender. */
 struct agent_message {
     struct agent_message *next;
     struct agent_run *run;
-    int stream; /* a piece of it, or -1: this is the end */
+    int stream; /* a piece of this output; -1: the end of the run */
     struct buf text;
 };
 
@@ -64,20 +67,52 @@ struct agent_options {
     const char *log_dir;
 };
 
-/* Runs until it is told to end by TERM or INT. The exit status. */
+struct agent {
+    const struct agent_options *o;
+    int64_t client;
+    uv_loop_t loop;
+    uv_async_t wake;
+    uv_timer_t flush;
+    uv_signal_t signals[2];
+    struct runner *runner;
+    pthread_t claimer, renewer, sender;
+    int stop_fd; /* readable: the claimer and the renewer must stop */
+    bool closing;
+    atomic_bool is_down; /* the last call failed */
+    uint64_t renewals;   /* the renewer's: names its requests */
+
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t cond;
+    bool stopping, finishing; /* finishing: all runs are over, the sender must stop */
+    int64_t give_up_at;
+    uint32_t busy;           /* runs, from the claim to the end */
+    struct agent_run *runs;  /* the loop changes the list, with the lock */
+    struct agent_run *fresh; /* to be started by the loop */
+    struct agent_run *sent;  /* the server has their ends */
+    struct agent_message *first_message, *last_message;
+};
+
+extern const char *const AGENT_OUTPUTS[RUN_STREAMS]; /* the data keys of the outputs */
+
+/* Runs until SIGTERM or SIGINT. Returns the exit status. */
 int agent_main(const struct agent_options *o);
 
-/* For the sender (agent_send.c). */
-struct agent_sender;
+/* Opens a transport, or ends the process. stoppable: its calls end when the agent is stopped. */
+struct transport *agent_transport(struct agent *a, bool stoppable);
 
-struct agent_sender *agent_sender_start(struct agent *a, const struct agent_options *o,
-                                        int64_t client);
-void agent_sender_put(struct agent_sender *s, struct agent_message *m); /* takes m */
+/*
+ * Repeats a call until the server answers it with anything but 503. Returns the status; 0: the agent
+ * was stopped. The answer is to be released.
+ */
+int agent_call(struct agent *a, struct transport *t, const char *method, const char *path,
+               struct str body, struct transport_answer *ret_answer);
 
-/* Ends when all has been sent, or at once when the server cannot be reached for a while. */
-void agent_sender_stop(struct agent_sender *s);
+/* The threads. */
+void *agent_claim_main(void *arg);
+void *agent_renew_main(void *arg);
+void *agent_send_main(void *arg);
 
-/* The sender has told the end of a run. From its thread. */
-void agent_told(struct agent *a, struct agent_run *r);
+void agent_send(struct agent *a, struct agent_message *m); /* takes m */
+void agent_free_run(struct agent_run *r);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * A turn gathers what happens in one turn of the loop: records, tasks, slots. It is closed and handed
- * to the task store, as one transaction, after the loop has polled; then the next one is opened. What
- * it says of tasks is not written down as it happens but read off its nodes when it is closed, so a
- * node that was offered and claimed in one turn has one task in it.
+ * Commit batches. A batch collects the changes of one loop iteration: records, tasks, slots. After the
+ * loop has polled, the batch is closed and submitted to the task store as one transaction, and the
+ * next one is opened. The changes of tasks are derived from the nodes when the batch is closed, so a
+ * node that was offered and then claimed in one iteration has one change of its task.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -13,8 +13,8 @@
 #include "base/mem.h"
 #include "dag/dag_impl.h"
 
-/* Far ahead of any clock, and not so far that sums overflow. */
-#define TASK_OURS_UNTIL INT64_C(32503680000000)
+/* A timespec in the far future, small enough that sums do not overflow: nobody may claim the task. */
+#define TASK_RESERVED_UNTIL INT64_C(32503680000000)
 
 enum { STALL_MS = 500 };
 
@@ -43,7 +43,7 @@ void dag_slot_path(char *to, size_t len, uint64_t id, uint32_t slot)
              dag_bucket(BUCKET_SLOTS, id), id, slot);
 }
 
-/* Gathering. */
+/* Collecting. */
 
 struct dag_commit *dag_commit_open(struct dag *d)
 {
@@ -84,8 +84,8 @@ void dag_commit_then(struct dag_commit *t, dag_done_fn *done, void *arg)
 {
     if (!done)
         return;
-    mem_grow(t->dones, t->done_count, t->done_cap);
-    t->dones[t->done_count++] = (struct commit_waiter){done, arg};
+    mem_grow(t->waiters, t->waiter_count, t->waiter_cap);
+    t->waiters[t->waiter_count++] = (struct commit_waiter){done, arg};
 }
 
 void dag_commit_op(struct dag_commit *t, struct keeper_op op)
@@ -97,13 +97,13 @@ void dag_commit_op(struct dag_commit *t, struct keeper_op op)
     t->len += op.path.len + op.data.len + 64;
 }
 
-void dag_commit_drop(struct dag_commit *t, int64_t task)
+void dag_commit_drop(struct dag_commit *t, int64_t slot)
 {
     mem_grow(t->drops, t->drop_count, t->drop_cap);
-    t->drops[t->drop_count++] = task;
+    t->drops[t->drop_count++] = slot;
 }
 
-/* How its run ended is in this turn: after it, nobody has to know that it was started. */
+/* The end of the node's run is in this batch: its start mark is cleared when the batch is durable. */
 void dag_commit_unmark(struct dag_commit *t, struct dag_node *n)
 {
     if (!n->mark)
@@ -137,8 +137,17 @@ void dag_put_task(struct dag_commit *t, struct dag_node *n)
 void dag_drop_task(struct dag_commit *t, struct dag_node *n)
 {
     dag_commit_touch(t, n);
-    n->task_drop = n->has_task;
+    n->task_drop = n->slot != 0;
     n->task_put = false;
+}
+
+void dag_set_slot(struct dag *d, struct dag_node *n, int64_t slot)
+{
+    if (n->slot)
+        map_remove(&d->by_slot, map_hash_u64((uint64_t)n->slot), n->ref);
+    n->slot = slot;
+    if (n->slot)
+        map_add(&d->by_slot, map_hash_u64((uint64_t)n->slot), n->ref);
 }
 
 /* Closing. */
@@ -161,21 +170,24 @@ static void write_record(struct dag_commit *t, struct dag_node *n)
     buf_release(&b);
 }
 
-static struct str task_data(struct dag_commit *t, const struct dag_node *n)
+/* An offer has no "agent", and the attempt that its claim will start (service.h). */
+static struct task make_task(struct dag_commit *t, const struct dag_node *n)
 {
-    char agent[32] = "";
+    bool offered = graph_plan(&t->dag->graph, n)->offered;
+    const char *agent = n->agent == AGENT_SERVE ? "\"agent\":\"serve\"," : "\"agent\":\"\",";
+    const char *data = arena_printf(
+        &t->arena, "{\"node\":%" PRIu64 ",%s\"attempt\":%" PRIu32 ",\"started\":%" PRId64 "}",
+        n->id, offered ? "" : agent, n->attempts + offered, n->started_ms);
 
-    if (n->agent == AGENT_SERVE)
-        snprintf(agent, sizeof agent, "serve");
-    else if (n->agent)
-        snprintf(agent, sizeof agent, "%" PRId64, n->agent);
-    return str_of(arena_printf(&t->arena,
-                               "{\"node\":%" PRIu64 ",\"agent\":\"%s\",\"attempt\":%" PRIu32
-                               ",\"started\":%" PRId64 "}",
-                               n->id, agent, n->attempts, n->started_ms));
+    return (struct task){
+        .id = n->slot,
+        .group = n->slot ? (struct str){0} : n->group,
+        .data = str_of(data),
+        .timespec = offered ? 0 : TASK_RESERVED_UNTIL,
+    };
 }
 
-/* Adds stand before updates in the answer, so they are gathered in two rounds. */
+/* Adds come before updates in the reply, so they are collected in two rounds. */
 static void write_tasks(struct dag_commit *t)
 {
     struct task_update *u = &t->request.update;
@@ -190,12 +202,9 @@ static void write_tasks(struct dag_commit *t)
         for (size_t i = 0; i < t->node_count; i++) {
             struct dag_node *n = t->nodes[i];
 
-            if (!n->task_put || n->has_task != (round == 1) || n->task_busy)
+            if (!n->task_put || (n->slot != 0) != (round == 1) || n->task_busy)
                 continue;
-            tasks[t->put_count] = (struct task){.id = n->has_task ? n->task : 0,
-                                                .group = n->has_task ? (struct str){0} : n->group,
-                                                .data = task_data(t, n),
-                                                .timespec = TASK_OURS_UNTIL};
+            tasks[t->put_count] = make_task(t, n);
             t->puts[t->put_count++] = n;
             n->task_busy = true;
             n->task_put = false;
@@ -207,15 +216,22 @@ static void write_tasks(struct dag_commit *t)
     }
     u->update_count = t->put_count - u->add_count;
     for (size_t i = 0; i < t->node_count; i++)
-        if (t->nodes[i]->task_drop) {
-            deletes[u->delete_count++] = t->nodes[i]->task;
-            t->nodes[i]->task_drop = t->nodes[i]->has_task = false;
+        if (t->nodes[i]->task_drop && t->nodes[i]->slot) {
+            deletes[u->delete_count++] = t->nodes[i]->slot;
+            t->nodes[i]->task_drop = false;
+            dag_set_slot(t->dag, t->nodes[i], 0);
         }
     for (size_t i = 0; i < t->drop_count; i++)
         deletes[u->delete_count++] = t->drops[i];
 }
 
-/* The turn is durable, or has failed. */
+/* The batch is durable, or has failed. */
+
+void dag_tell(struct dag *d, struct dag_node *n)
+{
+    if (d->listener)
+        d->listener(d->listener_arg, n);
+}
 
 void dag_show(struct dag *d, struct dag_node *n)
 {
@@ -225,19 +241,20 @@ void dag_show(struct dag *d, struct dag_node *n)
     if (*shown == state)
         return;
     *shown = (uint8_t)state;
-    for (int i = 0; i < d->listener_count; i++)
-        d->listeners[i].fn(d->listeners[i].arg, n);
+    dag_tell(d, n);
 }
 
 static void settle(struct dag_commit *t, const struct task_reply *reply)
 {
     struct dag *d = t->dag;
-    bool offered = false;
 
     for (size_t i = 0; i < t->put_count && i < reply->task_count; i++) {
-        t->puts[i]->task = reply->tasks[i].id;
-        t->puts[i]->has_task = true;
-        t->puts[i]->task_busy = false;
+        struct dag_node *n = t->puts[i];
+
+        n->task = reply->tasks[i].id;
+        n->task_busy = false;
+        if (i < t->request.update.add_count)
+            dag_set_slot(d, n, n->task);
     }
     for (size_t i = 0; i < t->node_count; i++) {
         t->nodes[i]->pins--;
@@ -245,18 +262,17 @@ static void settle(struct dag_commit *t, const struct task_reply *reply)
     }
     for (size_t i = 0; i < t->mark_count; i++)
         started_clear(d->started, t->marks[i]);
-    /* What came while its task was under way. */
+    /* Handles what happened while the task was in flight. */
     for (size_t i = 0; i < t->put_count; i++) {
         struct dag_node *n = t->puts[i];
 
-        if (node_state_is_terminal(graph_state(&d->graph, n)))
+        if (!dag_needs_task(d, n))
             dag_drop_task(dag_commit_open(d), n);
+        else if (n->task_put)
+            dag_commit_touch(dag_commit_open(d), n);
         else if (n->kill_asked && !n->agent)
             dag_kill(d, n, NULL, NULL);
-        offered |= !n->agent;
     }
-    if (offered) /* whoever wanted to claim it found it busy */
-        http_topic_signal(&d->topic_ready, HTTP_TOPIC_ALL);
 }
 
 void dag_commit_free(struct dag_commit *t)
@@ -272,27 +288,24 @@ void dag_commit_free(struct dag_commit *t)
     free(t->drops);
     free(t->marks);
     free(t->claims);
-    free(t->dones);
+    free(t->waiters);
     arena_release(&t->arena);
     free(t);
 }
 
-/* Tells whoever waits for the turn what became of it, once. */
+/* Calls all that wait for the batch, once. */
 void dag_commit_notify(struct dag_commit *t, int err)
 {
-    size_t dones = t->done_count, claims = t->claim_count;
+    size_t waiters = t->waiter_count, claims = t->claim_count;
 
-    t->done_count = t->claim_count = 0;
-    for (size_t i = 0; i < dones; i++)
-        t->dones[i].fn(t->dones[i].arg, err);
+    t->waiter_count = t->claim_count = 0;
+    for (size_t i = 0; i < waiters; i++)
+        t->waiters[i].fn(t->waiters[i].arg, err);
     for (size_t i = 0; i < claims; i++)
         t->claims[i].fn(t->claims[i].arg, err, err ? NULL : t->claims[i].node);
 }
 
-/*
- * A full disk takes nothing away: the turn waits, those after it wait behind it, commands go on, and
- * all of it is tried again until there is room.
- */
+/* The disk is full: the batch waits, later batches wait behind it, and commands go on. */
 static void stall(struct dag *d, struct dag_commit *t)
 {
     struct dag_commit **at = &d->stalled;
@@ -310,7 +323,7 @@ static void submit(struct dag_commit *t)
     service_submit(t->dag->o.tasks, &t->request);
 }
 
-/* Tries the first; the rest follow when it has been kept. */
+/* Submits the first stalled batch again. The others follow when it is durable. */
 void dag_commit_retry(struct dag *d)
 {
     struct dag_commit *t = d->stalled;
@@ -339,11 +352,10 @@ static void on_commit_done(void *arg, const struct task_reply *reply)
             settle(t, reply);
         dag_commit_notify(t, reply->err);
         dag_soon(d);
-        dag_commit_free(t);
-        dag_commit_retry(d);
-        return;
     }
     dag_commit_free(t);
+    if (d)
+        dag_commit_retry(d);
 }
 
 void dag_commit_flush(struct dag *d)
@@ -360,7 +372,8 @@ void dag_commit_flush(struct dag *d)
         t->nodes[i]->touched = false;
     }
     t->request.kind = TASK_UPDATE;
-    t->request.update.clientid = d->client;
+    t->request.update.clientid = TASK_MANAGER;
+    t->request.update.manage = true;
     t->request.extra = t->ops;
     t->request.extra_count = t->op_count;
     t->request.done = on_commit_done;
@@ -376,65 +389,38 @@ void dag_commit_flush(struct dag *d)
         submit(t);
 }
 
-/* What may start. */
+/* Claims of the built-in agent. */
 
-struct dag_node *dag_claim(struct dag *d, int64_t agent, const struct str *groups, size_t count,
-                           int64_t lease_ms, bool *ret_busy, dag_claimed_fn *done, void *arg)
+void dag_start_attempt(struct dag *d, struct dag_node *n, int64_t agent, int64_t lease_at)
 {
-    uint32_t best = 0;
-    struct dag_commit *t;
-    struct dag_node *n;
-
-    for (size_t i = 0; i < count; i++) {
-        uint32_t group = graph_find_group(&d->graph, groups[i]);
-        uint32_t ref = group == UINT32_MAX ? 0 : plan_best(&d->graph.plan, group);
-        const struct plan_node *a = &d->graph.plan.nodes[ref], *b = &d->graph.plan.nodes[best];
-
-        if (ref &&
-            (!best || a->priority > b->priority || (a->priority == b->priority && a->id < b->id)))
-            best = ref;
-    }
-    n = best ? graph_at(&d->graph, best) : NULL;
-    *ret_busy = n && n->task_busy;
-    if (!n || n->task_busy)
-        return NULL;
-    t = dag_commit_open(d);
-    plan_start(&d->graph.plan, best);
+    plan_start(&d->graph.plan, n->ref);
     dag_unpark(d, n);
     n->attempts++;
-    n->kill_asked = false;
+    n->kill_asked = n->begun = false;
     n->save_at = 0;
     for (struct node_datum *v = n->values; v; v = v->next)
         v->live_pid = 0; /* of an earlier run */
     n->started_ms = n->started_ms ? n->started_ms : dag_now_ms(d);
-    dag_enter_running(d, n, agent, lease_ms);
+    dag_enter_running(d, n, agent, lease_at);
+}
+
+struct dag_node *dag_claim(struct dag *d, dag_claimed_fn *done, void *arg)
+{
+    uint32_t group = graph_find_group(&d->graph, STR(NODE_GROUP_DEFAULT));
+    uint32_t ref = plan_best(&d->graph.plan, group);
+    struct dag_node *n = ref ? graph_at(&d->graph, ref) : NULL;
+    struct dag_commit *t;
+
+    if (n && n->task_busy) { /* it is being offered: the next best that is not */
+        ref = plan_best_unoffered(&d->graph.plan, group);
+        n = ref ? graph_at(&d->graph, ref) : NULL;
+    }
+    if (!n || n->task_busy)
+        return NULL;
+    t = dag_commit_open(d);
+    dag_start_attempt(d, n, AGENT_SERVE, INT64_MAX);
     dag_put_task(t, n);
     mem_grow(t->claims, t->claim_count, t->claim_cap);
     t->claims[t->claim_count++] = (struct commit_claim){n, done, arg};
     return n;
-}
-
-static void offer(struct dag *d)
-{
-    struct dag_plan *p = &d->graph.plan;
-    bool any = false;
-    uint32_t ref;
-
-    for (uint32_t g = 0; g < p->queue_count; g++)
-        while (p->queues[g].offered.count < DAG_OFFERED_MAX && (ref = plan_best_unoffered(p, g))) {
-            struct dag_node *n = graph_at(&d->graph, ref);
-
-            plan_offer(p, ref);
-            if (!n->has_task && !n->task_busy)
-                dag_put_task(dag_commit_open(d), n);
-            any = true;
-        }
-    if (any)
-        http_topic_signal(&d->topic_ready, HTTP_TOPIC_ALL);
-}
-
-void dag_schedule(struct dag *d)
-{
-    serve_agent_schedule(d->agent);
-    offer(d);
 }

@@ -67,12 +67,15 @@ struct dag *http_dag(struct http_request *r)
 
 struct dag_node *http_node(struct http_request *r, struct dag *d)
 {
-    struct dag_node *n = NULL;
     struct str id;
 
-    if (!http_decode(r, r->params[0], &id))
-        return NULL;
-    n = graph_find_text(dag_graph(d), id);
+    return http_decode(r, r->params[0], &id) ? http_find_node(r, d, id) : NULL;
+}
+
+struct dag_node *http_find_node(struct http_request *r, struct dag *d, struct str id)
+{
+    struct dag_node *n = graph_find_text(dag_graph(d), id);
+
     if (!n)
         http_reply_errorf(r, 404, "there is no node '%.*s'", (int)(id.len < 80 ? id.len : 80),
                           id.p);
@@ -358,10 +361,11 @@ static const struct route ROUTES[] = {
      "Runs failed or killed nodes again: ?id=."},
     {METHOD_GET, "/v1/scheduler/wait", http_get_wait, 0,
      "Waits until nodes have ended: ?id=, ?timeout=."},
-    {METHOD_POST, "/v1/agent/claim", http_post_claim, 0, "For agents: claims runs."},
-    {METHOD_POST, "/v1/agent/renew", http_post_renew, 0,
-     "For agents: renews claims, hears of kills."},
-    {METHOD_POST, "/v1/agent/done", http_post_done, 0, "For agents: says how a run ended."},
+    {METHOD_POST, "/v1/nodes/{id}/start", http_post_start, 0,
+     "For agents: starts a node whose task was claimed, and returns its command."},
+    {METHOD_GET, "/v1/agent/kills", http_get_kills, 0,
+     "For agents: the nodes to kill: ?clientid=, ?after=, ?wait=."},
+    {METHOD_POST, "/v1/agent/done", http_post_done, 0, "For agents: ends a run."},
 };
 
 static void on_closed(uv_handle_t *handle)
@@ -431,7 +435,7 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
     struct dag_options o = {
         .loop = h->loop,
         .tasks = h->tasks,
-        .events = h->events,
+
         .url = h->url,
         .password = h->token,
         .jobs = agent_jobs >= 0 ? (uint32_t)agent_jobs : (uint32_t)(cores > 0 ? cores : 1),

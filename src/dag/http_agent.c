@@ -1,6 +1,6 @@
 /*
- * /v1/agent: for agents on other machines. An agent has a number of its own choice (clientid); a run
- * is named by its node and its task, and the task is the fence.
+ * For agents on other machines: starting a node that they have claimed, kills, and the end of a run.
+ * Claims and renewals are requests to the task store.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,53 +10,7 @@
 #include "base/mem.h"
 #include "dag/http_impl.h"
 
-enum { CLAIM_MAX = 1000, GROUPS_MAX = 100, BUSY_WAIT_MS = 2000 };
-
-/* What every request of an agent says. False after an answer. */
-static bool read_agent(struct http_request *r, const struct json *v, int64_t *client,
-                       int64_t *lease_ms)
-{
-    struct err_info why;
-
-    *client = 0;
-    *lease_ms = DAG_LEASE_MS;
-    if (json_get_int(v, "clientid", client, &why) < 0 ||
-        json_get_int(v, "duration", lease_ms, &why) < 0) {
-        http_reply_error(r, 400, why.text);
-        return false;
-    }
-    if (*client <= 0) {
-        http_reply_error(r, 400, "clientid is missing: a positive number");
-        return false;
-    }
-    if (*lease_ms < 100 || *lease_ms > DAG_LEASE_MAX_MS) {
-        http_reply_errorf(r, 400, "duration is 100 to %d ms", DAG_LEASE_MAX_MS);
-        return false;
-    }
-    return true;
-}
-
-/* A node that the body names, with the task. NULL after an answer. */
-static struct dag_node *read_run(struct http_request *r, struct dag *d, const struct json *v,
-                                 int64_t *task)
-{
-    struct str id = {0};
-    struct err_info why;
-    struct dag_node *n;
-
-    *task = 0;
-    if (json_get_text(v, "node", &id, &why) < 0 || json_get_int(v, "task", task, &why) < 0) {
-        http_reply_error(r, 400, why.text);
-        return NULL;
-    }
-    n = graph_find_text(dag_graph(d), id);
-    if (!n)
-        http_reply_errorf(r, 404, "there is no node '%.*s'", (int)(id.len < 80 ? id.len : 80),
-                          id.p);
-    return n;
-}
-
-/* Claiming. */
+/* Starting. */
 
 static void put_list(struct buf *b, const char *key, const char *const *list)
 {
@@ -69,16 +23,13 @@ static void put_list(struct buf *b, const char *key, const char *const *list)
 
 static void put_run(struct buf *b, struct dag *d, const struct dag_node *n)
 {
-    enum node_type type = graph_plan(dag_graph(d), n)->type;
     struct arena a = {0};
     struct node_command c;
 
-    node_command(n, type, &a, &c);
+    dag_command(d, n, &a, &c);
     json_open(b, '{');
     json_key(b, "node");
-    json_put_text(b, str_of(arena_printf(&a, "%" PRIu64, n->id)));
-    json_key(b, "task");
-    json_put_int(b, n->task);
+    http_put_id(b, n->id);
     json_key(b, "attempt");
     json_put_int(b, n->attempts);
     json_key(b, "store");
@@ -92,169 +43,82 @@ static void put_run(struct buf *b, struct dag *d, const struct dag_node *n)
         json_put_text(b, str_of(c.cwd));
     }
     json_key(b, "timeout");
-    if (type == NODE_CONDITION && c.timeout_ms) {
-        c.timeout_ms -= dag_now_ms(d) - n->started_ms;
-        c.timeout_ms = c.timeout_ms > 0 ? c.timeout_ms : 1;
-    }
     json_put_int(b, c.timeout_ms);
     json_close(b, '}');
     arena_release(&a);
 }
 
-static void on_claimed(void *arg, int err, struct dag_node *n)
+void http_post_start(struct http_request *r)
 {
-    struct dag_call *c = arg;
-
-    if (err)
-        c->err = err;
-    else
-        put_run(&c->out, c->h->dag, n);
-    if (--c->pending)
-        return;
-    json_close(&c->out, ']');
-    json_close(&c->out, '}');
-    if (c->r && c->err)
-        http_reply_err(c->r, c->err, NULL);
-    else if (c->r)
-        http_reply(c->r, 200, (struct str){c->out.p, c->out.len});
-    dag_call_free(c);
-}
-
-/* `group` or `groups`. Returns how many, or -1 after an answer. */
-static int read_groups(struct http_request *r, const struct json *v, struct str *groups)
-{
-    struct str one = STR(NODE_GROUP_DEFAULT);
-    const struct json *list = NULL;
-    struct err_info why;
-    int count = 0;
-
-    if (json_get_text(v, "group", &one, &why) < 0 || json_get_list(v, "groups", &list, &why) < 0) {
-        http_reply_error(r, 400, why.text);
-        return -1;
-    }
-    if (!list) {
-        groups[0] = one;
-        return 1;
-    }
-    json_each(m, list) {
-        if (m->kind != JSON_TEXT || count == GROUPS_MAX) {
-            http_reply_errorf(r, 400, "groups is a list of at most %d strings", GROUPS_MAX);
-            return -1;
-        }
-        groups[count++] = m->text;
-    }
-    return count;
-}
-
-static void claim(struct http_request *r, struct dag *d, int64_t client, int64_t lease_ms,
-                  const struct str *groups, int count, int64_t limit, int64_t wait_ms)
-{
-    struct dag_http *h = r->arg;
-    uint64_t seen = http_topic_seen(dag_topic_ready(d));
-    struct dag_call *c = mem_zalloc(sizeof *c);
-    bool busy = false;
-
-    c->h = h;
-    c->pending = 1;
-    json_open(&c->out, '{');
-    json_key(&c->out, "runs");
-    json_open(&c->out, '[');
-    for (int64_t i = 0; i < limit; i++) {
-        if (!dag_claim(d, client, groups, (size_t)count, lease_ms, &busy, on_claimed, c))
-            break;
-        c->pending++;
-    }
-    if (busy && wait_ms < BUSY_WAIT_MS)
-        wait_ms = BUSY_WAIT_MS;
-    if (c->pending == 1 && http_wait(r, dag_topic_ready(d), seen, wait_ms)) {
-        dag_call_free(c);
-        return;
-    }
-    dag_call_take(c, r);
-    c->pending--;
-    if (c->pending)
-        return; /* answered when the claims are durable */
-    http_reply(r, 200, STR("{\"runs\":[]}"));
-    dag_call_free(c);
-}
-
-void http_post_claim(struct http_request *r)
-{
+    static const char *const names[] = {"clientid", "task", NULL};
     struct dag *d = http_dag(r);
-    const struct json *v = d ? http_json(r) : NULL;
-    int64_t client, lease_ms, limit = 1, wait_ms = 0;
-    struct str groups[GROUPS_MAX];
-    struct err_info why;
-    int count;
-
-    if (!v || !read_agent(r, v, &client, &lease_ms))
-        return;
-    if (json_get_int(v, "limit", &limit, &why) < 0 || json_get_int(v, "wait", &wait_ms, &why) < 0) {
-        http_reply_error(r, 400, why.text);
-        return;
-    }
-    if (limit < 1 || limit > CLAIM_MAX || wait_ms < 0) {
-        http_reply_errorf(r, 400, "limit is 1 to %d, wait is not negative", CLAIM_MAX);
-        return;
-    }
-    count = read_groups(r, v, groups);
-    if (count >= 0)
-        claim(r, d, client, lease_ms, groups, count, limit, wait_ms);
-}
-
-/* Renewing. */
-
-void http_post_renew(struct http_request *r)
-{
-    struct dag *d = http_dag(r);
-    const struct json *v = d ? http_json(r) : NULL, *runs = NULL;
-    uint64_t seen = d ? http_topic_seen(dag_topic_kill(d)) : 0;
-    int64_t client, lease_ms, wait_ms = 0, task;
+    struct dag_node *n = d ? http_node(r, d) : NULL;
+    const struct json *v = n ? http_json(r) : NULL;
+    int64_t client = 0, task = 0;
     struct err_info why;
     struct buf b = {0};
-    bool news = false;
 
-    if (!v || !read_agent(r, v, &client, &lease_ms))
+    if (!v)
         return;
-    if (json_get_list(v, "runs", &runs, &why) < 0 || json_get_int(v, "wait", &wait_ms, &why) < 0) {
+    if (json_only(v, names, &why) || json_get_int(v, "clientid", &client, &why) < 0 ||
+        json_get_int(v, "task", &task, &why) < 0) {
         http_reply_error(r, 400, why.text);
         return;
     }
-    json_open(&b, '{');
-    json_key(&b, "runs");
-    json_open(&b, '[');
-    for (const struct json *m = runs ? runs->first : NULL; m; m = m->next) {
-        struct str id = {0};
-        struct dag_node *n;
-        const char *state = "lost";
-
-        task = 0;
-        if (json_get_text(m, "node", &id, &why) < 0 || json_get_int(m, "task", &task, &why) < 0) {
-            http_reply_error(r, 400, why.text);
-            buf_release(&b);
-            return;
-        }
-        n = graph_find_text(dag_graph(d), id);
-        if (n && dag_renew(d, n, client, task, lease_ms))
-            state = n->kill_asked ? "kill" : "yours";
-        news |= strcmp(state, "yours") != 0;
-        json_open(&b, '{');
-        json_key(&b, "node");
-        json_put_text(&b, id);
-        json_key(&b, "task");
-        json_put_int(&b, task);
-        json_key(&b, "state");
-        json_put_text(&b, str_of(state));
-        json_close(&b, '}');
+    if (!dag_start(n, client, task)) {
+        http_reply_errorf(r, 409,
+                          "client %" PRId64 " has not claimed node %" PRIu64 " as task %" PRId64,
+                          client, n->id, task);
+        return;
     }
-    json_close(&b, ']');
-    json_close(&b, '}');
-    if (news || !http_wait(r, dag_topic_kill(d), seen, wait_ms))
+    put_run(&b, d, n);
+    http_reply(r, 200, (struct str){b.p, b.len});
+    buf_release(&b);
+}
+
+/* Kills. */
+
+static bool put_kills(struct buf *b, const struct dag *d, int64_t client, uint64_t after)
+{
+    bool any = false;
+
+    json_open(b, '{');
+    json_key(b, "nodes");
+    json_open(b, '[');
+    for (uint32_t i = 0; i < d->running_count; i++) {
+        const struct dag_node *n = d->running[i];
+
+        if (n->agent != client || !n->kill_asked || n->kill_number <= after)
+            continue;
+        http_put_id(b, n->id);
+        any = true;
+    }
+    json_close(b, ']');
+    json_key(b, "next");
+    json_put_int(b, (int64_t)d->kill_number);
+    json_close(b, '}');
+    return any;
+}
+
+void http_get_kills(struct http_request *r)
+{
+    struct dag *d = http_dag(r);
+    uint64_t seen = d ? http_topic_seen(dag_topic_kill(d)) : 0;
+    int64_t client = 0, after = 0, wait_ms = 0;
+    struct buf b = {0};
+
+    if (!d || http_query_number(r, "clientid", &client) < 0 ||
+        http_query_number(r, "after", &after) < 0 || http_query_number(r, "wait", &wait_ms) < 0)
+        return;
+    if ((uint64_t)after > d->kill_number)
+        after = 0; /* a number of the server before a restart */
+    if (put_kills(&b, d, client, (uint64_t)after) ||
+        !http_wait(r, dag_topic_kill(d), seen, wait_ms))
         http_reply(r, 200, (struct str){b.p, b.len});
     buf_release(&b);
 }
 
-/* The end. */
+/* The end of a run. */
 
 static void on_done(void *arg, int err)
 {
@@ -289,23 +153,19 @@ static bool read_outcome(struct http_request *r, const struct json *v, struct ru
     return false;
 }
 
-/* What was printed, where it comes with the end; an output that was never sent is empty. */
-static void keep_outputs(struct dag *d, struct dag_node *n, const struct json *v)
+/* Stores the outputs in the request. An output that was never sent is empty. */
+static void save_outputs(struct dag *d, struct dag_node *n, const struct json *v)
 {
-    static const char *const keys[] = {"stdout", "stderr", "mixedout"};
-
     for (int i = 0; i < RUN_STREAMS; i++) {
-        struct node_datum *before = node_value(n, str_of(keys[i]));
+        struct node_datum *value = dag_output_value(d, n, (enum run_stream)i);
         struct str text = {0};
-        bool given = json_get_text(v, keys[i], &text, NULL) == 1;
 
-        if (before && !given && before->live_pid == node_live_pid(n))
-            continue; /* it came in pieces, from this run */
-        if (before)
-            dag_drop_slots(d, n, before);
-        node_set_text(n, keys[i], text);
-        node_value(n, str_of(keys[i]))->live_pid = node_live_pid(n);
-        dag_keep_value(d, n, node_value(n, str_of(keys[i])), NULL, NULL);
+        if (json_get_text(v, DAG_OUTPUTS[i], &text, NULL) == 1) {
+            dag_drop_slots(d, n, value);
+            node_set_text(n, DAG_OUTPUTS[i], text);
+            value->live_pid = node_live_pid(n);
+        }
+        dag_save_value(d, n, value, NULL, NULL);
     }
 }
 
@@ -313,19 +173,28 @@ void http_post_done(struct http_request *r)
 {
     struct dag *d = http_dag(r);
     const struct json *v = d ? http_json(r) : NULL;
-    int64_t client, lease_ms, task;
+    int64_t client = 0, attempt = 0;
     struct run_outcome o;
+    struct err_info why;
     struct dag_node *n;
-    struct dag_call *c;
+    struct str id = {0};
 
-    if (!v || !read_agent(r, v, &client, &lease_ms) || !(n = read_run(r, d, v, &task)) ||
-        !read_outcome(r, v, &o))
+    if (!v)
         return;
-    if (n->agent == client && n->has_task && n->task == task)
-        keep_outputs(d, n, v);
-    c = dag_call_new(r);
-    if (dag_ended(d, n, client, task, &o, on_done, c)) {
-        http_reply_errorf(r, 409, "the run of node %" PRIu64 " is no longer yours", n->id);
-        dag_call_free(c);
+    if (json_get_int(v, "clientid", &client, &why) < 0 || json_get_text(v, "node", &id, &why) < 0 ||
+        json_get_int(v, "attempt", &attempt, &why) < 0) {
+        http_reply_error(r, 400, why.text);
+        return;
     }
+    n = http_find_node(r, d, id);
+    if (!n || !read_outcome(r, v, &o))
+        return;
+    if (!dag_is_run_by(n, client, attempt)) {
+        http_reply_errorf(r, 409,
+                          "client %" PRId64 " does not run attempt %" PRId64 " of node %" PRIu64,
+                          client, attempt, n->id);
+        return;
+    }
+    save_outputs(d, n, v);
+    dag_ended(d, n, &o, on_done, dag_call_new(r));
 }

@@ -335,13 +335,15 @@ static void on_put(void *arg, int err)
 /* Whether the run's own agent says what it printed. False after an answer. */
 static bool check_agent(struct http_request *r, const struct dag_node *n, struct str key)
 {
-    int64_t task = 0, client = 0;
+    int64_t attempt = 0, client = 0;
 
-    if (http_query_number(r, "task", &task) < 0 || http_query_number(r, "clientid", &client) < 0)
+    if (http_query_number(r, "attempt", &attempt) < 0 ||
+        http_query_number(r, "clientid", &client) < 0)
         return false;
-    if (task && n->has_task && n->task == task && n->agent == client && n->agent > 0)
+    if (dag_is_run_by(n, client, attempt))
         return true;
-    http_reply_errorf(r, 409, "'%.*s' is what its run leaves", (int)key.len, key.p);
+    http_reply_errorf(r, 409, "'%.*s' is set by the run: only its agent may change it",
+                      (int)key.len, key.p);
     return false;
 }
 
@@ -471,7 +473,7 @@ void http_put_value(struct http_request *r)
     c = dag_call_new(r);
     buf_printf(&c->out, "{\"pagination\":{\"next\":\"%" PRIu64 "\",\"pid\":\"%" PRIu64 "\"}}",
                v->len, v->pid);
-    dag_keep_value(d, n, v, on_put, c);
+    dag_save_value(d, n, v, on_put, c);
     if (n->agent)
         http_topic_signal(&c->h->printed, HTTP_TOPIC_ALL);
 }

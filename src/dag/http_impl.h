@@ -45,8 +45,11 @@ void dag_call_free(struct dag_call *c);     /* the request must have been answer
 /* The DAG, or NULL after it was answered that there is none here and now. */
 struct dag *http_dag(struct http_request *r);
 
-/* The node that the path names, or NULL after a 404. */
+/* The node that the path or a field names, or NULL after a 404. */
 struct dag_node *http_node(struct http_request *r, struct dag *d);
+struct dag_node *http_find_node(struct http_request *r, struct dag *d, struct str id);
+
+void http_put_id(struct buf *b, uint64_t id);
 
 /* The nodes of ?id=1,2,3 in the call. False after an answer. */
 bool http_nodes(struct dag_call *c, struct dag *d);
@@ -62,7 +65,7 @@ const struct run_output *node_live(const struct dag_node *n, struct str key);
 route_fn http_get_nodes, http_post_nodes, http_get_node, http_delete_node;
 route_fn http_get_keys, http_get_value, http_put_value;
 route_fn http_get_scheduler, http_put_kill, http_put_retry, http_get_wait;
-route_fn http_post_claim, http_post_renew, http_post_done;
+route_fn http_post_start, http_get_kills, http_post_done;
 
 /* Waits of /v1/scheduler/wait. */
 void node_waits_notify(struct dag_node *n);

@@ -42,7 +42,7 @@ int node_metadata_field(struct str name)
     return str_eq(name, STR("id")) ? FIELD_COUNT : -1;
 }
 
-static void put_id(struct buf *b, uint64_t id)
+void http_put_id(struct buf *b, uint64_t id)
 {
     char text[24];
 
@@ -71,7 +71,7 @@ static void put_parents(struct buf *b, const struct dag_plan *p, uint32_t ref, u
     if (fields & 1u << FIELD_PARENT) {
         json_key(b, "parent");
         if (p->nodes[ref].parents)
-            put_id(b, p->nodes[p->edges[p->nodes[ref].parents].parent].id);
+            http_put_id(b, p->nodes[p->edges[p->nodes[ref].parents].parent].id);
         else
             json_put_text(b, STR("root"));
     }
@@ -79,7 +79,7 @@ static void put_parents(struct buf *b, const struct dag_plan *p, uint32_t ref, u
         json_key(b, "parents");
         json_open(b, '[');
         plan_each_parent(e, p, ref)
-            put_id(b, p->nodes[p->edges[e].parent].id);
+            http_put_id(b, p->nodes[p->edges[e].parent].id);
         json_close(b, ']');
     }
 }
@@ -91,7 +91,7 @@ void node_put_metadata(struct buf *b, struct dag *d, const struct dag_node *n, u
 
     json_open(b, '{');
     json_key(b, "id");
-    put_id(b, n->id);
+    http_put_id(b, n->id);
     if (fields & 1u << FIELD_TYPE)
         put_text(b, FIELD_TYPE, str_of(node_type_name(p->type)));
     put_parents(b, &g->plan, n->ref, fields);
@@ -257,7 +257,7 @@ static size_t put_listing(struct buf *b, struct dag *d, const struct node_listin
         json_key(b, "pagination");
         json_open(b, '{');
         json_key(b, "next");
-        put_id(b, g->order[at]->id);
+        http_put_id(b, g->order[at]->id);
         json_key(b, "pid");
         json_put_text(b, str_of(l->pid));
         json_close(b, '}');
@@ -295,7 +295,7 @@ static void put_ids(struct buf *b, uint64_t first, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         json_open(b, '{');
         json_key(b, "id");
-        put_id(b, first + i);
+        http_put_id(b, first + i);
         json_close(b, '}');
     }
     json_close(b, ']');
@@ -442,7 +442,7 @@ void http_delete_node(struct http_request *r)
     for (size_t i = 0; i < all.count; i++) {
         json_open(&c->out, '{');
         json_key(&c->out, "id");
-        put_id(&c->out, dag_graph(d)->plan.nodes[all.refs[i]].id);
+        http_put_id(&c->out, dag_graph(d)->plan.nodes[all.refs[i]].id);
         json_close(&c->out, '}');
     }
     json_close(&c->out, ']');

@@ -82,15 +82,18 @@ struct dag_node {
     bool dirty;    /* the record must be written */
 
     /* While it has a task. */
-    int64_t task;  /* the task's id, if has_task */
-    int64_t agent; /* the agent that runs it; 0: none */
+    int64_t slot;  /* of the task, which does not change; 0: it has no task */
+    int64_t task;  /* the task's id */
+    int64_t agent; /* the agent that has claimed it; 0: none */
     int64_t lease_at, due_at;
-    int64_t save_at; /* when to store new output of its run; 0: no new output */
-    bool has_task, task_put, task_drop, task_busy; /* busy: a change of the task is in flight */
+    int64_t save_at;                     /* when to store new output of its run; 0: no new output */
+    bool task_put, task_drop, task_busy; /* busy: a change of the task is in flight */
     bool parked, kill_asked, touched;
-    bool ahead;    /* claimed ahead: its agent starts it when another run has ended */
-    uint32_t mark; /* start mark (started.h); 0: none */
-    uint32_t pins; /* pending operations that refer to it */
+    bool begun;           /* the agent on another machine was told to start it */
+    uint64_t kill_number; /* of the request to kill that run */
+    bool ahead;           /* claimed ahead: its agent starts it when another run has ended */
+    uint32_t mark;        /* start mark (started.h); 0: none */
+    uint32_t pins;        /* pending operations that refer to it */
     uint32_t running_at, parked_at; /* index in dag.running and dag.parked, from 1 */
     struct run *run;                /* while it runs in this process */
     struct node_wait *waits;

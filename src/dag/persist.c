@@ -1,6 +1,6 @@
 /*
- * Beginning with what is kept (kept.c). What was left half done by the one before is cleared away:
- * slots that no record names, tasks of nodes that have ended.
+ * Starts with the stored state (load.c). Cleans up after a crash: deletes slots that no record names
+ * and tasks of nodes that have ended, and decides what became of the runs.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -18,8 +18,11 @@ struct dag_loading {
     struct arena arena;
     bool damaged;
     struct task_request request;
-    struct task *tasks;
-    size_t task_count;
+    struct saved_task {
+        int64_t slot;
+        struct task task;
+    } * tasks;
+    size_t task_count, task_cap;
 };
 
 static bool recall(void *arg, struct dag_node *n, int *ret_state, int *ret_taken)
@@ -35,7 +38,7 @@ static bool recall(void *arg, struct dag_node *n, int *ret_state, int *ret_taken
         return false;
     if (node_read_record(n, text, &b->arena, ret_state, ret_taken))
         b->damaged = true;
-    if (*ret_state == NODE_RUNNING) /* whether it runs is the task's to say */
+    if (*ret_state == NODE_RUNNING) /* the task says whether it runs */
         *ret_state = NODE_INCIPIENT;
     return true;
 }
@@ -72,8 +75,8 @@ static void drop_unused_slots(struct dag *d, const struct dag_saved *saved)
 }
 
 /*
- * Whether a server before us claimed the node and did not come to start it. Where it may have, that is
- * to be known until how it ended is durable.
+ * Whether the previous server claimed the node but did not start it. If it may have started it, the
+ * mark stays until the end of the run is durable.
  */
 static bool was_not_started(struct dag *d, struct dag_node *n)
 {
@@ -87,19 +90,19 @@ static bool was_not_started(struct dag *d, struct dag_node *n)
     return false;
 }
 
-/* A run of the server before us, or of one whose lease we do not know. */
-static void find_run(struct dag *d, struct dag_node *n, struct str agent)
+/* The node has an agent: the previous server, another server, or an agent on another machine. */
+static void find_run(struct dag *d, struct dag_node *n, int64_t agent, int64_t lease_at)
 {
-    int64_t number = strtoll(agent.p, NULL, 10);
     char token[96];
     struct orphan_key by = {.token = token};
     struct run_outcome o = {
         .how = RUN_EXITED, .lost = true, .reason = "the server stopped while it ran"};
 
     plan_start(&d->graph.plan, n->ref);
-    dag_enter_running(d, n, number > 0 ? number : AGENT_SERVE, DAG_LEASE_MS);
+    dag_enter_running(d, n, agent, lease_at);
+    n->begun = true;
     d->graph.shown[n->index] = NODE_RUNNING;
-    if (number > 0 || !d->o.embedded)
+    if (agent > 0 || !d->o.embedded)
         return;
     if (was_not_started(d, n)) {
         dag_unclaim(d, n);
@@ -110,7 +113,7 @@ static void find_run(struct dag *d, struct dag_node *n, struct str agent)
              n->attempts);
     orphans_signal(&by, SIGKILL);
     if (graph_plan(&d->graph, n)->type == NODE_CONDITION) {
-        dag_leave_running(d, n); /* asking again harms nobody */
+        dag_leave_running(d, n); /* the next poll is safe */
         dag_commit_unmark(dag_commit_open(d), n);
         dag_park(d, n, dag_now_ms(d));
     } else {
@@ -118,34 +121,56 @@ static void find_run(struct dag *d, struct dag_node *n, struct str agent)
     }
 }
 
-static void find_task(struct dag *d, const struct task *task, struct arena *a)
+/*
+ * The agent that has the node; 0: none. Version 0.1 did not let agents own the tasks of nodes: it
+ * stored the client id in the data.
+ */
+static int64_t agent_of(const struct saved_task *s, struct str agent)
 {
-    const struct json *v = json_parse(a, task->data, NULL);
-    struct str agent = {0};
-    int64_t id = 0, attempt = 0, started = 0;
-    struct dag_node *n;
+    if (s->task.managed && s->task.ownerid != TASK_MANAGER)
+        return s->task.ownerid;
+    if (!agent.len)
+        return AGENT_NONE;
+    return str_eq(agent, STR("serve")) ? AGENT_SERVE : strtoll(agent.p, NULL, 10);
+}
 
-    if (json_get_int(v, "node", &id, NULL) != 1 || json_get_text(v, "agent", &agent, NULL) != 1 ||
+static void find_task(struct dag *d, const struct saved_task *s, struct arena *a)
+{
+    const struct json *v = json_parse(a, s->task.data, NULL);
+    int64_t id = 0, attempt = 0, started = 0, agent, now = dag_now_ms(d), lease_at;
+    struct str text = {0};
+    struct dag_node *n;
+    int has_agent = json_get_text(v, "agent", &text, NULL);
+
+    if (json_get_int(v, "node", &id, NULL) != 1 || has_agent < 0 ||
         json_get_int(v, "attempt", &attempt, NULL) < 0 ||
         json_get_int(v, "started", &started, NULL) < 0)
         return;
     n = graph_find(&d->graph, (uint64_t)id);
-    if (!n || !graph_plan(&d->graph, n)->place || n->has_task) {
-        dag_commit_drop(dag_commit_open(d), task->id);
+    if (!n || !graph_plan(&d->graph, n)->place || n->slot || n->task_put || !s->task.managed)
+        dag_commit_drop(dag_commit_open(d), s->slot);
+    if (!n || !graph_plan(&d->graph, n)->place || n->slot || n->task_put)
         return;
-    }
-    n->task = task->id;
-    n->has_task = true;
+    if (s->task.managed)
+        dag_set_slot(d, n, s->slot);
+    else if (attempt)
+        dag_put_task(dag_commit_open(d), n);
+    agent = agent_of(s, (struct str){arena_text(a, text), text.len});
+    lease_at = s->task.timespec > now + DAG_GRACE_MS && agent > 0 && s->task.managed
+                   ? s->task.timespec
+                   : now + DAG_GRACE_MS;
+    n->task = s->task.id;
     n->attempts = (uint32_t)attempt;
     n->started_ms = started;
-    if (agent.len)
-        find_run(d, n, (struct str){arena_text(a, agent), agent.len});
-    else if (attempt) {
-        plan_start(&d->graph.plan, n->ref); /* it waited to be tried again */
-        dag_park(d, n, dag_now_ms(d));
-        d->graph.shown[n->index] = NODE_RUNNING;
-    } else {
+    if (agent) {
+        find_run(d, n, agent, lease_at);
+    } else if (!has_agent) {
+        n->attempts--; /* the data has the attempt that the claim will start */
         plan_offer(&d->graph.plan, n->ref);
+    } else if (attempt) {
+        plan_start(&d->graph.plan, n->ref);
+        dag_park(d, n, now);
+        d->graph.shown[n->index] = NODE_RUNNING;
     }
 }
 
@@ -160,20 +185,13 @@ static void read_tasks(void *arg, struct store *s, int64_t now_ms)
         if (store_list(s, str_of(g->groups[i]), -1, 0, true, now_ms, &b->arena, &list))
             continue;
         for (size_t k = 0; k < list.count; k++) {
-            const struct task *from = &list.tasks[k];
-            struct task *more;
+            const struct task *t = &list.tasks[k];
 
-            if (from->ownerid != b->dag->client)
+            if (!t->managed && t->ownerid != b->dag->client)
                 continue;
-            if ((b->task_count & (b->task_count - 1)) == 0) {
-                more = arena_alloc(&b->arena, (b->task_count * 2 + 16) * sizeof *more);
-                if (b->task_count)
-                    memcpy(more, b->tasks, b->task_count * sizeof *more);
-                b->tasks = more;
-            }
-            b->tasks[b->task_count] = *from;
-            b->tasks[b->task_count++].data =
-                (struct str){arena_text(&b->arena, from->data), from->data.len};
+            mem_grow(b->tasks, b->task_count, b->task_cap);
+            b->tasks[b->task_count++] = (struct saved_task){
+                .slot = t->managed ? store_slot_of(s, t->id) : t->id, .task = *t};
         }
     }
 }
@@ -196,10 +214,11 @@ static void on_tasks(void *arg, const struct task_reply *reply)
     dag_soon(d);
     dag_saved_free(b->saved);
     arena_release(&b->arena);
+    free(b->tasks);
     free(b);
 }
 
-/* The chunks as the graph takes them, in the arena; their texts are moved. */
+/* The chunks in the form that the graph takes; their texts are moved. */
 static struct chunk_text **take_chunks(struct dag_loading *b)
 {
     struct saved_texts *from = &b->saved->chunks;
@@ -215,8 +234,8 @@ static struct chunk_text **take_chunks(struct dag_loading *b)
 }
 
 /*
- * When a node ended that ended because its parents did. One that wants success is skipped by the first
- * that brings none, any other node goes by the last of them.
+ * When a node ended because its parents did: a node that needs success is skipped when the first
+ * parent does not finish; any other node is decided when its last parent ends.
  */
 static int64_t end_by_parents(struct graph *g, const struct dag_node *n)
 {
@@ -236,7 +255,7 @@ static int64_t end_by_parents(struct graph *g, const struct dag_node *n)
     return first > n->added_ms ? first : n->added_ms;
 }
 
-/* Ends that follow from others have no record. A change comes after those it follows from. */
+/* Ends that follow from other ends have no record. The changes are in order: parents first. */
 static void find_ends(struct graph *g, const struct plan_changes *c)
 {
     for (size_t i = 0; i < c->count; i++) {

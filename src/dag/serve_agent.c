@@ -1,12 +1,11 @@
 /*
- * The agent built into the server: claims by a call, runs on the same loop, commits by a call. It
- * takes nodes of the default group only; others are for agents that name them.
+ * The built-in agent: runs nodes of the default group on the server's loop.
  *
- * While commands are short it claims ahead, twice as many as it may run: when one ends, the next is
- * started at once, and how the first ended is written down, and what follows claimed, while that one
- * runs. So a job never waits for the disk. A node that waits here is still shown as incipient; it
- * is given back when it has waited for AHEAD_MS, since then commands are not short. It takes a file
- * that says what was really started (started.h): without it, nothing is claimed ahead.
+ * While commands are short it claims ahead, twice as many nodes as it has jobs: when a command ends,
+ * the next one is started at once, and the end is committed and another node is claimed while that
+ * one runs. So a job never waits for the disk. A node that is claimed ahead is published as incipient
+ * and released after AHEAD_MS, since then commands are not short. After a crash it must be known
+ * which nodes were started (started.h): without that file, nothing is claimed ahead.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,26 +19,25 @@
 #include "dag/orphans.h"
 #include "dag/output.h"
 
-enum { AHEAD_MS = 100, KEEP_MS = 1000 };
+enum { AHEAD_MS = 100, SAVE_MS = 1000 };
 
 struct serve_agent {
     struct dag *dag;
     struct runner *runner;
-    uint32_t busy;                         /* claimed or running */
+    uint32_t busy;                         /* jobs: being claimed, waiting, running */
     uint32_t running;                      /* of these */
-    struct serve_job *ahead, **ahead_last; /* and these are claimed and wait, oldest first */
+    struct serve_job *ahead, **ahead_last; /* claimed ahead and waiting, oldest first */
     bool eager;                            /* the last command was short */
-    uint64_t life; /* rises when the DAG ends: runs of before are nobody's */
+    uint64_t epoch; /* incremented when the DAG is stopped: earlier jobs have no node */
 };
 
-/* A claim under way, then a run. */
+/* A claim in flight, then a run. */
 struct serve_job {
     struct serve_agent *agent;
-    struct serve_job *next; /* in the list of those that wait */
+    struct serve_job *next; /* in the list of waiting jobs */
     struct dag_node *node;
-    int64_t task;
-    int64_t since_ms; /* by the clock of the boot: it waits, or runs */
-    uint64_t life;
+    int64_t since_ms; /* when it began to wait or to run, by clock_boot_ms() */
+    uint64_t epoch;
 };
 
 static void job_free(struct serve_job *j)
@@ -49,30 +47,13 @@ static void job_free(struct serve_job *j)
     free(j);
 }
 
-/* The value of one output of this run. What an earlier one left there goes. */
-static struct node_datum *output_value(struct dag *d, struct dag_node *n, const char *key)
+/* Adds the new output of a run to the node's values. */
+static void save_output(struct dag *d, struct dag_node *n, const struct run *r, bool is_end)
 {
-    struct node_datum *v = node_value(n, str_of(key));
-
-    if (v && v->live_pid == node_live_pid(n))
-        return v;
-    if (v)
-        dag_drop_slots(d, n, v);
-    node_set_text(n, key, STR(""));
-    v = node_value(n, str_of(key));
-    v->live_pid = node_live_pid(n);
-    return v;
-}
-
-/* What was printed since the last time is put to the node's values. */
-static void keep_output(struct dag *d, struct dag_node *n, const struct run *r, bool is_end)
-{
-    static const char *const keys[] = {"stdout", "stderr", "mixedout"};
-
     n->save_at = 0;
     for (int i = 0; i < RUN_STREAMS; i++) {
         const struct run_output *o = run_output(r, (enum run_stream)i);
-        struct node_datum *v = output_value(d, n, keys[i]);
+        struct node_datum *v = dag_output_value(d, n, (enum run_stream)i);
         size_t len = is_end ? o->text.len : output_whole(o->text.p, o->text.len);
 
         if (len > v->len)
@@ -81,23 +62,24 @@ static void keep_output(struct dag *d, struct dag_node *n, const struct run *r, 
     dag_commit_record(dag_commit_open(d), n);
 }
 
-/* It is kept while the command runs, but not with every line; a short command is not kept twice. */
+/* Output is stored while the command runs, but not with every line. */
 static void on_printed(void *arg, struct run *r)
 {
     struct serve_job *j = arg;
     struct dag *d = j->agent->dag;
 
     (void)r;
-    if (j->life != j->agent->life || !d->o.printed)
+    if (j->epoch != j->agent->epoch)
         return;
     d->o.printed(d->o.arg);
     if (j->node->save_at)
         return;
-    j->node->save_at = dag_now_ms(d) + KEEP_MS;
+    j->node->save_at = dag_now_ms(d) + SAVE_MS;
     dag_arm(d, j->node->save_at);
 }
 
-static int64_t keep_outputs(struct dag *d, int64_t now_ms)
+/* Stores the output that is due. Returns when the next is. */
+static int64_t save_outputs(struct dag *d, int64_t now_ms)
 {
     int64_t next = INT64_MAX;
 
@@ -105,7 +87,7 @@ static int64_t keep_outputs(struct dag *d, int64_t now_ms)
         struct dag_node *n = d->running[i];
 
         if (n->run && n->save_at && n->save_at <= now_ms)
-            keep_output(d, n, n->run, false);
+            save_output(d, n, n->run, false);
         else if (n->run && n->save_at && n->save_at < next)
             next = n->save_at;
     }
@@ -133,11 +115,11 @@ static void on_run_done(void *arg, struct run *r, const struct run_end *end)
     a->running--;
     a->eager = a->dag->started && clock_boot_ms() - j->since_ms < AHEAD_MS;
     while (a->ahead && a->running < a->dag->o.jobs)
-        start(take_ahead(a, &a->ahead)); /* first of all: it has waited for this */
-    if (j->life == j->agent->life) {
+        start(take_ahead(a, &a->ahead)); /* first: it has waited for this */
+    if (j->epoch == j->agent->epoch) {
         j->node->run = NULL;
-        keep_output(a->dag, j->node, r, true);
-        dag_ended(j->agent->dag, j->node, AGENT_SERVE, j->task, &o, NULL, NULL);
+        save_output(a->dag, j->node, r, true);
+        dag_ended(a->dag, j->node, &o, NULL, NULL);
     }
     run_free(r);
     job_free(j);
@@ -145,22 +127,27 @@ static void on_run_done(void *arg, struct run *r, const struct run_end *end)
 
 static void not_started(struct serve_job *j, const char *reason, int status)
 {
-    static const char *const keys[] = {"stdout", "stderr", "mixedout"};
     struct run_outcome o = {.how = RUN_EXITED, .status = status, .reason = reason};
 
-    for (int i = 0; i < RUN_STREAMS; i++) { /* it printed nothing, which is an answer too */
-        struct node_datum *before = node_value(j->node, str_of(keys[i]));
-
-        if (before)
-            dag_drop_slots(j->agent->dag, j->node, before);
-        node_set_text(j->node, keys[i], STR(""));
-    }
-    dag_ended(j->agent->dag, j->node, AGENT_SERVE, j->task, &o, NULL, NULL);
+    for (int i = 0; i < RUN_STREAMS; i++) /* it printed nothing */
+        dag_output_value(j->agent->dag, j->node, (enum run_stream)i);
+    dag_ended(j->agent->dag, j->node, &o, NULL, NULL);
     j->agent->running--;
     job_free(j);
 }
 
-/* The ids of the parents, with commas. */
+void dag_command(const struct dag *d, const struct dag_node *n, struct arena *a,
+                 struct node_command *ret_command)
+{
+    enum node_type type = graph_plan(&d->graph, n)->type;
+
+    node_command(n, type, a, ret_command);
+    if (type == NODE_CONDITION && ret_command->timeout_ms) {
+        ret_command->timeout_ms -= dag_now_ms(d) - n->started_ms;
+        ret_command->timeout_ms = ret_command->timeout_ms > 0 ? ret_command->timeout_ms : 1;
+    }
+}
+
 const char *dag_parent_text(const struct dag *d, const struct dag_node *n, struct arena *a)
 {
     const char *text = NULL;
@@ -173,7 +160,7 @@ const char *dag_parent_text(const struct dag *d, const struct dag_node *n, struc
     return text ? text : "root";
 }
 
-/* Says that it is being started, to the server after us and to whoever listens. */
+/* Marks the node as started, for the next server, and publishes that. */
 static void announce(struct serve_job *j)
 {
     struct dag *d = j->agent->dag;
@@ -194,7 +181,6 @@ static void announce(struct serve_job *j)
 static void start(struct serve_job *j)
 {
     struct dag *d = j->agent->dag;
-    enum node_type type = graph_plan(&d->graph, j->node)->type;
     struct arena a = {0};
     struct node_command c;
     struct run_spec spec;
@@ -203,12 +189,8 @@ static void start(struct serve_job *j)
     int status = 0;
 
     announce(j);
-    node_command(j->node, type, &a, &c);
+    dag_command(d, j->node, &a, &c);
     spec = (struct run_spec){.argv = c.argv, .cwd = c.cwd, .timeout_ms = c.timeout_ms};
-    if (type == NODE_CONDITION && c.timeout_ms) {
-        spec.timeout_ms = c.timeout_ms - (dag_now_ms(d) - j->node->started_ms);
-        spec.timeout_ms = spec.timeout_ms > 0 ? spec.timeout_ms : 1;
-    }
     e = (struct environment){
         .url = d->o.url,
         .password = d->o.password,
@@ -239,12 +221,12 @@ static void wait_for_an_end(struct serve_job *j)
     dag_arm(a->dag, dag_now_ms(a->dag) + AHEAD_MS);
 }
 
-/* A claim that is no run yet. */
+/* Ends a claim that was not started. */
 static void end_unstarted(struct serve_job *j)
 {
     struct run_outcome o = {.how = RUN_KILLED};
 
-    dag_ended(j->agent->dag, j->node, AGENT_SERVE, j->task, &o, NULL, NULL);
+    dag_ended(j->agent->dag, j->node, &o, NULL, NULL);
     job_free(j);
 }
 
@@ -252,12 +234,11 @@ static void on_claimed(void *arg, int err, struct dag_node *n)
 {
     struct serve_job *j = arg;
 
-    if (err || j->life != j->agent->life) {
+    if (err || j->epoch != j->agent->epoch) {
         job_free(j);
         return;
     }
     j->node = n;
-    j->task = n->task;
     if (n->kill_asked)
         end_unstarted(j);
     else if (j->agent->running < j->agent->dag->o.jobs)
@@ -268,16 +249,14 @@ static void on_claimed(void *arg, int err, struct dag_node *n)
 
 void serve_agent_schedule(struct serve_agent *a)
 {
-    static const struct str group = {NODE_GROUP_DEFAULT, sizeof NODE_GROUP_DEFAULT - 1};
     uint32_t jobs = a->dag->o.jobs;
 
     while (a->busy < (a->eager ? 3 * jobs : jobs)) {
         struct serve_job *j = mem_zalloc(sizeof *j);
         struct dag_node *n;
-        bool busy;
 
-        *j = (struct serve_job){.agent = a, .life = a->life};
-        n = dag_claim(a->dag, AGENT_SERVE, &group, 1, 0, &busy, on_claimed, j);
+        *j = (struct serve_job){.agent = a, .epoch = a->epoch};
+        n = dag_claim(a->dag, on_claimed, j);
         if (!n) {
             free(j);
             return;
@@ -299,13 +278,13 @@ void serve_agent_kill(struct serve_agent *a, struct dag_node *n)
 }
 
 /*
- * What was printed is kept. Those that waited too long are given back, and nothing is claimed ahead until
- * a short one ends.
+ * Stores output. Releases the nodes that have waited too long; then nothing is claimed ahead until a
+ * short command ends.
  */
 int64_t serve_agent_tick(struct serve_agent *a, int64_t now_ms)
 {
     int64_t waited = a->ahead ? clock_boot_ms() - a->ahead->since_ms : 0;
-    int64_t next = keep_outputs(a->dag, now_ms), due = now_ms + AHEAD_MS - waited;
+    int64_t next = save_outputs(a->dag, now_ms), due = now_ms + AHEAD_MS - waited;
 
     if (!a->ahead)
         return next;
@@ -323,7 +302,7 @@ int64_t serve_agent_tick(struct serve_agent *a, int64_t now_ms)
 
 void serve_agent_drop(struct serve_agent *a)
 {
-    a->life++;
+    a->epoch++;
     while (a->ahead)
         job_free(take_ahead(a, &a->ahead));
     for (uint32_t i = 0; i < a->dag->running_count; i++) {

@@ -1,4 +1,4 @@
-/* The service: its life, its lists, its clock. What it does is in turn.c and verbs.c. */
+/* The service: opening and closing, the lists of nodes, timers. */
 #include "dag/service.h"
 
 #include <assert.h>
@@ -13,11 +13,6 @@
 int64_t dag_now_ms(const struct dag *d)
 {
     return service_now_ms(d->o.tasks);
-}
-
-const char *dag_url(const struct dag *d)
-{
-    return d->o.url;
 }
 
 const struct dag_options *dag_options(const struct dag *d)
@@ -35,11 +30,6 @@ bool dag_is_ready(const struct dag *d)
     return d->ready;
 }
 
-struct http_topic *dag_topic_ready(struct dag *d)
-{
-    return &d->topic_ready;
-}
-
 struct http_topic *dag_topic_kill(struct dag *d)
 {
     return &d->topic_kill;
@@ -47,11 +37,11 @@ struct http_topic *dag_topic_kill(struct dag *d)
 
 void dag_listen(struct dag *d, dag_shown_fn *fn, void *arg)
 {
-    assert(d->listener_count < DAG_LISTENERS_MAX);
-    d->listeners[d->listener_count++] = (struct dag_listener){fn, arg};
+    d->listener = fn;
+    d->listener_arg = arg;
 }
 
-/* To people a node that is tried again is one that runs. */
+/* A node that waits for its next attempt is published as running. */
 enum node_state dag_visible(const struct dag *d, const struct dag_node *n)
 {
     enum node_state state = graph_state(&d->graph, n);
@@ -66,18 +56,15 @@ void dag_put_head(struct buf *b, const struct dag *d, uint64_t last)
     buf_printf(b, "{\"client\":%" PRId64 ",\"last\":%" PRIu64 "}", d->client, last);
 }
 
-/* Those that run, and those that wait to be tried again. */
+/* The lists of running and parked nodes. */
 
-void dag_enter_running(struct dag *d, struct dag_node *n, int64_t agent, int64_t lease_ms)
+void dag_enter_running(struct dag *d, struct dag_node *n, int64_t agent, int64_t lease_at)
 {
-    if (d->running_count == d->running_cap) {
-        d->running_cap = d->running_cap ? d->running_cap * 2 : 64;
-        d->running = mem_realloc(d->running, d->running_cap * sizeof *d->running);
-    }
+    mem_grow(d->running, d->running_count, d->running_cap);
     d->running[d->running_count++] = n;
     n->running_at = d->running_count;
     n->agent = agent;
-    n->lease_at = agent == AGENT_SERVE && !lease_ms ? INT64_MAX : dag_now_ms(d) + lease_ms;
+    n->lease_at = lease_at;
     dag_arm(d, n->lease_at);
 }
 
@@ -93,10 +80,7 @@ void dag_leave_running(struct dag *d, struct dag_node *n)
 
 void dag_park(struct dag *d, struct dag_node *n, int64_t due_ms)
 {
-    if (d->parked_count == d->parked_cap) {
-        d->parked_cap = d->parked_cap ? d->parked_cap * 2 : 64;
-        d->parked = mem_realloc(d->parked, d->parked_cap * sizeof *d->parked);
-    }
+    mem_grow(d->parked, d->parked_count, d->parked_cap);
     d->parked[d->parked_count++] = n;
     n->parked_at = d->parked_count;
     n->parked = true;
@@ -119,13 +103,6 @@ void dag_unpark(struct dag *d, struct dag_node *n)
 }
 
 /* Time. */
-
-static void lose(struct dag *d, struct dag_node *n)
-{
-    struct run_outcome o = {.how = RUN_EXITED, .lost = true, .reason = "lost its agent"};
-
-    dag_end_run(d, dag_commit_open(d), n, &o);
-}
 
 static void on_timer(uv_timer_t *timer)
 {
@@ -150,7 +127,7 @@ static void on_timer(uv_timer_t *timer)
         struct dag_node *n = d->running[i];
 
         if (n->lease_at <= now && !n->task_busy)
-            lose(d, n);
+            dag_lease_ended(d, n);
         else if (n->lease_at < next)
             next = n->lease_at;
     }
@@ -169,7 +146,7 @@ void dag_arm(struct dag *d, int64_t at_ms)
     uv_timer_start(&d->timer, on_timer, (uint64_t)in, 0);
 }
 
-/* The end of a turn of the loop. */
+/* The end of a loop iteration. */
 
 static void on_idle(uv_idle_t *idle)
 {
@@ -195,7 +172,8 @@ static void on_check(uv_check_t *check)
     if (!d->ready)
         return;
     if (!err) {
-        dag_schedule(d);
+        serve_agent_schedule(d->agent);
+        dag_offer(d);
         dag_commit_flush(d);
         return;
     }
@@ -203,7 +181,12 @@ static void on_check(uv_check_t *check)
     d->o.failed(d->o.arg, err);
 }
 
-/* Life. */
+/* Opening and closing. */
+
+static void on_wake(uv_async_t *wake)
+{
+    dag_soon(wake->data);
+}
 
 struct dag *dag_open(const struct dag_options *o)
 {
@@ -214,18 +197,20 @@ struct dag *dag_open(const struct dag_options *o)
     UV_CHECK(uv_check_init(o->loop, &d->check));
     UV_CHECK(uv_idle_init(o->loop, &d->idle));
     UV_CHECK(uv_timer_init(o->loop, &d->timer));
-    d->check.data = d->idle.data = d->timer.data = d;
-    d->open_handles = 3;
+    UV_CHECK(uv_async_init(o->loop, &d->wake, on_wake));
+    UV_CHECK(uv_mutex_init(&d->missed_lock));
+    d->check.data = d->idle.data = d->timer.data = d->wake.data = d;
+    d->open_handles = 4;
     uv_check_start(&d->check, on_check);
     uv_unref((uv_handle_t *)&d->check);
-    http_topic_init(&d->topic_ready);
     http_topic_init(&d->topic_kill);
     d->started = o->data_dir ? started_open(o->data_dir) : NULL;
     d->agent = serve_agent_open(d);
+    dag_observe(d, true);
     return d;
 }
 
-/* Those under way are answered later, and then find nobody who waits. */
+/* The replies to submitted batches come later, and then only free them. */
 static void drop_commits(struct dag *d, int err)
 {
     for (struct dag_commit *t = d->inflight, *next; t; t = next) {
@@ -236,7 +221,7 @@ static void drop_commits(struct dag *d, int err)
     }
     for (struct dag_commit *t = d->stalled, *next; t; t = next) {
         next = t->stalled_next;
-        dag_commit_free(t); /* nobody will answer it */
+        dag_commit_free(t); /* it was not submitted: there is no reply */
     }
     d->inflight = d->stalled = NULL;
     d->retrying = false;
@@ -259,10 +244,10 @@ void dag_end(struct dag *d, int err)
     serve_agent_drop(d->agent);
     dag_drop_adds(d, err);
     drop_commits(d, err);
-    for (int l = 0; l < d->listener_count; l++) /* whoever waits for nodes is to be told */
-        d->listeners[l].fn(d->listeners[l].arg, NULL);
+    dag_tell(d, NULL); /* ends the requests that wait for nodes */
     for (int i = 0; i < BUCKET_KINDS; i++)
         map_release(&d->buckets[i]);
+    map_release(&d->by_slot);
     d->running_count = d->parked_count = 0;
     d->timer_at = INT64_MAX;
     uv_timer_stop(&d->timer);
@@ -275,8 +260,8 @@ static void on_closed(uv_handle_t *handle)
 
     if (--d->open_handles)
         return;
-    http_topic_release(&d->topic_ready);
     http_topic_release(&d->topic_kill);
+    uv_mutex_destroy(&d->missed_lock);
     started_close(d->started);
     free(d->running);
     free(d->parked);
@@ -285,8 +270,10 @@ static void on_closed(uv_handle_t *handle)
 
 void dag_close(struct dag *d)
 {
+    dag_observe(d, false);
     dag_end(d, DROVER_CLOSED);
     serve_agent_close(d->agent);
+    uv_close((uv_handle_t *)&d->wake, on_closed);
     uv_close((uv_handle_t *)&d->check, on_closed);
     uv_close((uv_handle_t *)&d->idle, on_closed);
     uv_close((uv_handle_t *)&d->timer, on_closed);

@@ -1,38 +1,36 @@
 /*
- * service - the DAG bound to a keeper and to the task store: what the routes and the agents use.
+ * service - the DAG bound to a keeper and to the task store. The routes and the agents use it.
  *
- * In order: dag_open() -> dag_read() somewhere that may block, dag_begin() with what it found, on the
- * loop -> requests and agents -> dag_end() when another leads or something failed, and again from
- * dag_read() -> dag_close(). Everything but dag_read() is on the thread of the loop.
+ * In order: dag_open() -> dag_read(), which blocks, on any thread; dag_begin() with the result, on the
+ * loop -> requests and agents -> dag_end() when another server leads or a commit failed, and again
+ * from dag_read() -> dag_close(). Everything but dag_read() runs on the loop's thread.
  *
- * What is saved, below /drover/dag:
+ * Stored below /drover/dag:
  *
- *   head                   {"client":N,"last":N}: our name in the task store, the last id given
+ *   head                   {"client":N,"last":N}: a random number of this DAG, the last node id
  *   specs/<bucket>/<id>    a chunk of specs, named by its first id (node.h)
  *   nodes/<bucket>/<id>    a node's record (node.h); {"state":"deleted"} in a chunk that has others
  *   slots/<bucket>/<id>-n  a piece of a large value
  *
- * and in the task store, in the group that the node names, a task for each node that runs, and for
- * some of those that may start:
+ * In the task store, in the node's group, there is a managed task (task/store.h) for each node that
+ * runs, that waits for its next attempt, or that is offered to agents:
  *
- *   {"node":7,"agent":"serve","attempt":1,"started":...}    agent "" : nobody has it yet
+ *   {"node":7,"attempt":1,"started":...}                      offered, or claimed by an agent
+ *   {"node":7,"agent":"serve","attempt":1,"started":...}      the built-in agent runs it
+ *   {"node":7,"agent":"","attempt":1,"started":...}           it waits for its next attempt
  *
- * Its timespec lies far ahead and its owner is the DAG, so that no other client of the store takes it:
- * agents claim through us, in the order of priority. The task id is the fence: whoever ends a run has
- * to name the id that the node's task has now.
- *
- * What always holds, at every point where the process may end:
- *  - A chunk counts when the head's `last` has reached its ids, so a graph is there whole or not.
- *  - A command is started only after the task that says so is kept. So a node whose task has an agent
- *    may have run; one without certainly has not.
- *    On the embedded keeper a file says which have really been started (started.h).
- *  - How a node ended, the end of its task and the tasks of those that start in its place are one
+ * Invariants, at every point where the process may die:
+ *  - A chunk counts when the head's `last` has reached its ids, so a graph is stored completely or not
+ *    at all.
+ *  - A command is started only after its claim is durable. So a node whose task has an agent may have
+ *    run; any other has not. With the embedded keeper, a file says which were started (started.h).
+ *  - The end of a node, the deletion of its task and the tasks of the nodes that start next are one
  *    transaction.
- *  - What follows from records (who is skipped, which group has finished, who may start) is not kept
- *    but worked out again.
+ *  - States that follow from records (skipped nodes, finished groups, ready nodes) are not stored but
+ *    computed.
  *
- * Changes gather during a turn of the loop and are committed together (struct dag_commit). States are shown
- * (to readers, waiters, events) when they are durable.
+ * All changes of one loop iteration form a commit batch (struct dag_commit). States are published (to
+ * readers, waiting requests, events) when they are durable. doc/design.md has the protocol of agents.
  */
 #ifndef DAG_SERVICE_H
 #define DAG_SERVICE_H
@@ -47,28 +45,26 @@
 #include "task/service.h"
 
 enum {
-    DAG_OFFERED_MAX = 64,     /* tasks of a group that nobody has */
-    DAG_LEASE_MS = 10 * 1000, /* of an agent that did not say */
-    DAG_LEASE_MAX_MS = 3600 * 1000,
+    DAG_OFFERED_MAX = 64,     /* offered nodes of a group */
+    DAG_GRACE_MS = 10 * 1000, /* for agents to renew, after a start of the server */
     DAG_COMMIT_NODES_MAX = 400,
     DAG_COMMIT_LEN_MAX = 400 * 1024,
 };
 
-/* The agent in this process. Others have positive numbers. */
+/* The built-in agent. Other agents have positive client ids. */
 enum { AGENT_NONE = 0, AGENT_SERVE = -1 };
 
 struct dag_options {
     uv_loop_t *loop;
     struct service *tasks;
-    struct events *events; /* NULL: nobody is told */
-    const char *url;       /* for DROVER_URL; NULL: none */
-    const char *password;  /* for DROVER_TOKEN; NULL: none */
-    uint32_t jobs;         /* of the agent built in */
-    const char *log_dir;   /* NULL: none */
-    const char *data_dir;  /* of the embedded keeper; NULL: none */
-    bool embedded;         /* no other server can have started a run: the keeper is ours alone */
-    void (*printed)(void *arg);         /* a command of the agent built in has; NULL: not told */
-    void (*failed)(void *arg, int err); /* a commit failed: dag_end() has been done, read again */
+    const char *url;                    /* for DROVER_URL; NULL: none */
+    const char *password;               /* for DROVER_TOKEN; NULL: none */
+    uint32_t jobs;                      /* of the built-in agent */
+    const char *log_dir;                /* NULL: none */
+    const char *data_dir;               /* of the embedded keeper; NULL: none */
+    bool embedded;                      /* the keeper is used by this server alone */
+    void (*printed)(void *arg);         /* a run of the built-in agent has new output */
+    void (*failed)(void *arg, int err); /* a commit failed and the DAG was stopped: read again */
     void *arg;
 };
 
@@ -77,12 +73,12 @@ struct dag;
 struct dag *dag_open(const struct dag_options *o);
 void dag_close(struct dag *d);
 
-/* What a keeper holds. Blocks; any thread. */
+/* Reads the stored state. Blocks; any thread. */
 struct dag_saved;
 int dag_read(struct keeper *k, struct dag_saved **ret_saved, struct err_info *ret_error);
 void dag_saved_free(struct dag_saved *saved);
 
-/* Takes kept over. 0 or DAMAGED. */
+/* Takes saved. Returns 0 or DAMAGED. */
 int dag_begin(struct dag *d, struct dag_saved *saved, struct err_info *ret_error);
 void dag_end(struct dag *d, int err);
 bool dag_is_ready(const struct dag *d);
@@ -90,26 +86,26 @@ bool dag_is_ready(const struct dag *d);
 struct graph *dag_graph(struct dag *d);
 
 /*
- * Requests. Each tells `done` once, with 0 or an error, when its change is durable or has failed; what
- * a request says of the graph it finds at once, with an error as its result, and then `done` is not
- * called. arg is the request's.
+ * Requests. Each calls `done` once, with 0 or an error, when its change is durable or has failed. A
+ * request that is refused returns an error at once and does not call `done`.
  */
 typedef void dag_done_fn(void *arg, int err);
 
-/* Takes the draft over. */
+/* Takes the draft. */
 void dag_add(struct dag *d, struct draft *draft, dag_done_fn *done, void *arg);
-int dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg);
+void dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg);
 int dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg, struct err_info *e);
 int dag_remove(struct dag *d, struct dag_node *n, bool chain, dag_done_fn *done, void *arg,
                struct err_info *e);
 
-/* The node's record and, with text that is large, new slots of it, to be kept. */
-void dag_keep_value(struct dag *d, struct dag_node *n, struct node_datum *v, dag_done_fn *done,
+/* Stores a value: writes the node's record, and slots for large text. */
+void dag_save_value(struct dag *d, struct dag_node *n, struct node_datum *v, dag_done_fn *done,
                     void *arg);
 
-/* The same of a text that grows at its end, there with a piece that can be told from the one before it,
- * or of which one piece, by where it begins, is replaced (false: none begins there).
- * dag_keep_value() is still to be called. */
+/*
+ * Change a text before dag_save_value(): append to it; append a piece that keeps a slot of its own;
+ * replace the piece that begins at start (false: no piece begins there).
+ */
 void dag_append_text(struct dag *d, struct dag_node *n, struct node_datum *v, struct str text);
 void dag_append_piece(struct dag *d, struct dag_node *n, struct node_datum *v, struct str text);
 bool dag_replace_piece(struct dag *d, struct dag_node *n, struct node_datum *v, uint64_t start,
@@ -117,47 +113,45 @@ bool dag_replace_piece(struct dag *d, struct dag_node *n, struct node_datum *v, 
 void dag_drop_slots(struct dag *d, struct dag_node *n, struct node_datum *v);
 void dag_slot_path(char *to, size_t len, uint64_t id, uint32_t slot);
 
-/* Agents. A node that is claimed is told when its claim is durable. */
+extern const char *const DAG_OUTPUTS[RUN_STREAMS]; /* the data keys of the outputs */
+
+/* The value of an output of the current run; that of an earlier run is emptied. */
+struct node_datum *dag_output_value(struct dag *d, struct dag_node *n, enum run_stream s);
+
+/* Claims the best ready node for the built-in agent, or returns NULL. done: the claim is durable. */
 typedef void dag_claimed_fn(void *arg, int err, struct dag_node *n);
 
-/*
- * The best node of these groups for an agent, or NULL: there is none, or, with *ret_busy, its task is
- * being made, and topic_ready will be signalled when it is.
- */
-struct dag_node *dag_claim(struct dag *d, int64_t agent, const struct str *groups, size_t count,
-                           int64_t lease_ms, bool *ret_busy, dag_claimed_fn *done, void *arg);
+struct dag_node *dag_claim(struct dag *d, dag_claimed_fn *done, void *arg);
 
 /* How a run ended. */
 struct run_outcome {
     enum run_how how;
     int status;         /* exit status or signal */
-    const char *reason; /* it did not start or was lost; NULL: by how and status */
-    bool lost;          /* nobody knows how it ended */
+    const char *reason; /* why it did not start or was lost; NULL: by how and status */
+    bool lost;          /* the exit status is unknown */
 };
 
-/* The run of a node is over. FENCED when the task is no longer the one that this agent has. */
-int dag_ended(struct dag *d, struct dag_node *n, int64_t agent, int64_t task,
-              const struct run_outcome *o, dag_done_fn *done, void *arg);
+/* Ends the run of a node. */
+void dag_ended(struct dag *d, struct dag_node *n, const struct run_outcome *o, dag_done_fn *done,
+               void *arg);
 
-/* True: still yours, for so long from now. */
-bool dag_renew(struct dag *d, struct dag_node *n, int64_t agent, int64_t task, int64_t lease_ms);
+/* An agent that has claimed the task asks to start the node. False: it may not. */
+bool dag_start(struct dag_node *n, int64_t agent, int64_t task);
 
-/* Signalled when nodes were added; when something may start; when an agent should look at its nodes. */
-struct http_topic *dag_topic_ready(struct dag *d);
+/* Whether this agent runs this attempt of the node. */
+bool dag_is_run_by(const struct dag_node *n, int64_t agent, int64_t attempt);
+
+/* Signalled when a node that an agent runs is to be killed; the number of the last such kill. */
 struct http_topic *dag_topic_kill(struct dag *d);
 
 /*
- * Calls fn when the node's state has been shown to change, when it is about to be removed (it is then
- * shown as SHOWN_NONE), or when nodes were added (n NULL).
+ * Sets the function that is called when the published state of a node has changed, when a node is
+ * about to be removed (its state is then SHOWN_NONE), or when nodes were added (n NULL).
  */
 typedef void dag_shown_fn(void *arg, struct dag_node *n);
 void dag_listen(struct dag *d, dag_shown_fn *fn, void *arg);
 
 int64_t dag_now_ms(const struct dag *d);
-const char *dag_url(const struct dag *d);
 const struct dag_options *dag_options(const struct dag *d);
-
-/* For the agent built in (serve_agent.c). */
-struct serve_agent;
 
 #endif

@@ -81,7 +81,23 @@ bool dag_replace_piece(struct dag *d, struct dag_node *n, struct node_datum *v, 
     return true;
 }
 
-void dag_keep_value(struct dag *d, struct dag_node *n, struct node_datum *v, dag_done_fn *done,
+const char *const DAG_OUTPUTS[RUN_STREAMS] = {"stdout", "stderr", "mixedout"};
+
+struct node_datum *dag_output_value(struct dag *d, struct dag_node *n, enum run_stream s)
+{
+    struct node_datum *v = node_value(n, str_of(DAG_OUTPUTS[s]));
+
+    if (v && v->live_pid == node_live_pid(n))
+        return v;
+    if (v)
+        dag_drop_slots(d, n, v);
+    node_set_text(n, DAG_OUTPUTS[s], STR(""));
+    v = node_value(n, str_of(DAG_OUTPUTS[s]));
+    v->live_pid = node_live_pid(n);
+    return v;
+}
+
+void dag_save_value(struct dag *d, struct dag_node *n, struct node_datum *v, dag_done_fn *done,
                     void *arg)
 {
     struct dag_commit *t;

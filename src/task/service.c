@@ -259,8 +259,8 @@ static int run_claim(struct service *s, struct task_request *r, int64_t now_ms)
     if (err || r->own.txn->task_count)
         return err;
     r->own.park = r->own.deadline_ms > now_ms;
-    if (s->observer.wanted)
-        s->observer.wanted(s->observer.arg, &c, r->own.park);
+    if (s->observer.wanted && !r->own.park)
+        s->observer.wanted(s->observer.arg, &c, false);
     return 0;
 }
 
@@ -344,6 +344,8 @@ void service_park(struct service *s, struct task_request *r)
     r->own.deleted = r->claim.delete_count > 0;
     txn_give(s, r);
     waiting_add(&s->waiting, r, r->own.deadline_ms);
+    if (s->observer.wanted)
+        s->observer.wanted(s->observer.arg, &r->claim, true);
 }
 
 void service_run(struct service *s, struct task_request *r)

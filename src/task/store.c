@@ -378,6 +378,13 @@ int store_get(struct store *s, int64_t id, struct buf *scratch, struct task *ret
     return err;
 }
 
+int64_t store_slot_of(const struct store *s, int64_t id)
+{
+    uint32_t ref = store_find(s, id);
+
+    return ref ? record_at(s, ref)->slot : 0;
+}
+
 bool store_group_of(const struct store *s, int64_t id, struct str *ret_group)
 {
     uint32_t ref = store_find(s, id);

@@ -140,6 +140,9 @@ int store_get(struct store *s, int64_t id, struct buf *scratch,
               struct task *ret_task); /* NO_TASK */
 size_t store_count(const struct store *s);
 
+/* The slot of a task. 0: there is no such task. */
+int64_t store_slot_of(const struct store *s, int64_t id);
+
 /* The group of a task, without looking at its data. False: there is no such task. */
 bool store_group_of(const struct store *s, int64_t id, struct str *ret_group);
 

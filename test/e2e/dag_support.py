@@ -59,6 +59,23 @@ class Dag:
         return [one["state"] for one in
                 self.get("/v1/scheduler/wait", id=",".join(map(str, ids)), **query)]
 
+    def metric(self, name):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_S)
+        try:
+            connection.request("GET", "/metrics", None, self.headers)
+            text = connection.getresponse().read().decode()
+        finally:
+            connection.close()
+        return next(int(float(line.split()[-1])) for line in text.splitlines()
+                    if line.split()[0] == name)
+
+    def claim(self, wait=10000, clientid=7, **more):
+        """As an agent: claims tasks in the task store and starts their nodes."""
+        tasks = self.call("POST", "/claim", {"clientid": clientid, "groups": ["drover/run"],
+                                             "wait": wait, "duration": 60000, **more})["tasks"]
+        return [(task, self.call("POST", f"/v1/nodes/{json.loads(task['data'])['node']}/start",
+                                 {"clientid": clientid, "task": task["id"]})) for task in tasks]
+
     def kill(self, *ids):
         return self.put("/v1/scheduler/kill", id=",".join(map(str, ids)))
 

@@ -3,6 +3,8 @@
 import pathlib
 import signal
 import subprocess
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for_futures
 
 import pytest
 
@@ -87,7 +89,7 @@ def logs(directory):
     return {one.name: one.read_text() for one in directory.iterdir() if one.suffix == ".log"}
 
 
-def test_one_is_killed_and_one_stopped_for_longer_than_its_claim(dag, agent, tmp_path):
+def test_one_is_killed_and_one_stopped_for_longer_than_its_dag.claim(agent, tmp_path):
     """Each in a directory of its own. What the stopped one did meanwhile is too late, and is not taken."""
     places = [tmp_path / name for name in ("killed", "stopped", "third")]
     for place in places:
@@ -143,49 +145,136 @@ def test_the_server_is_restarted_under_an_agent(start, tmp_path):
         one.wait()
 
 
-# The routes that agents use.
+# The protocol of agents: claims and renewals go to the task store.
 
-def claim(dag, **more):
-    return dag.call("POST", "/v1/agent/claim", {"clientid": 7, **more})["runs"]
-
-
-def test_routes_of_agents(dag):
-    post = lambda path, body: dag.call("POST", "/v1/agent/" + path, body)
-    assert claim(dag) == []
-    for body in ({}, {"clientid": "x"}, {"clientid": -1}, {"clientid": 7, "limit": 0},
-                 {"clientid": 7, "duration": 1}, {"clientid": 7, "groups": "x"}, []):
-        refused(400, post, "claim", body)
-    a, b = dag.add(shell("x", priority=1), shell("y"))
-    first, second = claim(dag, limit=5)
-    assert [first["node"], second["node"]] == [a, b]
-    assert first["argv"] == ["bash", "-c", "x"]
-    assert dag.state(a) == "running"
-    mine = {"node": a, "task": first["task"]}
-    renew = lambda **more: post("renew", {"clientid": 7, "runs": [mine], **more})["runs"][0]["state"]
-    assert renew() == "yours"
-    assert renew(clientid=8) == "lost"
-    refused(400, post, "renew", {"clientid": 7, "runs": [{"node": 5}]})
-    dag.kill(a)
-    assert renew(wait=10000) == "kill"
-    refused(409, post, "done", {**mine, "clientid": 8, "how": "killed"})
-    refused(409, post, "done", {**mine, "clientid": 7, "task": 1, "how": "killed"})
-    refused(404, post, "done", {"clientid": 7, "node": "99", "task": 1})
-    refused(400, post, "done", {**mine, "clientid": 7, "how": "well"})
-    refused(409, dag.put, f"/v1/nodes/{a}/data/stdout", {"value": "x"}, task=1, clientid=7)
-    dag.put(f"/v1/nodes/{a}/data/stdout", {"value": "said"}, task=first["task"], clientid=7)
-    post("done", {**mine, "clientid": 7, "how": "killed", "status": 15})
-    assert dag.state(a) == "killed" and dag.node(a)["data"]["stdout"] == "said"
-    refused(409, post, "done", {**mine, "clientid": 7, "how": "killed"})
-    post("done", {"clientid": 7, "node": b, "task": second["task"], "status": 0, "stdout": "out"})
-    assert dag.state(b) == "finished" and dag.node(b)["data"]["stdout"] == "out"
+def done(dag, run, **more):
+    return dag.call("POST", "/v1/agent/done", {"clientid": 7, "node": run["node"],
+                                               "attempt": run["attempt"], **more})
 
 
-def test_what_may_start_is_a_task_in_the_store(dag):
-    a, b = dag.add(shell("true", ref="a", group="mine"), shell("true", "a", group="mine"))
-    tasks = wait_until(lambda: dag.get("/group/mine", owned=1))
-    assert len(tasks) == 1 and f'"node":{a}' in tasks[0]["data"]
-    [run] = claim(dag, group="mine")
+def renew(dag, task, duration=60000, clientid=7):
+    [task] = dag.call("POST", "/update", {"clientid": clientid, "updates": [
+        {"id": task["id"], "data": task["data"], "timespec": -duration}]})["tasks"]
+    return task
+
+
+def kills(dag, after=0, wait=0, clientid=7):
+    return dag.get("/v1/agent/kills", clientid=clientid, after=after, wait=wait)
+
+
+def test_an_agent_is_a_client_of_the_task_store(dag):
+    a, b = dag.add(shell("x", priority=-1), shell("y"))
+    [(task, run)] = dag.claim()  # the higher priority first
+    assert run["node"] == b and run["argv"] == ["bash", "-c", "y"] and run["attempt"] == 1
+    assert dag.state(b) == "running" and dag.state(a) == "incipient"
+    start = lambda **more: dag.call("POST", f"/v1/nodes/{b}/start",
+                                    {"clientid": 7, "task": task["id"], **more})
+    assert start() == run  # the answer was lost: the same again
+    refused(409, start, clientid=8)
+    refused(409, start, task=task["id"] + 1)
+    refused(400, start, task="x")
+    refused(404, dag.call, "POST", "/v1/nodes/99/start", {"clientid": 7, "task": 1})
+    task = renew(dag, task)
+    refused(409, renew, dag, task, clientid=8)
+    refused(409, dag.call, "POST", "/update", {"clientid": 7, "deletes": [task["id"]]})
+    refused(409, dag.put, f"/v1/nodes/{b}/data/stdout", {"value": "x"}, attempt=2, clientid=7)
+    dag.put(f"/v1/nodes/{b}/data/stdout", {"value": "said"}, attempt=1, clientid=7)
+    assert kills(dag)["nodes"] == []
+    dag.kill(b)
+    answer = kills(dag, wait=10000)
+    assert answer["nodes"] == [b] and kills(dag, after=answer["next"])["nodes"] == []
+    assert kills(dag, clientid=8)["nodes"] == []
+    refused(409, done, dag, run, clientid=8)
+    refused(409, done, dag, {**run, "attempt": 2})
+    refused(404, done, dag, {**run, "node": "99"})
+    refused(400, done, dag, run, how="well")
+    done(dag, run, how="killed", status=15)
+    assert dag.state(b) == "killed" and dag.node(b)["data"]["stdout"] == "said"
+    refused(409, done, dag, run)
+    refused(409, renew, dag, task)
+    [(task, run)] = dag.claim()
+    done(dag, run, status=0, stdout="out")
+    assert dag.state(a) == "finished" and dag.node(a)["data"]["stdout"] == "out"
+
+
+def test_a_claim_that_does_not_wait_finds_a_node_the_next_time(dag):
+    [a] = dag.add(shell("x"))
+    [(_, run)] = wait_until(lambda: dag.claim(wait=0))
     assert run["node"] == a
-    dag.call("POST", "/v1/agent/done", {"clientid": 7, "node": a, "task": run["task"], "status": 1})
+    done(dag, run)
+    assert dag.wait(a) == ["finished"]
+
+
+def test_one_offer_wakes_one_agent_and_a_node_costs_three_transactions(dag):
+    with ThreadPoolExecutor(8) as pool:
+        waiting = [pool.submit(dag.claim, wait=60000, clientid=10 + i) for i in range(8)]
+        wait_until(lambda: dag.metric("drover_task_waiting_claims") == 8)
+        for _ in range(8):
+            before = dag.metric("drover_task_commits_total")
+            dag.add(shell("x"))
+            ready, waiting = wait_for_futures(waiting, timeout=DEADLINE_S,
+                                              return_when=FIRST_COMPLETED)
+            [(task, run)] = ready.pop().result()
+            assert not ready
+            done(dag, run, clientid=task["ownerid"], stdout="out")
+            assert dag.wait(run["node"]) == ["finished"]
+            assert dag.metric("drover_task_commits_total") - before == 1 + 3  # and the graph
+
+
+def test_a_claim_that_is_not_started_does_not_count(dag):
+    """The agent dies between the claim and the start: the node is offered again."""
+    [a] = dag.add(shell("x"))
+    [lost] = dag.call("POST", "/claim", {"clientid": 8, "groups": ["drover/run"], "wait": 10000,
+                                         "duration": 200})["tasks"]
+    [(_, run)] = dag.claim(wait=60000)
+    assert run["node"] == a and run["attempt"] == 1
+    refused(409, dag.call, "POST", f"/v1/nodes/{a}/start", {"clientid": 8, "task": lost["id"]})
+    done(dag, run)
+    assert dag.node(a)["metadata"]["attempts"] == 1
+
+
+def test_a_lease_that_ends_fails_the_node_and_nobody_else_gets_it(dag):
+    [a] = dag.add(shell("x"))
+    [(task, run)] = dag.claim(duration=300)
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(dag.claim, wait=2000, clientid=8)  # waits while the lease ends
+        assert dag.wait(a) == ["failed"]
+        assert other.result() == []
+    assert dag.node(a)["metadata"]["reason"] == "lost its agent"
+    refused(409, done, dag, run)
+    refused(409, renew, dag, task)
+
+
+def test_a_node_that_is_killed_before_the_start_does_not_start(dag):
+    [a] = dag.add(shell("x"))
+    [task] = dag.call("POST", "/claim", {"clientid": 7, "groups": ["drover/run"], "wait": 10000,
+                                         "duration": 60000})["tasks"]
+    dag.kill(a)
+    assert dag.state(a) == "killed"
+    refused(409, dag.call, "POST", f"/v1/nodes/{a}/start", {"clientid": 7, "task": task["id"]})
+
+
+def test_the_server_restarts_between_the_claim_and_the_start(start):
+    server = start("--jobs", 0)
+    dag = Dag(server.port)
+    a, b = dag.add(shell("x"), shell("y", group="short"))
+    [task] = dag.call("POST", "/claim", {"clientid": 7, "groups": ["drover/run"], "wait": 10000,
+                                         "duration": 60000})["tasks"]
+    server.kill()
+    dag = Dag(start("--jobs", 0).port)
+    assert dag.state(a) == "running" and dag.state(b) == "incipient"
+    run = dag.call("POST", f"/v1/nodes/{a}/start", {"clientid": 7, "task": task["id"]})
+    task = renew(dag, task)
+    done(dag, run)
+    assert dag.wait(a) == ["finished"]
+
+
+def test_what_is_offered_is_a_task_in_the_store(dag):
+    a, b = dag.add(shell("true", ref="a", group="mine"), shell("true", "a", group="mine"))
+    assert dag.get("/group/mine", owned=1) == []  # nobody wants it
+    [(task, run)] = dag.claim(groups=["mine"])
+    [only] = dag.get("/group/mine", owned=1)
+    assert run["node"] == a and only["id"] == task["id"] and only["ownerid"] == 7
+    done(dag, run, status=1)
     assert dag.wait(a, b) == ["failed", "skipped"]
     assert dag.get("/group/mine", owned=1) == []

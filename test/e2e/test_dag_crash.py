@@ -137,8 +137,8 @@ def test_a_value_that_grows_in_drops_has_few_slots(start):
     server = start("--jobs", 0)
     dag = Dag(server.port)
     [a] = dag.add(shell("x"))
-    [run] = dag.call("POST", "/v1/agent/claim", {"clientid": 7})["runs"]
-    mine, text = {"task": run["task"], "clientid": 7}, ""
+    [(_, run)] = dag.claim()
+    mine, text = {"attempt": run["attempt"], "clientid": 7}, ""
     where = {}
     for i in range(60):
         drop = f"{i:03} \u00e9" * 100
@@ -249,7 +249,7 @@ def test_what_was_claimed_ahead_is_given_back(start):
     taken, deadline = [], time.monotonic() + DEADLINE_S
     while len(taken) < 4:
         assert time.monotonic() < deadline
-        taken += dag.call("POST", "/v1/agent/claim", {"clientid": 7, "limit": 9, "wait": 1000})["runs"]
+        taken += [run for _, run in dag.claim(limit=9, wait=1000)]
     assert sorted((run["node"] for run in taken), key=int) == ids[11:15]
     assert {run["attempt"] for run in taken} == {1}
     dag.kill(ids[10])
