@@ -89,7 +89,7 @@ def logs(directory):
     return {one.name: one.read_text() for one in directory.iterdir() if one.suffix == ".log"}
 
 
-def test_one_is_killed_and_one_stopped_for_longer_than_its_dag.claim(agent, tmp_path):
+def test_one_is_killed_and_one_stopped_for_longer_than_its_claim(dag, agent, tmp_path):
     """Each in a directory of its own. What the stopped one did meanwhile is too late, and is not taken."""
     places = [tmp_path / name for name in ("killed", "stopped", "third")]
     for place in places:
