@@ -153,3 +153,11 @@ void arena_release(struct arena *a)
     }
     *a = (struct arena){0};
 }
+
+struct str arena_take(struct arena *a, struct buf *b)
+{
+    struct str s = {arena_text(a, (struct str){b->p ? b->p : "", b->len}), b->len};
+
+    buf_release(b);
+    return s;
+}

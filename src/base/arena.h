@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+#include "base/buf.h"
 #include "base/str.h"
 
 struct arena_block;
@@ -27,6 +28,9 @@ char *arena_printf(struct arena *a, const char *fmt, ...)
     __attribute__((format(printf, 2, 3), nonnull(1, 2)));
 char *arena_vprintf(struct arena *a, const char *fmt, va_list ap)
     __attribute__((format(printf, 2, 0), nonnull(1, 2)));
+
+/* Moves what a buffer holds into the arena, with a NUL after it, and releases the buffer. */
+struct str arena_take(struct arena *a, struct buf *b);
 
 /* Frees all allocations. The arena can be used again, and keeps one block for that. */
 void arena_reset(struct arena *a);

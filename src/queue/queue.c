@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "keeper/path.h"
+#include "keeper/txn.h"
 
 enum { INIT_TRIES = 10, REMOVE_TRIES = 10 };
 
@@ -104,44 +105,28 @@ int queue_parse_owner(struct str data, char worker[256])
 
 /* The namespace. */
 
-struct missing {
-    struct keeper_op ops[QUEUE_NAMESPACE_LEN_MAX / 2 + 2];
-    size_t count;
-    struct arena arena;
-};
-
-static int look_for(struct missing *m, struct keeper *k, const char *path)
-{
-    int err = keeper_exists(k, path, NULL);
-
-    if (err == DROVER_NO_NODE) {
-        m->ops[m->count++] = keeper_op_create(arena_text(&m->arena, str_of(path)), STR(""), 0);
-        err = 0;
-    }
-    return err;
-}
-
 /* Creates the missing nodes in one transaction. */
 static int make_missing(const struct queues *qs)
 {
-    struct missing m = {.count = 0};
+    struct arena a = {0};
+    struct txn t = {.a = &a};
     char path[QUEUE_PATH_SIZE];
     int err = 0;
 
     queues_path(qs, path, "workers");
     for (char *slash = strchr(path + 1, '/'); slash && !err; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        err = look_for(&m, qs->keeper, path);
+        err = txn_create_missing(&t, qs->keeper, path);
         *slash = '/';
     }
     if (!err)
-        err = look_for(&m, qs->keeper, path);
+        err = txn_create_missing(&t, qs->keeper, path);
     queues_path(qs, path, "queues");
     if (!err)
-        err = look_for(&m, qs->keeper, path);
-    if (!err && m.count)
-        err = keeper_multi(qs->keeper, m.ops, m.count, NULL);
-    arena_release(&m.arena);
+        err = txn_create_missing(&t, qs->keeper, path);
+    if (!err)
+        err = txn_commit(&t, qs->keeper, 0);
+    arena_release(&a);
     return err;
 }
 
@@ -186,37 +171,37 @@ int queue_create(const struct queues *qs, char ret_name[QUEUE_NAME_LEN + 1])
 }
 
 /* Deletes the owner node too, if there is one: a node with children cannot be deleted. */
-static int remove_once(const struct queues *qs, const char *path, const char *owner)
+static int remove_once(const struct queues *qs, struct arena *a, const char *path)
 {
-    const struct keeper_op ops[] = {keeper_op_delete(owner, KEEPER_ANY_VERSION),
-                                    keeper_op_delete(path, KEEPER_ANY_VERSION)};
-    int err = keeper_exists(qs->keeper, owner, NULL);
+    struct txn t = {.a = a};
+    int err = keeper_exists(qs->keeper, path, NULL), owner;
 
-    if (err == DROVER_NO_NODE)
-        return keeper_multi(qs->keeper, ops + 1, 1, NULL);
-    return err ? err : keeper_multi(qs->keeper, ops, 2, NULL);
+    if (err)
+        return err;
+    owner = keeper_exists(qs->keeper, arena_printf(a, "%s/owner", path), NULL);
+    if (owner && owner != DROVER_NO_NODE)
+        return owner;
+    if (!owner)
+        txn_delete(&t, 0, KEEPER_ANY_VERSION, "%s/owner", path);
+    txn_delete(&t, 0, KEEPER_ANY_VERSION, "%s", path);
+    err = txn_commit(&t, qs->keeper, 0);
+    return err == DROVER_NO_NODE || err == DROVER_NOT_EMPTY ? DROVER_NOT_TRIED : err;
 }
 
 /* The owner may come or go between the check and the deletion, hence several tries. */
 int queue_remove(const struct queues *qs, const char *name)
 {
-    char path[QUEUE_PATH_SIZE], owner[QUEUE_PATH_SIZE];
-    int err;
+    char path[QUEUE_PATH_SIZE];
+    struct arena a = {0};
+    int err = DROVER_NOT_TRIED;
 
     if (!queue_valid_name(str_of(name)))
         return DROVER_BAD_ARGUMENT;
     queues_path(qs, path, "queues/%s", name);
-    queues_path(qs, owner, "queues/%s/owner", name);
-    for (int i = 0; i < REMOVE_TRIES; i++) {
-        err = keeper_exists(qs->keeper, path, NULL);
-        if (!err)
-            err = remove_once(qs, path, owner);
-        else
-            break;
-        if (err != DROVER_NO_NODE && err != DROVER_NOT_EMPTY)
-            break;
-    }
-    return err;
+    for (int i = 0; i < REMOVE_TRIES && err == DROVER_NOT_TRIED; i++)
+        err = remove_once(qs, &a, path);
+    arena_release(&a);
+    return err == DROVER_NOT_TRIED ? DROVER_NOT_EMPTY : err;
 }
 
 int queue_get(const struct queues *qs, const char *name, struct queue_info *ret_info)

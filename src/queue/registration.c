@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "keeper/txn.h"
 #include "queue/membership.h"
 
 enum { TRIES_MAX = 5 }; /* of a change that certainly did not happen */
@@ -40,14 +41,13 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/*
- * The data of the worker's node with one queue more, or one less. Sorted, for people who read it.
- */
-static void put_worker(const struct queue_registration *m, const char *more, const char *less,
-                       struct buf *b)
+/* The worker's node with one queue more, or one less. Sorted, for people who read it. */
+static struct str worker_data(const struct queue_registration *m, struct arena *a, const char *more,
+                              const char *less)
 {
-    const char **names = mem_alloc((m->hold_count + 1) * sizeof *names);
+    const char **names = arena_alloc(a, (m->hold_count + 1) * sizeof *names);
     size_t count = 0;
+    struct buf b = {0};
 
     for (size_t i = 0; i < m->hold_count; i++)
         if (!less || strcmp(m->holds[i].queue, less))
@@ -55,8 +55,8 @@ static void put_worker(const struct queue_registration *m, const char *more, con
     if (more)
         names[count++] = more;
     qsort(names, count, sizeof *names, compare_names);
-    queue_membership_put_worker(b, names, count, m->only, m->only_count);
-    free(names);
+    queue_membership_put_worker(&b, names, count, m->only, m->only_count);
+    return arena_take(a, &b);
 }
 
 static void worker_path(const struct queue_registration *m, char path[QUEUE_PATH_SIZE])
@@ -65,17 +65,16 @@ static void worker_path(const struct queue_registration *m, char path[QUEUE_PATH
 }
 
 /* Writes what is owned now, after a queue was lost. */
-static int tell(struct queue_registration *m)
+static int write_worker(struct queue_registration *m)
 {
     char path[QUEUE_PATH_SIZE];
-    struct buf data = {0};
+    struct arena a = {0};
     int err;
 
     worker_path(m, path);
-    put_worker(m, NULL, NULL, &data);
-    err = keeper_set(m->queues.keeper, path, (struct str){data.p, data.len}, KEEPER_ANY_VERSION,
+    err = keeper_set(m->queues.keeper, path, worker_data(m, &a, NULL, NULL), KEEPER_ANY_VERSION,
                      NULL);
-    buf_release(&data);
+    arena_release(&a);
     return err == DROVER_NO_NODE ? DROVER_SESSION_EXPIRED : err;
 }
 
@@ -84,17 +83,16 @@ static int tell(struct queue_registration *m)
 int queue_registration_join(struct queue_registration *m)
 {
     char path[QUEUE_PATH_SIZE], *made;
-    struct buf data = {0};
+    struct arena a = {0};
     int err = queues_init(&m->queues);
 
     if (err)
         return err;
     m->hold_count = 0;
     queues_path(&m->queues, path, "workers/worker-");
-    put_worker(m, NULL, NULL, &data);
-    err = keeper_create(m->queues.keeper, path, (struct str){data.p, data.len},
+    err = keeper_create(m->queues.keeper, path, worker_data(m, &a, NULL, NULL),
                         KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL, &made);
-    buf_release(&data);
+    arena_release(&a);
     if (err)
         return err;
     snprintf(m->name, sizeof m->name, "%s", strrchr(made, '/') + 1);
@@ -131,7 +129,8 @@ int queue_registration_confirm(struct queue_registration *m)
 /* The two nodes of a queue, as read. */
 
 struct queue_nodes {
-    char path[QUEUE_PATH_SIZE], owner_path[QUEUE_PATH_SIZE];
+    struct arena a;
+    char path[QUEUE_PATH_SIZE], owner_path[QUEUE_PATH_SIZE], worker_path[QUEUE_PATH_SIZE];
     struct buf data; /* of the queue's node */
     int64_t last;
     int32_t version;
@@ -143,6 +142,7 @@ static void nodes_name(struct queue_nodes *v, const struct queue_registration *m
 {
     queues_path(&m->queues, v->path, "queues/%s", queue);
     queues_path(&m->queues, v->owner_path, "queues/%s/owner", queue);
+    worker_path(m, v->worker_path);
 }
 
 static int read_queue(struct queue_nodes *v, const struct queue_registration *m)
@@ -202,39 +202,35 @@ static int settle(const struct queue_registration *m, const struct queue_nodes *
     return err == DROVER_UNKNOWN ? keeper_sync(m->queues.keeper, v->path) : 0;
 }
 
-static void release(struct queue_nodes *v)
+static void nodes_release(struct queue_nodes *v)
 {
+    arena_release(&v->a);
     buf_release(&v->data);
 }
 
 /* Taking. */
 
-static int take_transaction(struct queue_registration *m, const char *queue,
-                            const struct queue_nodes *v, struct queue_hold *ret_hold)
+enum { OWNER = 1, QUEUE, WORKER }; /* operations: on the owner node, the queue's, the worker's */
+
+static int take_transaction(struct queue_registration *m, const char *queue, struct queue_nodes *v,
+                            struct queue_hold *ret_hold)
 {
-    struct keeper_result results[3];
-    struct buf owner = {0}, worker = {0};
-    char path[QUEUE_PATH_SIZE];
+    struct txn t = {.a = &v->a};
+    struct buf owner = {0};
     int err;
 
-    worker_path(m, path);
     queue_put_owner(&owner, m->name);
-    put_worker(m, queue, NULL, &worker);
-    const struct keeper_op ops[] = {
-        keeper_op_create(v->owner_path, (struct str){owner.p, owner.len}, KEEPER_EPHEMERAL),
-        keeper_op_set(v->path, (struct str){v->data.p, v->data.len}, v->version),
-        keeper_op_set(path, (struct str){worker.p, worker.len}, KEEPER_ANY_VERSION),
-    };
-    err = keeper_multi(m->queues.keeper, ops, 3, results);
+    txn_add(&t, OWNER,
+            keeper_op_create(v->owner_path, arena_take(&v->a, &owner), KEEPER_EPHEMERAL));
+    txn_add(&t, QUEUE, keeper_op_set(v->path, (struct str){v->data.p, v->data.len}, v->version));
+    txn_add(&t, WORKER,
+            keeper_op_set(v->worker_path, worker_data(m, &v->a, queue, NULL), KEEPER_ANY_VERSION));
+    err = txn_commit(&t, m->queues.keeper, 0);
     if (!err)
-        *ret_hold = (struct queue_hold){
-            .last = v->last, .fence = results[0].stat.czxid, .version = results[1].stat.version};
-    else if (err == DROVER_NO_NODE && results[2].err == DROVER_NO_NODE)
-        err = DROVER_SESSION_EXPIRED; /* our own node is gone */
-    keeper_results_release(results, 3);
-    buf_release(&owner);
-    buf_release(&worker);
-    return err;
+        *ret_hold = (struct queue_hold){.last = v->last,
+                                        .fence = txn_stat(&t, OWNER)->czxid,
+                                        .version = txn_stat(&t, QUEUE)->version};
+    return err == DROVER_NO_NODE && t.failed == WORKER ? DROVER_SESSION_EXPIRED : err;
 }
 
 /* One attempt. NOT_TRIED: the nodes changed meanwhile, try again. */
@@ -270,7 +266,7 @@ int queue_registration_take(struct queue_registration *m, const char *queue)
     nodes_name(&v, m, queue);
     for (int i = 0; i < TRIES_MAX && err == DROVER_NOT_TRIED; i++)
         err = take_once(m, queue, &v, &hold);
-    release(&v);
+    nodes_release(&v);
     if (!err)
         add_hold(m, queue, &hold);
     return err == DROVER_NOT_TRIED ? DROVER_IN_USE : err;
@@ -278,25 +274,21 @@ int queue_registration_take(struct queue_registration *m, const char *queue)
 
 /* Advancing. */
 
-static int advance_transaction(struct queue_registration *m, const struct queue_nodes *v,
+static int advance_transaction(struct queue_registration *m, struct queue_nodes *v,
                                struct queue_hold *h, int64_t last)
 {
-    struct keeper_result results[2];
+    struct txn t = {.a = &v->a};
     struct buf data = {0};
     int err;
 
     queue_put_last(&data, last);
-    const struct keeper_op ops[] = {
-        keeper_op_check(v->owner_path, 0),
-        keeper_op_set(v->path, (struct str){data.p, data.len}, h->version),
-    };
-    err = keeper_multi(m->queues.keeper, ops, 2, results);
+    txn_add(&t, OWNER, keeper_op_check(v->owner_path, 0));
+    txn_add(&t, QUEUE, keeper_op_set(v->path, arena_take(&v->a, &data), h->version));
+    err = txn_commit(&t, m->queues.keeper, 0);
     if (!err) {
         h->last = last;
-        h->version = results[1].stat.version;
+        h->version = txn_stat(&t, QUEUE)->version;
     }
-    keeper_results_release(results, 2);
-    buf_release(&data);
     return err;
 }
 
@@ -305,7 +297,7 @@ static int lose(struct queue_registration *m, struct queue_hold *h, int err)
     int told;
 
     drop_hold(m, h);
-    told = tell(m);
+    told = write_worker(m);
     return told == DROVER_SESSION_EXPIRED ? told : err;
 }
 
@@ -342,29 +334,23 @@ int queue_registration_advance(struct queue_registration *m, const char *queue, 
         if (err == DROVER_NO_NODE || err == DROVER_BAD_VERSION || err == DROVER_UNKNOWN)
             err = advance_settled(m, &v, h, last, err);
     }
-    release(&v);
+    nodes_release(&v);
     return err == DROVER_NOT_TRIED ? DROVER_UNKNOWN : err;
 }
 
 /* Releasing. */
 
-static int release_transaction(struct queue_registration *m, const struct queue_nodes *v,
+static int release_transaction(struct queue_registration *m, struct queue_nodes *v,
                                const struct queue_hold *h)
 {
-    struct buf worker = {0};
-    char path[QUEUE_PATH_SIZE];
-    int err;
+    struct txn t = {.a = &v->a};
 
-    worker_path(m, path);
-    put_worker(m, NULL, h->queue, &worker);
-    const struct keeper_op ops[] = {
-        keeper_op_check(v->path, h->version),
-        keeper_op_delete(v->owner_path, 0),
-        keeper_op_set(path, (struct str){worker.p, worker.len}, KEEPER_ANY_VERSION),
-    };
-    err = keeper_multi(m->queues.keeper, ops, 3, NULL);
-    buf_release(&worker);
-    return err;
+    txn_add(&t, QUEUE, keeper_op_check(v->path, h->version));
+    txn_add(&t, OWNER, keeper_op_delete(v->owner_path, 0));
+    txn_add(
+        &t, WORKER,
+        keeper_op_set(v->worker_path, worker_data(m, &v->a, NULL, h->queue), KEEPER_ANY_VERSION));
+    return txn_commit(&t, m->queues.keeper, 0);
 }
 
 static int release_settled(struct queue_registration *m, struct queue_nodes *v,
@@ -398,7 +384,7 @@ int queue_registration_release(struct queue_registration *m, const char *queue)
         else if (!err)
             drop_hold(m, h);
     }
-    release(&v);
+    nodes_release(&v);
     return err == DROVER_NOT_TRIED ? DROVER_UNKNOWN : err;
 }
 

@@ -7,6 +7,8 @@
  */
 #include "world/impl.h"
 
+enum { COMPLETED = 1, PENDING }; /* operations */
+
 struct ending {
     struct world *w;
     struct keeper *k;
@@ -25,10 +27,7 @@ struct ending {
     bool unknown;              /* the outcome of the last transaction */
     struct err_info *e;
 
-    /* The transaction. */
-    struct keeper_op ops[3];
-    struct keeper_result results[3];
-    size_t op_count;
+    struct txn t;
 };
 
 static int ending_init(struct ending *n, struct world *w, struct keeper *k, struct str key,
@@ -110,11 +109,6 @@ static bool was_queued_again(const struct ending *n)
            (n->stat.czxid != n->holder.czxid || n->stat.version != n->holder.version);
 }
 
-static void add(struct ending *n, struct keeper_op op)
-{
-    n->ops[n->op_count++] = op;
-}
-
 /*
  * Reads, plans and commits until it has happened. plan adds operations; the deletion of the working
  * node is added last, as the document says.
@@ -127,13 +121,12 @@ static int end(struct ending *n, void (*plan)(struct ending *n))
         err = read_all(n);
         if (err <= 0)
             return err;
-        n->op_count = 0;
+        n->t = (struct txn){.a = &n->a};
         plan(n);
-        add(n, keeper_op_delete(n->working, n->working_version));
-        err = world_commit(n->w, n->k, n->ops, n->op_count, n->results);
-        keeper_results_release(n->results, n->op_count);
+        txn_add(&n->t, 0, keeper_op_delete(n->working, n->working_version));
+        err = world_commit(n->w, n->k, &n->t);
         n->unknown = err == DROVER_UNKNOWN;
-        n->was_completed = n->results[0].err == DROVER_EXISTS;
+        n->was_completed = n->t.failed == COMPLETED && err == DROVER_EXISTS;
         if (!n->unknown && !world_is_stale(err))
             return err ? world_explain(n->e, err) : 0;
     }
@@ -167,9 +160,10 @@ static void plan_complete(struct ending *n)
         return;
     r.failures = 0;
     data = world_record_write(&n->a, &r);
-    add(n, n->was_completed ? keeper_op_set(n->completed, data, KEEPER_ANY_VERSION)
-                            : keeper_op_create(n->completed, data, KEEPER_NO_STAT));
-    add(n, keeper_op_delete(n->pending, n->stat.version));
+    txn_add(&n->t, COMPLETED,
+            n->was_completed ? keeper_op_set(n->completed, data, KEEPER_ANY_VERSION)
+                             : keeper_op_create(n->completed, data, KEEPER_NO_STAT));
+    txn_add(&n->t, 0, keeper_op_delete(n->pending, n->stat.version));
 }
 
 int world_complete(struct world *w, struct keeper *k, struct str key, bool *ret_again,
@@ -199,7 +193,7 @@ int world_complete(struct world *w, struct keeper *k, struct str key, bool *ret_
 static void plan_release(struct ending *n)
 {
     if (n->recalled && n->working_version == KEEPER_ANY_VERSION)
-        add(n, keeper_op_check(n->pending, n->stat.version));
+        txn_add(&n->t, 0, keeper_op_check(n->pending, n->stat.version));
 }
 
 int world_release(struct world *w, struct keeper *k, struct str key, struct err_info *ret_error)
@@ -227,8 +221,8 @@ static void plan_fail(struct ending *n)
         return;
     r.failures++;
     r.error = n->error;
-    add(n, keeper_op_delete(n->pending, n->stat.version));
-    add(n, keeper_op_create(n->pending, world_record_write(&n->a, &r), 0));
+    txn_add(&n->t, 0, keeper_op_delete(n->pending, n->stat.version));
+    txn_add(&n->t, PENDING, keeper_op_create(n->pending, world_record_write(&n->a, &r), 0));
 }
 
 int world_fail(struct world *w, struct keeper *k, struct str key, struct str error,
@@ -244,7 +238,8 @@ int world_fail(struct world *w, struct keeper *k, struct str key, struct str err
     if (!err)
         err = end(&n, plan_fail);
     if (!err) {
-        make_free(&n, n.results[1].stat.czxid);
+        if (n.is_record)
+            make_free(&n, n.unknown ? n.stat.czxid : txn_stat(&n.t, PENDING)->czxid);
         tell(&n, true);
     }
     arena_release(&n.a);

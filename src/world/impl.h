@@ -6,6 +6,7 @@
 
 #include "base/map.h"
 #include "keeper/list_view.h"
+#include "keeper/txn.h"
 #include "world/index.h"
 #include "world/name.h"
 #include "world/world.h"
@@ -39,8 +40,7 @@ void world_classify(struct world *w, struct arena *a, struct str key, struct str
                     const struct keeper_stat *stat, struct list_class *ret_class);
 
 /* Commits a transaction that may create or delete pending nodes, and tells the view how many. */
-int world_commit(struct world *w, struct keeper *k, const struct keeper_op *ops, size_t count,
-                 struct keeper_result *results);
+int world_commit(struct world *w, struct keeper *k, struct txn *t);
 
 /* Warns about an invalid node of a list, once. */
 void world_warn(struct world *w, const char *list, struct str key, const char *why);

@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "world/impl.h"
 
-enum { OPS_PER_CHILD = 3 };
+enum { OPS_PER_CHILD = 3, ROOT = 1 };
 
 struct world_child {
     const char *parent; /* path; NULL: at the top */
@@ -31,8 +31,7 @@ struct world_plan {
     const struct world_task *task;
     struct world_child *children;
     size_t child_count;
-    struct keeper_op *ops;
-    size_t op_count;
+    struct txn t;
     int64_t zxid; /* of the transaction */
     struct err_info *e;
 };
@@ -147,11 +146,6 @@ static int children_of(struct world_plan *p, const struct world_parent *parent,
 
 /* The plan. */
 
-static void add(struct world_plan *p, struct keeper_op op)
-{
-    p->ops[p->op_count++] = op;
-}
-
 /* Checks that the node with the child's key in a list belongs to the child. */
 static int check_same(struct world_plan *p, const struct world_child *c, struct str data,
                       const char *list)
@@ -191,22 +185,24 @@ static int plan_child(struct world_plan *p, struct world_child *c)
 
     if (err && err != DROVER_NO_NODE)
         return err;
-    add(p, err ? keeper_op_create(c->path, p->task->data, KEEPER_NO_STAT)
-               : keeper_op_set(c->path, p->task->data, KEEPER_ANY_VERSION));
+    txn_add(&p->t, 0,
+            err ? keeper_op_create(c->path, p->task->data, KEEPER_NO_STAT)
+                : keeper_op_set(c->path, p->task->data, KEEPER_ANY_VERSION));
     err = world_read(p->k, p->a, pending, &data, NULL);
     if (!err)
         err = check_same(p, c, data, WORLD_PENDING);
     if (err && err != DROVER_NO_NODE)
         return err;
     c->is_new = err;
-    add(p, err ? keeper_op_create(pending, record_of(p, c), KEEPER_NO_STAT)
-               : keeper_op_set(pending, record_of(p, c), KEEPER_ANY_VERSION));
+    txn_add(&p->t, 0,
+            err ? keeper_op_create(pending, record_of(p, c), KEEPER_NO_STAT)
+                : keeper_op_set(pending, record_of(p, c), KEEPER_ANY_VERSION));
     /* After the pending list: a task that was completed in between is in this one. */
     err = world_read(p->k, p->a, completed, &data, NULL);
     if (!err)
         err = check_same(p, c, data, WORLD_COMPLETED);
     if (!err)
-        add(p, keeper_op_delete(completed, KEEPER_ANY_VERSION));
+        txn_add(&p->t, 0, keeper_op_delete(completed, KEEPER_ANY_VERSION));
     return err == DROVER_NO_NODE ? 0 : err;
 }
 
@@ -217,29 +213,27 @@ static int plan_all(struct world_plan *p)
 
     if (err == DROVER_NO_NODE)
         return err_set(p->e, DROVER_NO_NODE, "there is no world '%s'", p->w->name);
-    p->op_count = 0;
+    p->t = (struct txn){.a = p->a};
     for (size_t i = 0; i < p->child_count && !err; i++)
         err = plan_child(p, &p->children[i]);
     if (!err)
-        add(p, keeper_op_set(p->w->root, root_data, KEEPER_ANY_VERSION));
+        txn_add(&p->t, ROOT, keeper_op_set(p->w->root, root_data, KEEPER_ANY_VERSION));
     return err;
 }
 
 static int commit(struct world_plan *p)
 {
-    struct keeper_result *results = mem_zalloc(p->op_count * sizeof *results);
     char **paths = arena_alloc(p->a, p->child_count * sizeof *paths);
+    const struct keeper_stat *root;
     int err;
 
     for (size_t i = 0; i < p->child_count; i++)
         paths[i] = p->children[i].path;
     world_index_begin(p->w->index);
-    err = world_commit(p->w, p->k, p->ops, p->op_count, results);
-    p->zxid = err ? 0 : results[p->op_count - 1].stat.mzxid;
-    world_index_end(p->w->index, paths, err ? 0 : p->child_count,
-                    err ? -1 : results[p->op_count - 1].stat.version);
-    keeper_results_release(results, p->op_count);
-    free(results);
+    err = world_commit(p->w, p->k, &p->t);
+    root = err ? NULL : txn_stat(&p->t, ROOT);
+    world_index_end(p->w->index, paths, err ? 0 : p->child_count, err ? -1 : root->version);
+    p->zxid = err ? 0 : root->mzxid;
     return err;
 }
 
@@ -273,7 +267,6 @@ int world_queue(struct world *w, struct keeper *k, struct arena *a, const struct
         err = children_of(&p, parent, name_fn, name_arg);
     if (err)
         return err;
-    p.ops = arena_alloc(a, (p.child_count * OPS_PER_CHILD + 1) * sizeof *p.ops);
     err = plan_and_commit(&p);
     if (err)
         return err;

@@ -8,15 +8,6 @@
 #include "base/json.h"
 #include "world/name.h"
 
-/* Moves the text into the arena. */
-static struct str settle(struct arena *a, struct buf *b)
-{
-    struct str s = {arena_text(a, (struct str){b->p, b->len}), b->len};
-
-    buf_release(b);
-    return s;
-}
-
 struct str world_record_write(struct arena *a, const struct world_record *r)
 {
     struct buf b = {0};
@@ -40,7 +31,7 @@ struct str world_record_write(struct arena *a, const struct world_record *r)
         json_put_text(&b, r->error);
     }
     json_close(&b, '}');
-    return settle(a, &b);
+    return arena_take(a, &b);
 }
 
 /* Whether the last part of the key is name_type. */
@@ -126,7 +117,7 @@ struct str world_holder_write(struct arena *a, const struct world_holder *h)
     json_key(&b, "version");
     json_put_int(&b, h->version);
     json_close(&b, '}');
-    return settle(a, &b);
+    return arena_take(a, &b);
 }
 
 int world_holder_read(struct arena *a, struct str json, struct world_holder *ret_holder)

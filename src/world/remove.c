@@ -15,8 +15,7 @@ struct removal {
     struct arena a;
     struct str key;
     int64_t before_ms; /* only if completed before this time; INT64_MAX: in any state */
-    struct keeper_op ops[4];
-    size_t op_count;
+    struct txn t;
     bool unknown; /* the outcome of the last transaction */
     struct err_info *e;
 };
@@ -40,7 +39,7 @@ static int plan_list(struct removal *r, const char *list, struct keeper_stat *re
         return err == DROVER_NO_NODE ? 0 : err;
     if (world_record_read(&r->a, data, r->key, &record) || !world_record_is_of(&record, r->w->root))
         return 0;
-    r->ops[r->op_count++] = keeper_op_delete(path, ret_stat->version);
+    txn_add(&r->t, 0, keeper_op_delete(path, ret_stat->version));
     return 1;
 }
 
@@ -59,7 +58,7 @@ static int plan_lists(struct removal *r)
                : refuse(r, DROVER_NOT_ALLOWED, "was not completed that long ago");
 }
 
-/* 0, and the transaction is in ops. */
+/* 0, and the transaction is in t. */
 static int plan(struct removal *r)
 {
     const char *path = world_path(&r->a, r->w->root, r->key);
@@ -67,7 +66,7 @@ static int plan(struct removal *r)
     struct str root_data;
     int err = keeper_exists(r->k, path, &stat);
 
-    r->op_count = 0;
+    r->t = (struct txn){.a = &r->a};
     if (err == DROVER_NO_NODE)
         return err_set(r->e, err, "there is no task '%.*s'", KEY_SHOWN(r));
     if (!err && stat.child_count)
@@ -78,13 +77,13 @@ static int plan(struct removal *r)
         return refuse(r, DROVER_IN_USE, "is being worked on");
     if (err != DROVER_NO_NODE)
         return world_explain(r->e, err);
-    r->ops[r->op_count++] = keeper_op_delete(path, stat.version);
+    txn_add(&r->t, 0, keeper_op_delete(path, stat.version));
     err = plan_lists(r);
     if (!err)
         err = world_read(r->k, &r->a, r->w->root, &root_data, NULL);
     if (err)
         return err == DROVER_NOT_ALLOWED ? err : world_explain(r->e, err);
-    r->ops[r->op_count++] = keeper_op_set(r->w->root, root_data, KEEPER_ANY_VERSION);
+    txn_add(&r->t, 0, keeper_op_set(r->w->root, root_data, KEEPER_ANY_VERSION));
     return 0;
 }
 
@@ -100,7 +99,7 @@ static int remove_task(struct removal *r)
         err = plan(r);
         if (err)
             return err == DROVER_NO_NODE && r->unknown ? 0 : err;
-        err = world_commit(r->w, r->k, r->ops, r->op_count, NULL);
+        err = world_commit(r->w, r->k, &r->t);
         r->unknown = err == DROVER_UNKNOWN;
         if (!r->unknown && !world_is_stale(err) && err != DROVER_NOT_EMPTY)
             return err ? world_explain(r->e, err) : 0;

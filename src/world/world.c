@@ -13,8 +13,7 @@ int world_read(struct keeper *k, struct arena *a, const char *path, struct str *
     int err = keeper_get(k, path, &data, ret_stat);
 
     if (!err)
-        *ret_data =
-            (struct str){arena_text(a, (struct str){data.p ? data.p : "", data.len}), data.len};
+        *ret_data = arena_take(a, &data);
     buf_release(&data);
     return err;
 }
@@ -40,17 +39,16 @@ void world_warn(struct world *w, const char *list, struct str key, const char *w
     buf_release(&line);
 }
 
-int world_commit(struct world *w, struct keeper *k, const struct keeper_op *ops, size_t count,
-                 struct keeper_result *results)
+int world_commit(struct world *w, struct keeper *k, struct txn *t)
 {
     uint32_t changes = 0;
     int err;
 
-    for (size_t i = 0; i < count; i++)
-        changes += (ops[i].kind == KEEPER_CREATE || ops[i].kind == KEEPER_DELETE) &&
-                   str_starts(ops[i].path, STR(WORLD_PENDING "/"));
+    for (int i = 0; i < t->count; i++)
+        changes += (t->ops[i].kind == KEEPER_CREATE || t->ops[i].kind == KEEPER_DELETE) &&
+                   str_starts(t->ops[i].path, STR(WORLD_PENDING "/"));
     list_view_expect(w->pending, changes);
-    err = keeper_multi(k, ops, count, results);
+    err = txn_commit(t, k, 0);
     list_view_done(w->pending, changes, err);
     return err;
 }
@@ -76,20 +74,14 @@ int world_explain(struct err_info *e, int err)
     return err_set(e, err, "%s", drover_err_message(err));
 }
 
-static int make_missing(struct keeper *k, const char *const *paths, size_t count)
+static int make_missing(struct keeper *k, struct arena *a, const char *const *paths, size_t count)
 {
-    struct keeper_op ops[4];
-    size_t n = 0;
+    struct txn t = {.a = a};
+    int err = 0;
 
-    for (size_t i = 0; i < count; i++) {
-        int err = keeper_exists(k, paths[i], NULL);
-
-        if (err && err != DROVER_NO_NODE)
-            return err;
-        if (err)
-            ops[n++] = keeper_op_create(paths[i], STR(""), 0);
-    }
-    return n ? keeper_multi(k, ops, n, NULL) : 0;
+    for (size_t i = 0; i < count && !err; i++)
+        err = txn_create_missing(&t, k, paths[i]);
+    return err ? err : txn_commit(&t, k, 0);
 }
 
 int world_init(struct keeper *k, struct str name, struct err_info *ret_error)
@@ -103,7 +95,7 @@ int world_init(struct keeper *k, struct str name, struct err_info *ret_error)
     paths[3] = world_root_path(&a, name);
     err = DROVER_EXISTS;
     for (int i = 0; i < WORLD_TRIES && (err == DROVER_EXISTS || err == DROVER_UNKNOWN); i++)
-        err = make_missing(k, paths, 4); /* other clients may create them at the same time */
+        err = make_missing(k, &a, paths, 4); /* other clients may create them at the same time */
     arena_release(&a);
     return err ? world_explain(ret_error, err) : 0;
 }
