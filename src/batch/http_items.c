@@ -1,42 +1,14 @@
-/* What batches, jobs and access items have in common over HTTP. */
+/* Batches, jobs and access items over HTTP. */
 #include "batch/batch.h"
+#include "batch/job.h"
 #include "batch/server.h"
-
-static enum batch_kind_id kind_of(const struct http_request *r)
-{
-    char first = r->head.path.p[sizeof "/v1/" - 1];
-
-    return first == 'b' ? BATCH_KIND_BATCH : first == 'j' ? BATCH_KIND_JOB : BATCH_KIND_SMALL;
-}
-
-/* Opens a request for items of a kind; the queue of access items is the first part of the path. */
-static bool open_kind(struct batch_request *d, struct http_request *r, const struct json *body,
-                      bool session, enum batch_kind_id *ret_kind)
-{
-    struct str queue;
-    int err = 0;
-
-    *ret_kind = kind_of(r);
-    if ((*ret_kind == BATCH_KIND_SMALL && !http_decode(r, r->params[0], &queue)) ||
-        (session ? !batch_request_open_session(d, r, body) : !batch_request_open(d, r, body)))
-        return false;
-    if (*ret_kind == BATCH_KIND_SMALL)
-        err = batch_access_kind(&d->call, queue, ret_kind);
-    if (err)
-        batch_request_close(d, err);
-    return !err;
-}
-
-static bool read_id(struct http_request *r, struct str *ret_id)
-{
-    return http_decode(r, r->params[kind_of(r) == BATCH_KIND_SMALL], ret_id);
-}
+#include "server/sessions.h"
 
 /* {"KEY": item}, and the token if it is not 0. */
-static int put_item(struct batch_request *d, enum batch_kind_id kind, struct str id, int64_t token)
+static int put_item(struct batch_request *d, struct str id, int64_t token)
 {
     struct batch_item item;
-    int err = batch_item_get(&d->call, kind, id, &item);
+    int err = batch_item_get(&d->call, d->kind, id, &item);
 
     if (err)
         return err;
@@ -51,67 +23,66 @@ static int put_item(struct batch_request *d, enum batch_kind_id kind, struct str
     return 0;
 }
 
-int batch_request_put_item(struct batch_request *d, enum batch_kind_id kind, struct str id)
+/* {"KEY": "ID"} */
+static int put_id(struct batch_request *d, int err, const char *id)
 {
-    return put_item(d, kind, id, 0);
+    if (!err)
+        buf_printf(&d->out, "{\"%s\":\"%s\"}", d->call.store->kinds[d->kind].key, id);
+    return err;
 }
 
 /* GET /v1/batches?uuid= is a list of one. */
-static int find_batch(struct batch_request *d, struct str uuid, struct batch_item *ret_batch)
+static int find_batch(struct batch_request *d, struct batch_item **ret_list, size_t *ret_count)
 {
+    struct batch_item *batch = arena_alloc(d->call.a, sizeof *batch);
     char bid[BATCH_ID_LEN + 1];
-    int err = batch_find(&d->call, uuid, bid);
+    int err = batch_find(&d->call, d->in->uuid, bid);
 
-    return err ? err : batch_item_get(&d->call, BATCH_KIND_BATCH, str_of(bid), ret_batch);
+    *ret_list = batch;
+    *ret_count = 1;
+    return err ? err : batch_item_get(&d->call, BATCH_KIND_BATCH, str_of(bid), batch);
 }
 
-static int read_filter(struct batch_request *d, enum batch_kind_id kind, struct batch_filter *f)
+static int list(struct batch_request *d, struct batch_item **ret_list, size_t *ret_count)
 {
-    struct http_request *r = d->r;
-    struct str name = {0}, after = {0};
+    const struct batch_in *in = d->in;
+    struct batch_filter f = {.state = BATCH_NO_STATE,
+                             .bid = in->batch,
+                             .profile = in->profile,
+                             .start = (size_t)in->start,
+                             .limit = d->kind >= BATCH_KIND_SMALL  ? SIZE_MAX
+                                      : in->limit > BATCH_LIST_MAX ? BATCH_LIST_MAX
+                                                                   : (size_t)in->limit};
 
-    if (http_query(r, "state", &name)) {
-        f->state = batch_machine_named(d->call.store->kinds[kind].machine, name, &d->why);
-        if (f->state < 0)
-            return f->state;
+    if (in->uuid.p)
+        return find_batch(d, ret_list, ret_count);
+    if (in->state.p) {
+        f.state = batch_machine_named(d->call.store->kinds[d->kind].machine, in->state, &d->why);
+        if (f.state < 0)
+            return f.state;
     }
-    http_query(r, "batch", &f->bid);
-    http_query(r, "profile", &f->profile);
-    if (kind == BATCH_KIND_BATCH && http_query(r, "after", &after)) {
-        f->from = batch_id_number(BATCH_ID_BATCH, after) + 1;
-        if (!f->from)
+    if (in->after.p) {
+        f.from = batch_id_number(BATCH_ID_BATCH, in->after) + 1;
+        if (!f.from)
             return err_set(&d->why, DROVER_BAD_ARGUMENT, "'after' is not a batch");
     }
-    return 0;
+    return batch_item_list(&d->call, d->kind, &f, ret_list, ret_count);
 }
 
 void list_items(struct http_request *r)
 {
-    struct batch_filter f = {.state = BATCH_NO_STATE};
-    int64_t start = 0, limit = BATCH_LIST_DEFAULT;
-    struct batch_item found, *items = &found;
-    enum batch_kind_id kind;
     struct batch_request d;
-    struct str uuid = {0};
-    size_t count = 1;
+    struct batch_item *items;
+    size_t count;
     int err;
 
-    if (http_query_number(r, "start", &start) < 0 || http_query_number(r, "limit", &limit) < 0 ||
-        !open_kind(&d, r, NULL, false, &kind))
+    if (!batch_request_open(&d, r))
         return;
-    f.start = (size_t)start;
-    f.limit = (size_t)(limit > BATCH_LIST_MAX ? BATCH_LIST_MAX : limit);
-    if (kind >= BATCH_KIND_SMALL)
-        f.limit = SIZE_MAX;
-    err = read_filter(&d, kind, &f);
-    if (!err && kind == BATCH_KIND_BATCH && http_query(r, "uuid", &uuid))
-        err = find_batch(&d, uuid, &found);
-    else if (!err)
-        err = batch_item_list(&d.call, kind, &f, &items, &count);
+    err = list(&d, &items, &count);
     json_open(&d.out, '{');
-    json_key(&d.out, d.call.store->kinds[kind].plural);
+    json_key(&d.out, d.call.store->kinds[d.kind].plural);
     json_open(&d.out, '[');
-    for (size_t i = 0; i < count && !err; i++)
+    for (size_t i = 0; !err && i < count; i++)
         batch_format_item(&d.out, &d.call, &items[i]);
     json_close(&d.out, ']');
     json_close(&d.out, '}');
@@ -120,79 +91,87 @@ void list_items(struct http_request *r)
 
 void get_item(struct http_request *r)
 {
-    enum batch_kind_id kind;
     struct batch_request d;
-    struct str id;
 
-    if (read_id(r, &id) && open_kind(&d, r, NULL, false, &kind))
-        batch_request_close(&d, put_item(&d, kind, id, 0));
+    if (batch_request_open(&d, r))
+        batch_request_close(&d, put_item(&d, d.in->id, 0));
 }
 
 void delete_item(struct http_request *r)
 {
-    enum batch_kind_id kind;
     struct batch_request d;
-    struct str id;
 
-    if (!read_id(r, &id) || !open_kind(&d, r, NULL, false, &kind))
+    if (!batch_request_open(&d, r))
         return;
     buf_printf(&d.out, "{}");
-    batch_request_close(&d, batch_item_delete(&d.call, kind, id));
+    batch_request_close(&d, batch_item_delete(&d.call, d.kind, d.in->id));
 }
 
-void batch_request_move(struct batch_request *d, enum batch_kind_id kind, struct str id,
-                        const struct batch_move *m)
-{
-    const struct batch_kind *k = &d->call.store->kinds[kind];
-    int state, err = batch_item_move(&d->call, kind, id, m, &state);
+/* Moving. */
 
-    if (!err) {
-        json_open(&d->out, '{');
-        json_key(&d->out, k->key);
-        json_put_text(&d->out, id);
-        json_key(&d->out, "state");
-        json_put_text(&d->out, str_of(k->machine->states[state].name));
-        json_close(&d->out, '}');
-    }
-    batch_request_close(d, err);
+static int move(struct batch_request *d, struct str state)
+{
+    const struct batch_in *in = d->in;
+    const struct batch_kind *kind = &d->call.store->kinds[d->kind];
+    struct batch_move m = {.state = state,
+                           .message = in->message,
+                           .token = in->token,
+                           .keep = in->keep,
+                           .priority = in->priority};
+    int to, err = batch_item_move(&d->call, d->kind, in->id, &m, &to);
+
+    if (err)
+        return err;
+    json_open(&d->out, '{');
+    json_key(&d->out, kind->key);
+    json_put_text(&d->out, in->id);
+    json_key(&d->out, "state");
+    json_put_text(&d->out, str_of(kind->machine->states[to].name));
+    json_close(&d->out, '}');
+    return 0;
 }
 
 void put_item_state(struct http_request *r)
 {
-    static const char *const MEMBERS[][7] = {
-        [BATCH_KIND_BATCH] = {"state", "message", "token", "session", "keep"},
-        [BATCH_KIND_JOB] = {"state", "message", "token", "session", "keep", "priority"},
-        [BATCH_KIND_SMALL] = {"state", "message", "token", "session"},
-    };
-    const struct json *body = batch_request_body(r, MEMBERS[kind_of(r)]);
-    struct batch_move m = {.priority = -1};
-    enum batch_kind_id kind;
     struct batch_request d;
-    struct str id;
 
-    if (!body || !read_id(r, &id) || !batch_request_text(r, body, "state", &m.state) ||
-        !batch_request_text(r, body, "message", &m.message) ||
-        !batch_request_int(r, body, "token", &m.token) ||
-        !batch_request_int(r, body, "priority", &m.priority) ||
-        !batch_request_bool(r, body, "keep", &m.keep))
-        return;
-    if (!m.state.p) {
-        http_reply_error(r, 400, "'state' is missing");
-        return;
-    }
-    if (json_get(body, "priority") && m.priority == -1)
-        m.priority = -2; /* was given, and is not valid */
-    if (open_kind(&d, r, body, false, &kind))
-        batch_request_move(&d, kind, id, &m);
+    if (batch_request_open(&d, r))
+        batch_request_close(&d, move(&d, d.in->state));
 }
 
-/* The state that is acquired from; batches take "update-reporting" too. */
-static int acquired_state(struct batch_request *d, enum batch_kind_id kind, struct str name)
+void hold_batch(struct http_request *r)
 {
-    const struct batch_machine *m = d->call.store->kinds[kind].machine;
+    struct batch_request d;
+
+    if (batch_request_open(&d, r))
+        batch_request_close(&d, move(&d, STR("Held")));
+}
+
+void release_batch(struct http_request *r)
+{
+    struct batch_item batch;
+    struct batch_request d;
+    int err;
+
+    if (!batch_request_open(&d, r))
+        return;
+    err = batch_item_read(&d.call, BATCH_KIND_BATCH, d.in->id, &batch);
+    if (!err && batch.status.state != d.call.store->batch.held)
+        err = err_set(&d.why, DROVER_NOT_ALLOWED, "batch %s is %s, not Held", batch.id,
+                      batch.kind->machine->states[batch.status.state].name);
+    batch_request_close(&d, err ? err : move(&d, STR("Pending")));
+}
+
+/* Acquiring. */
+
+/* The state to acquire from. Batches are acquired for pending unless the request says otherwise. */
+static int acquired_state(struct batch_request *d)
+{
+    const struct batch_machine *m = d->call.store->kinds[d->kind].machine;
+    struct str name = d->in->state;
     int state;
 
-    if (kind == BATCH_KIND_JOB)
+    if (d->kind == BATCH_KIND_JOB)
         return batch_machine_named(m, name, &d->why);
     if (str_eq(name, STR("update-reporting")))
         name = STR("UpdateReporting");
@@ -202,45 +181,198 @@ static int acquired_state(struct batch_request *d, enum batch_kind_id kind, stru
                                 "a batch is acquired for pending, reporting or updatereporting");
 }
 
+/* How long an acquire may wait: `wait`, but not so long that the session would expire. */
+static int64_t wait_ms(const struct batch_request *d)
+{
+    int64_t ms = d->in->wait_ms < BATCH_WAIT_MAX_MS ? d->in->wait_ms : BATCH_WAIT_MAX_MS;
+    struct session_info info;
+
+    if (sessions_get(d->server->context->sessions, d->in->session, &info) == 0 &&
+        ms > info.timeout_ms * 2 / 3)
+        ms = info.timeout_ms * 2 / 3;
+    return ms;
+}
+
 void acquire_item(struct http_request *r)
 {
-    static const char *const MEMBERS[][4] = {
-        [BATCH_KIND_BATCH] = {"session", "wait", "for"},
-        [BATCH_KIND_JOB] = {"session", "wait", "state"},
-        [BATCH_KIND_SMALL] = {"session", "wait"},
-    };
-    const struct json *body = batch_request_body(r, MEMBERS[kind_of(r)]);
     struct batch_server *h = r->arg;
     uint64_t seen = http_topic_seen(&h->topic);
-    struct batch_item item = {.id = ""};
-    enum batch_kind_id kind;
+    struct batch_item item;
     struct batch_request d;
-    struct str name = {0};
-    int64_t wait_ms;
-    int got;
+    int64_t ms;
+    int got, state = BATCH_NO_STATE;
 
-    if (!body || !batch_request_text(r, body, "for", &name) ||
-        !batch_request_text(r, body, "state", &name) ||
-        !batch_request_int(r, body, "wait", &wait_ms))
+    if (!batch_request_open(&d, r))
         return;
-    if (kind_of(r) == BATCH_KIND_JOB && !name.p) {
-        http_reply_error(r, 400, "'state' is missing");
-        return;
-    }
-    if (!open_kind(&d, r, body, true, &kind))
-        return;
-    got = kind >= BATCH_KIND_SMALL ? BATCH_NO_STATE : acquired_state(&d, kind, name);
-    if (got >= 0 || kind >= BATCH_KIND_SMALL)
-        got = batch_item_acquire(&d.call, kind, got, &item);
-    if (got == 0) {
-        wait_ms = batch_request_wait_ms(h, body);
-        batch_request_leave(&d);
-        if (wait_ms <= 0 || !http_wait(r, &h->topic, seen, wait_ms)) {
-            buf_printf(&d.out, "{\"%s\":null}", h->store->kinds[kind].key);
-            http_reply(r, 200, (struct str){d.out.p, d.out.len});
-            buf_release(&d.out);
-        }
+    got = d.kind < BATCH_KIND_SMALL && (state = acquired_state(&d)) < 0
+              ? state
+              : batch_item_acquire(&d.call, d.kind, state, &item);
+    if (got) {
+        batch_request_close(&d, got < 0 ? got : put_item(&d, str_of(item.id), item.token));
         return;
     }
-    batch_request_close(&d, got < 0 ? got : put_item(&d, kind, str_of(item.id), item.token));
+    ms = wait_ms(&d);
+    batch_request_leave(&d);
+    if (ms <= 0 || !http_wait(r, &h->topic, seen, ms)) {
+        buf_printf(&d.out, "{\"%s\":null}", h->store->kinds[d.kind].key);
+        http_reply(r, 200, (struct str){d.out.p, d.out.len});
+        buf_release(&d.out);
+    }
+}
+
+/* Creating. */
+
+void post_batches(struct http_request *r)
+{
+    char bid[BATCH_ID_LEN + 1];
+    struct batch_request d;
+
+    if (batch_request_open(&d, r))
+        batch_request_close(&d, put_id(&d, batch_create(&d.call, d.in->submission, bid), bid));
+}
+
+void post_access(struct http_request *r)
+{
+    const struct json *body = ((const struct batch_in *)r->in)->body, *data;
+    char id[BATCH_ID_LEN + 1];
+    struct batch_request d;
+
+    data = json_get(body, "token");
+    if (!data || data->kind != JSON_OBJECT)
+        data = body; /* the fields of the specification, of which "token" is one */
+    if (batch_request_open(&d, r))
+        batch_request_close(&d, put_id(&d, batch_access_create(&d.call, d.kind, data, id), id));
+}
+
+static int create_jobs(struct batch_request *d)
+{
+    const struct json *body = d->in->body,
+                      *list = body->kind == JSON_LIST ? body : json_get(body, "jobs");
+    size_t count = list ? list->count : 1, n = 0;
+    struct batch_job_spec *specs = arena_alloc(d->call.a, (count + 1) * sizeof *specs);
+    char(*jids)[BATCH_ID_LEN + 1] = arena_alloc(d->call.a, (count + 1) * sizeof *jids);
+    int err = 0;
+
+    if (list && (list->kind != JSON_LIST || list->count == 0))
+        return err_set(&d->why, DROVER_BAD_ARGUMENT, "'jobs' must be a list that is not empty");
+    for (const struct json *v = list ? list->first : body; n < count && !err; v = v->next)
+        err = batch_job_read_spec(&d->call, v, &specs[n++]);
+    if (!err)
+        err = batch_job_create(&d->call, d->in->id, specs, count, NULL, jids);
+    if (err || !list) {
+        d->kind = BATCH_KIND_JOB;
+        return put_id(d, err, jids[0]);
+    }
+    json_open(&d->out, '{');
+    json_key(&d->out, "jobs");
+    json_open(&d->out, '[');
+    for (size_t i = 0; i < count; i++)
+        json_put_text(&d->out, str_of(jids[i]));
+    json_close(&d->out, ']');
+    json_close(&d->out, '}');
+    return 0;
+}
+
+void post_batch_jobs(struct http_request *r)
+{
+    struct batch_request d;
+
+    if (batch_request_open(&d, r))
+        batch_request_close(&d, create_jobs(&d));
+}
+
+/* Jobs. */
+
+/* The last part of the path: a field or a verb. */
+static struct str last_part(const struct http_request *r)
+{
+    struct str path = r->head.path;
+    size_t at = path.len;
+
+    while (path.p[at - 1] != '/')
+        at--;
+    return (struct str){path.p + at, path.len - at};
+}
+
+/* The value of a field: the member with that name, or "value", or the body itself. */
+static const struct json *field_value(const struct json *body, const char *name, const char *field)
+{
+    const struct json *v = json_get(body, name);
+
+    if (!v)
+        v = json_get(body, field);
+    if (!v)
+        v = json_get(body, "value");
+    return v ? v : body;
+}
+
+static int set_field(struct batch_request *d)
+{
+    const struct batch_in *in = d->in;
+    const char *name = arena_text(d->call.a, last_part(d->r)),
+               *field = strcmp(name, "space") == 0 ? "space_needed" : name;
+    const struct json *v = field_value(in->body, name, field);
+    bool priority = strcmp(field, "priority") == 0,
+         number = priority || strcmp(field, "space_needed") == 0;
+
+    if (v->kind != (number ? JSON_INT : JSON_OBJECT))
+        return err_set(&d->why, DROVER_BAD_ARGUMENT, "'%s' must be %s", field,
+                       number ? "a whole number" : "an object");
+    if (priority)
+        return batch_job_set_priority(&d->call, in->id, v->number, in->token);
+    if (number && v->number < 0)
+        return err_set(&d->why, DROVER_BAD_ARGUMENT, "'%s' is negative", field);
+    return batch_job_set_field(&d->call, in->id, field, batch_json_text(&d->call, v, NO_BYTES),
+                               in->token);
+}
+
+/* The body may be the value itself, so its token and session are read here. */
+void put_job_field(struct http_request *r)
+{
+    struct batch_in *in = r->in;
+    const char *member = "token";
+    struct batch_request d;
+    struct err_info why;
+    int err = 0;
+
+    if (in->body->kind == JSON_OBJECT &&
+        (err = json_get_int(in->body, member, &in->token, &why)) >= 0)
+        err = json_get_text(in->body, member = "session", &in->session, &why);
+    if (err < 0)
+        http_reply_field(r, member, "%s", why.text);
+    if (err < 0 || !batch_request_open(&d, r))
+        return;
+    err = set_field(&d);
+    batch_request_close(&d, err ? err : put_item(&d, in->id, 0));
+}
+
+void post_job_verb(struct http_request *r)
+{
+    struct str verb = last_part(r);
+    struct batch_request d;
+    int err;
+
+    if (!batch_request_open(&d, r))
+        return;
+    if (str_eq(verb, STR("hold")))
+        err = batch_job_hold(&d.call, d.in->id, d.in->message);
+    else if (str_eq(verb, STR("release")))
+        err = batch_job_release(&d.call, d.in->id);
+    else
+        err = batch_job_requeue(&d.call, d.in->id, d.in->state, d.in->message);
+    batch_request_close(&d, err ? err : put_item(&d, d.in->id, 0));
+}
+
+void release_jobs(struct http_request *r)
+{
+    struct batch_request d;
+    int64_t count;
+    int err;
+
+    if (!batch_request_open(&d, r))
+        return;
+    err = batch_job_release_profile(&d.call, d.in->profile, &count);
+    if (!err)
+        buf_printf(&d.out, "{\"released\":%lld}", (long long)count);
+    batch_request_close(&d, err);
 }

@@ -16,96 +16,40 @@ int batch_server_ready(struct batch_server *h, struct batch_call *c)
     return err;
 }
 
-bool batch_request_refuse(struct http_request *r, const struct err_info *why)
+/* The kind of items by the path: /v1/batches, /v1/jobs, /v1/access. */
+static enum batch_kind_id kind_of(const struct http_request *r)
 {
-    http_reply_error(r, 400, why->text);
-    return false;
+    char first = r->head.path.p[sizeof "/v1/" - 1];
+    const struct batch_in *in = r->in;
+
+    return first == 'b'   ? BATCH_KIND_BATCH
+           : first == 'j' ? BATCH_KIND_JOB
+                          : BATCH_KIND_SMALL + (unsigned)in->queue;
 }
 
-bool batch_request_int(struct http_request *r, const struct json *v, const char *name, int64_t *ret)
+bool batch_request_open(struct batch_request *d, struct http_request *r)
 {
-    struct err_info why;
+    struct batch_server *h = r->arg;
 
-    return json_get_int(v, name, ret, &why) >= 0 || batch_request_refuse(r, &why);
-}
-
-bool batch_request_text(struct http_request *r, const struct json *v, const char *name,
-                        struct str *ret)
-{
-    struct err_info why;
-
-    return json_get_text(v, name, ret, &why) >= 0 || batch_request_refuse(r, &why);
-}
-
-bool batch_request_bool(struct http_request *r, const struct json *v, const char *name, bool *ret)
-{
-    struct err_info why;
-
-    return json_get_bool(v, name, ret, &why) >= 0 || batch_request_refuse(r, &why);
-}
-
-const struct json *batch_request_body(struct http_request *r, const char *const *members)
-{
-    const struct json *v = http_json(r);
-    struct err_info why;
-
-    if (!v)
-        return NULL;
-    if (v->kind != JSON_OBJECT) {
-        http_reply_error(r, 400, "the body must be an object");
-        return NULL;
-    }
-    if (json_only(v, members, &why) < 0) {
-        batch_request_refuse(r, &why);
-        return NULL;
-    }
-    return v;
-}
-
-static bool open_request(struct batch_request *d, struct http_request *r, struct str session)
-{
-    *d = (struct batch_request){.server = r->arg, .r = r, .of_session = session.p != NULL};
-    d->keeper = d->of_session ? session_of_request(d->server->context, r, session)
-                              : context_keeper(d->server->context);
+    *d = (struct batch_request){.server = h, .r = r, .in = r->in, .kind = kind_of(r)};
+    d->keeper = d->in->session.p ? session_of_request(h->context, r, d->in->session)
+                                 : context_keeper(h->context);
     if (!d->keeper) {
-        if (!d->of_session)
+        if (!d->in->session.p)
             http_reply_error(r, 503, "the keeper is away: try again");
         return false;
     }
-    d->call = (struct batch_call){d->server->store, d->keeper, &r->arena, &d->why};
-    if (batch_server_ready(d->server, &d->call)) {
+    d->call = (struct batch_call){h->store, d->keeper, &r->arena, &d->why};
+    if (batch_server_ready(h, &d->call)) {
         batch_request_close(d, DROVER_CLOSED);
         return false;
     }
     return true;
 }
 
-bool batch_request_open(struct batch_request *d, struct http_request *r, const struct json *body)
-{
-    struct str session = {0};
-
-    if (!batch_request_text(r, body, "session", &session))
-        return false;
-    return open_request(d, r, session);
-}
-
-bool batch_request_open_session(struct batch_request *d, struct http_request *r,
-                                const struct json *body)
-{
-    struct str session = {0};
-
-    if (!batch_request_text(r, body, "session", &session))
-        return false;
-    if (!session.p) {
-        http_reply_error(r, 400, "'session' is missing: open one with POST /v1/sessions");
-        return false;
-    }
-    return open_request(d, r, session);
-}
-
 void batch_request_leave(struct batch_request *d)
 {
-    if (d->of_session)
+    if (d->in->session.p)
         sessions_done(d->server->context->sessions, d->keeper);
     else
         context_return(d->server->context, d->keeper);
@@ -119,20 +63,4 @@ void batch_request_close(struct batch_request *d, int err)
     else
         http_reply(d->r, 200, (struct str){d->out.p, d->out.len});
     buf_release(&d->out);
-}
-
-int64_t batch_request_wait_ms(struct batch_server *h, const struct json *body)
-{
-    struct session_info info;
-    struct str session = {0};
-    int64_t wait_ms = 0;
-
-    json_get_int(body, "wait", &wait_ms, NULL);
-    json_get_text(body, "session", &session, NULL);
-    if (wait_ms > BATCH_WAIT_MAX_MS)
-        wait_ms = BATCH_WAIT_MAX_MS;
-    if (session.p && sessions_get(h->context->sessions, session, &info) == 0 &&
-        wait_ms > info.timeout_ms * 2 / 3)
-        wait_ms = info.timeout_ms * 2 / 3;
-    return wait_ms;
 }

@@ -1,4 +1,4 @@
-/* The module of drover serve: its routes, and what it opens. */
+/* The module of drover serve: its options, and what it opens. */
 #include "batch/server.h"
 
 #include <fcntl.h>
@@ -7,58 +7,6 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-
-static const struct route ROUTES[] = {
-    {METHOD_POST, "/v1/batches", post_batches, ROUTE_WORKER, "Makes a batch from a submission."},
-    {METHOD_GET, "/v1/batches", list_items, ROUTE_WORKER,
-     "Lists batches: ?state=, ?uuid=, ?after=, ?limit=."},
-    {METHOD_POST, "/v1/batches/acquire", acquire_item, ROUTE_WORKER,
-     "Takes a batch for pending, reporting or updatereporting."},
-    {METHOD_POST, "/v1/batches/fsck", post_fsck, ROUTE_WORKER,
-     "Looks for what is half done, and repairs it when asked to."},
-    {METHOD_GET, "/v1/batches/{bid}", get_item, ROUTE_WORKER, "A batch."},
-    {METHOD_DELETE, "/v1/batches/{bid}", delete_item, ROUTE_WORKER,
-     "Deletes a batch that is at an end, and its jobs."},
-    {METHOD_PUT, "/v1/batches/{bid}/state", put_item_state, ROUTE_WORKER, "Moves a batch on."},
-    {METHOD_POST, "/v1/batches/{bid}/hold", hold_batch, ROUTE_WORKER, "Holds a batch."},
-    {METHOD_POST, "/v1/batches/{bid}/release", release_batch, ROUTE_WORKER, "Releases a batch."},
-    {METHOD_POST, "/v1/batches/{bid}/jobs", post_batch_jobs, ROUTE_WORKER,
-     "Makes jobs in a batch."},
-    {METHOD_GET, "/v1/jobs", list_items, ROUTE_WORKER,
-     "Lists jobs: ?state=, ?batch=, ?profile=, ?start=, ?limit=."},
-    {METHOD_POST, "/v1/jobs/acquire", acquire_item, ROUTE_WORKER,
-     "Takes the first job of a state, by priority."},
-    {METHOD_POST, "/v1/jobs/release", release_jobs, ROUTE_WORKER,
-     "Releases all jobs of a profile that are held."},
-    {METHOD_GET, "/v1/jobs/{jid}", get_item, ROUTE_WORKER, "A job."},
-    {METHOD_DELETE, "/v1/jobs/{jid}", delete_item, ROUTE_WORKER,
-     "Deletes a job that is at an end."},
-    {METHOD_PUT, "/v1/jobs/{jid}/state", put_item_state, ROUTE_WORKER,
-     "Moves a job: a state, next or fail."},
-    {METHOD_PUT, "/v1/jobs/{jid}/{field}", put_job_field, ROUTE_WORKER,
-     "Sets priority, space_needed, identifiers, metadata or inventory."},
-    {METHOD_POST, "/v1/jobs/{jid}/{verb}", post_job_verb, ROUTE_WORKER,
-     "Holds, releases or requeues a job."},
-    {METHOD_GET, "/v1/locks", get_locks, ROUTE_WORKER, "Lists all locks by name."},
-    {METHOD_GET, "/v1/locks/{kind}", get_lock_kind, ROUTE_WORKER, "Lists the locks of a kind."},
-    {METHOD_GET, "/v1/locks/{kind}/{name}", get_lock, ROUTE_WORKER, "A lock."},
-    {METHOD_PUT, "/v1/locks/{kind}/{name}", put_lock, ROUTE_WORKER, "Takes a lock."},
-    {METHOD_DELETE, "/v1/locks/{kind}/{name}", delete_lock, ROUTE_WORKER,
-     "Gives a lock back: ?token=, or breaks it: ?force=1."},
-    {METHOD_POST, "/v1/access/{queue}", post_access, ROUTE_WORKER, "Makes an access item."},
-    {METHOD_GET, "/v1/access/{queue}", list_items, ROUTE_WORKER, "Lists access items: ?state=."},
-    {METHOD_POST, "/v1/access/{queue}/acquire", acquire_item, ROUTE_WORKER,
-     "Takes an access item."},
-    {METHOD_GET, "/v1/access/{queue}/{id}", get_item, ROUTE_WORKER, "An access item."},
-    {METHOD_DELETE, "/v1/access/{queue}/{id}", delete_item, ROUTE_WORKER,
-     "Deletes an access item that is at an end."},
-    {METHOD_PUT, "/v1/access/{queue}/{id}/state", put_item_state, ROUTE_WORKER,
-     "Moves an access item on."},
-    {METHOD_GET, "/v1/legacy", get_legacy, ROUTE_WORKER, "Lists mrtQ- records: ?path=."},
-    {METHOD_POST, "/v1/legacy", post_legacy, ROUTE_WORKER, "Imports mrtQ- records as jobs."},
-    {METHOD_GET, "/v1/machines", get_machines, ROUTE_WORKER,
-     "The states of batches, jobs and access items."},
-};
 
 static void publish(struct batch_server *h, const char *kind, const char *id, const char *state,
                     struct str json)
@@ -212,14 +160,9 @@ static int open_server(struct context *context, void **ret_module, struct err_in
     return err;
 }
 
-static struct route_table server_routes(void *module)
-{
-    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, module};
-}
-
 const struct module batch_module = {.name = "batches",
                                     .open = open_server,
-                                    .routes = server_routes,
+                                    .routes = batch_server_routes,
                                     .close = close_server,
                                     .options = OPTIONS,
                                     .option_count = sizeof OPTIONS / sizeof *OPTIONS};

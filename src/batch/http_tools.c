@@ -1,0 +1,183 @@
+/* Tools for admins over HTTP: legacy records, fsck, the state machines. */
+#include <stdio.h>
+#include <time.h>
+
+#include "batch/legacy.h"
+#include "batch/repair.h"
+#include "batch/server.h"
+
+static void put_record(void *arg, const struct batch_legacy *r, struct str imported, int err)
+{
+    struct batch_request *d = arg;
+    struct buf *b = &d->out;
+    time_t seconds = r->time_ms / 1000;
+    char time[32] = "";
+    struct tm tm;
+
+    if (err == DROVER_BAD_ARGUMENT)
+        return; /* not a record */
+    json_open(b, '{');
+    json_key(b, "name");
+    json_put_text(b, r->name);
+    if (err) {
+        json_key(b, "status");
+        json_put_text(b, STR("damaged"));
+        json_close(b, '}');
+        return;
+    }
+    if (gmtime_r(&seconds, &tm))
+        strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    json_key(b, "status");
+    json_put_text(b, str_of(batch_legacy_status(d->call.a, r->status)));
+    json_key(b, "priority");
+    json_put_int(b, batch_legacy_priority(r));
+    json_key(b, "number");
+    json_put_int(b, r->number);
+    json_key(b, "time");
+    json_put_text(b, str_of(time));
+    json_key(b, "payload");
+    json_put_text(b, str_of(batch_legacy_payload(r->kind)));
+    json_key(b, "configuration");
+    json_put_raw(b, batch_legacy_configuration(d->call.a, r));
+    json_key(b, "imported");
+    if (imported.p)
+        json_put_text(b, imported);
+    else
+        json_put_null(b);
+    json_close(b, '}');
+}
+
+void get_legacy(struct http_request *r)
+{
+    struct batch_request d;
+    int err;
+
+    if (!batch_request_open(&d, r))
+        return;
+    json_open(&d.out, '{');
+    json_key(&d.out, "records");
+    json_open(&d.out, '[');
+    err = batch_legacy_list(&d.call, d.in->path.p ? d.in->path : STR("/ingest"), put_record, &d);
+    json_close(&d.out, ']');
+    json_close(&d.out, '}');
+    batch_request_close(&d, err);
+}
+
+static void put_jid(void *arg, const char *jid)
+{
+    json_put_text(arg, str_of(jid));
+}
+
+void post_legacy(struct http_request *r)
+{
+    const struct batch_in *in = r->in;
+    struct batch_legacy_import import = {.path = in->path.p ? in->path : STR("/ingest"),
+                                         .batch = in->batch,
+                                         .all = in->all,
+                                         .remove = in->remove};
+    struct batch_request d;
+    int err;
+
+    if (!batch_request_open(&d, r))
+        return;
+    json_open(&d.out, '{');
+    json_key(&d.out, "jobs");
+    json_open(&d.out, '[');
+    err = batch_legacy_import(&d.call, &import, put_jid, &d.out);
+    json_close(&d.out, ']');
+    json_close(&d.out, '}');
+    batch_request_close(&d, err);
+}
+
+/* POST /v1/batches/fsck */
+
+static void put_finding(void *arg, const struct batch_finding *f)
+{
+    struct buf *b = arg;
+
+    json_open(b, '{');
+    json_key(b, "id");
+    json_put_text(b, str_of(f->id));
+    json_key(b, "problem");
+    json_put_text(b, str_of(f->problem));
+    json_key(b, "repaired");
+    json_put_bool(b, f->repaired);
+    json_close(b, '}');
+}
+
+void post_fsck(struct http_request *r)
+{
+    struct batch_repair_totals totals;
+    struct batch_request d;
+    int err;
+
+    if (!batch_request_open(&d, r))
+        return;
+    json_open(&d.out, '{');
+    json_key(&d.out, "findings");
+    json_open(&d.out, '[');
+    err = batch_repair_run(&d.call, d.in->repair, put_finding, &d.out, &totals);
+    json_close(&d.out, ']');
+    if (!err)
+        buf_printf(&d.out, ",\"jobs\":%lld,\"batches\":%lld,\"repaired\":%lld}",
+                   (long long)totals.jobs, (long long)totals.batches, (long long)totals.repaired);
+    batch_request_close(&d, err);
+}
+
+/* GET /v1/machines: the states, for consoles and commands that do not know the site's pipeline. */
+
+static void put_state(struct buf *b, const struct batch_machine *m, int state)
+{
+    const struct batch_machine_state *s = &m->states[state];
+
+    json_open(b, '{');
+    json_key(b, "name");
+    json_put_text(b, str_of(s->name));
+    json_key(b, "to");
+    json_open(b, '[');
+    for (int to = 0; to < m->count; to++)
+        if (batch_machine_allows(m, state, to))
+            json_put_text(b, str_of(m->states[to].name));
+    json_close(b, ']');
+    for (int i = 0; i < 2; i++) {
+        int to = i ? s->fail : s->success;
+
+        if (to == BATCH_NO_STATE)
+            continue;
+        json_key(b, i ? "fail" : "success");
+        json_put_text(b, str_of(m->states[to].name));
+    }
+    json_key(b, "end");
+    json_put_bool(b, batch_machine_is_final(m, state));
+    json_key(b, "batch");
+    json_put_text(b, str_of(BATCH_LISTS[s->list]));
+    json_close(b, '}');
+}
+
+static void put_machine(struct buf *b, const char *key, const struct batch_machine *m)
+{
+    json_key(b, key);
+    json_open(b, '{');
+    json_key(b, "first");
+    json_put_text(b, str_of(m->states[m->first].name));
+    json_key(b, "states");
+    json_open(b, '[');
+    for (int i = 0; i < m->count; i++)
+        put_state(b, m, i);
+    json_close(b, ']');
+    json_close(b, '}');
+}
+
+void get_machines(struct http_request *r)
+{
+    const struct batch_server *h = r->arg;
+    struct buf b = {0};
+
+    json_open(&b, '{');
+    put_machine(&b, "batch", &h->machines.batch);
+    put_machine(&b, "job", &h->machines.job);
+    put_machine(&b, "access", &h->machines.access);
+    json_close(&b, '}');
+    http_reply(r, 200, (struct str){b.p, b.len});
+    buf_release(&b);
+}
