@@ -52,14 +52,16 @@ struct exchange {
     const char *content_type;
     struct exchange *posted_next;
 
-    /* topic.c: while it waits. The links and `woken` are under the topic's lock. */
-    struct http_topic *topic;
-    struct exchange *topic_next, *topic_prev;
-    bool waits;  /* it asked to be parked; then, it is */
-    bool woken;  /* taken off the topic and on its way */
-    bool over;   /* the time to wait */
-    bool coming; /* seen to be over, or woken in time and on its way */
-    uint64_t seen;
+    /* topic.c: while it waits. The entries and `woken` are under the topic's lock. */
+    struct http_watch watch;
+    struct topic_wait *entries; /* in the topic, one a key */
+    uint64_t woken_key;
+    bool waits;         /* the handler asked for it to be parked; then, it is */
+    bool woken;         /* taken off the topic and on its way to the loop */
+    bool over;          /* the time to wait is up */
+    bool coming;        /* seen to be over, or woken in time and on its way */
+    bool owes;          /* was woken for something: an error passes the wake-up on */
+    bool parked_before; /* the handler runs again */
     int64_t wait_ms;
     uint64_t wait_end_ms; /* in the loop's time */
 
@@ -229,6 +231,12 @@ void topic_park(struct exchange *x);
 
 /* Takes it off its topic. False when it was woken before. */
 bool topic_leave(struct exchange *x);
+
+/* It is not parked any more. */
+void topic_unpark(struct exchange *x);
+
+/* Wakes the next that waits for what it was woken for. */
+void topic_pass_on(struct exchange *x);
 
 /* Posts what has waited until now, in the loop's time. */
 void topic_expire(struct conn *c, uint64_t now_ms);

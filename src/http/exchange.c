@@ -19,7 +19,7 @@ static void clear(struct exchange *x)
     memset(x->request.params, 0, sizeof x->request.params);
     x->request.query = (struct query){0};
     x->request.body = STR("");
-    x->request.gone = x->request.drained = NULL;
+    x->request.gone = x->request.drained = x->request.unparked = NULL;
     x->request.handler_data = NULL;
     memset(&x->conn, 0, offsetof(struct exchange, text) - offsetof(struct exchange, conn));
 }
@@ -106,6 +106,8 @@ void exchange_abandon(struct exchange *x)
         atomic_store(&x->left, true);
         return;
     }
+    if (x->waits)
+        topic_unpark(x);
     if (!x->answered && x->request.gone)
         x->request.gone(&x->request);
     exchange_free(x);

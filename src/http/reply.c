@@ -134,6 +134,8 @@ void exchange_answer(struct exchange *x, int status, const char *content_type, s
 
     assert(!x->answered && !x->streaming);
     x->answered = true;
+    if (status >= 400)
+        topic_pass_on(x);
     server_metrics_count(x, status);
     x->closes |= c->last_request && x == c->last;
     put_answer(x == c->first ? &c->out : &x->answer, x, status, content_type, body);

@@ -16,13 +16,7 @@
  *    may be answered from any thread, also after the handler has returned.
  *
  * Both answer with one of the http_reply calls, exactly once, and must not touch the request
- * afterwards; or they wait:
- *
- *     uint64_t seen = http_topic_seen(topic);
- *     ... look ...
- *     if (nothing && http_wait(r, topic, seen, wait_ms))
- *         return;                        (the handler is run again, from its beginning)
- *     http_reply(r, 200, ...);
+ * afterwards; or they wait, with http_park() (topic.h).
  *
  * A connection carries one request after the other; a client may send the next before it has the
  * answer to the last (pipelining). Handlers of the loop are called in the order of arrival, and
@@ -82,6 +76,7 @@ struct http_request {
     void (*gone)(struct http_request *r);
     void (*drained)(struct http_request *r); /* of a stream: what had to wait has been taken */
     void *handler_data;
+    void (*unparked)(struct http_request *r); /* see http_park() */
 };
 
 /* What came. All of it lives as long as the request. */
@@ -151,16 +146,6 @@ void http_reply_elsewhere(struct http_request *r, const char *url, const char *n
 
 /* Adds a header to the answer that is still to be given. */
 void http_add_header(struct http_request *r, const char *name, struct str value);
-
-/*
- * Parks the request until the topic is signalled or wait_ms have passed since the request came, and
- * returns true: the handler returns and will be run again. False when there is nothing left to wait
- * for: the handler answers. `seen` was read from the topic before the handler looked.
- */
-bool http_wait(struct http_request *r, struct http_topic *t, uint64_t seen, int64_t wait_ms);
-
-/* Whether the handler is run because the time is over: the last time. */
-bool http_wait_over(const struct http_request *r);
 
 /*
  * An answer that goes on: begin, send any number of times, end. On the thread of the loop only, for

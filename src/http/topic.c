@@ -1,11 +1,20 @@
 /*
- * Parking happens on the loop only, signalling anywhere. A request that is woken is off its topic at
- * once and on its way to the loop; in between, nobody but the loop may free it, and the loop leaves it
- * alone until it has come (exchange_abandon).
+ * A parked request has one entry for each of its keys, in the bucket of that key. Parking happens on
+ * the loop only, waking anywhere. A request that is woken is off all its buckets at once and on its way
+ * to the loop; in between, only the loop may free it, and leaves it alone until it has come
+ * (exchange_abandon).
  */
 #include "http/topic.h"
 
+#include <xxhash.h>
+
 #include "http/conn.h"
+
+struct topic_wait {
+    uint64_t key;
+    struct exchange *x;
+    struct topic_wait *next, *prev;
+};
 
 void http_topic_init(struct http_topic *t)
 {
@@ -18,39 +27,105 @@ void http_topic_release(struct http_topic *t)
     pthread_mutex_destroy(&t->lock);
 }
 
-uint64_t http_topic_seen(struct http_topic *t)
+uint64_t http_key(const char *kind, struct str name, struct str within)
 {
-    uint64_t signals;
+    uint64_t hash = XXH3_64bits(kind, strlen(kind));
 
-    pthread_mutex_lock(&t->lock);
-    signals = t->signals;
-    pthread_mutex_unlock(&t->lock);
-    return signals;
+    hash = XXH3_64bits_withSeed(name.p ? name.p : "", name.len, hash);
+    return XXH3_64bits_withSeed(within.p ? within.p : "", within.len, hash);
 }
 
-static void unlink_parked(struct http_topic *t, struct exchange *x)
+static struct topic_bucket *bucket_of(struct http_topic *t, uint64_t key)
 {
-    *(x->topic_prev ? &x->topic_prev->topic_next : &t->first) = x->topic_next;
-    *(x->topic_next ? &x->topic_next->topic_prev : &t->last) = x->topic_prev;
-    x->topic_next = x->topic_prev = NULL;
+    return &t->buckets[key % HTTP_TOPIC_BUCKETS];
+}
+
+/* With the lock held. Each count only rises, so the sum changes when one of them does. */
+static uint64_t count_wakes(struct http_topic *t, const uint64_t *keys, size_t count)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < count; i++)
+        sum += bucket_of(t, keys[i])->wakes;
+    return sum;
+}
+
+struct http_watch http_watch(struct http_request *r, struct http_topic *t, const uint64_t *keys,
+                             size_t count)
+{
+    struct http_watch w = {t, arena_alloc(&r->arena, count * sizeof *keys + 1), count, 0};
+
+    memcpy(w.keys, keys, count * sizeof *keys);
+    pthread_mutex_lock(&t->lock);
+    w.seen = count_wakes(t, keys, count);
+    pthread_mutex_unlock(&t->lock);
+    return w;
+}
+
+/* With the lock held, as the next. */
+static void link_waits(struct exchange *x)
+{
+    for (size_t i = 0; i < x->watch.count; i++) {
+        struct topic_wait *w = &x->entries[i];
+        struct topic_bucket *b = bucket_of(x->watch.topic, x->watch.keys[i]);
+
+        *w = (struct topic_wait){.key = x->watch.keys[i], .x = x, .prev = b->last};
+        *(b->last ? &b->last->next : &b->first) = w;
+        b->last = w;
+    }
+}
+
+static void unlink_waits(struct exchange *x)
+{
+    for (size_t i = 0; i < x->watch.count; i++) {
+        struct topic_wait *w = &x->entries[i];
+        struct topic_bucket *b = bucket_of(x->watch.topic, w->key);
+
+        *(w->prev ? &w->prev->next : &b->first) = w->next;
+        *(w->next ? &w->next->prev : &b->last) = w->prev;
+    }
 }
 
 /* Posted under the lock: once it is released, the loop may find the request woken and free it. */
-void http_topic_signal(struct http_topic *t, int max_to_wake)
+static void wake(struct exchange *x, uint64_t key)
 {
-    struct exchange *x;
+    x->woken = true;
+    x->woken_key = key;
+    server_post(x);
+}
+
+void http_topic_wake(struct http_topic *t, uint64_t key, int max)
+{
+    struct topic_wait *next;
 
     pthread_mutex_lock(&t->lock);
-    t->signals++;
-    for (; max_to_wake > 0 && (x = t->first); max_to_wake--) {
-        unlink_parked(t, x);
-        x->woken = true;
-        server_post(x);
+    bucket_of(t, key)->wakes++;
+    for (struct topic_wait *w = bucket_of(t, key)->first; w && max > 0; w = next) {
+        struct exchange *x = w->x;
+
+        for (next = w->next; next && next->x == x; next = next->next)
+            ; /* its other keys go with it */
+        if (w->key != key)
+            continue;
+        unlink_waits(x);
+        wake(x, key);
+        max--;
     }
     pthread_mutex_unlock(&t->lock);
 }
 
-bool http_wait(struct http_request *r, struct http_topic *t, uint64_t seen, int64_t wait_ms)
+size_t http_topic_parked(struct http_topic *t, uint64_t key)
+{
+    size_t count = 0;
+
+    pthread_mutex_lock(&t->lock);
+    for (struct topic_wait *w = bucket_of(t, key)->first; w; w = w->next)
+        count += w->key == key;
+    pthread_mutex_unlock(&t->lock);
+    return count;
+}
+
+bool http_park(struct http_request *r, const struct http_watch *w, int64_t wait_ms)
 {
     struct exchange *x = (struct exchange *)r;
 
@@ -58,8 +133,9 @@ bool http_wait(struct http_request *r, struct http_topic *t, uint64_t seen, int6
         return false;
     r->gone = NULL;
     x->waits = true;
-    x->topic = t;
-    x->seen = seen;
+    x->owes = false;
+    x->watch = *w;
+    x->entries = arena_alloc(&r->arena, w->count * sizeof *x->entries + 1);
     x->wait_ms = wait_ms;
     if (x->away)
         work_settle(x);
@@ -68,30 +144,48 @@ bool http_wait(struct http_request *r, struct http_topic *t, uint64_t seen, int6
     return true;
 }
 
+uint64_t http_topic_seen(struct http_topic *t)
+{
+    uint64_t seen;
+
+    pthread_mutex_lock(&t->lock);
+    seen = t->buckets[0].wakes;
+    pthread_mutex_unlock(&t->lock);
+    return seen;
+}
+
+bool http_wait(struct http_request *r, struct http_topic *t, uint64_t seen, int64_t wait_ms)
+{
+    struct http_watch w = {t, arena_zalloc(&r->arena, sizeof *w.keys), 1, seen};
+
+    return http_park(r, &w, wait_ms);
+}
+
 bool http_wait_over(const struct http_request *r)
 {
     return ((const struct exchange *)r)->over;
 }
 
+bool http_was_parked(const struct http_request *r)
+{
+    return ((const struct exchange *)r)->parked_before;
+}
+
 void topic_park(struct exchange *x)
 {
-    struct http_topic *t = x->topic;
-    uv_loop_t *loop = x->server->tcp.loop;
+    struct http_topic *t = x->watch.topic;
     uint64_t began_ms = x->came_ns / 1000000;
 
     x->wait_end_ms = began_ms + (uint64_t)x->wait_ms;
-    x->over = x->wait_end_ms <= uv_now(loop);
+    x->over = x->wait_end_ms <= uv_now(x->server->tcp.loop);
     x->coming = false;
+    x->parked_before = true;
     x->conn->waiting++;
     pthread_mutex_lock(&t->lock);
-    if (t->signals != x->seen || x->over) {
-        x->woken = true;
-        server_post(x);
-    } else {
-        x->topic_prev = t->last;
-        *(t->last ? &t->last->topic_next : &t->first) = x;
-        t->last = x;
-    }
+    if (x->over || count_wakes(t, x->watch.keys, x->watch.count) != x->watch.seen)
+        wake(x, x->watch.keys[0]);
+    else
+        link_waits(x);
     pthread_mutex_unlock(&t->lock);
     conn_answered(x->conn);
 }
@@ -100,16 +194,34 @@ bool topic_leave(struct exchange *x)
 {
     bool parked;
 
-    pthread_mutex_lock(&x->topic->lock);
+    pthread_mutex_lock(&x->watch.topic->lock);
     parked = !x->woken;
     if (parked)
-        unlink_parked(x->topic, x);
-    pthread_mutex_unlock(&x->topic->lock);
+        unlink_waits(x);
+    pthread_mutex_unlock(&x->watch.topic->lock);
     return parked;
 }
 
+void topic_unpark(struct exchange *x)
+{
+    void (*unparked)(struct http_request * r) = x->request.unparked;
+
+    x->owes = x->woken && !x->over;
+    x->waits = x->woken = false;
+    x->request.unparked = NULL;
+    if (unparked)
+        unparked(&x->request);
+}
+
+void topic_pass_on(struct exchange *x)
+{
+    if (x->owes)
+        http_topic_wake(x->watch.topic, x->woken_key, 1);
+    x->owes = false;
+}
+
 /*
- * One that was woken before its time was over is on its way and is left to it. It is no longer due: a
+ * One that was woken before its time was up is on its way and is left to it. It is no longer due: a
  * timer for a time that has passed would fire again at once, before the loop ever comes to it.
  */
 void topic_expire(struct conn *c, uint64_t now_ms)

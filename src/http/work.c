@@ -51,13 +51,14 @@ void work_submit(struct exchange *x)
     pool_submit(s->pool, &x->job);
 }
 
-/* A wake-up that reached nobody goes to the next. */
 static void drop_detached(struct exchange *x)
 {
     struct http_server *s = x->server;
 
-    if (x->woken && !x->over)
-        http_topic_signal(x->topic, 1);
+    if (x->waits)
+        topic_unpark(x);
+    if (x->status == 0 || x->status >= 400) /* the handler did not run, or took nothing */
+        topic_pass_on(x);
     s->detached--;
     exchange_free(x);
 }
@@ -68,7 +69,7 @@ static void take_one(struct exchange *x)
         drop_detached(x);
     } else if (x->woken) {
         x->conn->waiting--;
-        x->waits = x->woken = false;
+        topic_unpark(x);
         exchange_run(x);
     } else if (x->waits) {
         x->away = false;

@@ -1,6 +1,6 @@
 /*
- * The embedded keeper's session is there from open to close, so borrowing it is nothing; an ensemble
- * counts its borrowers itself.
+ * The embedded keeper's session exists from open to close, so borrowing it takes no counting; that of an
+ * ensemble counts its borrowers itself.
  */
 #include "server/context.h"
 
@@ -52,6 +52,7 @@ int context_open(struct context *h, uv_loop_t *loop, struct local *local,
         h->loop = NULL;
         return err_set(ret_error, err, "cannot open a session: %s", drover_err_message(err));
     }
+    http_topic_init(&h->topic);
     h->events = events_new(loop);
     return 0;
 }
@@ -68,6 +69,7 @@ int context_connect(struct context *h, void (*wake)(void *arg), void *arg,
 void context_close(struct context *h)
 {
     events_free(h->events);
+    http_topic_release(&h->topic);
     if (h->keeper)
         keeper_close(h->keeper);
     h->keeper = NULL;

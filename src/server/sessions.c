@@ -1,11 +1,11 @@
 /*
- * A list of guests with a map by session in front, under one lock. Nothing that can wait for a disk
- * or a network happens under it: a session that is to be found again after a restart is connected
- * outside and thrown away when another thread was first; one that is to end is first marked, so that
- * nobody finds it any more, and then ended outside.
+ * An array of sessions with maps by session and by keeper, under one lock. Nothing that may wait for a
+ * disk or a network happens under the lock: a session from before a restart is resumed outside, and
+ * dropped if another thread was faster; a session that ends is first marked, so that lookups miss it,
+ * and then ended outside.
  *
- * A guest whose nodes could not be deleted (the ensemble is away) stays, marked, and is tried again
- * every RETRY_MS.
+ * A session whose nodes could not be deleted (the ensemble cannot be reached) stays, marked, and is
+ * retried every RETRY_MS.
  */
 #include "server/sessions.h"
 
@@ -20,30 +20,29 @@
 
 enum {
     RETRY_MS = 1000,
-    STOOD_STILL_MS = 500, /* the thread came so much late: the whole process may have stood */
+    STOOD_STILL_MS = 500, /* the thread woke so late: the whole process may have been stopped */
 };
 
-struct guest {
+struct http_session {
     struct keeper *keeper;
-    struct keeper *host; /* of a lodger */
+    struct keeper *host; /* of a subsession; else NULL */
     struct keeper_session session;
-    int64_t seen_ms;
-    int64_t retry_ms; /* of one that is ending */
-    int users;
-    bool ending; /* no longer to be found */
-    bool busy;   /* a thread is about to end it */
+    int64_t seen_ms;    /* when it was last used */
+    int64_t retry_ms;   /* when to try again to end it */
+    int users, waiters; /* calls under way; requests that wait with it */
+    bool ending;        /* lookups miss it */
+    bool busy;          /* a thread is about to end it */
 };
 
 struct session_table {
     struct sessions_options o;
     pthread_mutex_t lock;
-    pthread_cond_t
-        changed; /* a session is to end, or to be looked at sooner than the ticker thinks */
+    pthread_cond_t changed; /* a session ends, or has an earlier deadline than the ticker knows */
     pthread_t ticker;
     bool stop;
     int64_t woken_for_ms; /* what the ticker sleeps until */
 
-    struct guest **guests; /* refs start at 1 */
+    struct http_session **entries; /* refs start at 1 */
     uint32_t len, cap;
     struct map by_session, by_keeper;
 };
@@ -103,7 +102,7 @@ static bool id_read(struct str id, struct keeper_session *ret_session)
     return true;
 }
 
-/* In a time that does not tell how much of it was right. */
+/* Takes the same time wherever the two differ. */
 static bool same_password(const char *a, const char *b)
 {
     int differ = 0;
@@ -113,15 +112,15 @@ static bool same_password(const char *a, const char *b)
     return !differ;
 }
 
-/* Guests, under the lock. */
+/* Entries, under the lock. */
 
-static struct guest *guest_find(struct session_table *t, const struct keeper_session *s)
+static struct http_session *entry_find(struct session_table *t, const struct keeper_session *s)
 {
     uint32_t hash = map_hash_u64((uint64_t)s->id);
 
     for (uint32_t at, ref = map_first(&t->by_session, hash, &at); ref;
          ref = map_next(&t->by_session, hash, &at)) {
-        struct guest *g = t->guests[ref - 1];
+        struct http_session *g = t->entries[ref - 1];
 
         if (g->session.id == s->id && same_password(g->session.password, s->password))
             return g->ending ? NULL : g;
@@ -129,35 +128,35 @@ static struct guest *guest_find(struct session_table *t, const struct keeper_ses
     return NULL;
 }
 
-static struct guest *guest_of_keeper(struct session_table *t, const struct keeper *k)
+static struct http_session *entry_of_keeper(struct session_table *t, const struct keeper *k)
 {
     uint32_t hash = keeper_hash(k);
 
     for (uint32_t at, ref = map_first(&t->by_keeper, hash, &at); ref;
          ref = map_next(&t->by_keeper, hash, &at))
-        if (t->guests[ref - 1]->keeper == k)
-            return t->guests[ref - 1];
+        if (t->entries[ref - 1]->keeper == k)
+            return t->entries[ref - 1];
     return NULL;
 }
 
-static void guest_list(struct session_table *t, struct guest *g)
+static void entry_list(struct session_table *t, struct http_session *g)
 {
     if (t->len == t->cap) {
         t->cap = t->cap ? t->cap * 2 : 16;
-        t->guests = mem_realloc(t->guests, t->cap * sizeof(struct guest *));
+        t->entries = mem_realloc(t->entries, t->cap * sizeof(struct http_session *));
     }
-    t->guests[t->len++] = g;
+    t->entries[t->len++] = g;
     map_add(&t->by_session, map_hash_u64((uint64_t)g->session.id), t->len);
     map_add(&t->by_keeper, keeper_hash(g->keeper), t->len);
 }
 
-/* The last one of the list takes the place. */
-static void guest_unlist(struct session_table *t, struct guest *g)
+/* The last entry moves into the gap. */
+static void entry_unlist(struct session_table *t, struct http_session *g)
 {
     uint32_t ref = 1;
-    struct guest *last = t->guests[t->len - 1];
+    struct http_session *last = t->entries[t->len - 1];
 
-    while (t->guests[ref - 1] != g)
+    while (t->entries[ref - 1] != g)
         ref++;
     map_remove(&t->by_session, map_hash_u64((uint64_t)g->session.id), ref);
     map_remove(&t->by_keeper, keeper_hash(g->keeper), ref);
@@ -166,34 +165,34 @@ static void guest_unlist(struct session_table *t, struct guest *g)
         map_remove(&t->by_keeper, keeper_hash(last->keeper), t->len);
         map_add(&t->by_session, map_hash_u64((uint64_t)last->session.id), ref);
         map_add(&t->by_keeper, keeper_hash(last->keeper), ref);
-        t->guests[ref - 1] = last;
+        t->entries[ref - 1] = last;
     }
     t->len--;
 }
 
-static void guest_tell(const struct session_table *t, const struct guest *g,
+static void entry_tell(const struct session_table *t, const struct http_session *g,
                        struct session_info *ret_info)
 {
     id_write(&g->session, ret_info->id);
     ret_info->timeout_ms = g->session.timeout_ms;
-    ret_info->silent_ms = g->users ? 0 : now_ms(t) - g->seen_ms;
+    ret_info->silent_ms = g->users || g->waiters ? 0 : now_ms(t) - g->seen_ms;
 }
 
-/* When it is to be ended; INT64_MAX: not now, or by another thread. */
-static int64_t guest_deadline(const struct guest *g)
+/* When the ticker ends it; INT64_MAX: not while it is used, or not by the ticker. */
+static int64_t entry_deadline(const struct http_session *g)
 {
-    if (g->users || g->busy)
+    if (g->users || g->busy || (g->waiters && !g->ending))
         return INT64_MAX;
     return g->ending ? g->retry_ms : g->seen_ms + g->session.timeout_ms;
 }
 
-/* When to look at it again. One that is in use may be silent from now on. */
-static int64_t guest_look_ms(const struct guest *g, int64_t now)
+/* When to check it again. One that is in use may become silent at any time. */
+static int64_t entry_look_ms(const struct http_session *g, int64_t now)
 {
-    return g->users && !g->ending ? now + g->session.timeout_ms : guest_deadline(g);
+    return (g->users || g->waiters) && !g->ending ? now + g->session.timeout_ms : entry_deadline(g);
 }
 
-/* Coming. */
+/* Opening and use. */
 
 static int32_t granted_timeout(int32_t wanted_ms)
 {
@@ -204,11 +203,11 @@ static int32_t granted_timeout(int32_t wanted_ms)
     return wanted_ms > KEEPER_TIMEOUT_MAX_MS ? KEEPER_TIMEOUT_MAX_MS : wanted_ms;
 }
 
-static int guest_connect(struct session_table *t, const struct keeper_options *o,
-                         struct guest **ret_guest)
+static int entry_connect(struct session_table *t, const struct keeper_options *o,
+                         struct http_session **ret_entry)
 {
     struct keeper *k = NULL, *host = NULL;
-    struct guest *g;
+    struct http_session *g;
     int err;
 
     if (t->o.local) {
@@ -224,11 +223,11 @@ static int guest_connect(struct session_table *t, const struct keeper_options *o
     g->host = host;
     g->seen_ms = now_ms(t);
     keeper_session(k, &g->session);
-    *ret_guest = g;
+    *ret_entry = g;
     return 0;
 }
 
-static void guest_free(struct session_table *t, struct guest *g)
+static void entry_free(struct session_table *t, struct http_session *g)
 {
     keeper_abandon(g->keeper);
     if (g->host)
@@ -239,21 +238,21 @@ static void guest_free(struct session_table *t, struct guest *g)
 int sessions_create(struct session_table *t, int32_t timeout_ms, struct session_info *ret_info)
 {
     struct keeper_options o = {.timeout_ms = granted_timeout(timeout_ms)};
-    struct guest *g;
-    bool module;
+    struct http_session *g;
+    bool full;
     int err;
 
     pthread_mutex_lock(&t->lock);
-    module = t->len < SESSIONS_MAX;
+    full = t->len >= SESSIONS_MAX;
     pthread_mutex_unlock(&t->lock);
-    if (!module)
+    if (full)
         return DROVER_TOO_MANY;
-    err = guest_connect(t, &o, &g);
+    err = entry_connect(t, &o, &g);
     if (err)
         return err;
     pthread_mutex_lock(&t->lock);
-    guest_list(t, g);
-    guest_tell(t, g, ret_info);
+    entry_list(t, g);
+    entry_tell(t, g, ret_info);
     if (g->seen_ms + g->session.timeout_ms < t->woken_for_ms)
         pthread_cond_broadcast(&t->changed);
     pthread_mutex_unlock(&t->lock);
@@ -261,35 +260,35 @@ int sessions_create(struct session_table *t, int32_t timeout_ms, struct session_
 }
 
 /*
- * Under the lock, which it may release: the guest, or NULL and an error. One that this process has
- * not met yet may be a session of the store, from before a restart.
+ * Under the lock, which it may release for a while: the session, or NULL and an error. An id that is not
+ * in the table may be a session of the store from before a restart.
  */
-static struct guest *guest_get(struct session_table *t, struct str id, int *ret_err)
+static struct http_session *entry_get(struct session_table *t, struct str id, int *ret_err)
 {
     struct keeper_options o = {0};
-    struct guest *g, *found;
+    struct http_session *g, *found;
 
     *ret_err = DROVER_SESSION_EXPIRED;
     if (!id_read(id, &o.resume))
         return NULL;
-    g = guest_find(t, &o.resume);
+    g = entry_find(t, &o.resume);
     if (g || !t->o.local || !o.resume.id)
         return g;
     pthread_mutex_unlock(&t->lock);
-    *ret_err = guest_connect(t, &o, &g);
+    *ret_err = entry_connect(t, &o, &g);
     pthread_mutex_lock(&t->lock);
     if (*ret_err)
         return NULL;
-    found = guest_find(t, &o.resume);
+    found = entry_find(t, &o.resume);
     if (!found) {
-        guest_list(t, g);
+        entry_list(t, g);
         pthread_cond_broadcast(&t->changed);
         return g;
     }
     pthread_mutex_unlock(&t->lock);
-    guest_free(t, g);
+    entry_free(t, g);
     pthread_mutex_lock(&t->lock);
-    found = guest_find(t, &o.resume);
+    found = entry_find(t, &o.resume);
     *ret_err = found ? 0 : DROVER_SESSION_EXPIRED;
     return found;
 }
@@ -297,11 +296,11 @@ static struct guest *guest_get(struct session_table *t, struct str id, int *ret_
 struct keeper *sessions_use(struct session_table *t, struct str id, int *ret_err)
 {
     struct keeper *k = NULL;
-    struct guest *g;
+    struct http_session *g;
     int err;
 
     pthread_mutex_lock(&t->lock);
-    g = guest_get(t, id, &err);
+    g = entry_get(t, id, &err);
     if (g) {
         g->users++;
         k = g->keeper;
@@ -314,26 +313,54 @@ struct keeper *sessions_use(struct session_table *t, struct str id, int *ret_err
 
 void sessions_done(struct session_table *t, struct keeper *k)
 {
-    struct guest *g;
+    struct http_session *g;
 
     pthread_mutex_lock(&t->lock);
-    g = guest_of_keeper(t, k);
+    g = entry_of_keeper(t, k);
     g->seen_ms = now_ms(t);
     if (!--g->users && g->ending)
         pthread_cond_broadcast(&t->changed);
     pthread_mutex_unlock(&t->lock);
 }
 
-int sessions_touch(struct session_table *t, struct str id, struct session_info *ret_info)
+bool sessions_wait(struct session_table *t, struct str id)
 {
-    struct guest *g;
+    struct http_session *g;
     int err;
 
     pthread_mutex_lock(&t->lock);
-    g = guest_get(t, id, &err);
+    g = entry_get(t, id, &err);
+    if (g)
+        g->waiters++;
+    pthread_mutex_unlock(&t->lock);
+    return g;
+}
+
+/* The session may have ended meanwhile. */
+void sessions_unwait(struct session_table *t, struct str id)
+{
+    struct keeper_session session = {0};
+    struct http_session *g;
+
+    pthread_mutex_lock(&t->lock);
+    g = id_read(id, &session) ? entry_find(t, &session) : NULL;
+    if (g && g->waiters) {
+        g->waiters--;
+        g->seen_ms = now_ms(t);
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+int sessions_touch(struct session_table *t, struct str id, struct session_info *ret_info)
+{
+    struct http_session *g;
+    int err;
+
+    pthread_mutex_lock(&t->lock);
+    g = entry_get(t, id, &err);
     if (g) {
         g->seen_ms = now_ms(t);
-        guest_tell(t, g, ret_info);
+        entry_tell(t, g, ret_info);
     }
     pthread_mutex_unlock(&t->lock);
     return g ? 0 : err;
@@ -341,25 +368,25 @@ int sessions_touch(struct session_table *t, struct str id, struct session_info *
 
 int sessions_get(struct session_table *t, struct str id, struct session_info *ret_info)
 {
-    struct guest *g;
+    struct http_session *g;
     int err;
 
     pthread_mutex_lock(&t->lock);
-    g = guest_get(t, id, &err);
+    g = entry_get(t, id, &err);
     if (g)
-        guest_tell(t, g, ret_info);
+        entry_tell(t, g, ret_info);
     pthread_mutex_unlock(&t->lock);
     return g ? 0 : err;
 }
 
-/* Going. */
+/* The end. */
 
 /*
- * Under the lock, which it releases meanwhile; the guest is marked as ending and has no users. The
- * store ends a session in one step that cannot fail but for a full disk, which leaves it to its
- * timeout; a lodger's nodes may have to be tried again.
+ * Under the lock, which it releases meanwhile; the session is marked as ending and has no users. The
+ * store ends a session in one step, which fails only on a full disk; the session then ends by its
+ * timeout. Deleting the nodes of a subsession may have to be retried.
  */
-static int guest_end(struct session_table *t, struct guest *g)
+static int entry_end(struct session_table *t, struct http_session *g)
 {
     int err = 0;
 
@@ -374,10 +401,10 @@ static int guest_end(struct session_table *t, struct guest *g)
     g->retry_ms = now_ms(t) + RETRY_MS;
     if (err)
         return err;
-    guest_unlist(t, g);
+    entry_unlist(t, g);
     pthread_mutex_unlock(&t->lock);
     if (g->host) {
-        guest_free(t, g);
+        entry_free(t, g);
     } else {
         keeper_close(g->keeper);
         free(g);
@@ -386,19 +413,33 @@ static int guest_end(struct session_table *t, struct guest *g)
     return 0;
 }
 
+/* Under the lock: from now on nobody finds it. */
+static void mark_ending(struct session_table *t, struct http_session *g)
+{
+    char id[SESSION_ID_LEN + 1];
+
+    if (g->ending)
+        return;
+    g->ending = true;
+    if (!t->o.ended || !g->waiters)
+        return;
+    id_write(&g->session, id);
+    t->o.ended(t->o.arg, str_of(id));
+}
+
 int sessions_end(struct session_table *t, struct str id)
 {
-    struct guest *g;
+    struct http_session *g;
     int err;
 
     pthread_mutex_lock(&t->lock);
-    g = guest_get(t, id, &err);
+    g = entry_get(t, id, &err);
     if (g) {
-        g->ending = true;
-        g->busy = true; /* ours to end, not the ticker's */
+        mark_ending(t, g);
+        g->busy = true; /* this thread ends it, not the ticker */
         while (g->users)
             pthread_cond_wait(&t->changed, &t->lock);
-        err = guest_end(t, g);
+        err = entry_end(t, g);
         pthread_cond_broadcast(&t->changed);
     }
     pthread_mutex_unlock(&t->lock);
@@ -409,9 +450,9 @@ void sessions_evict(struct session_table *t)
 {
     pthread_mutex_lock(&t->lock);
     for (uint32_t i = 0; i < t->len; i++) {
-        if (t->guests[i]->host) {
-            t->guests[i]->ending = true;
-            t->guests[i]->retry_ms = 0;
+        if (t->entries[i]->host) {
+            mark_ending(t, t->entries[i]);
+            t->entries[i]->retry_ms = 0;
         }
     }
     pthread_cond_broadcast(&t->changed);
@@ -419,25 +460,25 @@ void sessions_evict(struct session_table *t)
 }
 
 /* Under the lock. */
-static struct guest *overdue(struct session_table *t, int64_t now)
+static struct http_session *overdue(struct session_table *t, int64_t now)
 {
     for (uint32_t i = 0; i < t->len; i++)
-        if (guest_deadline(t->guests[i]) <= now)
-            return t->guests[i];
+        if (entry_deadline(t->entries[i]) <= now)
+            return t->entries[i];
     return NULL;
 }
 
 static int64_t tick(struct session_table *t)
 {
     int64_t next = INT64_MAX, look;
-    struct guest *g;
+    struct http_session *g;
 
     while (!t->stop && (g = overdue(t, now_ms(t)))) {
-        g->ending = true;
-        guest_end(t, g);
+        mark_ending(t, g);
+        entry_end(t, g);
     }
     for (uint32_t i = 0; i < t->len; i++) {
-        look = guest_look_ms(t->guests[i], now_ms(t));
+        look = entry_look_ms(t->entries[i], now_ms(t));
         next = look < next ? look : next;
     }
     return next;
@@ -453,11 +494,11 @@ int64_t sessions_tick(struct session_table *t)
     return next;
 }
 
-/* A process that stood still did not hear what its clients said meanwhile. */
+/* A process that was stopped did not hear its clients meanwhile. */
 static void forgive(struct session_table *t, int64_t late_ms)
 {
     for (uint32_t i = 0; i < t->len && late_ms >= STOOD_STILL_MS; i++)
-        t->guests[i]->seen_ms += late_ms;
+        t->entries[i]->seen_ms += late_ms;
 }
 
 static void *ticker_main(void *arg)
@@ -504,10 +545,10 @@ void sessions_close(struct session_table *t)
     if (!t->o.now_ms)
         pthread_join(t->ticker, NULL);
     for (uint32_t i = 0; i < t->len; i++)
-        guest_free(t, t->guests[i]);
+        entry_free(t, t->entries[i]);
     map_release(&t->by_session);
     map_release(&t->by_keeper);
-    free(t->guests);
+    free(t->entries);
     pthread_cond_destroy(&t->changed);
     pthread_mutex_destroy(&t->lock);
     free(t);

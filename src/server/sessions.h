@@ -1,23 +1,23 @@
 /*
  * sessions - the sessions that clients hold over HTTP.
  *
- * Such a session is a keeper of its own. On the embedded keeper it is a session of the store, so it
- * outlives a restart of the server; on an ensemble it is a lodger inside the server's session and
- * goes when that goes. Either way what it holds (ephemeral nodes) goes when it is ended, or when
- * nothing was heard of it for its timeout. The store does not count silence for keepers that are
- * connected in its own process, so the table does.
+ * Each session is a keeper of its own. On the embedded keeper it is a session of the store and
+ * survives a restart of the server; on an ensemble it is a subsession of the server's session and ends
+ * with it. What it holds (ephemeral nodes) is deleted when the session is ended or was not used for its
+ * timeout. The store does not expire sessions of its own process, so this table does.
  *
- *     k = sessions_use(t, id, &err);      from any thread; counts as a sign of life
+ *     k = sessions_use(t, id, &err);      from any thread; keeps the session alive
  *     if (!k) answer err
  *     ... keeper_multi(k, ...) ...
  *     sessions_done(t, k);
  *
  * What always holds:
- *  - A session does not end while it is in use. Its time runs from the end of its last use.
- *  - The id is session and password in hex: whoever knows it holds the session. It cannot be guessed,
- *    and is not shown anywhere in the tree.
+ *  - A session does not end while it is in use. Its timeout runs from the end of its last use.
+ *  - A session does not time out while a request waits with it (sessions_wait), but it can be ended.
+ *  - The id is session and password in hex: whoever knows it can use the session. It cannot be guessed
+ *    and is not visible in the tree.
  *  - sessions_close() leaves the sessions to their timeouts, as a crash would: after the next start
- *    the same ids work again on the embedded keeper. Nothing may be in use by then.
+ *    the same ids work again on the embedded keeper. No session may be in use by then.
  */
 #ifndef SERVER_SESSIONS_H
 #define SERVER_SESSIONS_H
@@ -39,19 +39,22 @@ struct session_table;
 struct sessions_options {
     struct local *local; /* the embedded keeper; NULL: the sessions live inside a host's */
 
-    /* The host: borrows the server's session of the moment (NULL: none now), and gives it back. */
+    /* Borrows the server's present session (NULL: there is none now), and returns it. */
     struct keeper *(*host)(void *arg);
     void (*unhost)(void *arg, struct keeper *k);
+
+    /* A session ends that requests wait with. With the table's lock held; may be NULL. */
+    void (*ended)(void *arg, struct str id);
     void *arg;
 
-    /* For tests: with a clock of its own the table has no thread, and sessions_tick() is called. */
+    /* For tests: a table with its own clock has no thread; call sessions_tick(). */
     int64_t (*now_ms)(void *arg);
 };
 
 struct session_info {
     char id[SESSION_ID_LEN + 1];
     int32_t timeout_ms;
-    int64_t silent_ms; /* since the last sign of life */
+    int64_t silent_ms; /* since it was last used */
 };
 
 int sessions_open(const struct sessions_options *o, struct session_table **ret_table);
@@ -64,29 +67,32 @@ void sessions_close(struct session_table *t);
 int sessions_create(struct session_table *t, int32_t timeout_ms, struct session_info *ret_info);
 
 /*
- * Borrows the keeper of a session until sessions_done(). NULL when there is none: *ret_err, where
- * given, is SESSION_EXPIRED (there is no such session, or it has ended) or what kept it from being
- * found out.
+ * Borrows the keeper of a session until sessions_done(). NULL on failure: *ret_err, if given, is then
+ * SESSION_EXPIRED (no such session, or it has ended) or the error of resuming it.
  */
 struct keeper *sessions_use(struct session_table *t, struct str id, int *ret_err);
 void sessions_done(struct session_table *t, struct keeper *k);
 
-/* A sign of life. */
+/* A request waits with the session; false: there is no such session. Then, it does not wait any more. */
+bool sessions_wait(struct session_table *t, struct str id);
+void sessions_unwait(struct session_table *t, struct str id);
+
+/* Keeps it alive. */
 int sessions_touch(struct session_table *t, struct str id, struct session_info *ret_info);
 
-/* What is known of it; no sign of life. */
+/* Describes it without keeping it alive. */
 int sessions_get(struct session_table *t, struct str id, struct session_info *ret_info);
 
-/* Ends it: when this returns 0, what it held is gone. A use that is under way is waited for. */
+/* Ends it: when this returns 0, what it held is deleted. Waits for a use that is under way. */
 int sessions_end(struct session_table *t, struct str id);
 
 /*
- * The host's session is over: so are those that live in it. They give it back as soon as nobody uses
- * them; does not wait for that.
+ * The server's session has ended, and with it all its subsessions. Each returns its host when nobody
+ * uses it any more; does not wait for that.
  */
 void sessions_evict(struct session_table *t);
 
-/* Ends those whose time is over. Returns when the next one may be, INT64_MAX: never. */
+/* Ends those that timed out. Returns when to call it again; INT64_MAX: never. */
 int64_t sessions_tick(struct session_table *t);
 
 #endif

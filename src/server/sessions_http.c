@@ -24,6 +24,54 @@ struct keeper *session_of_request(struct context *h, struct http_request *r, str
     return k;
 }
 
+/* While a request waits: which session it keeps alive. */
+struct session_wait {
+    struct session_table *sessions;
+    struct str id;
+};
+
+static uint64_t session_key(struct str id)
+{
+    return http_key("session", id, (struct str){0});
+}
+
+struct http_watch session_watch(struct context *h, struct http_request *r, struct str id,
+                                const uint64_t *keys, size_t count)
+{
+    uint64_t *all = arena_alloc(&r->arena, (count + 1) * sizeof *all);
+
+    memcpy(all, keys, count * sizeof *keys);
+    all[count] = session_key(id);
+    return http_watch(r, &h->topic, all, count + 1);
+}
+
+static void on_unparked(struct http_request *r)
+{
+    const struct session_wait *w = r->handler_data;
+
+    sessions_unwait(w->sessions, w->id);
+}
+
+bool session_park(struct context *h, struct http_request *r, struct str id,
+                  const struct http_watch *w, int64_t wait_ms)
+{
+    struct session_wait *wait = arena_zalloc(&r->arena, sizeof *wait);
+    struct http_watch watch = *w;
+
+    *wait = (struct session_wait){h->sessions, id};
+    r->handler_data = wait;
+    if (sessions_wait(h->sessions, id))
+        r->unparked = on_unparked;
+    else
+        watch.seen--; /* it has just ended: the handler runs again at once, and says so */
+    if (http_park(r, &watch, wait_ms))
+        return true;
+    if (r->unparked)
+        on_unparked(r);
+    r->unparked = NULL;
+    return false;
+}
+
 static void reply_info(struct http_request *r, int status, const struct session_info *info,
                        bool silent)
 {
@@ -136,9 +184,17 @@ static void on_server_session(void *arg, struct keeper *k)
         sessions_evict(h->sessions);
 }
 
+static void on_ended(void *arg, struct str id)
+{
+    struct context *h = arg;
+
+    http_topic_wake(&h->topic, session_key(id), HTTP_TOPIC_ALL);
+}
+
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
-    struct sessions_options o = {.local = h->local, .host = host, .unhost = unhost, .arg = h};
+    struct sessions_options o = {
+        .local = h->local, .host = host, .unhost = unhost, .ended = on_ended, .arg = h};
     int err = sessions_open(&o, &h->sessions);
 
     if (err)

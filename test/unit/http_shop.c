@@ -1,9 +1,16 @@
 #include "http_shop.h"
 
+static void on_unparked(struct http_request *r)
+{
+    ((struct shop *)r->arg)->unparked++;
+}
+
 struct shop_in {
     struct str part, x;
     int64_t number, wait_ms;
-    bool passes;
+    bool passes, fails;
+    const struct str *kinds;
+    size_t kind_count;
     const struct json *body;
 };
 
@@ -70,6 +77,28 @@ static void get_item(struct http_request *r)
     http_reply(r, 200, got ? STR("1") : http_wait_over(r) ? STR("\"over\"") : STR("0"));
 }
 
+/*
+ * Waits to be woken for one of the kinds, and tells how often the handler ran. With "fail", the second
+ * time is an error.
+ */
+static void get_kind(struct http_request *r)
+{
+    const struct shop_in *in = r->in;
+    struct shop *shop = r->arg;
+    uint64_t keys[8];
+    struct http_watch w;
+
+    for (size_t i = 0; i < in->kind_count; i++)
+        keys[i] = http_key("kind", in->kinds[i], (struct str){0});
+    w = http_watch(r, &shop->topic, keys, in->kind_count);
+    shop->entries++;
+    r->unparked = on_unparked;
+    if (http_was_parked(r) && in->fails)
+        http_reply_error(r, 409, "failed");
+    else if (http_was_parked(r) || !http_park(r, &w, in->wait_ms))
+        http_reply(r, 200, http_wait_over(r) ? STR("\"over\"") : STR("\"woken\""));
+}
+
 /* Holds the loop, which no real handler does. */
 static void get_hold(struct http_request *r)
 {
@@ -117,6 +146,11 @@ static const struct route ROUTES[] = {
     {METHOD_GET, "/hold", get_hold, 0, "", "hold"},
     {METHOD_GET, "/item", get_item, 0, "", "item", ITEM},
     {METHOD_GET, "/item/worker", get_item, ROUTE_WORKER, "", "itemWorker", ITEM},
+    {METHOD_GET, "/kind/{kinds}", get_kind, 0, "", "kind",
+     ROUTE_IN(struct shop_in,
+              FIELD_TEXTS(IN_PATH, struct shop_in, kinds, kind_count, "kinds", 1, 8, ""),
+              FIELD_INT(IN_QUERY, struct shop_in, wait_ms, "wait", 0, INT64_MAX, ""),
+              FIELD_BOOL(IN_QUERY, struct shop_in, fails, "fail", ""))},
     {METHOD_GET, "/later", get_later, ROUTE_WORKER, "", "later"},
 };
 

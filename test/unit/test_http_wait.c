@@ -86,13 +86,76 @@ static void a_wake_up_and_the_end_of_the_wait_meet(void **state)
 static void wait_parked(struct shop *shop, int count)
 {
     for (int parked = -1; parked < count;) {
-        pthread_mutex_lock(&shop->topic.lock);
-        parked = 0;
-        for (struct exchange *x = shop->topic.first; x; x = x->topic_next)
-            parked++;
-        pthread_mutex_unlock(&shop->topic.lock);
+        parked = (int)http_topic_parked(&shop->topic, 0);
         usleep(1000);
     }
+}
+
+static uint64_t kind(const char *name)
+{
+    return http_key("kind", str_of(name), (struct str){0});
+}
+
+/* Sends a request that waits for some kinds; returns when it is parked. */
+static int wait_for(struct shop *shop, const char *target, const char *last)
+{
+    int fd = serving_connect(&shop->serving);
+    size_t before = http_topic_parked(&shop->topic, kind(last));
+
+    serving_send(fd, &shop->serving, "GET", target, NULL);
+    while (http_topic_parked(&shop->topic, kind(last)) == before)
+        usleep(1000);
+    return fd;
+}
+
+static void expect_woken(int fd)
+{
+    const char *body;
+
+    assert_int_equal(serving_answer(fd, &body), 200);
+    assert_string_equal(body, "\"woken\"");
+    close(fd);
+}
+
+/* Only who waits for the key is run again, the longest waiting first, and one for one. */
+static void a_key_wakes_who_waits_for_it(void **state)
+{
+    struct shop *shop = *state;
+    int red = wait_for(shop, "/kind/red?wait=20000", "red");
+    int both = wait_for(shop, "/kind/blue,red?wait=20000", "red");
+    int blue = wait_for(shop, "/kind/blue?wait=20000", "blue");
+
+    assert_int_equal(shop->entries, 3);
+    http_topic_wake(&shop->topic, kind("green"), HTTP_TOPIC_ALL);
+    http_topic_wake(&shop->topic, kind("blue"), 1);
+    expect_woken(both);
+    assert_int_equal(http_topic_parked(&shop->topic, kind("red")), 1);
+    assert_int_equal(http_topic_parked(&shop->topic, kind("blue")), 1);
+    http_topic_wake(&shop->topic, kind("red"), 1);
+    expect_woken(red);
+    http_topic_wake(&shop->topic, kind("blue"), HTTP_TOPIC_ALL);
+    expect_woken(blue);
+    assert_int_equal(shop->entries, 6);
+    assert_int_equal(shop->unparked, 3);
+}
+
+/* What an error did not use is there for the next; so is what a client that has left did not. */
+static void an_error_passes_the_wake_up_on(void **state)
+{
+    struct shop *shop = *state;
+    int fails = wait_for(shop, "/kind/red?wait=20000&fail=1", "red");
+    int next = wait_for(shop, "/kind/red,red?wait=20000", "red");
+    int left = wait_for(shop, "/kind/blue?wait=20000", "blue");
+
+    http_topic_wake(&shop->topic, kind("red"), 1);
+    assert_int_equal(serving_answer(fails, NULL), 409);
+    expect_woken(next);
+    close(fails);
+    close(left);
+    while (http_topic_parked(&shop->topic, kind("blue")))
+        usleep(1000);
+    serving_answer(wait_for(shop, "/kind/green?wait=1000", "green"), NULL);
+    assert_int_equal(shop->unparked, 4);
 }
 
 /* As many as there are items, and the rest keep waiting, without a thread. */
@@ -231,6 +294,8 @@ int main(void)
         TEST(waking_does_not_prolong),
         TEST(a_wake_up_and_the_end_of_the_wait_meet),
         TEST(many_wait_and_few_wake),
+        TEST(a_key_wakes_who_waits_for_it),
+        TEST(an_error_passes_the_wake_up_on),
         TEST(no_wake_up_is_lost),
         TEST(signals_meet_requests),
         TEST(requests_may_wait_when_the_server_ends),

@@ -19,6 +19,7 @@ struct scene {
     struct keeper *host;
     int borrowed;
     int64_t now_ms;
+    int ended; /* sessions that requests waited with */
     struct session_table *t;
 };
 
@@ -43,12 +44,21 @@ static void scene_unhost(void *arg, struct keeper *k)
     s->borrowed--;
 }
 
+static void scene_ended(void *arg, struct str id)
+{
+    struct scene *s = arg;
+
+    assert_int_equal(id.len, SESSION_ID_LEN);
+    s->ended++;
+}
+
 static void table_open(struct scene *s, bool inside)
 {
     struct sessions_options o = {
         .local = inside ? NULL : s->local,
         .host = scene_host,
         .unhost = scene_unhost,
+        .ended = scene_ended,
         .arg = s,
         .now_ms = scene_now,
     };
@@ -155,6 +165,41 @@ static void silence_ends_it(void **state)
         assert_true(sessions_tick(s.t) == INT64_MAX);
         assert_false(there(&s, "/a"));
         assert_int_equal(sessions_touch(s.t, str_of(a.id), &info), DROVER_SESSION_EXPIRED);
+        scene_close(&s);
+    }
+}
+
+/* A request that waits keeps its session alive, but does not keep it from being ended. */
+static void waiting_keeps_it_alive(void **state)
+{
+    (void)state;
+    for (int inside = 0; inside < 2; inside++) {
+        struct session_info info, other;
+        struct scene s;
+
+        scene_open(&s, inside);
+        assert_int_equal(sessions_create(s.t, 2000, &info), 0);
+        assert_int_equal(sessions_create(s.t, 2000, &other), 0);
+        assert_true(sessions_wait(s.t, str_of(info.id)));
+        assert_true(sessions_wait(s.t, str_of(info.id)));
+        s.now_ms += 10000;
+        sessions_tick(s.t);
+        assert_int_equal(sessions_get(s.t, str_of(other.id), &other), DROVER_SESSION_EXPIRED);
+        assert_int_equal(s.ended, 0);
+        assert_int_equal(sessions_get(s.t, str_of(info.id), &info), 0);
+        assert_int_equal(info.silent_ms, 0);
+        sessions_unwait(s.t, str_of(info.id));
+        s.now_ms += 10000;
+        sessions_tick(s.t);
+        sessions_unwait(s.t, str_of(info.id));
+        s.now_ms += 1999;
+        sessions_tick(s.t);
+        assert_int_equal(sessions_get(s.t, str_of(info.id), &info), 0);
+        assert_true(sessions_wait(s.t, str_of(info.id)));
+        assert_int_equal(sessions_end(s.t, str_of(info.id)), 0);
+        assert_int_equal(s.ended, 1);
+        assert_false(sessions_wait(s.t, str_of(info.id)));
+        sessions_unwait(s.t, str_of(info.id));
         scene_close(&s);
     }
 }
@@ -365,6 +410,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends_with_what_it_holds),
         cmocka_unit_test(silence_ends_it),
+        cmocka_unit_test(waiting_keeps_it_alive),
         cmocka_unit_test(only_the_whole_id_will_do),
         cmocka_unit_test(found_again_after_a_restart),
         cmocka_unit_test(no_host_no_session),
