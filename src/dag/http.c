@@ -1,6 +1,6 @@
 /*
- * The room of the DAG: its routes, on the loop, and its beginning: what is kept is read by a worker, at
- * the start and again after a commit has failed.
+ * The DAG module: opens the service, reads the stored state, publishes state changes. A worker thread
+ * reads the stored state, at the start and again after a commit has failed.
  */
 #include "dag/http.h"
 
@@ -19,114 +19,7 @@
 
 enum { AGAIN_MS = 500, PRINTED_MS = 50 };
 
-/* Calls. */
-
-static void on_gone(struct http_request *r)
-{
-    struct dag_call *c = r->handler_data;
-
-    c->r = NULL;
-}
-
-void dag_call_take(struct dag_call *c, struct http_request *r)
-{
-    c->h = r->arg;
-    c->r = r;
-    r->handler_data = c;
-    r->gone = on_gone;
-}
-
-struct dag_call *dag_call_new(struct http_request *r)
-{
-    struct dag_call *c = mem_zalloc(sizeof *c);
-
-    dag_call_take(c, r);
-    return c;
-}
-
-void dag_call_free(struct dag_call *c)
-{
-    arena_release(&c->arena);
-    buf_release(&c->out);
-    free(c->nodes);
-    free(c->ids);
-    free(c);
-}
-
-struct dag *http_dag(struct http_request *r)
-{
-    struct dag_http *h = r->arg;
-    char url[LEADER_URL_SIZE];
-
-    if (dag_is_ready(h->dag))
-        return h->dag;
-    leader_url(h->context->leader, url);
-    http_reply_elsewhere(r, url, "the DAG is loading: try again");
-    return NULL;
-}
-
-struct dag_node *http_node(struct http_request *r, struct dag *d)
-{
-    struct str id;
-
-    return http_decode(r, r->params[0], &id) ? http_find_node(r, d, id) : NULL;
-}
-
-struct dag_node *http_find_node(struct http_request *r, struct dag *d, struct str id)
-{
-    struct dag_node *n = graph_find_text(dag_graph(d), id);
-
-    if (!n)
-        http_reply_errorf(r, 404, "there is no node '%.*s'", (int)(id.len < 80 ? id.len : 80),
-                          id.p);
-    return n;
-}
-
-bool http_nodes(struct dag_call *c, struct dag *d)
-{
-    struct str list, id;
-
-    if (!http_query(c->r, "id", &list) || !list.len) {
-        http_reply_error(c->r, 400, "id is missing: a list of node ids with commas");
-        return false;
-    }
-    c->nodes = mem_alloc((list.len / 2 + 1) * sizeof *c->nodes);
-    c->ids = mem_alloc((list.len / 2 + 1) * sizeof *c->ids);
-    while (list.len) {
-        const char *comma = memchr(list.p, ',', list.len);
-        struct dag_node *n;
-        uint64_t number;
-
-        id = (struct str){list.p, comma ? (size_t)(comma - list.p) : list.len};
-        if (!graph_parse_id(id, &number)) {
-            http_reply_errorf(c->r, 400, "'%.*s' is no node id", (int)(id.len < 80 ? id.len : 80),
-                              id.p);
-            return false;
-        }
-        n = graph_find(dag_graph(d), number);
-        if (!n) {
-            http_reply_errorf(c->r, 404, "there is no node '%" PRIu64 "'", number);
-            return false;
-        }
-        c->nodes[c->count] = n;
-        c->ids[c->count++] = number;
-        list.p += id.len + (comma != NULL);
-        list.len -= id.len + (comma != NULL);
-    }
-    return true;
-}
-
-const struct run_output *node_live(const struct dag_node *n, struct str key)
-{
-    static const struct str keys[] = {{"stdout", 6}, {"stderr", 6}, {"mixedout", 8}};
-
-    for (int i = 0; i < RUN_STREAMS && n->run; i++)
-        if (str_eq(key, keys[i]))
-            return run_output(n->run, (enum run_stream)i);
-    return NULL;
-}
-
-/* What changes is told. */
+/* Publishing state changes. */
 
 static void on_printer(uv_timer_t *timer)
 {
@@ -136,7 +29,7 @@ static void on_printer(uv_timer_t *timer)
     http_topic_signal(&h->printed, HTTP_TOPIC_ALL);
 }
 
-/* Those who follow outputs are woken a few times a second, not with every line. */
+/* Requests that follow output are woken 20 times a second at most, not with every line. */
 static void print_soon(struct dag_http *h)
 {
     if (h->printing || h->closing)
@@ -204,11 +97,11 @@ static void on_shown(void *arg, struct dag_node *n)
 }
 
 /*
- * Reading what is kept: by the thread of the leader when this server comes to lead, or, on the embedded
- * keeper, by a worker, at the start and again after a commit has failed.
+ * Reading the stored state: on the leader's thread when this server becomes the leader; on a worker
+ * thread, with the embedded keeper, after a commit has failed.
  */
 
-static void take_kept(struct dag_http *h, struct dag_saved *saved)
+static void begin_dag(struct dag_http *h, struct dag_saved *saved)
 {
     struct err_info why;
 
@@ -218,7 +111,7 @@ static void take_kept(struct dag_http *h, struct dag_saved *saved)
         log_error("%s", why.text);
 }
 
-/* What the leader's thread left for the loop, in order: that it leads no longer, that it leads. */
+/* News from the leader's thread: first that it no longer leads, then that it leads. */
 static void on_news(uv_async_t *async)
 {
     struct dag_http *h = async->data;
@@ -234,7 +127,7 @@ static void on_news(uv_async_t *async)
     if (stopped)
         dag_end(h->dag, DROVER_NOT_LEADER);
     if (saved)
-        take_kept(h, saved);
+        begin_dag(h, saved);
 }
 
 static void leave_news(struct dag_http *h, struct dag_saved *saved, bool stopped)
@@ -242,7 +135,7 @@ static void leave_news(struct dag_http *h, struct dag_saved *saved, bool stopped
     uv_mutex_lock(&h->lock);
     if (h->saved)
         dag_saved_free(h->saved);
-    h->saved = saved; /* when all is closing, it goes with the room */
+    h->saved = saved; /* when the module is closing, on_closed() frees it */
     h->stopped |= stopped;
     if (!h->closing)
         uv_async_send(&h->news);
@@ -254,7 +147,7 @@ static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, s
     struct dag_saved *saved;
     int err = dag_read(k, &saved, e);
 
-    (void)fence; /* the task store puts it into every commit, ours too */
+    (void)fence; /* the task store puts it into every commit */
     if (!err)
         leave_news(arg, saved, false);
     return err;
@@ -309,7 +202,7 @@ static void after_read(uv_work_t *work, int status)
     (void)status;
     h->saved = NULL;
     if (!h->read_err) {
-        take_kept(h, saved);
+        begin_dag(h, saved);
         return;
     }
     log_error("%s", h->read_why.text);
@@ -322,7 +215,7 @@ static void start_reading(struct dag_http *h)
     uv_queue_work(h->context->loop, &h->reading, work_read, after_read);
 }
 
-/* At the start of the embedded keeper it is done at once: whoever connects finds the nodes there. */
+/* With the embedded keeper, the nodes are there before the first client connects. */
 static int read_first(struct dag_http *h, struct err_info *ret_error)
 {
     struct keeper *k = context_keeper(h->context);
@@ -341,32 +234,7 @@ static void follow_leader(struct dag_http *h)
     leader_follow(h->context->leader, &f);
 }
 
-/* The room. */
-
-static const struct route ROUTES[] = {
-    {METHOD_GET, "/v1/nodes", http_get_nodes, 0,
-     "Lists nodes: ?state=, ?type=, ?metadata=, ?new=, ?limit=."},
-    {METHOD_POST, "/v1/nodes", http_post_nodes, ROUTE_LARGE, "Adds nodes, all or none."},
-    {METHOD_GET, "/v1/nodes/{id}", http_get_node, 0, "A node, its data, and why it waits."},
-    {METHOD_DELETE, "/v1/nodes/{id}", http_delete_node, 0,
-     "Removes a node that does not run; with ?chain=true all below it."},
-    {METHOD_GET, "/v1/nodes/{id}/data", http_get_keys, 0, "The keys of a node's data."},
-    {METHOD_GET, "/v1/nodes/{id}/data/{key}", http_get_value, 0,
-     "What a key holds, in pages: ?start=, ?pid=, ?limit=, ?wait=."},
-    {METHOD_PUT, "/v1/nodes/{id}/data/{key}", http_put_value, 0,
-     "Replaces what a key holds, or adds a piece: ?start=, ?pid=."},
-    {METHOD_GET, "/v1/scheduler", http_get_scheduler, 0, "How many nodes are in which state."},
-    {METHOD_PUT, "/v1/scheduler/kill", http_put_kill, 0, "Kills nodes: ?id=."},
-    {METHOD_PUT, "/v1/scheduler/retry", http_put_retry, 0,
-     "Runs failed or killed nodes again: ?id=."},
-    {METHOD_GET, "/v1/scheduler/wait", http_get_wait, 0,
-     "Waits until nodes have ended: ?id=, ?timeout=."},
-    {METHOD_POST, "/v1/nodes/{id}/start", http_post_start, 0,
-     "For agents: starts a node whose task was claimed, and returns its command."},
-    {METHOD_GET, "/v1/agent/kills", http_get_kills, 0,
-     "For agents: the nodes to kill: ?clientid=, ?after=, ?wait=."},
-    {METHOD_POST, "/v1/agent/done", http_post_done, 0, "For agents: ends a run."},
-};
+/* The module. */
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -435,7 +303,6 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
     struct dag_options o = {
         .loop = h->loop,
         .tasks = h->tasks,
-
         .url = h->url,
         .password = h->token,
         .jobs = agent_jobs >= 0 ? (uint32_t)agent_jobs : (uint32_t)(cores > 0 ? cores : 1),
@@ -475,7 +342,8 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
 
 static struct route_table module_routes(void *module)
 {
-    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, module};
+    return (struct route_table){DAG_ROUTES,   DAG_ROUTE_COUNT,      module,
+                                .tag = "DAG", .shapes = DAG_SHAPES, .shape_count = DAG_SHAPE_COUNT};
 }
 
 static bool module_ready(void *module)

@@ -1,9 +1,9 @@
 /*
  * /v1/nodes/<id>/data/<key>: values.
  *
- * Text comes in pages. `start` is an offset in bytes and `pid` names the value; when it was replaced
- * meanwhile, the answer is 410. What a running command prints is paged too: there is a next page as
- * long as it runs, and `wait` holds the request until there is something on it.
+ * Text is read in pages. `start` is an offset in bytes and `pid` names the value: when it was replaced
+ * meanwhile, the answer is 410. The output of a running command is paged too: there is a next page as
+ * long as it runs, and `wait` holds the request until that page has text.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,83 +14,47 @@
 #include "dag/http_impl.h"
 #include "dag/output.h"
 
-enum { PAGE_LEN_DEFAULT = 256 * 1024, PAGE_LEN_MAX = 1024 * 1024, FETCH_SLOTS = 40 };
+enum { FETCH_SLOTS = 40 };
 
 /* A page of text. */
 
 struct text_page {
     struct str key;
     uint64_t start, pid;
-    int64_t limit, wait_ms;
-    bool given_start;
+    int64_t limit;
 };
 
-static bool parse_offset(struct http_request *r, struct str text, const char *name, uint64_t *ret)
+/* A reader of live output goes on with the stored value when the run is over. False after an answer. */
+static bool read_page(struct http_request *r, struct text_page *p, uint64_t pid, uint64_t live_pid)
 {
-    uint64_t id = 0;
+    const struct dag_in *in = r->in;
+    char text[24], live[24];
 
-    if (!str_eq(text, STR("0")) && !graph_parse_id(text, &id)) {
-        http_reply_errorf(r, 400, "%s is what the page before gave", name);
+    snprintf(text, sizeof text, "%" PRIu64, pid);
+    snprintf(live, sizeof live, "%" PRIu64, live_pid ? live_pid : pid);
+    if (!http_read_start(r, text, live, &p->start))
         return false;
-    }
-    *ret = id;
+    p->limit = in->limit;
+    p->pid = in->start.p && str_eq(in->pid, str_of(live)) && live_pid ? live_pid : pid;
     return true;
-}
-
-/* False after an answer. */
-static bool read_page(struct http_request *r, struct text_page *p, uint64_t pid)
-{
-    struct str start, given;
-    uint64_t named;
-
-    p->limit = PAGE_LEN_DEFAULT;
-    p->pid = pid;
-    if (http_query_number(r, "limit", &p->limit) < 0 ||
-        http_query_number(r, "wait", &p->wait_ms) < 0)
-        return false;
-    if (p->limit < 4 || p->limit > PAGE_LEN_MAX) {
-        http_reply_errorf(r, 400, "limit is 4 to %d bytes", PAGE_LEN_MAX);
-        return false;
-    }
-    p->given_start = http_query(r, "start", &start);
-    if (!p->given_start)
-        return true;
-    if (!http_query(r, "pid", &given)) {
-        http_reply_error(r, 400, "start needs the pid of the page before");
-        return false;
-    }
-    if (!parse_offset(r, start, "start", &p->start) || !parse_offset(r, given, "pid", &named))
-        return false;
-    if (named == pid)
-        return true;
-    http_reply_error(r, 410, "this value was replaced: begin again");
-    return false;
 }
 
 static void put_page(struct buf *b, const struct text_page *p, struct str text, bool more)
 {
-    char number[24];
+    char pid[24];
 
     json_open(b, '{');
     json_key(b, "key");
     json_put_text(b, p->key);
     json_key(b, "data");
     json_put_text(b, text);
-    if (more) {
-        json_key(b, "pagination");
-        json_open(b, '{');
-        json_key(b, "next");
-        snprintf(number, sizeof number, "%" PRIu64, p->start + text.len);
-        json_put_text(b, str_of(number));
-        json_key(b, "pid");
-        snprintf(number, sizeof number, "%" PRIu64, p->pid);
-        json_put_text(b, str_of(number));
-        json_close(b, '}');
-    }
+    snprintf(pid, sizeof pid, "%" PRIu64, p->pid);
+    if (more)
+        http_put_pagination(b, p->start + text.len, pid);
     json_close(b, '}');
 }
 
-/* What of the text is on the page. Whole characters, unless it is the end or there are none. */
+/* The part of the text on the page: complete characters, unless it is the end or has none. */
 static struct str cut_page(struct str text, uint64_t start, int64_t limit, bool is_end)
 {
     size_t from = start < text.len ? (size_t)start : text.len, len = text.len - from, whole;
@@ -110,20 +74,19 @@ static void reply_text(struct http_request *r, const struct text_page *p, struct
     struct buf b = {0};
 
     put_page(&b, p, piece, grows || p->start + piece.len < text.len);
-    http_reply(r, 200, (struct str){b.p, b.len});
-    buf_release(&b);
+    http_reply_buf(r, &b);
 }
 
-/* Text in slots is read from the keeper by a worker. */
+/* A worker thread reads text in slots from the keeper. */
 
 struct slot_fetch {
     struct dag_call *call;
     uv_work_t work;
     struct text_page page;
-    uint64_t id, total, base; /* base: the offset at which the first slot begins */
+    uint64_t id, total, base; /* base: the offset of the first slot */
     struct datum_slot slots[FETCH_SLOTS];
     uint32_t slot_count;
-    struct str tail; /* empty: it is not on the page */
+    struct str tail; /* empty: not on the page */
     bool grows;
     struct buf text;
     int err;
@@ -158,7 +121,7 @@ static void after_fetch(uv_work_t *work, int status)
     (void)status;
     if (c->r && f->err) {
         http_reply_err(c->r, f->err == DROVER_NO_NODE ? DROVER_SESSION_EXPIRED : f->err,
-                       f->err == DROVER_NO_NODE ? "this value was replaced: begin again" : NULL);
+                       f->err == DROVER_NO_NODE ? "the value was replaced: start again" : NULL);
     } else if (c->r) {
         struct str piece;
         struct buf b = {0};
@@ -166,8 +129,7 @@ static void after_fetch(uv_work_t *work, int status)
         piece = cut_page((struct str){f->text.p, f->text.len}, f->page.start - f->base,
                          f->page.limit, f->base + f->text.len >= f->total);
         put_page(&b, &f->page, piece, f->grows || f->page.start + piece.len < f->total);
-        http_reply(c->r, 200, (struct str){b.p, b.len});
-        buf_release(&b);
+        http_reply_buf(c->r, &b);
     }
     buf_release(&f->text);
     free(f);
@@ -206,7 +168,7 @@ static void fetch_text(struct http_request *r, const struct dag_node *n, const s
     uv_queue_work(f->call->h->context->loop, &f->work, work_fetch, after_fetch);
 }
 
-/* Values. */
+/* Reading. */
 
 static void reply_json(struct http_request *r, struct str key, struct str json)
 {
@@ -218,67 +180,44 @@ static void reply_json(struct http_request *r, struct str key, struct str json)
     json_key(&b, "data");
     json_put_raw(&b, json);
     json_close(&b, '}');
-    http_reply(r, 200, (struct str){b.p, b.len});
-    buf_release(&b);
-}
-
-static bool read_key(struct http_request *r, struct str *ret_key)
-{
-    if (!http_decode(r, r->params[1], ret_key))
-        return false;
-    for (size_t i = 0; i < ret_key->len; i++)
-        if ((unsigned char)ret_key->p[i] < 0x20) {
-            http_reply_error(r, 400, "a key has no control characters");
-            return false;
-        }
-    if (ret_key->len && ret_key->len <= NODE_KEY_LEN_MAX)
-        return true;
-    http_reply_errorf(r, 400, "a key has 1 to %d bytes", NODE_KEY_LEN_MAX);
-    return false;
+    http_reply_buf(r, &b);
 }
 
 static void get_live(struct http_request *r, struct dag_node *n, struct text_page *p,
                      const struct run_output *o, uint64_t seen)
 {
+    const struct dag_in *in = r->in;
     struct dag_http *h = r->arg;
     size_t len;
 
-    if (!read_page(r, p, node_live_pid(n)))
+    if (!read_page(r, p, node_live_pid(n), 0))
         return;
     len = output_whole(o->text.p, o->text.len);
-    if (p->start >= len && p->wait_ms && http_wait(r, &h->printed, seen, p->wait_ms))
+    if (p->start >= len && in->wait && http_wait(r, &h->printed, seen, in->wait))
         return;
     reply_text(r, p, (struct str){o->text.p, len}, true);
 }
 
-/* Where a reader of a live output goes on when the run is over: the same bytes, kept. */
-static uint64_t value_pid(const struct http_request *r, const struct node_datum *v)
+static const struct json *spec_value(struct http_request *r, const struct dag_node *n,
+                                     struct str key)
 {
-    char live[24];
-    struct str pid;
-
-    snprintf(live, sizeof live, "%" PRIu64, v->live_pid);
-    if (v->live_pid && http_query(r, "pid", &pid) && str_eq(pid, str_of(live)))
-        return v->live_pid;
-    return v->pid;
+    return json_get(node_spec_data(n, &r->arena), arena_text(&r->arena, key));
 }
 
-static void get_given(struct http_request *r, struct dag_node *n, struct str key,
-                      struct text_page *p)
+static void get_spec_value(struct http_request *r, struct dag_node *n, struct text_page *p)
 {
-    const struct json *data = n->data.len ? json_parse(&r->arena, n->data, NULL) : NULL;
-    const struct json *m = json_get(data, arena_text(&r->arena, key));
+    const struct json *m = spec_value(r, n, p->key);
 
     if (!m)
-        http_reply_errorf(r, 404, "the node has no data '%.*s'", (int)(key.len < 80 ? key.len : 80),
-                          key.p);
+        http_reply_errorf(r, 404, "the node has no data key '%.*s'",
+                          (int)(p->key.len < 80 ? p->key.len : 80), p->key.p);
     else if (m->kind != JSON_TEXT)
-        reply_json(r, key, m->raw);
-    else if (read_page(r, p, 0))
+        reply_json(r, p->key, m->raw);
+    else if (read_page(r, p, 0, 0))
         reply_text(r, p, m->text, false);
 }
 
-static bool is_to_print(struct dag *d, const struct dag_node *n)
+static bool will_print(struct dag *d, const struct dag_node *n)
 {
     return graph_plan(dag_graph(d), n)->type != NODE_GROUP &&
            !node_state_is_terminal(graph_state(dag_graph(d), n));
@@ -287,31 +226,32 @@ static bool is_to_print(struct dag *d, const struct dag_node *n)
 void http_get_value(struct http_request *r)
 {
     static const struct run_output nothing;
+    const struct dag_in *in = r->in;
     struct dag_http *h = r->arg;
     uint64_t seen = http_topic_seen(&h->printed);
     struct dag *d = http_dag(r);
     struct dag_node *n = d ? http_node(r, d) : NULL;
+    struct text_page p = {.key = in->key};
     const struct run_output *live;
     struct node_datum *v;
-    struct text_page p = {0};
     bool grows;
 
-    if (!n || !read_key(r, &p.key))
+    if (!n)
         return;
     grows = n->agent && node_key_is_output(p.key);
     live = node_live(n, p.key);
     v = node_value(n, p.key);
-    if (!live && !v && node_key_is_output(p.key) && is_to_print(d, n))
+    if (!live && !v && node_key_is_output(p.key) && will_print(d, n))
         live = &nothing;
     if (live)
         get_live(r, n, &p, live, seen);
     else if (!v)
-        get_given(r, n, p.key, &p);
+        get_spec_value(r, n, &p);
     else if (!v->is_text)
         reply_json(r, p.key, (struct str){v->bytes.p, v->bytes.len});
-    else if (!read_page(r, &p, value_pid(r, v)))
+    else if (!read_page(r, &p, v->pid, v->live_pid))
         return;
-    else if (grows && p.start >= v->len && p.wait_ms && http_wait(r, &h->printed, seen, p.wait_ms))
+    else if (grows && p.start >= v->len && in->wait && http_wait(r, &h->printed, seen, in->wait))
         return;
     else if (v->slot_count)
         fetch_text(r, n, v, &p, grows);
@@ -319,161 +259,118 @@ void http_get_value(struct http_request *r)
         reply_text(r, &p, (struct str){v->bytes.p, v->bytes.len}, grows);
 }
 
-/* Putting. */
+/* Writing. False after an answer. */
 
-static void on_put(void *arg, int err)
+static bool may_put(struct http_request *r, struct dag *d, struct dag_node *n)
 {
-    struct dag_call *c = arg;
-
-    if (c->r && err)
-        http_reply_err(c->r, err, NULL);
-    else if (c->r)
-        http_reply(c->r, 200, (struct str){c->out.p, c->out.len});
-    dag_call_free(c);
-}
-
-/* Whether the run's own agent says what it printed. False after an answer. */
-static bool check_agent(struct http_request *r, const struct dag_node *n, struct str key)
-{
-    int64_t attempt = 0, client = 0;
-
-    if (http_query_number(r, "attempt", &attempt) < 0 ||
-        http_query_number(r, "clientid", &client) < 0)
-        return false;
-    if (dag_is_run_by(n, client, attempt))
-        return true;
-    http_reply_errorf(r, 409, "'%.*s' is set by the run: only its agent may change it",
-                      (int)key.len, key.p);
-    return false;
-}
-
-static bool may_put(struct http_request *r, struct dag *d, struct dag_node *n, struct str key,
-                    const struct json *value)
-{
+    const struct dag_in *in = r->in;
     struct err_info why;
 
-    if (node_key_is_result(key))
-        return check_agent(r, n, key);
-    if (!node_key_is_input(key))
+    for (size_t i = 0; i < in->key.len; i++)
+        if ((unsigned char)in->key.p[i] < 0x20) {
+            http_reply_field(r, "key", "a data key has no control characters");
+            return false;
+        }
+    if (node_key_is_result(in->key)) {
+        if (dag_is_run_by(n, in->clientid, in->attempt))
+            return true;
+        http_reply_errorf(r, 409, "'%.*s' is set by the run: only its agent may change it",
+                          (int)in->key.len, in->key.p);
+        return false;
+    }
+    if (!node_key_is_input(in->key))
         return true;
     if (dag_visible(d, n) != NODE_INCIPIENT) {
-        http_reply_errorf(r, 409, "node %" PRIu64 " is %s: what it was started with stays", n->id,
+        http_reply_errorf(r, 409, "node %" PRIu64 " is %s: its command cannot be changed", n->id,
                           node_state_name(dag_visible(d, n)));
         return false;
     }
-    if (!node_check_value(graph_plan(dag_graph(d), n)->type, key, value, &why))
+    if (!node_check_value(graph_plan(dag_graph(d), n)->type, in->key, in->value, &why))
         return true;
-    http_reply_error(r, 400, why.text);
+    http_reply_field(r, "value", "%s", why.text);
     return false;
 }
 
-static bool is_set(struct http_request *r, const struct dag_node *n, struct str key)
+static void replace(struct dag *d, struct dag_node *n, const struct dag_in *in)
 {
-    const struct json *data = n->data.len ? json_parse(&r->arena, n->data, NULL) : NULL;
-
-    return node_value(n, key) || json_get(data, arena_text(&r->arena, key));
-}
-
-static void replace(struct dag *d, struct dag_node *n, struct str key, const struct json *value)
-{
-    struct node_datum *v = node_value(n, key);
+    struct node_datum *v = node_value(n, in->key);
 
     if (v)
         dag_drop_slots(d, n, v);
-    v = node_set_value(n, key);
-    v->is_text = value->kind == JSON_TEXT;
-    buf_put_str(&v->bytes, v->is_text ? value->text : value->raw);
+    v = node_set_value(n, in->key);
+    v->is_text = in->value->kind == JSON_TEXT;
+    buf_put_str(&v->bytes, v->is_text ? in->value->text : in->value->raw);
     v->len = v->is_text ? v->bytes.len : 0;
 }
 
-/* `start` is given and not empty. False after an answer. */
-static bool put_piece(struct http_request *r, struct dag *d, struct dag_node *n, struct str key,
-                      struct str start, const struct json *value)
+/* Adds or replaces a piece: `start` is not empty. */
+static bool put_piece(struct http_request *r, struct dag *d, struct dag_node *n)
 {
-    struct node_datum *v = node_value(n, key);
-    uint64_t offset, named;
-    struct str pid;
+    const struct dag_in *in = r->in;
+    struct node_datum *v = node_value(n, in->key);
+    struct str text = in->value->text;
+    uint64_t start = 0;
+    char pid[24];
 
-    if (value->kind != JSON_TEXT) {
-        http_reply_error(r, 400, "a piece is a string");
+    if (in->value->kind != JSON_TEXT) {
+        http_reply_field(r, "value", "a piece is a string");
         return false;
     }
-    if (!http_query(r, "pid", &pid)) {
-        http_reply_error(r, 400, "start needs the pid of the piece before");
+    snprintf(pid, sizeof pid, "%" PRIu64, v ? v->pid : 0);
+    if (!http_read_start(r, pid, pid, &start))
+        return false;
+    if (!v || !v->is_text) {
+        http_reply_error(r, 410, "the value was replaced: start again");
         return false;
     }
-    if (!parse_offset(r, start, "start", &offset) || !parse_offset(r, pid, "pid", &named))
-        return false;
-    if (!v || !v->is_text || v->pid != named) {
-        http_reply_error(r, 410, "this value was replaced: begin again");
-        return false;
-    }
-    if (v->len + value->text.len > NODE_VALUE_LEN_MAX) {
+    if (v->len + text.len > NODE_VALUE_LEN_MAX) {
         http_reply_errorf(r, 413, "a value may have %d bytes", NODE_VALUE_LEN_MAX);
         return false;
     }
-    if (offset < v->len && value->text.len > NODE_SLOT_LEN) {
-        http_reply_errorf(r, 400, "a piece that replaces another may have %d bytes", NODE_SLOT_LEN);
+    if (start < v->len && text.len > NODE_SLOT_LEN) {
+        http_reply_field(r, "value", "a piece that replaces another may have %d bytes",
+                         NODE_SLOT_LEN);
         return false;
     }
-    if (offset == v->len && node_key_is_output(key)) {
-        dag_append_text(d, n, v, value->text);
-    } else if (offset == v->len) {
-        dag_append_piece(d, n, v, value->text);
-    } else if (!dag_replace_piece(d, n, v, offset, value->text)) {
-        http_reply_error(r, 400, "start is where a piece begins, or the end");
+    if (start == v->len && node_key_is_output(in->key)) {
+        dag_append_text(d, n, v, text);
+    } else if (start == v->len) {
+        dag_append_piece(d, n, v, text);
+    } else if (!dag_replace_piece(d, n, v, start, text)) {
+        http_reply_field(r, "start", "start is where a piece begins, or the end");
         return false;
     }
     return true;
 }
 
-static const struct json *read_value(struct http_request *r)
-{
-    static const char *const names[] = {"value", NULL};
-    const struct json *body = http_json(r), *value = json_get(body, "value");
-    struct err_info why;
-
-    if (!body)
-        return NULL;
-    if (json_only(body, names, &why)) {
-        http_reply_error(r, 400, why.text);
-        return NULL;
-    }
-    if (!value)
-        http_reply_error(r, 400, "value is missing");
-    return value;
-}
-
 void http_put_value(struct http_request *r)
 {
+    const struct dag_in *in = r->in;
     struct dag *d = http_dag(r);
     struct dag_node *n = d ? http_node(r, d) : NULL;
-    const struct json *value;
-    struct str key, start = {0};
     struct node_datum *v;
     struct dag_call *c;
-    bool paged;
+    char pid[24];
 
-    if (!n || !read_key(r, &key) || !(value = read_value(r)) || !may_put(r, d, n, key, value))
+    if (!n || !may_put(r, d, n))
         return;
-    paged = http_query(r, "start", &start);
-    if (paged && !start.len && is_set(r, n, key)) {
-        http_reply_errorf(r, 409, "'%.*s' is set already", (int)key.len, key.p);
+    if (in->start.p && !in->start.len && (node_value(n, in->key) || spec_value(r, n, in->key))) {
+        http_reply_errorf(r, 409, "'%.*s' is set already", (int)in->key.len, in->key.p);
         return;
     }
-    if (paged && start.len) {
-        if (!put_piece(r, d, n, key, start, value))
-            return;
-    } else {
-        replace(d, n, key, value);
-    }
-    v = node_value(n, key);
-    if (node_key_is_output(key))
+    if (!in->start.len)
+        replace(d, n, in);
+    else if (!put_piece(r, d, n))
+        return;
+    v = node_value(n, in->key);
+    if (node_key_is_output(in->key))
         v->live_pid = node_live_pid(n);
     c = dag_call_new(r);
-    buf_printf(&c->out, "{\"pagination\":{\"next\":\"%" PRIu64 "\",\"pid\":\"%" PRIu64 "\"}}",
-               v->len, v->pid);
-    dag_save_value(d, n, v, on_put, c);
+    snprintf(pid, sizeof pid, "%" PRIu64, v->pid);
+    json_open(&c->out, '{');
+    http_put_pagination(&c->out, v->len, pid);
+    json_close(&c->out, '}');
+    dag_save_value(d, n, v, dag_call_done, c);
     if (n->agent)
         http_topic_signal(&c->h->printed, HTTP_TOPIC_ALL);
 }

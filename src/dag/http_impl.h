@@ -1,4 +1,4 @@
-/* http_impl - what the files of the DAG's routes share. For the files of this folder only. */
+/* http_impl - what the routes of the DAG share. Private to this directory. */
 #ifndef DAG_HTTP_IMPL_H
 #define DAG_HTTP_IMPL_H
 
@@ -10,8 +10,8 @@ struct dag_http {
     struct context *context;
     struct dag *dag;
     struct http_topic added;   /* nodes were added */
-    struct http_topic printed; /* a command printed, or a node ended */
-    uv_timer_t again;          /* reads what is kept once more, after a failure */
+    struct http_topic printed; /* there is new output, or a node has ended */
+    uv_timer_t again;          /* reads the stored state again after a failure */
     uv_timer_t printer;
     bool printing;
     uv_work_t reading;
@@ -25,12 +25,29 @@ struct dag_http {
     int handles;
 };
 
+/* The fields of all routes (http_routes.c). */
+struct dag_in {
+    struct str id, key, node;
+    const int64_t *ids;
+    const struct str *types, *states, *metadata;
+    size_t id_count, type_count, state_count, metadata_count;
+    struct str new_id, start, pid, reason, outputs[RUN_STREAMS];
+    int64_t limit, wait, timeout, clientid, task, attempt, after, status;
+    const struct json *value, *nodes;
+    int how; /* enum run_how */
+    bool chain;
+};
+
+extern const struct route DAG_ROUTES[];
+extern const size_t DAG_ROUTE_COUNT;
+extern const struct route_shape DAG_SHAPES[];
+extern const size_t DAG_SHAPE_COUNT;
+
 /* A request that is answered later. It outlives its client. */
 struct dag_call {
     struct dag_http *h;
     struct http_request *r; /* NULL: the client has left */
     struct arena arena;
-    struct dag_node **nodes;
     uint64_t *ids;
     size_t count, pending;
     int err;
@@ -38,36 +55,49 @@ struct dag_call {
 };
 
 struct dag_call *dag_call_new(struct http_request *r);
-void dag_call_take(struct dag_call *c,
-                   struct http_request *r); /* the same for a call made before */
-void dag_call_free(struct dag_call *c);     /* the request must have been answered, or be gone */
+void dag_call_free(struct dag_call *c); /* the request was answered, or its client has left */
 
-/* The DAG, or NULL after it was answered that there is none here and now. */
+/* A dag_done_fn: answers a call with an error or with `out`, and frees it. */
+void dag_call_done(void *call, int err);
+
+/* The DAG, or NULL after the answer that it is not available here. */
 struct dag *http_dag(struct http_request *r);
 
-/* The node that the path or a field names, or NULL after a 404. */
-struct dag_node *http_node(struct http_request *r, struct dag *d);
+/* The node with this id, or NULL after a 404. */
 struct dag_node *http_find_node(struct http_request *r, struct dag *d, struct str id);
+struct dag_node *http_node(struct http_request *r, struct dag *d); /* of the path */
+
+/* A call for the nodes of ?id=1,2,3, or NULL after an answer. */
+struct dag_call *http_nodes_call(struct http_request *r, struct dag *d);
+
+/*
+ * Checks `start` and `pid` of a page. False after an answer: 400, or 410 when the pid is neither of
+ * these two. Without `start` the page is the first, and *ret_start is not set.
+ */
+bool http_read_start(struct http_request *r, const char *pid, const char *other_pid,
+                     uint64_t *ret_start);
+void http_put_pagination(struct buf *b, uint64_t next, const char *pid);
 
 void http_put_id(struct buf *b, uint64_t id);
-
-/* The nodes of ?id=1,2,3 in the call. False after an answer. */
-bool http_nodes(struct dag_call *c, struct dag *d);
+void http_reply_buf(struct http_request *r, struct buf *b); /* 200; releases b */
 
 /* Metadata as JSON, of the fields in the set; ~0u: all. */
 void node_put_metadata(struct buf *b, struct dag *d, const struct dag_node *n, unsigned fields);
-int node_metadata_field(struct str name); /* its bit's number, or -1 */
 
-/* Whether the node's outputs are in this process, still growing. */
+/* The output of a run in this process, or NULL. */
 const struct run_output *node_live(const struct dag_node *n, struct str key);
 
-/* Routes, by file. */
+/* The data of the spec, or NULL. */
+const struct json *node_spec_data(const struct dag_node *n, struct arena *a);
+void node_put_value(struct buf *b, const struct node_datum *v);
+
+/* Handlers, by file. */
 route_fn http_get_nodes, http_post_nodes, http_get_node, http_delete_node;
 route_fn http_get_keys, http_get_value, http_put_value;
 route_fn http_get_scheduler, http_put_kill, http_put_retry, http_get_wait;
 route_fn http_post_start, http_get_kills, http_post_done;
 
-/* Waits of /v1/scheduler/wait. */
+/* Requests of /v1/scheduler/wait. */
 void node_waits_notify(struct dag_node *n);
 void node_waits_end(struct graph *g);
 

@@ -6,20 +6,17 @@
 
 #include "dag/http_impl.h"
 
-enum { KEYS_LIMIT_MAX = 100000 };
-
 static void collect_keys(const struct dag_node *n, struct arena *a, struct str *keys, size_t *count)
 {
-    static const char *const live[] = {"stdout", "stderr", "mixedout"};
-    const struct json *data = n->data.len ? json_parse(a, n->data, NULL) : NULL;
+    const struct json *data = node_spec_data(n, a);
 
     for (const struct json *m = data ? data->first : NULL; m; m = m->next)
         keys[(*count)++] = m->key;
     for (const struct node_datum *v = n->values; v; v = v->next)
         if (!json_get(data, v->key) && !(n->run && node_key_is_output(str_of(v->key))))
             keys[(*count)++] = str_of(v->key);
-    for (int i = 0; i < 3 && n->run; i++)
-        keys[(*count)++] = str_of(live[i]);
+    for (int i = 0; i < RUN_STREAMS && n->run; i++)
+        keys[(*count)++] = str_of(DAG_OUTPUTS[i]);
 }
 
 static int by_key(const void *a, const void *b)
@@ -32,7 +29,7 @@ static int by_key(const void *a, const void *b)
 
 static size_t keys_max(const struct dag_node *n, struct arena *a)
 {
-    const struct json *data = n->data.len ? json_parse(a, n->data, NULL) : NULL;
+    const struct json *data = node_spec_data(n, a);
     size_t count = 4 + (data ? data->count : 0);
 
     for (const struct node_datum *v = n->values; v; v = v->next)
@@ -40,38 +37,15 @@ static size_t keys_max(const struct dag_node *n, struct arena *a)
     return count;
 }
 
-/* The page of keys that is asked for. False after an answer. */
-static bool keys_page(struct http_request *r, const char *pid, size_t count, int64_t *limit,
-                      int64_t *start)
-{
-    struct str given;
-    int got = http_query_number(r, "limit", limit), from = http_query_number(r, "start", start);
-
-    if (got < 0 || from < 0)
-        return false;
-    if (got && (*limit < 1 || *limit > KEYS_LIMIT_MAX)) {
-        http_reply_errorf(r, 400, "limit is 1 to %d", KEYS_LIMIT_MAX);
-        return false;
-    }
-    if (from && !http_query(r, "pid", &given)) {
-        http_reply_error(r, 400, "start needs the pid of the page before");
-        return false;
-    }
-    if (from && (!str_eq(given, str_of(pid)) || (size_t)*start > count)) {
-        http_reply_error(r, 410, "this listing is no longer valid: begin again");
-        return false;
-    }
-    return true;
-}
-
 void http_get_keys(struct http_request *r)
 {
+    const struct dag_in *in = r->in;
     struct dag *d = http_dag(r);
     struct dag_node *n = d ? http_node(r, d) : NULL;
-    int64_t limit = INT64_MAX, start = 0;
+    uint64_t at = 0;
     struct buf b = {0};
     struct str *keys;
-    size_t count = 0, at;
+    size_t count = 0, end;
     char pid[64];
 
     if (!n)
@@ -80,24 +54,17 @@ void http_get_keys(struct http_request *r)
     collect_keys(n, &r->arena, keys, &count);
     qsort(keys, count, sizeof *keys, by_key);
     snprintf(pid, sizeof pid, "%" PRIu64 "-%zu", n->id, count);
-    if (!keys_page(r, pid, count, &limit, &start))
+    if (!http_read_start(r, pid, pid, &at))
         return;
+    end = count - (at < count ? at : count) > (size_t)in->limit ? at + (size_t)in->limit : count;
     json_open(&b, '{');
     json_key(&b, "keys");
     json_open(&b, '[');
-    for (at = (size_t)start; at < count && limit; at++, limit--)
+    for (; at < end; at++)
         json_put_text(&b, keys[at]);
     json_close(&b, ']');
-    if (at < count) {
-        json_key(&b, "pagination");
-        json_open(&b, '{');
-        json_key(&b, "next");
-        json_put_text(&b, str_of(arena_printf(&r->arena, "%zu", at)));
-        json_key(&b, "pid");
-        json_put_text(&b, str_of(pid));
-        json_close(&b, '}');
-    }
+    if (end < count)
+        http_put_pagination(&b, end, pid);
     json_close(&b, '}');
-    http_reply(r, 200, (struct str){b.p, b.len});
-    buf_release(&b);
+    http_reply_buf(r, &b);
 }

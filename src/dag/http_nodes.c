@@ -1,14 +1,12 @@
-/* /v1/nodes: listing, adding, one node, removing. */
+/* /v1/nodes: listing, adding, showing and removing nodes. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-#include "base/mem.h"
 #include "dag/http_impl.h"
 
-enum { LIMIT_DEFAULT = 1000, LIMIT_MAX = 100000, NEW_WAIT_MS = 3600 * 1000 };
+enum { LIMIT_DEFAULT = 1000 };
 
 /* Metadata. */
 
@@ -34,7 +32,8 @@ static const char *const FIELDS[FIELD_COUNT] = {"type",    "parent", "parents", 
                                                 "when",    "branch", "priority", "group", "added",
                                                 "started", "ended",  "attempts", "reason"};
 
-int node_metadata_field(struct str name)
+/* The number of its bit, or -1. The id is always there. */
+static int metadata_field(struct str name)
 {
     for (int i = 0; i < FIELD_COUNT; i++)
         if (str_eq(str_of(FIELDS[i]), name))
@@ -48,22 +47,6 @@ void http_put_id(struct buf *b, uint64_t id)
 
     snprintf(text, sizeof text, "%" PRIu64, id);
     json_put_text(b, str_of(text));
-}
-
-static void put_text(struct buf *b, enum field f, struct str text)
-{
-    if (!text.len)
-        return;
-    json_key(b, FIELDS[f]);
-    json_put_text(b, text);
-}
-
-static void put_number(struct buf *b, enum field f, int64_t number)
-{
-    if (!number)
-        return;
-    json_key(b, FIELDS[f]);
-    json_put_int(b, number);
 }
 
 static void put_parents(struct buf *b, const struct dag_plan *p, uint32_t ref, unsigned fields)
@@ -88,35 +71,41 @@ void node_put_metadata(struct buf *b, struct dag *d, const struct dag_node *n, u
 {
     const struct graph *g = dag_graph(d);
     const struct plan_node *p = graph_plan(g, n);
+    const struct {
+        enum field field;
+        struct str text;
+    } texts[] = {
+        {FIELD_TYPE, str_of(node_type_name(p->type))},
+        {FIELD_STATE, str_of(node_state_name(g->shown[n->index]))},
+        {FIELD_NAME, n->name},
+        {FIELD_WHEN, str_of(node_when_name(p->when))},
+        {FIELD_BRANCH, str_of(node_branch_name(p->branch))},
+        {FIELD_GROUP, n->group},
+        {FIELD_REASON, n->reason ? str_of(n->reason) : (struct str){0}},
+    };
+    const struct {
+        enum field field;
+        int64_t number;
+    } numbers[] = {
+        {FIELD_PRIORITY, p->priority},  {FIELD_ADDED, n->added_ms},
+        {FIELD_STARTED, n->started_ms}, {FIELD_ENDED, n->ended_ms},
+        {FIELD_ATTEMPTS, n->attempts},
+    };
 
     json_open(b, '{');
     json_key(b, "id");
     http_put_id(b, n->id);
-    if (fields & 1u << FIELD_TYPE)
-        put_text(b, FIELD_TYPE, str_of(node_type_name(p->type)));
     put_parents(b, &g->plan, n->ref, fields);
-    if (fields & 1u << FIELD_STATE)
-        put_text(b, FIELD_STATE, str_of(node_state_name(g->shown[n->index])));
-    if (fields & 1u << FIELD_NAME)
-        put_text(b, FIELD_NAME, n->name);
-    if (fields & 1u << FIELD_WHEN)
-        put_text(b, FIELD_WHEN, str_of(node_when_name(p->when)));
-    if (fields & 1u << FIELD_BRANCH)
-        put_text(b, FIELD_BRANCH, str_of(node_branch_name(p->branch)));
-    if (fields & 1u << FIELD_PRIORITY)
-        put_number(b, FIELD_PRIORITY, p->priority);
-    if (fields & 1u << FIELD_GROUP)
-        put_text(b, FIELD_GROUP, n->group);
-    if (fields & 1u << FIELD_ADDED)
-        put_number(b, FIELD_ADDED, n->added_ms);
-    if (fields & 1u << FIELD_STARTED)
-        put_number(b, FIELD_STARTED, n->started_ms);
-    if (fields & 1u << FIELD_ENDED)
-        put_number(b, FIELD_ENDED, n->ended_ms);
-    if (fields & 1u << FIELD_ATTEMPTS)
-        put_number(b, FIELD_ATTEMPTS, n->attempts);
-    if (fields & 1u << FIELD_REASON && n->reason)
-        put_text(b, FIELD_REASON, str_of(n->reason));
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (fields & 1u << texts[i].field && texts[i].text.len) {
+            json_key(b, FIELDS[texts[i].field]);
+            json_put_text(b, texts[i].text);
+        }
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (fields & 1u << numbers[i].field && numbers[i].number) {
+            json_key(b, FIELDS[numbers[i].field]);
+            json_put_int(b, numbers[i].number);
+        }
     json_close(b, '}');
 }
 
@@ -125,105 +114,57 @@ void node_put_metadata(struct buf *b, struct dag *d, const struct dag_node *n, u
 struct node_listing {
     unsigned types, states, fields; /* sets */
     uint64_t after;                 /* ids above this */
-    int64_t limit, wait_ms;
-    bool paged;
+    int64_t limit;                  /* 0: not paged */
     char pid[64];
 };
 
-/* Reads a list of words with commas into a set of bits. False after an answer. */
-static bool read_words(struct http_request *r, const char *name, int (*find)(struct str),
-                       unsigned *ret_set)
+/* Reads words into a set of bits. False after an answer. */
+static bool read_words(struct http_request *r, const char *name, const struct str *words,
+                       size_t count, int (*find)(struct str), unsigned *ret_set)
 {
-    struct str list;
-    unsigned set = 0;
+    unsigned set = words ? 0 : ~0u;
 
-    if (!http_query(r, name, &list))
-        return true;
-    while (list.len) {
-        const char *comma = memchr(list.p, ',', list.len);
-        struct str word = {list.p, comma ? (size_t)(comma - list.p) : list.len};
-        int bit = find(word);
+    for (size_t i = 0; i < count; i++) {
+        int bit = find(words[i]);
 
         if (bit < 0) {
-            http_reply_errorf(r, 400, "there is no %s '%.*s'", name,
-                              (int)(word.len < 80 ? word.len : 80), word.p);
+            http_reply_field(r, name, "there is no %s '%.*s'", name,
+                             (int)(words[i].len < 80 ? words[i].len : 80), words[i].p);
             return false;
         }
         set |= 1u << bit;
-        list.p += word.len + (comma != NULL);
-        list.len -= word.len + (comma != NULL);
     }
     *ret_set = set;
     return true;
 }
 
-static bool read_id(struct http_request *r, const char *name, uint64_t *ret_id)
-{
-    struct str text;
-
-    if (!http_query(r, name, &text) || str_eq(text, STR("0")))
-        return true;
-    if (graph_parse_id(text, ret_id))
-        return true;
-    http_reply_errorf(r, 400, "%s='%.*s' is no node id", name, (int)(text.len < 80 ? text.len : 80),
-                      text.p);
-    return false;
-}
-
 /*
- * A listing is named by what was asked for and by the deletions so far: nodes that are added come at
- * its end, but after one was deleted nobody can say which page it was on.
+ * The pid names a listing by the query and the number of deletions: new nodes are appended, but after
+ * a deletion the pages have moved.
  */
-static bool read_page(struct http_request *r, struct dag *d, struct node_listing *l)
-{
-    const unsigned asked[] = {l->types, l->states, l->fields};
-    struct str pid, start;
-    uint64_t from = 0;
-    int got = http_query_number(r, "limit", &l->limit);
-
-    if (got < 0)
-        return false;
-    l->paged = got > 0;
-    if (l->paged && (l->limit < 1 || l->limit > LIMIT_MAX)) {
-        http_reply_errorf(r, 400, "limit is 1 to %d", LIMIT_MAX);
-        return false;
-    }
-    snprintf(l->pid, sizeof l->pid, "%" PRIx64 "-%" PRIx64 "-%08x", (uint64_t)d->client,
-             dag_graph(d)->deletions, (unsigned)XXH3_64bits(asked, sizeof asked));
-    if (!http_query(r, "start", &start))
-        return true;
-    if (!l->paged)
-        l->limit = LIMIT_DEFAULT;
-    l->paged = true;
-    if (!graph_parse_id(start, &from)) {
-        http_reply_error(r, 400, "start is what the page before gave as next");
-        return false;
-    }
-    if (!http_query(r, "pid", &pid)) {
-        http_reply_error(r, 400, "start needs the pid of the page before");
-        return false;
-    }
-    if (!str_eq(pid, str_of(l->pid))) {
-        http_reply_error(r, 410, "this listing is no longer valid: begin again");
-        return false;
-    }
-    if (from > l->after + 1)
-        l->after = from - 1;
-    return true;
-}
-
 static bool read_listing(struct http_request *r, struct dag *d, struct node_listing *l)
 {
-    int64_t wait_ms = NEW_WAIT_MS;
+    const struct dag_in *in = r->in;
+    uint64_t start = 0;
 
-    *l = (struct node_listing){.types = ~0u, .states = ~0u, .fields = ~0u};
-    if (!read_words(r, "type", (int (*)(struct str))node_type_of, &l->types) ||
-        !read_words(r, "state", (int (*)(struct str))node_state_of, &l->states) ||
-        !read_words(r, "metadata", node_metadata_field, &l->fields) ||
-        !read_id(r, "new", &l->after) || http_query_number(r, "timeout", &wait_ms) < 0)
+    *l = (struct node_listing){.limit = in->limit ? in->limit : in->start.p ? LIMIT_DEFAULT : 0};
+    if (!read_words(r, "type", in->types, in->type_count, node_type_of, &l->types) ||
+        !read_words(r, "state", in->states, in->state_count, node_state_of, &l->states) ||
+        !read_words(r, "metadata", in->metadata, in->metadata_count, metadata_field, &l->fields))
         return false;
-    l->wait_ms = wait_ms;
-    return read_page(r, d, l);
+    if (in->new_id.p && !str_eq(in->new_id, STR("0")) && !graph_parse_id(in->new_id, &l->after)) {
+        http_reply_field(r, "new", "new must be a node id");
+        return false;
+    }
+    snprintf(
+        l->pid, sizeof l->pid, "%" PRIx64 "-%" PRIx64 "-%08x", (uint64_t)d->client,
+        dag_graph(d)->deletions,
+        (unsigned)XXH3_64bits((unsigned[]){l->types, l->states, l->fields}, 3 * sizeof(unsigned)));
+    if (!http_read_start(r, l->pid, l->pid, &start))
+        return false;
+    if (start > l->after + 1)
+        l->after = start - 1;
+    return true;
 }
 
 static bool fits(const struct graph *g, uint32_t at, const struct node_listing *l)
@@ -236,10 +177,10 @@ static size_t put_listing(struct buf *b, struct dag *d, const struct node_listin
 {
     const struct graph *g = dag_graph(d);
     uint32_t at = graph_seek(g, l->after + 1);
-    int64_t left = l->paged ? l->limit : INT64_MAX;
+    int64_t left = l->limit ? l->limit : INT64_MAX;
     size_t count = 0;
 
-    if (l->paged) {
+    if (l->limit) {
         json_open(b, '{');
         json_key(b, "nodes");
     }
@@ -253,95 +194,72 @@ static size_t put_listing(struct buf *b, struct dag *d, const struct node_listin
     json_close(b, ']');
     while (at < g->count && !fits(g, at, l))
         at++;
-    if (l->paged && at < g->count) {
-        json_key(b, "pagination");
-        json_open(b, '{');
-        json_key(b, "next");
-        http_put_id(b, g->order[at]->id);
-        json_key(b, "pid");
-        json_put_text(b, str_of(l->pid));
-        json_close(b, '}');
-    }
-    if (l->paged)
+    if (l->limit && at < g->count)
+        http_put_pagination(b, g->order[at]->id, l->pid);
+    if (l->limit)
         json_close(b, '}');
     return count;
 }
 
 void http_get_nodes(struct http_request *r)
 {
+    const struct dag_in *in = r->in;
     struct dag_http *h = r->arg;
     uint64_t seen = http_topic_seen(&h->added);
     struct dag *d = http_dag(r);
     struct buf b = {0};
     struct node_listing l;
-    struct str new_id;
 
     if (!d || !read_listing(r, d, &l))
         return;
-    if (!put_listing(&b, d, &l) && http_query(r, "new", &new_id) &&
-        http_wait(r, &h->added, seen, l.wait_ms)) {
+    if (!put_listing(&b, d, &l) && in->new_id.p && http_wait(r, &h->added, seen, in->timeout))
         buf_release(&b);
-        return;
-    }
-    http_reply(r, 200, (struct str){b.p, b.len});
-    buf_release(&b);
+    else
+        http_reply_buf(r, &b);
 }
 
 /* Adding. */
 
-static void put_ids(struct buf *b, uint64_t first, uint32_t count)
+static void put_id_object(struct buf *b, uint64_t id)
 {
-    json_open(b, '[');
-    for (uint32_t i = 0; i < count; i++) {
-        json_open(b, '{');
-        json_key(b, "id");
-        http_put_id(b, first + i);
-        json_close(b, '}');
-    }
-    json_close(b, ']');
-}
-
-static void on_added(void *arg, int err)
-{
-    struct dag_call *c = arg;
-
-    if (c->r && err)
-        http_reply_err(c->r, err, NULL);
-    else if (c->r)
-        http_reply(c->r, 200, (struct str){c->out.p, c->out.len});
-    dag_call_free(c);
+    json_open(b, '{');
+    json_key(b, "id");
+    http_put_id(b, id);
+    json_close(b, '}');
 }
 
 void http_post_nodes(struct http_request *r)
 {
+    const struct dag_in *in = r->in;
     struct dag *d = http_dag(r);
-    const struct json *v = d ? http_json(r) : NULL;
+    struct dag_call *c = d ? dag_call_new(r) : NULL;
     struct draft draft;
     struct err_info why;
-    struct dag_call *c;
     int err;
 
-    if (!v)
+    if (!c)
         return;
-    c = dag_call_new(r);
-    err = graph_draft(dag_graph(d), v, dag_now_ms(d), &c->arena, &draft, &why);
+    err = graph_draft(dag_graph(d), in->nodes, dag_now_ms(d), &c->arena, &draft, &why);
     if (err) {
         http_reply_err(r, err, why.text);
         dag_call_free(c);
         return;
     }
-    put_ids(&c->out, draft.first_id, draft.count);
+    json_open(&c->out, '[');
+    for (uint32_t i = 0; i < draft.count; i++)
+        put_id_object(&c->out, draft.first_id + i);
+    json_close(&c->out, ']');
     if (draft.count)
-        dag_add(d, &draft, on_added, c);
+        dag_add(d, &draft, dag_call_done, c);
     else
-        on_added(c, 0);
+        dag_call_done(c, 0);
 }
 
 /* One node. */
 
 static void put_data(struct buf *b, const struct dag_node *n, struct arena *a)
 {
-    const struct json *data = n->data.len ? json_parse(a, n->data, NULL) : NULL;
+    const struct json *data = node_spec_data(n, a);
 
     json_open(b, '{');
     for (const struct json *m = data ? data->first : NULL; m; m = m->next)
@@ -351,17 +269,14 @@ static void put_data(struct buf *b, const struct dag_node *n, struct arena *a)
         }
     for (const struct node_datum *v = n->values; v; v = v->next) {
         if (v->slot_count || node_live(n, str_of(v->key)))
-            continue; /* large ones are asked for one by one */
+            continue; /* large values are read one by one */
         json_key(b, v->key);
-        if (v->is_text)
-            json_put_text(b, (struct str){v->bytes.p, v->bytes.len});
-        else
-            json_put_raw(b, (struct str){v->bytes.p, v->bytes.len});
+        node_put_value(b, v);
     }
     json_close(b, '}');
 }
 
-/* Why it is as it is, in words. */
+/* Why the node is in its state. */
 static void put_why(struct buf *b, struct dag *d, const struct dag_node *n)
 {
     const struct graph *g = dag_graph(d);
@@ -411,43 +326,33 @@ void http_get_node(struct http_request *r)
     json_key(&b, "data");
     put_data(&b, n, &r->arena);
     json_close(&b, '}');
-    http_reply(r, 200, (struct str){b.p, b.len});
-    buf_release(&b);
+    http_reply_buf(r, &b);
     buf_release(&why);
 }
 
 void http_delete_node(struct http_request *r)
 {
+    const struct dag_in *in = r->in;
     struct dag *d = http_dag(r);
     struct dag_node *n = d ? http_node(r, d) : NULL;
     struct plan_changes all = {0};
     struct err_info why;
-    struct str chain = STR("false");
     struct dag_call *c;
     int err;
 
     if (!n)
         return;
-    if (http_query(r, "chain", &chain) && !str_eq(chain, STR("true")) &&
-        !str_eq(chain, STR("false"))) {
-        http_reply_error(r, 400, "chain is true or false");
-        return;
-    }
     c = dag_call_new(r);
-    if (str_eq(chain, STR("true")))
+    if (in->chain)
         plan_descendants(&dag_graph(d)->plan, n->ref, &all);
     else
         plan_changes_put(&all, n->ref);
     json_open(&c->out, '[');
-    for (size_t i = 0; i < all.count; i++) {
-        json_open(&c->out, '{');
-        json_key(&c->out, "id");
-        http_put_id(&c->out, dag_graph(d)->plan.nodes[all.refs[i]].id);
-        json_close(&c->out, '}');
-    }
+    for (size_t i = 0; i < all.count; i++)
+        put_id_object(&c->out, dag_graph(d)->plan.nodes[all.refs[i]].id);
     json_close(&c->out, ']');
     plan_changes_release(&all);
-    err = dag_remove(d, n, str_eq(chain, STR("true")), on_added, c, &why);
+    err = dag_remove(d, n, in->chain, dag_call_done, c, &why);
     if (err) {
         http_reply_err(r, err, why.text);
         dag_call_free(c);

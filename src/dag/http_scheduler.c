@@ -8,34 +8,27 @@
 #include "base/uv_check.h"
 #include "dag/http_impl.h"
 
-static void put_states(struct buf *b, struct dag *d, const uint64_t *ids, size_t count)
+static void reply_states(struct dag_call *c)
 {
-    const struct graph *g = dag_graph(d);
+    const struct graph *g = dag_graph(c->h->dag);
+    struct buf *b = &c->out;
 
+    if (!c->r)
+        return;
     json_open(b, '[');
-    for (size_t i = 0; i < count; i++) {
-        struct dag_node *n = graph_find(g, ids[i]);
-        char id[24];
+    for (size_t i = 0; i < c->count; i++) {
+        struct dag_node *n = graph_find(g, c->ids[i]);
+        bool exists = n && g->shown[n->index] != SHOWN_NONE;
 
-        snprintf(id, sizeof id, "%" PRIu64, ids[i]);
         json_open(b, '{');
         json_key(b, "id");
-        json_put_text(b, str_of(id));
+        http_put_id(b, c->ids[i]);
         json_key(b, "state");
-        json_put_text(b, n && g->shown[n->index] != SHOWN_NONE
-                             ? str_of(node_state_name(g->shown[n->index]))
-                             : STR("deleted"));
+        json_put_text(b, str_of(exists ? node_state_name(g->shown[n->index]) : "deleted"));
         json_close(b, '}');
     }
     json_close(b, ']');
-}
-
-static void reply_states(struct dag_call *c)
-{
-    if (!c->r)
-        return;
-    put_states(&c->out, c->h->dag, c->ids, c->count);
-    http_reply(c->r, 200, (struct str){c->out.p, c->out.len});
+    http_reply(c->r, 200, (struct str){b->p, b->len});
 }
 
 void http_get_scheduler(struct http_request *r)
@@ -60,8 +53,7 @@ void http_get_scheduler(struct http_request *r)
     json_key(&b, "jobs");
     json_put_int(&b, dag_options(d)->jobs);
     json_close(&b, '}');
-    http_reply(r, 200, (struct str){b.p, b.len});
-    buf_release(&b);
+    http_reply_buf(r, &b);
 }
 
 /* One of several changes is durable. */
@@ -83,55 +75,44 @@ static void on_change(void *arg, int err)
 void http_put_kill(struct http_request *r)
 {
     struct dag *d = http_dag(r);
-    struct dag_call *c = d ? dag_call_new(r) : NULL;
+    struct dag_call *c = d ? http_nodes_call(r, d) : NULL;
 
     if (!c)
         return;
-    if (!http_nodes(c, d)) {
-        dag_call_free(c);
-        return;
+    c->pending = 1;
+    for (size_t i = 0; i < c->count; i++) {
+        c->pending++;
+        dag_kill(d, graph_find(dag_graph(d), c->ids[i]), on_change, c);
     }
-    c->pending = c->count;
-    for (size_t i = 0, count = c->count; i < count; i++)
-        dag_kill(d, c->nodes[i], on_change, c);
+    on_change(c, 0);
 }
 
 void http_put_retry(struct http_request *r)
 {
     struct dag *d = http_dag(r);
-    struct dag_call *c = d ? dag_call_new(r) : NULL;
+    struct dag_call *c = d ? http_nodes_call(r, d) : NULL;
     struct err_info why;
 
     if (!c)
         return;
-    if (!http_nodes(c, d)) {
-        dag_call_free(c);
-        return;
-    }
-    for (size_t i = 0; i < c->count; i++) {
-        enum node_state s = graph_state(dag_graph(d), c->nodes[i]);
-
-        if (s != NODE_FAILED && s != NODE_KILLED) {
-            http_reply_errorf(r, 409,
-                              "node %" PRIu64 " is %s: only failed and killed nodes can be retried",
-                              c->ids[i], node_state_name(dag_visible(d, c->nodes[i])));
+    for (size_t i = 0; i < c->count; i++)
+        if (dag_check_retry(d, graph_find(dag_graph(d), c->ids[i]), &why)) {
+            http_reply_error(r, 409, why.text);
             dag_call_free(c);
             return;
         }
-    }
     c->pending = 1;
-    for (size_t i = 0; i < c->count; i++)
-        if (node_state_is_terminal(graph_state(dag_graph(d), c->nodes[i]))) {
-            c->pending++;
-            if (dag_retry(d, c->nodes[i], on_change, c, &why))
-                c->pending--;
-        }
+    for (size_t i = 0; i < c->count; i++) {
+        c->pending++;
+        if (dag_retry(d, graph_find(dag_graph(d), c->ids[i]), on_change, c, &why))
+            c->pending--; /* an earlier one has made it wait again */
+    }
     on_change(c, 0);
 }
 
 /*
- * Waiting. A request hangs on one node that has not ended, and moves on to the next when that one has;
- * so however many nodes it asks for, the end of a node looks at those that wait for just this one.
+ * Waiting. A request is linked to one node that has not ended, and moves to the next when that one
+ * ends. So the end of a node looks only at the requests that wait for this node.
  */
 
 struct node_wait {
@@ -139,7 +120,7 @@ struct node_wait {
     struct dag_node *node;
     struct dag_call *call;
     uv_timer_t timer;
-    bool timed, answered;
+    bool timed;
 };
 
 static void wait_unlink(struct node_wait *w)
@@ -178,7 +159,7 @@ static void on_wait_gone(struct http_request *r)
     wait_free(w);
 }
 
-/* Hangs the request on the first node that has not ended. False: all have. */
+/* Links the request to the first node that has not ended. False: all have. */
 static bool wait_link(struct node_wait *w)
 {
     const struct graph *g = dag_graph(w->call->h->dag);
@@ -234,32 +215,26 @@ void node_waits_end(struct graph *g)
 
 void http_get_wait(struct http_request *r)
 {
+    const struct dag_in *in = r->in;
     struct dag *d = http_dag(r);
-    int64_t timeout_ms = 0;
+    struct dag_call *c = d ? http_nodes_call(r, d) : NULL;
     struct node_wait *w;
-    struct dag_call *c;
-    int timed;
 
-    if (!d || (timed = http_query_number(r, "timeout", &timeout_ms)) < 0)
+    if (!c)
         return;
-    c = dag_call_new(r);
-    if (!http_nodes(c, d)) {
-        dag_call_free(c);
-        return;
-    }
     w = mem_zalloc(sizeof *w);
     w->call = c;
-    if (!wait_link(w) || (timed && !timeout_ms)) {
+    if (!wait_link(w) || !in->timeout) {
         reply_states(c);
         wait_free(w);
         return;
     }
     r->handler_data = w;
     r->gone = on_wait_gone;
-    if (timed) {
+    if (in->timeout > 0) {
         w->timed = true;
         w->timer.data = w;
         UV_CHECK(uv_timer_init(c->h->context->loop, &w->timer));
-        uv_timer_start(&w->timer, on_wait_over, (uint64_t)timeout_ms, 0);
+        uv_timer_start(&w->timer, on_wait_over, (uint64_t)in->timeout, 0);
     }
 }

@@ -95,6 +95,7 @@ typedef void dag_done_fn(void *arg, int err);
 void dag_add(struct dag *d, struct draft *draft, dag_done_fn *done, void *arg);
 void dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg);
 int dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg, struct err_info *e);
+int dag_check_retry(const struct dag *d, const struct dag_node *n, struct err_info *e);
 int dag_remove(struct dag *d, struct dag_node *n, bool chain, dag_done_fn *done, void *arg,
                struct err_info *e);
 

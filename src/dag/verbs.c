@@ -199,16 +199,24 @@ void dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg)
     }
 }
 
+int dag_check_retry(const struct dag *d, const struct dag_node *n, struct err_info *e)
+{
+    enum node_state state = graph_state(&d->graph, n);
+
+    if (state == NODE_FAILED || state == NODE_KILLED)
+        return 0;
+    return err_set(e, DROVER_REFUSED,
+                   "node %" PRIu64 " is %s: only failed and killed nodes can be retried", n->id,
+                   node_state_name(dag_visible(d, n)));
+}
+
 int dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg, struct err_info *e)
 {
     struct plan_changes changes = {0};
-    enum node_state state = graph_state(&d->graph, n);
     struct dag_commit *t;
 
-    if (state != NODE_FAILED && state != NODE_KILLED)
-        return err_set(e, DROVER_REFUSED,
-                       "node %" PRIu64 " is %s: only failed and killed nodes can be retried", n->id,
-                       node_state_name(dag_visible(d, n)));
+    if (dag_check_retry(d, n, e))
+        return DROVER_REFUSED;
     t = dag_commit_open(d);
     plan_retry(&d->graph.plan, n->ref, &changes);
     for (size_t i = 0; i < changes.count; i++) {

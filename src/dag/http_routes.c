@@ -1,0 +1,114 @@
+/* The routes of the DAG: their fields and replies. */
+#include "dag/http_impl.h"
+
+enum { PAGE_LEN_DEFAULT = 256 * 1024, PAGE_LEN_MAX = 1024 * 1024, LIST_MAX = 100000 };
+
+/* clang-format off */
+#define IN struct dag_in
+#define NODE FIELD_TEXT(IN_PATH, IN, id, "id", 1, 80, "The node")
+#define NODES FIELD_INTS(IN_QUERY | REQUIRED, IN, ids, id_count, "id", 1, LIST_MAX, "The nodes, comma-separated")
+#define CLIENT(where) FIELD_INT(where, IN, clientid, "clientid", 1, INT64_MAX, "The agent's client id")
+#define START FIELD_TEXT(IN_QUERY, IN, start, "start", 0, 24, "`next` of the previous page or piece")
+#define PID FIELD_TEXT(IN_QUERY, IN, pid, "pid", 0, 80, "`pid` of the previous page or piece")
+#define LIMIT(min, max, what, ...) FIELD_INT(IN_QUERY, IN, limit, "limit", min, max, what, __VA_ARGS__)
+#define WAIT(where, what) FIELD_INT(where, IN, wait, "wait", 0, INT64_MAX, what)
+#define WORDS(member, count, name, help) FIELD_TEXTS(IN_QUERY, IN, member, count, name, 0, 16, help)
+#define OUTPUT(i, name) FIELD_TEXT(IN_BODY, IN, outputs[i], name, 0, INT64_MAX, "Output that was not sent in pieces")
+/* clang-format on */
+
+const struct route DAG_ROUTES[] = {
+    {METHOD_GET, "/v1/nodes", http_get_nodes, 0, "List nodes", "listNodes", .reply = "any",
+     .errors = "410 The listing is no longer valid\n" ROUTE_LEADER,
+     ROUTE_IN(IN, WORDS(states, state_count, "state", "Only these states, comma-separated"),
+              WORDS(types, type_count, "type", "Only these types, comma-separated"),
+              WORDS(metadata, metadata_count, "metadata", "Only these fields, comma-separated"),
+              FIELD_TEXT(IN_QUERY, IN, new_id, "new", 0, 24,
+                         "Only nodes with a higher id; waits until there is one"),
+              FIELD_INT(IN_QUERY, IN, timeout, "timeout", 0, INT64_MAX,
+                        "How long `new` waits, in ms", .preset = 3600 * 1000),
+              LIMIT(1, LIST_MAX, "Nodes per page; the reply is then an object with pagination"),
+              START, PID)},
+    {METHOD_POST, "/v1/nodes", http_post_nodes, ROUTE_LARGE, "Add nodes, all or none", "addNodes",
+     .reply = "[(id:text)]", .errors = ROUTE_LEADER,
+     .example = "[{\"metadata\": {\"type\": \"command\"}, \"data\": {\"command\": \"true\"}}]",
+     ROUTE_IN(IN, FIELD_JSON(IN_BODY | REQUIRED, IN, nodes, "", "[NewNode]", "The nodes"))},
+    {METHOD_GET, "/v1/nodes/{id}", http_get_node, 0, "Show a node, its data, and why it waits",
+     "getNode", .reply = "metadata:Node data:object why?:text",
+     .errors = "404 No such node\n" ROUTE_LEADER, ROUTE_IN(IN, NODE)},
+    {METHOD_DELETE, "/v1/nodes/{id}", http_delete_node, 0, "Remove a node that does not run",
+     "deleteNode", .reply = "[(id:text)]",
+     .errors = "404 No such node\n409 It runs, or others wait for it\n" ROUTE_LEADER,
+     ROUTE_IN(IN, NODE, FIELD_BOOL(IN_QUERY, IN, chain, "chain", "Remove all nodes below it too"))},
+    {METHOD_GET, "/v1/nodes/{id}/data", http_get_keys, 0, "List the data keys of a node",
+     "listKeys", .reply = "keys:[text] pagination?:Page",
+     .errors = "404 No such node\n410 The listing is no longer valid\n" ROUTE_LEADER,
+     ROUTE_IN(IN, NODE, LIMIT(1, LIST_MAX, "Keys per page", .preset = LIST_MAX), START, PID)},
+    {METHOD_GET, "/v1/nodes/{id}/data/{key}", http_get_value, 0, "Read the value of a data key",
+     "getValue", .reply = "key:text data:any pagination?:Page",
+     .errors = "404 No such node or key\n410 The value was replaced\n" ROUTE_LEADER,
+     ROUTE_IN(IN, NODE, FIELD_TEXT(IN_PATH, IN, key, "key", 1, NODE_KEY_LEN_MAX, "The data key"),
+              LIMIT(4, PAGE_LEN_MAX, "Bytes of text per page", .preset = PAGE_LEN_DEFAULT), START,
+              PID, WAIT(IN_QUERY, "How long to wait for more output, in ms"))},
+    {METHOD_PUT, "/v1/nodes/{id}/data/{key}", http_put_value, 0,
+     "Replace the value of a data key, or add a piece of text", "putValue",
+     .reply = "pagination:Page",
+     .errors = "404 No such node\n409 The key is set, or cannot be changed now\n"
+               "410 The value was replaced\n" ROUTE_LEADER,
+     .example = "{\"value\": \"some text\"}",
+     ROUTE_IN(IN, NODE, FIELD_TEXT(IN_PATH, IN, key, "key", 1, NODE_KEY_LEN_MAX, "The data key"),
+              FIELD_JSON(IN_BODY | REQUIRED, IN, value, "value", "any", "The value"), START, PID,
+              CLIENT(IN_QUERY),
+              FIELD_INT(IN_QUERY, IN, attempt, "attempt", 0, INT64_MAX,
+                        "The attempt that the agent runs"))},
+    {METHOD_GET, "/v1/scheduler", http_get_scheduler, 0, "Count the nodes in each state",
+     "getScheduler", .reply = "states:{int} jobs:int", .errors = ROUTE_LEADER},
+    {METHOD_PUT, "/v1/scheduler/kill", http_put_kill, 0, "Kill nodes", "killNodes",
+     .reply = "[NodeState]", .errors = "404 No such node\n" ROUTE_LEADER, ROUTE_IN(IN, NODES)},
+    {METHOD_PUT, "/v1/scheduler/retry", http_put_retry, 0, "Run failed and killed nodes again",
+     "retryNodes", .reply = "[NodeState]",
+     .errors = "404 No such node\n409 A node has not failed\n" ROUTE_LEADER, ROUTE_IN(IN, NODES)},
+    {METHOD_GET, "/v1/scheduler/wait", http_get_wait, 0, "Wait until nodes have ended",
+     "waitForNodes", .reply = "[NodeState]", .errors = "404 No such node\n" ROUTE_LEADER,
+     ROUTE_IN(IN, NODES,
+              FIELD_INT(IN_QUERY, IN, timeout, "timeout", 0, INT64_MAX,
+                        "Answer after so many ms at the latest", .preset = -1))},
+    {METHOD_POST, "/v1/nodes/{id}/start", http_post_start, 0,
+     "Start a node whose task the agent has claimed", "startNode",
+     .reply = "node:text attempt:int store:int parent:text argv:[text] env:[text] cwd?:text "
+              "timeout:int",
+     .errors = "404 No such node\n409 The agent has not claimed it\n" ROUTE_LEADER,
+     .example = "{\"clientid\": 1643, \"task\": 14}",
+     ROUTE_IN(IN, NODE, CLIENT(IN_BODY | REQUIRED),
+              FIELD_INT(IN_BODY | REQUIRED, IN, task, "task", 1, INT64_MAX, "The claimed task"))},
+    {METHOD_GET, "/v1/agent/kills", http_get_kills, 0, "Wait for nodes that the agent must kill",
+     "getKills", .reply = "nodes:[text] next:int", .errors = ROUTE_LEADER,
+     ROUTE_IN(IN, CLIENT(IN_QUERY | REQUIRED),
+              FIELD_INT(IN_QUERY, IN, after, "after", 0, INT64_MAX, "`next` of the last reply"),
+              WAIT(IN_QUERY, "How long to wait for one, in ms"))},
+    {METHOD_POST, "/v1/agent/done", http_post_done, ROUTE_LARGE, "End a run", "endRun",
+     .reply = "object", .errors = "404 No such node\n409 The agent does not run it\n" ROUTE_LEADER,
+     .example = "{\"clientid\": 1643, \"node\": \"7\", \"attempt\": 1, \"status\": 0}",
+     ROUTE_IN(
+         IN, CLIENT(IN_BODY | REQUIRED),
+         FIELD_TEXT(IN_BODY | REQUIRED, IN, node, "node", 1, 80, "The node"),
+         FIELD_INT(IN_BODY | REQUIRED, IN, attempt, "attempt", 1, INT64_MAX, "The attempt"),
+         FIELD_CHOICE(IN_BODY, IN, how, "how", "exited|signalled|timed out|killed", "How it ended"),
+         FIELD_INT(IN_BODY, IN, status, "status", 0, 255, "Exit status, or signal"),
+         FIELD_TEXT(IN_BODY, IN, reason, "reason", 0, 1000, "Why it did not start"),
+         OUTPUT(RUN_STDOUT, "stdout"), OUTPUT(RUN_STDERR, "stderr"),
+         OUTPUT(RUN_MIXED, "mixedout"))},
+};
+
+const size_t DAG_ROUTE_COUNT = sizeof DAG_ROUTES / sizeof *DAG_ROUTES;
+
+const struct route_shape DAG_SHAPES[] = {
+    {"NewNode", "(ref?:text metadata:(type:text ref?:text parent?:any parents?:[any] when?:text "
+                "branch?:text priority?:int group?:text name?:text) data?:object)"},
+    {"Node", "(id:text type?:text parent?:text parents?:[text] state?:text name?:text when?:text "
+             "branch?:text priority?:int group?:text added?:int started?:int ended?:int "
+             "attempts?:int reason?:text)"},
+    {"NodeState", "(id:text state:text)"},
+    {"Page", "(next:text pid:text)"},
+};
+
+const size_t DAG_SHAPE_COUNT = sizeof DAG_SHAPES / sizeof *DAG_SHAPES;
