@@ -85,7 +85,7 @@ int agent_call(struct agent *a, struct transport *t, const char *method, const c
 
 static void send_end(struct agent_run *r, const struct run_end *end, const char *reason, int status)
 {
-    static const char *const hows[] = {"exited", "signalled", "timed out", "killed"};
+    static const char *const hows[] = {"exited", "signalled", "timed_out", "killed"};
     struct agent_message *m = mem_zalloc(sizeof *m);
     struct buf *b = &m->text;
 

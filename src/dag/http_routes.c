@@ -92,9 +92,9 @@ const struct route DAG_ROUTES[] = {
          IN, CLIENT(IN_BODY | REQUIRED),
          FIELD_TEXT(IN_BODY | REQUIRED, IN, node, "node", 1, 80, "The node"),
          FIELD_INT(IN_BODY | REQUIRED, IN, attempt, "attempt", 1, INT64_MAX, "The attempt"),
-         FIELD_CHOICE(IN_BODY, IN, how, "how", "exited|signalled|timed out|killed", "How it ended"),
+         FIELD_CHOICE(IN_BODY, IN, how, "how", "exited|signalled|timed_out|killed", "How it ended"),
          FIELD_INT(IN_BODY, IN, status, "status", 0, 255, "Exit status, or signal"),
-         FIELD_TEXT(IN_BODY, IN, reason, "reason", 0, 1000, "Why it did not start"),
+         FIELD_TEXT(IN_BODY, IN, reason, "reason", 0, 4096, "Why it did not start"),
          OUTPUT(RUN_STDOUT, "stdout"), OUTPUT(RUN_STDERR, "stderr"),
          OUTPUT(RUN_MIXED, "mixedout"))},
 };
