@@ -17,7 +17,7 @@ tsan = -Db_sanitize=thread
 fuzzer = -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
 tested = -Dbuildtype=debugoptimized -Dwerror=true
 
-.PHONY: help run build test test-builds soak bench fuzz install format format-check clean
+.PHONY: help run build test test-builds soak bench fuzz install format format-check tidy clean
 
 help:
 	@echo 'make run           build and start drover serve (options in ARGS)'
@@ -28,6 +28,7 @@ help:
 	@echo 'make soak          the tests, at length'
 	@echo 'make fuzz          the fuzz targets, FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
 	@echo 'make format        lay out the code; make format-check only looks'
+	@echo 'make tidy          include edges, sizes, names: what tools/tidy checks'
 	@echo 'make clean         remove what was built'
 
 run: build
@@ -89,6 +90,9 @@ format:
 format-check:
 	@tools/deps format
 	@clang-format --dry-run -Werror $(sources)
+
+tidy:
+	@tools/tidy
 
 clean:
 	rm -rf build build-asan build-tsan build-fuzz
