@@ -17,11 +17,12 @@ tsan = -Db_sanitize=thread
 fuzzer = -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
 tested = -Dbuildtype=debugoptimized -Dwerror=true
 
-.PHONY: help run build test test-builds soak bench fuzz install format format-check tidy clean
+.PHONY: help run build test check test-builds soak bench fuzz install format format-check tidy clean
 
 help:
 	@echo 'make run           build and start drover serve (options in ARGS)'
 	@echo 'make test          build with sanitizers and run every test'
+	@echo 'make check         the tests that take less than a minute together'
 	@echo 'make build         build with optimisation: build/drover'
 	@echo 'make install       install below PREFIX ($(PREFIX)), DESTDIR in front'
 	@echo 'make bench         measure'
@@ -63,6 +64,12 @@ test-builds:
 
 test: test-builds
 	test/run
+
+check:
+	@tools/deps test
+	@$(MAKE) -s build-asan/build.ninja
+	@ln -sf src/drover build-asan/drover
+	test/run --check
 
 soak: test-builds
 	test/run --soak --fuzz-seconds $(FUZZ_SECONDS)

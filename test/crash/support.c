@@ -29,20 +29,30 @@ uint64_t seed_or(uint64_t usual)
     return seed && *seed ? strtoull(seed, NULL, 0) : usual;
 }
 
-bool soaking(void)
+static bool is_set(const char *name)
 {
-    const char *soak = getenv("DROVER_SOAK");
+    const char *value = getenv(name);
 
-    return soak && *soak && strcmp(soak, "0") != 0;
+    return value && *value && strcmp(value, "0") != 0;
 }
 
-bool is_slow_build(void)
+bool soaking(void)
+{
+    return is_set("DROVER_SOAK");
+}
+
+bool is_short_run(void)
 {
 #ifdef __SANITIZE_THREAD__
     return true;
 #else
-    return false;
+    return is_set("DROVER_CHECK");
 #endif
+}
+
+size_t short_run_stride(size_t stride)
+{
+    return is_short_run() ? stride : 1;
 }
 
 static char context[600];

@@ -36,8 +36,12 @@ uint32_t rng_below(struct rng *r, uint32_t limit);
 uint64_t seed_or(uint64_t usual);
 bool soaking(void);
 
-/* Under ThreadSanitizer programs take ten times as long: tests that only repeat may do less. */
-bool is_slow_build(void);
+/*
+ * Whether tests that repeat themselves are to do less: under ThreadSanitizer, where programs take ten
+ * times as long, and in `make check`, which sets DROVER_CHECK.
+ */
+bool is_short_run(void);
+size_t short_run_stride(size_t stride); /* of a loop over every point: 1, or this in a short run */
 
 /*
  * Runs the tests and gives the exit status. A failed one has left everything as it was: then the

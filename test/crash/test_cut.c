@@ -63,7 +63,7 @@ static void flip_record(struct subject *sub, const struct place *p)
     char offset[48];
 
     snprintf(offset, sizeof offset, "offset %zu:", p->at);
-    for (size_t bit = p->at * 8; bit < (p->at + p->whole) * 8; bit++) {
+    for (size_t bit = p->at * 8; bit < (p->at + p->whole) * 8; bit += short_run_stride(5)) {
         file_flip(sub->dir, p->name, bit);
         expect_refused(sub, DROVER_DAMAGED, p->name, offset);
         file_flip(sub->dir, p->name, bit);
@@ -102,7 +102,8 @@ static void flip_the_last_record_without_a_mark(void **state)
     subject_make(&sub, subject_few_records);
     last = &sub.records[sub.record_count - 1];
     file_patch(sub.dir, last->name, last->at + last->whole, no_mark, sizeof no_mark);
-    for (size_t bit = last->at * 8; bit < (last->at + last->whole) * 8; bit++) {
+    for (size_t bit = last->at * 8; bit < (last->at + last->whole) * 8;
+         bit += short_run_stride(5)) {
         file_flip(sub.dir, last->name, bit);
         expect_readable(&sub, last->lsn - 1, last->name);
         file_flip(sub.dir, last->name, bit);
@@ -122,7 +123,8 @@ static void flip_the_mark_and_the_zeros(void **state)
     subject_make(&sub, subject_few_records);
     last = &sub.records[sub.record_count - 1];
     end = last->at + last->whole;
-    for (size_t bit = end * 8; bit < (end + RECORD_HEADER_LEN + 40) * 8; bit++) {
+    for (size_t bit = end * 8; bit < (end + RECORD_HEADER_LEN + 40) * 8;
+         bit += short_run_stride(5)) {
         file_flip(sub.dir, last->name, bit);
         expect_readable(&sub, last->lsn, last->name);
         file_flip(sub.dir, last->name, bit);

@@ -47,14 +47,16 @@ static void cut_the_newest(void **state)
     struct subject sub;
     struct buf *bytes;
     const char *name;
-    size_t whole;
+    size_t whole, stride;
 
     (void)state;
     subject_make(&sub, three_snapshots);
     name = image_name(&sub.im, "snapshot-", -1);
     bytes = image_find(&sub.im, name);
     whole = bytes->len;
-    for (size_t len = 0; len < whole; len += len < 200 || len + 100 > whole ? 1 : 37) {
+    stride = short_run_stride(5);
+    for (size_t len = 0; len < whole;
+         len += len < 200 || len + 100 > whole ? stride : 37 * stride) {
         bytes->len = len;
         file_write(sub.dir, name, bytes);
         expect_readable(&sub, sub.zxid, name);
@@ -69,13 +71,14 @@ static void flip_the_newest(void **state)
 {
     struct subject sub;
     const char *name;
-    size_t bits;
+    size_t bits, stride;
 
     (void)state;
     subject_make(&sub, three_snapshots);
     name = image_name(&sub.im, "snapshot-", -1);
     bits = image_find(&sub.im, name)->len * 8;
-    for (size_t bit = 0; bit < bits; bit += bit < 1200 || bit + 500 > bits ? 1 : 91) {
+    stride = short_run_stride(5);
+    for (size_t bit = 0; bit < bits; bit += bit < 1200 || bit + 500 > bits ? stride : 91 * stride) {
         file_flip(sub.dir, name, bit);
         expect_readable(&sub, sub.zxid, name);
         file_flip(sub.dir, name, bit);

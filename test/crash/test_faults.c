@@ -87,7 +87,7 @@ static void check_outcome(const struct fault_run *r, const struct fs_fault *faul
 /* The nth operation for n = 1, 2, ... Returns how many there were, or a little less. */
 static int each_operation(struct fs_fault fault)
 {
-    int step = is_slow_build() ? 7 : 1;
+    int step = (int)short_run_stride(7);
     bool more = true;
 
     for (fault.nth = 1; more; fault.nth += step) {
@@ -123,7 +123,7 @@ static void each_operation_of_each_kind(struct fs_fault fault)
         fault.op = OPERATIONS[i].op;
         count = each_operation(fault);
 
-        assert_true(count >= OPERATIONS[i].at_least || is_slow_build());
+        assert_true(count >= OPERATIONS[i].at_least || is_short_run());
     }
 }
 

@@ -184,7 +184,7 @@ static void play(uint64_t seed)
 
 static void model_and_store_agree(void **state)
 {
-    uint64_t first = seed_or(1), count = is_slow_build() ? SEEDS / 4 : SEEDS;
+    uint64_t first = seed_or(1), count = is_short_run() ? SEEDS / 4 : SEEDS;
 
     (void)state;
     if (getenv("DROVER_SEED"))

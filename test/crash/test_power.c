@@ -183,7 +183,7 @@ static size_t first_event(const struct power *p)
 static void crash_here_and_there(const struct power *p, enum local_mode mode, struct rng *rng)
 {
     size_t count = p->f->event_count, from = first_event(p);
-    size_t crashes = soaking() ? SOAK_CRASHES : is_slow_build() ? CRASHES / 3 : CRASHES;
+    size_t crashes = soaking() ? SOAK_CRASHES : is_short_run() ? CRASHES / 3 : CRASHES;
     size_t next = from, crashed = 0;
     struct image nothing = {0};
     struct disk d;

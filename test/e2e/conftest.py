@@ -175,6 +175,10 @@ class OnEnsemble(Server):
         return self
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: takes seconds; `make check` leaves it out")
+
+
 @pytest.fixture
 def start(tmp_path):
     """Starts servers, and ends whatever is left of them. The data directory is tmp_path/data."""

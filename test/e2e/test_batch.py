@@ -286,6 +286,7 @@ def web_hook():
     hook.server_close()
 
 
+@pytest.mark.slow
 def test_the_web_hook(start, web_hook):
     """It refuses at first, and the server is killed while it waits for the second answer: the report is
     posted again with the same key, and committed once."""
@@ -369,6 +370,7 @@ def test_a_kill_loses_nothing(start):
     assert server.stop() == 0
 
 
+@pytest.mark.slow
 def test_the_command_line(server, monkeypatch, tmp_path):
     monkeypatch.setenv("DROVER_URL", f"http://127.0.0.1:{server.port}")
 

@@ -16,6 +16,8 @@ import zk as zookeeper
 from batch_api import Api
 from conftest import BINARY, DEADLINE_S, Server
 
+pytestmark = pytest.mark.slow
+
 SOAK = bool(os.environ.get("DROVER_SOAK"))
 STEPS = ["Pending", "Estimating", "Provisioning", "Downloading", "Processing", "Recording", "Notify"]
 

@@ -174,6 +174,7 @@ def test_kill(dag):
     refused(400, dag.put, "/v1/scheduler/kill", id="x")
 
 
+@pytest.mark.slow
 def test_kill_one_that_ignores_term_and_one_that_waits_to_be_tried_again(dag):
     a, b = dag.add(shell("exit 1", retry={"count": 5, "delay": 60000}),
                    shell("trap '' TERM; echo on; sleep 1; sleep 60; sleep 60"))

@@ -11,6 +11,8 @@ import pytest
 from conftest import BINARY, DEADLINE_S, wait_until
 from dag_support import Dag, node, refused, shell
 
+pytestmark = pytest.mark.slow
+
 
 def alive(pid):
     """Not ended; one that nobody has waited for has."""

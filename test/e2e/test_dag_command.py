@@ -15,6 +15,8 @@ from cli import Client
 from conftest import DEADLINE_S, ROOT
 from dag_support import Dag, shell
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = ROOT / "examples/dag"
 
 

@@ -12,6 +12,8 @@ from kazoo.exceptions import NoNodeError
 from conftest import DEADLINE_S
 from dag_support import Dag, Refused, node, shell
 
+pytestmark = pytest.mark.slow
+
 SOAK = bool(os.environ.get("DROVER_SOAK"))
 NODES = 2000 if SOAK else 150
 

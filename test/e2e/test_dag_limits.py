@@ -11,6 +11,8 @@ import pytest
 from conftest import BINARY, DEADLINE_S, Server
 from dag_support import Dag, Refused, node, shell
 
+pytestmark = pytest.mark.slow
+
 WAITERS = 3000
 
 

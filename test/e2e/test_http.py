@@ -320,6 +320,7 @@ def test_trickling_does_not_help(start):
     assert connection.bytes.startswith(b"HTTP/1.1 408 ")
 
 
+@pytest.mark.slow
 def test_each_head_has_its_own_time(start):
     """A connection on which a head has always begun is not slow while each one ends in time."""
     server = start("--http-timeout-ms", 3000)

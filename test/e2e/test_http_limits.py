@@ -13,6 +13,8 @@ import pytest
 
 from conftest import DEADLINE_S, Connection, errors, wait_until
 
+pytestmark = pytest.mark.slow
+
 SOAK = bool(os.environ.get("DROVER_SOAK"))
 GET = "GET /healthz HTTP/1.1\r\nHost: HOST\r\n\r\n"
 POST = "POST /v1/sessions HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\n"

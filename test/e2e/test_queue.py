@@ -188,6 +188,7 @@ def test_the_message_in_hand_is_finished_before_a_queue_is_given_up(room, tmp_pa
     assert [one.data for one in room.handled(queues[1])] == ["wait", "next"]
 
 
+@pytest.mark.slow
 def test_a_worker_killed_with_a_message_in_hand(room, tmp_path):
     queue = room.create()
     first = room.work(*QUICK, command=PATIENT, GO=str(tmp_path / "go"))
@@ -218,6 +219,7 @@ def pid_of_waiting(go):
     raise AssertionError("it is gone")
 
 
+@pytest.mark.slow
 def test_a_worker_that_stood_still_comes_back_as_another(room):
     queues = room.create(4)
     first = room.work(*QUICK)
@@ -238,6 +240,7 @@ def test_a_worker_that_stood_still_comes_back_as_another(room):
     wait_until(lambda: room.last(queues[0]) == str(ids[0]), "one more")
 
 
+@pytest.mark.slow
 def test_no_more_queues_move_than_must(room):
     queues = room.create(12)
     workers = [room.work(*QUICK) for _ in range(4)]

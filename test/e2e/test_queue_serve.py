@@ -13,6 +13,8 @@ from conftest import BINARY, DEADLINE_S, ROOT, OnEnsemble, Server, drover, wait_
 from queue_support import ENVIRONMENT, NAMESPACE, Room, Worker
 from world_support import Place, call
 
+pytestmark = pytest.mark.slow
+
 class AtPorts(Server):
     """On the ports of a server that was there before."""
 

@@ -4,8 +4,12 @@ import os
 import re
 import subprocess
 
+import pytest
+
 from cli import Client
 from conftest import BINARY, ROOT
+
+pytestmark = pytest.mark.slow
 
 
 def examples():

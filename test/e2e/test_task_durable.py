@@ -17,6 +17,8 @@ import pytest
 from conftest import DEADLINE_S, Connection, Server, drover, wait_until
 from task_support import Tasks
 
+pytestmark = pytest.mark.slow
+
 SOAK = bool(os.environ.get("DROVER_SOAK"))
 
 

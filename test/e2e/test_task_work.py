@@ -15,6 +15,8 @@ import pytest
 from cli import EXAMPLES, Client, between
 from conftest import DEADLINE_S, wait_until
 
+pytestmark = pytest.mark.slow
+
 SOAK = "DROVER_SOAK" in os.environ
 
 

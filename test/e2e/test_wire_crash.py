@@ -26,7 +26,8 @@ from zk import free_ports
 WAIT_S = 60
 ROUNDS = 20 if os.environ.get("DROVER_SOAK") else 4
 LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, KazooTimeoutError)
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:kazoo.*")
+pytestmark = [pytest.mark.slow,
+              pytest.mark.filterwarnings("ignore::DeprecationWarning:kazoo.*")]
 
 
 class Phoenix:

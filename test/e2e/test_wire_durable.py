@@ -15,6 +15,8 @@ import pytest
 from conftest import KEEPER_ONLY, Server, wait_until
 from wire_client import *  # noqa: F403: the vocabulary of the tests
 
+pytestmark = pytest.mark.slow
+
 QUIET_S = 0.2  # in which an answer that was free to leave would have come
 
 

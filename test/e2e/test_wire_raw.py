@@ -271,6 +271,7 @@ def test_an_event_comes_before_the_answer_that_shows_the_change(port, client, ro
 
 # Sessions in time.
 
+@pytest.mark.slow
 def test_silence_ends_a_session_and_pings_keep_it(port, client, root):
     with Client(port, timeout_ms=3000) as silent, Client(port, timeout_ms=3000) as talking:
         assert silent.timeout_ms == talking.timeout_ms == 3000
@@ -290,6 +291,7 @@ def test_silence_ends_a_session_and_pings_keep_it(port, client, root):
         talking.end()
 
 
+@pytest.mark.slow
 def test_a_session_outlives_its_connection(port, client, root):
     """With the timeout that it gets then. A session that is left shows that the first has passed."""
     first = Client(port, timeout_ms=3000)
@@ -398,6 +400,7 @@ def test_a_client_that_does_not_read_its_events_is_ended(lean):
         other.end()
 
 
+@pytest.mark.slow
 def test_connections_have_a_cap(lean):
     cap = int(re.search(r"maxClientCnxns=(\d+)", four_letters(lean.zk_port, "conf"))[1])
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -428,6 +431,7 @@ def try_word(port, word):
         return ""
 
 
+@pytest.mark.slow
 def test_watches_have_a_cap(lean):
     """One too many is refused, and not silently missing."""
     cap = 100000

@@ -18,6 +18,7 @@ import pytest
 
 from wire_client import DEADLINE_S, Client, create, delete, set_data
 from wire_support import Proxy, drover, zookeeper  # noqa: F401: fixtures
+from zk import need_jvm
 
 ZKCLI = "/usr/share/zookeeper/bin/zkCli.sh"
 ENVIRONMENT = os.environ | {"CLIENT_JVMFLAGS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
@@ -64,6 +65,7 @@ class Cli:
     """A running zkCli.sh."""
 
     def __init__(self, port):
+        need_jvm()
         self.process = subprocess.Popen([ZKCLI, "-server", f"127.0.0.1:{port}"], env=ENVIRONMENT,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, text=True)

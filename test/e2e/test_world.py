@@ -218,6 +218,7 @@ def test_a_session_that_ends_gives_back(place, world):
     assert world.complete("a_t", second) == "completed"
 
 
+@pytest.mark.slow
 def test_a_session_that_is_silent_gives_back(place, world):
     first, second = place.session(3000), place.session()
     world.queue("a")
@@ -226,6 +227,7 @@ def test_a_session_that_is_silent_gives_back(place, world):
     assert call(place.port, "PUT", f"/v1/sessions/{first}")[0] == 410
 
 
+@pytest.mark.slow
 def test_a_handler_that_is_killed(place, world, tmp_path):
     """`drover world work` dies with its command under way; another gets the task."""
     world.queue("a", data={"n": 1})
@@ -255,6 +257,7 @@ def test_waiting(place, world, session):
     assert world.claim(session, wait=50) is None
 
 
+@pytest.mark.slow
 def test_a_session_lives_while_it_waits(place, world):
     short = place.session(3000)
     assert world.claim(short, wait=4000) is None
@@ -399,6 +402,7 @@ def test_removing(place, world, session):
     assert place.nodes("/zoott_p", "/zoott_w", "/zoott_c", f"/zoott_{world.name}") == {}
 
 
+@pytest.mark.slow
 def test_retention(start):
     """Completed long ago: gone, with the tree; what is pending or has something below it stays."""
     server = start("--world-retention", "1s")
