@@ -408,7 +408,7 @@ static void write_records_and_die(void)
 
     cost_of_set(k, MILLION, 200000, AT_RANDOM);
     check(keeper_sync(k, "/"), "sync");
-    usleep(2 * LOCAL_FLUSH_MS * 1000);
+    check(keeper_flush(k), "flush");
     kill(getpid(), SIGKILL);
 }
 

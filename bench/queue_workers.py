@@ -25,6 +25,7 @@ from kazoo.client import KazooClient
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test" / "zookeeper"))
 import zk  # noqa: E402
+from wait import wait_until  # noqa: E402
 
 NAMESPACE = "/mozilla-qdo"
 TIMEOUT_MS, QUIET_MS = 4000, 3000
@@ -34,10 +35,7 @@ PATIENCE_S = 120
 def until(condition, step_s=0.02):
     """Seconds until it holds, and what it was."""
     start = time.monotonic()
-    while not (found := condition()):
-        if time.monotonic() - start > PATIENCE_S:
-            sys.exit("bench/queue_workers: it takes too long")
-        time.sleep(step_s)
+    found = wait_until(condition, seconds=PATIENCE_S, pause_s=step_s)
     return time.monotonic() - start, found
 
 

@@ -26,6 +26,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "test" / "zookeeper"))
 import zk  # noqa: E402
+from wait import wait_until  # noqa: E402
 
 MILLION = 1000000
 
@@ -47,15 +48,16 @@ class Process:
         self.port = port
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
-        while True:
+
+        def listens():
+            assert self.process.poll() is None, f"has ended: {command}"
             try:
                 socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                return
+                return True
             except OSError:
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    raise SystemExit(f"did not start: {command}")
-                time.sleep(0.01)
+                return False
+
+        wait_until(listens, f"the start of {command}")
 
     def resident_mb(self):
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
@@ -93,8 +95,7 @@ class Bench:
     def on_ensemble(self, url):
         [port] = zk.free_ports(1)
         one = Process([self.o.drover, "serve", "--http", f"127.0.0.1:{port}", "--keeper", url], port)
-        while self.post(one.port, "/update", {"clientid": 1})[0] != 200:
-            time.sleep(0.05)
+        wait_until(lambda: self.post(one.port, "/update", {"clientid": 1})[0] == 200, "a leader")
         return one
 
     def beanstalkd(self, sync_ms):
@@ -258,8 +259,8 @@ class Bench:
             for _ in range(count):
                 sockets.append(socket.create_connection(("127.0.0.1", ours.port)))
                 sockets[-1].sendall(request)
-            while self.waiting_claims(ours.port) < count:
-                time.sleep(0.05)
+            wait_until(lambda: self.waiting_claims(ours.port) >= count, "claims that wait",
+                       pause_s=0.05)
             times = []
             for first in sockets[:5]:
                 adder = http.client.HTTPConnection("127.0.0.1", ours.port)

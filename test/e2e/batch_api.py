@@ -2,7 +2,8 @@
 
 import http.client
 import json
-import time
+
+from conftest import wait_until
 
 from conftest import errors
 
@@ -59,8 +60,9 @@ class Api:
         return next(iter(self("GET", f"/v1/{kind}/{name}").values()))["state"]
 
     def wait_state(self, kind, name, wanted, seconds=30):
-        end = time.monotonic() + seconds
-        while (state := self.state_of(kind, name)) not in wanted:
-            assert time.monotonic() < end, f"{name} is {state}, not {wanted}"
-            time.sleep(0.02)
-        return state
+        def state():
+            found = self.state_of(kind, name)
+            return found if found in wanted else None
+
+        return wait_until(state, lambda: f"{name} is {self.state_of(kind, name)}, not {wanted}",
+                          seconds)

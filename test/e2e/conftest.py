@@ -1,6 +1,6 @@
 """What the end-to-end tests share: the real binary, run in a directory and on a port of its own.
 
-Nothing here sleeps: what takes time is waited for by reading what the server says, with a deadline.
+Tests do not sleep: they read what a server says, or wait_until() something holds, with a deadline.
 """
 
 import json
@@ -18,8 +18,10 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test/zookeeper"))
+
+from wait import DEADLINE_S, wait_until  # noqa: E402, F401: for the tests
+
 BINARY = os.environ.get("DROVER", str(ROOT / "build-asan/drover"))
-DEADLINE_S = 60
 KEEPER_ONLY = ["--http", "none"]  # the last arguments of a server that leaves its tree alone
 ANY_PORTS = ["--http", "127.0.0.1:0", "--zk", "127.0.0.1:0"]
 
@@ -28,15 +30,6 @@ def drover(*arguments, **more):
     """Runs a command to its end."""
     return subprocess.run([BINARY, *map(str, arguments)], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=DEADLINE_S, **more)
-
-
-def wait_until(condition, what="it", seconds=DEADLINE_S):
-    """For what another process does in its own time. Returns what the condition found."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"{what} did not come to pass"
-        time.sleep(0.01)
-    return found
 
 
 class Connection:

@@ -14,7 +14,7 @@ import pytest
 
 import zk as zookeeper
 from batch_api import Api
-from conftest import BINARY, DEADLINE_S, Server
+from conftest import BINARY, DEADLINE_S, Server, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -84,16 +84,16 @@ class Ends(threading.Thread):
 
 def finish(api, batches, seconds=120):
     """Waits until every batch is in a final state or Failed; requeues failed jobs."""
-    end = time.monotonic() + seconds
-    while True:
+    def all_completed():
         states = {b["id"]: b["state"] for b in api("GET", "/v1/batches")["batches"]}
         if all(states[batch] == "Completed" for batch in batches):
-            return
-        assert time.monotonic() < end, states
+            return True
         for job in api("GET", "/v1/jobs?state=Failed")["jobs"]:
             if states[job["batch"]] == "Failed":
                 api.try_call("POST", f"/v1/jobs/{job['id']}/requeue", {})
-        time.sleep(0.05)
+        return False
+
+    wait_until(all_completed, lambda: f"all completed: {api('GET', '/v1/batches')}", seconds, 0.05)
 
 
 def check_order(log, priorities, held, kills):
@@ -171,15 +171,14 @@ def test_workers_that_are_killed(start, tmp_path):
                               f"echo in > {tmp_path}/in; exec sleep 300"],
                              env=environment, start_new_session=True)
     try:
-        end = time.monotonic() + DEADLINE_S
-        while not (tmp_path / "in").exists():
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        wait_until((tmp_path / "in").exists, "the command")
         first.kill()
-        while api.state_of("jobs", job) == "Pending":
-            assert time.monotonic() < end
+
+        def taken_over():
             subprocess.run([*command, "--", "true"], env=environment, check=True, timeout=DEADLINE_S)
-            time.sleep(0.1)
+            return api.state_of("jobs", job) != "Pending"
+
+        wait_until(taken_over, "the end of the session")
     finally:
         first.kill()
         first.wait()
@@ -242,10 +241,7 @@ def beside(request, start):
 
 
 def wait_for_keeper(api):
-    end = time.monotonic() + DEADLINE_S
-    while api.try_call("GET", "/v1/batches")[0] != 200:
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    wait_until(lambda: api.try_call("GET", "/v1/batches")[0] == 200, "the keeper")
 
 
 def foreign_steps(client, job, batch, old, new, priority="50", stop_after=9):
@@ -395,16 +391,23 @@ def test_an_ensemble_that_loses_its_leader(tmp_path):
             assert set(batches) <= {key.split("-")[0] for key in keys}
             # What the foreign client left half done is reported and repaired, and can be moved again.
             api("POST", "/v1/batches/fsck", {"repair": True})
-            assert api("POST", "/v1/batches/fsck", {})["findings"] == []
+            known = {*batches, kept_open, *jobs, *theirs}
+            assert findings(api, known) == []
             assert len(theirs) == 4
             for job, state in job_states(api).items():
-                if state != "Completed":
+                if state != "Completed" and job in known:
                     finish_job(api, job)
             wait_for_states(api, {kept_open: "Completed"})
-            assert api("POST", "/v1/batches/fsck", {})["findings"] == []
+            assert findings(api, known) == []
         finally:
             for server in servers:
                 server.kill()
+
+
+def findings(api, known):
+    """Of fsck, about these. A foreign create whose answer was lost with the connection has also left
+    a job of which nobody knows and which never gets a status: fsck names it and leaves it alone."""
+    return [one for one in api("POST", "/v1/batches/fsck", {})["findings"] if one["id"] in known]
 
 
 def job_states(api):
@@ -413,21 +416,20 @@ def job_states(api):
 
 def finish_job(api, job):
     """Moves a job that a consumer may have moved meanwhile."""
-    end = time.monotonic() + DEADLINE_S
-    while (state := api.state_of("jobs", job)) != "Completed":
-        assert time.monotonic() < end, (job, state)
+    def completed():
         api.try_call("PUT", f"/v1/jobs/{job}/state", {"state": "next"})
+        return api.state_of("jobs", job) == "Completed"
+
+    wait_until(completed, f"the end of {job}", pause_s=0)
 
 
 def wait_for_states(api, wanted, seconds=60):
-    end = time.monotonic() + seconds
-    while True:
+    def there():
         status, answer = api.try_call("GET", "/v1/batches")
         found = {b["id"]: b["state"] for b in answer["batches"]} if status == 200 else {}
-        if wanted.items() <= found.items():
-            return
-        assert time.monotonic() < end, answer
-        time.sleep(0.1)
+        return wanted.items() <= found.items()
+
+    wait_until(there, lambda: f"{wanted} in {api.try_call('GET', '/v1/batches')}", seconds, 0.1)
 
 
 def steady(port, killed, jobs):

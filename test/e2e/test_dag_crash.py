@@ -3,13 +3,12 @@
 import collections
 import os
 import random
-import time
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from conftest import DEADLINE_S
+from conftest import wait_until
 from dag_support import Dag, Refused, node, shell
 
 pytestmark = pytest.mark.slow
@@ -82,11 +81,8 @@ def test_what_ran_is_gone_when_the_server_comes_back(start):
     a, b, c, d = dag.add(shell("(setsid sleep 71 &); sleep 72", ref="a"), shell("true", "a"),
                          node("condition", command="false", interval=20),
                          shell("sleep 0.5", retry={"count": 1, "delay": 1}))
-    deadline = time.monotonic() + DEADLINE_S
-    while "sleep 71" not in os.popen("ps -eo args").read().splitlines():
-        assert time.monotonic() < deadline
-    while dag.state(d) != "running" or dag.state(c) != "running":
-        pass
+    wait_until(lambda: "sleep 71" in os.popen("ps -eo args").read().splitlines(), "the command")
+    wait_until(lambda: dag.state(d) == dag.state(c) == "running", "running nodes")
     server.kill()
     server = start("--jobs", 4)
     dag = Dag(server.port)
@@ -117,9 +113,7 @@ def test_what_was_printed_before_a_crash_is_kept(start):
     server = start()
     dag = Dag(server.port)
     [a] = dag.add(shell("echo begun; echo bad >&2; sleep 78"))
-    deadline = time.monotonic() + DEADLINE_S
-    while "begun" not in kept(server, f"/drover/dag/nodes/0/{a}"):
-        assert time.monotonic() < deadline
+    wait_until(lambda: "begun" in kept(server, f"/drover/dag/nodes/0/{a}"), "output on disk")
     server.kill()
     server = start()
     dag = Dag(server.port)
@@ -127,8 +121,8 @@ def test_what_was_printed_before_a_crash_is_kept(start):
     data = dag.node(a)["data"]
     assert (data["stdout"], data["stderr"], len(data["mixedout"])) == ("begun\n", "bad\n", 10)
     dag.put("/v1/scheduler/retry", id=a)
-    while dag.data(a, "stdout")["data"] != "begun\n" or dag.state(a) != "running":
-        assert time.monotonic() < deadline
+    wait_until(lambda: dag.data(a, "stdout")["data"] == "begun\n" and dag.state(a) == "running",
+               "the second run")
     dag.kill(a)
     assert dag.wait(a) == ["killed"]
     assert dag.data(a, "stdout")["data"] == "begun\n"  # once: of the second run
@@ -229,8 +223,7 @@ def test_what_was_claimed_ahead_and_not_started_runs_later(start, tmp_path):
                   *[short(i) for i in range(20, 40)])
     (tmp_path / "go").touch()
     assert dag.wait(*ids[:20]) == ["finished"] * 20
-    while [dag.state(id) for id in ids[20:22]] != ["running"] * 2:
-        pass
+    wait_until(lambda: [dag.state(id) for id in ids[20:22]] == ["running"] * 2, "running nodes")
     server.kill()
     dag = Dag(start("--jobs", 2).port)
     assert dag.wait(*ids) == ["finished"] * 20 + ["failed"] * 2 + ["finished"] * 20
@@ -248,10 +241,13 @@ def test_what_was_claimed_ahead_is_given_back(start):
     assert dag.wait(ids[-1]) == ["killed"]
     assert dag.node(ids[-2])["metadata"]["state"] == "incipient"
     assert "waits for an agent" in dag.node(ids[-2])["why"]
-    taken, deadline = [], time.monotonic() + DEADLINE_S
-    while len(taken) < 4:
-        assert time.monotonic() < deadline
-        taken += [run for _, run in dag.claim(limit=9, wait=1000)]
+    taken = []
+
+    def four_taken():
+        taken.extend(run for _, run in dag.claim(limit=9, wait=1000))
+        return len(taken) >= 4
+
+    wait_until(four_taken, lambda: f"four runs, not {taken}")
     assert sorted((run["node"] for run in taken), key=int) == ids[11:15]
     assert {run["attempt"] for run in taken} == {1}
     dag.kill(ids[10])

@@ -2,12 +2,11 @@
 
 import collections
 import signal
-import time
 
 import pytest
 
 import zk
-from conftest import DEADLINE_S, OnEnsemble
+from conftest import OnEnsemble, wait_until
 from dag_support import Dag, Refused, node, shell
 from task_support import new_group
 
@@ -35,14 +34,16 @@ def serve(ensemble):
 
 def ready(server):
     """The server's DAG, when it leads."""
-    deadline = time.monotonic() + DEADLINE_S
-    while True:
+    dag = Dag(server.port)
+
+    def leads():
         try:
-            Dag(server.port).get("/v1/scheduler")
-            return Dag(server.port)
+            return dag.get("/v1/scheduler")
         except Refused as e:
-            assert e.status in (503, 307) and time.monotonic() < deadline
-            time.sleep(0.02)
+            assert e.status in (503, 307)
+
+    wait_until(leads, "a leader")
+    return dag
 
 
 def test_a_graph_on_an_ensemble(serve):
@@ -66,10 +67,7 @@ def test_the_leader_is_killed_while_a_graph_runs(serve, tmp_path):
     nodes = [shell(f"echo {i} >> {log}; sleep 0.05", *([f"n{i - 1}"] if i % 10 else []), ref=f"n{i}",
                    **(again if i < 20 else {})) for i in range(40)]
     ids = dag.add(*nodes)
-    deadline = time.monotonic() + DEADLINE_S
-    while log.read_text().count("\n") < 8:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: log.read_text().count("\n") >= 8, "eight commands")
     leader.signal(signal.SIGKILL)
     dag = ready(other)
     states = dag.wait(*ids)
@@ -88,10 +86,7 @@ def test_the_ensembles_leader_is_killed_while_a_graph_runs(serve, ensemble, tmp_
     dag = ready(serve("--jobs", 2, timeout_ms=30000).leads())
     ids = dag.add(*[shell(f"echo {i} >> {log}; sleep 0.02", *([f"n{i - 1}"] if i % 10 else []),
                           ref=f"n{i}") for i in range(60)])
-    deadline = time.monotonic() + DEADLINE_S
-    while log.read_text().count("\n") < 8:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: log.read_text().count("\n") >= 8, "eight commands")
     gone = ensemble.leader()
     gone.kill()
     try:

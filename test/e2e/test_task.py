@@ -10,7 +10,7 @@ import pytest
 
 import task_model
 import zk
-from conftest import DEADLINE_S, Connection, OnEnsemble, Server, errors
+from conftest import Connection, OnEnsemble, Server, errors, wait_until
 from task_support import Tasks, new_group
 
 SOAK = bool(os.environ.get("DROVER_SOAK"))
@@ -53,13 +53,6 @@ def other(server):
 @pytest.fixture
 def group():
     return new_group()
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def figures(me, pattern):

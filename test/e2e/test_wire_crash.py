@@ -20,7 +20,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
 from conftest import KEEPER_ONLY, Server, wait_until
-from wire_client import EPHEMERAL, Client, create, get_ephemerals
+from wire_client import EPHEMERAL, Client, create, get_children, get_ephemerals
 from zk import free_ports
 
 WAIT_S = 60
@@ -108,17 +108,21 @@ def test_sessions_and_ephemeral_nodes_survive(rise, connect, cleanly):
     assert sorted(clients[1].get_children("/")) == ["e1", "e2", "zookeeper"]
 
 
-@pytest.mark.parametrize("away_s", [0, 4.2])
+@pytest.mark.parametrize("away_s", [0, 6.2])
 def test_a_session_has_its_whole_timeout_again(rise, away_s):
-    """However long the server was away: it could not have heard from anybody."""
+    """However long the server was away: it could not have heard from anybody. A session with a short
+    timeout shows that the server looks for those that have ended."""
     phoenix = rise()
-    with Client(phoenix.port, timeout_ms=4000) as c:
+    with Client(phoenix.port, timeout_ms=6000) as c, Client(phoenix.port, timeout_ms=1000) as short:
         c.must(create("/e", flags=EPHEMERAL))
+        short.must(create("/short", flags=EPHEMERAL))
     phoenix.kill()
-    time.sleep(away_s)
+    time.sleep(away_s)  # longer than the timeout
     phoenix.start()
-    time.sleep(0.3)
-    with Client(phoenix.port, timeout_ms=4000, session=c.session, password=c.password,
+    with Client(phoenix.port, timeout_ms=6000) as other:
+        wait_until(lambda: "/short" not in other.must(get_children("/")), "the end of the short one")
+        other.end()
+    with Client(phoenix.port, timeout_ms=6000, session=c.session, password=c.password,
                 seen=c.zxid) as again:
         assert again.session == c.session and again.must(get_ephemerals("/")) == ["/e"]
         again.end()

@@ -7,13 +7,12 @@ import re
 import signal
 import subprocess
 import threading
-import time
 
 import pytest
 from kazoo.client import KazooClient
 
 import zk
-from conftest import BINARY, DEADLINE_S, OnEnsemble, Server, drover, errors
+from conftest import BINARY, DEADLINE_S, OnEnsemble, Server, drover, errors, wait_until
 from world_support import Place, Stream, World, call, figure
 
 NUMBERS = itertools.count()
@@ -415,9 +414,7 @@ def test_retention(start):
         assert world.claim(session) in ("a_t", "a_t|b_t", "c_t"), node
         for one in world.listed("working"):
             world.complete(one, session)
-    deadline = time.monotonic() + DEADLINE_S
-    while place.kazoo.exists("/zoott_kept/a_t"):
-        assert time.monotonic() < deadline
+    wait_until(lambda: not place.kazoo.exists("/zoott_kept/a_t"), "the removal of a_t")
     assert set(place.nodes("/zoott_kept")) == {"/zoott_kept/c_t", "/zoott_kept/c_t/d_t"}
     assert list(place.nodes("/zoott_c")) == ["/zoott_c/c_t"]
     assert list(place.nodes("/zoott_p")) == ["/zoott_p/c_t|d_t"]
@@ -588,9 +585,7 @@ def test_a_command_that_fails(place, world):
     world.queue("a")
     with subprocess.Popen([BINARY, "world", "work", world.name, "--type", "t", "--", "false"],
                           env=env) as handler:
-        deadline = time.monotonic() + DEADLINE_S
-        while world.get("tasks/a_t")[1].get("failures", 0) < 2:
-            assert time.monotonic() < deadline
+        wait_until(lambda: world.get("tasks/a_t")[1].get("failures", 0) >= 2, "two failures")
         handler.send_signal(signal.SIGTERM)
         assert handler.wait(DEADLINE_S) == 0
     assert world.get("tasks/a_t")[1]["error"] == "exit status 1"
@@ -676,10 +671,7 @@ def test_sessions_go_with_the_servers_own(place, world):
     assert world.claim(session) == "a_t"
     place.server.signal(signal.SIGSTOP)
     try:
-        deadline = time.monotonic() + 60
-        while place.kazoo.exists("/zoott_w/a_t"):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_until(lambda: not place.kazoo.exists("/zoott_w/a_t"), "the end of the session")
     finally:
         place.server.signal(signal.SIGCONT)
     place.server.wait_for("a new session on ")

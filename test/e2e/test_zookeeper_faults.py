@@ -13,7 +13,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
 from driver import Driver
-from proxy import CHILDREN2, CREATE2, EXISTS, GET, MULTI, SET, SYNC, Proxy
+from proxy import CHANGES, CHILDREN2, CREATE2, EXISTS, GET, MULTI, SET, SYNC, Proxy
+from wait import wait_until
 from zk import Ensemble, four_letters
 
 TIMEOUT_MS = 4000
@@ -205,8 +206,7 @@ def test_a_lost_one_is_found_among_others_that_look_alike(patient, proxy, judge,
     proxy.swallow(MULTI)
     proxy.refuse = True
     patient.send("create", "/q/n-", "mine", "s")
-    while proxy.count == 0:
-        time.sleep(0.005)
+    wait_until(lambda: proxy.count, "a fault")
     for _ in range(300):
         judge.create(f"{root}/q/n-", b"mine", sequence=True)
     proxy.refuse = False
@@ -230,8 +230,7 @@ def test_one_that_was_deleted_meanwhile_is_unknown(patient, proxy, judge, root):
     proxy.swallow(MULTI)
     proxy.refuse = True
     patient.send("create", "/q/n-", "mine", "s")
-    while proxy.count == 0:
-        time.sleep(0.005)
+    wait_until(lambda: proxy.count, "a fault")
     judge.delete(f"{root}/q/n-0000000001")
     proxy.refuse = False
     assert patient.reply() == "UNKNOWN"
@@ -408,8 +407,7 @@ def test_a_creation_before_it_can_be_watched_for_is_told(keeper, proxy, judge, r
     proxy.pause(EXISTS, 0.5)
     judge.delete(f"{root}/w")
     keeper.wait_event("DELETED children /w")
-    while not proxy.count:
-        time.sleep(0.005)
+    wait_until(lambda: proxy.count, "a fault")
     judge.create(f"{root}/w")
     keeper.wait_event("CREATED children /w")
     judge.create(f"{root}/w/c")
@@ -448,10 +446,8 @@ def test_watches_that_are_taken_back_are_forgotten_by_the_server(keeper, standal
 
 
 def wait_any(driver, kind):
-    deadline = time.monotonic() + 60
-    while not any(event.split()[1] == kind for event in driver.events):
-        assert time.monotonic() < deadline, f"nothing told to {kind}: {driver.events}"
-        time.sleep(0.002)
+    wait_until(lambda: any(event.split()[1] == kind for event in list(driver.events)),
+               lambda: f"an event of {kind} among {driver.events}")
 
 
 # Sessions.
@@ -483,10 +479,7 @@ def test_a_stopped_client_finds_its_session_expired(keeper, judge, root):
     keeper.must("create", "/q/e", "mine", "e")
     keeper.must("watch", "data", "/q/e")
     keeper.freeze()
-    deadline = time.monotonic() + 60
-    while judge.exists(f"{root}/q/e"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not judge.exists(f"{root}/q/e"), "the end of the session")
     keeper.thaw()
     keeper.wait_event("EXPIRED data /q/e")
     assert keeper.ask("get", "/q") == "SESSION_EXPIRED"
@@ -502,12 +495,10 @@ def test_a_stopped_client_with_commits_on_their_way(keeper, proxy, standalone, j
     session = "0x" + keeper.must("session").split()[0]
     proxy.hold = True
     keeper.send("commits", "/q/n-", "s", 50, 50, 0)
-    time.sleep(0.3)
+    proxy.wait_held(CHANGES)
     keeper.freeze()
-    deadline = time.monotonic() + 60
-    while session in four_letters(standalone.nodes[0].port, "dump"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: session not in four_letters(standalone.nodes[0].port, "dump"),
+               "the end of the session")
     proxy.hold = False
     keeper.thaw()
     assert keeper.reply() == "OK"
@@ -533,7 +524,7 @@ def test_ending_without_a_server(keeper, proxy, judge, root, how):
     """Takes seconds at the most, and answers what was on its way."""
     proxy.hold = True
     keeper.send("commits", "/q/n-", "-", 1, 2, 0)
-    time.sleep(0.1)
+    proxy.wait_held(CHANGES)
     keeper.send(how)
     keeper.process.stdin.close()
     start = time.monotonic()
@@ -563,8 +554,7 @@ def test_the_leader_of_three_is_killed(driver, ensemble):
     driver.must("create", "/e", "mine", "e")
     driver.must("create", "/q", "-", "-")
     driver.send("storm", "/q/n-", "s", 300, 2)
-    while len(driver.told) < 50:
-        time.sleep(0.01)
+    wait_until(lambda: len(driver.told) >= 50, "50 outcomes")
     ensemble.leader().kill()
     assert driver.reply() == "OK"
     judge = KazooClient(hosts=ensemble.hosts)

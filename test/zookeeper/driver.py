@@ -10,7 +10,8 @@ import queue
 import signal
 import subprocess
 import threading
-import time
+
+from wait import wait_until
 
 REPLY_S = 120
 
@@ -63,14 +64,12 @@ class Driver:
 
     def wait_event(self, event, timeout_s=REPLY_S):
         """Waits for an event that starts with this text; forgets it and those before it."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            for i, seen in enumerate(list(self.events)):
-                if seen.startswith(event):
-                    del self.events[:i + 1]
-                    return
-            assert time.monotonic() < deadline, f"no {event} among {self.events}"
-            time.sleep(0.005)
+        def seen():
+            return any(one.startswith(event) for one in list(self.events))
+
+        wait_until(seen, lambda: f"{event} among {self.events}", timeout_s)
+        while not self.events.pop(0).startswith(event):
+            pass
 
     def freeze(self):
         os.kill(self.process.pid, signal.SIGSTOP)

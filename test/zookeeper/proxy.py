@@ -23,7 +23,8 @@ import random
 import struct
 import sys
 import threading
-import time
+
+from wait import DEADLINE_S, wait_until
 
 CREATE, DELETE, EXISTS, GET, SET, SYNC, PING = 1, 2, 3, 4, 5, 9, 11
 CHILDREN2, MULTI, CREATE2, CLOSE = 12, 14, 15, -11
@@ -37,6 +38,7 @@ class Connection:
         self.proxy = proxy
         self.client_reader, self.client_writer = client_reader, client_writer
         self.server_writer = None
+        self.server_gone = asyncio.Event()
         self.swallowed = set()  # xids whose reply ends the connection
         self.keep_server = False
 
@@ -57,7 +59,21 @@ class Connection:
                  asyncio.ensure_future(self.pump(server_reader, self.client_writer, False))]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         self.cut()
+        if self.keep_server:
+            await self.outlive(server_reader, tasks)
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def outlive(self, server_reader, tasks):
+        """The client is gone; reads what the server still says, until it closes."""
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            while await server_reader.read(65536):
+                pass
+        except OSError:
+            pass
+        self.server_gone.set()
 
     async def pump(self, reader, writer, is_request):
         first = True
@@ -65,7 +81,7 @@ class Connection:
             while True:
                 head = await reader.readexactly(4)
                 frame = head + await reader.readexactly(struct.unpack(">i", head)[0])
-                await self.proxy.held()
+                await self.proxy.held(frame if is_request and not first else None)
                 forward = True if first else await self.judge(frame, is_request)
                 first = False
                 if forward is None:
@@ -107,10 +123,14 @@ class Connection:
         return self.proxy.roll()
 
     async def forward_late(self, frame, delay_s):
+        """The server has read it when it closes: it finds the end of the connection behind it."""
         await asyncio.sleep(delay_s)
-        self.server_writer.write(frame)
         try:
-            await asyncio.sleep(1)  # for the server to read it, if it still listens
+            self.server_writer.write(frame)
+            self.server_writer.write_eof()
+            await asyncio.wait_for(self.server_gone.wait(), DEADLINE_S)
+        except OSError:
+            pass  # it did not listen any more
         finally:
             self.server_writer.transport.abort()
             self.proxy.late_count += 1
@@ -124,6 +144,7 @@ class Proxy:
         self.delay_s = 0
         self.count = 0  # faults so far
         self.late_count = 0  # of these, requests that have gone out late
+        self.held_opcodes = set()  # of requests that have come while hold is set
         self.rules = []
         self.connections = set()
         self.random, self.probability = None, 0
@@ -159,9 +180,12 @@ class Proxy:
         finally:
             self.connections.discard(connection)
 
-    async def held(self):
+    async def held(self, request):
+        if self.hold and request:
+            self.held_opcodes.add(struct.unpack(">i", request[8:12])[0])
         while self.hold:
             await asyncio.sleep(0.005)
+        self.held_opcodes.clear()
 
     def match(self, opcode):
         for i, (opcodes, rule) in enumerate(self.rules):
@@ -191,10 +215,11 @@ class Proxy:
 
     def wait_late(self, count):
         """Until that many late requests have been with the server."""
-        deadline = time.monotonic() + 60
-        while self.late_count < count:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: self.late_count >= count, "requests that come late")
+
+    def wait_held(self, opcodes):
+        """Until a request of one of these kinds has come, while hold is set."""
+        wait_until(lambda: self.held_opcodes & opcodes, "a request that is held")
 
     def pause(self, opcodes, delay_s):
         self.add(opcodes, ("pause", delay_s), 1)

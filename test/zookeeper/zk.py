@@ -29,8 +29,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
+
+from wait import wait_until
 
 JARS = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
 READY_S = 120
@@ -160,10 +161,7 @@ class Node:
     def end(self, number):
         """Sends the signal and returns when the process is gone."""
         self.send(number)
-        deadline = time.monotonic() + STOP_S
-        while self.running():
-            assert time.monotonic() < deadline, f"server {self.number} does not end"
-            time.sleep(0.01)
+        wait_until(lambda: not self.running(), f"the end of server {self.number}", STOP_S)
         (self.dir / "pid").unlink(missing_ok=True)
 
     def kill(self):
@@ -192,12 +190,14 @@ class Node:
 
     def wait(self):
         """ruok says imok too early: a server is ready when it knows its mode."""
-        deadline = time.monotonic() + READY_S
-        while self.mode() is None:
-            if not self.running() or time.monotonic() > deadline:
-                raise RuntimeError(f"ZooKeeper {self.number} did not start, see {self.dir}/out:\n" +
-                                   (self.dir / "out").read_text()[-2000:])
-            time.sleep(0.02)
+        def said():
+            return f"ZooKeeper {self.number}, {self.dir}/out: {(self.dir / 'out').read_text()[-2000:]}"
+
+        def ready():
+            assert self.running(), f"has ended: {said()}"
+            return self.mode() is not None
+
+        wait_until(ready, said, READY_S, 0.02)
 
 
 class Ensemble:

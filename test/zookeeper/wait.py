@@ -1,0 +1,15 @@
+"""Waiting for a condition, with a deadline. Tests and benchmarks wait with this and nothing else."""
+
+import time
+
+DEADLINE_S = 60  # by then something hangs
+
+
+def wait_until(condition, what="the condition", seconds=DEADLINE_S, pause_s=0.01):
+    """Calls the condition again and again; returns what it found. what: a text, or makes one."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, \
+            f"not after {seconds} s: {what() if callable(what) else what}"
+        time.sleep(pause_s)
+    return found
