@@ -1,36 +1,23 @@
 """The routes of batches and jobs, for tests: one connection per thread, JSON both ways."""
 
-import http.client
-import json
-
-from conftest import wait_until
+from conftest import Http, wait_until
 
 from conftest import errors
 
 
-class Api:
+class Api(Http):
     def __init__(self, port, timeout=90):
-        self.port = port
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
-
-    def try_call(self, method, path, body=None):
-        """Status and body."""
-        text = None if body is None else json.dumps(body)
-        headers = {} if body is None else {"Content-Type": "application/json"}
-        self.connection.request(method, path, text, headers)
-        answer = self.connection.getresponse()
-        raw = answer.read()
-        return answer.status, json.loads(raw) if raw else None
+        super().__init__(port, timeout)
 
     def __call__(self, method, path, body=None):
         """The body of an answer that must be 200."""
-        status, answer = self.try_call(method, path, body)
+        status, answer = self.send(method, path, body)
         assert status == 200, f"{method} {path} {body}: {status} {answer}"
         return answer
 
     def refuse(self, wanted, method, path, body=None):
         """The one error of an answer that must have that status."""
-        status, answer = self.try_call(method, path, body)
+        status, answer = self.send(method, path, body)
         assert status == wanted, f"{method} {path} {body}: {status} {answer}"
         [line] = errors(answer)
         return line

@@ -3,6 +3,8 @@
 Tests do not sleep: they read what a server says, or wait_until() something holds, with a deadline.
 """
 
+import http.client
+import itertools
 import json
 import os
 import pathlib
@@ -19,11 +21,13 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test/zookeeper"))
 
+import zk  # noqa: E402
 from wait import DEADLINE_S, wait_until  # noqa: E402, F401: for the tests
 
 BINARY = os.environ.get("DROVER", str(ROOT / "build-asan/drover"))
 KEEPER_ONLY = ["--http", "none"]  # the last arguments of a server that leaves its tree alone
 ANY_PORTS = ["--http", "127.0.0.1:0", "--zk", "127.0.0.1:0"]
+NUMBERS = itertools.count(1)
 
 
 def drover(*arguments, **more):
@@ -85,6 +89,36 @@ class Connection:
 
     def close(self):
         self.socket.close()
+
+
+class Http:
+    """A client that speaks JSON over one connection. headers: of the last answer."""
+
+    def __init__(self, port, timeout=DEADLINE_S, **headers):
+        self.port = port
+        self.always = {"Content-Type": "application/json"} | headers
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+
+    def send(self, method, path, body=None, headers=None):
+        """Status and parsed body. A body of bytes is sent as it is."""
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        self.connection.request(method, path, body, headers or self.always)
+        answer = self.connection.getresponse()
+        self.headers, text = answer.headers, answer.read()
+        return answer.status, json.loads(text) if text else None
+
+    def close(self):
+        self.connection.close()
+
+
+def call(port, method, path, body=None, **more):
+    """One request on a connection of its own: status and parsed body."""
+    client = Http(port, **more)
+    try:
+        return client.send(method, path, body)
+    finally:
+        client.close()
 
 
 class Server:
@@ -202,3 +236,31 @@ def errors(body):
     assert parsed["errors"] and re.fullmatch("[A-Z_]+", parsed["code"]), parsed
     assert all(isinstance(line, str) and line for line in parsed["errors"])
     return parsed["errors"]
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory):
+    """A real ZooKeeper, alone."""
+    with zk.Ensemble(tmp_path_factory.mktemp("zookeeper")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory):
+    """Three of them."""
+    with zk.Ensemble(tmp_path_factory.mktemp("zookeeper"), nodes=3) as three:
+        yield three
+
+
+@pytest.fixture
+def serve(ensemble):
+    """Starts servers on a chroot of their own, which give up one another soon."""
+    servers, chroot = [], f"/serve-{next(NUMBERS)}"
+
+    def start_one(*arguments, timeout_ms=4000):
+        servers.append(OnEnsemble(ensemble.url(chroot), "--zk-timeout-ms", timeout_ms, *arguments))
+        return servers[-1].start()
+
+    yield start_one
+    for server in servers:
+        server.kill()

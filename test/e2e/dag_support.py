@@ -1,10 +1,8 @@
 """What the tests of the DAG share: requests as Python values, and graphs in a line."""
 
-import http.client
-import json
 import urllib.parse
 
-from conftest import DEADLINE_S
+from conftest import DEADLINE_S, call
 
 
 class Refused(Exception):
@@ -19,23 +17,13 @@ class Dag:
 
     def __init__(self, port, token=None):
         self.port = port
-        self.headers = {"Content-Type": "application/json"}
-        if token:
-            self.headers["Authorization"] = f"Bearer {token}"
+        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def call(self, method, path, body=None, timeout=DEADLINE_S):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
-        try:
-            connection.request(method, path, None if body is None else json.dumps(body),
-                               self.headers)
-            answer = connection.getresponse()
-            text = answer.read()
-        finally:
-            connection.close()
-        parsed = json.loads(text) if text else None
-        if answer.status >= 300:
-            raise Refused(answer.status, parsed)
-        return parsed
+        status, answer = call(self.port, method, path, body, timeout=timeout, **self.headers)
+        if status >= 300:
+            raise Refused(status, answer)
+        return answer
 
     def get(self, path, **query):
         return self.call("GET", path + ("?" + urllib.parse.urlencode(query) if query else ""))

@@ -1,34 +1,17 @@
 """What the tests of the task store share: a client."""
 
-import http.client
-import itertools
-import json
 import random
 import urllib.parse
 
-from conftest import DEADLINE_S, errors
-
-NUMBERS = itertools.count(1)
+from conftest import NUMBERS, Http, errors
 
 
-class Tasks:
+class Tasks(Http):
     """A client: one connection, one client id."""
 
     def __init__(self, port, clientid=None):
-        self.port = port
+        super().__init__(port)
         self.clientid = random.getrandbits(50) if clientid is None else clientid
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
-
-    def send(self, method, path, body=None, headers=None):
-        """Status, parsed body."""
-        if body is not None and not isinstance(body, bytes):
-            body = json.dumps(body).encode()
-        self.connection.request(method, path, body,
-                                headers or {"Content-Type": "application/json"})
-        answer = self.connection.getresponse()
-        self.headers = answer.headers
-        text = answer.read()
-        return answer.status, json.loads(text) if text else None
 
     def get(self, path):
         status, body = self.send("GET", path)
@@ -60,9 +43,6 @@ class Tasks:
 
     def group(self, name, query=""):
         return self.get(f"/group/{urllib.parse.quote(name, safe='')}{query}")
-
-    def close(self):
-        self.connection.close()
 
 
 def new_group(name="group"):

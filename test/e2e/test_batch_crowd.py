@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-import zk as zookeeper
+import zk
 from batch_api import Api
 from conftest import BINARY, DEADLINE_S, Server, wait_until
 
@@ -90,7 +90,7 @@ def finish(api, batches, seconds=120):
             return True
         for job in api("GET", "/v1/jobs?state=Failed")["jobs"]:
             if states[job["batch"]] == "Failed":
-                api.try_call("POST", f"/v1/jobs/{job['id']}/requeue", {})
+                api.send("POST", f"/v1/jobs/{job['id']}/requeue", {})
         return False
 
     wait_until(all_completed, lambda: f"all completed: {api('GET', '/v1/batches')}", seconds, 0.05)
@@ -136,7 +136,7 @@ def test_consumers_that_are_killed_while_jobs_are_held_and_released(tmp_path):
                 api, listener = Api(server.port), Ends(server, ended)
             consumers.kill_one()
             job = chance.choice(jobs[::2])  # the others show the order
-            if api.try_call("POST", f"/v1/jobs/{job}/hold", {})[0] == 200:
+            if api.send("POST", f"/v1/jobs/{job}/hold", {})[0] == 200:
                 held.add(job)
                 api("POST", f"/v1/jobs/{job}/release", {})
         finish(api, batches)
@@ -211,12 +211,6 @@ def foreign(hosts):
     return client
 
 
-@pytest.fixture(scope="module")
-def real_zookeeper(tmp_path_factory):
-    with zookeeper.Ensemble(tmp_path_factory.mktemp("zk"), sync=False) as one:
-        yield one
-
-
 @pytest.fixture(params=["embedded", "zookeeper"])
 def beside(request, start):
     """A server and a foreign client on one tree: that of the server, or of a real ZooKeeper."""
@@ -225,7 +219,7 @@ def beside(request, start):
         client = foreign(f"127.0.0.1:{server.zk_port}")
     else:
         root = f"/{request.node.name.split('[')[0]}"
-        one = request.getfixturevalue("real_zookeeper")
+        one = request.getfixturevalue("zookeeper")
         server = Server("--zk", "none", "--keeper", one.url(root))
         server.port = int(server.wait_for(r"listening on http://127\.0\.0\.1:(\d+)\n")[1])
         client = foreign(one.hosts + root)
@@ -241,7 +235,7 @@ def beside(request, start):
 
 
 def wait_for_keeper(api):
-    wait_until(lambda: api.try_call("GET", "/v1/batches")[0] == 200, "the keeper")
+    wait_until(lambda: api.send("GET", "/v1/batches")[0] == 200, "the keeper")
 
 
 def foreign_steps(client, job, batch, old, new, priority="50", stop_after=9):
@@ -360,7 +354,7 @@ def foreign_worker(client, batch, count, done):
 def test_an_ensemble_that_loses_its_leader(tmp_path):
     """Two servers on three ZooKeepers, consumers on both, and a foreign client; the leader is killed
     meanwhile."""
-    with zookeeper.Ensemble(tmp_path / "zk", nodes=3) as ensemble:
+    with zk.Ensemble(tmp_path / "zk", nodes=3) as ensemble:
         servers = []
         try:
             for _ in range(2):
@@ -417,7 +411,7 @@ def job_states(api):
 def finish_job(api, job):
     """Moves a job that a consumer may have moved meanwhile."""
     def completed():
-        api.try_call("PUT", f"/v1/jobs/{job}/state", {"state": "next"})
+        api.send("PUT", f"/v1/jobs/{job}/state", {"state": "next"})
         return api.state_of("jobs", job) == "Completed"
 
     wait_until(completed, f"the end of {job}", pause_s=0)
@@ -425,11 +419,11 @@ def finish_job(api, job):
 
 def wait_for_states(api, wanted, seconds=60):
     def there():
-        status, answer = api.try_call("GET", "/v1/batches")
+        status, answer = api.send("GET", "/v1/batches")
         found = {b["id"]: b["state"] for b in answer["batches"]} if status == 200 else {}
         return wanted.items() <= found.items()
 
-    wait_until(there, lambda: f"{wanted} in {api.try_call('GET', '/v1/batches')}", seconds, 0.1)
+    wait_until(there, lambda: f"{wanted} in {api.send('GET', '/v1/batches')}", seconds, 0.1)
 
 
 def steady(port, killed, jobs):
@@ -437,31 +431,31 @@ def steady(port, killed, jobs):
     api, session, end = Api(port), None, time.monotonic() + 120
     while time.monotonic() < end:
         if not session:
-            status, answer = api.try_call("POST", "/v1/sessions", {"timeout": 10000})
+            status, answer = api.send("POST", "/v1/sessions", {"timeout": 10000})
             session = answer["session"] if status == 200 else None
             if not session:
                 time.sleep(0.2)
                 continue
         worked = False
         for state in reversed(STEPS):
-            status, answer = api.try_call("POST", "/v1/jobs/acquire",
-                                          {"session": session, "state": state})
+            status, answer = api.send("POST", "/v1/jobs/acquire",
+                                      {"session": session, "state": state})
             if status != 200:  # the job may be locked nevertheless: close the session
-                api.try_call("DELETE", f"/v1/sessions/{session}")
+                api.send("DELETE", f"/v1/sessions/{session}")
                 session = None
                 time.sleep(0.1)
                 break
             if not answer["job"]:
                 continue
             worked = True
-            status, _ = api.try_call("PUT", f"/v1/jobs/{answer['job']['id']}/state",
+            status, _ = api.send("PUT", f"/v1/jobs/{answer['job']['id']}/state",
                                      {"state": "next", "token": answer["token"], "session": session})
             if status >= 500:
-                api.try_call("DELETE", f"/v1/sessions/{session}")
+                api.send("DELETE", f"/v1/sessions/{session}")
                 session = None
             break
         if not worked and killed.is_set():
-            status, answer = api.try_call("GET", "/v1/jobs")
+            status, answer = api.send("GET", "/v1/jobs")
             if status == 200 and {job["state"] for job in answer["jobs"] if job["id"] in jobs} == {"Completed"}:
                 return
             time.sleep(0.05)

@@ -3,33 +3,8 @@
 import collections
 import signal
 
-import pytest
-
-import zk
-from conftest import OnEnsemble, wait_until
+from conftest import wait_until
 from dag_support import Dag, Refused, node, shell
-from task_support import new_group
-
-TIMEOUT_MS = 4000
-
-
-@pytest.fixture(scope="module")
-def ensemble(tmp_path_factory):
-    with zk.Ensemble(tmp_path_factory.mktemp("zookeeper"), nodes=3) as one:
-        yield one
-
-
-@pytest.fixture
-def serve(ensemble):
-    servers, chroot = [], "/" + new_group("dag")
-
-    def start_one(*arguments, timeout_ms=TIMEOUT_MS):
-        servers.append(OnEnsemble(ensemble.url(chroot), "--zk-timeout-ms", timeout_ms, *arguments))
-        return servers[-1].start()
-
-    yield start_one
-    for server in servers:
-        server.kill()
 
 
 def ready(server):

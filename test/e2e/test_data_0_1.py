@@ -81,7 +81,7 @@ def differences(server, requests):
     api, found = Api(server.port), []
     for one in requests:
         path = one["path"]
-        status, answer = api.try_call(one["method"], path, one.get("body"))
+        status, answer = api.send(one["method"], path, one.get("body"))
         found += compare(one["status"], status, f"{path}: status")
         found += compare(in_order(path, one["answer"]), in_order(path, answer), path)
     return found
@@ -153,7 +153,7 @@ def use_tasks(api):
     assert task["data"] == "do it" and task["id"] > USE["available"]
     api("POST", "/update", {"clientid": 1, "deletes": [task["id"]]})
     mine, also_mine = USE["owned"]
-    assert api.try_call("POST", "/update", {"clientid": 2, "deletes": [mine]})[0] == 409
+    assert api.send("POST", "/update", {"clientid": 2, "deletes": [mine]})[0] == 409
     api("POST", "/update", {"clientid": CLIENT, "deletes": [mine]})
     return [(f"/task/{mine}", 404), (f"/task/{also_mine}", 200), (f"/task/{task['id']}", 404)]
 
@@ -238,8 +238,8 @@ def test_it_can_be_worked_with(open_it, tmp_path):
     look = use_tasks(api) + use_nodes(server, api, client) + use_world(api)
     look += use_queue(api, client) + use_batches(api)
     use_tree(server)
-    assert [api.try_call("GET", path)[0] for path, _ in look] == [status for _, status in look]
-    now = [{"method": "GET", "path": path, "status": status, "answer": api.try_call("GET", path)[1]}
+    assert [api.send("GET", path)[0] for path, _ in look] == [status for _, status in look]
+    now = [{"method": "GET", "path": path, "status": status, "answer": api.send("GET", path)[1]}
            for path, status in look]
     for end in (signal.SIGKILL, signal.SIGTERM):
         server.signal(end)

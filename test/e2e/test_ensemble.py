@@ -12,21 +12,15 @@ import zk
 from conftest import DEADLINE_S, OnEnsemble, drover, wait_until
 
 
-@pytest.fixture(scope="module")
-def ensemble(tmp_path_factory):
-    with zk.Ensemble(tmp_path_factory.mktemp("zookeeper")) as one:
-        yield one
-
-
 READY = "GET /readyz HTTP/1.1\r\nHost: HOST\r\n\r\n"
 
 
 @pytest.fixture
-def serve(ensemble):
+def serve(zookeeper):
     servers = []
 
     def start(chroot, *arguments, **more):
-        servers.append(OnEnsemble(ensemble.url(chroot), *arguments, **more))
+        servers.append(OnEnsemble(zookeeper.url(chroot), *arguments, **more))
         return servers[-1].start()
 
     yield start
@@ -35,8 +29,8 @@ def serve(ensemble):
 
 
 @pytest.fixture
-def client(ensemble):
-    one = KazooClient(hosts=ensemble.hosts)
+def client(zookeeper):
+    one = KazooClient(hosts=zookeeper.hosts)
     one.start(timeout=DEADLINE_S)
     yield one
     one.stop()
@@ -98,13 +92,13 @@ def test_a_variable_that_holds_no_password():
     assert done.stderr == "drover: DROVER_ZK_AUTH does not hold user:password\n"
 
 
-def test_a_session_that_ends_is_replaced(serve, ensemble, client):
+def test_a_session_that_ends_is_replaced(serve, zookeeper, client):
     """The server stands still for longer than its session may be silent."""
     server = serve("/team/four")
-    before = sessions(ensemble)
+    before = sessions(zookeeper)
     server.signal(signal.SIGSTOP)
     try:
-        wait_until(lambda: sessions(ensemble) < before)
+        wait_until(lambda: sessions(zookeeper) < before)
     finally:
         server.signal(signal.SIGCONT)
     server.wait_for("warning: the session on .* is over")
@@ -113,20 +107,20 @@ def test_a_session_that_ends_is_replaced(serve, ensemble, client):
     assert server.stop() == 0, server.said
 
 
-def test_ready_while_the_ensemble_is_there(serve, ensemble):
+def test_ready_while_the_ensemble_is_there(serve, zookeeper):
     """Also when its session lives on, of which it cannot know."""
     server = serve("/team/five")
     wait_until(lambda: server.request(READY)[0] == 200)
-    ensemble.nodes[0].kill()
+    zookeeper.nodes[0].kill()
     try:
         wait_until(lambda: server.request(READY)[0] == 503)
         assert server.request(READY.replace("readyz", "healthz"))[0] == 200
     finally:
-        ensemble.restart()
+        zookeeper.restart()
     wait_until(lambda: server.request(READY)[0] == 200)
     assert server.stop() == 0, server.said
 
 
-def sessions(ensemble):
-    text = zk.four_letters(ensemble.nodes[0].port, "mntr")
+def sessions(zookeeper):
+    text = zk.four_letters(zookeeper.nodes[0].port, "mntr")
     return int(re.search(r"zk_global_sessions\s+(\d+)", text)[1])

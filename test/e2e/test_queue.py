@@ -9,10 +9,9 @@ import threading
 
 import pytest
 
-import zk
-from conftest import BINARY, OnEnsemble, Server, drover, errors, wait_until
+from conftest import BINARY, drover, errors, wait_until
 from queue_support import NAMESPACE, QUICK, Room
-from world_support import Place, Stream, call, figure
+from world_support import Stream, figure, place_of
 
 NOBODY = "0" * 32
 
@@ -26,22 +25,7 @@ echo "$PPID $DROVER_QUEUE $DROVER_MESSAGE $DROVER_FENCE $line" >> "$LOG"
 
 @pytest.fixture(scope="module", params=["embedded", "ensemble"])
 def place(request, tmp_path_factory):
-    if request.param == "embedded":
-        server = Server("--data", tmp_path_factory.mktemp("data") / "d").start()
-        one = Place(server, f"127.0.0.1:{server.zk_port}")
-    else:
-        ensemble = zk.Ensemble(tmp_path_factory.mktemp("zookeeper")).__enter__()
-        server = OnEnsemble(ensemble.url("/queues")).start()
-        one = Place(server, ensemble.hosts, "/queues")
-    wait_until(lambda: call(one.port, "GET", "/readyz")[0] == 200, "a leader")
-    yield one
-    one.close()
-    try:
-        assert server.stop() == 0, server.said
-    finally:
-        server.kill()
-        if request.param == "ensemble":
-            ensemble.__exit__(None, None, None)
+    yield from place_of(request, tmp_path_factory, "/queues")
 
 
 @pytest.fixture

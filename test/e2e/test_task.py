@@ -9,18 +9,11 @@ import time
 import pytest
 
 import task_model
-import zk
 from conftest import Connection, OnEnsemble, Server, errors, wait_until
 from task_support import Tasks, new_group
 
 SOAK = bool(os.environ.get("DROVER_SOAK"))
 KEEPERS = ["embedded", "zookeeper"]
-
-
-@pytest.fixture(scope="module")
-def ensemble(tmp_path_factory):
-    with zk.Ensemble(tmp_path_factory.mktemp("zookeeper")) as one:
-        yield one
 
 
 @pytest.fixture(scope="module", params=KEEPERS)
@@ -29,7 +22,7 @@ def server(request, tmp_path_factory):
     if request.param == "embedded":
         one = Server("--data", tmp_path_factory.mktemp("task") / "data").start()
     else:
-        one = OnEnsemble(request.getfixturevalue("ensemble").url("/task")).start().leads()
+        one = OnEnsemble(request.getfixturevalue("zookeeper").url("/task")).start().leads()
     yield one
     status = one.stop()
     one.kill()

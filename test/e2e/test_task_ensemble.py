@@ -5,38 +5,15 @@ import os
 import signal
 import time
 
-import pytest
 from kazoo.client import KazooClient
 
-import zk
 from cli import Client
-from conftest import DEADLINE_S, OnEnsemble, wait_until
-from task_support import Tasks, new_group
+from conftest import DEADLINE_S, wait_until
+from task_support import Tasks
 from test_task_durable import Crowd, check_history
 
 TIMEOUT_MS = 4000
 SOAK = bool(os.environ.get("DROVER_SOAK"))
-
-
-@pytest.fixture(scope="module")
-def ensemble(tmp_path_factory):
-    with zk.Ensemble(tmp_path_factory.mktemp("zookeeper"), nodes=3) as three:
-        yield three
-
-
-@pytest.fixture
-def serve(ensemble):
-    """Starts servers on a chroot of their own."""
-    servers, chroot = [], "/" + new_group("ensemble")
-
-    def start_one(timeout_ms=TIMEOUT_MS):
-        servers.append(OnEnsemble(ensemble.url(chroot), "--zk-timeout-ms", timeout_ms))
-        return servers[-1].start()
-
-    yield start_one
-    for server in servers:
-        server.signal(signal.SIGCONT) if server.process.poll() is None else None
-        server.kill()
 
 
 def wait_for_redirect(server, leader):
@@ -84,8 +61,8 @@ def test_another_takes_over_in_time_and_nothing_is_lost(serve):
 
 def test_a_leader_that_ends_hands_over_at_once(serve):
     """Its session is ended, and not left to its timeout."""
-    leader = serve(60000).leads()
-    follower = serve(60000)
+    leader = serve(timeout_ms=60000).leads()
+    follower = serve(timeout_ms=60000)
     wait_for_redirect(follower, leader)
     assert leader.stop() == 0, leader.said
     start = time.monotonic()

@@ -10,7 +10,7 @@ import pytest
 
 from wire_client import *  # noqa: F403: the vocabulary of the scenarios
 from wire_record import differences, run
-from wire_support import serve, zookeeper  # noqa: F401: a fixture
+from wire_support import serve  # noqa: F401: a fixture
 
 SCENARIOS = []
 

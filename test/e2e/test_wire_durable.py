@@ -4,15 +4,13 @@ The server's fdatasync is held by a small library that is preloaded into it (hol
 can let one sync after the other happen and see which answers each of them sets free.
 """
 
-import os
-import pathlib
 import re
 import select
-import subprocess
 
 import pytest
 
 from conftest import KEEPER_ONLY, Server, wait_until
+from test_task_durable import compile_library, preloaded
 from wire_client import *  # noqa: F403: the vocabulary of the tests
 
 pytestmark = pytest.mark.slow
@@ -50,10 +48,7 @@ class Hold:
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory):
-    path = tmp_path_factory.mktemp("hold") / "hold_sync.so"
-    subprocess.run(["cc", "-Wall", "-Werror", "-shared", "-fPIC", "-o", path,
-                    pathlib.Path(__file__).with_name("hold_sync.c")], check=True)
-    return path
+    return compile_library(tmp_path_factory.mktemp("hold"), "hold_sync")
 
 
 @pytest.fixture
@@ -63,9 +58,7 @@ def hold(tmp_path):
 
 @pytest.fixture
 def port(tmp_path, hold, library):
-    sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
-    environment = os.environ | {"LD_PRELOAD": str(library), "DROVER_TEST_HOLD": str(hold.directory),
-                                "ASAN_OPTIONS": sanitizer}
+    environment = preloaded(library, DROVER_TEST_HOLD=str(hold.directory))
     server = Server("--data", tmp_path / "data", *KEEPER_ONLY, env=environment)
     try:
         yield server.start().zk_port

@@ -13,7 +13,7 @@ import subprocess
 import pytest
 
 from wire_client import DEADLINE_S, Client, create, delete, set_data
-from wire_support import Proxy, drover, zookeeper  # noqa: F401: fixtures
+from wire_support import Proxy, drover  # noqa: F401: fixtures
 
 PACKAGE = "node-zookeeper-client@1.1.3"
 SCRIPT = pathlib.Path(__file__).with_name("wire_node.js")

@@ -14,7 +14,7 @@ import pytest
 
 from conftest import KEEPER_ONLY, Server, wait_until
 from wire_client import *  # noqa: F403: the vocabulary of the tests
-from wire_support import drover, zookeeper  # noqa: F401: fixtures
+from wire_support import drover  # noqa: F401: fixtures
 
 SOAK = bool(os.environ.get("DROVER_SOAK"))
 PACKET_MAX = 1024 * 1024 - 1

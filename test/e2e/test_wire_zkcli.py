@@ -17,7 +17,7 @@ import time
 import pytest
 
 from wire_client import DEADLINE_S, Client, create, delete, set_data
-from wire_support import Proxy, drover, zookeeper  # noqa: F401: fixtures
+from wire_support import Proxy, drover  # noqa: F401: fixtures
 from zk import need_jvm
 
 ZKCLI = "/usr/share/zookeeper/bin/zkCli.sh"

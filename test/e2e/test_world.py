@@ -11,32 +11,15 @@ import threading
 import pytest
 from kazoo.client import KazooClient
 
-import zk
-from conftest import BINARY, DEADLINE_S, OnEnsemble, Server, drover, errors, wait_until
-from world_support import Place, Stream, World, call, figure
+from conftest import BINARY, DEADLINE_S, OnEnsemble, drover, errors, wait_until
+from world_support import Place, Stream, World, call, figure, place_of
 
 NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="module", params=["embedded", "ensemble"])
 def place(request, tmp_path_factory):
-    if request.param == "embedded":
-        server = Server("--data", tmp_path_factory.mktemp("data") / "d").start()
-        one = Place(server, f"127.0.0.1:{server.zk_port}")
-    else:
-        ensemble = zk.Ensemble(tmp_path_factory.mktemp("zookeeper")).__enter__()
-        server = OnEnsemble(ensemble.url("/worlds")).start()
-        one = Place(server, ensemble.hosts, "/worlds")
-        one.ensemble = ensemble
-    one.kind = request.param
-    yield one
-    one.close()
-    try:
-        assert server.stop() == 0, server.said
-    finally:
-        server.kill()
-        if request.param == "ensemble":
-            ensemble.__exit__(None, None, None)
+    yield from place_of(request, tmp_path_factory, "/worlds")
 
 
 @pytest.fixture

@@ -20,12 +20,6 @@ from zk import Ensemble, four_letters
 TIMEOUT_MS = 4000
 
 
-@pytest.fixture(scope="module")
-def standalone(tmp_path_factory):
-    with Ensemble(tmp_path_factory.mktemp("zk")) as zk:
-        yield zk
-
-
 @pytest.fixture
 def ensemble(tmp_path):
     with Ensemble(tmp_path / "zk", nodes=3) as zk:
@@ -40,14 +34,14 @@ def impatient(tmp_path):
 
 
 @pytest.fixture
-def proxy(standalone):
-    with Proxy(standalone.nodes[0].port) as p:
+def proxy(zookeeper):
+    with Proxy(zookeeper.nodes[0].port) as p:
         yield p
 
 
 @pytest.fixture
-def judge(standalone):
-    client = KazooClient(hosts=standalone.hosts)
+def judge(zookeeper):
+    client = KazooClient(hosts=zookeeper.hosts)
     client.start()
     yield client
     client.stop()
@@ -101,10 +95,10 @@ def data_of(judge, path):
 # What cannot be sent.
 
 @pytest.mark.parametrize("flags", ["-", "s"])
-def test_what_is_too_big_is_said_before_it_is_sent(standalone, judge, root, driver, flags):
+def test_what_is_too_big_is_said_before_it_is_sent(zookeeper, judge, root, driver, flags):
     """With the chroot before each path, and with the tag. ZooKeeper would cut the connection."""
     chroot = f"{root}/{'c' * 3000}"
-    driver.must("connect", f"zk://{standalone.hosts}{chroot}", TIMEOUT_MS)
+    driver.must("connect", f"zk://{zookeeper.hosts}{chroot}", TIMEOUT_MS)
     driver.must("create", "/warm-", "-", "s")
     session = driver.must("session")
     most = 1024 * 1024 - 1 - 64 - 64 - len("/big-")
@@ -430,9 +424,9 @@ def test_watches_in_a_storm_miss_nothing(keeper, proxy, judge, root):
     assert proxy.count > 3
 
 
-def test_watches_that_are_taken_back_are_forgotten_by_the_server(keeper, standalone):
+def test_watches_that_are_taken_back_are_forgotten_by_the_server(keeper, zookeeper):
     def watched():
-        lines = four_letters(standalone.nodes[0].port, "mntr").splitlines()
+        lines = four_letters(zookeeper.nodes[0].port, "mntr").splitlines()
         return int(dict(line.split(None, 1) for line in lines)["zk_watch_count"])
     assert watched() == 0
     for i in range(50):
@@ -490,14 +484,14 @@ def test_a_stopped_client_finds_its_session_expired(keeper, judge, root):
     keeper.must("close")
 
 
-def test_a_stopped_client_with_commits_on_their_way(keeper, proxy, standalone, judge, root):
+def test_a_stopped_client_with_commits_on_their_way(keeper, proxy, zookeeper, judge, root):
     """They are UNKNOWN or SESSION_EXPIRED, each told once, and what was acknowledged is there."""
     session = "0x" + keeper.must("session").split()[0]
     proxy.hold = True
     keeper.send("commits", "/q/n-", "s", 50, 50, 0)
     proxy.wait_held(CHANGES)
     keeper.freeze()
-    wait_until(lambda: session not in four_letters(standalone.nodes[0].port, "dump"),
+    wait_until(lambda: session not in four_letters(zookeeper.nodes[0].port, "dump"),
                "the end of the session")
     proxy.hold = False
     keeper.thaw()
@@ -648,8 +642,8 @@ def test_the_whole_ensemble_is_restarted(driver, ensemble):
 
 # Access.
 
-def test_nodes_are_the_creators_own(driver, standalone, judge):
-    url = standalone.url("/auth/inner")
+def test_nodes_are_the_creators_own(driver, zookeeper, judge):
+    url = zookeeper.url("/auth/inner")
     driver.must("connect", url, TIMEOUT_MS, "drover:secret")
     assert driver.must("writable") == "no"
     driver.must("create", "/a", "x", "-")
@@ -670,7 +664,7 @@ def test_nodes_are_the_creators_own(driver, standalone, judge):
     assert driver.must("get", "/a") == "x"
 
 
-def test_authentication_holds_over_reconnections(proxy, standalone, driver):
+def test_authentication_holds_over_reconnections(proxy, zookeeper, driver):
     driver.must("connect", f"zk://127.0.0.1:{proxy.port}/auth2", TIMEOUT_MS, "drover:secret")
     for i in range(5):
         driver.must("create", f"/{i}", "x", "-")
@@ -678,8 +672,8 @@ def test_authentication_holds_over_reconnections(proxy, standalone, driver):
         assert driver.must("get", f"/{i}") == "x"
 
 
-def test_the_world_is_seen_to_be_able_to_write(driver, standalone):
-    driver.must("connect", standalone.url("/open"), TIMEOUT_MS)
+def test_the_world_is_seen_to_be_able_to_write(driver, zookeeper):
+    driver.must("connect", zookeeper.url("/open"), TIMEOUT_MS)
     assert driver.must("writable") == "yes"
 
 

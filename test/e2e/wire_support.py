@@ -1,10 +1,9 @@
-"""Servers for the tests of the ZooKeeper port: one drover and one real ZooKeeper for a whole module."""
+"""Servers for the tests of the ZooKeeper port: one for a whole module."""
 
 import pytest
 
 from conftest import KEEPER_ONLY, Server
 from proxy import Proxy  # noqa: F401
-from zk import Ensemble
 
 
 def serve(tmp_path_factory, *arguments):
@@ -21,9 +20,3 @@ def serve(tmp_path_factory, *arguments):
 def drover(tmp_path_factory):
     """A server for all tests of a module."""
     yield from serve(tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def zookeeper(tmp_path_factory):
-    with Ensemble(tmp_path_factory.mktemp("zookeeper")) as zk:
-        yield zk

@@ -6,23 +6,9 @@ import time
 
 from kazoo.client import KazooClient
 
-from conftest import DEADLINE_S
+from conftest import DEADLINE_S, OnEnsemble, Server, call, wait_until
 
 LISTS = ("/zoott_p", "/zoott_w", "/zoott_c")
-
-
-def call(port, method, path, body=None):
-    """One request: status and what the answer holds."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
-    try:
-        headers = {"Content-Type": "application/json"} if body is not None else {}
-        data = None if body is None else body if isinstance(body, bytes) else json.dumps(body)
-        connection.request(method, path, data, headers)
-        answer = connection.getresponse()
-        text = answer.read()
-        return answer.status, json.loads(text) if text else None
-    finally:
-        connection.close()
 
 
 def figure(port, name):
@@ -98,6 +84,26 @@ class Place:
                 found[path] = self.kazoo.get(path)[0]
                 found.update(self.nodes(path))
         return found
+
+
+def place_of(request, tmp_path_factory, chroot):
+    """For fixtures with the parameters embedded and ensemble: a Place on that keeper."""
+    if request.param == "embedded":
+        server = Server("--data", tmp_path_factory.mktemp("data") / "d").start()
+        one = Place(server, f"127.0.0.1:{server.zk_port}")
+    else:
+        ensemble = request.getfixturevalue("zookeeper")
+        server = OnEnsemble(ensemble.url(chroot)).start()
+        one = Place(server, ensemble.hosts, chroot)
+        one.ensemble = ensemble
+    one.kind = request.param
+    wait_until(lambda: call(one.port, "GET", "/readyz")[0] == 200, "a server that is ready")
+    yield one
+    one.close()
+    try:
+        assert server.stop() == 0, server.said
+    finally:
+        server.kill()
 
 
 class World:
