@@ -11,7 +11,7 @@ from conftest import BINARY, ROOT, drover
 
 
 def version():
-    header = (ROOT / "include/drover.h").read_text()
+    header = (ROOT / "include/drover/core.h").read_text()
     return re.search(r'#define DROVER_VERSION "(.*)"', header)[1]
 
 
