@@ -13,6 +13,8 @@ import pytest
 from cli import Client, between
 from conftest import BINARY, drover
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def me(server, tmp_path):
