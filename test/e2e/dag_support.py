@@ -1,5 +1,7 @@
 """What the tests of the DAG share: requests as Python values, and graphs in a line."""
 
+import http.client
+import json
 import urllib.parse
 
 from conftest import DEADLINE_S, call

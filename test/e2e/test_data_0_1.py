@@ -84,7 +84,7 @@ def in_order(path, answer):
 
 
 def differences(server, requests):
-    """The nodes are asked for first: the run of an agent that is not heard of ends after a while."""
+    """The nodes are asked for first: the run of an agent that is not heard of ends later."""
     api, found = Api(server.port), []
     for one in sorted(requests, key=lambda one: not one["path"].startswith(DAG_ROUTES)):
         path = one["path"]
