@@ -366,7 +366,7 @@ static int try_acquire(struct batch_call *c, struct batch_kind *kind, int state,
     if (state != BATCH_NO_STATE)
         return acquire_in(c, kind, state, &h, ret_item);
     for (int i = 0; i < m->count && !got; i++)
-        if (i == m->first || m->states[i].keeps_lock)
+        if (batch_item_is_acquired(kind, i))
             got = acquire_in(c, kind, i, &h, ret_item);
     return got;
 }

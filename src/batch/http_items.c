@@ -2,7 +2,7 @@
 #include "batch/batch.h"
 #include "batch/job.h"
 #include "batch/server.h"
-#include "server/sessions.h"
+#include "server/sessions_http.h"
 
 /* {"KEY": item}, and the token if it is not 0. */
 static int put_item(struct batch_request *d, struct str id, int64_t token)
@@ -181,39 +181,43 @@ static int acquired_state(struct batch_request *d)
                                 "a batch is acquired for pending, reporting or updatereporting");
 }
 
-/* How long an acquire may wait: `wait`, but not so long that the session would expire. */
-static int64_t wait_ms(const struct batch_request *d)
+/* The keys of the lists that an acquire looks in. */
+static size_t list_keys(const struct batch_request *d, int state, uint64_t *ret_keys)
 {
-    int64_t ms = d->in->wait_ms < BATCH_WAIT_MAX_MS ? d->in->wait_ms : BATCH_WAIT_MAX_MS;
-    struct session_info info;
+    const struct batch_kind *kind = &d->call.store->kinds[d->kind];
+    size_t count = 0;
 
-    if (sessions_get(d->server->context->sessions, d->in->session, &info) == 0 &&
-        ms > info.timeout_ms * 2 / 3)
-        ms = info.timeout_ms * 2 / 3;
-    return ms;
+    for (int i = 0; i < kind->machine->count; i++)
+        if (state == BATCH_NO_STATE ? batch_item_is_acquired(kind, i) : state == i)
+            ret_keys[count++] = batch_list_key(&kind->views[i]);
+    return count;
 }
 
 void acquire_item(struct http_request *r)
 {
     struct batch_server *h = r->arg;
-    uint64_t seen = http_topic_seen(&h->topic);
+    const struct batch_in *in = r->in;
+    uint64_t keys[BATCH_STATES_MAX];
     struct batch_item item;
     struct batch_request d;
-    int64_t ms;
+    struct http_watch watch;
     int got, state = BATCH_NO_STATE;
 
     if (!batch_request_open(&d, r))
         return;
-    got = d.kind < BATCH_KIND_SMALL && (state = acquired_state(&d)) < 0
-              ? state
-              : batch_item_acquire(&d.call, d.kind, state, &item);
+    if (d.kind < BATCH_KIND_SMALL && (state = acquired_state(&d)) < 0) {
+        batch_request_close(&d, state);
+        return;
+    }
+    watch = session_watch(h->context, r, in->session, keys, list_keys(&d, state, keys));
+    got = batch_item_acquire(&d.call, d.kind, state, &item);
     if (got) {
         batch_request_close(&d, got < 0 ? got : put_item(&d, str_of(item.id), item.token));
         return;
     }
-    ms = wait_ms(&d);
     batch_request_leave(&d);
-    if (ms <= 0 || !http_wait(r, &h->topic, seen, ms)) {
+    if (!session_park(h->context, r, in->session, &watch,
+                      in->wait_ms < BATCH_WAIT_MAX_MS ? in->wait_ms : BATCH_WAIT_MAX_MS)) {
         buf_printf(&d.out, "{\"%s\":null}", h->store->kinds[d.kind].key);
         http_reply(r, 200, (struct str){d.out.p, d.out.len});
         buf_release(&d.out);

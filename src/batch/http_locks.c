@@ -118,12 +118,18 @@ static int release(struct batch_request *d)
                              in->token);
 }
 
+/* A lock of a queue or a collection may have kept waiting acquires from items. */
 void delete_lock(struct http_request *r)
 {
+    struct batch_server *h = r->arg;
     struct batch_request d;
+    int err;
 
     if (!batch_request_open(&d, r))
         return;
     buf_printf(&d.out, "{}");
-    batch_request_close(&d, release(&d));
+    err = release(&d);
+    batch_request_close(&d, err);
+    for (int kind = BATCH_KIND_JOB; !err && kind < BATCH_KINDS; kind++)
+        batch_server_wake(h, (enum batch_kind_id)kind, HTTP_TOPIC_ALL);
 }

@@ -59,6 +59,12 @@ int batch_item_list(struct batch_call *c, enum batch_kind_id kind, const struct 
 int batch_item_acquire(struct batch_call *c, enum batch_kind_id kind, int state,
                        struct batch_item *ret_item);
 
+/* Whether an acquire without a state, of access items, looks in that state. */
+static inline bool batch_item_is_acquired(const struct batch_kind *kind, int state)
+{
+    return state == kind->machine->first || kind->machine->states[state].keeps_lock;
+}
+
 /* Locks one item that was read, and sets its token. A conflict means that it changed meanwhile. */
 int batch_item_lock(struct batch_call *c, struct batch_item *item);
 

@@ -37,21 +37,29 @@ static void on_change(void *arg, const struct batch_event *e)
     json_close(&b, '}');
     publish(h, e->key, e->id, e->state, (struct str){b.p, b.len});
     buf_release(&b);
-    http_topic_signal(&h->topic, HTTP_TOPIC_ALL);
-    if (h->callbacks && strcmp(e->key, "batch") == 0)
+    if (strcmp(e->key, "batch") != 0)
+        return;
+    if (e->from && strcmp(e->from, "Held") == 0) /* its jobs can be acquired */
+        batch_server_wake(h, BATCH_KIND_JOB, 1);
+    if (h->callbacks)
         batch_callbacks_wake(h->callbacks);
 }
 
+static void on_available(void *arg, const struct batch_view *v, uint32_t count)
+{
+    struct batch_server *h = arg;
+
+    http_topic_wake(&h->context->topic, batch_list_key(v), (int)count);
+}
+
 /*
- * Changes of this server wake waiting requests. A lock that ended with its session, and changes by
- * other servers and foreign clients, are found by this regular wake-up.
+ * A lock that ended with its session, and changes by other servers and foreign clients, wake nobody.
+ * One waiting acquire of each list looks for them; if it finds several items, it wakes the others.
  */
 static void on_scanned(void *arg)
 {
-    enum { SOME = 64 };
-    struct batch_server *h = arg;
-
-    http_topic_signal(&h->topic, SOME);
+    for (int kind = 0; kind < BATCH_KINDS; kind++)
+        batch_server_wake(arg, (enum batch_kind_id)kind, 1);
 }
 
 static void on_due(void *arg, const struct batch_report *report)
@@ -111,7 +119,6 @@ static void close_server(void *module)
         batch_callbacks_close(h->callbacks);
     if (h->store)
         batch_store_close(h->store);
-    http_topic_release(&h->topic);
     pthread_mutex_destroy(&h->lock);
     arena_release(&h->arena);
     free(h);
@@ -133,7 +140,8 @@ static const struct option OPTIONS[] = {
 static int open_server(struct context *context, void **ret_module, struct err_info *ret_error)
 {
     struct batch_server *h = mem_zalloc(sizeof *h);
-    struct batch_store_options o = {.machines = &h->machines, .changed = on_change, .arg = h};
+    struct batch_store_options o = {
+        .machines = &h->machines, .changed = on_change, .available = on_available, .arg = h};
     struct batch_callback_options n = {.borrow = borrow,
                                        .give_back = give_back,
                                        .ready = ready,
@@ -146,7 +154,6 @@ static int open_server(struct context *context, void **ret_module, struct err_in
 
     h->context = context;
     pthread_mutex_init(&h->lock, NULL);
-    http_topic_init(&h->topic);
     err = load_machines(h, pipeline, ret_error);
     if (!err)
         err = batch_store_open(&o, &h->store);

@@ -22,7 +22,6 @@ struct batch_server {
     struct batch_store *store;
     struct arena arena; /* holds the machines */
     struct batch_machines machines;
-    struct http_topic topic; /* signalled when an item changes its state */
     struct batch_callbacks *callbacks;
     pthread_mutex_t lock;
     bool ready; /* batch_store_init() was done */
@@ -57,6 +56,12 @@ void batch_request_close(struct batch_request *d, int err);
 
 /* Gives the keeper back without an answer, before the request waits. */
 void batch_request_leave(struct batch_request *d);
+
+/* What acquires wait for on context->topic: an item of a list can be acquired. */
+uint64_t batch_list_key(const struct batch_view *v);
+
+/* Wakes up to max of the acquires that wait for each list of a kind. */
+void batch_server_wake(struct batch_server *h, enum batch_kind_id kind, int max);
 
 /* Calls batch_store_init() once. */
 int batch_server_ready(struct batch_server *h, struct batch_call *c);

@@ -62,8 +62,13 @@ static void open_kind(struct batch_store *r, enum batch_kind_id id)
     k->machine = id == BATCH_KIND_BATCH ? &r->machines.batch
                  : job                  ? &r->machines.job
                                         : &r->machines.access;
-    for (int i = 0; i < k->machine->count; i++)
-        batch_view_open(&k->views[i], k->lists, k->machine->states[i].dir, k->prefix, job);
+    for (int i = 0; i < k->machine->count; i++) {
+        k->views[i] = (struct batch_view){.prefix = k->prefix,
+                                          .priority = id == BATCH_KIND_JOB,
+                                          .available = r->options.available,
+                                          .arg = r->options.arg};
+        batch_view_open(&k->views[i], k->lists, k->machine->states[i].dir);
+    }
 }
 
 int batch_store_open(const struct batch_store_options *o, struct batch_store **ret_store)

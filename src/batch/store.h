@@ -57,6 +57,8 @@ struct batch_store_options {
     int64_t (*wall_ms)(void *arg);         /* NULL: the system's clock */
     /* Called after each change, on the thread that made it; may be NULL. */
     void (*changed)(void *arg, const struct batch_event *e);
+    /* Called when items of a list can be acquired, from any thread; may be NULL. */
+    void (*available)(void *arg, const struct batch_view *v, uint32_t count);
     void *arg;
 };
 

@@ -14,13 +14,19 @@ static void classify(void *arg, struct str name, struct str data, const struct k
     ret_class->group = BATCH_VIEW_GROUP;
 }
 
-void batch_view_open(struct batch_view *v, const char *parent, const char *state,
-                     const char *prefix, bool priority)
+static void ready(void *arg, struct str group, uint32_t count)
 {
-    struct list_view_options o = {.dir = v->dir, .classify = classify, .arg = v};
+    const struct batch_view *v = arg;
 
-    v->prefix = prefix;
-    v->priority = priority;
+    (void)group;
+    v->available(v->arg, v, count);
+}
+
+void batch_view_open(struct batch_view *v, const char *parent, const char *state)
+{
+    struct list_view_options o = {
+        .dir = v->dir, .classify = classify, .ready = v->available ? ready : NULL, .arg = v};
+
     snprintf(v->dir, sizeof v->dir, "%s/%s", parent, state);
     v->list = list_view_new(&o);
 }

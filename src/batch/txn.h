@@ -21,12 +21,14 @@ struct batch_view {
     const char *prefix; /* of the ids */
     bool priority;      /* entries are PP-ID */
     struct list_view *list;
+    void (*available)(void *arg, const struct batch_view *v, uint32_t count); /* or NULL */
+    void *arg;
 };
 
 #define BATCH_VIEW_GROUP STR("all") /* of every entry of a view */
 
-void batch_view_open(struct batch_view *v, const char *parent, const char *state,
-                     const char *prefix, bool priority);
+/* The members above except dir and list are set. */
+void batch_view_open(struct batch_view *v, const char *parent, const char *state);
 void batch_view_close(struct batch_view *v);
 
 /* The name of an entry. */

@@ -171,6 +171,31 @@ def test_waiting_for_a_job(server, api):
     assert got[0]["job"]["id"] == job
 
 
+@pytest.mark.parametrize("hold, release", [
+    (("PUT", "/v1/locks/queue/ingest", {}), ("DELETE", "/v1/locks/queue/ingest")),
+    (("PUT", "/v1/locks/collections/c", {}), ("DELETE", "/v1/locks/collections/c")),
+    (("POST", "/v1/batches/BATCH/hold", {}), ("POST", "/v1/batches/BATCH/release", {})),
+])
+def test_waiting_for_a_job_that_is_held(server, api, hold, release):
+    """Every waiting request gets one of the jobs when the hold ends."""
+    batch, got = api.batch(), []
+    jobs = {api.job(batch, profile_name="c") for _ in range(4)}
+    api(hold[0], hold[1].replace("BATCH", batch), *hold[2:])
+
+    def wait():
+        own = Api(server.port)
+        got.append(own("POST", "/v1/jobs/acquire",
+                       {"session": own.session(2000), "state": "Pending", "wait": 20000}))
+
+    waiters = [threading.Thread(target=wait) for _ in jobs]
+    for waiter in waiters:
+        waiter.start()
+    api(release[0], release[1].replace("BATCH", batch), *release[2:])
+    for waiter in waiters:
+        waiter.join()
+    assert {answer["job"]["id"] for answer in got} == jobs
+
+
 def test_a_lock_goes_with_its_session(api):
     session, batch = api.session(), api.batch()
     job = api.job(batch)
