@@ -48,9 +48,7 @@ static void die(const char *what, const char *why)
     exit(1);
 }
 
-static char *text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-static char *text(const char *fmt, ...)
+__attribute__((format(printf, 1, 2))) static char *text(const char *fmt, ...)
 {
     char *made;
     va_list ap;
@@ -80,7 +78,7 @@ static void add_count(struct counts *c, const char *word, int64_t n)
         c->cap = c->cap ? c->cap * 2 : 1024;
         c->rows = realloc(c->rows, c->cap * sizeof *c->rows);
         if (!c->rows)
-            die("memory", "out of it");
+            die("realloc", "out of memory");
     }
     c->rows[c->len++] = (struct count){word, n};
 }
@@ -90,7 +88,7 @@ static int by_word(const void *a, const void *b)
     return strcmp(((const struct count *)a)->word, ((const struct count *)b)->word);
 }
 
-/* Sorts, and makes one row of those with the same word. */
+/* Sorts the rows and merges those with the same word. */
 static void sum_up(struct counts *c)
 {
     size_t kept = 0;
@@ -129,7 +127,7 @@ static char *lines_of(const struct counts *c, int part)
     return lines;
 }
 
-/* Reads lines back. The words point into the lines, which are cut up. */
+/* Parses lines. The words point into `lines`, which it modifies. */
 static void add_lines(struct counts *c, char *lines)
 {
     char *save = NULL;
@@ -180,17 +178,23 @@ static void count_piece(struct counts *c, const char *path, long offset, long le
 
 /* Workers. */
 
+static int list(const char *group, size_t limit, struct drover_result *ret_result)
+{
+    int n = drover_client_list(client, group, limit, 1, ret_result, &error);
+
+    if (n < 0)
+        die(group, error.text);
+    return n;
+}
+
 /* The guard of a job: its id and phase. 0 when the job is gone. */
 static int64_t find_guard(const char *job, char phase[static 16])
 {
     char *group = text("%s/guard", job);
     struct drover_result r;
     int64_t id = 0;
-    int got = drover_client_list(client, group, 1, 1, &r, &error);
 
-    if (got < 0)
-        die("guard", error.text);
-    if (got > 0) {
+    if (list(group, 1, &r)) {
         id = r.tasks[0].id;
         snprintf(phase, 16, "%s", r.tasks[0].data);
     }
@@ -214,22 +218,15 @@ static int claim(const char *group, int64_t guard, struct drover_result *ret_res
     return got;
 }
 
-/*
- * Replaces what was worked on by what came of it. Refused means that another has the task now or
- * the phase is over: then the work was for nothing, and nothing of it shows.
- */
-static void commit(const int64_t *deletes, size_t delete_count, const struct drover_task *adds,
-                   size_t add_len, int64_t guard)
+/* REFUSED means that another worker has the task now, or that the phase is over: a wasted effort. */
+static void commit(struct drover_update u, int64_t guard)
 {
-    struct drover_update u = {.adds = adds,
-                              .add_count = add_len,
-                              .deletes = deletes,
-                              .delete_count = delete_count,
-                              .depends = &guard,
-                              .depend_count = 1};
     struct drover_result r;
-    int err = drover_client_update(client, &u, &r, &error);
+    int err;
 
+    u.depends = &guard;
+    u.depend_count = guard != 0;
+    err = drover_client_update(client, &u, &r, &error);
     if (err && err != DROVER_REFUSED)
         die("commit", error.text);
     drover_result_release(&r);
@@ -241,9 +238,10 @@ static void map(const char *job, const struct drover_task *t, int64_t guard)
     struct drover_task adds[PARTS] = {0};
     struct counts counts = {0};
     char *words = NULL, path[PATH_MAX];
-    size_t add_len = 0;
     long offset, len;
     int64_t id;
+    struct drover_update done = {
+        .adds = adds, .deletes = &id, .delete_count = 1, .depends = &guard, .depend_count = 1};
 
     if (sscanf(t->data, "%ld %ld %4095[^\n]", &offset, &len, path) != 3)
         die("map task", t->data);
@@ -253,14 +251,14 @@ static void map(const char *job, const struct drover_task *t, int64_t guard)
         char *lines = lines_of(&counts, part);
 
         if (*lines)
-            adds[add_len++] =
+            adds[done.add_count++] =
                 (struct drover_task){.group = text("%s/part/%d", job, part), .data = lines};
         else
             free(lines);
     }
     if (!drover_hold_release(hold, &id))
-        commit(&id, 1, adds, add_len, guard);
-    for (size_t i = 0; i < add_len; i++) {
+        commit(done, guard);
+    for (size_t i = 0; i < done.add_count; i++) {
         free((char *)adds[i].group);
         free((char *)adds[i].data);
     }
@@ -268,24 +266,19 @@ static void map(const char *job, const struct drover_task *t, int64_t guard)
     free(words);
 }
 
-/* No piece is left, not even with others: the reducers' turn. */
+/* All pieces are done: starts the reduce phase. */
 static void hand_over(const char *job, int64_t guard)
 {
     struct drover_task phase = {.id = guard, .data = "reduce"}, adds[PARTS] = {0};
     struct drover_update u = {
         .adds = adds, .add_count = PARTS, .updates = &phase, .update_count = 1};
     char *group = text("%s/reduce", job), number[PARTS][16];
-    struct drover_result r;
-    int err;
 
     for (int part = 0; part < PARTS; part++) {
         snprintf(number[part], sizeof number[part], "%d", part);
         adds[part] = (struct drover_task){.group = group, .data = number[part]};
     }
-    err = drover_client_update(client, &u, &r, &error);
-    if (err && err != DROVER_REFUSED)
-        die("hand over", error.text);
-    drover_result_release(&r);
+    commit(u, 0);
     free(group);
 }
 
@@ -296,20 +289,19 @@ static void reduce(const char *job, const struct drover_task *t, int64_t guard)
     struct drover_task add = {.group = result};
     struct counts counts = {0};
     struct drover_result found;
-    int64_t *ids;
-    int n = drover_client_list(client, group, 0, 1, &found, &error);
+    size_t n = (size_t)list(group, 0, &found);
+    int64_t *ids = calloc(n + 1, sizeof *ids);
+    struct drover_update done = {
+        .adds = &add, .add_count = 1, .deletes = ids, .delete_count = n + 1};
 
-    if (n < 0)
-        die(group, error.text);
-    ids = calloc((size_t)n + 1, sizeof *ids);
-    for (int i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         ids[i + 1] = found.tasks[i].id;
         add_lines(&counts, (char *)found.tasks[i].data);
     }
     sum_up(&counts);
     add.data = lines_of(&counts, -1);
     if (!drover_hold_release(hold, &ids[0]))
-        commit(ids, (size_t)n + 1, &add, 1, guard);
+        commit(done, guard);
     drover_result_release(&found);
     free((char *)add.data);
     free(counts.rows);
@@ -321,45 +313,37 @@ static void reduce(const char *job, const struct drover_task *t, int64_t guard)
 static int is_empty(const char *group)
 {
     struct drover_result r;
-    int n = drover_client_list(client, group, 1, 1, &r, &error);
+    int n = list(group, 1, &r);
 
-    if (n < 0)
-        die(group, error.text);
     drover_result_release(&r);
     return n == 0;
 }
 
 static void work(const char *job)
 {
+    char phase[16];
+    int64_t guard;
     int ended = 0;
 
-    while (!ended) {
-        char phase[16], *group;
-        int64_t guard = find_guard(job, phase);
-        int is_map, got;
+    while (!ended && (guard = find_guard(job, phase))) {
+        int is_map = !strcmp(phase, "map"), got;
+        char *group = text("%s/%s", job, phase);
         struct drover_result r;
 
-        if (!guard)
-            return;
-
-        is_map = !strcmp(phase, "map");
-        group = text("%s/%s", job, phase);
         got = claim(group, guard, &r);
         if (got > 0)
             (is_map ? map : reduce)(job, &r.tasks[0], guard);
+        drover_result_release(&r);
         if (got == 0 && is_empty(group)) {
+            ended = !is_map;
             if (is_map)
                 hand_over(job, guard);
-            else
-                ended = 1;
         }
-        drover_result_release(&r);
         free(group);
     }
 }
 
-/* The one that gives out the work. */
-
+/* The coordinator adds the pieces. */
 static void send_adds(struct drover_task *adds, size_t *count)
 {
     struct drover_update u = {.adds = adds, .add_count = *count};
@@ -383,7 +367,7 @@ static long length_of(const char *path)
     return (long)st.st_size;
 }
 
-/* The pieces first, the guard last: without it nobody works on them. */
+/* Adds the pieces, then the guard: without it no worker starts. */
 static void add_job(const char *job, char **files)
 {
     char *group = text("%s/map", job), *guard = text("%s/guard", job), path[PATH_MAX];
@@ -410,7 +394,7 @@ static void add_job(const char *job, char **files)
     free(guard);
 }
 
-static pid_t start_worker(const char *job, const char *server)
+static pid_t start_worker(const char *job)
 {
     char *lease = text("%" PRId64, lease_ms);
     pid_t pid = fork();
@@ -418,8 +402,6 @@ static pid_t start_worker(const char *job, const char *server)
     if (pid < 0)
         die("fork", strerror(errno));
     if (pid == 0) {
-        if (server)
-            setenv("DROVER_URL", server, 1);
         execl("/proc/self/exe", program, "--lease", lease, "--worker", job, (char *)NULL);
         _exit(127);
     }
@@ -427,21 +409,21 @@ static pid_t start_worker(const char *job, const char *server)
     return pid;
 }
 
-/* Keeps so many at work until the first says that nothing is left to do; replaces the dead. */
-static void run_workers(const char *job, const char *server, int workers)
+/* Runs `workers` processes until the first finds nothing left to do. Replaces those that die. */
+static void run_workers(const char *job, int workers)
 {
     int running = 0, finished = 0, status;
 
-    while (running < workers && start_worker(job, server))
+    while (running < workers && start_worker(job))
         running++;
     while (running) {
         if (wait(&status) < 0)
             die("wait", strerror(errno));
         if (WIFEXITED(status) && WEXITSTATUS(status))
-            die("worker", "gave up"); /* it said why; another would too */
+            die("worker", "failed"); /* it printed why; another would fail too */
         if (WIFEXITED(status))
             finished = 1;
-        else if (!finished && start_worker(job, server))
+        else if (!finished && start_worker(job))
             continue;
         running--;
     }
@@ -452,11 +434,11 @@ static void print_result(const char *job)
     char *group = text("%s/result", job), *guard = text("%s/guard", job);
     struct drover_result found, g, none;
     struct counts counts = {0};
-    int n = drover_client_list(client, group, 0, 1, &found, &error);
+    int n = list(group, 0, &found);
     int64_t ids[PARTS + 1];
 
-    if (n != PARTS || drover_client_list(client, guard, 1, 1, &g, &error) != 1)
-        die("result", n < 0 ? error.text : "parts are missing");
+    if (n != PARTS || list(guard, 1, &g) != 1)
+        die("result", "parts are missing");
     for (int i = 0; i < n; i++) {
         ids[i] = found.tasks[i].id;
         add_lines(&counts, (char *)found.tasks[i].data);
@@ -479,14 +461,14 @@ static void print_result(const char *job)
 
 int main(int argc, char **argv)
 {
-    const char *server = NULL, *worker = NULL;
+    const char *worker = NULL;
     int workers = 4, at = 1;
     char *job;
 
     program = argv[0];
     for (; at + 1 < argc && !strncmp(argv[at], "--", 2); at += 2) {
         if (!strcmp(argv[at], "--server"))
-            server = argv[at + 1];
+            setenv("DROVER_URL", argv[at + 1], 1);
         else if (!strcmp(argv[at], "--workers"))
             workers = atoi(argv[at + 1]);
         else if (!strcmp(argv[at], "--lease"))
@@ -501,7 +483,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: mapreduce [--server URL] [--workers N] [--lease MS] FILE...\n");
         return 2;
     }
-    if (drover_client_open(&(struct drover_client_options){.server = server}, &client, &error))
+    if (drover_client_open(NULL, &client, &error))
         die("open", error.text);
     if (worker) {
         work(worker);
@@ -510,7 +492,7 @@ int main(int argc, char **argv)
     }
     job = text("wordcount/%" PRId64, drover_client_id(client));
     add_job(job, argv + at);
-    run_workers(job, server, workers);
+    run_workers(job, workers);
     print_result(job);
     drover_client_close(client);
     free(job);
