@@ -1,5 +1,5 @@
 /*
- * A machine with one state for each byte that may come next:
+ * A state machine with one state for each byte that may come next:
  *
  *   SIZE -> LF after the size -> DATA -> CR -> LF -> SIZE ...
  *   a size of 0: LF after the size -> CR of the empty line -> LF of it -> done
@@ -8,7 +8,7 @@
 
 enum { SIZE, SIZE_LF, DATA, DATA_CR, DATA_LF, END_CR, END_LF };
 
-/* States in which exactly one byte may come, and the state that it leads to. */
+/* States in which exactly one byte is allowed, and the state that follows. */
 static const struct {
     char byte;
     int next;

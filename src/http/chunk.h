@@ -1,10 +1,10 @@
 /*
- * chunk - decodes a body that comes in chunks. Pure.
+ * chunk - decodes a body in chunked transfer coding. Pure.
  *
- * Strict: a size is one to eight hexadecimal digits and CR LF; extensions and trailers, which no
- * client of ours sends and which proxies read in different ways, are refused.
+ * Strict: a size is one to eight hexadecimal digits and CR LF. Chunk extensions and trailers are
+ * refused: our clients do not send them, and proxies disagree about their meaning.
  *
- * Zero-initialise. Feed it what arrives until `done`.
+ * Zero-initialise. Feed it the bytes that arrive until `done`.
  */
 #ifndef HTTP_CHUNK_H
 #define HTTP_CHUNK_H
@@ -19,12 +19,12 @@
 struct chunk {
     int state;
     int digits;
-    uint32_t left; /* bytes of the chunk at hand */
+    uint32_t left; /* bytes of the present chunk */
     bool done;
 };
 
 /*
- * Appends what the bytes hold to body, which may grow to max. Returns how many were used (all,
+ * Appends the decoded bytes to body, up to max. Returns how many input bytes were used (all,
  * unless done), or the negative HTTP status to answer with: -400 malformed, -413 too long.
  */
 ssize_t chunk_feed(struct chunk *c, const char *p, size_t len, struct buf *body, size_t max);

@@ -1,15 +1,15 @@
 /*
- * One connection. Everything that happens to it (bytes, an answer, a finished write) ends in
- * pump(), which cuts the bytes at hand into requests, writes the answers that are ready, and
- * settles what the connection waits for next. It is the only place that decides, so there is one
- * order of things.
+ * One connection. Every event (bytes, an answer, a finished write) ends in pump(), which parses the
+ * bytes that have arrived into requests, writes the answers that are ready, and decides what the
+ * connection waits for next. Nothing else decides, so events cannot interleave in different orders.
  *
- * Requests are handled as they are read, but answers are written when the loop has seen to all that
- * was there to be read: the clients wake together instead of one by one, which costs less on both sides.
+ * Requests are handled as they are read, but answers are written after the loop has read from all
+ * connections: the clients then wake together instead of one by one, which costs less on both
+ * sides.
  *
- * A connection ends gently: after the last answer our side is shut, and what the client still sends
- * is thrown away until it closes too. To close with unread bytes would make the kernel send a
- * reset, which can overtake the answer.
+ * After the last answer the server shuts down its side and discards what the client still sends
+ * until the client closes, too. Closing with unread bytes would make the kernel send a reset, which
+ * can overtake the answer.
  */
 #include "http/conn.h"
 
@@ -22,7 +22,7 @@
 #include "base/uv_check.h"
 
 enum {
-    KEEP_CAP = 4096, /* a buffer that grew beyond is given back when it is empty */
+    KEEP_CAP = 4096, /* an empty buffer larger than this is freed */
     REFUSAL_SAID_MS = 10 * 1000,
 };
 
@@ -88,7 +88,9 @@ void conn_answered(struct conn *c)
 
 /* Writing. */
 
-/* As uv_try_write() with less on the way. How many bytes the socket took, 0 when it is full, or -1. */
+/*
+ * uv_try_write() with less overhead. Returns the bytes written, 0 when the socket is full, or -1.
+ */
 static ssize_t send_now(const struct conn *c)
 {
     ssize_t sent;
@@ -104,7 +106,7 @@ static void on_written(uv_write_t *w, int status)
     struct conn *c = w->data;
 
     buf_empty(&c->writing);
-    c->phase = CONN_NONE; /* each write has its own time */
+    c->phase = CONN_NONE; /* each write has its own timeout */
     if (status < 0)
         conn_close(c);
     else
@@ -139,7 +141,7 @@ static void write_out(struct conn *c)
 static void on_shutdown(uv_shutdown_t *r, int status)
 {
     (void)r;
-    (void)status; /* either way the linger time ends it */
+    (void)status; /* the linger timeout ends it in any case */
 }
 
 static void end_if_done(struct conn *c)
@@ -166,7 +168,7 @@ static enum conn_phase phase_of(const struct conn *c)
     return c->in.len ? CONN_HEAD : CONN_IDLE;
 }
 
-/* 0: as long as it takes. */
+/* 0: no timeout. */
 static int64_t phase_ms(const struct conn *c, enum conn_phase phase)
 {
     const struct http_options *o = &c->server->options;
@@ -182,8 +184,8 @@ static int64_t phase_ms(const struct conn *c, enum conn_phase phase)
 static void on_timer(uv_timer_t *timer);
 
 /*
- * The timer is left to run when the time moves away, and looks again when it fires: that costs
- * nothing per request.
+ * When the deadline moves later, the timer keeps running and checks again when it fires: a request
+ * then does not touch it.
  */
 static void arm_timer(struct conn *c)
 {
@@ -196,7 +198,9 @@ static void arm_timer(struct conn *c)
         uv_timer_start(&c->timer, on_timer, due > now ? due - now : 0, 0);
 }
 
-/* A phase has its whole time when it is entered; bytes that trickle in do not prolong it. */
+/*
+ * The timeout of a phase starts when the phase is entered; bytes that trickle in do not extend it.
+ */
 static void set_phase(struct conn *c, enum conn_phase phase)
 {
     if (phase != c->phase) {
@@ -235,8 +239,8 @@ static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *ret_buf)
 }
 
 /*
- * The client has closed its side. One that still waits for an answer is taken to have left: to hand
- * it a task now would lose the task until its lease is over.
+ * The client has closed its side. If it still waits for an answer, it counts as gone: a task that
+ * was given to it now would be lost until its lease ends.
  */
 static void on_end(struct conn *c)
 {
@@ -248,9 +252,8 @@ static void on_end(struct conn *c)
 }
 
 /*
- * A connection that is one too many is told so when it asks, not when it comes: a client that
- * connects again and again on such an answer would keep libuv in its accept loop, and the rest
- * waiting.
+ * A connection beyond the maximum gets its 503 when it sends a request, not when it is accepted: a
+ * client that reconnects at once would otherwise keep libuv in its accept loop.
  */
 static void on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 {
@@ -266,7 +269,7 @@ static void on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
     }
 }
 
-/* A connection that takes no further request goes on reading, to see the client close. */
+/* A connection that takes no further request keeps reading, to see the client close. */
 static void set_reading(struct conn *c)
 {
     bool paused = !conn_may_cut(c) && !c->last_request;
@@ -353,7 +356,7 @@ void conn_finish(struct conn *c)
         set_phase(c, CONN_LINGER);
 }
 
-/* Said once in a while, however many there are. */
+/* Logged at most once in REFUSAL_SAID_MS. */
 static void log_refusal(struct http_server *s)
 {
     uint64_t now = uv_now(s->tcp.loop);

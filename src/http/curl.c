@@ -1,4 +1,4 @@
-/* Looked up once; the library stays loaded, as threads of its own may run in it. */
+/* Looked up once. The library stays loaded: threads of its own may run in it. */
 #include "http/curl.h"
 
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 #define LIBRARY "libcurl.so.4"
 
 static struct curl functions;
-static char trouble[256]; /* empty: all were found */
+static char trouble[256]; /* empty: every function was found */
 
 static const struct {
     const char *name;

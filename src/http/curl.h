@@ -1,10 +1,10 @@
 /*
  * curl - libcurl, loaded when it is first used.
  *
- * Debian's libcurl brings thirty other libraries along, which take more than four megabytes in every process
- * that is linked with it. A server never needs them (unless it has a web hook), nor does a program that
- * uses the library in process. So nothing is linked with it: the functions that we use are looked up by
- * name, and called through this struct.
+ * Debian's libcurl depends on thirty other libraries, which take more than 4 MiB in every process
+ * that is linked with it. A server needs them only for a web hook, and a program that uses the
+ * store in process not at all. So nothing is linked with libcurl: its functions are looked up by
+ * name and called through this struct.
  *
  *     const struct curl *c = curl_load(&e);
  *     CURL *easy = c->curl_easy_init();
@@ -12,7 +12,7 @@
 #ifndef HTTP_CURL_H
 #define HTTP_CURL_H
 
-/* The checks are macros that know only the plain functions. */
+/* curl's type checks are macros that work with the plain functions only. */
 #define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
 
@@ -42,7 +42,10 @@ struct curl {
 #undef X
 };
 
-/* Safe from any thread. NULL: it is not installed, and ret_error says so. What it gives is for ever. */
+/*
+ * From any thread. NULL: libcurl is not installed, and ret_error says so. Valid until the process
+ * ends.
+ */
 const struct curl *curl_load(struct err_info *ret_error);
 
 #endif

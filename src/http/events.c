@@ -1,6 +1,6 @@
 /*
- * The ring is shared, under a lock; a listener is only a position in it and a filter. What a listener
- * is to be sent is made when its connection can take it, so a slow one costs no memory.
+ * The ring is shared, under a lock; a listener is a position in it and a filter. Events are
+ * formatted for a listener when its connection can take them, so a slow one costs no memory.
  */
 #include "http/events.h"
 
@@ -15,14 +15,14 @@
 #include "base/uv_check.h"
 #include "http/server.h"
 
-enum { SEND_LEN = 64 * 1024 }; /* what a listener is sent at once, or a little more */
+enum { SEND_LEN = 64 * 1024 }; /* sent to a listener at a time, or a little more */
 
 enum event_field { KIND, ID, TYPE, STATE, FIELD_COUNT };
 
 static const char *const FIELD_NAMES[FIELD_COUNT] = {"kind", "id", "type", "state"};
 
-/* One that is kept: what can be chosen by, then the JSON, in one piece of memory. */
-struct kept {
+/* A kept event: the fields to filter by, then the JSON, in one allocation. */
+struct kept_event {
     uint64_t number;
     struct str fields[FIELD_COUNT];
     struct str json;
@@ -30,12 +30,12 @@ struct kept {
     char text[];
 };
 
-struct listener {
-    struct listener *next, *prev;
+struct event_listener {
+    struct event_listener *next, *prev;
     struct events *events;
     struct http_request *request;
     struct str filter[FIELD_COUNT]; /* empty: all; borrowed from the request */
-    uint64_t sent;                  /* the last one that it was sent, or passed over */
+    uint64_t sent;                  /* the last one that was sent or skipped */
 };
 
 struct events {
@@ -43,13 +43,13 @@ struct events {
     uv_async_t wake;
     uv_timer_t alive;
     int open_handles;
-    struct listener *listeners; /* the loop's */
+    struct event_listener *listeners; /* the loop's */
     const struct event_words *words[EVENTS_WORDS_MAX];
     int words_count;
 
     pthread_mutex_t lock;
-    struct kept *ring[EVENTS_KEPT]; /* number n at n % EVENTS_KEPT */
-    uint64_t first, next;           /* numbers that are kept: first up to next - 1 */
+    struct kept_event *ring[EVENTS_KEPT]; /* number n at n % EVENTS_KEPT */
+    uint64_t first, next;                 /* numbers that are kept: first up to next - 1 */
     size_t size;
     bool listened; /* there are listeners */
 };
@@ -58,7 +58,7 @@ struct events {
 
 static void drop_oldest(struct events *e)
 {
-    struct kept **slot = &e->ring[e->first++ % EVENTS_KEPT];
+    struct kept_event **slot = &e->ring[e->first++ % EVENTS_KEPT];
 
     e->size -= (*slot)->size;
     free(*slot);
@@ -75,14 +75,14 @@ static struct str copy_text(char **at, struct str s)
     return copy;
 }
 
-static struct kept *kept_new(const struct event *event)
+static struct kept_event *kept_new(const struct event *event)
 {
     struct str fields[FIELD_COUNT] = {[KIND] = str_of(event->kind),
                                       [ID] = event->id,
                                       [TYPE] = event->type,
                                       [STATE] = event->state};
-    size_t size = sizeof(struct kept) + event->json.len;
-    struct kept *k;
+    size_t size = sizeof(struct kept_event) + event->json.len;
+    struct kept_event *k;
     char *at;
 
     for (int i = 0; i < FIELD_COUNT; i++)
@@ -98,7 +98,7 @@ static struct kept *kept_new(const struct event *event)
 
 void events_publish(struct events *e, const struct event *event)
 {
-    struct kept *k = kept_new(event);
+    struct kept_event *k = kept_new(event);
 
     pthread_mutex_lock(&e->lock);
     while (e->first < e->next &&
@@ -112,9 +112,9 @@ void events_publish(struct events *e, const struct event *event)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* What a listener is sent. */
+/* Formatting. */
 
-/* Whether one of the words between the commas is the value. */
+/* Whether the value is in the comma-separated list. */
 static bool is_among(struct str list, struct str value)
 {
     for (;;) {
@@ -130,7 +130,7 @@ static bool is_among(struct str list, struct str value)
     }
 }
 
-static bool is_wanted(const struct listener *l, const struct kept *k)
+static bool is_wanted(const struct event_listener *l, const struct kept_event *k)
 {
     for (int i = 0; i < FIELD_COUNT; i++)
         if (l->filter[i].len && !is_among(l->filter[i], k->fields[i]))
@@ -138,7 +138,7 @@ static bool is_wanted(const struct listener *l, const struct kept *k)
     return true;
 }
 
-/* A line end in the JSON begins another line of data. */
+/* A newline in the JSON begins another line of data. */
 static void put_data(struct buf *b, struct str json)
 {
     for (;;) {
@@ -155,7 +155,7 @@ static void put_data(struct buf *b, struct str json)
     }
 }
 
-static void put_event(struct buf *b, const struct kept *k)
+static void put_event(struct buf *b, const struct kept_event *k)
 {
     buf_printf(b, "id: %" PRIu64 "\nevent: %.*s\n", k->number, (int)k->fields[KIND].len,
                k->fields[KIND].p);
@@ -163,8 +163,8 @@ static void put_event(struct buf *b, const struct kept *k)
     buf_put_str(b, STR("\n"));
 }
 
-/* Up to SEND_LEN of what is there for the listener. */
-static void collect(struct events *e, struct listener *l, struct buf *b)
+/* Up to SEND_LEN bytes of events for the listener. */
+static void collect(struct events *e, struct event_listener *l, struct buf *b)
 {
     pthread_mutex_lock(&e->lock);
     if (l->sent + 1 < e->first || l->sent >= e->next) {
@@ -173,7 +173,7 @@ static void collect(struct events *e, struct listener *l, struct buf *b)
                    l->sent, e->first);
     }
     while (l->sent + 1 < e->next && b->len < SEND_LEN) {
-        const struct kept *k = e->ring[++l->sent % EVENTS_KEPT];
+        const struct kept_event *k = e->ring[++l->sent % EVENTS_KEPT];
 
         if (is_wanted(l, k))
             put_event(b, k);
@@ -183,7 +183,7 @@ static void collect(struct events *e, struct listener *l, struct buf *b)
 
 /* Listeners, on the loop. */
 
-static void listener_free(struct listener *l)
+static void listener_free(struct event_listener *l)
 {
     struct events *e = l->events;
 
@@ -203,14 +203,14 @@ static void on_gone(struct http_request *r)
     listener_free(r->handler_data);
 }
 
-static void send_text(struct listener *l, struct str text)
+static void send_text(struct event_listener *l, struct str text)
 {
     if (!http_stream_send(l->request, text))
         listener_free(l);
 }
 
-/* As much as the connection takes; the rest when it has drained. */
-static void serve(struct listener *l)
+/* Sends as much as the connection takes; the rest when it has drained. */
+static void serve(struct event_listener *l)
 {
     struct events *e = l->events;
     struct buf b = {0};
@@ -236,9 +236,9 @@ static void on_drained(struct http_request *r)
 static void on_wake(uv_async_t *wake)
 {
     struct events *e = wake->data;
-    struct listener *next;
+    struct event_listener *next;
 
-    for (struct listener *l = e->listeners; l; l = next) {
+    for (struct event_listener *l = e->listeners; l; l = next) {
         next = l->next;
         serve(l);
     }
@@ -247,9 +247,9 @@ static void on_wake(uv_async_t *wake)
 static void on_alive(uv_timer_t *timer)
 {
     struct events *e = timer->data;
-    struct listener *next;
+    struct event_listener *next;
 
-    for (struct listener *l = e->listeners; l; l = next) {
+    for (struct event_listener *l = e->listeners; l; l = next) {
         next = l->next;
         if (!http_stream_unsent(l->request))
             send_text(l, STR(":\n\n"));
@@ -271,7 +271,7 @@ struct events_in {
 
 static const struct route_field LAST = LAST_ROW;
 
-/* Where to go on. False after an answer. */
+/* The event to resume after. False after an answer. */
 static bool find_start(struct events *e, struct http_request *r, uint64_t *ret_sent)
 {
     const struct str *header = head_field(&r->head, "Last-Event-ID");
@@ -288,7 +288,7 @@ static bool find_start(struct events *e, struct http_request *r, uint64_t *ret_s
     return true;
 }
 
-/* The first word of the list that there is not; empty when there is none. */
+/* The first word of the list that is not a known one; empty: all are known. */
 static struct str find_unknown(struct str list, bool (*is_word)(struct str))
 {
     while (is_word && list.len) {
@@ -303,7 +303,7 @@ static struct str find_unknown(struct str list, bool (*is_word)(struct str))
     return (struct str){0};
 }
 
-/* With one kind of thing, ids, types and states that it cannot have are refused. */
+/* Refuses ids, types and states that the one kind asked for cannot have. */
 static bool are_filters_known(struct events *e, struct http_request *r)
 {
     const struct str *filter = ((struct events_in *)r->in)->filter;
@@ -325,7 +325,7 @@ static bool are_filters_known(struct events *e, struct http_request *r)
 
 static void listener_new(struct events *e, struct http_request *r, uint64_t sent)
 {
-    struct listener *l = mem_zalloc(sizeof *l);
+    struct event_listener *l = mem_zalloc(sizeof *l);
 
     l->events = e;
     l->request = r;
@@ -374,7 +374,7 @@ struct route_table events_routes(struct events *e)
     return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, e, .tag = "Events"};
 }
 
-/* Life. */
+/* Opening and closing. */
 
 void events_know(struct events *e, const struct event_words *words)
 {

@@ -1,10 +1,9 @@
 /*
- * events - what has changed, told to whoever listens: GET /v1/events, as Server-Sent Events.
+ * events - publishes changes as Server-Sent Events: GET /v1/events.
  *
- * Rooms publish from any thread, after the change has happened. The last events are kept in a ring, so
- * that a listener that was cut off can go on where it was (Last-Event-ID). A listener that is slow is
- * left behind, not waited for; where the ring has gone on without it, it gets an event "lost", after
- * which it has to look for itself.
+ * Modules publish from any thread, after the change. The last events are kept in a ring, so that a
+ * listener that was cut off can resume (Last-Event-ID). A slow listener is not waited for: when the
+ * ring has overtaken it, it gets an event "lost" and has to read the state again.
  *
  * Ids rise, also over a restart: the first one is made from the time.
  */
@@ -18,21 +17,21 @@
 
 enum {
     EVENTS_KEPT = 10000,
-    EVENTS_LEN_MAX = 16 * 1024 * 1024, /* of all that are kept */
-    EVENTS_ALIVE_MS = 15 * 1000,       /* a comment tells that a silent stream is alive */
-    EVENTS_WORDS_MAX = 8,              /* kinds whose words are known */
+    EVENTS_LEN_MAX = 16 * 1024 * 1024, /* of all kept events */
+    EVENTS_ALIVE_MS = 15 * 1000,       /* a comment is sent on a silent stream */
+    EVENTS_WORDS_MAX = 8,              /* kinds with known words */
 };
 
-/* What listeners can choose by. Borrowed for the call; what does not apply is empty. */
+/* One change. Borrowed for the call; what does not apply is empty. */
 struct event {
     const char *kind; /* "task", "node", "job": the name of the event */
     struct str id;    /* of the thing that changed */
     struct str type;
     struct str state;
-    struct str json; /* what listeners are sent */
+    struct str json; /* the data sent to listeners */
 };
 
-/* Which words there are to choose events of one kind by. NULL: any. */
+/* Which ids, types and states events of one kind can have. NULL: any. */
 struct event_words {
     const char *kind;
     bool (*is_id)(struct str word);
@@ -45,18 +44,18 @@ struct events;
 /* On the loop. */
 struct events *events_new(uv_loop_t *loop);
 
-/* When no listener is left. Frees itself: run the loop until then. */
+/* No listener may be left. Frees itself on the loop: run it until then. */
 void events_free(struct events *e);
 
 /*
- * On the loop, before it serves. Who listens to this kind alone and names another word is refused: it
- * would wait for ever. `words` is borrowed.
+ * On the loop, before it serves. A listener of this kind alone that names another word is refused:
+ * it would wait for ever. `words` is borrowed.
  */
 void events_know(struct events *e, const struct event_words *words);
 
 void events_publish(struct events *e, const struct event *event);
 
-/* GET /v1/events?kind=&id=&type=&state=: each a list with commas, of which one must fit. */
+/* GET /v1/events. */
 struct route_table events_routes(struct events *e);
 
 #endif

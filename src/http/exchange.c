@@ -1,7 +1,7 @@
 /*
- * From bytes to requests: cuts what has arrived on a connection into heads and bodies and hands
- * each request to its handler. What is refused here, before a handler saw it, is refused for good:
- * the connection ends with that answer, since nothing that follows on it can be trusted.
+ * From bytes to requests: parses what has arrived on a connection into heads and bodies and passes
+ * each request to its handler. A request that is refused here ends its connection: the bytes that
+ * follow cannot be trusted.
  */
 #include <stdlib.h>
 #include <strings.h>
@@ -12,7 +12,7 @@
 
 enum { SPARE_MAX = 128 };
 
-/* All but the table of fields, which is most of it and has its own count, and the buffers. */
+/* Clears all but the buffers and the table of header fields, which is large and has a count. */
 static void clear(struct exchange *x)
 {
     memset(&x->request.head, 0, offsetof(struct head, fields));
@@ -97,7 +97,7 @@ void exchange_drop_first(struct conn *c)
     exchange_free(x);
 }
 
-/* One that is away, or woken and on its way, is freed when it comes. */
+/* One that is away, or woken and posted, is freed when it returns. */
 void exchange_abandon(struct exchange *x)
 {
     if (x->away || (x->waits && !topic_leave(x))) {
@@ -137,7 +137,7 @@ void exchange_refuse(struct exchange *x, int status, const char *reason)
     http_reply_error(&x->request, status, reason);
 }
 
-/* Whether a type is the one wanted, with or without parameters behind it. */
+/* Whether a type is application/json, with or without parameters. */
 static bool is_json_type(struct str type)
 {
     static const struct str json = STR("application/json");
@@ -147,8 +147,9 @@ static bool is_json_type(struct str type)
 }
 
 /*
- * Changes are application/json: a page from elsewhere cannot send that without asking first, and is
- * not answered when it asks. Of the methods that it could send without, only POST changes anything.
+ * Changes are application/json: a page from another origin cannot send that without a preflight
+ * request, which is not answered. Of the methods it could send without one, only POST changes
+ * anything.
  */
 static bool is_acceptable(const struct http_request *r)
 {
@@ -165,7 +166,7 @@ static void dispatch(struct exchange *x)
     struct conn *c = x->conn;
 
     c->reading = NULL;
-    c->phase = CONN_NONE; /* the time for the next request starts anew */
+    c->phase = CONN_NONE; /* the timeout for the next request starts anew */
     if (!x->request.head.keep_alive)
         c->last_request = true;
     x->request.body = (struct str){x->body.p ? x->body.p : "", x->body.len};
@@ -175,7 +176,7 @@ static void dispatch(struct exchange *x)
         exchange_run(x);
 }
 
-/* Without a route. The answer may keep the connection when there is no body to skip. */
+/* No route. The connection stays open if there is no body to skip. */
 static void answer_no_route(struct exchange *x, unsigned allow)
 {
     struct buf list = {0};
@@ -206,7 +207,7 @@ static bool is_allowed(const struct exchange *x)
            token_fits(token, head_field(&x->request.head, "Authorization"));
 }
 
-/* The head is good, and has its route: is there a body to come? */
+/* The head is valid and has its route: dispatches the request, or waits for its body. */
 static void begin_body(struct exchange *x)
 {
     struct conn *c = x->conn;
@@ -222,7 +223,7 @@ static void begin_body(struct exchange *x)
         buf_put_str(&c->out, STR("HTTP/1.1 100 Continue\r\n\r\n"));
 }
 
-/* The head is there: decides whether the request is for us, unless it came with its route. */
+/* Checks a parsed head and finds its route, unless the head came from the cache with it. */
 static void begin(struct exchange *x)
 {
     struct conn *c = x->conn;
@@ -251,7 +252,7 @@ static void begin(struct exchange *x)
     }
 }
 
-/* Takes a head off the bytes. Returns its length, 0 when it is not all there or no good. */
+/* Parses a head. Returns its length, 0 when it is incomplete or refused. */
 static size_t take_head(struct conn *c, const char *p, size_t len)
 {
     const char *reason = "a byte that may not be in a request head";
@@ -261,7 +262,8 @@ static size_t take_head(struct conn *c, const char *p, size_t len)
     ssize_t head_len;
     int status;
 
-    if (len >= 2 && p[0] == '\r' && p[1] == '\n') { /* some clients put an empty line in between */
+    if (len >= 2 && p[0] == '\r' &&
+        p[1] == '\n') { /* some clients send an empty line between requests */
         c->scanned = 0;
         return 2;
     }
@@ -291,7 +293,7 @@ static size_t take_head(struct conn *c, const char *p, size_t len)
     return (size_t)head_len;
 }
 
-/* Takes what there is of a body off the bytes. Returns how many were used. */
+/* Takes bytes of a body. Returns how many were used. */
 static size_t take_body(struct conn *c, const char *p, size_t len)
 {
     struct exchange *x = c->reading;
@@ -323,7 +325,7 @@ bool conn_may_cut(const struct conn *c)
            c->out.len + c->writing.len < HTTP_UNSENT_LEN_MAX;
 }
 
-/* Returns how many of the bytes were used; *ret_waits: the rest only has to wait. */
+/* Returns how many bytes were used; *ret_waits: the rest waits for the connection's limits. */
 static size_t cut(struct conn *c, const char *p, size_t len, bool *ret_waits)
 {
     size_t at = 0, used = 1;

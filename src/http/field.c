@@ -1,9 +1,9 @@
 /*
  * Fields of a request into a struct.
  *
- * A body is walked once: each member is looked up among the fields, beginning behind the one that was
- * found last, since clients mostly send members in the order of the documentation. The lookup of names
- * and the check for missing ones then cost little more than reading the values.
+ * A body is walked once: each member is looked up among the fields, beginning behind the one that
+ * was found last, since clients mostly send members in the order of the documentation. The lookup
+ * of names and the check for missing ones then cost little more than reading the values.
  */
 #include <inttypes.h>
 #include <stdarg.h>

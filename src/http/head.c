@@ -1,8 +1,7 @@
 /*
- * llhttp reads the method and the meaning of Connection; around it stands a check of our own,
- * because llhttp as Debian builds it is lenient in places (a lone LF as the end of a line, spaces
- * in names) where being lenient is how requests get smuggled. Every rule that safety hangs on is
- * enforced here, whatever llhttp would say.
+ * llhttp reads the method and the meaning of Connection. The checks here come first, because llhttp
+ * as Debian builds it accepts things (a lone LF as the end of a line, spaces in names) that allow
+ * request smuggling. Every rule that security depends on is enforced here.
  */
 #include "http/head.h"
 
@@ -33,7 +32,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Letters and digits, and of the others those that are listed. */
+/* Letters, digits and the listed others. */
 static bool is_made_of(struct str s, const char *others)
 {
     for (size_t i = 0; i < s.len; i++) {
@@ -61,7 +60,7 @@ static bool same_word(struct str s, const char *word)
     return s.len == strlen(word) && strncasecmp(s.p, word, s.len) == 0;
 }
 
-/* Takes the next line, without its CR LF, off the front of *rest. */
+/* Removes the next line from the front of *rest and returns it without its CR LF. */
 static struct str next_line(struct str *rest)
 {
     const char *end = memchr(rest->p, '\n', rest->len);
@@ -136,7 +135,7 @@ const struct str *head_field(const struct head *h, const char *name)
     return NULL;
 }
 
-/* A field that may be there once at most. False when it is there twice. */
+/* A field that may occur at most once. False when it occurs twice. */
 static bool single_field(const struct head *h, const char *name, const struct str **ret_value)
 {
     const struct str *value = NULL;
@@ -152,7 +151,7 @@ static bool single_field(const struct head *h, const char *name, const struct st
     return true;
 }
 
-/* Digits only, and few enough that they cannot overflow. */
+/* Digits only, and too few to overflow. */
 static bool parse_length(struct str s, uint64_t *ret_len)
 {
     uint64_t len = 0;
@@ -210,7 +209,7 @@ static int check_expect(struct head *h, const char **ret_reason)
     return 0;
 }
 
-/* llhttp's view of the head is taken the moment that it is complete: nothing after it is parsed. */
+/* llhttp stops when the head is complete: nothing after it is parsed. */
 static int on_headers_complete(llhttp_t *parser)
 {
     struct head *h = parser->data;

@@ -1,11 +1,11 @@
 /*
  * head - the head of an HTTP request: from the first byte to the empty line. Pure.
  *
- * In order: head_scan() over what has arrived, until it finds the end or something that no head may
- * hold; then head_parse() over the whole of it. What passes both can be read in one way only: each
+ * In order: head_scan() over the bytes that have arrived, until it finds the end of the head or an
+ * invalid byte; then head_parse() over the head. A head that passes both has one meaning only: each
  * line ends in CR LF and there is no other CR or LF, no line continues the one before, names are
- * tokens right before their colon, and there is one Host and one way to tell the length of the
- * body. Proxies and servers that read such things differently are how requests get smuggled.
+ * tokens right before their colon, there is one Host and one way to tell the length of the body.
+ * Request smuggling depends on proxies and servers that read such things differently.
  *
  * A head borrows from the bytes it was parsed from.
  */
@@ -31,12 +31,12 @@ struct head_field {
 
 struct head {
     enum method method;
-    bool head_only;         /* the method was HEAD: METHOD_GET, but the answer has no body */
+    bool head_only;         /* the method was HEAD: METHOD_GET, with no body in the answer */
     bool http_1_0;          /* else 1.1 */
-    bool keep_alive;        /* the connection goes on afterwards */
+    bool keep_alive;        /* the connection stays open afterwards */
     bool expects_continue;  /* the client waits for "100 Continue" before it sends the body */
-    bool chunked;           /* the body comes in chunks */
-    uint64_t content_len;   /* of a body that does not */
+    bool chunked;           /* chunked transfer coding */
+    uint64_t content_len;   /* of a body that is not chunked */
     struct str path, query; /* query without its '?' */
     struct str host;        /* empty: an HTTP/1.0 request without one */
     size_t field_count;
@@ -44,19 +44,19 @@ struct head {
 };
 
 /*
- * Looks at bytes that begin a request. *scanned says how many of them an earlier call has seen (0
- * at first) and is moved on. Returns the length of the head, 0 when more bytes are needed, or the
- * negative HTTP status to answer with: -400 for a byte that may not be there, -431 when too long.
+ * Scans the first bytes of a request. *scanned is how many of them an earlier call has scanned (0
+ * at first) and is updated. Returns the length of the head, 0 when more bytes are needed, or the
+ * negative HTTP status to answer with: -400 for an invalid byte, -431 when it is too long.
  */
 ssize_t head_scan(const char *p, size_t len, size_t *scanned);
 
 /*
- * Parses a whole head. Returns 0, or the HTTP status to answer with, and then *ret_reason is one
- * sentence about it that lives for ever.
+ * Parses a whole head. Returns 0, or the HTTP status to answer with; *ret_reason is then a constant
+ * sentence about it.
  */
 int head_parse(struct head *h, const char *p, size_t len, const char **ret_reason);
 
-/* The value of a field, or NULL. Names are compared without regard to case. */
+/* The value of a header field, or NULL. Names are compared without regard to case. */
 const struct str *head_field(const struct head *h, const char *name);
 
 #endif

@@ -10,7 +10,7 @@ struct cached_head {
     uint64_t hash;
     const struct router_row *row;
     struct str params[ROUTE_PARAMS_MAX];
-    char *text; /* behind the head's fields, as many as it has */
+    char *text; /* behind the fields of the head */
     size_t len;
     struct head head;
 };
@@ -22,7 +22,7 @@ void head_cache_release(struct head_cache *s)
     *s = (struct head_cache){0};
 }
 
-/* 0: its end is not there, or further away than that of any head that is kept. */
+/* The length of the head; 0: it is incomplete, or too long to be cached. */
 static size_t find_end(const char *p, size_t len)
 {
     const char *end = p + (len < HEAD_CACHE_LEN_MAX ? len : HEAD_CACHE_LEN_MAX), *at = p;
@@ -57,13 +57,13 @@ static bool is_within(struct str s, struct str text)
     return !s.len || (s.p >= text.p && s.p + s.len <= text.p + text.len);
 }
 
-/* The same run of another copy of the text. */
+/* The same part of another copy of the text. */
 static struct str moved(struct str s, const char *from, const char *to)
 {
     return s.len ? (struct str){to + (s.p - from), s.len} : STR("");
 }
 
-/* h is a copy of k, whose runs are in the text `from`. */
+/* Copies k to h, with its parts moved from one copy of the text to another. */
 static void move_head(struct head *h, const struct head *k, const char *from, const char *to)
 {
     memcpy(h, k, offsetof(struct head, fields));

@@ -1,9 +1,9 @@
 /*
- * heads - heads of requests that came before. Pure.
+ * head_cache - parsed heads of earlier requests. Pure.
  *
- * Clients say the same things again and again: a head that is byte for byte one that was parsed, found
- * good and given its route means what it meant then, and need not be parsed again. Only what is the same
- * for every connection is kept; who may call the server by which name is asked each time.
+ * Clients repeat their heads: one that equals, byte for byte, a head that was parsed and routed
+ * before is not parsed again. Only what is the same for every connection is cached; the Host and
+ * the token are checked each time.
  */
 #ifndef HTTP_HEAD_CACHE_H
 #define HTTP_HEAD_CACHE_H
@@ -14,27 +14,27 @@
 
 enum {
     HEAD_CACHE_MAX = 256,
-    HEAD_CACHE_LEN_MAX = 1024, /* longer ones are not kept */
+    HEAD_CACHE_LEN_MAX = 1024, /* longer heads are not cached */
 };
 
 struct cached_head;
 
-/* A place for each hash; who comes takes it from who was there. */
+/* Direct-mapped: a new entry evicts the old one. */
 struct head_cache {
     struct cached_head *places[HEAD_CACHE_MAX];
 };
 
 void head_cache_release(struct head_cache *s);
 
-/* The head that these bytes begin with, if it is known, else NULL; and its length. */
+/* The cached head that the bytes begin with, and its length; NULL: none. */
 const struct cached_head *head_cache_find(const struct head_cache *s, const char *p, size_t len,
                                           size_t *ret_len);
 
-/* What it was found to be, with text, its bytes, in the place of those that came then. */
+/* Copies the cached head, with `text`, its bytes, in place of the old ones. Returns its route. */
 const struct router_row *head_cache_use(const struct cached_head *k, const char *text,
                                         struct head *h, struct str params[ROUTE_PARAMS_MAX]);
 
-/* A head that was parsed from text, its route, and what stood for the route's parameters. */
+/* Adds a head that was parsed from text, with its route and the parameters of its path. */
 void head_cache_add(struct head_cache *s, struct str text, const struct head *h,
                     const struct router_row *row, const struct str params[ROUTE_PARAMS_MAX]);
 

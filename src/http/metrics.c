@@ -1,6 +1,6 @@
 /*
  * Families in the order of their registration, each with its series. Counting is one relaxed atomic
- * addition (two for a histogram), so it can stand on the path of every request.
+ * addition (two for a histogram), cheap enough for every request.
  */
 #include "http/metrics.h"
 
@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "http/server.h"
 
-/* Upper ends of the buckets, in nanoseconds; one more bucket is for what took longer. */
+/* Upper bounds of the buckets, in nanoseconds; one more bucket is for longer durations. */
 static const uint64_t ENDS_NS[] = {
     100000,   250000,    500000,    1000000,   2500000,    5000000,     10000000,    25000000,
     50000000, 100000000, 250000000, 500000000, 1000000000, 2500000000u, 5000000000u, 10000000000u,
@@ -30,8 +30,8 @@ struct histogram {
     atomic_uint_fast64_t buckets[END_COUNT + 1], sum_ns;
 };
 
-struct series {
-    struct series *next;
+struct metric_series {
+    struct metric_series *next;
     char *labels;
     metrics_read_fn *read;
     void *arg;
@@ -39,23 +39,23 @@ struct series {
     struct histogram *histogram;
 };
 
-struct family {
-    struct family *next;
+struct metric_family {
+    struct metric_family *next;
     char *name;
     const char *help;
     enum kind kind;
-    struct series *series, **series_last;
+    struct metric_series *series, **series_last;
 };
 
-struct collector {
-    struct collector *next;
+struct metric_collector {
+    struct metric_collector *next;
     metrics_collect_fn *collect;
     void *arg;
 };
 
 struct metrics {
-    struct family *families, **families_last;
-    struct collector *collectors, **collectors_last;
+    struct metric_family *families, **families_last;
+    struct metric_collector *collectors, **collectors_last;
 };
 
 /* Registration. */
@@ -69,11 +69,11 @@ struct metrics *metrics_new(void)
     return m;
 }
 
-static void family_free(struct family *f)
+static void family_free(struct metric_family *f)
 {
-    struct series *next;
+    struct metric_series *next;
 
-    for (struct series *s = f->series; s; s = next) {
+    for (struct metric_series *s = f->series; s; s = next) {
         next = s->next;
         free(s->labels);
         free(s->histogram);
@@ -85,24 +85,24 @@ static void family_free(struct family *f)
 
 void metrics_free(struct metrics *m)
 {
-    struct family *next;
-    struct collector *next_collector;
+    struct metric_family *next;
+    struct metric_collector *next_collector;
 
-    for (struct family *f = m->families; f; f = next) {
+    for (struct metric_family *f = m->families; f; f = next) {
         next = f->next;
         family_free(f);
     }
-    for (struct collector *c = m->collectors; c; c = next_collector) {
+    for (struct metric_collector *c = m->collectors; c; c = next_collector) {
         next_collector = c->next;
         free(c);
     }
     free(m);
 }
 
-static struct family *family_of(struct metrics *m, const char *name, const char *help,
-                                enum kind kind)
+static struct metric_family *family_of(struct metrics *m, const char *name, const char *help,
+                                       enum kind kind)
 {
-    struct family *f = m->families;
+    struct metric_family *f = m->families;
 
     while (f && strcmp(f->name, name) != 0)
         f = f->next;
@@ -118,9 +118,9 @@ static struct family *family_of(struct metrics *m, const char *name, const char 
     return f;
 }
 
-static struct series *series_new(struct family *f, const char *labels)
+static struct metric_series *series_new(struct metric_family *f, const char *labels)
 {
-    struct series *s = mem_zalloc(sizeof *s);
+    struct metric_series *s = mem_zalloc(sizeof *s);
 
     s->labels = mem_dup(labels ? labels : "", labels ? strlen(labels) : 0);
     *f->series_last = s;
@@ -137,15 +137,15 @@ struct counter *metrics_counter(struct metrics *m, const char *name, const char 
 struct histogram *metrics_histogram(struct metrics *m, const char *name, const char *labels,
                                     const char *help)
 {
-    struct series *s = series_new(family_of(m, name, help, HISTOGRAM), labels);
+    struct metric_series *s = series_new(family_of(m, name, help, HISTOGRAM), labels);
 
     s->histogram = mem_zalloc(sizeof *s->histogram);
     return s->histogram;
 }
 
-static void add_read(struct family *f, const char *labels, metrics_read_fn *read, void *arg)
+static void add_read(struct metric_family *f, const char *labels, metrics_read_fn *read, void *arg)
 {
-    struct series *s = series_new(f, labels);
+    struct metric_series *s = series_new(f, labels);
 
     s->read = read;
     s->arg = arg;
@@ -165,7 +165,7 @@ void metrics_counted(struct metrics *m, const char *name, const char *labels, co
 
 void metrics_collector(struct metrics *m, metrics_collect_fn *collect, void *arg)
 {
-    struct collector *c = mem_zalloc(sizeof *c);
+    struct metric_collector *c = mem_zalloc(sizeof *c);
 
     c->collect = collect;
     c->arg = arg;
@@ -219,7 +219,7 @@ void metrics_put_label(struct buf *labels, const char *name, struct str value)
     buf_put_str(labels, STR("\""));
 }
 
-static void put_histogram(struct buf *page, const char *name, const struct series *s)
+static void put_histogram(struct buf *page, const char *name, const struct metric_series *s)
 {
     const struct histogram *h = s->histogram;
     const char *comma = *s->labels ? "," : "";
@@ -238,7 +238,7 @@ static void put_histogram(struct buf *page, const char *name, const struct serie
                *s->labels ? "}" : "", count);
 }
 
-static bool has_counted(const struct family *f, const struct series *s)
+static bool has_counted(const struct metric_family *f, const struct metric_series *s)
 {
     if (f->kind == COUNTER)
         return atomic_load(&s->counter.count);
@@ -248,7 +248,8 @@ static bool has_counted(const struct family *f, const struct series *s)
     return f->kind != HISTOGRAM;
 }
 
-static void put_series(struct buf *page, const struct family *f, const struct series *s)
+static void put_series(struct buf *page, const struct metric_family *f,
+                       const struct metric_series *s)
 {
     if (f->kind == HISTOGRAM)
         put_histogram(page, f->name, s);
@@ -262,13 +263,13 @@ void metrics_put(struct buf *page, struct metrics *m)
     static const char *const types[] = {
         [COUNTER] = "counter", [COUNTED] = "counter", [GAUGE] = "gauge", [HISTOGRAM] = "histogram"};
 
-    for (struct family *f = m->families; f; f = f->next) {
+    for (struct metric_family *f = m->families; f; f = f->next) {
         metrics_put_family(page, f->name, types[f->kind], f->help);
-        for (struct series *s = f->series; s; s = s->next)
+        for (struct metric_series *s = f->series; s; s = s->next)
             if (has_counted(f, s))
                 put_series(page, f, s);
     }
-    for (struct collector *c = m->collectors; c; c = c->next)
+    for (struct metric_collector *c = m->collectors; c; c = c->next)
         c->collect(c->arg, page);
 }
 

@@ -1,15 +1,15 @@
 /*
- * metrics - figures about a running server, as Prometheus reads them: GET /metrics.
+ * metrics - counters, gauges and histograms in Prometheus' text format: GET /metrics.
  *
  * Register at start, on one thread; count from any thread. What is registered lives as long as the
- * registry. Names begin with "drover_", counters end in "_total", units are seconds and bytes. Labels
- * are written as they stand in the page, `method="GET",route="/v1"`; metrics_put_label() escapes a
- * value. Series of one name are registered with the same help and stand together on the page. A
- * counter or histogram that has not counted anything is left out.
+ * registry. Names begin with "drover_", counters end in "_total", units are seconds and bytes.
+ * Labels are given as on the page, `method="GET",route="/v1"`; metrics_put_label() escapes a value.
+ * Series of one name are registered with the same help and are listed together. A counter or
+ * histogram that is zero is left out.
  *
- * What is known elsewhere is read when the page is made: a gauge through a function; figures whose
- * labels come and go (tasks by group) by a collector, which writes whole families itself. Both run on
- * the loop.
+ * Values that are known elsewhere are read when the page is written: a gauge by a function; metrics
+ * whose labels come and go (tasks by group) by a collector, which writes whole families. Both run
+ * on the loop.
  */
 #ifndef HTTP_METRICS_H
 #define HTTP_METRICS_H
@@ -38,7 +38,7 @@ typedef double metrics_read_fn(void *arg);
 void metrics_gauge(struct metrics *m, const char *name, const char *labels, const char *help,
                    metrics_read_fn *read, void *arg);
 
-/* A counter that somebody else counts. */
+/* A counter whose value is read by a function. */
 void metrics_counted(struct metrics *m, const char *name, const char *labels, const char *help,
                      metrics_read_fn *read, void *arg);
 
@@ -52,7 +52,7 @@ void metrics_put_sample(struct buf *page, const char *name, struct str labels, d
 void metrics_put_label(struct buf *labels, const char *name, struct str value);
 
 void counter_add(struct counter *c, uint64_t count);
-void histogram_add(struct histogram *h, uint64_t ns); /* something took so long */
+void histogram_add(struct histogram *h, uint64_t ns); /* a duration */
 
 /* The whole page. */
 void metrics_put(struct buf *page, struct metrics *m);

@@ -2,8 +2,8 @@
  * The OpenAPI document of the routes (version 3.1), printed from their rows.
  *
  * Shapes (see route.h) become JSON schemas by a small recursive-descent parser. Rows and shapes are
- * constants of the program: one that is wrong is a bug, and ends the process in the first test that asks
- * for the document.
+ * constants of the program: one that is wrong is a bug, and ends the process in the first test that
+ * asks for the document.
  */
 #include <assert.h>
 #include <ctype.h>
@@ -13,8 +13,8 @@
 #include "http/router.h"
 
 /*
- * Appends JSON. A ' in the format stands for a ", and a comma is put before it where one is needed. Text
- * that is filled in has no " and no backslash.
+ * Appends JSON. A ' in the format stands for a ", and a comma is put before it where one is needed.
+ * Text that is filled in has no " and no backslash.
  */
 static __attribute__((format(printf, 2, 3))) void emit(struct buf *b, const char *fmt, ...)
 {

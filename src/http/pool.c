@@ -28,7 +28,7 @@ struct pool *pool_new(size_t threads_max)
     return p;
 }
 
-/* With the lock held. NULL: the end. */
+/* With the lock held. NULL: the pool ends. */
 static struct pool_job *next_job(struct pool *p)
 {
     struct pool_job *job;

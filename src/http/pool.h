@@ -1,8 +1,8 @@
 /*
  * pool - threads that run jobs which may block.
  *
- * A thread is started when a job comes and none is free, up to a maximum; further jobs queue. Jobs
- * are the user's: they are not touched after they were begun.
+ * A thread is started when a job is submitted and none is idle, up to a maximum; further jobs
+ * queue. A job belongs to its submitter again as soon as it runs.
  */
 #ifndef HTTP_POOL_H
 #define HTTP_POOL_H
@@ -19,7 +19,7 @@ struct pool_job {
 struct pool *pool_new(size_t threads_max);
 void pool_submit(struct pool *p, struct pool_job *job);
 
-/* Returns when the jobs that were submitted have run. */
+/* Returns when all submitted jobs have run. */
 void pool_free(struct pool *p);
 
 #endif

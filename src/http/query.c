@@ -48,7 +48,7 @@ static bool is_named(const struct query *q, struct str name)
     return false;
 }
 
-/* Takes the text up to the next separator, and the separator, off the front of *rest. */
+/* Removes the text up to the next separator, and the separator, from the front of *rest. */
 static struct str take(struct str *rest, char separator)
 {
     const char *found = memchr(rest->p, separator, rest->len);

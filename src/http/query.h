@@ -1,9 +1,9 @@
 /*
- * query - what stands behind the '?' of a request, and percent-escapes. Pure.
+ * query - the part of a request target after '?', and percent-escapes. Pure.
  *
  * A query is "name=value" pairs between '&'; a name without '=' has the empty value. Escapes are
- * decoded, '+' is a space. Strict: an escape that is none and a name that comes twice are refused, for
- * one program would take the first of two and the next one the last.
+ * decoded, '+' is a space. Strict: malformed escapes and repeated names are refused, because
+ * programs disagree about which of two values counts.
  */
 #ifndef HTTP_QUERY_H
 #define HTTP_QUERY_H
@@ -22,7 +22,7 @@ struct query {
     size_t count;
 };
 
-/* Decodes escapes. Text without any is given back as it is, else it lives in the arena. */
+/* Decodes escapes. Text without any is returned as it is, else a copy in the arena. */
 bool query_unescape(struct arena *a, struct str text, bool plus_is_space, struct str *ret_text);
 
 /* NULL, or one sentence about what is wrong. */

@@ -1,6 +1,6 @@
 /*
- * Answers. Each is formatted once, into the connection's output when it is the turn of its request,
- * else into the exchange until it is.
+ * Answers. An answer is formatted once: into the connection's output if its request is the first in
+ * the queue, else into the exchange.
  */
 #include <assert.h>
 #include <stdarg.h>
@@ -11,13 +11,13 @@
 #include "base/log.h"
 #include "http/conn.h"
 
-enum { ANSWER_HEAD_LEN = 256 }; /* about */
+enum { ANSWER_HEAD_LEN = 256 }; /* roughly */
 
-/* What a status is called, ready to be copied: it is on the path of every request. */
-struct status {
+/* A status and its line, ready to be copied: every request needs one. */
+struct status_row {
     int number;
     struct str line;
-    const char *code; /* of an error that has no better one */
+    const char *code; /* of errors that have no code of their own */
 };
 
 #define ROW(number, reason, code)                                                                  \
@@ -28,7 +28,7 @@ struct status {
             code                                                                                   \
     }
 
-static const struct status STATUSES[] = {
+static const struct status_row STATUSES[] = {
     ROW(200, "OK", "OK"),
     ROW(307, "Temporary Redirect", "NOT_LEADER"),
     ROW(400, "Bad Request", "BAD_ARGUMENT"),
@@ -52,9 +52,9 @@ static const struct status STATUSES[] = {
     ROW(507, "Insufficient Storage", "DISK_FULL"),
 };
 
-static const struct status *status_of(int number)
+static const struct status_row *status_of(int number)
 {
-    static const struct status other = ROW(500, "Internal Server Error", "IO");
+    static const struct status_row other = ROW(500, "Internal Server Error", "IO");
 
     for (size_t i = 0; i < sizeof STATUSES / sizeof *STATUSES; i++)
         if (STATUSES[i].number == number)
@@ -62,7 +62,7 @@ static const struct status *status_of(int number)
     return &other;
 }
 
-/* The Date header, made anew when the loop's clock is in another second. */
+/* The Date header, formatted once a second. */
 static void put_date(struct buf *b, struct http_server *s)
 {
     uint64_t second = uv_now(s->tcp.loop) / 1000;
@@ -106,7 +106,7 @@ static const char *connection_text(const struct exchange *x)
 
 static const char json_type[] = "application/json";
 
-/* A body of no length has no type. JSON ends with a newline, for people with a terminal. */
+/* An empty body has no type. JSON ends with a newline, for terminals. */
 static void put_answer(struct buf *b, struct exchange *x, int status, const char *content_type,
                        struct str body)
 {
@@ -179,7 +179,7 @@ void http_reply(struct http_request *r, int status, struct str json)
     http_reply_as(r, status, json_type, json);
 }
 
-/* What went wrong on our side is said where it is answered. */
+/* Logs errors of the server where they are answered. */
 static void log_failure(const struct http_request *r, int status, const char *message)
 {
     struct exchange *x = (struct exchange *)r;
@@ -267,7 +267,7 @@ void http_reply_reasons(struct http_request *r, int err, const char *const *reas
     buf_release(&body);
 }
 
-/* A line end in a value would begin a header of its own, or the body. */
+/* A line end in a value would begin another header, or the body. */
 void http_add_header(struct http_request *r, const char *name, struct str value)
 {
     struct exchange *x = (struct exchange *)r;

@@ -1,6 +1,6 @@
 /*
- * From a request to the struct that its handler wants, by the fields of its route; and what handlers
- * ask of a request.
+ * From a request to the struct that its handler wants, by the fields of its route; and what
+ * handlers ask of a request.
  */
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
 /*
  * route - the routes of the API: what each one takes, what it answers, and what it is for.
  *
- * A route is one row of a static table. The row is all there is: the server reads path, query and body
- * into the handler's struct by it and answers 400 where they do not fit; GET /v1, GET /v1/openapi.json
- * and the tables of doc/protocol.md are printed from it.
+ * A route is one row of a static table. The row is all there is: the server reads path, query and
+ * body into the handler's struct by it and answers 400 where they do not fit; GET /v1, GET
+ * /v1/openapi.json and the tables of doc/protocol.md are printed from it.
  *
  * How to declare a route. Declare the struct that the handler wants, then the row:
  *
@@ -31,8 +31,8 @@
  *          .errors = "404 No such shelf\n409 The shelf is full\n503",
  *          .example = "{\"books\": [1, 2], \"label\": \"new\"}",
  *          ROUTE_IN(struct shelf_in,
- *                   FIELD_TEXT(IN_PATH, struct shelf_in, shelf, "shelf", 1, 255, "Name of the shelf"),
- *                   FIELD_INT(IN_QUERY, struct shelf_in, limit, "limit", 1, 1000, "At most so many",
+ *                   FIELD_TEXT(IN_PATH, struct shelf_in, shelf, "shelf", 1, 255, "The shelf"),
+ *                   FIELD_INT(IN_QUERY, struct shelf_in, limit, "limit", 1, 1000, "At most",
  *                             .preset = 100),
  *                   FIELD_CHOICE(IN_QUERY, struct shelf_in, order, "order", "asc|desc", "Order"),
  *                   FIELD_TEXT(IN_BODY, struct shelf_in, label, "label", 0, 80, "What it says"),
@@ -40,11 +40,12 @@
  *                              1000, "Ids of the books"))},
  *     };
  *
- * When the handler runs, every field holds a value that the row allows: a required field is there, one
- * that was left out (or is null in the body) is zero or its preset, and no name is in the query or the
- * body that the row does not have. What is left to the handler is what depends on two fields or on the
- * state; it refuses with http_reply_field(), http_reply_err() or http_reply_error(). r->in and all it
- * points to live as long as the request. A row without fields takes no query, and no body or {}.
+ * When the handler runs, every field holds a value that the row allows: a required field is there,
+ * one that was left out (or is null in the body) is zero or its preset, and no name is in the query
+ * or the body that the row does not have. What is left to the handler is what depends on two fields
+ * or on the state; it refuses with http_reply_field(), http_reply_err() or http_reply_error().
+ * r->in and all it points to live as long as the request. A row without fields takes no query, and
+ * no body or {}.
  *
  * Shapes. The reply of a route, and of what FIELD_JSON takes, is written in a short notation:
  *
@@ -117,7 +118,8 @@ struct route_field {
 #define FIELD_BOOL(where, T, member, name, help) \
     {FIELD_BASE(where, T, member, name, FIELD_KIND_BOOL, 0, 1, help)}
 #define FIELD_CHOICE(where, T, member, name, choices, help, ...) \
-    {FIELD_BASE(where, T, member, name, FIELD_KIND_CHOICE, 0, 0, help), .words = (choices), __VA_ARGS__}
+    {FIELD_BASE(where, T, member, name, FIELD_KIND_CHOICE, 0, 0, help), .words = (choices), \
+     __VA_ARGS__}
 #define FIELD_JSON(where, T, member, name, shape, help) \
     {FIELD_BASE(where, T, member, name, FIELD_KIND_JSON, 0, 0, help), .words = (shape)}
 #define FIELD_OBJECT(where, T, member, name, U, members, help) \
@@ -125,7 +127,8 @@ struct route_field {
      .size = sizeof(U)}
 
 #define FIELD_IGNORED(where_, name_, help_) \
-    {.name = {"" name_, sizeof(name_) - 1}, .kind = FIELD_KIND_IGNORED, .where = (where_), .help = (help_)}
+    {.name = {"" name_, sizeof(name_) - 1}, .kind = FIELD_KIND_IGNORED, .where = (where_), \
+     .help = (help_)}
 
 /* Lists of min to max texts, numbers, objects; more than max is 413. */
 #define FIELD_LIST_(w, T, m, count, n, lo, hi, h, item, bytes) \
@@ -160,8 +163,8 @@ struct route {
     const char *reply;   /* the shape of 200 */
 
     /*
-     * Further statuses, a line each, with a description or without: "404 No such world\n409". Those that
-     * every route has are added: 400, 401, 413, 415, 421, 431, 500.
+     * Further statuses, a line each, with a description or without: "404 No such world\n409". Those
+     * that every route has are added: 400, 401, 413, 415, 421, 431, 500.
      */
     const char *errors;
     const char *example; /* a body, as JSON; NULL: none */
@@ -186,7 +189,9 @@ struct route_table {
     size_t shape_count;
 };
 
-/* Reading, which the server does before it calls the handler; and others, of a struct of their own. */
+/*
+ * Reading, which the server does before it calls the handler; and others, of a struct of their own.
+ */
 
 struct route_field_error {
     int err;        /* BAD_ARGUMENT or TOO_BIG */

@@ -1,7 +1,7 @@
 /*
  * The table is searched from the top. A server has a hundred routes. Most rows are skipped after
- * comparing the number of parts and the fixed beginning of the pattern; only then are pattern and path
- * compared part by part.
+ * comparing the number of parts and the fixed beginning of the pattern; only then are pattern and
+ * path compared part by part.
  */
 #include "http/router.h"
 
@@ -78,7 +78,7 @@ void router_release(struct router *r)
     *r = (struct router){0};
 }
 
-/* Takes the part up to the next slash off the front of *rest, and the slash. */
+/* Removes the part up to the next slash, and the slash, from the front of *rest. */
 static struct str next_part(struct str *rest)
 {
     const char *slash = rest->len ? memchr(rest->p, '/', rest->len) : NULL;

@@ -1,9 +1,10 @@
 /*
  * router - finds the handler of a request. Pure.
  *
- * The pattern of a route is a path. A part "{name}" stands for any one part that is not empty; a last
- * part "{name...}" stands for the rest of the path, slashes included. router_find() returns what stood
- * there in order, still percent-encoded. HEAD is GET without the body, so a GET route answers both.
+ * The pattern of a route is a path. A part "{name}" stands for any one part that is not empty; a
+ * last part "{name...}" stands for the rest of the path, slashes included. router_find() returns
+ * what stood there in order, still percent-encoded. HEAD is GET without the body, so a GET route
+ * answers both.
  *
  * Build a router from route tables, which it borrows; find; release.
  */
@@ -36,8 +37,8 @@ void router_release(struct router *r);
 
 /*
  * Finds the first route that matches a request, and fills params with what stood for its "{name}"
- * parts. NULL when there is none; *ret_allow is then the set of methods (1 << METHOD_...) that the path
- * has: empty means 404, else 405.
+ * parts. NULL when there is none; *ret_allow is then the set of methods (1 << METHOD_...) that the
+ * path has: empty means 404, else 405.
  */
 const struct router_row *router_find(const struct router *r, enum method method, struct str path,
                                      struct str params[ROUTE_PARAMS_MAX], unsigned *ret_allow);

@@ -1,5 +1,5 @@
 /*
- * The listener: binds, accepts up to a maximum, knows by which names it may be called, closes.
+ * The listener: binds, accepts up to a maximum, checks Host names, closes.
  */
 #include <assert.h>
 #include <malloc.h>
@@ -17,16 +17,16 @@
 enum {
     BACKLOG = 1024,
     OTHER_FILES = 128, /* descriptors left for journal, snapshot and the rest */
-    REFUSALS_MIN = 64, /* connections beyond the maximum that are accepted, to be told so */
+    REFUSALS_MIN = 64, /* connections beyond the maximum that are accepted and get 503 */
     REFUSALS_MAX = 8192,
     FLOOD_CONNECTIONS = 1024,
-    KEEPALIVE_S = 30,    /* a silent client is asked whether it is there */
-    DEAD_MS = 60 * 1000, /* and one that does not acknowledge for so long is gone */
+    KEEPALIVE_S = 30,    /* a silent client is probed */
+    DEAD_MS = 60 * 1000, /* and dropped if it does not acknowledge for so long */
 };
 
 /*
- * Connections must not use up the descriptors that the journal needs. What is left beyond them is for
- * connections that are told that they are too many.
+ * Connections must not use up the descriptors that the journal needs. Of the rest, some are for
+ * connections beyond the maximum, which get 503.
  */
 static void set_limits(struct http_server *s, size_t wanted)
 {
@@ -82,8 +82,8 @@ static void on_closed(uv_handle_t *h)
 }
 
 /*
- * After a flood the allocator would keep what thousands of connections have used. It is given back
- * when most of them are gone, once a flood: that takes milliseconds.
+ * After a flood the allocator would keep the memory of thousands of connections. It is returned to
+ * the system when most of them have closed, once a flood: that takes milliseconds.
  */
 static void give_memory_back(struct http_server *s)
 {
@@ -106,7 +106,7 @@ void server_forget(struct http_server *s, struct conn *c)
 
 static void on_connection(uv_stream_t *stream, int status)
 {
-    if (status == 0) /* else the client has left again, or the system is short of something */
+    if (status == 0) /* else the client has left, or the system is out of a resource */
         conn_accept(stream->data);
 }
 
@@ -134,10 +134,10 @@ static void name_address(struct http_server *s, const struct sockaddr_storage *a
 }
 
 /*
- * What accepted sockets inherit. A client whose machine or network has vanished sends no end; a
- * request that waits and a stream without events would be kept for it for ever. Within a machine there is
- * no congestion, and what watches for it costs: one that paces (BBR) sets a timer for every answer. Reno,
- * which every Linux has, costs least.
+ * Options that accepted sockets inherit. A client whose machine or network is gone sends no FIN; a
+ * parked request or a stream without events would be kept for it for ever. On loopback there is no
+ * congestion, and congestion control costs: BBR paces with a timer for every answer. Reno, which
+ * every Linux has, costs least.
  */
 static void set_socket_options(struct http_server *s)
 {
@@ -171,7 +171,7 @@ static int bind_and_listen(struct http_server *s)
     return err;
 }
 
-/* What the server answers by itself. */
+/* The server's own routes. */
 
 static void get_v1(struct http_request *r)
 {
@@ -269,7 +269,7 @@ static bool is_same(struct str host, const char *name)
     return host.len == strlen(name) && !strncasecmp(host.p, name, host.len);
 }
 
-/* On every address of the machine, the address that the client came to is the one to be named. */
+/* When listening on every address: the Host must be the address that the client connected to. */
 static bool is_address_of(const struct conn *c, struct str host)
 {
     struct sockaddr_storage address = {0};
@@ -297,7 +297,7 @@ bool server_is_host(const struct conn *c, struct str host)
     for (size_t i = 0; i < s->options.host_count; i++)
         if (is_same(host, s->options.hosts[i]) || is_same(name, s->options.hosts[i]))
             return true;
-    /* Port 80 is the one that need not be named. */
+    /* Port 80 may be left out. */
     if (name.len == host.len && strcmp(s->port_suffix, ":80") != 0)
         return false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

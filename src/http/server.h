@@ -1,32 +1,32 @@
 /*
  * server - HTTP on one loop.
  *
- * In order: http_listen() binds and listens; http_serve() says what is answered; uv_run() accepts and
- * answers; http_close() lets go of everything, and `closed` is called when the last connection and the
- * last handler are gone.
+ * In order: http_listen() binds and listens; http_serve() sets the routes; uv_run() accepts and
+ * answers; http_close() closes everything, and `closed` is called when the last connection and the
+ * last handler have ended.
  *
- * A request that arrives is handed, whole, to the handler that the route tables name. There are two
- * kinds of handlers:
+ * A complete request is passed to the handler of its route (route.h). There are two kinds of
+ * handlers:
  *
- *  - On the thread of the loop. They never block. They answer at once, or later: later means that
- *    the handler keeps the pointer and sets `gone`, which is called when the client went away first.
- *    A request lives until it is answered or gone, whichever comes first.
- *  - With ROUTE_WORKER, on a thread of the server's own pool, where blocking is fine. Such a request
- *    lives until it is answered, also when its client has left meanwhile (http_is_gone() tells), and
+ *  - On the thread of the loop. They must not block. They answer at once, or later: then the
+ *    handler keeps the pointer and sets `gone`, which is called if the client leaves first. A
+ *    request lives until it is answered or gone.
+ *  - With ROUTE_WORKER, on a thread of the server's pool, where they may block. Such a request
+ *    lives until it is answered, even if its client leaves meanwhile (http_is_gone() tells), and
  *    may be answered from any thread, also after the handler has returned.
  *
  * Both answer with one of the http_reply calls, exactly once, and must not touch the request
  * afterwards; or they wait, with http_park() (topic.h).
  *
- * A connection carries one request after the other; a client may send the next before it has the
- * answer to the last (pipelining). Handlers of the loop are called in the order of arrival, and
- * answers leave in the order of their requests, whatever the order they were given in.
+ * Clients may pipeline requests. Handlers of the loop are called in the order of arrival, and
+ * answers leave in the order of their requests.
  *
- * What always holds: every input has a limit, and they stand below. A request that could be read in
- * two ways is refused with 400: its head, its chunks, its query. Where there is a token, a request
- * without it gets 401. The Host of a request is one of ours, so that a page from elsewhere whose name
- * was pointed at us gets 421, and a POST, and any other change with a body, is application/json, which
- * no form can send, so that such a page gets 415. Every error has the body {"errors":["..."]}.
+ * What always holds: every input has a limit (below). A request with an ambiguous head, chunk or
+ * query is refused with 400. With a token configured, a request without it gets 401. The Host of a
+ * request is one of the server's, so that a page whose name was pointed at this machine (DNS
+ * rebinding) gets 421. A POST, and any other change with a body, is application/json, which no form
+ * can send, so that a page from another origin gets 415. Every error has the body
+ * {"errors":["..."],"code":"..."}.
  */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
@@ -47,39 +47,39 @@
 enum {
     HTTP_BODY_LEN_MAX = 4 * 1024 * 1024,
     HTTP_LARGE_BODY_LEN_MAX = 256 * 1024 * 1024,
-    HTTP_VALUES_MAX = 512 * 1024, /* JSON values of a body: 32 MiB of memory */
+    HTTP_VALUES_MAX = 512 * 1024, /* JSON values in a body: 32 MiB of memory */
     HTTP_LARGE_VALUES_MAX = 16 * 1024 * 1024,
     HTTP_CONNECTIONS_MAX = 16384,
-    HTTP_PIPELINE_MAX = 64,           /* requests of one connection that wait for their answers */
-    HTTP_UNSENT_LEN_MAX = 256 * 1024, /* answers that a client does not read stop its requests */
-    HTTP_STREAM_UNSENT_MAX = 1024 * 1024, /* a client this far behind its stream is cut off */
+    HTTP_PIPELINE_MAX = 64,               /* requests of one connection without an answer yet */
+    HTTP_UNSENT_LEN_MAX = 256 * 1024,     /* unread answers above this stop reading requests */
+    HTTP_STREAM_UNSENT_MAX = 1024 * 1024, /* a client this far behind its stream is disconnected */
     HTTP_WORKERS_MAX = 32,
     HTTP_TABLES_MAX = 32, /* of routes */
 
     HTTP_REQUEST_TIMEOUT_MS = 10 * 1000, /* for the head, and again for the body */
     HTTP_IDLE_TIMEOUT_MS = 60 * 1000,    /* between two requests */
-    HTTP_WRITE_TIMEOUT_MS = 30 * 1000,   /* for the client to take what it asked for */
+    HTTP_WRITE_TIMEOUT_MS = 30 * 1000,   /* for the client to read its answer */
     HTTP_LINGER_MS = 1000,               /* after the last answer, for the client to close */
 };
 
 struct http_request {
     struct head head;
-    struct str params[ROUTE_PARAMS_MAX]; /* what stood for the "{name}" parts of the pattern */
+    struct str params[ROUTE_PARAMS_MAX]; /* the "{name}" parts of the path, percent-encoded */
     struct query query;
     struct str body;
     void *in;                /* what the fields of the route were read into */
-    const struct json *json; /* the body, where the route has fields and a body came */
-    struct arena arena;      /* goes with the request */
+    const struct json *json; /* the body; NULL: none, or a route without fields */
+    struct arena arena;      /* freed with the request */
     void *arg;               /* of the route table */
 
-    /* The handler's, when it is one of the loop and answers later. */
+    /* Set by a handler of the loop that answers later. */
     void (*gone)(struct http_request *r);
-    void (*drained)(struct http_request *r); /* of a stream: what had to wait has been taken */
+    void (*drained)(struct http_request *r); /* of a stream: the client has read everything */
     void *handler_data;
     void (*unparked)(struct http_request *r); /* see http_park() */
 };
 
-/* What came. All of it lives as long as the request. */
+/* Input. All of it lives as long as the request. */
 
 /* The value of a query parameter, decoded. False when it is not there. */
 bool http_query(const struct http_request *r, const char *name, struct str *ret_value);
@@ -104,7 +104,7 @@ bool http_is_gone(const struct http_request *r);
 
 /* Answers. */
 
-/* With JSON, or with nothing when the body is empty. */
+/* With JSON, or without a body if it is empty. */
 void http_reply(struct http_request *r, int status, struct str json);
 
 /* With a body of another type. */
@@ -132,27 +132,27 @@ struct http_memory {
 };
 
 /*
- * Only in `gone`: moves the memory of the request to the caller, so that everything that was read from
- * it stays where it is until http_memory_release().
+ * Only in `gone`: moves the memory of the request to the caller, so that everything that was read
+ * from it stays where it is until http_memory_release().
  */
 void http_take_memory(struct http_request *r, struct http_memory *ret_memory);
 void http_memory_release(struct http_memory *m);
 
 /*
- * Another server answers this: 307, to the same path and query at its URL. When the URL is empty,
- * nobody does yet: 503 with the message, and when to try again.
+ * Redirects to another server: 307, with the same path and query at its URL. When the URL is empty,
+ * no server answers yet: 503 with the message and Retry-After.
  */
 void http_reply_elsewhere(struct http_request *r, const char *url, const char *nobody);
 
-/* Adds a header to the answer that is still to be given. */
+/* Adds a header to the answer. */
 void http_add_header(struct http_request *r, const char *name, struct str value);
 
 /*
- * An answer that goes on: begin, send any number of times, end. On the thread of the loop only, for
- * routes of the loop. Set `gone` to be told when the client leaves.
+ * A streamed answer: begin, send any number of times, end. On the thread of the loop only, for
+ * routes of the loop. Set `gone` to hear when the client leaves.
  *
- * Begin returns false when that was all (HEAD). Send returns false when the client does not take what
- * it is sent: it was cut off, the request is no more, and `gone` is not called for it.
+ * Begin returns false when the answer is complete already (HEAD). Send returns false when the
+ * client does not read: it was disconnected, the request is freed, and `gone` is not called for it.
  */
 bool http_stream_begin(struct http_request *r, const char *content_type);
 bool http_stream_send(struct http_request *r, struct str data);
@@ -164,41 +164,40 @@ void http_stream_end(struct http_request *r);
 struct metrics;
 
 struct http_options {
-    struct sockaddr_storage address; /* port 0: any that is free */
+    struct sockaddr_storage address; /* port 0: any free one */
     int64_t request_timeout_ms;      /* 0: HTTP_REQUEST_TIMEOUT_MS, and so on */
     int64_t idle_timeout_ms, write_timeout_ms;
     size_t connections_max;   /* 0: HTTP_CONNECTIONS_MAX; never more than files allow */
-    const char *token;        /* NULL: none is asked for; else but on ROUTE_OPEN */
-    const char *const *hosts; /* further names that a Host may have, with or without port */
+    const char *token;        /* required except on ROUTE_OPEN; NULL: none */
+    const char *const *hosts; /* further names for Host, with or without port */
     size_t host_count;
     struct metrics *metrics;      /* NULL: not counted */
-    void (*rest)(void *rest_arg); /* called each time before the loop waits; NULL: nobody */
+    void (*rest)(void *rest_arg); /* called each time before the loop waits; may be NULL */
     void *rest_arg;
-    void (*closed)(void *closed_arg); /* after http_close(), on the loop: nothing is left of it */
+    void (*closed)(void *closed_arg); /* after http_close(), on the loop: all is closed */
     void *closed_arg;
 };
 
 struct http_server;
 
-/* Binds and listens. What connects from now on is accepted when the loop runs. */
+/* Binds and listens. Connections are accepted when the loop runs. */
 int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_server **ret_server,
                 struct err_info *ret_error);
 
 /*
- * The routes, before the loop runs; the server adds its own, GET /v1, which lists them. The routes,
- * not the tables, are borrowed as long as the server lives.
+ * Sets the routes, before the loop runs; the server adds GET /v1 and GET /v1/openapi.json. The
+ * routes, not the tables, are borrowed as long as the server lives.
  */
 void http_serve(struct http_server *s, const struct route_table *tables, size_t count);
 
-/* Where the server listens, as it stands in a URL: "127.0.0.1:8048". Lives as long as the server.
- */
+/* Where the server listens: "127.0.0.1:8048". Lives as long as the server. */
 const char *http_address(const struct http_server *s);
 const char *http_url(const struct http_server *s); /* "http://127.0.0.1:8048" */
 
 /*
- * Stops listening and closes the connections; answers that were given are still sent, for at most
- * HTTP_LINGER_MS. Handlers that run are waited for, by the loop. The server frees itself when all is
- * closed: run the loop until then.
+ * Stops listening and closes the connections; answers are still sent for at most HTTP_LINGER_MS.
+ * The loop waits for running handlers. The server frees itself when all is closed: run the loop
+ * until then.
  */
 void http_close(struct http_server *s);
 

@@ -1,5 +1,5 @@
 /*
- * What the server counts: answers and times by route, connections.
+ * The server's metrics: answers and durations by route, connections.
  */
 #include <stdlib.h>
 

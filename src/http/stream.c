@@ -1,5 +1,5 @@
 /*
- * Answers that go on. Each piece is a chunk; a client of HTTP/1.0, which knows no chunks, reads until
+ * Streamed answers. Each piece is a chunk; an HTTP/1.0 client, which knows no chunks, reads until
  * the connection closes.
  */
 #include <assert.h>
@@ -13,8 +13,8 @@ static struct buf *target_of(struct exchange *x)
 }
 
 /*
- * Sends what can be sent. False when that showed the connection to be gone; `gone` is for those that
- * hear of it from elsewhere.
+ * Writes what can be written. False when the connection turned out to be closed; `gone` is not
+ * called then.
  */
 static bool flush(struct exchange *x)
 {

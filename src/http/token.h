@@ -1,5 +1,5 @@
 /*
- * token - the secret that a client shows: "Authorization: Bearer TOKEN". Pure but for the file.
+ * token - the secret of a client: "Authorization: Bearer TOKEN".
  */
 #ifndef HTTP_TOKEN_H
 #define HTTP_TOKEN_H
@@ -11,10 +11,10 @@
 
 enum { TOKEN_LEN_MIN = 16, TOKEN_LEN_MAX = 1024 };
 
-/* The first line of a file: visible ASCII, no spaces. To be freed. */
+/* Reads the first line of a file: visible ASCII, no spaces. The caller frees it. */
 int token_read(const char *path, char **ret_token, struct err_info *ret_error);
 
-/* Whether the value of an Authorization header holds the token, in a time that tells nothing of it. */
+/* Whether the value of an Authorization header has the token. Takes constant time. */
 bool token_fits(const char *token, const struct str *authorization);
 
 #endif

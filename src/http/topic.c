@@ -1,7 +1,7 @@
 /*
- * A parked request has one entry for each of its keys, in the bucket of that key. Parking happens on
- * the loop only, waking anywhere. A request that is woken is off all its buckets at once and on its way
- * to the loop; in between, only the loop may free it, and leaves it alone until it has come
+ * A parked request has one entry for each of its keys, in the bucket of that key. Parking happens
+ * on the loop only, waking anywhere. A request that is woken is off all its buckets at once and on
+ * its way to the loop; in between, only the loop may free it, and leaves it alone until it has come
  * (exchange_abandon).
  */
 #include "http/topic.h"

@@ -2,25 +2,26 @@
  * topic - what requests wait for: "a task of this type may have come", "this session has ended".
  *
  * A handler that found nothing parks its request under one or several keys; whoever makes a change
- * wakes the key, from any thread. Up to so many of the requests that have waited longest for that key
- * are run again, from the beginning of their handler. A parked request costs its memory and no thread,
- * and nothing runs while it waits.
+ * wakes the key, from any thread. Up to so many of the requests that have waited longest for that
+ * key are run again, from the beginning of their handler. A parked request costs its memory and no
+ * thread, and nothing runs while it waits.
  *
  *     uint64_t keys[] = {http_key("type", type, world)};
  *     struct http_watch w = http_watch(r, topic, keys, 1);
  *     ... look ...
  *     if (nothing && http_park(r, &w, wait_ms))
- *         return;                            (the handler runs again when woken, or when time is up)
+ *         return;                     (the handler runs again when woken, or when time is up)
  *     http_reply(r, 200, ...);
  *
  *     http_topic_wake(topic, http_key("type", type, world), 1);     (whoever adds one task)
  *
  * No wake-up is lost: http_watch() counts the wake-ups of the keys before the handler looks, and
- * http_park() runs the handler again at once if there was one since. A wake-up for a client that has
- * left, or whose request then ends with an error, is passed on to the next. Two keys may share a
- * count, so a handler may run without need, never the reverse.
+ * http_park() runs the handler again at once if there was one since. A wake-up for a client that
+ * has left, or whose request then ends with an error, is passed on to the next. Two keys may share
+ * a count, so a handler may run without need, never the reverse.
  *
- * Initialise; release when no server knows it any more: a topic outlives the requests that wait on it.
+ * Initialise; release when no server knows it any more: a topic outlives the requests that wait on
+ * it.
  */
 #ifndef HTTP_TOPIC_H
 #define HTTP_TOPIC_H
@@ -63,9 +64,9 @@ struct http_watch http_watch(struct http_request *r, struct http_topic *t, const
                              size_t count);
 
 /*
- * Parks the request until one of its keys is woken or wait_ms have passed since the request came, and
- * returns true: the handler returns and will run again. False when there is nothing left to wait for:
- * the handler answers.
+ * Parks the request until one of its keys is woken or wait_ms have passed since the request came,
+ * and returns true: the handler returns and will run again. False when there is nothing left to
+ * wait for: the handler answers.
  *
  * r->unparked, if the handler sets it before, is called on the loop when the request is no longer
  * parked: before the handler runs again, or when the client has left.

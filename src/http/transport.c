@@ -1,10 +1,10 @@
 /*
- * libcurl, driven by its multi interface, which can watch a descriptor of ours while it waits: a
- * signal ends a long poll at once.
+ * libcurl's multi interface can watch a descriptor of ours while it waits, so a signal ends a long
+ * poll at once.
  *
  * Redirects are followed here and not by libcurl, which would not send the token to another port of
- * the same host. It is sent along because it was one of our own servers that named the leader.
- * Proxies are left alone: the server is on this machine or this network.
+ * the same host. The token is sent because a Drover server named the leader. Proxies are not used:
+ * the server is on this machine or this network.
  */
 #include "http/transport.h"
 
@@ -22,18 +22,18 @@ enum { REDIRECTS_MAX = 5, WAIT_SLICE_MS = 60 * 1000, STOP_GRACE_MS = 1000 };
 
 struct transport {
     char *servers[TRANSPORT_SERVERS_MAX]; /* as configured */
-    size_t server_count, at;              /* at: the one that is asked */
+    size_t server_count, at;              /* at: the one to ask */
     char *leader;                         /* where the last redirect led; NULL: nowhere */
     char *token_line;                     /* "Authorization: Bearer ..."; NULL: no token */
-    char *location;                       /* of the answer at hand */
+    char *location;                       /* of the present answer */
     const struct curl *curl;
     CURLM *multi;
     CURL *easy;
-    struct buf *body; /* of the answer at hand */
+    struct buf *body; /* of the present answer */
     int stop_fd;
 };
 
-/* What arrives. */
+/* Receiving. */
 
 static size_t on_body(char *data, size_t size, size_t count, void *arg)
 {
@@ -45,7 +45,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
     return size * count;
 }
 
-/* "Location: http://host:port/path": only where the server is, the path stays ours. */
+/* "Location: http://host:port/path": only scheme and authority are used. */
 static size_t on_header(char *data, size_t size, size_t count, void *arg)
 {
     struct transport *t = arg;
@@ -108,7 +108,7 @@ static void set_options(struct transport *t)
     t->curl->curl_easy_setopt(t->easy, CURLOPT_TCP_NODELAY, 1L);
 }
 
-/* Each of the URLs between the commas. False: one of them is none. */
+/* Adds each of the comma-separated URLs. False: one is not valid. */
 static bool take_servers(struct transport *t, const char *list)
 {
     for (;;) {
@@ -186,14 +186,14 @@ const char *transport_server(const struct transport *t)
 
 /* A request. */
 
-struct request {
+struct transport_request {
     const char *method, *path;
     struct str body;
     int64_t deadline_ms; /* by clock_boot_ms() */
     int64_t timeout_ms;
 };
 
-static struct curl_slist *make_headers(const struct transport *t, const struct request *r)
+static struct curl_slist *make_headers(const struct transport *t, const struct transport_request *r)
 {
     struct curl_slist *headers = t->curl->curl_slist_append(NULL, "Expect:");
 
@@ -204,7 +204,7 @@ static struct curl_slist *make_headers(const struct transport *t, const struct r
     return headers;
 }
 
-static void set_request(struct transport *t, const struct request *r, const char *url,
+static void set_request(struct transport *t, const struct transport_request *r, const char *url,
                         struct curl_slist *headers)
 {
     bool has_body = r->body.p || !strcmp(r->method, "POST") || !strcmp(r->method, "PUT");
@@ -222,8 +222,8 @@ static void set_request(struct transport *t, const struct request *r, const char
 }
 
 /*
- * The server is told that nothing more will come: it lets go of a request that waits, and closes. An answer
- * that is on its way already is not lost by that.
+ * Shuts down the sending side: the server drops a parked request and closes. An answer that is
+ * already under way still arrives.
  */
 static void say_no_more(struct transport *t)
 {
@@ -234,11 +234,11 @@ static void say_no_more(struct transport *t)
         shutdown(fd, SHUT_WR);
 }
 
-/* Runs the transfer to its end. 0, or CLOSED: it was stopped before. */
+/* Runs the transfer to its end. 0, or CLOSED: it was stopped. */
 static int perform(struct transport *t, CURLcode *ret_code)
 {
     struct curl_waitfd stop = {.fd = t->stop_fd, .events = CURL_WAIT_POLLIN};
-    int64_t give_up_ms = 0; /* once it is to stop */
+    int64_t give_up_ms = 0; /* set when it was stopped */
     int running = 1, left;
     CURLMsg *message;
 
@@ -268,9 +268,9 @@ static int say_unreachable(const char *origin, const char *why, struct err_info 
                    origin, why);
 }
 
-/* What libcurl reports, as one of ours. */
+/* The error for what libcurl reports. */
 static int translate(struct transport *t, CURLcode code, const char *origin,
-                     const struct request *r, struct err_info *ret_error)
+                     const struct transport_request *r, struct err_info *ret_error)
 {
     double connected = 0;
     long errnum = 0;
@@ -300,7 +300,7 @@ static int translate(struct transport *t, CURLcode code, const char *origin,
 }
 
 /* One request to one server. */
-static int call_one(struct transport *t, const char *origin, const struct request *r,
+static int call_one(struct transport *t, const char *origin, const struct transport_request *r,
                     struct transport_answer *answer, struct err_info *ret_error)
 {
     struct curl_slist *headers = make_headers(t, r);
@@ -325,7 +325,7 @@ static int call_one(struct transport *t, const char *origin, const struct reques
     return err;
 }
 
-/* Takes the server that an answer of 307 named as the leader. False: it named none. */
+/* Takes the server that a 307 names as the leader. False: it names none. */
 static bool take_leader(struct transport *t)
 {
     char *origin = t->location ? origin_of(t->location) : NULL;
@@ -340,15 +340,15 @@ static bool take_leader(struct transport *t)
     return true;
 }
 
-/* How one call has got on. */
-struct course {
+/* The progress of a call. */
+struct transport_call {
     size_t tried; /* of the servers that were named */
     char *dead;   /* a leader that could not be reached; NULL: none */
     int redirects;
 };
 
-/* Turns to another server, when this one cannot be reached. False: all have been tried. */
-static bool turn(struct transport *t, struct course *c)
+/* Moves on to the next server. False: all have been tried. */
+static bool turn(struct transport *t, struct transport_call *c)
 {
     if (t->leader) {
         free(c->dead);
@@ -361,10 +361,10 @@ static bool turn(struct transport *t, struct course *c)
 }
 
 /*
- * Whether to go on with the server that an answer named. Not to one that is known to be dead: it takes
- * the others a while to find out, and until then nothing can be reached.
+ * Whether to follow a redirect. Not to a leader that could not be reached before in this call: the
+ * other servers take a while to notice, and until then no server can answer.
  */
-static bool follow(struct transport *t, struct course *c, int status, int *ret_err,
+static bool follow(struct transport *t, struct transport_call *c, int status, int *ret_err,
                    struct err_info *ret_error)
 {
     if ((status != 307 && status != 308) || ++c->redirects > REDIRECTS_MAX || !take_leader(t))
@@ -381,9 +381,9 @@ int transport_call(struct transport *t, const char *method, const char *path, st
                    int64_t timeout_ms, struct transport_answer *ret_answer,
                    struct err_info *ret_error)
 {
-    struct request r = {.method = method, .path = path, .body = body};
+    struct transport_request r = {.method = method, .path = path, .body = body};
     struct transport_answer answer = {0};
-    struct course course = {0};
+    struct transport_call course = {0};
     bool more = true;
     int err = 0;
 

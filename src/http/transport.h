@@ -1,15 +1,15 @@
 /*
- * transport - one conversation with a Drover server: requests out, answers back, over libcurl.
+ * transport - requests to a Drover server over libcurl.
  *
- * Connections are kept alive. Several servers may be named, of which any will do: when one cannot be
- * reached, the next is asked. An answer of 307 is followed with any method and the body, and the server
- * that it named (the leader) is asked first from then on; when that one cannot be reached, those that
- * were named are asked again.
+ * Connections are kept alive. Several servers may be named: when one cannot be reached, the next is
+ * asked. A 307 is followed with the same method and body, and the server that it names (the leader)
+ * is asked first from then on; when the leader cannot be reached, the named servers are asked
+ * again.
  *
- * What comes back from a call is what is known: 0 means that the server answered, with whatever
- * status. UNREACHABLE means that nothing was sent. UNKNOWN means that the request may or may not have
- * happened: the connection broke or the answer did not come in time. CLOSED means that the caller
- * stopped it (transport_set_stop), and is as little known.
+ * A call returns 0 when the server answered, with any status. UNREACHABLE: nothing was sent.
+ * UNKNOWN: the request may or may not have taken effect, because the connection broke or the answer
+ * did not come in time. CLOSED: the caller stopped it (transport_set_stop); the outcome is not
+ * known either.
  *
  * One transport is used by one thread at a time. Nothing here prints.
  */
@@ -32,7 +32,7 @@ enum {
 };
 
 struct transport_options {
-    const char *server; /* URLs with commas; "host:port" is taken as http://; NULL: the default */
+    const char *server; /* URLs, comma-separated; "host:port" means http://; NULL: the default */
     const char *token;  /* NULL: none */
 };
 
@@ -43,15 +43,15 @@ struct transport_answer {
 
 struct transport;
 
-/* Fails when the URL cannot be one. Nothing is connected yet. */
+/* Fails if a URL is not valid. Does not connect. */
 int transport_open(const struct transport_options *o, struct transport **ret_transport,
                    struct err_info *ret_error);
 void transport_close(struct transport *t);
 
-/* Calls end with CLOSED once this descriptor can be read. -1, as at first: none. */
+/* Calls end with CLOSED once this descriptor is readable. -1: none, as at first. */
 void transport_set_stop(struct transport *t, int fd);
 
-/* The server that is asked at the moment, without a slash at its end. */
+/* The server that is asked now, without a trailing slash. */
 const char *transport_server(const struct transport *t);
 
 /* body.p NULL: none. timeout_ms 0: TRANSPORT_TIMEOUT_MS. */

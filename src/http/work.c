@@ -1,7 +1,7 @@
 /*
- * Handlers on workers. A request goes to the pool and comes back once, after the handler has returned
- * and its outcome (an answer, or the wish to wait) is there, whichever is later; so there is no moment
- * at which the loop and another thread both have it.
+ * Handlers on workers. A request goes to the pool and returns to the loop once: after the handler
+ * has returned and after it has answered or parked the request, whichever is later. So the loop and
+ * another thread never own it at the same time.
  */
 #include <assert.h>
 
@@ -16,7 +16,7 @@ void server_post(struct exchange *x)
     pthread_mutex_lock(&s->lock);
     *s->posted_last = x;
     s->posted_last = &x->posted_next;
-    uv_async_send(&s->came); /* under the lock, so that the server is still there */
+    uv_async_send(&s->came); /* under the lock, so that the server still exists */
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -1,6 +1,6 @@
 /*
- * The embedded keeper's session exists from open to close, so borrowing it takes no counting; that of an
- * ensemble counts its borrowers itself.
+ * The embedded keeper's session exists from open to close, so borrowing it takes no counting; that
+ * of an ensemble counts its borrowers itself.
  */
 #include "server/context.h"
 

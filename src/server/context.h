@@ -1,15 +1,16 @@
 /*
- * context - what the modules of drover serve share: the loop, the keeper, the events, the sessions of
- * clients, the HTTP server.
+ * context - what the modules of drover serve share: the loop, the keeper, the events, the sessions
+ * of clients, the HTTP server.
  *
- * The context is opened before the modules and closed after them. On the embedded keeper `local` is set
- * and modules may open sessions of their own on it; on an ensemble it is NULL.
+ * The context is opened before the modules and closed after them. On the embedded keeper `local` is
+ * set and modules may open sessions of their own on it; on an ensemble it is NULL.
  *
- * The server's own session is borrowed for as long as it is used, from any thread, and then returned.
- * On an ensemble the session may end: context_keeper() then returns NULL until there is a new one, and
- * the old one is closed when its last borrower has returned it. Callbacks of commits and watches run on
- * the loop. A module that keeps watches keeps the session borrowed, listens with context_listen(), and
- * removes its watches and returns the session when it hears that the session has ended.
+ * The server's own session is borrowed for as long as it is used, from any thread, and then
+ * returned. On an ensemble the session may end: context_keeper() then returns NULL until there is a
+ * new one, and the old one is closed when its last borrower has returned it. Callbacks of commits
+ * and watches run on the loop. A module that keeps watches keeps the session borrowed, listens with
+ * context_listen(), and removes its watches and returns the session when it hears that the session
+ * has ended.
  */
 #ifndef SERVER_CONTEXT_H
 #define SERVER_CONTEXT_H
@@ -79,8 +80,8 @@ struct keeper *context_keeper(struct context *h);
 void context_return(struct context *h, struct keeper *k);
 
 /*
- * From now on fn is called, on the loop, when the server's session has ended and when there is a new
- * one; not for the present one.
+ * From now on fn is called, on the loop, when the server's session has ended and when there is a
+ * new one; not for the present one.
  */
 void context_listen(struct context *h, context_session_fn *fn, void *arg);
 

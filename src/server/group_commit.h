@@ -1,9 +1,10 @@
 /*
  * gather - lets the changes that requests on a loop make share the syncs of the journal.
  *
- * Under load the loop is always about to make another change, and a sync takes as much of the processors
- * as a dozen of them do. So the keeper holds what is submitted (local_hold()), and the changes are wanted
- * on disk when a turn of the loop has brought no more of them: nothing waits while there is nothing to do.
+ * Under load the loop is always about to make another change, and a sync takes as much of the
+ * processors as a dozen of them do. So the keeper holds what is submitted (local_hold()), and the
+ * changes are wanted on disk when a turn of the loop has brought no more of them: nothing waits
+ * while there is nothing to do.
  */
 #ifndef SERVER_GROUP_COMMIT_H
 #define SERVER_GROUP_COMMIT_H

@@ -13,7 +13,7 @@ static void get_healthz(struct http_request *r)
     http_reply(r, 200, STR("{\"status\":\"ok\"}"));
 }
 
-/* What is being waited for; NULL: nothing. */
+/* What the server waits for; NULL: nothing. */
 static const char *waits_for(struct health *h)
 {
     struct keeper *k = context_keeper(h->context);
@@ -33,23 +33,24 @@ static void answer_ready(struct http_request *r, const char *waiting)
 }
 
 /*
- * An ensemble that cannot be reached says nothing, and a session on it may live on; so it is asked. A
- * commit does not wait for a connection. The session is not kept meanwhile: closing it answers too.
+ * A session may look alive while the ensemble cannot be reached, so readiness asks the ensemble. A
+ * commit does not wait for a connection. The session is not borrowed meanwhile: closing it calls
+ * back, too.
  */
-struct probe {
+struct health_probe {
     struct http_request *request; /* NULL: the client has left */
 };
 
 static void on_probe_gone(struct http_request *r)
 {
-    struct probe *p = r->handler_data;
+    struct health_probe *p = r->handler_data;
 
     p->request = NULL;
 }
 
 static void on_probe_done(void *arg, int err, const struct keeper_result *results, size_t count)
 {
-    struct probe *p = arg;
+    struct health_probe *p = arg;
 
     (void)results;
     (void)count;
@@ -62,7 +63,7 @@ static int probe_ensemble(struct health *h, struct http_request *r)
 {
     struct keeper_op look = keeper_op_check("/", KEEPER_ANY_VERSION);
     struct keeper *k = context_keeper(h->context);
-    struct probe *p;
+    struct health_probe *p;
     int err;
 
     if (!k)
@@ -101,9 +102,9 @@ struct route_table health_routes(struct health *h)
     return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, h, .tag = "Server"};
 }
 
-/* Figures. */
+/* Metrics. */
 
-/* What local_stats() tells, by the place in its result. */
+/* Members of struct local_stats. */
 static const struct {
     const char *name, *type, *help;
     size_t at;
@@ -121,11 +122,11 @@ static const struct {
      offsetof(struct local_stats, journal_records)},
     {"drover_journal_bytes_total", "counter", "Bytes written to the journal.",
      offsetof(struct local_stats, journal_bytes)},
-    {"drover_journal_syncs_total", "counter", "Times that the journal was made durable.",
+    {"drover_journal_syncs_total", "counter", "Syncs of the journal.",
      offsetof(struct local_stats, journal_syncs)},
     {"drover_snapshots_total", "counter", "Snapshots written.",
      offsetof(struct local_stats, snapshots)},
-    {"drover_snapshot_zxid", "gauge", "The transaction that the newest snapshot begins at.",
+    {"drover_snapshot_zxid", "gauge", "The transaction at which the newest snapshot begins.",
      offsetof(struct local_stats, snapshot_zxid)},
 };
 
@@ -135,7 +136,7 @@ static void collect_keeper(void *arg, struct buf *page)
 
     local_stats(h->context->local, &h->stats);
     for (size_t i = 0; i < sizeof KEEPER / sizeof *KEEPER; i++) {
-        uint64_t value; /* those that have a sign are never negative */
+        uint64_t value; /* signed members are never negative */
 
         memcpy(&value, (const char *)&h->stats + KEEPER[i].at, sizeof value);
         metrics_put_family(page, KEEPER[i].name, KEEPER[i].type, KEEPER[i].help);

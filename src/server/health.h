@@ -1,6 +1,6 @@
 /*
- * health - how the server is: GET /healthz (it runs), /readyz (it can do what it is asked), and the
- * figures of the process and the keeper for /metrics.
+ * health - GET /healthz (the server runs), GET /readyz (it is ready for requests), and the metrics
+ * of the process and the keeper.
  */
 #ifndef SERVER_HEALTH_H
 #define SERVER_HEALTH_H
@@ -10,10 +10,10 @@
 struct health {
     struct context *context;
     struct modules *modules;
-    struct local_stats stats; /* of the page that is being made */
+    struct local_stats stats; /* of the present page of metrics */
 };
 
-/* The house has its metrics. */
+/* context->metrics must be set. */
 void health_init(struct health *h, struct context *context, struct modules *modules);
 
 struct route_table health_routes(struct health *h);

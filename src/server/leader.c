@@ -1,4 +1,4 @@
-/* One thread that stands for election, leads, and stands again. */
+/* One thread: stands for election, leads, and stands again. */
 #include "server/leader.h"
 
 #include <assert.h>
@@ -17,24 +17,24 @@ struct leader {
     char *own_url;
     struct leader_follower followers[LEADER_FOLLOWERS_MAX];
     size_t follower_count;
-    size_t led; /* of them, so many lead */
+    size_t led; /* how many of them lead */
     pthread_t thread;
     bool begun;
 
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t changed;
-    bool closing, gone, look; /* look again at who leads */
+    bool closing, gone, look; /* look: check again who leads */
     bool doubt;
     bool leads;
     char url[LEADER_URL_SIZE];
 };
 
-/* What the thread holds while it stands with one session. */
-struct stand {
+/* One candidacy, with one session. */
+struct candidacy {
     struct leader *l;
     struct keeper *k;
-    char *node;   /* our candidate */
-    char *before; /* the one that is watched, or NULL */
+    char *node;   /* the candidate's path */
+    char *before; /* its watched predecessor, or NULL */
     struct keeper_watch *before_watch, *epoch_watch;
 };
 
@@ -68,7 +68,7 @@ void leader_doubt(struct leader *l)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Waits until there is something to look at, or for a while. False: the session is over, or we are. */
+/* Waits for a change, or for a while. False: the session has ended, or the thread shall. */
 static bool wait_for_look(struct leader *l, int64_t timeout_ms)
 {
     int64_t until = timeout_ms ? clock_boot_ms() + timeout_ms : INT64_MAX;
@@ -121,7 +121,7 @@ static void stop_all(struct leader *l)
     }
 }
 
-static int fence(struct stand *s, struct keeper_op *ret_fence)
+static int fence(struct candidacy *s, struct keeper_op *ret_fence)
 {
     struct keeper_stat stat;
     int err = keeper_set(s->k, LEADER_EPOCH, str_of(s->l->own_url), KEEPER_ANY_VERSION, &stat);
@@ -131,8 +131,8 @@ static int fence(struct stand *s, struct keeper_op *ret_fence)
     return err;
 }
 
-/* Fences off whoever led before, us included, and has everybody begin or go on. */
-static int lead(struct stand *s)
+/* Sets the fence against every earlier leader, this server included, and starts the followers. */
+static int lead(struct candidacy *s)
 {
     struct leader *l = s->l;
     struct keeper_op check;
@@ -153,7 +153,7 @@ static int lead(struct stand *s)
     return err;
 }
 
-/* Standing. */
+/* Standing for election. */
 
 static int make_ground(struct keeper *k)
 {
@@ -165,7 +165,7 @@ static int make_ground(struct keeper *k)
     return err;
 }
 
-static void unwatch_before(struct stand *s)
+static void unwatch_before(struct candidacy *s)
 {
     if (s->before_watch)
         keeper_unwatch(s->k, s->before_watch);
@@ -174,8 +174,8 @@ static void unwatch_before(struct stand *s)
     s->before = NULL;
 }
 
-/* Watches the one before us, and looks whether it is still there. */
-static int watch_before(struct stand *s, const char *name)
+/* Watches the predecessor and checks that it still exists. */
+static int watch_before(struct candidacy *s, const char *name)
 {
     char path[sizeof LEADER_ROOT + 64];
     int err;
@@ -194,8 +194,8 @@ static int watch_before(struct stand *s, const char *name)
     return err == DROVER_NO_NODE ? 0 : err;
 }
 
-/* Where clients of ours shall go meanwhile. */
-static int learn_url(struct stand *s)
+/* Where to redirect clients meanwhile. */
+static int learn_url(struct candidacy *s)
 {
     struct buf b = {0};
     int err = keeper_get(s->k, LEADER_EPOCH, &b, NULL);
@@ -206,7 +206,7 @@ static int learn_url(struct stand *s)
     return err;
 }
 
-static int become_candidate(struct stand *s)
+static int become_candidate(struct candidacy *s)
 {
     int err;
 
@@ -217,8 +217,10 @@ static int become_candidate(struct stand *s)
     return err;
 }
 
-/* Our place in the line: 0 leads. -1: we are not in it. names are sorted, and so are their numbers. */
-static long place_of(const struct stand *s, const struct keeper_names *names)
+/*
+ * The candidate's position: 0 leads; -1: not in the list. names are sorted, by their numbers too.
+ */
+static long place_of(const struct candidacy *s, const struct keeper_names *names)
 {
     const char *own = s->node ? strrchr(s->node, '/') + 1 : "";
 
@@ -228,7 +230,7 @@ static long place_of(const struct stand *s, const struct keeper_names *names)
     return -1;
 }
 
-static int follow(struct stand *s, const char *before)
+static int follow(struct candidacy *s, const char *before)
 {
     int err;
 
@@ -248,8 +250,8 @@ static bool take_doubt(struct leader *l)
     return doubt;
 }
 
-/* Looks once at who leads, and does what follows from it. */
-static int look(struct stand *s)
+/* Checks once who leads, and acts on it. */
+static int look(struct candidacy *s)
 {
     struct keeper_names names = {0};
     bool doubt = take_doubt(s->l);
@@ -273,7 +275,7 @@ static int look(struct stand *s)
 
 static void stand(struct leader *l, struct keeper *k)
 {
-    struct stand s = {.l = l, .k = k};
+    struct candidacy s = {.l = l, .k = k};
     int err = make_ground(k);
 
     if (!err)
@@ -290,7 +292,9 @@ static void stand(struct leader *l, struct keeper *k)
     if (s.epoch_watch)
         keeper_unwatch(k, s.epoch_watch);
     if (s.node && err != DROVER_SESSION_EXPIRED)
-        keeper_delete(k, s.node, KEEPER_ANY_VERSION); /* so that the next need not wait for it */
+        keeper_delete(
+            k, s.node,
+            KEEPER_ANY_VERSION); /* so that the next one need not wait for the session to end */
     free(s.node);
 }
 

@@ -1,17 +1,18 @@
 /*
- * leader - which of several servers on one ensemble leads: has the task store and the DAG in its memory.
+ * leader - elects the leader among several servers on one ensemble. The leader has the task store
+ * and the DAG in memory.
  *
- * Candidates are ephemeral sequential nodes below /drover/leader, each with the URL of its server; the
- * first one leads, and each of the others watches only the one before it. Whoever comes to lead sets
- * /drover/epoch, whose data is then its URL and whose new version is the fence: every commit of a
- * leader checks it, so one that was thought dead can change nothing. All servers watch that node to know
- * where to send their clients.
+ * Candidates are ephemeral sequential nodes below /drover/leader, each with the URL of its server;
+ * the first one leads, and each of the others watches only its predecessor. A new leader sets
+ * /drover/epoch: the data is its URL, and the new version is the fence. Every commit of a leader
+ * checks the fence, so a deposed leader can change nothing. All servers watch that node to know
+ * where to redirect clients.
  *
- * In order: leader_open -> lead and stop are called in turn, on the leader's own thread, where waiting is
- * fine -> leader_close.
+ * In order: leader_open -> lead and stop are called in turn, on the leader's own thread, which may
+ * block -> leader_close.
  *
- * What always holds: between lead and stop the keeper that lead was given stays borrowed; a commit with
- * the fence happens only while nobody else has been elected since.
+ * What always holds: between lead and stop the keeper passed to lead stays borrowed; a commit with
+ * the fence succeeds only if nobody else was elected since.
  */
 #ifndef SERVER_LEADER_H
 #define SERVER_LEADER_H
@@ -26,11 +27,13 @@ enum { LEADER_URL_SIZE = 256, LEADER_FOLLOWERS_MAX = 4 };
 
 struct leader;
 
-/* Who leads when this server does. */
+/* A module that starts and stops with the leadership of this server. */
 struct leader_follower {
-    /* This server leads now: read what is kept, and begin. An error: it is tried again a moment later. */
+    /*
+     * This server leads: load the state and start. On an error it is called again a moment later.
+     */
     int (*lead)(void *arg, struct keeper *k, const struct keeper_op *fence, struct err_info *e);
-    /* No longer, or not yet again. Also after a lead that failed. */
+    /* This server does not lead any more. Also called after a lead that failed. */
     void (*stop)(void *arg);
     void *arg;
 };
@@ -38,31 +41,31 @@ struct leader_follower {
 struct leader_options {
     const char *url; /* of this server */
 
-    /* The server's session of the moment, from any thread; NULL: there is none. */
+    /* Borrows the server's present session, from any thread; NULL: there is none. */
     struct keeper *(*borrow)(void *arg);
     void (*give_back)(void *arg, struct keeper *k);
-    void (*note)(void *arg, const char *line); /* what an operator should know */
+    void (*note)(void *arg, const char *line); /* a line for the log */
     void *arg;
 };
 
 struct leader *leader_open(const struct leader_options *o);
 
-/* Before leader_begin(), in the order in which they shall begin. */
+/* Before leader_begin(), in the order in which they start. */
 void leader_follow(struct leader *l, const struct leader_follower *f);
 void leader_begin(struct leader *l);
 
-/* Ends the thread. Followers have been stopped when it returns; the candidate's node is gone. */
+/* Ends the thread. When it returns, followers are stopped and the candidate's node is deleted. */
 void leader_close(struct leader *l);
 
-/* The server's session has gone, or there is a new one. */
+/* The server's session has ended, or there is a new one. */
 void leader_session_changed(struct leader *l);
 
-/* A commit was refused by the fence, or nobody knows what became of it: fence and lead anew. */
+/* A commit failed at the fence, or its outcome is not known: set the fence again and lead again. */
 void leader_doubt(struct leader *l);
 
 /*
- * The URL of the one that leads; empty: nobody known, or it is this server, as it always is without a
- * struct leader (NULL). Whether it is.
+ * The URL of the leader; empty: none is known, or this server leads, as it always does without a
+ * struct leader (NULL). Then, whether this server leads.
  */
 void leader_url(struct leader *l, char url[LEADER_URL_SIZE]);
 bool leader_is_here(struct leader *l);

@@ -2,8 +2,8 @@
  * modules - the parts of drover serve: tasks, the DAG, worlds, queues, batches.
  *
  * Modules are opened in the order of their table, which the command `serve` owns; a module may use,
- * through the context, the modules before it. They are closed in the reverse order, when no request is
- * left and no handler runs. Handles that a module leaves on the loop close by themselves.
+ * through the context, the modules before it. They are closed in the reverse order, when no request
+ * is left and no handler runs. Handles that a module leaves on the loop close by themselves.
  *
  * A module declares its own options of `serve` and keeps their values itself. The command line is
  * parsed before the modules are opened.

@@ -1,9 +1,8 @@
 /*
  * The order matters. Arguments are checked and ports bound before the data directory is touched, so
- * that a start that cannot succeed changes nothing. Signals are caught once everything runs; before
- * that they end the process at once, which recovery is made for. The first TERM or INT closes
- * everything in turn; it also gives the signals their usual meaning back, so that a second one ends
- * the process at once.
+ * that a failed start changes nothing. Signals are caught once everything runs; before that they
+ * end the process at once, which recovery handles. The first TERM or INT closes everything in order
+ * and restores the default handling of signals, so that a second one ends the process at once.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -53,7 +52,7 @@ struct serve {
     struct health health;
 };
 
-/* The data directory when none was named. */
+/* The default data directory. */
 
 static void default_data(struct buf *b)
 {
@@ -68,9 +67,9 @@ static void default_data(struct buf *b)
 }
 
 /*
- * The directories above the default one, which a new user does not have yet. Failure shows when the
- * keeper makes the last. A directory that was named has to be below one that is there: a slip of
- * the pen should not become a new tree of directories.
+ * Creates the parents of the default directory, which a new user does not have yet. A failure shows
+ * when the keeper creates the last one. Parents of a directory that was named must exist: a typo
+ * should not become a new tree of directories.
  */
 static void make_parents(char *path)
 {
@@ -92,7 +91,7 @@ static const char *keeper_url(struct serve *s)
     return buf_text(&s->keeper_url);
 }
 
-/* Without HTTP nobody could reach the rooms, and the tree is left to ZooKeeper's clients alone. */
+/* Without HTTP the modules could not be reached: only the ZooKeeper port is served. */
 static int open_modules(struct serve *s)
 {
     struct route_table tables[MODULES_MAX + 3];
@@ -171,8 +170,7 @@ static int open_local(struct serve *s)
 }
 
 /*
- * The end, from the top to the bottom: requests, then the rooms that answer them, then what the rooms
- * stand on.
+ * Closes from the top down: requests, then the modules that answer them, then what the modules use.
  */
 static void close_modules(void *arg)
 {
@@ -245,7 +243,7 @@ static int listen_wire(struct serve *s)
     return err;
 }
 
-/* Every port that is served is bound here, before the data directory is touched. */
+/* Binds every port, before the data directory is touched. */
 static int bind_ports(struct serve *s)
 {
     int err = listen_http(s);
@@ -263,7 +261,7 @@ static void say_what_is_kept(struct serve *s)
     }
     local_stats(s->local, &stats);
     if (s->options.journal == LOCAL_NONE)
-        log_info("data directory none: what is kept is lost when this process ends");
+        log_info("data directory none: all data is lost when this process ends");
     else
         log_info("data directory %s", s->options.data);
     log_info("journal %s", JOURNAL_NAMES[s->options.journal]);
@@ -304,7 +302,7 @@ static void catch_signals(struct serve *s)
     }
 }
 
-/* Everything from the ports to the rooms. */
+/* Starts everything, from the ports to the modules. */
 static int start(struct serve *s)
 {
     int err = bind_ports(s);
@@ -330,7 +328,7 @@ int serve(const struct serve_options *o)
     struct serve s = {.options = *o};
     int err;
 
-    signal(SIGPIPE, SIG_IGN); /* a client that left is an error of its write, not the end of us */
+    signal(SIGPIPE, SIG_IGN); /* a closed connection is an error of the write */
     file_limit_raise();
     UV_CHECK(uv_loop_init(&s.loop));
     s.metrics = metrics_new();

@@ -10,7 +10,7 @@
 struct module;
 
 struct serve_options {
-    const char *data;               /* NULL: the usual place */
+    const char *data;               /* NULL: the default */
     const char *keeper, *zk_auth;   /* of an ensemble; NULL: the embedded keeper */
     int journal;                    /* enum local_mode */
     struct option_address http, zk; /* where to listen */

@@ -1,8 +1,8 @@
 /*
- * An array of sessions with maps by session and by keeper, under one lock. Nothing that may wait for a
- * disk or a network happens under the lock: a session from before a restart is resumed outside, and
- * dropped if another thread was faster; a session that ends is first marked, so that lookups miss it,
- * and then ended outside.
+ * An array of sessions with maps by session and by keeper, under one lock. Nothing that may wait
+ * for a disk or a network happens under the lock: a session from before a restart is resumed
+ * outside, and dropped if another thread was faster; a session that ends is first marked, so that
+ * lookups miss it, and then ended outside.
  *
  * A session whose nodes could not be deleted (the ensemble cannot be reached) stays, marked, and is
  * retried every RETRY_MS.
@@ -260,8 +260,8 @@ int sessions_create(struct session_table *t, int32_t timeout_ms, struct session_
 }
 
 /*
- * Under the lock, which it may release for a while: the session, or NULL and an error. An id that is not
- * in the table may be a session of the store from before a restart.
+ * Under the lock, which it may release for a while: the session, or NULL and an error. An id that
+ * is not in the table may be a session of the store from before a restart.
  */
 static struct http_session *entry_get(struct session_table *t, struct str id, int *ret_err)
 {
@@ -382,9 +382,9 @@ int sessions_get(struct session_table *t, struct str id, struct session_info *re
 /* The end. */
 
 /*
- * Under the lock, which it releases meanwhile; the session is marked as ending and has no users. The
- * store ends a session in one step, which fails only on a full disk; the session then ends by its
- * timeout. Deleting the nodes of a subsession may have to be retried.
+ * Under the lock, which it releases meanwhile; the session is marked as ending and has no users.
+ * The store ends a session in one step, which fails only on a full disk; the session then ends by
+ * its timeout. Deleting the nodes of a subsession may have to be retried.
  */
 static int entry_end(struct session_table *t, struct http_session *g)
 {

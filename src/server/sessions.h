@@ -2,9 +2,9 @@
  * sessions - the sessions that clients hold over HTTP.
  *
  * Each session is a keeper of its own. On the embedded keeper it is a session of the store and
- * survives a restart of the server; on an ensemble it is a subsession of the server's session and ends
- * with it. What it holds (ephemeral nodes) is deleted when the session is ended or was not used for its
- * timeout. The store does not expire sessions of its own process, so this table does.
+ * survives a restart of the server; on an ensemble it is a subsession of the server's session and
+ * ends with it. What it holds (ephemeral nodes) is deleted when the session is ended or was not
+ * used for its timeout. The store does not expire sessions of its own process, so this table does.
  *
  *     k = sessions_use(t, id, &err);      from any thread; keeps the session alive
  *     if (!k) answer err
@@ -13,9 +13,10 @@
  *
  * What always holds:
  *  - A session does not end while it is in use. Its timeout runs from the end of its last use.
- *  - A session does not time out while a request waits with it (sessions_wait), but it can be ended.
- *  - The id is session and password in hex: whoever knows it can use the session. It cannot be guessed
- *    and is not visible in the tree.
+ *  - A session does not time out while a request waits with it (sessions_wait), but it can be
+ *    ended.
+ *  - The id is session and password in hex: whoever knows it can use the session. It cannot be
+ *    guessed and is not visible in the tree.
  *  - sessions_close() leaves the sessions to their timeouts, as a crash would: after the next start
  *    the same ids work again on the embedded keeper. No session may be in use by then.
  */
@@ -67,13 +68,16 @@ void sessions_close(struct session_table *t);
 int sessions_create(struct session_table *t, int32_t timeout_ms, struct session_info *ret_info);
 
 /*
- * Borrows the keeper of a session until sessions_done(). NULL on failure: *ret_err, if given, is then
- * SESSION_EXPIRED (no such session, or it has ended) or the error of resuming it.
+ * Borrows the keeper of a session until sessions_done(). NULL on failure: *ret_err, if given, is
+ * then SESSION_EXPIRED (no such session, or it has ended) or the error of resuming it.
  */
 struct keeper *sessions_use(struct session_table *t, struct str id, int *ret_err);
 void sessions_done(struct session_table *t, struct keeper *k);
 
-/* A request waits with the session; false: there is no such session. Then, it does not wait any more. */
+/*
+ * A request waits with the session; false: there is no such session. Then, it does not wait any
+ * more.
+ */
 bool sessions_wait(struct session_table *t, struct str id);
 void sessions_unwait(struct session_table *t, struct str id);
 
@@ -87,8 +91,8 @@ int sessions_get(struct session_table *t, struct str id, struct session_info *re
 int sessions_end(struct session_table *t, struct str id);
 
 /*
- * The server's session has ended, and with it all its subsessions. Each returns its host when nobody
- * uses it any more; does not wait for that.
+ * The server's session has ended, and with it all its subsessions. Each returns its host when
+ * nobody uses it any more; does not wait for that.
  */
 void sessions_evict(struct session_table *t);
 

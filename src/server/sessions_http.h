@@ -1,6 +1,6 @@
 /*
- * The module of sessions: POST /v1/sessions; GET, PUT and DELETE /v1/sessions/{id}. Other modules find
- * the table at context->sessions.
+ * The module of sessions: POST /v1/sessions; GET, PUT and DELETE /v1/sessions/{id}. Other modules
+ * find the table at context->sessions.
  */
 #ifndef SERVER_SESSIONS_HTTP_H
 #define SERVER_SESSIONS_HTTP_H
@@ -16,8 +16,8 @@ extern const struct module session_module;
 struct keeper *session_of_request(struct context *h, struct http_request *r, struct str id);
 
 /*
- * Waiting with a session, as http_watch() and http_park() on context->topic. The session stays alive
- * while the request is parked, and the handler runs again at once when the session ends.
+ * Waiting with a session, as http_watch() and http_park() on context->topic. The session stays
+ * alive while the request is parked, and the handler runs again at once when the session ends.
  */
 struct http_watch session_watch(struct context *h, struct http_request *r, struct str id,
                                 const uint64_t *keys, size_t count);

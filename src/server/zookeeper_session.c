@@ -1,8 +1,8 @@
 /*
- * The keeper's callbacks come to the loop by a uv_async_t. A session that is over shows in the watch
- * on "/", which every keeper has; the next one is opened by a worker thread, again and again until an
- * ensemble answers. Sessions that are over stay on the list, and their callbacks are run, until nobody
- * has them borrowed.
+ * The keeper's callbacks reach the loop through a uv_async_t. The watch on "/", which every keeper
+ * has, tells that a session has ended; a worker thread opens the next one and retries until the
+ * ensemble answers. Ended sessions stay on the list, and their callbacks run, until nobody borrows
+ * them.
  */
 #include "server/zookeeper_session.h"
 
@@ -23,12 +23,12 @@
 
 enum { AUTH_LEN_MAX = 1024 };
 
-struct session {
-    struct session *next; /* older */
+struct lent_session {
+    struct lent_session *next; /* an older one */
     struct zookeeper_session *ensemble;
     struct keeper *keeper;
     struct keeper_watch *watch;
-    bool over;       /* said by the watch, on the loop */
+    bool over;       /* set by the watch, on the loop */
     size_t borrowed; /* under the lock */
 };
 
@@ -42,11 +42,11 @@ struct zookeeper_session {
     void *listener_arg;
 
     pthread_mutex_t lock;
-    struct session *current;  /* under the lock; NULL: none */
-    struct session *sessions; /* all that are open, the newest first; under the lock */
+    struct lent_session *current;  /* under the lock; NULL: none */
+    struct lent_session *sessions; /* all open ones, newest first; under the lock */
     bool busy, closing;
 
-    struct session *next; /* what the worker brings */
+    struct lent_session *next; /* from the worker thread */
     int next_err;
     struct err_info next_why;
 };
@@ -60,7 +60,7 @@ static void on_keeper_wake(void *arg)
 
 static void on_event(void *arg, enum keeper_event event, const char *path)
 {
-    struct session *session = arg;
+    struct lent_session *session = arg;
 
     (void)path;
     if (event == KEEPER_EVENT_EXPIRED) {
@@ -70,15 +70,15 @@ static void on_event(void *arg, enum keeper_event event, const char *path)
 }
 
 /*
- * Opens a session and watches it for its end. One that is over already is noticed by the refusal.
- * Waits for the ensemble.
+ * Opens a session and watches for its end; setting the watch fails if it has ended already. Waits
+ * for the ensemble.
  */
-static int connect_once(struct zookeeper_session *e, struct session **ret_session,
+static int connect_once(struct zookeeper_session *e, struct lent_session **ret_session,
                         struct err_info *ret_error)
 {
     struct zookeeper_options zo = {.auth = e->auth};
     struct keeper_options o = {.timeout_ms = e->timeout_ms, .wake = on_keeper_wake, .wake_arg = e};
-    struct session *session;
+    struct lent_session *session;
     bool open_to_all = false;
     struct keeper *k;
     int err = zookeeper_connect(e->url, &zo, &o, &k, ret_error);
@@ -96,19 +96,19 @@ static int connect_once(struct zookeeper_session *e, struct session **ret_sessio
     return 0;
 }
 
-static void session_close(struct session *session)
+static void session_close(struct lent_session *session)
 {
     keeper_close(session->keeper);
     free(session);
 }
 
-static void use(struct zookeeper_session *e, struct session *session)
+static void use(struct zookeeper_session *e, struct lent_session *session)
 {
     pthread_mutex_lock(&e->lock);
     session->next = e->sessions;
     e->sessions = e->current = session;
     pthread_mutex_unlock(&e->lock);
-    uv_async_send(&e->wake); /* for what has happened to it before */
+    uv_async_send(&e->wake); /* for events before this */
 }
 
 static void free_if_closed(uv_handle_t *handle)
@@ -158,7 +158,7 @@ static void start_connecting(struct zookeeper_session *e)
     uv_queue_work(e->loop, &e->connecting, work_connect, after_connect);
 }
 
-/* The session of the moment is over: nobody gets it any more, and the next one is looked for. */
+/* The present session has ended: it is not lent any more, and the next one is opened. */
 static void retire_current(struct zookeeper_session *e)
 {
     log_warning("the session on %s is over", e->url);
@@ -170,10 +170,10 @@ static void retire_current(struct zookeeper_session *e)
     start_connecting(e);
 }
 
-/* A session that is over and that nobody has borrowed, off the list; NULL: none. */
-static struct session *take_unused(struct zookeeper_session *e)
+/* Removes from the list a session that has ended and is not borrowed; NULL: none. */
+static struct lent_session *take_unused(struct zookeeper_session *e)
 {
-    struct session **at = &e->sessions, *found;
+    struct lent_session **at = &e->sessions, *found;
 
     pthread_mutex_lock(&e->lock);
     while (*at && (*at == e->current || (*at)->borrowed))
@@ -185,15 +185,15 @@ static struct session *take_unused(struct zookeeper_session *e)
     return found;
 }
 
-/* The list changes on the loop only, so the loop may walk it. */
+/* The list changes on the loop only, so the loop may walk it without the lock. */
 static void on_wake(uv_async_t *async)
 {
     struct zookeeper_session *e = async->data;
-    struct session *unused;
+    struct lent_session *unused;
 
     if (e->closing)
         return;
-    for (struct session *session = e->sessions; session; session = session->next)
+    for (struct lent_session *session = e->sessions; session; session = session->next)
         keeper_dispatch(session->keeper);
     if (e->current && e->current->over)
         retire_current(e);
@@ -212,7 +212,7 @@ static int take_auth(const char *text, const char *where, char **ret_auth,
     return 0;
 }
 
-/* The first line of the file, or the variable. Neither shows in a list of processes. */
+/* The first line of the file, or the variable. Neither is visible in a list of processes. */
 static int read_auth(const char *file, char **ret_auth, struct err_info *ret_error)
 {
     const char *variable = getenv(AUTH_VARIABLE);
@@ -239,7 +239,7 @@ int zookeeper_session_open(uv_loop_t *loop, const struct zookeeper_session_optio
                            struct zookeeper_session **ret_ensemble, struct err_info *ret_error)
 {
     struct zookeeper_session *e = mem_zalloc(sizeof *e);
-    struct session *session;
+    struct lent_session *session;
     int err = read_auth(o->auth_file, &e->auth, ret_error);
 
     e->loop = loop;
@@ -281,7 +281,7 @@ struct keeper *zookeeper_session_borrow(struct zookeeper_session *e)
 
 void zookeeper_session_return(struct zookeeper_session *e, struct keeper *k)
 {
-    struct session *session;
+    struct lent_session *session;
 
     pthread_mutex_lock(&e->lock);
     session = e->sessions;
@@ -295,10 +295,10 @@ void zookeeper_session_return(struct zookeeper_session *e, struct keeper *k)
 
 void zookeeper_session_close(struct zookeeper_session *e)
 {
-    struct session *next;
+    struct lent_session *next;
 
     e->closing = true;
-    for (struct session *session = e->sessions; session; session = next) {
+    for (struct lent_session *session = e->sessions; session; session = next) {
         next = session->next;
         assert(!session->borrowed);
         session_close(session);

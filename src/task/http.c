@@ -1,9 +1,9 @@
 /*
  * Tasks over HTTP, on the loop.
  *
- * A call holds a request of the service beside the HTTP request. When the client leaves while a commit
- * is under way, the call outlives it and takes over its memory. Calls are reused, so that a request
- * allocates little.
+ * A call holds a request of the service beside the HTTP request. When the client leaves while a
+ * commit is under way, the call outlives it and takes over its memory. Calls are reused, so that a
+ * request allocates little.
  */
 #include "task/http.h"
 
@@ -29,7 +29,7 @@ struct task_http {
     uv_async_t wake;
     uv_timer_t timer;
     int64_t timer_ms; /* what it is set to, by clock_boot_ms() */
-    struct call *spare;
+    struct task_call *spare;
     size_t spare_count;
     struct buf out;
     int handles; /* still open */
@@ -44,7 +44,7 @@ struct task_read {
     bool owned;
 };
 
-struct call {
+struct task_call {
     struct task_http *h;
     struct http_request *r; /* NULL: its client has left */
     struct task_request request;
@@ -54,13 +54,13 @@ struct call {
     struct buf out;            /* what a read has found */
     uint64_t started_ns;
     int err;
-    struct call *next;
+    struct task_call *next;
 };
 
-static struct call *call_new(struct http_request *r)
+static struct task_call *call_new(struct http_request *r)
 {
     struct task_http *h = r->arg;
-    struct call *c = h->spare;
+    struct task_call *c = h->spare;
 
     if (c) {
         h->spare = c->next;
@@ -78,7 +78,7 @@ static struct call *call_new(struct http_request *r)
     return c;
 }
 
-static void call_free(struct call *c)
+static void call_free(struct task_call *c)
 {
     struct task_http *h = c->h;
 
@@ -145,7 +145,7 @@ static void on_service_wake(void *arg)
 
 /* Answers. */
 
-static void reply_elsewhere(struct call *c)
+static void reply_elsewhere(struct task_call *c)
 {
     char url[LEADER_URL_SIZE];
 
@@ -153,7 +153,7 @@ static void reply_elsewhere(struct call *c)
     http_reply_elsewhere(c->r, url, "no server leads yet: try again");
 }
 
-static void reply(struct call *c, const struct task_reply *a)
+static void reply(struct task_call *c, const struct task_reply *a)
 {
     struct buf *out = &c->h->out;
 
@@ -176,7 +176,7 @@ static void reply(struct call *c, const struct task_reply *a)
 
 static void on_done(void *arg, const struct task_reply *a)
 {
-    struct call *c = arg;
+    struct task_call *c = arg;
 
     histogram_add(c->h->metrics.latency[c->request.kind], uv_hrtime() - c->started_ns);
     if (c->r)
@@ -186,7 +186,7 @@ static void on_done(void *arg, const struct task_reply *a)
 
 static void on_gone(struct http_request *r)
 {
-    struct call *c = r->handler_data;
+    struct task_call *c = r->handler_data;
 
     http_take_memory(r, &c->memory);
     c->arena = &c->memory.arena;
@@ -195,7 +195,7 @@ static void on_gone(struct http_request *r)
         call_free(c);
 }
 
-static void submit(struct call *c)
+static void submit(struct task_call *c)
 {
     c->request.done = on_done;
     c->request.arg = c;
@@ -210,7 +210,7 @@ static void post(struct http_request *r, enum task_kind kind)
 {
     struct task_in *in = r->in;
     const char *wrong = body_finish(in, kind, r->json);
-    struct call *c;
+    struct task_call *c;
 
     if (wrong) {
         http_reply_field(r, "group", "%s", wrong);
@@ -235,7 +235,7 @@ static void post_claim(struct http_request *r)
 
 static void read_task(void *arg, struct store *s, int64_t now_ms)
 {
-    struct call *c = arg;
+    struct task_call *c = arg;
     struct buf scratch = {0};
     struct task t;
 
@@ -249,7 +249,7 @@ static void read_task(void *arg, struct store *s, int64_t now_ms)
 
 static void read_tasks(void *arg, struct store *s, int64_t now_ms)
 {
-    struct call *c = arg;
+    struct task_call *c = arg;
     struct buf scratch = {0};
     struct task t;
 
@@ -275,7 +275,7 @@ static void read_tasks(void *arg, struct store *s, int64_t now_ms)
 
 static void read_group(void *arg, struct store *s, int64_t now_ms)
 {
-    struct call *c = arg;
+    struct task_call *c = arg;
     const struct task_read *in = c->in;
     struct store_list list = {0};
 
@@ -300,7 +300,7 @@ static int by_name(const void *a, const void *b)
 
 static void read_groups(void *arg, struct store *s, int64_t now_ms)
 {
-    struct call *c = arg;
+    struct task_call *c = arg;
     struct store_group *groups;
     size_t count;
 
@@ -315,7 +315,7 @@ static void read_groups(void *arg, struct store *s, int64_t now_ms)
 
 static void get(struct http_request *r, void (*read)(void *arg, struct store *s, int64_t now_ms))
 {
-    struct call *c = call_new(r);
+    struct task_call *c = call_new(r);
 
     c->request = (struct task_request){.kind = TASK_READ, .read = read};
     submit(c);
@@ -502,7 +502,7 @@ static void on_handle_closed(uv_handle_t *handle)
     if (--h->handles)
         return;
     while (h->spare) {
-        struct call *c = h->spare;
+        struct task_call *c = h->spare;
 
         h->spare = c->next;
         buf_release(&c->out);
