@@ -73,8 +73,8 @@ class Crew:
             log = open(self.directory / f"worker{len(self.processes)}", "wb")
             self.processes.append(subprocess.Popen(
                 [self.binary, "queue", "work", "--server", self.server.url, "--keeper", self.keeper,
-                 "--timeout", f"{TIMEOUT_MS}ms", "--quiet-ms", str(QUIET_MS),
-                 "--parallel", "2", "--", "true"],
+                 "--timeout", f"{TIMEOUT_MS}ms", "--settle", f"{QUIET_MS}ms",
+                 "--jobs", "2", "--", "true"],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log))
 
     def kill(self, count):

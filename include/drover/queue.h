@@ -120,10 +120,11 @@ struct drover_worker_options {
     void *arg;
     void (*note)(void *arg, const char *line); /* receives log lines; NULL: none */
     enum drover_policy policy;
-    int retries;      /* of a failed message; 0: 10; negative: none */
-    int parallel;     /* messages processed at the same time; 0: 1 */
-    int64_t quiet_ms; /* re-balance after no change for this long; 0: 3 s; negative: at once */
-    int64_t poll_ms;  /* read an empty queue this often even without news; 0: 10 s */
+    int retries;         /* of a failed message; 0: 10; negative: none */
+    int64_t back_off_ms; /* before the first retry; doubles with each further one; 0: 1 s */
+    int parallel;        /* messages processed at the same time; 0: 1 */
+    int64_t quiet_ms;    /* re-balance after no change for this long; 0: 3 s; negative: at once */
+    int64_t poll_ms;     /* read an empty queue this often even without news; 0: 10 s */
     const char *const *only; /* only these queues; NULL: all */
     size_t only_count;
 };

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 const char *human_span(char *out, int64_t ms)
@@ -62,6 +63,9 @@ const char *human_size(char *out, uint64_t bytes)
 
 const char *human_count(char *out, uint64_t count, const char *singular)
 {
-    snprintf(out, HUMAN_SIZE, "%" PRIu64 " %s%s", count, singular, count == 1 ? "" : "s");
+    size_t len = strlen(singular);
+    const char *ending = strchr("hsx", singular[len - 1]) ? "es" : "s";
+
+    snprintf(out, HUMAN_SIZE, "%" PRIu64 " %s%s", count, singular, count == 1 ? "" : ending);
     return out;
 }

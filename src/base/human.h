@@ -19,7 +19,7 @@ const char *human_time(char *out, int64_t ms);
 /* "512 B", "1.5 KiB", "16 MiB" */
 const char *human_size(char *out, uint64_t bytes);
 
-/* "1 node", "2 nodes"; singular ends in a letter that takes an "s". */
+/* "1 node", "2 nodes", "2 batches". */
 const char *human_count(char *out, uint64_t count, const char *singular);
 
 #endif

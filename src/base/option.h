@@ -24,6 +24,7 @@ struct option {
     int (*parse)(const struct option *o, const char *text, struct err_info *e);
     void *target;
     int64_t min, max; /* of option_number and option_span */
+    char letter;      /* "-f"; 0: none */
 };
 
 /* Values for option.parse, each with the type of its target. */

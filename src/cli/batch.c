@@ -1,189 +1,327 @@
 /* drover batch, job, lock, access, legacy: tables of their commands. */
-#include "cli/batch_verb.h"
+#include <inttypes.h>
 
-#define COUNT(list) (sizeof(list) / sizeof *(list))
+#include "base/human.h"
+#include "cli/verb.h"
 
-#define VERB(fn, ...)                                                                              \
-    static int fn(int argc, char **argv)                                                           \
+/* Options that several commands take. */
+#define STATE_OPTION                                                                               \
     {                                                                                              \
-        static const struct verb v = {__VA_ARGS__};                                                \
-                                                                                                   \
-        return verb_run(&v, argc, argv);                                                           \
+        "state", "STATE", "A state: Pending, Estimating, ...", option_text                         \
     }
-
-#define ACQUIRE (VERB_SESSION | VERB_WAIT | VERB_TIMEOUT)
-
-VERB(batch_create_cmd, .name = "batch create", .operands = "SUBMISSION", .min = 1, .max = 1,
-     .about =
-         "Makes a batch from a submission, JSON ('-': standard input). Its batchID, where it has\n"
-         "one, is the UUID by which it can be found. Prints the BID.",
-     .method = "POST", .path = "/v1/batches", .json = {"submission", "1"}, .print = print_word)
-VERB(batch_ls_cmd, .name = "batch ls", .about = "Lists batches with their jobs by list.",
-     .method = "GET", .path = "/v1/batches", .takes = VERB_STATE | VERB_LIMIT | VERB_AFTER,
-     .print = print_batches)
-VERB(batch_find_cmd, .name = "batch find", .operands = "UUID", .min = 1, .max = 1,
-     .about = "Finds a batch by the UUID of its submission.", .method = "GET",
-     .path = "/v1/batches?uuid={1}", .print = print_batches)
-VERB(batch_acquire_cmd, .name = "batch acquire",
-     .about =
-         "Takes the oldest batch that waits for somebody. Prints BID, token and session. Exit\n"
-         "status 3: there is none.",
-     .method = "POST", .path = "/v1/batches/acquire", .takes = VERB_FOR | ACQUIRE)
-VERB(batch_state_cmd, .name = "batch state", .operands = "BID STATE", .min = 2, .max = 2,
-     .about = "Moves a batch on: to a state, or next. Moving it from Reporting commits its report.",
-     .method = "PUT", .path = "/v1/batches/{1}/state", .text = {"state", "2"},
-     .takes = VERB_MESSAGE | VERB_TOKEN | VERB_SESSION | VERB_KEEP, .print = print_state)
-VERB(batch_hold_cmd, .name = "batch hold", .operands = "BID", .min = 1, .max = 1,
-     .about = "Holds a batch that is pending: its jobs are not given out.", .method = "POST",
-     .path = "/v1/batches/{1}/hold", .takes = VERB_MESSAGE, .print = print_state)
-VERB(batch_release_cmd, .name = "batch release", .operands = "BID", .min = 1, .max = 1,
-     .about = "Releases a batch that is held.", .method = "POST", .path = "/v1/batches/{1}/release",
-     .print = print_state)
-VERB(batch_delete_cmd, .name = "batch delete", .operands = "BID", .min = 1, .max = 1,
-     .about = "Deletes a batch that is Completed or Deleted, and its jobs.", .method = "DELETE",
-     .path = "/v1/batches/{1}")
-VERB(
-    batch_fsck_cmd, .name = "batch fsck",
-    .about =
-        "Looks for what clients that work without transactions left half done: jobs in no list\n"
-        "or in two, entries without a job, batches that ended unnoticed. Exit status 1: something\n"
-        "is left.",
-    .method = "POST", .path = "/v1/batches/fsck", .takes = VERB_REPAIR, .print = print_findings)
-
-VERB(job_create_cmd, .name = "job create", .operands = "BID JOB", .min = 2, .max = 2,
-     .about = "Makes a job in a batch from JSON ('-': standard input): {\"configuration\", "
-              "\"priority\",\n"
-              "\"identifiers\", \"metadata\", \"space_needed\"}, or {\"jobs\": [...]} for several "
-              "at once.\n"
-              "Prints the JID.",
-     .method = "POST", .path = "/v1/batches/{1}/jobs", .json = {"", "2"}, .print = print_word)
-VERB(job_ls_cmd, .name = "job ls", .about = "Lists jobs, by state and in it by priority.",
-     .method = "GET", .path = "/v1/jobs",
-     .takes = VERB_STATE | VERB_BATCH | VERB_PROFILE | VERB_LIMIT | VERB_START, .print = print_jobs)
-VERB(job_show_cmd, .name = "job show", .operands = "JID", .min = 1, .max = 1,
-     .about = "Shows a job.", .method = "GET", .path = "/v1/jobs/{1}", .print = print_members)
-VERB(job_acquire_cmd, .name = "job acquire",
-     .about =
-         "Takes the first job of a state, by priority. Prints JID, token and session. Exit status\n"
-         "3: there is none.",
-     .method = "POST", .path = "/v1/jobs/acquire", .takes = VERB_STATE | ACQUIRE,
-     .needs_state = true)
-VERB(job_state_cmd, .name = "job state", .operands = "JID STATE", .min = 2, .max = 2,
-     .about = "Moves a job: to a state, next or fail.", .method = "PUT",
-     .path = "/v1/jobs/{1}/state", .text = {"state", "2"},
-     .takes = VERB_MESSAGE | VERB_PRIORITY | VERB_TOKEN | VERB_SESSION | VERB_KEEP,
-     .print = print_state)
-VERB(job_set_cmd, .name = "job set", .operands = "JID FIELD VALUE", .min = 3, .max = 3,
-     .about = "Sets priority, space_needed, identifiers, metadata or inventory to a JSON value.",
-     .method = "PUT", .path = "/v1/jobs/{1}/{2}", .json = {"value", "3"},
-     .takes = VERB_TOKEN | VERB_SESSION)
-VERB(job_hold_cmd, .name = "job hold", .operands = "JID", .min = 1, .max = 1,
-     .about = "Holds a job that is pending.", .method = "POST", .path = "/v1/jobs/{1}/hold",
-     .takes = VERB_MESSAGE)
-VERB(job_release_cmd, .name = "job release", .operands = "JID", .min = 1, .max = 1,
-     .about = "Releases a job that is held.", .method = "POST", .path = "/v1/jobs/{1}/release")
-VERB(job_release_profile_cmd, .name = "job release-profile", .operands = "NAME", .min = 1, .max = 1,
-     .about = "Releases all jobs of a profile that are held. Prints how many.", .method = "POST",
-     .path = "/v1/jobs/release", .text = {"profile", "1"}, .print = print_word)
-VERB(job_requeue_cmd, .name = "job requeue", .operands = "JID", .min = 1, .max = 1,
-     .about = "Tries a job that failed again, from the first state or --state.", .method = "POST",
-     .path = "/v1/jobs/{1}/requeue", .takes = VERB_STATE | VERB_MESSAGE)
-VERB(job_delete_cmd, .name = "job delete", .operands = "JID", .min = 1, .max = 1,
-     .about = "Deletes a job that is Completed or Deleted.", .method = "DELETE",
-     .path = "/v1/jobs/{1}")
-
-VERB(lock_ls_cmd, .name = "lock ls", .about = "Lists the locks by name, with their age.",
-     .method = "GET", .path = "/v1/locks", .print = print_locks)
-VERB(lock_show_cmd, .name = "lock show", .operands = "KIND NAME", .min = 2, .max = 2,
-     .about = "Shows a lock.", .method = "GET", .path = "/v1/locks/{1}/{2}", .print = print_members)
-VERB(lock_take_cmd, .name = "lock take", .operands = "KIND NAME", .min = 2, .max = 2,
-     .about =
-         "Takes a lock: queue ingest|accessSmall|accessLarge and collections MNEMONIC stay until\n"
-         "they are released; storage ARK and inventory ARK go with their --session: without it,\n"
-         "with one of --timeout that is opened and printed.",
-     .method = "PUT", .path = "/v1/locks/{1}/{2}", .takes = VERB_WHO | VERB_SESSION | VERB_TIMEOUT,
-     .print = print_members)
-VERB(lock_release_cmd, .name = "lock release", .operands = "KIND NAME", .min = 2, .max = 2,
-     .about =
-         "Gives a lock back. A lock that belongs to a worker (storage, inventory, jobs, batches)\n"
-         "needs its --token.",
-     .method = "DELETE", .path = "/v1/locks/{1}/{2}", .takes = VERB_TOKEN)
-VERB(lock_break_cmd, .name = "lock break", .operands = "KIND NAME", .min = 2, .max = 2,
-     .about =
-         "Breaks a lock, whoever holds it: also 'jobs JID' and 'batches BID'. Its token is no\n"
-         "longer valid.",
-     .method = "DELETE", .path = "/v1/locks/{1}/{2}", .fixed = "force=1")
-
-VERB(access_create_cmd, .name = "access create", .operands = "small|large TOKEN", .min = 2,
-     .max = 2, .about = "Makes an access item from JSON ('-': standard input). Prints its id.",
-     .method = "POST", .path = "/v1/access/{1}", .json = {"", "2"}, .print = print_word)
-VERB(access_ls_cmd, .name = "access ls", .operands = "small|large", .min = 1, .max = 1,
-     .about = "Lists access items.", .method = "GET", .path = "/v1/access/{1}", .takes = VERB_STATE,
-     .print = print_access)
-VERB(access_show_cmd, .name = "access show", .operands = "small|large ID", .min = 2, .max = 2,
-     .about = "Shows an access item.", .method = "GET", .path = "/v1/access/{1}/{2}",
-     .print = print_members)
-VERB(access_acquire_cmd, .name = "access acquire", .operands = "small|large", .min = 1, .max = 1,
-     .about = "Takes an access item. Prints id, token and session. Exit status 3: there is none.",
-     .method = "POST", .path = "/v1/access/{1}/acquire", .takes = ACQUIRE)
-VERB(access_state_cmd, .name = "access state", .operands = "small|large ID STATE", .min = 3,
-     .max = 3, .about = "Moves an access item on: to a state, next or fail.", .method = "PUT",
-     .path = "/v1/access/{1}/{2}/state", .text = {"state", "3"},
-     .takes = VERB_MESSAGE | VERB_TOKEN | VERB_SESSION, .print = print_state)
-VERB(access_delete_cmd, .name = "access delete", .operands = "small|large ID", .min = 2, .max = 2,
-     .about = "Deletes an access item that is Completed or Deleted.", .method = "DELETE",
-     .path = "/v1/access/{1}/{2}")
-
-VERB(legacy_ls_cmd, .name = "legacy ls", .operands = "PATH", .min = 1, .max = 1,
-     .about = "Lists the mrtQ- records below a node of the tree, such as /ingest.", .method = "GET",
-     .path = "/v1/legacy?path={1}", .print = print_legacy)
-VERB(legacy_import_cmd, .name = "legacy import", .operands = "PATH", .min = 1, .max = 1,
-     .about =
-         "Imports the pending mrtQ- records below a node as jobs of --batch, or of a new batch,\n"
-         "each once. Prints the JIDs.",
-     .method = "POST", .path = "/v1/legacy", .text = {"path", "1"},
-     .takes = VERB_BATCH | VERB_ALL | VERB_DELETE, .print = print_word)
-
-#define GROUP(fn, word, sentence, ...)                                                             \
-    int fn(int argc, char **argv)                                                                  \
+#define MESSAGE_OPTION                                                                             \
     {                                                                                              \
-        static const struct cmd_sub subs[] = {__VA_ARGS__};                                        \
-        static const struct cmd_group group = {                                                    \
-            .name = word, .about = sentence, .subs = subs, .sub_count = COUNT(subs)};              \
-                                                                                                   \
-        return cmd_group_run(&group, argc, argv);                                                  \
+        "message", "TEXT", "Store this text with the status.", option_text                         \
     }
+#define TOKEN_OPTION                                                                               \
+    {                                                                                              \
+        "token", "N", "The token that acquiring it returned.", option_number, NULL, 0, INT64_MAX   \
+    }
+#define SESSION_OPTION                                                                             \
+    {                                                                                              \
+        "session", "ID", "The session that holds the lock.", option_text                           \
+    }
+#define KEEP_OPTION                                                                                \
+    {                                                                                              \
+        "keep", NULL, "Keep the lock for the next change.", option_flag                            \
+    }
+#define LIMIT_OPTION                                                                               \
+    {                                                                                              \
+        "limit", "N", "At most N. Default: 1000.", option_number, NULL, 0, 10000                   \
+    }
+#define TIMEOUT_OPTION                                                                             \
+    {                                                                                              \
+        "timeout", "TIME", "Timeout of the session opened without --session. Default: 60s.",       \
+            option_span, NULL, 1000, 3600 * 1000                                                   \
+    }
+#define ACQUIRE_OPTIONS                                                                            \
+    SESSION_OPTION,                                                                                \
+        {"wait", "TIME",   "Wait this long for one. Default: do not wait.", option_span, NULL,     \
+         0,      60 * 1000},                                                                       \
+        TIMEOUT_OPTION
 
-GROUP(cmd_batch, "batch", "Batches of jobs, each reported once when its jobs have ended.",
-      {"create", "make a batch from a submission", batch_create_cmd},
-      {"ls", "list batches", batch_ls_cmd}, {"show", "show a batch and its jobs", cmd_batch_show},
-      {"find", "find a batch by its UUID", batch_find_cmd},
-      {"acquire", "take a batch that waits for somebody", batch_acquire_cmd},
-      {"state", "move a batch on", batch_state_cmd}, {"hold", "hold a batch", batch_hold_cmd},
-      {"release", "release a batch", batch_release_cmd},
-      {"delete", "delete a batch and its jobs", batch_delete_cmd},
-      {"fsck", "find and repair what is half done", batch_fsck_cmd})
-GROUP(cmd_job, "job", "Jobs that move from state to state by priority.",
-      {"create", "make a job in a batch", job_create_cmd}, {"ls", "list jobs", job_ls_cmd},
-      {"show", "show a job", job_show_cmd},
-      {"acquire", "take the first job of a state", job_acquire_cmd},
-      {"state", "move a job: a state, next or fail", job_state_cmd},
-      {"work", "run a command for each job of a state", cmd_job_work},
-      {"set", "set a field of a job", job_set_cmd}, {"hold", "hold a job", job_hold_cmd},
-      {"release", "release a job", job_release_cmd},
-      {"release-profile", "release all jobs of a profile", job_release_profile_cmd},
-      {"requeue", "try a failed job again", job_requeue_cmd},
-      {"delete", "delete a job", job_delete_cmd})
-GROUP(cmd_lock, "lock", "Locks by name: of queues, collections, storage and inventory.",
-      {"ls", "list locks", lock_ls_cmd}, {"show", "show a lock", lock_show_cmd},
-      {"take", "take a lock", lock_take_cmd}, {"release", "give a lock back", lock_release_cmd},
-      {"break", "break a lock", lock_break_cmd})
-GROUP(cmd_access, "access", "The access queues, small and large.",
-      {"create", "make an access item", access_create_cmd},
-      {"ls", "list access items", access_ls_cmd}, {"show", "show an access item", access_show_cmd},
-      {"acquire", "take an access item", access_acquire_cmd},
-      {"state", "move an access item on", access_state_cmd},
-      {"delete", "delete an access item", access_delete_cmd})
-GROUP(cmd_legacy, "legacy", "Records of the queues that Merritt had before.",
-      {"ls", "list records", legacy_ls_cmd},
-      {"import", "import records as jobs", legacy_import_cmd})
+#define ACQUIRE (VERB_SESSION | VERB_ACQUIRE)
+
+/* What lists show. */
+
+static const struct verb_column BATCHES[] = {
+    {{"BATCH"}, "id"},
+    {{"STATE"}, "state", VERB_STATE},
+    {{"PROCESSING", true}, "states.batch-processing", VERB_NUMBER},
+    {{"FAILED", true}, "states.batch-failed", VERB_NUMBER},
+    {{"COMPLETED", true}, "states.batch-completed", VERB_NUMBER},
+    {{"DELETED", true}, "states.batch-deleted", VERB_NUMBER},
+    {{"LOCK"}, "locked", VERB_FLAG, "locked", TERM_DIM},
+    {{"PROFILE"}, "submission.profile_name"},
+    {{0}},
+};
+
+static const struct verb_column JOBS[] = {
+    {{"JOB"}, "id"},
+    {{"STATE"}, "state", VERB_STATE},
+    {{"PRIORITY", true}, "priority", VERB_PRIORITY},
+    {{"BATCH"}, "batch"},
+    {{"RETRIES", true}, "status.retry_count", VERB_NUMBER},
+    {{"LOCK"}, "locked", VERB_FLAG, "locked", TERM_DIM},
+    {{"PROFILE"}, "configuration.profile_name"},
+    {{"MESSAGE"}, "status.message"},
+    {{0}},
+};
+
+static const struct verb_column LOCKS[] = {
+    {{"KIND"}, "kind"},
+    {{"NAME"}, "name"},
+    {{"WHO"}, "who"},
+    {{"AGE", true}, "age", VERB_SPAN},
+    {{"TOKEN", true}, "token", VERB_NUMBER},
+    {{0}},
+};
+
+static const struct verb_column ACCESS[] = {
+    {{"ID"}, "id"},
+    {{"STATE"}, "state", VERB_STATE},
+    {{"LOCK"}, "locked", VERB_FLAG, "locked", TERM_DIM},
+    {{"TOKEN"}, "token", VERB_RAW},
+    {{0}},
+};
+
+static const struct verb_column RECORDS[] = {
+    {{"RECORD"}, "name"},
+    {{"STATUS"}, "status"},
+    {{"PRIORITY", true}, "priority", VERB_NUMBER},
+    {{"NUMBER", true}, "number", VERB_NUMBER},
+    {{"TIME"}, "time"},
+    {{"PAYLOAD"}, "payload"},
+    {{"IMPORTED"}, "imported"},
+    {{0}},
+};
+
+static int print_lock(const struct cmd_call *call, const struct json *reply)
+{
+    verb_print_members(call, reply);
+    if (call->session)
+        printf("session: %s\n", call->session);
+    return CMD_OK;
+}
+
+/* Exit status 1 when something is left to repair. */
+static int print_findings(const struct cmd_call *call, const struct json *reply)
+{
+    static const struct verb_column columns[] = {
+        {{"WHERE"}, "id"},
+        {{"PROBLEM"}, "problem"},
+        {{"REPAIRED"}, "repaired", VERB_FLAG, "yes|no"},
+        {{0}},
+    };
+    const struct json *findings = json_get(reply, "findings");
+    int64_t repaired = json_int_of(reply, "repaired"),
+            left = (findings ? findings->count : 0) - repaired;
+    char batches[HUMAN_SIZE], jobs[HUMAN_SIZE];
+
+    (void)call;
+    verb_print_columns(findings, columns);
+    fprintf(stderr, "checked %s and %s: %" PRId64 " repaired, %" PRId64 " left\n",
+            human_count(batches, (uint64_t)json_int_of(reply, "batches"), "batch"),
+            human_count(jobs, (uint64_t)json_int_of(reply, "jobs"), "job"), repaired, left);
+    return left ? CMD_FAILURE : CMD_OK;
+}
+
+/* batch */
+
+static const struct cmd *const BATCH_COMMANDS[] = {
+    VERB_CMD(
+        "batch create", "create a batch from a submission", "SUBMISSION",
+        "Creates a batch from a submission, JSON ('-': standard input). Its batchID, if it has\n"
+        "one, is the UUID by which the batch can be found. Prints the BID.",
+        NULL, "POST", "/v1/batches", "submission:1", .print = verb_print_word),
+    VERB_CMD("batch ls", "list batches", NULL,
+             "Lists batches, with the number of their jobs that are processing, failed, completed\n"
+             "and deleted.",
+             CMD_OPTIONS(STATE_OPTION, LIMIT_OPTION,
+                         {"after", "BID", "Start after this batch.", option_text}),
+             "GET", "/v1/batches", .list = "batches", .columns = BATCHES),
+    &cmd_batch_show,
+    VERB_CMD("batch find", "find a batch by its UUID", "UUID",
+             "Finds a batch by the UUID of its submission.", NULL, "GET", "/v1/batches?uuid={1}",
+             .list = "batches", .columns = BATCHES),
+    VERB_CMD("batch acquire", "acquire a batch that waits for a worker", NULL,
+             "Acquires the oldest batch that waits for a worker. Prints BID, token and session.\n"
+             "Exit status 3: there is none.",
+             CMD_OPTIONS({"for", "pending|reporting|updatereporting",
+                          "What the batch waits for. Default: pending.", option_choice},
+                         ACQUIRE_OPTIONS),
+             "POST", "/v1/batches/acquire", .flags = ACQUIRE),
+    VERB_CMD("batch state", "move a batch to a state", "BID STATE",
+             "Moves a batch to a state, or to 'next'. Moving it from Reporting commits its report.",
+             CMD_OPTIONS(MESSAGE_OPTION, TOKEN_OPTION, SESSION_OPTION, KEEP_OPTION), "PUT",
+             "/v1/batches/{1}/state", "state=2", .print = verb_print_state),
+    VERB_CMD("batch hold", "hold a batch", "BID",
+             "Holds a batch that is pending: its jobs are not handed out.",
+             CMD_OPTIONS(MESSAGE_OPTION), "POST", "/v1/batches/{1}/hold",
+             .print = verb_print_state),
+    VERB_CMD("batch release", "release a batch", "BID", "Releases a batch that is held.", NULL,
+             "POST", "/v1/batches/{1}/release", .print = verb_print_state),
+    VERB_CMD("batch delete", "delete a batch and its jobs", "BID",
+             "Deletes a batch that is Completed or Deleted, and its jobs.", NULL, "DELETE",
+             "/v1/batches/{1}"),
+    VERB_CMD(
+        "batch fsck", "find and repair inconsistencies", NULL,
+        "Finds what clients that work without transactions left half done: jobs in no list or\n"
+        "in two, entries without a job, batches whose end nobody noticed. Exit status 1:\n"
+        "something is left to repair.",
+        CMD_OPTIONS({"repair", NULL, "Repair what can be repaired.", option_flag}), "POST",
+        "/v1/batches/fsck", .print = print_findings),
+    NULL,
+};
+
+const struct cmd cmd_batch = {
+    .name = "batch",
+    .summary = "batches of jobs",
+    .heading = "Batches",
+    .about = "Batches of jobs. The end of a batch is reported once.",
+    .subs = BATCH_COMMANDS,
+};
+
+/* job */
+
+static const struct cmd *const JOB_COMMANDS[] = {
+    VERB_CMD(
+        "job create", "create a job in a batch", "BID JOB",
+        "Creates a job in a batch from JSON ('-': standard input): {\"configuration\",\n"
+        "\"priority\", \"identifiers\", \"metadata\", \"space_needed\"}, or {\"jobs\": [...]} for\n"
+        "several at once. Prints the JID.",
+        NULL, "POST", "/v1/batches/{1}/jobs", ":2", .print = verb_print_word),
+    VERB_CMD("job ls", "list jobs", NULL, "Lists jobs, by state and then by priority.",
+             CMD_OPTIONS(STATE_OPTION, {"batch", "BID", "Only of this batch.", option_text},
+                         {"profile", "NAME", "Only of this profile.", option_text}, LIMIT_OPTION,
+                         {"start", "N", "Skip the first N.", option_number, NULL, 0, INT64_MAX}),
+             "GET", "/v1/jobs", .list = "jobs", .columns = JOBS),
+    VERB_CMD("job show", "show a job", "JID", "Shows a job.", NULL, "GET", "/v1/jobs/{1}",
+             .print = verb_print_members),
+    VERB_CMD("job acquire", "acquire the first job of a state", NULL,
+             "Acquires the first job of a state, by priority. Prints JID, token and session. Exit\n"
+             "status 3: there is none.",
+             CMD_OPTIONS(STATE_OPTION, ACQUIRE_OPTIONS), "POST", "/v1/jobs/acquire",
+             .flags = ACQUIRE, .requires = "state"),
+    VERB_CMD("job state", "move a job to a state", "JID STATE",
+             "Moves a job to a state, to 'next' or to 'fail'.",
+             CMD_OPTIONS(MESSAGE_OPTION,
+                         {"priority", "N", "The priority from now on: 0 (first) to 99.",
+                          option_number, NULL, 0, 99},
+                         TOKEN_OPTION, SESSION_OPTION, KEEP_OPTION),
+             "PUT", "/v1/jobs/{1}/state", "state=2", .print = verb_print_state),
+    &cmd_job_work,
+    VERB_CMD("job set", "set a field of a job", "JID FIELD VALUE",
+             "Sets priority, space_needed, identifiers, metadata or inventory to a JSON value.",
+             CMD_OPTIONS(TOKEN_OPTION, SESSION_OPTION), "PUT", "/v1/jobs/{1}/{2}", "value:3"),
+    VERB_CMD("job hold", "hold a job", "JID", "Holds a job that is pending.",
+             CMD_OPTIONS(MESSAGE_OPTION), "POST", "/v1/jobs/{1}/hold"),
+    VERB_CMD("job release", "release a job", "JID", "Releases a job that is held.", NULL, "POST",
+             "/v1/jobs/{1}/release"),
+    VERB_CMD("job release-profile", "release all jobs of a profile", "NAME",
+             "Releases all jobs of a profile that are held. Prints how many.", NULL, "POST",
+             "/v1/jobs/release", "profile=1", .print = verb_print_word),
+    VERB_CMD("job requeue", "retry a failed job", "JID",
+             "Retries a job that failed, from the first state or --state.",
+             CMD_OPTIONS(STATE_OPTION, MESSAGE_OPTION), "POST", "/v1/jobs/{1}/requeue"),
+    VERB_CMD("job delete", "delete a job", "JID", "Deletes a job that is Completed or Deleted.",
+             NULL, "DELETE", "/v1/jobs/{1}"),
+    NULL,
+};
+
+const struct cmd cmd_job = {
+    .name = "job",
+    .summary = "jobs that move from state to state",
+    .about = "Jobs that move from state to state, by priority.",
+    .subs = JOB_COMMANDS,
+};
+
+/* lock */
+
+static const struct cmd *const LOCK_COMMANDS[] = {
+    VERB_CMD("lock ls", "list locks", NULL, "Lists the locks by name, with their age.", NULL, "GET",
+             "/v1/locks", .list = "locks", .columns = LOCKS),
+    VERB_CMD("lock show", "show a lock", "KIND NAME", "Shows a lock.", NULL, "GET",
+             "/v1/locks/{1}/{2}", .print = verb_print_members),
+    VERB_CMD(
+        "lock take", "take a lock", "KIND NAME",
+        "Takes a lock. 'queue ingest|accessSmall|accessLarge' and 'collections MNEMONIC' stay\n"
+        "until they are released. 'storage ARK' and 'inventory ARK' end with --session;\n"
+        "without it, with a new session of --timeout, which is printed.",
+        CMD_OPTIONS({"who", "NAME", "The holder, for others to see.", option_text}, SESSION_OPTION,
+                    TIMEOUT_OPTION),
+        "PUT", "/v1/locks/{1}/{2}", .flags = VERB_SESSION, .session_for = "storage|inventory",
+        .print = print_lock),
+    VERB_CMD(
+        "lock release", "release a lock", "KIND NAME",
+        "Releases a lock. A lock that belongs to a worker (storage, inventory, jobs, batches)\n"
+        "needs its --token.",
+        CMD_OPTIONS(TOKEN_OPTION), "DELETE", "/v1/locks/{1}/{2}"),
+    VERB_CMD("lock break", "break a lock", "KIND NAME",
+             "Breaks a lock, whoever holds it; also 'jobs JID' and 'batches BID'. Its token is no\n"
+             "longer valid.",
+             NULL, "DELETE", "/v1/locks/{1}/{2}?force=1"),
+    NULL,
+};
+
+const struct cmd cmd_lock = {
+    .name = "lock",
+    .summary = "locks of queues, collections and objects",
+    .about = "Locks by name: of queues, collections, storage and inventory.",
+    .subs = LOCK_COMMANDS,
+};
+
+/* access */
+
+static const struct cmd *const ACCESS_COMMANDS[] = {
+    VERB_CMD("access create", "create an access item", "small|large TOKEN",
+             "Creates an access item from JSON ('-': standard input). Prints its id.", NULL, "POST",
+             "/v1/access/{1}", ":2", .print = verb_print_word),
+    VERB_CMD("access ls", "list access items", "small|large", "Lists access items.",
+             CMD_OPTIONS(STATE_OPTION), "GET", "/v1/access/{1}", .list = "access",
+             .columns = ACCESS),
+    VERB_CMD("access show", "show an access item", "small|large ID", "Shows an access item.", NULL,
+             "GET", "/v1/access/{1}/{2}", .print = verb_print_members),
+    VERB_CMD("access acquire", "acquire an access item", "small|large",
+             "Acquires an access item. Prints id, token and session. Exit status 3: there is none.",
+             CMD_OPTIONS(ACQUIRE_OPTIONS), "POST", "/v1/access/{1}/acquire", .flags = ACQUIRE),
+    VERB_CMD("access state", "move an access item to a state", "small|large ID STATE",
+             "Moves an access item to a state, to 'next' or to 'fail'.",
+             CMD_OPTIONS(MESSAGE_OPTION, TOKEN_OPTION, SESSION_OPTION), "PUT",
+             "/v1/access/{1}/{2}/state", "state=3", .print = verb_print_state),
+    VERB_CMD("access delete", "delete an access item", "small|large ID",
+             "Deletes an access item that is Completed or Deleted.", NULL, "DELETE",
+             "/v1/access/{1}/{2}"),
+    NULL,
+};
+
+const struct cmd cmd_access = {
+    .name = "access",
+    .summary = "the access queues",
+    .about = "The access queues, small and large.",
+    .subs = ACCESS_COMMANDS,
+};
+
+/* legacy */
+
+static const struct cmd *const LEGACY_COMMANDS[] = {
+    VERB_CMD("legacy ls", "list records", "PATH",
+             "Lists the mrtQ- records below a node of the tree, such as /ingest.", NULL, "GET",
+             "/v1/legacy?path={1}", .list = "records", .columns = RECORDS),
+    VERB_CMD(
+        "legacy import", "import records as jobs", "PATH",
+        "Imports the pending mrtQ- records below a node as jobs of --batch, or of a new batch,\n"
+        "each once. Prints the JIDs.",
+        CMD_OPTIONS({"batch", "BID", "Import into this batch.", option_text},
+                    {"all", NULL, "Also records that are not pending.", option_flag},
+                    {"delete", NULL, "Delete the imported records.", option_flag}),
+        "POST", "/v1/legacy", "path=1", .print = verb_print_word),
+    NULL,
+};
+
+const struct cmd cmd_legacy = {
+    .name = "legacy",
+    .summary = "records of older queues",
+    .about = "Records of the queues that Merritt used before.",
+    .subs = LEGACY_COMMANDS,
+};

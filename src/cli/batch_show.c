@@ -1,5 +1,5 @@
 /*
- * drover batch show - a batch, its jobs by state, and how far they are:
+ * drover batch show - a batch, its jobs by state, and its progress:
  *
  *     bid0000000003  Processing  u-1  merritt_demo_content
  *
@@ -9,7 +9,8 @@
  *
  *     [███████████████████████░░░░░░]  75% of 28 jobs have ended, 0 failed
  */
-#include "cli/batch_verb.h"
+#include "base/human.h"
+#include "cli/http_client.h"
 #include "cli/term.h"
 
 enum { BAR_WIDTH = 30, STATES_MAX = 64 };
@@ -22,7 +23,7 @@ struct tally {
     int64_t total;
 };
 
-/* The states in the order of the site's pipeline. */
+/* The states, in the order of the pipeline. */
 static void read_states(struct tally *t, const struct json *machines)
 {
     const struct json *states = json_get(json_get(machines, "job"), "states");
@@ -72,6 +73,7 @@ static void put_bar(int64_t part, int64_t whole, int width, enum term_colour col
 static void print_tally(const struct tally *t)
 {
     int64_t ended = 0, failed = 0, most = 1;
+    char jobs[HUMAN_SIZE];
 
     for (int i = 0; i < t->count; i++) {
         ended += t->ended[i] ? t->counts[i] : 0;
@@ -92,40 +94,34 @@ static void print_tally(const struct tally *t)
     }
     fputs("\n[", stdout);
     put_bar(ended, t->total, BAR_WIDTH, failed ? TERM_RED : TERM_GREEN, true);
-    printf("] %3lld%% of %lld jobs have ended, %lld failed\n",
-           (long long)(t->total ? ended * 100 / t->total : 0), (long long)t->total,
+    printf("] %3lld%% of %s %s ended, %lld failed\n",
+           (long long)(t->total ? ended * 100 / t->total : 0),
+           human_count(jobs, (uint64_t)t->total, "job"), t->total == 1 ? "has" : "have",
            (long long)failed);
-}
-
-static void put_safe(struct str text)
-{
-    struct buf b = {0};
-
-    term_put_safe(&b, text, SIZE_MAX);
-    fputs(buf_text(&b), stdout);
-    buf_release(&b);
 }
 
 static void print_head(const struct json *batch)
 {
-    const struct json *submission = json_get(batch, "submission"),
-                      *status = json_get(batch, "status");
+    const struct json *submission = json_get(batch, "submission");
+    struct str message = json_text_of(json_get(batch, "status"), "message");
+    const struct str parts[] = {json_text_of(batch, "id"), json_text_of(batch, "state"),
+                                json_text_of(submission, "batchID"),
+                                json_text_of(submission, "profile_name")};
+    struct buf b = {0};
 
-    put_safe(json_text_of(batch, "id"));
-    fputs("  ", stdout);
-    put_safe(json_text_of(batch, "state"));
-    fputs("  ", stdout);
-    put_safe(json_text_of(submission, "batchID"));
-    fputs("  ", stdout);
-    put_safe(json_text_of(submission, "profile_name"));
-    putchar('\n');
-    if (json_text_of(status, "message").len) {
-        put_safe(json_text_of(status, "message"));
-        putchar('\n');
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        buf_printf(&b, "%s", i ? "  " : "");
+        term_put_safe(&b, parts[i], SIZE_MAX);
     }
+    if (message.len) {
+        buf_printf(&b, "\n");
+        term_put_safe(&b, message, SIZE_MAX);
+    }
+    puts(buf_text(&b));
+    buf_release(&b);
 }
 
-/* All jobs of the batch, as many as the server gives at a time. */
+/* All jobs of the batch, page by page. */
 static int tally_jobs(struct client *c, const char *bid, struct tally *t)
 {
     enum { PAGE = 1000 };
@@ -145,20 +141,17 @@ static int tally_jobs(struct client *c, const char *bid, struct tally *t)
     return status;
 }
 
-static int show(struct client *c, const char *operand, bool json)
+static int show(struct client *c, const char *bid, bool json)
 {
-    const char *bid = client_quote(c, str_of(operand));
     struct client_reply batch, machines;
     struct tally t = {.count = 0};
     int status =
         client_call(c, "GET", arena_printf(client_arena(c), "/v1/batches/%s", bid), NULL, &batch);
 
-    if (status)
-        return status;
-    if (json) {
+    if (!status && json)
         client_print_json(&batch);
-        return CMD_OK;
-    }
+    if (status || json)
+        return status;
     status = client_call(c, "GET", "/v1/machines", NULL, &machines);
     if (!status) {
         read_states(&t, machines.json);
@@ -171,26 +164,23 @@ static int show(struct client *c, const char *operand, bool json)
     return CMD_OK;
 }
 
-int cmd_batch_show(int argc, char **argv)
+static int run_show(const struct cmd_call *call)
 {
-    struct client_options o = {0};
-    const struct option options[] = {CLIENT_OPTIONS(o)};
-    const struct cmd cmd = {
-        .name = "batch show",
-        .operands = "BID",
-        .operands_min = 1,
-        .operands_max = 1,
-        .about = "Shows a batch: its jobs by state, and how many have ended.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-    };
-    struct client *c;
+    struct client *c = client_open(&call->client);
     int status;
 
-    c = client_begin(&cmd, &o, &argc, argv, &status);
     if (!c)
-        return status;
-    status = show(c, argv[1], o.json);
+        return CMD_FAILURE;
+    status = show(c, client_quote(c, str_of(call->operands[0])), call->client.json);
     client_close(c);
     return status;
 }
+
+const struct cmd cmd_batch_show = {
+    .name = "batch show",
+    .summary = "show a batch and its jobs",
+    .operands = "BID",
+    .about = "Shows a batch: its jobs by state, and how many have ended.",
+    .client = CMD_JSON,
+    .run = run_show,
+};

@@ -1,21 +1,15 @@
 /*
- * Parsing, --help and the dispatch to subcommands. getopt_long would need each table three times
- * (names, help, a switch) and has error messages of its own.
+ * Parsing, --help and the dispatch to commands. getopt_long would need each table three times (names,
+ * help, a switch) and has error messages of its own.
  */
 #include "cli/cmd.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { CMD_SUBS_MAX = 64, CMD_OPTIONS_MAX = 64, CMD_HELP_WORDS_MAX = 8 };
-
-/* While cmd_describe() is at work. The command line is read by one thread. */
-static struct {
-    cmd_see *see;
-    void *arg;
-    const char *summary;
-} describing;
+enum { SUBS_MAX = 64 };
 
 int cmd_usage_error(const struct cmd *c, const char *fmt, ...)
 {
@@ -29,13 +23,71 @@ int cmd_usage_error(const struct cmd *c, const char *fmt, ...)
     return CMD_USAGE;
 }
 
+const char *cmd_word(const struct cmd *c)
+{
+    const char *space = strrchr(c->name, ' ');
+
+    return space ? space + 1 : c->name;
+}
+
+/* Where the client's options go: a process runs one command. */
+static struct client_options client;
+
+static const struct option CLIENT_OPTIONS[] = {
+    {"server", "URL",
+     "Server URLs, comma-separated; any one is enough. Default: $DROVER_URL, else\n"
+     "http://127.0.0.1:8048.",
+     option_text, &client.server},
+    {"token-file", "FILE", "Send the token in the first line of this file. Default: $DROVER_TOKEN.",
+     option_text, &client.token_file},
+    {"json", NULL, "Print the server's reply, as JSON.", option_flag, &client.json},
+};
+
+size_t cmd_all_options(const struct cmd *c, struct option all[static CMD_OPTIONS_MAX])
+{
+    static const size_t counts[] = {[CMD_LOCAL] = 0, [CMD_REMOTE] = 2, [CMD_JSON] = 3};
+    size_t count = 0;
+
+    for (const struct option *o = c->options; o && o->name; o++)
+        all[count++] = *o;
+    if (c->more_options)
+        count += c->more_options(all + count);
+    assert(count + 3 <= CMD_OPTIONS_MAX);
+    for (size_t i = 0; i < counts[c->client]; i++)
+        all[count++] = CLIENT_OPTIONS[i];
+    return count;
+}
+
+/*
+ * How many operands a command takes. Each word of cmd.operands is one; "[X]" may be left out, and with
+ * "..." there may be more.
+ */
+static void operand_range(const char *words, size_t *ret_min, size_t *ret_max)
+{
+    *ret_min = *ret_max = 0;
+    for (const char *word = words; word && *word;) {
+        size_t len = strcspn(word, " ");
+        bool dashes = len == 2 && !strncmp(word, "--", 2), optional = *word == '[';
+
+        *ret_min += !dashes && !optional;
+        if (memmem(word, len, "...", 3))
+            *ret_max = SIZE_MAX / 2;
+        else
+            *ret_max += !dashes;
+        word += len + (word[len] == ' ');
+    }
+}
+
 /* --help */
 
-static void print_option(const char *name, const char *argument, const char *help)
+static void print_option(const struct option *o)
 {
-    const char *line = help, *end;
+    const char *line = o->help, *end;
 
-    printf("  --%s%s%s\n", name, argument ? " " : "", argument ? argument : "");
+    if (o->letter)
+        printf("  -%c, --%s\n", o->letter, o->name);
+    else
+        printf("  --%s%s%s\n", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
     for (; *line; line = *end ? end + 1 : end) {
         end = line + strcspn(line, "\n");
         printf("        %.*s\n", (int)(end - line), line);
@@ -44,60 +96,94 @@ static void print_option(const char *name, const char *argument, const char *hel
 
 static void print_help(const struct cmd *c)
 {
-    printf("Usage: drover %s%s%s%s%s\n\n%s\n\n", c->name, c->option_count ? " [OPTION]..." : "",
+    static const struct option help = {"help", NULL, "Print this and exit."};
+    struct option all[CMD_OPTIONS_MAX];
+    size_t count = cmd_all_options(c, all);
+
+    printf("Usage: drover %s%s%s%s%s\n\n%s\n\n", c->name, count ? " [OPTION]..." : "",
            c->operands ? " " : "", c->operands ? c->operands : "",
-           c->command ? " -- COMMAND [ARGUMENT]..." : "", c->about);
+           c->takes_command ? " -- COMMAND [ARGUMENT]..." : "", c->about);
     printf("Options:\n");
-    for (size_t i = 0; i < c->option_count; i++)
-        print_option(c->options[i].name, c->options[i].argument, c->options[i].help);
-    print_option("help", NULL, "Print this and exit.");
+    for (size_t i = 0; i < count; i++)
+        print_option(&all[i]);
+    print_option(&help);
 }
 
 /* Parsing. */
 
-/* The option that an argument names: up to its '=' or its end. */
-static const struct option *find_option(const struct cmd *c, const char *arg, size_t len)
+struct parser {
+    const struct cmd *c;
+    struct option options[CMD_OPTIONS_MAX];
+    size_t option_count;
+    union cmd_value values[CMD_OPTIONS_MAX];
+    struct cmd_call call;
+};
+
+/* Rows without a target get one in the parser. */
+static void set_targets(struct parser *p)
 {
-    for (size_t i = 0; i < c->option_count; i++)
-        if (strlen(c->options[i].name) == len && !memcmp(c->options[i].name, arg, len))
-            return &c->options[i];
+    p->option_count = cmd_all_options(p->c, p->options);
+    for (size_t i = 0; i < p->option_count; i++) {
+        struct option *o = &p->options[i];
+
+        if (o->target)
+            continue;
+        o->target = &p->values[i];
+        if (o->parse == option_number || o->parse == option_span)
+            p->values[i].number = -1;
+        if (o->parse == option_choice)
+            p->values[i].choice = -1;
+    }
+}
+
+/* The option that an argument names, up to its '=' or its end. */
+static const struct option *find_option(const struct parser *p, const char *arg, size_t len)
+{
+    bool is_long = !strncmp(arg, "--", 2);
+
+    for (size_t i = 0; i < p->option_count; i++) {
+        const struct option *o = &p->options[i];
+
+        if (is_long && strlen(o->name) == len - 2 && !memcmp(o->name, arg + 2, len - 2))
+            return o;
+        if (o->letter && len == 2 && arg[1] == o->letter)
+            return o;
+    }
     return NULL;
 }
 
-static void unknown_option(const struct cmd *c, const char *arg, size_t len)
+static void unknown_option(const struct parser *p, const char *arg, size_t len)
 {
     const char *names[CMD_OPTIONS_MAX], *nearest = NULL;
-    size_t count = c->option_count < CMD_OPTIONS_MAX ? c->option_count : CMD_OPTIONS_MAX;
     char word[64];
 
-    for (size_t i = 0; i < count; i++)
-        names[i] = c->options[i].name;
+    for (size_t i = 0; i < p->option_count; i++)
+        names[i] = p->options[i].name;
     snprintf(word, sizeof word, "%.*s", len > 2 ? (int)len - 2 : 0, arg + (len > 2 ? 2 : 0));
     if (!strncmp(arg, "--", 2) && len - 2 < sizeof word)
-        nearest = cmd_nearest(word, names, count);
+        nearest = cmd_nearest(word, names, p->option_count);
     if (nearest)
-        fprintf(stderr, "drover %s: unknown option '%.*s' (did you mean '--%s'?)\n", c->name,
+        fprintf(stderr, "drover %s: unknown option '%.*s' (did you mean '--%s'?)\n", p->c->name,
                 (int)len, arg, nearest);
     else
-        cmd_usage_error(c, "unknown option '%.*s'", (int)len, arg);
+        cmd_usage_error(p->c, "unknown option '%.*s'", (int)len, arg);
 }
 
 /* Parses the option at argv[at]. Returns how many arguments it took, 0 when it is wrong. */
-static int parse_option(const struct cmd *c, int argc, char **argv, int at)
+static int parse_option(const struct parser *p, int argc, char **argv, int at)
 {
-    bool is_long = !strncmp(argv[at], "--", 2);
     size_t len = strcspn(argv[at], "=");
-    const struct option *o = is_long ? find_option(c, argv[at] + 2, len - 2) : NULL;
+    const struct option *o = find_option(p, argv[at], len);
     const char *value = argv[at][len] ? argv[at] + len + 1 : NULL;
     struct err_info e;
     int used = 1;
 
     if (!o) {
-        unknown_option(c, argv[at], len);
+        unknown_option(p, argv[at], len);
         return 0;
     }
     if (!o->argument && value) {
-        cmd_usage_error(c, "option '--%s' takes no value", o->name);
+        cmd_usage_error(p->c, "option '--%s' takes no value", o->name);
         return 0;
     }
     if (o->argument && !value && at + 1 < argc) {
@@ -105,194 +191,170 @@ static int parse_option(const struct cmd *c, int argc, char **argv, int at)
         used = 2;
     }
     if (o->argument && !value) {
-        cmd_usage_error(c, "option '--%s' needs a value: %s", o->name, o->argument);
+        cmd_usage_error(p->c, "option '--%s' needs a value: %s", o->name, o->argument);
         return 0;
     }
     if (o->parse(o, value, &e)) {
-        cmd_usage_error(c, "--%s: %s", o->name, e.text);
+        cmd_usage_error(p->c, "--%s: %s", o->name, e.text);
         return 0;
     }
     return used;
 }
 
-static bool check_operands(const struct cmd *c, int argc, char **argv)
+static int check_operands(const struct parser *p)
 {
-    size_t count = (size_t)argc - 1;
+    const struct cmd_call *call = &p->call;
+    size_t count = (size_t)call->count, min, max;
 
-    if (count > c->operands_max && c->command && !*c->command)
-        cmd_usage_error(c, "unexpected argument '%s': the command stands after '--'",
-                        argv[c->operands_max + 1]);
-    else if (count > c->operands_max)
-        cmd_usage_error(c, "unexpected argument '%s'", argv[c->operands_max + 1]);
-    else if (count < c->operands_min)
-        cmd_usage_error(c, "missing argument: %s", c->operands);
-    else if (c->command && !(*c->command && **c->command))
-        cmd_usage_error(c, "missing: -- COMMAND [ARGUMENT]...");
-    else
-        return true;
-    return false;
+    operand_range(p->c->operands, &min, &max);
+    if (count > max && p->c->takes_command && !call->command)
+        return cmd_usage_error(p->c, "unexpected argument '%s': the command stands after '--'",
+                               call->operands[max]);
+    if (count > max)
+        return cmd_usage_error(p->c, "unexpected argument '%s'", call->operands[max]);
+    if (count < min)
+        return cmd_usage_error(p->c, "missing argument: %s", p->c->operands);
+    if (p->c->takes_command && !(call->command && *call->command))
+        return cmd_usage_error(p->c, "missing: -- COMMAND [ARGUMENT]...");
+    return CMD_OK;
 }
 
-bool cmd_parse(const struct cmd *c, int *argc, char **argv, int *ret_status)
+/* False: the command is over, with *ret_status. */
+static bool parse(struct parser *p, int argc, char **argv, int *ret_status)
 {
     bool options = true;
-    int kept = 1, used;
+    int used;
 
-    if (describing.see) {
-        describing.see(describing.arg, c, describing.summary);
-        *ret_status = CMD_OK;
-        return false;
-    }
-    for (int i = 1; i < *argc; i += used) {
+    set_targets(p);
+    p->call.operands = argv + 1;
+    for (int i = 1; i < argc; i += used) {
         used = 1;
         if (options && !strcmp(argv[i], "--")) {
             options = false;
-            if (c->command) {
-                *c->command = argv + i + 1;
+            if (p->c->takes_command) {
+                p->call.command = argv + i + 1;
                 break;
             }
         } else if (options && (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))) {
-            print_help(c);
+            print_help(p->c);
             *ret_status = CMD_OK;
             return false;
         } else if (options && argv[i][0] == '-' && argv[i][1]) {
-            used = parse_option(c, *argc, argv, i);
-            if (!used) {
-                *ret_status = CMD_USAGE;
+            used = parse_option(p, argc, argv, i);
+            *ret_status = CMD_USAGE;
+            if (!used)
                 return false;
-            }
         } else {
-            argv[kept++] = argv[i];
+            p->call.operands[p->call.count++] = argv[i];
         }
     }
-    *argc = kept;
-    *ret_status = CMD_USAGE;
-    return check_operands(c, kept, argv);
+    *ret_status = check_operands(p);
+    return *ret_status == CMD_OK;
 }
 
 /* Groups of commands. */
 
-static const struct cmd_sub *find_sub(const struct cmd_group *g, const char *word)
+/* "drover world" or, for drover itself, "drover". */
+static void print_name(const struct cmd *group, FILE *to)
+{
+    fprintf(to, "%s%s", *group->name ? " " : "", group->name);
+}
+
+static const struct cmd *find_sub(const struct cmd *group, const char *word)
 {
     if (!strcmp(word, "-h"))
         word = "--help";
-    for (size_t i = 0; i < g->sub_count; i++)
-        if (!strcmp(word, g->subs[i].name) ||
-            (g->subs[i].option && !strcmp(word, g->subs[i].option)))
-            return &g->subs[i];
+    for (const struct cmd *const *sub = group->subs; *sub; sub++)
+        if (!strcmp(word, cmd_word(*sub)) || ((*sub)->flag && !strcmp(word, (*sub)->flag)))
+            return *sub;
     return NULL;
 }
 
-/* "drover world" or "drover", for messages. */
-static const char *group_space(const struct cmd_group *g)
+static int unknown_sub(const struct cmd *group, const char *word)
 {
-    return g->name ? " " : "";
-}
-
-static const char *group_name(const struct cmd_group *g)
-{
-    return g->name ? g->name : "";
-}
-
-static int unknown_sub(const struct cmd_group *g, const char *word)
-{
-    const char *names[CMD_SUBS_MAX], *nearest;
+    const char *names[SUBS_MAX], *nearest;
     size_t count = 0;
 
-    fprintf(stderr, "drover%s%s: unknown %s '%s'", group_space(g), group_name(g),
-            word[0] == '-' ? "option" : "command", word);
-    for (size_t i = 0; i < g->sub_count; i++)
-        if (g->subs[i].summary && count < CMD_SUBS_MAX)
-            names[count++] = g->subs[i].name;
+    fputs("drover", stderr);
+    print_name(group, stderr);
+    fprintf(stderr, ": unknown %s '%s'", word[0] == '-' ? "option" : "command", word);
+    for (const struct cmd *const *sub = group->subs; *sub && count < SUBS_MAX; sub++)
+        names[count++] = cmd_word(*sub);
     nearest = word[0] == '-' ? NULL : cmd_nearest(word, names, count);
     if (nearest)
         fprintf(stderr, " (did you mean '%s'?)\n", nearest);
     else
-        fprintf(stderr, " (see 'drover help%s%s')\n", group_space(g), group_name(g));
+        fprintf(stderr, " (see 'drover help%s%s')\n", *group->name ? " " : "", group->name);
     return CMD_USAGE;
 }
 
-static void print_group(const struct cmd_group *g, FILE *to)
+static void print_group(const struct cmd *group, FILE *to)
 {
     int width = 0;
 
-    for (size_t i = 0; i < g->sub_count; i++)
-        if (g->subs[i].summary && (int)strlen(g->subs[i].name) > width)
-            width = (int)strlen(g->subs[i].name);
-    fprintf(to, "Usage: drover%s%s COMMAND [ARGUMENT]...\n\n%s\n", group_space(g), group_name(g),
-            g->about);
-    for (size_t i = 0; i < g->sub_count; i++) {
-        if (g->subs[i].heading || i == 0)
-            fprintf(to, "\n%s:\n", g->subs[i].heading ? g->subs[i].heading : "Commands");
-        if (g->subs[i].summary)
-            fprintf(to, "  %-*s  %s\n", width, g->subs[i].name, g->subs[i].summary);
+    for (const struct cmd *const *sub = group->subs; *sub; sub++)
+        if ((int)strlen(cmd_word(*sub)) > width)
+            width = (int)strlen(cmd_word(*sub));
+    fputs("Usage: drover", to);
+    print_name(group, to);
+    fprintf(to, " COMMAND [ARGUMENT]...\n\n%s\n", group->about);
+    for (const struct cmd *const *sub = group->subs; *sub; sub++) {
+        if ((*sub)->heading || sub == group->subs)
+            fprintf(to, "\n%s:\n", (*sub)->heading ? (*sub)->heading : "Commands");
+        fprintf(to, "  %-*s  %s\n", width, cmd_word(*sub), (*sub)->summary);
     }
-    fprintf(to, "\n'drover help%s%s COMMAND' explains a command.\n", group_space(g), group_name(g));
+    fputs("\n'drover help", to);
+    print_name(group, to);
+    fputs(" COMMAND' explains a command.\n", to);
 }
 
-static void describe_group(const struct cmd_group *g)
+static int run_sub(const struct cmd *group, int argc, char **argv)
 {
-    struct cmd as_cmd = {.name = g->name, .about = g->about};
+    const struct cmd *sub;
 
-    if (g->name)
-        describing.see(describing.arg, &as_cmd, describing.summary);
-    for (size_t i = 0; i < g->sub_count; i++) {
-        char *argv[] = {(char *)g->subs[i].name, NULL};
-
-        describing.summary = g->subs[i].summary;
-        if (g->subs[i].summary)
-            g->subs[i].run(1, argv);
-    }
-}
-
-int cmd_group_run(const struct cmd_group *g, int argc, char **argv)
-{
-    const struct cmd_sub *sub;
-
-    if (describing.see) {
-        describe_group(g);
-        return CMD_OK;
-    }
     if (argc < 2) {
-        print_group(g, stderr);
+        print_group(group, stderr);
         return CMD_USAGE;
     }
-    sub = find_sub(g, argv[1]);
+    sub = find_sub(group, argv[1]);
     if (sub)
-        return sub->run(argc - 1, argv + 1);
+        return cmd_run(sub, argc - 1, argv + 1);
     if (strcmp(argv[1], "--help") && strcmp(argv[1], "-h") && strcmp(argv[1], "help"))
-        return unknown_sub(g, argv[1]);
-    return cmd_group_help(g, argc - 1, argv + 1);
+        return unknown_sub(group, argv[1]);
+    return cmd_help(group, argc - 2, argv + 2);
 }
 
-int cmd_group_help(const struct cmd_group *g, int argc, char **argv)
+int cmd_run(const struct cmd *c, int argc, char **argv)
 {
-    char *help_argv[CMD_HELP_WORDS_MAX + 2];
-    const struct cmd_sub *sub;
-    int count = 0;
+    struct parser p = {.c = c};
+    int status;
 
-    if (argc < 2) {
-        print_group(g, stdout);
-        return CMD_OK;
+    if (c->subs)
+        return run_sub(c, argc, argv);
+    if (!parse(&p, argc, argv, &status))
+        return status;
+    p.call.cmd = c;
+    p.call.values = p.values;
+    p.call.client = client;
+    return c->run(&p.call);
+}
+
+int cmd_help(const struct cmd *group, int count, char **words)
+{
+    const struct cmd *c = group;
+
+    for (int i = 0; i < count && c->subs; i++) {
+        const struct cmd *sub = find_sub(c, words[i]);
+
+        if (!sub)
+            return unknown_sub(c, words[i]);
+        c = sub;
     }
-    sub = find_sub(g, argv[1]);
-    if (!sub)
-        return unknown_sub(g, argv[1]);
-    for (int i = 1; i < argc && count < CMD_HELP_WORDS_MAX; i++)
-        help_argv[count++] = argv[i];
-    help_argv[count++] = "--help";
-    help_argv[count] = NULL;
-    return sub->run(count, help_argv);
-}
-
-void cmd_describe(int (*run)(int argc, char **argv), cmd_see *see, void *arg)
-{
-    char *argv[] = {"", NULL};
-
-    describing.see = see;
-    describing.arg = arg;
-    run(1, argv);
-    describing.see = NULL;
+    if (c->subs)
+        print_group(c, stdout);
+    else
+        print_help(c);
+    return CMD_OK;
 }
 
 /*

@@ -1,21 +1,17 @@
 /*
- * cmd - the command line: what the subcommands have in common.
+ * cmd - the command line: tables of commands.
  *
- * A subcommand describes itself by a struct cmd, whose options are a table that is also its --help.
- * It parses its arguments with cmd_parse(), which prints an error as one line on stderr:
+ * A command is a row of data, struct cmd. Its options are a table (base/option.h); the same tables give
+ * --help, the suggestions for mistyped words, and shell completion. Errors are one line on stderr:
  *
  *   drover serve: unknown option '--prot' (see 'drover serve --help')
  *
- * An option is "--name" alone, or "--name VALUE" or "--name=VALUE". The last one given counts. "--"
- * ends the options; everything else is an operand. For a command that runs another one ("drover work
- * GROUP -- COMMAND"), everything after the "--" is that command and its arguments.
+ * An option is "--name" alone, "--name VALUE" or "--name=VALUE"; some have a letter, "-f". The last one
+ * given counts. "--" ends the options; everything else is an operand. For a command that runs another
+ * one ("drover work GROUP -- COMMAND"), everything after the "--" is that command and its arguments.
  *
- * Commands that belong together are a struct cmd_group, "drover world init". Its table is its --help,
- * finds the subcommand, and suggests one for a mistyped name. cmd.name of a subcommand is the full
- * name, "world init".
- *
- * Shell completion is generated from the same tables: cmd_describe() runs a command in a mode in
- * which it only shows its struct cmd.
+ * Most commands are one request to the server: their run is verb_run() (cli/verb.h). The others have a
+ * function of their own.
  */
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
@@ -29,88 +25,91 @@ enum cmd_status {
     CMD_NOTHING = 3, /* there was nothing to claim */
 };
 
+/* Options that every command with a server takes, and the values they got. */
+enum cmd_client {
+    CMD_LOCAL,  /* none */
+    CMD_REMOTE, /* --server, --token-file */
+    CMD_JSON,   /* and --json */
+};
+
+struct client_options {
+    const char *server;     /* NULL: $DROVER_URL, else http://127.0.0.1:8048 */
+    const char *token_file; /* NULL: the token is in $DROVER_TOKEN, or there is none */
+    bool json;
+};
+
+/* The value of an option whose row has no target of its own. number is -1 until it is given. */
+union cmd_value {
+    const char *text;
+    int64_t number;
+    bool flag;
+    int choice;
+    struct option_list list;
+};
+
+struct cmd;
+struct verb;
+
+struct cmd_call {
+    const struct cmd *cmd;
+    int count; /* of operands */
+    char **operands;
+    char **command;                /* what follows "--", ends with NULL */
+    const union cmd_value *values; /* by row of cmd->options */
+    struct client_options client;
+    const char *session; /* of a verb that needs one */
+};
+
 struct cmd {
-    const char *name;     /* "serve", "world init" */
-    const char *operands; /* as --help shows them; NULL: none */
-    size_t operands_min, operands_max;
-    char ***command;   /* takes a command after "--": its argv goes here; NULL: takes none */
-    const char *about; /* a paragraph */
-    const struct option *options;
-    size_t option_count;
+    const char *name;     /* in full: "serve", "world init" */
+    const char *summary;  /* one line for the list of commands */
+    const char *operands; /* "WORLD NODE...", "[FILE]"; how many there may be is read from this */
+    const char *about;    /* a paragraph */
+    const struct option *options;              /* up to a row without a name; NULL: none */
+    size_t (*more_options)(struct option *to); /* appends rows of other tables; NULL: none */
+    enum cmd_client client;
+    bool takes_command; /* after "--" */
+    int (*run)(const struct cmd_call *call);
+    const struct verb *verb; /* for verb_run() */
+
+    const struct cmd *const
+        *subs;           /* a group of commands, up to NULL; has neither options nor run */
+    const char *heading; /* the list of commands begins a new part here; NULL: it goes on */
+    const char *flag;    /* may be given instead of the name: "--version"; NULL: none */
 };
 
-/*
- * Parses the arguments after argv[0]. True: go on; the operands now stand in argv[1] up to
- * argv[*argc - 1]. False: the command is over, with *ret_status, either because --help was asked
- * for and printed or because the arguments are wrong.
- */
-bool cmd_parse(const struct cmd *c, int *argc, char **argv, int *ret_status);
+#define CMD(...) (&(const struct cmd){__VA_ARGS__})
+#define CMD_OPTIONS(...) ((const struct option[]){__VA_ARGS__, {0}})
 
-struct cmd_sub {
-    const char *name;
-    const char *summary; /* one line; NULL: is not listed */
-    int (*run)(int argc, char **argv);
-    const char *heading; /* --help begins a new part with it here; NULL: goes on */
-    const char *option;  /* does the same when it stands for the name ("--version"); NULL: none */
-};
+enum { CMD_OPTIONS_MAX = 64 };
 
-struct cmd_group {
-    const char *name;  /* "world"; NULL: drover itself */
-    const char *about; /* a paragraph */
-    const struct cmd_sub *subs;
-    size_t sub_count;
-};
+/* Runs the command, or the command of the group that argv[1] names. argv[0] is not looked at. */
+int cmd_run(const struct cmd *c, int argc, char **argv);
 
-/* Runs the subcommand that argv[1] names, with argv[0] its name. */
-int cmd_group_run(const struct cmd_group *g, int argc, char **argv);
+/* "drover help a b": prints the help of the command that the words lead to. */
+int cmd_help(const struct cmd *group, int count, char **words);
 
-/* What "drover help a b" does: prints the help of the subcommand that the words lead to. */
-int cmd_group_help(const struct cmd_group *g, int argc, char **argv);
+/* All options of a command, its own and those for the server, in the order of --help. */
+size_t cmd_all_options(const struct cmd *c, struct option all[static CMD_OPTIONS_MAX]);
 
-/*
- * Calls see for every command that run leads to, in the order of the tables, instead of running it.
- * A group is seen before its commands, as one without options; summary is its line in the table.
- */
-typedef void cmd_see(void *arg, const struct cmd *c, const char *summary);
-void cmd_describe(int (*run)(int argc, char **argv), cmd_see *see, void *arg);
+/* The last word of its name. */
+const char *cmd_word(const struct cmd *c);
 
 /* Prints a line about a wrong use of the command. Returns CMD_USAGE. */
 int cmd_usage_error(const struct cmd *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Of the names, the one that a mistyped word was probably meant to be, or NULL. */
+/* The name that a mistyped word was probably meant to be, or NULL. */
 const char *cmd_nearest(const char *word, const char *const *names, size_t count);
 
-/* The subcommands. argv[0] is the name. The result is the exit status. */
-int cmd_access(int argc, char **argv);
-int cmd_add(int argc, char **argv);
-int cmd_agent(int argc, char **argv);
-int cmd_batch(int argc, char **argv);
-int cmd_claim(int argc, char **argv);
-int cmd_done(int argc, char **argv);
-int cmd_exec(int argc, char **argv);
-int cmd_fsck(int argc, char **argv);
-int cmd_group(int argc, char **argv);
-int cmd_groups(int argc, char **argv);
-int cmd_kill(int argc, char **argv);
-int cmd_log(int argc, char **argv);
-int cmd_job(int argc, char **argv);
-int cmd_legacy(int argc, char **argv);
-int cmd_lock(int argc, char **argv);
-int cmd_ls(int argc, char **argv);
-int cmd_queue(int argc, char **argv);
-int cmd_nodes(int argc, char **argv);
-int cmd_renew(int argc, char **argv);
-int cmd_retry(int argc, char **argv);
-int cmd_run(int argc, char **argv);
-int cmd_serve(int argc, char **argv);
-int cmd_show(int argc, char **argv);
-int cmd_task(int argc, char **argv);
-int cmd_top(int argc, char **argv);
-int cmd_update(int argc, char **argv);
-int cmd_wait(int argc, char **argv);
-int cmd_work(int argc, char **argv);
-int cmd_world(int argc, char **argv);
-int cmd_workers(int argc, char **argv);
+/* The commands, in the order of main.c. */
+extern const struct cmd cmd_serve, cmd_fsck;
+extern const struct cmd cmd_add, cmd_claim, cmd_done, cmd_renew, cmd_work, cmd_ls, cmd_groups,
+    cmd_group, cmd_task, cmd_update;
+extern const struct cmd cmd_graph_run, cmd_exec, cmd_nodes, cmd_show, cmd_log, cmd_wait, cmd_kill,
+    cmd_retry, cmd_top, cmd_agent;
+extern const struct cmd cmd_world, cmd_world_work, cmd_queue, cmd_queue_work, cmd_workers;
+extern const struct cmd cmd_batch, cmd_batch_show, cmd_job, cmd_job_work, cmd_lock, cmd_access,
+    cmd_legacy;
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The commands are gathered from their tables, then written as one script: a frame, and in it tables of
- * what may stand where. What that is, the tables of options say: "strict|none" are words, FILE and DIR
- * are files, GROUP is asked from the server.
+ * Flattens the tables of commands to a list, then prints one script: a frame, and in it tables of the
+ * words that may stand in each place. The tables of options tell what these are: "strict|none" are
+ * words, FILE and DIR are files, GROUP is asked from the server.
  */
 #include "cli/completion.h"
 
@@ -10,10 +10,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/buf.h"
-#include "cli/cmd.h"
 
-/* One command. Its texts are literals of the program. */
+/* One command, or a group of them. */
 struct entry {
     struct entry *next;
     const char *name, *summary, *operands;
@@ -21,25 +19,29 @@ struct entry {
     size_t option_count;
 };
 
-struct gathered {
+struct entries {
     struct entry *first, **end;
     struct arena arena;
 };
 
-static void gather(void *arg, const struct cmd *c, const char *summary)
+/* A group stands before its commands. */
+static void add_entries(struct entries *list, const struct cmd *group)
 {
-    struct gathered *g = arg;
-    struct entry *e = arena_zalloc(&g->arena, sizeof *e);
-    struct option *copy = arena_alloc(&g->arena, c->option_count * sizeof *copy);
+    for (const struct cmd *const *sub = group->subs; *sub; sub++) {
+        const struct cmd *c = *sub;
+        struct entry *e = arena_zalloc(&list->arena, sizeof *e);
+        struct option *options = arena_alloc(&list->arena, CMD_OPTIONS_MAX * sizeof *options);
 
-    if (c->option_count)
-        memcpy(copy, c->options, c->option_count * sizeof *copy);
-    *e = (struct entry){NULL, c->name, summary, c->operands, copy, c->option_count};
-    *g->end = e;
-    g->end = &e->next;
+        *e = (struct entry){NULL,        c->name, c->summary,
+                            c->operands, options, cmd_all_options(c, options)};
+        *list->end = e;
+        list->end = &e->next;
+        if (c->subs)
+            add_entries(list, c);
+    }
 }
 
-/* What may stand in a place. */
+/* What may stand in one place. */
 
 enum kind { KIND_NOTHING, KIND_WORDS, KIND_FILES, KIND_GROUPS };
 
@@ -83,9 +85,9 @@ static const char *word_in(const struct entry *e, const char *group)
     return strchr(word, ' ') ? NULL : word;
 }
 
-static void print_words_of(const struct gathered *g, const char *group)
+static void print_words_of(const struct entries *list, const char *group)
 {
-    for (const struct entry *e = g->first; e; e = e->next) {
+    for (const struct entry *e = list->first; e; e = e->next) {
         const char *word = word_in(e, group);
 
         if (word)
@@ -93,37 +95,44 @@ static void print_words_of(const struct gathered *g, const char *group)
     }
 }
 
-/* A case that holds for every command: bash and zsh write it alike. */
-static void print_names(const struct gathered *g)
+/* A case that matches every command; the same for bash and zsh. */
+static void print_names(const struct entries *list)
 {
     printf("    case \"$try\" in\n    ");
-    for (const struct entry *e = g->first; e; e = e->next)
-        printf("%s'%s'", e == g->first ? "" : "|", e->name);
+    for (const struct entry *e = list->first; e; e = e->next)
+        printf("%s'%s'", e == list->first ? "" : "|", e->name);
     printf(") command=$try ;;\n    esac\n");
+}
+
+/* How a shell completes the value of an option. */
+struct value_style {
+    const char *before_words, *after_words, *files, *nothing;
+};
+
+static void print_values(const struct entries *list, const struct value_style *style)
+{
+    for (const struct entry *e = list->first; e; e = e->next)
+        for (size_t i = 0; i < e->option_count; i++) {
+            const char *argument = e->options[i].argument;
+            enum kind kind = kind_of(argument);
+
+            if (!argument)
+                continue;
+            printf("  '%s --%s') ", e->name, e->options[i].name);
+            if (kind == KIND_WORDS) {
+                printf("%s", style->before_words);
+                print_words(argument);
+                printf("%s", style->after_words);
+            } else {
+                printf("%s", kind == KIND_FILES ? style->files : style->nothing);
+            }
+            printf(" ;;\n");
+        }
 }
 
 /* bash */
 
-static void bash_values(const struct entry *e)
-{
-    for (size_t i = 0; i < e->option_count; i++) {
-        const char *argument = e->options[i].argument;
-        enum kind kind = kind_of(argument);
-
-        if (!argument)
-            continue;
-        printf("  '%s --%s') ", e->name, e->options[i].name);
-        if (kind == KIND_WORDS) {
-            printf("words='");
-            print_words(argument);
-            printf("' ;;\n");
-        } else {
-            printf("kind=%s ;;\n", kind == KIND_FILES ? "files" : "nothing");
-        }
-    }
-}
-
-static void bash_command(const struct gathered *g, const struct entry *e)
+static void bash_command(const struct entries *list, const struct entry *e)
 {
     enum kind kind = kind_of(e->operands);
 
@@ -131,7 +140,7 @@ static void bash_command(const struct gathered *g, const struct entry *e)
     for (size_t i = 0; i < e->option_count; i++)
         printf("--%s ", e->options[i].name);
     printf("--help' words='");
-    print_words_of(g, strcmp(e->name, "help") ? e->name : "");
+    print_words_of(list, strcmp(e->name, "help") ? e->name : "");
     if (kind == KIND_WORDS)
         print_words(e->operands);
     printf("'%s ;;\n", kind == KIND_FILES    ? " kind=files"
@@ -139,9 +148,9 @@ static void bash_command(const struct gathered *g, const struct entry *e)
                                              : "");
 }
 
-static void bash_print(const struct gathered *g)
+static void bash_print(const struct entries *list)
 {
-    fputs("# Completion of drover for bash. Written by 'drover completion bash'.\n"
+    fputs("# Completion of drover for bash. Generated by 'drover completion bash'.\n"
           "_drover() {\n"
           "  local cur=\"${COMP_WORDS[COMP_CWORD]}\" prev=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
           "  local command='' options='' words='' kind='' try i\n"
@@ -153,15 +162,14 @@ static void bash_print(const struct gathered *g)
           "    esac\n"
           "    try=\"${command:+$command }${COMP_WORDS[i]}\"\n",
           stdout);
-    print_names(g);
+    print_names(list);
     printf("  done\n  case \"$command $prev\" in\n");
-    for (const struct entry *e = g->first; e; e = e->next)
-        bash_values(e);
+    print_values(list, &(struct value_style){"words='", "'", "kind=files", "kind=nothing"});
     printf("  *)\n    case \"$command\" in\n    '') options='--help --version' words='");
-    print_words_of(g, "");
+    print_words_of(list, "");
     printf("' ;;\n");
-    for (const struct entry *e = g->first; e; e = e->next)
-        bash_command(g, e);
+    for (const struct entry *e = list->first; e; e = e->next)
+        bash_command(list, e);
     fputs("    esac ;;\n"
           "  esac\n"
           "  if [[ $cur == -* ]]; then\n"
@@ -193,25 +201,6 @@ static void zsh_item(const char *dashes, const char *word, const char *about)
     putchar('\'');
 }
 
-static void zsh_values(const struct entry *e)
-{
-    for (size_t i = 0; i < e->option_count; i++) {
-        const char *argument = e->options[i].argument;
-        enum kind kind = kind_of(argument);
-
-        if (!argument)
-            continue;
-        printf("  '%s --%s') ", e->name, e->options[i].name);
-        if (kind == KIND_WORDS) {
-            printf("compadd --");
-            print_words(argument);
-        } else {
-            printf("%s", kind == KIND_FILES ? "_files" : ":");
-        }
-        printf("; return ;;\n");
-    }
-}
-
 static void zsh_options(const struct entry *e)
 {
     printf("    '%s') list=(", e->name);
@@ -221,18 +210,18 @@ static void zsh_options(const struct entry *e)
     printf(") ;;\n");
 }
 
-static void zsh_subs(const struct gathered *g, const char *command, const char *group)
+static void zsh_subs(const struct entries *list, const char *command, const char *group)
 {
     printf("  '%s') list=(", command);
-    for (const struct entry *e = g->first; e; e = e->next)
+    for (const struct entry *e = list->first; e; e = e->next)
         if (word_in(e, group))
             zsh_item("", word_in(e, group), e->summary);
     printf(")");
 }
 
-static void zsh_operands(const struct gathered *g, const struct entry *e)
+static void zsh_operands(const struct entries *list, const struct entry *e)
 {
-    zsh_subs(g, e->name, strcmp(e->name, "help") ? e->name : "");
+    zsh_subs(list, e->name, strcmp(e->name, "help") ? e->name : "");
     switch (kind_of(e->operands)) {
     case KIND_WORDS:
         printf("; compadd --");
@@ -250,10 +239,10 @@ static void zsh_operands(const struct gathered *g, const struct entry *e)
     printf(" ;;\n");
 }
 
-static void zsh_print(const struct gathered *g)
+static void zsh_print(const struct entries *list)
 {
     fputs("#compdef drover\n"
-          "# Completion of drover for zsh. Written by 'drover completion zsh'.\n"
+          "# Completion of drover for zsh. Generated by 'drover completion zsh'.\n"
           "_drover() {\n"
           "  local command='' try i\n"
           "  local -a list\n"
@@ -264,16 +253,16 @@ static void zsh_print(const struct gathered *g)
           "    esac\n"
           "    try=\"${command:+$command }${words[i]}\"\n",
           stdout);
-    print_names(g);
+    print_names(list);
     printf("  done\n  case \"$command ${words[CURRENT-1]}\" in\n");
-    for (const struct entry *e = g->first; e; e = e->next)
-        zsh_values(e);
+    print_values(list,
+                 &(struct value_style){"compadd --", "; return", "_files; return", ":; return"});
     fputs("  esac\n"
           "  if [[ ${words[CURRENT]} == -* ]]; then\n"
           "    case \"$command\" in\n"
           "    '') list=('--help:explain drover' '--version:print the version') ;;\n",
           stdout);
-    for (const struct entry *e = g->first; e; e = e->next)
+    for (const struct entry *e = list->first; e; e = e->next)
         zsh_options(e);
     fputs("    esac\n"
           "    _describe -o option list\n"
@@ -281,10 +270,10 @@ static void zsh_print(const struct gathered *g)
           "  fi\n"
           "  case \"$command\" in\n",
           stdout);
-    zsh_subs(g, "", "");
+    zsh_subs(list, "", "");
     printf(" ;;\n");
-    for (const struct entry *e = g->first; e; e = e->next)
-        zsh_operands(g, e);
+    for (const struct entry *e = list->first; e; e = e->next)
+        zsh_operands(list, e);
     fputs(
         "  esac\n"
         "  (( $#list )) && _describe command list\n"
@@ -293,22 +282,18 @@ static void zsh_print(const struct gathered *g)
         stdout);
 }
 
-bool completion_print(const char *shell, int (*run)(int argc, char **argv))
+bool completion_print(const char *shell, const struct cmd *drover)
 {
-    static const struct {
-        const char *shell;
-        void (*print)(const struct gathered *g);
-    } rows[] = {{"bash", bash_print}, {"zsh", zsh_print}};
+    bool bash = !strcmp(shell, "bash");
+    struct entries list = {.end = &list.first};
 
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!strcmp(shell, rows[i].shell)) {
-            struct gathered g = {0};
-
-            g.end = &g.first;
-            cmd_describe(run, gather, &g);
-            rows[i].print(&g);
-            arena_release(&g.arena);
-            return true;
-        }
-    return false;
+    if (!bash && strcmp(shell, "zsh") != 0)
+        return false;
+    add_entries(&list, drover);
+    if (bash)
+        bash_print(&list);
+    else
+        zsh_print(&list);
+    arena_release(&list.arena);
+    return true;
 }

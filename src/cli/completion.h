@@ -1,13 +1,13 @@
 /*
- * completion - scripts that let a shell complete drover's commands and options, written from the tables
- * of the commands, so that they are always right.
+ * completion - scripts with which a shell completes the commands and options of drover, generated from
+ * the tables of the commands.
  */
 #ifndef CLI_COMPLETION_H
 #define CLI_COMPLETION_H
 
-#include <stdbool.h>
+#include "cli/cmd.h"
 
 /* Prints the script for a shell ("bash", "zsh") on stdout. False: there is none for that shell. */
-bool completion_print(const char *shell, int (*run)(int argc, char **argv));
+bool completion_print(const char *shell, const struct cmd *drover);
 
 #endif

@@ -17,6 +17,7 @@
 #include "cli/dag_share.h"
 #include "cli/graph_file.h"
 #include "cli/progress.h"
+#include "cli/term.h"
 
 enum { POLL_MS = 150, OUTPUT_LINES = 25 };
 
@@ -501,41 +502,40 @@ static int run_file(struct run_command *r, const char *path)
     return status;
 }
 
-int cmd_run(int argc, char **argv)
+static struct run_command run;
+
+static int run_run(const struct cmd_call *call)
 {
-    struct run_command r = {0};
-    const struct option options[] = {
-        {"dry-run", NULL, "Print what would run, in order, and do nothing.", option_flag,
-         &r.dry_run},
-        {"keep-going", NULL,
-         "After a failure go on with what does not depend on it. Default: start nothing more\n"
-         "that waits for success.",
-         option_flag, &r.keep_going},
-        {"resume", NULL, "Only what has not finished in an earlier run of the same graph.",
-         option_flag, &r.resume},
-        {"dot", NULL, "Print the graph for Graphviz, and do nothing.", option_flag, &r.dot},
-        {"mermaid", NULL, "Print the graph for Mermaid, and do nothing.", option_flag, &r.mermaid},
-        {"quiet", NULL, "Only say what fails.", option_flag, &r.quiet},
-        CLIENT_SERVER_OPTIONS(r.client),
-    };
-    const struct cmd cmd = {
-        .name = "run",
-        .operands = "FILE",
-        .operands_min = 1,
-        .operands_max = 1,
-        .about =
-            "Runs a graph of named nodes, which a file describes in JSON or YAML, and shows how\n"
-            "it gets on. The exit status is 0 when nothing failed. -: standard input.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-    };
     int status;
 
-    if (!cmd_parse(&cmd, &argc, argv, &status))
-        return status;
-    status = run_file(&r, argv[1]);
-    file_release(&r.file);
-    arena_release(&r.arena);
-    arena_release(&r.scratch);
+    run.client = call->client;
+    status = run_file(&run, call->operands[0]);
+    file_release(&run.file);
+    arena_release(&run.arena);
+    arena_release(&run.scratch);
     return status;
 }
+
+const struct cmd cmd_graph_run = {
+    .name = "run",
+    .summary = "run a graph of nodes from a file",
+    .heading = "Graphs of commands",
+    .operands = "FILE",
+    .about = "Runs a graph of named nodes, described by a file in JSON or YAML ('-': standard\n"
+             "input), and shows its progress. The exit status is 0 if nothing failed.",
+    .options = CMD_OPTIONS(
+        {"dry-run", NULL, "Print what would run, in order, and do nothing.", option_flag,
+         &run.dry_run},
+        {"keep-going", NULL,
+         "After a failure, continue with nodes that do not depend on it. Default: start no\n"
+         "further node that waits for success.",
+         option_flag, &run.keep_going},
+        {"resume", NULL, "Only run nodes that did not finish in an earlier run of the graph.",
+         option_flag, &run.resume},
+        {"dot", NULL, "Print the graph for Graphviz, and do nothing.", option_flag, &run.dot},
+        {"mermaid", NULL, "Print the graph for Mermaid, and do nothing.", option_flag,
+         &run.mermaid},
+        {"quiet", NULL, "Only print failures.", option_flag, &run.quiet}),
+    .client = CMD_REMOTE,
+    .run = run_run,
+};

@@ -4,15 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum term_colour state_colour(struct str state)
-{
-    if (str_eq(state, STR("finished")))
-        return TERM_GREEN;
-    if (str_eq(state, STR("failed")) || str_eq(state, STR("killed")))
-        return TERM_RED;
-    return str_eq(state, STR("running")) ? TERM_YELLOW : TERM_DIM;
-}
-
 bool state_is_terminal(struct str state)
 {
     return !str_eq(state, STR("incipient")) && !str_eq(state, STR("running"));
@@ -23,31 +14,16 @@ static bool is_id(const char *text)
     return *text && strspn(text, "0123456789") == strlen(text) && strlen(text) < 19;
 }
 
-const char *join_ids(struct client *c, int argc, char **argv)
-{
-    struct arena *a = client_arena(c);
-    const char *list = "";
-
-    for (int i = 1; i < argc; i++) {
-        if (!is_id(argv[i])) {
-            client_error("'%s' is no node id", argv[i]);
-            return NULL;
-        }
-        list = *list ? arena_printf(a, "%s,%s", list, argv[i]) : argv[i];
-    }
-    return list;
-}
-
 int get_node(struct client *c, const char *id, struct client_reply *reply)
 {
     if (!is_id(id)) {
-        client_error("'%s' is no node id", id);
+        client_error("'%s' is not the id of a node", id);
         return CMD_USAGE;
     }
     return client_call(c, "GET", arena_printf(client_arena(c), "/v1/nodes/%s", id), NULL, reply);
 }
 
-/* When the value was replaced, because the node is tried again, it is read from its beginning. */
+/* When the output was replaced because the node runs again, it is read from its beginning. */
 int follow_output(struct client *c, struct following *f, int64_t wait_ms, bool *ret_more)
 {
     struct client_reply reply;
@@ -72,7 +48,7 @@ int follow_output(struct client *c, struct following *f, int64_t wait_ms, bool *
         return CMD_OK;
     }
     if (reply.status == 404 && f->pid[0])
-        return CMD_OK; /* it ended without having printed */
+        return CMD_OK; /* it ended without any output */
     if (reply.status != 200)
         return client_refused(c, &reply);
     text = json_text_of(reply.json, "data");

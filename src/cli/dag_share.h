@@ -1,20 +1,17 @@
-/* cmd_share - what the commands of the DAG have in common. */
+/* dag_share - what the commands of the DAG have in common. */
 #ifndef CLI_DAG_SHARE_H
 #define CLI_DAG_SHARE_H
 
+#include <stdio.h>
+
 #include "base/json.h"
 #include "cli/http_client.h"
-#include "cli/term.h"
 
-enum term_colour state_colour(struct str state);
 bool state_is_terminal(struct str state);
 
-/* Operands as a list with commas, checked to be ids. NULL: it has been said. */
-const char *join_ids(struct client *c, int argc, char **argv);
-
 /*
- * What a node prints, from where it was left. Prints what is new; *ret_more says whether there will be
- * more. Exit status.
+ * The output of a node. Each call of follow_output() prints what is new since the last one; *ret_more
+ * says whether there may be more. Exit status.
  */
 struct following {
     const char *id, *key;
@@ -24,10 +21,10 @@ struct following {
 
 int follow_output(struct client *c, struct following *f, int64_t wait_ms, bool *ret_more);
 
-/* From now on INT does not end this process but is counted. */
+/* From now on INT is counted instead of ending the process. */
 void interrupts_catch(void);
 int interrupts_count(void);
-void interrupts_forget(int count); /* all but so many */
+void interrupts_forget(int count); /* sets the count */
 
 /* A node of the API, {"metadata", "data", "why"}. Exit status. */
 int get_node(struct client *c, const char *id, struct client_reply *reply);

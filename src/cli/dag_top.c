@@ -8,9 +8,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/cmd.h"
-#include "cli/dag_share.h"
-#include "cli/table.h"
+#include "base/human.h"
+#include "cli/verb.h"
 
 enum { ROWS_MAX = 40 };
 
@@ -27,8 +26,11 @@ static void print_counts(const struct json *v)
     const struct json *states = json_get(v, "states");
 
     if (states && states->kind == JSON_OBJECT)
-        json_each(m, states)
-            printf("%.*s %" PRId64 "  ", (int)m->key.len, m->key.p, m->number);
+        json_each(m, states) {
+            struct str word = verb_state_word(m->key);
+
+            printf("%.*s %" PRId64 "  ", (int)word.len, word.p, m->number);
+        }
     printf("jobs %" PRId64 "\n\n", json_int_of(v, "jobs"));
 }
 
@@ -41,16 +43,15 @@ static void print_running(const struct json *list)
 
     table_init(&t, columns, sizeof columns / sizeof *columns);
     for (const struct json *n = list->first; n && rows < ROWS_MAX; n = n->next, rows++) {
-        struct buf b = {0};
+        char span[HUMAN_SIZE];
 
-        term_put_span(&b, clock_wall_ms() - json_int_of(n, "started"));
         table_text(&t, TERM_PLAIN, json_text_of(n, "id"));
         table_text(&t, TERM_BOLD, json_text_of(n, "name"));
         table_text(&t, TERM_PLAIN, json_text_of(n, "type"));
         table_text(&t, TERM_DIM, json_text_of(n, "group"));
-        table_text(&t, TERM_YELLOW, (struct str){b.p, b.len});
+        table_cell(&t, TERM_YELLOW, "%s",
+                   human_span(span, clock_wall_ms() - json_int_of(n, "started")));
         table_cell(&t, TERM_PLAIN, "%" PRId64, json_int_of(n, "attempts"));
-        buf_release(&b);
     }
     table_print(&t, stdout);
     table_release(&t);
@@ -75,7 +76,7 @@ static int print_once(struct client *c, bool clear)
     return CMD_OK;
 }
 
-/* Waits for the next look. False: q was pressed. */
+/* Waits until the next refresh. False: q was pressed. */
 static bool pause_for(int64_t ms)
 {
     struct pollfd in = {.fd = 0, .events = POLLIN};
@@ -86,35 +87,19 @@ static bool pause_for(int64_t ms)
     return read(0, &key, 1) == 1 && key != 'q';
 }
 
-int cmd_top(int argc, char **argv)
+static bool print_only_once;
+static int64_t every_ms = 1000;
+
+static int run_top(const struct cmd_call *call)
 {
-    struct client_options o = {0};
-    bool once = false;
-    int64_t every_ms = 1000;
-    const struct option options[] = {
-        {"once", NULL, "Look once and end.", option_flag, &once},
-        {"every", "TIME", "Look that often. Default: 1s.", option_span, &every_ms, 100,
-         3600 * 1000},
-        CLIENT_SERVER_OPTIONS(o),
-    };
-    const struct cmd cmd = {
-        .name = "top",
-        .about =
-            "Shows what the DAG does, live: how many nodes are in which state, and what runs.\n"
-            "q ends it.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-    };
     struct sigaction action = {.sa_handler = on_signal};
+    struct client *c = client_open(&call->client);
     struct termios before, raw;
-    bool terminal = isatty(0) && isatty(1);
-    struct client *c;
     int status;
 
-    c = client_begin(&cmd, &o, &argc, argv, &status);
     if (!c)
-        return status;
-    if (once || !terminal || tcgetattr(0, &before)) {
+        return CMD_FAILURE;
+    if (print_only_once || !isatty(0) || !isatty(1) || tcgetattr(0, &before)) {
         status = print_once(c, false);
         client_close(c);
         return status;
@@ -131,3 +116,14 @@ int cmd_top(int argc, char **argv)
     client_close(c);
     return status;
 }
+
+const struct cmd cmd_top = {
+    .name = "top",
+    .summary = "show what the DAG does, live",
+    .about = "Shows, live, how many nodes are in each state, and the nodes that run. q ends it.",
+    .options = CMD_OPTIONS({"once", NULL, "Print once and exit.", option_flag, &print_only_once},
+                           {"every", "TIME", "Refresh interval. Default: 1s.", option_span,
+                            &every_ms, 100, 3600 * 1000}),
+    .client = CMD_REMOTE,
+    .run = run_top,
+};

@@ -1,5 +1,5 @@
 /*
- * drover fsck - looks at a data directory; with --salvage, cuts it at the first damage after asking.
+ * drover fsck - checks a data directory; with --salvage, cuts it at the first damage after asking.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "cli/cmd.h"
 #include "keeper/local/fsck.h"
 
-/* Whoever cannot be asked has not agreed. */
+/* No answer means no. */
 static bool ask(void *arg, const char *question)
 {
     const bool *yes = arg;
@@ -26,39 +26,36 @@ static bool ask(void *arg, const char *question)
     return !strcmp(answer, "y\n") || !strcmp(answer, "yes\n");
 }
 
-int cmd_fsck(int argc, char **argv)
-{
-    bool yes = false;
-    struct fsck_options o = {.confirm = ask, .arg = &yes, .out = stdout};
-    const struct option options[] = {
-        {"dump", NULL, "Print every transaction in the journal.", option_flag, &o.dump},
-        {"salvage", NULL,
-         "When the journal is damaged, keep what comes before the damage and give up the\n"
-         "rest, after asking. What is cut off is put aside in files named salvaged-*.",
-         option_flag, &o.salvage},
-        {"yes", NULL, "Do not ask.", option_flag, &yes},
-    };
-    const struct cmd c = {
-        .name = "fsck",
-        .operands = "DIR",
-        .operands_min = 1,
-        .operands_max = 1,
-        .about =
-            "Checks the data directory DIR, which no server may have open, and says what it\n"
-            "holds. Changes nothing unless --salvage is given. Exits with 0 when everything is\n"
-            "whole, with 1 when something is damaged.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-    };
-    struct err_info e;
-    int status, err;
+static bool yes;
+static struct fsck_options options = {.confirm = ask, .arg = &yes};
 
-    if (!cmd_parse(&c, &argc, argv, &status))
-        return status;
-    o.dir = argv[1];
-    err = fsck_run(&o, &e);
+static int run_fsck(const struct cmd_call *call)
+{
+    struct err_info e;
+    int err;
+
+    options.dir = call->operands[0];
+    options.out = stdout;
+    err = fsck_run(&options, &e);
     fflush(stdout);
     if (err)
         log_error("%s", e.text);
     return err ? CMD_FAILURE : CMD_OK;
 }
+
+const struct cmd cmd_fsck = {
+    .name = "fsck",
+    .summary = "check a data directory",
+    .operands = "DIR",
+    .about = "Checks the data directory DIR, which no server may have open, and reports what it\n"
+             "holds. Changes nothing unless --salvage is given. Exit status 1: something is\n"
+             "damaged.",
+    .options = CMD_OPTIONS(
+        {"dump", NULL, "Print every transaction in the journal.", option_flag, &options.dump},
+        {"salvage", NULL,
+         "When the journal is damaged, keep what comes before the damage and cut off the\n"
+         "rest, after asking. What is cut off is saved in files named salvaged-*.",
+         option_flag, &options.salvage},
+        {"yes", NULL, "Do not ask.", option_flag, &yes}),
+    .run = run_fsck,
+};

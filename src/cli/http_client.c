@@ -1,4 +1,4 @@
-/* The edge of the client: options and environment in, words on stderr and exit statuses out. */
+/* The transport with options and environment as input, messages on stderr and exit statuses as output. */
 #include "cli/http_client.h"
 
 #include <errno.h>
@@ -14,20 +14,23 @@ struct client {
     struct transport *transport;
     struct arena arena;
     int64_t wait_ms;
-    bool repeatable;
+    bool repeatable, silent;
+    struct err_info error; /* of the last call, when it had no reply */
 };
 
 enum { REPEATS_MAX = 3 };
 
 int client_error(const char *fmt, ...)
 {
+    char *text;
     va_list ap;
 
-    fputs("drover: ", stderr);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    if (vasprintf(&text, fmt, ap) < 0)
+        err_fatal("out of memory");
     va_end(ap);
-    fputc('\n', stderr);
+    fprintf(stderr, "drover: %s\n", text);
+    free(text);
     return CMD_FAILURE;
 }
 
@@ -44,7 +47,7 @@ static bool is_token(const char *text)
     return true;
 }
 
-/* The first line of a file, in text. False: it has been said why not. */
+/* Reads the first line of a file. False: the error has been printed. */
 static bool read_token(const char *file, char *text, size_t size)
 {
     FILE *in = fopen(file, "re");
@@ -100,19 +103,6 @@ struct client *client_open(const struct client_options *o)
     return c;
 }
 
-struct client *client_begin(const struct cmd *cmd, const struct client_options *o, int *argc,
-                            char **argv, int *ret_status)
-{
-    struct client *c;
-
-    if (!cmd_parse(cmd, argc, argv, ret_status))
-        return NULL;
-    c = client_open(o);
-    if (!c)
-        *ret_status = CMD_FAILURE;
-    return c;
-}
-
 void client_close(struct client *c)
 {
     if (!c)
@@ -135,6 +125,25 @@ void client_set_repeatable(struct client *c)
 void client_set_stop(struct client *c, int fd)
 {
     transport_set_stop(c->transport, fd);
+}
+
+void client_set_silent(struct client *c)
+{
+    c->silent = true;
+}
+
+void client_describe(const struct client *c, const struct client_reply *reply,
+                     struct err_info *ret_error)
+{
+    const struct json *errors = reply ? json_get(reply->json, "errors") : NULL,
+                      *first = errors ? errors->first : NULL;
+
+    if (!reply)
+        *ret_error = c->error;
+    else if (first && first->kind == JSON_TEXT)
+        err_set(ret_error, 0, "%.*s", (int)first->text.len, first->text.p);
+    else
+        err_set(ret_error, 0, "%s replied with status %d", client_server(c), reply->status);
 }
 
 struct arena *client_arena(struct client *c)
@@ -165,12 +174,12 @@ int client_try(struct client *c, const char *method, const char *path, const cha
 
     do
         err = transport_call(c->transport, method, path, sent, TRANSPORT_TIMEOUT_MS + c->wait_ms,
-                             &answer, &e);
+                             &answer, &c->error);
     while (err == DROVER_UNKNOWN && c->repeatable && ++tries <= REPEATS_MAX);
-    if (err == DROVER_CLOSED)
+    if (err == DROVER_CLOSED || (err && c->silent))
         return CMD_FAILURE;
     if (err)
-        return client_error("%s", e.text);
+        return client_error("%s", c->error.text);
     reply.status = answer.status;
     reply.body.len = answer.body.len;
     reply.body.p = arena_text(&c->arena, (struct str){answer.body.p, answer.body.len});
@@ -192,7 +201,7 @@ int client_refused(const struct client *c, const struct client_reply *reply)
                 said = true;
             }
     if (!said)
-        client_error("%s answered with status %d", client_server(c), reply->status);
+        client_error("%s replied with status %d", client_server(c), reply->status);
     return reply->status == 400 ? CMD_USAGE : CMD_FAILURE;
 }
 
@@ -207,7 +216,7 @@ int client_call(struct client *c, const char *method, const char *path, const ch
     if (reply.status < 200 || reply.status > 299)
         return client_refused(c, &reply);
     if (reply.body.len && !reply.json)
-        return client_error("%s did not answer with JSON; is it drover serve?", client_server(c));
+        return client_error("%s did not reply with JSON; is it drover serve?", client_server(c));
     *ret_reply = reply;
     return CMD_OK;
 }
@@ -230,7 +239,9 @@ const char *client_quote(struct client *c, struct str text)
 
 void client_print_json(const struct client_reply *reply)
 {
+    if (!reply->body.len)
+        fputs("{}", stdout);
     fwrite(reply->body.p, 1, reply->body.len, stdout);
-    if (reply->body.len && reply->body.p[reply->body.len - 1] != '\n')
+    if (!reply->body.len || reply->body.p[reply->body.len - 1] != '\n')
         putchar('\n');
 }

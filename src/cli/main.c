@@ -1,111 +1,88 @@
-/* A table of subcommands, nothing else. */
+/* The table of all commands. */
 #include <stdio.h>
 
 #include "cli/cmd.h"
 #include "cli/completion.h"
 #include "drover.h"
 
-static int cmd_completion(int argc, char **argv);
-static int cmd_help(int argc, char **argv);
-static int cmd_version(int argc, char **argv);
+static int run_help(const struct cmd_call *call);
+static int run_completion(const struct cmd_call *call);
+static int run_version(const struct cmd_call *call);
 
-static const struct cmd_sub COMMANDS[] = {
-    {"serve", "run the server", cmd_serve, "The server"},
-    {"fsck", "check a data directory and say what it holds", cmd_fsck},
-    {"add", "add tasks to a group", cmd_add, "Tasks"},
-    {"claim", "take a task and own it for a while", cmd_claim},
-    {"done", "delete tasks that are finished", cmd_done},
-    {"renew", "own tasks for longer", cmd_renew},
-    {"work", "run a command for each task of a group", cmd_work},
-    {"ls", "list tasks", cmd_ls},
-    {"groups", "list the groups that have tasks", cmd_groups},
-    {"group", "list the tasks of one group", cmd_group},
-    {"task", "show tasks by their ids", cmd_task},
-    {"update", "send a transaction, as JSON", cmd_update},
-    {"run", "run a graph of nodes from a file", cmd_run, "Graphs of commands"},
-    {"exec", "run one command as a node", cmd_exec},
-    {"nodes", "list nodes", cmd_nodes},
-    {"show", "show a node, and why it waits", cmd_show},
-    {"log", "print what a node has printed", cmd_log},
-    {"wait", "wait until nodes have ended", cmd_wait},
-    {"kill", "kill nodes", cmd_kill},
-    {"retry", "run nodes again that failed or were killed", cmd_retry},
-    {"top", "show what the DAG does, live", cmd_top},
-    {"agent", "run nodes on this machine for a server", cmd_agent},
-    {"world", "trees of tasks", cmd_world, "Worlds and queues"},
-    {"queue", "queues, and work that is shared by queue", cmd_queue},
-    {"workers", "list the workers that share the queues", cmd_workers},
-    {"batch", "batches of jobs", cmd_batch, "Batches"},
-    {"job", "jobs that move from state to state", cmd_job},
-    {"lock", "locks of queues, collections and objects", cmd_lock},
-    {"access", "the access queues", cmd_access},
-    {"legacy", "records of older queues", cmd_legacy},
-    {"help", "explain drover, or one command", cmd_help, "About drover", "--help"},
-    {"completion", "print what a shell needs to complete these words", cmd_completion},
-    {"version", "print the version", cmd_version, NULL, "--version"},
-};
-
-static const struct cmd_group DROVER = {
-    .about = "Keeps tasks, runs them in order, and never loses one.",
-    .subs = COMMANDS,
-    .sub_count = sizeof COMMANDS / sizeof *COMMANDS,
-};
-
-static int cmd_help(int argc, char **argv)
-{
-    static const struct cmd about = {
-        .name = "help",
-        .operands = "[COMMAND...]",
-        .operands_max = 3,
-        .about = "Explains a command, or lists them.",
-    };
-    int status;
-
-    if (!cmd_parse(&about, &argc, argv, &status))
-        return status;
-    return cmd_group_help(&DROVER, argc, argv);
-}
-
-static int run_drover(int argc, char **argv)
-{
-    return cmd_group_run(&DROVER, argc, argv);
-}
-
-static int cmd_completion(int argc, char **argv)
-{
-    static const struct cmd about = {
-        .name = "completion",
+static const struct cmd *const COMMANDS[] = {
+    &cmd_serve,
+    &cmd_fsck,
+    &cmd_add,
+    &cmd_claim,
+    &cmd_done,
+    &cmd_renew,
+    &cmd_work,
+    &cmd_ls,
+    &cmd_groups,
+    &cmd_group,
+    &cmd_task,
+    &cmd_update,
+    &cmd_graph_run,
+    &cmd_exec,
+    &cmd_nodes,
+    &cmd_show,
+    &cmd_log,
+    &cmd_wait,
+    &cmd_kill,
+    &cmd_retry,
+    &cmd_top,
+    &cmd_agent,
+    &cmd_world,
+    &cmd_queue,
+    &cmd_workers,
+    &cmd_batch,
+    &cmd_job,
+    &cmd_lock,
+    &cmd_access,
+    &cmd_legacy,
+    CMD(.name = "help", .summary = "explain drover, or one command", .heading = "About drover",
+        .flag = "--help", .operands = "[COMMAND...]", .about = "Explains a command, or lists them.",
+        .run = run_help),
+    CMD(.name = "completion", .summary = "print a completion script for a shell",
         .operands = "bash|zsh",
-        .operands_min = 1,
-        .operands_max = 1,
-        .about = "Prints a script that lets the shell complete drover's commands and options:\n"
-                 "source <(drover completion bash). 'make install' puts it where shells look.",
-    };
-    int status;
+        .about = "Prints a script with which the shell completes the commands and options of\n"
+                 "drover: source <(drover completion bash). 'make install' installs it.",
+        .run = run_completion),
+    CMD(.name = "version", .summary = "print the version", .flag = "--version",
+        .about = "Prints the version.", .run = run_version),
+    NULL,
+};
 
-    if (!cmd_parse(&about, &argc, argv, &status))
-        return status;
-    if (!completion_print(argv[1], run_drover))
-        return cmd_usage_error(&about, "'%s' is none of bash|zsh", argv[1]);
+static const struct cmd DROVER = {
+    .name = "",
+    .about = "Stores tasks, runs them in order, and never loses one.",
+    .subs = COMMANDS,
+};
+
+static int run_help(const struct cmd_call *call)
+{
+    return cmd_help(&DROVER, call->count, call->operands);
+}
+
+static int run_completion(const struct cmd_call *call)
+{
+    if (!completion_print(call->operands[0], &DROVER))
+        return cmd_usage_error(call->cmd, "'%s' is none of bash|zsh", call->operands[0]);
     return CMD_OK;
 }
 
-static int cmd_version(int argc, char **argv)
+static int run_version(const struct cmd_call *call)
 {
-    static const struct cmd about = {.name = "version", .about = "Prints the version."};
-    int status;
-
-    if (!cmd_parse(&about, &argc, argv, &status))
-        return status;
+    (void)call;
     puts("drover " DROVER_VERSION);
     return CMD_OK;
 }
 
 int main(int argc, char **argv)
 {
-    int status = run_drover(argc, argv);
+    int status = cmd_run(&DROVER, argc, argv);
 
-    if (fflush(stdout)) { /* the answer of a command is not given when nobody got it */
+    if (fflush(stdout)) { /* output that nobody received is a failure */
         perror("drover: cannot write to standard output");
         return CMD_FAILURE;
     }

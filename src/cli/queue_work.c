@@ -1,136 +1,177 @@
 /*
- * drover queue work - a worker that runs a command for each message. It is a program on the public
- * interface, and little more than that: drover_worker_join(), and a handler that starts the command.
+ * drover queue work - runs a command for each message. The threads and the order of the messages belong
+ * to drover_worker_join(); its handler runs the command.
  *
- * A command that runs when the worker is told to end gets the signal too; its message is handled again,
- * by whoever takes the queue, unless the command says with status 0 that it was done. A command that
- * cannot be started at all ends the worker: the messages are not to blame.
+ * When the worker is told to end, the running command gets the signal too; unless it still ends with
+ * status 0, its message is handled again by the next owner of the queue.
  */
-#include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
-#include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/child.h"
-#include "base/fs.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "cli/http_client.h"
-#include "cli/queue.h"
+#include "cli/worker.h"
 #include "drover.h"
 #include "keeper/keeper.h"
 
-enum { TICK_MS = 250, PARALLEL_MAX = 256, AUTH_LEN_MAX = 1024 };
+enum { TICK_MS = 250, EMPTY_MS = 500, AUTH_LEN_MAX = 1024 };
 
-struct queue_work {
-    struct client_options client;
-    struct drover_queues_options queues;
-    struct drover_worker_options worker;
-    struct client_config config;
-    const char *auth_file, *only;
-    int policy; /* enum drover_policy, by its place in the option's words */
-    int64_t quiet_ms, poll_ms, timeout_ms, retries, parallel;
-    bool verbose;
-    char **command;
+static struct drover_queues_options queues;
+static struct drover_worker_options options;
+static const char *auth_file, *only;
+static int policy; /* index of the word of --on-failure */
+static int64_t settle_ms = 3000, poll_ms = 10000, timeout_ms = 10000;
 
-    char **names; /* of --queues */
-    char auth[AUTH_LEN_MAX];
-    struct drover_worker *running;
-    atomic_bool broken, ended;
+static struct drover_worker *running;
+static atomic_bool ended;
+
+/*
+ * How often the current message of each queue has failed. The library counts too, but a handler does
+ * not see it.
+ */
+struct attempts {
+    struct attempts *next;
+    int64_t id, failed;
+    char queue[];
 };
 
-static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static struct attempts *all_attempts;
+static pthread_mutex_t attempts_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void say(const char *fmt, ...)
+/* The entry of a queue; a queue is handled by one thread at a time. */
+static struct attempts *attempts_of(const struct drover_message *m)
 {
-    char line[1024];
-    va_list ap;
+    struct attempts *a;
 
-    va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
-    va_end(ap);
-    fprintf(stderr, "drover: %s\n", line);
-}
-
-static void note(void *arg, const char *line)
-{
-    (void)arg;
-    say("%s", line);
+    pthread_mutex_lock(&attempts_lock);
+    for (a = all_attempts; a && strcmp(a->queue, m->queue) != 0; a = a->next)
+        ;
+    if (!a) {
+        a = mem_zalloc(sizeof *a + strlen(m->queue) + 1);
+        memcpy(a->queue, m->queue, strlen(m->queue));
+        a->next = all_attempts;
+        all_attempts = a;
+    }
+    if (a->id != m->id) {
+        a->id = m->id;
+        a->failed = 0;
+    }
+    pthread_mutex_unlock(&attempts_lock);
+    return a;
 }
 
 /* A message. */
 
-static bool tick(void *arg)
+static bool renew(void *arg)
 {
     return drover_message_is_sure(arg);
 }
 
-static int judge(struct queue_work *w, struct drover_message *m, int status, const char *why)
+/* With "skip" the first failure is the last; with "stop" the message stays where it is. */
+static enum worker_outcome apply_policy(enum worker_outcome outcome)
 {
-    if (!status)
-        return 0;
-    if (child_signal() || !drover_message_is_sure(m))
-        return -1;
-    if (why[0]) { /* it could not be started */
-        if (!atomic_exchange(&w->broken, true))
-            say("%s", why);
-        drover_worker_stop(w->running);
-        return -1;
-    }
-    if (status > 128)
-        snprintf(m->error, 256, "ended by signal %d", status - 128);
-    else
-        snprintf(m->error, 256, "exit status %d", status);
-    return 1;
+    return outcome == WORKER_RETRY && options.policy != DROVER_RETRY ? WORKER_DEAD : outcome;
 }
 
 static int handle(void *arg, struct drover_message *m)
 {
-    struct queue_work *w = arg;
-    char queue[64], id[64], fence[64];
-    const char *variables[] = {queue, id, fence, NULL};
-    struct err_info e = {""};
-    int status = 0;
-    const struct child_options o = {
-        .argv = w->command,
-        .input = {m->data, m->data_len},
-        .variables = variables,
-        .tick_ms = TICK_MS,
-        .tick = tick,
-        .arg = m,
-        .grace_ms = drover_message_grace_ms(m),
-    };
+    const struct cmd_call *call = arg;
+    const struct worker_command c = {call->command, TICK_MS, renew, m};
+    struct attempts *a = attempts_of(m);
+    char queue[64], id[64], fence[64], why[64] = "";
+    struct worker_item item = {.input = {m->data, m->data_len},
+                               .variables = {queue, id, fence},
+                               .attempt = a->failed + 1,
+                               .grace_ms = drover_message_grace_ms(m)};
+    enum worker_outcome outcome;
 
-    if (child_signal() || w->broken)
+    if (worker_is_ending())
         return -1;
+    snprintf(item.name, sizeof item.name, "message %" PRId64 " of %s", m->id, m->queue);
     snprintf(queue, sizeof queue, "DROVER_QUEUE=%s", m->queue);
     snprintf(id, sizeof id, "DROVER_MESSAGE=%" PRId64, m->id);
     snprintf(fence, sizeof fence, "DROVER_FENCE=%" PRId64, m->fence);
-    if (child_run(&o, &status, &e)) {
-        say("message %" PRId64 " of %s: %s", m->id, m->queue, e.text);
-        return -1;
+    outcome = apply_policy(worker_try(&c, &item, why));
+    if (outcome != WORKER_DONE && outcome != WORKER_RELEASED && !drover_message_is_sure(m)) {
+        outcome = WORKER_LOST;
+        snprintf(why, sizeof why, "the session could not be renewed");
     }
-    status = judge(w, m, status, e.text);
-    if (w->verbose && !status)
-        say("message %" PRId64 " of %s: done", m->id, m->queue);
-    return status;
+    worker_report(&item, outcome, worker_back_off(item.attempt), why,
+                  options.policy == DROVER_STOP ? "stopping" : "moved to qdo_error");
+    if (worker_is_ending() && outcome == WORKER_RELEASED)
+        drover_worker_stop(running);
+    if (outcome == WORKER_RETRY || outcome == WORKER_DEAD) {
+        a->failed++;
+        snprintf(m->error, 256, "%s", why);
+        return 1;
+    }
+    return outcome == WORKER_DONE ? 0 : -1;
 }
 
-/* Signals. */
+/* The end. */
 
-static void *follow_signals(void *arg)
+static bool is_handled(struct client *c, const struct json *queue)
 {
-    struct queue_work *w = arg;
+    struct client_reply reply;
+    struct str name = json_text_of(queue, "queue"), last = json_text_of(queue, "last");
+    const char *path =
+        arena_printf(client_arena(c), "/v1/queues/%s/messages?after=%.*s&limit=1",
+                     client_quote(c, name), last.len ? (int)last.len : 1, last.len ? last.p : "0");
+    const struct json *messages;
 
-    while (!w->ended && !child_signal())
-        child_pause(TICK_MS);
-    if (child_signal())
-        drover_worker_stop(w->running);
+    for (size_t i = 0; i < options.only_count; i++)
+        if (str_eq(name, str_of(options.only[i])))
+            break;
+        else if (i + 1 == options.only_count)
+            return true;
+    if (client_try(c, "GET", path, NULL, &reply) || reply.status != 200)
+        return false;
+    messages = json_get(reply.json, "messages");
+    return messages && !messages->count;
+}
+
+/* Whether every queue has been handled up to its last message. */
+static bool all_handled(struct client *c)
+{
+    const char *path = "/v1/queues";
+    struct client_reply reply;
+
+    do {
+        const struct json *list;
+
+        if (client_try(c, "GET", path, NULL, &reply) || reply.status != 200)
+            return false;
+        list = json_get(reply.json, "queues");
+        for (const struct json *queue = list ? list->first : NULL; queue; queue = queue->next)
+            if (!is_handled(c, queue))
+                return false;
+        path = arena_printf(client_arena(c), "/v1/queues?after=%s",
+                            client_quote(c, json_text_of(reply.json, "next")));
+    } while (json_get(reply.json, "next"));
+    return true;
+}
+
+/* Stops the worker on a signal, or with --until-empty when everything has been handled. */
+static void *watch_end(void *arg)
+{
+    const struct cmd_call *call = arg;
+    struct client *c = worker_options.until_empty ? client_open(&call->client) : NULL;
+
+    if (c)
+        client_set_silent(c);
+    while (!ended && !child_signal()) {
+        child_pause(c ? EMPTY_MS : TICK_MS);
+        if (c && all_handled(c))
+            break;
+        if (c)
+            client_forget(c);
+    }
+    drover_worker_stop(running);
+    client_close(c);
     return NULL;
 }
 
@@ -140,153 +181,155 @@ static int refuse(int err, const struct drover_error *e)
     return err == DROVER_BAD_ARGUMENT ? CMD_USAGE : CMD_FAILURE;
 }
 
-static int run(struct queue_work *w)
+static void release_attempts(void)
+{
+    while (all_attempts) {
+        struct attempts *a = all_attempts;
+
+        all_attempts = a->next;
+        free(a);
+    }
+}
+
+static int work(const struct cmd_call *call)
 {
     struct drover_queues *qs;
     struct drover_error e = {""};
-    pthread_t follower;
-    int err = drover_queues_open(&w->queues, &qs, &e);
+    pthread_t watcher;
+    int err = drover_queues_open(&queues, &qs, &e), status;
 
     if (err)
         return refuse(err, &e);
-    child_catch_signals();
-    err = drover_worker_join(qs, &w->worker, &w->running, &e);
+    err = drover_worker_join(qs, &options, &running, &e);
     if (err) {
         drover_queues_close(qs);
         return refuse(err, &e);
     }
-    thread_must_start(&follower, "queue-signals", follow_signals, w);
-    err = drover_worker_wait(w->running);
-    w->ended = true;
-    pthread_join(follower, NULL);
-    drover_worker_free(w->running);
+    thread_must_start(&watcher, "queue-watch", watch_end, (void *)call);
+    drover_worker_wait(running);
+    ended = true;
+    pthread_join(watcher, NULL);
+    drover_worker_free(running);
     drover_queues_close(qs);
-    if (child_signal())
-        return 128 + child_signal();
-    return err || w->broken ? CMD_FAILURE : CMD_OK;
+    status = worker_end();
+    release_attempts();
+    return status;
 }
 
 /* Options. */
 
-static int read_auth(struct queue_work *w)
+/* The notes about messages say what worker_report() has said. */
+static void note(void *arg, const char *line)
 {
-    FILE *f = w->auth_file ? fopen(w->auth_file, "re") : NULL;
+    (void)arg;
+    if (!worker_options.quiet && strncmp(line, "message ", strlen("message ")) != 0)
+        client_error("%s", line);
+}
 
-    w->queues.auth = getenv("DROVER_ZK_AUTH");
-    if (!w->auth_file)
+static int read_auth(void)
+{
+    static char auth[AUTH_LEN_MAX];
+    FILE *f = auth_file ? fopen(auth_file, "re") : NULL;
+
+    queues.auth = getenv("DROVER_ZK_AUTH");
+    if (!auth_file)
         return CMD_OK;
-    if (!f || !fgets(w->auth, sizeof w->auth, f))
-        w->auth[0] = '\0';
+    if (!f || !fgets(auth, sizeof auth, f))
+        auth[0] = '\0';
     if (f)
         fclose(f);
-    w->auth[strcspn(w->auth, "\r\n")] = '\0';
-    if (!w->auth[0])
-        return client_error("cannot read %s, which --zk-auth names", w->auth_file);
-    w->queues.auth = w->auth;
+    auth[strcspn(auth, "\r\n")] = '\0';
+    if (!auth[0])
+        return client_error("--zk-auth: cannot read %s", auth_file);
+    queues.auth = auth;
     return CMD_OK;
 }
 
-/* "a,b,c" into a list. */
-static void split_names(struct queue_work *w, char *list)
+/* "a,b,c" into a list. The text and the list last as long as the command. */
+static char **split_names(char *list)
 {
+    char *name, *rest = list, **names;
     size_t count = 1;
-    char *name, *rest = list;
 
     for (const char *at = list; *at; at++)
         count += *at == ',';
-    w->names = mem_zalloc((count + 1) * sizeof *w->names);
+    names = mem_zalloc((count + 1) * sizeof *names);
     for (count = 0; (name = strsep(&rest, ","));)
-        w->names[count++] = name;
-    w->worker.only = (const char *const *)w->names;
-    w->worker.only_count = count;
+        names[count++] = name;
+    options.only = (const char *const *)names;
+    options.only_count = count;
+    return names;
 }
 
-static int choose(struct queue_work *w)
+static int run_work(const struct cmd_call *call)
 {
     static const enum drover_policy policies[] = {DROVER_RETRY, DROVER_SKIP, DROVER_STOP};
-
-    if (!client_configure(&w->client, &w->config))
-        return CMD_FAILURE;
-    w->queues.server = w->config.server;
-    w->queues.token = w->config.token;
-    w->queues.timeout_ms = (int)w->timeout_ms;
-    w->worker.handle = handle;
-    w->worker.arg = w;
-    w->worker.note = note;
-    w->worker.policy = policies[w->policy];
-    w->worker.retries = w->retries ? (int)w->retries : -1;
-    w->worker.parallel = (int)w->parallel;
-    w->worker.quiet_ms = w->quiet_ms ? w->quiet_ms : -1;
-    w->worker.poll_ms = w->poll_ms;
-    return read_auth(w);
-}
-
-int cmd_queue_work(int argc, char **argv)
-{
-    struct queue_work w = {
-        .quiet_ms = 3000, .poll_ms = 10000, .timeout_ms = 10000, .retries = 10, .parallel = 1};
-    const struct option options[] = {
-        CLIENT_SERVER_OPTIONS(w.client),
-        {"keeper", "URL",
-         "Where the workers meet: zk://HOST:PORT,.../CHROOT, an ensemble or the ZooKeeper port of\n"
-         "a server. Default: what the server names.",
-         option_text, &w.queues.keeper},
-        {"zk-auth", "FILE",
-         "Log on to the keeper with the user:password that this file holds. Default: what\n"
-         "$DROVER_ZK_AUTH holds.",
-         option_text, &w.auth_file},
-        {"namespace", "PATH", "The node below which queues and workers are. Default: /mozilla-qdo.",
-         option_text, &w.queues.ns},
-        {"queues", "QUEUE,...", "Handle these only. Default: all.", option_text, &w.only},
-        {"quiet", "TIME",
-         "When workers or queues come or go, wait until they have not changed for so long, then\n"
-         "share the queues anew. Default: 3s.",
-         option_span, &w.quiet_ms, 0, 3600 * 1000},
-        {"quiet-ms", "N", "The same, in milliseconds.", option_number, &w.quiet_ms, 0, 3600 * 1000},
-        {"poll", "TIME",
-         "Look into an empty queue so often, beside when the server tells of a message.\n"
-         "Default: 10s.",
-         option_span, &w.poll_ms, 1, 3600 * 1000},
-        {"timeout", "TIME",
-         "A worker that the keeper has not heard of for so long is dead, and others take its\n"
-         "queues. Default: 10s.",
-         option_span, &w.timeout_ms, KEEPER_TIMEOUT_MIN_MS, KEEPER_TIMEOUT_MAX_MS},
-        {"on-failure", "retry|skip|stop",
-         "retry (default): again, later and later; after --retries it is skipped.\n"
-         "skip: the message goes to the queue qdo_error, and the next one is handled.\n"
-         "stop: the worker ends with status 1, and the message stays where it is.",
-         option_choice, &w.policy},
-        {"retries", "N", "With retry: how often, before a message is skipped. Default: 10.",
-         option_number, &w.retries, 0, 1000000},
-        {"parallel", "N", "Messages in hand at once, each of another queue. Default: 1.",
-         option_number, &w.parallel, 1, PARALLEL_MAX},
-        {"verbose", NULL, "Say so when a message is done.", option_flag, &w.verbose},
-    };
-    const struct cmd cmd = {
-        .name = "queue work",
-        .command = &w.command,
-        .about =
-            "Joins the workers and runs a command for each message of the queues that are its\n"
-            "share, in order, the message on standard input. Status 0 moves on to the next. The\n"
-            "command finds $DROVER_QUEUE, $DROVER_MESSAGE (its id) and $DROVER_FENCE, a number\n"
-            "that rises whenever the queue changes hands.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-    };
-    char *only;
+    static struct client_config config;
+    char *list = only ? mem_dup(only, strlen(only)) : NULL,
+         **names = list ? split_names(list) : NULL;
     int status;
 
-    if (!cmd_parse(&cmd, &argc, argv, &status))
-        return status;
-    if (!w.command || !w.command[0])
-        return cmd_usage_error(&cmd, "missing argument: -- COMMAND");
-    only = w.only ? mem_dup(w.only, strlen(w.only)) : NULL;
-    if (only)
-        split_names(&w, only);
-    status = choose(&w);
+    worker_begin(11);
+    options.handle = handle;
+    options.arg = (void *)call;
+    options.note = note;
+    options.policy = policies[policy];
+    options.retries = worker_options.attempts > 1 ? (int)worker_options.attempts - 1 : -1;
+    options.back_off_ms = worker_options.back_off_ms;
+    options.parallel = (int)worker_options.jobs;
+    options.quiet_ms = settle_ms ? settle_ms : -1;
+    options.poll_ms = poll_ms;
+    status = client_configure(&call->client, &config) ? read_auth() : CMD_FAILURE;
+    queues.server = config.server;
+    queues.token = config.token;
+    queues.timeout_ms = (int)timeout_ms;
     if (!status)
-        status = run(&w);
-    free(w.names);
-    free(only);
+        status = work(call);
+    free(names);
+    free(list);
     return status;
 }
+
+const struct cmd cmd_queue_work = {
+    .name = "queue work",
+    .summary = "run a command for each message, sharing the queues with other workers",
+    .takes_command = true,
+    .about =
+        "Joins the workers and runs the command for each message of the queues that it owns,\n"
+        "in order, with the message on its standard input. Exit status 0 moves on to the next\n"
+        "message. The command finds DROVER_QUEUE, DROVER_MESSAGE (the id) and DROVER_FENCE, a\n"
+        "number that rises whenever the queue changes hands, in its environment.",
+    .options = CMD_OPTIONS(
+        WORKER_OPTIONS("After N failed attempts a message moves to the queue qdo_error.\n"
+                       "Default: 11."),
+        {"on-failure", "retry|skip|stop",
+         "retry (default): retry the message, up to --attempts.\n"
+         "skip: move the message to the queue qdo_error, and handle the next one.\n"
+         "stop: exit with status 1; the message stays in its queue.",
+         option_choice, &policy},
+        {"queues", "QUEUE,...", "Only handle these queues. Default: all.", option_text, &only},
+        {"settle", "TIME",
+         "When workers or queues join or leave, wait until they have not changed for this\n"
+         "long, then share the queues again. Default: 3s.",
+         option_span, &settle_ms, 0, 3600 * 1000},
+        {"poll", "TIME",
+         "Read an empty queue this often, besides when the server reports a message.\n"
+         "Default: 10s.",
+         option_span, &poll_ms, 1, 3600 * 1000},
+        {"timeout", "TIME",
+         "Session timeout: others take over the queues of a worker that the keeper has not\n"
+         "heard from for this long. Default: 10s.",
+         option_span, &timeout_ms, KEEPER_TIMEOUT_MIN_MS, KEEPER_TIMEOUT_MAX_MS},
+        {"namespace", "PATH", "The node below which queues and workers are. Default: /mozilla-qdo.",
+         option_text, &queues.ns},
+        {"keeper", "URL",
+         "Where the workers meet: zk://HOST:PORT,.../CHROOT, an ensemble or the ZooKeeper\n"
+         "port of a server. Default: the one that the server names.",
+         option_text, &queues.keeper},
+        {"zk-auth", "FILE",
+         "Log in to the keeper with the user:password in this file. Default:\n"
+         "$DROVER_ZK_AUTH.",
+         option_text, &auth_file}),
+    .client = CMD_REMOTE,
+    .run = run_work,
+};

@@ -3,9 +3,6 @@
  */
 #include "server/serve.h"
 
-#include <assert.h>
-#include <string.h>
-
 #include "base/address.h"
 #include "base/log.h"
 #include "batch/server.h"
@@ -76,7 +73,7 @@ static int check_addresses(const struct cmd *c, const struct serve_options *o)
 static struct serve_options chosen = {.modules = MODULES};
 static int log_format;
 
-static const struct option SERVER_OPTIONS[] = {
+static const struct option OPTIONS[] = {
     {"data", "DIR",
      "Store everything in this directory; create it if it is missing. Default:\n"
      "/var/lib/drover for root, else $XDG_STATE_HOME/drover, else\n"
@@ -123,49 +120,47 @@ static const struct option SERVER_OPTIONS[] = {
      "Write a snapshot after N transactions, or after as many as there are nodes if that\n"
      "is more. Default: 200000.",
      option_number, &chosen.snapshot_every, 1, INT64_MAX},
+    {0},
 };
 
-static const struct option LOG_OPTION = {"log", "text|json",
-                                         "Format of the lines on standard error. Default: text.",
-                                         option_choice, &log_format};
-
-/* One list for --help: the server's own options, those of the modules, and --log. */
-static const struct option *all_options(size_t *ret_count)
+/* The options of the modules, and --log. */
+static size_t more_options(struct option *to)
 {
-    static struct option all[64];
-    size_t count = sizeof SERVER_OPTIONS / sizeof *SERVER_OPTIONS;
+    static const struct option log_option = {
+        "log", "text|json", "Format of the lines on standard error. Default: text.", option_choice,
+        &log_format};
+    size_t count = 0;
 
-    memcpy(all, SERVER_OPTIONS, sizeof SERVER_OPTIONS);
-    for (size_t i = 0; MODULES[i]; i++) {
-        assert(count + MODULES[i]->option_count < sizeof all / sizeof *all);
+    for (size_t i = 0; MODULES[i]; i++)
         for (size_t j = 0; j < MODULES[i]->option_count; j++)
-            all[count++] = MODULES[i]->options[j];
-    }
-    all[count++] = LOG_OPTION;
-    *ret_count = count;
-    return all;
+            to[count++] = MODULES[i]->options[j];
+    to[count++] = log_option;
+    return count;
 }
 
-int cmd_serve(int argc, char **argv)
+static int run_serve(const struct cmd_call *call)
 {
-    struct cmd c = {
-        .name = "serve",
-        .about = "Runs the server in the foreground until it receives TERM or INT. It logs to\n"
-                 "standard error, one line per event.",
-    };
-    int status;
+    int status = check_keeper(call->cmd, &chosen);
 
-    c.options = all_options(&c.option_count);
-    if (!cmd_parse(&c, &argc, argv, &status))
-        return status;
-    status = check_keeper(&c, &chosen);
     default_address(&chosen.http, HTTP_DEFAULT);
     default_address(&chosen.zk, ZK_DEFAULT);
     if (!status)
-        status = check_addresses(&c, &chosen);
+        status = check_addresses(call->cmd, &chosen);
     if (status)
         return status;
     if (log_format)
         log_as_json();
     return serve(&chosen) ? CMD_FAILURE : CMD_OK;
 }
+
+const struct cmd cmd_serve = {
+    .name = "serve",
+    .summary = "run the server",
+    .heading = "The server",
+    .about =
+        "Runs the server in the foreground until it receives TERM or INT. It logs to standard\n"
+        "error, one line per event.",
+    .options = OPTIONS,
+    .more_options = more_options,
+    .run = run_serve,
+};

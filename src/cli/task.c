@@ -1,194 +1,154 @@
 /*
- * drover claim, done, renew, update - the transactions of the task store, one by one. Each is one
- * request, but for renew, which has to read a task first: an update says anew what its data is.
+ * drover claim, done, renew, update - the transactions of the task store. Each is one request, except
+ * renew, which first reads the tasks: an update must repeat the data.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/buf.h"
-#include "cli/http_client.h"
 #include "cli/task_share.h"
+#include "cli/verb.h"
 
 enum { LEASE_DEFAULT_MS = 60 * 1000, WAIT_SLICE_MS = 30 * 1000, UPDATE_LEN_MAX = 64 << 20 };
 
-#define DAY_MS (INT64_C(86400) * 1000)
-
-static void put_ids(struct buf *b, const char *key, const int64_t *ids, size_t count)
-{
-    json_key(b, key);
-    json_open(b, '[');
-    for (size_t i = 0; i < count; i++)
-        json_put_int(b, ids[i]);
-    json_close(b, ']');
-}
+#define YEAR_MS (INT64_C(365) * 86400 * 1000)
 
 /* claim */
 
-struct claim {
-    struct task_options task;
-    int64_t lease_ms, wait_ms, limit;
-};
+static int64_t lease_ms = LEASE_DEFAULT_MS, wait_ms, limit = 1;
 
-static void claim_body(struct buf *b, const struct claim *k, int argc, char **argv, int64_t wait_ms)
+static void put_claim(struct buf *b, const struct cmd_call *call, int64_t slice_ms)
 {
     b->len = 0;
-    task_open_body(b, &k->task);
+    task_open_body(b);
     json_key(b, "groups");
     json_open(b, '[');
-    for (int i = 1; i < argc; i++)
-        json_put_text(b, str_of(argv[i]));
+    for (int i = 0; i < call->count; i++)
+        json_put_text(b, str_of(call->operands[i]));
     json_close(b, ']');
     json_key(b, "duration");
-    json_put_int(b, k->lease_ms);
+    json_put_int(b, lease_ms);
     json_key(b, "wait");
-    json_put_int(b, wait_ms);
+    json_put_int(b, slice_ms);
     json_key(b, "limit");
-    json_put_int(b, k->limit);
+    json_put_int(b, limit);
     json_close(b, '}');
 }
 
-/* Asks in slices, so that nothing on the way takes the silence for death. */
-static int claim(struct client *c, const struct claim *k, int argc, char **argv,
-                 struct client_reply *ret_reply)
+/* Waits in slices, so that no proxy on the way closes the connection for being idle. */
+static int claim(struct client *c, const struct cmd_call *call, struct client_reply *ret_reply)
 {
-    int64_t left_ms = k->wait_ms;
+    int64_t left_ms = wait_ms;
     struct buf body = {0};
     const struct json *tasks;
     int status;
 
+    client_set_repeatable(c);
     do {
-        int64_t wait_ms = left_ms < WAIT_SLICE_MS ? left_ms : WAIT_SLICE_MS;
+        int64_t slice_ms = left_ms < WAIT_SLICE_MS ? left_ms : WAIT_SLICE_MS;
 
-        claim_body(&body, k, argc, argv, wait_ms);
-        client_set_wait(c, wait_ms);
-        client_set_repeatable(c);
+        put_claim(&body, call, slice_ms);
+        client_set_wait(c, slice_ms);
         status = client_call(c, "POST", "/claim", buf_text(&body), ret_reply);
-        left_ms -= wait_ms;
+        left_ms -= slice_ms;
         tasks = status ? NULL : json_get(ret_reply->json, "tasks");
     } while (tasks && !tasks->count && left_ms > 0);
     buf_release(&body);
-    if (!status && tasks && !tasks->count)
-        return CMD_NOTHING;
-    return status;
+    return !status && tasks && !tasks->count ? CMD_NOTHING : status;
 }
 
-int cmd_claim(int argc, char **argv)
+static int run_claim(const struct cmd_call *call)
 {
-    struct claim k = {.lease_ms = LEASE_DEFAULT_MS, .limit = 1};
-    const struct option options[] = {
-        {"for", "TIME", "Own it for that long. Default: 60s.", option_span, &k.lease_ms, 1,
-         365 * DAY_MS},
-        {"wait", "TIME", "Wait that long for a task to appear. Default: not at all.", option_span,
-         &k.wait_ms, 0, 365 * DAY_MS},
-        {"limit", "N", "Claim up to that many at once. Default: 1.", option_number, &k.limit, 1,
-         10000},
-        TASK_CLIENT_ID_OPTION(k.task),
-        CLIENT_OPTIONS(k.task.client),
-    };
-    const struct cmd cmd = {
-        .name = "claim",
-        .operands = "GROUP...",
-        .operands_min = 1,
-        .operands_max = 1000,
-        .about =
-            "Takes a task of the group, or of any of the groups, at random, and owns it for a\n"
-            "while: nobody else can have it or change it. Finish it with 'drover done ID'.\n"
-            "Exits with 3 when there is nothing to claim.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-    };
     struct client_reply reply;
-    struct client *c;
-    int status;
+    struct client *c = NULL;
+    int status = task_open(call, &c);
 
-    if (!cmd_parse(&cmd, &argc, argv, &status))
+    if (status)
         return status;
-    status = task_find_clientid(&k.task);
-    c = status ? NULL : client_open(&k.task.client);
-    if (!c)
-        return status ? status : CMD_FAILURE;
-    status = claim(c, &k, argc, argv, &reply);
-    if ((status == CMD_OK || status == CMD_NOTHING) && k.task.client.json)
-        client_print_json(&reply);
-    else if (status == CMD_OK)
-        task_print(json_get(reply.json, "tasks"));
+    status = claim(c, call, &reply);
+    if (status == CMD_OK || (status == CMD_NOTHING && call->client.json))
+        task_print_reply(call, &reply);
     else if (status == CMD_NOTHING)
         client_error("nothing to claim");
     client_close(c);
     return status;
 }
 
+const struct cmd cmd_claim = {
+    .name = "claim",
+    .summary = "claim a task for a while",
+    .operands = "GROUP...",
+    .about =
+        "Claims a random task of the groups for a while: meanwhile nobody else can claim or\n"
+        "change it. Finish it with 'drover done ID'. Exit status 3: there is nothing to claim.",
+    .options = CMD_OPTIONS(
+        {"for", "TIME", "Duration of the claim. Default: 60s.", option_span, &lease_ms, 1, YEAR_MS},
+        {"wait", "TIME", "Wait this long for a task. Default: do not wait.", option_span, &wait_ms,
+         0, YEAR_MS},
+        {"limit", "N", "Claim up to N tasks at once. Default: 1.", option_number, &limit, 1, 10000},
+        TASK_CLIENT_ID_OPTION),
+    .client = CMD_JSON,
+    .run = run_claim,
+};
+
 /* done */
 
-int cmd_done(int argc, char **argv)
+static int run_done(const struct cmd_call *call)
 {
-    struct task_options o = {0};
-    const struct option options[] = {
-        TASK_CLIENT_ID_OPTION(o),
-        CLIENT_OPTIONS(o.client),
-    };
-    const struct cmd cmd = {
-        .name = "done",
-        .operands = "ID...",
-        .operands_min = 1,
-        .operands_max = 10000,
-        .about = "Deletes tasks, all or none. A task that somebody else owns cannot be deleted.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-    };
+    struct client *c = NULL;
     struct client_reply reply;
     struct buf body = {0};
-    struct client *c;
-    int64_t *ids;
-    int status;
+    int status = task_open(call, &c);
 
-    if (!cmd_parse(&cmd, &argc, argv, &status))
-        return status;
-    ids = task_parse_ids(&cmd, argc, argv);
-    if (!ids)
-        return CMD_USAGE;
-    status = task_find_clientid(&o);
-    c = status ? NULL : client_open(&o.client);
-    if (c) {
-        task_open_body(&body, &o);
-        put_ids(&body, "deletes", ids, (size_t)argc - 1);
+    if (!status && !task_path(c, call))
+        status = CMD_USAGE;
+    if (!status) {
+        task_open_body(&body);
+        json_key(&body, "deletes");
+        json_open(&body, '[');
+        for (int i = 0; i < call->count; i++)
+            json_put_int(&body, strtoll(call->operands[i], NULL, 10));
+        json_close(&body, ']');
         json_close(&body, '}');
         status = task_update(c, &body, &reply);
-        if (!status && o.client.json)
-            client_print_json(&reply);
     }
+    if (!status && call->client.json)
+        client_print_json(&reply);
     buf_release(&body);
-    free(ids);
     client_close(c);
-    return c || status ? status : CMD_FAILURE;
+    return status;
 }
+
+const struct cmd cmd_done = {
+    .name = "done",
+    .summary = "delete tasks that are finished",
+    .operands = "ID...",
+    .about = "Deletes tasks, all or none. A task that another client owns cannot be deleted.",
+    .options = CMD_OPTIONS(TASK_CLIENT_ID_OPTION),
+    .client = CMD_JSON,
+    .run = run_done,
+};
 
 /* renew */
 
-static void id_list(struct buf *b, const int64_t *ids, size_t count)
+/* An update that gives each task the same data and a later time. */
+static int put_renewals(struct buf *b, const struct cmd_call *call, const struct json *tasks)
 {
-    for (size_t i = 0; i < count; i++)
-        buf_printf(b, "%s%lld", i ? "," : "/tasks/", (long long)ids[i]);
-}
+    int status = CMD_OK, i = 0;
 
-/* The body that gives each task the same data and a later time. */
-static int renew_body(struct buf *b, const struct task_options *o, const struct json *tasks,
-                      const int64_t *ids, int64_t lease_ms)
-{
-    int status = CMD_OK;
-
-    task_open_body(b, o);
+    task_open_body(b);
     json_key(b, "updates");
     json_open(b, '[');
     json_each(task, tasks) {
         const struct json *data = json_get(task, "data");
+        const char *id = call->operands[i++];
 
         if (task->kind != JSON_OBJECT)
-            status = client_error("no task %lld", (long long)*ids);
+            status = client_error("no task %s", id);
         json_open(b, '{');
         json_key(b, "id");
-        json_put_int(b, *ids++);
+        json_put_int(b, strtoll(id, NULL, 10));
         json_key(b, "data");
         if (data)
             json_put(b, data);
@@ -203,173 +163,118 @@ static int renew_body(struct buf *b, const struct task_options *o, const struct 
     return status;
 }
 
-static void print_ids(const struct json *tasks)
-{
-    struct err_info e;
-    int64_t id;
-
-    if (tasks && tasks->kind == JSON_LIST)
-        json_each(task, tasks)
-            if (json_get_int(task, "id", &id, &e) > 0)
-                printf("%lld\n", (long long)id);
-}
-
-static int renew(struct client *c, const struct task_options *o, const int64_t *ids, size_t count,
-                 int64_t lease_ms)
+static int run_renew(const struct cmd_call *call)
 {
     struct client_reply reply;
-    struct buf path = {0}, body = {0};
-    int status;
+    struct buf body = {0};
+    struct client *c = NULL;
+    int status = task_open(call, &c);
 
-    id_list(&path, ids, count);
-    status = client_call(c, "GET", buf_text(&path), NULL, &reply);
-    if (!status && (!reply.json || reply.json->kind != JSON_LIST || reply.json->count != count))
-        status = client_error("%s did not answer with a list", client_server(c));
     if (!status)
-        status = renew_body(&body, o, reply.json, ids, lease_ms);
+        status = task_read(c, call, &reply);
+    if (!status)
+        status = put_renewals(&body, call, reply.json);
     if (!status)
         status = task_update(c, &body, &reply);
-    if (!status && o->client.json)
+    if (!status && call->client.json)
         client_print_json(&reply);
     else if (!status)
-        print_ids(json_get(reply.json, "tasks"));
-    buf_release(&path);
+        task_print_ids(json_get(reply.json, "tasks"));
     buf_release(&body);
+    client_close(c);
     return status;
 }
 
-int cmd_renew(int argc, char **argv)
-{
-    struct task_options o = {0};
-    int64_t lease_ms = LEASE_DEFAULT_MS, *ids;
-    const struct option options[] = {
-        {"for", "TIME", "Own it for that long from now. Default: 60s.", option_span, &lease_ms, 1,
-         365 * DAY_MS},
-        TASK_CLIENT_ID_OPTION(o),
-        CLIENT_OPTIONS(o.client),
-    };
-    const struct cmd cmd = {
-        .name = "renew",
-        .operands = "ID...",
-        .operands_min = 1,
-        .operands_max = 1000,
-        .about =
-            "Owns tasks for longer, all or none. A changed task has a new id: they are printed,\n"
-            "one on a line.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-    };
-    struct client *c;
-    int status;
-
-    if (!cmd_parse(&cmd, &argc, argv, &status))
-        return status;
-    ids = task_parse_ids(&cmd, argc, argv);
-    if (!ids)
-        return CMD_USAGE;
-    status = task_find_clientid(&o);
-    c = status ? NULL : client_open(&o.client);
-    if (c)
-        status = renew(c, &o, ids, (size_t)argc - 1, lease_ms);
-    free(ids);
-    client_close(c);
-    return c || status ? status : CMD_FAILURE;
-}
+const struct cmd cmd_renew = {
+    .name = "renew",
+    .summary = "extend the claim of tasks",
+    .operands = "ID...",
+    .about =
+        "Extends the claim of tasks, all or none. A changed task has a new id; the new ids are\n"
+        "printed, one per line.",
+    .options = CMD_OPTIONS({"for", "TIME", "Duration of the claim, from now. Default: 60s.",
+                            option_span, &lease_ms, 1, YEAR_MS},
+                           TASK_CLIENT_ID_OPTION),
+    .client = CMD_JSON,
+    .run = run_renew,
+};
 
 /* update */
-
-static bool read_all(FILE *in, struct buf *b)
-{
-    char piece[16384];
-    size_t n;
-
-    while ((n = fread(piece, 1, sizeof piece, in)) > 0 && b->len <= UPDATE_LEN_MAX)
-        buf_put(b, piece, n);
-    return !ferror(in) && b->len <= UPDATE_LEN_MAX;
-}
 
 static int read_file(const char *name, struct buf *b)
 {
     bool is_stdin = !strcmp(name, "-");
     FILE *in = is_stdin ? stdin : fopen(name, "re");
-    bool good = in && read_all(in, b);
-    int errnum = errno;
+    char piece[16384];
+    size_t n;
+    int errnum;
 
+    while (in && (n = fread(piece, 1, sizeof piece, in)) > 0 && b->len <= UPDATE_LEN_MAX)
+        buf_put(b, piece, n);
+    errnum = errno;
+    if (in && !ferror(in) && b->len <= UPDATE_LEN_MAX)
+        errnum = 0;
     if (in && !is_stdin)
         fclose(in);
-    if (good)
+    if (!errnum)
         return CMD_OK;
     return client_error("%s: %s", is_stdin ? "standard input" : name,
                         b->len > UPDATE_LEN_MAX ? "too large" : strerror(errnum));
 }
 
-/* What the user wrote, with a client id and a request id where it has none. */
-static int update_body(const struct task_options *o, struct str text, struct buf *ret_body)
+/* The user's transaction, with a client id and a request id if it has none. */
+static int put_update(struct client *c, struct str text, struct buf *ret_body)
 {
-    struct arena a = {0};
     struct err_info e;
-    const struct json *v = json_parse(&a, text, &e);
-    int status = CMD_OK;
+    const struct json *v = json_parse(client_arena(c), text, &e);
 
     if (!v || v->kind != JSON_OBJECT) {
-        client_error("the transaction is %s", v ? "no JSON object" : e.text);
-        status = CMD_USAGE;
-    } else {
-        json_open(ret_body, '{');
-        if (!json_get(v, "clientid"))
-            task_put_clientid(ret_body, o);
-        if (!json_get(v, "requestid"))
-            task_put_requestid(ret_body);
-        json_each(member, v) {
-            json_key_str(ret_body, member->key);
-            json_put(ret_body, member);
-        }
-        json_close(ret_body, '}');
+        client_error("the transaction is %s", v ? "not a JSON object" : e.text);
+        return CMD_USAGE;
     }
-    arena_release(&a);
-    return status;
+    json_open(ret_body, '{');
+    if (!json_get(v, "clientid"))
+        task_put_clientid(ret_body);
+    if (!json_get(v, "requestid"))
+        task_put_requestid(ret_body);
+    json_each(member, v) {
+        json_key_str(ret_body, member->key);
+        json_put(ret_body, member);
+    }
+    json_close(ret_body, '}');
+    return CMD_OK;
 }
 
-int cmd_update(int argc, char **argv)
+static int run_update(const struct cmd_call *call)
 {
-    struct task_options o = {0};
-    const struct option options[] = {
-        TASK_CLIENT_ID_OPTION(o),
-        CLIENT_OPTIONS(o.client),
-    };
-    const struct cmd cmd = {
-        .name = "update",
-        .operands = "[FILE]",
-        .operands_max = 1,
-        .about =
-            "Sends a transaction: the JSON object in the file, or on standard input, with adds,\n"
-            "updates, deletes and depends as the protocol describes them. All of it happens or\n"
-            "nothing. A clientid is put in when there is none.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-    };
     struct buf text = {0}, body = {0};
     struct client_reply reply;
     struct client *c = NULL;
-    int status;
+    int status = task_open(call, &c);
 
-    if (!cmd_parse(&cmd, &argc, argv, &status))
-        return status;
-    status = task_find_clientid(&o);
     if (!status)
-        status = read_file(argc > 1 ? argv[1] : "-", &text);
+        status = read_file(call->count ? call->operands[0] : "-", &text);
     if (!status)
-        status = update_body(&o, (struct str){text.p, text.len}, &body);
-    if (!status && !(c = client_open(&o.client)))
-        status = CMD_FAILURE;
+        status = put_update(c, (struct str){text.p, text.len}, &body);
     if (!status)
         status = task_update(c, &body, &reply);
-    if (!status && o.client.json)
-        client_print_json(&reply);
-    else if (!status)
-        task_print(json_get(reply.json, "tasks"));
+    if (!status)
+        task_print_reply(call, &reply);
     buf_release(&text);
     buf_release(&body);
     client_close(c);
     return status;
 }
+
+const struct cmd cmd_update = {
+    .name = "update",
+    .summary = "send a transaction, as JSON",
+    .operands = "[FILE]",
+    .about =
+        "Sends a transaction: the JSON object in the file, or on standard input, with adds,\n"
+        "updates, deletes and depends as the protocol describes them. It happens as a whole or\n"
+        "not at all. A clientid is added if there is none.",
+    .options = CMD_OPTIONS(TASK_CLIENT_ID_OPTION),
+    .client = CMD_JSON,
+    .run = run_update,
+};

@@ -1,103 +1,89 @@
 /*
- * drover add - tasks from the command line, all in one transaction, or from standard input, a task a
- * line, in transactions of moderate size, so that a million lines need no million requests.
+ * drover add - tasks from the command line, in one transaction, or from standard input, one task per
+ * line, in transactions of moderate size: a million lines must not need a million requests.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "cli/http_client.h"
+#include "base/human.h"
 #include "cli/task_share.h"
+#include "cli/verb.h"
 
 enum { BATCH_MAX = 500, BATCH_LEN_MAX = 512 * 1024, DATA_LEN_MAX = 1024 * 1024, PROGRESS_MS = 500 };
 
-struct add {
-    struct task_options task;
-    int64_t delay_ms;
-    bool whole;
+static int64_t delay_ms;
+static bool whole;
 
+struct add {
+    const struct cmd_call *call;
     struct client *client;
-    const char *group;
     struct buf body;
-    size_t gathered; /* in body */
+    size_t pending; /* in body */
     size_t sent;
-    int64_t said_ms;
+    int64_t shown_ms; /* when progress was last shown; 0: never */
 };
 
-static void gather(struct add *a, struct str data)
+static void put_task(struct add *a, struct str data)
 {
     struct buf *b = &a->body;
 
-    if (!a->gathered) {
+    if (!a->pending) {
         b->len = 0;
-        task_open_body(b, &a->task);
+        task_open_body(b);
         json_key(b, "adds");
         json_open(b, '[');
     }
     json_open(b, '{');
     json_key(b, "group");
-    json_put_text(b, str_of(a->group));
+    json_put_text(b, str_of(a->call->operands[0]));
     json_key(b, "data");
     json_put_text(b, data);
-    if (a->delay_ms) {
+    if (delay_ms) {
         json_key(b, "timespec");
-        json_put_int(b, -a->delay_ms);
+        json_put_int(b, -delay_ms);
     }
     json_close(b, '}');
-    a->gathered++;
+    a->pending++;
 }
 
-static void print_added(const struct add *a, const struct client_reply *reply)
-{
-    const struct json *tasks = json_get(reply->json, "tasks");
-    struct err_info e;
-    int64_t id;
-
-    if (a->task.client.json) {
-        client_print_json(reply);
-        return;
-    }
-    if (tasks && tasks->kind == JSON_LIST)
-        json_each(task, tasks)
-            if (json_get_int(task, "id", &id, &e) > 0)
-                printf("%lld\n", (long long)id);
-}
-
-/* While it takes long and somebody looks on. */
-static void say_progress(struct add *a)
+/* On stderr, if it is a terminal and stdout is not. */
+static void show_progress(struct add *a)
 {
     if (!isatty(STDERR_FILENO) || isatty(STDOUT_FILENO) ||
-        clock_boot_ms() - a->said_ms < PROGRESS_MS)
+        clock_boot_ms() - a->shown_ms < PROGRESS_MS)
         return;
-    a->said_ms = clock_boot_ms();
+    a->shown_ms = clock_boot_ms();
     fprintf(stderr, "\r%zu added", a->sent);
     fflush(stderr);
 }
 
 static void end_progress(const struct add *a)
 {
-    if (a->said_ms)
+    if (a->shown_ms)
         fprintf(stderr, "\r%zu added\n", a->sent);
 }
 
-static int send_gathered(struct add *a)
+static int send_pending(struct add *a)
 {
     struct client_reply reply;
     int status;
 
-    if (!a->gathered)
+    if (!a->pending)
         return CMD_OK;
     json_close(&a->body, ']');
     json_close(&a->body, '}');
     status = task_update(a->client, &a->body, &reply);
     if (!status) {
-        print_added(a, &reply);
-        a->sent += a->gathered;
-        a->gathered = 0;
-        say_progress(a);
+        if (a->call->client.json)
+            client_print_json(&reply);
+        else
+            task_print_ids(json_get(reply.json, "tasks"));
+        a->sent += a->pending;
+        a->pending = 0;
+        show_progress(a);
     }
     client_forget(a->client);
     return status;
@@ -106,103 +92,88 @@ static int send_gathered(struct add *a)
 static int add_one(struct add *a, struct str data)
 {
     if (!json_is_text(data))
-        return client_error("the data of task %zu is not UTF-8 text", a->sent + a->gathered + 1);
-    gather(a, data);
-    return a->gathered >= BATCH_MAX || a->body.len >= BATCH_LEN_MAX ? send_gathered(a) : CMD_OK;
+        return client_error("the data of task %zu is not UTF-8 text", a->sent + a->pending + 1);
+    put_task(a, data);
+    return a->pending >= BATCH_MAX || a->body.len >= BATCH_LEN_MAX ? send_pending(a) : CMD_OK;
 }
 
-static int add_lines(struct add *a)
+static int add_line(void *arg, struct str line)
 {
-    size_t cap = 0;
-    char *line = NULL;
-    int status = CMD_OK;
-    ssize_t len;
-
-    while (!status && (len = getline(&line, &cap, stdin)) >= 0) {
-        if (len && line[len - 1] == '\n')
-            len--;
-        status = add_one(a, (struct str){line, (size_t)len});
-    }
-    if (!status && ferror(stdin))
-        status = client_error("standard input: %s", strerror(errno));
-    free(line);
-    return status;
+    return add_one(arg, line);
 }
 
 static int add_whole(struct add *a)
 {
     struct buf data = {0};
-    char piece[16384];
-    size_t n;
-    int status;
+    char limit[HUMAN_SIZE];
+    int status = verb_read_stdin(&data);
 
-    while ((n = fread(piece, 1, sizeof piece, stdin)) > 0 && data.len <= DATA_LEN_MAX)
-        buf_put(&data, piece, n);
-    if (data.len > DATA_LEN_MAX)
-        status = client_error("standard input is longer than %d bytes", DATA_LEN_MAX);
-    else
+    if (!status && data.len > DATA_LEN_MAX)
+        status = client_error("standard input is longer than %s", human_size(limit, DATA_LEN_MAX));
+    else if (!status)
         status = add_one(a, (struct str){data.p, data.len});
     buf_release(&data);
     return status;
 }
 
-static int add_all(struct add *a, int argc, char **argv)
+static int add_all(struct add *a)
 {
+    const struct cmd_call *call = a->call;
+    bool is_stdin = call->count > 1 && !strcmp(call->operands[1], "-");
+    char count[HUMAN_SIZE];
     int status = CMD_OK;
 
-    a->client = client_open(&a->task.client);
-    if (!a->client)
-        return CMD_FAILURE;
-    if (argc == 2)
+    if (call->count == 1)
         status = add_one(a, STR(""));
-    else if (!strcmp(argv[2], "-"))
-        status = a->whole ? add_whole(a) : add_lines(a);
-    for (int i = 2; i < argc && strcmp(argv[2], "-") && !status; i++)
-        status = add_one(a, str_of(argv[i]));
+    else if (is_stdin)
+        status = whole ? add_whole(a) : verb_read_lines(add_line, a);
+    for (int i = 1; i < call->count && !is_stdin && !status; i++)
+        status = add_one(a, str_of(call->operands[i]));
     if (!status)
-        status = send_gathered(a);
+        status = send_pending(a);
     end_progress(a);
     if (status && a->sent)
-        client_error("%zu tasks were added before that", a->sent);
-    client_close(a->client);
-    buf_release(&a->body);
+        client_error("%s added before the error", human_count(count, a->sent, "task"));
     return status;
 }
 
-int cmd_add(int argc, char **argv)
+static int run_add(const struct cmd_call *call)
 {
-    struct add a = {0};
-    const struct option options[] = {
-        {"delay", "TIME", "Nobody can claim them before that. Default: at once.", option_span,
-         &a.delay_ms, 0, INT64_C(86400) * 1000 * 36500},
-        {"whole", NULL, "With '-': all of standard input is the data of one task.", option_flag,
-         &a.whole},
-        TASK_CLIENT_ID_OPTION(a.task),
-        CLIENT_OPTIONS(a.task.client),
-    };
-    const struct cmd cmd = {
-        .name = "add",
-        .operands = "GROUP [DATA...|-]",
-        .operands_min = 1,
-        .operands_max = 1 + BATCH_MAX,
-        .about =
-            "Adds a task to the group for each DATA, all or none; without DATA one task with no\n"
-            "data. With '-' the data is read from standard input, a task a line. Prints the\n"
-            "ids, one on a line.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-    };
+    struct add a = {.call = call};
+    const char *group = call->operands[0], *data = call->count > 1 ? call->operands[1] : "";
     int status;
 
-    if (!cmd_parse(&cmd, &argc, argv, &status))
-        return status;
-    a.group = argv[1];
-    if (a.whole && (argc != 3 || strcmp(argv[2], "-") != 0))
-        return cmd_usage_error(&cmd, "--whole goes with '-'");
-    if (argc > 3 && !strcmp(argv[2], "-"))
-        return cmd_usage_error(&cmd, "unexpected argument '%s' after '-'", argv[3]);
-    if (!*a.group || !json_is_text(str_of(a.group)))
-        return cmd_usage_error(&cmd, "GROUP must be UTF-8 text and not empty");
-    status = task_find_clientid(&a.task);
-    return status ? status : add_all(&a, argc, argv);
+    if (whole && (call->count != 2 || strcmp(data, "-") != 0))
+        return cmd_usage_error(call->cmd, "--whole goes with '-'");
+    if (call->count > 2 && !strcmp(data, "-"))
+        return cmd_usage_error(call->cmd, "unexpected argument '%s' after '-'", call->operands[2]);
+    if (call->count > BATCH_MAX + 1)
+        return cmd_usage_error(call->cmd, "more than %d tasks: use '-'", BATCH_MAX);
+    if (!*group || !json_is_text(str_of(group)))
+        return cmd_usage_error(call->cmd, "GROUP must be UTF-8 text and not empty");
+    status = task_open(call, &a.client);
+    if (!status)
+        status = add_all(&a);
+    client_close(a.client);
+    buf_release(&a.body);
+    return status;
 }
+
+const struct cmd cmd_add = {
+    .name = "add",
+    .summary = "add tasks to a group",
+    .heading = "Tasks",
+    .operands = "GROUP [DATA...|-]",
+    .about =
+        "Adds a task to the group for each DATA, all or none; without DATA, one task with no\n"
+        "data. With '-' each line of standard input is the data of a task. Prints the ids, one\n"
+        "per line.",
+    .options =
+        CMD_OPTIONS({"delay", "TIME", "Nobody can claim the tasks before that. Default: no delay.",
+                     option_span, &delay_ms, 0, INT64_C(86400) * 1000 * 36500},
+                    {"whole", NULL, "With '-': all of standard input is the data of one task.",
+                     option_flag, &whole},
+                    TASK_CLIENT_ID_OPTION),
+    .client = CMD_JSON,
+    .run = run_add,
+};

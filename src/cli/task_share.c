@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
+#include "base/human.h"
 #include "base/random.h"
-#include "cli/table.h"
+#include "cli/verb.h"
 #include "client/task_client.h"
+
+int64_t task_clientid;
 
 /* The client id. */
 
@@ -54,8 +56,8 @@ static int read_id(const char *path, int64_t *ret_id)
 }
 
 /*
- * Draws an id and puts it in place whole, by a link: of two processes that do so at once, one is first
- * and the other takes what it finds. 0, or errno.
+ * Draws an id and writes it to a temporary file, which is then linked to its name: of two processes that
+ * do so at once, one wins and the other reads its id. 0, or errno.
  */
 static int make_id(char *path)
 {
@@ -80,58 +82,85 @@ static int make_id(char *path)
     return errnum;
 }
 
-static int kept_id(struct task_options *o)
+static int read_or_make_id(void)
 {
     struct buf path = {0};
     int errnum;
 
     id_path(&path);
     buf_text(&path);
-    errnum = read_id(path.p, &o->clientid);
+    errnum = read_id(path.p, &task_clientid);
     if (errnum == ENOENT) {
         errnum = make_id(path.p);
-        errnum = errnum ? errnum : read_id(path.p, &o->clientid);
+        errnum = errnum ? errnum : read_id(path.p, &task_clientid);
     }
     if (errnum)
-        client_error("cannot keep a client id in %s: %s; name one with --client-id", path.p,
-                     errnum == EINVAL ? "it holds something else" : strerror(errnum));
+        client_error("no client id in %s: %s; give one with --client-id", path.p,
+                     errnum == EINVAL ? "not a number" : strerror(errnum));
     buf_release(&path);
     return errnum ? CMD_FAILURE : CMD_OK;
 }
 
-int task_find_clientid(struct task_options *o)
+static int find_clientid(void)
 {
     const char *given = getenv("DROVER_CLIENT_ID");
 
-    if (o->clientid)
+    if (task_clientid)
         return CMD_OK;
     if (!given || !*given)
-        return kept_id(o);
-    if (option_digits(given, 1, INT64_MAX, &o->clientid))
+        return read_or_make_id();
+    if (option_digits(given, 1, INT64_MAX, &task_clientid))
         return CMD_OK;
     client_error("$DROVER_CLIENT_ID: '%s' is not a number from 1 to %" PRId64, given, INT64_MAX);
     return CMD_USAGE;
 }
 
-/* Requests. */
-
-int64_t *task_parse_ids(const struct cmd *c, int argc, char **argv)
+int task_open(const struct cmd_call *call, struct client **ret_client)
 {
-    int64_t *ids = mem_zalloc((size_t)argc * sizeof *ids);
+    int status = find_clientid();
 
-    for (int i = 1; i < argc; i++)
-        if (!option_digits(argv[i], 1, INT64_MAX, &ids[i - 1])) {
-            cmd_usage_error(c, "'%s' is not the id of a task", argv[i]);
-            free(ids);
-            return NULL;
-        }
-    return ids;
+    if (status)
+        return status;
+    *ret_client = client_open(&call->client);
+    return *ret_client ? CMD_OK : CMD_FAILURE;
 }
 
-void task_put_clientid(struct buf *b, const struct task_options *o)
+/* Requests. */
+
+const char *task_path(struct client *c, const struct cmd_call *call)
+{
+    struct buf b = {0};
+    const char *path;
+    int64_t id;
+
+    for (int i = 0; i < call->count; i++) {
+        if (!option_digits(call->operands[i], 1, INT64_MAX, &id)) {
+            cmd_usage_error(call->cmd, "'%s' is not the id of a task", call->operands[i]);
+            buf_release(&b);
+            return NULL;
+        }
+        buf_printf(&b, "%s%" PRId64, i ? "," : "/tasks/", id);
+    }
+    path = arena_text(client_arena(c), (struct str){b.p, b.len});
+    buf_release(&b);
+    return path;
+}
+
+int task_read(struct client *c, const struct cmd_call *call, struct client_reply *ret_reply)
+{
+    const char *path = task_path(c, call);
+    int status = path ? client_call(c, "GET", path, NULL, ret_reply) : CMD_USAGE;
+    const struct json *v = status ? NULL : ret_reply->json;
+
+    if (!status && (!v || v->kind != JSON_LIST || v->count != (size_t)call->count))
+        status = client_error("%s did not reply with a list", client_server(c));
+    return status;
+}
+
+void task_put_clientid(struct buf *b)
 {
     json_key(b, "clientid");
-    json_put_int(b, o->clientid);
+    json_put_int(b, task_clientid);
 }
 
 void task_put_requestid(struct buf *b)
@@ -143,10 +172,10 @@ void task_put_requestid(struct buf *b)
     json_put_text(b, str_of(requestid));
 }
 
-void task_open_body(struct buf *b, const struct task_options *o)
+void task_open_body(struct buf *b)
 {
     json_open(b, '{');
-    task_put_clientid(b, o);
+    task_put_clientid(b);
     task_put_requestid(b);
 }
 
@@ -162,7 +191,7 @@ static void add_row(struct table *t, const struct json *task, int64_t now_ms)
 {
     int64_t id = 0, timespec = 0, ownerid = 0;
     struct str group = {0}, data = {0};
-    struct buf moment = {0};
+    char when[HUMAN_SIZE];
     struct err_info e;
     bool owned;
 
@@ -172,14 +201,12 @@ static void add_row(struct table *t, const struct json *task, int64_t now_ms)
     json_get_int(task, "timespec", &timespec, &e);
     json_get_int(task, "ownerid", &ownerid, &e);
     owned = timespec > now_ms;
-    term_put_moment(&moment, now_ms, timespec);
     table_cell(t, TERM_PLAIN, "%" PRId64, id);
     table_text(t, TERM_PLAIN, group);
     table_cell(t, owned ? TERM_YELLOW : TERM_GREEN, "%s", owned ? "owned" : "available");
-    table_text(t, TERM_DIM, (struct str){moment.p, moment.len});
+    table_cell(t, TERM_DIM, "%s", human_time(when, timespec));
     table_cell(t, TERM_DIM, "%" PRId64, ownerid);
     table_text(t, TERM_PLAIN, data);
-    buf_release(&moment);
 }
 
 void task_print(const struct json *tasks)
@@ -198,4 +225,19 @@ void task_print(const struct json *tasks)
             add_row(&t, task, now_ms);
     table_print(&t, stdout);
     table_release(&t);
+}
+
+void task_print_reply(const struct cmd_call *call, const struct client_reply *reply)
+{
+    if (call->client.json)
+        client_print_json(reply);
+    else
+        task_print(json_get(reply->json, "tasks"));
+}
+
+void task_print_ids(const struct json *tasks)
+{
+    if (tasks && tasks->kind == JSON_LIST)
+        json_each(task, tasks)
+            printf("%" PRId64 "\n", json_int_of(task, "id"));
 }

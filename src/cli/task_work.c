@@ -1,39 +1,28 @@
 /*
- * drover work - runs a command for each task of a group. A job is a thread that claims a task, runs the
- * command with the task's data on its standard input while the client renews, and then says in one
- * transaction what came of it.
+ * drover work - runs a command for each task of a group. A job claims a task, runs the command while
+ * the library renews the claim, and stores the outcome in one transaction.
  *
- * How often a task has been tried is kept in the store and survives every worker, without a change to
- * the data: it is the name of the group that the task waits in. After its first failure a task of G goes
- * to G/retry/1, owned and thus out of reach until its back-off is over, after the second to G/retry/2,
- * and so on, and in the end to G/dead. Workers claim from G and its retry groups alike. (A number in the
- * data would show to everybody else who reads it, and a second task that counts could not name the
- * first, whose id changes.) Deleting in the one group and adding to the other is one transaction. What
- * ends with the worker itself, by a signal or a crash, does not count as an attempt.
+ * The number of attempts is the name of the group that the task waits in: after its first failure a
+ * task of G moves to G/retry/1, claimed and thus out of reach until the back-off is over, after the
+ * second to G/retry/2, and so on, and in the end to G/dead. Workers claim from G and its retry groups
+ * alike. (A number in the data would show to everybody else who reads it, and a second task that counts
+ * could not name the first, whose id changes.) The delete in one group and the add in the other are one
+ * transaction. An attempt that ends with the worker itself, by a signal or a crash, does not count.
  */
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/child.h"
 #include "base/mem.h"
-#include "base/thread.h"
-#include "cli/cmd.h"
-#include "cli/http_client.h"
-#include "cli/task_share.h"
+#include "cli/worker.h"
 #include "drover.h"
 
 enum {
-    JOBS_MAX = 256,
-    ATTEMPTS_MAX = 100,
     WAIT_MS = 60 * 1000,
-    CLAIM_RETRY_MS =
-        10 * 1000, /* with the same requestid; then it is said that the server is away */
+    CLAIM_RETRY_MS = 10 * 1000, /* with the same requestid; after that the server is away */
     EMPTY_WAIT_MS = 500,
     PAUSE_MS = 1000,
     TICK_MS = 250,
@@ -42,37 +31,24 @@ enum {
 #define HOUR_MS (INT64_C(3600) * 1000)
 #define RETRY "/retry/"
 
-struct work {
-    struct client_options client;
-    int64_t jobs, lease_ms, attempts, back_off_ms;
-    bool until_empty, verbose;
-    char **command;
+static int64_t lease_ms = 30 * 1000;
 
-    /*
-     * The same client three times: looking around is not tried again, so that it is said at once when
-     * there is no server; it ends with a signal, and so do claims; what finishes a task does not.
-     */
-    struct drover_client *looks, *claims, *updates;
-    char **groups; /* to claim from */
-    size_t group_count;
+/*
+ * The same client three times: listing is not repeated, so that a server that cannot be reached is
+ * reported at once; listing and claiming end with a signal; storing an outcome does not.
+ */
+static struct drover_client *lists, *claims, *updates;
 
-    atomic_size_t done, failed, lost;
-    atomic_bool ended, broken, away;
+static char **groups; /* to claim from */
+static size_t group_count;
+
+/* The task that a thread has. */
+struct claimed {
+    struct drover_result result;
+    struct drover_hold *hold;
+    bool patient; /* there are tasks, but others have them: wait for one */
+    char id[64], group[1200], attempt[64], client[64];
 };
-
-static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-/* One line, whole, whichever job says it. */
-static void say(const char *fmt, ...)
-{
-    char line[1024];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
-    va_end(ap);
-    fprintf(stderr, "drover: %s\n", line);
-}
 
 /* Groups. */
 
@@ -95,9 +71,9 @@ static struct place place_of(const char *group)
     return p;
 }
 
-static void add_group(struct work *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add_group(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-static void add_group(struct work *w, const char *fmt, ...)
+static void add_group(const char *fmt, ...)
 {
     va_list ap;
     char *name;
@@ -106,216 +82,177 @@ static void add_group(struct work *w, const char *fmt, ...)
     if (vasprintf(&name, fmt, ap) < 0)
         err_fatal("out of memory");
     va_end(ap);
-    for (size_t i = 0; i < w->group_count; i++)
-        if (!strcmp(w->groups[i], name)) {
+    for (size_t i = 0; i < group_count; i++)
+        if (!strcmp(groups[i], name)) {
             free(name);
             return;
         }
-    w->groups = mem_realloc(w->groups, (w->group_count + 1) * sizeof *w->groups);
-    w->groups[w->group_count++] = name;
+    groups = mem_realloc(groups, (group_count + 1) * sizeof *groups);
+    groups[group_count++] = name;
 }
 
-/* Those that a worker with more attempts has left behind are worked on too. */
-static void add_left_behind(struct work *w, const struct drover_groups *all, const char *group)
+/* Retry groups that a worker with more attempts has left behind. */
+static void add_left_behind(const struct drover_groups *all, const char *group)
 {
     for (size_t i = 0; i < all->count; i++) {
         struct place p = place_of(all->names[i]);
 
         if (p.tried && str_eq(p.group, str_of(group)))
-            add_group(w, "%s", all->names[i]);
+            add_group("%s", all->names[i]);
     }
 }
 
-/* Some errors will be the same the next time. */
-static bool is_hopeless(int err)
+/* Errors that would be the same the next time. */
+static bool is_permanent(int err)
 {
     return err == DROVER_BAD_ARGUMENT || err == DROVER_NO_AUTH || err == DROVER_REFUSED;
 }
 
-/* Said once when the server goes away, and once when it is back. */
-static void note_away(struct work *w, const char *why)
-{
-    if (!atomic_exchange(&w->away, true))
-        say("%s", why);
-    child_pause(PAUSE_MS);
-}
-
-static void note_back(struct work *w)
-{
-    if (w->away && atomic_exchange(&w->away, false))
-        say("the server is back");
-}
-
-static int find_groups(struct work *w, int argc, char **argv)
+static int find_groups(const struct cmd_call *call)
 {
     struct drover_groups all;
     struct drover_error e;
+    bool away = false;
     int err;
 
-    while ((err = drover_client_groups(w->looks, &all, &e))) {
-        if (is_hopeless(err))
-            return client_error("%s", e.text);
+    while ((err = drover_client_groups(lists, &all, &e))) {
         if (child_signal())
             return CMD_FAILURE;
-        note_away(w, e.text);
+        if (!away || is_permanent(err))
+            client_error("%s", e.text);
+        if (is_permanent(err))
+            return CMD_FAILURE;
+        away = true;
+        child_pause(PAUSE_MS);
     }
-    note_back(w);
-    for (int i = 1; i < argc; i++) {
-        add_group(w, "%s", argv[i]);
-        for (int64_t n = 1; n < w->attempts; n++)
-            add_group(w, "%s" RETRY "%" PRId64, argv[i], n);
-        add_left_behind(w, &all, argv[i]);
+    if (away)
+        client_error("the server is back");
+    for (int i = 0; i < call->count; i++) {
+        add_group("%s", call->operands[i]);
+        for (int64_t n = 1; n < worker_options.attempts; n++)
+            add_group("%s" RETRY "%" PRId64, call->operands[i], n);
+        add_left_behind(&all, call->operands[i]);
     }
     drover_groups_release(&all);
     return CMD_OK;
 }
 
-/* What came of a task. */
+/* Taking and settling. */
 
-static bool keep(struct work *w, const struct drover_update *u, int64_t id, const char *what)
+static enum worker_taken take(struct worker_thread *t, struct worker_item *ret_item)
+{
+    struct claimed *c = t->own;
+    struct drover_claim claim = {
+        .groups = (const char *const *)groups,
+        .group_count = group_count,
+        .duration_ms = lease_ms,
+        .wait_ms = !worker_options.until_empty ? WAIT_MS
+                   : c->patient                ? EMPTY_WAIT_MS
+                                               : 0,
+    };
+    struct drover_error e;
+    int got = drover_client_claim(claims, &claim, &c->result, &e);
+    const struct drover_task *task = c->result.tasks;
+    struct place p;
+
+    c->patient = got == 0;
+    if (got < 0)
+        err_set(&t->error, 0, "%s", e.text);
+    if (got == 0 || got == DROVER_REFUSED)
+        drover_result_release(&c->result);
+    if (got <= 0)
+        return got == 0 ? WORKER_NOTHING : is_permanent(got) ? WORKER_BROKEN : WORKER_AWAY;
+    p = place_of(task->group);
+    c->hold = drover_client_hold(updates, task, lease_ms);
+    snprintf(c->id, sizeof c->id, "DROVER_TASK_ID=%" PRId64, task->id);
+    snprintf(c->group, sizeof c->group, "DROVER_TASK_GROUP=%.*s", (int)p.group.len, p.group.p);
+    snprintf(c->attempt, sizeof c->attempt, "DROVER_TASK_ATTEMPT=%" PRId64, p.tried + 1);
+    snprintf(c->client, sizeof c->client, "DROVER_CLIENT_ID=%" PRId64, drover_client_id(updates));
+    *ret_item = (struct worker_item){.input = {task->data, task->data_len},
+                                     .variables = {c->id, c->group, c->attempt, c->client},
+                                     .attempt = p.tried + 1};
+    snprintf(ret_item->name, sizeof ret_item->name, "task %" PRId64, task->id);
+    return WORKER_TAKEN;
+}
+
+static bool renew(struct worker_thread *t)
+{
+    return !drover_hold_lost(((struct claimed *)t->own)->hold);
+}
+
+static int send_update(struct worker_thread *t, const struct drover_update *u)
 {
     struct drover_result r = {0};
     struct drover_error e;
-    int err = drover_client_update(w->updates, u, &r, &e);
+    int err = drover_client_update(updates, u, &r, &e);
 
     if (!err || err == DROVER_REFUSED)
         drover_result_release(&r);
     if (err)
-        say("task %" PRId64 ": %s, but that could not be kept: %s", id, what, e.text);
-    return !err;
+        err_set(&t->error, err, "the result could not be stored: %s", e.text);
+    return err;
 }
 
-static void finish(struct work *w, int64_t id)
+/* Moves the task to the group for its next attempt, or to the dead ones. */
+static int move_task(struct worker_thread *t, const struct drover_task *task, int64_t id, bool dead,
+                     int64_t back_off_ms, const char **ret_where)
 {
-    struct drover_update u = {.deletes = &id, .delete_count = 1};
-
-    if (!keep(w, &u, id, "done")) {
-        w->lost++;
-        return;
-    }
-    w->done++;
-    if (w->verbose)
-        say("task %" PRId64 ": done", id);
-}
-
-/* As if nobody had claimed it. */
-static void give_back(struct work *w, const struct drover_task *t, int64_t id)
-{
-    struct drover_task same = {.id = id, .data = t->data, .data_len = t->data_len};
-    struct drover_update u = {.updates = &same, .update_count = 1};
-
-    if (keep(w, &u, id, "given back"))
-        say("task %" PRId64 ": given back", id);
-}
-
-/* From attempt to attempt twice as long. */
-static int64_t back_off(const struct work *w, int64_t tried)
-{
-    int64_t ms = w->back_off_ms;
-
-    for (int64_t i = 1; i < tried && ms < HOUR_MS; i++)
-        ms *= 2;
-    return ms < HOUR_MS ? ms : HOUR_MS;
-}
-
-static void put_off(struct work *w, const struct drover_task *t, int64_t id, int status)
-{
-    struct place p = place_of(t->group);
-    int64_t tried = p.tried + 1;
-    struct drover_task moved = {.data = t->data, .data_len = t->data_len};
+    struct place p = place_of(task->group);
+    struct drover_task moved = {.data = task->data, .data_len = task->data_len};
     struct drover_update u = {.adds = &moved, .add_count = 1, .deletes = &id, .delete_count = 1};
-    bool dead = tried >= w->attempts;
+    char *text = ((struct claimed *)t->own)->group;
     struct buf group = {0};
+    int err;
 
     buf_put_str(&group, p.group);
     if (dead) {
         buf_printf(&group, "/dead");
     } else {
-        buf_printf(&group, RETRY "%" PRId64, tried);
-        moved.timespec = -back_off(w, tried);
+        buf_printf(&group, RETRY "%" PRId64, p.tried + 1);
+        moved.timespec = -back_off_ms;
     }
     moved.group = buf_text(&group);
-    w->failed++;
-    if (!keep(w, &u, id, "failed"))
-        w->lost++;
-    else if (dead)
-        say("task %" PRId64 ": exit status %d in attempt %" PRId64 " of %" PRId64 ", moved to %s",
-            id, status, tried, w->attempts, moved.group);
-    else
-        say("task %" PRId64 ": exit status %d in attempt %" PRId64 " of %" PRId64
-            ", again in %" PRId64 " ms",
-            id, status, tried, w->attempts, -moved.timespec);
+    err = send_update(t, &u);
+    snprintf(text, sizeof((struct claimed *)0)->group, "moved to %s", moved.group);
+    *ret_where = text;
     buf_release(&group);
+    return err;
 }
 
-/* Running. */
-
-static bool still_held(void *arg)
+static int settle(struct worker_thread *t, struct worker_item *item, enum worker_outcome outcome,
+                  int64_t back_off_ms, const char *why, const char **ret_where)
 {
-    return !drover_hold_lost(arg);
-}
+    struct claimed *c = t->own;
+    const struct drover_task *task = c->result.tasks;
+    int64_t id = task->id;
+    struct drover_update done = {.deletes = &id, .delete_count = 1};
+    int err = drover_hold_release(c->hold, &id);
 
-static int run_command(struct work *w, const struct drover_task *t, struct drover_hold *hold,
-                       int *ret_status, struct err_info *ret_error)
-{
-    char id[64], group[1200], attempt[64], client[64];
-    const char *const variables[] = {id, group, attempt, client, NULL};
-    struct place p = place_of(t->group);
-    struct child_options o = {
-        .argv = w->command,
-        .input = {t->data, t->data_len},
-        .variables = variables,
-        .tick_ms = TICK_MS,
-        .tick = still_held,
-        .arg = hold,
-    };
+    (void)why;
+    if (err) {
+        err_set(&t->error, err, "the claim ended while the command ran: %s",
+                drover_err_message(err));
+    } else if (outcome == WORKER_DONE) {
+        err = send_update(t, &done);
+    } else if (outcome == WORKER_RELEASED) { /* an update without a timespec ends the claim */
+        struct drover_task same = {.id = id, .data = task->data, .data_len = task->data_len};
 
-    snprintf(id, sizeof id, "DROVER_TASK_ID=%" PRId64, t->id);
-    snprintf(group, sizeof group, "DROVER_TASK_GROUP=%.*s", (int)p.group.len, p.group.p);
-    snprintf(attempt, sizeof attempt, "DROVER_TASK_ATTEMPT=%" PRId64, p.tried + 1);
-    snprintf(client, sizeof client, "DROVER_CLIENT_ID=%" PRId64, drover_client_id(w->updates));
-    return child_run(&o, ret_status, ret_error);
-}
-
-/* The worker itself is of no use: its command does not start. */
-static void give_up(struct work *w, const char *why)
-{
-    if (!atomic_exchange(&w->broken, true))
-        client_error("%s", why);
-}
-
-static void work_on(struct work *w, const struct drover_task *t)
-{
-    struct drover_hold *hold = drover_client_hold(w->updates, t, w->lease_ms);
-    struct err_info e = {""};
-    int status = 0, err, lost;
-    int64_t id = t->id;
-
-    err = run_command(w, t, hold, &status, &e);
-    lost = drover_hold_release(hold, &id);
-    if (lost) {
-        w->lost++;
-        say("task %" PRId64 ": lost while the command ran: %s", t->id, drover_err_message(lost));
-    } else if (err || e.text[0]) {
-        give_back(w, t, id);
-        give_up(w, e.text);
-    } else if (!status) {
-        finish(w, id);
-    } else if (child_signal()) {
-        give_back(w, t, id);
+        err = send_update(t, &(struct drover_update){.updates = &same, .update_count = 1});
     } else {
-        put_off(w, t, id, status);
+        err = move_task(t, task, id, outcome == WORKER_DEAD, back_off_ms, ret_where);
     }
+    snprintf(item->name, sizeof item->name, "task %" PRId64, id);
+    drover_result_release(&c->result);
+    return err;
 }
 
-/* A job. */
-
-/* Whether any task is left, whoever has it. */
-static bool all_empty(struct work *w)
+/* Whether no task is left, whoever has it. */
+static bool is_empty(struct worker_thread *t)
 {
-    for (size_t i = 0; i < w->group_count; i++) {
+    (void)t;
+    for (size_t i = 0; i < group_count; i++) {
         struct drover_result r;
-        int count = drover_client_list(w->updates, w->groups[i], 1, 1, &r, NULL);
+        int count = drover_client_list(updates, groups[i], 1, 1, &r, NULL);
 
         if (count >= 0)
             drover_result_release(&r);
@@ -325,163 +262,87 @@ static bool all_empty(struct work *w)
     return true;
 }
 
-/* patient: to wait for a task, because there are some that others have. */
-static void claim_and_work(struct work *w, bool *patient)
-{
-    struct drover_claim claim = {
-        .groups = (const char *const *)w->groups,
-        .group_count = w->group_count,
-        .duration_ms = w->lease_ms,
-        .wait_ms = !w->until_empty ? WAIT_MS
-                   : *patient      ? EMPTY_WAIT_MS
-                                   : 0,
-    };
-    struct drover_result r = {0};
-    struct drover_error e;
-    int got = drover_client_claim(w->claims, &claim, &r, &e);
-
-    if (got >= 0)
-        note_back(w);
-    *patient = got == 0;
-    if (got > 0) {
-        work_on(w, &r.tasks[0]);
-    } else if (got == 0) {
-        if (w->until_empty && all_empty(w))
-            w->ended = true;
-    } else if (is_hopeless(got)) {
-        give_up(w, e.text);
-    } else if (got != DROVER_CLOSED) {
-        note_away(w, e.text);
-    }
-    if (got >= 0 || got == DROVER_REFUSED)
-        drover_result_release(&r);
-}
-
-static void *do_job(void *arg)
-{
-    struct work *w = arg;
-    bool patient = false;
-
-    while (!w->ended && !w->broken && !child_signal())
-        claim_and_work(w, &patient);
-    return NULL;
-}
-
-static void run_jobs(struct work *w)
-{
-    pthread_t threads[JOBS_MAX];
-    int64_t started = 0;
-
-    while (started < w->jobs && !thread_start(&threads[started], "task-job", do_job, w, NULL))
-        started++;
-    if (started < w->jobs)
-        say("only %" PRId64 " of %" PRId64 " jobs could be started", started, w->jobs);
-    for (int64_t i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
-}
-
 /* The command. */
 
-static bool open_client(const struct client_config *config, const struct drover_client_options *o,
+static bool open_client(const struct client_config *config, struct drover_client_options o,
                         struct drover_client **ret_client)
 {
-    struct drover_client_options all = *o;
     struct drover_error e;
     int err;
 
-    all.server = config->server;
-    all.token = config->token;
-    err = drover_client_open(&all, ret_client, &e);
+    o.server = config->server;
+    o.token = config->token;
+    err = drover_client_open(&o, ret_client, &e);
     if (err)
         client_error("%s", e.text);
     return !err;
 }
 
-static bool open_clients(struct work *w)
+static bool open_clients(const struct cmd_call *call)
 {
-    struct drover_client_options updates = {0}, claims = {.retry_ms = CLAIM_RETRY_MS},
-                                 looks = {.retry_ms = -1};
+    struct drover_client_options claiming = {.retry_ms = CLAIM_RETRY_MS},
+                                 listing = {.retry_ms = -1};
     struct client_config config;
 
-    if (!client_configure(&w->client, &config) || !open_client(&config, &updates, &w->updates))
+    if (!client_configure(&call->client, &config) ||
+        !open_client(&config, (struct drover_client_options){0}, &updates))
         return false;
-    claims.stop_fd = looks.stop_fd = child_stop_fd();
-    claims.clientid = looks.clientid = drover_client_id(w->updates);
-    return open_client(&config, &claims, &w->claims) && open_client(&config, &looks, &w->looks);
+    claiming.stop_fd = listing.stop_fd = child_stop_fd();
+    claiming.clientid = listing.clientid = drover_client_id(updates);
+    return open_client(&config, claiming, &claims) && open_client(&config, listing, &lists);
 }
 
-static void release(struct work *w)
+static void release(void)
 {
-    if (w->looks)
-        drover_client_close(w->looks);
-    if (w->claims)
-        drover_client_close(w->claims);
-    if (w->updates)
-        drover_client_close(w->updates);
-    for (size_t i = 0; i < w->group_count; i++)
-        free(w->groups[i]);
-    free(w->groups);
+    struct drover_client *const clients[] = {lists, claims, updates};
+
+    for (size_t i = 0; i < sizeof clients / sizeof *clients; i++)
+        if (clients[i])
+            drover_client_close(clients[i]);
+    for (size_t i = 0; i < group_count; i++)
+        free(groups[i]);
+    free(groups);
 }
 
-static int work(struct work *w, int argc, char **argv)
+static int run_work(const struct cmd_call *call)
 {
+    const struct worker_source source = {
+        .attempts = 5,
+        .own_size = sizeof(struct claimed),
+        .tick_ms = TICK_MS,
+        .take = take,
+        .renew = renew,
+        .settle = settle,
+        .is_empty = is_empty,
+    };
     int status = CMD_FAILURE;
 
-    child_catch_signals();
-    if (open_clients(w))
-        status = find_groups(w, argc, argv);
-    if (!status) {
-        run_jobs(w);
-        say("%zu done, %zu failed, %zu lost", w->done, w->failed, w->lost);
-        status = w->broken ? CMD_FAILURE : CMD_OK;
-    }
-    release(w);
+    worker_begin(source.attempts);
+    if (open_clients(call))
+        status = find_groups(call);
+    if (!status)
+        status = worker_run(&source, call, NULL);
+    release();
     return status;
 }
 
-int cmd_work(int argc, char **argv)
-{
-    struct work w = {.jobs = 1, .lease_ms = 30 * 1000, .attempts = 5, .back_off_ms = 1000};
-    const struct option options[] = {
-        {"jobs", "N", "Run up to that many commands at once. Default: 1.", option_number, &w.jobs,
-         1, JOBS_MAX},
-        {"attempts", "N", "After that many failures a task goes to GROUP/dead. Default: 5.",
-         option_number, &w.attempts, 1, ATTEMPTS_MAX},
-        {"backoff", "TIME",
-         "How long a task waits after its first failure; after each further one twice as\n"
-         "long, at most an hour. Default: 1s.",
-         option_span, &w.back_off_ms, 1, HOUR_MS},
+const struct cmd cmd_work = {
+    .name = "work",
+    .summary = "run a command for each task of a group",
+    .operands = "GROUP...",
+    .takes_command = true,
+    .about =
+        "Claims tasks of the groups and runs the command for each, with the data of the task on\n"
+        "its standard input and DROVER_TASK_ID, DROVER_TASK_GROUP and DROVER_TASK_ATTEMPT in its\n"
+        "environment. The claim is renewed while the command runs. Exit status 0 deletes the\n"
+        "task; any other moves it to GROUP/retry/N, where it waits for the next attempt. On TERM\n"
+        "or INT the running tasks are released.",
+    .options = CMD_OPTIONS(
+        WORKER_OPTIONS("After N failed attempts a task moves to GROUP/dead. Default: 5."),
         {"for", "TIME",
-         "Claim for that long, and renew in time. When this worker dies, others can have\n"
-         "the task after that. Default: 30s.",
-         option_span, &w.lease_ms, 500, 24 * HOUR_MS},
-        {"until-empty", NULL, "End when the groups have no tasks left.", option_flag,
-         &w.until_empty},
-        {"verbose", NULL, "Say which tasks were done, too.", option_flag, &w.verbose},
-        CLIENT_SERVER_OPTIONS(w.client),
-    };
-    const struct cmd cmd = {
-        .name = "work",
-        .operands = "GROUP...",
-        .operands_min = 1,
-        .operands_max = 100,
-        .command = &w.command,
-        .about =
-            "Claims tasks of the groups and runs the command for each, with the task's data on "
-            "its\n"
-            "standard input. Exit status 0 deletes the task; any other gives it back to wait in\n"
-            "GROUP/retry/N, and after the last attempt moves it to GROUP/dead. The claim is "
-            "renewed\n"
-            "while the command runs. The command finds DROVER_TASK_ID, DROVER_TASK_GROUP and\n"
-            "DROVER_TASK_ATTEMPT in its environment. TERM and INT are handed on to it, and what "
-            "it\n"
-            "did not finish is given back.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-    };
-    int status;
-
-    if (!cmd_parse(&cmd, &argc, argv, &status))
-        return status;
-    return work(&w, argc, argv);
-}
+         "Duration of the claim, which is renewed in time. Others can claim the task this\n"
+         "long after a worker dies. Default: 30s.",
+         option_span, &lease_ms, 500, 24 * HOUR_MS}),
+    .client = CMD_REMOTE,
+    .run = run_work,
+};

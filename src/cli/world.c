@@ -1,77 +1,11 @@
-/*
- * drover world - worlds on the command line: each subcommand is one request to the server, shown for
- * people or, with --json, as it came. (drover world work is in work_cmd.c.)
- */
-#include <stdio.h>
-#include <stdlib.h>
+/* drover world: a table of its commands, and those that are more than one request. */
+#include <inttypes.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
-#include "cli/http_client.h"
-#include "cli/table.h"
-#include "cli/world_share.h"
-
-#define COUNT(list) (sizeof(list) / sizeof *(list))
-
-const char *world_url(struct client *c, const char *world, const char *what)
-{
-    return arena_printf(client_arena(c), "/v1/worlds/%s%s", client_quote(c, str_of(world)), what);
-}
-
-/* init */
-
-static int init(int argc, char **argv)
-{
-    struct client_options o = {0};
-    const struct option options[] = {CLIENT_OPTIONS(o)};
-    const struct cmd cmd = {
-        .name = "world init",
-        .operands = "WORLD",
-        .operands_min = 1,
-        .operands_max = 1,
-        .about =
-            "Makes a world: /zoott_WORLD for its tree, and zoott_p, zoott_w and zoott_c for the\n"
-            "tasks that are pending, working and completed. Again does no harm.",
-        .options = options,
-        .option_count = COUNT(options),
-    };
-    struct buf body = {0};
-    struct client_reply reply;
-    int status;
-    struct client *c = client_begin(&cmd, &o, &argc, argv, &status);
-
-    if (!c)
-        return status;
-    json_open(&body, '{');
-    json_key(&body, "world");
-    json_put_text(&body, str_of(argv[1]));
-    json_close(&body, '}');
-    status = client_call(c, "POST", "/v1/worlds", buf_text(&body), &reply);
-    if (!status && o.json)
-        client_print_json(&reply);
-    buf_release(&body);
-    client_close(c);
-    return status;
-}
+#include "cli/verb.h"
 
 /* queue */
 
-struct queue_options {
-    struct client_options client;
-    const char *parent, *parent_type, *child_name;
-};
-
-static bool read_stdin(struct buf *b)
-{
-    size_t got;
-
-    do {
-        buf_reserve(b, 65536);
-        got = fread(b->p + b->len, 1, 65536, stdin);
-        b->len += got;
-    } while (got);
-    return !ferror(stdin);
-}
+static const char *parent, *parent_type, *child_name;
 
 static void put_pair(struct buf *b, const char *key, const char *name, const char *type)
 {
@@ -83,25 +17,25 @@ static void put_pair(struct buf *b, const char *key, const char *name, const cha
     json_put_text(b, str_of(type));
 }
 
-static void put_queue(struct buf *b, const struct queue_options *o, char **argv, struct str data)
+static void put_task(struct buf *b, char **operands, struct str data)
 {
     json_open(b, '{');
-    put_pair(b, "task", argv[2], argv[3]);
+    put_pair(b, "task", operands[1], operands[2]);
     json_key(b, "data");
     json_put_raw(b, data);
     json_close(b, '}');
-    if (o->parent) {
-        put_pair(b, "parent", o->parent, o->parent_type ? o->parent_type : ".*");
+    if (parent) {
+        put_pair(b, "parent", parent, parent_type ? parent_type : ".*");
         json_close(b, '}');
     }
-    if (o->child_name) {
+    if (child_name) {
         json_key(b, "child_name");
-        json_put_text(b, str_of(o->child_name));
+        json_put_text(b, str_of(child_name));
     }
     json_close(b, '}');
 }
 
-static int queue_send(struct client *c, const struct queue_options *o, char **argv, struct str data)
+static int send_task(struct client *c, const struct cmd_call *call, struct str data)
 {
     struct err_info e;
     struct client_reply reply;
@@ -109,61 +43,37 @@ static int queue_send(struct client *c, const struct queue_options *o, char **ar
     int status;
 
     if (!json_parse(client_arena(c), data, &e))
-        return client_error("the data is %s", e.text), CMD_USAGE;
-    put_queue(&body, o, argv, data);
-    status = client_call(c, "POST", world_url(c, argv[1], "/tasks"), buf_text(&body), &reply);
+        return client_error("DATA: %s", e.text), CMD_USAGE;
+    put_task(&body, call->operands, data);
+    status = client_call(c, "POST",
+                         arena_printf(client_arena(c), "/v1/worlds/%s/tasks",
+                                      client_quote(c, str_of(call->operands[0]))),
+                         buf_text(&body), &reply);
     buf_release(&body);
-    if (status)
-        return status;
-    if (o->client.json)
+    if (!status && call->client.json)
         client_print_json(&reply);
-    else if (json_get(reply.json, "nodes"))
-        json_each(node, json_get(reply.json, "nodes"))
-            if (node->kind == JSON_TEXT)
-                printf("%.*s\n", (int)node->text.len, node->text.p);
-    return CMD_OK;
+    else if (!status)
+        verb_print_words(call, json_get(reply.json, "nodes"));
+    return status;
 }
 
-static int queue(int argc, char **argv)
+static int run_queue(const struct cmd_call *call)
 {
-    struct queue_options o = {0};
-    const struct option options[] = {
-        {"parent", "EXPRESSION",
-         "Put the task below every task whose name matches, whole, this regular expression.",
-         option_text, &o.parent},
-        {"parent-type", "EXPRESSION", "And whose type matches this one. Default: any.", option_text,
-         &o.parent_type},
-        {"child-name", "TEMPLATE",
-         "Name it by this, in which {parent} and {child} stand for the names.", option_text,
-         &o.child_name},
-        CLIENT_OPTIONS(o.client),
-    };
-    const struct cmd cmd = {
-        .name = "world queue",
-        .operands = "WORLD NAME TYPE [DATA]",
-        .operands_min = 3,
-        .operands_max = 4,
-        .about =
-            "Queues a task: creates it, or updates it, and makes it pending. DATA is JSON; '-'\n"
-            "reads it from standard input; without, it is null. Prints the nodes.",
-        .options = options,
-        .option_count = COUNT(options),
-    };
+    struct client *c = client_open(&call->client);
+    const char *operand = call->count > 3 ? call->operands[3] : "null";
     struct buf data = {0};
-    int status;
-    struct client *c = client_begin(&cmd, &o.client, &argc, argv, &status);
+    int status = CMD_OK;
 
     if (!c)
-        return status;
-    if ((o.parent_type || o.child_name) && !o.parent)
-        status = cmd_usage_error(&cmd, "--parent-type and --child-name go with --parent");
-    else if (argc > 4 && !strcmp(argv[4], "-") && !read_stdin(&data))
-        status = client_error("cannot read standard input");
+        return CMD_FAILURE;
+    if ((parent_type || child_name) && !parent)
+        status = cmd_usage_error(call->cmd, "--parent-type and --child-name go with --parent");
+    else if (!strcmp(operand, "-"))
+        status = verb_read_stdin(&data);
     else
-        status = queue_send(c, &o, argv,
-                            data.p     ? (struct str){data.p, data.len}
-                            : argc > 4 ? str_of(argv[4])
-                                       : STR("null"));
+        buf_put(&data, operand, strlen(operand));
+    if (!status)
+        status = send_task(c, call, (struct str){data.p, data.len});
     buf_release(&data);
     client_close(c);
     return status;
@@ -171,102 +81,38 @@ static int queue(int argc, char **argv)
 
 /* ls */
 
-static enum term_colour state_colour(struct str state)
+static int print_tasks(const struct cmd_call *call, const struct json *reply)
 {
-    return str_eq(state, STR("working"))     ? TERM_YELLOW
-           : str_eq(state, STR("completed")) ? TERM_GREEN
-           : str_eq(state, STR("pending"))   ? TERM_PLAIN
-                                             : TERM_DIM;
-}
-
-static void print_tasks(const struct json *reply)
-{
-    static const struct table_column columns[] = {
-        {"NODE"}, {"TYPE"}, {"STATE"}, {"SINCE", .right = true}, {"FAILURES", .right = true}};
-    const struct json *tasks = json_get(reply, "tasks");
-    struct table t;
-
-    table_init(&t, columns, COUNT(columns));
-    if (tasks && tasks->kind == JSON_LIST)
-        json_each(task, tasks) {
-            struct buf since = {0};
-            int64_t since_ms = 0, failures = 0;
-
-            json_get_int(task, "since", &since_ms, NULL);
-            json_get_int(task, "failures", &failures, NULL);
-            term_put_moment(&since, clock_wall_ms(), since_ms);
-            table_text(&t, TERM_PLAIN, json_text_of(task, "node"));
-            table_text(&t, TERM_PLAIN, json_text_of(task, "type"));
-            table_text(&t, state_colour(json_text_of(task, "state")), json_text_of(task, "state"));
-            table_text(&t, TERM_PLAIN, (struct str){since.p, since.len});
-            table_cell(&t, failures ? TERM_RED : TERM_PLAIN, "%lld", (long long)failures);
-            buf_release(&since);
-        }
-    table_print(&t, stdout);
-    table_release(&t);
-}
-
-static int list_worlds(struct client *c, bool json)
-{
-    struct client_reply reply;
-    int status = client_call(c, "GET", "/v1/worlds", NULL, &reply);
-    const struct json *worlds = status ? NULL : json_get(reply.json, "worlds");
-
-    if (!status && json)
-        client_print_json(&reply);
-    else if (worlds && worlds->kind == JSON_LIST)
-        json_each(world, worlds)
-            if (world->kind == JSON_TEXT)
-                printf("%.*s\n", (int)world->text.len, world->text.p);
-    return status;
-}
-
-static int ls(int argc, char **argv)
-{
-    static const char *const states[] = {"pending", "working", "completed"};
-    struct client_options o = {0};
-    int state = 0;
-    int64_t limit = 1000;
-    const char *after = NULL;
-    const struct option options[] = {
-        {"state", "pending|working|completed", "Which tasks. Default: pending.", option_choice,
-         &state},
-        {"limit", "N", "At most that many. Default: 1000.", option_number, &limit, 1, 100000},
-        {"after", "NODE", "Only those after this one, in the order of their names.", option_text,
-         &after},
-        CLIENT_OPTIONS(o),
+    static const struct verb_column columns[] = {
+        {{"NODE"}, "node"},
+        {{"TYPE"}, "type"},
+        {{"STATE"}, "state", VERB_STATE},
+        {{"SINCE"}, "since", VERB_TIME},
+        {{"FAILURES", true}, "failures", VERB_FAILURES},
+        {{0}},
     };
-    const struct cmd cmd = {
-        .name = "world ls",
-        .operands = "[WORLD]",
-        .operands_max = 1,
-        .about = "Lists the tasks of a world; without one, the worlds.",
-        .options = options,
-        .option_count = COUNT(options),
-    };
-    struct client_reply reply;
-    const char *query;
-    int status;
-    struct client *c = client_begin(&cmd, &o, &argc, argv, &status);
+    struct str next = json_text_of(reply, "next");
 
-    if (!c)
-        return status;
-    if (argc < 2) {
-        status = list_worlds(c, o.json);
-    } else {
-        query = arena_printf(client_arena(c), "/tasks?state=%s&limit=%lld&after=%s", states[state],
-                             (long long)limit, client_quote(c, str_of(after ? after : "")));
-        status = client_call(c, "GET", world_url(c, argv[1], query), NULL, &reply);
-        if (!status && o.json)
-            client_print_json(&reply);
-        else if (!status)
-            print_tasks(reply.json);
-        if (!status && json_text_of(reply.json, "next").len)
-            fprintf(stderr, "drover: there are more: --after '%.*s'\n",
-                    (int)json_text_of(reply.json, "next").len, json_text_of(reply.json, "next").p);
-    }
-    client_close(c);
-    return status;
+    (void)call;
+    verb_print_columns(json_get(reply, "tasks"), columns);
+    if (next.len)
+        client_error("there are more: use --after '%.*s'", (int)next.len, next.p);
+    return CMD_OK;
+}
+
+static const struct verb LIST_TASKS = {"GET", "/v1/worlds/{1}/tasks", .print = print_tasks};
+static const struct verb LIST_WORLDS = {"GET", "/v1/worlds", .print = verb_print_word};
+
+static int run_ls(const struct cmd_call *call)
+{
+    struct cmd cmd = *call->cmd;
+    struct cmd_call verb_call = *call;
+
+    verb_call.cmd = &cmd;
+    cmd.verb = call->count ? &LIST_TASKS : &LIST_WORLDS;
+    if (!call->count)
+        cmd.options = NULL;
+    return verb_run(&verb_call);
 }
 
 /* tree */
@@ -278,67 +124,127 @@ static void print_below(const struct json *tasks, int depth)
     json_each(task, tasks) {
         struct str node = json_text_of(task, "node"), state = json_text_of(task, "state");
         const char *bar = node.len ? memrchr(node.p, '|', node.len) : NULL;
+        bool coloured = term_has_colour(stdout);
         struct buf line = {0};
 
         if (bar)
             node = (struct str){bar + 1, (size_t)(node.p + node.len - bar - 1)};
         term_put_safe(&line, node, SIZE_MAX);
         printf("%*s%s  %s%.*s%s\n", depth * 2, "", buf_text(&line),
-               term_has_colour(stdout) ? term_colour(state_colour(state)) : "", (int)state.len,
-               state.p, term_has_colour(stdout) ? term_colour(TERM_PLAIN) : "");
+               coloured ? term_colour(verb_colour(state)) : "", (int)state.len, state.p,
+               coloured ? term_colour(TERM_PLAIN) : "");
         buf_release(&line);
         print_below(json_get(task, "tasks"), depth + 1);
     }
 }
 
-static int tree(int argc, char **argv)
+static int print_tree(const struct cmd_call *call, const struct json *reply)
 {
-    struct client_options o = {0};
-    const struct option options[] = {CLIENT_OPTIONS(o)};
-    const struct cmd cmd = {
-        .name = "world tree",
-        .operands = "WORLD",
-        .operands_min = 1,
-        .operands_max = 1,
-        .about = "Shows the tree of a world and the state of each task.",
-        .options = options,
-        .option_count = COUNT(options),
-    };
-    struct client_reply reply;
-    int status;
-    struct client *c = client_begin(&cmd, &o, &argc, argv, &status);
-
-    if (!c)
-        return status;
-    status = client_call(c, "GET", world_url(c, argv[1], "/tree"), NULL, &reply);
-    if (!status && o.json)
-        client_print_json(&reply);
-    else if (!status)
-        print_below(json_get(reply.json, "tasks"), 0);
-    client_close(c);
-    return status;
+    (void)call;
+    print_below(json_get(reply, "tasks"), 0);
+    return CMD_OK;
 }
 
-int cmd_world(int argc, char **argv)
-{
-    static const struct cmd_sub subs[] = {
-        {"init", "make a world", init},
-        {"queue", "queue a task", queue},
-        {"ls", "list the tasks of a world, or the worlds", ls},
-        {"tree", "show the tree of a world", tree},
-        {"rm", "remove tasks", cmd_world_rm},
-        {"claim", "take a task", cmd_world_claim},
-        {"complete", "say that a claimed task is done", cmd_world_complete},
-        {"release", "give a claimed task back", cmd_world_release},
-        {"fail", "say that a claimed task has failed", cmd_world_fail},
-        {"work", "run a command for each task", cmd_world_work},
-    };
-    static const struct cmd_group group = {
-        .name = "world",
-        .about = "Trees of tasks: a task waits until those above it are completed.",
-        .subs = subs,
-        .sub_count = COUNT(subs),
-    };
+/* claim */
 
-    return cmd_group_run(&group, argc, argv);
+static int print_claim(const struct cmd_call *call, const struct json *reply)
+{
+    static const struct table_column columns[] = {{"NODE"}, {"TYPE"}, {"SESSION"}, {"DATA"}};
+    const struct json *task = json_get(reply, "task"), *data = json_get(task, "data");
+    struct table t;
+
+    table_init(&t, columns, sizeof columns / sizeof *columns);
+    table_text(&t, TERM_PLAIN, json_text_of(reply, "node"));
+    table_text(&t, TERM_PLAIN, json_text_of(task, "type"));
+    table_text(&t, TERM_PLAIN, str_of(call->session));
+    table_text(&t, TERM_PLAIN, data ? data->raw : STR("null"));
+    table_print(&t, stdout);
+    table_release(&t);
+    return CMD_OK;
 }
+
+/* The table. */
+
+#define SESSION_OPTION                                                                             \
+    {                                                                                              \
+        "session", "ID", "The session that claimed it. Required.", option_text                     \
+    }
+
+static const struct cmd *const COMMANDS[] = {
+    VERB_CMD(
+        "world init", "create a world", "WORLD",
+        "Creates a world: /zoott_WORLD for its tree, and zoott_p, zoott_w and zoott_c for the\n"
+        "tasks that are pending, working and completed. Safe to repeat.",
+        NULL, "POST", "/v1/worlds", "world=1"),
+    CMD(.name = "world queue", .summary = "queue a task", .operands = "WORLD NAME TYPE [DATA]",
+        .about =
+            "Queues a task: creates it, or updates it, and makes it pending. DATA is JSON; '-'\n"
+            "reads it from standard input; the default is null. Prints the nodes.",
+        .options = CMD_OPTIONS(
+            {"parent", "EXPRESSION",
+             "Put the task below every task whose whole name matches this regular expression.",
+             option_text, &parent},
+            {"parent-type", "EXPRESSION", "And whose type matches this one. Default: any.",
+             option_text, &parent_type},
+            {"child-name", "TEMPLATE",
+             "The name of the task, with {parent} and {child} replaced by the two names.",
+             option_text, &child_name}),
+        .client = CMD_JSON, .run = run_queue),
+    CMD(.name = "world ls", .summary = "list the tasks of a world, or the worlds",
+        .operands = "[WORLD]", .about = "Lists the tasks of a world; without WORLD, the worlds.",
+        .options = CMD_OPTIONS(
+            {"state", "pending|working|completed", "The state of the tasks. Default: pending.",
+             option_choice},
+            {"limit", "N", "At most N. Default: 1000.", option_number, NULL, 1, 100000},
+            {"after", "NODE", "Start after this node, in the order of names.", option_text}),
+        .client = CMD_JSON, .run = run_ls),
+    VERB_CMD("world tree", "show the tree of a world", "WORLD",
+             "Shows the tree of a world and the state of each task.", NULL, "GET",
+             "/v1/worlds/{1}/tree", .print = print_tree),
+    VERB_CMD(
+        "world rm", "remove tasks", "WORLD NODE...",
+        "Removes tasks from a world, whatever their state. A task that is being worked on, or\n"
+        "that has tasks below it, stays.",
+        NULL, "DELETE", "/v1/worlds/{1}/tasks/{2}", .flags = VERB_EACH),
+    VERB_CMD(
+        "world claim", "claim a task", "WORLD",
+        "Claims the oldest pending task of a type that has no pending ancestor. The claim\n"
+        "lasts until the task is completed, released or failed, or until the session ends.\n"
+        "Exit status 3: there is none.",
+        CMD_OPTIONS(
+            {"type", "TYPE", "Tasks of this type; may be given more than once.", option_list_add},
+            {"session", "ID",
+             "Claim for this session. Default: a new one, which is printed, and which ends\n"
+             "when nothing renews it for --timeout.",
+             option_text},
+            {"timeout", "TIME", "Timeout of the new session. Default: 60s.", option_span, NULL,
+             1000, 3600 * 1000},
+            {"wait", "TIME", "Wait this long for a task. Default: do not wait.", option_span, NULL,
+             0, 3600 * 1000}),
+        "POST", "/v1/worlds/{1}/claim", .requires = "type", .flags = VERB_SESSION | VERB_ACQUIRE,
+        .print = print_claim),
+    VERB_CMD("world complete", "complete a claimed task", "WORLD NODE",
+             "Completes a task that was claimed. If it was queued again meanwhile, it becomes\n"
+             "pending again.",
+             CMD_OPTIONS(SESSION_OPTION), "POST", "/v1/worlds/{1}/complete", "node=2",
+             .requires = "session"),
+    VERB_CMD("world release", "release a claimed task", "WORLD NODE",
+             "Releases a task that was claimed: it becomes pending again.",
+             CMD_OPTIONS(SESSION_OPTION), "POST", "/v1/worlds/{1}/release", "node=2",
+             .requires = "session"),
+    VERB_CMD("world fail", "report that a claimed task has failed", "WORLD NODE",
+             "Reports that a task that was claimed has failed. It becomes pending again, behind\n"
+             "the others, and its failures are counted.",
+             CMD_OPTIONS(SESSION_OPTION, {"error", "TEXT", "What went wrong.", option_text}),
+             "POST", "/v1/worlds/{1}/fail", "node=2", .requires = "session"),
+    &cmd_world_work,
+    NULL,
+};
+
+const struct cmd cmd_world = {
+    .name = "world",
+    .summary = "trees of tasks",
+    .heading = "Worlds and queues",
+    .about = "Trees of tasks: a task waits until those above it are completed.",
+    .subs = COMMANDS,
+};

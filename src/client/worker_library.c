@@ -287,6 +287,7 @@ static struct queue_worker_options queue_worker_options(const struct drover_work
         .poll_ms = chosen(o->poll_ms, WORKER_POLL_MS),
         .timeout_ms = KEEPER_TIMEOUT_DEFAULT_MS,
         .policy = policies[o->policy],
+        .back_off_ms = chosen(o->back_off_ms, WORKER_BACKOFF_MS),
         .retries = (int)chosen(o->retries, WORKER_RETRIES),
         .parallel = o->parallel > 0 ? o->parallel : 1,
     };

@@ -332,9 +332,9 @@ void queue_worker_advanced(struct queue_worker *w, int64_t now_ms, const char *q
     }
 }
 
-static int64_t backoff_ms(int failures)
+static int64_t backoff_ms(const struct queue_worker *w, int failures)
 {
-    int64_t ms = WORKER_BACKOFF_MS;
+    int64_t ms = w->o.back_off_ms;
 
     for (int i = 1; i < failures && ms < WORKER_BACKOFF_MAX_MS; i++)
         ms *= 2;
@@ -344,7 +344,7 @@ static int64_t backoff_ms(int failures)
 static void failed(struct queue_worker *w, struct queue_assignment *d, int64_t now_ms)
 {
     d->failures++;
-    d->due_ms = now_ms + backoff_ms(d->failures);
+    d->due_ms = now_ms + backoff_ms(w, d->failures);
     if (w->o.policy == WORKER_STOP)
         queue_worker_stop(w, now_ms);
 }

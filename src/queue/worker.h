@@ -50,8 +50,9 @@ struct queue_worker_options {
     int64_t quiet_ms, poll_ms;
     int64_t timeout_ms; /* of the session */
     enum queue_worker_policy policy;
-    int retries;  /* before a message goes to the error queue, with RETRY */
-    int parallel; /* messages in progress, at least 1 */
+    int64_t back_off_ms; /* after the first failure */
+    int retries;         /* before a message goes to the error queue, with RETRY */
+    int parallel;        /* messages in progress, at least 1 */
 };
 
 enum queue_worker_kind {

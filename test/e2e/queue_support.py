@@ -105,7 +105,7 @@ class Room:
 
     def work(self, *options, **more):
         """Those that will be killed or stopped get QUICK: their sessions end soon."""
-        quiet = () if "--quiet-ms" in options else ("--quiet-ms", 100)
+        quiet = () if "--settle" in options else ("--settle", "100ms")
         self.workers.append(Worker(self.url, self.log, *quiet, *options, **more))
         return self.workers[-1]
 

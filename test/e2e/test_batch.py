@@ -412,7 +412,7 @@ def test_the_command_line(server, monkeypatch, tmp_path):
         "sh", "-c", f"cat >> {tmp_path}/in; echo $DROVER_JOB >> {tmp_path}/order")
     assert (tmp_path / "order").read_text().split() == [jobs[2], jobs[1]]
     assert f'"id":"{jobs[2]}"' in (tmp_path / "in").read_text().replace(" ", "")
-    run("job", "work", "--state", "Estimating", "--until-empty", "--", "false")
+    run("job", "work", "--state", "Estimating", "--until-empty", "--", "false", status=1)
     assert run("job", "ls", "--state", "failed").count("exit status 1") == 2
     shown = run("batch", "show", batch)
     assert "66% of 3 jobs have ended, 2 failed" in shown and "Held" in shown

@@ -39,7 +39,7 @@ def test_each_task_is_done_once(me, tmp_path):
     done = me.run("work", "g", "--jobs", 4, "--until-empty",
                   *shell(f'read n; echo "$n" >> {out}'))
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "drover: 60 done, 0 failed, 0 lost\n"
+    assert done.stderr == "drover: 60 done, 0 retried, 0 dead, 0 lost\n"
     assert sorted(map(int, lines(out))) == list(range(60))
     assert me.ok("groups") == ""
 
@@ -56,14 +56,14 @@ def test_failures_wait_and_die_with_their_data(me):
     me.ok("add", "g", "precious")
     words = ["work", "g", "--until-empty", "--attempts", 3, "--backoff", "20ms"]
     done = me.run(*words, *shell('echo "$DROVER_TASK_GROUP $DROVER_TASK_ATTEMPT $(cat)"; exit 7'))
-    assert done.returncode == 0
+    assert done.returncode == 1, "a dead task is a failure"
     assert done.stdout == "".join(f"g {n} precious\n" for n in (1, 2, 3))
     said = [re.sub(r"task \d+", "task N", line) for line in done.stderr.splitlines()]
     assert said == [
-        "drover: task N: exit status 7 in attempt 1 of 3, again in 20 ms",
-        "drover: task N: exit status 7 in attempt 2 of 3, again in 40 ms",
+        "drover: task N: exit status 7 in attempt 1 of 3, retrying in 20ms",
+        "drover: task N: exit status 7 in attempt 2 of 3, retrying in 40ms",
         "drover: task N: exit status 7 in attempt 3 of 3, moved to g/dead",
-        "drover: 0 done, 3 failed, 0 lost",
+        "drover: 0 done, 2 retried, 1 dead, 0 lost",
     ]
     assert me.tasks() == [("g/dead", "precious")]
 
@@ -102,18 +102,18 @@ def test_a_command_that_does_not_exist_harms_nothing(me):
     done = me.run("work", "g", "--", "no-such-command")
     assert done.returncode == 1
     assert "cannot start 'no-such-command': No such file or directory" in done.stderr
-    assert me.json("claim", "g")["tasks"][0]["data"] == "x", "it was given back at once"
+    assert me.json("claim", "g")["tasks"][0]["data"] == "x", "it was released at once"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_gives_back(me, tmp_path, number):
+def test_a_signal_releases(me, tmp_path, number):
     me.ok("add", "g", "x")
     worker = me.popen("work", "g", *shell("echo $$; exec sleep 100"))
     pid = int(worker.stdout.readline())
     worker.send_signal(number)
     out, err = worker.communicate(timeout=DEADLINE_S)
     assert worker.returncode == 0
-    assert re.fullmatch(r"drover: task \d+: given back\ndrover: 0 done, 0 failed, 0 lost\n", err)
+    assert re.fullmatch(r"drover: task \d+: released\ndrover: 0 done, 0 retried, 0 dead, 0 lost\n", err)
     assert not pathlib.Path(f"/proc/{pid}").exists(), "the command has ended too"
     assert me.tasks() == [("g", "x")] and me.json("claim", "g")["tasks"]
 
@@ -123,7 +123,7 @@ def test_a_signal_ends_the_wait_for_a_task(me):
     me.ok("add", "g", "x")
     wait_until(lambda: me.ok("groups") == "")
     worker.send_signal(signal.SIGTERM)
-    assert worker.communicate(timeout=DEADLINE_S)[1] == "drover: 1 done, 0 failed, 0 lost\n"
+    assert worker.communicate(timeout=DEADLINE_S)[1] == "drover: 1 done, 0 retried, 0 dead, 0 lost\n"
 
 
 def test_the_claim_is_renewed_while_the_command_runs(me, tmp_path):
@@ -137,7 +137,7 @@ def test_the_claim_is_renewed_while_the_command_runs(me, tmp_path):
     wait_until(lambda: me.json("ls", "g")[0]["id"] >= first + 4)
     assert me.run("claim", "g").returncode == 3
     go.touch()
-    assert worker.communicate(timeout=DEADLINE_S)[1] == "drover: 1 done, 0 failed, 0 lost\n"
+    assert worker.communicate(timeout=DEADLINE_S)[1] == "drover: 1 done, 0 retried, 0 dead, 0 lost\n"
 
 
 def test_a_lost_claim_ends_the_command(me, tmp_path):
@@ -148,7 +148,7 @@ def test_a_lost_claim_ends_the_command(me, tmp_path):
     worker.send_signal(signal.SIGSTOP)
     task = me.json("claim", "g", "--wait", "30s", "--for", "1h")["tasks"][0]["id"]
     worker.send_signal(signal.SIGCONT)
-    assert "lost while the command ran" in worker.stderr.readline()
+    assert ": lost: the claim ended while the command ran" in worker.stderr.readline()
     assert not pathlib.Path(f"/proc/{pid}").exists()
     worker.send_signal(signal.SIGTERM)
     worker.communicate(timeout=DEADLINE_S)
@@ -169,7 +169,7 @@ def test_a_worker_outlives_the_server(start, tmp_path):
     wait_until(lambda: lines(out))
     second = start("--http", f"127.0.0.1:{first.port}")
     assert worker.communicate(timeout=DEADLINE_S * 2)[1].endswith(
-        "drover: 1 done, 0 failed, 0 lost\n")
+        "drover: 1 done, 0 retried, 0 dead, 0 lost\n")
     assert worker.returncode == 0 and lines(out) == ["done"] and me.ok("groups") == ""
     assert second.stop() == 0
 
@@ -184,7 +184,7 @@ def test_a_worker_waits_for_a_server(start, tmp_path):
     start("--http", f"127.0.0.1:{first.port}")
     out, err = worker.communicate(timeout=DEADLINE_S)
     assert out == "x" and err == ("drover: the server is back\n"
-                                  "drover: 1 done, 0 failed, 0 lost\n")
+                                  "drover: 1 done, 0 retried, 0 dead, 0 lost\n")
 
 
 # The library under bad conditions, by the word count.

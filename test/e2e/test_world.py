@@ -581,8 +581,8 @@ def test_failures_in_a_row_are_later_and_later(place, world, tmp_path):
     world.queue("a")
     times = tmp_path / "times"
     command = f"date +%s%N >> {times}; [ $(wc -l < {times}) -ge 4 ]"
-    done = drover("world", "work", world.name, "--type", "t", "--until-empty", "--", "sh", "-c",
-                  command, env=env)
+    done = drover("world", "work", world.name, "--type", "t", "--until-empty",
+                  "--backoff", "100ms", "--", "sh", "-c", command, env=env)
     assert done.returncode == 0, done.stderr
     tries = [int(line) for line in times.read_text().split()]
     assert len(tries) == 4

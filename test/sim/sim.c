@@ -217,6 +217,7 @@ struct sim_worker *sim_start_worker(struct sim *w)
         .poll_ms = 1000,
         .timeout_ms = w->o.timeout_ms,
         .policy = WORKER_RETRY,
+        .back_off_ms = WORKER_BACKOFF_MS,
         .retries = 3,
         .parallel = w->o.parallel,
     };

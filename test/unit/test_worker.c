@@ -48,6 +48,7 @@ static void begin(struct queue_worker *w, int64_t quiet_ms, enum queue_worker_po
                                                         .timeout_ms = 9000,
                                                         .policy = policy,
                                                         .retries = 2,
+                                                        .back_off_ms = WORKER_BACKOFF_MS,
                                                         .parallel = 1});
     next(w, 0, WORKER_JOIN);
     queue_worker_joined(w, 0, 0, "worker-1");

@@ -178,8 +178,12 @@ static int set_up(void **state)
     s->queues = (struct queues){s->keeper, QUEUE_NAMESPACE};
     for (int i = 0; i < QUEUES; i++)
         assert_int_equal(queue_create(&s->queues, s->names[i]), 0);
-    s->worker = (struct queue_worker_options){
-        .poll_ms = 5, .timeout_ms = 30000, .policy = WORKER_RETRY, .retries = 3, .parallel = 2};
+    s->worker = (struct queue_worker_options){.poll_ms = 5,
+                                              .timeout_ms = 30000,
+                                              .policy = WORKER_RETRY,
+                                              .retries = 3,
+                                              .back_off_ms = WORKER_BACKOFF_MS,
+                                              .parallel = 2};
     *state = s;
     return 0;
 }

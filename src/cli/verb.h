@@ -1,0 +1,107 @@
+/*
+ * verb - a command that is one request: what it sends and how the reply is shown.
+ *
+ *     VERB_CMD("job ls", "list jobs", NULL, "Lists jobs, by state and priority.",
+ *              CMD_OPTIONS({"state", "STATE", "...", option_text}),
+ *              "GET", "/v1/jobs", .list = "jobs", .columns = JOBS)
+ *
+ * Options are sent under their names (a list, "--type", under its plural): in the query of a GET or
+ * DELETE, else as members of the body.
+ * With --json the reply is printed as it came, also when it says that there is nothing.
+ */
+#ifndef CLI_VERB_H
+#define CLI_VERB_H
+
+#include "cli/http_client.h"
+#include "cli/table.h"
+
+enum verb_kind {
+    VERB_TEXT,
+    VERB_NUMBER,
+    VERB_SPAN,     /* milliseconds */
+    VERB_TIME,     /* milliseconds since 1970 */
+    VERB_STATE,    /* coloured by verb_colour() */
+    VERB_FLAG,     /* the column's word when it is true, "yes|no" for both */
+    VERB_RAW,      /* as JSON */
+    VERB_COUNT,    /* how many a list has */
+    VERB_LIST,     /* the texts of a list */
+    VERB_FAILURES, /* a number, red unless it is 0 */
+    VERB_PRIORITY, /* two digits */
+};
+
+struct verb_column {
+    struct table_column head;
+    const char *member; /* "status.message": a member of a member */
+    enum verb_kind kind;
+    const char *word;        /* of VERB_FLAG */
+    enum term_colour colour; /* except VERB_STATE and VERB_FAILURES */
+    const char *otherwise;   /* shown when a text is missing or empty; NULL: nothing */
+};
+
+enum verb_flags {
+    VERB_SESSION = 1 << 0,  /* needs a session: opens one of --timeout unless --session is given */
+    VERB_ACQUIRE = 1 << 1,  /* status 3 when the first member of the reply is null */
+    VERB_EACH = 1 << 2,     /* one request for each value of the last operand */
+    VERB_WAITS = 1 << 3,    /* the server may take any time to reply */
+    VERB_NODE_IDS = 1 << 4, /* the operands are ids of nodes */
+};
+
+/* Prints a reply for people; returns the exit status. */
+typedef int verb_print_fn(const struct cmd_call *call, const struct json *reply);
+
+struct verb {
+    const char *method;
+    const char *path; /* "{1}" is the first operand, "{*}" all of them with commas */
+    const char *body; /* an operand in the body: "state=2" text, "value:3" JSON ("-" reads stdin),
+                             ":2" the whole body */
+    const char *requires; /* an option that must be given */
+    unsigned flags;
+    const char *session_for; /* VERB_SESSION only when the first operand is one of these words */
+    const char *list; /* the member with the list that columns shows; "": the reply is the list */
+    const struct verb_column *columns; /* up to one without a name */
+    verb_print_fn *print;              /* instead; both NULL: nothing is printed */
+};
+
+/* A command that is a verb: its name, summary, operands, paragraph and options, then the verb. */
+#define VERB_INIT(name_, summary_, operands_, about_, options_, ...)                               \
+    {                                                                                              \
+        .name = name_, .summary = summary_, .operands = operands_, .about = about_,                \
+        .options = options_, .client = CMD_JSON, .run = verb_run, .verb = &(const struct verb)     \
+        {                                                                                          \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
+#define VERB_CMD(...) (&(const struct cmd)VERB_INIT(__VA_ARGS__))
+#define VERB_COLUMNS(...) ((const struct verb_column[]){__VA_ARGS__, {{0}}})
+
+int verb_run(const struct cmd_call *call);
+
+/* Ways to print. */
+verb_print_fn verb_print_word;  /* the first member: one text or number, or each of a list */
+verb_print_fn verb_print_words; /* the reply itself is such a list */
+verb_print_fn verb_print_state; /* the member "state" */
+verb_print_fn
+    verb_print_members; /* the object in the first member, a line for each of its members */
+
+/* Rows of the objects in a list; NULL or another kind of value has none. */
+void verb_print_columns(const struct json *list, const struct verb_column *columns);
+
+/* A line of text that came from outside, with a newline. */
+void verb_print_line(struct str text);
+
+/* The colour of a state of any module, and the word that people read ("waiting" for incipient). */
+enum term_colour verb_colour(struct str state);
+struct str verb_state_word(struct str state);
+
+/* An object with a session before the members of the reply, as JSON and with a newline. */
+void verb_print_with_session(const struct json *reply, const char *session);
+
+/* Reads standard input to its end, or by lines, without newlines. Prints the error. Exit status. */
+int verb_read_stdin(struct buf *b);
+int verb_read_lines(int (*line)(void *arg, struct str line), void *arg);
+
+/* Opens a session; ret_session lives in the arena. End it with verb_end_session(). Exit status. */
+int verb_open_session(struct client *c, int64_t timeout_ms, const char **ret_session);
+void verb_end_session(struct client *c, const char *session);
+
+#endif
