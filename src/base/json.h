@@ -99,6 +99,10 @@ void json_put_raw(struct buf *b, struct str json); /* a value that is JSON alrea
 /* Text. Bytes that are not UTF-8 become U+FFFD each, so that what we write can always be read. */
 void json_put_text(struct buf *b, struct str text);
 
+/* A member of an object; text whose p is NULL is null. */
+void json_member_text(struct buf *b, const char *name, struct str text);
+void json_member_int(struct buf *b, const char *name, int64_t number);
+
 /* Whether json_put_text() writes it so that it comes back as it is. */
 bool json_is_text(struct str text);
 

@@ -192,3 +192,18 @@ void json_put(struct buf *b, const struct json *v)
         break;
     }
 }
+
+void json_member_text(struct buf *b, const char *name, struct str text)
+{
+    json_key(b, name);
+    if (text.p)
+        json_put_text(b, text);
+    else
+        json_put_null(b);
+}
+
+void json_member_int(struct buf *b, const char *name, int64_t number)
+{
+    json_key(b, name);
+    json_put_int(b, number);
+}

@@ -102,10 +102,8 @@ static int make_report(struct batch_call *c, const char *bid, int state, struct 
                ret->state, (long long)ret->number, bid, (long long)ret->number);
     json_key(&b, "failed_jobs");
     json_put_raw(&b, ret->failed);
-    json_key(&b, "completed");
-    json_put_int(&b, batch.counts[BATCH_LIST_COMPLETED]);
-    json_key(&b, "deleted");
-    json_put_int(&b, batch.counts[BATCH_LIST_DELETED]);
+    json_member_int(&b, "completed", batch.counts[BATCH_LIST_COMPLETED]);
+    json_member_int(&b, "deleted", batch.counts[BATCH_LIST_DELETED]);
     if (batch.nodes[0].p && json_parse(c->a, batch.nodes[0], NULL)) {
         json_key(&b, "submission");
         json_put_raw(&b, batch.nodes[0]);

@@ -14,30 +14,20 @@ static void put_node(struct buf *b, struct batch_call *c, const char *name, stru
         json_put_null(b);
 }
 
-static void put_text(struct buf *b, const char *name, struct str text)
-{
-    json_key(b, name);
-    if (text.p)
-        json_put_text(b, text);
-    else
-        json_put_null(b);
-}
-
 void batch_format_item(struct buf *b, struct batch_call *c, const struct batch_item *i)
 {
     enum batch_kind_id kind = i->kind->id;
 
     json_open(b, '{');
-    put_text(b, "id", str_of(i->id));
-    put_text(b, "state", str_of(i->kind->machine->states[i->status.state].name));
+    json_member_text(b, "id", str_of(i->id));
+    json_member_text(b, "state", str_of(i->kind->machine->states[i->status.state].name));
     json_key(b, "status");
     json_put(b, i->status.json);
     if (kind == BATCH_KIND_JOB) {
-        put_text(b, "batch", str_of(i->bid));
-        json_key(b, "priority");
-        json_put_int(b, i->priority);
+        json_member_text(b, "batch", str_of(i->bid));
+        json_member_int(b, "priority", i->priority);
     } else if (kind != BATCH_KIND_BATCH) {
-        put_text(b, "queue", kind == BATCH_KIND_SMALL ? STR("small") : STR("large"));
+        json_member_text(b, "queue", kind == BATCH_KIND_SMALL ? STR("small") : STR("large"));
     }
     json_key(b, "locked");
     json_put_bool(b, i->token != 0);
@@ -47,8 +37,7 @@ void batch_format_item(struct buf *b, struct batch_call *c, const struct batch_i
         json_key(b, "states");
         json_open(b, '{');
         for (int l = 0; l < BATCH_LIST_COUNT; l++) {
-            json_key(b, BATCH_LISTS[l]);
-            json_put_int(b, i->counts[l]);
+            json_member_int(b, BATCH_LISTS[l], i->counts[l]);
         }
         json_close(b, '}');
     }
@@ -58,16 +47,14 @@ void batch_format_item(struct buf *b, struct batch_call *c, const struct batch_i
 void batch_format_lock(struct buf *b, const struct batch_lock *lock)
 {
     json_open(b, '{');
-    put_text(b, "kind", str_of(BATCH_LOCK_DIRS[lock->kind]));
-    put_text(b, "name", lock->name);
-    put_text(b, "node", lock->node);
-    put_text(b, "who", lock->who);
-    put_text(b, "when", lock->when);
-    json_key(b, "age");
-    json_put_int(b, lock->age_ms);
+    json_member_text(b, "kind", str_of(BATCH_LOCK_DIRS[lock->kind]));
+    json_member_text(b, "name", lock->name);
+    json_member_text(b, "node", lock->node);
+    json_member_text(b, "who", lock->who);
+    json_member_text(b, "when", lock->when);
+    json_member_int(b, "age", lock->age_ms);
     json_key(b, "ephemeral");
     json_put_bool(b, lock->ephemeral);
-    json_key(b, "token");
-    json_put_int(b, lock->token);
+    json_member_int(b, "token", lock->token);
     json_close(b, '}');
 }

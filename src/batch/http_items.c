@@ -16,8 +16,7 @@ static int put_item(struct batch_request *d, struct str id, int64_t token)
     json_key(&d->out, item.kind->key);
     batch_format_item(&d->out, &d->call, &item);
     if (token) {
-        json_key(&d->out, "token");
-        json_put_int(&d->out, token);
+        json_member_int(&d->out, "token", token);
     }
     json_close(&d->out, '}');
     return 0;
@@ -69,42 +68,26 @@ static int list(struct batch_request *d, struct batch_item **ret_list, size_t *r
     return batch_item_list(&d->call, d->kind, &f, ret_list, ret_count);
 }
 
-void list_items(struct http_request *r)
+BATCH_HANDLER(list_items)
 {
-    struct batch_request d;
     struct batch_item *items;
     size_t count;
-    int err;
+    int err = list(d, &items, &count);
 
-    if (!batch_request_open(&d, r))
-        return;
-    err = list(&d, &items, &count);
-    json_open(&d.out, '{');
-    json_key(&d.out, d.call.store->kinds[d.kind].plural);
-    json_open(&d.out, '[');
+    batch_request_open_list(d, d->call.store->kinds[d->kind].plural);
     for (size_t i = 0; !err && i < count; i++)
-        batch_format_item(&d.out, &d.call, &items[i]);
-    json_close(&d.out, ']');
-    json_close(&d.out, '}');
-    batch_request_close(&d, err);
+        batch_format_item(&d->out, &d->call, &items[i]);
+    return batch_request_close_list(d, err);
 }
 
-void get_item(struct http_request *r)
+BATCH_HANDLER(get_item)
 {
-    struct batch_request d;
-
-    if (batch_request_open(&d, r))
-        batch_request_close(&d, put_item(&d, d.in->id, 0));
+    return put_item(d, d->in->id, 0);
 }
 
-void delete_item(struct http_request *r)
+BATCH_HANDLER(delete_item)
 {
-    struct batch_request d;
-
-    if (!batch_request_open(&d, r))
-        return;
-    buf_printf(&d.out, "{}");
-    batch_request_close(&d, batch_item_delete(&d.call, d.kind, d.in->id));
+    return batch_item_delete(&d->call, d->kind, d->in->id);
 }
 
 /* Moving. */
@@ -123,43 +106,31 @@ static int move(struct batch_request *d, struct str state)
     if (err)
         return err;
     json_open(&d->out, '{');
-    json_key(&d->out, kind->key);
-    json_put_text(&d->out, in->id);
-    json_key(&d->out, "state");
-    json_put_text(&d->out, str_of(kind->machine->states[to].name));
+    json_member_text(&d->out, kind->key, in->id);
+    json_member_text(&d->out, "state", str_of(kind->machine->states[to].name));
     json_close(&d->out, '}');
     return 0;
 }
 
-void put_item_state(struct http_request *r)
+BATCH_HANDLER(put_item_state)
 {
-    struct batch_request d;
-
-    if (batch_request_open(&d, r))
-        batch_request_close(&d, move(&d, d.in->state));
+    return move(d, d->in->state);
 }
 
-void hold_batch(struct http_request *r)
+BATCH_HANDLER(hold_batch)
 {
-    struct batch_request d;
-
-    if (batch_request_open(&d, r))
-        batch_request_close(&d, move(&d, STR("Held")));
+    return move(d, STR("Held"));
 }
 
-void release_batch(struct http_request *r)
+BATCH_HANDLER(release_batch)
 {
     struct batch_item batch;
-    struct batch_request d;
-    int err;
+    int err = batch_item_read(&d->call, BATCH_KIND_BATCH, d->in->id, &batch);
 
-    if (!batch_request_open(&d, r))
-        return;
-    err = batch_item_read(&d.call, BATCH_KIND_BATCH, d.in->id, &batch);
-    if (!err && batch.status.state != d.call.store->batch.held)
-        err = err_set(&d.why, DROVER_NOT_ALLOWED, "batch %s is %s, not Held", batch.id,
+    if (!err && batch.status.state != d->call.store->batch.held)
+        err = err_set(&d->why, DROVER_NOT_ALLOWED, "batch %s is %s, not Held", batch.id,
                       batch.kind->machine->states[batch.status.state].name);
-    batch_request_close(&d, err ? err : move(&d, STR("Pending")));
+    return err ? err : move(d, STR("Pending"));
 }
 
 /* Acquiring. */
@@ -226,29 +197,24 @@ void acquire_item(struct http_request *r)
 
 /* Creating. */
 
-void post_batches(struct http_request *r)
+BATCH_HANDLER(post_batches)
 {
     char bid[BATCH_ID_LEN + 1];
-    struct batch_request d;
 
-    if (batch_request_open(&d, r))
-        batch_request_close(&d, put_id(&d, batch_create(&d.call, d.in->submission, bid), bid));
+    return put_id(d, batch_create(&d->call, d->in->submission, bid), bid);
 }
 
-void post_access(struct http_request *r)
+BATCH_HANDLER(post_access)
 {
-    const struct json *body = ((const struct batch_in *)r->in)->body, *data;
+    const struct json *body = d->in->body, *data = json_get(body, "token");
     char id[BATCH_ID_LEN + 1];
-    struct batch_request d;
 
-    data = json_get(body, "token");
     if (!data || data->kind != JSON_OBJECT)
         data = body; /* the fields of the specification, of which "token" is one */
-    if (batch_request_open(&d, r))
-        batch_request_close(&d, put_id(&d, batch_access_create(&d.call, d.kind, data, id), id));
+    return put_id(d, batch_access_create(&d->call, d->kind, data, id), id);
 }
 
-static int create_jobs(struct batch_request *d)
+BATCH_HANDLER(post_batch_jobs)
 {
     const struct json *body = d->in->body,
                       *list = body->kind == JSON_LIST ? body : json_get(body, "jobs");
@@ -263,26 +229,13 @@ static int create_jobs(struct batch_request *d)
         err = batch_job_read_spec(&d->call, v, &specs[n++]);
     if (!err)
         err = batch_job_create(&d->call, d->in->id, specs, count, NULL, jids);
-    if (err || !list) {
-        d->kind = BATCH_KIND_JOB;
+    d->kind = BATCH_KIND_JOB;
+    if (err || !list)
         return put_id(d, err, jids[0]);
-    }
-    json_open(&d->out, '{');
-    json_key(&d->out, "jobs");
-    json_open(&d->out, '[');
+    batch_request_open_list(d, "jobs");
     for (size_t i = 0; i < count; i++)
         json_put_text(&d->out, str_of(jids[i]));
-    json_close(&d->out, ']');
-    json_close(&d->out, '}');
-    return 0;
-}
-
-void post_batch_jobs(struct http_request *r)
-{
-    struct batch_request d;
-
-    if (batch_request_open(&d, r))
-        batch_request_close(&d, create_jobs(&d));
+    return batch_request_close_list(d, 0);
 }
 
 /* Jobs. */
@@ -350,33 +303,23 @@ void put_job_field(struct http_request *r)
     batch_request_close(&d, err ? err : put_item(&d, in->id, 0));
 }
 
-void post_job_verb(struct http_request *r)
+BATCH_HANDLER(post_job_verb)
 {
-    struct str verb = last_part(r);
-    struct batch_request d;
-    int err;
+    struct str verb = last_part(d->r), id = d->in->id;
+    int err = str_eq(verb, STR("hold")) ? batch_job_hold(&d->call, id, d->in->message)
+              : str_eq(verb, STR("release"))
+                  ? batch_job_release(&d->call, id)
+                  : batch_job_requeue(&d->call, id, d->in->state, d->in->message);
 
-    if (!batch_request_open(&d, r))
-        return;
-    if (str_eq(verb, STR("hold")))
-        err = batch_job_hold(&d.call, d.in->id, d.in->message);
-    else if (str_eq(verb, STR("release")))
-        err = batch_job_release(&d.call, d.in->id);
-    else
-        err = batch_job_requeue(&d.call, d.in->id, d.in->state, d.in->message);
-    batch_request_close(&d, err ? err : put_item(&d, d.in->id, 0));
+    return err ? err : put_item(d, id, 0);
 }
 
-void release_jobs(struct http_request *r)
+BATCH_HANDLER(release_jobs)
 {
-    struct batch_request d;
     int64_t count;
-    int err;
+    int err = batch_job_release_profile(&d->call, d->in->profile, &count);
 
-    if (!batch_request_open(&d, r))
-        return;
-    err = batch_job_release_profile(&d.call, d.in->profile, &count);
     if (!err)
-        buf_printf(&d.out, "{\"released\":%lld}", (long long)count);
-    batch_request_close(&d, err);
+        buf_printf(&d->out, "{\"released\":%lld}", (long long)count);
+    return err;
 }

@@ -27,25 +27,16 @@ static int put_kind(struct batch_request *d, enum batch_lock_kind kind)
 }
 
 /* Of one kind, or of all. */
-void get_locks(struct http_request *r)
+BATCH_HANDLER(get_locks)
 {
-    struct batch_request d;
-    int kind = 0, err = 0;
+    int first = 0, last = BATCH_LOCK_KINDS - 1, err = 0;
 
-    if (!batch_request_open(&d, r))
-        return;
-    if (d.in->kind.p)
-        err = kind = find_kind(&d);
-    json_open(&d.out, '{');
-    json_key(&d.out, "locks");
-    json_open(&d.out, '[');
-    if (d.in->kind.p && kind >= 0)
-        err = put_kind(&d, (enum batch_lock_kind)kind);
-    for (int i = 0; !d.in->kind.p && i < BATCH_LOCK_KINDS && !err; i++)
-        err = put_kind(&d, (enum batch_lock_kind)i);
-    json_close(&d.out, ']');
-    json_close(&d.out, '}');
-    batch_request_close(&d, err);
+    if (d->in->kind.p && (err = first = last = find_kind(d)) < 0)
+        return err;
+    batch_request_open_list(d, "locks");
+    for (int i = first, failed = 0; i <= last && !failed; i++)
+        err = failed = put_kind(d, (enum batch_lock_kind)i);
+    return batch_request_close_list(d, err);
 }
 
 static int put_one(struct batch_request *d, int err, const struct batch_lock *lock)
@@ -55,27 +46,22 @@ static int put_one(struct batch_request *d, int err, const struct batch_lock *lo
     json_open(&d->out, '{');
     json_key(&d->out, "lock");
     batch_format_lock(&d->out, lock);
-    json_key(&d->out, "token");
-    json_put_int(&d->out, lock->token);
+    json_member_int(&d->out, "token", lock->token);
     json_close(&d->out, '}');
     return 0;
 }
 
-void get_lock(struct http_request *r)
+BATCH_HANDLER(get_lock)
 {
-    struct batch_request d;
     struct batch_lock lock;
-    int err;
+    int err = find_kind(d);
 
-    if (!batch_request_open(&d, r))
-        return;
-    err = find_kind(&d);
     if (err >= 0)
-        err = batch_lock_get(&d.call, (enum batch_lock_kind)err, d.in->name, &lock);
-    batch_request_close(&d, put_one(&d, err, &lock));
+        err = batch_lock_get(&d->call, (enum batch_lock_kind)err, d->in->name, &lock);
+    return put_one(d, err, &lock);
 }
 
-static int take(struct batch_request *d)
+BATCH_HANDLER(put_lock)
 {
     struct batch_lock lock;
     int kind = find_kind(d);
@@ -88,14 +74,6 @@ static int take(struct batch_request *d)
     return put_one(
         d, batch_lock_take(&d->call, (enum batch_lock_kind)kind, d->in->name, d->in->who, &lock),
         &lock);
-}
-
-void put_lock(struct http_request *r)
-{
-    struct batch_request d;
-
-    if (batch_request_open(&d, r))
-        batch_request_close(&d, take(&d));
 }
 
 /* Also for the locks of jobs and batches. */
@@ -119,17 +97,11 @@ static int release(struct batch_request *d)
 }
 
 /* A lock of a queue or a collection may have kept waiting acquires from items. */
-void delete_lock(struct http_request *r)
+BATCH_HANDLER(delete_lock)
 {
-    struct batch_server *h = r->arg;
-    struct batch_request d;
-    int err;
+    int err = release(d);
 
-    if (!batch_request_open(&d, r))
-        return;
-    buf_printf(&d.out, "{}");
-    err = release(&d);
-    batch_request_close(&d, err);
     for (int kind = BATCH_KIND_JOB; !err && kind < BATCH_KINDS; kind++)
-        batch_server_wake(h, (enum batch_kind_id)kind, HTTP_TOPIC_ALL);
+        batch_server_wake(d->server, (enum batch_kind_id)kind, HTTP_TOPIC_ALL);
+    return err;
 }

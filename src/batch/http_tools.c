@@ -17,50 +17,32 @@ static void put_record(void *arg, const struct batch_legacy *r, struct str impor
     if (err == DROVER_BAD_ARGUMENT)
         return; /* not a record */
     json_open(b, '{');
-    json_key(b, "name");
-    json_put_text(b, r->name);
+    json_member_text(b, "name", r->name);
     if (err) {
-        json_key(b, "status");
-        json_put_text(b, STR("damaged"));
+        json_member_text(b, "status", STR("damaged"));
         json_close(b, '}');
         return;
     }
     if (gmtime_r(&seconds, &tm))
         strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &tm);
-    json_key(b, "status");
-    json_put_text(b, str_of(batch_legacy_status(d->call.a, r->status)));
-    json_key(b, "priority");
-    json_put_int(b, batch_legacy_priority(r));
-    json_key(b, "number");
-    json_put_int(b, r->number);
-    json_key(b, "time");
-    json_put_text(b, str_of(time));
-    json_key(b, "payload");
-    json_put_text(b, str_of(batch_legacy_payload(r->kind)));
+    json_member_text(b, "status", str_of(batch_legacy_status(d->call.a, r->status)));
+    json_member_int(b, "priority", batch_legacy_priority(r));
+    json_member_int(b, "number", r->number);
+    json_member_text(b, "time", str_of(time));
+    json_member_text(b, "payload", str_of(batch_legacy_payload(r->kind)));
     json_key(b, "configuration");
     json_put_raw(b, batch_legacy_configuration(d->call.a, r));
-    json_key(b, "imported");
-    if (imported.p)
-        json_put_text(b, imported);
-    else
-        json_put_null(b);
+    json_member_text(b, "imported", imported);
     json_close(b, '}');
 }
 
-void get_legacy(struct http_request *r)
+BATCH_HANDLER(get_legacy)
 {
-    struct batch_request d;
     int err;
 
-    if (!batch_request_open(&d, r))
-        return;
-    json_open(&d.out, '{');
-    json_key(&d.out, "records");
-    json_open(&d.out, '[');
-    err = batch_legacy_list(&d.call, d.in->path.p ? d.in->path : STR("/ingest"), put_record, &d);
-    json_close(&d.out, ']');
-    json_close(&d.out, '}');
-    batch_request_close(&d, err);
+    batch_request_open_list(d, "records");
+    err = batch_legacy_list(&d->call, d->in->path.p ? d->in->path : STR("/ingest"), put_record, d);
+    return batch_request_close_list(d, err);
 }
 
 static void put_jid(void *arg, const char *jid)
@@ -68,25 +50,18 @@ static void put_jid(void *arg, const char *jid)
     json_put_text(arg, str_of(jid));
 }
 
-void post_legacy(struct http_request *r)
+BATCH_HANDLER(post_legacy)
 {
-    const struct batch_in *in = r->in;
+    const struct batch_in *in = d->in;
     struct batch_legacy_import import = {.path = in->path.p ? in->path : STR("/ingest"),
                                          .batch = in->batch,
                                          .all = in->all,
                                          .remove = in->remove};
-    struct batch_request d;
     int err;
 
-    if (!batch_request_open(&d, r))
-        return;
-    json_open(&d.out, '{');
-    json_key(&d.out, "jobs");
-    json_open(&d.out, '[');
-    err = batch_legacy_import(&d.call, &import, put_jid, &d.out);
-    json_close(&d.out, ']');
-    json_close(&d.out, '}');
-    batch_request_close(&d, err);
+    batch_request_open_list(d, "jobs");
+    err = batch_legacy_import(&d->call, &import, put_jid, &d->out);
+    return batch_request_close_list(d, err);
 }
 
 /* POST /v1/batches/fsck */
@@ -96,32 +71,24 @@ static void put_finding(void *arg, const struct batch_finding *f)
     struct buf *b = arg;
 
     json_open(b, '{');
-    json_key(b, "id");
-    json_put_text(b, str_of(f->id));
-    json_key(b, "problem");
-    json_put_text(b, str_of(f->problem));
+    json_member_text(b, "id", str_of(f->id));
+    json_member_text(b, "problem", str_of(f->problem));
     json_key(b, "repaired");
     json_put_bool(b, f->repaired);
     json_close(b, '}');
 }
 
-void post_fsck(struct http_request *r)
+BATCH_HANDLER(post_fsck)
 {
     struct batch_repair_totals totals;
-    struct batch_request d;
     int err;
 
-    if (!batch_request_open(&d, r))
-        return;
-    json_open(&d.out, '{');
-    json_key(&d.out, "findings");
-    json_open(&d.out, '[');
-    err = batch_repair_run(&d.call, d.in->repair, put_finding, &d.out, &totals);
-    json_close(&d.out, ']');
+    batch_request_open_list(d, "findings");
+    err = batch_repair_run(&d->call, d->in->repair, put_finding, &d->out, &totals);
     if (!err)
-        buf_printf(&d.out, ",\"jobs\":%lld,\"batches\":%lld,\"repaired\":%lld}",
+        buf_printf(&d->out, "],\"jobs\":%lld,\"batches\":%lld,\"repaired\":%lld}",
                    (long long)totals.jobs, (long long)totals.batches, (long long)totals.repaired);
-    batch_request_close(&d, err);
+    return err;
 }
 
 /* GET /v1/machines: the states, for consoles and commands that do not know the site's pipeline. */
@@ -131,8 +98,7 @@ static void put_state(struct buf *b, const struct batch_machine *m, int state)
     const struct batch_machine_state *s = &m->states[state];
 
     json_open(b, '{');
-    json_key(b, "name");
-    json_put_text(b, str_of(s->name));
+    json_member_text(b, "name", str_of(s->name));
     json_key(b, "to");
     json_open(b, '[');
     for (int to = 0; to < m->count; to++)
@@ -144,13 +110,11 @@ static void put_state(struct buf *b, const struct batch_machine *m, int state)
 
         if (to == BATCH_NO_STATE)
             continue;
-        json_key(b, i ? "fail" : "success");
-        json_put_text(b, str_of(m->states[to].name));
+        json_member_text(b, i ? "fail" : "success", str_of(m->states[to].name));
     }
     json_key(b, "end");
     json_put_bool(b, batch_machine_is_final(m, state));
-    json_key(b, "batch");
-    json_put_text(b, str_of(BATCH_LISTS[s->list]));
+    json_member_text(b, "batch", str_of(BATCH_LISTS[s->list]));
     json_close(b, '}');
 }
 
@@ -158,8 +122,7 @@ static void put_machine(struct buf *b, const char *key, const struct batch_machi
 {
     json_key(b, key);
     json_open(b, '{');
-    json_key(b, "first");
-    json_put_text(b, str_of(m->states[m->first].name));
+    json_member_text(b, "first", str_of(m->states[m->first].name));
     json_key(b, "states");
     json_open(b, '[');
     for (int i = 0; i < m->count; i++)

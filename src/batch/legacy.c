@@ -4,6 +4,7 @@
 #include <ctype.h>
 
 #include "base/json.h"
+#include "base/utf8.h"
 
 int batch_legacy_read(struct str name, struct str data, struct batch_legacy *ret_record)
 {
@@ -79,20 +80,9 @@ struct batch_properties {
 
 static void put_utf8(struct buf *b, uint32_t code)
 {
-    char out[3];
-    size_t len = code < 0x80 ? 1 : code < 0x800 ? 2 : 3;
+    char out[4];
 
-    if (len == 1) {
-        out[0] = (char)code;
-    } else if (len == 2) {
-        out[0] = (char)(0xc0 | code >> 6);
-        out[1] = (char)(0x80 | (code & 0x3f));
-    } else {
-        out[0] = (char)(0xe0 | code >> 12);
-        out[1] = (char)(0x80 | (code >> 6 & 0x3f));
-        out[2] = (char)(0x80 | (code & 0x3f));
-    }
-    buf_put(b, out, len);
+    buf_put(b, out, (size_t)(utf8_put(out, code) - out));
 }
 
 static bool read_hex(struct batch_properties *s, uint32_t *ret_code)
@@ -223,8 +213,7 @@ struct str batch_legacy_configuration(struct arena *a, const struct batch_legacy
             json_put_text(&b, p->value);
         }
     } else {
-        json_key(&b, "payload");
-        json_put_text(&b, r->payload);
+        json_member_text(&b, "payload", r->payload);
     }
     json_close(&b, '}');
     return batch_text(a, &b);

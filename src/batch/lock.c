@@ -147,15 +147,9 @@ static struct str write_data(struct batch_call *c, struct str name, struct str w
     struct buf b = {0};
 
     json_open(&b, '{');
-    json_key(&b, "name");
-    json_put_text(&b, name);
-    json_key(&b, "who");
-    if (who.p)
-        json_put_text(&b, who);
-    else
-        json_put_null(&b);
-    json_key(&b, "when");
-    json_put_text(&b, batch_now(c));
+    json_member_text(&b, "name", name);
+    json_member_text(&b, "who", who);
+    json_member_text(&b, "when", batch_now(c));
     json_close(&b, '}');
     return batch_text(c->a, &b);
 }

@@ -22,18 +22,14 @@ static void on_change(void *arg, const struct batch_event *e)
     struct buf b = {0};
 
     json_open(&b, '{');
-    json_key(&b, e->key);
-    json_put_text(&b, str_of(e->id));
+    json_member_text(&b, e->key, str_of(e->id));
     if (e->batch) {
-        json_key(&b, "batch");
-        json_put_text(&b, str_of(e->batch));
+        json_member_text(&b, "batch", str_of(e->batch));
     }
     if (e->from) {
-        json_key(&b, "from");
-        json_put_text(&b, str_of(e->from));
+        json_member_text(&b, "from", str_of(e->from));
     }
-    json_key(&b, "state");
-    json_put_text(&b, str_of(e->state));
+    json_member_text(&b, "state", str_of(e->state));
     json_close(&b, '}');
     publish(h, e->key, e->id, e->state, (struct str){b.p, b.len});
     buf_release(&b);

@@ -74,6 +74,28 @@ void batch_request_close(struct batch_request *d, int err)
     if (err < 0)
         http_reply_err(d->r, err, d->why.text);
     else
-        http_reply(d->r, 200, (struct str){d->out.p, d->out.len});
+        http_reply(d->r, 200, d->out.len ? (struct str){d->out.p, d->out.len} : STR("{}"));
     buf_release(&d->out);
+}
+
+void batch_request_run(struct http_request *r, int (*answer)(struct batch_request *d))
+{
+    struct batch_request d;
+
+    if (batch_request_open(&d, r))
+        batch_request_close(&d, answer(&d));
+}
+
+void batch_request_open_list(struct batch_request *d, const char *key)
+{
+    json_open(&d->out, '{');
+    json_key(&d->out, key);
+    json_open(&d->out, '[');
+}
+
+int batch_request_close_list(struct batch_request *d, int err)
+{
+    json_close(&d->out, ']');
+    json_close(&d->out, '}');
+    return err;
 }

@@ -1,9 +1,11 @@
 /*
  * server - batches and jobs in drover serve: the module, and the scope of one request.
  *
- *     struct batch_request d;
- *     if (batch_request_open(&d, r))                 else it has been answered
- *         batch_request_close(&d, put_item(&d));     answers, with d.out or with the error
+ *     BATCH_HANDLER(get_report)
+ *     {
+ *         buf_printf(&d->out, "{\"batch\":\"%.*s\"}", (int)d->in->id.len, d->in->id.p);
+ *         return 0;
+ *     }
  *
  * The keeper is that of the session that the request names, else the server's own. All routes run on
  * worker threads.
@@ -52,7 +54,25 @@ struct batch_request {
 
 /* False: it has been answered. */
 bool batch_request_open(struct batch_request *d, struct http_request *r);
+
+/* Answers with d->out, {} if that is empty, or with an error. */
 void batch_request_close(struct batch_request *d, int err);
+
+/* Opens a request, calls answer, and closes it. */
+void batch_request_run(struct http_request *r, int (*answer)(struct batch_request *d));
+
+/* Defines a handler. Its body gets d, writes to d->out, and returns 0 or an error. */
+#define BATCH_HANDLER(name)                                                                        \
+    static int answer_##name(struct batch_request *d);                                             \
+    void name(struct http_request *r)                                                              \
+    {                                                                                              \
+        batch_request_run(r, answer_##name);                                                       \
+    }                                                                                              \
+    static int answer_##name(struct batch_request *d)
+
+/* {"KEY": [ and ]} */
+void batch_request_open_list(struct batch_request *d, const char *key);
+int batch_request_close_list(struct batch_request *d, int err);
 
 /* Gives the keeper back without an answer, before the request waits. */
 void batch_request_leave(struct batch_request *d);

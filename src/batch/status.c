@@ -72,8 +72,7 @@ struct str batch_status_write(const struct batch_machine *m, const struct batch_
     struct buf b = {0};
 
     json_open(&b, '{');
-    json_key(&b, "status");
-    json_put_text(&b, str_of(m->states[s->state].name));
+    json_member_text(&b, "status", str_of(m->states[s->state].name));
     if (m->is_job) {
         json_key(&b, "last_successful_status");
         if (s->last_successful == BATCH_NO_STATE)
@@ -81,15 +80,12 @@ struct str batch_status_write(const struct batch_machine *m, const struct batch_
         else
             json_put_text(&b, str_of(m->states[s->last_successful].name));
     }
-    json_key(&b, m->is_job ? "last_modification_date" : "last_modified");
-    json_put_text(&b, s->modified);
+    json_member_text(&b, m->is_job ? "last_modification_date" : "last_modified", s->modified);
     if (m->is_job) {
-        json_key(&b, "retry_count");
-        json_put_int(&b, s->retry_count);
+        json_member_int(&b, "retry_count", s->retry_count);
     }
     if (s->message.p) {
-        json_key(&b, "message");
-        json_put_text(&b, s->message);
+        json_member_text(&b, "message", s->message);
     }
     if (s->json)
         json_each(v, s->json)
