@@ -14,7 +14,7 @@ struct periodic {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t ended;
-    bool ending;
+    bool ending, woken;
 };
 
 bool periodic_is_stopping(struct periodic *c)
@@ -34,9 +34,11 @@ static void *run(void *arg)
 
     pthread_mutex_lock(&c->lock);
     while (!c->ending) {
-        cond_wait_until(&c->ended, &c->lock, next_ms);
-        if (c->ending || clock_boot_ms() < next_ms)
+        if (!c->woken)
+            cond_wait_until(&c->ended, &c->lock, next_ms);
+        if (c->ending || (!c->woken && clock_boot_ms() < next_ms))
             continue;
+        c->woken = false;
         pthread_mutex_unlock(&c->lock);
         c->fn(c, c->arg);
         next_ms = clock_boot_ms() + c->every_ms;
@@ -58,6 +60,14 @@ struct periodic *periodic_start(const char *name, int64_t every_ms,
     cond_init(&c->ended);
     thread_must_start(&c->thread, name, run, c);
     return c;
+}
+
+void periodic_wake(struct periodic *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->woken = true;
+    pthread_cond_signal(&c->ended);
+    pthread_mutex_unlock(&c->lock);
 }
 
 void periodic_stop(struct periodic *c)

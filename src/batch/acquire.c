@@ -11,10 +11,7 @@
  * are a list of their own, /drover/batch/held. So each entry is tried once, however many
  * unavailable ones are at the front, and an acquire costs the same for any length of the list.
  */
-#include <stdlib.h>
-
 #include "base/clock.h"
-#include "base/mem.h"
 #include "batch/index.h"
 #include "batch/job.h"
 #include "batch/lock.h"
@@ -23,7 +20,7 @@
 struct batch_holds {
     int32_t queues_version, collections_version; /* of /locks/queue, /locks/collections */
     struct keeper_names collections;
-    uint32_t generation; /* of the collections */
+    uint32_t generation; /* of the collections: counts locks and unlocks */
 };
 
 /* Returned internally: the locks by name have changed, read them again. */
@@ -53,27 +50,6 @@ static bool is_held(struct batch_call *c, struct str configuration,
     return false;
 }
 
-/* Counts a new generation if other collections are locked than the last time. */
-static uint32_t update_generation(struct batch_store *r, const struct keeper_names *collections)
-{
-    struct buf b = {0};
-    uint32_t generation;
-
-    for (size_t i = 0; i < collections->count; i++)
-        buf_printf(&b, "%s\n", collections->names[i]);
-    pthread_mutex_lock(&r->lock);
-    if (!r->locked_collections ||
-        !str_eq(str_of(r->locked_collections), (struct str){b.p, b.len})) {
-        free(r->locked_collections);
-        r->locked_collections = mem_dup(b.p ? b.p : "", b.len);
-        r->collections_generation++;
-    }
-    generation = r->collections_generation;
-    pthread_mutex_unlock(&r->lock);
-    buf_release(&b);
-    return generation;
-}
-
 /* 1: the queue of that kind is locked. */
 static int read_holds(struct batch_call *c, const struct batch_kind *kind, struct batch_holds *ret)
 {
@@ -96,7 +72,10 @@ static int read_holds(struct batch_call *c, const struct batch_kind *kind, struc
     if (err)
         return batch_fail(c, err);
     ret->collections_version = stat.version;
-    ret->generation = update_generation(c->store, &ret->collections);
+    ret->generation = (uint32_t)stat.cversion;
+    pthread_mutex_lock(&c->store->lock);
+    c->store->collections_generation = ret->generation;
+    pthread_mutex_unlock(&c->store->lock);
     return 0;
 }
 
@@ -129,7 +108,7 @@ static bool is_lifted(void *arg, int64_t block)
     return block != by_collection(generation);
 }
 
-/* Frees blocked jobs, if a batch was released or other collections are locked than the last time. */
+/* Frees blocked jobs, if a batch was released or a collection was locked or unlocked since. */
 static int lift_blocks(struct batch_call *c, struct batch_kind *jobs, int state,
                        const struct batch_holds *h)
 {

@@ -6,79 +6,35 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/thread.h"
+#include "base/periodic.h"
 #include "batch/batch.h"
 #include "batch/index.h"
 #include "batch/lock.h"
 
-enum { CALLBACK_CHAINS = 4096 };
-
 /* A report that was published, and when its hook may run next. */
 struct batch_callback {
-    int64_t report, retry_ms;
+    int64_t batch, report; /* numbers */
+    int64_t retry_ms;
     int failures;
-    int state; /* of its batch */
-    bool due;  /* seen in this scan */
-    struct batch_callback *next;
+};
+
+/* The published reports of the batches in Reporting, or in UpdateReporting, sorted by batch. */
+struct batch_due {
+    struct batch_callback *list;
+    size_t count;
+    int64_t cversion; /* of the list in the tree when it was read */
 };
 
 struct batch_callbacks {
     struct batch_callback_options o;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    bool woken, stop;
-    struct batch_callback *callbacks[CALLBACK_CHAINS]; /* hashed by the number of the report */
-    int64_t seen[2]; /* cversions of the two lists of due batches, when they were read */
+    struct periodic *thread;
+    struct batch_due due[2];
     int64_t swept_ms;
 };
 
 static bool is_stopping(void *arg)
 {
-    struct batch_callbacks *n = arg;
-    bool stop;
-
-    pthread_mutex_lock(&n->lock);
-    stop = n->stop;
-    pthread_mutex_unlock(&n->lock);
-    return stop;
-}
-
-static struct batch_callback *find_callback(struct batch_callbacks *n, int64_t report)
-{
-    struct batch_callback *t = n->callbacks[report % CALLBACK_CHAINS];
-
-    while (t && t->report != report)
-        t = t->next;
-    return t;
-}
-
-static struct batch_callback *add_callback(struct batch_callbacks *n, int64_t report, int state)
-{
-    struct batch_callback **chain = &n->callbacks[report % CALLBACK_CHAINS],
-                          *t = mem_zalloc(sizeof *t);
-
-    *t = (struct batch_callback){.report = report, .state = state, .next = *chain};
-    *chain = t;
-    return t;
-}
-
-/* Drops those whose batch left the list of that state. */
-static void drop_callbacks(struct batch_callbacks *n, int state)
-{
-    for (int i = 0; i < CALLBACK_CHAINS; i++) {
-        for (struct batch_callback **link = &n->callbacks[i]; *link;) {
-            struct batch_callback *t = *link;
-
-            if (t->due || t->state != state) {
-                t->due = false;
-                link = &t->next;
-            } else {
-                *link = t->next;
-                free(t);
-            }
-        }
-    }
+    return periodic_is_stopping(((struct batch_callbacks *)arg)->thread);
 }
 
 static int make_report(struct batch_call *c, const char *bid, int state, struct batch_report *ret)
@@ -166,50 +122,57 @@ static void report(struct batch_callbacks *n, struct batch_call *c, struct batch
         hook_failed(n, t, bid, why.text);
 }
 
-static void look_at(struct batch_callbacks *n, struct batch_call *c, const char *bid, int state)
+/* *t is the callback of the batch's last report, or zero. False: the report is not due. */
+static bool look_at(struct batch_callbacks *n, struct batch_call *c, struct batch_callback *t,
+                    const char *bid, int state)
 {
     struct batch_report r;
-    struct batch_callback *t;
     int64_t number;
 
     if (batch_report_number(c, str_of(bid), state, &number))
-        return;
-    t = find_callback(n, number);
-    if (!t) {
+        return false;
+    if (t->report != number) {
         if (make_report(c, bid, state, &r) || r.number != number)
-            return;
-        t = add_callback(n, number, state);
+            return false;
+        *t = (struct batch_callback){batch_id_number(BATCH_ID_BATCH, str_of(bid)), number};
         n->o.due(n->o.arg, &r);
     }
-    t->due = true;
     if (n->o.hook && clock_boot_ms() >= t->retry_ms)
         report(n, c, t, bid, state);
+    return true;
 }
 
 /*
  * Without a hook, a list that has not changed is not read again: thousands of reports may wait
  * there for external reporters.
  */
-static void look_in(struct batch_callbacks *n, struct batch_call *c, int which, int state)
+static void look_in(struct batch_callbacks *n, struct batch_call *c, struct batch_due *due,
+                    int state)
 {
     const char *dir = c->store->kinds[BATCH_KIND_BATCH].views[state].dir;
+    struct batch_due next = {.count = 0};
     struct keeper_names names;
     struct keeper_stat stat;
+    size_t old = 0;
 
-    if (batch_node_exists(c, &stat, "%s", dir) || (!n->o.hook && stat.cversion == n->seen[which]) ||
+    if (batch_node_exists(c, &stat, "%s", dir) || (!n->o.hook && stat.cversion == due->cversion) ||
         batch_node_children(c, &names, &stat, "%s", dir))
         return;
-    for (size_t b = 0; b < names.count && !is_stopping(n); b++)
-        if (batch_id_number(BATCH_ID_BATCH, str_of(names.names[b])) >= 0)
-            look_at(n, c, names.names[b], state);
-    n->seen[which] = stat.cversion;
-    drop_callbacks(n, state);
-}
+    next.list = mem_zalloc((names.count + 1) * sizeof *next.list);
+    next.cversion = stat.cversion;
+    for (size_t i = 0; i < names.count && !is_stopping(n); i++) {
+        struct batch_callback *t = &next.list[next.count];
+        int64_t batch = batch_id_number(BATCH_ID_BATCH, str_of(names.names[i]));
 
-static void look_at_all(struct batch_callbacks *n, struct batch_call *c)
-{
-    look_in(n, c, 0, c->store->batch.reporting);
-    look_in(n, c, 1, c->store->batch.update_reporting);
+        while (old < due->count && due->list[old].batch < batch)
+            old++;
+        *t = (struct batch_callback){.batch = batch};
+        if (old < due->count && due->list[old].batch == batch)
+            *t = due->list[old];
+        next.count += batch >= 0 && look_at(n, c, t, names.names[i], state);
+    }
+    free(due->list);
+    *due = next;
 }
 
 static void settle_all(struct batch_callbacks *n, struct batch_call *c, int state)
@@ -234,78 +197,48 @@ static void sweep(struct batch_callbacks *n, struct batch_call *c)
     settle_all(n, c, c->store->batch.pending);
 }
 
-static void scan(struct batch_callbacks *n)
+static void scan(struct periodic *thread, void *arg)
 {
+    struct batch_callbacks *n = arg;
     struct arena a = {0};
     struct err_info why;
     struct batch_call c = {n->o.store, n->o.borrow(n->o.arg), &a, &why};
 
-    if (!c.k)
-        return;
-    if (n->o.ready(n->o.arg, &c) == 0) {
+    (void)thread;
+    if (c.k && n->o.ready(n->o.arg, &c) == 0) {
         if (!n->swept_ms || clock_boot_ms() - n->swept_ms >= BATCH_SWEEP_MS)
             sweep(n, &c);
         else
             batch_index_refresh(&c, BATCH_KIND_BATCH);
-        look_at_all(n, &c);
+        look_in(n, &c, &n->due[0], c.store->batch.reporting);
+        look_in(n, &c, &n->due[1], c.store->batch.update_reporting);
     }
-    n->o.give_back(n->o.arg, c.k);
+    if (c.k)
+        n->o.give_back(n->o.arg, c.k);
     arena_release(&a);
+    n->o.scanned(n->o.arg);
 }
 
-static void *run(void *arg)
-{
-    struct batch_callbacks *n = arg;
-
-    pthread_mutex_lock(&n->lock);
-    while (!n->stop) {
-        n->woken = false;
-        pthread_mutex_unlock(&n->lock);
-        scan(n);
-        n->o.scanned(n->o.arg);
-        pthread_mutex_lock(&n->lock);
-        if (!n->woken && !n->stop)
-            cond_wait_until(&n->wake, &n->lock, clock_boot_ms() + BATCH_SCAN_MS);
-    }
-    pthread_mutex_unlock(&n->lock);
-    return NULL;
-}
-
-int batch_callbacks_open(const struct batch_callback_options *o,
-                         struct batch_callbacks **ret_callbacks)
+struct batch_callbacks *batch_callbacks_open(const struct batch_callback_options *o)
 {
     struct batch_callbacks *n = mem_zalloc(sizeof *n);
 
     n->o = *o;
-    n->seen[0] = n->seen[1] = -1;
-    pthread_mutex_init(&n->lock, NULL);
-    cond_init(&n->wake);
-    thread_must_start(&n->thread, "batch-callback", run, n);
-    *ret_callbacks = n;
-    return 0;
+    n->due[0].cversion = n->due[1].cversion = -1;
+    n->thread = periodic_start("batch-callback", BATCH_SCAN_MS, scan, n);
+    periodic_wake(n->thread);
+    return n;
 }
 
 void batch_callbacks_wake(struct batch_callbacks *n)
 {
-    pthread_mutex_lock(&n->lock);
-    n->woken = true;
-    pthread_cond_signal(&n->wake);
-    pthread_mutex_unlock(&n->lock);
+    periodic_wake(n->thread);
 }
 
 void batch_callbacks_close(struct batch_callbacks *n)
 {
-    pthread_mutex_lock(&n->lock);
-    n->stop = true;
-    pthread_cond_signal(&n->wake);
-    pthread_mutex_unlock(&n->lock);
-    pthread_join(n->thread, NULL);
-    for (int i = 0; i < CALLBACK_CHAINS; i++)
-        for (struct batch_callback *t = n->callbacks[i], *next; t; t = next) {
-            next = t->next;
-            free(t);
-        }
-    pthread_cond_destroy(&n->wake);
-    pthread_mutex_destroy(&n->lock);
+    periodic_stop(n->thread);
+    free(n->due[0].list);
+    free(n->due[1].list);
     free(n);
 }

@@ -49,8 +49,7 @@ struct batch_callback_options {
 
 struct batch_callbacks;
 
-int batch_callbacks_open(const struct batch_callback_options *o,
-                         struct batch_callbacks **ret_callbacks);
+struct batch_callbacks *batch_callbacks_open(const struct batch_callback_options *o);
 
 /* A report may be due: scans now. From any thread. */
 void batch_callbacks_wake(struct batch_callbacks *n);

@@ -105,8 +105,8 @@ void batch_item_init(struct batch_item *i, struct batch_kind *kind, int64_t numb
 struct str batch_item_status(struct batch_call *c, const struct batch_item *i);
 
 /*
- * Creates items with new numbers, the first of which is *ret_number, in one transaction that `add` adds
- * to. EXISTS of OP_UNIQUE refuses the creation; other conflicts are retried.
+ * Creates items with new numbers, the first of which is *ret_number, in one transaction that `add`
+ * adds to. EXISTS of OP_UNIQUE refuses the creation; other conflicts are retried.
  */
 typedef int batch_add_fn(struct batch_call *c, struct batch_txn *t, int64_t number, void *arg);
 

@@ -155,35 +155,26 @@ static struct str write_data(struct batch_call *c, struct str name, struct str w
 }
 
 /* The data may be a foreign client's: if it has no name, the name of the node is used. */
-static void read_lock(struct batch_call *c, const char *node, struct str data,
-                      const struct keeper_stat *stat, struct batch_lock *ret)
-{
-    const struct json *v = data.len ? json_parse(c->a, data, NULL) : NULL;
-
-    ret->node = str_of(arena_text(c->a, str_of(node)));
-    ret->name = ret->node;
-    ret->who = ret->when = (struct str){0};
-    if (v && v->kind == JSON_OBJECT) {
-        json_get_text(v, "name", &ret->name, NULL);
-        json_get_text(v, "who", &ret->who, NULL);
-        json_get_text(v, "when", &ret->when, NULL);
-    }
-    ret->token = stat->czxid;
-    ret->age_ms = clock_wall_ms() - stat->ctime_ms;
-    ret->ephemeral = stat->ephemeral_owner != 0;
-}
-
 static int find(struct batch_call *c, enum batch_lock_kind kind, const char *node,
                 struct batch_lock *ret_lock)
 {
+    struct batch_lock lock = {.kind = kind, .node = str_of(arena_text(c->a, str_of(node)))};
     struct keeper_stat stat;
+    const struct json *v;
     struct str data;
     int err = batch_node_get(c, &data, &stat, "/locks/%s/%s", BATCH_LOCK_DIRS[kind], node);
 
     if (err)
         return err;
-    ret_lock->kind = kind;
-    read_lock(c, node, data, &stat, ret_lock);
+    lock.name = lock.node;
+    v = data.len ? json_parse(c->a, data, NULL) : NULL;
+    json_get_text(v, "name", &lock.name, NULL);
+    json_get_text(v, "who", &lock.who, NULL);
+    json_get_text(v, "when", &lock.when, NULL);
+    lock.token = stat.czxid;
+    lock.age_ms = clock_wall_ms() - stat.ctime_ms;
+    lock.ephemeral = stat.ephemeral_owner != 0;
+    *ret_lock = lock;
     return 0;
 }
 

@@ -21,16 +21,17 @@
 #include "batch/item.h"
 
 /*
- * Adds to a transaction that the caller may change the item at a path. With a token: the lock must exist
- * and have that token; the transaction deletes it unless it is kept. Without: there must be no lock.
- * Returns 0 or FENCED.
+ * Adds to a transaction that the caller may change the item at a path. With a token: the lock must
+ * exist and have that token; the transaction deletes it unless it is kept. Without: there must be
+ * no lock. Returns 0 or FENCED.
  */
 int batch_lock_guard(struct batch_call *c, struct batch_txn *t, const char *path, int64_t token,
                      bool keep);
 
 /*
- * Only the operation, for a caller that knows the lock. The transaction that acquires a job sets its
- * lock once, so its version differs from that of a lock that a foreign client created in its place.
+ * Only the operation, for a caller that knows the lock. The transaction that acquires a job sets
+ * its lock once, so its version differs from that of a lock that a foreign client created in its
+ * place.
  */
 enum { BATCH_LOCK_VERSION = 1 };
 
@@ -40,8 +41,9 @@ void batch_lock_hold(struct batch_txn *t, const char *path, int32_t version, boo
 int batch_lock_refused(struct batch_call *c, const struct batch_txn *t, int err, int64_t token);
 
 /*
- * Commits a transaction that locks an item: OP_STATUS sets its status, OP_LOCK creates the lock. If the
- * connection breaks, reads whether the lock is ours. Sets the token and the new version of the item.
+ * Commits a transaction that locks an item: OP_STATUS sets its status, OP_LOCK creates the lock. If
+ * the connection breaks, reads whether the lock is ours. Sets the token and the new version of the
+ * item.
  */
 int batch_lock_commit(struct batch_call *c, struct batch_txn *t, struct batch_item *i);
 

@@ -60,21 +60,26 @@ static int load_names(struct batch_machine_loader *l, const struct json *states)
     return 0;
 }
 
+/* The state that a member names; where: for the message. */
+static int find_state(struct batch_machine_loader *l, const char *member, const char *where,
+                      struct str name, int *ret_state)
+{
+    *ret_state = batch_machine_find(l->m, name);
+    return *ret_state != BATCH_NO_STATE
+               ? 0
+               : LOAD_FAIL(l, "%s: '%s'%s%s names '%.*s', which is not a state", l->m->noun, member,
+                           where[0] ? " of " : "", where, (int)(name.len < 100 ? name.len : 100),
+                           name.p);
+}
+
 /* A member that names a state. If it is missing, ret_state is untouched. */
 static int load_state(struct batch_machine_loader *l, const struct json *v, const char *member,
                       int *ret_state)
 {
     struct str name;
-    int err = json_get_text(v, member, &name, l->error), found;
+    int err = json_get_text(v, member, &name, l->error);
 
-    if (err <= 0)
-        return err;
-    found = batch_machine_find(l->m, name);
-    if (found == BATCH_NO_STATE)
-        return LOAD_FAIL(l, "%s: '%s' names '%.*s', which is not a state", l->m->noun, member,
-                         (int)(name.len < 100 ? name.len : 100), name.p);
-    *ret_state = found;
-    return 1;
+    return err <= 0 ? err : find_state(l, member, "", name, ret_state);
 }
 
 static int load_to(struct batch_machine_loader *l, const struct json *v,
@@ -87,13 +92,11 @@ static int load_to(struct batch_machine_loader *l, const struct json *v,
         return err;
     json_each(name, to) {
         if (name->kind != JSON_TEXT)
-            return LOAD_FAIL(l, "%s: 'to' of '%s' has a member that is not a string", l->m->noun,
+            return LOAD_FAIL(l, "%s: 'to' of %s has a member that is not a string", l->m->noun,
                              s->name);
-        found = batch_machine_find(l->m, name->text);
-        if (found == BATCH_NO_STATE)
-            return LOAD_FAIL(l, "%s: 'to' of '%s' names '%.*s', which is not a state", l->m->noun,
-                             s->name, (int)(name->text.len < 100 ? name->text.len : 100),
-                             name->text.p);
+        err = find_state(l, "to", s->name, name->text, &found);
+        if (err)
+            return err;
         s->to |= UINT64_C(1) << found;
     }
     return 0;
@@ -155,21 +158,13 @@ static uint64_t reach(const struct batch_machine *m, int from)
     return seen;
 }
 
-static uint64_t final_states(const struct batch_machine *m)
-{
-    uint64_t found = 0;
-
-    for (int i = 0; i < m->count; i++)
-        if (batch_machine_is_final(m, i))
-            found |= UINT64_C(1) << i;
-    return found;
-}
-
 static int check_whole(struct batch_machine_loader *l)
 {
     const struct batch_machine *m = l->m;
-    uint64_t reached = reach(m, m->first), final = final_states(m);
+    uint64_t reached = reach(m, m->first), final = 0;
 
+    for (int i = 0; i < m->count; i++)
+        final |= (uint64_t)batch_machine_is_final(m, i) << i;
     if (!final)
         return LOAD_FAIL(l, "%s: there is no final state", m->noun);
     for (int i = 0; i < m->count; i++) {

@@ -49,8 +49,9 @@ static void on_available(void *arg, const struct batch_view *v, uint32_t count)
 }
 
 /*
- * A lock that ended with its session, and changes by other servers and foreign clients, wake nobody.
- * One waiting acquire of each list looks for them; if it finds several items, it wakes the others.
+ * A lock that ended with its session, and changes by other servers and foreign clients, wake
+ * nobody. One waiting acquire of each list looks for them; if it finds several items, it wakes the
+ * others.
  */
 static void on_scanned(void *arg)
 {
@@ -155,7 +156,7 @@ static int open_server(struct context *context, void **ret_module, struct err_in
         err = batch_store_open(&o, &h->store);
     n.store = h->store;
     if (!err)
-        err = batch_callbacks_open(&n, &h->callbacks);
+        h->callbacks = batch_callbacks_open(&n);
     if (err)
         close_server(h);
     else

@@ -1,14 +1,8 @@
 /*
  * server - batches and jobs in drover serve: the module, and the scope of one request.
  *
- *     BATCH_HANDLER(get_report)
- *     {
- *         buf_printf(&d->out, "{\"batch\":\"%.*s\"}", (int)d->in->id.len, d->in->id.p);
- *         return 0;
- *     }
- *
- * The keeper is that of the session that the request names, else the server's own. All routes run on
- * worker threads.
+ * The keeper is that of the session that the request names, else the server's own. All routes run
+ * on worker threads.
  */
 #ifndef BATCH_SERVER_H
 #define BATCH_SERVER_H

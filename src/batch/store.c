@@ -21,6 +21,14 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
+#define ACCESS_KIND(name, lock)                                                                    \
+    {                                                                                              \
+        .key = "access", .plural = "access", .prefix = BATCH_ID_ACCESS, .dir = "/access/" name,    \
+        .lists = "/drover/access/" name, .queue = lock, .nodes = {                                 \
+            "token"                                                                                \
+        }                                                                                          \
+    }
+
 static const struct batch_kind KINDS[BATCH_KINDS] = {
     [BATCH_KIND_BATCH] = {.key = "batch",
                           .plural = "batches",
@@ -36,20 +44,8 @@ static const struct batch_kind KINDS[BATCH_KINDS] = {
                         .queue = "ingest",
                         .nodes = {"configuration", "identifiers", "metadata", "inventory",
                                   "space_needed"}},
-    [BATCH_KIND_SMALL] = {.key = "access",
-                          .plural = "access",
-                          .prefix = BATCH_ID_ACCESS,
-                          .dir = "/access/small",
-                          .lists = "/drover/access/small",
-                          .queue = "accessSmall",
-                          .nodes = {"token"}},
-    [BATCH_KIND_LARGE] = {.key = "access",
-                          .plural = "access",
-                          .prefix = BATCH_ID_ACCESS,
-                          .dir = "/access/large",
-                          .lists = "/drover/access/large",
-                          .queue = "accessLarge",
-                          .nodes = {"token"}},
+    [BATCH_KIND_SMALL] = ACCESS_KIND("small", "accessSmall"),
+    [BATCH_KIND_LARGE] = ACCESS_KIND("large", "accessLarge"),
 };
 
 static void open_kind(struct batch_store *r, enum batch_kind_id id)
@@ -105,7 +101,6 @@ void batch_store_close(struct batch_store *r)
     batch_job_cache_free(r->job_cache);
     pthread_mutex_destroy(&r->creating);
     pthread_mutex_destroy(&r->lock);
-    free(r->locked_collections);
     free(r);
 }
 

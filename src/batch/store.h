@@ -13,8 +13,8 @@
  *
  *     /batches/BID/submission, status, status-report, lock, states/batch-processing/JID, ...
  *     /batch-uuids/UUID
- *     /jobs/JID/bid, configuration, status, priority, space_needed, identifiers, metadata, inventory,
- *               lock
+ *     /jobs/JID/bid, configuration, status, priority, space_needed, identifiers, metadata,
+ *               inventory, lock
  *     /jobs/states/STATE/PP-JID
  *     /locks/queue/..., storage/..., inventory/..., collections/...
  *     /access/small/ID/token, status, lock and /access/large/ID/...
@@ -101,8 +101,7 @@ struct batch_store {
     pthread_mutex_t creating; /* one new id at a time */
 
     pthread_mutex_t lock;            /* guards the index of each kind, and: */
-    char *locked_collections;        /* their names when they were last read, to detect changes */
-    uint32_t collections_generation; /* counts those changes */
+    uint32_t collections_generation; /* of the locked collections when they were last read */
 };
 
 /* A batch, a job or an access item, as it was read. */

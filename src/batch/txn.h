@@ -1,5 +1,6 @@
 /*
- * txn - a keeper transaction (keeper/txn.h) that also notes its changes in the views of state lists.
+ * txn - a keeper transaction (keeper/txn.h) that also notes its changes in the views of state
+ * lists.
  *
  *     struct batch_txn t = BATCH_TXN(c);
  *     txn_set(&t.txn, OP_STATUS, text, version, "%s/status", item.path);
