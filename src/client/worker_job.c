@@ -131,16 +131,11 @@ static int set_aside(struct worker_runtime *s, const struct worker_message *m)
     int err;
 
     json_open(&b, '{');
-    json_key(&b, "queue");
-    json_put_text(&b, str_of(m->queue));
-    json_key(&b, "id");
-    json_put_int(&b, m->id);
-    json_key(&b, "time");
-    json_put_int(&b, m->time_ms);
-    json_key(&b, "error");
-    json_put_text(&b, str_of(m->error));
-    json_key(&b, "data");
-    json_put_text(&b, m->data);
+    json_member_text(&b, "queue", str_of(m->queue));
+    json_member_int(&b, "id", m->id);
+    json_member_int(&b, "time", m->time_ms);
+    json_member_text(&b, "error", str_of(m->error));
+    json_member_text(&b, "data", m->data);
     json_close(&b, '}');
     err = s->o.messages->post(s->o.messages, QUEUE_ERROR, (struct str){b.p, b.len}, &id, &e);
     if (err)

@@ -101,8 +101,8 @@ static void keep(struct message_feed *n)
 static void tell(struct message_feed *n)
 {
     for (size_t i = 0; i < n->found_count; i++)
-        if (n->found[i].queue[0])
-            n->o.posted(n->o.arg, n->found[i].queue, n->found[i].id, n->found[i].count);
+        n->o.posted(n->o.arg, n->found[i].queue[0] ? n->found[i].queue : NULL, n->found[i].id,
+                    n->found[i].count);
     if (n->found_count)
         n->o.told(n->o.arg);
 }

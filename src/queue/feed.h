@@ -28,7 +28,7 @@ enum {
 struct message_feed_options {
     struct service *tasks;
 
-    /* A queue has `count` new messages; the last one is `id`. */
+    /* A queue has `count` new messages; the last one is `id`. NULL: any queue may have some. */
     void (*posted)(void *arg, const char *queue, int64_t id, int64_t count);
 
     /* Called after one or more calls of `posted`: waiting requests should look again. */

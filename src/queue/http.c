@@ -1,7 +1,7 @@
 /*
- * Queues over HTTP. The handlers run on the pool: each borrows the server's session for as long as
- * it takes. Messages are the task store's, which on an ensemble another server may have: then the
- * client is sent there.
+ * Queues over HTTP. The handlers run on threads of the pool; each borrows the server's session.
+ * Messages are in the task store, which on an ensemble another server may lead: then the client is
+ * sent there.
  */
 #include "queue/http.h"
 
@@ -11,17 +11,19 @@
 #include "base/mem.h"
 #include "http/metrics.h"
 #include "queue/assign.h"
-#include "queue/http_impl.h"
 #include "queue/membership.h"
 #include "queue/message.h"
 #include "server/leader.h"
+#include "task/service.h"
 
 enum {
     LIST_LIMIT = 1000,
-    WAITING_MAX = 1000, /* so many that wait are counted */
+    WAITING_MAX = 1000,      /* waiting messages are counted up to this */
+    POST_MAX = 1000,         /* messages of one request */
+    WAIT_MS_MAX = 60 * 1000, /* for a message */
 };
 
-/* Refusals. */
+/* Errors. */
 
 void queue_refuse(struct http_request *r, int err)
 {
@@ -35,24 +37,19 @@ void queue_refuse(struct http_request *r, int err)
     http_reply_err(r, err, message);
 }
 
-/* Another server leads: that is where the messages are. */
-void queue_send_on(struct queue_module *module, struct http_request *r)
+void queue_refuse_task(struct http_request *r, int err)
 {
+    struct queue_module *module = r->arg;
     char url[LEADER_URL_SIZE];
 
+    if (err != DROVER_NOT_LEADER) {
+        http_reply_err(r, err, NULL);
+        return;
+    }
     leader_url(module->context->leader, url);
     http_reply_elsewhere(r, url, "no server leads yet: try again");
 }
 
-void queue_refuse_task(struct queue_module *module, struct http_request *r, int err)
-{
-    if (err == DROVER_NOT_LEADER)
-        queue_send_on(module, r);
-    else
-        http_reply_err(r, err, NULL);
-}
-
-/* The server's session, or 503. Give it back with queue_leave(). */
 bool queue_enter(struct http_request *r, struct queues *qs)
 {
     struct queue_module *module = r->arg;
@@ -70,36 +67,24 @@ void queue_leave(struct http_request *r, struct queues *qs)
     context_return(module->context, qs->keeper);
 }
 
-void queue_answer(struct http_request *r, int status, struct buf *b)
+void queue_answer(struct http_request *r, struct buf *b)
 {
-    http_reply(r, status, (struct str){b->p, b->len});
+    http_reply(r, 200, (struct str){b->p, b->len});
     buf_release(b);
 }
 
-/* The name of a queue in the path, NUL-terminated, or 400. */
-const char *queue_named(struct http_request *r, bool or_error_queue)
+const char *queue_named(struct http_request *r, struct str name, bool or_error_queue)
 {
-    struct str name;
-
-    if (!http_decode(r, r->params[0], &name))
-        return NULL;
-    if (!queue_valid_name(name) && !(or_error_queue && str_eq(name, STR(QUEUE_ERROR)))) {
-        queue_refuse(r, DROVER_BAD_ARGUMENT);
-        return NULL;
-    }
-    return arena_text(&r->arena, name);
+    if (queue_valid_name(name) || (or_error_queue && str_eq(name, STR(QUEUE_ERROR))))
+        return arena_text(&r->arena, name);
+    queue_refuse(r, DROVER_BAD_ARGUMENT);
+    return NULL;
 }
 
-const struct json *queue_body(struct http_request *r)
-{
-    const struct json *body = http_json(r);
-
-    if (body && body->kind != JSON_OBJECT) {
-        http_reply_error(r, 400, "the body must be an object");
-        return NULL;
-    }
-    return body;
-}
+struct queue_in {
+    struct str queue, after;
+    int64_t limit;
+};
 
 /* Queues. */
 
@@ -109,15 +94,9 @@ static void put_info(struct buf *b, const char *name, const struct queue_info *i
 
     if (info->last)
         snprintf(last, sizeof last, "%" PRId64, info->last);
-    json_key(b, "queue");
-    json_put_text(b, str_of(name));
-    json_key(b, "last");
-    json_put_text(b, str_of(last));
-    json_key(b, "worker");
-    if (info->worker[0])
-        json_put_text(b, str_of(info->worker));
-    else
-        json_put_null(b);
+    json_member_text(b, "queue", str_of(name));
+    json_member_text(b, "last", str_of(last));
+    json_member_text(b, "worker", info->worker[0] ? str_of(info->worker) : (struct str){0});
 }
 
 static void tell(struct http_request *r, const char *name, const char *state)
@@ -126,10 +105,8 @@ static void tell(struct http_request *r, const char *name, const char *state)
     struct buf b = {0};
 
     json_open(&b, '{');
-    json_key(&b, "queue");
-    json_put_text(&b, str_of(name));
-    json_key(&b, "state");
-    json_put_text(&b, str_of(state));
+    json_member_text(&b, "queue", str_of(name));
+    json_member_text(&b, "state", str_of(state));
     json_close(&b, '}');
     events_publish(module->context->events, &(struct event){.kind = "queue",
                                                             .id = str_of(name),
@@ -140,20 +117,11 @@ static void tell(struct http_request *r, const char *name, const char *state)
 
 static void post_queue(struct http_request *r)
 {
-    static const char *const members[] = {NULL};
     char name[QUEUE_NAME_LEN + 1];
-    struct err_info e;
     struct queues qs;
     struct buf b = {0};
-    const struct json *body = r->body.len ? queue_body(r) : NULL;
     int err;
 
-    if (r->body.len && !body)
-        return;
-    if (body && json_only(body, members, &e)) {
-        http_reply_error(r, 400, e.text);
-        return;
-    }
     if (!queue_enter(r, &qs))
         return;
     err = queue_create(&qs, name);
@@ -164,13 +132,12 @@ static void post_queue(struct http_request *r)
     }
     tell(r, name, "created");
     json_open(&b, '{');
-    json_key(&b, "queue");
-    json_put_text(&b, str_of(name));
+    json_member_text(&b, "queue", str_of(name));
     json_close(&b, '}');
-    queue_answer(r, 200, &b);
+    queue_answer(r, &b);
 }
 
-/* A queue that goes, or holds invalid data, while it is listed is left out. */
+/* Skips a queue that has gone meanwhile, or holds invalid data. */
 static int put_queue(struct buf *b, const struct queues *qs, const char *name)
 {
     struct queue_info info;
@@ -184,13 +151,13 @@ static int put_queue(struct buf *b, const struct queues *qs, const char *name)
     return 0;
 }
 
-static int put_queues(struct buf *b, const struct queues *qs, struct str after, int64_t limit)
+static int put_queues(struct buf *b, const struct queues *qs, const char *after, int64_t limit)
 {
     struct keeper_names names = {0};
     int err = queues_list(qs, &names);
     size_t i = 0;
 
-    while (!err && i < names.count && after.len && strcmp(names.names[i], after.p) <= 0)
+    while (!err && i < names.count && *after && strcmp(names.names[i], after) <= 0)
         i++;
     json_open(b, '{');
     json_key(b, "queues");
@@ -198,10 +165,8 @@ static int put_queues(struct buf *b, const struct queues *qs, struct str after, 
     for (; !err && i < names.count && limit > 0; i++, limit--)
         err = put_queue(b, qs, names.names[i]);
     json_close(b, ']');
-    if (i && i < names.count) {
-        json_key(b, "next");
-        json_put_text(b, str_of(names.names[i - 1]));
-    }
+    if (i && i < names.count)
+        json_member_text(b, "next", str_of(names.names[i - 1]));
     json_close(b, '}');
     keeper_names_release(&names);
     return err;
@@ -209,32 +174,29 @@ static int put_queues(struct buf *b, const struct queues *qs, struct str after, 
 
 static void get_queues(struct http_request *r)
 {
-    int64_t limit = LIST_LIMIT;
-    struct str after = {0};
+    const struct queue_in *in = r->in;
     struct queues qs;
     struct buf b = {0};
     int err;
 
-    if (http_query_number(r, "limit", &limit) < 0)
-        return;
-    if (http_query(r, "after", &after))
-        after.p = arena_text(&r->arena, after);
     if (!queue_enter(r, &qs))
         return;
-    err = put_queues(&b, &qs, after, limit < LIST_LIMIT ? limit : LIST_LIMIT);
+    err = put_queues(&b, &qs, arena_text(&r->arena, in->after),
+                     in->limit < LIST_LIMIT ? in->limit : LIST_LIMIT);
     queue_leave(r, &qs);
     if (err) {
         buf_release(&b);
         queue_refuse(r, err);
         return;
     }
-    queue_answer(r, 200, &b);
+    queue_answer(r, &b);
 }
 
 static void get_queue(struct http_request *r)
 {
+    const struct queue_in *in = r->in;
     struct queue_module *module = r->arg;
-    const char *name = queue_named(r, false);
+    const char *name = queue_named(r, in->queue, false);
     struct queue_info info;
     struct queues qs;
     struct buf b = {0};
@@ -251,18 +213,17 @@ static void get_queue(struct http_request *r)
     json_open(&b, '{');
     put_info(&b, name, &info);
     waiting = queue_messages_count(module->context->tasks, str_of(name), info.last, WAITING_MAX);
-    if (waiting >= 0) { /* where another server leads, it knows */
-        json_key(&b, "waiting");
-        json_put_int(&b, waiting);
-    }
+    if (waiting >= 0) /* otherwise another server leads, and knows */
+        json_member_int(&b, "waiting", waiting);
     json_close(&b, '}');
-    queue_answer(r, 200, &b);
+    queue_answer(r, &b);
 }
 
 static void delete_queue(struct http_request *r)
 {
+    const struct queue_in *in = r->in;
     struct queue_module *module = r->arg;
-    const char *name = queue_named(r, false);
+    const char *name = queue_named(r, in->queue, false);
     struct queues qs;
     int err;
 
@@ -273,13 +234,12 @@ static void delete_queue(struct http_request *r)
         err = queue_remove(&qs, name);
     queue_leave(r, &qs);
     if (err == DROVER_NOT_LEADER) {
-        queue_send_on(module, r);
+        queue_refuse_task(r, err);
     } else if (err) {
         queue_refuse(r, err);
     } else {
         tell(r, name, "deleted");
-        queue_messages_sweep(module->context->tasks, str_of(name),
-                             INT64_MAX); /* retention gets what it missed */
+        queue_messages_sweep(module->context->tasks, str_of(name), INT64_MAX);
         http_reply(r, 200, STR("{}"));
     }
 }
@@ -293,8 +253,7 @@ static void put_workers(struct buf *b, const struct queue_membership *c)
     json_open(b, '[');
     for (size_t i = 0; i < c->worker_count; i++) {
         json_open(b, '{');
-        json_key(b, "worker");
-        json_put_text(b, str_of(c->workers[i].name));
+        json_member_text(b, "worker", str_of(c->workers[i].name));
         json_key(b, "queues");
         json_open(b, '[');
         for (size_t q = 0; q < c->workers[i].queue_count; q++)
@@ -322,7 +281,7 @@ static void get_workers(struct http_request *r)
         queue_refuse(r, err);
     } else {
         put_workers(&b, &c);
-        queue_answer(r, 200, &b);
+        queue_answer(r, &b);
     }
     queue_membership_release(&c);
 }
@@ -330,53 +289,101 @@ static void get_workers(struct http_request *r)
 static void get_keeper(struct http_request *r)
 {
     struct queue_module *module = r->arg;
+    const char *url = module->context->keeper_url;
     struct buf b = {0};
 
     json_open(&b, '{');
-    json_key(&b, "keeper");
-    if (module->context->keeper_url)
-        json_put_text(&b, str_of(module->context->keeper_url));
-    else
-        json_put_null(&b);
-    json_key(&b, "namespace");
-    json_put_text(&b, str_of(module->ns));
+    json_member_text(&b, "keeper", url ? str_of(url) : (struct str){0});
+    json_member_text(&b, "namespace", str_of(module->ns));
     json_close(&b, '}');
-    queue_answer(r, 200, &b);
+    queue_answer(r, &b);
 }
 
-static const struct route ROUTES[] = {
-    {METHOD_POST, "/v1/queues", post_queue, ROUTE_WORKER, "Creates a queue."},
-    {METHOD_GET, "/v1/queues", get_queues, ROUTE_WORKER, "The queues, how far, and whose."},
-    {METHOD_GET, "/v1/queues/{queue}", get_queue, ROUTE_WORKER, "One queue."},
-    {METHOD_DELETE, "/v1/queues/{queue}", delete_queue, ROUTE_WORKER,
-     "Removes a queue and its messages."},
-    {METHOD_POST, "/v1/queues/{queue}/messages", queue_post_messages, ROUTE_WORKER,
-     "Posts messages."},
-    {METHOD_GET, "/v1/queues/{queue}/messages", queue_get_messages, ROUTE_WORKER,
-     "Messages of a queue in order, after one of them."},
-    {METHOD_GET, "/v1/posted", queue_get_posted, ROUTE_WORKER,
-     "The queues that have got messages lately."},
-    {METHOD_GET, "/v1/workers", get_workers, ROUTE_WORKER, "The workers, and what they handle."},
-    {METHOD_GET, "/v1/keeper", get_keeper, 0, "Where workers meet: the keeper's URL."},
+/* Routes. */
+
+/* clang-format off */
+#define QUEUE_FIELD(T, help) FIELD_TEXT(IN_PATH, T, queue, "queue", 1, INT64_MAX, help)
+#define NAME "Name of the queue"
+#define NAME_OR_ERROR "Name of the queue, or " QUEUE_ERROR
+#define NO_QUEUE "404 No such queue\n503"
+
+static const struct route_field MESSAGE_ITEM = {.kind = FIELD_KIND_TEXT, .max = INT64_MAX};
+
+static const struct route_shape SHAPES[] = {
+    {"Queue", "(queue:text last:text worker:text|null waiting?:int)"},
+    {"Message", "(id:int time:int data:text)"},
 };
 
-/* The room. */
+static const struct route ROUTES[] = {
+    {METHOD_POST, "/v1/queues", post_queue, ROUTE_WORKER, "Create a queue", "createQueue",
+     .reply = "queue:text", .errors = "503"},
+    {METHOD_GET, "/v1/queues", get_queues, ROUTE_WORKER,
+     "List the queues: how far each is processed, and by which worker", "listQueues",
+     .reply = "queues:[Queue] next?:text", .errors = "503",
+     ROUTE_IN(struct queue_in,
+              FIELD_TEXT(IN_QUERY, struct queue_in, after, "after", 0, INT64_MAX,
+                         "Start after this queue"),
+              FIELD_INT(IN_QUERY, struct queue_in, limit, "limit", 0, INT64_MAX, "At most so many",
+                        .preset = LIST_LIMIT))},
+    {METHOD_GET, "/v1/queues/{queue}", get_queue, ROUTE_WORKER, "Show a queue", "getQueue",
+     .reply = "Queue", .errors = NO_QUEUE,
+     ROUTE_IN(struct queue_in, QUEUE_FIELD(struct queue_in, NAME))},
+    {METHOD_DELETE, "/v1/queues/{queue}", delete_queue, ROUTE_WORKER,
+     "Remove a queue and its messages", "removeQueue", .reply = "()",
+     .errors = "404 No such queue\n" ROUTE_LEADER,
+     ROUTE_IN(struct queue_in, QUEUE_FIELD(struct queue_in, NAME))},
+    {METHOD_POST, "/v1/queues/{queue}/messages", queue_post_messages, ROUTE_WORKER,
+     "Post messages", "postMessages", .reply = "id?:int ids?:[int]",
+     .errors = "404 No such queue\n" ROUTE_LEADER, .example = "{\"data\": \"a message\"}",
+     ROUTE_IN(struct queue_messages_in, QUEUE_FIELD(struct queue_messages_in, NAME_OR_ERROR),
+              FIELD_TEXT(IN_BODY, struct queue_messages_in, data, "data", 0, INT64_MAX,
+                         "One message; its id is the answer"),
+              FIELD_LIST_(IN_BODY, struct queue_messages_in, messages, message_count, "messages", 1,
+                          POST_MAX, "Several, all or none; their ids are the answer", &MESSAGE_ITEM,
+                          sizeof(struct str)))},
+    {METHOD_GET, "/v1/queues/{queue}/messages", queue_get_messages, ROUTE_WORKER,
+     "Read messages in order, after one of them", "readMessages", .reply = "messages:[Message]",
+     .errors = "404 No such queue\n" ROUTE_LEADER,
+     ROUTE_IN(struct queue_messages_in, QUEUE_FIELD(struct queue_messages_in, NAME_OR_ERROR),
+              FIELD_TEXT(IN_QUERY, struct queue_messages_in, after, "after", 0, INT64_MAX,
+                         "Id of a message; empty: from the start"),
+              FIELD_INT(IN_QUERY, struct queue_messages_in, limit, "limit", 1, MESSAGES_LIMIT_MAX,
+                        "At most so many", .preset = MESSAGES_LIMIT),
+              FIELD_INT(IN_QUERY, struct queue_messages_in, wait_ms, "wait", 0, WAIT_MS_MAX,
+                        "Wait so many milliseconds for a message"))},
+    {METHOD_GET, "/v1/posted", queue_get_posted, ROUTE_WORKER,
+     "List the queues that have new messages", "waitForMessages",
+     .reply = "posted:int queues:[text]|null", .errors = ROUTE_LEADER,
+     ROUTE_IN(struct queue_posted_in,
+              FIELD_INT(IN_QUERY, struct queue_posted_in, after, "after", 0, INT64_MAX,
+                        "The number `posted` of the last answer"),
+              FIELD_INT(IN_QUERY, struct queue_posted_in, wait_ms, "wait", 0, WAIT_MS_MAX,
+                        "Wait so many milliseconds for a message"))},
+    {METHOD_GET, "/v1/workers", get_workers, ROUTE_WORKER,
+     "List the workers and the queues they handle", "listWorkers",
+     .reply = "workers:[(worker:text queues:[text])]", .errors = "503"},
+    {METHOD_GET, "/v1/keeper", get_keeper, 0, "Show where workers meet", "getKeeper",
+     .reply = "keeper:text|null namespace:text"},
+};
+/* clang-format on */
+
+/* The module. */
 
 static void on_posted(void *arg, const char *queue, int64_t id, int64_t count)
 {
     struct queue_module *module = arg;
+    struct str name = queue ? str_of(queue) : (struct str){0};
     struct buf b = {0};
 
+    http_topic_wake(&module->context->topic, queue_messages_key(name), HTTP_TOPIC_ALL);
+    if (!queue)
+        return;
     counter_add(module->messages, (uint64_t)count);
     json_open(&b, '{');
-    json_key(&b, "queue");
-    json_put_text(&b, str_of(queue));
-    json_key(&b, "id");
-    json_put_int(&b, id);
-    json_key(&b, "count");
-    json_put_int(&b, count);
-    json_key(&b, "state");
-    json_put_text(&b, STR("posted"));
+    json_member_text(&b, "queue", str_of(queue));
+    json_member_int(&b, "id", id);
+    json_member_int(&b, "count", count);
+    json_member_text(&b, "state", STR("posted"));
     json_close(&b, '}');
     events_publish(module->context->events, &(struct event){.kind = "message",
                                                             .id = str_of(queue),
@@ -389,7 +396,7 @@ static void on_told(void *arg)
 {
     struct queue_module *module = arg;
 
-    http_topic_signal(&module->posted, HTTP_TOPIC_ALL);
+    http_topic_wake(&module->context->topic, queue_posted_key(), HTTP_TOPIC_ALL);
 }
 
 static const char *queue_ns = QUEUE_NAMESPACE;
@@ -421,7 +428,6 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
     (void)ret_error;
     module->context = h;
     module->ns = queue_ns;
-    http_topic_init(&module->posted);
     module->messages = metrics_counter(h->metrics, "drover_queue_messages_total", NULL,
                                        "Messages that came to queues.");
     module->sweep = queue_sweep_start(&(struct queue_sweep_options){
@@ -438,7 +444,8 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
 
 static struct route_table module_routes(void *arg)
 {
-    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, arg};
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, arg, "Queues",
+                                SHAPES, sizeof SHAPES / sizeof *SHAPES};
 }
 
 static void module_close(void *arg)
@@ -447,7 +454,6 @@ static void module_close(void *arg)
 
     message_feed_free(module->feed);
     queue_sweep_free(module->sweep);
-    http_topic_release(&module->posted);
     free(module);
 }
 

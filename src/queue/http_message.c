@@ -1,15 +1,19 @@
-/* Messages over HTTP: posting, reading, and waiting for some. */
-#include <stdlib.h>
-
-#include "queue/http_impl.h"
+/* Messages over HTTP: posting, reading, and waiting for new ones. */
+#include "queue/http.h"
 #include "queue/message.h"
+#include "task/service.h"
 
-enum {
-    POST_MAX = 1000,         /* messages in one request */
-    WAIT_MS_MAX = 60 * 1000, /* for a message to come */
-};
+uint64_t queue_messages_key(struct str queue)
+{
+    return http_key("messages", queue, (struct str){0});
+}
 
-/* Whether there is such a queue, or 404. The error queue always is. */
+uint64_t queue_posted_key(void)
+{
+    return http_key("posted", (struct str){0}, (struct str){0});
+}
+
+/* Whether the queue exists, or answers 404. The error queue always does. */
 static bool check_queue(struct http_request *r, const char *name)
 {
     struct queue_info info;
@@ -29,51 +33,15 @@ static bool check_queue(struct http_request *r, const char *name)
     return true;
 }
 
-/* {"data": "..."} or {"messages": ["...", "..."]}: how many, or the error that was answered. */
-static int parse_post(struct http_request *r, struct str **ret_data, bool *ret_single)
-{
-    static const char *const members[] = {"data", "messages", NULL};
-    const struct json *body = queue_body(r), *list = NULL;
-    struct str *data, one;
-    struct err_info e;
-    int count = 0, single;
-
-    if (!body)
-        return DROVER_BAD_ARGUMENT;
-    if (json_only(body, members, &e) || (single = json_get_text(body, "data", &one, &e)) < 0 ||
-        json_get_list(body, "messages", &list, &e) < 0) {
-        http_reply_error(r, 400, e.text);
-        return DROVER_BAD_ARGUMENT;
-    }
-    if (single + (list != NULL) != 1 || (list && (!list->count || list->count > POST_MAX))) {
-        http_reply_errorf(r, 400, "give data, a string, or messages, a list of 1 to %d strings",
-                          POST_MAX);
-        return DROVER_BAD_ARGUMENT;
-    }
-    data = arena_alloc(&r->arena, (list ? list->count : 1) * sizeof *data);
-    if (single)
-        data[count++] = one;
-    for (const struct json *v = list ? list->first : NULL; v; v = v->next) {
-        if (v->kind != JSON_TEXT) {
-            http_reply_error(r, 400, "a message is a string");
-            return DROVER_BAD_ARGUMENT;
-        }
-        data[count++] = v->text;
-    }
-    *ret_data = data;
-    *ret_single = single;
-    return count;
-}
-
-static void put_ids(struct buf *b, const int64_t *ids, int count, bool single)
+static void put_ids(struct buf *b, const int64_t *ids, size_t count, bool single)
 {
     json_open(b, '{');
-    json_key(b, single ? "id" : "ids");
     if (single) {
-        json_put_int(b, ids[0]);
+        json_member_int(b, "id", ids[0]);
     } else {
+        json_key(b, "ids");
         json_open(b, '[');
-        for (int i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i++)
             json_put_int(b, ids[i]);
         json_close(b, ']');
     }
@@ -82,25 +50,32 @@ static void put_ids(struct buf *b, const int64_t *ids, int count, bool single)
 
 void queue_post_messages(struct http_request *r)
 {
+    const struct queue_messages_in *in = r->in;
     struct queue_module *module = r->arg;
-    const char *name = queue_named(r, true);
-    struct str *data;
+    const char *name = queue_named(r, in->queue, true);
+    const struct str *data = in->data.p ? &in->data : in->messages;
+    size_t count = in->data.p ? 1 : in->message_count;
     struct buf b = {0};
     int64_t *ids;
-    bool single;
-    int count, err;
+    int err;
 
-    if (!name || (count = parse_post(r, &data, &single)) < 0 || !check_queue(r, name))
+    if (!name)
         return;
-    ids = arena_alloc(&r->arena, (size_t)count * sizeof *ids);
-    err = queue_messages_post(module->context->tasks, str_of(name), data, (size_t)count, ids);
+    if (!in->data.p == !in->messages) {
+        http_reply_field(r, "data", "give data, a string, or messages, a list of strings");
+        return;
+    }
+    if (!check_queue(r, name))
+        return;
+    ids = arena_alloc(&r->arena, count * sizeof *ids);
+    err = queue_messages_post(module->context->tasks, str_of(name), data, count, ids);
     if (err) {
-        queue_refuse_task(module, r, err);
+        queue_refuse_task(r, err);
         return;
     }
     message_feed_nudge(module->feed);
-    put_ids(&b, ids, count, single);
-    queue_answer(r, 200, &b);
+    put_ids(&b, ids, count, in->data.p);
+    queue_answer(r, &b);
 }
 
 static void put_messages(struct buf *b, const struct queue_message_list *list)
@@ -110,56 +85,44 @@ static void put_messages(struct buf *b, const struct queue_message_list *list)
     json_open(b, '[');
     for (size_t i = 0; i < list->count; i++) {
         json_open(b, '{');
-        json_key(b, "id");
-        json_put_int(b, list->messages[i].id);
-        json_key(b, "time");
-        json_put_int(b, list->messages[i].time_ms);
-        json_key(b, "data");
-        json_put_text(b, list->messages[i].data);
+        json_member_int(b, "id", list->messages[i].id);
+        json_member_int(b, "time", list->messages[i].time_ms);
+        json_member_text(b, "data", list->messages[i].data);
         json_close(b, '}');
     }
     json_close(b, ']');
     json_close(b, '}');
 }
 
-/* A queue's `last` can be given as it is: empty while nothing has been processed. */
-static bool read_after(struct http_request *r, int64_t *ret_after)
-{
-    struct str text;
-
-    if (http_query(r, "after", &text) && !text.len)
-        return true;
-    return http_query_number(r, "after", ret_after) >= 0;
-}
-
 void queue_get_messages(struct http_request *r)
 {
+    const struct queue_messages_in *in = r->in;
     struct queue_module *module = r->arg;
-    const char *name = queue_named(r, true);
-    int64_t after = 0, limit = MESSAGES_LIMIT, wait_ms = 0;
-    uint64_t seen = http_topic_seen(&module->posted);
+    const char *name = queue_named(r, in->queue, true);
+    uint64_t keys[] = {queue_messages_key(in->queue), queue_messages_key((struct str){0})};
+    struct http_watch w = http_watch(r, &module->context->topic, keys, 2);
     struct queue_message_list list = {0};
     struct buf b = {0};
+    int64_t after = 0;
     int err;
 
-    if (!name || !read_after(r, &after) || http_query_number(r, "limit", &limit) < 0 ||
-        http_query_number(r, "wait", &wait_ms) < 0)
+    if (!name)
         return;
-    if (!limit || limit > MESSAGES_LIMIT_MAX || wait_ms > WAIT_MS_MAX) {
-        http_reply_errorf(r, 400, "limit must be from 1 to %d, wait at most %d ms",
-                          MESSAGES_LIMIT_MAX, WAIT_MS_MAX);
+    if (in->after.p && queue_parse_id(in->after, &after)) { /* `last` as it is: may be empty */
+        http_reply_field(r, "after", "after must be the id of a message");
         return;
     }
     if (!check_queue(r, name))
         return;
-    err = queue_messages_read(module->context->tasks, str_of(name), after, (size_t)limit, &list);
+    err =
+        queue_messages_read(module->context->tasks, str_of(name), after, (size_t)in->limit, &list);
     if (err) {
-        queue_refuse_task(module, r, err);
+        queue_refuse_task(r, err);
         return;
     }
-    if (list.count || !wait_ms || !http_wait(r, &module->posted, seen, wait_ms)) {
+    if (list.count || !in->wait_ms || !http_park(r, &w, in->wait_ms)) {
         put_messages(&b, &list);
-        queue_answer(r, 200, &b);
+        queue_answer(r, &b);
     }
     queue_message_list_release(&list);
 }
@@ -169,8 +132,7 @@ void queue_get_messages(struct http_request *r)
 static void put_posted(struct buf *b, const struct message_feed_list *list, bool is_new)
 {
     json_open(b, '{');
-    json_key(b, "posted");
-    json_put_int(b, list->number);
+    json_member_int(b, "posted", list->number);
     json_key(b, "queues");
     if (list->queues || !is_new) {
         json_open(b, '[');
@@ -185,26 +147,21 @@ static void put_posted(struct buf *b, const struct message_feed_list *list, bool
 
 void queue_get_posted(struct http_request *r)
 {
+    const struct queue_posted_in *in = r->in;
     struct queue_module *module = r->arg;
-    uint64_t seen = http_topic_seen(&module->posted);
-    int64_t after = 0, wait_ms = 0;
+    uint64_t key = queue_posted_key();
+    struct http_watch w = http_watch(r, &module->context->topic, &key, 1);
     struct message_feed_list list;
     struct buf b = {0};
     bool is_new;
 
-    if (http_query_number(r, "after", &after) < 0 || http_query_number(r, "wait", &wait_ms) < 0)
-        return;
-    if (wait_ms > WAIT_MS_MAX) {
-        http_reply_errorf(r, 400, "wait must be at most %d ms", WAIT_MS_MAX);
-        return;
-    }
     if (!service_is_ready(module->context->tasks)) {
-        queue_send_on(module, r);
+        queue_refuse_task(r, DROVER_NOT_LEADER);
         return;
     }
-    is_new = message_feed_since(module->feed, after, &r->arena, &list);
-    if (!is_new && wait_ms && http_wait(r, &module->posted, seen, wait_ms))
+    is_new = message_feed_since(module->feed, in->after, &r->arena, &list);
+    if (!is_new && in->wait_ms && http_park(r, &w, in->wait_ms))
         return;
     put_posted(&b, &list, is_new);
-    queue_answer(r, 200, &b);
+    queue_answer(r, &b);
 }

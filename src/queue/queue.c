@@ -54,7 +54,7 @@ void queue_put_last(struct buf *b, int64_t last)
 }
 
 /* Digits, and the suffix L that Python 2 writes after large numbers. */
-static int parse_id(struct str text, int64_t *ret_id)
+int queue_parse_id(struct str text, int64_t *ret_id)
 {
     int64_t id = 0;
 
@@ -76,8 +76,8 @@ int queue_parse_last(struct str data, int64_t *ret_last)
     struct arena a = {0};
     struct json *v = json_parse(&a, data, NULL);
     struct str text;
-    int err =
-        json_get_text(v, "last", &text, NULL) == 1 ? parse_id(text, ret_last) : DROVER_DAMAGED;
+    int err = json_get_text(v, "last", &text, NULL) == 1 ? queue_parse_id(text, ret_last)
+                                                         : DROVER_DAMAGED;
 
     arena_release(&a);
     return err;

@@ -66,6 +66,7 @@ int queues_list(const struct queues *qs, struct keeper_names *ret_names);
 
 /* Writes and parses node data. Parsing returns 0 or DAMAGED. */
 void queue_put_last(struct buf *b, int64_t last);
+int queue_parse_id(struct str text, int64_t *ret_id); /* empty: 0 */
 int queue_parse_last(struct str data, int64_t *ret_last);
 void queue_put_owner(struct buf *b, const char *worker);
 int queue_parse_owner(struct str data, char worker[256]);

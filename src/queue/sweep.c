@@ -1,4 +1,4 @@
-#include "queue/sweep.h"
+#include "queue/http.h"
 
 #include <stdlib.h>
 
@@ -6,8 +6,9 @@
 #include "base/mem.h"
 #include "base/periodic.h"
 #include "queue/message.h"
-#include "queue/queue.h"
 #include "task/service.h"
+
+enum { SWEEP_EVERY_MIN_MS = 1000, SWEEP_EVERY_MAX_MS = 10 * 60 * 1000 };
 
 struct queue_sweep {
     struct queue_sweep_options o;

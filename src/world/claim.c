@@ -266,3 +266,8 @@ int world_claim(struct world *w, struct keeper *k, struct arena *a, const struct
     }
     return claimed < 0 ? world_explain(ret_error, claimed) : claimed;
 }
+
+bool world_has_changed(struct world *w)
+{
+    return list_view_is_stale(w->pending);
+}

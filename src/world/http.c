@@ -1,59 +1,51 @@
 /*
- * Worlds over HTTP. Every handler runs on a worker and is straight-line code: read what came, do it
- * with the world and a keeper, answer. Looking and queueing use the server's session, claims and
- * their ends (http_claim.c) the client's own.
+ * Worlds over HTTP. Every handler runs on a thread of the pool. Reading and queueing use the
+ * server's session, claims and their ends (http_claim.c) the client's own.
  */
 #include "world/http.h"
 
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "world/http_call.h"
 #include "world/name.h"
 
 enum {
     LIST_LIMIT_DEFAULT = 1000,
     LIST_LIMIT_MAX = 100000,
+    WAIT_MAX_MS = 3600 * 1000,
 };
+
+/* Answers with a list that `put` writes, or an error. */
+static void reply(struct http_request *r, int err, const struct err_info *e, struct buf *out)
+{
+    if (err)
+        http_reply_err(r, err, e && e->text[0] ? e->text : NULL);
+    else
+        http_reply(r, 200, (struct str){out->p, out->len});
+    buf_release(out);
+}
 
 /* Worlds. */
 
+struct world_in {
+    struct str world;
+};
+
 static void post_world(struct http_request *r)
 {
-    static const char *const members[] = {"world", NULL};
-    struct world_module *worlds = r->arg;
-    const struct json *body = world_body(r, members);
-    struct str name = {0};
+    const struct world_in *in = r->in;
+    struct world_module *m = r->arg;
+    struct keeper *k = context_keeper(m->context);
     struct err_info e = {""};
     struct buf out = {0};
-    struct keeper *k;
-    int err;
+    int err = k ? world_init(k, in->world, &e) : DROVER_CLOSED;
 
-    if (!body)
-        return;
-    err = json_get_text(body, "world", &name, &e);
-    if (err == 0)
-        err_set(&e, 0, "world is missing");
-    if (err <= 0) {
-        http_reply_error(r, 400, e.text);
-        return;
-    }
-    k = context_keeper(worlds->context);
-    if (!k) {
-        http_reply_err(r, DROVER_CLOSED, "the keeper is unreachable: try again");
-        return;
-    }
-    err = world_init(k, name, &e);
-    context_return(worlds->context, k);
-    if (err) {
-        world_refuse(r, err, &e);
-        return;
-    }
+    if (k)
+        context_return(m->context, k);
     json_open(&out, '{');
-    world_put_text(&out, "world", name);
+    json_member_text(&out, "world", in->world);
     json_close(&out, '}');
-    http_reply(r, 200, (struct str){out.p, out.len});
-    buf_release(&out);
+    reply(r, err, &e, &out);
 }
 
 static void put_worlds(struct buf *out, const struct keeper_names *names)
@@ -76,32 +68,38 @@ static void put_worlds(struct buf *out, const struct keeper_names *names)
 
 static void get_worlds(struct http_request *r)
 {
-    struct world_module *worlds = r->arg;
-    struct keeper *k = context_keeper(worlds->context);
+    struct world_module *m = r->arg;
+    struct keeper *k = context_keeper(m->context);
     struct keeper_names names = {0};
     struct buf out = {0};
     int err = k ? keeper_children(k, "/", &names, NULL) : DROVER_CLOSED;
 
     if (k)
-        context_return(worlds->context, k);
-    if (err) {
-        http_reply_err(r, err, NULL);
-        return;
-    }
+        context_return(m->context, k);
     put_worlds(&out, &names);
-    http_reply(r, 200, (struct str){out.p, out.len});
-    buf_release(&out);
     keeper_names_release(&names);
+    reply(r, err, NULL, &out);
 }
 
 /* Queueing. */
+
+struct world_task_in {
+    struct str name, type;
+    const struct json *data;
+};
+
+struct world_queue_in {
+    struct str world, child_name;
+    const struct world_task_in *task;
+    const struct world_parent *parent;
+};
 
 /* The name function over HTTP: a template in which {parent} and {child} stand for the names. */
 static struct str fill_template(void *arg, struct arena *a, struct str parent, struct str child)
 {
     const struct str *template = arg;
     struct buf b = {0};
-    struct str rest = *template, filled;
+    struct str rest = *template;
 
     while (rest.len) {
         struct str parent_word = STR("{parent}"), child_word = STR("{child}");
@@ -114,44 +112,7 @@ static struct str fill_template(void *arg, struct arena *a, struct str parent, s
         buf_put_str(&b, text);
         rest = (struct str){rest.p + word.len, rest.len - word.len};
     }
-    filled = (struct str){arena_text(a, (struct str){b.p ? b.p : "", b.len}), b.len};
-    buf_release(&b);
-    return filled;
-}
-
-struct world_queue_request {
-    struct world_task task;
-    struct world_parent parent;
-    bool has_parent;
-    struct str child_name;
-};
-
-static int read_queue_request(const struct json *body, struct world_queue_request *q,
-                              struct err_info *e)
-{
-    static const char *const task_members[] = {"name", "type", "data", NULL};
-    static const char *const parent_members[] = {"name", "type", NULL};
-    const struct json *task = NULL, *parent = NULL, *data;
-    int err = json_get_object(body, "task", &task, e);
-
-    if (err == 0)
-        return err_set(e, DROVER_BAD_ARGUMENT, "task is missing");
-    if (err < 0 || (err = json_only(task, task_members, e)) ||
-        (err = world_read_text(task, "name", &q->task.name, e)) ||
-        (err = world_read_text(task, "type", &q->task.type, e)))
-        return err;
-    data = json_get(task, "data");
-    q->task.data = data ? data->raw : STR("null");
-    err = json_get_object(body, "parent", &parent, e);
-    q->has_parent = err == 1;
-    if (err < 0 || (q->has_parent && ((err = json_only(parent, parent_members, e)) ||
-                                      (err = world_read_text(parent, "name", &q->parent.name, e)) ||
-                                      (err = world_read_text(parent, "type", &q->parent.type, e)))))
-        return err;
-    err = json_get_text(body, "child_name", &q->child_name, e);
-    if (err == 1 && !q->has_parent)
-        return err_set(e, DROVER_BAD_ARGUMENT, "child_name goes with parent");
-    return err < 0 ? err : 0;
+    return arena_take(a, &b);
 }
 
 static void put_queued(struct world_call *c, const struct world_paths *paths)
@@ -174,79 +135,55 @@ static void put_queued(struct world_call *c, const struct world_paths *paths)
 
 static void post_task(struct http_request *r)
 {
-    static const char *const members[] = {"task", "parent", "child_name", NULL};
-    const struct json *body = world_body(r, members);
-    struct world_queue_request q = {0};
+    const struct world_queue_in *in = r->in;
+    struct str template = in->child_name;
+    struct world_task task = {in->task->name, in->task->type,
+                              in->task->data ? in->task->data->raw : STR("null")};
     struct world_paths paths;
-    struct err_info e = {""};
     struct world_call c;
     int err;
 
-    if (!body)
-        return;
-    err = read_queue_request(body, &q, &e);
-    if (err) {
-        world_refuse(r, err, &e);
+    if (template.p && !in->parent) {
+        http_reply_field(r, "child_name", "child_name goes with parent");
         return;
     }
-    if (!world_call_begin(&c, r, (struct str){0}))
+    if (!world_call_begin(&c, r, in->world, (struct str){0}))
         return;
-    err = world_queue(c.world, c.k, &r->arena, &q.task, q.has_parent ? &q.parent : NULL,
-                      q.child_name.p ? fill_template : NULL, &q.child_name, &paths, &c.e);
+    err = world_queue(c.world, c.k, &r->arena, &task, in->parent, template.p ? fill_template : NULL,
+                      &template, &paths, &c.e);
     if (!err)
         put_queued(&c, &paths);
     world_call_answer(&c, err);
 }
 
-/* Looking. */
+/* Reading. */
+
+struct world_list_in {
+    struct str world, after, path;
+    int64_t limit;
+    int state;
+};
 
 static void put_item(struct buf *b, const struct world_item *i)
 {
-    world_put_text(b, "node", i->key);
+    json_member_text(b, "node", i->key);
     world_put_record(b, &i->record);
-    world_put_text(b, "state", str_of(world_state_name(i->state)));
-    if (i->since_ms) {
-        json_key(b, "since");
-        json_put_int(b, i->since_ms);
-    }
-}
-
-static bool read_state(struct http_request *r, enum world_state *ret_state)
-{
-    struct str text;
-
-    if (!http_query(r, "state", &text)) {
-        *ret_state = WORLD_IS_PENDING;
-        return true;
-    }
-    for (int s = WORLD_IS_PENDING; s <= WORLD_IS_COMPLETED; s++)
-        if (str_eq(text, str_of(world_state_name((enum world_state)s)))) {
-            *ret_state = (enum world_state)s;
-            return true;
-        }
-    http_reply_error(r, 400, "state must be pending, working or completed");
-    return false;
+    json_member_text(b, "state", str_of(world_state_name(i->state)));
+    if (i->since_ms)
+        json_member_int(b, "since", i->since_ms);
 }
 
 static void get_tasks(struct http_request *r)
 {
-    enum world_state state;
-    int64_t limit = LIST_LIMIT_DEFAULT;
+    const struct world_list_in *in = r->in;
     struct world_items items = {0};
-    struct str after = STR("");
     struct world_call c;
     int err;
 
-    if (!read_state(r, &state) || http_query_number(r, "limit", &limit) < 0)
+    if (!world_call_begin(&c, r, in->world, (struct str){0}))
         return;
-    if (limit < 1 || limit > LIST_LIMIT_MAX) {
-        http_reply_errorf(r, 400, "limit must be from 1 to %d", LIST_LIMIT_MAX);
-        return;
-    }
-    http_query(r, "after", &after);
-    if (!world_call_begin(&c, r, (struct str){0}))
-        return;
-    err = world_list(c.world, c.k, &r->arena, state, after, (size_t)limit, &items);
+    err = world_list(c.world, c.k, &r->arena, (enum world_state)in->state,
+                     in->after.p ? in->after : STR(""), (size_t)in->limit, &items);
     json_open(&c.out, '{');
     json_key(&c.out, "tasks");
     json_open(&c.out, '[');
@@ -256,14 +193,14 @@ static void get_tasks(struct http_request *r)
         json_close(&c.out, '}');
     }
     json_close(&c.out, ']');
-    world_put_text(&c.out, "next",
-                   items.more ? items.list[items.count - 1].key : (struct str){NULL, 0});
+    json_member_text(&c.out, "next",
+                     items.more ? items.list[items.count - 1].key : (struct str){0});
     json_close(&c.out, '}');
     world_call_answer(&c, err);
 }
 
-/* The path of a task comes as a|b, a/b, or as it stands in the tree. */
-static char *key_of(struct world_call *c, struct str path)
+/* The path of a task comes as a|b, a/b, or as in the tree. */
+static struct str key_of(struct world_call *c, struct str path)
 {
     struct str root = str_of(world_root(c->world));
     char *key;
@@ -274,19 +211,20 @@ static char *key_of(struct world_call *c, struct str path)
     for (char *at = key; *at; at++)
         if (*at == '/')
             *at = '|';
-    return key;
+    return str_of(key);
 }
 
 static void get_task(struct http_request *r)
 {
+    const struct world_list_in *in = r->in;
     struct world_item item;
-    struct str data, path;
     struct world_call c;
+    struct str data;
     int err;
 
-    if (!http_decode(r, r->params[1], &path) || !world_call_begin(&c, r, (struct str){0}))
+    if (!world_call_begin(&c, r, in->world, (struct str){0}))
         return;
-    err = world_get(c.world, c.k, &r->arena, str_of(key_of(&c, path)), &item, &data, &c.e);
+    err = world_get(c.world, c.k, &r->arena, key_of(&c, in->path), &item, &data, &c.e);
     if (!err) {
         json_open(&c.out, '{');
         put_item(&c.out, &item);
@@ -298,21 +236,19 @@ static void get_task(struct http_request *r)
 
 static void delete_task(struct http_request *r)
 {
+    const struct world_list_in *in = r->in;
     struct world_call c;
-    struct str path;
     int err;
 
-    if (!http_decode(r, r->params[1], &path) || !world_call_begin(&c, r, (struct str){0}))
+    if (!world_call_begin(&c, r, in->world, (struct str){0}))
         return;
-    err = world_remove(c.world, c.k, str_of(key_of(&c, path)), INT64_MAX, &c.e);
+    err = world_remove(c.world, c.k, key_of(&c, in->path), INT64_MAX, &c.e);
     if (!err)
         buf_put_str(&c.out, STR("{}"));
     world_call_answer(&c, err);
 }
 
-/*
- * The tree as objects in lists: each level opens when the first child comes, closes after the last.
- */
+/* The tree as nested lists: a level opens with its first child and closes after the last. */
 struct tree_writer {
     struct buf *out;
     int depth; /* of the last task written, -1: none yet */
@@ -332,8 +268,8 @@ static int write_task(void *arg, struct str key, int depth, enum world_state sta
 
     close_to(t, depth);
     json_open(t->out, '{');
-    world_put_text(t->out, "node", key);
-    world_put_text(t->out, "state", str_of(world_state_name(state)));
+    json_member_text(t->out, "node", key);
+    json_member_text(t->out, "state", str_of(world_state_name(state)));
     json_key(t->out, "tasks");
     json_open(t->out, '[');
     t->depth = depth;
@@ -342,15 +278,16 @@ static int write_task(void *arg, struct str key, int depth, enum world_state sta
 
 static void get_tree(struct http_request *r)
 {
+    const struct world_list_in *in = r->in;
     struct tree_writer t;
     struct world_call c;
     int err;
 
-    if (!world_call_begin(&c, r, (struct str){0}))
+    if (!world_call_begin(&c, r, in->world, (struct str){0}))
         return;
     t = (struct tree_writer){&c.out, -1};
     json_open(&c.out, '{');
-    world_put_text(&c.out, "root", str_of(world_root(c.world)));
+    json_member_text(&c.out, "root", str_of(world_root(c.world)));
     json_key(&c.out, "tasks");
     json_open(&c.out, '[');
     err = world_walk(c.world, c.k, write_task, &t);
@@ -360,27 +297,120 @@ static void get_tree(struct http_request *r)
     world_call_answer(&c, err);
 }
 
-static const struct route ROUTES[] = {
-    {METHOD_GET, "/v1/worlds", get_worlds, ROUTE_WORKER, "The worlds."},
-    {METHOD_POST, "/v1/worlds", post_world, ROUTE_WORKER, "Makes a world."},
-    {METHOD_POST, "/v1/worlds/{world}/tasks", post_task, ROUTE_WORKER,
-     "Queues a task, below all that match its parent."},
-    {METHOD_GET, "/v1/worlds/{world}/tasks", get_tasks, ROUTE_WORKER,
-     "The tasks that are pending, working or completed."},
-    {METHOD_GET, "/v1/worlds/{world}/tasks/{path...}", get_task, ROUTE_WORKER,
-     "One task, with its data."},
-    {METHOD_DELETE, "/v1/worlds/{world}/tasks/{path...}", delete_task, ROUTE_WORKER,
-     "Removes a task that nobody works on and that has none below it."},
-    {METHOD_GET, "/v1/worlds/{world}/tree", get_tree, ROUTE_WORKER, "The whole tree."},
-    {METHOD_POST, "/v1/worlds/{world}/claim", world_post_claim, ROUTE_WORKER,
-     "Takes the oldest task of a type that nothing blocks."},
-    {METHOD_POST, "/v1/worlds/{world}/complete", world_post_complete, ROUTE_WORKER,
-     "Ends a claim: the task is done."},
-    {METHOD_POST, "/v1/worlds/{world}/release", world_post_release, ROUTE_WORKER,
-     "Ends a claim: the task is there for others."},
-    {METHOD_POST, "/v1/worlds/{world}/fail", world_post_fail, ROUTE_WORKER,
-     "Ends a claim: the task has failed and stays pending."},
+/* Routes. */
+
+/* clang-format off */
+#define WORLD_FIELD(T) FIELD_TEXT(IN_PATH, T, world, "world", 1, INT64_MAX, "Name of the world")
+#define PATH_FIELD                                                                                 \
+    FIELD_TEXT(IN_PATH, struct world_list_in, path, "path", 1, INT64_MAX,                          \
+               "Key of the task (a_t|b_t), with / or |, or its path in the tree")
+#define SESSION_FIELD(T)                                                                           \
+    FIELD_TEXT(IN_BODY | REQUIRED, T, session, "session", 0, INT64_MAX, "The session that claims")
+#define END_FIELDS                                                                                 \
+    WORLD_FIELD(struct world_end_in), SESSION_FIELD(struct world_end_in),                          \
+    FIELD_TEXT(IN_BODY | REQUIRED, struct world_end_in, node, "node", 0, INT64_MAX,                \
+               "Key of the task")
+#define NO_WORLD "404 No such world\n503"
+#define NO_TASK "404 No such world or task\n503"
+#define CLAIM_ERRORS                                                                               \
+    "404 No such world, or nobody works on the task\n409 Another session works on it\n"            \
+    "410 The session has ended\n503"
+#define END_REPLY "node:text state:=pending|completed"
+
+static const struct route_field TASK_FIELDS[] = {
+    FIELD_TEXT(IN_BODY | REQUIRED, struct world_task_in, name, "name", 0, INT64_MAX, "Name"),
+    FIELD_TEXT(IN_BODY | REQUIRED, struct world_task_in, type, "type", 0, INT64_MAX, "Type"),
+    FIELD_JSON(IN_BODY, struct world_task_in, data, "data", "any", "Data; null by default"),
+    {.name = {NULL, 0}},
 };
+
+static const struct route_field PARENT_FIELDS[] = {
+    FIELD_TEXT(IN_BODY | REQUIRED, struct world_parent, name, "name", 0, INT64_MAX,
+               "Regular expression for the whole name"),
+    FIELD_TEXT(IN_BODY | REQUIRED, struct world_parent, type, "type", 0, INT64_MAX,
+               "Regular expression for the whole type"),
+    {.name = {NULL, 0}},
+};
+
+static const struct route_shape SHAPES[] = {
+    {"WorldTask", "(node:text name:text type:text path:text parent:text|null failures?:int "
+                  "error?:text state:=pending|working|completed|none since?:int data?:any)"},
+    {"WorldClaim", "(name:text type:text path:text parent:text|null failures?:int error?:text "
+                   "data:any)"},
+    {"WorldNode", "(node:text state:=pending|working|completed|none tasks:[WorldNode])"},
+};
+
+static const struct route ROUTES[] = {
+    {METHOD_GET, "/v1/worlds", get_worlds, ROUTE_WORKER, "List the worlds", "listWorlds",
+     .reply = "worlds:[text]", .errors = "503"},
+    {METHOD_POST, "/v1/worlds", post_world, ROUTE_WORKER, "Create a world", "createWorld",
+     .reply = "world:text", .errors = "503", .example = "{\"world\": \"build\"}",
+     ROUTE_IN(struct world_in, FIELD_TEXT(IN_BODY | REQUIRED, struct world_in, world, "world", 0,
+                                          INT64_MAX, "Name of the world"))},
+    {METHOD_POST, "/v1/worlds/{world}/tasks", post_task, ROUTE_WORKER,
+     "Queue a task, below all tasks that match its parent", "queueWorldTask",
+     .reply = "paths:[text] nodes:[text]",
+     .errors = "404 No such world, or no task matches the parent\n"
+               "409 Another task has the name\n503",
+     .example = "{\"task\": {\"name\": \"kernel\", \"type\": \"compile\", \"data\": {\"j\": 8}}}",
+     ROUTE_IN(struct world_queue_in, WORLD_FIELD(struct world_queue_in),
+              FIELD_OBJECT(IN_BODY | REQUIRED, struct world_queue_in, task, "task",
+                           struct world_task_in, TASK_FIELDS, "The task"),
+              FIELD_OBJECT(IN_BODY, struct world_queue_in, parent, "parent", struct world_parent,
+                           PARENT_FIELDS, "Its parents; none: at the top"),
+              FIELD_TEXT(IN_BODY, struct world_queue_in, child_name, "child_name", 0, INT64_MAX,
+                         "Names the task below each parent: {parent} and {child} are replaced"))},
+    {METHOD_GET, "/v1/worlds/{world}/tasks", get_tasks, ROUTE_WORKER,
+     "List the tasks in a state", "listWorldTasks",
+     .reply = "tasks:[WorldTask] next:text|null", .errors = NO_WORLD,
+     ROUTE_IN(struct world_list_in, WORLD_FIELD(struct world_list_in),
+              FIELD_CHOICE(IN_QUERY, struct world_list_in, state, "state",
+                           "pending|working|completed", "The state"),
+              FIELD_TEXT(IN_QUERY, struct world_list_in, after, "after", 0, INT64_MAX,
+                         "Start after this key"),
+              FIELD_INT(IN_QUERY, struct world_list_in, limit, "limit", 1, LIST_LIMIT_MAX,
+                        "At most so many", .preset = LIST_LIMIT_DEFAULT))},
+    {METHOD_GET, "/v1/worlds/{world}/tasks/{path...}", get_task, ROUTE_WORKER,
+     "Show a task with its data", "getWorldTask", .reply = "WorldTask", .errors = NO_TASK,
+     ROUTE_IN(struct world_list_in, WORLD_FIELD(struct world_list_in), PATH_FIELD)},
+    {METHOD_DELETE, "/v1/worlds/{world}/tasks/{path...}", delete_task, ROUTE_WORKER,
+     "Remove a task that has no children and is not being worked on", "removeWorldTask",
+     .reply = "()",
+     .errors = "404 No such world or task\n409 It has children, or is worked on\n503",
+     ROUTE_IN(struct world_list_in, WORLD_FIELD(struct world_list_in), PATH_FIELD)},
+    {METHOD_GET, "/v1/worlds/{world}/tree", get_tree, ROUTE_WORKER, "Show the whole tree",
+     "getWorldTree", .reply = "root:text tasks:[WorldNode]", .errors = NO_WORLD,
+     ROUTE_IN(struct world_list_in, WORLD_FIELD(struct world_list_in))},
+    {METHOD_POST, "/v1/worlds/{world}/claim", world_post_claim, ROUTE_WORKER,
+     "Claim the oldest task of a type that nothing blocks", "claimWorldTask",
+     .reply = "node:text|null task?:WorldClaim",
+     .errors = "404 No such world\n410 The session has ended\n503",
+     .example = "{\"types\": [\"compile\"], \"session\": \"ID\", \"wait\": 30000}",
+     ROUTE_IN(struct world_claim_in, WORLD_FIELD(struct world_claim_in),
+              SESSION_FIELD(struct world_claim_in),
+              FIELD_TEXTS(IN_BODY | REQUIRED, struct world_claim_in, types, type_count, "types", 1,
+                          WORLD_TYPES_MAX, "Types that the handler supports"),
+              FIELD_INT(IN_BODY, struct world_claim_in, wait_ms, "wait", 0, WAIT_MAX_MS,
+                        "Wait so many milliseconds for a task"))},
+    {METHOD_POST, "/v1/worlds/{world}/complete", world_post_complete, ROUTE_WORKER,
+     "Complete a claimed task", "completeWorldTask", .reply = END_REPLY, .errors = CLAIM_ERRORS,
+     .example = "{\"node\": \"kernel_compile\", \"session\": \"ID\"}",
+     ROUTE_IN(struct world_end_in, END_FIELDS)},
+    {METHOD_POST, "/v1/worlds/{world}/release", world_post_release, ROUTE_WORKER,
+     "Release a claimed task for others", "releaseWorldTask", .reply = END_REPLY,
+     .errors = CLAIM_ERRORS, .example = "{\"node\": \"kernel_compile\", \"session\": \"ID\"}",
+     ROUTE_IN(struct world_end_in, END_FIELDS)},
+    {METHOD_POST, "/v1/worlds/{world}/fail", world_post_fail, ROUTE_WORKER,
+     "Report a failure; the task stays pending, behind the others", "failWorldTask",
+     .reply = END_REPLY, .errors = CLAIM_ERRORS,
+     .example = "{\"node\": \"kernel_compile\", \"session\": \"ID\", \"error\": \"disk full\"}",
+     ROUTE_IN(struct world_end_in, END_FIELDS,
+              FIELD_TEXT(IN_BODY, struct world_end_in, error, "error", 0, INT64_MAX,
+                         "What went wrong"))},
+};
+/* clang-format on */
+
+/* The module. */
 
 static int64_t retention_ms; /* 0: completed tasks are kept */
 
@@ -405,7 +435,8 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
 
 static struct route_table module_routes(void *module)
 {
-    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, module};
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, module, "Worlds",
+                                SHAPES, sizeof SHAPES / sizeof *SHAPES};
 }
 
 static void module_close(void *module)

@@ -1,49 +1,81 @@
-/* Claims over HTTP, and their ends. */
-#include "world/http_call.h"
+/* Calls on a world over HTTP; claims and their ends. */
+#include "server/sessions.h"
+#include "server/sessions_http.h"
+#include "world/http.h"
 
-enum { WAIT_MAX_MS = 3600 * 1000 };
+static const char UNREACHABLE[] = "the keeper is unreachable: try again";
 
-struct claim_request {
-    struct str types[WORLD_TYPES_MAX];
-    size_t type_count;
-    struct str session;
-    int64_t wait_ms;
-};
-
-static int read_types(const struct json *list, struct claim_request *q, struct err_info *e)
+bool world_call_begin(struct world_call *c, struct http_request *r, struct str world,
+                      struct str session)
 {
-    json_each(type, list) {
-        if (type->kind != JSON_TEXT)
-            return err_set(e, DROVER_BAD_ARGUMENT, "types must be a list of strings");
-        if (q->type_count == WORLD_TYPES_MAX)
-            return err_set(e, DROVER_BAD_ARGUMENT, "at most %d types", WORLD_TYPES_MAX);
-        q->types[q->type_count++] = type->text;
+    struct world_module *m = r->arg;
+    int err;
+
+    *c = (struct world_call){.r = r, .module = m, .own = session.p};
+    err = world_registry_get(m->registry, world, &c->world, &c->e);
+    if (err) {
+        http_reply_err(r, err, c->e.text[0] ? c->e.text : NULL);
+        return false;
     }
-    return 0;
+    if (c->own)
+        c->k = session_of_request(m->context, r, session);
+    else if (!(c->k = context_keeper(m->context)))
+        http_reply_err(r, DROVER_CLOSED, UNREACHABLE);
+    if (!c->k)
+        world_registry_put(m->registry, c->world);
+    return c->k != NULL;
 }
 
-static int read_claim_request(const struct json *body, struct claim_request *q, struct err_info *e)
+/* Before the answer, so that the session is free for the client's next request. */
+void world_call_end(struct world_call *c)
 {
-    const struct json *types;
-    int err = json_get_list(body, "types", &types, e);
-
-    if (err == 0)
-        return err_set(e, DROVER_BAD_ARGUMENT, "types is missing");
-    if (err < 0 || (err = read_types(types, q, e)) ||
-        (err = world_read_text(body, "session", &q->session, e)))
-        return err;
-    err = json_get_int(body, "wait", &q->wait_ms, e);
-    if (err < 0)
-        return err;
-    if (q->wait_ms < 0 || q->wait_ms > WAIT_MAX_MS)
-        return err_set(e, DROVER_BAD_ARGUMENT, "wait must be from 0 to %d ms", WAIT_MAX_MS);
-    return 0;
+    if (c->own)
+        sessions_done(c->module->context->sessions, c->k);
+    else
+        context_return(c->module->context, c->k);
+    world_registry_put(c->module->registry, c->world);
 }
+
+void world_call_answer(struct world_call *c, int err)
+{
+    world_call_end(c);
+    if (err == DROVER_SESSION_EXPIRED && !c->own) /* the server's: it will open another */
+        err = err_set(&c->e, DROVER_CLOSED, UNREACHABLE);
+    if (err)
+        http_reply_err(c->r, err, c->e.text[0] ? c->e.text : NULL);
+    else
+        http_reply(c->r, 200, (struct str){c->out.p, c->out.len});
+    buf_release(&c->out);
+}
+
+/* The data of a task is JSON, unless another client wrote it: then it is shown as text. */
+void world_put_data(struct world_call *c, struct str data)
+{
+    json_key(&c->out, "data");
+    if (json_parse(&c->r->arena, data, NULL))
+        json_put_raw(&c->out, data);
+    else
+        json_put_text(&c->out, data);
+}
+
+void world_put_record(struct buf *b, const struct world_record *r)
+{
+    json_member_text(b, "name", r->name);
+    json_member_text(b, "type", r->type);
+    json_member_text(b, "path", r->path);
+    json_member_text(b, "parent", r->parent);
+    if (r->failures) {
+        json_member_int(b, "failures", r->failures);
+        json_member_text(b, "error", r->error);
+    }
+}
+
+/* Claims. */
 
 static void put_claim(struct world_call *c, const struct world_claim *claim)
 {
     json_open(&c->out, '{');
-    world_put_text(&c->out, "node", claim->key);
+    json_member_text(&c->out, "node", claim->key);
     json_key(&c->out, "task");
     json_open(&c->out, '{');
     world_put_record(&c->out, &claim->record);
@@ -52,83 +84,48 @@ static void put_claim(struct world_call *c, const struct world_claim *claim)
     json_close(&c->out, '}');
 }
 
-/*
- * A claim that waits is run again whenever something has changed, and now and then without: using
- * the session is its sign of life. Then it goes by what is known; the first time, and the last, it
- * looks.
- */
+static struct http_watch watch(struct world_module *m, struct http_request *r,
+                               const struct world_claim_in *in)
+{
+    uint64_t *keys = arena_alloc(&r->arena, (in->type_count + 1) * sizeof *keys);
+
+    for (size_t i = 0; i < in->type_count; i++)
+        keys[i] = world_type_key(in->world, in->types[i]);
+    keys[in->type_count] = world_list_key(in->world);
+    return session_watch(m->context, r, in->session, keys, in->type_count + 1);
+}
+
+/* Only the first and the last run of a waiting claim insist on an exact refresh of the list. */
 void world_post_claim(struct http_request *r)
 {
-    static const char *const members[] = {"types", "session", "wait", NULL};
-    struct world_module *worlds = r->arg;
-    struct http_topic *topic = world_registry_topic(worlds->registry);
-    uint64_t seen = http_topic_seen(topic);
-    const struct json *body = world_body(r, members);
-    struct claim_request q = {0};
+    const struct world_claim_in *in = r->in;
+    struct world_module *m = r->arg;
+    struct http_watch w = watch(m, r, in);
+    bool look = !http_was_parked(r) || http_wait_over(r);
     struct world_claim claim;
     struct world_call c;
-    struct err_info e = {""};
-    bool look = !r->handler_data || http_wait_over(r);
     int err;
 
-    if (!body)
+    if (!world_call_begin(&c, r, in->world, in->session))
         return;
-    err = read_claim_request(body, &q, &e);
+    err = world_claim(c.world, c.k, &r->arena, in->types, in->type_count, look, &claim, &c.e);
     if (err) {
-        world_refuse(r, err, &e);
+        if (err == 1)
+            put_claim(&c, &claim);
+        world_call_answer(&c, err == 1 ? 0 : err);
         return;
     }
-    if (!world_call_begin(&c, r, q.session))
-        return;
-    err = world_claim(c.world, c.k, &r->arena, q.types, q.type_count, look, &claim, &c.e);
-    if (err == 1) {
-        put_claim(&c, &claim);
-        world_call_answer(&c, 0);
-    } else if (err) {
-        world_call_answer(&c, err);
-    } else {
-        world_call_end(&c);
-        r->handler_data = worlds;
-        if (!http_wait(r, topic, seen, q.wait_ms))
-            http_reply(r, 200, STR("{\"node\":null}"));
-    }
+    world_call_end(&c);
+    if (!session_park(m->context, r, in->session, &w, in->wait_ms))
+        http_reply(r, 200, STR("{\"node\":null}"));
 }
 
-struct end_request {
-    struct str node, session, error;
-};
-
-/* Reads the body of complete, release and fail, and begins; or answers. */
-static bool end_begin(struct world_call *c, struct http_request *r, bool fails,
-                      struct end_request *q)
-{
-    static const char *const members[] = {"node", "session", "error", NULL};
-    static const char *const fewer[] = {"node", "session", NULL};
-    const struct json *body = world_body(r, fails ? members : fewer);
-    struct err_info e = {""};
-    int err;
-
-    if (!body)
-        return false;
-    *q = (struct end_request){.error = STR("")};
-    err = world_read_text(body, "node", &q->node, &e);
-    if (!err)
-        err = world_read_text(body, "session", &q->session, &e);
-    if (!err && fails && json_get_text(body, "error", &q->error, &e) < 0)
-        err = DROVER_BAD_ARGUMENT;
-    if (err) {
-        world_refuse(r, err, &e);
-        return false;
-    }
-    return world_call_begin(c, r, q->session);
-}
-
-static void end_answer(struct world_call *c, int err, const struct end_request *q, bool pending)
+static void end_answer(struct world_call *c, int err, struct str node, bool pending)
 {
     if (!err) {
         json_open(&c->out, '{');
-        world_put_text(&c->out, "node", q->node);
-        world_put_text(&c->out, "state", str_of(pending ? "pending" : "completed"));
+        json_member_text(&c->out, "node", node);
+        json_member_text(&c->out, "state", str_of(pending ? "pending" : "completed"));
         json_close(&c->out, '}');
     }
     world_call_answer(c, err);
@@ -136,31 +133,32 @@ static void end_answer(struct world_call *c, int err, const struct end_request *
 
 void world_post_complete(struct http_request *r)
 {
-    struct end_request q;
+    const struct world_end_in *in = r->in;
     struct world_call c;
     bool again = false;
     int err;
 
-    if (!end_begin(&c, r, false, &q))
+    if (!world_call_begin(&c, r, in->world, in->session))
         return;
-    err = world_complete(c.world, c.k, q.node, &again, &c.e);
-    end_answer(&c, err, &q, again);
+    err = world_complete(c.world, c.k, in->node, &again, &c.e);
+    end_answer(&c, err, in->node, again);
 }
 
 void world_post_release(struct http_request *r)
 {
-    struct end_request q;
+    const struct world_end_in *in = r->in;
     struct world_call c;
 
-    if (end_begin(&c, r, false, &q))
-        end_answer(&c, world_release(c.world, c.k, q.node, &c.e), &q, true);
+    if (world_call_begin(&c, r, in->world, in->session))
+        end_answer(&c, world_release(c.world, c.k, in->node, &c.e), in->node, true);
 }
 
 void world_post_fail(struct http_request *r)
 {
-    struct end_request q;
+    const struct world_end_in *in = r->in;
+    struct str error = in->error.p ? in->error : STR("");
     struct world_call c;
 
-    if (end_begin(&c, r, true, &q))
-        end_answer(&c, world_fail(c.world, c.k, q.node, q.error, &c.e), &q, true);
+    if (world_call_begin(&c, r, in->world, in->session))
+        end_answer(&c, world_fail(c.world, c.k, in->node, error, &c.e), in->node, true);
 }

@@ -13,22 +13,13 @@ struct str world_record_write(struct arena *a, const struct world_record *r)
     struct buf b = {0};
 
     json_open(&b, '{');
-    json_key(&b, "name");
-    json_put_text(&b, r->name);
-    json_key(&b, "type");
-    json_put_text(&b, r->type);
-    json_key(&b, "path");
-    json_put_text(&b, r->path);
-    json_key(&b, "parent");
-    if (r->parent.p)
-        json_put_text(&b, r->parent);
-    else
-        json_put_null(&b);
+    json_member_text(&b, "name", r->name);
+    json_member_text(&b, "type", r->type);
+    json_member_text(&b, "path", r->path);
+    json_member_text(&b, "parent", r->parent);
     if (r->failures) {
-        json_key(&b, "failures");
-        json_put_int(&b, r->failures);
-        json_key(&b, "error");
-        json_put_text(&b, r->error);
+        json_member_int(&b, "failures", r->failures);
+        json_member_text(&b, "error", r->error);
     }
     json_close(&b, '}');
     return arena_take(a, &b);
@@ -108,14 +99,10 @@ struct str world_holder_write(struct arena *a, const struct world_holder *h)
 
     snprintf(session, sizeof session, "%016" PRIx64, (uint64_t)h->session);
     json_open(&b, '{');
-    json_key(&b, "session");
-    json_put_text(&b, str_of(session));
-    json_key(&b, "claim");
-    json_put_text(&b, str_of(h->claim));
-    json_key(&b, "czxid");
-    json_put_int(&b, h->czxid);
-    json_key(&b, "version");
-    json_put_int(&b, h->version);
+    json_member_text(&b, "session", str_of(session));
+    json_member_text(&b, "claim", str_of(h->claim));
+    json_member_int(&b, "czxid", h->czxid);
+    json_member_int(&b, "version", h->version);
     json_close(&b, '}');
     return arena_take(a, &b);
 }

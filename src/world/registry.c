@@ -1,9 +1,14 @@
 /*
- * A list; there are few worlds. One whose session has gone is marked and closed by the last who
- * uses it. Changes are told by the keeper on the loop, many at a time under load: the topic is
- * signalled at once when it has been quiet, else a little later for all of them.
+ * A linked list; there are few worlds. A world whose session has ended is marked, and closed by its
+ * last user.
+ *
+ * Wake-ups. A task that becomes free wakes one claim that waits for its type, from the thread that
+ * made the change. A change by another client only says that the lists have changed: then one
+ * waiting claim, whatever its types, is run to refresh the view and to set the watches again, and
+ * what it finds wakes the others. If it claims a task instead, the next one is run, until the
+ * watches are set.
  */
-#include "world/registry.h"
+#include "world/http.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,55 +23,73 @@ struct open_world {
     struct world_registry *registry;
     struct world *world;
     char *name;
-    struct keeper *k; /* borrowed of the house */
+    struct keeper *k; /* borrowed from the context */
     int users;
     bool over;
+    bool changed; /* a watch fired; on the loop */
     struct open_world *next;
 };
 
 struct world_registry {
     struct context *context;
     uv_timer_t timer;
-    struct http_topic topic;
-    uint64_t told_ms;
     struct counter *became[WORLD_IS_NONE + 1]; /* how many tasks, by state */
 
     pthread_mutex_t lock;
-    struct open_world *places;
+    struct open_world *worlds;
     size_t count;
 };
 
-static void tell(struct world_registry *s)
+uint64_t world_type_key(struct str world, struct str type)
 {
-    s->told_ms = uv_now(s->context->loop);
-    http_topic_signal(&s->topic, HTTP_TOPIC_ALL);
+    return http_key("world-type", type, world);
+}
+
+uint64_t world_list_key(struct str world)
+{
+    return http_key("world-lists", world, (struct str){0});
+}
+
+/* Whether it must be called again. */
+static bool wake_one(struct world_registry *s, struct open_world *p)
+{
+    uint64_t key = world_list_key(str_of(p->name));
+    bool waiting = http_topic_parked(&s->context->topic, key);
+
+    if (p->changed || (waiting && world_has_changed(p->world)))
+        http_topic_wake(&s->context->topic, key, 1);
+    else
+        waiting = false;
+    p->changed = false;
+    return waiting;
 }
 
 static void on_timer(uv_timer_t *timer)
 {
     struct world_registry *s = timer->data;
+    bool again = false;
 
-    tell(s);
-    uv_timer_start(timer, on_timer, REGISTRY_ALIVE_MS, 0);
+    pthread_mutex_lock(&s->lock);
+    for (struct open_world *p = s->worlds; p; p = p->next)
+        again |= !p->over && wake_one(s, p);
+    pthread_mutex_unlock(&s->lock);
+    if (again)
+        uv_timer_start(timer, on_timer, REGISTRY_WAKE_MS, 0);
 }
 
-/*
- * Changes of other clients come on the loop, and those of this server from the thread that made
- * them.
- */
+/* Without a type, the lists have changed: on the loop. */
 static void on_ready(void *arg, struct str type, uint32_t count)
 {
-    struct world_registry *s = ((struct open_world *)arg)->registry;
+    struct open_world *p = arg;
+    struct world_registry *s = p->registry;
 
-    (void)count;
     if (type.p) {
-        http_topic_signal(&s->topic, HTTP_TOPIC_ALL);
+        http_topic_wake(&s->context->topic, world_type_key(str_of(p->name), type), (int)count);
         return;
     }
-    if (uv_now(s->context->loop) >= s->told_ms + REGISTRY_SIGNAL_MS)
-        tell(s);
-    else if (uv_timer_get_due_in(&s->timer) > REGISTRY_SIGNAL_MS)
-        uv_timer_start(&s->timer, on_timer, REGISTRY_SIGNAL_MS, 0);
+    p->changed = true;
+    if (!uv_is_active((uv_handle_t *)&s->timer))
+        uv_timer_start(&s->timer, on_timer, REGISTRY_WAKE_MS, 0);
 }
 
 static void on_note(void *arg, const char *line)
@@ -75,7 +98,7 @@ static void on_note(void *arg, const char *line)
     log_warning("%s", line);
 }
 
-/* To whoever follows the events of the server. */
+/* Publishes an event. */
 static void on_told(void *arg, const struct world_change *c)
 {
     struct open_world *p = arg;
@@ -84,20 +107,13 @@ static void on_told(void *arg, const struct world_change *c)
     struct buf b = {0};
 
     json_open(&b, '{');
-    json_key(&b, "world");
-    json_put_text(&b, str_of(p->name));
-    json_key(&b, "node");
-    json_put_text(&b, c->key);
-    if (c->type.p) {
-        json_key(&b, "type");
-        json_put_text(&b, c->type);
-    }
-    json_key(&b, "state");
-    json_put_text(&b, state);
-    if (c->error.p) {
-        json_key(&b, "error");
-        json_put_text(&b, c->error);
-    }
+    json_member_text(&b, "world", str_of(p->name));
+    json_member_text(&b, "node", c->key);
+    if (c->type.p)
+        json_member_text(&b, "type", c->type);
+    json_member_text(&b, "state", state);
+    if (c->error.p)
+        json_member_text(&b, "error", c->error);
     json_close(&b, '}');
     counter_add(p->registry->became[c->state], 1);
     events_publish(
@@ -111,16 +127,16 @@ static void on_told(void *arg, const struct world_change *c)
 
 static struct open_world *find(struct world_registry *s, struct str name)
 {
-    for (struct open_world *p = s->places; p; p = p->next)
+    for (struct open_world *p = s->worlds; p; p = p->next)
         if (!p->over && str_eq(str_of(p->name), name))
             return p;
     return NULL;
 }
 
-/* One that is over and unused, off the list; NULL: none. */
+/* Removes one that is over and unused from the list; NULL: none. */
 static struct open_world *take_unused(struct world_registry *s)
 {
-    for (struct open_world **at = &s->places; *at; at = &(*at)->next) {
+    for (struct open_world **at = &s->worlds; *at; at = &(*at)->next) {
         struct open_world *p = *at;
 
         if (p->over && !p->users) {
@@ -132,7 +148,7 @@ static struct open_world *take_unused(struct world_registry *s)
     return NULL;
 }
 
-/* Without the lock: closing takes back watches, whose callbacks may be running. */
+/* Without the lock: closing removes watches, whose callbacks may be running. */
 static void close_unused(struct world_registry *s)
 {
     struct open_world *p;
@@ -150,8 +166,8 @@ static void close_unused(struct world_registry *s)
     }
 }
 
-static int open_place(struct world_registry *s, struct str name, struct open_world **ret_place,
-                      struct err_info *e)
+static int open_one(struct world_registry *s, struct str name, struct open_world **ret_place,
+                    struct err_info *e)
 {
     struct open_world *p;
     struct world_options o = {.ready = on_ready, .note = on_note, .told = on_told};
@@ -190,15 +206,15 @@ int world_registry_get(struct world_registry *s, struct str name, struct world *
         *ret_world = p->world;
         return 0;
     }
-    err = open_place(s, name, &opened, ret_error);
+    err = open_one(s, name, &opened, ret_error);
     if (err)
         return err;
     pthread_mutex_lock(&s->lock);
     p = find(s, name);
-    opened->next = s->places;
-    s->places = opened;
+    opened->next = s->worlds;
+    s->worlds = opened;
     s->count++;
-    /* Another was quicker, or there are too many: this one is closed after its use. */
+    /* Another thread was faster, or there are too many: this one is closed after its use. */
     opened->over = p || s->count > REGISTRY_WORLDS_MAX;
     p = p ? p : opened;
     p->users++;
@@ -214,7 +230,7 @@ void world_registry_put(struct world_registry *s, struct world *w)
     struct open_world *p;
 
     pthread_mutex_lock(&s->lock);
-    for (p = s->places; p->world != w; p = p->next)
+    for (p = s->worlds; p->world != w; p = p->next)
         ;
     unused = !--p->users && p->over;
     pthread_mutex_unlock(&s->lock);
@@ -225,7 +241,7 @@ void world_registry_put(struct world_registry *s, struct world *w)
 static void all_over(struct world_registry *s)
 {
     pthread_mutex_lock(&s->lock);
-    for (struct open_world *p = s->places; p; p = p->next)
+    for (struct open_world *p = s->worlds; p; p = p->next)
         p->over = true;
     pthread_mutex_unlock(&s->lock);
     close_unused(s);
@@ -235,11 +251,6 @@ static void on_session(void *arg, struct keeper *k)
 {
     if (!k)
         all_over(arg);
-}
-
-struct http_topic *world_registry_topic(struct world_registry *s)
-{
-    return &s->topic;
 }
 
 static void register_counters(struct world_registry *s)
@@ -264,10 +275,8 @@ struct world_registry *world_registry_new(struct context *h)
     s->context = h;
     register_counters(s);
     pthread_mutex_init(&s->lock, NULL);
-    http_topic_init(&s->topic);
     UV_CHECK(uv_timer_init(h->loop, &s->timer));
     s->timer.data = s;
-    uv_timer_start(&s->timer, on_timer, REGISTRY_ALIVE_MS, 0);
     context_listen(h, on_session, s);
     return s;
 }
@@ -276,7 +285,6 @@ static void on_timer_closed(uv_handle_t *handle)
 {
     struct world_registry *s = handle->data;
 
-    http_topic_release(&s->topic);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }

@@ -1,4 +1,4 @@
-#include "world/sweep.h"
+#include "world/http.h"
 
 #include <stdlib.h>
 
@@ -8,6 +8,8 @@
 #include "base/periodic.h"
 #include "world/name.h"
 #include "world/record.h"
+
+enum { WORLD_SWEEP_MIN_MS = 500, WORLD_SWEEP_MAX_MS = 10 * 60 * 1000 };
 
 struct world_sweep {
     struct context *context;

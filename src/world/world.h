@@ -111,6 +111,9 @@ int world_claim(struct world *w, struct keeper *k, struct arena *a, const struct
                 size_t type_count, bool look, struct world_claim *ret_claim,
                 struct err_info *ret_error);
 
+/* Whether the lists may have changed since a claim last read them exactly. */
+bool world_has_changed(struct world *w);
+
 /*
  * Ends a claim; by the session that made it. NO_NODE: nobody works on it. FENCED: another session
  * does. ret_again: it was queued again meanwhile and is still pending.
