@@ -51,18 +51,23 @@ static void make_not_due(struct conn *c)
     c->due_link = NULL;
 }
 
-void conns_pump(uv_prepare_t *rest)
+static void pump_due(struct http_server *s)
 {
-    struct http_server *s = rest->data;
-
     while (s->due) {
         struct conn *c = s->due;
 
         make_not_due(c);
         pump(c);
     }
-    if (s->options.rest)
-        s->options.rest(s->options.rest_arg);
+}
+
+void conns_pump(uv_prepare_t *rest)
+{
+    struct http_server *s = rest->data;
+
+    pump_due(s);
+    if (s->options.rest && s->options.rest(s->options.rest_arg))
+        pump_due(s);
 }
 
 void buf_empty(struct buf *b)

@@ -172,7 +172,7 @@ struct http_options {
     const char *const *hosts; /* further names for Host, with or without port */
     size_t host_count;
     struct metrics *metrics;      /* NULL: not counted */
-    void (*rest)(void *rest_arg); /* called each time before the loop waits; may be NULL */
+    bool (*rest)(void *rest_arg); /* called before the loop waits; true: there may be new answers */
     void *rest_arg;
     void (*closed)(void *closed_arg); /* after http_close(), on the loop: all is closed */
     void *closed_arg;

@@ -47,11 +47,13 @@ struct context {
     struct session_table *sessions; /* of clients over HTTP: server/sessions.h */
     struct service *tasks;          /* task/service.h */
     struct leader *leader;          /* server/leader.h; NULL on the embedded keeper */
-    struct http_server *http;       /* NULL: HTTP is not served */
-    const char *token;              /* clients must send it; commands are given it; NULL: none */
-    const char *data_dir;           /* of the embedded keeper; NULL: none */
-    const char *url;                /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
-    const char *keeper_url;         /* for clients of the keeper: zk://...; NULL: none is served */
+    void (*on_written)(void *arg);  /* the loop has written changes itself: answers may leave */
+    void *on_written_arg;
+    struct http_server *http; /* NULL: HTTP is not served */
+    const char *token;        /* clients must send it; commands are given it; NULL: none */
+    const char *data_dir;     /* of the embedded keeper; NULL: none */
+    const char *url;          /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
+    const char *keeper_url;   /* for clients of the keeper: zk://...; NULL: none is served */
 
     /* Private to context.c. */
     struct zookeeper_session *ensemble;

@@ -15,22 +15,21 @@ static void on_turn(uv_idle_t *turn)
     (void)turn;
 }
 
-void group_commit_rest(struct group_commit *g)
+bool group_commit_rest(struct group_commit *g)
 {
     int64_t deferred;
 
     if (!g->local)
-        return;
+        return false;
     deferred = local_deferred(g->local);
     if (deferred > g->seen) {
         g->seen = deferred;
         uv_idle_start(&g->turn, on_turn);
-        return;
+        return false;
     }
     g->seen = 0;
     uv_idle_stop(&g->turn);
-    if (deferred)
-        local_write_deferred(g->local);
+    return deferred && local_write_deferred(g->local);
 }
 
 void group_commit_close(struct group_commit *g)

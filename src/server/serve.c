@@ -41,7 +41,7 @@ struct serve {
     char *token;
     uv_loop_t loop;
     uv_signal_t signals[2];
-    struct group_commit gather;
+    struct group_commit group_commit;
     struct metrics *metrics;
     struct http_server *http;
     struct wire *wire;
@@ -102,7 +102,7 @@ static int open_modules(struct serve *s)
     if (!s->http)
         return 0;
     if (s->local && s->options.journal == LOCAL_STRICT)
-        group_commit_open(&s->gather, &s->loop, s->local);
+        group_commit_open(&s->group_commit, &s->loop, s->local);
     err = context_open(&s->context, &s->loop, s->local, s->ensemble, &e);
     if (!err) {
         s->context.metrics = s->metrics;
@@ -176,7 +176,7 @@ static void close_modules(void *arg)
 {
     struct serve *s = arg;
 
-    group_commit_close(&s->gather);
+    group_commit_close(&s->group_commit);
     modules_close(&s->modules);
     if (s->context.loop)
         context_close(&s->context);
@@ -194,11 +194,14 @@ static void close_all(struct serve *s)
         close_modules(s);
 }
 
-static void on_rest(void *arg)
+static bool on_rest(void *arg)
 {
     struct serve *s = arg;
 
-    group_commit_rest(&s->gather);
+    if (!group_commit_rest(&s->group_commit) || !s->context.on_written)
+        return false;
+    s->context.on_written(s->context.on_written_arg);
+    return true;
 }
 
 static int listen_http(struct serve *s)

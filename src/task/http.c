@@ -451,6 +451,13 @@ static void stand_for_leader(struct task_http *h)
 
 /* The room. */
 
+static void on_written(void *arg)
+{
+    struct task_http *h = arg;
+
+    service_dispatch(h->service);
+}
+
 static int module_open(struct context *context, void **ret_module, struct err_info *ret_error)
 {
     struct task_http *h = mem_zalloc(sizeof *h);
@@ -472,6 +479,8 @@ static int module_open(struct context *context, void **ret_module, struct err_in
     UV_CHECK(uv_timer_init(context->loop, &h->timer));
     h->wake.data = h->timer.data = h;
     context->tasks = h->service;
+    context->on_written = on_written;
+    context->on_written_arg = h;
     task_metrics_open(&h->metrics, context->metrics, h->service);
     if (!context->local) {
         stand_for_leader(h);
@@ -521,6 +530,7 @@ static void module_close(void *module)
     h->leader = h->context->leader = NULL;
     service_close(h->service);
     h->context->tasks = NULL;
+    h->context->on_written = NULL;
     uv_close((uv_handle_t *)&h->wake, on_handle_closed);
     uv_close((uv_handle_t *)&h->timer, on_handle_closed);
 }

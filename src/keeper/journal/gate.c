@@ -24,7 +24,8 @@ void gate_init(struct gate *g, pthread_mutex_t *lock)
 static void wake_round(struct gate *g, unsigned round)
 {
     atomic_fetch_add(&g->rounds[round], 1);
-    syscall(SYS_futex, &g->rounds[round], FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    if (atomic_load(&g->sleepers[round])) /* one that comes now sees `durable` or `failed` */
+        syscall(SYS_futex, &g->rounds[round], FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 void gate_raise(struct gate *g, int64_t durable, unsigned round)
@@ -111,15 +112,16 @@ static void yield_to_others(const struct gate *g, int64_t lsn)
 static int sleep_until(struct gate *g, struct gate_ticket t)
 {
     yield_to_others(g, t.lsn);
+    atomic_fetch_add(&g->sleepers[t.round], 1);
     for (;;) {
         uint32_t seen = atomic_load(&g->rounds[t.round]);
 
-        if (atomic_load(&g->failed))
-            return DROVER_IO;
-        if (atomic_load(&g->durable) >= t.lsn)
-            return 0;
+        if (atomic_load(&g->failed) || atomic_load(&g->durable) >= t.lsn)
+            break;
         syscall(SYS_futex, &g->rounds[t.round], FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
     }
+    atomic_fetch_sub(&g->sleepers[t.round], 1);
+    return atomic_load(&g->failed) ? DROVER_IO : 0;
 }
 
 int gate_wait(struct gate *g, struct gate_ticket t)

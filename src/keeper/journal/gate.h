@@ -43,7 +43,8 @@ struct gate {
     struct gate_waiter *waiters; /* under the lock */
     _Atomic int64_t durable;     /* LSN up to which everything is on disk */
     _Atomic bool failed;
-    _Atomic uint32_t rounds[2]; /* futexes: one for the round being written, one for the next */
+    _Atomic uint32_t rounds[2];   /* futexes: one for the round being written, one for the next */
+    _Atomic uint32_t sleepers[2]; /* threads on each of them */
 };
 
 /* What a thread waits for: an LSN, and the futex of the round that it is part of. */

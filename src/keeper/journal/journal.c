@@ -249,16 +249,17 @@ int64_t journal_deferred(const struct journal *j)
     return j->last_lsn - atomic_load(&j->released_lsn);
 }
 
-void journal_write_deferred(struct journal *j)
+bool journal_write_deferred(struct journal *j)
 {
     if (!journal_deferred(j))
-        return;
-    if (may_write_alone(j) && !journal_failed(j)) {
-        atomic_store(&j->released_lsn, j->last_lsn);
-        journal_write_round(j);
-    } else {
+        return false;
+    if (!may_write_alone(j) || journal_failed(j)) {
         release_deferred(j);
+        return false;
     }
+    atomic_store(&j->released_lsn, j->last_lsn);
+    journal_write_round(j);
+    return true;
 }
 
 unsigned journal_round(const struct journal *j, int64_t lsn)

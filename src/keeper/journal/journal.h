@@ -112,7 +112,7 @@ void journal_append(struct journal *j, const struct tree_changes *c, enum journa
  */
 void journal_set_defers(struct journal *j, bool defers);
 int64_t journal_deferred(const struct journal *j); /* how many records */
-void journal_write_deferred(struct journal *j);
+bool journal_write_deferred(struct journal *j);    /* true: this thread wrote them */
 
 /* Final failure: reports the reason, the first time, and shuts the gate. Not under the lock. */
 void journal_fail(struct journal *j, const char *line);

@@ -28,7 +28,8 @@ enum {
     MARK_AFTER_MS = 50,
     WRITE_EVERY_MS = 2,
     CROWD = 8,        /* records in a round */
-    AVERAGE_OVER = 8, /* rounds, of round_us */
+    AVERAGE_OVER = 8, /* rounds, of round_us, */
+    SLOW_US = 4000,   /* where a slower one counts as this: one alone is no slow disk */
 };
 
 static int64_t now_us(void)
@@ -235,7 +236,7 @@ static int write_and_sync(struct journal *j)
 {
     unsigned number = j->round & 1;
     struct journal_run *round = take_round(j);
-    int64_t start_us = now_us();
+    int64_t start_us = now_us(), took_us;
     uint64_t bytes = 0;
     int err;
 
@@ -249,7 +250,8 @@ static int write_and_sync(struct journal *j)
     if (!err && sync_is_due(j))
         err = sync_round(j, number);
     j->write_token->wrote_ms = clock_boot_ms();
-    j->round_us += (now_us() - start_us - j->round_us) / AVERAGE_OVER;
+    took_us = now_us() - start_us;
+    j->round_us += ((took_us < SLOW_US ? took_us : SLOW_US) - j->round_us) / AVERAGE_OVER;
     atomic_store(&j->token_taken, false);
     return err;
 }

@@ -260,12 +260,14 @@ int64_t local_deferred(struct local *l)
     return deferred;
 }
 
-void local_write_deferred(struct local *l)
+bool local_write_deferred(struct local *l)
 {
+    bool written;
+
     pthread_mutex_lock(&l->lock);
-    if (engine_has_journal(l))
-        journal_write_deferred(&l->journal);
+    written = engine_has_journal(l) && journal_write_deferred(&l->journal);
     pthread_mutex_unlock(&l->lock);
+    return written;
 }
 
 /* The store's lock is the order: a call that starts now sees everything done before. */

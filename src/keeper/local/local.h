@@ -61,7 +61,7 @@ int local_snapshot(struct local *l);
  */
 void local_set_defers(struct local *l, bool defers);
 int64_t local_deferred(struct local *l);
-void local_write_deferred(struct local *l);
+bool local_write_deferred(struct local *l); /* true: they were written before it returned */
 
 /* Whether a snapshot is being taken. */
 bool local_snapshotting(struct local *l);
