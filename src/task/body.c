@@ -2,7 +2,7 @@
 
 #include <xxhash.h>
 
-#include "task/remember.h"
+#include "task/request_log.h"
 
 /* Reading. */
 
@@ -36,7 +36,7 @@ static const struct route_field CHANGE_FIELDS[] = {
     FIELD_OBJECTS(IN_BODY, struct task_in, request.update.member, request.update.count, #member,   \
                   0, TASK_IDS_MAX, struct task, fields, help)
 #define REQUESTID                                                                                  \
-    FIELD_TEXT(IN_BODY, struct task_in, request.requestid, "requestid", 1, REMEMBER_ID_LEN_MAX,    \
+    FIELD_TEXT(IN_BODY, struct task_in, request.requestid, "requestid", 1, REQUEST_LOG_ID_LEN_MAX, \
                "Makes the request safe to repeat: a name for it that the client makes up")
 
 const struct route_field TASK_UPDATE_FIELDS[] = {

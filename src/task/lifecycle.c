@@ -14,13 +14,13 @@ static int fetch(void *arg, int64_t slot, struct buf *b)
 {
     struct service *s = arg;
     size_t before = b->len;
-    char path[SLOT_PATH_SIZE];
-    size_t len = slot_path(path, slot);
+    char path[TASK_NODE_PATH_SIZE];
+    size_t len = task_node_path(path, slot);
     struct task t;
     int err = keeper_peek(s->keeper, (struct str){path, len}, b);
 
     if (!err)
-        err = slot_decode((struct str){b->p + before, b->len - before}, &t);
+        err = task_node_decode((struct str){b->p + before, b->len - before}, &t);
     if (err)
         return err;
     memmove(b->p + before, t.data.p, t.data.len);
@@ -29,20 +29,20 @@ static int fetch(void *arg, int64_t slot, struct buf *b)
 }
 
 /* Beside what is in use; take_over() puts it into use. */
-static int load(struct service *s, struct keeper *k, struct load_target *t, struct err_info *e)
+static int load(struct service *s, struct keeper *k, struct task_load_target *t, struct err_info *e)
 {
     int err;
 
-    *t = (struct load_target){.keeper = k, .now_ms = service_now_ms(s)};
+    *t = (struct task_load_target){.keeper = k, .now_ms = service_now_ms(s)};
     t->store = s->o.keeper ? store_new(fetch, s) : store_new(NULL, NULL);
-    t->ledger = mem_alloc(sizeof *t->ledger);
-    ledger_init(t->ledger);
+    t->tree = mem_alloc(sizeof *t->tree);
+    task_tree_init(t->tree);
     err = load_tasks(t, e);
     if (!err)
         return 0;
     store_free(t->store);
-    ledger_release(t->ledger);
-    free(t->ledger);
+    task_tree_release(t->tree);
+    free(t->tree);
     return err;
 }
 
@@ -51,17 +51,17 @@ static void discard(struct service *s)
     if (!s->store)
         return;
     store_free(s->store);
-    ledger_release(s->ledger);
-    free(s->ledger);
+    task_tree_release(s->tree);
+    free(s->tree);
     s->store = NULL;
-    s->ledger = NULL;
+    s->tree = NULL;
 }
 
-static void take_over(struct service *s, const struct load_target *t)
+static void take_over(struct service *s, const struct task_load_target *t)
 {
     discard(s);
     s->store = t->store;
-    s->ledger = t->ledger;
+    s->tree = t->tree;
     s->keeper = t->keeper;
     s->head_version = t->head_version;
     s->one_by_one = 0;
@@ -70,30 +70,30 @@ static void take_over(struct service *s, const struct load_target *t)
 }
 
 /* Where answers may be lost, the ceiling for the ids of this run is on disk before the first of them. */
-static int raise_ceiling(struct service *s, const struct load_target *t, struct err_info *e)
+static int raise_ceiling(struct service *s, const struct task_load_target *t, struct err_info *e)
 {
-    char bytes[SLOT_HEAD_LEN];
-    struct slot_head head;
+    char bytes[TASK_NODE_HEAD_LEN];
+    struct task_node_head head;
     int err;
 
     if (!keeper_may_lose(s->keeper))
         return 0;
-    t->ledger->losable = LEDGER_LOSABLE;
-    head = ledger_ceiling(t->ledger, store_last_id(t->store));
-    slot_head_encode(&head, bytes);
-    err = keeper_set(t->keeper, SLOT_HEAD, (struct str){bytes, sizeof bytes}, KEEPER_ANY_VERSION,
-                     NULL);
+    t->tree->losable = TASK_TREE_LOSABLE;
+    head = task_tree_ceiling(t->tree, store_last_id(t->store));
+    task_node_head_encode(&head, bytes);
+    err = keeper_set(t->keeper, TASK_NODE_HEAD, (struct str){bytes, sizeof bytes},
+                     KEEPER_ANY_VERSION, NULL);
     if (!err)
         err = keeper_flush(s->keeper);
     if (err)
         return err_set(e, err, "cannot set ids aside for the tasks: %s", drover_err_message(err));
-    t->ledger->ceiling = head.last_id;
+    t->tree->ceiling = head.last_id;
     return 0;
 }
 
 static int open_local(struct service *s, struct err_info *e)
 {
-    struct load_target t;
+    struct task_load_target t;
     int err;
 
     s->keeper = s->o.keeper;
@@ -115,7 +115,7 @@ int service_open(const struct service_options *o, struct service **ret_service,
     s->spare = mem_alloc(SPARE_MAX * sizeof *s->spare);
     pthread_mutex_init(&s->lock, NULL);
     cond_init(&s->finished);
-    waiting_init(&s->waiting);
+    claim_queue_init(&s->waiting);
     random_fill(&s->random, sizeof s->random);
     err = o->keeper ? open_local(s, ret_error) : 0;
     if (err)
@@ -128,7 +128,7 @@ int service_open(const struct service_options *o, struct service **ret_service,
 int service_start(struct service *s, struct keeper *k, const struct keeper_op *fence,
                   struct err_info *ret_error)
 {
-    struct load_target t;
+    struct task_load_target t;
     int err = load(s, k, &t, ret_error);
 
     if (err)
@@ -136,13 +136,13 @@ int service_start(struct service *s, struct keeper *k, const struct keeper_op *f
     pthread_mutex_lock(&s->lock);
     s->term++;
     if (s->store)
-        batch_undo(s);
+        ensemble_commit_undo(s);
     take_over(s, &t);
     free((char *)s->fence.path.p);
     s->fence = *fence;
     s->fence.path.p = mem_dup(fence->path.p, fence->path.len);
-    batch_resolve(s, t.head.tag);
-    batch_start(s);
+    ensemble_commit_resolve(s, t.head.tag);
+    ensemble_commit_start(s);
     pthread_mutex_unlock(&s->lock);
     service_wake(s);
     return 0;
@@ -156,14 +156,14 @@ void service_stop(struct service *s)
     s->term++;
     s->state = SERVICE_STOPPED;
     s->under_way = false;
-    while ((r = waiting_over(&s->waiting, INT64_MAX))) {
-        waiting_remove(&s->waiting, r);
+    while ((r = claim_queue_timed_out(&s->waiting, INT64_MAX))) {
+        claim_queue_remove(&s->waiting, r);
         queue_put(&s->queue, r);
     }
-    while (waiting_next_marked(&s->waiting))
+    while (claim_queue_next_marked(&s->waiting))
         ;
     if (s->store)
-        batch_drop(s);
+        ensemble_commit_drop(s);
     discard(s);
     pthread_mutex_unlock(&s->lock);
     service_wake(s);
@@ -172,7 +172,7 @@ void service_stop(struct service *s)
 void service_close(struct service *s)
 {
     service_stop(s);
-    batch_forget_sent(s);
+    ensemble_commit_forget_sent(s);
     if (s->o.keeper) {
         keeper_wait(s->o.keeper, s->zxid);
         service_deliver(s);
@@ -180,8 +180,8 @@ void service_close(struct service *s)
     } else {
         service_deliver(s);
     }
-    waiting_release(&s->waiting);
-    commit_release(&s->commit);
+    claim_queue_release(&s->waiting);
+    task_commit_release(&s->commit);
     while (s->spare_count) {
         task_txn_release(s->spare[--s->spare_count]);
         free(s->spare[s->spare_count]);

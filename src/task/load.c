@@ -15,8 +15,8 @@
 
 enum { READERS = 16 };
 
-struct load {
-    struct load_target *t;
+struct task_loader {
+    struct task_load_target *t;
     struct keeper *k;
     struct keeper_names buckets;
 
@@ -36,26 +36,26 @@ static int make_node(struct keeper *k, const char *path, struct str data, struct
 /* The nodes that everything stands below. */
 static int make_ground(struct keeper *k, struct err_info *e)
 {
-    char head[SLOT_HEAD_LEN];
+    char head[TASK_NODE_HEAD_LEN];
     int err;
 
-    slot_head_encode(&(struct slot_head){0}, head);
-    err = make_node(k, SLOT_ROOT, STR(""), e);
+    task_node_head_encode(&(struct task_node_head){0}, head);
+    err = make_node(k, TASK_NODE_ROOT, STR(""), e);
     if (!err)
-        err = make_node(k, REMEMBER_ROOT, STR(""), e);
+        err = make_node(k, REQUEST_LOG_ROOT, STR(""), e);
     if (!err)
-        err = make_node(k, SLOT_HEAD, (struct str){head, SLOT_HEAD_LEN}, e);
+        err = make_node(k, TASK_NODE_HEAD, (struct str){head, TASK_NODE_HEAD_LEN}, e);
     return err;
 }
 
-static int get(struct load *l, const char *path, struct buf *b, struct keeper_stat *stat)
+static int get(struct task_loader *l, const char *path, struct buf *b, struct keeper_stat *stat)
 {
     b->len = 0;
     return keeper_has_gate(l->k) ? keeper_peek(l->k, str_of(path), b)
                                  : keeper_get(l->k, path, b, stat);
 }
 
-static int fail(struct load *l, int err, const char *path)
+static int fail(struct task_loader *l, int err, const char *path)
 {
     pthread_mutex_lock(&l->lock);
     if (!l->err)
@@ -65,52 +65,52 @@ static int fail(struct load *l, int err, const char *path)
     return err;
 }
 
-static int load_slot(struct load *l, int64_t slot, struct buf *b)
+static int load_slot(struct task_loader *l, int64_t slot, struct buf *b)
 {
-    char path[SLOT_PATH_SIZE];
+    char path[TASK_NODE_PATH_SIZE];
     struct task t;
     int err;
 
-    slot_path(path, slot);
+    task_node_path(path, slot);
     err = get(l, path, b, NULL);
     if (!err)
-        err = slot_decode((struct str){b->p, b->len}, &t);
+        err = task_node_decode((struct str){b->p, b->len}, &t);
     if (!err) {
         pthread_mutex_lock(&l->lock);
         err = store_restore(l->t->store, slot, &t, l->t->now_ms);
-        ledger_found_slot(l->t->ledger, slot);
+        task_tree_found_slot(l->t->tree, slot);
         pthread_mutex_unlock(&l->lock);
     }
     return err ? fail(l, err, path) : 0;
 }
 
 /* An empty bucket that is not the newest was left by nobody of ours, and does no harm. */
-static int load_bucket(struct load *l, const char *name, struct buf *b)
+static int load_bucket(struct task_loader *l, const char *name, struct buf *b)
 {
-    int64_t bucket = slot_number(name), slot;
+    int64_t bucket = task_node_number(name), slot;
     struct keeper_names slots = {0};
-    char path[SLOT_PATH_SIZE];
+    char path[TASK_NODE_PATH_SIZE];
     int err;
 
     if (bucket < 0)
         return 0;
-    slot_bucket_path(path, bucket);
+    task_node_bucket_path(path, bucket);
     err = keeper_children(l->k, path, &slots, NULL);
     if (err)
         return fail(l, err, path);
     pthread_mutex_lock(&l->lock);
-    ledger_found_bucket(l->t->ledger, bucket);
+    task_tree_found_bucket(l->t->tree, bucket);
     pthread_mutex_unlock(&l->lock);
     for (size_t i = 0; !err && i < slots.count; i++) {
-        slot = slot_number(slots.names[i]);
-        if (slot >= 0 && slot_bucket(slot) == bucket)
+        slot = task_node_number(slots.names[i]);
+        if (slot >= 0 && task_node_bucket(slot) == bucket)
             err = load_slot(l, slot, b);
     }
     keeper_names_release(&slots);
     return err;
 }
 
-static const char *next_bucket(struct load *l)
+static const char *next_bucket(struct task_loader *l)
 {
     const char *name = NULL;
 
@@ -123,7 +123,7 @@ static const char *next_bucket(struct load *l)
 
 static void *read_buckets(void *arg)
 {
-    struct load *l = arg;
+    struct task_loader *l = arg;
     struct buf b = {0};
     const char *name;
 
@@ -133,14 +133,14 @@ static void *read_buckets(void *arg)
     return NULL;
 }
 
-static int load_slots(struct load *l)
+static int load_slots(struct task_loader *l)
 {
     size_t count = keeper_has_gate(l->k) ? 1 : READERS;
     pthread_t readers[READERS];
-    int err = keeper_children(l->k, SLOT_HEAD, &l->buckets, NULL);
+    int err = keeper_children(l->k, TASK_NODE_HEAD, &l->buckets, NULL);
 
     if (err)
-        return err_set(l->e, err, "cannot read %s: %s", SLOT_HEAD, drover_err_message(err));
+        return err_set(l->e, err, "cannot read %s: %s", TASK_NODE_HEAD, drover_err_message(err));
     if (count > l->buckets.count)
         count = l->buckets.count;
     for (size_t i = 0; i < count; i++)
@@ -151,50 +151,50 @@ static int load_slots(struct load *l)
     return l->err;
 }
 
-static int load_requests(struct load *l)
+static int load_requests(struct task_loader *l)
 {
     struct keeper_names names = {0};
     struct buf b = {0};
-    int err = keeper_children(l->k, REMEMBER_ROOT, &names, NULL);
+    int err = keeper_children(l->k, REQUEST_LOG_ROOT, &names, NULL);
 
     for (size_t i = 0; !err && i < names.count; i++) {
-        int64_t place = slot_number(names.names[i]);
-        char path[SLOT_PATH_SIZE];
+        int64_t place = task_node_number(names.names[i]);
+        char path[TASK_NODE_PATH_SIZE];
 
-        if (place < 0 || place >= REMEMBER_MAX)
+        if (place < 0 || place >= REQUEST_LOG_MAX)
             continue;
-        snprintf(path, sizeof path, "%s/%" PRId64, REMEMBER_ROOT, place);
+        snprintf(path, sizeof path, "%s/%" PRId64, REQUEST_LOG_ROOT, place);
         err = get(l, path, &b, NULL);
         if (!err)
-            err = remember_restore(&l->t->ledger->remember, (uint32_t)place,
-                                   (struct str){b.p, b.len});
+            err = request_log_restore(&l->t->tree->requests, (uint32_t)place,
+                                      (struct str){b.p, b.len});
     }
     buf_release(&b);
     keeper_names_release(&names);
     if (err)
-        err_set(l->e, err, "cannot read the requests in %s: %s", REMEMBER_ROOT,
+        err_set(l->e, err, "cannot read the requests in %s: %s", REQUEST_LOG_ROOT,
                 drover_err_message(err));
     return err;
 }
 
-static int load_head(struct load *l)
+static int load_head(struct task_loader *l)
 {
     struct keeper_stat stat = {0};
     struct buf b = {0};
-    int err = keeper_get(l->k, SLOT_HEAD, &b, &stat);
+    int err = keeper_get(l->k, TASK_NODE_HEAD, &b, &stat);
 
     if (!err)
-        err = slot_head_decode((struct str){b.p, b.len}, &l->t->head);
+        err = task_node_head_decode((struct str){b.p, b.len}, &l->t->head);
     buf_release(&b);
     l->t->head_version = stat.version;
     if (err)
-        err_set(l->e, err, "cannot read %s: %s", SLOT_HEAD, drover_err_message(err));
+        err_set(l->e, err, "cannot read %s: %s", TASK_NODE_HEAD, drover_err_message(err));
     return err;
 }
 
-int load_tasks(struct load_target *t, struct err_info *e)
+int load_tasks(struct task_load_target *t, struct err_info *e)
 {
-    struct load l = {.t = t, .k = t->keeper, .e = e};
+    struct task_loader l = {.t = t, .k = t->keeper, .e = e};
     int err = make_ground(t->keeper, e);
 
     pthread_mutex_init(&l.lock, NULL);
@@ -205,7 +205,7 @@ int load_tasks(struct load_target *t, struct err_info *e)
     if (!err)
         err = load_requests(&l);
     if (!err) {
-        t->ledger->ceiling = t->head.last_id;
+        t->tree->ceiling = t->head.last_id;
         store_set_last_id(t->store, t->head.last_id);
     }
     pthread_mutex_destroy(&l.lock);

@@ -7,14 +7,14 @@
  */
 #include "task/service_impl.h"
 
-void embedded_commit(struct service *s, struct task_request *r)
+void local_commit(struct service *s, struct task_request *r)
 {
     const struct task_txn *const txn = r->own.txn;
     int64_t zxid;
     int err = 0;
 
     service_put(s, r);
-    ledger_put_ceiling(s->ledger, &s->commit, store_last_id(s->store));
+    task_tree_put_ceiling(s->tree, &s->commit, store_last_id(s->store));
     if (s->commit.bytes > KEEPER_REQUEST_MAX / 2 && /* about: now exactly */
         keeper_request_size(s->commit.ops, s->commit.count) > KEEPER_REQUEST_MAX)
         err = DROVER_TOO_BIG;
@@ -24,7 +24,7 @@ void embedded_commit(struct service *s, struct task_request *r)
         err = keeper_apply(s->keeper, s->commit.ops, s->commit.count, &zxid);
     if (err) {
         service_undo(s, r);
-        ledger_undo(s->ledger, &s->commit, &txn, 1);
+        task_tree_undo(s->tree, &s->commit, &txn, 1);
         r->own.err = err;
         r->own.park = false;
         service_answer(s, r);
@@ -32,6 +32,6 @@ void embedded_commit(struct service *s, struct task_request *r)
     }
     s->zxid = zxid;
     s->stats.commits++;
-    ledger_settle(s->ledger, &s->commit);
+    task_tree_settle(s->tree, &s->commit);
     service_settle(s, r);
 }

@@ -12,13 +12,13 @@
 
 #include "base/mem.h"
 #include "base/thread.h"
-#include "task/remember.h"
-#include "task/slot.h"
+#include "task/request_log.h"
+#include "task/task_node.h"
 
 enum { VERSION = 1, NODE_IS = 1, NODE_GONE = 2, PUT_BYTES = 64 * 1024 };
 
-struct record {
-    struct record *next;
+struct own_journal_record {
+    struct own_journal_record *next;
     struct buf bytes;
 };
 
@@ -32,7 +32,7 @@ struct own_journal {
 
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t changed;
-    struct record *first, **end;
+    struct own_journal_record *first, **end;
     int failed; /* what the journal has refused with: nothing is taken any more */
     int64_t since_snapshot;
     bool closing, has_writer, has_snapshotter;
@@ -142,9 +142,9 @@ static void count_one(struct own_journal *j)
 
 static void gather(struct own_journal *j, struct buf *b)
 {
-    struct record *r = mem_alloc(sizeof *r);
+    struct own_journal_record *r = mem_alloc(sizeof *r);
 
-    *r = (struct record){.bytes = *b};
+    *r = (struct own_journal_record){.bytes = *b};
     *b = (struct buf){0};
     *j->end = r;
     j->end = &r->next;
@@ -178,7 +178,7 @@ static void *writer_main(void *arg)
 
     pthread_mutex_lock(&j->lock);
     while (!j->closing || j->first) {
-        struct record *r = j->first;
+        struct own_journal_record *r = j->first;
 
         if (!r) {
             pthread_cond_wait(&j->changed, &j->lock);
@@ -261,7 +261,7 @@ static int take_snapshot(struct own_journal *j)
         return DROVER_IO;
     j->barrier(j->barrier_arg);
     buf_put_u8(&b, VERSION);
-    err = put_below(j, SLOT_ROOT, &b);
+    err = put_below(j, TASK_NODE_ROOT, &b);
     if (!err && b.len > 1)
         err = flush(j, &b);
     pthread_mutex_lock(&j->order);

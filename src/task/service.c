@@ -175,11 +175,11 @@ void service_deliver_called(struct service *s)
 
 /* Running. */
 
-static struct remember_key key_of(const struct task_request *r)
+static struct request_key key_of(const struct task_request *r)
 {
     int64_t clientid = r->kind == TASK_CLAIM ? r->claim.clientid : r->update.clientid;
 
-    return (struct remember_key){clientid, r->requestid, r->request_hash};
+    return (struct request_key){clientid, r->requestid, r->request_hash};
 }
 
 static int refuse(struct task_txn *t, const char *why)
@@ -191,7 +191,7 @@ static int refuse(struct task_txn *t, const char *why)
     return DROVER_REFUSED;
 }
 
-/* The data that an answer had, which is not remembered: see remember.h. */
+/* The data that an answer had, which is not remembered: see request_log.h. */
 static int fill_data(struct service *s, const struct task_request *r, struct task_txn *t)
 {
     const struct task_update *u = &r->update;
@@ -228,7 +228,7 @@ static int fill_data(struct service *s, const struct task_request *r, struct tas
 /* 1: the request was carried out before, and the answer is in t. 0: it was not. */
 static int look_up(struct service *s, const struct task_request *r, struct task_txn *t)
 {
-    struct remember_key key = key_of(r);
+    struct request_key key = key_of(r);
     struct task *tasks;
     size_t count;
     int found, err;
@@ -237,7 +237,7 @@ static int look_up(struct service *s, const struct task_request *r, struct task_
         return 0;
     arena_reset(&t->arena);
     *t = (struct task_txn){.arena = t->arena};
-    found = remember_find(&s->ledger->remember, &key, &t->arena, &tasks, &count);
+    found = request_log_find(&s->tree->requests, &key, &t->arena, &tasks, &count);
     if (found < 0)
         return refuse(t, "requestid: another request of this client had the same");
     if (!found)
@@ -299,29 +299,29 @@ static void count(struct service *s, struct task_request *r)
 /* Groups in which a task came up or went to the heap: whoever waits there has to look. */
 static void touch(struct service *s, const struct task_txn *t)
 {
-    struct wait_group *g;
+    struct claim_group *g;
 
     if (!s->waiting.count)
         return;
     for (size_t i = 0; i < t->task_count; i++) {
         if (i && str_eq(t->tasks[i].group, t->tasks[i - 1].group))
             continue;
-        g = waiting_group(&s->waiting, t->tasks[i].group);
+        g = claim_queue_group(&s->waiting, t->tasks[i].group);
         if (g)
-            waiting_mark(&s->waiting, g);
+            claim_queue_mark(&s->waiting, g);
     }
 }
 
 void service_put(struct service *s, struct task_request *r)
 {
-    struct remember_key key = key_of(r);
+    struct request_key key = key_of(r);
     struct task_txn *t = r->own.txn;
 
-    ledger_put(s->ledger, &s->commit, t);
+    task_tree_put(s->tree, &s->commit, t);
     if (r->requestid.len)
-        ledger_remember(s->ledger, &s->commit, &key, t->tasks, t->task_count);
+        task_tree_put_request(s->tree, &s->commit, &key, t->tasks, t->task_count);
     for (size_t i = 0; i < r->extra_count; i++)
-        commit_op(&s->commit, r->extra[i]);
+        task_commit_op(&s->commit, r->extra[i]);
 }
 
 void service_undo(struct service *s, struct task_request *r)
@@ -343,7 +343,7 @@ void service_park(struct service *s, struct task_request *r)
     r->own.park = false;
     r->own.deleted = r->claim.delete_count > 0;
     txn_give(s, r);
-    waiting_add(&s->waiting, r, r->own.deadline_ms);
+    claim_queue_add(&s->waiting, r, r->own.deadline_ms);
     if (s->observer.wanted)
         s->observer.wanted(s->observer.arg, &r->claim, true);
 }
@@ -363,44 +363,44 @@ void service_run(struct service *s, struct task_request *r)
     if (s->o.keeper && !service_has_changes(r))
         service_settle(s, r);
     else if (s->o.keeper)
-        embedded_commit(s, r);
+        local_commit(s, r);
     else
         queue_put(&s->batch, r);
 }
 
 /* Claims that wait, and may find something now. */
 
-static void feed_group(struct service *s, struct wait_group *g)
+static void feed_group(struct service *s, struct claim_group *g)
 {
     int64_t now_ms = service_now_ms(s), due_ms = INT64_MAX;
 
     while (g->first && store_available(s->store, g->name, now_ms, &due_ms)) {
         struct task_request *r = g->first->r;
 
-        waiting_mark(&s->waiting, g); /* it must not go with its last claim while we hold it */
-        waiting_remove(&s->waiting, r);
+        claim_queue_mark(&s->waiting, g); /* it must not go with its last claim while we hold it */
+        claim_queue_remove(&s->waiting, r);
         service_run(s, r);
     }
     if (g->first)
-        waiting_set_due(&s->waiting, g, due_ms);
+        claim_queue_set_due(&s->waiting, g, due_ms);
 }
 
 void service_feed(struct service *s)
 {
-    struct wait_group *g;
+    struct claim_group *g;
 
-    while ((g = waiting_next_marked(&s->waiting)))
+    while ((g = claim_queue_next_marked(&s->waiting)))
         feed_group(s, g);
 }
 
 size_t service_wanted(struct service *s, struct str group, size_t max)
 {
-    const struct wait_group *g;
+    const struct claim_group *g;
     size_t count = 0;
 
     pthread_mutex_lock(&s->lock);
-    g = waiting_group(&s->waiting, group);
-    for (const struct wait_link *l = g ? g->first : NULL; l && count < max; l = l->next)
+    g = claim_queue_group(&s->waiting, group);
+    for (const struct claim_link *l = g ? g->first : NULL; l && count < max; l = l->next)
         count += l->r->claim.limit ? l->r->claim.limit : 1;
     pthread_mutex_unlock(&s->lock);
     return count < max ? count : max;
@@ -410,13 +410,13 @@ size_t service_wanted(struct service *s, struct str group, size_t max)
 
 void service_tell_due(struct service *s, int64_t before_ms)
 {
-    if (waiting_due_ms(&s->waiting) < before_ms)
+    if (claim_queue_due_ms(&s->waiting) < before_ms)
         service_wake(s);
 }
 
 static void admit(struct service *s, struct task_request *r)
 {
-    int64_t due_ms = waiting_due_ms(&s->waiting);
+    int64_t due_ms = claim_queue_due_ms(&s->waiting);
 
     if (s->o.keeper) {
         service_run(s, r);
@@ -426,7 +426,7 @@ static void admit(struct service *s, struct task_request *r)
         service_answer(s, r);
     } else {
         queue_put(&s->queue, r);
-        batch_start(s);
+        ensemble_commit_start(s);
     }
     service_tell_due(s, due_ms);
 }
@@ -456,11 +456,11 @@ static void tick(struct service *s)
 
     pthread_mutex_lock(&s->lock);
     now_ms = service_now_ms(s);
-    waiting_pass(&s->waiting, now_ms);
+    claim_queue_advance(&s->waiting, now_ms);
     if (s->o.keeper)
         service_feed(s);
-    while ((r = waiting_over(&s->waiting, now_ms))) {
-        waiting_remove(&s->waiting, r);
+    while ((r = claim_queue_timed_out(&s->waiting, now_ms))) {
+        claim_queue_remove(&s->waiting, r);
         if (s->o.keeper)
             service_run(s, r);
         else
@@ -469,7 +469,7 @@ static void tick(struct service *s)
     if (s->o.keeper)
         service_feed(s);
     else
-        batch_start(s);
+        ensemble_commit_start(s);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -486,7 +486,7 @@ void service_dispatch(struct service *s)
 
 static int64_t due_boot_ms(struct service *s)
 {
-    int64_t due_ms = waiting_due_ms(&s->waiting), now_ms = service_now_ms(s);
+    int64_t due_ms = claim_queue_due_ms(&s->waiting), now_ms = service_now_ms(s);
 
     if (due_ms == INT64_MAX)
         return due_ms;
@@ -510,7 +510,7 @@ bool service_cancel(struct service *s, struct task_request *r)
     pthread_mutex_lock(&s->lock);
     waited = r->own.wait_ref != 0;
     if (waited)
-        waiting_remove(&s->waiting, r);
+        claim_queue_remove(&s->waiting, r);
     pthread_mutex_unlock(&s->lock);
     return waited;
 }

@@ -62,7 +62,7 @@ struct task_request {
     int64_t wait_ms; /* claim: until a task appears. Deletes happen at once, whatever appears */
 
     /*
-     * Optional: the client's name for this request (at most REMEMBER_ID_LEN_MAX bytes). The same again,
+     * Optional: the client's name for this request (at most REQUEST_LOG_ID_LEN_MAX bytes). The same again,
      * from the same client and with the same hash, is answered and not carried out again.
      */
     struct str requestid;
@@ -82,7 +82,7 @@ struct task_request {
     struct {
         struct task_request *next;
         struct task_txn *txn;
-        struct wait_link *links; /* of a claim that waits */
+        struct claim_link *links; /* of a claim that waits */
         int64_t zxid, deadline_ms;
         uint32_t wait_ref;
         int err;

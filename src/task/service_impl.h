@@ -7,9 +7,9 @@
 
 #include <pthread.h>
 
-#include "task/ledger.h"
+#include "task/claim_queue.h"
 #include "task/service.h"
-#include "task/waiting.h"
+#include "task/task_tree.h"
 
 struct task_queue {
     struct task_request *first, *last;
@@ -35,8 +35,8 @@ struct service {
     enum service_state state;
     struct keeper *keeper; /* embedded: our own; ensemble: lent while we lead */
     struct store *store;
-    struct ledger *ledger;
-    struct waiting waiting;
+    struct task_tree *tree;
+    struct claim_queue waiting;
     struct store_random random;
 
     struct task_txn **spare; /* transactions to use again */
@@ -45,7 +45,7 @@ struct service {
     struct task_queue answers; /* by zxid: they leave when it is durable */
     struct task_queue called;  /* the same, for those in service_call() */
     int64_t zxid;              /* embedded: of the last commit */
-    struct commit commit;      /* being made, or under way */
+    struct task_commit commit; /* being made, or under way */
 
     /* Ensemble. */
     struct keeper_op fence;
@@ -55,8 +55,8 @@ struct service {
     size_t one_by_one; /* so many of the queue go alone: together they were refused */
     uint64_t tag;      /* of the commit under way */
     int32_t head_version;
-    unsigned term;     /* counts starts, so that an answer from before is known */
-    struct sent *sent; /* commits whose callbacks are still to come */
+    unsigned term;            /* counts starts, so that an answer from before is known */
+    struct sent_commit *sent; /* commits whose callbacks are still to come */
 
     struct service_stats stats;
 };
@@ -81,25 +81,25 @@ void service_tell_due(struct service *s, int64_t before_ms);
 void service_wake(struct service *s);
 
 /* embedded.c, batch.c: what has been run becomes durable. Under the lock. */
-void embedded_commit(struct service *s, struct task_request *r);
-void batch_start(struct service *s);
-void batch_resolve(struct service *s, uint64_t head_tag);
-void batch_undo(struct service *s);
-void batch_drop(struct service *s);
-void batch_forget_sent(struct service *s);
+void local_commit(struct service *s, struct task_request *r);
+void ensemble_commit_start(struct service *s);
+void ensemble_commit_resolve(struct service *s, uint64_t head_tag);
+void ensemble_commit_undo(struct service *s);
+void ensemble_commit_drop(struct service *s);
+void ensemble_commit_forget_sent(struct service *s);
 
 /* load.c: into an empty store and ledger, which nobody else knows yet. */
-struct load_target {
+struct task_load_target {
     struct keeper *keeper;
     struct store *store;
-    struct ledger *ledger;
+    struct task_tree *tree;
     int64_t now_ms;
 
-    struct slot_head head;
+    struct task_node_head head;
     int32_t head_version;
 };
 
-int load_tasks(struct load_target *t, struct err_info *e);
+int load_tasks(struct task_load_target *t, struct err_info *e);
 
 bool service_has_changes(const struct task_request *r);
 

@@ -19,7 +19,7 @@ struct store *store_new(store_fetch_fn *fetch, void *arg)
     return s;
 }
 
-static void group_free(struct group *g)
+static void group_free(struct task_group *g)
 {
     free((char *)g->name.p);
     free(g->array);
@@ -34,7 +34,7 @@ void store_free(struct store *s)
         if (s->groups[i])
             group_free(s->groups[i]);
     for (uint32_t ref = 1; !s->fetch && ref < s->top; ref++)
-        free(*kept_at(s, ref));
+        free(*data_at(s, ref));
     for (uint32_t i = 0; i < s->chunk_count; i++) {
         free(s->chunks[i]);
         if (!s->fetch)
@@ -102,7 +102,7 @@ uint32_t store_find_slot(const struct store *s, int64_t slot)
 
 /* Groups. */
 
-struct group *store_find_group(const struct store *s, struct str name)
+struct task_group *store_find_group(const struct store *s, struct str name)
 {
     uint32_t hash = map_hash_str(name);
 
@@ -115,7 +115,7 @@ struct group *store_find_group(const struct store *s, struct str name)
 
 static void on_heap_move(void *arg, uint32_t ref, uint32_t at)
 {
-    struct record *r = record_at(arg, ref);
+    struct task_record *r = record_at(arg, ref);
 
     r->place = PLACE_HEAP | (r->place & PLACE_MARK) | at;
 }
@@ -132,9 +132,9 @@ static uint32_t take_group_number(struct store *s)
     return s->group_top++;
 }
 
-struct group *store_make_group(struct store *s, struct str name)
+struct task_group *store_make_group(struct store *s, struct str name)
 {
-    struct group *g = store_find_group(s, name);
+    struct task_group *g = store_find_group(s, name);
 
     if (g)
         return g;
@@ -148,7 +148,7 @@ struct group *store_make_group(struct store *s, struct str name)
     return g;
 }
 
-void store_drop_group(struct store *s, struct group *g)
+void store_drop_group(struct store *s, struct task_group *g)
 {
     if (group_count(g) || g->pins)
         return;
@@ -158,7 +158,7 @@ void store_drop_group(struct store *s, struct group *g)
     group_free(g);
 }
 
-static void array_push(struct store *s, struct group *g, uint32_t ref)
+static void array_push(struct store *s, struct task_group *g, uint32_t ref)
 {
     if (g->array_count == g->array_cap) {
         g->array_cap = g->array_cap ? g->array_cap * 2 : 4;
@@ -168,7 +168,7 @@ static void array_push(struct store *s, struct group *g, uint32_t ref)
     g->array[g->array_count++] = ref;
 }
 
-static void array_remove(struct store *s, struct group *g, uint32_t at)
+static void array_remove(struct store *s, struct task_group *g, uint32_t at)
 {
     uint32_t last = g->array[--g->array_count];
 
@@ -176,7 +176,7 @@ static void array_remove(struct store *s, struct group *g, uint32_t at)
     record_at(s, last)->place = at;
 }
 
-void group_pass(struct store *s, struct group *g, int64_t now_ms)
+void group_pass(struct store *s, struct task_group *g, int64_t now_ms)
 {
     while (g->heap.count && g->heap.entries[0].key <= now_ms)
         array_push(s, g, heap_remove(&g->heap, 0));
@@ -191,7 +191,7 @@ static int compare_ids(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void order_drop(struct group *g)
+static void order_drop(struct task_group *g)
 {
     free(g->order);
     g->order = NULL;
@@ -199,7 +199,7 @@ static void order_drop(struct group *g)
     g->ordered = false;
 }
 
-static void order_push(struct group *g, int64_t id)
+static void order_push(struct task_group *g, int64_t id)
 {
     if (g->order_count && g->order[g->order_count - 1] > id) { /* an undone transaction's */
         order_drop(g);
@@ -212,7 +212,7 @@ static void order_push(struct group *g, int64_t id)
     g->order[g->order_count++] = id;
 }
 
-static void order_make(struct store *s, struct group *g)
+static void order_make(struct store *s, struct task_group *g)
 {
     g->ordered = true;
     g->order_cap = group_count(g) + ORDER_FIRST;
@@ -225,7 +225,7 @@ static void order_make(struct store *s, struct group *g)
 }
 
 /* One that is no more. When most are, the living move together. */
-static void order_bury(struct store *s, struct group *g)
+static void order_bury(struct store *s, struct task_group *g)
 {
     size_t kept = 0;
 
@@ -252,19 +252,19 @@ static uint32_t take_ref(struct store *s)
     ref = s->top++;
     if (ref >> RECORD_CHUNK_BITS == s->chunk_count) {
         s->chunks = mem_realloc(s->chunks, (s->chunk_count + 1) * sizeof *s->chunks);
-        s->chunks[s->chunk_count] = mem_zalloc(RECORD_CHUNK_LEN * sizeof(struct record));
+        s->chunks[s->chunk_count] = mem_zalloc(RECORD_CHUNK_LEN * sizeof(struct task_record));
         if (!s->fetch) {
             s->kept = mem_realloc(s->kept, (s->chunk_count + 1) * sizeof *s->kept);
-            s->kept[s->chunk_count] = mem_zalloc(RECORD_CHUNK_LEN * sizeof(struct kept *));
+            s->kept[s->chunk_count] = mem_zalloc(RECORD_CHUNK_LEN * sizeof(struct task_data *));
         }
         s->chunk_count++;
     }
     return ref;
 }
 
-struct kept *kept_new(struct str data)
+struct task_data *data_new(struct str data)
 {
-    struct kept *k = mem_alloc(sizeof *k + data.len);
+    struct task_data *k = mem_alloc(sizeof *k + data.len);
 
     k->len = (uint32_t)data.len;
     if (data.len)
@@ -272,15 +272,16 @@ struct kept *kept_new(struct str data)
     return k;
 }
 
-uint32_t store_insert(struct store *s, const struct record *r, struct kept *kept, int64_t now_ms)
+uint32_t store_insert(struct store *s, const struct task_record *r, struct task_data *kept,
+                      int64_t now_ms)
 {
-    struct group *g = s->groups[r->group];
+    struct task_group *g = s->groups[r->group];
     uint32_t ref = take_ref(s);
 
     *record_at(s, ref) = *r;
     record_at(s, ref)->place = 0;
     if (!s->fetch)
-        *kept_at(s, ref) = kept;
+        *data_at(s, ref) = kept;
     map_add(&s->by_id, map_hash_u64((uint64_t)r->id), ref);
     if (r->managed)
         map_add(&s->by_slot, map_hash_u64((uint64_t)r->slot), ref);
@@ -294,11 +295,11 @@ uint32_t store_insert(struct store *s, const struct record *r, struct kept *kept
     return ref;
 }
 
-struct kept *store_remove(struct store *s, uint32_t ref)
+struct task_data *store_remove(struct store *s, uint32_t ref)
 {
-    struct record *r = record_at(s, ref);
-    struct group *g = s->groups[r->group];
-    struct kept *kept = s->fetch ? NULL : *kept_at(s, ref);
+    struct task_record *r = record_at(s, ref);
+    struct task_group *g = s->groups[r->group];
+    struct task_data *kept = s->fetch ? NULL : *data_at(s, ref);
 
     if (r->place & PLACE_HEAP)
         heap_remove(&g->heap, r->place & PLACE_AT);
@@ -308,8 +309,8 @@ struct kept *store_remove(struct store *s, uint32_t ref)
     if (r->managed)
         map_remove(&s->by_slot, map_hash_u64((uint64_t)r->slot), ref);
     if (!s->fetch)
-        *kept_at(s, ref) = NULL;
-    *r = (struct record){.place = s->free};
+        *data_at(s, ref) = NULL;
+    *r = (struct task_record){.place = s->free};
     s->free = ref;
     s->count--;
     if (g->ordered)
@@ -319,16 +320,16 @@ struct kept *store_remove(struct store *s, uint32_t ref)
 
 int store_restore(struct store *s, int64_t slot, const struct task *t, int64_t now_ms)
 {
-    struct record r = {.id = t->id,
-                       .timespec = t->timespec,
-                       .ownerid = t->ownerid,
-                       .slot = slot,
-                       .managed = t->managed};
+    struct task_record r = {.id = t->id,
+                            .timespec = t->timespec,
+                            .ownerid = t->ownerid,
+                            .slot = slot,
+                            .managed = t->managed};
 
     if (store_find(s, t->id))
         return DROVER_EXISTS;
     r.group = store_make_group(s, t->group)->number;
-    store_insert(s, &r, s->fetch ? NULL : kept_new(t->data), now_ms);
+    store_insert(s, &r, s->fetch ? NULL : data_new(t->data), now_ms);
     store_set_last_id(s, t->id);
     return 0;
 }
@@ -338,11 +339,11 @@ int store_restore(struct store *s, int64_t slot, const struct task *t, int64_t n
 int store_data(struct store *s, uint32_t ref, struct buf *scratch, struct str *ret_data)
 {
     size_t before = scratch->len;
-    const struct kept *k;
+    const struct task_data *k;
     int err;
 
     if (!s->fetch) {
-        k = *kept_at(s, ref);
+        k = *data_at(s, ref);
         *ret_data = (struct str){k->bytes, k->len};
         return 0;
     }
@@ -354,7 +355,7 @@ int store_data(struct store *s, uint32_t ref, struct buf *scratch, struct str *r
 
 static struct task task_of(const struct store *s, uint32_t ref)
 {
-    const struct record *r = record_at(s, ref);
+    const struct task_record *r = record_at(s, ref);
 
     return (struct task){.id = r->id,
                          .group = s->groups[r->group]->name,
@@ -412,7 +413,7 @@ static int list_add(struct store *s, uint32_t ref, struct arena *a, struct buf *
     return 0;
 }
 
-static int list_any(struct store *s, struct group *g, size_t max, struct arena *a,
+static int list_any(struct store *s, struct task_group *g, size_t max, struct arena *a,
                     struct store_list *list)
 {
     struct buf scratch = {0};
@@ -426,8 +427,8 @@ static int list_any(struct store *s, struct group *g, size_t max, struct arena *
     return err;
 }
 
-static int list_ordered(struct store *s, struct group *g, int64_t after, bool owned, size_t max,
-                        struct arena *a, struct store_list *list)
+static int list_ordered(struct store *s, struct task_group *g, int64_t after, bool owned,
+                        size_t max, struct arena *a, struct store_list *list)
 {
     struct buf scratch = {0};
     size_t low = 0, high;
@@ -456,7 +457,7 @@ static int list_ordered(struct store *s, struct group *g, int64_t after, bool ow
 int store_list(struct store *s, struct str group, int64_t after, size_t limit, bool owned,
                int64_t now_ms, struct arena *a, struct store_list *ret_list)
 {
-    struct group *g = store_find_group(s, group);
+    struct task_group *g = store_find_group(s, group);
     struct store_list list = {0};
     size_t max;
     int err;
@@ -484,7 +485,7 @@ void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store
     size_t count = 0;
 
     for (uint32_t i = 1; i < s->group_top; i++) {
-        struct group *g = s->groups[i];
+        struct task_group *g = s->groups[i];
 
         if (!g || !group_count(g))
             continue;
@@ -498,7 +499,7 @@ void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store
 
 bool store_available(struct store *s, struct str group, int64_t now_ms, int64_t *ret_due_ms)
 {
-    struct group *g = store_find_group(s, group);
+    struct task_group *g = store_find_group(s, group);
 
     *ret_due_ms = INT64_MAX;
     if (!g)

@@ -19,19 +19,19 @@ enum { RECORD_CHUNK_BITS = 12, RECORD_CHUNK_LEN = 1 << RECORD_CHUNK_BITS };
 #define PLACE_MARK (UINT32_C(1) << 30) /* named once already by the transaction that is checked */
 #define PLACE_AT (PLACE_MARK - 1)
 
-struct record {
+struct task_record {
     int64_t id, timespec, ownerid, slot;
     uint32_t group : 31;
     uint32_t managed : 1;
     uint32_t place; /* free records: the next free one */
 };
 
-struct kept {
+struct task_data {
     uint32_t len;
     char bytes[];
 };
 
-struct group {
+struct task_group {
     struct str name;
     uint32_t number;
     uint32_t pins;   /* by transactions that are not settled: it does not vanish */
@@ -53,23 +53,23 @@ struct store {
 
     struct map by_id;
     struct map by_slot; /* managed tasks */
-    struct record **chunks;
-    struct kept ***kept; /* chunk by chunk; NULL without keeping */
+    struct task_record **chunks;
+    struct task_data ***kept; /* chunk by chunk; NULL without keeping */
     uint32_t chunk_count, top, free;
 
     struct map by_name;
-    struct group **groups; /* by number, from 1 on */
+    struct task_group **groups; /* by number, from 1 on */
     uint32_t group_top, group_cap;
     uint32_t *free_groups;
     uint32_t free_group_count;
 };
 
-static inline struct record *record_at(const struct store *s, uint32_t ref)
+static inline struct task_record *record_at(const struct store *s, uint32_t ref)
 {
     return &s->chunks[ref >> RECORD_CHUNK_BITS][ref & (RECORD_CHUNK_LEN - 1)];
 }
 
-static inline struct kept **kept_at(const struct store *s, uint32_t ref)
+static inline struct task_data **data_at(const struct store *s, uint32_t ref)
 {
     return &s->kept[ref >> RECORD_CHUNK_BITS][ref & (RECORD_CHUNK_LEN - 1)];
 }
@@ -78,26 +78,27 @@ uint32_t store_find(const struct store *s, int64_t id);        /* 0: none */
 uint32_t store_find_slot(const struct store *s, int64_t slot); /* of a managed task; 0: none */
 
 /* Whether the task belongs to its owner. A lease of a managed task ends only through the manager. */
-static inline bool record_is_owned(const struct record *r, int64_t now_ms)
+static inline bool record_is_owned(const struct task_record *r, int64_t now_ms)
 {
     return r->timespec > now_ms || (r->managed && r->ownerid != TASK_MANAGER);
 }
-struct group *store_find_group(const struct store *s, struct str name);
-struct group *store_make_group(struct store *s, struct str name);
-void store_drop_group(struct store *s, struct group *g); /* if nothing holds it */
+struct task_group *store_find_group(const struct store *s, struct str name);
+struct task_group *store_make_group(struct store *s, struct str name);
+void store_drop_group(struct store *s, struct task_group *g); /* if nothing holds it */
 
 /* Puts a record into the store and its group; kept is taken. */
-uint32_t store_insert(struct store *s, const struct record *r, struct kept *kept, int64_t now_ms);
+uint32_t store_insert(struct store *s, const struct task_record *r, struct task_data *kept,
+                      int64_t now_ms);
 
 /* Takes one out. Its data is the caller's. The group stays, even when it is empty. */
-struct kept *store_remove(struct store *s, uint32_t ref);
+struct task_data *store_remove(struct store *s, uint32_t ref);
 
-struct kept *kept_new(struct str data);
+struct task_data *data_new(struct str data);
 
 /* Moves what time has made available from the heap to the array. */
-void group_pass(struct store *s, struct group *g, int64_t now_ms);
+void group_pass(struct store *s, struct task_group *g, int64_t now_ms);
 
-static inline size_t group_count(const struct group *g)
+static inline size_t group_count(const struct task_group *g)
 {
     return (size_t)g->array_count + g->heap.count;
 }

@@ -3,7 +3,7 @@
 
 enum { GROUPS_MAX = 1000 };
 
-struct collected {
+struct task_groups {
     struct arena arena;
     struct store_group *groups;
     size_t count;
@@ -11,7 +11,7 @@ struct collected {
 
 static void look(void *arg, struct store *s, int64_t now_ms)
 {
-    struct collected *c = arg;
+    struct task_groups *c = arg;
 
     store_groups(s, now_ms, &c->arena, &c->groups, &c->count);
 }
@@ -29,7 +29,7 @@ static void put_sample(struct buf *page, struct str group, const char *state, si
 static void collect(void *arg, struct buf *page)
 {
     struct task_metrics *f = arg;
-    struct collected c = {0};
+    struct task_groups c = {0};
     size_t available = 0, owned = 0;
 
     service_look(f->service, look, &c);

@@ -10,8 +10,8 @@
 
 #include "drover.h"
 #include "task/body.h"
-#include "task/remember.h"
-#include "task/slot.h"
+#include "task/request_log.h"
+#include "task/task_node.h"
 
 enum { NOW_MS = 1000000 };
 
@@ -30,13 +30,13 @@ static void check_answer(int err, struct arena *a)
     }
     FUZZ_CHECK(!err || txn.error_count);
     for (size_t i = 0; !err && i < txn.task_count; i++) {
-        char *bytes = mem_alloc(slot_len(&txn.tasks[i]));
+        char *bytes = mem_alloc(task_node_len(&txn.tasks[i]));
         struct task t;
 
         FUZZ_CHECK(!store_get(store, txn.tasks[i].id, &scratch, &t));
         FUZZ_CHECK(str_eq(t.data, txn.tasks[i].data) && str_eq(t.group, txn.tasks[i].group));
-        slot_encode(&t, bytes);
-        FUZZ_CHECK(!slot_decode((struct str){bytes, slot_len(&t)}, &t));
+        task_node_encode(&t, bytes);
+        FUZZ_CHECK(!task_node_decode((struct str){bytes, task_node_len(&t)}, &t));
         FUZZ_CHECK(t.id == txn.tasks[i].id && str_eq(t.data, txn.tasks[i].data));
         free(bytes);
     }
@@ -78,22 +78,22 @@ static void read_slot(struct str bytes)
     struct task t;
     char *again;
 
-    if (slot_decode(bytes, &t))
+    if (task_node_decode(bytes, &t))
         return;
-    FUZZ_CHECK(slot_len(&t) == bytes.len);
+    FUZZ_CHECK(task_node_len(&t) == bytes.len);
     again = mem_alloc(bytes.len);
-    slot_encode(&t, again);
+    task_node_encode(&t, again);
     FUZZ_CHECK(!memcmp(again, bytes.p, bytes.len));
     free(again);
 }
 
 static void read_request(struct str bytes)
 {
-    struct remember *m = mem_zalloc(sizeof *m);
+    struct request_log *m = mem_zalloc(sizeof *m);
 
     if (bytes.len > 9)
-        remember_restore(m, (uint32_t)(le_load64(bytes.p + 1) % REMEMBER_MAX), bytes);
-    remember_release(m);
+        request_log_restore(m, (uint32_t)(le_load64(bytes.p + 1) % REQUEST_LOG_MAX), bytes);
+    request_log_release(m);
     free(m);
 }
 

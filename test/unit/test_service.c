@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "task/slot.h"
+#include "task/task_node.h"
 
 struct fixture {
     char dir[64];
@@ -206,7 +206,7 @@ static void test_buckets_go_when_they_are_empty(void **state)
         assert_int_equal(call(f, &r).err, 0);
     }
     assert_int_equal(local_connect(f->local, NULL, &k), 0);
-    assert_int_equal(keeper_children(k, SLOT_HEAD, &names, NULL), 0);
+    assert_int_equal(keeper_children(k, TASK_NODE_HEAD, &names, NULL), 0);
     assert_int_equal(names.count, 1);
     keeper_names_release(&names);
     keeper_close(k);

@@ -1,5 +1,5 @@
 /* The node's bytes are all that is kept in memory too: they are read only when a request comes twice. */
-#include "task/remember.h"
+#include "task/request_log.h"
 
 #include <stdlib.h>
 
@@ -8,24 +8,24 @@
 
 enum { VERSION = 1, FIXED_LEN = 1 + 8 + 8 + 8 + 1 };
 
-struct memory {
+struct request_log_entry {
     uint32_t hash;  /* of its key */
     uint32_t place; /* + 1 in the map, where 0 is none */
     size_t len;
     char bytes[];
 };
 
-void memory_free(struct memory *m)
+void request_log_entry_free(struct request_log_entry *m)
 {
     free(m);
 }
 
-void remember_release(struct remember *m)
+void request_log_release(struct request_log *m)
 {
-    for (uint32_t i = 0; i < REMEMBER_MAX; i++)
+    for (uint32_t i = 0; i < REQUEST_LOG_MAX; i++)
         free(m->places[i]);
     map_release(&m->by_key);
-    *m = (struct remember){0};
+    *m = (struct request_log){0};
 }
 
 static uint32_t hash_of(int64_t clientid, struct str id)
@@ -33,23 +33,24 @@ static uint32_t hash_of(int64_t clientid, struct str id)
     return map_hash_str(id) ^ map_hash_u64((uint64_t)clientid);
 }
 
-static int64_t client_of(const struct memory *m)
+static int64_t client_of(const struct request_log_entry *m)
 {
     return (int64_t)le_load64(m->bytes + 9);
 }
 
-static struct str id_of(const struct memory *m)
+static struct str id_of(const struct request_log_entry *m)
 {
     return (struct str){m->bytes + FIXED_LEN, (uint8_t)m->bytes[FIXED_LEN - 1]};
 }
 
-static const struct memory *find(const struct remember *m, const struct remember_key *key)
+static const struct request_log_entry *find(const struct request_log *m,
+                                            const struct request_key *key)
 {
     uint32_t hash = hash_of(key->clientid, key->id);
 
     for (uint32_t at, ref = map_first(&m->by_key, hash, &at); ref;
          ref = map_next(&m->by_key, hash, &at)) {
-        const struct memory *one = m->places[ref - 1];
+        const struct request_log_entry *one = m->places[ref - 1];
 
         if (client_of(one) == key->clientid && str_eq(id_of(one), key->id))
             return one;
@@ -69,10 +70,10 @@ static void read_task(struct reader *r, struct arena *a, int64_t ownerid, struct
     t->group.p = arena_text(a, t->group);
 }
 
-int remember_find(const struct remember *m, const struct remember_key *key, struct arena *a,
-                  struct task **ret_tasks, size_t *ret_count)
+int request_log_find(const struct request_log *m, const struct request_key *key, struct arena *a,
+                     struct task **ret_tasks, size_t *ret_count)
 {
-    const struct memory *one = find(m, key);
+    const struct request_log_entry *one = find(m, key);
     struct reader r;
     struct task *tasks;
     size_t count;
@@ -92,8 +93,8 @@ int remember_find(const struct remember *m, const struct remember_key *key, stru
     return 1;
 }
 
-struct str remember_encode(const struct remember *m, const struct remember_key *key,
-                           const struct task *tasks, size_t count, struct arena *a)
+struct str request_log_encode(const struct request_log *m, const struct request_key *key,
+                              const struct task *tasks, size_t count, struct arena *a)
 {
     struct buf b = {0};
     struct str bytes;
@@ -117,29 +118,29 @@ struct str remember_encode(const struct remember *m, const struct remember_key *
     return bytes;
 }
 
-uint32_t remember_place(const struct remember *m, bool *ret_taken)
+uint32_t request_log_place(const struct request_log *m, bool *ret_taken)
 {
-    uint32_t place = (uint32_t)(m->next % REMEMBER_MAX);
+    uint32_t place = (uint32_t)(m->next % REQUEST_LOG_MAX);
 
     *ret_taken = m->places[place] != NULL;
     return place;
 }
 
-static void forget(struct remember *m, struct memory *one)
+static void forget(struct request_log *m, struct request_log_entry *one)
 {
     map_remove(&m->by_key, one->hash, one->place + 1);
     m->places[one->place] = NULL;
 }
 
-static void keep(struct remember *m, struct memory *one)
+static void keep(struct request_log *m, struct request_log_entry *one)
 {
     m->places[one->place] = one;
     map_add(&m->by_key, one->hash, one->place + 1);
 }
 
-static struct memory *memory_new(uint32_t place, struct str bytes)
+static struct request_log_entry *entry_new(uint32_t place, struct str bytes)
 {
-    struct memory *one = mem_alloc(sizeof *one + bytes.len);
+    struct request_log_entry *one = mem_alloc(sizeof *one + bytes.len);
 
     one->len = bytes.len;
     one->place = place;
@@ -148,23 +149,23 @@ static struct memory *memory_new(uint32_t place, struct str bytes)
     return one;
 }
 
-struct memory *remember_put(struct remember *m, struct str bytes)
+struct request_log_entry *request_log_put(struct request_log *m, struct str bytes)
 {
-    uint32_t place = (uint32_t)(m->next++ % REMEMBER_MAX);
-    struct memory *before = m->places[place];
+    uint32_t place = (uint32_t)(m->next++ % REQUEST_LOG_MAX);
+    struct request_log_entry *before = m->places[place];
 
     if (before)
         forget(m, before);
-    keep(m, memory_new(place, bytes));
+    keep(m, entry_new(place, bytes));
     return before;
 }
 
-void remember_undo(struct remember *m, struct memory *before)
+void request_log_undo(struct request_log *m, struct request_log_entry *before)
 {
-    struct memory *last = m->places[--m->next % REMEMBER_MAX];
+    struct request_log_entry *last = m->places[--m->next % REQUEST_LOG_MAX];
 
     forget(m, last);
-    memory_free(last);
+    request_log_entry_free(last);
     if (before)
         keep(m, before);
 }
@@ -193,7 +194,7 @@ static int check(struct str bytes)
     return r.bad || r.left ? DROVER_DAMAGED : 0;
 }
 
-int remember_restore(struct remember *m, uint32_t place, struct str bytes)
+int request_log_restore(struct request_log *m, uint32_t place, struct str bytes)
 {
     int err = check(bytes);
     uint64_t number;
@@ -201,9 +202,9 @@ int remember_restore(struct remember *m, uint32_t place, struct str bytes)
     if (err)
         return err;
     number = le_load64(bytes.p + 1);
-    if (place >= REMEMBER_MAX || number % REMEMBER_MAX != place || m->places[place])
+    if (place >= REQUEST_LOG_MAX || number % REQUEST_LOG_MAX != place || m->places[place])
         return DROVER_DAMAGED;
-    keep(m, memory_new(place, bytes));
+    keep(m, entry_new(place, bytes));
     if (number >= m->next)
         m->next = number + 1;
     return 0;

@@ -1,5 +1,5 @@
 /* Requests that are remembered: by client and id, so many of them, over a restart, and taken back. */
-#include "task/remember.h"
+#include "task/request_log.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,28 +11,29 @@
 
 #include "drover.h"
 
-static struct remember memory, copy;
+static struct request_log memory, copy;
 static struct arena arena;
 
-static struct remember_key key(int64_t client, const char *id)
+static struct request_key key(int64_t client, const char *id)
 {
-    return (struct remember_key){client, str_of(id), 99};
+    return (struct request_key){client, str_of(id), 99};
 }
 
-static struct memory *put(struct remember *m, int64_t client, const char *id, int64_t task)
+static struct request_log_entry *put(struct request_log *m, int64_t client, const char *id,
+                                     int64_t task)
 {
     struct task t = {.id = task, .group = STR("g"), .timespec = 5};
-    struct remember_key k = key(client, id);
+    struct request_key k = key(client, id);
 
-    return remember_put(m, remember_encode(m, &k, &t, 1, &arena));
+    return request_log_put(m, request_log_encode(m, &k, &t, 1, &arena));
 }
 
-static int64_t find(const struct remember *m, int64_t client, const char *id)
+static int64_t find(const struct request_log *m, int64_t client, const char *id)
 {
-    struct remember_key k = key(client, id);
+    struct request_key k = key(client, id);
     struct task *tasks;
     size_t count;
-    int found = remember_find(m, &k, &arena, &tasks, &count);
+    int found = request_log_find(m, &k, &arena, &tasks, &count);
 
     if (found <= 0)
         return found;
@@ -45,18 +46,19 @@ static int64_t find(const struct remember *m, int64_t client, const char *id)
 
 static void test_by_client_and_id(void **state)
 {
-    struct remember_key other = {1, STR("a"), 98};
+    struct request_key other = {1, STR("a"), 98};
     struct task *tasks;
     size_t count;
 
     (void)state;
-    memory_free(put(&memory, 1, "a", 10));
-    memory_free(put(&memory, 2, "a", 20));
+    request_log_entry_free(put(&memory, 1, "a", 10));
+    request_log_entry_free(put(&memory, 2, "a", 20));
     assert_int_equal(find(&memory, 1, "a"), 10);
     assert_int_equal(find(&memory, 2, "a"), 20);
     assert_int_equal(find(&memory, 3, "a"), 0);
-    assert_int_equal(remember_find(&memory, &other, &arena, &tasks, &count), DROVER_BAD_ARGUMENT);
-    remember_release(&memory);
+    assert_int_equal(request_log_find(&memory, &other, &arena, &tasks, &count),
+                     DROVER_BAD_ARGUMENT);
+    request_log_release(&memory);
 }
 
 static void test_so_many_and_no_more(void **state)
@@ -65,54 +67,55 @@ static void test_so_many_and_no_more(void **state)
     bool taken;
 
     (void)state;
-    for (int i = 0; i < REMEMBER_MAX + 3; i++) {
-        remember_place(&memory, &taken);
-        assert_int_equal(taken, i >= REMEMBER_MAX);
+    for (int i = 0; i < REQUEST_LOG_MAX + 3; i++) {
+        request_log_place(&memory, &taken);
+        assert_int_equal(taken, i >= REQUEST_LOG_MAX);
         snprintf(id, sizeof id, "r%d", i);
-        memory_free(put(&memory, 1, id, i + 1));
+        request_log_entry_free(put(&memory, 1, id, i + 1));
     }
     assert_int_equal(find(&memory, 1, "r2"), 0);
     assert_int_equal(find(&memory, 1, "r3"), 4);
     assert_int_equal(find(&memory, 1, "r10002"), 10003);
-    remember_release(&memory);
+    request_log_release(&memory);
 }
 
 static void test_undo_brings_back_the_one_before(void **state)
 {
-    struct memory *before;
+    struct request_log_entry *before;
     char id[32];
 
     (void)state;
-    for (int i = 0; i < REMEMBER_MAX; i++) {
+    for (int i = 0; i < REQUEST_LOG_MAX; i++) {
         snprintf(id, sizeof id, "r%d", i);
-        memory_free(put(&memory, 1, id, i + 1));
+        request_log_entry_free(put(&memory, 1, id, i + 1));
     }
     before = put(&memory, 1, "new", 77);
     assert_int_equal(find(&memory, 1, "r0"), 0);
-    remember_undo(&memory, before);
+    request_log_undo(&memory, before);
     assert_int_equal(find(&memory, 1, "r0"), 1);
     assert_int_equal(find(&memory, 1, "new"), 0);
-    remember_release(&memory);
+    request_log_release(&memory);
 }
 
 static void test_restore(void **state)
 {
     struct task t = {.id = 4, .group = STR("g"), .timespec = 5};
-    struct remember_key k = key(1, "a");
+    struct request_key k = key(1, "a");
     struct str bytes;
 
     (void)state;
-    memory.next = 3 * (uint64_t)REMEMBER_MAX + 12;
-    bytes = remember_encode(&memory, &k, &t, 1, &arena);
-    assert_int_equal(remember_restore(&copy, 13, bytes), DROVER_DAMAGED);
-    assert_int_equal(remember_restore(&copy, 12, bytes), 0);
+    memory.next = 3 * (uint64_t)REQUEST_LOG_MAX + 12;
+    bytes = request_log_encode(&memory, &k, &t, 1, &arena);
+    assert_int_equal(request_log_restore(&copy, 13, bytes), DROVER_DAMAGED);
+    assert_int_equal(request_log_restore(&copy, 12, bytes), 0);
     assert_int_equal(find(&copy, 1, "a"), 4);
     assert_int_equal(copy.next, memory.next + 1);
     for (size_t len = 0; len < bytes.len; len++)
-        assert_int_equal(remember_restore(&memory, 12, (struct str){bytes.p, len}), DROVER_DAMAGED);
+        assert_int_equal(request_log_restore(&memory, 12, (struct str){bytes.p, len}),
+                         DROVER_DAMAGED);
     ((char *)bytes.p)[0] = 2;
-    assert_int_equal(remember_restore(&memory, 12, bytes), DROVER_NEWER_VERSION);
-    remember_release(&copy);
+    assert_int_equal(request_log_restore(&memory, 12, bytes), DROVER_NEWER_VERSION);
+    request_log_release(&copy);
     arena_release(&arena);
 }
 

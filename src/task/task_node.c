@@ -1,5 +1,5 @@
 /* Names by hand: they are made for every change, and printf takes longer than the change. */
-#include "task/slot.h"
+#include "task/task_node.h"
 
 #include <string.h>
 
@@ -19,19 +19,19 @@ static size_t put_number(char *at, int64_t number)
     return len;
 }
 
-size_t slot_bucket_path(char path[SLOT_PATH_SIZE], int64_t bucket)
+size_t task_node_bucket_path(char path[TASK_NODE_PATH_SIZE], int64_t bucket)
 {
-    size_t len = sizeof SLOT_HEAD;
+    size_t len = sizeof TASK_NODE_HEAD;
 
-    memcpy(path, SLOT_HEAD "/", len);
+    memcpy(path, TASK_NODE_HEAD "/", len);
     len += put_number(path + len, bucket);
     path[len] = '\0';
     return len;
 }
 
-size_t slot_path(char path[SLOT_PATH_SIZE], int64_t slot)
+size_t task_node_path(char path[TASK_NODE_PATH_SIZE], int64_t slot)
 {
-    size_t len = slot_bucket_path(path, slot_bucket(slot));
+    size_t len = task_node_bucket_path(path, task_node_bucket(slot));
 
     path[len++] = '/';
     len += put_number(path + len, slot);
@@ -39,7 +39,7 @@ size_t slot_path(char path[SLOT_PATH_SIZE], int64_t slot)
     return len;
 }
 
-int64_t slot_number(const char *name)
+int64_t task_node_number(const char *name)
 {
     size_t len = strlen(name);
     int64_t number = 0;
@@ -54,7 +54,7 @@ int64_t slot_number(const char *name)
     return number;
 }
 
-void slot_encode(const struct task *t, char *bytes)
+void task_node_encode(const struct task *t, char *bytes)
 {
     bytes[0] = t->managed ? VERSION_MANAGED : VERSION;
     le_store64(bytes + 1, (uint64_t)t->id);
@@ -62,12 +62,12 @@ void slot_encode(const struct task *t, char *bytes)
     le_store64(bytes + 17, (uint64_t)t->ownerid);
     bytes[25] = (char)(t->group.len & 0xff);
     bytes[26] = (char)(t->group.len >> 8);
-    memcpy(bytes + SLOT_OVERHEAD, t->group.p, t->group.len);
+    memcpy(bytes + TASK_NODE_OVERHEAD, t->group.p, t->group.len);
     if (t->data.len)
-        memcpy(bytes + SLOT_OVERHEAD + t->group.len, t->data.p, t->data.len);
+        memcpy(bytes + TASK_NODE_OVERHEAD + t->group.len, t->data.p, t->data.len);
 }
 
-int slot_decode(struct str bytes, struct task *ret_task)
+int task_node_decode(struct str bytes, struct task *ret_task)
 {
     struct reader r = {bytes.p, bytes.len, false};
     struct task t;
@@ -91,19 +91,19 @@ int slot_decode(struct str bytes, struct task *ret_task)
     return 0;
 }
 
-void slot_head_encode(const struct slot_head *h, char bytes[SLOT_HEAD_LEN])
+void task_node_head_encode(const struct task_node_head *h, char bytes[TASK_NODE_HEAD_LEN])
 {
     bytes[0] = VERSION;
     le_store64(bytes + 1, (uint64_t)h->last_id);
     le_store64(bytes + 9, h->tag);
 }
 
-int slot_head_decode(struct str bytes, struct slot_head *ret_head)
+int task_node_head_decode(struct str bytes, struct task_node_head *ret_head)
 {
     if (bytes.len && bytes.p[0] > VERSION)
         return DROVER_NEWER_VERSION;
-    if (bytes.len != SLOT_HEAD_LEN || bytes.p[0] != VERSION)
+    if (bytes.len != TASK_NODE_HEAD_LEN || bytes.p[0] != VERSION)
         return DROVER_DAMAGED;
-    *ret_head = (struct slot_head){(int64_t)le_load64(bytes.p + 1), le_load64(bytes.p + 9)};
+    *ret_head = (struct task_node_head){(int64_t)le_load64(bytes.p + 1), le_load64(bytes.p + 9)};
     return ret_head->last_id < 0 ? DROVER_DAMAGED : 0;
 }

@@ -16,14 +16,14 @@
 enum { CHANGE_BYTES = 64 }; /* of a change, beside its data */
 
 struct task_txn_undo {
-    int64_t made_id;    /* 0: a deletion */
-    struct record old;  /* id 0: an add */
-    struct kept *kept;  /* the old one's data, when the new one did not take it over */
-    struct group *held; /* does not vanish before this is settled */
+    int64_t made_id;         /* 0: a deletion */
+    struct task_record old;  /* id 0: an add */
+    struct task_data *kept;  /* the old one's data, when the new one did not take it over */
+    struct task_group *held; /* does not vanish before this is settled */
 };
 
 /* What both kinds of transaction have in common while they are checked and applied. */
-struct work {
+struct txn_work {
     struct store *s;
     struct task_txn *t;
     int64_t clientid, now_ms;
@@ -33,7 +33,7 @@ struct work {
 };
 
 /* A task by its id, or, for the manager, by its slot. 0: none. */
-static uint32_t find_named(const struct work *w, int64_t id)
+static uint32_t find_named(const struct txn_work *w, int64_t id)
 {
     uint32_t ref = w->manage ? store_find_slot(w->s, id) : 0;
 
@@ -58,7 +58,7 @@ static void begin(struct task_txn *t, size_t tasks, size_t changes)
 
 /* Objections. */
 
-static void object(struct work *w, const char *text)
+static void object(struct txn_work *w, const char *text)
 {
     struct task_txn *t = w->t;
 
@@ -70,7 +70,7 @@ static void object(struct work *w, const char *text)
     t->errors[t->error_count++] = text;
 }
 
-static int end_of_check(struct work *w)
+static int end_of_check(struct txn_work *w)
 {
     struct task_txn *t = w->t;
 
@@ -82,7 +82,7 @@ static int end_of_check(struct work *w)
     return DROVER_REFUSED;
 }
 
-static void check_present(struct work *w, const char *what, const int64_t *ids, size_t count)
+static void check_present(struct txn_work *w, const char *what, const int64_t *ids, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (!store_find(w->s, ids[i]))
@@ -90,10 +90,10 @@ static void check_present(struct work *w, const char *what, const int64_t *ids, 
 }
 
 /* A task that is to be changed: there, ours or nobody's, and named only once. */
-static void check_change(struct work *w, const char *what, int64_t id, bool deletes)
+static void check_change(struct txn_work *w, const char *what, int64_t id, bool deletes)
 {
     uint32_t ref = find_named(w, id);
-    struct record *r;
+    struct task_record *r;
 
     if (!ref) {
         object(w, arena_printf(&w->t->arena, "%s: there is no task %" PRId64, what, id));
@@ -119,7 +119,7 @@ static void check_change(struct work *w, const char *what, int64_t id, bool dele
                             what, id));
 }
 
-static void unmark(struct work *w, int64_t id)
+static void unmark(struct txn_work *w, int64_t id)
 {
     uint32_t ref = find_named(w, id);
 
@@ -129,7 +129,7 @@ static void unmark(struct work *w, int64_t id)
 
 /* Steps, each with its way back. */
 
-static struct task_txn_undo *note_undo(struct work *w, struct group *g)
+static struct task_txn_undo *note_undo(struct txn_work *w, struct task_group *g)
 {
     struct task_txn_undo *u = &w->t->undo[w->t->undo_count++];
 
@@ -138,14 +138,14 @@ static struct task_txn_undo *note_undo(struct work *w, struct group *g)
     return u;
 }
 
-static void note_change(struct work *w, enum task_txn_kind kind, int64_t slot)
+static void note_change(struct txn_work *w, enum task_txn_kind kind, int64_t slot)
 {
     w->t->changes[w->t->change_count++] =
         (struct task_txn_change){kind, (uint32_t)w->t->task_count, slot};
 }
 
 /* The name of a group, which outlives the group. */
-static struct str name_of(struct work *w, uint32_t group)
+static struct str name_of(struct txn_work *w, uint32_t group)
 {
     if (w->named != group) {
         w->name = w->s->groups[group]->name;
@@ -155,7 +155,8 @@ static struct str name_of(struct work *w, uint32_t group)
     return w->name;
 }
 
-static void note_task(struct work *w, const struct record *r, struct str group, struct str data)
+static void note_task(struct txn_work *w, const struct task_record *r, struct str group,
+                      struct str data)
 {
     w->t->tasks[w->t->task_count++] = (struct task){
         .id = r->id,
@@ -167,10 +168,10 @@ static void note_task(struct work *w, const struct record *r, struct str group, 
     };
 }
 
-static void apply_delete(struct work *w, int64_t id)
+static void apply_delete(struct txn_work *w, int64_t id)
 {
     uint32_t ref = find_named(w, id);
-    struct record *r = record_at(w->s, ref);
+    struct task_record *r = record_at(w->s, ref);
     struct task_txn_undo *u = note_undo(w, w->s->groups[r->group]);
 
     u->old = *r;
@@ -178,35 +179,35 @@ static void apply_delete(struct work *w, int64_t id)
     u->kept = store_remove(w->s, ref);
 }
 
-static void apply_add(struct work *w, const struct task *add)
+static void apply_add(struct txn_work *w, const struct task *add)
 {
-    struct group *g = store_make_group(w->s, add->group);
-    struct record r = {.id = ++w->s->last_id,
-                       .timespec = store_time(add->timespec, w->now_ms),
-                       .ownerid = w->clientid,
-                       .group = g->number,
-                       .managed = w->manage};
+    struct task_group *g = store_make_group(w->s, add->group);
+    struct task_record r = {.id = ++w->s->last_id,
+                            .timespec = store_time(add->timespec, w->now_ms),
+                            .ownerid = w->clientid,
+                            .group = g->number,
+                            .managed = w->manage};
 
     r.slot = r.id;
     note_undo(w, g)->made_id = r.id;
     note_change(w, TXN_CREATE, r.slot);
     note_task(w, &r, add->group, add->data);
-    store_insert(w->s, &r, w->s->fetch ? NULL : kept_new(add->data), w->now_ms);
+    store_insert(w->s, &r, w->s->fetch ? NULL : data_new(add->data), w->now_ms);
 }
 
 /* The same slot under a new id. fresh: with new data; else the data is what it was. */
-static void apply_change(struct work *w, uint32_t ref, int64_t timespec, struct str data,
+static void apply_change(struct txn_work *w, uint32_t ref, int64_t timespec, struct str data,
                          bool fresh)
 {
-    struct record r = *record_at(w->s, ref);
+    struct task_record r = *record_at(w->s, ref);
     struct task_txn_undo *u = note_undo(w, w->s->groups[r.group]);
-    struct kept *kept;
+    struct task_data *kept;
 
     u->old = r;
     kept = store_remove(w->s, ref);
     if (fresh) {
         u->kept = kept;
-        kept = w->s->fetch ? NULL : kept_new(data);
+        kept = w->s->fetch ? NULL : data_new(data);
     }
     r.id = u->made_id = ++w->s->last_id;
     r.timespec = timespec;
@@ -220,7 +221,7 @@ void store_undo(struct store *s, struct task_txn *t)
 {
     while (t->undo_count) {
         struct task_txn_undo *u = &t->undo[--t->undo_count];
-        struct kept *kept = NULL;
+        struct task_data *kept = NULL;
 
         if (u->made_id)
             kept = store_remove(s, store_find(s, u->made_id));
@@ -251,7 +252,7 @@ void store_settle(struct store *s, struct task_txn *t)
 
 /* Update. */
 
-static void check_groups(struct work *w, const struct task_update *u)
+static void check_groups(struct txn_work *w, const struct task_update *u)
 {
     for (size_t i = 0; i < u->add_count; i++) {
         if (!u->adds[i].group.len)
@@ -263,7 +264,7 @@ static void check_groups(struct work *w, const struct task_update *u)
     }
 }
 
-static int check_update(struct work *w, const struct task_update *u)
+static int check_update(struct txn_work *w, const struct task_update *u)
 {
     check_groups(w, u);
     for (size_t i = 0; i < u->update_count; i++)
@@ -280,7 +281,7 @@ static int check_update(struct work *w, const struct task_update *u)
 
 int store_update(struct store *s, const struct task_update *u, int64_t now_ms, struct task_txn *t)
 {
-    struct work w = {s, t, u->clientid, now_ms, .manage = u->manage};
+    struct txn_work w = {s, t, u->clientid, now_ms, .manage = u->manage};
     int err;
 
     if (u->add_count + u->update_count + u->delete_count > TASK_CHANGES_MAX)
@@ -316,13 +317,13 @@ static size_t random_below(struct store_random *r, size_t limit)
 }
 
 /* Brings the groups up to date and counts what they have; a group that is named twice counts once. */
-static size_t gather(struct work *w, const struct task_claim *c, struct group **groups,
+static size_t gather(struct txn_work *w, const struct task_claim *c, struct task_group **groups,
                      size_t *ret_groups)
 {
     size_t available = 0, count = 0;
 
     for (size_t i = 0; i < c->group_count; i++) {
-        struct group *g = store_find_group(w->s, c->groups[i]);
+        struct task_group *g = store_find_group(w->s, c->groups[i]);
         bool again = false;
 
         for (size_t j = 0; j < count; j++)
@@ -338,9 +339,9 @@ static size_t gather(struct work *w, const struct task_claim *c, struct group **
 }
 
 /* The n-th of the available, over all groups; it changes places with the last that is still drawn from. */
-static uint32_t draw(struct work *w, struct group **groups, uint32_t *drawn, size_t n)
+static uint32_t draw(struct txn_work *w, struct task_group **groups, uint32_t *drawn, size_t n)
 {
-    struct group *g;
+    struct task_group *g;
     uint32_t last, ref;
 
     while (n >= (*groups)->array_count - *drawn) {
@@ -359,8 +360,9 @@ static uint32_t draw(struct work *w, struct group **groups, uint32_t *drawn, siz
 }
 
 /* Draws first and changes afterwards, so that nothing is drawn twice. */
-static int claim_some(struct work *w, const struct task_claim *c, struct store_random *random,
-                      struct group **groups, size_t group_count, size_t available, size_t count)
+static int claim_some(struct txn_work *w, const struct task_claim *c, struct store_random *random,
+                      struct task_group **groups, size_t group_count, size_t available,
+                      size_t count)
 {
     uint32_t *refs = arena_alloc(&w->t->arena, count * sizeof *refs);
     uint32_t *drawn = arena_zalloc(&w->t->arena, group_count * sizeof *drawn);
@@ -391,9 +393,9 @@ static int claim_some(struct work *w, const struct task_claim *c, struct store_r
 int store_claim(struct store *s, const struct task_claim *c, int64_t now_ms, struct store_random *r,
                 struct task_txn *t)
 {
-    struct work w = {s, t, c->clientid, now_ms};
+    struct txn_work w = {s, t, c->clientid, now_ms};
     size_t limit = c->limit ? c->limit : 1, group_count, available;
-    struct group **groups;
+    struct task_group **groups;
     int err;
 
     if (c->delete_count >= TASK_CHANGES_MAX)

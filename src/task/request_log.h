@@ -2,9 +2,9 @@
  * remember - the requests that were carried out lately, by the id that their client gave them, so that
  * one that is sent again is answered and not carried out again. Pure.
  *
- * The last REMEMBER_MAX are known. Each is a node in the keeper's tree, written by the same commit as
+ * The last REQUEST_LOG_MAX are known. Each is a node in the keeper's tree, written by the same commit as
  * what it asked for, so a restart or another leader knows them too. Their places go round: the node of
- * the request n is /drover/requests/<n mod REMEMBER_MAX>.
+ * the request n is /drover/requests/<n mod REQUEST_LOG_MAX>.
  *
  * What is remembered is the answer without the data of its tasks. The data of adds and updates stands
  * in the request that is sent again; that of a claimed task in the store. (A task that was claimed and
@@ -15,29 +15,29 @@
  *   u8 version, u64 number, u64 clientid, u64 hash of the request, u8 length of the id, id,
  *   u32 tasks, then each: u64 id, i64 timespec, u16 group length, group
  */
-#ifndef TASK_REMEMBER_H
-#define TASK_REMEMBER_H
+#ifndef TASK_REQUEST_LOG_H
+#define TASK_REQUEST_LOG_H
 
 #include "base/arena.h"
 #include "base/map.h"
 #include "task/store.h"
 
-#define REMEMBER_ROOT "/drover/requests"
+#define REQUEST_LOG_ROOT "/drover/requests"
 
-enum { REMEMBER_MAX = 10000, REMEMBER_ID_LEN_MAX = 64 };
+enum { REQUEST_LOG_MAX = 10000, REQUEST_LOG_ID_LEN_MAX = 64 };
 
-struct memory; /* one that is remembered: its node's data */
+struct request_log_entry; /* one that is remembered: its node's data */
 
-struct remember {
-    struct memory *places[REMEMBER_MAX];
+struct request_log {
+    struct request_log_entry *places[REQUEST_LOG_MAX];
     struct map by_key;
     uint64_t next; /* number */
 };
 
-void remember_release(struct remember *m);
+void request_log_release(struct request_log *m);
 
 /* What a request is known by. */
-struct remember_key {
+struct request_key {
     int64_t clientid;
     struct str id;
     uint64_t hash;
@@ -47,23 +47,23 @@ struct remember_key {
  * 1: it was carried out, and the tasks of its answer are in the arena, without data. 0: not known.
  * BAD_ARGUMENT: another request had this id.
  */
-int remember_find(const struct remember *m, const struct remember_key *key, struct arena *a,
-                  struct task **ret_tasks, size_t *ret_count);
+int request_log_find(const struct request_log *m, const struct request_key *key, struct arena *a,
+                     struct task **ret_tasks, size_t *ret_count);
 
 /* The bytes for the node of the next request, in the arena. */
-struct str remember_encode(const struct remember *m, const struct remember_key *key,
-                           const struct task *tasks, size_t count, struct arena *a);
+struct str request_log_encode(const struct request_log *m, const struct request_key *key,
+                              const struct task *tasks, size_t count, struct arena *a);
 
 /* The number of its node, and whether that is there already. */
-uint32_t remember_place(const struct remember *m, bool *ret_taken);
+uint32_t request_log_place(const struct request_log *m, bool *ret_taken);
 
 /* Keeps what was encoded as the next one. The one it takes the place of is given back for undoing. */
-struct memory *remember_put(struct remember *m, struct str bytes);
-void remember_undo(struct remember *m, struct memory *before);
+struct request_log_entry *request_log_put(struct request_log *m, struct str bytes);
+void request_log_undo(struct request_log *m, struct request_log_entry *before);
 
 /* Keeps one that was read from a node. 0, DAMAGED or NEWER_VERSION. */
-int remember_restore(struct remember *m, uint32_t place, struct str bytes);
+int request_log_restore(struct request_log *m, uint32_t place, struct str bytes);
 
-void memory_free(struct memory *m);
+void request_log_entry_free(struct request_log_entry *m);
 
 #endif

@@ -1,5 +1,5 @@
 /* Groups and claims are named by small numbers, which the heaps hold. */
-#include "task/waiting.h"
+#include "task/claim_queue.h"
 
 #include <stdlib.h>
 
@@ -7,26 +7,26 @@
 
 static void on_due_move(void *arg, uint32_t ref, uint32_t at)
 {
-    struct waiting *w = arg;
+    struct claim_queue *w = arg;
 
     w->groups[ref]->due_at = at + 1;
 }
 
 static void on_deadline_move(void *arg, uint32_t ref, uint32_t at)
 {
-    struct waiting *w = arg;
+    struct claim_queue *w = arg;
 
     w->deadline_at[ref] = at;
 }
 
-void waiting_init(struct waiting *w)
+void claim_queue_init(struct claim_queue *w)
 {
-    *w = (struct waiting){.group_top = 1, .claim_top = 1};
+    *w = (struct claim_queue){.group_top = 1, .claim_top = 1};
     w->dues = (struct heap){.moved = on_due_move, .arg = w};
     w->deadlines = (struct heap){.moved = on_deadline_move, .arg = w};
 }
 
-void waiting_release(struct waiting *w)
+void claim_queue_release(struct claim_queue *w)
 {
     map_release(&w->by_name);
     free(w->groups);
@@ -40,7 +40,7 @@ void waiting_release(struct waiting *w)
 
 /* Groups: they are here as long as somebody waits, or they are marked. */
 
-struct wait_group *waiting_group(struct waiting *w, struct str name)
+struct claim_group *claim_queue_group(struct claim_queue *w, struct str name)
 {
     uint32_t hash;
 
@@ -54,9 +54,9 @@ struct wait_group *waiting_group(struct waiting *w, struct str name)
     return NULL;
 }
 
-static struct wait_group *group_make(struct waiting *w, struct str name)
+static struct claim_group *group_make(struct claim_queue *w, struct str name)
 {
-    struct wait_group *g = waiting_group(w, name);
+    struct claim_group *g = claim_queue_group(w, name);
 
     if (g)
         return g;
@@ -78,18 +78,18 @@ static struct wait_group *group_make(struct waiting *w, struct str name)
     return g;
 }
 
-static void group_drop(struct waiting *w, struct wait_group *g)
+static void group_drop(struct claim_queue *w, struct claim_group *g)
 {
     if (g->first || g->dirty)
         return;
-    waiting_set_due(w, g, INT64_MAX);
+    claim_queue_set_due(w, g, INT64_MAX);
     map_remove(&w->by_name, map_hash_str(g->name), g->number);
     w->unused_groups[w->unused_group_count++] = g->number;
     free((char *)g->name.p);
     free(g);
 }
 
-void waiting_mark(struct waiting *w, struct wait_group *g)
+void claim_queue_mark(struct claim_queue *w, struct claim_group *g)
 {
     if (g->dirty)
         return;
@@ -99,10 +99,10 @@ void waiting_mark(struct waiting *w, struct wait_group *g)
 }
 
 /* One that nobody waits for any more is only here to be dropped. */
-struct wait_group *waiting_next_marked(struct waiting *w)
+struct claim_group *claim_queue_next_marked(struct claim_queue *w)
 {
     while (w->dirty) {
-        struct wait_group *g = w->dirty;
+        struct claim_group *g = w->dirty;
 
         w->dirty = g->next_dirty;
         g->dirty = false;
@@ -113,7 +113,7 @@ struct wait_group *waiting_next_marked(struct waiting *w)
     return NULL;
 }
 
-void waiting_set_due(struct waiting *w, struct wait_group *g, int64_t due_ms)
+void claim_queue_set_due(struct claim_queue *w, struct claim_group *g, int64_t due_ms)
 {
     if (g->due_at) {
         if (w->dues.entries[g->due_at - 1].key == due_ms)
@@ -127,7 +127,7 @@ void waiting_set_due(struct waiting *w, struct wait_group *g, int64_t due_ms)
 
 /* Claims. */
 
-static uint32_t take_ref(struct waiting *w)
+static uint32_t take_ref(struct claim_queue *w)
 {
     if (w->unused_count)
         return w->unused[--w->unused_count];
@@ -140,7 +140,7 @@ static uint32_t take_ref(struct waiting *w)
     return w->claim_top++;
 }
 
-static void link_into(struct wait_link *link, struct wait_group *g)
+static void link_into(struct claim_link *link, struct claim_group *g)
 {
     link->group = g;
     link->next = NULL;
@@ -152,9 +152,9 @@ static void link_into(struct wait_link *link, struct wait_group *g)
     g->last = link;
 }
 
-static void unlink_from(struct wait_link *link)
+static void unlink_from(struct claim_link *link)
 {
-    struct wait_group *g = link->group;
+    struct claim_group *g = link->group;
 
     if (link->prev)
         link->prev->next = link->next;
@@ -166,7 +166,7 @@ static void unlink_from(struct wait_link *link)
         g->last = link->prev;
 }
 
-void waiting_add(struct waiting *w, struct task_request *r, int64_t deadline_ms)
+void claim_queue_add(struct claim_queue *w, struct task_request *r, int64_t deadline_ms)
 {
     size_t count = r->claim.group_count;
 
@@ -176,22 +176,22 @@ void waiting_add(struct waiting *w, struct task_request *r, int64_t deadline_ms)
     w->count++;
     heap_push(&w->deadlines, deadline_ms, r->own.wait_ref);
     for (size_t i = 0; i < count; i++) {
-        struct wait_group *g = group_make(w, r->claim.groups[i]);
+        struct claim_group *g = group_make(w, r->claim.groups[i]);
 
         r->own.links[i].r = r;
         if (!g->last || g->last->r != r)
             link_into(&r->own.links[i], g);
-        waiting_mark(w, g);
+        claim_queue_mark(w, g);
     }
 }
 
-void waiting_remove(struct waiting *w, struct task_request *r)
+void claim_queue_remove(struct claim_queue *w, struct task_request *r)
 {
     heap_remove(&w->deadlines, w->deadline_at[r->own.wait_ref]);
     w->unused[w->unused_count++] = r->own.wait_ref;
     w->count--;
     for (size_t i = 0; i < r->claim.group_count; i++) {
-        struct wait_link *link = &r->own.links[i];
+        struct claim_link *link = &r->own.links[i];
 
         if (link->group) {
             unlink_from(link);
@@ -205,24 +205,24 @@ void waiting_remove(struct waiting *w, struct task_request *r)
 
 /* Time. */
 
-struct task_request *waiting_over(struct waiting *w, int64_t now_ms)
+struct task_request *claim_queue_timed_out(struct claim_queue *w, int64_t now_ms)
 {
     if (!w->deadlines.count || w->deadlines.entries[0].key > now_ms)
         return NULL;
     return w->claims[w->deadlines.entries[0].ref];
 }
 
-void waiting_pass(struct waiting *w, int64_t now_ms)
+void claim_queue_advance(struct claim_queue *w, int64_t now_ms)
 {
     while (w->dues.count && w->dues.entries[0].key <= now_ms) {
-        struct wait_group *g = w->groups[w->dues.entries[0].ref];
+        struct claim_group *g = w->groups[w->dues.entries[0].ref];
 
-        waiting_set_due(w, g, INT64_MAX);
-        waiting_mark(w, g);
+        claim_queue_set_due(w, g, INT64_MAX);
+        claim_queue_mark(w, g);
     }
 }
 
-int64_t waiting_due_ms(const struct waiting *w)
+int64_t claim_queue_due_ms(const struct claim_queue *w)
 {
     int64_t due_ms = w->deadlines.count ? w->deadlines.entries[0].key : INT64_MAX;
 

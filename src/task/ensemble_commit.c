@@ -11,7 +11,7 @@
  *   another refusal     nothing happened; memory goes back, newest first. Of several, each is tried
  *                       alone, so that only those that are to blame are refused; one alone gets the error
  *   UNKNOWN             it may have happened, or may happen yet. The leader fences anew, which settles it,
- *                       and service_start() finds the tag in the head or does not: batch_resolve()
+ *                       and service_start() finds the tag in the head or does not: ensemble_commit_resolve()
  *   SESSION_EXPIRED     as UNKNOWN, but others may have changed the head since: all get UNKNOWN
  */
 #include <stdlib.h>
@@ -25,22 +25,22 @@ enum {
     BATCH_OPS_MAX = 4000,
 };
 
-struct sent {
+struct sent_commit {
     struct service *s; /* NULL: it has been closed */
     unsigned term;
-    struct sent *next;
+    struct sent_commit *next;
 };
 
-void batch_forget_sent(struct service *s)
+void ensemble_commit_forget_sent(struct service *s)
 {
-    for (struct sent *sent = s->sent; sent; sent = sent->next)
+    for (struct sent_commit *sent = s->sent; sent; sent = sent->next)
         sent->s = NULL;
     s->sent = NULL;
 }
 
-static void unlist(struct service *s, struct sent *gone)
+static void unlist(struct service *s, struct sent_commit *gone)
 {
-    struct sent **link = &s->sent;
+    struct sent_commit **link = &s->sent;
 
     while (*link != gone)
         link = &(*link)->next;
@@ -58,18 +58,18 @@ static const struct task_txn **txns_of(const struct task_queue *q)
 }
 
 /* Takes back what the batch did to memory. The requests stay in it. */
-void batch_undo(struct service *s)
+void ensemble_commit_undo(struct service *s)
 {
     const struct task_txn **txns = txns_of(&s->batch);
     struct task_request **list = mem_alloc((s->batch.count + 1) * sizeof *list);
     size_t count = 0;
 
-    ledger_undo(s->ledger, &s->commit, txns, s->batch.count);
+    task_tree_undo(s->tree, &s->commit, txns, s->batch.count);
     for (struct task_request *r = s->batch.first; r; r = r->own.next)
         list[count++] = r;
     while (count)
         service_undo(s, list[--count]);
-    commit_reset(&s->commit);
+    task_commit_reset(&s->commit);
     free(list);
     free(txns);
 }
@@ -101,14 +101,14 @@ static void settle(struct service *s)
 {
     struct task_request *r;
 
-    ledger_settle(s->ledger, &s->commit);
+    task_tree_settle(s->tree, &s->commit);
     while ((r = queue_take(&s->batch)))
         service_settle(s, r);
 }
 
 static void refused(struct service *s, int err)
 {
-    batch_undo(s);
+    ensemble_commit_undo(s);
     if (s->batch.count > 1) {
         s->one_by_one = s->batch.count;
         requeue(s);
@@ -139,7 +139,7 @@ static void committed(struct service *s, int err, const struct keeper_result *re
     } else if (err == DROVER_UNKNOWN || err == DROVER_SESSION_EXPIRED || err == DROVER_CLOSED) {
         lost(s);
     } else if (is_stale(results[0].err) || is_stale(results[1].err)) {
-        batch_undo(s);
+        ensemble_commit_undo(s);
         answer_all(s, &s->batch, DROVER_NOT_LEADER);
         lost(s);
     } else {
@@ -149,7 +149,7 @@ static void committed(struct service *s, int err, const struct keeper_result *re
 
 static void on_commit(void *arg, int err, const struct keeper_result *results, size_t count)
 {
-    struct sent *sent = arg;
+    struct sent_commit *sent = arg;
     struct service *s = sent->s;
 
     int64_t due_ms;
@@ -160,13 +160,13 @@ static void on_commit(void *arg, int err, const struct keeper_result *results, s
         return;
     }
     pthread_mutex_lock(&s->lock);
-    due_ms = waiting_due_ms(&s->waiting);
+    due_ms = claim_queue_due_ms(&s->waiting);
     unlist(s, sent);
     if (sent->term == s->term && s->under_way) {
         s->under_way = false;
         committed(s, err, results);
         if (s->state == SERVICE_READY)
-            batch_start(s);
+            ensemble_commit_start(s);
     }
     service_tell_due(s, due_ms);
     pthread_mutex_unlock(&s->lock);
@@ -176,11 +176,11 @@ static void on_commit(void *arg, int err, const struct keeper_result *results, s
 
 static void begin(struct service *s)
 {
-    struct slot_head none = {0};
+    struct task_node_head none = {0};
 
-    commit_reset(&s->commit);
-    commit_op(&s->commit, s->fence);
-    ledger_put_head(s->ledger, &s->commit, &none, s->head_version); /* filled in at the end */
+    task_commit_reset(&s->commit);
+    task_commit_op(&s->commit, s->fence);
+    task_tree_put_head(s->tree, &s->commit, &none, s->head_version); /* filled in at the end */
 }
 
 /* Runs what has gathered, as much as goes into one commit. Claims that wait may wake and join. */
@@ -214,14 +214,14 @@ static bool only_reads(const struct task_queue *q)
 
 static void send(struct service *s)
 {
-    struct slot_head head = {.last_id = store_last_id(s->store)};
-    struct sent *sent = mem_zalloc(sizeof *sent);
+    struct task_node_head head = {.last_id = store_last_id(s->store)};
+    struct sent_commit *sent = mem_zalloc(sizeof *sent);
     int err;
 
     random_fill(&s->tag, sizeof s->tag);
     head.tag = s->tag;
-    slot_head_encode(&head, (char *)s->commit.ops[1].data.p);
-    *sent = (struct sent){s, s->term, s->sent};
+    task_node_head_encode(&head, (char *)s->commit.ops[1].data.p);
+    *sent = (struct sent_commit){s, s->term, s->sent};
     s->sent = sent;
     s->under_way = true;
     err = keeper_commit(s->keeper, s->commit.ops, s->commit.count, on_commit, sent);
@@ -236,7 +236,7 @@ static void send(struct service *s)
         refused(s, err);
 }
 
-void batch_start(struct service *s)
+void ensemble_commit_start(struct service *s)
 {
     while (s->state == SERVICE_READY && !s->under_way && (s->queue.count || s->waiting.dirty)) {
         begin(s);
@@ -251,7 +251,7 @@ void batch_start(struct service *s)
 }
 
 /* After the leader has fenced anew: whether the commit in doubt happened is certain now. */
-void batch_resolve(struct service *s, uint64_t head_tag)
+void ensemble_commit_resolve(struct service *s, uint64_t head_tag)
 {
     struct task_request *r;
 
@@ -270,9 +270,9 @@ void batch_resolve(struct service *s, uint64_t head_tag)
 }
 
 /* Another may lead, or may have led: what was under way is not known, the rest is for the other. */
-void batch_drop(struct service *s)
+void ensemble_commit_drop(struct service *s)
 {
-    batch_undo(s);
+    ensemble_commit_undo(s);
     answer_all(s, &s->batch, DROVER_UNKNOWN);
     answer_all(s, &s->queue, s->o.keeper ? DROVER_CLOSED : DROVER_NOT_LEADER);
 }
