@@ -1,9 +1,9 @@
 /*
- * The store in process: the service without a loop, each caller waiting for its own answer.
+ * The store in process: the service without a loop; each caller waits for its own answer.
  *
- * Without a journal of the user's own the keeper below is the one that drover serve has, and so is its
- * directory. With one (own_journal.c) the keeper is in memory only, each commit is handed to the journal,
- * and what the journal replays at the opening makes the keeper's tree again.
+ * Normally it uses the same embedded keeper and data directory as drover serve. With a journal of
+ * the user's own (own_journal.c) the keeper is in memory only, each commit is passed to that
+ * journal, and the tree is rebuilt from its records at the opening.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static int tell(int err, const struct err_info *e, struct drover_error *ret_erro
 
 /* Opening. */
 
-/* The library does not end the process: every call gets IO from then on. */
+/* The library does not end the process: every later call gets IO. */
 static void on_fatal(void *arg, const char *line)
 {
     (void)arg, (void)line;
@@ -71,7 +71,7 @@ static int open_keeper(struct drover_store *s, const struct drover_store_options
     return local_open(&lo, &s->local, e);
 }
 
-/* Requests take effect one after the other: when this one has, those before it have. */
+/* Requests take effect in order: when this one has, all earlier ones have. */
 static void barrier(void *arg)
 {
     struct drover_store *s = arg;
@@ -158,7 +158,7 @@ static void on_done(void *arg, const struct task_reply *reply)
         result_add_error(a->result, str_of(reply->errors[i]));
 }
 
-/* Carries it out. The number of tasks in the result, or an error; ret_error has the first reason. */
+/* Executes it. The number of tasks in the result, or an error; ret_error has the first reason. */
 static int carry_out(struct drover_store *s, struct task_request *r,
                      struct drover_result *ret_result, struct drover_error *ret_error)
 {

@@ -1,10 +1,10 @@
 /*
  * group_commit - lets the changes that requests on a loop make share the syncs of the journal.
  *
- * Under load the loop is always about to make another change, and a sync takes as much CPU time as a dozen of
- * them. So the keeper defers them (local_set_defers()) until a turn of the loop has brought no more of them:
- * nothing waits while there is nothing to do. A single change is written by the loop itself, if the disk is
- * fast.
+ * Under load the loop is always about to make another change, and a sync takes as much CPU time as
+ * a dozen of them. So the keeper defers them (local_set_defers()) until a turn of the loop has
+ * brought no more of them: nothing waits while there is nothing to do. A single change is written
+ * by the loop itself, if the disk is fast.
  */
 #ifndef SERVER_GROUP_COMMIT_H
 #define SERVER_GROUP_COMMIT_H

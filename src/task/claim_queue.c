@@ -1,4 +1,4 @@
-/* Groups and claims are named by small numbers, which the heaps hold. */
+/* Groups and claims have small numbers, which the heaps refer to. */
 #include "task/claim_queue.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ void claim_queue_release(struct claim_queue *w)
     heap_release(&w->deadlines);
 }
 
-/* Groups: they are here as long as somebody waits, or they are marked. */
+/* Groups. One exists while a claim waits for it or it is marked. */
 
 struct claim_group *claim_queue_group(struct claim_queue *w, struct str name)
 {
@@ -98,7 +98,7 @@ void claim_queue_mark(struct claim_queue *w, struct claim_group *g)
     w->dirty = g;
 }
 
-/* One that nobody waits for any more is only here to be dropped. */
+/* A marked group without claims is only dropped. */
 struct claim_group *claim_queue_next_marked(struct claim_queue *w)
 {
     while (w->dirty) {

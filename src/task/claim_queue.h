@@ -1,9 +1,9 @@
 /*
- * waiting - the claims that wait for a task. Pure.
+ * claim_queue - the claims that wait for a task. Pure.
  *
- * Each stands in the queue of every group that it would take from, first come first served; one add
- * finds the one claim to wake without looking at the others. Two heaps know what time brings: the next
- * deadline of a claim, and the next task of a group with waiting claims whose time comes.
+ * Each group has a FIFO queue; a claim is in the queue of every group that it names. An add thus
+ * finds the one claim to wake without looking at the others. Two heaps are ordered by time: the
+ * deadlines of the claims, and the groups with claims, by when their next task becomes available.
  */
 #ifndef TASK_CLAIM_QUEUE_H
 #define TASK_CLAIM_QUEUE_H
@@ -16,15 +16,15 @@ struct claim_group {
     struct str name;
     uint32_t number;
     struct claim_link *first, *last;
-    uint32_t due_at; /* its place in the heap, plus 1; 0: not there */
-    bool dirty;      /* in the list of those to be looked at */
+    uint32_t due_at; /* its position in the heap plus 1; 0: not in it */
+    bool dirty;      /* in the list of marked groups */
     struct claim_group *next_dirty;
 };
 
 /* A claim in one queue. */
 struct claim_link {
     struct task_request *r;
-    struct claim_group *group; /* NULL: a name that the claim gave twice */
+    struct claim_group *group; /* NULL: the claim names the group twice */
     struct claim_link *prev, *next;
 };
 
@@ -38,32 +38,35 @@ struct claim_queue {
     uint32_t claim_top, claim_cap, unused_count, count;
     uint32_t *unused;
     struct heap deadlines, dues;
-    uint32_t *deadline_at; /* place of each claim in the heap */
+    uint32_t *deadline_at; /* position of each claim in the heap */
 
     struct claim_group *dirty;
 };
 
 void claim_queue_init(struct claim_queue *w);
-void claim_queue_release(struct claim_queue *w); /* nobody may wait any more */
+void claim_queue_release(struct claim_queue *w); /* no claim may be left */
 
 void claim_queue_add(struct claim_queue *w, struct task_request *r, int64_t deadline_ms);
 void claim_queue_remove(struct claim_queue *w, struct task_request *r);
 
-/* Somebody waits for this group: NULL, nobody. */
+/* NULL: no claim waits for this group. */
 struct claim_group *claim_queue_group(struct claim_queue *w, struct str name);
 
-/* The group has to be looked at; the next one that has. */
+/* Marks a group as one whose claims may find a task; and takes the next marked one. */
 void claim_queue_mark(struct claim_queue *w, struct claim_group *g);
 struct claim_group *claim_queue_next_marked(struct claim_queue *w);
 
-/* When the group's next task becomes available; INT64_MAX: not known. */
+/* When the group's next task becomes available; INT64_MAX: unknown. */
 void claim_queue_set_due(struct claim_queue *w, struct claim_group *g, int64_t due_ms);
 
-/* What time has brought: marks the groups that are due, and gives one claim that is over. */
+/*
+ * claim_queue_advance() marks the groups that are due; claim_queue_timed_out() returns a claim past
+ * its deadline.
+ */
 struct task_request *claim_queue_timed_out(struct claim_queue *w, int64_t now_ms);
 void claim_queue_advance(struct claim_queue *w, int64_t now_ms);
 
-/* When it brings something next. */
+/* When the next of these happens. */
 int64_t claim_queue_due_ms(const struct claim_queue *w);
 
 #endif

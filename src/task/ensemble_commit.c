@@ -1,17 +1,21 @@
 /*
- * Committing to an ensemble: one commit under way at a time, with all that has gathered meanwhile.
+ * Committing to an ensemble: one commit in flight at a time. Requests that arrive meanwhile form
+ * the next batch.
  *
- *   fence       the leader's check: nobody has been elected since
- *   head        the last id and a random tag, at the version that we left it
+ *   fence       the leader's check: no other leader was elected since
+ *   head        the last id and a random tag, at the version of our last commit
  *   changes     of every transaction of the batch, in order, with their extra operations
  *
- * What a commit may come back with, and what then holds:
- *   0                   memory is the tree
- *   the fence failed    nothing happened; another leads: all get NOT_LEADER, and the service stops
- *   another refusal     nothing happened; memory goes back, newest first. Of several, each is tried
- *                       alone, so that only those that are to blame are refused; one alone gets the error
- *   UNKNOWN             it may have happened, or may happen yet. The leader fences anew, which settles it,
- *                       and service_start() finds the tag in the head or does not: ensemble_commit_resolve()
+ * The outcomes of a commit:
+ *   0 memory and tree agree
+ *   the fence failed    nothing happened; another process leads: all get NOT_LEADER, and the service
+ *                       stops
+ *   another refusal     nothing happened; memory is undone, newest first. Of several requests, each
+ *                       is tried alone, so that only the failing ones are refused; a single one gets
+ *                       the error
+ *   UNKNOWN             it may have happened, or may still happen. The leader writes a new fence,
+ *                       which decides it; then service_start() compares the tag in the head:
+ *                       ensemble_commit_resolve()
  *   SESSION_EXPIRED     as UNKNOWN, but others may have changed the head since: all get UNKNOWN
  */
 #include <stdlib.h>
@@ -21,12 +25,12 @@
 #include "task/service_impl.h"
 
 enum {
-    BATCH_BYTES_MAX = 512 * 1024, /* the last one to be added may be as large again */
+    BATCH_BYTES_MAX = 512 * 1024, /* the last request may be as large again */
     BATCH_OPS_MAX = 4000,
 };
 
 struct sent_commit {
-    struct service *s; /* NULL: it has been closed */
+    struct service *s; /* NULL: the service was closed */
     unsigned term;
     struct sent_commit *next;
 };
@@ -57,7 +61,7 @@ static const struct task_txn **txns_of(const struct task_queue *q)
     return txns;
 }
 
-/* Takes back what the batch did to memory. The requests stay in it. */
+/* Undoes the batch in memory. The requests stay in it. */
 void ensemble_commit_undo(struct service *s)
 {
     const struct task_txn **txns = txns_of(&s->batch);
@@ -86,7 +90,7 @@ static void answer_all(struct service *s, struct task_queue *q, int err)
     }
 }
 
-/* Puts the batch back before what has come since. */
+/* Puts the batch back at the front of the queue. */
 static void requeue(struct service *s)
 {
     struct task_queue later = s->queue;
@@ -124,7 +128,7 @@ static void lost(struct service *s)
         s->o.doubt(s->o.doubt_arg);
 }
 
-/* The fence, or the head, which nobody but the leader writes. */
+/* The fence or the head has another version: only a leader writes them. */
 static bool is_stale(int err)
 {
     return err == DROVER_BAD_VERSION || err == DROVER_NO_NODE;
@@ -183,7 +187,7 @@ static void begin(struct service *s)
     task_tree_put_head(s->tree, &s->commit, &none, s->head_version); /* filled in at the end */
 }
 
-/* Runs what has gathered, as much as goes into one commit. Claims that wait may wake and join. */
+/* Runs queued requests, as many as fit into one commit. Waiting claims may wake and join. */
 static void gather(struct service *s)
 {
     struct task_request *seen = NULL, *r;
@@ -250,7 +254,7 @@ void ensemble_commit_start(struct service *s)
     }
 }
 
-/* After the leader has fenced anew: whether the commit in doubt happened is certain now. */
+/* After a new fence: it is now certain whether the commit happened. */
 void ensemble_commit_resolve(struct service *s, uint64_t head_tag)
 {
     struct task_request *r;
@@ -269,7 +273,10 @@ void ensemble_commit_resolve(struct service *s, uint64_t head_tag)
     }
 }
 
-/* Another may lead, or may have led: what was under way is not known, the rest is for the other. */
+/*
+ * Another process may lead, or may have led: the outcome of the batch is unknown, and the queue is
+ * for the other leader.
+ */
 void ensemble_commit_drop(struct service *s)
 {
     ensemble_commit_undo(s);

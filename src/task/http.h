@@ -1,6 +1,6 @@
 /*
- * The room of tasks: the document's routes (/groups, /task, /tasks, /group, /update, /claim). Other rooms
- * find the service at house->tasks.
+ * The room of tasks: the document's routes (/groups, /task, /tasks, /group, /update, /claim). Other
+ * rooms find the service at house->tasks.
  */
 #ifndef TASK_HTTP_H
 #define TASK_HTTP_H

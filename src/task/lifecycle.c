@@ -1,4 +1,6 @@
-/* Opening and closing a service, and, on an ensemble, starting and stopping it with the leadership. */
+/*
+ * Opening and closing a service, and, on an ensemble, starting and stopping it with the leadership.
+ */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -9,7 +11,7 @@
 
 enum { SPARE_MAX = 256 };
 
-/* The data of a task, from the embedded keeper, which has it. */
+/* The data of a task, from the embedded keeper's tree. */
 static int fetch(void *arg, int64_t slot, struct buf *b)
 {
     struct service *s = arg;
@@ -28,7 +30,7 @@ static int fetch(void *arg, int64_t slot, struct buf *b)
     return 0;
 }
 
-/* Beside what is in use; take_over() puts it into use. */
+/* Loads into a new store; take_over() makes it the current one. */
 static int load(struct service *s, struct keeper *k, struct task_load_target *t, struct err_info *e)
 {
     int err;
@@ -69,7 +71,10 @@ static void take_over(struct service *s, const struct task_load_target *t)
     s->state = SERVICE_READY;
 }
 
-/* Where answers may be lost, the ceiling for the ids of this run is on disk before the first of them. */
+/*
+ * If a crash may lose answered changes, the ceiling for the ids of this run is on disk before the
+ * first id.
+ */
 static int raise_ceiling(struct service *s, const struct task_load_target *t, struct err_info *e)
 {
     char bytes[TASK_NODE_HEAD_LEN];

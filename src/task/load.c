@@ -1,9 +1,9 @@
 /*
- * Reading the tasks back: the head, the buckets with their slots, the requests that are remembered.
+ * Loading the tasks: the head, the buckets with their slots, the request log.
  *
- * What the tree holds is input: a node that cannot be read stops the start, and the line says which.
- * On an ensemble each node is a round trip, so several threads read, bucket by bucket; the embedded
- * keeper is read by one.
+ * The tree is input: a node that cannot be read fails the start, and the error names it. On an
+ * ensemble each node is a round trip, so several threads read, bucket by bucket; one thread reads
+ * the embedded keeper.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ struct task_loader {
     struct keeper_names buckets;
 
     pthread_mutex_t lock; /* guards the rest, and the store */
-    size_t next;          /* bucket to be read */
+    size_t next;          /* next bucket to read */
     int err;
     struct err_info *e;
 };
@@ -33,7 +33,7 @@ static int make_node(struct keeper *k, const char *path, struct str data, struct
     return err ? err_set(e, err, "cannot make %s: %s", path, drover_err_message(err)) : 0;
 }
 
-/* The nodes that everything stands below. */
+/* Creates the parents of all other nodes. */
 static int make_ground(struct keeper *k, struct err_info *e)
 {
     char head[TASK_NODE_HEAD_LEN];
@@ -84,7 +84,7 @@ static int load_slot(struct task_loader *l, int64_t slot, struct buf *b)
     return err ? fail(l, err, path) : 0;
 }
 
-/* An empty bucket that is not the newest was left by nobody of ours, and does no harm. */
+/* An empty bucket that is not the newest is not Drover's, and harmless. */
 static int load_bucket(struct task_loader *l, const char *name, struct buf *b)
 {
     int64_t bucket = task_node_number(name), slot;

@@ -1,9 +1,9 @@
 /*
  * Committing to the embedded keeper: one transaction, decided at once.
  *
- * Nobody else writes below /drover/tasks and /drover/requests, so only an extra operation, a full disk or
- * a transaction that is too big can be refused; then nothing has happened in the tree, and memory goes
- * back to what it was before the next request is looked at.
+ * Nobody else writes below /drover/tasks and /drover/requests, so only an extra operation, a full
+ * disk or a transaction that is too big can be refused; then the tree is unchanged, and memory is
+ * undone before the next request runs.
  */
 #include "task/service_impl.h"
 
@@ -15,7 +15,7 @@ void local_commit(struct service *s, struct task_request *r)
 
     service_put(s, r);
     task_tree_put_ceiling(s->tree, &s->commit, store_last_id(s->store));
-    if (s->commit.bytes > KEEPER_REQUEST_MAX / 2 && /* about: now exactly */
+    if (s->commit.bytes > KEEPER_REQUEST_MAX / 2 && /* an estimate: now exactly */
         keeper_request_size(s->commit.ops, s->commit.count) > KEEPER_REQUEST_MAX)
         err = DROVER_TOO_BIG;
     if (!err && s->o.journal)

@@ -1,9 +1,9 @@
 /*
- * Strict: a record is appended before its transaction is made, by the thread that makes it. Opportunistic
- * ("later"): records gather, and a thread appends them in order.
+ * Strict: the thread of a transaction appends its record before it commits. Opportunistic
+ * ("later"): records are queued, and a thread appends them in order.
  *
- * The snapshot's beginning and every append are told one after the other, so what was appended after the
- * beginning is what has to be replayed over the snapshot.
+ * Appends and the beginning of a snapshot are serialised, so the records appended after the
+ * beginning are the ones to replay onto the snapshot.
  */
 #include "task/own_journal.h"
 
@@ -33,7 +33,7 @@ struct own_journal {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t changed;
     struct own_journal_record *first, **end;
-    int failed; /* what the journal has refused with: nothing is taken any more */
+    int failed; /* the journal's error: no further record is accepted */
     int64_t since_snapshot;
     bool closing, has_writer, has_snapshotter;
     bool wanted, snapshotting;
@@ -41,7 +41,7 @@ struct own_journal {
     int snapshot_err;
     pthread_t writer, snapshotter;
 
-    pthread_mutex_t order; /* held while the journal is told something */
+    pthread_mutex_t order; /* held during each call of the journal */
 };
 
 /* Records. */
@@ -67,7 +67,7 @@ static void encode(struct buf *b, const struct keeper_op *ops, size_t count)
                      ops[i].data);
 }
 
-/* Makes the nodes above. */
+/* Creates the parents. */
 static void make_parents(struct keeper *k, char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -214,7 +214,7 @@ static int flush(struct own_journal *j, struct buf *b)
     return err;
 }
 
-/* A node that has gone meanwhile is in the journal as such. */
+/* A node that was deleted meanwhile is in the journal as deleted. */
 static int put_path(struct own_journal *j, const char *path, struct buf *b)
 {
     struct buf data = {0};

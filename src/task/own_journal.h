@@ -1,13 +1,12 @@
 /*
- * own_journal - a journal that the user of the library brings: struct drover_journal.
+ * own_journal - a journal implemented by the user of the library: struct drover_journal.
  *
- * What it is handed are records: the nodes of the keeper's tree that a transaction leaves behind or takes
- * away. A record can be replayed twice, or over a snapshot that was taken later than it, and the result
- * is the same; so a snapshot is the nodes one after the other while work goes on, and replaying what was
- * appended since its beginning makes it exact.
+ * It gets records: the nodes of the keeper's tree that a transaction has set or deleted. Replaying
+ * a record is idempotent, also onto a later snapshot. So a snapshot is all nodes, written while
+ * changes go on, and replaying the records appended since its beginning makes it exact.
  *
  * A record, version 1, numbers little-endian: u8 version, then nodes up to the end, each
- *   u8 1 (is) or 2 (is no more), u16 length of the path, path; where it is: u32 length of the data, data
+ *   u8 1 (set) or 2 (deleted), u16 length of the path, path; if set: u32 length of the data, data
  */
 #ifndef TASK_OWN_JOURNAL_H
 #define TASK_OWN_JOURNAL_H
@@ -21,15 +20,17 @@ struct own_journal;
 int own_journal_open(const struct drover_journal *j, bool later, int64_t snapshot_every,
                      struct local *l, struct own_journal **ret_journal, struct err_info *e);
 
-/* Appends what is left. Nothing may be appended any more. */
+/* Appends the queued records. No further append may follow. */
 void own_journal_close(struct own_journal *j);
 
-/* One transaction; for service_options.journal. Under the service's lock, so one at a time. */
+/*
+ * Appends one transaction; for service_options.journal. Under the service's lock, so one at a time.
+ */
 int own_journal_append(void *arg, const struct keeper_op *ops, size_t count);
 
 /*
- * passed is called after a snapshot's beginning was told: it returns when every transaction that was
- * appended before is in the keeper, so that the snapshot has it.
+ * passed is called after the beginning of a snapshot. It returns when every transaction appended
+ * before is in the keeper, so that the snapshot includes it.
  */
 void own_journal_set_barrier(struct own_journal *j, void (*passed)(void *arg), void *arg);
 

@@ -1,4 +1,4 @@
-/* The node's bytes are all that is kept in memory too: they are read only when a request comes twice. */
+/* An entry in memory is the node's bytes, too: they are parsed only when a request is repeated. */
 #include "task/request_log.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ enum { VERSION = 1, FIXED_LEN = 1 + 8 + 8 + 8 + 1 };
 
 struct request_log_entry {
     uint32_t hash;  /* of its key */
-    uint32_t place; /* + 1 in the map, where 0 is none */
+    uint32_t place; /* the map has it plus 1 */
     size_t len;
     char bytes[];
 };
@@ -170,7 +170,7 @@ void request_log_undo(struct request_log *m, struct request_log_entry *before)
         keep(m, before);
 }
 
-/* Whether the bytes can be read to their end. */
+/* Validates the bytes. */
 static int check(struct str bytes)
 {
     struct reader r = {bytes.p, bytes.len, false};

@@ -41,7 +41,7 @@ int64_t service_now_ms(struct service *s)
     return s->o.now_ms ? s->o.now_ms(s->o.now_arg) : clock_boot_ms() + s->offset_ms;
 }
 
-/* Transactions that are used again. */
+/* Reuse of transactions. */
 
 static struct task_txn *txn_take(struct service *s)
 {
@@ -104,7 +104,7 @@ void service_observe(struct service *s, const struct service_observer *o)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* The request may be gone once done was called, unless somebody waits in service_call(). */
+/* The request may be freed by its `done`, unless a thread waits in service_call(). */
 static void finish(struct service *s, struct task_request *r)
 {
     struct task_request copy = {.own = {.txn = r->own.txn}};
@@ -122,7 +122,7 @@ static void finish(struct service *s, struct task_request *r)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Takes what may leave. Under the lock. */
+/* Takes the answers that may leave. Under the lock. */
 static void take_durable(struct service *s, struct task_queue *from, struct task_queue *to)
 {
     int state;
@@ -156,7 +156,7 @@ void service_deliver(struct service *s)
         finish(s, r);
 }
 
-/* What a call did may have woken claims of others, whose answers are for whoever dispatches. */
+/* A call may have woken claims of others, whose answers the dispatching thread delivers. */
 void service_deliver_called(struct service *s)
 {
     struct task_queue ready = {0};
@@ -191,7 +191,7 @@ static int refuse(struct task_txn *t, const char *why)
     return DROVER_REFUSED;
 }
 
-/* The data that an answer had, which is not remembered: see request_log.h. */
+/* Adds the data to an answer from the request log, which has none. */
 static int fill_data(struct service *s, const struct task_request *r, struct task_txn *t)
 {
     const struct task_update *u = &r->update;
@@ -225,7 +225,7 @@ static int fill_data(struct service *s, const struct task_request *r, struct tas
     return err;
 }
 
-/* 1: the request was carried out before, and the answer is in t. 0: it was not. */
+/* 1: the request was executed before, and the answer is in t. 0: it was not. */
 static int look_up(struct service *s, const struct task_request *r, struct task_txn *t)
 {
     struct request_key key = key_of(r);
@@ -296,7 +296,7 @@ static void count(struct service *s, struct task_request *r)
         s->stats.claimed += r->own.txn->task_count;
 }
 
-/* Groups in which a task came up or went to the heap: whoever waits there has to look. */
+/* Marks the groups in which a task has changed, if claims wait there. */
 static void touch(struct service *s, const struct task_txn *t)
 {
     struct claim_group *g;
@@ -368,7 +368,7 @@ void service_run(struct service *s, struct task_request *r)
         queue_put(&s->batch, r);
 }
 
-/* Claims that wait, and may find something now. */
+/* Waiting claims. */
 
 static void feed_group(struct service *s, struct claim_group *g)
 {
@@ -377,7 +377,7 @@ static void feed_group(struct service *s, struct claim_group *g)
     while (g->first && store_available(s->store, g->name, now_ms, &due_ms)) {
         struct task_request *r = g->first->r;
 
-        claim_queue_mark(&s->waiting, g); /* it must not go with its last claim while we hold it */
+        claim_queue_mark(&s->waiting, g); /* keeps the group when its last claim is removed */
         claim_queue_remove(&s->waiting, r);
         service_run(s, r);
     }
@@ -406,7 +406,7 @@ size_t service_wanted(struct service *s, struct str group, size_t max)
     return count < max ? count : max;
 }
 
-/* Calls from outside. */
+/* Public calls. */
 
 void service_tell_due(struct service *s, int64_t before_ms)
 {
@@ -448,7 +448,7 @@ void service_submit(struct service *s, struct task_request *r)
     service_deliver(s);
 }
 
-/* One claim of many that wait at its end is run once more: what it depends on may have changed. */
+/* A claim whose deadline has passed is run once more: what it depends on may have changed. */
 static void tick(struct service *s)
 {
     struct task_request *r;
@@ -516,8 +516,8 @@ bool service_cancel(struct service *s, struct task_request *r)
 }
 
 /*
- * Whoever calls sees to it that things go on, so that a store in process needs no thread: it waits for
- * the disk and delivers, or, as a claim that waits, for the moment when time brings something.
+ * The caller does the work of a loop, so that a store in process needs no thread: it waits at the
+ * gate and delivers answers, or, for a waiting claim, waits until a task or a deadline is due.
  */
 void service_call(struct service *s, struct task_request *r)
 {

@@ -1,37 +1,39 @@
 /*
- * service - the task store bound to a keeper: what the HTTP routes, the library in process, the DAG and
- * the queues use.
+ * service - the task store on a keeper, for the HTTP routes, the library in process and the DAG.
  *
  * A request is a struct that the caller keeps, with all it refers to, until its `done` is called:
  *
  *     struct task_request r = {.kind = TASK_UPDATE, .update = {...}, .done = on_done, .arg = me};
  *     service_submit(s, &r);
  *
- * `done` comes exactly once, possibly before service_submit() returns, with the answer: when the change
- * is as durable as the keeper promises, and when everything that the answer saw is. It may submit again.
+ * `done` is called exactly once, possibly before service_submit() returns, when the answer may
+ * leave: the change, and everything that the answer saw, has passed the keeper's gate. It may
+ * submit again.
  *
- * How it works. A request is checked and applied to the store in memory; the changes are committed to
- * the keeper as one transaction, with the caller's extra operations in it; the answer leaves when
- * that is durable. Requests take effect in the order in which they were submitted.
- *  - On the embedded keeper the commit is decided at once (nobody else writes below /drover/tasks), so
- *    requests are pipelined and only their answers wait, together, for the disk. A commit that is refused
- *    (a failing extra check, a full disk) is undone in memory before the next request is looked at.
- *  - On an ensemble there is one commit under way at a time, and what comes meanwhile goes together into
- *    the next. The store in memory is then the tree and at most one batch ahead of it, so a refused
- *    batch is undone and its requests are tried one by one. Every commit checks the leader's
- *    fence; when that fails, another leads, and the service stops (the leader's callback starts it
- *    again). When the outcome is not known, the tag in the head tells, once we have fenced off what may
- *    still be on its way.
+ * How it works. A request is checked and applied to the store in memory; its changes are committed
+ * to the keeper as one transaction, with the caller's extra operations; the answer leaves when the
+ * commit is durable. Requests take effect in the order of submission.
+ *  - On the embedded keeper the commit is decided at once (nobody else writes below /drover/tasks),
+ *    so requests are pipelined, and only their answers wait for the disk. A refused commit (a
+ *    failing extra check, a full disk) is undone in memory before the next request runs.
+ *  - On an ensemble there is one commit in flight at a time, and requests that arrive meanwhile
+ *    form the next batch. The store in memory is at most one batch ahead of the tree, so a refused
+ *    batch is undone and its requests are tried one by one. Every commit checks the leader's fence;
+ *    if that fails, another process leads, and the service stops (the leader's callback starts it
+ *    again). If the outcome is unknown, a new fence stops what may still be in flight; then the tag
+ *    in the head tells whether the commit happened.
  *
- * What always holds: the store in memory is never behind the tree; nothing is answered that is not kept.
+ * What always holds: the store in memory is never behind the tree; no answer leaves before its
+ * commit is durable.
  *
- * Time. A timespec is wall time by definition. Inside a run the service counts with a clock that was set
- * to wall time when it started and goes on steadily, so that neither a jump forward gives a lease away
- * early nor one back keeps it for ever. After a restart wall time is read anew.
+ * Time. A timespec is wall time by definition. The service uses a monotonic clock that was set to
+ * wall time at the start, so that a jump of the system clock neither ends a lease early nor keeps
+ * it for ever. After a restart wall time is read again.
  *
- * Threads: with a `wake`, service_submit(), service_dispatch(), service_tick() and service_cancel() belong
- * to one thread, that of a loop, and `done` is called there. service_call() is for all other threads; its
- * `done` may be called on either. `done` is called without any lock of the service held.
+ * Threads: with a `wake`, service_submit(), service_dispatch(), service_tick() and service_cancel()
+ * belong to one thread, that of a loop, and `done` is called there. service_call() is for all other
+ * threads; its `done` may be called on either. `done` is called without any lock of the service
+ * held.
  */
 #ifndef TASK_SERVICE_H
 #define TASK_SERVICE_H
@@ -59,16 +61,18 @@ struct task_request {
     enum task_kind kind;
     struct task_update update;
     struct task_claim claim;
-    int64_t wait_ms; /* claim: until a task appears. Deletes happen at once, whatever appears */
+    int64_t wait_ms; /* claim: how long to wait for a task. Its deletes happen at once */
 
     /*
-     * Optional: the client's name for this request (at most REQUEST_LOG_ID_LEN_MAX bytes). The same again,
-     * from the same client and with the same hash, is answered and not carried out again.
+     * Optional: the client's name for this request (at most REQUEST_LOG_ID_LEN_MAX bytes). A
+     * repetition from the same client with the same hash is answered and not executed again.
      */
     struct str requestid;
     uint64_t request_hash;
 
-    /* Optional: to be committed in the same transaction. A failing one fails all, with its error. */
+    /*
+     * Optional: to be committed in the same transaction. A failing one fails all, with its error.
+     */
     const struct keeper_op *extra;
     size_t extra_count;
 
@@ -88,8 +92,8 @@ struct task_request {
         int err;
         bool deleted; /* its deletes have happened */
         bool counted;
-        bool known;    /* it was carried out before */
-        bool park;     /* it waits, once what it changed is committed */
+        bool known;    /* it was executed before */
+        bool park;     /* it waits, once its changes are committed */
         bool called;   /* by service_call() */
         bool finished; /* done has returned */
     } own;
@@ -97,14 +101,14 @@ struct task_request {
 
 struct service_options {
     /*
-     * A session of the embedded keeper, opened with the `wake` below; the service closes it, also when
-     * service_open() fails. NULL: an ensemble, whose session service_start() brings.
+     * A session of the embedded keeper, opened with the `wake` below; the service closes it, also
+     * when service_open() fails. NULL: an ensemble, whose session service_start() brings.
      */
     struct keeper *keeper;
 
     /*
-     * "Call service_dispatch() soon, and look when service_due_ms() is": from any thread, also under
-     * locks. NULL: there are only callers of service_call(), who see to that themselves.
+     * Asks for service_dispatch() soon, and for a new look at service_due_ms(): from any thread,
+     * also under locks. NULL: there are only callers of service_call().
      */
     void (*wake)(void *arg);
     void *wake_arg;
@@ -112,24 +116,29 @@ struct service_options {
     int64_t (*now_ms)(void *arg); /* NULL: the clock above */
     void *now_arg;
 
-    /* For the store in process: takes each commit before it is made. May refuse it. NULL: nobody. */
+    /*
+     * For the store in process: gets each commit before it is made, and may refuse it. NULL: none.
+     */
     int (*journal)(void *arg, const struct keeper_op *ops, size_t count);
     void *journal_arg;
 
-    /* On an ensemble: the fence has failed or the outcome of a commit is not known. Stand anew. */
+    /*
+     * On an ensemble: the fence has failed, or the outcome of a commit is unknown. Stand for
+     * election again.
+     */
     void (*doubt)(void *arg);
     void *doubt_arg;
 };
 
-/* Embedded: reads the tasks back, and is ready. On an ensemble it is not before service_start(). */
+/* Embedded: loads the tasks, and is ready. On an ensemble, service_start() makes it ready. */
 int service_open(const struct service_options *o, struct service **ret_service,
                  struct err_info *ret_error);
 void service_close(struct service *s);
 
 /*
- * On an ensemble, when this process leads: reads the tasks back (which takes its time: not on the loop)
- * and is ready. fence goes into every commit; the path it names is copied. service_stop() when it no
- * longer leads: what was under way gets UNKNOWN, what waited NOT_LEADER.
+ * On an ensemble, when this process leads: loads the tasks (which is slow: not on the loop) and is
+ * ready. fence is part of every commit; its path is copied. service_stop() when it no longer leads:
+ * requests in flight get UNKNOWN, queued ones NOT_LEADER.
  */
 int service_start(struct service *s, struct keeper *k, const struct keeper_op *fence,
                   struct err_info *ret_error);
@@ -141,24 +150,24 @@ void service_submit(struct service *s, struct task_request *r);
 /* The same, and returns when done was called. Not on the thread that dispatches. */
 void service_call(struct service *s, struct task_request *r);
 
-/* Whoever asked has gone. True: it waited, and done will not be called. False: it will be. */
+/* The client has gone. True: the claim waited, and done will not be called. False: it will be. */
 bool service_cancel(struct service *s, struct task_request *r);
 
-/* Answers what has become durable. */
+/* Delivers the answers that may leave. */
 void service_dispatch(struct service *s);
 
-/* Serves the claims that wait and whose time has come, or whose tasks' has. */
+/* Serves the waiting claims whose deadline has passed, or for which a task has become available. */
 void service_tick(struct service *s);
 
-/* When service_tick() is next needed, by clock_boot_ms(); INT64_MAX: not until something happens. */
+/* When service_tick() is next needed, by clock_boot_ms(); INT64_MAX: not needed. */
 int64_t service_due_ms(struct service *s);
 
 /*
  * For the manager of managed tasks (store.h).
- *  - wanted: a claim found nothing in its groups; `waits` says whether it waits. Called on any thread,
- *    with the service's lock held: it must not call the service.
- *  - changed: another client has claimed or updated a managed task, and that is durable. Called on the
- *    thread that dispatches, before the client's own answer.
+ *  - wanted: a claim found nothing in its groups; `waits` says whether it waits. Called on any
+ *    thread, with the service's lock held: it must not call the service.
+ *  - changed: another client has claimed or updated a managed task, and that is durable. Called on
+ *    the thread that dispatches, before the client's own answer.
  */
 struct service_observer {
     void (*wanted)(void *arg, const struct task_claim *c, bool waits);
@@ -168,13 +177,13 @@ struct service_observer {
 
 void service_observe(struct service *s, const struct service_observer *o);
 
-/* The number of tasks that the claims that wait for this group would take, at most max. */
+/* The number of tasks that the waiting claims of this group would take, at most max. */
 size_t service_wanted(struct service *s, struct str group, size_t max);
 
 /* The service's clock. */
 int64_t service_now_ms(struct service *s);
 
-/* Looks at the store as it is in memory, which may not be durable yet: for figures. */
+/* Reads the store as it is in memory, durable or not: for metrics. */
 void service_look(struct service *s, void (*look)(void *arg, struct store *s, int64_t now_ms),
                   void *arg);
 

@@ -1,6 +1,7 @@
 /*
- * service_impl - the inside of struct service. service.c runs requests, embedded.c and batch.c commit
- * them to the embedded keeper and to an ensemble, load.c reads tasks back.
+ * service_impl - the inside of struct service. service.c runs requests; local_commit.c and
+ * ensemble_commit.c commit them to the embedded keeper and to an ensemble; load.c loads the tasks
+ * at the start.
  */
 #ifndef TASK_SERVICE_IMPL_H
 #define TASK_SERVICE_IMPL_H
@@ -20,9 +21,9 @@ void queue_put(struct task_queue *q, struct task_request *r);
 struct task_request *queue_take(struct task_queue *q);
 
 enum service_state {
-    SERVICE_STOPPED, /* another leads, or nobody yet */
+    SERVICE_STOPPED, /* another process leads, or none yet */
     SERVICE_READY,
-    SERVICE_DOUBT, /* it is not known whether the last commit happened */
+    SERVICE_DOUBT, /* the outcome of the last commit is unknown */
 };
 
 struct service {
@@ -33,7 +34,7 @@ struct service {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t finished;
     enum service_state state;
-    struct keeper *keeper; /* embedded: our own; ensemble: lent while we lead */
+    struct keeper *keeper; /* embedded: o.keeper; ensemble: borrowed while we lead */
     struct store *store;
     struct task_tree *tree;
     struct claim_queue waiting;
@@ -42,45 +43,51 @@ struct service {
     struct task_txn **spare; /* transactions to use again */
     size_t spare_count;
 
-    struct task_queue answers; /* by zxid: they leave when it is durable */
-    struct task_queue called;  /* the same, for those in service_call() */
+    struct task_queue answers; /* in the order of their zxids; they leave when it passes the gate */
+    struct task_queue called;  /* the same, for service_call() */
     int64_t zxid;              /* embedded: of the last commit */
-    struct task_commit commit; /* being made, or under way */
+    struct task_commit commit; /* being made, or in flight */
 
     /* Ensemble. */
     struct keeper_op fence;
     struct task_queue queue; /* not yet run */
-    struct task_queue batch; /* run, and in the commit under way */
+    struct task_queue batch; /* run, and in the commit in flight */
     bool under_way;
-    size_t one_by_one; /* so many of the queue go alone: together they were refused */
-    uint64_t tag;      /* of the commit under way */
+    size_t
+        one_by_one; /* how many of the queue are committed alone, because their batch was refused */
+    uint64_t tag;   /* of the commit in flight */
     int32_t head_version;
-    unsigned term;            /* counts starts, so that an answer from before is known */
-    struct sent_commit *sent; /* commits whose callbacks are still to come */
+    unsigned term;            /* number of starts, to recognise callbacks from an earlier one */
+    struct sent_commit *sent; /* commits whose callbacks are pending */
 
     struct service_stats stats;
 };
 
 /* service.c. Under the lock. */
-void service_run(struct service *s, struct task_request *r); /* checks, applies, and hands over */
-void service_feed(struct service *s);                        /* the claims that wait */
-void service_answer(struct service *s, struct task_request *r); /* when what was seen is durable */
+void service_run(struct service *s,
+                 struct task_request *r); /* checks, applies, and commits or queues */
+void service_feed(struct service *s);     /* the claims that wait */
+void service_answer(struct service *s,
+                    struct task_request *r); /* leaves when it may pass the gate */
 void service_park(struct service *s, struct task_request *r);
 void service_undo(struct service *s, struct task_request *r);
 void service_settle(struct service *s, struct task_request *r);
 void service_put(struct service *s, struct task_request *r); /* into the commit being made */
 
-/* Without the lock: calls what may be called. By whoever dispatches, and by whoever waits in a call. */
+/*
+ * Without the lock: calls `done` of the answers that may leave; for the dispatching thread, and for
+ * threads in service_call().
+ */
 void service_deliver(struct service *s);
 void service_deliver_called(struct service *s);
 
-/* Has the timer looked at, if something is due earlier than before. Under the lock. */
+/* Wakes the loop if something is due earlier than before. Under the lock. */
 void service_tell_due(struct service *s, int64_t before_ms);
 
-/* Has somebody dispatch. */
+/* Asks for a dispatch. */
 void service_wake(struct service *s);
 
-/* embedded.c, batch.c: what has been run becomes durable. Under the lock. */
+/* local_commit.c, ensemble_commit.c: commit what was run. Under the lock. */
 void local_commit(struct service *s, struct task_request *r);
 void ensemble_commit_start(struct service *s);
 void ensemble_commit_resolve(struct service *s, uint64_t head_tag);
@@ -88,7 +95,7 @@ void ensemble_commit_undo(struct service *s);
 void ensemble_commit_drop(struct service *s);
 void ensemble_commit_forget_sent(struct service *s);
 
-/* load.c: into an empty store and ledger, which nobody else knows yet. */
+/* load.c: fills an empty store and task tree, which no other thread uses yet. */
 struct task_load_target {
     struct keeper *keeper;
     struct store *store;

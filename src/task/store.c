@@ -1,4 +1,4 @@
-/* Records, groups, the places of the one in the other, and reading. */
+/* Records, groups, the positions of records in groups, and reading. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -182,7 +182,9 @@ void group_pass(struct store *s, struct task_group *g, int64_t now_ms)
         array_push(s, g, heap_remove(&g->heap, 0));
 }
 
-/* The order of ids in a group. It is made when it is first asked for; new ids are larger than all. */
+/*
+ * The sorted ids of a group, made when they are first needed; new ids are larger than all others.
+ */
 
 static int compare_ids(const void *a, const void *b)
 {
@@ -201,7 +203,7 @@ static void order_drop(struct task_group *g)
 
 static void order_push(struct task_group *g, int64_t id)
 {
-    if (g->order_count && g->order[g->order_count - 1] > id) { /* an undone transaction's */
+    if (g->order_count && g->order[g->order_count - 1] > id) { /* of an undone transaction */
         order_drop(g);
         return;
     }
@@ -224,7 +226,7 @@ static void order_make(struct store *s, struct task_group *g)
     qsort(g->order, g->order_count, sizeof *g->order, compare_ids);
 }
 
-/* One that is no more. When most are, the living move together. */
+/* Counts a removed id. When most are removed, compacts the list. */
 static void order_bury(struct store *s, struct task_group *g)
 {
     size_t kept = 0;
@@ -395,7 +397,7 @@ bool store_group_of(const struct store *s, int64_t id, struct str *ret_group)
     return ref;
 }
 
-/* One more for a list, its text copied into the arena. */
+/* Appends a task to a list, with its text copied into the arena. */
 static int list_add(struct store *s, uint32_t ref, struct arena *a, struct buf *scratch,
                     struct store_list *list)
 {

@@ -1,29 +1,31 @@
 /*
- * store - tasks in groups, and the transactions on them. Pure: no disk, no clock, no thread; time and
- * random numbers are parameters, so the same calls give the same store.
+ * store - tasks in groups, and the transactions on them. Pure: no disk, no clock, no thread; time
+ * and random numbers are parameters, so the same calls give the same store.
  *
- * A task is immutable. An update or a claim ends its id and gives a new one. What lives on under
- * changing ids is the task's slot, named by the first id it had: that is where a keeper holds it.
+ * A task is immutable. An update or a claim replaces it by one with a new id. The task's slot stays
+ * the same: it is the first id of the task, and names its node in the keeper.
  *
- * In order: store_new -> store_restore for what was kept, store_last_id -> transactions -> store_free.
- * A transaction is store_update() or store_claim() with a struct task_txn: refused, and then txn.errors
- * names every reason and nothing has changed; or applied, and then txn.tasks is the answer and
- * txn.changes says which slots to create, set and delete. Applied is not yet settled: when the changes
- * are kept, store_settle() forgets how to take them back; when they cannot be, store_undo() does so
- * (the newest transaction first, where several are unsettled).
+ * In order: store_new -> store_restore for each stored task, store_set_last_id -> transactions ->
+ * store_free. A transaction is store_update() or store_claim() with a struct task_txn: it is
+ * refused, then txn.errors has every reason and nothing has changed; or applied, then txn.tasks is
+ * the answer and txn.changes lists the slots to create, set and delete. When the changes are
+ * stored, store_settle() drops the undo information; when they are refused, store_undo() undoes
+ * them (the newest transaction first, if several are not settled).
  *
  * What always holds:
  *  - Ids rise strictly and are never given twice, not even those of a transaction that was undone.
  *  - A task whose timespec is after now belongs to its owner; otherwise it is available.
- *  - A claim, an add and a removal cost the same with a thousand tasks and with ten million: per group
- *    there is an array of the available, from which any can be drawn and removed at once, and a heap
- *    of the others by time. Time moves tasks from the heap to the array when the group is looked at.
- *  - A group is there as long as it has tasks.
- *  - A managed task (the DAG's) becomes available only through its manager: not when a lease ends. Only
- *    the manager deletes it. The manager names it by its slot, which renewals do not change.
+ *  - A claim, an add and a removal cost the same with a thousand tasks and with ten million: each
+ *    group has an array of its available tasks, from which any can be drawn and removed in constant
+ *    time, and a heap of the others by time. Tasks move from the heap to the array when the group
+ *    is next used after their time.
+ *  - A group exists while it has tasks.
+ *  - A managed task (the DAG's) becomes available only through its manager: not when a lease ends.
+ *    Only the manager deletes it. The manager names it by its slot, which renewals do not change.
  *
- * Who owns what: the answer in a txn borrows from the request and is valid as long as that is, until the
- * txn is used again. What a read gives without an arena is valid until the store changes.
+ * Who owns what: the answer in a txn borrows from the request and is valid as long as that is,
+ * until the txn is used again. The result of a read without an arena is valid until the store
+ * changes.
  */
 #ifndef TASK_STORE_H
 #define TASK_STORE_H
@@ -38,35 +40,40 @@
 enum {
     TASK_GROUP_LEN_MAX = 1024,
     TASK_IDS_MAX = 10000,  /* of each kind in one transaction, and tasks in one claim */
-    TASK_ERRORS_MAX = 100, /* reasons that are told; then their number */
+    TASK_ERRORS_MAX = 100, /* reasons that are listed; the rest is counted */
 
-    /* So that a transaction fits into one of the keeper's, with what the service adds to it. */
+    /* A transaction must fit into one of the keeper's, with what the service adds. */
     TASK_CHANGES_MAX = 9900,
-    TASK_CLAIM_BYTES_MAX = 512 * 1024, /* a claim of many takes no more, once it has one */
+    TASK_CLAIM_BYTES_MAX = 512 * 1024, /* a claim takes no more, once it has one task */
 };
 
-/* Longer leases and waits than this (about 285 years) are cut to it, so that sums do not overflow. */
+/* Longer leases and waits (about 285 years) are limited to this, so that sums do not overflow. */
 #define TASK_MS_MAX (INT64_C(1) << 53)
 
-/* The client id of the manager of managed tasks. No request from outside may use it. */
+/* The client id of the manager of managed tasks. No client may use it. */
 #define TASK_MANAGER (-INT64_MAX)
 
 struct task {
     int64_t id;
     struct str group, data;
-    int64_t timespec; /* ms since the epoch: when anybody may have it */
+    int64_t timespec; /* ms since the epoch: when it becomes available */
     int64_t ownerid;
     bool managed;
 };
 
-/* Adds have no id, updates no group. timespec as in a request: 0 now, negative from now, else when. */
+/*
+ * Adds have no id, updates no group. timespec as in a request: 0 is now, negative is relative to
+ * now, positive is absolute.
+ */
 struct task_update {
     int64_t clientid;
     const struct task *adds, *updates;
     const int64_t *deletes, *depends;
     size_t add_count, update_count, delete_count, depend_count;
 
-    /* The client is TASK_MANAGER: adds are managed; updates and deletes name slots, of any owner. */
+    /*
+     * The client is TASK_MANAGER: adds are managed; updates and deletes name slots, of any owner.
+     */
     bool manage;
 };
 
@@ -88,13 +95,13 @@ struct task_txn_change {
 
 struct task_txn_undo;
 
-/* Zero-initialise; release when done; use again as often as you like. */
+/* Zero-initialise; may be reused; release when done. */
 struct task_txn {
-    struct task *tasks; /* adds and updates, or what was claimed */
+    struct task *tasks; /* adds and updates, or the claimed tasks */
     struct task_txn_change *changes;
     const char **errors;
     size_t task_count, change_count, error_count;
-    size_t reasons; /* how many there were, told or not */
+    size_t reasons; /* all reasons, listed or not */
 
     struct task_txn_undo *undo;
     size_t undo_count;
@@ -103,7 +110,7 @@ struct task_txn {
 
 void task_txn_release(struct task_txn *t);
 
-/* Even random numbers from a seed (splitmix64). */
+/* Uniform random numbers from a seed (splitmix64). */
 struct store_random {
     uint64_t state;
 };
@@ -111,8 +118,8 @@ struct store_random {
 struct store;
 
 /*
- * Where the data of tasks is, when it is not in the store: a keeper that holds it already. Appends
- * the data of a slot to b and returns 0, or an error, which fails the transaction.
+ * Reads the data of a task that is in a keeper and not in the store: appends the data of a slot to
+ * b. An error fails the transaction.
  */
 typedef int store_fetch_fn(void *arg, int64_t slot, struct buf *b);
 
@@ -120,11 +127,11 @@ typedef int store_fetch_fn(void *arg, int64_t slot, struct buf *b);
 struct store *store_new(store_fetch_fn *fetch, void *arg);
 void store_free(struct store *s);
 
-/* A task that was kept. EXISTS: there is one with this id. */
+/* Adds a stored task. EXISTS: there is one with this id. */
 int store_restore(struct store *s, int64_t slot, const struct task *t, int64_t now_ms);
 void store_reserve(struct store *s, size_t tasks);
 
-/* The last id given. Setting it lower than it is changes nothing. */
+/* The last id given. A lower value is ignored. */
 int64_t store_last_id(const struct store *s);
 void store_set_last_id(struct store *s, int64_t id);
 
@@ -135,7 +142,7 @@ int store_claim(struct store *s, const struct task_claim *c, int64_t now_ms, str
 void store_undo(struct store *s, struct task_txn *t);
 void store_settle(struct store *s, struct task_txn *t);
 
-/* Reads. Data that has to be fetched is appended to scratch, which must be kept until it was used. */
+/* Reads. Fetched data is appended to scratch, which must live as long as the result. */
 int store_get(struct store *s, int64_t id, struct buf *scratch,
               struct task *ret_task); /* NO_TASK */
 size_t store_count(const struct store *s);
@@ -143,7 +150,7 @@ size_t store_count(const struct store *s);
 /* The slot of a task. 0: there is no such task. */
 int64_t store_slot_of(const struct store *s, int64_t id);
 
-/* The group of a task, without looking at its data. False: there is no such task. */
+/* The group of a task, without its data. False: there is no such task. */
 bool store_group_of(const struct store *s, int64_t id, struct str *ret_group);
 
 struct store_list {
@@ -152,8 +159,8 @@ struct store_list {
 };
 
 /*
- * Tasks of a group: at most limit (0: all), the owned ones too if owned. With after >= 0 those with
- * a larger id, in the order of their ids; with -1 in no order.
+ * The tasks of a group: at most limit (0: all), with the owned ones if owned. after >= 0: only
+ * larger ids, in ascending order; -1: in no order.
  */
 int store_list(struct store *s, struct str group, int64_t after, size_t limit, bool owned,
                int64_t now_ms, struct arena *a, struct store_list *ret_list);
@@ -167,10 +174,13 @@ struct store_group {
 void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store_group **ret_groups,
                   size_t *ret_count);
 
-/* Whether a claim would find something now; and if not, when time alone changes that: INT64_MAX never. */
+/*
+ * Whether a claim would find a task now; if not, when the next task becomes available: INT64_MAX
+ * never.
+ */
 bool store_available(struct store *s, struct str group, int64_t now_ms, int64_t *ret_due_ms);
 
-/* A timespec as a request gives it, made absolute. */
+/* Makes the timespec of a request absolute. */
 int64_t store_time(int64_t timespec, int64_t now_ms);
 
 #endif

@@ -1,8 +1,7 @@
 /*
- * Transactions: first everything is checked and every objection noted, then everything is applied,
- * which cannot fail. Each step leaves an entry that says how to take it back: the id that came into
- * being, the record that ceased to be. An id is named at most once by a transaction, which a mark in
- * the record finds out without a table.
+ * Transactions: first everything is checked and every error collected, then everything is applied,
+ * which cannot fail. Each step leaves an undo entry: the new id, the old record. A transaction may
+ * name an id only once; a mark in the record detects repetitions without a table.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -18,17 +17,17 @@ enum { CHANGE_BYTES = 64 }; /* of a change, beside its data */
 struct task_txn_undo {
     int64_t made_id;         /* 0: a deletion */
     struct task_record old;  /* id 0: an add */
-    struct task_data *kept;  /* the old one's data, when the new one did not take it over */
-    struct task_group *held; /* does not vanish before this is settled */
+    struct task_data *kept;  /* the old task's data, unless the new one took it over */
+    struct task_group *held; /* pinned until this is settled */
 };
 
-/* What both kinds of transaction have in common while they are checked and applied. */
+/* The state of checking and applying a transaction. */
 struct txn_work {
     struct store *s;
     struct task_txn *t;
     int64_t clientid, now_ms;
     bool manage;    /* by the manager of managed tasks */
-    uint32_t named; /* the group that name is of; 0: none yet */
+    uint32_t named; /* the group of `name`; 0: none yet */
     struct str name;
 };
 
@@ -56,7 +55,7 @@ static void begin(struct task_txn *t, size_t tasks, size_t changes)
     t->undo = arena_alloc(&t->arena, (changes + 1) * sizeof *t->undo);
 }
 
-/* Objections. */
+/* Errors. */
 
 static void object(struct txn_work *w, const char *text)
 {
@@ -89,7 +88,7 @@ static void check_present(struct txn_work *w, const char *what, const int64_t *i
             object(w, arena_printf(&w->t->arena, "%s: there is no task %" PRId64, what, ids[i]));
 }
 
-/* A task that is to be changed: there, ours or nobody's, and named only once. */
+/* Checks that a task to be changed exists, is available or the client's, and is named only once. */
 static void check_change(struct txn_work *w, const char *what, int64_t id, bool deletes)
 {
     uint32_t ref = find_named(w, id);
@@ -127,7 +126,7 @@ static void unmark(struct txn_work *w, int64_t id)
         record_at(w->s, ref)->place &= ~PLACE_MARK;
 }
 
-/* Steps, each with its way back. */
+/* Steps, each with its undo entry. */
 
 static struct task_txn_undo *note_undo(struct txn_work *w, struct task_group *g)
 {
@@ -144,7 +143,7 @@ static void note_change(struct txn_work *w, enum task_txn_kind kind, int64_t slo
         (struct task_txn_change){kind, (uint32_t)w->t->task_count, slot};
 }
 
-/* The name of a group, which outlives the group. */
+/* A copy of a group's name, which outlives the group. */
 static struct str name_of(struct txn_work *w, uint32_t group)
 {
     if (w->named != group) {
@@ -195,7 +194,10 @@ static void apply_add(struct txn_work *w, const struct task *add)
     store_insert(w->s, &r, w->s->fetch ? NULL : data_new(add->data), w->now_ms);
 }
 
-/* The same slot under a new id. fresh: with new data; else the data is what it was. */
+/*
+ * Replaces a task by one with a new id in the same slot. fresh: with new data; otherwise with the
+ * old data.
+ */
 static void apply_change(struct txn_work *w, uint32_t ref, int64_t timespec, struct str data,
                          bool fresh)
 {
@@ -316,7 +318,9 @@ static size_t random_below(struct store_random *r, size_t limit)
     return (size_t)(((unsigned __int128)random_next(r) * limit) >> 64);
 }
 
-/* Brings the groups up to date and counts what they have; a group that is named twice counts once. */
+/*
+ * Counts the available tasks of the groups at this time; a group that is named twice counts once.
+ */
 static size_t gather(struct txn_work *w, const struct task_claim *c, struct task_group **groups,
                      size_t *ret_groups)
 {
@@ -338,7 +342,7 @@ static size_t gather(struct txn_work *w, const struct task_claim *c, struct task
     return available;
 }
 
-/* The n-th of the available, over all groups; it changes places with the last that is still drawn from. */
+/* The n-th available task over all groups; swaps it with the last one that can still be drawn. */
 static uint32_t draw(struct txn_work *w, struct task_group **groups, uint32_t *drawn, size_t n)
 {
     struct task_group *g;
@@ -359,7 +363,7 @@ static uint32_t draw(struct txn_work *w, struct task_group **groups, uint32_t *d
     return ref;
 }
 
-/* Draws first and changes afterwards, so that nothing is drawn twice. */
+/* Draws all tasks before it changes any, so that none is drawn twice. */
 static int claim_some(struct txn_work *w, const struct task_claim *c, struct store_random *random,
                       struct task_group **groups, size_t group_count, size_t available,
                       size_t count)

@@ -1,4 +1,4 @@
-/* Groups come and go, so they are collected when the page is made; only so many are named. */
+/* Groups change, so their metrics are collected for each page; at most GROUPS_MAX are named. */
 #include "task/task_metrics.h"
 
 enum { GROUPS_MAX = 1000 };
@@ -44,14 +44,14 @@ static void collect(void *arg, struct buf *page)
             owned += c.groups[i].owned;
         }
     }
-    if (c.count > GROUPS_MAX) { /* the name of no group: groups have names */
+    if (c.count > GROUPS_MAX) { /* the empty name: no group has it */
         put_sample(page, STR(""), "available", available);
         put_sample(page, STR(""), "owned", owned);
     }
     arena_release(&c.arena);
 }
 
-/* One figure of the service's, by its place in the struct. */
+/* One field of struct service_stats. */
 #define FIGURE(name)                                                                               \
     static double read_##name(void *arg)                                                           \
     {                                                                                              \

@@ -1,5 +1,5 @@
 /*
- * figures - what GET /metrics says about tasks: tasks by group and state, and what has been done.
+ * task_metrics - the metrics of tasks: tasks by group and state, and counts of requests.
  */
 #ifndef TASK_TASK_METRICS_H
 #define TASK_TASK_METRICS_H

@@ -1,4 +1,7 @@
-/* Names by hand: they are made for every change, and printf takes longer than the change. */
+/*
+ * Formats paths without printf: they are made for every change, and printf takes longer than the
+ * change.
+ */
 #include "task/task_node.h"
 
 #include <string.h>

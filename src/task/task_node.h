@@ -1,10 +1,10 @@
 /*
- * slot - where a task stands in the keeper's tree, and the bytes that stand there. Pure.
+ * task_node - the node of a task in the keeper's tree: its path and its data. Pure.
  *
  *   /drover/tasks                     the head: the last id and the tag of the last commit
- *   /drover/tasks/<bucket>            4,096 slots at most, so that a list of children stays readable
+ *   /drover/tasks/<bucket>            at most 4,096 slots, to keep lists of children short
  *   /drover/tasks/<bucket>/<slot>     a task; slot is the first id it had, bucket is slot / 4096
- *   /drover/requests/<number>         a request that is remembered (request_log.h)
+ *   /drover/requests/<number>         an entry of the request log (request_log.h)
  *
  * A slot's data, version 1, numbers little-endian:
  *
@@ -12,8 +12,8 @@
  *
  * Version 2 is the same for a managed task (store.h).
  *
- * The head's: u8 version, u64 last id, u64 tag. To change one of them, give it the next version and
- * go on reading the old one.
+ * The head's: u8 version, u64 last id, u64 tag. To change a format, give it the next version and
+ * keep reading the old one.
  */
 #ifndef TASK_TASK_NODE_H
 #define TASK_TASK_NODE_H
@@ -40,7 +40,7 @@ static inline int64_t task_node_bucket(int64_t slot)
 size_t task_node_path(char path[TASK_NODE_PATH_SIZE], int64_t slot);
 size_t task_node_bucket_path(char path[TASK_NODE_PATH_SIZE], int64_t bucket);
 
-/* A name as a number: digits only, no sign, no leading zero; -1: it is none of ours. */
+/* A name as a number: digits only, no sign, no leading zero; -1: not a number. */
 int64_t task_node_number(const char *name);
 
 static inline size_t task_node_len(const struct task *t)

@@ -1,4 +1,4 @@
-/* Buckets are counted in a small table: one entry for each that has slots. */
+/* The slots of each bucket are counted in a small table. */
 #include "task/task_tree.h"
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 
-enum { OP_OVERHEAD = 64 }; /* on the wire, beside path and data */
+enum { OP_OVERHEAD = 64 }; /* of an operation on the wire, without path and data */
 
 void task_tree_init(struct task_tree *l)
 {
@@ -60,7 +60,7 @@ static void count_up(struct task_tree *l, int64_t number)
     l->buckets[ref].slots++;
 }
 
-/* How many slots are left. */
+/* Returns the remaining slots. */
 static uint32_t count_down(struct task_tree *l, int64_t number)
 {
     uint32_t ref = find(l, number);
@@ -152,7 +152,7 @@ static void put_slot(struct task_commit *c, enum keeper_op_kind kind, int64_t sl
     task_commit_op(c, op);
 }
 
-/* The bucket that was being filled stays while it is, even empty. */
+/* The bucket being filled is kept, even if it is empty. */
 static void open_bucket(struct task_tree *l, struct task_commit *c, int64_t bucket)
 {
     int64_t before = l->open_bucket;

@@ -1,18 +1,18 @@
 /*
- * ledger - a transaction of the store as operations on the keeper's tree. Pure.
+ * task_tree - transactions of the store as operations on the keeper's tree. Pure.
  *
- * A commit gathers operations: those of one transaction, or of several that go together. Buckets are
- * made when the first slot in them is, and go with their last one; the one that is being filled stays.
- * What the ledger knows about the tree (which buckets are there, how many slots they have, which
- * requests are remembered) runs ahead of the tree by the commit that is under way, and task_tree_undo()
- * takes that back.
+ * A commit collects the operations of one transaction, or of several. A bucket is created with its
+ * first slot and deleted with its last one; the bucket being filled stays. struct task_tree (which
+ * buckets exist, how many slots they have, the request log) is ahead of the keeper by the commit in
+ * flight; task_tree_undo() undoes that.
  *
- * The head holds the last id. On the embedded keeper it holds a ceiling that ids stay below, TASK_TREE_STEP
- * ahead, so that it is written once in a thousand ids and not with each; a restart goes on above it.
+ * The head holds the last id. On the embedded keeper it holds a ceiling TASK_TREE_STEP above the
+ * ids in use, so that it is written once in a thousand ids; a restart continues above it.
  *
- * No id is given twice, not even one that a crash took back after it was answered: where that can happen
- * (opportunistic) the ceiling on disk is always TASK_TREE_LOSABLE above the ids at least. No more are given in
- * the time that a change needs to reach the disk, and a start has its ceiling on disk before its first id.
+ * No id is given twice, not even one that a crash undid after it was answered. Where that can
+ * happen (opportunistic) the ceiling on disk is at least TASK_TREE_LOSABLE above the ids in use:
+ * more than can be given before a change is on disk. A start has its ceiling on disk before its
+ * first id.
  */
 #ifndef TASK_TASK_TREE_H
 #define TASK_TASK_TREE_H
@@ -30,9 +30,10 @@ struct task_tree_bucket {
 };
 
 struct task_tree {
-    int64_t open_bucket; /* the newest that is there, -1: none */
-    int64_t ceiling;     /* what the head says */
-    int64_t losable;     /* so many ids may be answered and lost: 0 or TASK_TREE_LOSABLE */
+    int64_t open_bucket; /* the newest bucket, -1: none */
+    int64_t ceiling;     /* in the head */
+    int64_t
+        losable; /* ids that a crash may lose after they were answered: 0 or TASK_TREE_LOSABLE */
     struct request_log requests;
 
     struct map by_number; /* buckets with slots */
@@ -49,13 +50,12 @@ void task_tree_release(struct task_tree *l);
 struct task_commit {
     struct keeper_op *ops;
     size_t count, cap;
-    size_t bytes; /* about what it is on the wire */
+    size_t bytes; /* estimated size on the wire */
     struct arena arena;
 
     int64_t open_bucket, ceiling; /* before */
     bool begun;
-    struct request_log_entry *
-        *forgotten; /* whose places were taken, in order; NULL: the place was free */
+    struct request_log_entry **forgotten; /* the replaced entries, in order; NULL: there was none */
     size_t remembered, remembered_cap;
 };
 
@@ -63,29 +63,29 @@ void task_commit_release(struct task_commit *c);
 void task_commit_reset(struct task_commit *c);
 void task_commit_op(struct task_commit *c, struct keeper_op op);
 
-/* Adds what a transaction changes. */
+/* Adds the changes of a transaction. */
 void task_tree_put(struct task_tree *l, struct task_commit *c, const struct task_txn *t);
 
-/* Adds that a request is remembered, with the tasks of its answer. */
+/* Adds an entry of the request log, with the tasks of its answer. */
 void task_tree_put_request(struct task_tree *l, struct task_commit *c,
                            const struct request_key *key, const struct task *tasks, size_t count);
 
-/* What the head shall say when so many ids have been given. */
+/* The head for a last id. */
 struct task_node_head task_tree_ceiling(const struct task_tree *l, int64_t last_id);
 
-/* Adds the head, if the ids have come too close to the ceiling. */
+/* Adds the head, if the ids are too close to the ceiling. */
 void task_tree_put_ceiling(struct task_tree *l, struct task_commit *c, int64_t last_id);
 
-/* Adds the head as it is: the last id and a tag. version: what it must be at. */
+/* Adds the head: the last id and a tag. version: the expected one. */
 void task_tree_put_head(struct task_tree *l, struct task_commit *c, const struct task_node_head *h,
                         int32_t version);
 
-/* The commit stands, or nothing of it has happened. txns: those that were put, in order. */
+/* The commit has happened, or it has not. txns: those that were put, in order. */
 void task_tree_settle(struct task_tree *l, struct task_commit *c);
 void task_tree_undo(struct task_tree *l, struct task_commit *c, const struct task_txn *const *txns,
                     size_t count);
 
-/* What was found in the tree: a bucket, one slot in a bucket. */
+/* For loading: a bucket of the keeper's tree, a slot. */
 void task_tree_found_bucket(struct task_tree *l, int64_t bucket);
 void task_tree_found_slot(struct task_tree *l, int64_t slot);
 

@@ -2,7 +2,8 @@
  * damage - a directory that is made worse on purpose, and what a start says to it.
  *
  * A subject is a store that was closed, the image of its directory, its past, and where each record
- * stands. Every check begins with the directory as the image says, apart from what the test changed.
+ * stands. Every check begins with the directory as the image says, apart from what the test
+ * changed.
  */
 #ifndef CRASH_DAMAGE_H
 #define CRASH_DAMAGE_H
@@ -40,8 +41,8 @@ void subject_few_records(struct subject *sub, struct store *s);
 void subject_restore(struct subject *sub);
 
 /*
- * The start is refused with this error, the explanation holds both texts (NULL: any), and nothing in
- * the directory has changed.
+ * The start is refused with this error, the explanation holds both texts (NULL: any), and nothing
+ * in the directory has changed.
  */
 void expect_refused(struct subject *sub, int err, const char *text, const char *text2);
 

@@ -1,6 +1,6 @@
 /*
- * Files are known by a number that outlives their names, since a file may be written to after it was
- * renamed or removed.
+ * Files are known by a number that outlives their names, since a file may be written to after it
+ * was renamed or removed.
  */
 #include "disk.h"
 

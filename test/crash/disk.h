@@ -3,9 +3,9 @@
  *
  * It is fed the events of fs_faulty one by one and keeps, for every file and for the directory, how
  * it is and how it was when it was last synced. From that it makes the images that a crash at this
- * moment may leave: everything (the process was killed, or the disk was quick), only what was synced,
- * or what was synced and any part of the rest: sectors of 512 bytes, lengths, names, each on its own.
- * Real file systems keep more order than that, but promise none of it.
+ * moment may leave: everything (the process was killed, or the disk was quick), only what was
+ * synced, or what was synced and any part of the rest: sectors of 512 bytes, lengths, names, each
+ * on its own. Real file systems keep more order than that, but promise none of it.
  *
  * A disk may live through several runs: disk_restart forgets what was open.
  */

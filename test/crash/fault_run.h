@@ -1,8 +1,8 @@
 /*
- * fault_run - one life of a store with a fault in it: a start on a directory with a torn tail, changes
- * that fill more than a segment, three snapshots, an end. Changes that a full disk refuses are tried
- * until they work. Afterwards: what became of it, and whether everything that was acknowledged is
- * there, for a healthy start as well as after a power failure.
+ * fault_run - one life of a store with a fault in it: a start on a directory with a torn tail,
+ * changes that fill more than a segment, three snapshots, an end. Changes that a full disk refuses
+ * are tried until they work. Afterwards: what became of it, and whether everything that was
+ * acknowledged is there, for a healthy start as well as after a power failure.
  */
 #ifndef CRASH_FAULT_RUN_H
 #define CRASH_FAULT_RUN_H

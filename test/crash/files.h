@@ -2,8 +2,8 @@
  * files - directories of a test's own, and what stands in one as a value: an image.
  *
  * An image can be changed (cut, flipped, a file taken away), written to a directory, and compared.
- * The lock file is no part of it: whoever opens a store writes its pid there. Failures of the system
- * calls in here end the program: they are no subject of a test.
+ * The lock file is no part of it: whoever opens a store writes its pid there. Failures of the
+ * system calls in here end the program: they are no subject of a test.
  */
 #ifndef CRASH_FILES_H
 #define CRASH_FILES_H
@@ -11,8 +11,8 @@
 #include "base/buf.h"
 
 /*
- * A fresh directory, and its end. It is in memory where there is enough of it, since most tests make
- * thousands of files and care only for what is in them; dir_make_on_disk is for the others.
+ * A fresh directory, and its end. It is in memory where there is enough of it, since most tests
+ * make thousands of files and care only for what is in them; dir_make_on_disk is for the others.
  */
 char *dir_make(void);
 char *dir_make_on_disk(void);

@@ -1,6 +1,6 @@
 /*
- * Each operation has the same frame: the hook, the lock, the question whether the fault strikes, the
- * system's operation, the event. A descriptor's file keeps up with its name when it is renamed.
+ * Each operation has the same frame: the hook, the lock, the question whether the fault strikes,
+ * the system's operation, the event. A descriptor's file keeps up with its name when it is renamed.
  */
 #include "fs_faulty.h"
 

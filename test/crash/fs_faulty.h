@@ -3,9 +3,9 @@
  *
  * It stands in front of the system's. A fault is armed for the nth operation of a kind, from that
  * moment on; what was hit can be asked afterwards. With recording on, every operation that took
- * effect is kept as an event, in the order in which they happened, so that disk.h can tell what would
- * be on the disk after a crash between any two of them. Files are known by their last name: a store
- * has only one directory, which is ".".
+ * effect is kept as an event, in the order in which they happened, so that disk.h can tell what
+ * would be on the disk after a crash between any two of them. Files are known by their last name: a
+ * store has only one directory, which is ".".
  *
  * Safe from any thread: one operation happens at a time, so the order of the events is the truth.
  */

@@ -1,7 +1,7 @@
 /*
- * kill_worker - the process that test_kill kills. It opens the store, lets every lane of the workload
- * write, takes snapshots without a pause, says "now" on a pipe after a while, and goes on until it
- * is killed.
+ * kill_worker - the process that test_kill kills. It opens the store, lets every lane of the
+ * workload write, takes snapshots without a pause, says "now" on a pipe after a while, and goes on
+ * until it is killed.
  */
 #ifndef CRASH_KILL_WORKER_H
 #define CRASH_KILL_WORKER_H

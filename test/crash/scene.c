@@ -189,7 +189,10 @@ static void check_state(const struct expectation *e, int64_t zxid, const char *t
     expect_text(e->label, want, text);
 }
 
-/* What a start does to the directory before it writes anything new changes nothing in what it holds. */
+/*
+ * What a start does to the directory before it writes anything new changes nothing in what it
+ * holds.
+ */
 static void check_trim(const char *dir, const struct expectation *e)
 {
     static const struct recover_hooks silent;

@@ -19,7 +19,9 @@ struct scene {
     int steps;
     char *node[32]; /* paths of nodes that are there */
     int node_count;
-    /* While set, a step is taken before each operation of a snapshot, on the thread that writes it. */
+    /*
+     * While set, a step is taken before each operation of a snapshot, on the thread that writes it.
+     */
     _Atomic bool eager;
     _Atomic int failed; /* what a step got that should not have: steps may run on any thread */
 };
@@ -50,8 +52,8 @@ struct expectation {
 
 /*
  * Writes the image to `dir`, recovers it and checks that it is in one of the states of the past and
- * not too old; what a start changes in the files must not change that. With work_on a store is opened
- * there and changed, and a second start must find that too.
+ * not too old; what a start changes in the files must not change that. With work_on a store is
+ * opened there and changed, and a second start must find that too.
  */
 void scene_check(const char *dir, const struct image *im, const struct expectation *e);
 

@@ -1,7 +1,7 @@
 /*
  * snapper - takes snapshots of a store on a thread of its own, one after the other, and draws each
- * out: before every write to its file the work must have gone on by a few steps. So a snapshot shows
- * many moments at once, and only the journal can make it right.
+ * out: before every write to its file the work must have gone on by a few steps. So a snapshot
+ * shows many moments at once, and only the journal can make it right.
  */
 #ifndef CRASH_SNAPPER_H
 #define CRASH_SNAPPER_H

@@ -1,4 +1,6 @@
-/* Texts are made from the tree itself, not through a keeper: they show what a restart must restore. */
+/*
+ * Texts are made from the tree itself, not through a keeper: they show what a restart must restore.
+ */
 #include "store.h"
 
 #include <stdio.h>

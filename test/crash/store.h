@@ -14,8 +14,8 @@
 struct tree;
 
 /*
- * A store and one session on it. Time stands still unless a test moves wall_ms, segments are as small as
- * they can be, and snapshots are taken only when asked for.
+ * A store and one session on it. Time stands still unless a test moves wall_ms, segments are as
+ * small as they can be, and snapshots are taken only when asked for.
  */
 struct store {
     struct local *l;

@@ -1,7 +1,7 @@
 /*
- * Snapshots that are cut off or flipped. Two are kept, so a damaged one is passed over with a note and
- * the older one and the journal give the same tree; where nothing is left to fall back on, the start
- * is refused.
+ * Snapshots that are cut off or flipped. Two are kept, so a damaged one is passed over with a note
+ * and the older one and the journal give the same tree; where nothing is left to fall back on, the
+ * start is refused.
  */
 #include <stdio.h>
 

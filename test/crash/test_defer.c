@@ -1,6 +1,7 @@
 /*
- * Strict, with changes held back (local_hold): where many are under way they wait for local_write_deferred() and
- * not longer; with few nothing is held. Whoever waits for one of them does not wait in vain.
+ * Strict, with changes held back (local_hold): where many are under way they wait for
+ * local_write_deferred() and not longer; with few nothing is held. Whoever waits for one of them
+ * does not wait in vain.
  */
 #include <poll.h>
 #include <stdatomic.h>
@@ -165,7 +166,10 @@ static void a_single_change_is_written_by_the_caller(void **state)
     close_scene(&c);
 }
 
-/* A second change before the first is written: both are left to the writer at once, and so are a few. */
+/*
+ * A second change before the first is written: both are left to the writer at once, and so are a
+ * few.
+ */
 static void a_few_are_not_deferred(void **state)
 {
     struct scene c;

@@ -2,10 +2,10 @@
  * Every file operation of a store's life fails once, one after the other: the first pwrite, the
  * second, and so on until a life has no more of them; the same for every other kind.
  *
- * EIO in the journal or in a snapshot is final: the reason is told once, nothing is acknowledged any
- * more, nothing acknowledged is lost. A full disk is final only where a record is written; where
- * files are made it is waited out. A short write is carried on. A start that fails leaves no lock,
- * no descriptor and no memory behind.
+ * EIO in the journal or in a snapshot is final: the reason is told once, nothing is acknowledged
+ * any more, nothing acknowledged is lost. A full disk is final only where a record is written;
+ * where files are made it is waited out. A short write is carried on. A start that fails leaves no
+ * lock, no descriptor and no memory behind.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /*
  * A disk that stays full for a while, at each operation that can meet it. Where the next segment is
  * made, changes are refused with DISK_FULL and work again by themselves once there is room; reads
- * never notice. Where a snapshot is written, work goes on, the operator is told, and a later snapshot
- * succeeds. Where a record is written there was room before, so it is no full disk but a failure.
+ * never notice. Where a snapshot is written, work goes on, the operator is told, and a later
+ * snapshot succeeds. Where a record is written there was room before, so it is no full disk but a
+ * failure.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -101,8 +101,8 @@ static void slow_disk(void *arg, enum fs_op op, const char *name)
 }
 
 /*
- * All the lanes write for a while. In opportunistic mode without snapshots and in one large segment,
- * since the end of either syncs the journal, whether it is time or not.
+ * All the lanes write for a while. In opportunistic mode without snapshots and in one large
+ * segment, since the end of either syncs the journal, whether it is time or not.
  */
 static void record(struct power *p, const char *dir, enum local_mode mode)
 {

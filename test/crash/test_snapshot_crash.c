@@ -1,8 +1,8 @@
 /*
- * A crash between any two file operations of a store that fills segments, takes snapshots, drops what
- * they make needless, and starts. The operations are recorded once; then for each prefix of them the
- * images that a crash there may leave are written to a directory, and a start must find a state that
- * the tree was in, with everything that had been acknowledged.
+ * A crash between any two file operations of a store that fills segments, takes snapshots, drops
+ * what they make needless, and starts. The operations are recorded once; then for each prefix of
+ * them the images that a crash there may leave are written to a directory, and a start must find a
+ * state that the tree was in, with everything that had been acknowledged.
  *
  * The snapshots are fuzzy on purpose: before each of their operations the tree is changed.
  */
@@ -73,7 +73,9 @@ static void check_left(const char *dir, const struct crash *c, enum disk_left le
     buf_release(&label);
 }
 
-/* Everything that a crash may leave; one of them is worked on, in turn, because that takes longer. */
+/*
+ * Everything that a crash may leave; one of them is worked on, in turn, because that takes longer.
+ */
 static void check_crash(const char *dir, const struct crash *c, struct rng *rng)
 {
     int count = disk_is_synced(c->d) ? 1 : DISK_MIXED + (soaking() ? 20 : MIXTURES);

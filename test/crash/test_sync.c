@@ -1,7 +1,8 @@
 /*
- * Strict: when a change is acknowledged, nothing of the journal is left that a power failure could take.
- * A write that syncs itself vouches for its own bytes alone, so there are more ways to get this wrong than
- * to forget a sync: behind a mark, which is written and not synced, and where a change takes many writes.
+ * Strict: when a change is acknowledged, nothing of the journal is left that a power failure could
+ * take. A write that syncs itself vouches for its own bytes alone, so there are more ways to get
+ * this wrong than to forget a sync: behind a mark, which is written and not synced, and where a
+ * change takes many writes.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -54,8 +55,8 @@ static size_t end_of_journal(struct store *s)
 }
 
 /*
- * A mark that begins in one block and ends in the next, and a change behind it, whose write does not touch
- * the block that the mark begins in.
+ * A mark that begins in one block and ends in the next, and a change behind it, whose write does
+ * not touch the block that the mark begins in.
  */
 static void set_behind_mark_across_blocks(struct store *s, struct fs_faulty *f)
 {

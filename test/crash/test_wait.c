@@ -1,12 +1,13 @@
 /*
  * Strict: an answer leaves when the journal is durable up to what it saw. The disk is held while a
- * change is on its way to it; each call that sees the change, or sees that something is not there, has to
- * wait, and each call about what was there before has not.
+ * change is on its way to it; each call that sees the change, or sees that something is not there,
+ * has to wait, and each call about what was there before has not.
  *
- * Opportunistic: no answer waits, and a change is on disk LOCAL_FLUSH_MS later, also when nothing follows it.
+ * Opportunistic: no answer waits, and a change is on disk LOCAL_FLUSH_MS later, also when nothing
+ * follows it.
  *
- * Nobody waits for a snapshot: while its file is being written calls are answered, and what is gathered for it
- * under the lock at a time is little.
+ * Nobody waits for a snapshot: while its file is being written calls are answered, and what is
+ * gathered for it under the lock at a time is little.
  */
 #include <errno.h>
 #include <poll.h>
@@ -19,8 +20,10 @@
 #include "held_fs.h"
 #include "store.h"
 
-/* The calls. /p, /old, /old/child, /gone and /other are on disk; the change on its way makes /p/fresh, sets /old
- * and deletes /gone. */
+/*
+ * The calls. /p, /old, /old/child, /gone and /other are on disk; the pending change makes /p/fresh,
+ * sets /old and deletes /gone.
+ */
 
 static int get(struct store *s, const char *path)
 {
@@ -190,7 +193,10 @@ static void who_saw_the_change_waits_for_the_disk(void **state)
     dir_remove(dir);
 }
 
-/* A keeper with a loop of its own: a commit, a watch and a change that it applied wait for the disk. */
+/*
+ * A keeper with a loop of its own: a commit, a watch and a change that it applied wait for the
+ * disk.
+ */
 struct loop {
     struct held_fs fs;
     struct store *s;

@@ -1,9 +1,9 @@
 /*
  * How much opportunistic mode may lose. A change is let in only while nothing older than
- * LOCAL_FLUSH_MS waits for the disk. So if L was lost, then every change M that was let in at all was
- * let in no later than that after L was appended: M's call began before L's call ended plus
- * LOCAL_FLUSH_MS. That holds exactly, however slow the machine is, where a comparison with the moment
- * of the kill would also measure how long a stopped process stood still before it.
+ * LOCAL_FLUSH_MS waits for the disk. So if L was lost, then every change M that was let in at all
+ * was let in no later than that after L was appended: M's call began before L's call ended plus
+ * LOCAL_FLUSH_MS. That holds exactly, however slow the machine is, where a comparison with the
+ * moment of the kill would also measure how long a stopped process stood still before it.
  */
 #include "workload.h"
 

@@ -2,10 +2,10 @@
  * workload - threads that write and note what was acknowledged, and what must be there afterwards.
  *
  * Each lane counts: its nth transaction sets /a<lane> and /b<lane> to n, makes /log/<lane>-<n> and
- * deletes the one that is LOG_KEPT older, all at once. So a tree shows for each lane how far it came,
- * and any half of a transaction. Odd lanes commit, even ones wait in the call. Readers look how far
- * the lanes are: what they were shown counts as acknowledged too. Notes are taken on a board, which
- * may lie in memory that outlives the process.
+ * deletes the one that is LOG_KEPT older, all at once. So a tree shows for each lane how far it
+ * came, and any half of a transaction. Odd lanes commit, even ones wait in the call. Readers look
+ * how far the lanes are: what they were shown counts as acknowledged too. Notes are taken on a
+ * board, which may lie in memory that outlives the process.
  */
 #ifndef CRASH_WORKLOAD_H
 #define CRASH_WORKLOAD_H
@@ -42,7 +42,9 @@ int workload_prepare(struct keeper *k);
 /* What a lane has reached. */
 int workload_number(struct keeper *k, int lane, int64_t *ret_number);
 
-/* The next transaction of a lane. Returns 0 and notes it, or an error; TOO_BIG: the board is full. */
+/*
+ * The next transaction of a lane. Returns 0 and notes it, or an error; TOO_BIG: the board is full.
+ */
 int workload_step(struct keeper *k, struct board *b, int lane, int64_t number);
 
 /* Looks how far a lane is and notes it if it is news. reader is from 0. */
@@ -57,8 +59,8 @@ struct board_view {
 struct board_view board_view(const struct board *b);
 
 /*
- * The tree shows whole transactions, and of those that were acknowledged a prefix by zxid. Gives what
- * each lane has reached.
+ * The tree shows whole transactions, and of those that were acknowledged a prefix by zxid. Gives
+ * what each lane has reached.
  */
 void expect_prefix(const struct tree *t, const struct board_view *v, int64_t *ret_numbers);
 

@@ -1,6 +1,7 @@
 /*
- * The callback queue: callbacks run in order, on the right thread, once, not before they may pass the gate, and
- * never after they were withdrawn. To show that a thread does not do something too early, the tests yield to it.
+ * The callback queue: callbacks run in order, on the right thread, once, not before they may pass
+ * the gate, and never after they were withdrawn. To show that a thread does not do something too
+ * early, the tests yield to it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -310,7 +311,10 @@ static void dispatch_again(struct item *item)
     item->scene->inside = callback_queue_withdraw(&item->scene->queue, item->callback.subject);
 }
 
-/* Callbacks run one after the other, even when one of them dispatches; and withdraw knows that it is inside. */
+/*
+ * Callbacks run one after the other, even when one of them dispatches; and withdraw knows that it
+ * is inside.
+ */
 static void a_callback_that_dispatches(void **state)
 {
     struct scene *o = *state;
@@ -342,7 +346,10 @@ static void raise_gate(struct scene *o, int64_t lsn)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* A strict gate: each callback runs when the gate has been raised to its LSN, and wakes the owner for that. */
+/*
+ * A strict gate: each callback runs when the gate has been raised to its LSN, and wakes the owner
+ * for that.
+ */
 static void callbacks_wait_at_the_gate(void **state)
 {
     struct scene *o = *state;
@@ -384,7 +391,10 @@ static void count_move(void *arg)
     ++*(int *)arg;
 }
 
-/* Several subscriptions of one waiter are one, for the smallest LSN; one that is taken back is not called. */
+/*
+ * Several subscriptions of one waiter are one, for the smallest LSN; one that is taken back is not
+ * called.
+ */
 static void subscriptions(void **state)
 {
     struct scene *o = *state;

@@ -1,4 +1,7 @@
-/* The store in process: the calls of drover.h, in files, in memory, and over a journal of one's own. */
+/*
+ * The store in process: the calls of drover.h, in files, in memory, and over a journal of one's
+ * own.
+ */
 #include <ftw.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,4 +1,6 @@
-/* Requests that are remembered: by client and id, so many of them, over a restart, and taken back. */
+/*
+ * Requests that are remembered: by client and id, so many of them, over a restart, and taken back.
+ */
 #include "task/request_log.h"
 
 #include <setjmp.h>

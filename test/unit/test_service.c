@@ -1,6 +1,6 @@
 /*
- * The service on the embedded keeper: what is kept over a restart, claims that wait, requests that come
- * twice, extra operations, and time.
+ * The service on the embedded keeper: what is kept over a restart, claims that wait, requests that
+ * come twice, extra operations, and time.
  */
 #include "keeper/local/local.h"
 #include "task/service.h"
@@ -183,7 +183,9 @@ static void test_ids_rise_in_an_emptied_store(void **state)
     assert_true(add(f, "g", "", "").ids[0] > id);
 }
 
-/* Buckets come with their first task and go with their last, except the one that is being filled. */
+/*
+ * Buckets come with their first task and go with their last, except the one that is being filled.
+ */
 static void test_buckets_go_when_they_are_empty(void **state)
 {
     struct fixture *f = *state;

@@ -301,8 +301,10 @@ static void draw_eight(struct fixture *f, int counts[8][8])
     store_settle(f->s, &f->t);
 }
 
-/* Whichever was added when, it may be the nth to be claimed: 500 expected, and six standard deviations
- * are 126. */
+/*
+ * Each task, whenever it was added, is the nth to be claimed equally often: 500 times are expected,
+ * and six standard deviations are 126.
+ */
 static void test_claims_are_even(void **state)
 {
     struct fixture *f = *state;

@@ -1,10 +1,10 @@
 /*
  * blocks - appends of any length, written as whole blocks.
  *
- * What goes past the system's cache (fs.direct) must be whole blocks, from memory that is aligned
- * like them. The block that an append ends in is kept and written again with the next one: its first
- * part is the same as on the disk, so that a write that is torn by a crash takes nothing away. Behind
- * the end a block is zero, as a new segment is.
+ * Writes that bypass the page cache (fs.direct) must be whole blocks, from aligned memory. The
+ * block that an append ends in is kept and written again with the next append. Its first part is
+ * the same as on disk, so a torn write loses nothing. The rest of the last block is zero, as in a
+ * new segment.
  */
 #ifndef KEEPER_JOURNAL_BLOCKS_H
 #define KEEPER_JOURNAL_BLOCKS_H
@@ -14,16 +14,18 @@
 #include "base/fs.h"
 
 struct blocks {
-    char *space; /* begins with the block that the last append ended in */
+    char *space; /* starts with the last block of the last append */
     off_t at;    /* of that block */
 };
 
-/* Starts behind the first `at` bytes of the file, which are read. -1 with errno. */
+/*
+ * Starts after the first `at` bytes of the file; reads the block that they end in. -1 with errno.
+ */
 int blocks_begin(struct blocks *b, int fd, off_t at);
 
 /*
- * Writes behind what was written last. -1 with errno. *sync: it is wanted on disk; then, it is: where that
- * takes one write, the write does it.
+ * Appends at `at`, the end of the last append. -1 with errno. In: *sync asks for the data to be
+ * synced. Out: whether it is, which holds if a single write was enough.
  */
 int blocks_append(struct blocks *b, const struct fs *fs, int fd, const void *data, size_t len,
                   off_t at, bool *sync);

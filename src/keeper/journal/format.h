@@ -1,8 +1,8 @@
 /*
- * format - the files of a data directory: their names and the header that each begins with.
+ * format - the files of a data directory: their names and their common header.
  *
- *     lock                            held by the process that has the directory open; its pid
- *     journal-0000000007              segment 7 of the journal: the header, then records (record.h),
+ *     lock                            locked by the process that uses the directory; holds its pid
+ *     journal-0000000007              segment 7 of the journal: header, then records (record.h),
  *                                     then zeros
  *     snapshot-00000000000000200000   the tree as of transaction 200000 (snapshot.h)
  *     *.tmp                           being written; removed at the next start
@@ -18,9 +18,10 @@
  *         32      8  snapshot: the segment from which to replay; segment: 0
  *         40     24  zeros
  *
- * To change the format: raise FORMAT_VERSION; teach the readers (recover.c, snapshot.c) to read the
- * old and the new; write only the new. A reader meets a higher version with NEWER_VERSION and touches
- * nothing. Version 1 files must stay readable until a release note has said otherwise for a year.
+ * To change the format: raise FORMAT_VERSION; make the readers (recover.c, snapshot.c) accept both
+ * versions; write only the new one. A reader refuses a higher version with NEWER_VERSION and
+ * changes nothing. Version 1 files must stay readable until a release note has announced otherwise
+ * for a year.
  */
 #ifndef KEEPER_JOURNAL_FORMAT_H
 #define KEEPER_JOURNAL_FORMAT_H
@@ -52,21 +53,21 @@ void format_header_put(char *out, const struct format_header *h);
 /* 0, DAMAGED or NEWER_VERSION. The kind is the one expected. */
 int format_header_read(const char *in, enum format_kind kind, struct format_header *ret_header);
 
-/* dir/journal-0000000007; the result is to be freed. */
+/* dir/journal-0000000007; the caller frees it. */
 char *format_path(const char *dir, enum format_kind kind, uint64_t number);
 char *format_path_of(const char *dir, const char *name);
 
 /*
- * Removes a file; a large one is renamed to removed.tmp, so that it is gone at once, and then shrunk
- * step by step: to give back hundreds of megabytes in one go keeps a disk busy for tens of
- * milliseconds, in which the journal could not sync. -1 with errno.
+ * Removes a file. A large one is first renamed to removed.tmp and then truncated in steps: freeing
+ * hundreds of megabytes at once keeps a disk busy for tens of milliseconds, and the journal could
+ * not sync meanwhile. -1 with errno.
  */
 int format_remove(const struct fs *fs, const char *dir, enum format_kind kind, uint64_t number);
 
-/* Whether a file name is one of ours, and which. */
+/* Parses a file name. False: it is not one of Drover's. */
 int format_parse_name(const char *name, enum format_kind *ret_kind, uint64_t *ret_number);
 
-/* What a data directory holds, each list rising. */
+/* The files of a data directory, each list in ascending order. */
 struct format_list {
     uint64_t *numbers;
     size_t count, cap;
@@ -76,7 +77,7 @@ struct format_dir {
     struct format_list files[FORMAT_KINDS];
     char **tmp; /* names */
     size_t tmp_count;
-    size_t foreign; /* files that are not ours */
+    size_t foreign; /* files that are not Drover's */
     char foreign_name[256];
 };
 

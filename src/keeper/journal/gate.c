@@ -1,7 +1,7 @@
 /*
- * Threads sleep on one of two futexes: the round being written has one, the round that takes records has
- * the other. A finished round thus wakes exactly the threads that wait for it. (A condition variable woke
- * all of them twice and made them queue for its mutex.)
+ * Threads sleep on one of two futexes: the round being written has one, the round that takes
+ * records has the other. A finished round thus wakes exactly the threads that wait for it. (A
+ * condition variable woke all of them twice and made them queue for its mutex.)
  */
 #include "keeper/journal/gate.h"
 
@@ -98,8 +98,8 @@ struct gate_ticket gate_ticket(const struct gate *g, int64_t lsn)
 }
 
 /*
- * With many threads waiting, others have changes of their own to make before the disk answers. To let them
- * run costs less than to sleep and be woken, and afterwards the round is often on disk.
+ * With many threads waiting, others have changes of their own to make before the disk answers. To
+ * let them run costs less than to sleep and be woken, and afterwards the round is often on disk.
  */
 static void yield_to_others(const struct gate *g, int64_t lsn)
 {

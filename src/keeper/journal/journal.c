@@ -1,8 +1,8 @@
 /*
  * Group commit.
  *
- * Records are appended to the open run. Whoever writes (journal_write.c) takes it as a round, preceded by
- * the runs of segments that filled up meanwhile, writes, syncs, and raises the gate.
+ * Records are appended to the open run. Whoever writes (journal_write.c) takes it as a round,
+ * preceded by the runs of segments that filled up meanwhile, writes, syncs, and raises the gate.
  */
 #include <assert.h>
 #include <errno.h>

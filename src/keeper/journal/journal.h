@@ -1,16 +1,18 @@
 /*
  * journal - transactions to disk, many with one sync.
  *
- * The owner appends records under its lock. A thread of the journal's own (the writer), or a caller that
- * waits, takes all records that were appended since the last round, writes and syncs them, and raises the
- * gate (gate.h). A second thread (the preparer) makes the next segment, filled with zeros, ahead of need.
+ * The owner appends records under its lock. A thread of the journal's own (the writer), or a caller
+ * that waits, takes all records that were appended since the last round, writes and syncs them, and
+ * raises the gate (gate.h). A second thread (the preparer) makes the next segment, filled with
+ * zeros, ahead of need.
  *
- *     lock -> journal_admit -> change the tree -> journal_append -> gate_ticket -> unlock -> gate_wait
+ *     lock -> journal_admit -> change the tree -> journal_append -> gate_ticket -> unlock
+ *          -> gate_wait
  *
- * What always holds: records are appended in the order of their LSNs without a gap. A segment is synced
- * before the first record of the next one is written. After a failed write or sync nothing is ever
- * written, synced or acknowledged again: the outcome of that sync is unknown, and a second one may succeed
- * without having written anything.
+ * What always holds: records are appended in the order of their LSNs without a gap. A segment is
+ * synced before the first record of the next one is written. After a failed write or sync nothing
+ * is ever written, synced or acknowledged again: the outcome of that sync is unknown, and a second
+ * one may succeed without having written anything.
  *
  * What is on disk after a power failure
  *   while a segment is made   a .tmp file, removed at the next start
@@ -105,10 +107,12 @@ void journal_append(struct journal *j, const struct tree_changes *c, enum journa
 
 /*
  * Deferring, for a loop that makes changes without waiting for them. In strict mode
- *  - with many changes under way, records wait to share a sync, which costs as much CPU time as a dozen
- *    changes do;
- *  - with one change under way on a fast disk, the loop writes it itself, which saves two thread switches.
- * Otherwise JOURNAL_DEFER is JOURNAL_WRITER. All under the lock; journal_write_deferred() may release it.
+ *  - with many changes in flight, records wait to share a sync, which costs as much CPU time as a
+ *    dozen changes do;
+ *  - with one change in flight on a fast disk, the loop writes it itself, which saves two thread
+ *    switches.
+ * Otherwise JOURNAL_DEFER is JOURNAL_WRITER. All under the lock; journal_write_deferred() may
+ * release it.
  */
 void journal_set_defers(struct journal *j, bool defers);
 int64_t journal_deferred(const struct journal *j); /* how many records */
@@ -117,7 +121,9 @@ bool journal_write_deferred(struct journal *j);    /* true: this thread wrote th
 /* Final failure: reports the reason, the first time, and shuts the gate. Not under the lock. */
 void journal_fail(struct journal *j, const char *line);
 
-/* For the gate. Not under the lock: a caller is about to wait for lsn, in strict mode; in any mode. */
+/*
+ * For the gate. Not under the lock: a caller is about to wait for lsn, in strict mode; in any mode.
+ */
 void journal_hasten(struct journal *j, int64_t lsn);
 struct gate_ticket journal_request_sync(struct journal *j, int64_t lsn);
 unsigned journal_round(const struct journal *j, int64_t lsn); /* under the lock */
@@ -127,7 +133,9 @@ static inline bool journal_is_crowded(const struct journal *j)
     return atomic_load(&j->crowded);
 }
 
-/* Under the lock: later records go into a new segment, whose number it returns. 0, DISK_FULL or IO. */
+/*
+ * Under the lock: later records go into a new segment, whose number it returns. 0, DISK_FULL or IO.
+ */
 int journal_rotate(struct journal *j, uint64_t *ret_segment);
 
 /* Removes the segments before this one. Not under the lock; one caller at a time. */

@@ -2,16 +2,17 @@
  * Writing rounds.
  *
  * There is one write token. The thread that takes it (under the lock) writes a round, syncs it, and
- * releases it. Mostly that is the writer. In strict mode a caller that waits takes the token itself when it
- * is free: on a quiet store a change then costs a write and a sync, and no thread switch. It writes one
- * round; records that were appended meanwhile are left to the writer. When rounds have many records, all is
- * left to the writer: by the time it wakes, more records share its sync.
+ * releases it. Mostly that is the writer. In strict mode a caller that waits takes the token itself
+ * when it is free: on a quiet store a change then costs a write and a sync, and no thread switch.
+ * It writes one round; records that were appended meanwhile are left to the writer. When rounds
+ * have many records, all is left to the writer: by the time it wakes, more records share its sync.
  *
- * Opportunistic mode writes every WRITE_EVERY_MS and syncs every FLUSH_TARGET_MS. When the oldest record that
- * is not on disk is LOCAL_FLUSH_MS old nevertheless, because the disk is slow, journal_admit() blocks.
+ * Opportunistic mode writes every WRITE_EVERY_MS and syncs every FLUSH_TARGET_MS. When the oldest
+ * record that is not on disk is LOCAL_FLUSH_MS old nevertheless, because the disk is slow,
+ * journal_admit() blocks.
  *
- * When nothing was written for MARK_AFTER_MS, a mark is written (not synced, so it is cheap) that proves to
- * the next start that everything before it was on disk.
+ * When nothing was written for MARK_AFTER_MS, a mark is written (not synced, so it is cheap) that
+ * proves to the next start that everything before it was on disk.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -90,9 +91,9 @@ static struct journal_run *take_round(struct journal *j)
 }
 
 /*
- * Strict mode syncs each write at once, so it bypasses the page cache, and mostly syncs with the write itself
- * (RWF_DSYNC): a tenth faster than a separate sync, with a quarter less CPU time. In the other modes the page
- * cache collects writes that need not be on disk yet.
+ * Strict mode syncs each write at once, so it bypasses the page cache, and mostly syncs with the
+ * write itself (RWF_DSYNC): a tenth faster than a separate sync, with a quarter less CPU time. In
+ * the other modes the page cache collects writes that need not be on disk yet.
  */
 static int token_set(struct journal *j, struct write_token *p, const struct journal_run *b)
 {
@@ -132,8 +133,8 @@ static int token_move(struct journal *j, struct write_token *p, const struct jou
 }
 
 /*
- * A write that syncs itself covers only its own bytes. It is not enough when something before it is not
- * synced yet, such as a mark: the records would be on disk, behind a hole.
+ * A write that syncs itself covers only its own bytes. It is not enough when something before it is
+ * not synced yet, such as a mark: the records would be on disk, behind a hole.
  */
 static int token_put(struct journal *j, struct write_token *p, const struct journal_run *b)
 {
@@ -231,7 +232,10 @@ static int sync_round(struct journal *j, unsigned round)
     return 0;
 }
 
-/* Takes the token, which must be free, and releases it. Under the lock, which it releases meanwhile. */
+/*
+ * Takes the token, which must be free, and releases it. Under the lock, which it releases
+ * meanwhile.
+ */
 static int write_and_sync(struct journal *j)
 {
     unsigned number = j->round & 1;
@@ -267,8 +271,8 @@ static bool all_is_deferred(const struct journal *j)
 }
 
 /*
- * Signals the writer if something is left for it, also its end; and if it sleeps without a timeout, so that it
- * writes the mark.
+ * Signals the writer if something is left for it, also its end; and if it sleeps without a timeout,
+ * so that it writes the mark.
  */
 void journal_write_round(struct journal *j)
 {

@@ -11,7 +11,10 @@ uint32_t record_salt(uint64_t store)
     return crc32c(0, bytes, sizeof bytes);
 }
 
-/* The length is part of the sum, but last: it may be wrong, and must not be trusted to begin with. */
+/*
+ * The length is summed last: it may be wrong, so the sum must not depend on it before the rest is
+ * checked.
+ */
 static uint32_t checksum(uint32_t salt, const char *record, size_t payload_len)
 {
     return crc32c(crc32c(salt, record + 8, RECORD_HEADER_LEN - 8 + payload_len), record, 4);
@@ -41,7 +44,7 @@ static void end(struct buf *b, uint32_t salt, size_t at, int64_t lsn, int64_t be
     buf_put(b, zeros, -payload_len % RECORD_ALIGN);
 }
 
-/* Which of the fields a change of each kind has, in the order in which they are written. */
+/* The fields of each kind of change, in the order in which they are written. */
 enum {
     HAS_PATH = 1,
     HAS_DATA = 2,
@@ -98,7 +101,7 @@ void record_put_mark(struct buf *b, uint32_t salt, int64_t lsn)
     end(b, salt, begin(b), lsn, 0, RECORD_MARK);
 }
 
-/* The padding is outside of the sum, but zeros were written, and what is not as written is wrong. */
+/* The padding is not part of the sum, but it was written as zeros: anything else is damage. */
 static bool padding_is_zero(const char *p, const char *end)
 {
     while (p < end && !*p)

@@ -1,43 +1,43 @@
 /*
  * record - one transaction as bytes.
  *
- * A record stands in a journal segment at a multiple of 8 bytes. All numbers are little-endian.
+ * A record starts at a multiple of 8 bytes in a journal segment. All numbers are little-endian.
  *
  *     offset  bytes
  *          0      4  length of the payload
- *          4      4  CRC32C of the store's number (format.h), of everything from offset 8 to the end of
- *                    the payload, then of the length
- *          8      8  LSN: the number of the transaction (zxid); one higher than that of the record before
- *         16      4  behind: how many transactions, this one included, were not yet known to be on disk
- *                    when this one was appended. So LSN - behind was on disk.
+ *          4      4  CRC32C of the store's number (format.h), of everything from offset 8 to the
+ *                    end of the payload, then of the length
+ *          8      8  LSN: the number of the transaction (zxid); one higher than in the record before
+ *         16      4  behind: how many transactions, this one included, were not yet known to be on
+ *                    disk when this one was appended. So LSN - behind was on disk.
  *         20      4  type: 0 a transaction, 1 a mark
  *         24         payload, then zeros up to a multiple of 8
  *
- * A mark has no payload and the LSN of the record before it: it is written when the journal rests or
- * is closed, and says that everything up to its LSN is on disk.
+ * A mark has no payload and the LSN of the record before it: it is written when the journal is idle
+ * or is closed, and states that everything up to its LSN is on disk.
  *
  * The payload of a transaction:
  *
  *          0      8  time in ms since the epoch
  *          8         changes, one after the other, to the end:
  *
- *     create         u8 1, u32 path length, u32 data length, u32 ACL length, i64 owner, i32 creations,
- *                    path, data, ACL
+ *     create         u8 1, u32 path length, u32 data length, u32 ACL length, i64 owner,
+ *                    i32 creations, path, data, ACL
  *     set            u8 2, u32 path length, u32 data length, i32 version, path, data
  *     delete         u8 3, u32 path length, path
  *     session open   u8 4, i64 session, i32 timeout in ms, 16 bytes of password
  *     session close  u8 5, i64 session
  *     set ACL        u8 6, u32 path length, u32 ACL length, i32 aversion, path, ACL
  *
- * A data length of 2^32 - 1 says that there is none, which a client of ZooKeeper tells from empty.
+ * A data length of 2^32 - 1 means no data, which ZooKeeper clients distinguish from empty data.
  *
- * `behind` tells a torn tail from damage. What was on its way to the disk when the power failed may
- * be there in part, later pieces without earlier ones, and none of it was acknowledged; but a record
- * that says that an earlier one was on disk, where that earlier one cannot be read, proves that
- * something acknowledged is lost.
+ * `behind` tells a torn tail from damage. Records that were being written when the power failed may
+ * be there in part, later pieces without earlier ones; none of them was acknowledged. But a valid
+ * record that says that an earlier one was on disk, while the earlier one cannot be read, proves
+ * that an acknowledged transaction is lost.
  *
- * The store's number is in the sum because node data can hold anything: the image of a record, read as
- * one behind a torn tail, would prove a loss that never was. Nobody can forge one without the number.
+ * The store's number is in the sum because node data can hold anything: a copy of a record in it,
+ * found after a torn tail, would look like such a proof. It cannot be forged without the number.
  */
 #ifndef KEEPER_JOURNAL_RECORD_H
 #define KEEPER_JOURNAL_RECORD_H
@@ -66,16 +66,16 @@ static inline size_t record_bound(size_t request_size)
     return RECORD_HEADER_LEN + request_size + RECORD_ALIGN;
 }
 
-/* What the sums of a store's records begin with. */
+/* The initial value of the sums of a store's records. */
 uint32_t record_salt(uint64_t store);
 
 void record_put_changes(struct buf *b, uint32_t salt, const struct tree_changes *c, int64_t behind);
 void record_put_mark(struct buf *b, uint32_t salt, int64_t lsn);
 
-/* Reads the record at p. False: there is no valid one of this store. */
+/* Reads the record at p. False: no valid record of this store. */
 bool record_read(const char *p, size_t left, uint32_t salt, struct record *ret_record);
 
-/* Takes a payload apart. The text is borrowed from it. 0 or DAMAGED. */
+/* Parses a payload, and borrows from it. 0 or DAMAGED. */
 int record_changes(const struct record *r, struct tree_changes *c);
 
 #endif

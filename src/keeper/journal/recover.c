@@ -1,4 +1,4 @@
-/* Reading a data directory back; what and why is in the header. */
+/* Reading a data directory; the rules are in the header. */
 #include "keeper/journal/recover.h"
 
 #include <errno.h>
@@ -148,7 +148,8 @@ int recover_segment_bytes(struct recovery *r, const char *name, uint64_t number,
     if (state == SEGMENT_DAMAGED)
         return damaged(r, name, number, in.at, ret_error,
                        "a record is missing or does not match its sum, but later ones are there");
-    if (state == SEGMENT_TORN && before && before->torn) /* no byte of it, before that was synced */
+    if (state == SEGMENT_TORN && before &&
+        before->torn) /* no byte of it is written before the previous one is synced */
         return damaged(r, name, number, in.at, ret_error,
                        "it goes on although the segment before it breaks off");
     s->torn = state == SEGMENT_TORN || (before && before->torn);
@@ -171,7 +172,7 @@ static int replay_segment(struct recovery *r, const char *dir, uint64_t number, 
     return err;
 }
 
-/* The newest snapshot that is whole. Ones that are not are noted and passed over. */
+/* The newest complete snapshot. Damaged ones are reported and skipped. */
 static int load_snapshot(struct recovery *r, const char *dir, const struct format_list *snapshots,
                          const struct recover_hooks *hooks, struct err_info *ret_error)
 {
@@ -265,8 +266,8 @@ int recover_read(const char *dir, const struct recover_hooks *hooks, struct reco
 }
 
 /*
- * Cuts off what is not valid, and syncs in any case: the run before may have been killed between
- * writing and syncing, and what this start shows must not get lost any more.
+ * Cuts the torn tail, and syncs in any case: the previous process may have been killed between
+ * writing and syncing, and what this start has read must not be lost later.
  */
 static int settle(const struct fs *fs, const char *path, const struct recover_segment *s,
                   struct err_info *ret_error)

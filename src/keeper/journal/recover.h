@@ -1,13 +1,12 @@
 /*
- * recover - what a data directory holds.
+ * recover - reads a data directory at the start.
  *
- * recover_read looks and changes nothing: the newest snapshot that is whole, then the journal from
- * the segment that it names, record by record, to a torn tail or the end. Damage in the middle is an
- * error that names the file and the offset. recover_trim then makes the directory fit for writing:
- * it removes unfinished files, cuts the torn tail off, and syncs what it found, because a process that
- * was killed may have left records that are in the system's memory only, and what is read from now on
- * counts as kept. All of it comes before anything new is written and can be repeated, so a crash in
- * between does no harm.
+ * recover_read changes nothing. It loads the newest complete snapshot, then replays the journal
+ * from the segment that the snapshot names to the end or a torn tail. Damage in the middle is an
+ * error that names the file and the offset. recover_trim then prepares the directory for writing:
+ * it removes unfinished files, cuts the torn tail, and syncs what it found, because a process that
+ * was killed may have left records in the page cache only. All of this happens before anything new
+ * is written and is safe to repeat after a crash.
  */
 #ifndef KEEPER_JOURNAL_RECOVER_H
 #define KEEPER_JOURNAL_RECOVER_H
@@ -16,10 +15,10 @@
 #include "keeper/journal/record.h"
 #include "keeper/journal/snapshot.h"
 
-/* What one segment held. */
+/* The result of reading one segment. */
 struct recover_segment {
     uint64_t number;
-    size_t file_len, valid_len;  /* valid_len: where the next record would stand */
+    size_t file_len, valid_len;  /* valid_len: the offset of the next record */
     int64_t first_lsn, last_lsn; /* 0: no records */
     uint64_t records;
     bool torn;
@@ -33,23 +32,22 @@ struct recovery {
     struct snapshot_info snapshot; /* the one used */
     struct recover_segment *segments;
     size_t segment_count;
-    uint64_t next_segment, oldest_segment; /* oldest: that the directory holds */
+    uint64_t next_segment, oldest_segment; /* oldest: in the directory */
     uint64_t records;
 
     /* After DAMAGED in the journal: where. */
-    uint64_t damaged_segment; /* 0: it is something else */
+    uint64_t damaged_segment; /* 0: the damage is elsewhere */
     size_t damaged_at;
 };
 
 /* Each may be NULL. */
 struct recover_hooks {
-    void (*note)(void *arg,
-                 const char *line); /* a snapshot that could not be used, a tail cut off */
+    void (*note)(void *arg, const char *line); /* reports an unusable snapshot, a torn tail */
     void (*record)(void *arg, uint64_t segment, size_t at, const struct tree_changes *c);
     void *arg;
 };
 
-/* The recovery is to be released whether it succeeded or not. */
+/* The recovery must be released, also after an error. */
 int recover_read(const char *dir, const struct recover_hooks *hooks, struct recovery *ret_recovery,
                  struct err_info *ret_error);
 void recovery_release(struct recovery *r);

@@ -1,19 +1,19 @@
 /*
- * How a tree comes back from the disk.
+ * Restoring a tree from disk.
  *
- * A snapshot is fuzzy: it was written while work went on, so each node in it is as it was at some
- * moment after the snapshot began, and the journal is replayed from that beginning. Replaying meets
- * the past of a tree that is partly in the future already:
+ * A snapshot is fuzzy: it was written while changes went on, so each node in it is as it was at
+ * some moment after the snapshot began. The journal is replayed from that beginning, onto a tree
+ * that is partly newer than the records:
  *
  *  - a change of a node that the snapshot does not have, because it was deleted later;
- *  - a node whose parent is missing, because the parent was made later in a place that the snapshot
- *    had passed;
- *  - a deletion of a node that has children, because it was made again later, and they were too.
+ *  - a node whose parent is missing, because the parent was created later, at a number that the
+ *    snapshot had passed;
+ *  - a deletion of a node that has children, because it was created again later, with children.
  *
- * In all three a placeholder stands in until a later record puts the node there or takes it away.
- * Every change carries absolute values, so the last one that speaks of a node is right whatever stood
- * there before, and when the journal has been replayed to its end no placeholder is left. One that is
- * left means that the files are not what was written: tree_seal refuses them.
+ * In all three cases a placeholder is used until a later record creates or deletes the node. Every
+ * change has absolute values, so the last one about a node is right whatever was there before, and
+ * at the end of the journal no placeholder is left. If one is left, the files are not what was
+ * written: tree_seal refuses them.
  */
 #include <stdlib.h>
 
@@ -36,7 +36,7 @@ static uint32_t add_placeholder(struct tree *t, uint32_t parent, struct str path
     return ref;
 }
 
-/* Finds the node; where it or any of its ancestors are missing, placeholders are made. */
+/* Finds the node; creates placeholders for it and for missing ancestors. */
 static uint32_t ensure(struct tree *t, struct str path)
 {
     uint32_t ref = nodes_find(&t->nodes, path), parent;
@@ -64,7 +64,7 @@ static void set_owner(struct tree_node *n, int64_t owner)
         node_more(n)->owner = owner;
 }
 
-/* Makes a placeholder a node, or a node another one. Its children stay. */
+/* Turns a placeholder into a node, or replaces a node. Its children stay. */
 static void become(struct tree *t, uint32_t ref, const struct tree_node_state *s)
 {
     struct tree_node *n = node_at(&t->nodes, ref);
@@ -143,7 +143,7 @@ static void restore_set_acl(struct tree *t, const struct tree_changes *c,
     node_more(n)->aversion = change->number;
 }
 
-/* Removes a childless node, and above it the placeholders that stood there only for it. */
+/* Removes a childless node, and the placeholders above it that have no other child. */
 static void prune(struct tree *t, uint32_t ref, struct str path)
 {
     for (;;) {
@@ -205,7 +205,7 @@ static void (*const RESTORE[])(struct tree *, const struct tree_changes *,
     [CHANGE_SESSION_CLOSE] = restore_close, [CHANGE_SET_ACL] = restore_set_acl,
 };
 
-/* What the checksum cannot promise: that the writer made sense. */
+/* Checks what a checksum does not: that the content is consistent. */
 static bool is_sane(const struct tree_change *c)
 {
     if (c->acl.len && !acl_list_is_valid(c->acl))

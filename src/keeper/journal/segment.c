@@ -1,4 +1,4 @@
-/* Making segments and reading them back. */
+/* Making and reading segments. */
 #include "keeper/journal/segment.h"
 
 #include <errno.h>
@@ -8,7 +8,10 @@
 #include "base/mem.h"
 #include "keeper/journal/format.h"
 
-/* Synced piece by piece: the segment in use shares the disk, and its syncs must not queue behind 16 MiB. */
+/*
+ * Synced piece by piece: the segment in use shares the disk, and its syncs must not queue behind 16
+ * MiB.
+ */
 enum { FILL_LEN = 512 * 1024 };
 
 static int fill(const struct fs *fs, int fd, const struct format_header *h, size_t len)
@@ -60,9 +63,9 @@ static bool is_zero(struct str rest)
 }
 
 /*
- * Whether a valid record behind the damage says that what is damaged was on disk. A record that could
- * follow has a number not much higher; looking at that first keeps the search from summing up data
- * that happens to look like a header.
+ * Whether a valid record after the damage says that the damaged part was on disk. The LSN of such a
+ * record is only slightly higher; checking that first avoids computing sums over data that happens
+ * to look like a header.
  */
 static bool was_durable(const struct segment_reader *r)
 {
@@ -99,7 +102,7 @@ enum segment_state segment_next(struct segment_reader *r, struct record *ret_rec
                 *ret_record = record;
                 return SEGMENT_RECORD;
             }
-            return SEGMENT_DAMAGED; /* valid, but not the one that follows: one is missing */
+            return SEGMENT_DAMAGED; /* valid, but not the next one: a record is missing */
         }
         if (is_zero((struct str){r->bytes.p + r->at, left}))
             return SEGMENT_END;

@@ -1,8 +1,8 @@
 /*
  * Writing and reading snapshots; the format is in the header.
  *
- * The writer syncs every SYNC_EVERY bytes, so that the sync at the end is short and the journal,
- * which shares the disk, never waits behind hundreds of megabytes.
+ * The writer syncs every SYNC_EVERY bytes, so that the last sync is short and the journal's syncs
+ * on the same disk never wait for hundreds of megabytes.
  */
 #include "keeper/journal/snapshot.h"
 
@@ -15,7 +15,7 @@
 
 enum { BLOCK_HEADER_LEN = 16, SYNC_EVERY = 1024 * 1024, READ_AHEAD = 1024 * 1024 };
 
-static const uint64_t ZXID_MAX = INT64_MAX / 2; /* so that there are numbers left to go on with */
+static const uint64_t ZXID_MAX = INT64_MAX / 2; /* leaves numbers for later transactions */
 
 enum block_kind { BLOCK_SESSIONS = 1, BLOCK_NODES = 2, BLOCK_END = 3 };
 
@@ -24,7 +24,7 @@ static uint32_t block_checksum(const char *block, size_t payload_len)
     return crc32c(crc32c(0, block + 8, BLOCK_HEADER_LEN - 8 + payload_len), block, 4);
 }
 
-/* A block begins with its header still empty, except for the kind. */
+/* Starts a block; its header is still empty, except for the kind. */
 static void block_begin(struct snapshot_writer *w, enum block_kind kind)
 {
     buf_put_u64(&w->out, 0);
@@ -152,12 +152,12 @@ void snapshot_abandon(struct snapshot_writer *w)
     free(tmp);
 }
 
-/* Reading: what has been seen so far. */
+/* The state of reading. */
 struct loader {
     struct tree *t;
     struct snapshot_info info;
-    uint64_t nodes, sessions; /* as the end says */
-    int64_t shown_zxid;       /* the highest that a node has */
+    uint64_t nodes, sessions; /* from the end block */
+    int64_t shown_zxid;       /* the highest of a node */
     bool ended;
 };
 
@@ -237,7 +237,7 @@ static int load_payload(struct loader *l, uint32_t kind, struct str payload, str
     return LOAD[kind](l, &r, e);
 }
 
-/* Reads exactly so much. */
+/* Reads exactly len bytes. */
 static int read_exactly(FILE *in, void *to, size_t len, struct err_info *e)
 {
     if (fread(to, 1, len, in) == len)
@@ -247,7 +247,7 @@ static int read_exactly(FILE *in, void *to, size_t len, struct err_info *e)
     return err_set(e, DROVER_DAMAGED, "it is cut off");
 }
 
-/* One block: the header, which says how much follows, and what follows. */
+/* Reads one block: the header, which has the length, and the payload. */
 static int load_block(struct loader *l, FILE *in, uint32_t number, struct buf *block,
                       struct err_info *e)
 {

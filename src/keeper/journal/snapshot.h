@@ -5,27 +5,27 @@
  *
  *     offset  bytes
  *          0      4  length of the payload, at most SNAPSHOT_BLOCK_MAX
- *          4      4  CRC32C of everything from offset 8 to the end of the payload, then of the length
+ *          4      4  CRC32C of all from offset 8 to the end of the payload, then of the length
  *          8      4  what the block holds: 1 sessions, 2 nodes, 3 the end
  *         12      4  number of the block, from 0
  *         16         payload
  *
  *     a session: i64 id, i32 timeout in ms, 16 bytes of password
- *     a node:    u32 path length, u32 data length (as in record.h), u32 ACL length, i64 czxid, mzxid,
- *                pzxid, ctime, mtime,
- *                owner, i32 version, i32 creations, i32 aversion, path, data, ACL
+ *     a node:    u32 path length, u32 data length (as in record.h), u32 ACL length, i64 czxid,
+ *                mzxid, pzxid, ctime, mtime, owner, i32 version, i32 creations, i32 aversion,
+ *                path, data, ACL
  *     the end:   u64 nodes, u64 sessions, i64 last transaction that the nodes may show
  *
  * A snapshot is complete when its last block is the end and the file ends there. It is fuzzy: its
- * header names transaction T and a segment, and each node in it is as it was at some moment between T
- * and the last transaction that the end names. The journal from that segment on makes it exact, so
- * one must reach at least to the end's transaction, and is on disk up to there before the snapshot
- * gets its name.
+ * header names transaction T and a segment, and each node in it is as it was at some moment between
+ * T and the last transaction, which the end block names. Replaying the journal from that segment
+ * makes it exact, so the journal is on disk up to the last transaction before the snapshot gets its
+ * name.
  *
- * Where the power can fail: before the renaming there is a .tmp file, removed at the next start, and
- * everything older is untouched. After it both the new and the old snapshot are good. Old files are
- * removed only after the new name is on disk: snapshots first, then segments, oldest first, so that
- * what is left is always a snapshot and an unbroken run of segments from the one it names.
+ * After a power failure before the renaming there is a .tmp file, removed at the next start, and
+ * everything older is untouched. After the renaming both the new and the old snapshot are valid.
+ * Old files are removed only after the new name is on disk: snapshots first, then segments, oldest
+ * first, so that there is always a snapshot and all segments from the one it names.
  */
 #ifndef KEEPER_JOURNAL_SNAPSHOT_H
 #define KEEPER_JOURNAL_SNAPSHOT_H
@@ -38,7 +38,9 @@
 
 enum { SNAPSHOT_BLOCK_MAX = 8 * 1024 * 1024, SNAPSHOT_KEEP = 2 };
 
-/* Writing: begin, put sessions, put nodes in slices, end. After an error only abandon is left. */
+/*
+ * Writing: begin, put sessions, put nodes in slices, end. After an error only abandon is allowed.
+ */
 struct snapshot_writer {
     const struct fs *fs;
     const char *dir;
@@ -53,27 +55,29 @@ struct snapshot_writer {
 int snapshot_begin(struct snapshot_writer *w, const struct fs *fs, const char *dir,
                    const struct format_header *header, struct err_info *ret_error);
 
-/* Encode from *cursor on, about max_bytes. False: that was all. One flush after each call. */
+/* Encodes about max_bytes, starting at *cursor. False: that was all. One flush after each call. */
 bool snapshot_put_sessions(struct snapshot_writer *w, const struct tree *t, uint32_t *cursor,
                            size_t max_bytes);
 bool snapshot_put_nodes(struct snapshot_writer *w, const struct tree *t, uint32_t *cursor,
                         size_t max_bytes);
 
-/* Writes the block that one of the two before has filled. */
+/* Writes the block that one of the previous two has filled. */
 int snapshot_flush(struct snapshot_writer *w, struct err_info *ret_error);
 
 /* Writes the end, syncs, gives the file its name. */
 int snapshot_end(struct snapshot_writer *w, int64_t last_zxid, struct err_info *ret_error);
 void snapshot_abandon(struct snapshot_writer *w);
 
-/* What one held. */
+/* The result of reading one. */
 struct snapshot_info {
     struct format_header header;
     int64_t last_zxid;
     uint64_t nodes, sessions, bytes;
 };
 
-/* Restores it into a fresh tree, unsealed. DAMAGED and NEWER_VERSION name the file and the offset. */
+/*
+ * Restores it into a fresh tree, unsealed. DAMAGED and NEWER_VERSION name the file and the offset.
+ */
 int snapshot_load(const char *path, struct tree *t, struct snapshot_info *ret_info,
                   struct err_info *ret_error);
 

@@ -87,7 +87,10 @@ static bool is_inside(const struct callback_queue *q)
     return q->running && pthread_equal(q->runner, pthread_self());
 }
 
-/* From inside a callback it does nothing: the dispatch that runs that callback goes on with the rest. */
+/*
+ * From inside a callback it does nothing: the dispatch that runs that callback goes on with the
+ * rest.
+ */
 void callback_queue_dispatch(struct callback_queue *q)
 {
     pthread_mutex_lock(q->gate->lock);

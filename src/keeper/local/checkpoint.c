@@ -1,13 +1,14 @@
 /*
- * Snapshots while work goes on.
+ * Snapshots while changes go on.
  *
- * The journal turns to a new segment; from then on the tree is walked number by number, a slice at a
- * time under the lock. What changes behind the walk's back is in the journal from that segment on.
- * Before the file gets its name the journal must be on disk as far as any slice may have seen,
- * otherwise a crash could leave a snapshot that shows half of a transaction that the journal lost.
+ * The journal starts a new segment; then the nodes are written in the order of their numbers, one
+ * slice at a time under the lock. Changes that a slice misses are in the journal from that segment
+ * on. The journal must be synced up to the last transaction that a slice may have seen before the
+ * file gets its name. Otherwise a crash could leave a snapshot with half of a transaction that the
+ * journal lost.
  *
- * Two snapshots are kept, and the segments from the one that the older of them names, so that a
- * snapshot which turns out to be damaged costs time but nothing else.
+ * Two snapshots are kept, and the segments from the one that the older snapshot names. A damaged
+ * snapshot thus costs time and nothing else.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -61,7 +62,7 @@ static int write_file(struct local *l, const struct format_header *header,
     return err;
 }
 
-/* Snapshots older than the one given. */
+/* Removes the snapshots older than the given one. */
 static int drop_snapshots(struct local *l, uint64_t oldest, struct err_info *ret_error)
 {
     struct format_dir files;
@@ -79,7 +80,7 @@ static int drop_snapshots(struct local *l, uint64_t oldest, struct err_info *ret
     return err;
 }
 
-/* The newest good one is now `header`; the one before it stays too. */
+/* `header` is now the newest snapshot; the previous one is kept too. */
 static int retire(struct local *l, const struct format_header *header, struct err_info *ret_error)
 {
     uint64_t before = (uint64_t)l->snapshot_zxid, before_segment = l->snapshot_segment;

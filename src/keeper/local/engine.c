@@ -19,8 +19,9 @@
 #include "keeper/path.h"
 
 enum {
-    STALL_MS = 1000,            /* a ticker that is so late was stopped, and so was its hearing */
-    CLOSE_MAX = 512 * 1024,     /* bytes of deletions in one transaction of a session's end */
+    STALL_MS =
+        1000, /* a ticker that is this late was stopped, and so were the clients' signs of life */
+    CLOSE_MAX = 512 * 1024,     /* bytes of deletions in one transaction that ends a session */
     SEGMENTS_PER_CLOSE_MAX = 4, /* and never more than a quarter of a segment */
 };
 
@@ -109,7 +110,7 @@ int engine_session_open(struct local *l, int32_t timeout_ms, struct tree_session
     return 0;
 }
 
-/* How much of a session one transaction ends. */
+/* Bytes of deletions in one transaction that ends a session. */
 static size_t close_len(const struct local *l)
 {
     size_t part = l->o.segment_len / SEGMENTS_PER_CLOSE_MAX;
@@ -152,8 +153,8 @@ void engine_listen(struct local *l, void (*fn)(void *arg, int64_t session), void
 }
 
 /*
- * Waiting for room in the journal comes first: meanwhile the session may have been heard of. A disk
- * that is full cannot note the end of a session: it is given its time again.
+ * Waits for room in the journal first: a sign of life of the session may come meanwhile. If the
+ * disk is full, the end of a session cannot be recorded: its timeout starts again.
  */
 static int expire(struct local *l, int64_t session, int64_t now_ms)
 {
@@ -192,8 +193,8 @@ static void *ticker_main(void *arg)
 }
 
 /*
- * Only the last part: a slip of the pen should not become a new tree of directories. Its name must be
- * on disk before anything in it counts as kept.
+ * Creates only the last component: a typo must not create a tree of directories. Its name must be
+ * synced before anything in it is durable.
  */
 static int make_dir(const char *dir, struct err_info *ret_error)
 {
@@ -236,7 +237,7 @@ static int open_journal(struct local *l, const struct recovery *r, struct err_in
     return journal_open(&l->journal, &o, &l->gate, ret_error);
 }
 
-/* What the directory holds becomes the tree. */
+/* Recovers the tree from the directory. */
 static int open_dir(struct local *l, struct err_info *ret_error)
 {
     struct recover_hooks hooks = {.note = l->o.note, .arg = l->o.arg};
@@ -309,7 +310,7 @@ static void local_free(struct local *l)
     free(l);
 }
 
-/* Held for less than a microsecond as a rule: worth spinning for before going to sleep. */
+/* Usually held for less than a microsecond, so waiters spin before they sleep. */
 static void lock_init(pthread_mutex_t *lock)
 {
     pthread_mutexattr_t attr;

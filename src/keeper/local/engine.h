@@ -1,9 +1,9 @@
 /*
- * engine - the inside of struct local: a tree, its journal, its sessions and its snapshots, under one
- * lock. local.c connects keepers to it, checkpoint.c writes its snapshots.
+ * engine - the inside of struct local: a tree, its journal, its sessions and its snapshots, under
+ * one lock. local.c connects keepers to it, checkpoint.c writes its snapshots.
  *
- * Every answer passes the gate (journal/gate.h): whoever looked at the tree takes a ticket under the lock
- * and waits outside of it, or subscribes.
+ * Every answer passes the gate (journal/gate.h): whoever looked at the tree takes a ticket under
+ * the lock and waits outside of it, or subscribes.
  */
 #ifndef KEEPER_LOCAL_ENGINE_H
 #define KEEPER_LOCAL_ENGINE_H
@@ -36,7 +36,7 @@ struct local {
     int64_t since_snapshot; /* transactions */
     uint64_t snapshots_wanted, snapshots_tried, snapshots_done;
     bool snapshotting;
-    int snapshot_error;        /* of the last try */
+    int snapshot_error;        /* of the last attempt */
     int64_t snapshot_zxid;     /* the newest good one, 0: none */
     uint64_t snapshot_segment; /* the first to replay on it */
     uint64_t store;
@@ -53,9 +53,9 @@ static inline bool engine_has_journal(const struct local *l)
 }
 
 /*
- * tree_apply with the journal and the watches. who: NULL, or a ZooKeeper client, which access lists apply to.
- * Under the lock, which this and the next two may release and take again before they do anything: a pointer
- * to a session is invalid afterwards.
+ * tree_apply with the journal and the watches. who: NULL, or a ZooKeeper client, which access lists
+ * apply to. Under the lock, which this and the next two may release and take again before they do
+ * anything: a pointer to a session is invalid afterwards.
  */
 int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
                  const struct keeper_op *ops, size_t count, struct keeper_result *results,
@@ -67,8 +67,8 @@ int engine_session_end(struct local *l, int64_t session);
 void local_session_ended(struct local *l, int64_t session);
 
 /*
- * Has fn called, under the lock, when a session has ended. There is at most one listener; NULL removes it.
- * When this returns, the previous one is not called again.
+ * Has fn called, under the lock, when a session has ended. There is at most one listener; NULL
+ * removes it. When this returns, the previous one is not called again.
  */
 void engine_listen(struct local *l, void (*fn)(void *arg, int64_t session), void *arg);
 

@@ -15,7 +15,7 @@
 
 enum { DUMP_DATA_MAX = 64 };
 
-/* Text from a file, fit for a terminal. */
+/* Prints text from a file, safe for a terminal. */
 static void print_text(FILE *out, struct str text, size_t max)
 {
     fputc('"', out);
@@ -87,7 +87,7 @@ static void print_note(void *arg, const char *line)
     fprintf(o->out, "note: %s\n", line);
 }
 
-/* Every snapshot is read, not only the one that a start would use. */
+/* Reads every snapshot, not only the one that a start would use. */
 static int print_snapshots(const struct fsck_options *o, const struct format_list *list)
 {
     int worst = 0;
@@ -165,7 +165,7 @@ static int put_aside(const char *dir, enum format_kind kind, uint64_t number,
     return err;
 }
 
-/* A copy of what is about to be cut off, on disk before anything is cut. */
+/* Copies what will be cut off; the copy is synced before the cut. */
 static int copy_rest(const struct fsck_options *o, const char *path, uint64_t number, size_t at,
                      struct err_info *ret_error)
 {
@@ -193,7 +193,8 @@ static int copy_rest(const struct fsck_options *o, const char *path, uint64_t nu
 static int put_later_aside(const struct fsck_options *o, const struct recovery *r,
                            struct err_info *ret_error)
 {
-    bool whole = r->damaged_at < FORMAT_HEADER_LEN; /* nothing of the segment itself can stay */
+    bool whole =
+        r->damaged_at < FORMAT_HEADER_LEN; /* the header is damaged: the whole segment goes */
     uint64_t keep = whole ? r->damaged_segment : r->damaged_segment + 1;
     struct format_dir files;
     const struct format_list *segments, *snapshots;
@@ -242,7 +243,7 @@ static int salvage(const struct fsck_options *o, const struct recovery *r,
     return err;
 }
 
-/* After damage: asks, cuts, looks again. */
+/* After damage: asks, cuts, checks again. */
 static int offer_salvage(const struct fsck_options *o, struct recovery *r,
                          struct err_info *ret_error)
 {

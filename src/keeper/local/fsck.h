@@ -1,9 +1,9 @@
 /*
- * fsck - says what a data directory holds and whether it is whole; on request cuts the journal where
- * the first damage is.
+ * fsck - checks a data directory and reports its content; on request cuts the journal at the first
+ * damage.
  *
- * Looking changes nothing. Salvaging loses every transaction from the damage on, which is why it asks
- * first, and puts what it cuts off aside, in files whose names begin with "salvaged-", before it cuts:
+ * Checking changes nothing. Salvaging loses every transaction from the damage on, so it asks first.
+ * Before it cuts, it saves what it cuts off in files whose names begin with "salvaged-":
  *
  *   1. the rest of the damaged segment is copied (a segment without a readable header is renamed)
  *   2. the segments after it are renamed, last one first, and so are snapshots that show later
@@ -29,7 +29,7 @@ struct fsck_options {
     FILE *out;
 };
 
-/* 0: whole, or made so. Otherwise the error, and what is wrong was printed to out. */
+/* 0: valid, or salvaged. Otherwise the error; the reason was printed to out. */
 int fsck_run(const struct fsck_options *o, struct err_info *ret_error);
 
 #endif

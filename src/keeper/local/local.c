@@ -1,9 +1,9 @@
 /*
  * Keepers on the embedded store: each is a session, a callback queue and its watches.
  *
- * Everything happens on the caller's thread under the store's lock. What a call saw decides which LSN it
- * waits for at the gate: a read that found its node waits for the transactions that made the node what it
- * is; an answer that depends on something being absent waits for the last transaction.
+ * Everything happens on the caller's thread under the store's lock. What a call saw decides which
+ * LSN it waits for at the gate: a read that found its node waits for the transactions that made the
+ * node what it is; an answer that depends on something being absent waits for the last transaction.
  */
 #include "keeper/local/local.h"
 

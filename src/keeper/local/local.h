@@ -1,18 +1,19 @@
 /*
  * local - the embedded keeper: a tree in memory, a journal and snapshots on the local disk.
  *
- * struct local is the store; each keeper connected to it is a session of its own. Open it, connect keepers,
- * close the keepers, close it.
+ * struct local is the store; each keeper connected to it is a session of its own. Open it, connect
+ * keepers, close the keepers, close it.
  *
- * Modes: STRICT answers when the journal is on disk up to what the answer saw. OPPORTUNISTIC answers
- * from memory and is on disk at most LOCAL_FLUSH_MS later. NONE has no journal and no directory.
+ * Modes: STRICT answers when the journal is on disk up to what the answer saw. OPPORTUNISTIC
+ * answers from memory and is on disk at most LOCAL_FLUSH_MS later. NONE has no journal and no
+ * directory.
  *
- * A failed write or sync is final: nothing is acknowledged any more (every call gets IO), the reason
- * goes to `fatal`, whose default prints it and ends the process. A full disk is not: changes are
- * refused with DISK_FULL, reads go on, and changes work again once there is room.
+ * A failed write or sync is final: nothing is acknowledged any more (every call gets IO), the
+ * reason goes to `fatal`, whose default prints it and ends the process. A full disk is not: changes
+ * are refused with DISK_FULL, reads go on, and changes work again once there is room.
  *
- * The session of an open keeper does not time out. Any other (left by keeper_abandon, or by an earlier
- * process) ends after its timeout.
+ * The session of an open keeper does not time out. Any other (left by keeper_abandon, or by an
+ * earlier process) ends after its timeout.
  */
 #ifndef KEEPER_LOCAL_LOCAL_H
 #define KEEPER_LOCAL_LOCAL_H
@@ -31,14 +32,14 @@ enum {
 
 struct local_options {
     enum local_mode mode;
-    const char *dir;        /* made if it is missing; unused with NONE */
+    const char *dir;        /* created if it is missing; unused with NONE */
     int64_t snapshot_every; /* transactions; 0: LOCAL_SNAPSHOT_EVERY. Never fewer than nodes. */
     size_t segment_len;     /* 0: LOCAL_SEGMENT_LEN */
     const struct fs *fs;    /* NULL: the system's */
     int64_t (*wall_ms)(void *arg); /* NULL: the system's */
 
     void (*fatal)(void *arg, const char *line); /* NULL: print, end the process with status 1 */
-    void (*note)(void *arg, const char *line);  /* what an operator should know; NULL: dropped */
+    void (*note)(void *arg, const char *line);  /* messages for the operator; NULL: dropped */
     void *arg;
 };
 
@@ -53,11 +54,11 @@ int local_connect(struct local *l, const struct keeper_options *o, struct keeper
 int local_snapshot(struct local *l);
 
 /*
- * Group commit for a loop. In strict mode, changes made with keeper_apply() may be deferred: they are written
- * when local_write_deferred() is called, so that they share a sync, or so that the loop writes a single one
- * itself without a thread switch (journal.h says when). The loop calls that when it has nothing else to do.
- * local_deferred() is the number of changes that wait for it; a thread that waits for one of them causes it to
- * be written at once. Nothing is deferred at first.
+ * Group commit for a loop. In strict mode, changes made with keeper_apply() may be deferred: they
+ * are written when local_write_deferred() is called, so that they share a sync, or so that the loop
+ * writes a single one itself without a thread switch (journal.h says when). The loop calls that
+ * when it has nothing else to do. local_deferred() is the number of changes that wait for it; a
+ * thread that waits for one of them causes it to be written at once. Nothing is deferred at first.
  */
 void local_set_defers(struct local *l, bool defers);
 int64_t local_deferred(struct local *l);
@@ -72,7 +73,7 @@ struct local_stats {
     uint64_t journal_records, journal_bytes, journal_syncs; /* since the start */
     uint64_t snapshots;                                     /* since the start */
     int64_t snapshot_zxid;                                  /* of the newest, 0: none */
-    uint64_t recovered_records, recovered_nodes;            /* what the start found */
+    uint64_t recovered_records, recovered_nodes;            /* at the start */
 };
 
 void local_stats(struct local *l, struct local_stats *ret_stats);

@@ -1,6 +1,6 @@
 /*
- * The four-letter words: a connection that begins with one gets a text and is closed. Which words and
- * which lines they answer with is what operators' scripts expect of ZooKeeper.
+ * The four-letter words: a connection that begins with one gets a text and is closed. The words and
+ * the lines of their answers are those that operators' scripts expect from ZooKeeper.
  */
 #include <inttypes.h>
 

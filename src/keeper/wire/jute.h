@@ -1,7 +1,7 @@
 /*
  * jute - ZooKeeper's encoding: big-endian numbers, text and bytes after a 32-bit length.
  *
- * Reading uses struct reader (base/buf.h): asked for more than there is, it turns bad and gives zeros.
+ * Reading uses struct reader (base/buf.h): reading past the end makes it bad and returns zeros.
  * The length -1, which ZooKeeper uses for "none", reads as empty; any other below 0 is bad.
  */
 #ifndef KEEPER_WIRE_JUTE_H
@@ -22,7 +22,7 @@ int64_t jute_i64(struct reader *r);
 struct str jute_bytes(struct reader *r); /* null is the same as empty */
 struct str jute_data(struct reader *r);  /* of null, p is NULL */
 
-/* Over a length that was left open. */
+/* Fills in a length that was written as a placeholder. */
 void jute_store_i32(char *at, int32_t v);
 
 #endif

@@ -1,4 +1,4 @@
-/* The listener, and what wakes it: a journal that got further, a watch that fired, a session that ended. */
+/* The listener, and its wake-ups: the gate has moved, a watch has fired, a session has ended. */
 #include "keeper/wire/wire.h"
 
 #include <stdlib.h>
@@ -43,7 +43,9 @@ void wire_wait_for_gate(struct wire_conn *c, int64_t lsn)
         uv_async_send(&c->w->news);
 }
 
-/* Sends what may leave now, or closes; a connection that still waits for the disk is noted again. */
+/*
+ * Sends what may leave now, or closes; a connection that still waits for the disk is noted again.
+ */
 static void look_at(struct wire_conn *c, bool ended)
 {
     if (ended || gate_state(&c->w->l->gate, 0) < 0) /* or no answer will ever leave */
@@ -57,7 +59,7 @@ static void look_at(struct wire_conn *c, bool ended)
     pthread_mutex_unlock(&c->w->l->lock);
 }
 
-/* Only those who are noted, not everybody: thousands of idle connections must cost nothing. */
+/* Looks at the noted connections only: thousands of idle ones must cost nothing. */
 static void on_news(uv_async_t *news)
 {
     struct wire *w = news->data;

@@ -2,24 +2,26 @@
  * wire - ZooKeeper's client protocol, served from the embedded keeper.
  *
  * Any client of ZooKeeper 3.4 to 3.8 can use the tree: sessions with their passwords, ephemeral and
- * sequential nodes, transactions, access lists, watches of every kind, and the four-letter words. What
- * the clients need not know: there is one server, it is always the leader, and it syncs many clients'
- * changes at once.
+ * sequential nodes, transactions, access lists, watches of every kind, and the four-letter words.
+ * There is one server, which is always the leader, and it syncs the changes of many clients
+ * together.
  *
- * Everything runs on one loop. A request is carried out when it has arrived whole; its answer waits in
- * the connection's queue until the journal is durable up to what it saw. Answers leave in the order of
- * the requests, and what a watch has to tell leaves before the first answer that could show the change.
+ * Everything runs on one loop. A request is executed when it has arrived completely; its answer
+ * waits in the connection's queue until it may pass the gate (journal/gate.h). Answers leave in the
+ * order of the requests, and the event of a watch leaves before the first answer that could show
+ * the change.
  *
- * Not here: containers, TTL nodes, SASL and reconfiguration, which are refused. What else a client can
- * see that is not as in ZooKeeper 3.8:
+ * Containers, TTL nodes, SASL and reconfiguration are refused. Other differences from ZooKeeper
+ * 3.8:
  *
- *   - Data that was given as none comes back as empty.
- *   - Quotas are nodes like any others: nothing is counted, nothing enforced.
- *   - A path that goes beyond the basic plane of Unicode is as it was sent.
- *   - Watches of different kinds on one path stand beside each other, as in 3.9.
- *   - A wrong password for a session does not disturb whoever has it.
- *   - A request that is cut off ends its connection; there it gets an error.
- *   - With the journal opportunistic or off, a client that has seen what was lost may come back.
+ *   - Null data is returned as empty data.
+ *   - Quota nodes have no effect.
+ *   - Paths with characters beyond the Unicode basic plane are not changed.
+ *   - Watches of different kinds on one path are independent, as in 3.9.
+ *   - A wrong password for a session does not affect the client that owns it.
+ *   - A truncated request ends its connection; ZooKeeper answers with an error.
+ *   - With an opportunistic journal or none, a client may reconnect that has seen
+ *     lost transactions.
  */
 #ifndef KEEPER_WIRE_WIRE_H
 #define KEEPER_WIRE_WIRE_H
@@ -31,19 +33,19 @@
 enum {
     WIRE_PACKET_MAX = 1024 * 1024 - 1,
     WIRE_CONNECTIONS_MAX = 10000,
-    WIRE_BACKLOG = 4096,               /* after a restart all clients come at once */
-    WIRE_UNSENT_MAX = 4 * 1024 * 1024, /* answers that a client does not read stop its requests */
-    WIRE_OUTSTANDING_MAX = 4096,       /* so do answers that wait for the disk */
-    WIRE_EVENTS_MAX = 4 * 1024 * 1024, /* what watches tell a client that does not read ends it */
+    WIRE_BACKLOG = 4096,               /* after a restart all clients connect at once */
+    WIRE_UNSENT_MAX = 4 * 1024 * 1024, /* unread answers at which its requests are no longer read */
+    WIRE_OUTSTANDING_MAX = 4096,       /* answers waiting for the disk, likewise */
+    WIRE_EVENTS_MAX = 4 * 1024 * 1024, /* unread watch events at which the connection is closed */
     WIRE_WATCHES_MAX = 100000,         /* of one connection */
-    WIRE_IDS_MAX = 16,                 /* ways in which a connection is known */
+    WIRE_IDS_MAX = 16,                 /* identities of a connection */
     WIRE_CREDENTIAL_MAX = 4096,        /* bytes of user:password */
-    WIRE_PATIENCE_MS = 10 * 1000,      /* for a client to say hello, and to take its last answer */
+    WIRE_PATIENCE_MS = 10 * 1000,      /* for the connect request, and to read the last answer */
 };
 
 struct wire;
 
-/* Binds and listens. The local store is given with wire_serve, before the loop runs. */
+/* Binds and listens. Call wire_serve with the store before the loop runs. */
 int wire_listen(uv_loop_t *loop, const struct sockaddr_storage *address, struct wire **ret_wire,
                 struct err_info *ret_error);
 void wire_serve(struct wire *w, struct local *l);
@@ -51,7 +53,7 @@ void wire_serve(struct wire *w, struct local *l);
 /* "127.0.0.1:8049" */
 const char *wire_address(const struct wire *w);
 
-/* Closes everything; sessions are left to their timeouts. Frees itself: run the loop until then. */
+/* Closes everything; sessions end by their timeouts. Frees itself on the loop. */
 void wire_close(struct wire *w);
 
 #endif

@@ -1,12 +1,13 @@
 /*
  * One connection.
  *
- * Bytes gather in `in` until a packet is whole. Answers gather in `out`, with gates: positions up to
- * which they may leave once the journal has got so far. Because a later answer leaves later anyway, a
- * gate that asks for less than the one before it is not kept.
+ * `in` collects bytes until a packet is complete. `out` collects answers, with barriers: positions
+ * up to which they may leave once their LSN passes the gate. Because answers leave in order, a
+ * barrier with a smaller LSN than the previous one is not needed.
  *
- * A client that does not read its answers, or is far ahead of the disk, is not read from until it or
- * the disk has caught up. What its watches tell it cannot be held back: too much of that ends it.
+ * A client that does not read its answers, or is far ahead of the disk, is not read from until it
+ * or the disk has caught up. Watch events cannot be held back: too many unread ones close the
+ * connection.
  */
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@
 #include "base/uv_check.h"
 #include "keeper/wire/wire_impl.h"
 
-enum { KEEP_MAX = 256 * 1024 }; /* an empty buffer that has grown larger is given back */
+enum { KEEP_MAX = 256 * 1024 }; /* larger empty buffers are freed */
 
 static void buf_shrink(struct buf *b)
 {
@@ -37,7 +38,7 @@ static void on_handle_closed(uv_handle_t *handle)
     buf_release(&c->sending);
     buf_release(&c->events);
     free(c->barriers);
-    pthread_mutex_lock(&w->l->lock); /* who ends a session walks the list */
+    pthread_mutex_lock(&w->l->lock); /* the end of a session walks the list on any thread */
     *(c->prev ? &c->prev->next : &w->conns) = c->next;
     if (c->next)
         c->next->prev = c->prev;
@@ -129,7 +130,7 @@ static void on_written(uv_write_t *write, int status)
         wire_conn_flush(c);
 }
 
-/* Takes the first len bytes of the queue away. */
+/* Removes the first len bytes of the output. */
 static void out_consume(struct wire_conn *c, size_t len)
 {
     memmove(c->out.p, c->out.p + len, c->out.len - len);
@@ -148,7 +149,7 @@ static void send_open(struct wire_conn *c)
         return;
     }
     sent = sent < 0 ? 0 : sent;
-    if ((size_t)sent < len) { /* the rest goes when there is room */
+    if ((size_t)sent < len) { /* the rest is written when the socket has room */
         c->sending.len = 0;
         buf_put(&c->sending, c->out.p + sent, len - (size_t)sent);
         bytes = uv_buf_init(c->sending.p, (unsigned)c->sending.len);
@@ -171,7 +172,7 @@ static bool is_behind(const struct wire_conn *c)
 
 static void take_packets(struct wire_conn *c);
 
-/* Goes on where it had to stop reading. True: there may be new answers. */
+/* Resumes reading after a pause. True: there may be new answers. */
 static bool resume(struct wire_conn *c)
 {
     if (!c->paused || is_behind(c))
@@ -224,7 +225,7 @@ void wire_conn_finish(struct wire_conn *c)
 
 /* Requests. */
 
-/* What is left of the packets that were taken moves to the front. */
+/* Moves the remaining bytes to the front. */
 static void in_compact(struct wire_conn *c)
 {
     if (!c->in_at)
@@ -235,7 +236,7 @@ static void in_compact(struct wire_conn *c)
     buf_shrink(&c->in);
 }
 
-/* False: there is no whole packet. The connection may be closed meanwhile. */
+/* False: there is no complete packet. May close the connection. */
 static bool take_packet(struct wire_conn *c)
 {
     struct reader r = {c->in.p + c->in_at, c->in.len - c->in_at, false};

@@ -1,16 +1,16 @@
 /*
- * The inside of wire: connections, what they are asked, what they watch.
+ * wire_impl - the inside of wire: connections, their requests and their watches.
  *
- *   wire.c          the listener, and waking up for what other threads and the disk did
+ *   wire.c          the listener, and wake-ups by other threads and the disk
  *   wire_conn.c     one connection: bytes in, packets, answers out when they may leave
- *   wire_session.c  who a connection is
+ *   wire_session.c  the session and the identities of a connection
  *   wire_ops.c      the requests, a table
  *   wire_multi.c    transactions
- *   wire_watch.c    what a connection watches
- *   wire_words.c    the four-letter words
+ *   wire_watch.c    the watches of a connection
+ *   four_letter.c the four-letter words
  *
- * A connection belongs to the loop's thread, except for what stands under "under the store's lock":
- * changes are made by other threads too, and tell their watches there.
+ * A connection belongs to the loop's thread, except for the fields below "Under the store's lock":
+ * changes by other threads fire watches.
  */
 #ifndef KEEPER_WIRE_WIRE_IMPL_H
 #define KEEPER_WIRE_WIRE_IMPL_H
@@ -27,8 +27,8 @@ struct wire_barrier {
 };
 
 struct wire_conn {
-    uv_tcp_t tcp;        /* first: a handle is its connection */
-    uv_timer_t patience; /* for the hello, and at the end for its answers to be taken */
+    uv_tcp_t tcp;        /* first member: the handle's pointer is the connection's */
+    uv_timer_t patience; /* for the connect request, and to read the last answer */
     struct wire *w;
     struct wire_conn *next, *prev;
     char peer[64]; /* address and port */
@@ -41,7 +41,7 @@ struct wire_conn {
     bool paused;
 
     struct buf out;    /* answers not yet given to the socket */
-    uint64_t out_base; /* how many bytes were before the first of them */
+    uint64_t out_base; /* position of the first of them */
     uint64_t out_open; /* up to here they have passed the gate */
     struct wire_barrier *barriers;
     size_t barrier_first, barrier_count, barrier_cap;
@@ -51,11 +51,11 @@ struct wire_conn {
     bool close_when_sent;
     size_t event_bytes; /* put into `out` since it was empty */
 
-    int64_t session;                 /* 0: has not said hello */
+    int64_t session;                 /* 0: not connected yet */
     struct acl_id ids[WIRE_IDS_MAX]; /* owned; the first is the address */
     size_t id_count;
     uint64_t received, sent;
-    int64_t told_zxid; /* in an answer: for a client time does not go back */
+    int64_t told_zxid; /* the highest zxid in an answer */
 
     /* Under the store's lock: */
     struct wire_conn *noted_next, **noted_at; /* in wire.noted; NULL: not in it */
@@ -65,23 +65,24 @@ struct wire_conn {
     struct wire_watch **watches;
     uint32_t watch_len, watch_cap;
     struct map watch_index;
-    uint64_t told_of; /* the last change that it was told of, as watches count them */
+    uint64_t told_of; /* the last change it was notified of (watches.changes) */
     enum keeper_event told;
 };
 
 struct wire {
     uv_loop_t *loop;
     uv_tcp_t listener;
-    uv_async_t news; /* another thread did something that concerns a connection */
+    uv_async_t news; /* another thread has changed something for a connection */
     struct local *l;
     struct gate_waiter gate_waiter; /* for the answers of all connections */
     struct wire_conn *conns;
     size_t conn_count;
-    struct wire_conn *noted;  /* who has news or waits for the disk; under the store's lock */
-    struct wire_conn *called; /* those of them that are being looked at */
+    struct wire_conn
+        *noted; /* connections with events or waiting answers; under the store's lock */
+    struct wire_conn *called; /* the part of them that on_news() still has to look at */
     char address[64];
     int64_t now_ms;
-    int64_t acl_lsn;       /* of the last change of an access list: every stat shows its version */
+    int64_t acl_lsn; /* of the last change of an access list, whose version every stat shows */
     struct buf head, body; /* of the answer being made */
     uint64_t received, sent;
     int open_handles;
@@ -97,16 +98,16 @@ void wire_conn_close(struct wire_conn *c);
 void wire_conn_flush(struct wire_conn *c);
 
 /*
- * Puts a packet behind the others: text for the words, which have no length in front. Under the lock,
- * unless it rests on nothing (lsn 0) and is the first.
+ * Appends a packet to the output, or plain text for the four-letter words. Under the lock, unless
+ * it depends on no transaction (lsn 0) and is the first.
  */
 void wire_conn_put(struct wire_conn *c, struct str packet, int64_t lsn);
 void wire_conn_finish(struct wire_conn *c); /* closes once everything is sent */
 
-/* Under the lock: moves what watches have to tell behind what is already in the queue. */
+/* Under the lock: appends the pending watch events to the output. */
 void wire_conn_put_events(struct wire_conn *c);
 
-/* Under the lock: the connection is looked at when the loop is woken next; and it is not. */
+/* Under the lock: has the connection looked at when the loop is woken next; or no longer. */
 void wire_note(struct wire_conn *c);
 void wire_unnote(struct wire_conn *c);
 
@@ -146,21 +147,23 @@ enum wire_op {
     WIRE_CLOSE = -11,
 };
 
-/* wire_session.c, wire_ops.c: one packet, without its length. False: the connection cannot go on. */
+/*
+ * wire_session.c, wire_ops.c: one packet, without its length. False: the connection must be closed.
+ */
 bool wire_hello(struct wire_conn *c, struct str packet);
 bool wire_request(struct wire_conn *c, struct str packet);
 
-/* What a request leaves: an error or w->body, and how far the journal must be for it to leave. */
+/* The result of a request: an error, or w->body; and the LSN that it saw. */
 struct wire_answer {
     int error; /* as ZooKeeper numbers it */
     int64_t zxid;
     int64_t lsn;
 };
 
-/* Errors of ZooKeeper's that stand for none of ours. */
+/* ZooKeeper errors without a counterpart in enum drover_err. */
 enum wire_error {
     WIRE_SYSTEM_ERROR = -1,
-    WIRE_MARSHALLING_ERROR = -5, /* what is asked for cannot be */
+    WIRE_MARSHALLING_ERROR = -5, /* the request is invalid */
     WIRE_NO_NODE = -101,
     WIRE_AUTH_FAILED = -115,
     WIRE_NO_WATCHER = -121,
@@ -196,7 +199,7 @@ bool wire_watch_has(struct wire_conn *c, struct str path, int modes);
 void wire_watch_clear(struct wire_conn *c);
 void wire_watch_tell(struct wire_conn *c, enum keeper_event event, struct str path, int64_t lsn);
 
-/* wire_words.c: true: it was one, and is answered. */
+/* four_letter.c. True: it was one, and is answered. */
 bool wire_word(struct wire_conn *c, const char *four);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Operations that change something, alone or in a transaction, and reads in a bundle.
+ * Changes, single or in a transaction, and multi-reads.
  *
- * What is wrong with an operation by itself (its path, its access list, a kind that is not served) is
- * noted in it and told when its turn comes, because ZooKeeper names the first operation that fails.
+ * An operation that is invalid by itself (its path, its access list, a kind that is not served)
+ * keeps its error until its turn comes, because ZooKeeper reports the first operation that fails.
  */
 #include <stdlib.h>
 
@@ -10,11 +10,11 @@
 #include "keeper/path.h"
 #include "keeper/wire/wire_impl.h"
 
-enum { OP_ERROR = -1 }; /* in a bundle: what failed, and the end */
+enum { OP_ERROR = -1 }; /* in a multi: the failed operation, and the end */
 
-enum { FLAGS_COUNT = 7 }; /* containers and nodes with a time to live are the last three */
+enum { FLAGS_COUNT = 7 }; /* the last three are containers and TTL nodes */
 
-/* 0 or why the list cannot be. An open list is kept as none, which is what most of them are. */
+/* 0, or why the list is invalid. An open list, the usual case, is stored as none. */
 static int read_acl(struct wire_conn *c, struct reader *r, struct buf *acl, struct str *ret_list)
 {
     struct acl_who who = wire_who(c);
@@ -44,15 +44,15 @@ static int check_flags(int type, int32_t flags)
     return type == WIRE_CREATE || type == WIRE_CREATE2 ? 0 : DROVER_UNIMPLEMENTED;
 }
 
-/* Whether something can be the parent that it names. */
+/* Whether the parent in the path can exist. */
 static bool has_parent(struct str path)
 {
     return path.len && memchr(path.p, '/', path.len) && !memchr(path.p, '\0', path.len);
 }
 
 /*
- * ZooKeeper looks for the node, or the parent of one to be made, before it judges the rest of a path:
- * then what is no path is not there.
+ * ZooKeeper looks up the node, or the parent of a new one, before it validates the rest of a path:
+ * an invalid path then gives NO_NODE.
  */
 static int check_path(const struct keeper_op *op)
 {
@@ -69,7 +69,7 @@ static int check_path(const struct keeper_op *op)
     return DROVER_BAD_ARGUMENT;
 }
 
-/* acl holds what the operation's list was resolved to, and must live as long as it. */
+/* acl holds the resolved access list, and must live as long as the operation. */
 bool wire_read_op(struct wire_conn *c, int type, struct reader *r, struct buf *acl,
                   struct keeper_op *ret_op)
 {
@@ -121,13 +121,13 @@ bool wire_read_op(struct wire_conn *c, int type, struct reader *r, struct buf *a
     return !r->bad;
 }
 
-/* A transaction as it is read. */
+/* A transaction while it is read. */
 struct bundle {
     struct keeper_op *ops;
     struct buf *acls;
     int *types;
     size_t count, cap;
-    size_t acl_bytes; /* a list can become much longer than it was sent */
+    size_t acl_bytes; /* resolving can make a list much longer */
 };
 
 static void bundle_release(struct bundle *b)
@@ -150,7 +150,7 @@ static bool may_be_bundled(int type)
     return false;
 }
 
-/* 0 or why the whole transaction is refused. */
+/* 0, or why the whole transaction is refused. */
 static int bundle_add(struct wire_conn *c, struct bundle *b, int type, struct reader *r)
 {
     if (!may_be_bundled(type))
@@ -185,7 +185,7 @@ static void put_error(struct buf *out, int err)
 
 static void put_result(struct buf *out, int type, const struct keeper_result *result)
 {
-    put_header(out, type == WIRE_CREATE2 ? WIRE_CREATE : type, false, 0); /* which says no stat */
+    put_header(out, type == WIRE_CREATE2 ? WIRE_CREATE : type, false, 0); /* the empty stat */
     if (type == WIRE_CREATE || type == WIRE_CREATE2)
         jute_put_bytes(out, str_of(result->path));
     if (type == WIRE_SET_DATA)
@@ -247,7 +247,7 @@ static void read_one(struct wire_conn *c, int type, struct str path)
     jute_put_stat(out, &v.stat);
 }
 
-/* Each answers for itself: one that fails does not stop the others. */
+/* Each has its own result: a failed read does not stop the others. */
 void wire_multi_read(struct wire_conn *c, struct reader *r, struct wire_answer *a)
 {
     while (!a->error) {
@@ -263,7 +263,7 @@ void wire_multi_read(struct wire_conn *c, struct reader *r, struct wire_answer *
             break;
         }
         path = jute_bytes(r);
-        jute_bool(r); /* watches are not set by this request */
+        jute_bool(r); /* this request sets no watches */
         if (!r->bad)
             read_one(c, type, path);
     }

@@ -1,8 +1,8 @@
 /*
- * The requests: a table from ZooKeeper's operation numbers to functions. Each runs under the store's
- * lock, reads its arguments, leaves the body of its answer in w->body and says in a struct wire_answer
- * what the answer rests on. A request of an unknown kind is answered, but is the connection's last; one
- * that is cut off ends it at once.
+ * The requests: a table from ZooKeeper's operation numbers to functions. Each runs under the
+ * store's lock, reads its arguments, writes the body of its answer to w->body, and sets in a struct
+ * wire_answer which LSN the answer saw. A request of an unknown kind is answered, and then the
+ * connection is closed; a truncated one closes it at once.
  */
 #include "keeper/path.h"
 #include "keeper/wire/wire_impl.h"
@@ -44,8 +44,8 @@ static struct tree *tree_of(struct wire_conn *c)
 }
 
 /*
- * Finds a node that may be read. The answer rests on what made the node what it is, or, when there is
- * none, on everything. What is no path names no node.
+ * Finds a node that the client may read. The answer saw the transactions that made the node what it
+ * is, or, if there is none, the last one. An invalid path names no node.
  */
 static bool look(struct wire_conn *c, struct str path, int permission, struct wire_answer *a,
                  struct tree_view *v)
@@ -92,7 +92,7 @@ static void op_create(struct wire_conn *c, int type, struct reader *r, struct wi
     keeper_results_release(&result, 1);
 }
 
-/* delete, check: nothing to say; setData, setACL: the stat. */
+/* delete, check: an empty body; setData, setACL: the stat. */
 static void op_change(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
 {
     struct keeper_result result = {0};
@@ -104,7 +104,7 @@ static void op_change(struct wire_conn *c, int type, struct reader *r, struct wi
         c->w->acl_lsn = a->zxid;
 }
 
-/* One watch too many is an error: a client must not believe in a watch that is not there. */
+/* One watch too many is an error: the client must know that it was not set. */
 static void watch(struct wire_conn *c, struct str path, int mode, struct wire_answer *a)
 {
     if (c->watch_len < WIRE_WATCHES_MAX || wire_watch_has(c, path, WIRE_WATCH_ANY))
@@ -212,7 +212,10 @@ static void op_multi(struct wire_conn *c, int type, struct reader *r, struct wir
         wire_multi_read(c, r, a);
 }
 
-/* A watch that a client brings along from an earlier connection: told at once if it has missed it. */
+/*
+ * A watch from an earlier connection of the client: fires at once if the client has missed a
+ * change.
+ */
 static void bring_watch(struct wire_conn *c, struct str path, int mode, bool exists, int64_t since,
                         struct wire_answer *a)
 {
@@ -275,7 +278,7 @@ static void op_add_watch(struct wire_conn *c, int type, struct reader *r, struct
     jute_put_i32(&c->w->body, 0);
 }
 
-/* Asks whether there is such a watch, or removes it. */
+/* Checks whether there is such a watch, or removes it. */
 static void op_remove_watches(struct wire_conn *c, int type, struct reader *r,
                               struct wire_answer *a)
 {
@@ -335,7 +338,7 @@ static void op_count_descendants(struct wire_conn *c, int type, struct reader *r
     if (!look(c, path, ACL_READ, a, &v))
         return;
     top = ref = nodes_find(ns, path);
-    for (;;) { /* down to a child, else on to the next one, of the parent if need be */
+    for (;;) { /* down to a child, else to the next sibling, of an ancestor if need be */
         const struct tree_node *n = node_at(ns, ref);
 
         if (n->more && n->more->first_child) {
@@ -438,14 +441,14 @@ static void put_answer(struct wire_conn *c, int32_t xid, const struct wire_answe
     jute_put_i32(&w->head, xid);
     jute_put_i64(&w->head, c->told_zxid);
     jute_put_i32(&w->head, a->error);
-    wire_conn_put_events(c); /* before the answer that may show what they tell */
+    wire_conn_put_events(c); /* before the first answer that may show the change */
     wire_conn_put(c, (struct str){w->head.p, w->head.len}, a->lsn);
     wire_conn_put(c, (struct str){w->body.p, body_len}, a->lsn);
     c->sent++;
     w->sent++;
 }
 
-/* What the client may be told as the last transaction: it must not come to know one that gets lost. */
+/* The last transaction, for the answer's header: it must be one that cannot get lost. */
 static int64_t known_zxid(struct wire_conn *c, const struct wire_answer *a)
 {
     struct local *l = c->w->l;

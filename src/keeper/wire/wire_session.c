@@ -1,12 +1,12 @@
 /*
- * Who a connection is: its session, from the hello that begins it, and the ways in which access lists
- * know it, from its address and what it says about itself.
+ * The session of a connection, from its connect request; and its identities for access lists, from
+ * its address and its auth requests.
  */
 #include "base/mem.h"
 #include "base/sha1.h"
 #include "keeper/wire/wire_impl.h"
 
-/* Another connection that still stands for the session, from before the client came here. */
+/* Closes other connections of the session: the client has reconnected. */
 static void close_others(struct wire_conn *c)
 {
     for (struct wire_conn *other = c->w->conns, *next; other; other = next) {
@@ -23,7 +23,7 @@ static int32_t granted_timeout(int32_t wanted_ms)
     return wanted_ms > KEEPER_TIMEOUT_MAX_MS ? KEEPER_TIMEOUT_MAX_MS : wanted_ms;
 }
 
-/* The session that a client wants to go on with, or a new one; NULL: there is none any more. */
+/* The session that the client resumes, or a new one; NULL: it has expired. */
 static struct tree_session *enter(struct wire_conn *c, int64_t id, struct str password,
                                   int32_t timeout_ms)
 {
@@ -58,21 +58,23 @@ bool wire_hello(struct wire_conn *c, struct str packet)
     struct str password;
     bool tells_read_only;
 
-    jute_i32(&r); /* the version of the protocol: there is one */
+    jute_i32(&r); /* the protocol version: there is only one */
     seen = jute_i64(&r);
     timeout_ms = jute_i32(&r);
     id = jute_i64(&r);
     password = jute_bytes(&r);
-    tells_read_only = r.left > 0; /* clients since 3.4 say whether they accept a read-only server */
+    tells_read_only =
+        r.left > 0; /* clients since 3.4 send whether they accept a read-only server */
     if (r.bad)
         return false;
     pthread_mutex_lock(&l->lock);
-    if (l->o.mode == LOCAL_STRICT && seen > l->tree.zxid) { /* it comes from another store */
+    if (l->o.mode == LOCAL_STRICT &&
+        seen > l->tree.zxid) { /* it has seen transactions of another store */
         pthread_mutex_unlock(&l->lock);
         return false;
     }
     s = enter(c, id, password, timeout_ms);
-    if (!s && !id) { /* the disk is full: the client may try again, nothing of it has expired */
+    if (!s && !id) { /* the disk is full: the client may retry, nothing has expired */
         pthread_mutex_unlock(&l->lock);
         return false;
     }
@@ -97,8 +99,8 @@ bool wire_hello(struct wire_conn *c, struct str packet)
 }
 
 /*
- * "user:password" becomes "user:" and the base64 of its SHA-1, which is how lists know it. Without a
- * colon everything is the user.
+ * "user:password" becomes "user:" and the base64 of its SHA-1, which is the form in access lists.
+ * Without a colon all of it is the user.
  */
 static bool digest_id(struct str credential, struct buf *id)
 {
@@ -114,7 +116,7 @@ static bool digest_id(struct str credential, struct buf *id)
     return true;
 }
 
-/* From now on the connection is also known as this. False: it is known in too many ways. */
+/* Adds an identity. False: the connection has too many. */
 static bool add_digest(struct wire_conn *c, struct str id)
 {
     for (size_t i = 0; i < c->id_count; i++)
@@ -126,7 +128,7 @@ static bool add_digest(struct wire_conn *c, struct str id)
     return true;
 }
 
-/* The address is known without being told: ip always succeeds. */
+/* The address is known already: ip always succeeds. */
 void wire_auth(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
 {
     int32_t auth_type = jute_i32(r);

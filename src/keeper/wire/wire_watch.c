@@ -1,7 +1,7 @@
 /*
- * What a connection watches: one entry a path, whatever the client asked for there. However many of
- * its entries a change concerns, it is told once, and only if it may read the node. Entries that were
- * only good for one event go with it, told or not.
+ * The watches of a connection: one entry per path, with the modes that the client asked for. A
+ * change that concerns several entries is reported once, and only if the client may read the node.
+ * One-shot modes end with the event, reported or not.
  */
 #include <stdlib.h>
 
@@ -74,7 +74,7 @@ static void drop(struct wire_watch *w)
 
     watches_remove(&c->w->l->watches, &w->watch);
     map_remove(&c->watch_index, map_hash_str(str_of(w->path)), w->at + 1);
-    if (last != w) { /* the last one takes its place */
+    if (last != w) { /* moves the last one to its place */
         map_remove(&c->watch_index, map_hash_str(str_of(last->path)), last->at + 1);
         last->at = w->at;
         c->watches[last->at] = last;
@@ -85,7 +85,7 @@ static void drop(struct wire_watch *w)
     free(w);
 }
 
-/* The list of a node that was changed just now, and may be gone again. */
+/* The access list of a node that has just been changed, and may be deleted by now. */
 static struct str acl_of(const struct local *l, struct str path)
 {
     struct tree_view v;
@@ -123,14 +123,17 @@ static void fire(struct tree_watch *watch, enum keeper_event event, struct str p
     int spent = 0;
 
     tell_once(w->c, event, path);
-    for (int i = 0; i < 2; i++) /* those that are good for one event */
+    for (int i = 0; i < 2; i++) /* the one-shot modes */
         if (MODES[i].events & WATCH_EVENT(event))
             spent |= MODES[i].mode;
     if (w->modes & spent && str_eq(path, str_of(w->path)))
         wire_watch_remove(w->c, path, spent);
 }
 
-/* The table that it stands in counts the recursive ones: out and in again when that changes. */
+/*
+ * The table of watches counts the recursive ones, so an entry is removed and added again when that
+ * changes.
+ */
 static void set_modes(struct wire_watch *w, int modes)
 {
     bool recursive = modes & WIRE_WATCH_RECURSIVE;
