@@ -8,10 +8,10 @@
  *
  * The outcomes of a commit:
  *   0 memory and tree agree
- *   the fence failed    nothing happened; another process leads: all get NOT_LEADER, and the service
+ *   the fence failed    nothing happened; another process leads: all get NOT_LEADER, the service
  *                       stops
  *   another refusal     nothing happened; memory is undone, newest first. Of several requests, each
- *                       is tried alone, so that only the failing ones are refused; a single one gets
+ *                       is tried alone, so that only the failing ones are refused; one alone gets
  *                       the error
  *   UNKNOWN             it may have happened, or may still happen. The leader writes a new fence,
  *                       which decides it; then service_start() compares the tag in the head:

@@ -7,7 +7,7 @@
  *          0      4  length of the payload
  *          4      4  CRC32C of the store's number (format.h), of everything from offset 8 to the
  *                    end of the payload, then of the length
- *          8      8  LSN: the number of the transaction (zxid); one higher than in the record before
+ *          8      8  LSN: the number of the transaction (zxid); the previous record has one less
  *         16      4  behind: how many transactions, this one included, were not yet known to be on
  *                    disk when this one was appended. So LSN - behind was on disk.
  *         20      4  type: 0 a transaction, 1 a mark
