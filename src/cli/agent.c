@@ -18,7 +18,6 @@
 #include "base/thread.h"
 #include "base/uv_check.h"
 #include "dag/environment.h"
-#include "dag/output.h"
 
 const char *const AGENT_OUTPUTS[RUN_STREAMS] = {"stdout", "stderr", "mixedout"};
 
@@ -324,12 +323,12 @@ static void open_loop(struct agent *a)
     UV_CHECK(uv_async_init(&a->loop, &a->wake, on_wake));
     UV_CHECK(uv_timer_init(&a->loop, &a->flush));
     a->wake.data = a->flush.data = a;
-    uv_timer_start(&a->flush, on_flush, AGENT_FLUSH_MS, AGENT_FLUSH_MS);
+    UV_CHECK(uv_timer_start(&a->flush, on_flush, AGENT_FLUSH_MS, AGENT_FLUSH_MS));
     a->runner = runner_open(&a->loop, RUNNER_BY_CGROUP);
     for (int i = 0; i < 2; i++) {
         UV_CHECK(uv_signal_init(&a->loop, &a->signals[i]));
         a->signals[i].data = a;
-        uv_signal_start(&a->signals[i], on_signal, numbers[i]);
+        UV_CHECK(uv_signal_start(&a->signals[i], on_signal, numbers[i]));
     }
 }
 

@@ -1,11 +1,11 @@
 /*
  * agent - runs nodes of a DAG on this machine for a server elsewhere, over HTTP.
  *
- * Three threads talk to the server, so that none blocks another: the claimer claims tasks in the task
- * store with a long poll, whenever a job is free, and asks to start their nodes; the renewer renews
- * the claims and waits for kills (agent_tasks.c); the sender sends output and the ends of runs, in
- * order (agent_send.c). The main thread runs the loop with the commands (agent.c, runner.h).
- * doc/protocol.md describes the protocol.
+ * Three threads talk to the server, so that none blocks another: the claimer claims tasks in the
+ * task store with a long poll, whenever a job is free, and asks to start their nodes; the renewer
+ * renews the claims and waits for kills (agent_tasks.c); the sender sends output and the ends of
+ * runs, in order (agent_send.c). The main thread runs the loop with the commands (agent.c,
+ * runner.h). doc/protocol.md describes the protocol.
  *
  * Invariants: the claim of a run is renewed until the server has its end; the end is sent until the
  * server has accepted it or has answered that the run no longer belongs to this agent.
@@ -101,8 +101,8 @@ int agent_main(const struct agent_options *o);
 struct transport *agent_transport(struct agent *a, bool stoppable);
 
 /*
- * Repeats a call until the server answers it with anything but 503. Returns the status; 0: the agent
- * was stopped. The answer is to be released.
+ * Repeats a call until the server answers it with anything but 503. Returns the status; 0: the
+ * agent was stopped. The answer is to be released.
  */
 int agent_call(struct agent *a, struct transport *t, const char *method, const char *path,
                struct str body, struct transport_answer *ret_answer);

@@ -178,7 +178,9 @@ static bool mark_run(struct agent *a, struct str node, int64_t attempt, bool los
     return r != NULL;
 }
 
-/* Renews claims in one request. A repeated request has the same requestid and so the same answer. */
+/*
+ * Renews claims in one request. A repeated request has the same requestid and so the same answer.
+ */
 static int renew(struct agent *a, struct transport *t, const struct claim_copy *claims,
                  size_t count)
 {
@@ -230,8 +232,8 @@ static void renew_all(struct agent *a, struct transport *t)
 }
 
 /*
- * Waits for kills until the next renewal is due. Returns the number to go on from: the same again if
- * the loop does not have the run yet.
+ * Waits for kills until the next renewal is due. Returns the number to go on from: the same again
+ * if the loop does not have the run yet.
  */
 static int64_t wait_for_kills(struct agent *a, struct transport *t, int64_t after, int64_t wait_ms)
 {

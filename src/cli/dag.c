@@ -10,7 +10,7 @@
 #include "cli/agent.h"
 #include "cli/dag_share.h"
 #include "cli/verb.h"
-#include "dag/log_dir.h"
+#include "dag/runner.h"
 
 enum { FOLLOW_WAIT_MS = 10 * 1000 };
 
@@ -261,7 +261,8 @@ static int run_agent(const struct cmd_call *call)
     struct err_info why;
     int status = CMD_FAILURE;
 
-    if (log_dir && log_dir_make(log_dir, &why)) {
+#include "cli/verb.h"
+#include "dag/runner.h"
         client_error("%s", why.text);
     } else if (client_configure(&call->client, &config)) {
         o = (struct agent_options){

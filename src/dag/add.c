@@ -1,6 +1,6 @@
 /*
- * Adding nodes: the chunks of a request are committed, the last one with the head, and then the nodes
- * are put into the graph.
+ * Adding nodes: the chunks of a request are committed, the last one with the head, and then the
+ * nodes are put into the graph.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -103,7 +103,9 @@ static void on_chunk_done(void *arg, const struct task_reply *reply)
         begin_adding(d);
 }
 
-/* The operations of one chunk; the last chunk also moves the head, which makes all of them count. */
+/*
+ * The operations of one chunk; the last chunk also moves the head, which makes all of them count.
+ */
 static void put_chunk(struct dag_addition *a, uint32_t i)
 {
     struct chunk_text *c = a->draft.chunks[i];
@@ -122,7 +124,9 @@ static void put_chunk(struct dag_addition *a, uint32_t i)
     }
 }
 
-/* One request at a time, so that the chunks of a failed one are deleted before ids move past them. */
+/*
+ * One request at a time, so that the chunks of a failed one are deleted before ids move past them.
+ */
 static void begin_adding(struct dag *d)
 {
     struct dag_addition *a = d->adding;

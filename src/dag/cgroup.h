@@ -1,9 +1,9 @@
 /*
  * cgroup - one cgroup for each run, where cgroups (version 2) can be created.
  *
- * In order: cgroups_open() -> cgroups_take() before a command is started, cgroups_give() when its run
- * is over -> cgroups_close(). An empty cgroup is reused by the next run: creating and removing one
- * costs more than starting a process. A cgroup in which processes are left is not reused; it is
+ * In order: cgroups_open() -> cgroups_take() before a command is started, cgroups_give() when its
+ * run is over -> cgroups_close(). An empty cgroup is reused by the next run: creating and removing
+ * one costs more than starting a process. A cgroup in which processes are left is not reused; it is
  * removed when it has become empty.
  *
  * They are children of the server's own cgroup, "drover-<pid>-<number>", without any controller.

@@ -1,8 +1,8 @@
 /*
- * Commit batches. A batch collects the changes of one loop iteration: records, tasks, slots. After the
- * loop has polled, the batch is closed and submitted to the task store as one transaction, and the
- * next one is opened. The changes of tasks are derived from the nodes when the batch is closed, so a
- * node that was offered and then claimed in one iteration has one change of its task.
+ * Commit batches. A batch collects the changes of one loop iteration: records, tasks, slots. After
+ * the loop has polled, the batch is closed and submitted to the task store as one transaction, and
+ * the next one is opened. The changes of tasks are derived from the nodes when the batch is closed,
+ * so a node that was offered and then claimed in one iteration has one change of its task.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -13,7 +13,9 @@
 #include "base/mem.h"
 #include "dag/dag_impl.h"
 
-/* A timespec in the far future, small enough that sums do not overflow: nobody may claim the task. */
+/*
+ * A timespec in the far future, small enough that sums do not overflow: nobody may claim the task.
+ */
 #define TASK_RESERVED_UNTIL INT64_C(32503680000000)
 
 enum { STALL_MS = 500 };
@@ -103,7 +105,9 @@ void dag_commit_drop(struct dag_commit *t, int64_t slot)
     t->drops[t->drop_count++] = slot;
 }
 
-/* The end of the node's run is in this batch: its start mark is cleared when the batch is durable. */
+/*
+ * The end of the node's run is in this batch: its start mark is cleared when the batch is durable.
+ */
 void dag_commit_unmark(struct dag_commit *t, struct dag_node *n)
 {
     if (!n->mark)

@@ -76,9 +76,9 @@ struct dag {
     dag_shown_fn *listener;  /* NULL: none */
     void *listener_arg;
 
-    struct http_topic topic_kill;
-    uint64_t kill_number;  /* of the last kill of a run of an agent */
-    atomic_bool has_ready; /* there are ready nodes that are not offered */
+    struct http_topic topic; /* keys: dag_key() */
+    uint64_t kill_number;    /* of the last kill of a run of an agent */
+    atomic_bool has_ready;   /* there are ready nodes that are not offered */
     uv_mutex_t missed_lock;
     uint32_t missed[DAG_MISSED_MAX], missed_count;
 };
@@ -155,6 +155,12 @@ const char *dag_parent_text(const struct dag *d, const struct dag_node *n, struc
 /* How to run the node now: the timeout of a condition is what is left of it. */
 void dag_command(const struct dag *d, const struct dag_node *n, struct arena *a,
                  struct node_command *ret_command);
+
+/*
+ * What requests wait for: "added", new nodes; "output", more output of a node, by its id; "kill", a
+ * node to be killed, by the client id of its agent.
+ */
+uint64_t dag_key(const char *kind, int64_t number);
 
 /* The built-in agent. */
 struct serve_agent;

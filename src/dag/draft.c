@@ -1,6 +1,6 @@
 /*
- * Checks a request to add nodes and encodes it as chunks. All errors are found here, before anything
- * is stored: kinds of values, types, names, parents, cycles.
+ * Checks a request to add nodes and encodes it as chunks. All errors are found here, before
+ * anything is stored: kinds of values, types, names, parents, cycles.
  */
 #include <inttypes.h>
 #include <stdarg.h>

@@ -50,7 +50,9 @@ struct draft {
 
 void graph_release(struct graph *g);
 
-/* 0, or BAD_ARGUMENT or TOO_BIG with the reason and the node in ret_error; then nothing was made. */
+/*
+ * 0, or BAD_ARGUMENT or TOO_BIG with the reason and the node in ret_error; then nothing was made.
+ */
 int graph_draft(struct graph *g, const struct json *list, int64_t now_ms, struct arena *a,
                 struct draft *ret_draft, struct err_info *ret_error);
 void draft_release(struct draft *d);

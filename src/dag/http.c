@@ -1,6 +1,6 @@
 /*
- * The DAG module: opens the service, reads the stored state, publishes state changes. A worker thread
- * reads the stored state, at the start and again after a commit has failed.
+ * The DAG module: opens the service, reads the stored state, publishes state changes. A worker
+ * thread reads the stored state, at the start and again after a commit has failed.
  */
 #include "dag/http.h"
 
@@ -14,33 +14,37 @@
 #include "base/mem.h"
 #include "base/uv_check.h"
 #include "dag/http_impl.h"
-#include "dag/log_dir.h"
 #include "server/leader.h"
 
 enum { AGAIN_MS = 500, PRINTED_MS = 50 };
 
 /* Publishing state changes. */
 
+static void wake_output(struct dag *d, const struct dag_node *n)
+{
+    http_topic_wake(&d->topic, dag_key("output", (int64_t)n->id), HTTP_TOPIC_ALL);
+}
+
 static void on_printer(uv_timer_t *timer)
 {
     struct dag_http *h = timer->data;
+    struct dag *d = h->dag;
 
     h->printing = false;
-    http_topic_signal(&h->printed, HTTP_TOPIC_ALL);
+    for (uint32_t i = 0; i < d->running_count; i++)
+        if (d->running[i]->run)
+            wake_output(d, d->running[i]);
 }
 
-/* Requests that follow output are woken 20 times a second at most, not with every line. */
-static void print_soon(struct dag_http *h)
+/* Requests that wait for output are woken 20 times a second at most, not with every line. */
+static void on_printed(void *arg)
 {
+    struct dag_http *h = arg;
+
     if (h->printing || h->closing)
         return;
     h->printing = true;
-    uv_timer_start(&h->printer, on_printer, PRINTED_MS, 0);
-}
-
-static void on_printed(void *arg)
-{
-    print_soon(arg);
+    UV_CHECK(uv_timer_start(&h->printer, on_printer, PRINTED_MS, 0));
 }
 
 static void publish(struct dag_http *h, const struct dag_node *n, const char *state,
@@ -78,7 +82,7 @@ static void on_shown(void *arg, struct dag_node *n)
     if (!n) {
         if (!dag_is_ready(h->dag))
             node_waits_end(dag_graph(h->dag));
-        http_topic_signal(&h->added, HTTP_TOPIC_ALL);
+        http_topic_wake(&h->dag->topic, dag_key("added", 0), HTTP_TOPIC_ALL);
         return;
     }
     if (shown == SHOWN_NONE) {
@@ -87,7 +91,7 @@ static void on_shown(void *arg, struct dag_node *n)
     }
     if (node_state_is_terminal(shown)) {
         node_waits_notify(n);
-        print_soon(h);
+        wake_output(h->dag, n);
     }
     if (!h->context->events)
         return;
@@ -168,7 +172,7 @@ static void on_again(uv_timer_t *timer)
 static void try_again(struct dag_http *h)
 {
     if (!h->closing && !h->context->leader)
-        uv_timer_start(&h->again, on_again, AGAIN_MS, 0);
+        UV_CHECK(uv_timer_start(&h->again, on_again, AGAIN_MS, 0));
 }
 
 static void on_failed(void *arg, int err)
@@ -242,8 +246,6 @@ static void on_closed(uv_handle_t *handle)
 
     if (--h->handles)
         return;
-    http_topic_release(&h->added);
-    http_topic_release(&h->printed);
     uv_mutex_destroy(&h->lock);
     if (h->saved)
         dag_saved_free(h->saved);
@@ -298,7 +300,7 @@ static const struct option OPTIONS[] = {
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
     struct dag_http *module;
-    int err = log_dir ? log_dir_make(log_dir, ret_error) : 0;
+    int err = log_dir ? run_make_log_dir(log_dir, ret_error) : 0;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct dag_options o = {
         .loop = h->loop,
@@ -321,8 +323,6 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
         events_know(h->events, &EVENT_WORDS);
     module->dag = dag_open(&o);
     dag_listen(module->dag, on_shown, module);
-    http_topic_init(&module->added);
-    http_topic_init(&module->printed);
     UV_CHECK(uv_timer_init(h->loop, &module->again));
     UV_CHECK(uv_timer_init(h->loop, &module->printer));
     UV_CHECK(uv_async_init(h->loop, &module->news, on_news));

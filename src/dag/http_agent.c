@@ -1,6 +1,6 @@
 /*
- * For agents on other machines: starting a node that they have claimed, kills, and the end of a run.
- * Claims and renewals are requests to the task store.
+ * For agents on other machines: starting a node that they have claimed, kills, and the end of a
+ * run. Claims and renewals are requests to the task store.
  */
 #include <inttypes.h>
 
@@ -85,14 +85,16 @@ void http_get_kills(struct http_request *r)
 {
     const struct dag_in *in = r->in;
     struct dag *d = http_dag(r);
-    uint64_t seen = d ? http_topic_seen(dag_topic_kill(d)) : 0, after = (uint64_t)in->after;
+    uint64_t key = dag_key("kill", in->clientid), after = (uint64_t)in->after;
+    struct http_watch w;
     struct buf b = {0};
 
     if (!d)
         return;
+    w = http_watch(r, &d->topic, &key, 1);
     if (after > d->kill_number)
         after = 0; /* it is of the server before a restart */
-    if (put_kills(&b, d, in->clientid, after) || !http_wait(r, dag_topic_kill(d), seen, in->wait))
+    if (put_kills(&b, d, in->clientid, after) || !http_park(r, &w, in->wait))
         http_reply_buf(r, &b);
     else
         buf_release(&b);

@@ -1,4 +1,6 @@
-/* What the handlers of the DAG share: calls that are answered later, parts of requests and replies. */
+/*
+ * What the handlers of the DAG share: calls that are answered later, parts of requests and replies.
+ */
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 /*
  * /v1/nodes/<id>/data/<key>: values.
  *
- * Text is read in pages. `start` is an offset in bytes and `pid` names the value: when it was replaced
- * meanwhile, the answer is 410. The output of a running command is paged too: there is a next page as
- * long as it runs, and `wait` holds the request until that page has text.
+ * Text is read in pages. `start` is an offset in bytes and `pid` names the value: when it was
+ * replaced meanwhile, the answer is 410. The output of a running command is paged too: there is a
+ * next page as long as it runs, and `wait` holds the request until that page has text.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +12,6 @@
 
 #include "base/mem.h"
 #include "dag/http_impl.h"
-#include "dag/output.h"
 
 enum { FETCH_SLOTS = 40 };
 
@@ -24,7 +23,10 @@ struct text_page {
     int64_t limit;
 };
 
-/* A reader of live output goes on with the stored value when the run is over. False after an answer. */
+/*
+ * A reader of live output goes on with the stored value when the run is over. False after an
+ * answer.
+ */
 static bool read_page(struct http_request *r, struct text_page *p, uint64_t pid, uint64_t live_pid)
 {
     const struct dag_in *in = r->in;
@@ -184,16 +186,15 @@ static void reply_json(struct http_request *r, struct str key, struct str json)
 }
 
 static void get_live(struct http_request *r, struct dag_node *n, struct text_page *p,
-                     const struct run_output *o, uint64_t seen)
+                     const struct run_output *o, const struct http_watch *w)
 {
     const struct dag_in *in = r->in;
-    struct dag_http *h = r->arg;
     size_t len;
 
     if (!read_page(r, p, node_live_pid(n), 0))
         return;
     len = output_whole(o->text.p, o->text.len);
-    if (p->start >= len && in->wait && http_wait(r, &h->printed, seen, in->wait))
+    if (p->start >= len && in->wait && http_park(r, w, in->wait))
         return;
     reply_text(r, p, (struct str){o->text.p, len}, true);
 }
@@ -227,31 +228,33 @@ void http_get_value(struct http_request *r)
 {
     static const struct run_output nothing;
     const struct dag_in *in = r->in;
-    struct dag_http *h = r->arg;
-    uint64_t seen = http_topic_seen(&h->printed);
     struct dag *d = http_dag(r);
     struct dag_node *n = d ? http_node(r, d) : NULL;
     struct text_page p = {.key = in->key};
     const struct run_output *live;
     struct node_datum *v;
+    struct http_watch w;
+    uint64_t key;
     bool grows;
 
     if (!n)
         return;
+    key = dag_key("output", (int64_t)n->id);
+    w = http_watch(r, &d->topic, &key, 1);
     grows = n->agent && node_key_is_output(p.key);
     live = node_live(n, p.key);
     v = node_value(n, p.key);
     if (!live && !v && node_key_is_output(p.key) && will_print(d, n))
         live = &nothing;
     if (live)
-        get_live(r, n, &p, live, seen);
+        get_live(r, n, &p, live, &w);
     else if (!v)
         get_spec_value(r, n, &p);
     else if (!v->is_text)
         reply_json(r, p.key, (struct str){v->bytes.p, v->bytes.len});
     else if (!read_page(r, &p, v->pid, v->live_pid))
         return;
-    else if (grows && p.start >= v->len && in->wait && http_wait(r, &h->printed, seen, in->wait))
+    else if (grows && p.start >= v->len && in->wait && http_park(r, &w, in->wait))
         return;
     else if (v->slot_count)
         fetch_text(r, n, v, &p, grows);
@@ -372,5 +375,5 @@ void http_put_value(struct http_request *r)
     json_close(&c->out, '}');
     dag_save_value(d, n, v, dag_call_done, c);
     if (n->agent)
-        http_topic_signal(&c->h->printed, HTTP_TOPIC_ALL);
+        http_topic_wake(&d->topic, dag_key("output", (int64_t)n->id), HTTP_TOPIC_ALL);
 }

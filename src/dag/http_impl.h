@@ -9,10 +9,8 @@
 struct dag_http {
     struct context *context;
     struct dag *dag;
-    struct http_topic added;   /* nodes were added */
-    struct http_topic printed; /* there is new output, or a node has ended */
-    uv_timer_t again;          /* reads the stored state again after a failure */
-    uv_timer_t printer;
+    uv_timer_t again;   /* reads the stored state again after a failure */
+    uv_timer_t printer; /* wakes the requests that wait for output */
     bool printing;
     uv_work_t reading;
     int read_err;

@@ -139,8 +139,8 @@ static bool read_words(struct http_request *r, const char *name, const struct st
 }
 
 /*
- * The pid names a listing by the query and the number of deletions: new nodes are appended, but after
- * a deletion the pages have moved.
+ * The pid names a listing by the query and the number of deletions: new nodes are appended, but
+ * after a deletion the pages have moved.
  */
 static bool read_listing(struct http_request *r, struct dag *d, struct node_listing *l)
 {
@@ -204,15 +204,16 @@ static size_t put_listing(struct buf *b, struct dag *d, const struct node_listin
 void http_get_nodes(struct http_request *r)
 {
     const struct dag_in *in = r->in;
-    struct dag_http *h = r->arg;
-    uint64_t seen = http_topic_seen(&h->added);
+    uint64_t key = dag_key("added", 0);
     struct dag *d = http_dag(r);
     struct buf b = {0};
     struct node_listing l;
+    struct http_watch w;
 
     if (!d || !read_listing(r, d, &l))
         return;
-    if (!put_listing(&b, d, &l) && in->new_id.p && http_wait(r, &h->added, seen, in->timeout))
+    w = http_watch(r, &d->topic, &key, 1);
+    if (!put_listing(&b, d, &l) && in->new_id.p && http_park(r, &w, in->timeout))
         buf_release(&b);
     else
         http_reply_buf(r, &b);

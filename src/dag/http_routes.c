@@ -6,14 +6,20 @@ enum { PAGE_LEN_DEFAULT = 256 * 1024, PAGE_LEN_MAX = 1024 * 1024, LIST_MAX = 100
 /* clang-format off */
 #define IN struct dag_in
 #define NODE FIELD_TEXT(IN_PATH, IN, id, "id", 1, 80, "The node")
-#define NODES FIELD_INTS(IN_QUERY | REQUIRED, IN, ids, id_count, "id", 1, LIST_MAX, "The nodes, comma-separated")
-#define CLIENT(where) FIELD_INT(where, IN, clientid, "clientid", 1, INT64_MAX, "The agent's client id")
-#define START FIELD_TEXT(IN_QUERY, IN, start, "start", 0, 24, "`next` of the previous page or piece")
-#define PID FIELD_TEXT(IN_QUERY, IN, pid, "pid", 0, 80, "`pid` of the previous page or piece")
-#define LIMIT(min, max, what, ...) FIELD_INT(IN_QUERY, IN, limit, "limit", min, max, what, __VA_ARGS__)
+#define NODES \
+    FIELD_INTS(IN_QUERY | REQUIRED, IN, ids, id_count, "id", 1, LIST_MAX, \
+               "The nodes, comma-separated")
+#define CLIENT(where) \
+    FIELD_INT(where, IN, clientid, "clientid", 1, INT64_MAX, "The agent's client id")
+#define START FIELD_TEXT(IN_QUERY, IN, start, "start", 0, 24, "`next` of the last page or piece")
+#define PID FIELD_TEXT(IN_QUERY, IN, pid, "pid", 0, 80, "`pid` of the last page or piece")
+#define LIMIT(min, max, what, ...) \
+    FIELD_INT(IN_QUERY, IN, limit, "limit", min, max, what, __VA_ARGS__)
 #define WAIT(where, what) FIELD_INT(where, IN, wait, "wait", 0, INT64_MAX, what)
-#define WORDS(member, count, name, help) FIELD_TEXTS(IN_QUERY, IN, member, count, name, 0, 16, help)
-#define OUTPUT(i, name) FIELD_TEXT(IN_BODY, IN, outputs[i], name, 0, INT64_MAX, "Output that was not sent in pieces")
+#define WORDS(member, count, name, help) \
+    FIELD_TEXTS(IN_QUERY, IN, member, count, name, 0, 16, help)
+#define OUTPUT(i, name) \
+    FIELD_TEXT(IN_BODY, IN, outputs[i], name, 0, INT64_MAX, "Output that was not sent in pieces")
 /* clang-format on */
 
 const struct route DAG_ROUTES[] = {

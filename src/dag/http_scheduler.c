@@ -235,6 +235,6 @@ void http_get_wait(struct http_request *r)
         w->timed = true;
         w->timer.data = w;
         UV_CHECK(uv_timer_init(c->h->context->loop, &w->timer));
-        uv_timer_start(&w->timer, on_wait_over, (uint64_t)in->timeout, 0);
+        UV_CHECK(uv_timer_start(&w->timer, on_wait_over, (uint64_t)in->timeout, 0));
     }
 }

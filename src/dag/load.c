@@ -1,8 +1,8 @@
 /*
  * Reads the stored state, when a server starts or becomes the leader.
  *
- * It reads the names of the keeper nodes first, then their data. On an ensemble each read is a round
- * trip, and a graph of 10,000 nodes has 10,000 records, so several threads read in parallel.
+ * It reads the names of the keeper nodes first, then their data. On an ensemble each read is a
+ * round trip, and a graph of 10,000 nodes has 10,000 records, so several threads read in parallel.
  */
 #include "dag/load.h"
 

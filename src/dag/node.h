@@ -5,16 +5,19 @@
  * A node's *spec* never changes: type, parents, rules and the data given by its creator. Many specs
  * are stored in one keeper node, as a JSON list (a chunk):
  *
- *     [{"id":7,"type":"command","parents":[3,5],"added":1700000000000,"data":{"command":"true"}}, ...]
+ *     [{"id":7,"type":"command","parents":[3,5],"added":1700000000000,
+ *       "data":{"command":"true"}}, ...]
  *
  * with when, branch, priority, group and name where they are not the default. A node's *record* is
  * written when its state or its data changes:
  *
  *     {"state":"finished","started":...,"ended":...,"attempts":1,"reason":"...","taken":"then",
- *      "values":{"result":0,"stdout":"..."},"slotted":{"stderr":{"pid":4,"slots":[[1,65536],[2,9000]],"tail":"..."}}}
+ *      "values":{"result":0,"stdout":"..."},
+ *      "slotted":{"stderr":{"pid":4,"slots":[[1,65536],[2,9000]],"tail":"..."}}}
  *
- * Values are the current values of the data keys that differ from the spec: small ones in the record,
- * large text in slots (separate keeper nodes), listed by number and length, followed by the tail.
+ * Values are the current values of the data keys that differ from the spec: small ones in the
+ * record, large text in slots (separate keeper nodes), listed by number and length, followed by the
+ * tail.
  *
  * Skipped nodes and finished groups have no record: their states are computed from their parents
  * (plan.h).
@@ -118,7 +121,9 @@ int node_state_of(struct str name);
 int node_when_of(struct str name);
 int node_branch_of(struct str name);
 
-/* Input keys say how a command runs and are fixed once it has started. A run sets the result keys. */
+/*
+ * Input keys say how a command runs and are fixed once it has started. A run sets the result keys.
+ */
 bool node_key_is_input(struct str key);
 bool node_key_is_result(struct str key);
 bool node_key_is_output(struct str key); /* stdout, stderr, mixedout */

@@ -1,7 +1,7 @@
 /*
- * Without a cgroup, a process that clears its environment and leaves the session is not found. With a
- * cgroup the other criteria still apply: a privileged command may have moved its children to another
- * cgroup, as a service manager does.
+ * Without a cgroup, a process that clears its environment and leaves the session is not found. With
+ * a cgroup the other criteria still apply: a privileged command may have moved its children to
+ * another cgroup, as a service manager does.
  */
 #include "dag/orphans.h"
 

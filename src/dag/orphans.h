@@ -1,10 +1,10 @@
 /*
  * orphans - finds and signals the processes of a run, also those that left its process group.
  *
- * A process belongs to a run when it is in the process group or session of the run's leader, when its
- * environment contains the run's token, which children inherit, or when it is in the run's cgroup,
- * which it cannot leave without privileges. They are found by reading /proc, so this is used to kill
- * runs, not for every run.
+ * A process belongs to a run when it is in the process group or session of the run's leader, when
+ * its environment contains the run's token, which children inherit, or when it is in the run's
+ * cgroup, which it cannot leave without privileges. They are found by reading /proc, so this is
+ * used to kill runs, not for every run.
  */
 #ifndef DAG_ORPHANS_H
 #define DAG_ORPHANS_H
@@ -31,8 +31,8 @@ struct orphans {
 };
 
 /*
- * Sends SIGTERM to all processes of the run, to each of them once, however often this is called: the
- * next call finds processes that were forked during this one. Returns whether any is alive.
+ * Sends SIGTERM to all processes of the run, to each of them once, however often this is called:
+ * the next call finds processes that were forked during this one. Returns whether any is alive.
  */
 bool orphans_terminate(struct orphans *s, const struct orphan_key *key);
 void orphans_release(struct orphans *s);

@@ -1,4 +1,4 @@
-#include "dag/output.h"
+#include "dag/runner.h"
 
 static void mark(struct run_output *o, size_t cap_len)
 {

@@ -1,6 +1,6 @@
 /*
- * Starts with the stored state (load.c). Cleans up after a crash: deletes slots that no record names
- * and tasks of nodes that have ended, and decides what became of the runs.
+ * Starts with the stored state (load.c). Cleans up after a crash: deletes slots that no record
+ * names and tasks of nodes that have ended, and decides what became of the runs.
  */
 #include <inttypes.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 /*
  * Nodes and edges are in two arrays and refer to each other by index. Each edge is in two doubly
- * linked lists, the children of its parent and the parents of its child, so it is removed in constant
- * time. State changes propagate through a work list, not by recursion: a chain of a million groups
- * finishes without a million stack frames.
+ * linked lists, the children of its parent and the parents of its child, so it is removed in
+ * constant time. State changes propagate through a work list, not by recursion: a chain of a
+ * million groups finishes without a million stack frames.
  */
 #include "dag/plan.h"
 
@@ -257,8 +257,8 @@ static bool count_parents(struct dag_plan *p, uint32_t ref)
 }
 
 /*
- * Decides nodes whose parents may have ended before. The parents of all nodes are counted before the
- * first node is decided, so that each end is counted once.
+ * Decides nodes whose parents may have ended before. The parents of all nodes are counted before
+ * the first node is decided, so that each end is counted once.
  */
 static void decide_all(struct dag_plan *p, const uint32_t *refs, uint32_t count,
                        struct plan_changes *changes)
@@ -391,7 +391,9 @@ void plan_end(struct dag_plan *p, uint32_t ref, enum node_state state, enum node
     propagate(p, from, changes);
 }
 
-/* A parent that had ended in state `was` is incipient again: reverts what followed for the child. */
+/*
+ * A parent that had ended in state `was` is incipient again: reverts what followed for the child.
+ */
 static void revert_child(struct dag_plan *p, uint32_t child, enum node_state was,
                          struct plan_changes *again, struct plan_changes *stopped)
 {

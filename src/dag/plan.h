@@ -14,9 +14,10 @@
  *  - A node that can no longer start is skipped at once, and so are the nodes below it.
  *  - A group runs nothing: it is finished as soon as it may start.
  *
- * Invariants: there is no cycle; an incipient node whose parents have all ended is ready; `ready` and
- * `offered` hold exactly the incipient nodes that may start. Each call costs time proportional to the
- * edges of the nodes whose state it changes (plus the logarithm of the number of ready nodes).
+ * Invariants: there is no cycle; an incipient node whose parents have all ended is ready; `ready`
+ * and `offered` hold exactly the incipient nodes that may start. Each call costs time proportional
+ * to the edges of the nodes whose state it changes (plus the logarithm of the number of ready
+ * nodes).
  *
  * A node is named by a ref. plan_remove() frees the ref for reuse. Ref 0 means none.
  */
@@ -120,8 +121,8 @@ void plan_changes_release(struct plan_changes *c);
 void plan_reserve(struct dag_plan *p, uint32_t nodes, uint32_t edges);
 
 /*
- * Whether the parents within one request form a cycle. Then ret_cycle, which may be NULL, receives the
- * indexes of one cycle: each node waits for the next, and the last one for the first.
+ * Whether the parents within one request form a cycle. Then ret_cycle, which may be NULL, receives
+ * the indexes of one cycle: each node waits for the next, and the last one for the first.
  */
 bool plan_has_cycle(const struct plan_spec *specs, uint32_t count, struct plan_changes *ret_cycle);
 

@@ -160,3 +160,18 @@ struct run *runner_start(struct runner *rr, const struct run_spec *spec, run_don
     }
     return r;
 }
+
+int run_make_log_dir(const char *dir, struct err_info *ret_error)
+{
+    struct stat st;
+
+    if (mkdir(dir, 0700) && errno != EEXIST)
+        return err_set_errno(ret_error, errno, "cannot create the log directory %s", dir);
+    if (stat(dir, &st))
+        return err_set_errno(ret_error, errno, "cannot use the log directory %s", dir);
+    if (!S_ISDIR(st.st_mode))
+        return err_set_errno(ret_error, ENOTDIR, "cannot use the log directory %s", dir);
+    if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS))
+        return err_set_errno(ret_error, errno, "cannot use the log directory %s", dir);
+    return 0;
+}

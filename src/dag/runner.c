@@ -1,7 +1,7 @@
 /*
  * The runner has its own epoll instance, and the loop watches that one descriptor. Each command has
- * three descriptors, and with 2,000 commands a second a uv_poll_t for each would need a loop iteration
- * to close. A pidfd reports the exit of a process.
+ * three descriptors, and with 2,000 commands a second a uv_poll_t for each would need a loop
+ * iteration to close. A pidfd reports the exit of a process.
  *
  * The process is a child subreaper, so orphaned descendants become its children. A slow timer waits
  * for them, and leaves alone children that other code in this process may be about to wait for.
@@ -27,7 +27,6 @@
 #include "base/uv_check.h"
 #include "dag/cgroup.h"
 #include "dag/orphans.h"
-#include "dag/output.h"
 #include "dag/spawn.h"
 
 enum {
@@ -127,8 +126,8 @@ static void drain(struct run *r)
 }
 
 /*
- * The process has exited. It stays a zombie until the run is over, so that its pid, which is also its
- * process group, is not reused.
+ * The process has exited. It stays a zombie until the run is over, so that its pid, which is also
+ * its process group, is not reused.
  */
 static void on_exit_of(struct run *r)
 {
@@ -271,7 +270,7 @@ void runner_arm_timer(struct runner *rr, int64_t at)
         return;
     rr->timer_at = at;
     uv_update_time(rr->loop);
-    uv_timer_start(&rr->timer, on_timer, at > now ? (uint64_t)(at - now) : 0, 0);
+    UV_CHECK(uv_timer_start(&rr->timer, on_timer, at > now ? (uint64_t)(at - now) : 0, 0));
 }
 
 static bool is_run(const struct runner *rr, pid_t pid)
@@ -335,12 +334,12 @@ struct runner *runner_open(uv_loop_t *loop, enum runner_reach reach)
     rr->null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     UV_CHECK(uv_poll_init(loop, &rr->poll, rr->epoll));
     rr->poll.data = rr;
-    uv_poll_start(&rr->poll, UV_READABLE, on_events);
+    UV_CHECK(uv_poll_start(&rr->poll, UV_READABLE, on_events));
     UV_CHECK(uv_timer_init(loop, &rr->timer));
     rr->timer.data = rr;
     UV_CHECK(uv_timer_init(loop, &rr->reaper));
     rr->reaper.data = rr;
-    uv_timer_start(&rr->reaper, on_reaper, REAP_TICK_MS, REAP_TICK_MS);
+    UV_CHECK(uv_timer_start(&rr->reaper, on_reaper, REAP_TICK_MS, REAP_TICK_MS));
     return rr;
 }
 

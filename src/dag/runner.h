@@ -1,21 +1,22 @@
 /*
- * runner - runs commands on a loop: starts them, reads their output, reports their end, kills them. It
- * knows nothing about nodes.
+ * runner - runs commands on a loop: starts them, reads their output, reports their end, kills them.
+ * It knows nothing about nodes.
  *
- * In order: runner_open() -> runner_start() for each command -> `done` is called once for each, with
- * how it ended -> run_free() -> runner_close(), when no run is left.
+ * In order: runner_open() -> runner_start() for each command -> `done` is called once for each,
+ * with how it ended -> run_free() -> runner_close(), when no run is left.
  *
  * Each command has its own session and process group, /dev/null as stdin, and none of the server's
- * descriptors. Its stdout and stderr are pipes. Each loop iteration reads at most RUN_PIECE_LEN bytes
- * from a pipe; output beyond the cap is read and discarded, so a command that prints without end does
- * not slow down others.
+ * descriptors. Its stdout and stderr are pipes. Each loop iteration reads at most RUN_PIECE_LEN
+ * bytes from a pipe; output beyond the cap is read and discarded, so a command that prints without
+ * end does not slow down others.
  *
  * Invariants:
  *  - A run is over when its process has exited and its pipes are closed, or RUN_LINGER_MS after the
  *    exit if a descendant still holds a pipe open.
- *  - A run that is killed or times out is over when all its processes have ended: its process group,
- *    its session, every process that inherited its token (struct run_spec), and every process in its
- *    cgroup, where cgroups can be created. They get SIGTERM, and SIGKILL after the grace period.
+ *  - A run that is killed or times out is over when all its processes have ended: its process
+ *    group, its session, every process that inherited its token (struct run_spec), and every
+ *    process in its cgroup, where cgroups can be created. They get SIGTERM, and SIGKILL after the
+ *    grace period.
  *
  * Everything runs on the loop's thread.
  */
@@ -45,6 +46,12 @@ struct run_output {
     uint64_t total; /* bytes printed, stored or not */
     bool cut;       /* the text ends with the truncation mark */
 };
+
+/* Appends to an output, up to cap_len; marks where it was truncated. Pure. */
+void output_put(struct run_output *o, const char *p, size_t len, size_t cap_len);
+
+/* The longest prefix of at most len bytes that does not split a UTF-8 character. */
+size_t output_whole(const char *p, size_t len);
 
 struct run_spec {
     const char *const *argv; /* argv[0] without a slash is searched in the PATH of envp */
@@ -82,8 +89,8 @@ void runner_close(struct runner *rr);
 uint32_t runner_count(const struct runner *rr);
 
 /*
- * Starts a command. Returns NULL when that fails, with the reason in ret_error and *ret_status set as
- * shells do: 127 when the command does not exist, else 126.
+ * Starts a command. Returns NULL when that fails, with the reason in ret_error and *ret_status set
+ * as shells do: 127 when the command does not exist, else 126.
  */
 struct run *runner_start(struct runner *rr, const struct run_spec *spec, run_done_fn *done,
                          run_printed_fn *printed, void *arg, int *ret_status,
@@ -94,6 +101,13 @@ pid_t run_pid(const struct run *r);
 
 /* SIGTERM now, SIGKILL after the grace period. `done` is called as usual, with RUN_KILLED. */
 void run_kill(struct run *r, int64_t grace_ms);
+
+/*
+ * Creates the directory for the complete output of runs if it is missing (not its parents), and
+ * checks that files can be created in it: later, a log that cannot be written does not fail a
+ * command.
+ */
+int run_make_log_dir(const char *dir, struct err_info *ret_error);
 
 /* To be called after `done`. */
 void run_free(struct run *r);

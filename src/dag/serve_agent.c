@@ -1,11 +1,11 @@
 /*
  * The built-in agent: runs nodes of the default group on the server's loop.
  *
- * While commands are short it claims ahead, twice as many nodes as it has jobs: when a command ends,
- * the next one is started at once, and the end is committed and another node is claimed while that
- * one runs. So a job never waits for the disk. A node that is claimed ahead is published as incipient
- * and released after AHEAD_MS, since then commands are not short. After a crash it must be known
- * which nodes were started (started.h): without that file, nothing is claimed ahead.
+ * While commands are short it claims ahead, twice as many nodes as it has jobs: when a command
+ * ends, the next one is started at once, and the end is committed and another node is claimed while
+ * that one runs. So a job never waits for the disk. A node that is claimed ahead is published as
+ * incipient and released after AHEAD_MS, since then commands are not short. After a crash it must
+ * be known which nodes were started (started.h): without that file, nothing is claimed ahead.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +17,6 @@
 #include "dag/dag_impl.h"
 #include "dag/environment.h"
 #include "dag/orphans.h"
-#include "dag/output.h"
 
 enum { AHEAD_MS = 100, SAVE_MS = 1000 };
 
@@ -278,8 +277,8 @@ void serve_agent_kill(struct serve_agent *a, struct dag_node *n)
 }
 
 /*
- * Stores output. Releases the nodes that have waited too long; then nothing is claimed ahead until a
- * short command ends.
+ * Stores output. Releases the nodes that have waited too long; then nothing is claimed ahead until
+ * a short command ends.
  */
 int64_t serve_agent_tick(struct serve_agent *a, int64_t now_ms)
 {

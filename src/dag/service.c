@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,9 +31,12 @@ bool dag_is_ready(const struct dag *d)
     return d->ready;
 }
 
-struct http_topic *dag_topic_kill(struct dag *d)
+uint64_t dag_key(const char *kind, int64_t number)
 {
-    return &d->topic_kill;
+    char text[24];
+
+    snprintf(text, sizeof text, "%" PRId64, number);
+    return http_key(kind, str_of(text), (struct str){0});
 }
 
 void dag_listen(struct dag *d, dag_shown_fn *fn, void *arg)
@@ -143,7 +147,7 @@ void dag_arm(struct dag *d, int64_t at_ms)
         return;
     d->timer_at = at_ms;
     uv_update_time(d->o.loop);
-    uv_timer_start(&d->timer, on_timer, (uint64_t)in, 0);
+    UV_CHECK(uv_timer_start(&d->timer, on_timer, (uint64_t)in, 0));
 }
 
 /* The end of a loop iteration. */
@@ -156,7 +160,7 @@ static void on_idle(uv_idle_t *idle)
 void dag_soon(struct dag *d)
 {
     if (!d->idling)
-        uv_idle_start(&d->idle, on_idle);
+        UV_CHECK(uv_idle_start(&d->idle, on_idle));
     d->idling = true;
 }
 
@@ -201,9 +205,9 @@ struct dag *dag_open(const struct dag_options *o)
     UV_CHECK(uv_mutex_init(&d->missed_lock));
     d->check.data = d->idle.data = d->timer.data = d->wake.data = d;
     d->open_handles = 4;
-    uv_check_start(&d->check, on_check);
+    UV_CHECK(uv_check_start(&d->check, on_check));
     uv_unref((uv_handle_t *)&d->check);
-    http_topic_init(&d->topic_kill);
+    http_topic_init(&d->topic);
     d->started = o->data_dir ? started_open(o->data_dir) : NULL;
     d->agent = serve_agent_open(d);
     dag_observe(d, true);
@@ -260,7 +264,7 @@ static void on_closed(uv_handle_t *handle)
 
     if (--d->open_handles)
         return;
-    http_topic_release(&d->topic_kill);
+    http_topic_release(&d->topic);
     uv_mutex_destroy(&d->missed_lock);
     started_close(d->started);
     free(d->running);

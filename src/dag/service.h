@@ -1,9 +1,9 @@
 /*
  * service - the DAG bound to a keeper and to the task store. The routes and the agents use it.
  *
- * In order: dag_open() -> dag_read(), which blocks, on any thread; dag_begin() with the result, on the
- * loop -> requests and agents -> dag_end() when another server leads or a commit failed, and again
- * from dag_read() -> dag_close(). Everything but dag_read() runs on the loop's thread.
+ * In order: dag_open() -> dag_read(), which blocks, on any thread; dag_begin() with the result, on
+ * the loop -> requests and agents -> dag_end() when another server leads or a commit failed, and
+ * again from dag_read() -> dag_close(). Everything but dag_read() runs on the loop's thread.
  *
  * Stored below /drover/dag:
  *
@@ -20,17 +20,19 @@
  *   {"node":7,"agent":"","attempt":1,"started":...}           it waits for its next attempt
  *
  * Invariants, at every point where the process may die:
- *  - A chunk counts when the head's `last` has reached its ids, so a graph is stored completely or not
- *    at all.
- *  - A command is started only after its claim is durable. So a node whose task has an agent may have
- *    run; any other has not. With the embedded keeper, a file says which were started (started.h).
+ *  - A chunk counts when the head's `last` has reached its ids, so a graph is stored completely or
+ *    not at all.
+ *  - A command is started only after its claim is durable. So a node whose task has an agent may
+ *    have run; any other has not. With the embedded keeper, a file says which were started
+ *    (started.h).
  *  - The end of a node, the deletion of its task and the tasks of the nodes that start next are one
  *    transaction.
- *  - States that follow from records (skipped nodes, finished groups, ready nodes) are not stored but
- *    computed.
+ *  - States that follow from records (skipped nodes, finished groups, ready nodes) are not stored
+ *    but computed.
  *
- * All changes of one loop iteration form a commit batch (struct dag_commit). States are published (to
- * readers, waiting requests, events) when they are durable. doc/design.md has the protocol of agents.
+ * All changes of one loop iteration form a commit batch (struct dag_commit). States are published
+ * (to readers, waiting requests, events) when they are durable. doc/design.md has the protocol of
+ * agents.
  */
 #ifndef DAG_SERVICE_H
 #define DAG_SERVICE_H
@@ -119,7 +121,9 @@ extern const char *const DAG_OUTPUTS[RUN_STREAMS]; /* the data keys of the outpu
 /* The value of an output of the current run; that of an earlier run is emptied. */
 struct node_datum *dag_output_value(struct dag *d, struct dag_node *n, enum run_stream s);
 
-/* Claims the best ready node for the built-in agent, or returns NULL. done: the claim is durable. */
+/*
+ * Claims the best ready node for the built-in agent, or returns NULL. done: the claim is durable.
+ */
 typedef void dag_claimed_fn(void *arg, int err, struct dag_node *n);
 
 struct dag_node *dag_claim(struct dag *d, dag_claimed_fn *done, void *arg);
@@ -141,9 +145,6 @@ bool dag_start(struct dag_node *n, int64_t agent, int64_t task);
 
 /* Whether this agent runs this attempt of the node. */
 bool dag_is_run_by(const struct dag_node *n, int64_t agent, int64_t attempt);
-
-/* Signalled when a node that an agent runs is to be killed; the number of the last such kill. */
-struct http_topic *dag_topic_kill(struct dag *d);
 
 /*
  * Sets the function that is called when the published state of a node has changed, when a node is

@@ -1,10 +1,10 @@
 /*
  * Uses clone3 where it is available. The child shares the parent's memory until execve, as with
  * vfork, so a large server starts processes as fast as a small one. The kernel resets the signal
- * handlers, returns a pidfd, and creates the child in its cgroup; PDEATHSIG kills it when the server
- * dies. posix_spawn of glibc has no pidfd, cgroup or PDEATHSIG, and resets the handlers with sixty
- * system calls. It is the fallback where clone3 is refused (an older kernel, a container's seccomp
- * filter) and on other architectures.
+ * handlers, returns a pidfd, and creates the child in its cgroup; PDEATHSIG kills it when the
+ * server dies. posix_spawn of glibc has no pidfd, cgroup or PDEATHSIG, and resets the handlers with
+ * sixty system calls. It is the fallback where clone3 is refused (an older kernel, a container's
+ * seccomp filter) and on other architectures.
  *
  * The child shares the parent's memory and thread-local variables. Therefore it only makes system
  * calls, and is compiled without sanitizers, whose shadow state would outlive the child.

@@ -1,10 +1,10 @@
 /*
  * started - records which claimed runs were really started, for the next server process.
  *
- * A node is claimed durably some time before its command is started. When the server dies in between,
- * the claim alone does not say whether the command ran. Therefore each start is marked, just before
- * it happens, in a memory-mapped file: that costs no system call, and survives the process however it
- * ends. It does not survive a reboot: then nothing is known.
+ * A node is claimed durably some time before its command is started. When the server dies in
+ * between, the claim alone does not say whether the command ran. Therefore each start is marked,
+ * just before it happens, in a memory-mapped file: that costs no system call, and survives the
+ * process however it ends. It does not survive a reboot: then nothing is known.
  *
  * In order: started_open() -> reading the marks of the previous process: started_is_reliable(),
  * started_find(), started_keep() -> started_settle() -> started_mark() before each start,

@@ -1,7 +1,7 @@
 /*
- * Storing values: small ones in the record, large text in slots, followed by a tail that grows in the
- * record until it is large enough for a slot. So text that arrives in small pieces, like the output
- * of a command, needs few slots, and each piece costs one write of the record.
+ * Storing values: small ones in the record, large text in slots, followed by a tail that grows in
+ * the record until it is large enough for a slot. So text that arrives in small pieces, like the
+ * output of a command, needs few slots, and each piece costs one write of the record.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,10 @@
 #include "base/mem.h"
 #include "dag/dag_impl.h"
 
-/* Sets the end time of nodes that ended because others did. It is not stored: dag_begin() computes it. */
+/*
+ * Sets the end time of nodes that ended because others did. It is not stored: dag_begin() computes
+ * it.
+ */
 void dag_set_end_times(struct dag *d, const struct plan_changes *c)
 {
     for (size_t i = 0; i < c->count; i++) {
@@ -185,7 +188,7 @@ void dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg)
         serve_agent_kill(d->agent, n);
     } else if (n->agent && n->begun) {
         n->kill_number = ++d->kill_number;
-        http_topic_signal(&d->topic_kill, HTTP_TOPIC_ALL);
+        http_topic_wake(&d->topic, dag_key("kill", n->agent), HTTP_TOPIC_ALL);
     } else if (n->agent) {
         dag_end_run(d, t, n, &(struct run_outcome){.how = RUN_KILLED, .lost = true});
     } else if (!n->task_busy) {

@@ -20,7 +20,6 @@
 
 #include "base/clock.h"
 #include "dag/orphans.h"
-#include "dag/output.h"
 #include "dag/runner.h"
 
 static char token[64];
