@@ -261,8 +261,7 @@ static int run_agent(const struct cmd_call *call)
     struct err_info why;
     int status = CMD_FAILURE;
 
-#include "cli/verb.h"
-#include "dag/runner.h"
+    if (log_dir && run_make_log_dir(log_dir, &why)) {
         client_error("%s", why.text);
     } else if (client_configure(&call->client, &config)) {
         o = (struct agent_options){
