@@ -12,7 +12,6 @@
  * unavailable ones are at the front, and an acquire costs the same for any length of the list.
  */
 #include "base/clock.h"
-#include "batch/index.h"
 #include "batch/job.h"
 #include "batch/lock.h"
 

@@ -8,7 +8,6 @@
 #include "base/mem.h"
 #include "base/periodic.h"
 #include "batch/batch.h"
-#include "batch/index.h"
 #include "batch/lock.h"
 
 /* A report that was published, and when its hook may run next. */
@@ -191,7 +190,7 @@ static void sweep(struct batch_callbacks *n, struct batch_call *c)
 {
     n->swept_ms = clock_boot_ms();
     for (int i = 0; i < BATCH_KINDS; i++)
-        if (i != BATCH_KIND_JOB && batch_index_sweep(c, i))
+        if (i != BATCH_KIND_JOB && batch_index_sweep(c, (enum batch_kind_id)i))
             return;
     settle_all(n, c, c->store->batch.processing);
     settle_all(n, c, c->store->batch.pending);

@@ -1,6 +1,4 @@
 /* Each item is indexed by one transaction that insists on the version of its status. */
-#include "batch/index.h"
-
 #include "base/clock.h"
 #include "batch/item.h"
 
@@ -128,7 +126,7 @@ static int retry_incomplete(struct batch_call *c, struct batch_kind *kind)
     return err;
 }
 
-int batch_index_refresh(struct batch_call *c, int id)
+int batch_index_refresh(struct batch_call *c, enum batch_kind_id id)
 {
     struct batch_kind *kind = &c->store->kinds[id];
     struct batch_index_state *s = &kind->index;
@@ -178,7 +176,7 @@ static int correct(struct batch_call *c, struct batch_kind *kind, const char *id
     return batch_is_conflict(err) ? 0 : err;
 }
 
-int batch_index_sweep(struct batch_call *c, int id)
+int batch_index_sweep(struct batch_call *c, enum batch_kind_id id)
 {
     struct batch_kind *kind = &c->store->kinds[id];
     struct keeper_names names;

@@ -325,40 +325,37 @@ int batch_item_list(struct batch_call *c, enum batch_kind_id kind, const struct 
 
 /* Deleting. */
 
-/* Adds the deletion of an item and its nodes, at the version that was read. */
-static int add_deletion(struct batch_call *c, struct batch_txn *t, const struct batch_item *i)
+/* Adds the deletion of a node and everything below it. LOCKED if one of the nodes is a lock. */
+static int add_deletion(struct batch_call *c, struct batch_txn *t, const char *path)
 {
     struct keeper_names names;
-    int err = batch_node_children(c, &names, NULL, "%s", i->path);
+    int err = batch_node_children(c, &names, NULL, "%s", path);
 
     if (err)
         return batch_fail(c, err);
-    txn_check(&t->txn, OP_ANY, i->version, "%s/status", i->path);
-    for (size_t n = 0; n < names.count; n++) {
-        if (strcmp(names.names[n], "lock") == 0)
-            return BATCH_FAIL(c, DROVER_LOCKED, "%s %s is locked", i->kind->machine->noun, i->id);
-        txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "%s/%s", i->path, names.names[n]);
-    }
-    txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "%s", i->path);
-    return 0;
+    for (size_t i = 0; i < names.count && !err; i++)
+        err = strcmp(names.names[i], "lock") == 0
+                  ? BATCH_FAIL(c, DROVER_LOCKED, "%s is locked", path)
+                  : add_deletion(c, t, arena_printf(c->a, "%s/%s", path, names.names[i]));
+    txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "%s", path);
+    return err;
 }
 
-/* The same for a job, with its entries in the lists. */
+/* Adds the deletion of a job and its entries in the lists. */
 static int add_job_deletion(struct batch_call *c, struct batch_txn *t, const struct batch_item *j,
-                            enum batch_list list)
+                            const char *bid, enum batch_list list)
 {
     int entry, err = batch_job_locate(c, j, &entry);
 
+    txn_check(&t->txn, OP_ANY, j->version, "%s/status", j->path);
     if (!err)
-        err = add_deletion(c, t, j);
-    if (err)
-        return err;
-    if (entry >= 0)
+        err = add_deletion(c, t, j->path);
+    if (!err && entry >= 0)
         batch_txn_list_remove(t, OP_ANY, &j->kind->views[j->status.state],
                               batch_key(entry, j->number));
-    txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "/batches/%s/states/%s/%s", j->bid,
+    txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "/batches/%s/states/%s/%s", bid,
                BATCH_LISTS[list], j->id);
-    return 0;
+    return err;
 }
 
 /* Deletes the jobs of a list of a batch, up to LOT of them in one transaction. */
@@ -376,9 +373,8 @@ static int delete_jobs(struct batch_call *c, const char *bid, enum batch_list li
 
         for (size_t end = i + LOT; i < names.count && i < end && !err; i++) {
             err = batch_item_read(c, BATCH_KIND_JOB, str_of(names.names[i]), &j);
-            memcpy(j.bid, bid, sizeof j.bid);
             if (!err)
-                err = add_job_deletion(c, &t, &j, list);
+                err = add_job_deletion(c, &t, &j, bid, list);
         }
         if (err)
             return err;
@@ -386,21 +382,6 @@ static int delete_jobs(struct batch_call *c, const char *bid, enum batch_list li
     }
     if (err == DROVER_NOT_EMPTY || err == DROVER_EXISTS)
         return BATCH_FAIL(c, DROVER_LOCKED, "a job of batch %s is locked", bid);
-    return err ? batch_fail(c, err) : 0;
-}
-
-/*
- * Adds the deletion of a node and everything below it. A batch has few nodes once its jobs are
- * gone.
- */
-static int add_tree_deletion(struct batch_call *c, struct batch_txn *t, const char *path)
-{
-    struct keeper_names names;
-    int err = batch_node_children(c, &names, NULL, "%s", path);
-
-    for (size_t i = 0; !err && i < names.count; i++)
-        err = add_tree_deletion(c, t, arena_printf(c->a, "%s/%s", path, names.names[i]));
-    txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "%s", path);
     return err ? batch_fail(c, err) : 0;
 }
 
@@ -415,7 +396,7 @@ static int add_batch_deletion(struct batch_call *c, struct batch_txn *t, const c
         err = delete_jobs(c, b.id, (enum batch_list)i);
     if (!err)
         err = batch_add_uuid_deletion(c, t, &b);
-    return err ? err : add_tree_deletion(c, t, arena_printf(c->a, "/batches/%s", b.id));
+    return err ? err : add_deletion(c, t, b.path);
 }
 
 int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str id)
@@ -431,12 +412,14 @@ int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str 
         return BATCH_FAIL(c, DROVER_NOT_ALLOWED,
                           "%s %s is %s; it can be deleted in a final state only", m->noun, i.id,
                           m->states[i.status.state].name);
+    if (kind != BATCH_KIND_JOB) /* a job checks its own */
+        txn_check(&t.txn, OP_ANY, i.version, "%s/status", i.path);
     if (kind == BATCH_KIND_BATCH)
         err = add_batch_deletion(c, &t, i.id);
     else if (kind == BATCH_KIND_JOB)
-        err = add_job_deletion(c, &t, &i, m->states[i.status.state].list);
+        err = add_job_deletion(c, &t, &i, i.bid, m->states[i.status.state].list);
     else
-        err = add_deletion(c, &t, &i);
+        err = add_deletion(c, &t, i.path);
     if (err)
         return err;
     err = batch_txn_commit(&t, c->k, OP_ANY);

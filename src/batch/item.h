@@ -88,13 +88,36 @@ int batch_item_move(struct batch_call *c, enum batch_kind_id kind, struct str id
 int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str id);
 
 /*
- * For the other files of batch.
+ * The index: the lists below /drover that say which batches and access items are in a state.
+ *
+ * Drover's own operations update the index in the transaction that changes the status. index.c
+ * also indexes items that foreign clients created or moved.
+ *
+ * A foreign client creates an item in steps: the node, then its children. An item that has no valid
+ * status yet is incomplete. The process remembers it and looks at it again: at most every 100 ms
+ * when somebody asks for such items, and every second for batches in drover serve. There is no
+ * watch for it: a client resends each watch when it reconnects, and an item that never gets a
+ * status would keep one for ever.
  */
 
 /*
- * An item in a transaction: a new status at the version that was read, and the index that follows
- * it.
+ * Adds to a transaction that an item moves from the list of one state to that of another; a final
+ * state has no list. Where it is not in the first list, or is in the second, nothing is added: a
+ * foreign client's item may be in none. from BATCH_NO_STATE: it is in no list. From a state to
+ * itself, its entry is created anew.
  */
+int batch_index_move(struct batch_call *c, struct batch_txn *t, const struct batch_item *i,
+                     int from, int to);
+
+/* For batches and access items: indexes those that are new, and those that were incomplete. */
+int batch_index_refresh(struct batch_call *c, enum batch_kind_id kind);
+
+/* Corrects the lists for items that were moved by their status alone. Reads every item listed. */
+int batch_index_sweep(struct batch_call *c, enum batch_kind_id kind);
+
+/* For the other files of batch. */
+
+/* Adds a new status at the version that was read, and the change of the index. */
 int batch_item_set_state(struct batch_call *c, struct batch_txn *t, const struct batch_item *i,
                          int state, struct str message);
 

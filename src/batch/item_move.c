@@ -2,7 +2,6 @@
  * The transition of an item from one state to another: one mechanism for every kind, driven by the
  * machine of the kind. What a kind adds to the transaction is in job_move.c and batch.c.
  */
-#include "batch/index.h"
 #include "batch/job.h"
 #include "batch/lock.h"
 

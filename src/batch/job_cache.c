@@ -1,9 +1,8 @@
-#include "batch/job_cache.h"
+#include "batch/job.h"
 
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "batch/store.h"
 
 enum { CACHE_SIZE = 4096, DATE_LEN = 24 };
 

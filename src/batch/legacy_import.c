@@ -45,12 +45,12 @@ static int read_record(struct batch_call *c, struct str path, const char *name,
     if (*ret_read)
         return 0;
     err = batch_node_get(c, ret_imported, NULL, "%s", mark_path(c, path, name));
-    return err == DROVER_NO_NODE ? 0 : err;
+    return batch_optional(err);
 }
 
 int batch_legacy_list(struct batch_call *c, struct str path, batch_legacy_fn *fn, void *arg)
 {
-    struct keeper_names names;
+    struct keeper_names names = {0};
     int err = read_names(c, path, &names);
 
     for (size_t i = 0; i < names.count && !err; i++) {

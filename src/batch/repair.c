@@ -175,40 +175,42 @@ void batch_repair_leave_list(struct batch_repair *f, struct batch_txn *t,
         batch_count_change(f->c, t, bid, 0, 0, &batch_to);
 }
 
-/* Removes entries of jobs that do not exist. */
-static void check_entries(struct batch_repair *f)
+/*
+ * Removes an entry of a job that does not exist: in the list of a state, or in a list of a batch.
+ */
+static void check_entry(struct batch_repair *f, const struct batch_place *p, bool of_state)
 {
     struct batch_call *c = f->c;
-    struct batch_kind *jobs = &c->store->kinds[BATCH_KIND_JOB];
-    char id[BATCH_ID_LEN + 1], bid[BATCH_ID_LEN + 1], entry[BATCH_ENTRY_LEN + 1] = "";
+    struct batch_view *v = &c->store->kinds[BATCH_KIND_JOB].views[of_state ? p->where : 0];
+    struct batch_txn t = BATCH_TXN(c);
+    char id[BATCH_ID_LEN + 1], bid[BATCH_ID_LEN + 1];
+    const char *list = v->dir, *entry = id;
+    struct batch_entry_name name;
 
-    for (size_t i = 0; i < f->states.count; i++) {
-        const struct batch_place *p = &f->states.list[i];
-        struct batch_txn t = BATCH_TXN(c);
-
-        batch_id(BATCH_ID_JOB, p->job, id);
-        batch_entry(BATCH_ID_JOB, true, p->key, entry);
-        if (batch_node_exists(c, NULL, "/jobs/%s", id) != DROVER_NO_NODE ||
-            batch_node_exists(c, NULL, "%s/%s", jobs->views[p->where].dir, entry))
-            continue;
-        batch_txn_list_remove(&t, OP_ANY, &jobs->views[p->where], p->key);
-        batch_repair_report(f, batch_repair_commit(f, &t), id,
-                            "it is in the list %s but does not exist",
-                            jobs->machine->states[p->where].dir);
-    }
-    for (size_t i = 0; i < f->lists.count; i++) {
-        const struct batch_place *p = &f->lists.list[i];
-        struct batch_txn t = BATCH_TXN(c);
-
-        batch_id(BATCH_ID_JOB, p->job, id);
+    batch_id(BATCH_ID_JOB, p->job, id);
+    if (of_state) {
+        name = batch_view_entry(v, p->key);
+        entry = name.text;
+    } else {
         batch_id(BATCH_ID_BATCH, p->key, bid);
-        if (batch_node_exists(c, NULL, "/jobs/%s", id) != DROVER_NO_NODE ||
-            batch_node_exists(c, NULL, "/batches/%s/states/%s/%s", bid, BATCH_LISTS[p->where], id))
-            continue;
-        batch_repair_leave_list(f, &t, p, id);
-        batch_repair_report(f, batch_repair_commit(f, &t), id,
-                            "it is in %s of %s but does not exist", BATCH_LISTS[p->where], bid);
+        list = arena_printf(c->a, "/batches/%s/states/%s", bid, BATCH_LISTS[p->where]);
     }
+    if (batch_node_exists(c, NULL, "/jobs/%s", id) != DROVER_NO_NODE ||
+        batch_node_exists(c, NULL, "%s/%s", list, entry))
+        return;
+    if (of_state)
+        batch_txn_list_remove(&t, OP_ANY, v, p->key);
+    else
+        batch_repair_leave_list(f, &t, p, id);
+    batch_repair_report(f, batch_repair_commit(f, &t), id, "it is in %s but does not exist", list);
+}
+
+static void check_entries(struct batch_repair *f)
+{
+    for (size_t i = 0; i < f->states.count; i++)
+        check_entry(f, &f->states.list[i], true);
+    for (size_t i = 0; i < f->lists.count; i++)
+        check_entry(f, &f->lists.list[i], false);
 }
 
 /* Adds that an item is in the list of its state and in no other. */

@@ -10,7 +10,7 @@
  * creating. A foreign client that creates sequential nodes beside us gets numbers that are not
  * taken.
  */
-#include "batch/store.h"
+#include "batch/job.h"
 
 #include <assert.h>
 #include <stdarg.h>

@@ -36,8 +36,6 @@
 
 #include "base/arena.h"
 #include "base/json.h"
-#include "batch/index.h"
-#include "batch/job_cache.h"
 #include "batch/machine.h"
 #include "batch/name.h"
 #include "batch/status.h"
@@ -71,6 +69,17 @@ enum batch_kind_id {
 };
 
 enum { BATCH_NODES_MAX = 5, BATCH_PATH_LEN = 31 };
+
+enum { BATCH_INCOMPLETE_MAX = 256, BATCH_INCOMPLETE_RETRY_MS = 100 };
+
+/* What this process has seen of a kind. Guarded by the lock of the store. */
+struct batch_index_state {
+    int64_t next; /* items below this number were indexed */
+    int64_t incomplete[BATCH_INCOMPLETE_MAX];
+    int incomplete_count;
+    bool missed; /* there were more: the next sweep looks at all items */
+    int64_t retried_ms;
+};
 
 /* A kind of item: where it is in the tree, its states, and the list of each state. */
 struct batch_kind {

@@ -5,7 +5,6 @@
 #include "batch_scene.h"
 
 #include "base/clock.h"
-#include "batch/index.h"
 #include "batch/legacy.h"
 #include "batch/lock.h"
 #include "batch/repair.h"
