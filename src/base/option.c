@@ -61,8 +61,8 @@ int option_number(const struct option *o, const char *text, struct err_info *e)
 }
 
 /*
- * Reads one part, "30s", at *text and moves *text past it. Negative: there is none, or the sum would
- * overflow.
+ * Reads one part, "30s", at *text and moves *text past it. Negative: there is none, or the sum
+ * would overflow.
  */
 static int64_t span_part(const char **text, int64_t sum)
 {

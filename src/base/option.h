@@ -27,6 +27,12 @@ struct option {
     char letter;      /* "-f"; 0: none */
 };
 
+/* A row, for macros that stand for one. */
+#define OPTION(...)                                                                                \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+
 /* Values for option.parse, each with the type of its target. */
 int option_flag(const struct option *o, const char *text, struct err_info *e);   /* bool */
 int option_text(const struct option *o, const char *text, struct err_info *e);   /* const char * */
@@ -48,7 +54,9 @@ int option_list_add(const struct option *o, const char *text, struct err_info *e
 /* One of the words in o->argument, "strict|none": target is an int, the index of the word. */
 int option_choice(const struct option *o, const char *text, struct err_info *e);
 
-/* ADDR:PORT, where ADDR is an IPv4 address, an IPv6 address in brackets, or localhost; or "none". */
+/*
+ * ADDR:PORT, where ADDR is an IPv4 address, an IPv6 address in brackets, or localhost; or "none".
+ */
 struct option_address {
     bool none;
     struct sockaddr_storage address;

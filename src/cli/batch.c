@@ -5,40 +5,21 @@
 #include "cli/verb.h"
 
 /* Options that several commands take. */
-#define STATE_OPTION                                                                               \
-    {                                                                                              \
-        "state", "STATE", "A state: Pending, Estimating, ...", option_text                         \
-    }
-#define MESSAGE_OPTION                                                                             \
-    {                                                                                              \
-        "message", "TEXT", "Store this text with the status.", option_text                         \
-    }
+#define STATE_OPTION OPTION("state", "STATE", "A state: Pending, Estimating, ...", option_text)
+#define MESSAGE_OPTION OPTION("message", "TEXT", "Store this text with the status.", option_text)
 #define TOKEN_OPTION                                                                               \
-    {                                                                                              \
-        "token", "N", "The token that acquiring it returned.", option_number, NULL, 0, INT64_MAX   \
-    }
-#define SESSION_OPTION                                                                             \
-    {                                                                                              \
-        "session", "ID", "The session that holds the lock.", option_text                           \
-    }
-#define KEEP_OPTION                                                                                \
-    {                                                                                              \
-        "keep", NULL, "Keep the lock for the next change.", option_flag                            \
-    }
+    OPTION("token", "N", "The token that acquiring it returned.", option_number, NULL, 0, INT64_MAX)
+#define SESSION_OPTION OPTION("session", "ID", "The session that holds the lock.", option_text)
+#define KEEP_OPTION OPTION("keep", NULL, "Keep the lock for the next change.", option_flag)
 #define LIMIT_OPTION                                                                               \
-    {                                                                                              \
-        "limit", "N", "At most N. Default: 1000.", option_number, NULL, 0, 10000                   \
-    }
+    OPTION("limit", "N", "At most N. Default: 1000.", option_number, NULL, 0, 10000)
 #define TIMEOUT_OPTION                                                                             \
-    {                                                                                              \
-        "timeout", "TIME", "Timeout of the session opened without --session. Default: 60s.",       \
-            option_span, NULL, 1000, 3600 * 1000                                                   \
-    }
-#define ACQUIRE_OPTIONS                                                                            \
-    SESSION_OPTION,                                                                                \
-        {"wait", "TIME",   "Wait this long for one. Default: do not wait.", option_span, NULL,     \
-         0,      60 * 1000},                                                                       \
-        TIMEOUT_OPTION
+    OPTION("timeout", "TIME", "Timeout of the session opened without --session. Default: 60s.",    \
+           option_span, NULL, 1000, 3600 * 1000)
+#define WAIT_OPTION                                                                                \
+    OPTION("wait", "TIME", "Wait this long for one. Default: do not wait.", option_span, NULL, 0,  \
+           60 * 1000)
+#define ACQUIRE_OPTIONS SESSION_OPTION, WAIT_OPTION, TIMEOUT_OPTION
 
 #define ACQUIRE (VERB_SESSION | VERB_ACQUIRE)
 
@@ -174,13 +155,9 @@ static const struct cmd *const BATCH_COMMANDS[] = {
     NULL,
 };
 
-const struct cmd cmd_batch = {
-    .name = "batch",
-    .summary = "batches of jobs",
-    .heading = "Batches",
-    .about = "Batches of jobs. The end of a batch is reported once.",
-    .subs = BATCH_COMMANDS,
-};
+const struct cmd cmd_batch =
+    CMD_GROUP("batch", "batches of jobs", "Batches of jobs. The end of a batch is reported once.",
+              BATCH_COMMANDS, .heading = "Batches");
 
 /* job */
 
@@ -229,12 +206,9 @@ static const struct cmd *const JOB_COMMANDS[] = {
     NULL,
 };
 
-const struct cmd cmd_job = {
-    .name = "job",
-    .summary = "jobs that move from state to state",
-    .about = "Jobs that move from state to state, by priority.",
-    .subs = JOB_COMMANDS,
-};
+const struct cmd cmd_job =
+    CMD_GROUP("job", "jobs that move from state to state",
+              "Jobs that move from state to state, by priority.", JOB_COMMANDS);
 
 /* lock */
 
@@ -264,12 +238,9 @@ static const struct cmd *const LOCK_COMMANDS[] = {
     NULL,
 };
 
-const struct cmd cmd_lock = {
-    .name = "lock",
-    .summary = "locks of queues, collections and objects",
-    .about = "Locks by name: of queues, collections, storage and inventory.",
-    .subs = LOCK_COMMANDS,
-};
+const struct cmd cmd_lock =
+    CMD_GROUP("lock", "locks of queues, collections and objects",
+              "Locks by name: of queues, collections, storage and inventory.", LOCK_COMMANDS);
 
 /* access */
 
@@ -295,12 +266,8 @@ static const struct cmd *const ACCESS_COMMANDS[] = {
     NULL,
 };
 
-const struct cmd cmd_access = {
-    .name = "access",
-    .summary = "the access queues",
-    .about = "The access queues, small and large.",
-    .subs = ACCESS_COMMANDS,
-};
+const struct cmd cmd_access = CMD_GROUP("access", "the access queues",
+                                        "The access queues, small and large.", ACCESS_COMMANDS);
 
 /* legacy */
 
@@ -319,9 +286,6 @@ static const struct cmd *const LEGACY_COMMANDS[] = {
     NULL,
 };
 
-const struct cmd cmd_legacy = {
-    .name = "legacy",
-    .summary = "records of older queues",
-    .about = "Records of the queues that Merritt used before.",
-    .subs = LEGACY_COMMANDS,
-};
+const struct cmd cmd_legacy =
+    CMD_GROUP("legacy", "records of older queues",
+              "Records of the queues that Merritt used before.", LEGACY_COMMANDS);

@@ -176,11 +176,6 @@ static int run_show(const struct cmd_call *call)
     return status;
 }
 
-const struct cmd cmd_batch_show = {
-    .name = "batch show",
-    .summary = "show a batch and its jobs",
-    .operands = "BID",
-    .about = "Shows a batch: its jobs by state, and how many have ended.",
-    .client = CMD_JSON,
-    .run = run_show,
-};
+const struct cmd cmd_batch_show = CMD_INIT(
+    "batch show", "show a batch and its jobs", "BID",
+    "Shows a batch: its jobs by state, and how many have ended.", NULL, CMD_JSON, run_show);

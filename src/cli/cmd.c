@@ -1,6 +1,6 @@
 /*
- * Parsing, --help and the dispatch to commands. getopt_long would need each table three times (names,
- * help, a switch) and has error messages of its own.
+ * Parsing, --help and the dispatch to commands. getopt_long would need each table three times
+ * (names, help, a switch) and has error messages of its own.
  */
 #include "cli/cmd.h"
 
@@ -59,8 +59,8 @@ size_t cmd_all_options(const struct cmd *c, struct option all[static CMD_OPTIONS
 }
 
 /*
- * How many operands a command takes. Each word of cmd.operands is one; "[X]" may be left out, and with
- * "..." there may be more.
+ * How many operands a command takes. Each word of cmd.operands is one; "[X]" may be left out, and
+ * with "..." there may be more.
  */
 static void operand_range(const char *words, size_t *ret_min, size_t *ret_max)
 {
@@ -111,7 +111,7 @@ static void print_help(const struct cmd *c)
 
 /* Parsing. */
 
-struct parser {
+struct cmd_parser {
     const struct cmd *c;
     struct option options[CMD_OPTIONS_MAX];
     size_t option_count;
@@ -120,7 +120,7 @@ struct parser {
 };
 
 /* Rows without a target get one in the parser. */
-static void set_targets(struct parser *p)
+static void set_targets(struct cmd_parser *p)
 {
     p->option_count = cmd_all_options(p->c, p->options);
     for (size_t i = 0; i < p->option_count; i++) {
@@ -137,7 +137,7 @@ static void set_targets(struct parser *p)
 }
 
 /* The option that an argument names, up to its '=' or its end. */
-static const struct option *find_option(const struct parser *p, const char *arg, size_t len)
+static const struct option *find_option(const struct cmd_parser *p, const char *arg, size_t len)
 {
     bool is_long = !strncmp(arg, "--", 2);
 
@@ -152,7 +152,7 @@ static const struct option *find_option(const struct parser *p, const char *arg,
     return NULL;
 }
 
-static void unknown_option(const struct parser *p, const char *arg, size_t len)
+static void unknown_option(const struct cmd_parser *p, const char *arg, size_t len)
 {
     const char *names[CMD_OPTIONS_MAX], *nearest = NULL;
     char word[64];
@@ -170,7 +170,7 @@ static void unknown_option(const struct parser *p, const char *arg, size_t len)
 }
 
 /* Parses the option at argv[at]. Returns how many arguments it took, 0 when it is wrong. */
-static int parse_option(const struct parser *p, int argc, char **argv, int at)
+static int parse_option(const struct cmd_parser *p, int argc, char **argv, int at)
 {
     size_t len = strcspn(argv[at], "=");
     const struct option *o = find_option(p, argv[at], len);
@@ -201,7 +201,7 @@ static int parse_option(const struct parser *p, int argc, char **argv, int at)
     return used;
 }
 
-static int check_operands(const struct parser *p)
+static int check_operands(const struct cmd_parser *p)
 {
     const struct cmd_call *call = &p->call;
     size_t count = (size_t)call->count, min, max;
@@ -220,7 +220,7 @@ static int check_operands(const struct parser *p)
 }
 
 /* False: the command is over, with *ret_status. */
-static bool parse(struct parser *p, int argc, char **argv, int *ret_status)
+static bool parse(struct cmd_parser *p, int argc, char **argv, int *ret_status)
 {
     bool options = true;
     int used;
@@ -326,7 +326,7 @@ static int run_sub(const struct cmd *group, int argc, char **argv)
 
 int cmd_run(const struct cmd *c, int argc, char **argv)
 {
-    struct parser p = {.c = c};
+    struct cmd_parser p = {.c = c};
     int status;
 
     if (c->subs)

@@ -1,17 +1,19 @@
 /*
  * cmd - the command line: tables of commands.
  *
- * A command is a row of data, struct cmd. Its options are a table (base/option.h); the same tables give
- * --help, the suggestions for mistyped words, and shell completion. Errors are one line on stderr:
+ * A command is a row of data, struct cmd. Its options are a table (base/option.h); the same tables
+ * give --help, the suggestions for mistyped words, and shell completion. Errors are one line on
+ * stderr:
  *
  *   drover serve: unknown option '--prot' (see 'drover serve --help')
  *
- * An option is "--name" alone, "--name VALUE" or "--name=VALUE"; some have a letter, "-f". The last one
- * given counts. "--" ends the options; everything else is an operand. For a command that runs another
- * one ("drover work GROUP -- COMMAND"), everything after the "--" is that command and its arguments.
+ * An option is "--name" alone, "--name VALUE" or "--name=VALUE"; some have a letter, "-f". The last
+ * one given counts. "--" ends the options; everything else is an operand. For a command that runs
+ * another one ("drover work GROUP -- COMMAND"), everything after the "--" is that command and its
+ * arguments.
  *
- * Most commands are one request to the server: their run is verb_run() (cli/verb.h). The others have a
- * function of their own.
+ * Most commands are one request to the server: their run is verb_run() (cli/verb.h). The others
+ * have a function of their own.
  */
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
@@ -78,7 +80,17 @@ struct cmd {
     const char *flag;    /* may be given instead of the name: "--version"; NULL: none */
 };
 
-#define CMD(...) (&(const struct cmd){__VA_ARGS__})
+/* A command with a function of its own, and a group of commands. */
+#define CMD_INIT(name_, summary_, operands_, about_, options_, client_, run_, ...)                 \
+    {                                                                                              \
+        .name = name_, .summary = summary_, .operands = operands_, .about = about_,                \
+        .options = options_, .client = client_, .run = run_, ##__VA_ARGS__                         \
+    }
+#define CMD(...) (&(const struct cmd)CMD_INIT(__VA_ARGS__))
+#define CMD_GROUP(name_, summary_, about_, subs_, ...)                                             \
+    {                                                                                              \
+        .name = name_, .summary = summary_, .about = about_, .subs = subs_, ##__VA_ARGS__          \
+    }
 #define CMD_OPTIONS(...) ((const struct option[]){__VA_ARGS__, {0}})
 
 enum { CMD_OPTIONS_MAX = 64 };
@@ -101,6 +113,12 @@ int cmd_usage_error(const struct cmd *c, const char *fmt, ...)
 
 /* The name that a mistyped word was probably meant to be, or NULL. */
 const char *cmd_nearest(const char *word, const char *const *names, size_t count);
+
+/*
+ * Prints a script with which a shell ("bash", "zsh") completes the commands and options, generated
+ * from the tables. False: there is none for that shell.
+ */
+bool completion_print(const char *shell, const struct cmd *drover);
 
 /* The commands, in the order of main.c. */
 extern const struct cmd cmd_serve, cmd_fsck;

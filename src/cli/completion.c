@@ -1,9 +1,9 @@
 /*
- * Flattens the tables of commands to a list, then prints one script: a frame, and in it tables of the
- * words that may stand in each place. The tables of options tell what these are: "strict|none" are
- * words, FILE and DIR are files, GROUP is asked from the server.
+ * Flattens the tables of commands to a list, then prints one script: a frame, and in it tables of
+ * the words that may stand in each place. The tables of options tell what these are: "strict|none"
+ * are words, FILE and DIR are files, GROUP is asked from the server.
  */
-#include "cli/completion.h"
+#include "cli/cmd.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static void add_entries(struct entries *list, const struct cmd *group)
 
 /* What may stand in one place. */
 
-enum kind { KIND_NOTHING, KIND_WORDS, KIND_FILES, KIND_GROUPS };
+enum completion_kind { KIND_NOTHING, KIND_WORDS, KIND_FILES, KIND_GROUPS };
 
 static bool is_words(const char *text)
 {
@@ -55,7 +55,7 @@ static bool is_words(const char *text)
     return true;
 }
 
-static enum kind kind_of(const char *text)
+static enum completion_kind kind_of(const char *text)
 {
     if (!text)
         return KIND_NOTHING;
@@ -114,7 +114,7 @@ static void print_values(const struct entries *list, const struct value_style *s
     for (const struct entry *e = list->first; e; e = e->next)
         for (size_t i = 0; i < e->option_count; i++) {
             const char *argument = e->options[i].argument;
-            enum kind kind = kind_of(argument);
+            enum completion_kind kind = kind_of(argument);
 
             if (!argument)
                 continue;
@@ -134,7 +134,7 @@ static void print_values(const struct entries *list, const struct value_style *s
 
 static void bash_command(const struct entries *list, const struct entry *e)
 {
-    enum kind kind = kind_of(e->operands);
+    enum completion_kind kind = kind_of(e->operands);
 
     printf("    '%s') options='", e->name);
     for (size_t i = 0; i < e->option_count; i++)

@@ -8,7 +8,7 @@
 #include "base/human.h"
 #include "base/mem.h"
 #include "cli/agent.h"
-#include "cli/dag_share.h"
+#include "cli/dag.h"
 #include "cli/verb.h"
 #include "dag/runner.h"
 
@@ -160,7 +160,7 @@ static int stream;
 static int run_log(const struct cmd_call *call)
 {
     static const char *const keys[] = {"mixedout", "stdout", "stderr"};
-    struct following f = {.id = call->operands[0], .key = keys[stream], .to = stdout};
+    struct dag_output f = {.id = call->operands[0], .key = keys[stream], .to = stdout};
     struct client *c = client_open(&call->client);
     struct client_reply reply;
     bool more = true;
@@ -181,18 +181,13 @@ static int run_log(const struct cmd_call *call)
     return status;
 }
 
-const struct cmd cmd_log = {
-    .name = "log",
-    .summary = "print the output of a node",
-    .operands = "ID",
-    .about = "Prints the output of a node.",
-    .options = CMD_OPTIONS(
-        {"follow", NULL, "Continue until the node has ended.", option_flag, &follow, .letter = 'f'},
-        {"stream", "mixedout|stdout|stderr", "Which output. Default: mixedout, both.",
-         option_choice, &stream}),
-    .client = CMD_REMOTE,
-    .run = run_log,
-};
+const struct cmd cmd_log =
+    CMD_INIT("log", "print the output of a node", "ID", "Prints the output of a node.",
+             CMD_OPTIONS({"follow", NULL, "Continue until the node has ended.", option_flag,
+                          &follow, .letter = 'f'},
+                         {"stream", "mixedout|stdout|stderr",
+                          "Which output. Default: mixedout, both.", option_choice, &stream}),
+             CMD_REMOTE, run_log);
 
 /* wait, kill, retry */
 
@@ -280,11 +275,10 @@ static int run_agent(const struct cmd_call *call)
     return status;
 }
 
-const struct cmd cmd_agent = {
-    .name = "agent",
-    .summary = "run nodes on this machine for a server",
-    .about = "Runs nodes of the DAG on this machine, until it receives TERM or INT.",
-    .options = CMD_OPTIONS(
+const struct cmd cmd_agent = CMD_INIT(
+    "agent", "run nodes on this machine for a server", NULL,
+    "Runs nodes of the DAG on this machine, until it receives TERM or INT.",
+    CMD_OPTIONS(
         {"group", "GROUPS", "Run nodes of these groups, comma-separated. Default: drover/run.",
          option_text, &groups},
         {"jobs", "N", "Run at most N commands at a time. Default: the number of cores.",
@@ -298,6 +292,4 @@ const struct cmd cmd_agent = {
         {"log-dir", "DIR",
          "Keep the full output of commands in this directory, one file per run: NODE-TRY.log.",
          option_text, &log_dir}),
-    .client = CMD_REMOTE,
-    .run = run_agent,
-};
+    CMD_REMOTE, run_agent);

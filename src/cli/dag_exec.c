@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "cli/dag_share.h"
+#include "cli/dag.h"
 
 static const char *group, *cwd;
 static int64_t timeout_ms;
@@ -62,8 +62,8 @@ static void check_interrupts(struct client *c, const char *id, bool *killed)
 /* Copies both outputs until the node has ended. Returns its exit status. */
 static int follow_exec(struct client *c, const char *id)
 {
-    struct following out = {.id = id, .key = "stdout", .to = stdout};
-    struct following err = {.id = id, .key = "stderr", .to = stderr};
+    struct dag_output out = {.id = id, .key = "stdout", .to = stdout};
+    struct dag_output err = {.id = id, .key = "stderr", .to = stderr};
     bool more_out = true, more_err = true, killed = false;
     struct client_reply reply;
     const struct json *result;
@@ -123,18 +123,14 @@ static int run_exec(const struct cmd_call *call)
     return status;
 }
 
-const struct cmd cmd_exec = {
-    .name = "exec",
-    .summary = "run one command as a node",
-    .operands = "-- COMMAND [ARGUMENT]...",
-    .about = "Runs one command as a node, prints its output, and ends with its exit status. An\n"
-             "interrupt (Ctrl-C) kills the node.",
-    .options = CMD_OPTIONS(
+const struct cmd cmd_exec = CMD_INIT(
+    "exec", "run one command as a node", "-- COMMAND [ARGUMENT]...",
+    "Runs one command as a node, prints its output, and ends with its exit status. An\n"
+    "interrupt (Ctrl-C) kills the node.",
+    CMD_OPTIONS(
         {"group", "GROUP", "Run it on an agent of this group. Default: drover/run.", option_text,
          &group},
         {"cwd", "DIR", "Run it in this directory. Default: the current one.", option_text, &cwd},
         {"timeout", "TIME", "Kill it after this time (500ms, 30s, 5m).", option_span, &timeout_ms,
          1, INT32_MAX}),
-    .client = CMD_REMOTE,
-    .run = run_exec,
-};
+    CMD_REMOTE, run_exec);

@@ -1,4 +1,4 @@
-#include "cli/dag_share.h"
+#include "cli/dag.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ int get_node(struct client *c, const char *id, struct client_reply *reply)
 }
 
 /* When the output was replaced because the node runs again, it is read from its beginning. */
-int follow_output(struct client *c, struct following *f, int64_t wait_ms, bool *ret_more)
+int follow_output(struct client *c, struct dag_output *f, int64_t wait_ms, bool *ret_more)
 {
     struct client_reply reply;
     const struct json *page;

@@ -117,13 +117,10 @@ static int run_top(const struct cmd_call *call)
     return status;
 }
 
-const struct cmd cmd_top = {
-    .name = "top",
-    .summary = "show what the DAG does, live",
-    .about = "Shows, live, how many nodes are in each state, and the nodes that run. q ends it.",
-    .options = CMD_OPTIONS({"once", NULL, "Print once and exit.", option_flag, &print_only_once},
-                           {"every", "TIME", "Refresh interval. Default: 1s.", option_span,
-                            &every_ms, 100, 3600 * 1000}),
-    .client = CMD_REMOTE,
-    .run = run_top,
-};
+const struct cmd cmd_top =
+    CMD_INIT("top", "show what the DAG does, live", NULL,
+             "Shows, live, how many nodes are in each state, and the nodes that run. q ends it.",
+             CMD_OPTIONS({"once", NULL, "Print once and exit.", option_flag, &print_only_once},
+                         {"every", "TIME", "Refresh interval. Default: 1s.", option_span, &every_ms,
+                          100, 3600 * 1000}),
+             CMD_REMOTE, run_top);

@@ -43,19 +43,16 @@ static int run_fsck(const struct cmd_call *call)
     return err ? CMD_FAILURE : CMD_OK;
 }
 
-const struct cmd cmd_fsck = {
-    .name = "fsck",
-    .summary = "check a data directory",
-    .operands = "DIR",
-    .about = "Checks the data directory DIR, which no server may have open, and reports what it\n"
-             "holds. Changes nothing unless --salvage is given. Exit status 1: something is\n"
-             "damaged.",
-    .options = CMD_OPTIONS(
+const struct cmd cmd_fsck = CMD_INIT(
+    "fsck", "check a data directory", "DIR",
+    "Checks the data directory DIR, which no server may have open, and reports what it\n"
+    "holds. Changes nothing unless --salvage is given. Exit status 1: something is\n"
+    "damaged.",
+    CMD_OPTIONS(
         {"dump", NULL, "Print every transaction in the journal.", option_flag, &options.dump},
         {"salvage", NULL,
          "When the journal is damaged, keep what comes before the damage and cut off the\n"
          "rest, after asking. What is cut off is saved in files named salvaged-*.",
          option_flag, &options.salvage},
         {"yes", NULL, "Do not ask.", option_flag, &yes}),
-    .run = run_fsck,
-};
+    CMD_LOCAL, run_fsck);

@@ -1,4 +1,4 @@
-/* Reading a file of named nodes, and writing it as the API, dot and mermaid have it. */
+/* Parses a file of named nodes, and writes it for the API, Graphviz and Mermaid. */
 #include "cli/graph_file.h"
 
 #include <errno.h>
@@ -13,10 +13,10 @@
 
 enum { FILE_LEN_MAX = 128 * 1024 * 1024 };
 
-void file_release(struct file *f)
+void graph_file_release(struct graph_file *f)
 {
     arena_release(&f->arena);
-    *f = (struct file){0};
+    *f = (struct graph_file){0};
 }
 
 static int cut(struct str s)
@@ -24,9 +24,9 @@ static int cut(struct str s)
     return (int)(s.len < 80 ? s.len : 80);
 }
 
-/* The names. */
+/* Names. */
 
-static uint32_t find_node(const struct file *f, const struct map *by_name, struct str name)
+static uint32_t find_node(const struct graph_file *f, const struct map *by_name, struct str name)
 {
     uint32_t hash = map_hash_str(name);
 
@@ -36,14 +36,15 @@ static uint32_t find_node(const struct file *f, const struct map *by_name, struc
     return UINT32_MAX;
 }
 
-static int add_after(struct file *f, const struct map *by_name, struct file_node *n,
+static int add_after(struct graph_file *f, const struct map *by_name, struct graph_node *n,
                      const struct json *v, struct err_info *e)
 {
     uint32_t i = v->kind == JSON_TEXT ? find_node(f, by_name, v->text) : UINT32_MAX;
 
     if (v->kind != JSON_TEXT)
-        return err_set(e, DROVER_BAD_ARGUMENT, "node '%.*s': after is a name or a list of names",
-                       cut(n->name), n->name.p);
+        return err_set(e, DROVER_BAD_ARGUMENT,
+                       "node '%.*s': after must be a name or a list of names", cut(n->name),
+                       n->name.p);
     if (i == UINT32_MAX)
         return err_set(e, DROVER_BAD_ARGUMENT, "node '%.*s': after: there is no node '%.*s'",
                        cut(n->name), n->name.p, cut(v->text), v->text.p);
@@ -51,7 +52,7 @@ static int add_after(struct file *f, const struct map *by_name, struct file_node
     return 0;
 }
 
-static int read_after(struct file *f, const struct map *by_name, struct file_node *n,
+static int read_after(struct graph_file *f, const struct map *by_name, struct graph_node *n,
                       struct err_info *e)
 {
     const struct json *after = json_get(n->spec, "after");
@@ -69,7 +70,8 @@ static int read_after(struct file *f, const struct map *by_name, struct file_nod
 
 /* One node. */
 
-static int read_node(struct file *f, struct file_node *n, const struct json *v, struct err_info *e)
+static int read_node(struct graph_file *f, struct graph_node *n, const struct json *v,
+                     struct err_info *e)
 {
     static const char *const names[] = {"type",    "when",    "branch",   "priority", "group",
                                         "after",   "command", "args",     "env",      "cwd",
@@ -81,7 +83,7 @@ static int read_node(struct file *f, struct file_node *n, const struct json *v, 
     n->name = v->key;
     n->spec = v;
     if (v->kind != JSON_OBJECT)
-        return err_set(e, DROVER_BAD_ARGUMENT, "node '%.*s' is an object, not %s", cut(v->key),
+        return err_set(e, DROVER_BAD_ARGUMENT, "node '%.*s' must be an object, not %s", cut(v->key),
                        v->key.p, json_kind_name(v));
     if (json_only(v, names, &why) || json_get_text(v, "type", &type, &why) < 0)
         return err_set(e, DROVER_BAD_ARGUMENT, "node '%.*s': %s", cut(v->key), v->key.p, why.text);
@@ -99,7 +101,7 @@ static int read_node(struct file *f, struct file_node *n, const struct json *v, 
     return 0;
 }
 
-static int reject_cycle(struct file *f, const struct plan_changes *cycle, struct err_info *e)
+static int reject_cycle(struct graph_file *f, const struct plan_changes *cycle, struct err_info *e)
 {
     struct buf text = {0};
     int err;
@@ -115,7 +117,7 @@ static int reject_cycle(struct file *f, const struct plan_changes *cycle, struct
 }
 
 /* Sorts parents before children; where several nodes could come next, in the order of the file. */
-static int sort(struct file *f, struct err_info *e)
+static int sort(struct graph_file *f, struct err_info *e)
 {
     uint32_t done = 0;
     bool *out = mem_zalloc(f->count + 1);
@@ -154,7 +156,7 @@ static int sort(struct file *f, struct err_info *e)
     return err;
 }
 
-static int read_nodes(struct file *f, const struct json *nodes, struct err_info *e)
+static int read_nodes(struct graph_file *f, const struct json *nodes, struct err_info *e)
 {
     struct map by_name = {0};
     int err = 0;
@@ -170,25 +172,25 @@ static int read_nodes(struct file *f, const struct json *nodes, struct err_info 
     return err ? err : sort(f, e);
 }
 
-int file_parse(struct file *f, struct str text, bool is_yaml, const char *default_name,
-               struct err_info *ret_error)
+int graph_file_parse(struct graph_file *f, struct str text, bool is_yaml, const char *default_name,
+                     struct err_info *ret_error)
 {
     static const char *const names[] = {"name", "nodes", NULL};
     const struct json *v, *nodes = NULL;
     struct buf json = {0};
-    int err = is_yaml ? yaml_to_json(text, &json, ret_error) : 0;
+    int err = is_yaml ? graph_yaml_to_json(text, &json, ret_error) : 0;
 
     if (is_yaml)
         text = (struct str){arena_text(&f->arena, (struct str){json.p, json.len}), json.len};
     buf_release(&json);
     if (!err && !text.len)
-        return err_set(ret_error, DROVER_BAD_ARGUMENT, "the file holds no object with nodes");
+        return err_set(ret_error, DROVER_BAD_ARGUMENT, "the file is not an object with nodes");
     v = err ? NULL : json_parse(&f->arena, text, ret_error);
     f->name = str_of(default_name);
     if (!v)
         err = DROVER_BAD_ARGUMENT;
     else if (v->kind != JSON_OBJECT)
-        err = err_set(ret_error, DROVER_BAD_ARGUMENT, "the file holds no object with nodes");
+        err = err_set(ret_error, DROVER_BAD_ARGUMENT, "the file is not an object with nodes");
     else if (json_only(v, names, ret_error) || json_get_text(v, "name", &f->name, ret_error) < 0 ||
              json_get_object(v, "nodes", &nodes, ret_error) < 0)
         err = DROVER_BAD_ARGUMENT;
@@ -209,7 +211,7 @@ static const char *base_name(struct arena *a, const char *path)
                       (struct str){name, dot && dot > name ? (size_t)(dot - name) : strlen(name)});
 }
 
-int file_read(struct file *f, const char *path, struct err_info *ret_error)
+int graph_file_read(struct graph_file *f, const char *path, struct err_info *ret_error)
 {
     FILE *in = strcmp(path, "-") ? fopen(path, "re") : stdin;
     struct buf b = {0};
@@ -218,7 +220,7 @@ int file_read(struct file *f, const char *path, struct err_info *ret_error)
     int err;
 
     if (!in)
-        return err_set(ret_error, DROVER_BAD_ARGUMENT, "cannot be read: %s", strerror(errno));
+        return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s", strerror(errno));
     do {
         buf_reserve(&b, 65536);
         got = fread(b.p + b.len, 1, 65536, in);
@@ -228,15 +230,15 @@ int file_read(struct file *f, const char *path, struct err_info *ret_error)
         fclose(in);
     text = arena_text(&f->arena, (struct str){b.p, b.len});
     first = strspn(text, " \t\r\n");
-    err = file_parse(f, (struct str){text, b.len}, text[first] != '{', base_name(&f->arena, path),
-                     ret_error);
+    err = graph_file_parse(f, (struct str){text, b.len}, text[first] != '{',
+                           base_name(&f->arena, path), ret_error);
     buf_release(&b);
     return err;
 }
 
-/* As the API takes it. */
+/* For the API. */
 
-static void put_after(struct buf *b, const struct file *f, const struct file_node *n,
+static void put_after(struct buf *b, const struct graph_file *f, const struct graph_node *n,
                       const char *const *done)
 {
     json_key(b, "parents");
@@ -262,7 +264,7 @@ static void put_member(struct buf *b, const struct json *spec, const char *name)
     json_put_raw(b, v->raw);
 }
 
-static void put_data(struct buf *b, const struct file_node *n)
+static void put_data(struct buf *b, const struct graph_node *n)
 {
     static const char *const keys[] = {"env", "cwd", "timeout", "retry", "interval"};
     const struct json *command = json_get(n->spec, "command"), *data = json_get(n->spec, "data");
@@ -291,10 +293,11 @@ static void put_data(struct buf *b, const struct file_node *n)
     json_close(b, '}');
 }
 
-void file_put_node(struct buf *b, const struct file *f, uint32_t i, const char *const *done)
+void graph_file_put_node(struct buf *b, const struct graph_file *f, uint32_t i,
+                         const char *const *done)
 {
     static const char *const keys[] = {"when", "branch", "priority", "group"};
-    const struct file_node *n = &f->nodes[i];
+    const struct graph_node *n = &f->nodes[i];
     struct arena *a = (struct arena *)&f->arena;
 
     json_open(b, '{');
@@ -317,7 +320,7 @@ void file_put_node(struct buf *b, const struct file *f, uint32_t i, const char *
 
 /* Pictures. */
 
-/* Quotes that both kinds read; JSON would put commas between. */
+/* Quoting that both languages understand. json_put_text() would add commas between values. */
 static void put_quoted(struct buf *b, struct str text)
 {
     buf_put(b, "\"", 1);
@@ -329,8 +332,8 @@ static void put_quoted(struct buf *b, struct str text)
     buf_put(b, "\"", 1);
 }
 
-/* The branch of an if that it hangs on, or NULL. */
-static const char *branch_of(const struct file_node *n)
+/* The branch of an "if" that the node depends on, or NULL. */
+static const char *branch_of(const struct graph_node *n)
 {
     const struct json *v = json_get(n->spec, "branch");
     int branch = v && v->kind == JSON_TEXT ? node_branch_of(v->text) : -1;
@@ -338,7 +341,7 @@ static const char *branch_of(const struct file_node *n)
     return branch > 0 ? node_branch_name((enum node_branch)branch) : NULL;
 }
 
-void file_put_dot(struct buf *b, const struct file *f)
+void graph_file_put_dot(struct buf *b, const struct graph_file *f)
 {
     buf_printf(b, "digraph ");
     put_quoted(b, f->name);
@@ -364,7 +367,7 @@ void file_put_dot(struct buf *b, const struct file *f)
     buf_printf(b, "}\n");
 }
 
-void file_put_mermaid(struct buf *b, const struct file *f)
+void graph_file_put_mermaid(struct buf *b, const struct graph_file *f)
 {
     buf_printf(b, "flowchart TD\n");
     for (uint32_t i = 0; i < f->count; i++) {

@@ -1,6 +1,6 @@
 /*
- * YAML as JSON, by the events of libyaml. Anchors and aliases are refused: a few lines of them can
- * stand for gigabytes.
+ * Converts YAML to JSON, from the events of libyaml. Aliases are refused: a few lines of them can
+ * expand to gigabytes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { DEPTH_MAX = 32 };
 
-struct converting {
+struct yaml_conversion {
     struct buf *out;
     struct err_info *e;
     char open[DEPTH_MAX];
@@ -42,14 +42,14 @@ static bool is_number(const char *p, size_t len)
     return true;
 }
 
-/* After a value inside an object the next is a key. */
-static void value_done(struct converting *c)
+/* Inside an object, a key follows a value. */
+static void value_done(struct yaml_conversion *c)
 {
     if (c->depth && c->open[c->depth - 1] == '{')
         c->wants_key[c->depth - 1] = true;
 }
 
-static int put_scalar(struct converting *c, const yaml_event_t *event)
+static int put_scalar(struct yaml_conversion *c, const yaml_event_t *event)
 {
     const char *text = (const char *)event->data.scalar.value;
     struct str s = {text, event->data.scalar.length};
@@ -74,19 +74,19 @@ static int put_scalar(struct converting *c, const yaml_event_t *event)
     return 0;
 }
 
-static int open_container(struct converting *c, char bracket)
+static int open_container(struct yaml_conversion *c, char bracket)
 {
     if (c->depth == DEPTH_MAX)
-        return err_set(c->e, DROVER_BAD_ARGUMENT, "it is nested too deeply");
+        return err_set(c->e, DROVER_BAD_ARGUMENT, "nested too deeply");
     if (c->depth && c->open[c->depth - 1] == '{' && c->wants_key[c->depth - 1])
-        return err_set(c->e, DROVER_BAD_ARGUMENT, "a key has to be text");
+        return err_set(c->e, DROVER_BAD_ARGUMENT, "a key must be a text");
     json_open(c->out, bracket);
     c->open[c->depth] = bracket;
     c->wants_key[c->depth++] = bracket == '{';
     return 0;
 }
 
-static int close_container(struct converting *c)
+static int close_container(struct yaml_conversion *c)
 {
     c->depth--;
     json_close(c->out, c->open[c->depth] == '{' ? '}' : ']');
@@ -94,7 +94,7 @@ static int close_container(struct converting *c)
     return 0;
 }
 
-static int convert(struct converting *c, const yaml_event_t *event)
+static int convert(struct yaml_conversion *c, const yaml_event_t *event)
 {
     switch (event->type) {
     case YAML_SCALAR_EVENT:
@@ -107,16 +107,16 @@ static int convert(struct converting *c, const yaml_event_t *event)
     case YAML_SEQUENCE_END_EVENT:
         return close_container(c);
     case YAML_ALIAS_EVENT:
-        return err_set(c->e, DROVER_BAD_ARGUMENT, "line %zu: aliases are not read",
+        return err_set(c->e, DROVER_BAD_ARGUMENT, "line %zu: aliases are not supported",
                        event->start_mark.line + 1);
     default:
         return 0;
     }
 }
 
-int yaml_to_json(struct str yaml, struct buf *ret_json, struct err_info *ret_error)
+int graph_yaml_to_json(struct str yaml, struct buf *ret_json, struct err_info *ret_error)
 {
-    struct converting c = {.out = ret_json, .e = ret_error};
+    struct yaml_conversion c = {.out = ret_json, .e = ret_error};
     yaml_parser_t parser;
     yaml_event_t event;
     bool ended = false;
@@ -133,7 +133,7 @@ int yaml_to_json(struct str yaml, struct buf *ret_json, struct err_info *ret_err
         }
         ended = event.type == YAML_STREAM_END_EVENT;
         if (event.type == YAML_DOCUMENT_START_EVENT && documents++)
-            err = err_set(ret_error, DROVER_BAD_ARGUMENT, "there is more than one document");
+            err = err_set(ret_error, DROVER_BAD_ARGUMENT, "more than one document");
         else
             err = convert(&c, &event);
         yaml_event_delete(&event);

@@ -1,4 +1,7 @@
-/* The transport with options and environment as input, messages on stderr and exit statuses as output. */
+/*
+ * The transport with options and environment as input, messages on stderr and exit statuses as
+ * output.
+ */
 #include "cli/http_client.h"
 
 #include <errno.h>

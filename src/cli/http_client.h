@@ -1,5 +1,6 @@
 /*
- * http_client - the client of the commands. It prints errors, once, on stderr, and returns exit statuses.
+ * http_client - the client of the commands. It prints errors, once, on stderr, and returns exit
+ * statuses.
  *
  *     struct client *c = client_open(&call->client);
  *     if (!c)
@@ -8,8 +9,8 @@
  *     if (!status) json_each (group, reply.json) ...
  *     client_close(c);
  *
- * Replies live in the client's arena, until client_forget() or client_close(). One client is used by
- * one thread at a time.
+ * Replies live in the client's arena, until client_forget() or client_close(). One client is used
+ * by one thread at a time.
  */
 #ifndef CLI_HTTP_CLIENT_H
 #define CLI_HTTP_CLIENT_H
@@ -52,8 +53,9 @@ int client_call(struct client *c, const char *method, const char *path, const ch
                 struct client_reply *ret_reply);
 
 /*
- * The same for callers that handle some error statuses: CMD_OK means that there was a reply, whatever
- * its status. client_refused() prints the errors of the reply and returns the exit status, as above.
+ * The same for callers that handle some error statuses: CMD_OK means that there was a reply,
+ * whatever its status. client_refused() prints the errors of the reply and returns the exit status,
+ * as above.
  */
 int client_try(struct client *c, const char *method, const char *path, const char *body,
                struct client_reply *ret_reply);
@@ -63,8 +65,8 @@ int client_refused(const struct client *c, const struct client_reply *reply);
 void client_set_wait(struct client *c, int64_t wait_ms);
 
 /*
- * Further calls carry a requestid or change nothing: when the reply is lost, the request is repeated, a
- * few times.
+ * Further calls carry a requestid or change nothing: when the reply is lost, the request is
+ * repeated, a few times.
  */
 void client_set_repeatable(struct client *c);
 

@@ -65,9 +65,9 @@ static enum worker_taken take(struct worker_thread *t, struct worker_item *ret_i
 }
 
 /*
- * Moves the job. While there is no reply the request is repeated, as long as the session may live: the
- * token makes sure that the job moves once. A refusal after a repetition means that an earlier request
- * was carried out.
+ * Moves the job. While there is no reply the request is repeated, as long as the session may live:
+ * the token makes sure that the job moves once. A refusal after a repetition means that an earlier
+ * request was carried out.
  */
 static int move_job(struct worker_thread *t, const char *path, const char *body)
 {
@@ -133,22 +133,17 @@ static int run_work(const struct cmd_call *call)
     return worker_run(&source, call, NULL);
 }
 
-const struct cmd cmd_job_work = {
-    .name = "job work",
-    .summary = "run a command for each job of a state",
-    .takes_command = true,
-    .about =
-        "Runs the command for each job of a state, by priority, with the job as JSON on its\n"
-        "standard input and DROVER_JOB, DROVER_BATCH, DROVER_STATE, DROVER_JOB_TOKEN and\n"
-        "DROVER_SESSION in its environment. Exit status 0 moves the job to the next state; any\n"
-        "other, in the last attempt, fails it. On TERM or INT the running jobs are released.",
-    .options = CMD_OPTIONS(
+const struct cmd cmd_job_work = CMD_INIT(
+    "job work", "run a command for each job of a state", NULL,
+    "Runs the command for each job of a state, by priority, with the job as JSON on its\n"
+    "standard input and DROVER_JOB, DROVER_BATCH, DROVER_STATE, DROVER_JOB_TOKEN and\n"
+    "DROVER_SESSION in its environment. Exit status 0 moves the job to the next state; any\n"
+    "other, in the last attempt, fails it. On TERM or INT the running jobs are released.",
+    CMD_OPTIONS(
         {"state", "STATE", "Jobs in this state. Required.", option_text, &state},
         WORKER_OPTIONS("Run the command up to N times before the job fails. Default: 1."),
         {"timeout", "TIME",
          "Others can acquire a job when the server has not heard from this worker for this\n"
          "long. Default: 10s.",
          option_span, &timeout_ms, 1000, 3600 * 1000}),
-    .client = CMD_REMOTE,
-    .run = run_work,
-};
+    CMD_REMOTE, run_work, .takes_command = true);

@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "cli/cmd.h"
-#include "cli/completion.h"
 #include "drover.h"
 
 static int run_help(const struct cmd_call *call);
@@ -40,16 +39,15 @@ static const struct cmd *const COMMANDS[] = {
     &cmd_lock,
     &cmd_access,
     &cmd_legacy,
-    CMD(.name = "help", .summary = "explain drover, or one command", .heading = "About drover",
-        .flag = "--help", .operands = "[COMMAND...]", .about = "Explains a command, or lists them.",
-        .run = run_help),
-    CMD(.name = "completion", .summary = "print a completion script for a shell",
-        .operands = "bash|zsh",
-        .about = "Prints a script with which the shell completes the commands and options of\n"
-                 "drover: source <(drover completion bash). 'make install' installs it.",
-        .run = run_completion),
-    CMD(.name = "version", .summary = "print the version", .flag = "--version",
-        .about = "Prints the version.", .run = run_version),
+    CMD("help", "explain drover, or one command", "[COMMAND...]",
+        "Explains a command, or lists them.", NULL, CMD_LOCAL, run_help, .heading = "About drover",
+        .flag = "--help"),
+    CMD("completion", "print a completion script for a shell", "bash|zsh",
+        "Prints a script with which the shell completes the commands and options of\n"
+        "drover: source <(drover completion bash). 'make install' installs it.",
+        NULL, CMD_LOCAL, run_completion),
+    CMD("version", "print the version", NULL, "Prints the version.", NULL, CMD_LOCAL, run_version,
+        .flag = "--version"),
     NULL,
 };
 

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 
 #include "base/buf.h"
+#include "base/human.h"
 #include "cli/term.h"
 
 void progress_init(struct progress *p, FILE *to, uint32_t total, int64_t now_ms)
@@ -23,33 +24,20 @@ void progress_clear(struct progress *p)
     fflush(p->to);
 }
 
-/* "1h02m", "3m20s", "12s". */
-static void put_time(struct buf *b, int64_t ms)
-{
-    int64_t s = (ms + 500) / 1000;
-
-    if (s >= 3600)
-        buf_printf(b, "%" PRId64 "h%02" PRId64 "m", s / 3600, s / 60 % 60);
-    else if (s >= 60)
-        buf_printf(b, "%" PRId64 "m%02" PRId64 "s", s / 60, s % 60);
-    else
-        buf_printf(b, "%" PRId64 "s", s);
-}
-
-void progress_line(struct progress *p, struct str name, int64_t now_ms)
+void progress_line(struct progress *p, struct str name)
 {
     struct buf b = {0};
+    char span[HUMAN_SIZE];
 
-    (void)now_ms;
     if (!p->columns)
         return;
     buf_printf(&b, "[%" PRIu32 "/%" PRIu32 "] ", p->ended, p->total);
     if (p->running)
         buf_printf(&b, "%" PRIu32 " running ", p->running);
     if (p->expected_ms) {
-        buf_printf(&b, "~");
-        put_time(&b, p->expected_ms / (p->jobs ? p->jobs : 1));
-        buf_printf(&b, " left ");
+        int64_t left_ms = p->expected_ms / (p->jobs ? p->jobs : 1);
+
+        buf_printf(&b, "~%s left ", human_span(span, (left_ms + 500) / 1000 * 1000));
     }
     if (b.len + 4 < p->columns)
         term_put_safe(&b, name, p->columns - 1 - b.len);

@@ -1,4 +1,6 @@
-/* drover queue and drover workers: a table of their commands, and those that are several requests. */
+/*
+ * drover queue and drover workers: a table of their commands, and those that are several requests.
+ */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -141,16 +143,14 @@ static const struct cmd *const COMMANDS[] = {
     VERB_CMD("queue create", "create a queue", NULL,
              "Creates a queue and prints its name, 32 hex digits.", NULL, "POST", "/v1/queues",
              .print = verb_print_word),
-    CMD(.name = "queue ls", .summary = "list the queues",
-        .about = "Lists the queues, with the id of the last message that was handled and the\n"
-                 "worker that owns the queue.",
-        .client = CMD_JSON, .run = run_ls),
-    CMD(.name = "queue post", .summary = "post messages to a queue",
-        .operands = "QUEUE [MESSAGE]...",
-        .about =
-            "Posts messages at the end of a queue and prints their ids. Without MESSAGE, each\n"
-            "line of standard input is one.",
-        .client = CMD_JSON, .run = run_post),
+    CMD("queue ls", "list the queues", NULL,
+        "Lists the queues, with the id of the last message that was handled and the\n"
+        "worker that owns the queue.",
+        NULL, CMD_JSON, run_ls),
+    CMD("queue post", "post messages to a queue", "QUEUE [MESSAGE]...",
+        "Posts messages at the end of a queue and prints their ids. Without MESSAGE, each\n"
+        "line of standard input is one.",
+        NULL, CMD_JSON, run_post),
     VERB_CMD("queue read", "show messages of a queue", "QUEUE",
              "Shows messages of a queue in order, handled or not. The queue qdo_error has those\n"
              "that failed.",
@@ -164,12 +164,9 @@ static const struct cmd *const COMMANDS[] = {
     NULL,
 };
 
-const struct cmd cmd_queue = {
-    .name = "queue",
-    .summary = "queues, shared by workers",
-    .about = "Queues whose messages are handled in order, by workers that share the queues.",
-    .subs = COMMANDS,
-};
+const struct cmd cmd_queue = CMD_GROUP(
+    "queue", "queues, shared by workers",
+    "Queues whose messages are handled in order, by workers that share the queues.", COMMANDS);
 
 const struct cmd cmd_workers = VERB_INIT(
     "workers", "list the workers that share the queues", NULL,

@@ -1,9 +1,9 @@
 /*
- * drover queue work - runs a command for each message. The threads and the order of the messages belong
- * to drover_worker_join(); its handler runs the command.
+ * drover queue work - runs a command for each message. The threads and the order of the messages
+ * belong to drover_worker_join(); its handler runs the command.
  *
- * When the worker is told to end, the running command gets the signal too; unless it still ends with
- * status 0, its message is handled again by the next owner of the queue.
+ * When the worker is told to end, the running command gets the signal too; unless it still ends
+ * with status 0, its message is handled again by the next owner of the queue.
  */
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -30,8 +30,8 @@ static struct drover_worker *running;
 static atomic_bool ended;
 
 /*
- * How often the current message of each queue has failed. The library counts too, but a handler does
- * not see it.
+ * How often the current message of each queue has failed. The library counts too, but a handler
+ * does not see it.
  */
 struct attempts {
     struct attempts *next;
@@ -290,16 +290,13 @@ static int run_work(const struct cmd_call *call)
     return status;
 }
 
-const struct cmd cmd_queue_work = {
-    .name = "queue work",
-    .summary = "run a command for each message, sharing the queues with other workers",
-    .takes_command = true,
-    .about =
-        "Joins the workers and runs the command for each message of the queues that it owns,\n"
-        "in order, with the message on its standard input. Exit status 0 moves on to the next\n"
-        "message. The command finds DROVER_QUEUE, DROVER_MESSAGE (the id) and DROVER_FENCE, a\n"
-        "number that rises whenever the queue changes hands, in its environment.",
-    .options = CMD_OPTIONS(
+const struct cmd cmd_queue_work = CMD_INIT(
+    "queue work", "run a command for each message, sharing the queues with other workers", NULL,
+    "Joins the workers and runs the command for each message of the queues that it owns,\n"
+    "in order, with the message on its standard input. Exit status 0 moves on to the next\n"
+    "message. The command finds DROVER_QUEUE, DROVER_MESSAGE (the id) and DROVER_FENCE, a\n"
+    "number that rises whenever the queue changes hands, in its environment.",
+    CMD_OPTIONS(
         WORKER_OPTIONS("After N failed attempts a message moves to the queue qdo_error.\n"
                        "Default: 11."),
         {"on-failure", "retry|skip|stop",
@@ -330,6 +327,4 @@ const struct cmd cmd_queue_work = {
          "Log in to the keeper with the user:password in this file. Default:\n"
          "$DROVER_ZK_AUTH.",
          option_text, &auth_file}),
-    .client = CMD_REMOTE,
-    .run = run_work,
-};
+    CMD_REMOTE, run_work, .takes_command = true);

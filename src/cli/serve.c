@@ -153,14 +153,8 @@ static int run_serve(const struct cmd_call *call)
     return serve(&chosen) ? CMD_FAILURE : CMD_OK;
 }
 
-const struct cmd cmd_serve = {
-    .name = "serve",
-    .summary = "run the server",
-    .heading = "The server",
-    .about =
-        "Runs the server in the foreground until it receives TERM or INT. It logs to standard\n"
-        "error, one line per event.",
-    .options = OPTIONS,
-    .more_options = more_options,
-    .run = run_serve,
-};
+const struct cmd cmd_serve = CMD_INIT(
+    "serve", "run the server", NULL,
+    "Runs the server in the foreground until it receives TERM or INT. It logs to standard\n"
+    "error, one line per event.",
+    OPTIONS, CMD_LOCAL, run_serve, .heading = "The server", .more_options = more_options);

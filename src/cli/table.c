@@ -1,4 +1,4 @@
-/* All cells are kept until the widths are known, then printed row by row. */
+/* Cells are stored until the widths are known, then printed row by row. */
 #include "cli/table.h"
 
 #include <assert.h>
@@ -70,7 +70,7 @@ static void natural_widths(const struct table *t, size_t widths[static TABLE_COL
     }
 }
 
-/* Takes from the widest, one column at a time, until the line fits or all are narrow. */
+/* Narrows the widest column by one, until the line fits or all are narrow. */
 static void fit_widths(const struct table *t, size_t columns,
                        size_t widths[static TABLE_COLUMNS_MAX])
 {
@@ -93,7 +93,7 @@ static void fit_widths(const struct table *t, size_t columns,
 
 /* Printing. */
 
-struct style {
+struct table_style {
     const size_t *widths;
     bool colour, cut;
 };
@@ -104,7 +104,7 @@ static void put_spaces(struct buf *b, size_t count)
 }
 
 static void put_cell(struct buf *b, const struct table *t, size_t column,
-                     const struct table_value *v, const struct style *s)
+                     const struct table_value *v, const struct table_style *s)
 {
     size_t width = s->widths[column], shown = term_width(v->text);
     size_t pad = shown < width ? width - shown : 0;
@@ -123,7 +123,7 @@ static void put_cell(struct buf *b, const struct table *t, size_t column,
         put_spaces(b, GAP);
 }
 
-static void put_heads(struct buf *b, const struct table *t, const struct style *s)
+static void put_heads(struct buf *b, const struct table *t, const struct table_style *s)
 {
     for (size_t i = 0; i < t->column_count; i++) {
         struct table_value head = {str_of(t->columns[i].name), TERM_BOLD};
@@ -136,7 +136,7 @@ static void put_heads(struct buf *b, const struct table *t, const struct style *
 void table_print(struct table *t, FILE *to)
 {
     size_t widths[TABLE_COLUMNS_MAX] = {0}, columns = term_columns(to);
-    struct style s = {.widths = widths, .colour = term_has_colour(to), .cut = columns > 0};
+    struct table_style s = {.widths = widths, .colour = term_has_colour(to), .cut = columns > 0};
     struct buf b = {0};
 
     assert(t->value_count % t->column_count == 0);

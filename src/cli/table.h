@@ -1,5 +1,5 @@
 /*
- * table - rows in aligned columns, for people.
+ * table - rows in aligned columns.
  *
  *     static const struct table_column COLUMNS[] = {{"ID", .right = true}, {"GROUP"}, {"DATA"}};
  *     struct table t;
@@ -8,9 +8,9 @@
  *     table_print(&t, stdout);
  *     table_release(&t);
  *
- * Cells are given in order; a row is whole when it has as many as there are columns. On a terminal the
- * widest columns give way until a line fits; elsewhere everything is printed in full. Text from
- * outside is shown safely (term_put_safe). No rows: nothing is printed, not even the heads.
+ * Cells are added in order, row by row. On a terminal the widest columns are cut until a line fits;
+ * elsewhere everything is printed in full. Text is escaped (term_put_safe). Without rows nothing is
+ * printed, not even the heads.
  */
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H

@@ -1,6 +1,6 @@
 /*
- * drover claim, done, renew, update - the transactions of the task store. Each is one request, except
- * renew, which first reads the tasks: an update must repeat the data.
+ * drover claim, done, renew, update - the transactions of the task store. Each is one request,
+ * except renew, which first reads the tasks: an update must repeat the data.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -75,22 +75,17 @@ static int run_claim(const struct cmd_call *call)
     return status;
 }
 
-const struct cmd cmd_claim = {
-    .name = "claim",
-    .summary = "claim a task for a while",
-    .operands = "GROUP...",
-    .about =
-        "Claims a random task of the groups for a while: meanwhile nobody else can claim or\n"
-        "change it. Finish it with 'drover done ID'. Exit status 3: there is nothing to claim.",
-    .options = CMD_OPTIONS(
+const struct cmd cmd_claim = CMD_INIT(
+    "claim", "claim a task for a while", "GROUP...",
+    "Claims a random task of the groups for a while: meanwhile nobody else can claim or\n"
+    "change it. Finish it with 'drover done ID'. Exit status 3: there is nothing to claim.",
+    CMD_OPTIONS(
         {"for", "TIME", "Duration of the claim. Default: 60s.", option_span, &lease_ms, 1, YEAR_MS},
         {"wait", "TIME", "Wait this long for a task. Default: do not wait.", option_span, &wait_ms,
          0, YEAR_MS},
         {"limit", "N", "Claim up to N tasks at once. Default: 1.", option_number, &limit, 1, 10000},
         TASK_CLIENT_ID_OPTION),
-    .client = CMD_JSON,
-    .run = run_claim,
-};
+    CMD_JSON, run_claim);
 
 /* done */
 
@@ -120,15 +115,10 @@ static int run_done(const struct cmd_call *call)
     return status;
 }
 
-const struct cmd cmd_done = {
-    .name = "done",
-    .summary = "delete tasks that are finished",
-    .operands = "ID...",
-    .about = "Deletes tasks, all or none. A task that another client owns cannot be deleted.",
-    .options = CMD_OPTIONS(TASK_CLIENT_ID_OPTION),
-    .client = CMD_JSON,
-    .run = run_done,
-};
+const struct cmd cmd_done =
+    CMD_INIT("done", "delete tasks that are finished", "ID...",
+             "Deletes tasks, all or none. A task that another client owns cannot be deleted.",
+             CMD_OPTIONS(TASK_CLIENT_ID_OPTION), CMD_JSON, run_done);
 
 /* renew */
 
@@ -185,19 +175,14 @@ static int run_renew(const struct cmd_call *call)
     return status;
 }
 
-const struct cmd cmd_renew = {
-    .name = "renew",
-    .summary = "extend the claim of tasks",
-    .operands = "ID...",
-    .about =
-        "Extends the claim of tasks, all or none. A changed task has a new id; the new ids are\n"
-        "printed, one per line.",
-    .options = CMD_OPTIONS({"for", "TIME", "Duration of the claim, from now. Default: 60s.",
-                            option_span, &lease_ms, 1, YEAR_MS},
-                           TASK_CLIENT_ID_OPTION),
-    .client = CMD_JSON,
-    .run = run_renew,
-};
+const struct cmd cmd_renew = CMD_INIT(
+    "renew", "extend the claim of tasks", "ID...",
+    "Extends the claim of tasks, all or none. A changed task has a new id; the new ids are\n"
+    "printed, one per line.",
+    CMD_OPTIONS({"for", "TIME", "Duration of the claim, from now. Default: 60s.", option_span,
+                 &lease_ms, 1, YEAR_MS},
+                TASK_CLIENT_ID_OPTION),
+    CMD_JSON, run_renew);
 
 /* update */
 
@@ -266,15 +251,9 @@ static int run_update(const struct cmd_call *call)
     return status;
 }
 
-const struct cmd cmd_update = {
-    .name = "update",
-    .summary = "send a transaction, as JSON",
-    .operands = "[FILE]",
-    .about =
-        "Sends a transaction: the JSON object in the file, or on standard input, with adds,\n"
-        "updates, deletes and depends as the protocol describes them. It happens as a whole or\n"
-        "not at all. A clientid is added if there is none.",
-    .options = CMD_OPTIONS(TASK_CLIENT_ID_OPTION),
-    .client = CMD_JSON,
-    .run = run_update,
-};
+const struct cmd cmd_update = CMD_INIT(
+    "update", "send a transaction, as JSON", "[FILE]",
+    "Sends a transaction: the JSON object in the file, or on standard input, with adds,\n"
+    "updates, deletes and depends as the protocol describes them. It happens as a whole or\n"
+    "not at all. A clientid is added if there is none.",
+    CMD_OPTIONS(TASK_CLIENT_ID_OPTION), CMD_JSON, run_update);

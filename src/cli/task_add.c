@@ -1,6 +1,6 @@
 /*
- * drover add - tasks from the command line, in one transaction, or from standard input, one task per
- * line, in transactions of moderate size: a million lines must not need a million requests.
+ * drover add - tasks from the command line, in one transaction, or from standard input, one task
+ * per line, in transactions of moderate size: a million lines must not need a million requests.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,21 +159,14 @@ static int run_add(const struct cmd_call *call)
     return status;
 }
 
-const struct cmd cmd_add = {
-    .name = "add",
-    .summary = "add tasks to a group",
-    .heading = "Tasks",
-    .operands = "GROUP [DATA...|-]",
-    .about =
-        "Adds a task to the group for each DATA, all or none; without DATA, one task with no\n"
-        "data. With '-' each line of standard input is the data of a task. Prints the ids, one\n"
-        "per line.",
-    .options =
-        CMD_OPTIONS({"delay", "TIME", "Nobody can claim the tasks before that. Default: no delay.",
-                     option_span, &delay_ms, 0, INT64_C(86400) * 1000 * 36500},
-                    {"whole", NULL, "With '-': all of standard input is the data of one task.",
-                     option_flag, &whole},
-                    TASK_CLIENT_ID_OPTION),
-    .client = CMD_JSON,
-    .run = run_add,
-};
+const struct cmd cmd_add = CMD_INIT(
+    "add", "add tasks to a group", "GROUP [DATA...|-]",
+    "Adds a task to the group for each DATA, all or none; without DATA, one task with no\n"
+    "data. With '-' each line of standard input is the data of a task. Prints the ids, one\n"
+    "per line.",
+    CMD_OPTIONS({"delay", "TIME", "Nobody can claim the tasks before that. Default: no delay.",
+                 option_span, &delay_ms, 0, INT64_C(86400) * 1000 * 36500},
+                {"whole", NULL, "With '-': all of standard input is the data of one task.",
+                 option_flag, &whole},
+                TASK_CLIENT_ID_OPTION),
+    CMD_JSON, run_add, .heading = "Tasks");

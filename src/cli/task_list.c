@@ -111,18 +111,13 @@ static int run_ls(const struct cmd_call *call)
     return status;
 }
 
-const struct cmd cmd_ls = {
-    .name = "ls",
-    .summary = "list tasks",
-    .operands = "[GROUP...]",
-    .about = "Lists the tasks of the groups, owned or not, including those that wait for another\n"
-             "attempt in GROUP/retry/N; without GROUP, all tasks.",
-    .options = CMD_OPTIONS(
-        {"limit", "N", "At most N. Default: 1000.", option_number, &limit, 1, INT32_MAX},
-        {"available", NULL, "Only tasks that nobody owns.", option_flag, &available}),
-    .client = CMD_JSON,
-    .run = run_ls,
-};
+const struct cmd cmd_ls = CMD_INIT(
+    "ls", "list tasks", "[GROUP...]",
+    "Lists the tasks of the groups, owned or not, including those that wait for another\n"
+    "attempt in GROUP/retry/N; without GROUP, all tasks.",
+    CMD_OPTIONS({"limit", "N", "At most N. Default: 1000.", option_number, &limit, 1, INT32_MAX},
+                {"available", NULL, "Only tasks that nobody owns.", option_flag, &available}),
+    CMD_JSON, run_ls);
 
 /* task */
 
@@ -171,13 +166,8 @@ static int run_task(const struct cmd_call *call)
     return status;
 }
 
-const struct cmd cmd_task = {
-    .name = "task",
-    .summary = "show tasks by their ids",
-    .operands = "ID...",
-    .about = "Shows tasks by their ids. Exit status 1: one of them does not exist.",
-    .options =
-        CMD_OPTIONS({"data", NULL, "Print only the data, unchanged.", option_flag, &data_only}),
-    .client = CMD_JSON,
-    .run = run_task,
-};
+const struct cmd cmd_task = CMD_INIT(
+    "task", "show tasks by their ids", "ID...",
+    "Shows tasks by their ids. Exit status 1: one of them does not exist.",
+    CMD_OPTIONS({"data", NULL, "Print only the data, unchanged.", option_flag, &data_only}),
+    CMD_JSON, run_task);

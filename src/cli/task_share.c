@@ -56,8 +56,8 @@ static int read_id(const char *path, int64_t *ret_id)
 }
 
 /*
- * Draws an id and writes it to a temporary file, which is then linked to its name: of two processes that
- * do so at once, one wins and the other reads its id. 0, or errno.
+ * Draws an id and writes it to a temporary file, which is then linked to its name: of two processes
+ * that do so at once, one wins and the other reads its id. 0, or errno.
  */
 static int make_id(char *path)
 {

@@ -1,9 +1,10 @@
 /*
- * task_share - what the commands of the task store have in common: the client id, and how tasks look.
+ * task_share - what the commands of the task store have in common: the client id, and how tasks
+ * look.
  *
- * A task is owned by a client id. A claim by one process is finished by another ("drover claim g", then
- * "drover done 7"), so the commands of one user on one machine are one client: its id is drawn once
- * from the system's random source and kept in a file, $XDG_STATE_HOME/drover-client-id, else
+ * A task is owned by a client id. A claim by one process is finished by another ("drover claim g",
+ * then "drover done 7"), so the commands of one user on one machine are one client: its id is drawn
+ * once from the system's random source and kept in a file, $XDG_STATE_HOME/drover-client-id, else
  * ~/.local/state/drover-client-id. --client-id and $DROVER_CLIENT_ID name another.
  */
 #ifndef CLI_TASK_SHARE_H
@@ -26,7 +27,9 @@ extern int64_t task_clientid; /* the value of --client-id; 0: not given */
 /* Finds the client id if none was given, and opens a client. Exit status. */
 int task_open(const struct cmd_call *call, struct client **ret_client);
 
-/* "/tasks/1,2" from the operands, in the arena. NULL: one is not an id; the error has been printed. */
+/*
+ * "/tasks/1,2" from the operands, in the arena. NULL: one is not an id; the error has been printed.
+ */
 const char *task_path(struct client *c, const struct cmd_call *call);
 
 /* Append members of a request that changes something. With a requestid it can be repeated. */

@@ -1,13 +1,14 @@
 /*
- * drover work - runs a command for each task of a group. A job claims a task, runs the command while
- * the library renews the claim, and stores the outcome in one transaction.
+ * drover work - runs a command for each task of a group. A job claims a task, runs the command
+ * while the library renews the claim, and stores the outcome in one transaction.
  *
  * The number of attempts is the name of the group that the task waits in: after its first failure a
  * task of G moves to G/retry/1, claimed and thus out of reach until the back-off is over, after the
- * second to G/retry/2, and so on, and in the end to G/dead. Workers claim from G and its retry groups
- * alike. (A number in the data would show to everybody else who reads it, and a second task that counts
- * could not name the first, whose id changes.) The delete in one group and the add in the other are one
- * transaction. An attempt that ends with the worker itself, by a signal or a crash, does not count.
+ * second to G/retry/2, and so on, and in the end to G/dead. Workers claim from G and its retry
+ * groups alike. (A number in the data would show to everybody else who reads it, and a second task
+ * that counts could not name the first, whose id changes.) The delete in one group and the add in
+ * the other are one transaction. An attempt that ends with the worker itself, by a signal or a
+ * crash, does not count.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -326,23 +327,16 @@ static int run_work(const struct cmd_call *call)
     return status;
 }
 
-const struct cmd cmd_work = {
-    .name = "work",
-    .summary = "run a command for each task of a group",
-    .operands = "GROUP...",
-    .takes_command = true,
-    .about =
-        "Claims tasks of the groups and runs the command for each, with the data of the task on\n"
-        "its standard input and DROVER_TASK_ID, DROVER_TASK_GROUP and DROVER_TASK_ATTEMPT in its\n"
-        "environment. The claim is renewed while the command runs. Exit status 0 deletes the\n"
-        "task; any other moves it to GROUP/retry/N, where it waits for the next attempt. On TERM\n"
-        "or INT the running tasks are released.",
-    .options = CMD_OPTIONS(
-        WORKER_OPTIONS("After N failed attempts a task moves to GROUP/dead. Default: 5."),
-        {"for", "TIME",
-         "Duration of the claim, which is renewed in time. Others can claim the task this\n"
-         "long after a worker dies. Default: 30s.",
-         option_span, &lease_ms, 500, 24 * HOUR_MS}),
-    .client = CMD_REMOTE,
-    .run = run_work,
-};
+const struct cmd cmd_work = CMD_INIT(
+    "work", "run a command for each task of a group", "GROUP...",
+    "Claims tasks of the groups and runs the command for each, with the data of the task on\n"
+    "its standard input and DROVER_TASK_ID, DROVER_TASK_GROUP and DROVER_TASK_ATTEMPT in its\n"
+    "environment. The claim is renewed while the command runs. Exit status 0 deletes the\n"
+    "task; any other moves it to GROUP/retry/N, where it waits for the next attempt. On TERM\n"
+    "or INT the running tasks are released.",
+    CMD_OPTIONS(WORKER_OPTIONS("After N failed attempts a task moves to GROUP/dead. Default: 5."),
+                {"for", "TIME",
+                 "Duration of the claim, which is renewed in time. Others can claim the task this\n"
+                 "long after a worker dies. Default: 30s.",
+                 option_span, &lease_ms, 500, 24 * HOUR_MS}),
+    CMD_REMOTE, run_work, .takes_command = true);

@@ -1,5 +1,5 @@
 /*
- * Widths come from wcwidth() in the locale C.UTF-8, whatever the user's is: what the server sends is
+ * Widths come from wcwidth() in the locale C.UTF-8, whatever the user's locale is: the server sends
  * UTF-8.
  */
 #include "cli/term.h"
@@ -51,7 +51,7 @@ static void open_utf8(void)
     utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
 }
 
-/* One character as it is shown: its bytes, or an escape in their place. */
+/* How one character is shown: unchanged, or as an escape. */
 struct shown {
     size_t used; /* bytes of the text */
     size_t width;
@@ -74,13 +74,13 @@ static struct shown show_byte(unsigned char byte)
     return s;
 }
 
-/* Whether a backslash here reads like one of our escapes. */
+/* Whether a backslash here would read as an escape. */
 static bool is_ambiguous(struct str text)
 {
     return text.len > 1 && text.p[1] && strchr("ntrx\\", text.p[1]);
 }
 
-/* Under the locale. */
+/* In the locale utf8. */
 static struct shown show_first(struct str text)
 {
     mbstate_t state = {0};
@@ -144,39 +144,4 @@ void term_put_safe(struct buf *b, struct str text, size_t max_width)
     uselocale(before);
     if (cut && max_width)
         buf_printf(b, "…");
-}
-
-/* Times. */
-
-void term_put_span(struct buf *b, int64_t span_ms)
-{
-    static const struct {
-        int64_t ms;
-        char name;
-    } units[] = {{86400000, 'd'}, {3600000, 'h'}, {60000, 'm'}, {1000, 's'}};
-
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (span_ms >= units[i].ms) {
-            buf_printf(b, "%lld%c", (long long)(span_ms / units[i].ms), units[i].name);
-            return;
-        }
-    buf_printf(b, "<1s");
-}
-
-void term_put_moment(struct buf *b, int64_t now_ms, int64_t at_ms)
-{
-    int64_t span_ms;
-
-    /* Times are what people wrote: the distance between two may be more than a number holds. */
-    if (__builtin_sub_overflow(at_ms, now_ms, &span_ms) || span_ms == INT64_MIN)
-        span_ms = INT64_MAX;
-    if (span_ms >= 1000) {
-        buf_printf(b, "in ");
-        term_put_span(b, span_ms);
-    } else if (span_ms <= -1000) {
-        term_put_span(b, -span_ms);
-        buf_printf(b, " ago");
-    } else {
-        buf_printf(b, "now");
-    }
 }

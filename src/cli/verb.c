@@ -190,7 +190,9 @@ int verb_read_lines(int (*fn)(void *arg, struct str line), void *arg)
     return status;
 }
 
-/* A JSON operand. It is checked here so that the message is about the operand, not about the body. */
+/*
+ * A JSON operand. It is checked here so that the message is about the operand, not about the body.
+ */
 static int put_json(const struct request *r, struct buf *b, const char *operand)
 {
     struct arena *a = client_arena(r->client);

@@ -1,19 +1,20 @@
 /*
- * worker - runs a command for each item of a source: `work`, `world work`, `queue work`, `job work`.
+ * worker - runs a command for each item of a source: `work`, `world work`, `queue work`, `job
+ * work`.
  *
- * The four commands share their options, their report and their exit status. Each one brings a table of
- * functions, struct worker_source: take an item, renew the claim while the command runs, settle what
- * came of it. The command gets the item on its standard input. Exit status 0 completes the item. Any
- * other is a failed attempt: the item is retried after a back-off that doubles with each attempt, and
- * after --attempts it is dead; what that means is up to the source. TERM and INT are passed on to the
- * command, and an item that is not complete is released.
+ * The four commands share their options, their report and their exit status. Each one brings a
+ * table of functions, struct worker_source: take an item, renew the claim while the command runs,
+ * settle what came of it. The command gets the item on its standard input. Exit status 0 completes
+ * the item. Any other is a failed attempt: the item is retried after a back-off that doubles with
+ * each attempt, and after --attempts it is dead; what that means is up to the source. TERM and INT
+ * are passed on to the command, and an item that is not complete is released.
  *
- * The last line counts the items that are done, retried, dead and lost; the exit status is 1 if an item
- * is dead or the worker could not go on. An item is lost when another worker may have it: the claim
- * could not be renewed, or the result could not be stored.
+ * The last line counts the items that are done, retried, dead and lost; the exit status is 1 if an
+ * item is dead or the worker could not go on. An item is lost when another worker may have it: the
+ * claim could not be renewed, or the result could not be stored.
  *
- * A source with sessions (worlds, jobs) gets a session of the server per thread, which is kept alive
- * while the command runs: functions worker_session_*().
+ * A source with sessions (worlds, jobs) gets a session of the server per thread, which is kept
+ * alive while the command runs: functions worker_session_*().
  */
 #ifndef CLI_WORKER_H
 #define CLI_WORKER_H
@@ -32,30 +33,20 @@ extern struct worker_options worker_options;
 
 /* attempts_help says what happens after the last attempt, and the default. */
 #define WORKER_OPTIONS(attempts_help)                                                              \
-    {"jobs",                                                                                       \
-     "N",                                                                                          \
-     "Run up to N commands at a time. Default: 1.",                                                \
-     option_number,                                                                                \
-     &worker_options.jobs,                                                                         \
-     1,                                                                                            \
-     WORKER_JOBS_MAX},                                                                             \
-        {"attempts",         "N", attempts_help, option_number, &worker_options.attempts, 1,       \
-         WORKER_ATTEMPTS_MAX},                                                                     \
-        {"backoff",                                                                                \
-         "TIME",                                                                                   \
-         "How long to wait after the first failed attempt; doubles with each further one.\n"       \
-         "Default: 1s.",                                                                           \
-         option_span,                                                                              \
-         &worker_options.back_off_ms,                                                              \
-         1,                                                                                        \
-         3600 * 1000},                                                                             \
-        {"until-empty", NULL, "Exit when nothing is left to do.", option_flag,                     \
-         &worker_options.until_empty},                                                             \
-        {"verbose", NULL, "Also report items that are done.", option_flag,                         \
-         &worker_options.verbose},                                                                 \
-    {                                                                                              \
-        "quiet", NULL, "Report only errors and dead items.", option_flag, &worker_options.quiet    \
-    }
+    OPTION("jobs", "N", "Run up to N commands at a time. Default: 1.", option_number,              \
+           &worker_options.jobs, 1, WORKER_JOBS_MAX),                                              \
+        OPTION("attempts", "N", attempts_help, option_number, &worker_options.attempts, 1,         \
+               WORKER_ATTEMPTS_MAX),                                                               \
+        OPTION("backoff", "TIME",                                                                  \
+               "How long to wait after the first failed attempt; doubles with each further one.\n" \
+               "Default: 1s.",                                                                     \
+               option_span, &worker_options.back_off_ms, 1, 3600 * 1000),                          \
+        OPTION("until-empty", NULL, "Exit when nothing is left to do.", option_flag,               \
+               &worker_options.until_empty),                                                       \
+        OPTION("verbose", NULL, "Also report items that are done.", option_flag,                   \
+               &worker_options.verbose),                                                           \
+        OPTION("quiet", NULL, "Report only errors and dead items.", option_flag,                   \
+               &worker_options.quiet)
 
 struct worker_item {
     char name[96]; /* for messages: "task 7" */
@@ -98,8 +89,8 @@ struct worker_source {
     bool (*renew)(struct worker_thread *t); /* false: the claim is lost */
 
     /*
-     * Stores the outcome. back_off_ms: after which it may be retried. why: of a failure. Returns 0, or
-     * an error in t->error: the item is lost. *ret_where may say where a dead item is now.
+     * Stores the outcome. back_off_ms: after which it may be retried. why: of a failure. Returns 0,
+     * or an error in t->error: the item is lost. *ret_where may say where a dead item is now.
      */
     int (*settle)(struct worker_thread *t, struct worker_item *item, enum worker_outcome outcome,
                   int64_t back_off_ms, const char *why, const char **ret_where);
@@ -110,8 +101,9 @@ struct worker_source {
 int worker_run(const struct worker_source *s, const struct cmd_call *call, const void *arg);
 
 /*
- * The parts of it, for `queue work`, whose threads belong to the library. worker_try() runs the command
- * once and returns its outcome and, for a failure, why; worker_report() counts it and prints a line.
+ * The parts of it, for `queue work`, whose threads belong to the library. worker_try() runs the
+ * command once and returns its outcome and, for a failure, why; worker_report() counts it and
+ * prints a line.
  */
 struct worker_command {
     char *const *argv;
@@ -139,8 +131,8 @@ bool worker_session_renew(struct worker_thread *t);
 void worker_session_end(struct worker_thread *t);
 
 /*
- * Sends a request that takes an item, with the session; TAKEN: there is a reply. Handles a session that
- * has ended.
+ * Sends a request that takes an item, with the session; TAKEN: there is a reply. Handles a session
+ * that has ended.
  */
 enum worker_taken worker_session_take(struct worker_thread *t, const char *path, const char *body,
                                       int64_t wait_ms, struct client_reply *ret_reply);

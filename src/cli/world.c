@@ -166,9 +166,7 @@ static int print_claim(const struct cmd_call *call, const struct json *reply)
 /* The table. */
 
 #define SESSION_OPTION                                                                             \
-    {                                                                                              \
-        "session", "ID", "The session that claimed it. Required.", option_text                     \
-    }
+    OPTION("session", "ID", "The session that claimed it. Required.", option_text)
 
 static const struct cmd *const COMMANDS[] = {
     VERB_CMD(
@@ -176,11 +174,10 @@ static const struct cmd *const COMMANDS[] = {
         "Creates a world: /zoott_WORLD for its tree, and zoott_p, zoott_w and zoott_c for the\n"
         "tasks that are pending, working and completed. Safe to repeat.",
         NULL, "POST", "/v1/worlds", "world=1"),
-    CMD(.name = "world queue", .summary = "queue a task", .operands = "WORLD NAME TYPE [DATA]",
-        .about =
-            "Queues a task: creates it, or updates it, and makes it pending. DATA is JSON; '-'\n"
-            "reads it from standard input; the default is null. Prints the nodes.",
-        .options = CMD_OPTIONS(
+    CMD("world queue", "queue a task", "WORLD NAME TYPE [DATA]",
+        "Queues a task: creates it, or updates it, and makes it pending. DATA is JSON; '-'\n"
+        "reads it from standard input; the default is null. Prints the nodes.",
+        CMD_OPTIONS(
             {"parent", "EXPRESSION",
              "Put the task below every task whose whole name matches this regular expression.",
              option_text, &parent},
@@ -189,15 +186,15 @@ static const struct cmd *const COMMANDS[] = {
             {"child-name", "TEMPLATE",
              "The name of the task, with {parent} and {child} replaced by the two names.",
              option_text, &child_name}),
-        .client = CMD_JSON, .run = run_queue),
-    CMD(.name = "world ls", .summary = "list the tasks of a world, or the worlds",
-        .operands = "[WORLD]", .about = "Lists the tasks of a world; without WORLD, the worlds.",
-        .options = CMD_OPTIONS(
+        CMD_JSON, run_queue),
+    CMD("world ls", "list the tasks of a world, or the worlds", "[WORLD]",
+        "Lists the tasks of a world; without WORLD, the worlds.",
+        CMD_OPTIONS(
             {"state", "pending|working|completed", "The state of the tasks. Default: pending.",
              option_choice},
             {"limit", "N", "At most N. Default: 1000.", option_number, NULL, 1, 100000},
             {"after", "NODE", "Start after this node, in the order of names.", option_text}),
-        .client = CMD_JSON, .run = run_ls),
+        CMD_JSON, run_ls),
     VERB_CMD("world tree", "show the tree of a world", "WORLD",
              "Shows the tree of a world and the state of each task.", NULL, "GET",
              "/v1/worlds/{1}/tree", .print = print_tree),
@@ -241,10 +238,6 @@ static const struct cmd *const COMMANDS[] = {
     NULL,
 };
 
-const struct cmd cmd_world = {
-    .name = "world",
-    .summary = "trees of tasks",
-    .heading = "Worlds and queues",
-    .about = "Trees of tasks: a task waits until those above it are completed.",
-    .subs = COMMANDS,
-};
+const struct cmd cmd_world = CMD_GROUP(
+    "world", "trees of tasks", "Trees of tasks: a task waits until those above it are completed.",
+    COMMANDS, .heading = "Worlds and queues");

@@ -1,9 +1,9 @@
 /*
  * drover world work - runs a command for each task of some types.
  *
- * A world counts the failures of a task but has no dead state: after --attempts the task stays pending,
- * behind the others. With --until-empty it is not tried again: its claim is kept, without running the
- * command, until the session of the thread ends.
+ * A world counts the failures of a task but has no dead state: after --attempts the task stays
+ * pending, behind the others. With --until-empty it is not tried again: its claim is kept, without
+ * running the command, until the session of the thread ends.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -135,17 +135,13 @@ static int run_work(const struct cmd_call *call)
     return worker_run(&source, call, call->operands[0]);
 }
 
-const struct cmd cmd_world_work = {
-    .name = "world work",
-    .summary = "run a command for each task",
-    .operands = "WORLD",
-    .takes_command = true,
-    .about =
-        "Runs the command for each task of the types, oldest first, with the data of the task\n"
-        "on its standard input and DROVER_WORLD, DROVER_NODE, DROVER_NAME, DROVER_TYPE and\n"
-        "DROVER_PATH in its environment. Exit status 0 completes the task, any other fails it.\n"
-        "On TERM or INT the running tasks are released.",
-    .options = CMD_OPTIONS(
+const struct cmd cmd_world_work = CMD_INIT(
+    "world work", "run a command for each task", "WORLD",
+    "Runs the command for each task of the types, oldest first, with the data of the task\n"
+    "on its standard input and DROVER_WORLD, DROVER_NODE, DROVER_NAME, DROVER_TYPE and\n"
+    "DROVER_PATH in its environment. Exit status 0 completes the task, any other fails it.\n"
+    "On TERM or INT the running tasks are released.",
+    CMD_OPTIONS(
         {"type", "TYPE", "Tasks of this type; may be given more than once.", option_list_add,
          &types},
         WORKER_OPTIONS("After N failures a task is dead: it is reported and stays pending; with\n"
@@ -154,6 +150,4 @@ const struct cmd cmd_world_work = {
          "Others can claim a task when the server has not heard from this worker for this\n"
          "long. Default: 10s.",
          option_span, &timeout_ms, 1000, 3600 * 1000}),
-    .client = CMD_REMOTE,
-    .run = run_work,
-};
+    CMD_REMOTE, run_work, .takes_command = true);

@@ -1,5 +1,6 @@
 /*
- * A keeper by its name. A data directory brings a store of its own, which goes with it.
+ * Opens a keeper by its name. A data directory is opened with a store, which is closed with the
+ * keeper.
  */
 #include "client/keeper_library.h"
 

@@ -1,5 +1,5 @@
 /*
- * open - a keeper by its name, for the public interface: drover_keeper_open() of drover.h.
+ * keeper_library - the keeper inside struct drover_keeper of the public interface.
  */
 #ifndef CLIENT_KEEPER_LIBRARY_H
 #define CLIENT_KEEPER_LIBRARY_H
@@ -7,7 +7,7 @@
 #include "drover.h"
 #include "keeper/keeper.h"
 
-/* What the rooms work on. Lives as long as k. */
+/* Lives as long as k. */
 struct keeper *drover_keeper_inside(struct drover_keeper *k);
 
 #endif

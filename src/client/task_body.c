@@ -1,5 +1,5 @@
-/* Fields that would say nothing (no deletes, a timespec of now) are left out. */
-#include "client/task_body.h"
+/* Fields with default values (no deletes, a timespec of now) are left out. */
+#include "client/task_client.h"
 
 #include <stdlib.h>
 
@@ -150,7 +150,7 @@ static int read_task(struct drover_result *r, const struct json *v, struct err_i
         json_get_text(v, "data", &data, ret_error) < 0 ||
         json_get_int(v, "timespec", &rest.timespec, ret_error) < 0 ||
         json_get_int(v, "ownerid", &rest.ownerid, ret_error) < 0)
-        return err_set(ret_error, DROVER_IO, "the server did not answer with a task");
+        return err_set(ret_error, DROVER_IO, "the server did not reply with a task");
     result_add_task(r, group, data, &rest);
     return 0;
 }
@@ -205,7 +205,7 @@ int task_body_read(struct str text, struct drover_result *ret_result, struct err
     else if (json_get(v, "id"))
         err = read_one(&r, v, ret_error);
     else
-        err = err_set(ret_error, DROVER_IO, "the server did not answer as drover serve does");
+        err = err_set(ret_error, DROVER_IO, "unexpected reply; is the server drover serve?");
     arena_release(&a);
     if (!err)
         *ret_result = r;
@@ -222,7 +222,7 @@ int task_body_read_groups(struct str text, struct drover_groups *ret_groups,
 
     if (!v || v->kind != JSON_LIST) {
         drover_groups_release(&g);
-        return err_set(ret_error, DROVER_IO, "the server did not answer as drover serve does");
+        return err_set(ret_error, DROVER_IO, "unexpected reply; is the server drover serve?");
     }
     g.names = arena_alloc(a, v->count * sizeof *g.names);
     json_each(name, v)

@@ -1,7 +1,6 @@
 /*
- * The calls of struct drover_client. A change carries a random requestid; whatever goes wrong on the
- * way, it is sent again as it was, and the server, which remembers, answers with what came of it the
- * first time.
+ * The calls of struct drover_client. A change carries a random requestid: after an error it is sent
+ * again unchanged, and the server, which remembers ids, repeats its first reply.
  */
 #include "client/task_client.h"
 
@@ -14,13 +13,12 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/thread.h"
-#include "client/task_body.h"
 
 enum { BACK_OFF_MIN_MS = 50, BACK_OFF_MAX_MS = 1000 };
 
 /* Random numbers. */
 
-/* Below 2^53, so that a program in any language reads it right. */
+/* Below 2^53, which every language can represent. */
 static int64_t draw_clientid(void)
 {
     uint64_t number;
@@ -98,13 +96,13 @@ static struct transport *take_idle(struct drover_client *c)
 int drover_client_open(const struct drover_client_options *o, struct drover_client **ret_client,
                        struct drover_error *ret_error)
 {
-    static const struct drover_client_options usual;
+    static const struct drover_client_options defaults;
     struct drover_client *c = mem_zalloc(sizeof *c);
     struct transport *first;
     struct err_info e;
     int err;
 
-    o = o ? o : &usual;
+    o = o ? o : &defaults;
     c->server = copy_or(o->server, "DROVER_URL");
     c->token = copy_or(o->token, "DROVER_TOKEN");
     c->clientid = o->clientid ? o->clientid : draw_clientid();
@@ -164,7 +162,7 @@ bool task_client_is_away(int err, int status)
     return status == 502 || status == 503 || status == 504;
 }
 
-/* False: the caller was stopped meanwhile. */
+/* False: the caller was stopped. */
 static bool pause_ms(const struct drover_client *c, int64_t ms)
 {
     struct pollfd p = {.fd = c->stop_fd, .events = POLLIN};
@@ -193,7 +191,7 @@ int task_client_insist(struct drover_client *c, const char *method, const char *
         if (clock_boot_ms() + back_off_ms > deadline_ms) {
             if (!err)
                 *ret_answer = answer;
-            /* Once it may have happened, a last try that did not get through changes nothing. */
+            /* An earlier try may have had an effect, even if the last one was not sent. */
             return err && maybe_done ? DROVER_UNKNOWN : err;
         }
         if (!err)
@@ -241,7 +239,7 @@ int task_client_read(struct transport_answer *answer, struct drover_result *ret_
     return err;
 }
 
-/* Insists, and reads the answer. */
+/* Sends a request, with retries, and reads the answer. */
 static int ask(struct drover_client *c, const char *method, const char *path, struct str body,
                int64_t timeout_ms, struct drover_result *ret_result, struct err_info *ret_error)
 {
@@ -296,7 +294,7 @@ int drover_client_claim(struct drover_client *c, const struct drover_claim *clai
         int64_t wait_ms = left_ms < TASK_CLIENT_WAIT_MS ? left_ms : TASK_CLIENT_WAIT_MS;
 
         got = claim_once(c, &next, wait_ms, ret_result, &e);
-        next.delete_count = 0; /* the first answer said that they are gone */
+        next.delete_count = 0; /* the first request deleted them */
         left_ms = end_ms - clock_boot_ms();
         if (got || left_ms <= 0)
             return give_error(got, &e, ret_error);

@@ -1,8 +1,9 @@
 /*
- * task_client - the inside of struct drover_client, for the parts of it that stand in different files.
+ * task_client - the inside of struct drover_client: its calls (task_client.c), the renewal of
+ * claims (task_hold.c), and requests and replies as JSON (task_body.c).
  *
- * Transports are used by one thread at a time, so the client has as many as there were calls at once,
- * and hands them out. The thread that renews has a client's lock of its own; see task_hold.c.
+ * A transport is used by one thread at a time, so the client has as many as there were concurrent
+ * calls, and reuses them.
  */
 #ifndef CLIENT_TASK_CLIENT_H
 #define CLIENT_TASK_CLIENT_H
@@ -19,7 +20,7 @@
 
 enum {
     TASK_CLIENT_RETRY_MS = 30 * 1000,
-    TASK_CLIENT_WAIT_MS = 30 * 1000, /* of one request; a longer wait is several */
+    TASK_CLIENT_WAIT_MS = 30 * 1000, /* of one request; a longer wait takes several */
     TASK_CLIENT_REQUESTID_LEN = 32,
 };
 
@@ -36,34 +37,53 @@ struct drover_client {
     pthread_mutex_t lock;
     struct transport_entry *idle;
 
-    /* Renewal: under the lock too. */
+    /* Renewal, also under the lock. */
     pthread_cond_t changed;
     struct drover_hold *holds;
     pthread_t renewer;
     bool renewing, closing;
 };
 
-/* One request, tried once. The answer's body is the caller's to release. */
+/* Sends one request once. The caller releases the body of the answer. */
 int task_client_call(struct drover_client *c, const char *method, const char *path, struct str body,
                      int64_t timeout_ms, struct transport_answer *ret_answer,
                      struct err_info *ret_error);
 
-/* The same, tried again for retry_ms while the server is away or says that it is not ready. */
+/* The same, repeated for retry_ms while the server cannot be reached or is not ready. */
 int task_client_insist(struct drover_client *c, const char *method, const char *path,
                        struct str body, int64_t timeout_ms, struct transport_answer *ret_answer,
                        struct err_info *ret_error);
 
-/* What an answer means: its tasks and 0, or REFUSED and its reasons, or another error. Releases it. */
+/* Reads and releases an answer: 0 and its tasks, REFUSED and the reasons, or another error. */
 int task_client_read(struct transport_answer *answer, struct drover_result *ret_result,
                      struct err_info *ret_error);
 
-/* Whether trying again may help. */
+/* Whether the server cannot be reached or is not ready, so that a retry may help. */
 bool task_client_is_away(int err, int status);
 
-/* Random, from the system. */
+/* A random id. */
 void task_client_requestid(char text[static TASK_CLIENT_REQUESTID_LEN + 1]);
 
-/* Ends the thread that renews, if there is one. */
+/* Stops the thread that renews, if it was started. */
 void task_hold_end(struct drover_client *c);
+
+/*
+ * Append the body of a request as JSON. clientid is used if the request has none. Text that is not
+ * UTF-8 is BAD_ARGUMENT: JSON could not return it unchanged.
+ */
+int task_body_update(struct buf *b, const struct drover_update *u, int64_t clientid,
+                     const char *requestid, struct err_info *ret_error);
+int task_body_claim(struct buf *b, const struct drover_claim *c, int64_t clientid, int64_t wait_ms,
+                    const char *requestid, struct err_info *ret_error);
+
+/*
+ * Reads a reply: {"tasks": [...]}, a bare list of tasks (null where there is none), one task, or
+ * {"errors": [...]}; anything else is IO. The caller releases the result.
+ */
+int task_body_read(struct str json, struct drover_result *ret_result, struct err_info *ret_error);
+
+/* Reads a list of names. */
+int task_body_read_groups(struct str json, struct drover_groups *ret_groups,
+                          struct err_info *ret_error);
 
 #endif

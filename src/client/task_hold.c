@@ -1,8 +1,8 @@
 /*
- * Automatic renewal. One thread for each client sleeps until the first of its holds is due: a third of
- * the time that the task is ours for. A renewal gives the task a new id; when its answer is lost, the
- * same request is sent again, until it is known what came of it or the task's time has run out, for
- * then anybody may have it.
+ * Automatic renewal. One thread per client sleeps until the first of its holds is due, after a
+ * third of the duration of the claim. A renewal gives the task a new id; when the reply is lost,
+ * the same request is repeated until its outcome is known or the claim has run out and others may
+ * have the task.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -10,23 +10,22 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "client/task_body.h"
 #include "client/task_client.h"
 
 enum { AGAIN_MS = 200, CALL_TIMEOUT_MIN_MS = 500, CALL_TIMEOUT_MAX_MS = 10 * 1000 };
 
 enum hold_state { HOLD_HELD, HOLD_LOST };
 
-/* All under the client's lock, but for body, which is the renewer's while busy. */
+/* All under the client's lock, except body, which the renewer uses while busy. */
 struct drover_hold {
     struct drover_hold *next;
     struct drover_client *client;
-    struct drover_task task; /* with the id of the moment; group and data are ours */
+    struct drover_task task; /* with the current id; owns group and data */
     int64_t duration_ms;
     int64_t due_ms, until_ms; /* by clock_boot_ms(): the next renewal, the end of the lease */
     enum hold_state state;
-    struct buf body; /* of a renewal whose outcome is not known yet; empty: there is none */
-    bool busy;       /* the renewer is at it */
+    struct buf body; /* of a renewal whose outcome is unknown; empty: none */
+    bool busy;       /* the renewer is sending body */
 };
 
 /* One renewal. */
@@ -56,7 +55,7 @@ static int64_t call_timeout(const struct drover_hold *h)
                                       : ms;
 }
 
-/* Sends the request at hand. What came of it, or an error that says nothing about it. */
+/* Sends the pending renewal. An error other than REFUSED leaves its outcome unknown. */
 static int send_renewal(struct drover_hold *h, int64_t *ret_id)
 {
     struct str body = {h->body.p, h->body.len};
@@ -74,7 +73,7 @@ static int send_renewal(struct drover_hold *h, int64_t *ret_id)
     return err;
 }
 
-/* Under the lock, which is let go of meanwhile. */
+/* Called with the lock, which it releases during the call. */
 static void renew(struct drover_hold *h)
 {
     struct drover_client *c = h->client;
@@ -187,7 +186,7 @@ static void unlink_hold(struct drover_hold *h)
     *at = h->next;
 }
 
-/* A renewal of which nobody knows what came: now it has to be known. */
+/* Finds out the outcome of a pending renewal. */
 static int settle(struct drover_hold *h)
 {
     struct str body = {h->body.p, h->body.len};

@@ -66,7 +66,7 @@ def test_run_resumes(client, tmp_path):
     done = client.run("run", "--resume", path)
     assert done.returncode == 0 and "[2/2] c finished" in done.stderr
     done = client.run("run", "--resume", path)
-    assert done.returncode == 0 and "Nothing is left to do" in done.stderr
+    assert done.returncode == 0 and "Nothing left to do" in done.stderr
 
 
 def test_run_stops_or_keeps_going(client, dag, tmp_path):
@@ -86,10 +86,10 @@ def test_run_from_json_and_standard_input(client):
 
 
 @pytest.mark.parametrize("text,says", [
-    ("", "no object"), ("nodes: []", "nodes"), ("nodes: {}", "there are no nodes"),
+    ("", "not an object"), ("nodes: []", "nodes"), ("nodes: {}", "there are no nodes"),
     ("nodes: {a: {after: b}}", "there is no node 'b'"),
     ("nodes: {a: {after: b}, b: {after: a}}", "cycle: a → b → a"),
-    ("nodes: {a: {what: 1}}", "what"), ("nodes: {a: 1}", "is an object"),
+    ("nodes: {a: {what: 1}}", "what"), ("nodes: {a: 1}", "must be an object"),
     ("nodes: {a: {type: x}}", "no type 'x'"), ("a: &x 1\nb: *x", "aliases"), ("{", "line"),
     ("nodes: {a: {command: x, timeout: soon}}", "timeout"),
 ])
@@ -159,7 +159,7 @@ def test_run_on_a_terminal_and_interrupted(client, dag, tmp_path):
     os.close(theirs)
     assert "\r" in read_until(ours, r"\[0/2\] 1 running.* slow")
     process.send_signal(signal.SIGINT)
-    read_until(ours, "Again: kill")
+    read_until(ours, "interrupt again to kill it")
     assert [one["state"] for one in dag.get("/v1/nodes")][0] == "running"
     process.send_signal(signal.SIGINT)
     read_until(ours, "KILLED: slow")

@@ -93,23 +93,23 @@ static void fuzz_record(struct str text)
 
 static void fuzz_file(struct str text, bool is_yaml)
 {
-    struct file f = {0};
+    struct graph_file f = {0};
     struct err_info e = {{0}};
     struct arena a = {0};
     struct buf b = {0};
 
-    if (file_parse(&f, text, is_yaml, "fuzz", &e)) {
+    if (graph_file_parse(&f, text, is_yaml, "fuzz", &e)) {
         FUZZ_CHECK(e.text[0]);
     } else {
         json_open(&b, '[');
         for (uint32_t i = 0; i < f.count; i++)
-            file_put_node(&b, &f, i, NULL);
+            graph_file_put_node(&b, &f, i, NULL);
         json_close(&b, ']');
         FUZZ_CHECK(json_parse(&a, (struct str){b.p, b.len}, &e));
-        file_put_dot(&b, &f);
-        file_put_mermaid(&b, &f);
+        graph_file_put_dot(&b, &f);
+        graph_file_put_mermaid(&b, &f);
     }
-    file_release(&f);
+    graph_file_release(&f);
     arena_release(&a);
     buf_release(&b);
 }

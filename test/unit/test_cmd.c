@@ -491,10 +491,10 @@ static const struct cmd WORLD = {
     .about = "About worlds.",
     .subs =
         (const struct cmd *const[]){
-            CMD(.name = "world init", .summary = "makes one", .heading = "Making",
-                .operands = "[A] [B]", .about = "Makes.", .options = OPTIONS, .run = run),
-            CMD(.name = "world show", .summary = "shows it", .heading = "Looking", .flag = "--show",
-                .about = "Shows.", .run = run),
+            CMD("world init", "makes one", "[A] [B]", "Makes.", OPTIONS, CMD_LOCAL, run,
+                .heading = "Making"),
+            CMD("world show", "shows it", NULL, "Shows.", NULL, CMD_LOCAL, run,
+                .heading = "Looking", .flag = "--show"),
             NULL,
         },
 };

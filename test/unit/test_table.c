@@ -60,36 +60,6 @@ static void what_could_harm_is_escaped(void **state)
     }
 }
 
-static void moments_are_words(void **state)
-{
-    static const struct {
-        int64_t at;
-        const char *words;
-    } rows[] = {
-        {1000000, "now"},
-        {1000999, "now"},
-        {1001000, "in 1s"},
-        {999000, "1s ago"},
-        {1000000 + 59999, "in 59s"},
-        {1000000 + 60000, "in 1m"},
-        {1000000 - 7200000, "2h ago"},
-        {1000000 + 3 * 86400000LL, "in 3d"},
-        {INT64_MIN, "106751991167d ago"},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct buf b = {0};
-
-        term_put_moment(&b, 1000000, rows[i].at);
-        if (rows[i].at == INT64_MIN)
-            assert_non_null(strstr(buf_text(&b), "106751991167d"));
-        else
-            assert_string_equal(buf_text(&b), rows[i].words);
-        buf_release(&b);
-    }
-}
-
 static const struct table_column COLUMNS[] = {{"ID", true}, {"GROUP"}, {"DATA"}};
 
 static char *print(struct table *t)
@@ -148,8 +118,9 @@ static void no_rows_no_heads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(widths_are_columns), cmocka_unit_test(what_could_harm_is_escaped),
-        cmocka_unit_test(moments_are_words),  cmocka_unit_test(columns_are_aligned),
+        cmocka_unit_test(widths_are_columns),
+        cmocka_unit_test(what_could_harm_is_escaped),
+        cmocka_unit_test(columns_are_aligned),
         cmocka_unit_test(no_rows_no_heads),
     };
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "client/task_body.h"
+#include "client/task_client.h"
 
 static void updates_are_written_short(void **state)
 {
