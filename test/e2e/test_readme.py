@@ -24,7 +24,7 @@ def examples():
 
 def plain(text):
     """Without what differs from run to run: numbers, and the widths that hang on them."""
-    return [" ".join(re.sub(r"\d+(\.\d+)?[smh]?", "N", line).split()) for line in text.splitlines()]
+    return [" ".join(re.sub(r"(\d+(\.\d+)?(ms|[smhd])?)+", "N", line).split()) for line in text.splitlines()]
 
 
 def test_what_the_readme_shows(server, tmp_path):
