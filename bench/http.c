@@ -5,9 +5,9 @@
  *                                     answers the same from its configuration, and asks in turn
  *   bench_http --url HOST:PORT PATH   asks a server that runs already
  *
- * One thread with epoll, so many connections, each with so many requests under way. The same bytes are
- * sent each time; answers are counted by their length, which is that of the first, so that the client
- * costs as little as possible beside the server.
+ * One thread with epoll, so many connections, each with so many requests under way. The same bytes
+ * are sent each time; answers are counted by their length, which is that of the first, so that the
+ * client costs as little as possible beside the server.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,10 +1,10 @@
 /*
- * bench/keeper - what the embedded keeper does, against what this machine can do.
+ * bench/keeper - the embedded keeper compared with what this machine can do.
  *
- * Prints a table: what was measured, the figure, the limit or the peer that it is held against, the
- * ratio, and what the ratio should be. The peer is measured in the same run, because the machine is
- * noisy and not the same tomorrow. Works in a directory of its own below the current one and removes
- * it. Exits with 0 whatever the figures are: this is a measurement, not a test.
+ * Prints a table: what was measured, the figure, the limit or the peer that it is compared with,
+ * the ratio, and the wanted ratio. The peer is measured in the same run, because the machine is
+ * noisy. Works in a directory of its own below the current one and removes it. Exits with 0
+ * whatever the figures are: this is a measurement, not a test.
  *
  *     keeper [NAME...]     only these measurements
  */
@@ -189,7 +189,7 @@ static void bench_opportunistic(void)
     bench_sets(LOCAL_OPPORTUNISTIC, "opportunistic", 5e5);
 }
 
-/* One write and one fdatasync for each change, in a file that is there already: the peer of strict. */
+/* One write and one fdatasync for each change, in an existing file: the peer of strict. */
 static double sync_rate(double seconds)
 {
     static char block[4096];
@@ -265,7 +265,9 @@ static int by_ratio(const void *a, const void *b)
     return (x->ratio > y->ratio) - (x->ratio < y->ratio);
 }
 
-/* The disk changes its speed from one second to the next: short turns, and the median of their ratios. */
+/*
+ * The speed of the disk varies from second to second: short turns, and the median of their ratios.
+ */
 static void bench_strict_threads(struct keeper *k, unsigned threads)
 {
     struct strict_pair pairs[STRICT_PAIRS], *median = &pairs[STRICT_PAIRS / 2];
@@ -326,7 +328,7 @@ static void bench_cost_in(enum local_mode mode, enum order order, const char *na
     clear_dir();
 }
 
-/* At random, and in memory also in order: there it is the misses of the caches that are compared. */
+/* At random, and in memory also in order, which shows the cost of cache misses. */
 static void bench_cost(void)
 {
     bench_cost_in(LOCAL_STRICT, AT_RANDOM, "strict, 64 threads");

@@ -4,8 +4,9 @@
  *   task_load PROTOCOL PORT CONNECTIONS LANES SECONDS
  *
  * PROTOCOL is drover (three requests a cycle), drover-two (the delete goes with the next claim),
- * drover-many (a hundred cycles in two requests), beanstalkd, or redis. A lane is one cycle after the
- * other; with several lanes on a connection their requests are pipelined. Prints cycles a second.
+ * drover-many (a hundred cycles in two requests), beanstalkd, or redis. A lane is one cycle after
+ * the other; with several lanes on a connection their requests are pipelined. Prints cycles a
+ * second.
  *
  * A protocol is a table of two functions: the next request of a lane, and the end of an answer.
  */

@@ -1,13 +1,14 @@
 /*
- * A client of ZooKeeper's protocol that keeps a window of requests on their way, for bench/zookeeper.
+ * A client of ZooKeeper's protocol that keeps a window of requests on their way, for
+ * bench/zookeeper.
  *
  *     zookeeper_client HOST:PORT OPERATION WINDOW SECONDS
  *     zookeeper_client HOST:PORT fill COUNT
  *
- * Prints how many requests were answered in a second; or only makes so many nodes. Both servers meet the same client. It is one
- * thread that writes its requests together and only counts the answers: with the official library,
- * whose two threads a handle took more of the two cores than our server did, every request of ours came
- * at the same 25,000 a second, whatever it was.
+ * Prints how many requests were answered in a second; or only makes so many nodes. Both servers
+ * meet the same client. It is one thread that writes its requests together and only counts the
+ * answers: with the official library, whose two threads a handle took more of the two cores than
+ * our server did, every request of ours came at the same 25,000 a second, whatever it was.
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>

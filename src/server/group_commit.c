@@ -24,7 +24,7 @@ bool group_commit_rest(struct group_commit *g)
     deferred = local_deferred(g->local);
     if (deferred > g->seen) {
         g->seen = deferred;
-        uv_idle_start(&g->turn, on_turn);
+        UV_CHECK(uv_idle_start(&g->turn, on_turn));
         return false;
     }
     g->seen = 0;

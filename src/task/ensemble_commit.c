@@ -175,7 +175,7 @@ static void on_commit(void *arg, int err, const struct keeper_result *results, s
     service_tell_due(s, due_ms);
     pthread_mutex_unlock(&s->lock);
     free(sent);
-    service_deliver(s);
+    service_dispatch(s);
 }
 
 static void begin(struct service *s)

@@ -180,10 +180,10 @@ void service_close(struct service *s)
     ensemble_commit_forget_sent(s);
     if (s->o.keeper) {
         keeper_wait(s->o.keeper, s->zxid);
-        service_deliver(s);
+        service_dispatch(s);
         keeper_close(s->o.keeper);
     } else {
-        service_deliver(s);
+        service_dispatch(s);
     }
     claim_queue_release(&s->waiting);
     task_commit_release(&s->commit);
@@ -196,4 +196,81 @@ void service_close(struct service *s)
     pthread_cond_destroy(&s->finished);
     pthread_mutex_destroy(&s->lock);
     free(s);
+}
+
+/* Queues. */
+
+void queue_put(struct task_queue *q, struct task_request *r)
+{
+    r->own.next = NULL;
+    if (q->last)
+        q->last->own.next = r;
+    else
+        q->first = r;
+    q->last = r;
+    q->count++;
+}
+
+struct task_request *queue_take(struct task_queue *q)
+{
+    struct task_request *r = q->first;
+
+    if (!r)
+        return NULL;
+    q->first = r->own.next;
+    if (!q->first)
+        q->last = NULL;
+    q->count--;
+    return r;
+}
+
+/* Looking at a service. */
+
+void service_observe(struct service *s, const struct service_observer *o)
+{
+    pthread_mutex_lock(&s->lock);
+    s->observer = *o;
+    pthread_mutex_unlock(&s->lock);
+}
+
+size_t service_wanted(struct service *s, struct str group, size_t max)
+{
+    const struct claim_group *g;
+    size_t count = 0;
+
+    pthread_mutex_lock(&s->lock);
+    g = claim_queue_group(&s->waiting, group);
+    for (const struct claim_link *l = g ? g->first : NULL; l && count < max; l = l->next)
+        count += l->r->claim.limit ? l->r->claim.limit : 1;
+    pthread_mutex_unlock(&s->lock);
+    return count < max ? count : max;
+}
+
+void service_look(struct service *s, void (*look)(void *arg, struct store *s, int64_t now_ms),
+                  void *arg)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->store)
+        look(arg, s->store, service_now_ms(s));
+    pthread_mutex_unlock(&s->lock);
+}
+
+void service_stats(struct service *s, struct service_stats *ret_stats)
+{
+    pthread_mutex_lock(&s->lock);
+    *ret_stats = s->stats;
+    ret_stats->waiting = s->waiting.count;
+    ret_stats->tasks = s->store ? store_count(s->store) : 0;
+    ret_stats->last_id = s->store ? store_last_id(s->store) : 0;
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool service_is_ready(struct service *s)
+{
+    bool ready;
+
+    pthread_mutex_lock(&s->lock);
+    ready = s->state == SERVICE_READY;
+    pthread_mutex_unlock(&s->lock);
+    return ready;
 }

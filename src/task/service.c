@@ -8,32 +8,6 @@
 
 enum { SPARE_MAX = 256 };
 
-/* Queues. */
-
-void queue_put(struct task_queue *q, struct task_request *r)
-{
-    r->own.next = NULL;
-    if (q->last)
-        q->last->own.next = r;
-    else
-        q->first = r;
-    q->last = r;
-    q->count++;
-}
-
-struct task_request *queue_take(struct task_queue *q)
-{
-    struct task_request *r = q->first;
-
-    if (!r)
-        return NULL;
-    q->first = r->own.next;
-    if (!q->first)
-        q->last = NULL;
-    q->count--;
-    return r;
-}
-
 /* Time. */
 
 int64_t service_now_ms(struct service *s)
@@ -97,13 +71,6 @@ static void observe(const struct service *s, const struct task_request *r)
             s->observer.changed(s->observer.arg, t->changes[i].slot, &t->tasks[t->changes[i].task]);
 }
 
-void service_observe(struct service *s, const struct service_observer *o)
-{
-    pthread_mutex_lock(&s->lock);
-    s->observer = *o;
-    pthread_mutex_unlock(&s->lock);
-}
-
 /* The request may be freed by its `done`, unless a thread waits in service_call(). */
 static void finish(struct service *s, struct task_request *r)
 {
@@ -143,34 +110,31 @@ void service_wake(struct service *s)
         s->o.wake(s->o.wake_arg);
 }
 
-void service_deliver(struct service *s)
-{
-    struct task_queue ready = {0};
-    struct task_request *r;
-
-    pthread_mutex_lock(&s->lock);
-    take_durable(s, &s->answers, &ready);
-    take_durable(s, &s->called, &ready);
-    pthread_mutex_unlock(&s->lock);
-    while ((r = queue_take(&ready)))
-        finish(s, r);
-}
-
-/* A call may have woken claims of others, whose answers the dispatching thread delivers. */
-void service_deliver_called(struct service *s)
+/*
+ * called_only: by a thread in service_call(). It may have woken claims of others, whose answers the
+ * dispatching thread delivers.
+ */
+static void deliver(struct service *s, bool called_only)
 {
     struct task_queue ready = {0};
     struct task_request *r;
     bool others;
 
     pthread_mutex_lock(&s->lock);
+    if (!called_only)
+        take_durable(s, &s->answers, &ready);
     take_durable(s, &s->called, &ready);
-    others = s->answers.first != NULL;
+    others = called_only && s->answers.first;
     pthread_mutex_unlock(&s->lock);
     while ((r = queue_take(&ready)))
         finish(s, r);
     if (others)
         service_wake(s);
+}
+
+void service_dispatch(struct service *s)
+{
+    deliver(s, false);
 }
 
 /* Running. */
@@ -393,19 +357,6 @@ void service_feed(struct service *s)
         feed_group(s, g);
 }
 
-size_t service_wanted(struct service *s, struct str group, size_t max)
-{
-    const struct claim_group *g;
-    size_t count = 0;
-
-    pthread_mutex_lock(&s->lock);
-    g = claim_queue_group(&s->waiting, group);
-    for (const struct claim_link *l = g ? g->first : NULL; l && count < max; l = l->next)
-        count += l->r->claim.limit ? l->r->claim.limit : 1;
-    pthread_mutex_unlock(&s->lock);
-    return count < max ? count : max;
-}
-
 /* Public calls. */
 
 void service_tell_due(struct service *s, int64_t before_ms)
@@ -445,7 +396,7 @@ void service_submit(struct service *s, struct task_request *r)
 {
     memset(&r->own, 0, sizeof r->own);
     start(s, r);
-    service_deliver(s);
+    service_dispatch(s);
 }
 
 /* A claim whose deadline has passed is run once more: what it depends on may have changed. */
@@ -476,12 +427,7 @@ static void tick(struct service *s)
 void service_tick(struct service *s)
 {
     tick(s);
-    service_deliver(s);
-}
-
-void service_dispatch(struct service *s)
-{
-    service_deliver(s);
+    service_dispatch(s);
 }
 
 static int64_t due_boot_ms(struct service *s)
@@ -524,7 +470,7 @@ void service_call(struct service *s, struct task_request *r)
     memset(&r->own, 0, sizeof r->own);
     r->own.called = true;
     start(s, r);
-    service_deliver_called(s);
+    deliver(s, true);
     pthread_mutex_lock(&s->lock);
     while (!r->own.finished) {
         bool answered = s->o.keeper && !r->own.wait_ref && s->called.first;
@@ -538,37 +484,8 @@ void service_call(struct service *s, struct task_request *r)
             pthread_mutex_unlock(&s->lock);
             tick(s);
         }
-        service_deliver_called(s);
+        deliver(s, true);
         pthread_mutex_lock(&s->lock);
     }
     pthread_mutex_unlock(&s->lock);
-}
-
-void service_look(struct service *s, void (*look)(void *arg, struct store *s, int64_t now_ms),
-                  void *arg)
-{
-    pthread_mutex_lock(&s->lock);
-    if (s->store)
-        look(arg, s->store, service_now_ms(s));
-    pthread_mutex_unlock(&s->lock);
-}
-
-void service_stats(struct service *s, struct service_stats *ret_stats)
-{
-    pthread_mutex_lock(&s->lock);
-    *ret_stats = s->stats;
-    ret_stats->waiting = s->waiting.count;
-    ret_stats->tasks = s->store ? store_count(s->store) : 0;
-    ret_stats->last_id = s->store ? store_last_id(s->store) : 0;
-    pthread_mutex_unlock(&s->lock);
-}
-
-bool service_is_ready(struct service *s)
-{
-    bool ready;
-
-    pthread_mutex_lock(&s->lock);
-    ready = s->state == SERVICE_READY;
-    pthread_mutex_unlock(&s->lock);
-    return ready;
 }

@@ -74,13 +74,6 @@ void service_undo(struct service *s, struct task_request *r);
 void service_settle(struct service *s, struct task_request *r);
 void service_put(struct service *s, struct task_request *r); /* into the commit being made */
 
-/*
- * Without the lock: calls `done` of the answers that may leave; for the dispatching thread, and for
- * threads in service_call().
- */
-void service_deliver(struct service *s);
-void service_deliver_called(struct service *s);
-
 /* Wakes the loop if something is due earlier than before. Under the lock. */
 void service_tell_due(struct service *s, int64_t before_ms);
 

@@ -71,13 +71,6 @@ void store_reserve(struct store *s, size_t tasks)
     map_reserve(&s->by_id, (uint32_t)tasks);
 }
 
-int64_t store_time(int64_t timespec, int64_t now_ms)
-{
-    if (timespec > 0)
-        return timespec;
-    return now_ms + (timespec < -TASK_MS_MAX ? TASK_MS_MAX : -timespec);
-}
-
 uint32_t store_find(const struct store *s, int64_t id)
 {
     uint32_t hash = map_hash_u64((uint64_t)id);
@@ -320,22 +313,6 @@ struct task_data *store_remove(struct store *s, uint32_t ref)
     return kept;
 }
 
-int store_restore(struct store *s, int64_t slot, const struct task *t, int64_t now_ms)
-{
-    struct task_record r = {.id = t->id,
-                            .timespec = t->timespec,
-                            .ownerid = t->ownerid,
-                            .slot = slot,
-                            .managed = t->managed};
-
-    if (store_find(s, t->id))
-        return DROVER_EXISTS;
-    r.group = store_make_group(s, t->group)->number;
-    store_insert(s, &r, s->fetch ? NULL : data_new(t->data), now_ms);
-    store_set_last_id(s, t->id);
-    return 0;
-}
-
 /* Reading. */
 
 int store_data(struct store *s, uint32_t ref, struct buf *scratch, struct str *ret_data)
@@ -416,23 +393,20 @@ static int list_add(struct store *s, uint32_t ref, struct arena *a, struct buf *
 }
 
 static int list_any(struct store *s, struct task_group *g, size_t max, struct arena *a,
-                    struct store_list *list)
+                    struct buf *scratch, struct store_list *list)
 {
-    struct buf scratch = {0};
     int err = 0;
 
     for (uint32_t i = 0; !err && i < g->array_count && list->count < max; i++)
-        err = list_add(s, g->array[i], a, &scratch, list);
+        err = list_add(s, g->array[i], a, scratch, list);
     for (uint32_t i = 0; !err && i < g->heap.count && list->count < max; i++)
-        err = list_add(s, g->heap.entries[i].ref, a, &scratch, list);
-    buf_release(&scratch);
+        err = list_add(s, g->heap.entries[i].ref, a, scratch, list);
     return err;
 }
 
 static int list_ordered(struct store *s, struct task_group *g, int64_t after, bool owned,
-                        size_t max, struct arena *a, struct store_list *list)
+                        size_t max, struct arena *a, struct buf *scratch, struct store_list *list)
 {
-    struct buf scratch = {0};
     size_t low = 0, high;
     int err = 0;
 
@@ -450,9 +424,8 @@ static int list_ordered(struct store *s, struct task_group *g, int64_t after, bo
         uint32_t ref = store_find(s, g->order[low]);
 
         if (ref && (owned || !(record_at(s, ref)->place & PLACE_HEAP)))
-            err = list_add(s, ref, a, &scratch, list);
+            err = list_add(s, ref, a, scratch, list);
     }
-    buf_release(&scratch);
     return err;
 }
 
@@ -461,6 +434,7 @@ int store_list(struct store *s, struct str group, int64_t after, size_t limit, b
 {
     struct task_group *g = store_find_group(s, group);
     struct store_list list = {0};
+    struct buf scratch = {0};
     size_t max;
     int err;
 
@@ -473,8 +447,9 @@ int store_list(struct store *s, struct str group, int64_t after, size_t limit, b
     if (limit && limit < max)
         max = limit;
     list.tasks = arena_alloc(a, (max + 1) * sizeof *list.tasks);
-    err =
-        after < 0 ? list_any(s, g, max, a, &list) : list_ordered(s, g, after, owned, max, a, &list);
+    err = after < 0 ? list_any(s, g, max, a, &scratch, &list)
+                    : list_ordered(s, g, after, owned, max, a, &scratch, &list);
+    buf_release(&scratch);
     if (!err)
         *ret_list = list;
     return err;

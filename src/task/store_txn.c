@@ -252,7 +252,32 @@ void store_settle(struct store *s, struct task_txn *t)
     }
 }
 
+/* Restoring. */
+
+int store_restore(struct store *s, int64_t slot, const struct task *t, int64_t now_ms)
+{
+    struct task_record r = {.id = t->id,
+                            .timespec = t->timespec,
+                            .ownerid = t->ownerid,
+                            .slot = slot,
+                            .managed = t->managed};
+
+    if (store_find(s, t->id))
+        return DROVER_EXISTS;
+    r.group = store_make_group(s, t->group)->number;
+    store_insert(s, &r, s->fetch ? NULL : data_new(t->data), now_ms);
+    store_set_last_id(s, t->id);
+    return 0;
+}
+
 /* Update. */
+
+int64_t store_time(int64_t timespec, int64_t now_ms)
+{
+    if (timespec > 0)
+        return timespec;
+    return now_ms + (timespec < -TASK_MS_MAX ? TASK_MS_MAX : -timespec);
+}
 
 static void check_groups(struct txn_work *w, const struct task_update *u)
 {

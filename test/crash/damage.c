@@ -1,4 +1,4 @@
-/* Subjects and what is expected of a start on them. */
+/* Subjects, and what a start on them must do. */
 #include "damage.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void shorten(struct image *im)
     }
 }
 
-/* Where the records are, as a start that reads all of them from the first segment on would say. */
+/* Where the records are, as found by a start that reads all segments. */
 static void add_place(void *arg, uint64_t segment, size_t at, const struct tree_changes *c)
 {
     struct subject *sub = arg;

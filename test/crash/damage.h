@@ -1,16 +1,15 @@
 /*
- * damage - a directory that is made worse on purpose, and what a start says to it.
+ * damage - a directory that a test damages, and what a start on it must do.
  *
- * A subject is a store that was closed, the image of its directory, its past, and where each record
- * stands. Every check begins with the directory as the image says, apart from what the test
- * changed.
+ * A subject is a closed store: the image of its directory, its history, and the position of each
+ * record. Every check begins with the directory as in the image, apart from what the test changed.
  */
 #ifndef CRASH_DAMAGE_H
 #define CRASH_DAMAGE_H
 
 #include "store.h"
 
-/* Where a record stands. */
+/* The position of a record. */
 struct place {
     char name[32]; /* of the segment */
     size_t at;
@@ -37,7 +36,7 @@ void subject_did(struct subject *sub, struct store *s);
 /* Eight small transactions. */
 void subject_few_records(struct subject *sub, struct store *s);
 
-/* Back to what the image says. */
+/* Restores the directory from the image. */
 void subject_restore(struct subject *sub);
 
 /*
@@ -52,7 +51,7 @@ void expect_refused(struct subject *sub, int err, const char *text, const char *
  */
 void expect_found(struct subject *sub, int64_t zxid, const char *note);
 
-/* Only looks: no store is opened, which makes it fast. */
+/* Reads only: no store is opened, which makes it fast. */
 void expect_readable(struct subject *sub, int64_t zxid, const char *note);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Files are known by a number that outlives their names, since a file may be written to after it
- * was renamed or removed.
+ * Files have numbers that do not change, since a file may be written to after it was renamed or
+ * removed.
  */
 #include "disk.h"
 
@@ -287,7 +287,7 @@ static bool coin(struct rng *rng)
     return rng_next(rng) & 1;
 }
 
-/* Each sector as it is or as it was, in a file as long as it is or was. */
+/* Each sector new or old, in a file of the new or the old length. */
 static void mix_bytes(const struct disk_file *f, struct rng *rng, struct buf *out)
 {
     buf_assign(out, &f->synced);

@@ -1,13 +1,13 @@
 /*
- * disk - what is on a disk when the power fails.
+ * disk - what may be on a disk after a power failure.
  *
- * It is fed the events of fs_faulty one by one and keeps, for every file and for the directory, how
- * it is and how it was when it was last synced. From that it makes the images that a crash at this
- * moment may leave: everything (the process was killed, or the disk was quick), only what was
- * synced, or what was synced and any part of the rest: sectors of 512 bytes, lengths, names, each
- * on its own. Real file systems keep more order than that, but promise none of it.
+ * It gets the events of fs_faulty one by one and holds, for every file and for the directory, the
+ * current and the last synced content. From that it makes the images that a crash at this moment
+ * may leave: everything (the process was killed, or the disk was quick), only what was synced, or
+ * what was synced and any part of the rest: sectors of 512 bytes, lengths, names, each
+ * independently. Real file systems keep more order than that, but do not promise it.
  *
- * A disk may live through several runs: disk_restart forgets what was open.
+ * A disk may be used in several runs: disk_restart forgets the open files.
  */
 #ifndef CRASH_DISK_H
 #define CRASH_DISK_H
@@ -22,7 +22,7 @@ struct disk_file {
 
 struct disk_names {
     char **names;
-    size_t *files; /* which file each stands for */
+    size_t *files; /* the file of each */
     size_t count;
 };
 

@@ -1,4 +1,7 @@
-/* The work is the same every time, so that counting operations reaches every place in it. */
+/*
+ * The work is the same every time, so that a fault at the nth operation can reach every place in
+ * it.
+ */
 #include "fault_run.h"
 
 #include <stdio.h>
@@ -66,7 +69,7 @@ static int snapshot_once(struct fault_run *r, int step)
     return local_snapshot(r->s->l);
 }
 
-/* One thing to do until the disk has room for it. */
+/* Repeats one step until the disk has room for it. */
 struct attempt {
     struct fault_run *r;
     int (*once)(struct fault_run *r, int step);
@@ -116,7 +119,7 @@ static int connect_once(struct fault_run *r, int step)
     return err;
 }
 
-/* Every call, once it is over. */
+/* Every call must fail after the final failure. */
 static bool all_get_io(struct fault_run *r)
 {
     struct keeper_op op = keeper_op_check("/before", KEEPER_ANY_VERSION);
@@ -143,7 +146,7 @@ static bool has_ended(void *arg)
     return atomic_load(&((struct fault_run *)arg)->s->fatals) > 0;
 }
 
-/* A fault may strike on a thread of the store's own, just before this looks. */
+/* A fault may hit a thread of the store's own, just before this check. */
 static void wait_for_the_end(struct fault_run *r)
 {
     r->hit = fs_faulty_hit(r->f);
@@ -203,7 +206,7 @@ static void check_dir(struct fault_run *r, const char *dir, const char *what)
     free(text);
 }
 
-/* The fault is gone: so is whatever kept a store from being opened here. */
+/* The fault is gone: the store can be opened again. */
 static void check_start(struct fault_run *r)
 {
     struct fs_faulty *quick = fs_faulty_new();

@@ -1,9 +1,9 @@
 /*
- * files - directories of a test's own, and what stands in one as a value: an image.
+ * files - temporary directories of a test, and the content of one as a value: an image.
  *
  * An image can be changed (cut, flipped, a file taken away), written to a directory, and compared.
- * The lock file is no part of it: whoever opens a store writes its pid there. Failures of the
- * system calls in here end the program: they are no subject of a test.
+ * The lock file is no part of it: each process that opens a store writes its pid there. A failed
+ * system call in here ends the program: it is not what is tested.
  */
 #ifndef CRASH_FILES_H
 #define CRASH_FILES_H
@@ -48,7 +48,7 @@ void file_write(const char *dir, const char *name, const struct buf *bytes);
 void file_remove(const char *dir, const char *name);
 void file_patch(const char *dir, const char *name, size_t at, const void *bytes, size_t len);
 
-/* Turns one bit around; a second time puts it right. */
+/* Flips one bit; a second call restores it. */
 void file_flip(const char *dir, const char *name, size_t bit);
 
 /* A line a file: name, length and sum. The lock file is left out. To be freed. */

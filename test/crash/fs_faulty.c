@@ -1,6 +1,6 @@
 /*
- * Each operation has the same frame: the hook, the lock, the question whether the fault strikes,
- * the system's operation, the event. A descriptor's file keeps up with its name when it is renamed.
+ * Each operation has the same steps: the hook, the lock, the check whether the fault hits, the
+ * system's operation, the event. The name of an open file is updated when it is renamed.
  */
 #include "fs_faulty.h"
 
@@ -36,7 +36,7 @@ static char *name_dup(const char *name)
     return name ? mem_dup(name, strlen(name)) : NULL;
 }
 
-/* The name of what a descriptor stands for, copied: another thread may rename it. */
+/* A copy of the name of an open file: another thread may rename it. */
 static void handle_name(struct fs_faulty *f, int fd, char *ret_name, size_t len)
 {
     pthread_mutex_lock(&f->lock);
@@ -44,7 +44,7 @@ static void handle_name(struct fs_faulty *f, int fd, char *ret_name, size_t len)
     pthread_mutex_unlock(&f->lock);
 }
 
-/* Returns with the lock held. Whether the fault strikes. */
+/* Returns with the lock held. True: the fault hits. */
 static bool begin(struct fs_faulty *f, enum fs_op op, const char *name)
 {
     const struct fs_fault *fault = &f->fault;
@@ -84,7 +84,7 @@ static struct fs_event *record(struct fs_faulty *f, enum fs_op op, int fd, const
     return e;
 }
 
-/* Unlocks and hands the result on, with errno as it was. */
+/* Unlocks and returns the result, with errno unchanged. */
 static int64_t end(struct fs_faulty *f, int64_t result, int errnum)
 {
     pthread_mutex_unlock(&f->lock);
@@ -159,7 +159,9 @@ static int faulty_fdatasync(const struct fs *fs, int fd)
     return sync_with(fs, fd, FS_FDATASYNC, fs_system.fdatasync, 0, 0);
 }
 
-/* Each of the two can fail, and the power between them. It vouches for nothing else in the file. */
+/*
+ * Each of the two can fail, and the power between them. It makes nothing else in the file durable.
+ */
 static ssize_t faulty_pwrite_sync(const struct fs *fs, int fd, const void *data, size_t len,
                                   off_t at)
 {

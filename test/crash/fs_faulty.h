@@ -1,13 +1,12 @@
 /*
- * fs_faulty - file operations that fail on demand and remember what they did.
+ * fs_faulty - file operations that fail on demand and record what they did.
  *
- * It stands in front of the system's. A fault is armed for the nth operation of a kind, from that
- * moment on; what was hit can be asked afterwards. With recording on, every operation that took
- * effect is kept as an event, in the order in which they happened, so that disk.h can tell what
- * would be on the disk after a crash between any two of them. Files are known by their last name: a
- * store has only one directory, which is ".".
+ * It wraps the system's. A fault is armed for the nth operation of a kind; afterwards a test can
+ * ask what it hit. With recording on, every operation that took effect is stored as an event, in
+ * order, so that disk.h can tell what would be on the disk after a crash between any two of them.
+ * Files are known by their last name: a store has only one directory, which is ".".
  *
- * Safe from any thread: one operation happens at a time, so the order of the events is the truth.
+ * Safe from any thread: operations are serialised, so the order of the events is exact.
  */
 #ifndef CRASH_FS_FAULTY_H
 #define CRASH_FS_FAULTY_H
@@ -29,7 +28,7 @@ enum fs_op {
     FS_RENAME,
     FS_UNLINK,
     FS_CLOSE,
-    FS_NOTE, /* not an operation: what the test has to say at this point */
+    FS_NOTE, /* not an operation: a note of the test */
     FS_OPS,
 };
 

@@ -67,7 +67,7 @@ static void give_up(const char *what, int err)
     _exit(3);
 }
 
-/* Once, by whoever comes first when the time has come. */
+/* Once, by the first thread after the time is over. */
 static void say_now(struct worker *w)
 {
     int64_t now_ms = clock_boot_ms(), none = 0;

@@ -1,6 +1,6 @@
 /*
  * kill_worker - the process that test_kill kills. It opens the store, lets every lane of the
- * workload write, takes snapshots without a pause, says "now" on a pipe after a while, and goes on
+ * workload write, takes snapshots without a pause, writes to a pipe after a while, and goes on
  * until it is killed.
  */
 #ifndef CRASH_KILL_WORKER_H

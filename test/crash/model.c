@@ -1,4 +1,4 @@
-/* Naive on purpose: clarity is all that counts here. */
+/* Deliberately simple: only clarity counts here. */
 #include "model.h"
 
 #include <stdio.h>
@@ -15,8 +15,8 @@ static struct model_node *add(struct model *m, const char *path)
 }
 
 /*
- * The nodes that are always there were never created: their parents count one change less each. The
- * odd one out is ZooKeeper's.
+ * The predefined nodes were never created, so their parents count no change for them, except for
+ * one, as in ZooKeeper.
  */
 void model_init(struct model *m)
 {
@@ -90,7 +90,7 @@ char *model_children(const struct model *m, const char *path)
     return text.p;
 }
 
-/* What is wrong with an operation before anybody looks at the tree. */
+/* Errors that do not depend on the tree. */
 static bool is_malformed(const struct keeper_op *op)
 {
     const char *p = op->path.p;

@@ -1,7 +1,7 @@
 /*
- * model - the tree once more, as naive as can be: a list of nodes, searched from the front, copied
- * whole before a transaction and put back if it fails. No journal, no snapshot, no hash, no undo:
- * what it answers is what the documents say, and the keeper must answer the same.
+ * model - the simplest possible tree: a list of nodes, searched from the front, copied before a
+ * transaction and restored if it fails. It has no journal, no snapshot, no hash and no undo. The
+ * keeper must give the same answers.
  */
 #ifndef CRASH_MODEL_H
 #define CRASH_MODEL_H

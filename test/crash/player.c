@@ -1,4 +1,4 @@
-/* What is done twice is compared once, here. */
+/* Does everything on both sides and compares. */
 #include "player.h"
 
 #include <stdio.h>
@@ -167,7 +167,7 @@ void player_look_at_all(struct player *p, struct keeper *k)
         player_look(p, k, p->model.nodes[i].path);
 }
 
-/* Everybody who was there is there again, and everything is as it was. */
+/* All sessions and all nodes are as before. */
 static void come_back(struct player *p)
 {
     struct player_session *any = &p->sessions[0];

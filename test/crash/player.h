@@ -1,6 +1,6 @@
 /*
- * player - does the same to a store and to the model, and compares. Every call fails the test where
- * the two differ: in an error, a path, a stat, a child, a byte of data, a number of a transaction.
+ * player - does the same on a store and on the model, and compares. Every call fails the test if
+ * the two differ: in an error, a path, a stat, a child, a byte of data, a zxid.
  */
 #ifndef CRASH_PLAYER_H
 #define CRASH_PLAYER_H
@@ -12,7 +12,7 @@
 
 enum { PLAYER_SESSIONS_MAX = 6, PLAYER_OPS_MAX = 6 };
 
-/* id 0: there is none. k NULL: it was left to itself and may be gone on with. */
+/* id 0: there is none. k NULL: it was abandoned and can be resumed. */
 struct player_session {
     int64_t id;
     struct keeper_session name;
@@ -51,8 +51,8 @@ void player_look_at_all(struct player *p, struct keeper *k);
 void player_restart(struct player *p);
 
 /*
- * Goes on in a copy of the directory, as a process does that comes after one that was killed. At
- * random the newest snapshot is missing from it.
+ * Continues in a copy of the directory, as after a kill. At random the newest snapshot is missing
+ * from it.
  */
 void player_kill(struct player *p);
 

@@ -1,4 +1,4 @@
-/* Work with known outcomes. */
+/* Changes with known outcomes. */
 #include "scene.h"
 
 #include <stdio.h>
@@ -176,7 +176,7 @@ int64_t scene_acknowledged(const struct scene *sc, size_t count)
     return zxid;
 }
 
-/* The tree is in one of the states that it ever was in, and no acknowledged one is later. */
+/* The tree is in one of its past states, and no later state was acknowledged. */
 static void check_state(const struct expectation *e, int64_t zxid, const char *text)
 {
     const char *want = history_at(e->past, zxid);
@@ -216,7 +216,7 @@ static void check_trim(const char *dir, const struct expectation *e)
     fs_faulty_free(quick);
 }
 
-/* A store that was opened after a crash is one like any other. */
+/* A store that was opened after a crash must work normally. */
 static char *work_on(struct store *s, const char *label)
 {
     int err = store_connect(s);

@@ -1,7 +1,7 @@
 /*
- * scene - a store whose every file operation is recorded, and work on it whose every outcome is
- * known: the text of the tree after each transaction, and among the recorded events a note after
- * each acknowledgement. Then: what does a start find after a crash at this or that event?
+ * scene - a store with recorded file operations, and changes with known outcomes: the text of the
+ * tree after each transaction, and a note among the recorded events after each acknowledgement.
+ * Tests then check what a start finds after a crash at each event.
  */
 #ifndef CRASH_SCENE_H
 #define CRASH_SCENE_H

@@ -1,7 +1,7 @@
 /*
- * snapper - takes snapshots of a store on a thread of its own, one after the other, and draws each
- * out: before every write to its file the work must have gone on by a few steps. So a snapshot
- * shows many moments at once, and only the journal can make it right.
+ * snapper - takes snapshots of a store on its own thread, one after the other, and slows each down:
+ * before every write to its file the test must have made a few changes. So a snapshot shows many
+ * moments, and only the journal makes it exact.
  */
 #ifndef CRASH_SNAPPER_H
 #define CRASH_SNAPPER_H
@@ -33,7 +33,7 @@ void snapper_before(void *arg, enum fs_op op, const char *name);
 /* Works on this store from now on; NULL: on none, and the last snapshot is over on return. */
 void snapper_use(struct snapper *n, struct local *l);
 
-/* The work has gone on. */
+/* The test has made a change. */
 void snapper_step(struct snapper *n);
 
 #endif

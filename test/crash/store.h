@@ -1,6 +1,5 @@
 /*
- * store - an open store that remembers what it said, the whole state of one as text, and the texts
- * of all its past.
+ * store - an open store with its messages, its state as text, and the texts of all its past states.
  */
 #ifndef CRASH_STORE_H
 #define CRASH_STORE_H
@@ -14,8 +13,8 @@
 struct tree;
 
 /*
- * A store and one session on it. Time stands still unless a test moves wall_ms, segments are as
- * small as they can be, and snapshots are taken only when asked for.
+ * A store and one session on it. Its clock moves only when a test changes wall_ms, segments are as
+ * small as possible, and snapshots are taken only on request.
  */
 struct store {
     struct local *l;

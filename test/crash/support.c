@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 
-/* splitmix64: any state is a good one. */
+/* splitmix64: any state is valid. */
 uint64_t rng_next(struct rng *r)
 {
     uint64_t z = r->state += 0x9e3779b97f4a7c15u;

@@ -1,8 +1,8 @@
 /*
  * support - what the crash tests share: seeds, waiting, and assertions about errors.
  *
- * Assertions belong to the test's own thread. What runs elsewhere (hooks, other threads) notes what
- * is wrong and lets the test find it.
+ * Assertions belong to the test's own thread. Hooks and other threads record errors, and the test
+ * checks them.
  */
 #ifndef CRASH_SUPPORT_H
 #define CRASH_SUPPORT_H
@@ -22,7 +22,7 @@
 #include "base/mem.h"
 #include "files.h"
 
-enum { PATIENCE_MS = 60000 /* when this is over, something hangs */ };
+enum { PATIENCE_MS = 60000 /* after this, something hangs */ };
 
 /* Numbers that the same seed gives again. */
 struct rng {
@@ -37,8 +37,8 @@ uint64_t seed_or(uint64_t usual);
 bool soaking(void);
 
 /*
- * Whether tests that repeat themselves are to do less: under ThreadSanitizer, where programs take ten
- * times as long, and in `make check`, which sets DROVER_CHECK.
+ * Whether tests that repeat themselves are to do less: under ThreadSanitizer, where programs take
+ * ten times as long, and in `make check`, which sets DROVER_CHECK.
  */
 bool is_short_run(void);
 size_t short_run_stride(size_t stride); /* of a loop over every point: 1, or this in a short run */
@@ -50,7 +50,7 @@ size_t short_run_stride(size_t stride); /* of a loop over every point: 1, or thi
 #define run_group(tests) run_group_of((tests), sizeof(tests) / sizeof *(tests))
 int run_group_of(struct CMUnitTest *tests, size_t count);
 
-/* What goes on at the moment, to be told if it fails; done() ends it. */
+/* Describes the current step for a failure message; done() ends it. */
 void doing(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void done(void);
 

@@ -1,6 +1,7 @@
 /*
- * Journals that are cut off, flipped, missing or foreign. What can be a torn tail is cut off; what
- * proves that something acknowledged is lost stops the start, names the place and touches nothing.
+ * Journals that are truncated, corrupted, missing or foreign. A possible torn tail is cut off; what
+ * proves that an acknowledged transaction is lost fails the start, with the position, and changes
+ * nothing.
  */
 #include <stdio.h>
 
@@ -21,7 +22,7 @@ static int64_t last_before(const struct subject *sub, const char *name, size_t l
     return lsn;
 }
 
-/* Whether something stands behind the last whole record or mark. Zeros are nothing. */
+/* Whether there is anything but zeros after the last complete record or mark. */
 static bool is_torn(const struct subject *sub, const struct buf *segment, size_t end)
 {
     const struct place *last = &sub->records[sub->record_count - 1];
@@ -81,7 +82,7 @@ static void flip_a_record_in_the_middle(void **state)
     subject_release(&sub);
 }
 
-/* Nothing but the mark behind it proves that it was on disk. */
+/* Only the mark after it proves that it was on disk. */
 static void flip_the_last_record_before_the_mark(void **state)
 {
     struct subject sub;
@@ -112,7 +113,7 @@ static void flip_the_last_record_without_a_mark(void **state)
     subject_release(&sub);
 }
 
-/* The mark itself and what comes after it hold nothing that could be lost. */
+/* The mark and what follows it hold nothing that could be lost. */
 static void flip_the_mark_and_the_zeros(void **state)
 {
     struct subject sub;

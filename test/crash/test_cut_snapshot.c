@@ -1,7 +1,7 @@
 /*
- * Snapshots that are cut off or flipped. Two are kept, so a damaged one is passed over with a note
- * and the older one and the journal give the same tree; where nothing is left to fall back on, the
- * start is refused.
+ * Snapshots that are truncated or corrupted. Two are kept, so a damaged one is skipped with a
+ * message, and the older one and the journal give the same tree; if there is no other, the start is
+ * refused.
  */
 #include <stdio.h>
 
@@ -101,7 +101,7 @@ static void more_behind_the_end_of_the_newest(void **state)
     subject_release(&sub);
 }
 
-/* Falling back must not be a dead end: the next snapshots replace the damaged one. */
+/* After a fallback the next snapshots replace the damaged one. */
 static void work_goes_on_from_the_older_one(void **state)
 {
     struct fs_faulty *quick = fs_faulty_new();
@@ -144,7 +144,7 @@ static void nothing_to_fall_back_on(void **state)
     subject_release(&sub);
 }
 
-/* Nothing was dropped yet: the journal alone has it all. */
+/* Nothing was dropped yet: the journal alone is complete. */
 static void the_only_one_is_damaged(void **state)
 {
     struct subject sub;
@@ -161,7 +161,7 @@ static void the_only_one_is_damaged(void **state)
     subject_release(&sub);
 }
 
-/* A snapshot is nothing without the journal from the segment on that it names. */
+/* A snapshot is useless without the journal from the segment that it names. */
 static void the_journal_after_it_is_missing(void **state)
 {
     struct subject sub;

@@ -1,7 +1,8 @@
 /*
- * Strict, with changes held back (local_hold): where many are under way they wait for
- * local_write_deferred() and not longer; with few nothing is held. Whoever waits for one of them
- * does not wait in vain.
+ * Strict, with deferred changes (local_set_defers). With many in flight they wait for
+ * local_write_deferred(), and not longer. A single one is deferred too, and written by the thread
+ * that calls it if the disk is fast. A thread that waits for a deferred change causes it to be
+ * written.
  */
 #include <poll.h>
 #include <stdatomic.h>

@@ -1,11 +1,11 @@
 /*
- * Every file operation of a store's life fails once, one after the other: the first pwrite, the
- * second, and so on until a life has no more of them; the same for every other kind.
+ * Every file operation of a run fails once, one after the other: the first pwrite, the second, and
+ * so on until a run has no more of them; the same for every other kind.
  *
- * EIO in the journal or in a snapshot is final: the reason is told once, nothing is acknowledged
- * any more, nothing acknowledged is lost. A full disk is final only where a record is written;
- * where files are made it is waited out. A short write is carried on. A start that fails leaves no
- * lock, no descriptor and no memory behind.
+ * EIO in the journal or in a snapshot is final: the reason is reported once, nothing is
+ * acknowledged any more, nothing acknowledged is lost. A full disk is final only where a record is
+ * written; where files are made, the store waits for room. A short write is continued. A start that
+ * fails leaves no lock, no descriptor and no memory behind.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static bool begins(const char *name, const char *prefix)
     return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-/* Whether a hit must end it all. */
+/* Whether a hit must be a final failure. */
 static bool is_final(const struct fs_fault *fault, const struct fs_hit *hit)
 {
     if (fault->kind == FAULT_SHORT)
@@ -37,7 +37,7 @@ static void describe(const struct fs_fault *fault, const struct fs_hit *hit)
           strerror(fault->errnum), fault->stays ? ", from then on" : "");
 }
 
-/* A fault that strikes while the store is opened. */
+/* A fault during the opening of the store. */
 static void check_opening(const struct fault_run *r, const struct fs_fault *fault)
 {
     expect_err(fault->errnum == ENOSPC ? DROVER_DISK_FULL : DROVER_IO, r->open_err);
@@ -104,7 +104,7 @@ static int each_operation(struct fs_fault fault)
     return fault.nth - 1 - step;
 }
 
-/* At least so many of a kind there are in a life. */
+/* The least number of operations of each kind in a run. */
 static const struct {
     enum fs_op op;
     int at_least;

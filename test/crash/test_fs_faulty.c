@@ -1,6 +1,6 @@
 /*
- * The instruments themselves: that a fault strikes where it should, and that a disk after a crash
- * holds what a disk may hold. If these are blind, so are the tests that use them.
+ * Tests of the test tools: a fault hits where it should, and a disk after a crash holds what a disk
+ * may hold.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /*
  * A disk that stays full for a while, at each operation that can meet it. Where the next segment is
  * made, changes are refused with DISK_FULL and work again by themselves once there is room; reads
- * never notice. Where a snapshot is written, work goes on, the operator is told, and a later
- * snapshot succeeds. Where a record is written there was room before, so it is no full disk but a
+ * are not affected. Where a snapshot is written, changes go on, a message is reported, and a later
+ * snapshot succeeds. Where a record is written, room was reserved before, so ENOSPC is a final
  * failure.
  */
 #include <errno.h>
@@ -34,7 +34,7 @@ static void open_disk(struct full_disk *d, int64_t snapshot_every)
     must(keeper_create(d->s->k, "/n", STR(""), 0, NULL));
 }
 
-/* Version n of the node is the nth change: no change that was refused has left a trace. */
+/* Version n of the node is the nth change: a refused change has no effect. */
 static int change(struct full_disk *d)
 {
     static const char data[DATA_LEN];
@@ -197,7 +197,7 @@ static bool has_note(void *arg)
     return atomic_load(&d->s->notes) > 0;
 }
 
-/* Nobody has to ask again for a snapshot that comes by itself. */
+/* A periodic snapshot is retried without a request. */
 static void a_snapshot_is_tried_again(void **state)
 {
     struct fs_fault fault = {FS_PWRITE, 1, FAULT_FAIL, ENOSPC, false, "snapshot.tmp"};
@@ -212,7 +212,7 @@ static void a_snapshot_is_tried_again(void **state)
     close_disk(&d);
 }
 
-/* There was room when the segment was made, so the disk is not what it says it is. */
+/* There was room when the segment was made, so this is a final failure. */
 static void a_record_cannot_be_written(void **state)
 {
     struct fs_fault fault = {FS_PWRITE, 1, FAULT_FAIL, ENOSPC, false, "journal-"};

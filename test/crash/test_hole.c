@@ -1,8 +1,8 @@
 /*
- * Torn tails with holes in them. What was on its way to the disk when the power failed may be there
- * in any part, later records without earlier ones; `behind` (record.h) says what had been on disk
- * when a record was written, and so tells a hole that cost nothing from one that cost something.
- * The segments are put together by hand, a row a case.
+ * Torn tails with holes in them. Records that were being written when the power failed may be there
+ * in any part, later ones without earlier ones; `behind` (record.h) says what was on disk when a
+ * record was written, and so whether a hole has lost an acknowledged record. Each row of the table
+ * is one segment.
  */
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /*
- * Kills a process that writes, again and again on the same directory, and looks at what is there:
- * whole transactions, a prefix of them, in strict mode all that were acknowledged, in opportunistic
- * mode all but the very last.
+ * Kills a writing process repeatedly on the same directory, and checks the content: complete
+ * transactions, a prefix of them, in strict mode all acknowledged ones, in opportunistic mode all
+ * but the very last.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 enum { ROUNDS = 10, SOAK_ROUNDS = 500, SPAN_MAX_MS = 300 };
 
-/* Starts a worker, waits for its word, kills it. */
+/* Starts a worker, waits for its signal, kills it. */
 static void kill_one(const struct kill_order *order)
 {
     int pipe_fd, status;

@@ -1,5 +1,5 @@
 /*
- * Random operations on a store and on a naive model, while snapshots are taken all the time; every
+ * Random operations on a store and on a simple model, while snapshots are taken all the time; every
  * answer is compared, and after every start the whole tree. DROVER_SEED runs one seed, DROVER_SOAK
  * many.
  */

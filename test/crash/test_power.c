@@ -1,8 +1,7 @@
 /*
- * The power fails while threads write. Unlike a kill this takes with it what was written and not
- * synced. Strict mode loses nothing that was acknowledged; opportunistic mode nothing but what was
- * acknowledged in the last LOCAL_FLUSH_MS, also when the disk is so slow that changes have to be
- * held back for that.
+ * A power failure while threads write. Unlike a kill it loses what was written and not synced.
+ * Strict mode loses nothing acknowledged; opportunistic mode loses at most what was acknowledged in
+ * the last LOCAL_FLUSH_MS, also when the disk is so slow that changes must wait for that.
  */
 #include <stdio.h>
 
@@ -82,7 +81,7 @@ static void *reader_main(void *arg)
     return NULL;
 }
 
-/* A sync of the journal takes its time. */
+/* Makes a sync of the journal slow. */
 static void slow_disk(void *arg, enum fs_op op, const char *name)
 {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -1,8 +1,8 @@
 /*
  * A crash between any two file operations of a store that fills segments, takes snapshots, drops
- * what they make needless, and starts. The operations are recorded once; then for each prefix of
- * them the images that a crash there may leave are written to a directory, and a start must find a
- * state that the tree was in, with everything that had been acknowledged.
+ * the files that they replace, and starts. The operations are recorded once; then for each prefix
+ * of them the images that a crash there may leave are written to a directory, and a start must find
+ * a state that the tree was in, with everything that had been acknowledged.
  *
  * The snapshots are fuzzy on purpose: before each of their operations the tree is changed.
  */

@@ -1,8 +1,8 @@
 /*
- * Strict: when a change is acknowledged, nothing of the journal is left that a power failure could
- * take. A write that syncs itself vouches for its own bytes alone, so there are more ways to get
- * this wrong than to forget a sync: behind a mark, which is written and not synced, and where a
- * change takes many writes.
+ * Strict: when a change is acknowledged, no part of the journal that it needs can be lost in a
+ * power failure. A write that syncs itself covers only its own bytes, so a missing sync is not the
+ * only possible error: a change may follow a mark, which is written and not synced, or need several
+ * writes.
  */
 #include <poll.h>
 #include <stdlib.h>

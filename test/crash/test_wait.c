@@ -1,13 +1,13 @@
 /*
- * Strict: an answer leaves when the journal is durable up to what it saw. The disk is held while a
- * change is on its way to it; each call that sees the change, or sees that something is not there,
- * has to wait, and each call about what was there before has not.
+ * Strict: an answer leaves when the journal is durable up to what it saw. The disk is blocked while
+ * a change is pending; each call that sees the change, or sees that something is absent, must wait,
+ * and each call about older nodes must not.
  *
  * Opportunistic: no answer waits, and a change is on disk LOCAL_FLUSH_MS later, also when nothing
  * follows it.
  *
- * Nobody waits for a snapshot: while its file is being written calls are answered, and what is
- * gathered for it under the lock at a time is little.
+ * No call waits for a snapshot: while its file is being written calls are answered, and each slice
+ * that is encoded under the lock is small.
  */
 #include <errno.h>
 #include <poll.h>
@@ -311,7 +311,7 @@ static void a_loop_is_woken_when_no_answer_can_leave(void **state)
     loop_close(&l);
 }
 
-/* The system's files, with a hand on the writes to a snapshot, once they are about nodes. */
+/* The system's files; a test can block the writes of a snapshot's nodes. */
 enum { BEFORE_NODES = 4 };
 
 struct snapshot_fs {
@@ -412,7 +412,7 @@ static int64_t time_to_disk_ms(struct store *s)
     return clock_boot_ms() - start_ms;
 }
 
-/* The best of a few: the machine may be busy. */
+/* The best of several: the machine may be busy. */
 static void a_lone_change_is_on_disk_soon(void **state)
 {
     int64_t best_ms = PATIENCE_MS;
@@ -428,7 +428,7 @@ static void a_lone_change_is_on_disk_soon(void **state)
     for (int i = 0; i < 20 && best_ms > LOCAL_FLUSH_MS; i++) {
         int64_t ms;
 
-        time_to_disk_ms(s); /* whatever came before */
+        time_to_disk_ms(s); /* lets earlier changes reach the disk */
         must(keeper_create(s->k, "/n", STR(""), KEEPER_SEQUENTIAL, NULL));
         ms = time_to_disk_ms(s);
         best_ms = ms < best_ms ? ms : best_ms;

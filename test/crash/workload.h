@@ -1,11 +1,12 @@
 /*
- * workload - threads that write and note what was acknowledged, and what must be there afterwards.
+ * workload - threads that write and record what was acknowledged, and the check of what must be
+ * there afterwards.
  *
  * Each lane counts: its nth transaction sets /a<lane> and /b<lane> to n, makes /log/<lane>-<n> and
  * deletes the one that is LOG_KEPT older, all at once. So a tree shows for each lane how far it
- * came, and any half of a transaction. Odd lanes commit, even ones wait in the call. Readers look
- * how far the lanes are: what they were shown counts as acknowledged too. Notes are taken on a
- * board, which may lie in memory that outlives the process.
+ * came, and any half of a transaction. Odd lanes commit, even ones wait in the call. Readers read
+ * the lanes' counters: what they were shown counts as acknowledged too. The records are on a board,
+ * which may be in memory that outlives the process.
  */
 #ifndef CRASH_WORKLOAD_H
 #define CRASH_WORKLOAD_H

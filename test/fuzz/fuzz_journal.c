@@ -3,8 +3,8 @@
  *
  * Bytes at random would never get past a checksum. So the input is a list of entries, each of which
  * appends something to the segment: records whose changes make sense one by one, records with any
- * payload or header under a right sum, marks, bytes, zeros, a flipped bit. What comes out is replayed
- * as recovery does, and
+ * payload or header under a right sum, marks, bytes, zeros, a flipped bit. What comes out is
+ * replayed as recovery does, and
  *
  *  - what is accepted, encoded again, is what stands in the file, to the byte;
  *  - a segment that is cut where the valid part ends is a whole one and gives the same tree;
@@ -29,7 +29,9 @@ struct builder {
     int64_t begin_lsn, lsn;
 };
 
-/* Any payload and any numbers in a record whose sum is right: written from record.h, not with it. */
+/*
+ * Any payload and any numbers in a record whose sum is right: written from record.h, not with it.
+ */
 static void put_record(struct buf *out, struct str payload, int64_t lsn, uint32_t behind,
                        uint32_t type)
 {
@@ -210,7 +212,9 @@ static void check_cut(const struct recovery *whole, struct str bytes, int64_t be
     recovery_release(&cut);
 }
 
-/* Damage is a record that is not the one expected, one without sense, or one that is proved lost. */
+/*
+ * Damage is a record that is not the one expected, one without sense, or one that is proved lost.
+ */
 static void check_damage(const struct recovery *r, struct str bytes, const struct err_info *why)
 {
     struct record record;

@@ -3,8 +3,8 @@
  *
  * As in fuzz_journal the input is a list of entries, each of which appends something: blocks of
  * sessions or nodes that make sense one by one, blocks of any kind and payload under a right sum,
- * bytes, a flipped bit, an end. What snapshot_read takes and tree_seal accepts must be a tree; it is
- * written again and read back, which must give the same; and it must bear being worked with.
+ * bytes, a flipped bit, an end. What snapshot_read takes and tree_seal accepts must be a tree; it
+ * is written again and read back, which must give the same; and it must bear being worked with.
  *
  * Input: u64 transaction, u64 segment, then the entries: a byte that chooses from ENTRIES and its
  * arguments.

@@ -1,10 +1,10 @@
 /*
  * Bodies of /update and /claim, one a line, carried out on a store one after the other.
  *
- * The first byte of a line decides: u and c are bodies, U and C bodies whose transactions are undone, s a
- * slot's bytes, r a remembered request's, i the ids of a path. Whatever comes, the store answers with JSON
- * that can be read, what was undone has left nothing, a slot that can be read is written the same again,
- * and everything that the answer gave is there.
+ * The first byte of a line decides: u and c are bodies, U and C bodies whose transactions are
+ * undone, s a slot's bytes, r a remembered request's, i the ids of a path. Whatever comes, the
+ * store answers with JSON that can be read, what was undone has left nothing, a slot that can be
+ * read is written the same again, and everything that the answer gave is there.
  */
 #include "fuzz.h"
 

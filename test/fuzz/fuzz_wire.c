@@ -1,9 +1,10 @@
 /*
  * Clients of the ZooKeeper port that send anything, over socket pairs, to a store in memory.
  *
- * Whatever they send, the server goes on: what comes back is whole packets; the answers of a connection
- * carry the numbers of its requests in their order, one each, until it is closed; what a watch tells has
- * a kind and a path. In the end the tree is a tree, and no watch is left of connections that are gone.
+ * Whatever they send, the server goes on: what comes back is whole packets; the answers of a
+ * connection carry the numbers of its requests in their order, one each, until it is closed; what a
+ * watch tells has a kind and a path. In the end the tree is a tree, and no watch is left of
+ * connections that are gone.
  *
  * Input: steps. The first byte of each is a connection (two bits) and a kind:
  *

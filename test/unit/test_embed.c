@@ -314,14 +314,14 @@ static void test_own_journal_that_refuses(void **state)
     (void)state;
     t->refuse = 1;
     assert_int_equal(drover_store_update(s, &u, &r, NULL), DROVER_IO);
-    t->refuse = 0; /* what it holds is not known any more: nothing is taken */
+    t->refuse = 0; /* its state is unknown: no further record is accepted */
     assert_int_equal(drover_store_update(s, &u, &r, NULL), DROVER_IO);
     assert_int_equal(drover_store_count(s), 0);
     drover_store_close(s);
     tape_free(t);
 }
 
-/* Snapshots while threads work: what is replayed is what was there. */
+/* Snapshots while threads make changes: a replay gives the same tasks. */
 
 struct worker {
     struct drover_store *s;

@@ -1,4 +1,4 @@
-/* Records: what goes in comes out, and nothing that was cut or flipped is taken for one. */
+/* Records: encoding and decoding, and truncated or corrupted records are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,7 +73,7 @@ static void what_goes_in_comes_out(void **state)
     buf_release(&b);
 }
 
-/* To the byte: files that are on a disk somewhere must stay readable. */
+/* To the byte: existing files must stay readable. */
 static void the_bytes_of_a_record(void **state)
 {
     static const char expected[] = "\x13\0\0\0"                       /* length */
@@ -211,7 +211,7 @@ static void too_long(void **state)
     free(p);
 }
 
-/* Payloads that the checksum lets pass and the decoder must not. */
+/* Payloads with a correct sum that the decoder must refuse. */
 static void payloads_that_make_no_sense(void **state)
 {
     static const struct str rows[] = {
@@ -264,7 +264,7 @@ static void cut_payloads(void **state)
     buf_release(&b);
 }
 
-/* What journal_admit was promised holds for the worst transaction of a given size. */
+/* record_bound() holds for the worst transaction of a given size. */
 static void the_bound_holds(void **state)
 {
     struct keeper_op ops[50];

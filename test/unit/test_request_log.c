@@ -1,5 +1,5 @@
 /*
- * Requests that are remembered: by client and id, so many of them, over a restart, and taken back.
+ * The request log: entries by client and id, the limit, restarts, and undo.
  */
 #include "task/request_log.h"
 

@@ -1,7 +1,7 @@
 /*
- * Coming back from the disk. A snapshot shows each node at another moment, so a case reads like the
- * life of a store: things happen, the snapshot begins, things go on happening while it shows node
- * after node, and at the end the journal since its beginning must make the same tree of it.
+ * Restoring from disk. A snapshot shows each node at another moment. So each case makes changes,
+ * begins the snapshot, makes more changes while it records node after node, and at the end the
+ * journal since its beginning must restore the same tree.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -92,7 +92,7 @@ static void begin(struct fixture *f)
     f->restored.zxid = f->live.zxid;
 }
 
-/* The snapshot comes by. */
+/* The snapshot records a node. */
 static void show(struct fixture *f, const char *path)
 {
     uint32_t cursor = nodes_find(&f->live.nodes, str_of(path));
@@ -171,7 +171,7 @@ static void a_change_of_what_was_deleted_later(void **state)
     finish(f);
 }
 
-/* Second: a node whose parent is missing, because that was made where the walk had passed already. */
+/* Second: a node whose parent is missing, because it was created behind the walk. */
 static void a_parent_that_was_made_behind_the_walk(void **state)
 {
     struct fixture *f = *state;
@@ -225,7 +225,7 @@ static void a_deletion_of_a_placeholder(void **state)
     finish(f);
 }
 
-/* The walk meets both lives of a path: as it was, and at another number as it is now. */
+/* The walk meets a path twice: the old node, and at another number the new one. */
 static void a_path_shown_twice(void **state)
 {
     struct fixture *f = *state;

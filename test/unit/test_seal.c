@@ -1,4 +1,4 @@
-/* What the checksums cannot see: single pieces without sense, and pieces that make no tree. */
+/* What checksums do not detect: invalid entries, and entries that do not form a tree. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,7 +56,7 @@ static void expect_sealed(struct tree *t)
         fail_msg("%s", wrong);
 }
 
-/* The line says which node, and what is the matter with it. */
+/* The message names the node and the problem. */
 static void expect_refused(struct tree *t, const char *path, const char *what)
 {
     struct err_info why = {""};

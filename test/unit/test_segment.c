@@ -150,7 +150,7 @@ static void one_missing_or_doubled(void **state)
     }
 }
 
-/* The last record cut at any byte, or spoilt at any byte: never acknowledged, so nothing is lost. */
+/* The last record cut or corrupted at any byte: it was never acknowledged, so nothing is lost. */
 static void a_torn_tail(void **state)
 {
     struct buf *b = *state;
@@ -176,8 +176,8 @@ static void a_torn_tail(void **state)
 }
 
 /*
- * Four records, the third spoilt. What the fourth says of the moment when it was appended decides:
- * with LSN 4 and behind 1, number 3 was on disk; with 2 and more it may have been on its way.
+ * Four records, the third corrupted. The `behind` of the fourth decides:
+ * with LSN 4 and behind 1, number 3 was on disk; with 2 and more it may not have been.
  */
 static void behind_tells_damage_from_a_torn_tail(void **state)
 {

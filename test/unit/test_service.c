@@ -1,6 +1,6 @@
 /*
- * The service on the embedded keeper: what is kept over a restart, claims that wait, requests that
- * come twice, extra operations, and time.
+ * The service on the embedded keeper: restarts, waiting claims, repeated requests, extra
+ * operations, and time.
  */
 #include "keeper/local/local.h"
 #include "task/service.h"
@@ -184,7 +184,8 @@ static void test_ids_rise_in_an_emptied_store(void **state)
 }
 
 /*
- * Buckets come with their first task and go with their last, except the one that is being filled.
+ * A bucket is created with its first task and deleted with its last, except for the one being
+ * filled.
  */
 static void test_buckets_go_when_they_are_empty(void **state)
 {

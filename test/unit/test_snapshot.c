@@ -1,4 +1,4 @@
-/* Snapshots: the tree comes back, and a file that was cut or flipped anywhere does not. */
+/* Snapshots: the tree is restored, and a truncated or corrupted file is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -204,7 +204,7 @@ static void put_block(struct buf *b, uint32_t kind, uint32_t number, struct str 
     le_store32(b->p + at + 4, crc32c(crc32c(0, b->p + at + 8, b->len - at - 8), b->p + at, 4));
 }
 
-/* Sums that are right and contents that are not. */
+/* Correct sums with invalid contents. */
 static void blocks_that_make_no_sense(void **state)
 {
     const struct str end = STR("\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\17\0\0\0\0\0\0\0");
@@ -261,7 +261,7 @@ static void blocks_that_make_no_sense(void **state)
     }
 }
 
-/* Nobody could ever see the transaction that such a node waits for, or count on from there. */
+/* A zxid that leaves no room for later transactions. */
 static void impossible_transactions(void **state)
 {
     struct fixture *f = *state;

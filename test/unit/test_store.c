@@ -130,7 +130,7 @@ static void test_every_reason_is_named(void **state)
     assert_string_equal(f->t.errors[4], "deletes: there is no task 998");
     assert_string_equal(f->t.errors[5], "depends: there is no task 997");
     assert_int_equal(store_count(f->s), before);
-    /* The marks of the check are gone: the same ids go through when nothing is wrong. */
+    /* The marks of the check are removed: the same ids pass when nothing is wrong. */
     u = (struct task_update){.clientid = ME, .deletes = &mine, .delete_count = 1};
     assert_int_equal(update(f, &u, NOW), 0);
 }
@@ -220,7 +220,7 @@ static void test_claim_of_many_from_several_groups(void **state)
             assert_true(f->t.changes[i].slot != f->t.changes[j].slot);
 }
 
-/* What does not fit into one transaction of the keeper is left for the next claim. */
+/* Tasks that do not fit into one transaction of the keeper are left for the next claim. */
 static void test_a_claim_of_many_takes_what_fits(void **state)
 {
     struct fixture *f = *state;
@@ -338,7 +338,7 @@ static void test_groups_come_and_go(void **state)
     store_groups(f->s, NOW, &a, &groups, &count);
     assert_int_equal(count, 0);
     store_settle(f->s, &f->t);
-    assert_null(store_find_group(f->s, STR("g"))); /* nor does it take memory any more */
+    assert_null(store_find_group(f->s, STR("g"))); /* and its memory is freed */
     arena_release(&a);
 }
 
@@ -361,7 +361,7 @@ static void test_list_owned_limit_and_order(void **state)
     assert_int_equal(list.count, 7);
     assert_int_equal(store_list(f->s, STR("none"), -1, 0, true, NOW, &a, &list), 0);
     assert_int_equal(list.count, 0);
-    for (int64_t id = first; id < last; id++) { /* most die: what is left stays in order */
+    for (int64_t id = first; id < last; id++) { /* most are removed: the rest stays in order */
         if (id % 10)
             assert_int_equal(
                 update(f, &(struct task_update){.clientid = ME, .deletes = &id, .delete_count = 1},

@@ -114,7 +114,7 @@ static void answers_are_read(void **state)
         if (r.error_count)
             assert_string_equal(r.errors[1], "b");
         drover_result_release(&r);
-        drover_result_release(&r); /* again does no harm */
+        drover_result_release(&r); /* safe to repeat */
     }
 }
 

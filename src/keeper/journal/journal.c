@@ -91,7 +91,7 @@ int journal_open(struct journal *j, const struct journal_options *o, struct gate
     j->last_lsn = j->taken_lsn = j->marked_lsn = o->last_lsn;
     atomic_init(&j->released_lsn, o->last_lsn);
     gate->journal = j;
-    gate->strict = o->mode == LOCAL_STRICT;
+    gate->strict = o->strict;
     atomic_store(&gate->durable, o->last_lsn);
     j->full_end = &j->full;
     j->open = run_new(j, fd, o->segment, FORMAT_HEADER_LEN);
@@ -154,8 +154,8 @@ static void next_segment(struct journal *j)
 
 static bool disk_is_late(const struct journal *j)
 {
-    return j->o.mode == LOCAL_OPPORTUNISTIC && j->unsynced_since_ms &&
-           clock_boot_ms() > j->unsynced_since_ms + LOCAL_FLUSH_MS;
+    return !j->o.strict && j->unsynced_since_ms &&
+           clock_boot_ms() > j->unsynced_since_ms + j->o.flush_ms;
 }
 
 /* Once is enough: it does not wait again before it has looked. */
@@ -233,13 +233,13 @@ void journal_append(struct journal *j, const struct tree_changes *c, enum journa
     if (who == JOURNAL_DEFER && j->defers && (may_share(j) || may_write_alone(j)))
         return;
     atomic_store(&j->released_lsn, c->zxid);
-    if (who != JOURNAL_WAITER || j->o.mode != LOCAL_STRICT || journal_is_crowded(j))
+    if (who != JOURNAL_WAITER || !j->o.strict || journal_is_crowded(j))
         signal_writer(j);
 }
 
 void journal_set_defers(struct journal *j, bool defers)
 {
-    j->defers = defers && j->o.mode == LOCAL_STRICT;
+    j->defers = defers && j->o.strict;
     if (!defers)
         release_deferred(j);
 }

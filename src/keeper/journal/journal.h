@@ -25,7 +25,6 @@
 
 #include "base/buf.h"
 #include "keeper/journal/gate.h"
-#include "keeper/local/local.h"
 #include "keeper/tree/tree.h"
 
 struct journal_run;
@@ -34,7 +33,8 @@ struct write_token;
 struct journal_options {
     const struct fs *fs;
     const char *dir;
-    enum local_mode mode;
+    bool strict;      /* answers wait for the sync */
+    int64_t flush_ms; /* otherwise: after this a record is on disk, or changes wait */
     size_t segment_len;
     uint64_t store;
     uint64_t oldest;  /* segment on disk */

@@ -7,8 +7,8 @@
  * It writes one round; records that were appended meanwhile are left to the writer. When rounds
  * have many records, all is left to the writer: by the time it wakes, more records share its sync.
  *
- * Opportunistic mode writes every WRITE_EVERY_MS and syncs every FLUSH_TARGET_MS. When the oldest
- * record that is not on disk is LOCAL_FLUSH_MS old nevertheless, because the disk is slow,
+ * Opportunistic mode writes every WRITE_EVERY_MS and syncs FLUSHES times in flush_ms. When the
+ * oldest record that is not on disk is flush_ms old nevertheless, because the disk is slow,
  * journal_admit() blocks.
  *
  * When nothing was written for MARK_AFTER_MS, a mark is written (not synced, so it is cheap) that
@@ -25,7 +25,7 @@
 #include "keeper/journal/record.h"
 
 enum {
-    FLUSH_TARGET_MS = LOCAL_FLUSH_MS / 4,
+    FLUSHES = 4, /* in flush_ms */
     MARK_AFTER_MS = 50,
     WRITE_EVERY_MS = 2,
     CROWD = 8,        /* records in a round */
@@ -101,7 +101,7 @@ static int token_set(struct journal *j, struct write_token *p, const struct jour
 
     p->fd = b->fd;
     p->segment = b->segment;
-    p->direct = j->o.mode == LOCAL_STRICT && fs->direct && fs->direct(fs, b->fd) == 0;
+    p->direct = j->o.strict && fs->direct && fs->direct(fs, b->fd) == 0;
     if (p->direct && blocks_begin(&p->blocks, b->fd, b->at) < 0) {
         fail(j, "cannot read", b->segment, errno);
         return DROVER_IO;
@@ -185,8 +185,8 @@ static bool sync_is_due(const struct journal *j)
 
     if (!since_ms)
         return false;
-    return j->o.mode == LOCAL_STRICT || j->stop || j->sync_wanted > journal_durable(j) ||
-           clock_boot_ms() >= since_ms + FLUSH_TARGET_MS;
+    return j->o.strict || j->stop || j->sync_wanted > journal_durable(j) ||
+           clock_boot_ms() >= since_ms + j->o.flush_ms / FLUSHES;
 }
 
 static void round_done(struct journal *j, struct journal_run *round, uint64_t bytes)
@@ -324,7 +324,7 @@ static void writer_rest(struct journal *j)
     int64_t until_ms = INT64_MAX;
 
     if (p->since_ms)
-        until_ms = p->since_ms + FLUSH_TARGET_MS;
+        until_ms = p->since_ms + j->o.flush_ms / FLUSHES;
     else if (mark_is_wanted(j))
         until_ms = p->wrote_ms + MARK_AFTER_MS;
     if (!p->since_ms && until_ms <= clock_boot_ms()) {
@@ -339,7 +339,7 @@ static void writer_pause(struct journal *j)
 {
     int64_t until_ms = clock_boot_ms() + WRITE_EVERY_MS;
 
-    if (j->o.mode == LOCAL_OPPORTUNISTIC && !j->stop && j->sync_wanted <= journal_durable(j))
+    if (!j->o.strict && !j->stop && j->sync_wanted <= journal_durable(j))
         cond_wait_until(&j->work, j->lock, until_ms);
 }
 

@@ -93,6 +93,13 @@ int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
     return err;
 }
 
+int32_t engine_granted_timeout(int32_t wanted_ms)
+{
+    if (wanted_ms < KEEPER_TIMEOUT_MIN_MS)
+        return KEEPER_TIMEOUT_MIN_MS;
+    return wanted_ms > KEEPER_TIMEOUT_MAX_MS ? KEEPER_TIMEOUT_MAX_MS : wanted_ms;
+}
+
 int engine_session_open(struct local *l, int32_t timeout_ms, struct tree_session **ret_session)
 {
     char password[KEEPER_PASSWORD_LEN];
@@ -102,7 +109,8 @@ int engine_session_open(struct local *l, int32_t timeout_ms, struct tree_session
     if (err)
         return err;
     random_fill(password, sizeof password);
-    s = tree_session_open(&l->tree, l->o.wall_ms(l->o.arg), timeout_ms, password, &l->changes);
+    s = tree_session_open(&l->tree, l->o.wall_ms(l->o.arg), engine_granted_timeout(timeout_ms),
+                          password, &l->changes);
     session_touch(s, clock_boot_ms());
     pthread_cond_broadcast(&l->tick);
     publish(l, JOURNAL_WRITER);
@@ -222,7 +230,8 @@ static int open_journal(struct local *l, const struct recovery *r, struct err_in
     struct journal_options o = {
         .fs = l->o.fs,
         .dir = l->dir,
-        .mode = l->o.mode,
+        .strict = l->o.mode == LOCAL_STRICT,
+        .flush_ms = LOCAL_FLUSH_MS,
         .segment_len = l->o.segment_len,
         .oldest = r->oldest_segment,
         .segment = r->next_segment,
@@ -364,6 +373,34 @@ void local_close(struct local *l)
         journal_close(&l->journal);
     }
     local_free(l);
+}
+
+void local_set_defers(struct local *l, bool defers)
+{
+    pthread_mutex_lock(&l->lock);
+    if (engine_has_journal(l))
+        journal_set_defers(&l->journal, defers);
+    pthread_mutex_unlock(&l->lock);
+}
+
+int64_t local_deferred(struct local *l)
+{
+    int64_t deferred;
+
+    pthread_mutex_lock(&l->lock);
+    deferred = engine_has_journal(l) ? journal_deferred(&l->journal) : 0;
+    pthread_mutex_unlock(&l->lock);
+    return deferred;
+}
+
+bool local_write_deferred(struct local *l)
+{
+    bool written;
+
+    pthread_mutex_lock(&l->lock);
+    written = engine_has_journal(l) && journal_write_deferred(&l->journal);
+    pthread_mutex_unlock(&l->lock);
+    return written;
 }
 
 void local_stats(struct local *l, struct local_stats *ret_stats)

@@ -60,6 +60,7 @@ static inline bool engine_has_journal(const struct local *l)
 int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
                  const struct keeper_op *ops, size_t count, struct keeper_result *results,
                  enum journal_writer writer);
+int32_t engine_granted_timeout(int32_t wanted_ms); /* within the limits of keeper.h */
 int engine_session_open(struct local *l, int32_t timeout_ms, struct tree_session **ret_session);
 int engine_session_end(struct local *l, int64_t session);
 

@@ -242,34 +242,6 @@ static const struct keeper_gate_ops GATE_OPS = {
     .may_lose = may_lose,
 };
 
-void local_set_defers(struct local *l, bool defers)
-{
-    pthread_mutex_lock(&l->lock);
-    if (engine_has_journal(l))
-        journal_set_defers(&l->journal, defers);
-    pthread_mutex_unlock(&l->lock);
-}
-
-int64_t local_deferred(struct local *l)
-{
-    int64_t deferred;
-
-    pthread_mutex_lock(&l->lock);
-    deferred = engine_has_journal(l) ? journal_deferred(&l->journal) : 0;
-    pthread_mutex_unlock(&l->lock);
-    return deferred;
-}
-
-bool local_write_deferred(struct local *l)
-{
-    bool written;
-
-    pthread_mutex_lock(&l->lock);
-    written = engine_has_journal(l) && journal_write_deferred(&l->journal);
-    pthread_mutex_unlock(&l->lock);
-    return written;
-}
-
 /* The store's lock is the order: a call that starts now sees everything done before. */
 static int sync_path(struct keeper *base, struct str path)
 {
@@ -459,22 +431,14 @@ static const struct keeper_ops LOCAL_OPS = {
     .gate = &GATE_OPS,
 };
 
-static int32_t granted_timeout(int32_t wanted_ms)
-{
-    if (!wanted_ms)
-        return KEEPER_TIMEOUT_DEFAULT_MS;
-    if (wanted_ms < KEEPER_TIMEOUT_MIN_MS)
-        return KEEPER_TIMEOUT_MIN_MS;
-    return wanted_ms > KEEPER_TIMEOUT_MAX_MS ? KEEPER_TIMEOUT_MAX_MS : wanted_ms;
-}
-
 /* A new session, or the one to resume. Under the lock. */
 static int find_session(struct local *l, const struct keeper_options *o, struct tree_session **ret)
 {
     struct tree_session *s;
 
     if (!o->resume.id)
-        return engine_session_open(l, granted_timeout(o->timeout_ms), ret);
+        return engine_session_open(l, o->timeout_ms ? o->timeout_ms : KEEPER_TIMEOUT_DEFAULT_MS,
+                                   ret);
     s = sessions_find(&l->tree.sessions, o->resume.id);
     if (!s || memcmp(s->password, o->resume.password, KEEPER_PASSWORD_LEN) != 0)
         return DROVER_SESSION_EXPIRED;

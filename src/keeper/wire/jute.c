@@ -17,9 +17,10 @@ void jute_put_bool(struct buf *b, bool v)
 
 void jute_put_i32(struct buf *b, int32_t v)
 {
-    uint32_t be = htobe32((uint32_t)v);
+    char be[4];
 
-    buf_put(b, &be, sizeof be);
+    jute_store_i32(be, v);
+    buf_put(b, be, sizeof be);
 }
 
 void jute_put_i64(struct buf *b, int64_t v)
@@ -55,24 +56,24 @@ bool jute_bool(struct reader *r)
     return reader_u8(r) != 0;
 }
 
+static uint64_t read_number(struct reader *r, size_t len)
+{
+    struct str s = reader_bytes(r, len);
+    uint64_t v = 0;
+
+    for (size_t i = 0; i < s.len; i++)
+        v = v << 8 | (uint8_t)s.p[i];
+    return v;
+}
+
 int32_t jute_i32(struct reader *r)
 {
-    struct str s = reader_bytes(r, 4);
-    uint32_t be = 0;
-
-    if (s.len)
-        memcpy(&be, s.p, sizeof be);
-    return (int32_t)be32toh(be);
+    return (int32_t)read_number(r, 4);
 }
 
 int64_t jute_i64(struct reader *r)
 {
-    struct str s = reader_bytes(r, 8);
-    uint64_t be = 0;
-
-    if (s.len)
-        memcpy(&be, s.p, sizeof be);
-    return (int64_t)be64toh(be);
+    return (int64_t)read_number(r, 8);
 }
 
 struct str jute_bytes(struct reader *r)

@@ -220,7 +220,7 @@ void wire_conn_finish(struct wire_conn *c)
 {
     c->close_when_sent = true;
     uv_read_stop((uv_stream_t *)&c->tcp);
-    uv_timer_start(&c->patience, on_patience_over, WIRE_PATIENCE_MS, 0);
+    UV_CHECK(uv_timer_start(&c->patience, on_patience_over, WIRE_PATIENCE_MS, 0));
 }
 
 /* Requests. */
@@ -347,7 +347,7 @@ static void conn_start(struct wire_conn *c, int err)
     }
     uv_tcp_nodelay(&c->tcp, 1);
     name_peer(c);
-    uv_timer_start(&c->patience, on_patience_over, WIRE_PATIENCE_MS, 0);
+    UV_CHECK(uv_timer_start(&c->patience, on_patience_over, WIRE_PATIENCE_MS, 0));
     start_reading(c);
 }
 

@@ -16,13 +16,6 @@ static void close_others(struct wire_conn *c)
     }
 }
 
-static int32_t granted_timeout(int32_t wanted_ms)
-{
-    if (wanted_ms < KEEPER_TIMEOUT_MIN_MS)
-        return KEEPER_TIMEOUT_MIN_MS;
-    return wanted_ms > KEEPER_TIMEOUT_MAX_MS ? KEEPER_TIMEOUT_MAX_MS : wanted_ms;
-}
-
 /* The session that the client resumes, or a new one; NULL: it has expired. */
 static struct tree_session *enter(struct wire_conn *c, int64_t id, struct str password,
                                   int32_t timeout_ms)
@@ -31,14 +24,14 @@ static struct tree_session *enter(struct wire_conn *c, int64_t id, struct str pa
     struct tree_session *s = NULL;
 
     if (!id) {
-        if (engine_session_open(l, granted_timeout(timeout_ms), &s))
+        if (engine_session_open(l, timeout_ms, &s))
             return NULL;
     } else {
         s = sessions_find(&l->tree.sessions, id);
         if (!s || password.len != KEEPER_PASSWORD_LEN ||
             memcmp(s->password, password.p, KEEPER_PASSWORD_LEN) != 0)
             return NULL;
-        s->timeout_ms = granted_timeout(timeout_ms);
+        s->timeout_ms = engine_granted_timeout(timeout_ms);
         session_touch(s, c->w->now_ms);
         pthread_cond_broadcast(&l->tick);
     }
