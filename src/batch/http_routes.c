@@ -34,13 +34,14 @@
 #define NOT_FOUND "404 Does not exist\n503"
 #define REFUSED                                                                                    \
     "404 Does not exist\n409 Not allowed in its state, or locked\n410 The session has ended\n503"
+#define CHANGED "404 Does not exist\n409 Not allowed in its state, or locked\n503"
 #define ACQUIRED "410 The session has ended\n503"
 
-#define SET_JOB(field, operation)                                                                  \
+#define SET_JOB(field, operation, value)                                                           \
     {                                                                                              \
         METHOD_PUT, "/v1/jobs/{jid}/" field, put_job_field, ROUTE_WORKER,                          \
-            "Set " field " of a job", operation, .reply = "job:Job", .errors = REFUSED,            \
-                                                 ROUTE_IN(IN, JID, VALUE)                          \
+            "Set " field " of a job", operation, .reply = "job:Job", .errors = CHANGED,            \
+                                                 .example = value, ROUTE_IN(IN, JID, VALUE)        \
     }
 
 static const struct route ROUTES[] = {
@@ -71,7 +72,7 @@ static const struct route ROUTES[] = {
      .reply = "batch:Batch", .errors = NOT_FOUND, ROUTE_IN(IN, BID)},
     {METHOD_DELETE, "/v1/batches/{bid}", delete_item, ROUTE_WORKER,
      "Delete a batch in a final state, and its jobs", "deleteBatch", .reply = "()",
-     .errors = REFUSED, ROUTE_IN(IN, BID)},
+     .errors = CHANGED, ROUTE_IN(IN, BID)},
     {METHOD_PUT, "/v1/batches/{bid}/state", put_item_state, ROUTE_WORKER, "Move a batch",
      "moveBatch", .reply = "batch:text state:text", .errors = REFUSED,
      .example = "{\"state\": \"next\"}", ROUTE_IN(IN, BID, TO, MESSAGE, TOKEN, SESSION, KEEP)},
@@ -83,7 +84,7 @@ static const struct route ROUTES[] = {
      ROUTE_IN(IN, BID, MESSAGE, TOKEN, SESSION)},
     {METHOD_POST, "/v1/batches/{bid}/jobs", post_batch_jobs, ROUTE_WORKER,
      "Create jobs in a batch, all or none", "createJobs", .reply = "job?:text jobs?:[text]",
-     .errors = REFUSED,
+     .errors = CHANGED,
      .example = "{\"configuration\": {\"profile_name\": \"demo_content\"}, \"priority\": 50}",
      ROUTE_IN(IN, BID,
               FIELD_JSON(IN_BODY | REQUIRED, IN, body, "", "any",
@@ -108,18 +109,18 @@ static const struct route ROUTES[] = {
     {METHOD_GET, "/v1/jobs/{jid}", get_item, ROUTE_WORKER, "Show a job", "getJob",
      .reply = "job:Job", .errors = NOT_FOUND, ROUTE_IN(IN, JID)},
     {METHOD_DELETE, "/v1/jobs/{jid}", delete_item, ROUTE_WORKER, "Delete a job in a final state",
-     "deleteJob", .reply = "()", .errors = REFUSED, ROUTE_IN(IN, JID)},
+     "deleteJob", .reply = "()", .errors = CHANGED, ROUTE_IN(IN, JID)},
     {METHOD_PUT, "/v1/jobs/{jid}/state", put_item_state, ROUTE_WORKER, "Move a job", "moveJob",
      .reply = "job:text state:text", .errors = REFUSED, .example = "{\"state\": \"next\"}",
      ROUTE_IN(IN, JID, TO, MESSAGE, TOKEN, SESSION, KEEP,
               FIELD_INT(IN_BODY, IN, priority, "priority", 0, BATCH_PRIORITY_MAX,
                         "The new priority; unchanged unless given", .preset = -1))},
-    SET_JOB("priority", "setJobPriority"),
-    SET_JOB("space_needed", "setJobSpaceNeeded"),
-    SET_JOB("space", "setJobSpace"),
-    SET_JOB("identifiers", "setJobIdentifiers"),
-    SET_JOB("metadata", "setJobMetadata"),
-    SET_JOB("inventory", "setJobInventory"),
+    SET_JOB("priority", "setJobPriority", "80"),
+    SET_JOB("space_needed", "setJobSpaceNeeded", "1000"),
+    SET_JOB("space", "setJobSpace", "1000"),
+    SET_JOB("identifiers", "setJobIdentifiers", "{\"primary_id\": \"ark:/1\"}"),
+    SET_JOB("metadata", "setJobMetadata", "{\"creator\": \"me\"}"),
+    SET_JOB("inventory", "setJobInventory", "{\"manifest\": \"m\"}"),
     {METHOD_POST, "/v1/jobs/{jid}/hold", post_job_verb, ROUTE_WORKER, "Hold a job", "holdJob",
      .reply = "job:Job", .errors = REFUSED, ROUTE_IN(IN, JID, MESSAGE, SESSION)},
     {METHOD_POST, "/v1/jobs/{jid}/release", post_job_verb, ROUTE_WORKER, "Release a held job",
@@ -158,11 +159,11 @@ static const struct route ROUTES[] = {
      .reply = "access:[Access]", .errors = "503", ROUTE_IN(IN, QUEUE, STATE)},
     {METHOD_POST, "/v1/access/{queue}/acquire", acquire_item, ROUTE_WORKER, "Lock an access item",
      "acquireAccess", .reply = "access:Access|null token?:int", .errors = ACQUIRED,
-     ROUTE_IN(IN, QUEUE, OWNER, WAIT)},
+     .example = "{\"session\": \"S\", \"wait\": 0}", ROUTE_IN(IN, QUEUE, OWNER, WAIT)},
     {METHOD_GET, "/v1/access/{queue}/{id}", get_item, ROUTE_WORKER, "Show an access item",
      "getAccess", .reply = "access:Access", .errors = NOT_FOUND, ROUTE_IN(IN, QUEUE, ITEM)},
     {METHOD_DELETE, "/v1/access/{queue}/{id}", delete_item, ROUTE_WORKER,
-     "Delete an access item in a final state", "deleteAccess", .reply = "()", .errors = REFUSED,
+     "Delete an access item in a final state", "deleteAccess", .reply = "()", .errors = CHANGED,
      ROUTE_IN(IN, QUEUE, ITEM)},
     {METHOD_PUT, "/v1/access/{queue}/{id}/state", put_item_state, ROUTE_WORKER,
      "Move an access item", "moveAccess", .reply = "access:text state:text", .errors = REFUSED,
@@ -175,7 +176,7 @@ static const struct route ROUTES[] = {
      ROUTE_IN(IN, FIELD_TEXT(IN_QUERY, IN, path, "path", 1, TEXT_MAX,
                              "The parent node; /ingest unless given"))},
     {METHOD_POST, "/v1/legacy", post_legacy, ROUTE_WORKER, "Import mrtQ- records as jobs",
-     "importLegacy", .reply = "jobs:[text]", .errors = REFUSED,
+     "importLegacy", .reply = "jobs:[text]", .errors = CHANGED,
      ROUTE_IN(
          IN,
          FIELD_TEXT(IN_BODY, IN, path, "path", 1, TEXT_MAX,

@@ -4,7 +4,7 @@
  *   SIZE -> LF after the size -> DATA -> CR -> LF -> SIZE ...
  *   a size of 0: LF after the size -> CR of the empty line -> LF of it -> done
  */
-#include "http/chunk.h"
+#include "http/head.h"
 
 enum { SIZE, SIZE_LF, DATA, DATA_CR, DATA_LF, END_CR, END_LF };
 

@@ -200,7 +200,7 @@ static void arm_timer(struct conn *c)
         due = wait;
     if (due &&
         (!uv_is_active((uv_handle_t *)&c->timer) || now + uv_timer_get_due_in(&c->timer) > due))
-        uv_timer_start(&c->timer, on_timer, due > now ? due - now : 0, 0);
+        UV_CHECK(uv_timer_start(&c->timer, on_timer, due > now ? due - now : 0, 0));
 }
 
 /*
@@ -285,7 +285,7 @@ static void set_reading(struct conn *c)
     if (paused)
         uv_read_stop((uv_stream_t *)&c->tcp);
     else
-        uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+        UV_CHECK(uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read));
 }
 
 /* May close the connection. */
@@ -398,6 +398,6 @@ void conn_accept(struct http_server *s)
         conn_close(c);
         return;
     }
-    uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+    UV_CHECK(uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read));
     set_phase(c, c->refused ? CONN_LINGER : CONN_IDLE);
 }

@@ -13,7 +13,6 @@
 #include <stdatomic.h>
 
 #include "base/buf.h"
-#include "http/chunk.h"
 #include "http/head_cache.h"
 #include "http/metrics.h"
 #include "http/pool.h"

@@ -393,7 +393,7 @@ struct events *events_new(uv_loop_t *loop)
     UV_CHECK(uv_timer_init(loop, &e->alive));
     e->wake.data = e->alive.data = e;
     e->open_handles = 2;
-    uv_timer_start(&e->alive, on_alive, EVENTS_ALIVE_MS, EVENTS_ALIVE_MS);
+    UV_CHECK(uv_timer_start(&e->alive, on_alive, EVENTS_ALIVE_MS, EVENTS_ALIVE_MS));
     return e;
 }
 

@@ -8,7 +8,6 @@
 
 #include "base/mem.h"
 #include "http/conn.h"
-#include "http/token.h"
 
 enum { SPARE_MAX = 128 };
 

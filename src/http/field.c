@@ -226,23 +226,34 @@ static bool is_in_body(const struct route_field *f)
     return !f->where || f->where & IN_BODY;
 }
 
-int field_read_body(const struct route_field *fields, const struct json *v, struct arena *a,
-                    void *in, struct route_field_error *e)
+/* The field of a member; the search begins at `next`, and goes round. NULL: there is none. */
+static const struct route_field *find_member(const struct route_field *fields,
+                                             const struct route_field *next, struct str key)
+{
+    const struct route_field *f = next;
+
+    do {
+        if (!f->name.p)
+            f = fields;
+        else if (str_eq(f->name, key) && is_in_body(f))
+            return f;
+        else
+            f++;
+    } while (f != next && (f->name.p || next != fields));
+    return NULL;
+}
+
+int field_read_members(const struct route_field *fields, const struct json *v, struct arena *a,
+                       void *in, struct route_field_error *e)
 {
     const struct route_field *next = fields;
     uint64_t seen = 0;
     int err = 0;
 
-    field_preset(fields, in);
     for (const struct json *m = v ? v->first : NULL; m && !err; m = m->next) {
-        const struct route_field *f = next;
+        const struct route_field *f = find_member(fields, next, m->key);
 
-        for (; f->name.p && !(str_eq(f->name, m->key) && is_in_body(f)); f++)
-            ;
-        for (f = f->name.p ? f : fields; f->name.p && !(str_eq(f->name, m->key) && is_in_body(f));
-             f++)
-            ;
-        if (!f->name.p)
+        if (!f)
             return fail(e, DROVER_BAD_ARGUMENT, m->key, "is an unknown member");
         next = f + 1;
         if (m->kind != JSON_NULL || f->kind == FIELD_KIND_JSON) {
@@ -254,6 +265,13 @@ int field_read_body(const struct route_field *fields, const struct json *v, stru
         if (f->where & REQUIRED && is_in_body(f) && !(seen & UINT64_C(1) << (f - fields)))
             err = refuse(e, f, "is missing");
     return err;
+}
+
+int field_read_body(const struct route_field *fields, const struct json *v, struct arena *a,
+                    void *in, struct route_field_error *e)
+{
+    field_preset(fields, in);
+    return field_read_members(fields, v, a, in, e);
 }
 
 void field_preset(const struct route_field *fields, void *in)

@@ -1,5 +1,5 @@
 /*
- * head - the head of an HTTP request: from the first byte to the empty line. Pure.
+ * head - the parts of an HTTP request: its head, a chunked body, the query, the token. Pure.
  *
  * In order: head_scan() over the bytes that have arrived, until it finds the end of the head or an
  * invalid byte; then head_parse() over the head. A head that passes both has one meaning only: each
@@ -17,6 +17,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
 #include "base/str.h"
 #include "http/router.h"
 
@@ -58,5 +61,54 @@ int head_parse(struct head *h, const char *p, size_t len, const char **ret_reaso
 
 /* The value of a header field, or NULL. Names are compared without regard to case. */
 const struct str *head_field(const struct head *h, const char *name);
+
+/*
+ * A body in chunked transfer coding. Strict: a size is one to eight hexadecimal digits and CR LF.
+ * Chunk extensions and trailers are refused: our clients do not send them, and proxies disagree
+ * about their meaning. Zero-initialise; feed it the bytes that arrive until `done`.
+ */
+struct chunk {
+    int state;
+    int digits;
+    uint32_t left; /* bytes of the present chunk */
+    bool done;
+};
+
+/*
+ * Appends the decoded bytes to body, up to max. Returns how many input bytes were used (all,
+ * unless done), or the negative HTTP status to answer with: -400 malformed, -413 too long.
+ */
+ssize_t chunk_feed(struct chunk *c, const char *p, size_t len, struct buf *body, size_t max);
+
+/*
+ * The query: "name=value" pairs between '&'; a name without '=' has the empty value. Escapes are
+ * decoded, '+' is a space. Strict: malformed escapes and repeated names are refused, because
+ * programs disagree about which of two values counts.
+ */
+enum { QUERY_MAX = 64 }; /* parameters */
+
+struct query_param {
+    struct str name, value;
+};
+
+struct query {
+    struct query_param *params;
+    size_t count;
+};
+
+/* Decodes escapes. Text without any is returned as it is, else a copy in the arena. */
+bool query_unescape(struct arena *a, struct str text, bool plus_is_space, struct str *ret_text);
+
+/* NULL, or one sentence about what is wrong. */
+const char *query_parse(struct arena *a, struct str text, struct query *ret_query);
+
+/* The secret of a client: "Authorization: Bearer TOKEN". */
+enum { TOKEN_LEN_MIN = 16, TOKEN_LEN_MAX = 1024 };
+
+/* Reads the first line of a file: visible ASCII, no spaces. The caller frees it. */
+int token_read(const char *path, char **ret_token, struct err_info *ret_error);
+
+/* Whether the value of an Authorization header has the token. Takes constant time. */
+bool token_fits(const char *token, const struct str *authorization);
 
 #endif

@@ -1,4 +1,4 @@
-#include "http/query.h"
+#include "http/head.h"
 
 static int digit_of(char c)
 {

@@ -7,37 +7,39 @@
  *
  * How to declare a route. Declare the struct that the handler wants, then the row:
  *
- *     struct shelf_in {
- *         struct str shelf, label;
+ *     #include "http/server.h"
+ *
+ *     struct domain_in {
+ *         struct str domain, comment;
  *         int64_t limit;
  *         int order;
- *         const int64_t *books;
- *         size_t book_count;
+ *         const int64_t *hosts;
+ *         size_t host_count;
  *     };
  *
- *     static void put_books(struct http_request *r)
+ *     static void put_domain(struct http_request *r)
  *     {
- *         const struct shelf_in *in = r->in;
+ *         const struct domain_in *in = r->in;
  *
- *         if (in->book_count && !in->label.p)
- *             http_reply_field(r, "label", "label goes with books");
+ *         if (in->host_count && !in->comment.p)
+ *             http_reply_field(r, "comment", "comment is required with hosts");
  *         else
  *             http_reply(r, 200, STR("{\"count\":2}"));
  *     }
  *
- *     static const struct route ROUTES[] = {
- *         {METHOD_PUT, "/v1/shelves/{shelf}/books", put_books, ROUTE_WORKER,
- *          "Put books on a shelf", "putBooks", .reply = "count:int next?:text|null",
- *          .errors = "404 No such shelf\n409 The shelf is full\n503",
- *          .example = "{\"books\": [1, 2], \"label\": \"new\"}",
- *          ROUTE_IN(struct shelf_in,
- *                   FIELD_TEXT(IN_PATH, struct shelf_in, shelf, "shelf", 1, 255, "The shelf"),
- *                   FIELD_INT(IN_QUERY, struct shelf_in, limit, "limit", 1, 1000, "At most",
+ *     const struct route DOMAIN_ROUTES[] = {
+ *         {METHOD_PUT, "/v1/domains/{domain}", put_domain, ROUTE_WORKER, "Set a domain",
+ *          "setDomain", .reply = "count:int next?:text|null",
+ *          .errors = "404 No such domain\n409 The domain is full\n503",
+ *          .example = "{\"hosts\": [1, 2], \"comment\": \"new\"}",
+ *          ROUTE_IN(struct domain_in,
+ *                   FIELD_TEXT(IN_PATH, struct domain_in, domain, "domain", 1, 255, "The domain"),
+ *                   FIELD_INT(IN_QUERY, struct domain_in, limit, "limit", 1, 1000, "At most",
  *                             .preset = 100),
- *                   FIELD_CHOICE(IN_QUERY, struct shelf_in, order, "order", "asc|desc", "Order"),
- *                   FIELD_TEXT(IN_BODY, struct shelf_in, label, "label", 0, 80, "What it says"),
- *                   FIELD_INTS(IN_BODY | REQUIRED, struct shelf_in, books, book_count, "books", 0,
- *                              1000, "Ids of the books"))},
+ *                   FIELD_CHOICE(IN_QUERY, struct domain_in, order, "order", "asc|desc", "Order"),
+ *                   FIELD_TEXT(IN_BODY, struct domain_in, comment, "comment", 0, 80, "For people"),
+ *                   FIELD_INTS(IN_BODY | REQUIRED, struct domain_in, hosts, host_count, "hosts",
+ *                              0, 1000, "Ids of the hosts"))},
  *     };
  *
  * When the handler runs, every field holds a value that the row allows: a required field is there,
@@ -159,7 +161,7 @@ struct route {
     route_fn *handler;
     int flags;           /* enum route_flag */
     const char *summary; /* an imperative, without full stop */
-    const char *id;      /* of the operation in OpenAPI; NULL: the handler reads all by itself */
+    const char *id;      /* of the operation in OpenAPI */
     const char *reply;   /* the shape of 200 */
 
     /*
@@ -202,6 +204,10 @@ struct route_field_error {
 /* The members of an object; v is NULL where there is none. Text is borrowed from v. */
 int field_read_body(const struct route_field *fields, const struct json *v, struct arena *a,
                     void *in, struct route_field_error *e);
+
+/* The same without setting presets first. */
+int field_read_members(const struct route_field *fields, const struct json *v, struct arena *a,
+                       void *in, struct route_field_error *e);
 
 /* One field, from JSON, and from the text of a path or a query. */
 int field_read_json(const struct route_field *f, const struct json *v, struct arena *a, void *in,

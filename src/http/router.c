@@ -27,6 +27,17 @@ static size_t count_slashes(struct str s)
     return count;
 }
 
+static const struct route_field NO_FIELDS[] = {{.name = {NULL, 0}}};
+
+/* Whether no field of the body is required. */
+static bool is_body_optional(const struct route_field *fields)
+{
+    for (; fields->name.p; fields++)
+        if (fields->where == (IN_BODY | REQUIRED))
+            return false;
+    return true;
+}
+
 /* A row's path fields stand in the order of the pattern, under the same names. */
 static void check_path_fields(const struct route *route)
 {
@@ -57,6 +68,7 @@ void router_build(struct router *r, const struct route_table *tables, size_t tab
         r->tables[i] = tables[i];
         for (size_t j = 0; j < tables[i].count; j++) {
             const struct route *route = &tables[i].routes[j];
+            const struct route_field *fields = route->fields ? route->fields : NO_FIELDS;
             struct str pattern = str_of(route->pattern);
 
             check_path_fields(route);
@@ -66,6 +78,9 @@ void router_build(struct router *r, const struct route_table *tables, size_t tab
                 .fixed = {pattern.p, strcspn(pattern.p, "{")},
                 .slashes = count_slashes(pattern),
                 .rest = pattern.len > 4 && !strcmp(pattern.p + pattern.len - 4, "...}"),
+                .fields = fields,
+                .whole = field_find(fields, IN_BODY, STR("")),
+                .body_optional = is_body_optional(fields),
             };
         }
     }

@@ -22,7 +22,9 @@ struct router_row {
     const struct route_table *table;
     struct str fixed; /* the pattern up to its first "{" */
     size_t slashes;
-    bool rest; /* the last parameter takes the rest of the path */
+    bool rest;                                /* the last parameter takes the rest of the path */
+    const struct route_field *fields, *whole; /* whole: the body is one field; else NULL */
+    bool body_optional;
 };
 
 struct router {

@@ -232,7 +232,7 @@ static struct http_server *server_new(uv_loop_t *loop, const struct http_options
     UV_CHECK(uv_async_init(loop, &s->came, server_take_posted));
     UV_CHECK(uv_tcp_init(loop, &s->tcp));
     UV_CHECK(uv_prepare_init(loop, &s->rest));
-    uv_prepare_start(&s->rest, conns_pump);
+    UV_CHECK(uv_prepare_start(&s->rest, conns_pump));
     uv_unref((uv_handle_t *)&s->rest);
     s->tcp.data = s->came.data = s->rest.data = s;
     return s;

@@ -40,7 +40,6 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "http/head.h"
-#include "http/query.h"
 #include "http/router.h"
 #include "http/topic.h"
 
@@ -78,26 +77,6 @@ struct http_request {
     void *handler_data;
     void (*unparked)(struct http_request *r); /* see http_park() */
 };
-
-/* Input. All of it lives as long as the request. */
-
-/* The value of a query parameter, decoded. False when it is not there. */
-bool http_query(const struct http_request *r, const char *name, struct str *ret_value);
-
-/*
- * The same as a number without sign. Where it is missing, returns 0 and leaves the target; where it
- * is there, 1; where it is no number or too large, it answers 400 and returns BAD_ARGUMENT.
- */
-int http_query_number(struct http_request *r, const char *name, int64_t *ret_number);
-
-/*
- * The value of a part of the path, decoded. Where its escapes are wrong it answers 400 and returns
- * false.
- */
-bool http_decode(struct http_request *r, struct str part, struct str *ret_text);
-
-/* The body as JSON. Where it is none (400) or too much (413), it answers with the reason: NULL. */
-const struct json *http_json(struct http_request *r);
 
 /* Whether the client of a request on a worker has left. */
 bool http_is_gone(const struct http_request *r);

@@ -1,4 +1,4 @@
-#include "http/token.h"
+#include "http/head.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -144,23 +144,6 @@ bool http_park(struct http_request *r, const struct http_watch *w, int64_t wait_
     return true;
 }
 
-uint64_t http_topic_seen(struct http_topic *t)
-{
-    uint64_t seen;
-
-    pthread_mutex_lock(&t->lock);
-    seen = t->buckets[0].wakes;
-    pthread_mutex_unlock(&t->lock);
-    return seen;
-}
-
-bool http_wait(struct http_request *r, struct http_topic *t, uint64_t seen, int64_t wait_ms)
-{
-    struct http_watch w = {t, arena_zalloc(&r->arena, sizeof *w.keys), 1, seen};
-
-    return http_park(r, &w, wait_ms);
-}
-
 bool http_wait_over(const struct http_request *r)
 {
     return ((const struct exchange *)r)->over;

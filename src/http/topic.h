@@ -10,10 +10,9 @@
  *     struct http_watch w = http_watch(r, topic, keys, 1);
  *     ... look ...
  *     if (nothing && http_park(r, &w, wait_ms))
- *         return;                     (the handler runs again when woken, or when time is up)
- *     http_reply(r, 200, ...);
+ *         return 0; // the handler runs again when woken, or when the time is up
  *
- *     http_topic_wake(topic, http_key("type", type, world), 1);     (whoever adds one task)
+ *     http_topic_wake(topic, http_key("type", type, world), 1); // whoever adds a task
  *
  * No wake-up is lost: http_watch() counts the wake-ups of the keys before the handler looks, and
  * http_park() runs the handler again at once if there was one since. A wake-up for a client that
@@ -84,14 +83,5 @@ void http_topic_wake(struct http_topic *t, uint64_t key, int max);
 
 /* How many requests wait for the key. */
 size_t http_topic_parked(struct http_topic *t, uint64_t key);
-
-/* For a topic with one key. */
-static inline void http_topic_signal(struct http_topic *t, int max)
-{
-    http_topic_wake(t, 0, max);
-}
-
-uint64_t http_topic_seen(struct http_topic *t);
-bool http_wait(struct http_request *r, struct http_topic *t, uint64_t seen, int64_t wait_ms);
 
 #endif

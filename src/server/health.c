@@ -1,4 +1,5 @@
-#include "server/health.h"
+/* Health, readiness, and the metrics of process and keeper. */
+#include "server/modules.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -42,4 +42,17 @@ size_t modules_routes(const struct modules *r, struct route_table *tables);
 /* The name of a module that is not ready; NULL: all are. */
 const char *modules_not_ready(const struct modules *r);
 
+/*
+ * GET /healthz (the server runs), GET /readyz (it is ready for requests), and the metrics of the
+ * process and the keeper. context->metrics must be set.
+ */
+struct health {
+    struct context *context;
+    struct modules *modules;
+    struct local_stats stats; /* of the present page of metrics */
+};
+
+void health_init(struct health *h, struct context *context, struct modules *modules);
+struct route_table health_routes(struct health *h);
+
 #endif

@@ -20,11 +20,9 @@
 #include "base/uv_check.h"
 #include "http/metrics.h"
 #include "http/server.h"
-#include "http/token.h"
 #include "keeper/local/local.h"
 #include "keeper/wire/wire.h"
 #include "server/group_commit.h"
-#include "server/health.h"
 #include "server/modules.h"
 #include "server/serve.h"
 #include "server/zookeeper_session.h"
@@ -301,7 +299,7 @@ static void catch_signals(struct serve *s)
     for (int i = 0; i < 2; i++) {
         UV_CHECK(uv_signal_init(&s->loop, &s->signals[i]));
         s->signals[i].data = s;
-        uv_signal_start(&s->signals[i], on_signal, numbers[i]);
+        UV_CHECK(uv_signal_start(&s->signals[i], on_signal, numbers[i]));
     }
 }
 

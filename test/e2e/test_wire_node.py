@@ -12,33 +12,17 @@ import subprocess
 
 import pytest
 
+import npm
 from wire_client import DEADLINE_S, Client, create, delete, set_data
 from wire_support import Proxy, drover  # noqa: F401: fixtures
 
 PACKAGE = "node-zookeeper-client@1.1.3"
 SCRIPT = pathlib.Path(__file__).with_name("wire_node.js")
-INSTALL_S = 120
-UNREACHABLE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "EHOSTUNREACH",
-               "ENETUNREACH", "ERR_SOCKET_TIMEOUT", "E429", "E500", "E502", "E503", "E504")
 
 
 @pytest.fixture(scope="session")
 def modules(tmp_path_factory):
-    """Where the client is installed. npm keeps its cache and its log there, too.
-
-    A registry that cannot be reached is no failure of ours."""
-    directory = tmp_path_factory.mktemp("npm")
-    try:
-        done = subprocess.run(
-            ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts",
-             "--prefix", directory, "--cache", directory / "cache", PACKAGE], cwd=directory,
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INSTALL_S)
-    except subprocess.TimeoutExpired:
-        pytest.skip("the npm registry does not answer")
-    if any(f"code {code}" in done.stderr for code in UNREACHABLE):
-        pytest.skip(f"the npm registry cannot be reached: {done.stderr}")
-    assert done.returncode == 0, done.stderr
-    return directory / "node_modules"
+    return npm.install(tmp_path_factory.mktemp("npm"), PACKAGE)
 
 
 @pytest.fixture

@@ -6,9 +6,7 @@
  * to be free of everything that another program could read differently.
  */
 #include "fuzz.h"
-#include "http/chunk.h"
 #include "http/head.h"
-#include "http/query.h"
 
 enum { BODY_MAX = 4096 };
 

@@ -60,7 +60,7 @@ static void get_item(struct http_request *r)
 {
     const struct shop_in *in = r->in;
     struct shop *shop = r->arg;
-    uint64_t seen = http_topic_seen(&shop->topic);
+    struct http_watch w = http_watch(r, &shop->topic, &(uint64_t){0}, 1);
     bool got;
 
     shop->entries++;
@@ -69,8 +69,8 @@ static void get_item(struct http_request *r)
     shop->items -= got;
     pthread_mutex_unlock(&shop->lock);
     if (in->passes && shop->items)
-        http_topic_signal(&shop->topic, 1);
-    else if (!got && http_wait(r, &shop->topic, seen, in->wait_ms)) {
+        http_topic_wake(&shop->topic, 0, 1);
+    else if (!got && http_park(r, &w, in->wait_ms)) {
         sem_post(&shop->entered);
         return;
     }
@@ -188,7 +188,7 @@ void stock(struct shop *shop, int items, int wake)
     pthread_mutex_lock(&shop->lock);
     shop->items += items;
     pthread_mutex_unlock(&shop->lock);
-    http_topic_signal(&shop->topic, wake);
+    http_topic_wake(&shop->topic, 0, wake);
 }
 
 void expect(struct shop *shop, const char *target, int status, const char *body)

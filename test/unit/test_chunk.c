@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "http/chunk.h"
+#include "http/head.h"
 
 static void chunks_become_a_body(void **state)
 {

@@ -41,11 +41,15 @@ static void on_gone(struct http_request *r)
     sem_post(&hall->gone);
 }
 
+struct stream_in {
+    bool end;
+};
+
 static void get_stream(struct http_request *r)
 {
     r->gone = on_gone;
     if (http_stream_begin(r, "text/plain") && http_stream_send(r, STR("one")))
-        if (http_stream_send(r, STR("two")) && r->query.count)
+        if (http_stream_send(r, STR("two")) && ((struct stream_in *)r->in)->end)
             http_stream_end(r);
 }
 
@@ -82,8 +86,11 @@ static void get_flood(struct http_request *r)
 }
 
 static const struct route ROUTES[] = {
-    {METHOD_GET, "/next", get_next, 0, ""},     {METHOD_GET, "/block", get_block, ROUTE_WORKER, ""},
-    {METHOD_GET, "/stream", get_stream, 0, ""}, {METHOD_GET, "/large", get_large, 0, ""},
+    {METHOD_GET, "/next", get_next, 0, ""},
+    {METHOD_GET, "/block", get_block, ROUTE_WORKER, ""},
+    {METHOD_GET, "/stream", get_stream, 0, "", "stream",
+     ROUTE_IN(struct stream_in, FIELD_BOOL(IN_QUERY, struct stream_in, end, "end", ""))},
+    {METHOD_GET, "/large", get_large, 0, ""},
     {METHOD_GET, "/flood", get_flood, 0, ""},
 };
 
@@ -126,7 +133,7 @@ static void a_stream_comes_in_chunks(void **state)
     int fd = serving_connect(&hall->serving);
     const char *text;
 
-    serving_send(fd, &hall->serving, "GET", "/stream?end", NULL);
+    serving_send(fd, &hall->serving, "GET", "/stream?end=1", NULL);
     serving_send(fd, &hall->serving, "GET", "/next", NULL);
     text = serving_read_to(fd, "next");
     assert_non_null(strstr(text, "Content-Type: text/plain\r\nTransfer-Encoding: chunked\r\n"));
@@ -154,7 +161,7 @@ static void old_clients_read_to_the_end(void **state)
     int fd = serving_connect(&hall->serving);
     const char *text;
 
-    dprintf(fd, "GET /stream?end HTTP/1.0\r\n\r\n");
+    dprintf(fd, "GET /stream?end=1 HTTP/1.0\r\n\r\n");
     text = serving_read_to(fd, "onetwo");
     assert_null(strstr(text, "chunked"));
     assert_int_equal(read(fd, &(char){0}, 1), 0);

@@ -54,7 +54,7 @@ static void waking_does_not_prolong(void **state)
     serving_send(fd, &shop->serving, "GET", "/item/worker?wait=2000", NULL);
     for (int i = 0; i < 5; i++) {
         sem_wait(&shop->entered);
-        http_topic_signal(&shop->topic, 1);
+        http_topic_wake(&shop->topic, 0, 1);
     }
     assert_int_equal(serving_answer(fd, &body), 200);
     assert_string_equal(body, "\"over\"");

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "http/query.h"
+#include "http/head.h"
 
 static void escapes_are_decoded(void **state)
 {
