@@ -134,6 +134,7 @@ struct job {
     struct worker_thread thread;
     const struct cmd_call *call;
     pthread_t id;
+    bool ended;
 };
 
 static bool renew(void *arg)
@@ -214,8 +215,9 @@ static void work_once(struct job *j)
         handle(j, &item);
     else if (taken == WORKER_BROKEN)
         worker_give_up(t->error.text);
-    else if (taken == WORKER_NOTHING && worker_options.until_empty &&
-             (!t->source->is_empty || t->source->is_empty(t)))
+    else if (taken == WORKER_NOTHING && worker_options.until_empty && !t->source->is_empty)
+        j->ended = true; /* a job that still runs may make others possible */
+    else if (taken == WORKER_NOTHING && worker_options.until_empty && t->source->is_empty(t))
         state.ended = true;
 }
 
@@ -223,7 +225,7 @@ static void *job_main(void *arg)
 {
     struct job *j = arg;
 
-    while (!worker_is_ending()) {
+    while (!worker_is_ending() && !j->ended) {
         work_once(j);
         if (j->thread.takes) {
             client_forget(j->thread.takes);

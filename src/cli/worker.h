@@ -94,7 +94,7 @@ struct worker_source {
      */
     int (*settle)(struct worker_thread *t, struct worker_item *item, enum worker_outcome outcome,
                   int64_t back_off_ms, const char *why, const char **ret_where);
-    bool (*is_empty)(struct worker_thread *t); /* after WORKER_NOTHING; NULL: yes */
+    bool (*is_empty)(struct worker_thread *t); /* after WORKER_NOTHING; NULL: unknown */
 };
 
 /* Runs the jobs until a signal, until nothing is left, or until it cannot go on. Exit status. */
