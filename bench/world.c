@@ -6,7 +6,8 @@
  * On the embedded keeper, strict, in a directory of its own below the current one; with a URL, or
  * with --ensemble and $DROVER_TEST_ZK, on that ensemble, where each handler is a subsession, as
  * with drover serve. Beside it the bare transactions of a claim and a completion, by ten threads
- * that know what is next. The figures are medians of the rounds. Exits with 0 whatever they are.
+ * that know what is next. Then finding a parent with the tree index, and without it. The figures
+ * are medians of the rounds. Exits with 0 whatever they are.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -215,6 +216,43 @@ static double round_of(long backlog, void *(*fn)(void *), int number)
     return (double)wanted / took;
 }
 
+/*
+ * Finds of a parent per second, with the tree index (one open world), or without (a new one each).
+ */
+static double finds(const struct run *r, long count, bool indexed)
+{
+    double began = now_s();
+    struct world *w = NULL;
+
+    for (long i = 0; i < count; i++) {
+        struct arena a = {0};
+        struct world_parent parent = {str_of(arena_printf(&a, "n%ld", i)), STR("t")};
+        struct world_paths paths;
+
+        if (!w)
+            check(world_open(k, str_of(r->world), NULL, &w, NULL), "open");
+        check(world_find(w, k, &a, &parent, &paths, NULL), "find");
+        if (!indexed) {
+            world_close(w);
+            w = NULL;
+        }
+        arena_release(&a);
+    }
+    if (w)
+        world_close(w);
+    return (double)count / (now_s() - began);
+}
+
+static void bench_finds(long tasks)
+{
+    struct run r = {.world = "finds", .tasks = tasks};
+
+    check(world_init(k, str_of(r.world), NULL), "init");
+    run_threads(&r, LOADERS, load_main);
+    printf("finding a parent among %ld tasks: %.0f/s with the tree index, %.1f/s by walking\n",
+           tasks, finds(&r, 2000, true), finds(&r, 20, false));
+}
+
 static int by_size(const void *a, const void *b)
 {
     return *(const double *)a < *(const double *)b ? -1 : 1;
@@ -280,6 +318,7 @@ int main(int argc, char **argv)
            HANDLERS, backlog, url ? "ensemble" : "embedded, strict", middle(world, (int)rounds),
            middle(bare, (int)rounds), middle(ratio, (int)rounds),
            url ? "ratio >= 0.5" : ">= 2000/s");
+    bench_finds(backlog);
     keeper_close(k);
     if (store) {
         char command[64];

@@ -277,12 +277,17 @@ bool list_view_take(struct list_view *v, struct arena *a, const struct str *grou
 
 /* What became of an entry. */
 
+/* Takes the lock; 0: there is no such entry. */
+static uint32_t lock_entry(struct list_view *v, struct str name)
+{
+    pthread_mutex_lock(&v->lock);
+    return list_entry_find(v, name);
+}
+
 void list_view_lock(struct list_view *v, struct str name, int64_t session, int32_t version)
 {
-    uint32_t ref;
+    uint32_t ref = lock_entry(v, name);
 
-    pthread_mutex_lock(&v->lock);
-    ref = list_entry_find(v, name);
     if (ref) {
         enter(v, ref, LIST_LOCKED, session);
         v->entries[ref].version = version;
@@ -292,10 +297,8 @@ void list_view_lock(struct list_view *v, struct str name, int64_t session, int32
 
 void list_view_park(struct list_view *v, struct str name, int64_t now_ms)
 {
-    uint32_t ref;
+    uint32_t ref = lock_entry(v, name);
 
-    pthread_mutex_lock(&v->lock);
-    ref = list_entry_find(v, name);
     if (ref) {
         struct list_entry *e = &v->entries[ref];
         int64_t ms = (int64_t)LIST_PARK_MS << (e->tries < 5 ? e->tries++ : 5);
@@ -307,10 +310,8 @@ void list_view_park(struct list_view *v, struct str name, int64_t now_ms)
 
 void list_view_block(struct list_view *v, struct str name, int64_t reason)
 {
-    uint32_t ref;
+    uint32_t ref = lock_entry(v, name);
 
-    pthread_mutex_lock(&v->lock);
-    ref = list_entry_find(v, name);
     if (ref)
         enter(v, ref, LIST_BLOCKED, reason);
     pthread_mutex_unlock(&v->lock);
@@ -318,11 +319,9 @@ void list_view_block(struct list_view *v, struct str name, int64_t reason)
 
 bool list_view_block_on(struct list_view *v, struct str name, struct str by)
 {
-    uint32_t ref;
+    uint32_t ref = lock_entry(v, name);
     bool blocked;
 
-    pthread_mutex_lock(&v->lock);
-    ref = list_entry_find(v, name);
     blocked = list_entry_find(v, by) != 0;
     if (ref && blocked)
         enter(v, ref, LIST_BLOCKED, name_reason(by));
@@ -332,10 +331,8 @@ bool list_view_block_on(struct list_view *v, struct str name, struct str by)
 
 void list_view_idle(struct list_view *v, struct str name, uint8_t flags)
 {
-    uint32_t ref;
+    uint32_t ref = lock_entry(v, name);
 
-    pthread_mutex_lock(&v->lock);
-    ref = list_entry_find(v, name);
     if (ref) {
         v->entries[ref].flags = flags;
         enter(v, ref, LIST_IDLE, 0);
@@ -345,10 +342,8 @@ void list_view_idle(struct list_view *v, struct str name, uint8_t flags)
 
 void list_view_release(struct list_view *v, struct str name, const struct list_class *c)
 {
-    uint32_t ref;
+    uint32_t ref = lock_entry(v, name);
 
-    pthread_mutex_lock(&v->lock);
-    ref = list_entry_find(v, name);
     if (c) {
         list_entry_put(v, name, c, ref ? v->entries[ref].version : 0);
     } else if (ref) {
@@ -388,10 +383,8 @@ void list_view_unblock_if(struct list_view *v, bool (*is_lifted)(void *arg, int6
 bool list_view_find(struct list_view *v, struct arena *a, struct str name,
                     struct list_item *ret_item)
 {
-    uint32_t ref;
+    uint32_t ref = lock_entry(v, name);
 
-    pthread_mutex_lock(&v->lock);
-    ref = list_entry_find(v, name);
     if (ref)
         item_of(v, a, ref, ret_item);
     pthread_mutex_unlock(&v->lock);

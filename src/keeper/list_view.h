@@ -10,8 +10,8 @@
  *  - This process reports its own changes to the list: list_view_expect() before the transaction,
  *    list_view_done() after it, then list_view_add() or list_view_remove().
  *  - The list's cversion counts every creation and deletion. One bounded read, at most every
- *    LIST_FRESH_MS while there are free entries, shows whether other clients changed the list. Only then
- *    is it read again, and for at most one part in LIST_REST of the time.
+ *    LIST_FRESH_MS while there are free entries, shows whether other clients changed the list. Only
+ *    then is it read again, and for at most one part in LIST_REST of the time.
  *  - Reading the list again reads the names, and the data of new entries only (if classify wants
  *    data).
  *  - list_view_refresh() with `must` is exact: it syncs and reads again unless nothing has changed.

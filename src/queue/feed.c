@@ -2,10 +2,11 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/thread.h"
+#include "base/periodic.h"
 
 enum { FINDINGS_SEARCHED = 16 };
 
@@ -16,15 +17,13 @@ struct finding {
 
 struct message_feed {
     struct message_feed_options o;
-    pthread_t thread;
+    struct periodic *periodic;
     int64_t last_id; /* the last id examined; used by the thread only, as is `found` */
     struct finding *found;
     size_t found_count, found_cap;
 
     pthread_mutex_t lock; /* guards the rest */
-    pthread_cond_t changed;
-    bool stop, nudged;
-    int64_t next; /* the number of the next entry */
+    int64_t next;         /* the number of the next entry */
     char kept[FEED_KEPT][QUEUE_NAME_LEN + 1];
     int64_t first; /* number of the first entry ever kept; it stands at kept[0] */
 };
@@ -107,43 +106,22 @@ static void tell(struct message_feed *n)
         n->o.told(n->o.arg);
 }
 
-/* The thread. */
-
-/* Returns false when the thread must stop. */
-static bool pause_for_news(struct message_feed *n)
-{
-    int64_t begun_ms = clock_boot_ms(), now_ms = begun_ms;
-    bool goes_on;
-
-    pthread_mutex_lock(&n->lock);
-    while (!n->stop && now_ms < begun_ms + (n->nudged ? FEED_PAUSE_MS : FEED_MS)) {
-        cond_wait_until(&n->changed, &n->lock, begun_ms + (n->nudged ? FEED_PAUSE_MS : FEED_MS));
-        now_ms = clock_boot_ms();
-    }
-    n->nudged = false;
-    goes_on = !n->stop;
-    pthread_mutex_unlock(&n->lock);
-    return goes_on;
-}
-
-static void *run(void *arg)
+/* The pause after new messages lets the next ones be reported together. */
+static void run(struct periodic *p, void *arg)
 {
     struct message_feed *n = arg;
 
-    while (pause_for_news(n)) {
-        find(n);
-        keep(n);
-        tell(n);
-    }
-    return NULL;
+    (void)p;
+    find(n);
+    keep(n);
+    tell(n);
+    if (n->found_count)
+        usleep(FEED_PAUSE_MS * 1000);
 }
 
 void message_feed_nudge(struct message_feed *n)
 {
-    pthread_mutex_lock(&n->lock);
-    n->nudged = true;
-    pthread_cond_signal(&n->changed);
-    pthread_mutex_unlock(&n->lock);
+    periodic_wake(n->periodic);
 }
 
 /* Readers. */
@@ -190,19 +168,13 @@ struct message_feed *message_feed_start(const struct message_feed_options *o)
     n->last_id = service_is_ready(o->tasks) ? stats.last_id : INT64_MIN / 2;
     n->first = n->next = clock_wall_ms();
     pthread_mutex_init(&n->lock, NULL);
-    cond_init(&n->changed);
-    thread_must_start(&n->thread, "queue-feed", run, n);
+    n->periodic = periodic_start("queue-feed", FEED_MS, run, n);
     return n;
 }
 
 void message_feed_free(struct message_feed *n)
 {
-    pthread_mutex_lock(&n->lock);
-    n->stop = true;
-    pthread_cond_signal(&n->changed);
-    pthread_mutex_unlock(&n->lock);
-    pthread_join(n->thread, NULL);
-    pthread_cond_destroy(&n->changed);
+    periodic_stop(n->periodic);
     pthread_mutex_destroy(&n->lock);
     free(n->found);
     free(n);

@@ -74,7 +74,7 @@ static void on_timer(uv_timer_t *timer)
         again |= !p->over && wake_one(s, p);
     pthread_mutex_unlock(&s->lock);
     if (again)
-        uv_timer_start(timer, on_timer, REGISTRY_WAKE_MS, 0);
+        UV_CHECK(uv_timer_start(timer, on_timer, REGISTRY_WAKE_MS, 0));
 }
 
 /* Without a type, the lists have changed: on the loop. */
@@ -89,7 +89,7 @@ static void on_ready(void *arg, struct str type, uint32_t count)
     }
     p->changed = true;
     if (!uv_is_active((uv_handle_t *)&s->timer))
-        uv_timer_start(&s->timer, on_timer, REGISTRY_WAKE_MS, 0);
+        UV_CHECK(uv_timer_start(&s->timer, on_timer, REGISTRY_WAKE_MS, 0));
 }
 
 static void on_note(void *arg, const char *line)
