@@ -8,7 +8,7 @@
  * locked it) to Reporting, Failed to UpdateReporting. That status is the durable mark that a report
  * is due; /drover/batch/reporting and updatereporting list those batches. A reporter acquires the
  * batch, sends the report to the depositor, and moves the batch with its token: that transaction
- * commits the report and writes status-report. If a reporter dies, its lock goes and another
+ * commits the report and writes status-report. If a reporter dies, its lock ends and another
  * reporter acquires the batch; if it only seemed dead, its move is fenced.
  *
  * The number of a report is the czxid of the batch's entry in that list. It is the same for every

@@ -14,7 +14,7 @@
  *      "access": {...}, "batch": {...}}
  *
  * A machine that the file does not name stays the built-in one. With "keep": true, an item that
- * moves into the state keeps its lock, because the same worker goes on with it.
+ * moves into the state keeps its lock, because the same worker continues.
  *
  * Invariants of a loaded machine: names are distinct even without regard to case, every state can
  * be reached from the first one, a final state can be reached from every state, every name used is

@@ -152,16 +152,14 @@ static int open_server(struct context *context, void **ret_module, struct err_in
     h->context = context;
     pthread_mutex_init(&h->lock, NULL);
     err = load_machines(h, pipeline, ret_error);
-    if (!err)
-        err = batch_store_open(&o, &h->store);
-    n.store = h->store;
-    if (!err)
-        h->callbacks = batch_callbacks_open(&n);
-    if (err)
+    if (err) {
         close_server(h);
-    else
-        *ret_module = h;
-    return err;
+        return err;
+    }
+    n.store = h->store = batch_store_open(&o);
+    h->callbacks = batch_callbacks_open(&n);
+    *ret_module = h;
+    return 0;
 }
 
 const struct module batch_module = {.name = "batches",

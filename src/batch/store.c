@@ -67,7 +67,7 @@ static void open_kind(struct batch_store *r, enum batch_kind_id id)
     }
 }
 
-int batch_store_open(const struct batch_store_options *o, struct batch_store **ret_store)
+struct batch_store *batch_store_open(const struct batch_store_options *o)
 {
     struct batch_store *r = mem_zalloc(sizeof *r);
     const struct {
@@ -89,8 +89,7 @@ int batch_store_open(const struct batch_store_options *o, struct batch_store **r
     r->job_cache = batch_job_cache_new();
     for (int i = 0; i < BATCH_KINDS; i++)
         open_kind(r, (enum batch_kind_id)i);
-    *ret_store = r;
-    return 0;
+    return r;
 }
 
 void batch_store_close(struct batch_store *r)

@@ -3,7 +3,7 @@
  *
  * One struct batch_store per process serves any number of keepers and threads. Order of use:
  * batch_store_open(); batch_store_init() once there is a keeper, which creates the nodes that all
- * others stand under; operations; batch_store_close().
+ * others are under; operations; batch_store_close().
  *
  * Every operation takes a struct batch_call: the store, the keeper of the calling session, an arena
  * that lives as long as the result, and room for an error message. Operations return 0 or a
@@ -141,7 +141,7 @@ struct batch_call {
     struct err_info *why;
 };
 
-int batch_store_open(const struct batch_store_options *o, struct batch_store **ret_store);
+struct batch_store *batch_store_open(const struct batch_store_options *o);
 void batch_store_close(struct batch_store *r);
 
 /* Creates the nodes that are missing. */

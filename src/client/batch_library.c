@@ -51,10 +51,10 @@ int drover_batches_open(struct drover_keeper *k, const char *pipeline,
     b->machines = BATCH_MACHINES_BUILT_IN;
     if (pipeline)
         err = batch_machines_load(&b->arena, str_of(pipeline), &b->machines, &v.why);
-    if (!err)
-        err = batch_store_open(&o, &b->store);
-    if (!err)
+    if (!err) {
+        b->store = batch_store_open(&o);
         err = batch_store_init(begin(&v, b));
+    }
     if (err)
         drover_batches_close(b);
     else

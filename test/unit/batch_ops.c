@@ -31,7 +31,7 @@ void begin(struct scene *s)
     assert_int_equal(local_open(&lo, &s->local, &s->why), 0);
     assert_int_equal(local_connect(s->local, NULL, &s->k), 0);
     assert_int_equal(local_connect(s->local, NULL, &s->victim), 0);
-    assert_int_equal(batch_store_open(&o, &s->store), 0);
+    s->store = batch_store_open(&o);
     s->c = (struct batch_call){s->store, s->k, &s->a, &s->why};
     ok(s, batch_store_init(&s->c));
     ok(s, batch_create(&s->c, parse(s, "{\"batchID\":\"u\"}"), s->bid));

@@ -15,9 +15,9 @@ const char *__lsan_default_suppressions(void)
 static void changed(void *arg, const struct batch_event *e)
 {
     struct scene *s = arg;
-    size_t len = strlen(s->told);
+    size_t len = strlen(s->events);
 
-    snprintf(s->told + len, sizeof s->told - len, "%s %s %s;", e->key, e->id, e->state);
+    snprintf(s->events + len, sizeof s->events - len, "%s %s %s;", e->key, e->id, e->state);
 }
 
 bool scene_on_zookeeper(void)
@@ -67,7 +67,7 @@ int scene_setup(void **state)
         assert_int_equal(local_open(&lo, &s->local, &s->why), 0);
     s->k = scene_connect(s);
     s->other = scene_connect(s);
-    assert_int_equal(batch_store_open(&ro, &s->store), 0);
+    s->store = batch_store_open(&ro);
     s->c = (struct batch_call){s->store, s->k, &s->arena, &s->why};
     s->c2 = (struct batch_call){s->store, s->other, &s->arena, &s->why};
     assert_int_equal(batch_store_init(&s->c), 0);

@@ -30,7 +30,7 @@ struct scene {
     struct arena arena;
     struct err_info why;
     struct batch_call c, c2;
-    char told[4096]; /* the events: "job jid... Pending;" */
+    char events[4096]; /* the events: "job jid... Pending;" */
 };
 
 /* For cmocka. The teardown also checks the tree. */

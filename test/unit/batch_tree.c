@@ -159,9 +159,9 @@ static void check_job(struct keeper *k, const struct standings *all, const char 
     snprintf(wanted_at.jid, sizeof wanted_at.jid, "%s", jid);
     at = bsearch(&wanted_at, all->list, all->count, sizeof *all->list, by_jid);
     if (!at || strcmp(at->state, status) != 0)
-        fail_msg("%s is '%s' and stands in '%s'", jid, status, at ? at->state : "no list");
+        fail_msg("%s is '%s' but is in '%s'", jid, status, at ? at->state : "no list");
     if ((at > all->list && !by_jid(at - 1, at)) || (at + 1 < end && !by_jid(at + 1, at)))
-        fail_msg("%s stands in more than one list, one of them %s", jid, at->state);
+        fail_msg("%s is in more than one list, one of them %s", jid, at->state);
     snprintf(path, sizeof path, "/jobs/%s/bid", jid);
     assert_int_equal(keeper_get(k, path, &bid, NULL), 0);
     for (int i = 0; i < 4; i++) {
@@ -176,7 +176,7 @@ static void check_job(struct keeper *k, const struct standings *all, const char 
              : !strcmp(status, "deleted")   ? "batch-deleted"
                                             : "batch-processing";
     if (!list || strcmp(list, wanted) != 0)
-        fail_msg("%s is %s and stands in '%s' of its batch", jid, status, list ? list : "no list");
+        fail_msg("%s is %s but is in '%s' of its batch", jid, status, list ? list : "no list");
     buf_release(&bid);
 }
 
@@ -195,7 +195,7 @@ static int check_batch(struct keeper *k, const char *bid)
         fail_msg("%s is processing and all its jobs have ended", bid);
     if (strcmp(status, "completed") && strcmp(status, "deleted") &&
         !exists(k, "/drover/batch/%s/%s", status, bid))
-        fail_msg("%s is %s and does not stand in that list", bid, status);
+        fail_msg("%s is %s but is not in that list", bid, status);
     return entries;
 }
 

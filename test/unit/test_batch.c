@@ -60,7 +60,7 @@ static void a_new_job(void **state)
     expect_tree(s, "/batches/bid0000000000/states/batch-processing",
                 "/batches/bid0000000000/states/batch-processing\n"
                 "/batches/bid0000000000/states/batch-processing/jid0000000001\n");
-    assert_string_equal(s->told, "batch bid0000000000 Pending;job jid0000000001 Pending;");
+    assert_string_equal(s->events, "batch bid0000000000 Pending;job jid0000000001 Pending;");
 }
 
 static void acquiring_and_moving(void **state)
