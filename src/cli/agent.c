@@ -91,20 +91,13 @@ static void send_end(struct agent_run *r, const struct run_end *end, const char 
     m->run = r;
     m->stream = -1;
     json_open(b, '{');
-    json_key(b, "clientid");
-    json_put_int(b, r->agent->client);
-    json_key(b, "node");
-    json_put_text(b, str_of(r->node));
-    json_key(b, "attempt");
-    json_put_int(b, r->attempt);
-    json_key(b, "how");
-    json_put_text(b, str_of(end ? hows[end->how] : "exited"));
-    json_key(b, "status");
-    json_put_int(b, end ? end->status : status);
-    if (reason) {
-        json_key(b, "reason");
-        json_put_text(b, str_of(reason));
-    }
+    json_member_int(b, "clientid", r->agent->client);
+    json_member_text(b, "node", str_of(r->node));
+    json_member_int(b, "attempt", r->attempt);
+    json_member_text(b, "how", str_of(end ? hows[end->how] : "exited"));
+    json_member_int(b, "status", end ? end->status : status);
+    if (reason)
+        json_member_text(b, "reason", str_of(reason));
     for (int i = 0; i < RUN_STREAMS && r->run; i++) {
         const struct run_output *o = run_output(r->run, (enum run_stream)i);
 

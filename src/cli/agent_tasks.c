@@ -17,19 +17,15 @@
 static void put_claim(const struct agent *a, struct buf *b, uint32_t limit)
 {
     json_open(b, '{');
-    json_key(b, "clientid");
-    json_put_int(b, a->client);
+    json_member_int(b, "clientid", a->client);
     json_key(b, "groups");
     json_open(b, '[');
     for (uint32_t i = 0; i < a->o->group_count; i++)
         json_put_text(b, str_of(a->o->groups[i]));
     json_close(b, ']');
-    json_key(b, "limit");
-    json_put_int(b, limit < 100 ? limit : 100);
-    json_key(b, "wait");
-    json_put_int(b, AGENT_WAIT_MS);
-    json_key(b, "duration");
-    json_put_int(b, a->o->lease_ms);
+    json_member_int(b, "limit", limit < 100 ? limit : 100);
+    json_member_int(b, "wait", AGENT_WAIT_MS);
+    json_member_int(b, "duration", a->o->lease_ms);
     json_close(b, '}');
 }
 

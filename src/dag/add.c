@@ -52,13 +52,13 @@ static void enter(struct dag *d, struct dag_addition *a)
     assert(!err); /* graph_draft() has checked it */
     dag_set_end_times(d, &changes);
     for (uint32_t i = from; i < d->graph.count; i++)
-        dag_tell(d, d->graph.order[i]);
+        d->o.shown(d->o.arg, d->graph.order[i]);
     free(a->draft.chunks);
     a->draft.chunks = NULL;
     a->draft.chunk_count = 0;
     if (changes.count)
         dag_follow(d, dag_commit_open(d), &changes);
-    dag_tell(d, NULL);
+    d->o.shown(d->o.arg, NULL);
 }
 
 /* Not all chunks were committed: deletes the others. */

@@ -231,12 +231,6 @@ static void write_tasks(struct dag_commit *t)
 
 /* The batch is durable, or has failed. */
 
-void dag_tell(struct dag *d, struct dag_node *n)
-{
-    if (d->listener)
-        d->listener(d->listener_arg, n);
-}
-
 void dag_show(struct dag *d, struct dag_node *n)
 {
     uint8_t *shown = &d->graph.shown[n->index];
@@ -245,7 +239,7 @@ void dag_show(struct dag *d, struct dag_node *n)
     if (*shown == state)
         return;
     *shown = (uint8_t)state;
-    dag_tell(d, n);
+    d->o.shown(d->o.arg, n);
 }
 
 static void settle(struct dag_commit *t, const struct task_reply *reply)

@@ -73,8 +73,6 @@ struct dag {
     struct dag_addition *adding, *adding_last;
     struct serve_agent *agent;
     struct started *started; /* NULL: it is not known which runs were started */
-    dag_shown_fn *listener;  /* NULL: none */
-    void *listener_arg;
 
     struct http_topic topic; /* keys: dag_key() */
     uint64_t kill_number;    /* of the last kill of a run of an agent */
@@ -125,7 +123,6 @@ void dag_arm(struct dag *d, int64_t at_ms);
 
 enum node_state dag_visible(const struct dag *d, const struct dag_node *n);
 void dag_show(struct dag *d, struct dag_node *n); /* publishes the state if it has changed */
-void dag_tell(struct dag *d, struct dag_node *n); /* calls the listener */
 
 /* Sets the end times of nodes that ended because others did; adds the changes to a batch. */
 void dag_set_end_times(struct dag *d, const struct plan_changes *c);

@@ -29,12 +29,10 @@ struct drafting {
     struct err_info *e;
 };
 
-#define WRONG(d, i, code, ...) wrong((d), (i), (code), __VA_ARGS__)
+static int wrong(struct drafting *d, uint32_t i, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
-static int wrong(struct drafting *d, uint32_t i, int code, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static int wrong(struct drafting *d, uint32_t i, int code, const char *fmt, ...)
+static int wrong(struct drafting *d, uint32_t i, const char *fmt, ...)
 {
     char text[400];
     va_list ap;
@@ -42,7 +40,7 @@ static int wrong(struct drafting *d, uint32_t i, int code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return err_set(d->e, code, "nodes[%" PRIu32 "]: %s", i, text);
+    return err_set(d->e, DROVER_BAD_ARGUMENT, "nodes[%" PRIu32 "]: %s", i, text);
 }
 
 static int cut(struct str s)
@@ -54,11 +52,10 @@ static int cut(struct str s)
 static int check_name(struct drafting *d, uint32_t i, const char *what, struct str s)
 {
     if (!s.len || s.len > NODE_NAME_LEN_MAX)
-        return WRONG(d, i, DROVER_BAD_ARGUMENT, "%s has to have 1 to %d bytes", what,
-                     NODE_NAME_LEN_MAX);
+        return wrong(d, i, "%s has to have 1 to %d bytes", what, NODE_NAME_LEN_MAX);
     for (size_t k = 0; k < s.len; k++)
         if ((unsigned char)s.p[k] < 0x20)
-            return WRONG(d, i, DROVER_BAD_ARGUMENT, "%s has a control character", what);
+            return wrong(d, i, "%s has a control character", what);
     return 0;
 }
 
@@ -80,7 +77,7 @@ static int read_ref(struct drafting *d, uint32_t i)
 
     if (json_get_text(d->nodes[i], "ref", &ref, d->e) < 0 ||
         json_get_text(d->metadata[i], "ref", &inner, d->e) < 0)
-        return WRONG(d, i, DROVER_BAD_ARGUMENT, "ref has to be a string");
+        return wrong(d, i, "ref has to be a string");
     if (!ref.p)
         ref = inner;
     if (!ref.p)
@@ -89,10 +86,9 @@ static int read_ref(struct drafting *d, uint32_t i)
     if (err)
         return err;
     if (graph_parse_id(ref, &id) || str_eq(ref, STR("root")))
-        return WRONG(d, i, DROVER_BAD_ARGUMENT, "ref '%.*s' could be mistaken for an id", cut(ref),
-                     ref.p);
+        return wrong(d, i, "ref '%.*s' could be mistaken for an id", cut(ref), ref.p);
     if (find_ref(d, ref) != UINT32_MAX)
-        return WRONG(d, i, DROVER_BAD_ARGUMENT, "ref '%.*s' is there twice", cut(ref), ref.p);
+        return wrong(d, i, "ref '%.*s' is there twice", cut(ref), ref.p);
     d->refs[i] = ref;
     map_add(&d->by_ref, map_hash_str(ref), i + 1);
     return 0;
@@ -116,24 +112,23 @@ static int read_words(struct drafting *d, uint32_t i)
         json_get_text(m, "group", &group, &why) < 0 ||
         json_get_text(m, "name", &d->names[i], &why) < 0 ||
         json_get_int(m, "priority", &priority, &why) < 0)
-        return WRONG(d, i, DROVER_BAD_ARGUMENT, "metadata: %s", why.text);
+        return wrong(d, i, "metadata: %s", why.text);
     if (!type.p)
-        return WRONG(d, i, DROVER_BAD_ARGUMENT, "metadata.type is missing");
+        return wrong(d, i, "metadata.type is missing");
     if (node_type_of(type) < 0)
-        return WRONG(d, i, DROVER_BAD_ARGUMENT, "there is no type '%.*s'", cut(type), type.p);
+        return wrong(d, i, "there is no type '%.*s'", cut(type), type.p);
     if (node_when_of(when) < 0)
-        return WRONG(d, i, DROVER_BAD_ARGUMENT,
-                     "metadata.when is success, failure or always, not '%.*s'", cut(when), when.p);
+        return wrong(d, i, "metadata.when is success, failure or always, not '%.*s'", cut(when),
+                     when.p);
     if (branch.p && node_branch_of(branch) < 0)
-        return WRONG(d, i, DROVER_BAD_ARGUMENT, "metadata.branch is then or else, not '%.*s'",
-                     cut(branch), branch.p);
+        return wrong(d, i, "metadata.branch is then or else, not '%.*s'", cut(branch), branch.p);
     if (priority < INT32_MIN || priority > INT32_MAX)
-        return WRONG(d, i, DROVER_BAD_ARGUMENT, "metadata.priority is out of range");
+        return wrong(d, i, "metadata.priority is out of range");
     err = check_name(d, i, "metadata.group", group);
     if (!err && d->names[i].p)
         err = check_name(d, i, "metadata.name", d->names[i]);
     if (!err && graph_group(d->g, group) == UINT32_MAX)
-        err = WRONG(d, i, DROVER_BAD_ARGUMENT, "there are %d groups already", GRAPH_GROUPS_MAX);
+        err = wrong(d, i, "there are %d groups already", GRAPH_GROUPS_MAX);
     s->type = (uint8_t)node_type_of(type);
     s->when = (uint8_t)node_when_of(when);
     s->branch = branch.p ? (uint8_t)node_branch_of(branch) : BRANCH_NONE;
@@ -151,17 +146,17 @@ static int read_node(struct drafting *d, uint32_t i, const struct json *v)
 
     d->nodes[i] = v;
     if (v->kind != JSON_OBJECT)
-        return WRONG(d, i, DROVER_BAD_ARGUMENT, "a node is an object, not %s", json_kind_name(v));
+        return wrong(d, i, "a node is an object, not %s", json_kind_name(v));
     if (json_only(v, names, &why) || json_get_object(v, "metadata", &d->metadata[i], &why) < 0 ||
         json_get_object(v, "data", &data, &why) < 0)
-        return WRONG(d, i, DROVER_BAD_ARGUMENT, "%s", why.text);
+        return wrong(d, i, "%s", why.text);
     if (!d->metadata[i])
-        return WRONG(d, i, DROVER_BAD_ARGUMENT, "metadata is missing");
+        return wrong(d, i, "metadata is missing");
     err = read_ref(d, i);
     if (!err)
         err = read_words(d, i);
     if (!err && node_check_data(d->specs[i].type, data, &why))
-        err = WRONG(d, i, DROVER_BAD_ARGUMENT, "%s", why.text);
+        err = wrong(d, i, "%s", why.text);
     return err;
 }
 
@@ -188,15 +183,14 @@ static int add_parent(struct drafting *d, uint32_t i, const struct json *v, uint
     uint32_t index, *stamp;
 
     if (v->kind != JSON_TEXT && v->kind != JSON_INT)
-        return WRONG(d, i, DROVER_BAD_ARGUMENT, "a parent is an id or a ref, not %s",
-                     json_kind_name(v));
+        return wrong(d, i, "a parent is an id or a ref, not %s", json_kind_name(v));
     if (str_eq(text, STR("root")))
         return 0;
     index = find_ref(d, text);
     if (index == UINT32_MAX)
         n = graph_find_text(d->g, text);
     if (index == UINT32_MAX && !n)
-        return WRONG(d, i, DROVER_BAD_ARGUMENT, "there is no parent '%.*s'", cut(text), text.p);
+        return wrong(d, i, "there is no parent '%.*s'", cut(text), text.p);
     stamp = n ? &d->stamps[n->ref] : &d->stamps[d->g->plan.node_count + index];
     if (*stamp == i + 1)
         return 0; /* a duplicate */
@@ -224,11 +218,11 @@ static int read_parents(struct drafting *d, uint32_t i)
     int err = 0;
 
     if (json_get_list(d->metadata[i], "parents", &list, &why) < 0)
-        return WRONG(d, i, DROVER_BAD_ARGUMENT, "metadata: %s", why.text);
+        return wrong(d, i, "metadata: %s", why.text);
     if (one && one->kind == JSON_NULL)
         one = NULL;
     if (one && list)
-        return WRONG(d, i, DROVER_BAD_ARGUMENT, "metadata has both parent and parents");
+        return wrong(d, i, "metadata has both parent and parents");
     count = list ? list->count : one ? 1 : 0;
     d->parents[i] = arena_alloc(d->a, (count + 1) * sizeof **d->parents);
     d->specs[i].parents = in_batch = arena_alloc(d->a, (count + 1) * sizeof *in_batch);
@@ -239,7 +233,7 @@ static int read_parents(struct drafting *d, uint32_t i)
     for (uint32_t k = 0; k < d->parent_counts[i] && d->specs[i].branch && !err; k++)
         has_if |= parent_is_if(d, d->parents[i][k]);
     if (!err && d->specs[i].branch && !has_if)
-        err = WRONG(d, i, DROVER_BAD_ARGUMENT, "a branch needs a parent of type if");
+        err = wrong(d, i, "a branch needs a parent of type if");
     return err;
 }
 
@@ -251,22 +245,14 @@ static void put_node(struct buf *b, const struct drafting *d, uint32_t i, int64_
     const struct json *data = json_get(d->nodes[i], "data");
 
     json_open(b, '{');
-    json_key(b, "id");
-    json_put_int(b, (int64_t)(d->first_id + i));
-    json_key(b, "type");
-    json_put_text(b, str_of(node_type_name(s->type)));
-    if (s->when) {
-        json_key(b, "when");
-        json_put_text(b, str_of(node_when_name(s->when)));
-    }
-    if (s->branch) {
-        json_key(b, "branch");
-        json_put_text(b, str_of(node_branch_name(s->branch)));
-    }
-    if (s->priority) {
-        json_key(b, "priority");
-        json_put_int(b, s->priority);
-    }
+    json_member_int(b, "id", (int64_t)(d->first_id + i));
+    json_member_text(b, "type", str_of(node_type_name(s->type)));
+    if (s->when)
+        json_member_text(b, "when", str_of(node_when_name(s->when)));
+    if (s->branch)
+        json_member_text(b, "branch", str_of(node_branch_name(s->branch)));
+    if (s->priority)
+        json_member_int(b, "priority", s->priority);
     if (!str_eq(d->groups[i], STR(NODE_GROUP_DEFAULT))) {
         json_key(b, "group");
         json_put_text(b, d->groups[i]);
@@ -275,8 +261,7 @@ static void put_node(struct buf *b, const struct drafting *d, uint32_t i, int64_
         json_key(b, "name");
         json_put_text(b, d->names[i]);
     }
-    json_key(b, "added");
-    json_put_int(b, now_ms);
+    json_member_int(b, "added", now_ms);
     if (d->parent_counts[i]) {
         json_key(b, "parents");
         json_open(b, '[');
@@ -322,7 +307,8 @@ static int write_chunks(struct drafting *d, int64_t now_ms, struct draft *r)
         put_node(&c->text, d, i, now_ms);
         in_chunk++;
         if (c->text.len - before > GRAPH_NODE_LEN_MAX)
-            return WRONG(d, i, DROVER_TOO_BIG, "a node may have %d bytes", GRAPH_NODE_LEN_MAX);
+            return err_set(d->e, DROVER_TOO_BIG, "nodes[%" PRIu32 "]: a node may have %d bytes", i,
+                           GRAPH_NODE_LEN_MAX);
     }
     if (c)
         json_close(&c->text, ']');
@@ -350,7 +336,7 @@ static int reject_cycle(struct drafting *d, const struct plan_changes *cycle)
 
         buf_printf(&text, "%s%.*s", k ? " → " : "", cut(ref), ref.p);
     }
-    err = WRONG(d, cycle->refs[0], DROVER_BAD_ARGUMENT, "cycle: %s", buf_text(&text));
+    err = wrong(d, cycle->refs[0], "cycle: %s", buf_text(&text));
     buf_release(&text);
     return err;
 }

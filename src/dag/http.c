@@ -57,7 +57,7 @@ static void publish(struct dag_http *h, const struct dag_node *n, const char *st
                    &(struct event){
                        .kind = "node",
                        .id = str_of(id),
-                       .type = str_of(node_type_name(graph_plan(dag_graph(h->dag), n)->type)),
+                       .type = str_of(node_type_name(graph_plan(&h->dag->graph, n)->type)),
                        .state = str_of(state),
                        .json = json,
                    });
@@ -80,8 +80,8 @@ static void on_shown(void *arg, struct dag_node *n)
     uint8_t shown = n ? h->dag->graph.shown[n->index] : 0;
 
     if (!n) {
-        if (!dag_is_ready(h->dag))
-            node_waits_end(dag_graph(h->dag));
+        if (!h->dag->ready)
+            node_waits_end(&h->dag->graph);
         http_topic_wake(&h->dag->topic, dag_key("added", 0), HTTP_TOPIC_ALL);
         return;
     }
@@ -109,7 +109,7 @@ static void begin_dag(struct dag_http *h, struct dag_saved *saved)
 {
     struct err_info why;
 
-    if (h->closing || dag_is_ready(h->dag))
+    if (h->closing || h->dag->ready)
         dag_saved_free(saved);
     else if (dag_begin(h->dag, saved, &why))
         log_error("%s", why.text);
@@ -186,35 +186,51 @@ static void on_failed(void *arg, int err)
     try_again(h);
 }
 
+static int read_saved(struct dag_http *h, struct dag_saved **ret_saved, struct err_info *e)
+{
+    struct keeper *k = context_keeper(h->context);
+    int err = k ? dag_read(k, ret_saved, e) : err_set(e, DROVER_CLOSED, "dag: closing");
+
+    if (k)
+        context_return(h->context, k);
+    return err;
+}
+
 static void work_read(uv_work_t *work)
 {
     struct dag_http *h = work->data;
-    struct keeper *k = context_keeper(h->context);
+    struct dag_saved *saved;
 
-    h->read_err = DROVER_CLOSED;
-    if (!k)
+    h->read_err = read_saved(h, &saved, &h->read_why);
+    if (!h->read_err)
+        leave_news(h, saved, false);
+}
+
+static void release(struct dag_http *h)
+{
+    if (--h->handles)
         return;
-    h->read_err = dag_read(k, &h->saved, &h->read_why);
-    context_return(h->context, k);
+    uv_mutex_destroy(&h->lock);
+    if (h->saved)
+        dag_saved_free(h->saved);
+    free(h);
 }
 
 static void after_read(uv_work_t *work, int status)
 {
     struct dag_http *h = work->data;
-    struct dag_saved *saved = h->saved;
 
     (void)status;
-    h->saved = NULL;
-    if (!h->read_err) {
-        begin_dag(h, saved);
-        return;
+    if (h->read_err) {
+        log_error("%s", h->read_why.text);
+        try_again(h);
     }
-    log_error("%s", h->read_why.text);
-    try_again(h);
+    release(h);
 }
 
 static void start_reading(struct dag_http *h)
 {
+    h->handles++;
     h->reading.data = h;
     uv_queue_work(h->context->loop, &h->reading, work_read, after_read);
 }
@@ -222,12 +238,9 @@ static void start_reading(struct dag_http *h)
 /* With the embedded keeper, the nodes are there before the first client connects. */
 static int read_first(struct dag_http *h, struct err_info *ret_error)
 {
-    struct keeper *k = context_keeper(h->context);
     struct dag_saved *saved;
-    int err = k ? dag_read(k, &saved, ret_error) : DROVER_CLOSED;
+    int err = read_saved(h, &saved, ret_error);
 
-    if (k)
-        context_return(h->context, k);
     return err ? err : dag_begin(h->dag, saved, ret_error);
 }
 
@@ -242,14 +255,7 @@ static void follow_leader(struct dag_http *h)
 
 static void on_closed(uv_handle_t *handle)
 {
-    struct dag_http *h = handle->data;
-
-    if (--h->handles)
-        return;
-    uv_mutex_destroy(&h->lock);
-    if (h->saved)
-        dag_saved_free(h->saved);
-    free(h);
+    release(handle->data);
 }
 
 static void module_close(void *arg)
@@ -313,6 +319,7 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
         .data_dir = h->data_dir,
         .printed = on_printed,
         .failed = on_failed,
+        .shown = on_shown,
     };
 
     if (err)
@@ -322,7 +329,6 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
     if (h->events)
         events_know(h->events, &EVENT_WORDS);
     module->dag = dag_open(&o);
-    dag_listen(module->dag, on_shown, module);
     UV_CHECK(uv_timer_init(h->loop, &module->again));
     UV_CHECK(uv_timer_init(h->loop, &module->printer));
     UV_CHECK(uv_async_init(h->loop, &module->news, on_news));
@@ -348,7 +354,7 @@ static struct route_table module_routes(void *module)
 
 static bool module_ready(void *module)
 {
-    return dag_is_ready(((struct dag_http *)module)->dag);
+    return ((struct dag_http *)module)->dag->ready;
 }
 
 const struct module dag_module = {

@@ -23,20 +23,14 @@ static void put_run(struct buf *b, struct dag *d, const struct dag_node *n, stru
     json_open(b, '{');
     json_key(b, "node");
     http_put_id(b, n->id);
-    json_key(b, "attempt");
-    json_put_int(b, n->attempts);
-    json_key(b, "store");
-    json_put_int(b, d->client);
-    json_key(b, "parent");
-    json_put_text(b, str_of(dag_parent_text(d, n, a)));
+    json_member_int(b, "attempt", n->attempts);
+    json_member_int(b, "store", d->client);
+    json_member_text(b, "parent", str_of(dag_parent_text(d, n, a)));
     put_list(b, "argv", c.argv);
     put_list(b, "env", c.env);
-    if (c.cwd) {
-        json_key(b, "cwd");
-        json_put_text(b, str_of(c.cwd));
-    }
-    json_key(b, "timeout");
-    json_put_int(b, c.timeout_ms);
+    if (c.cwd)
+        json_member_text(b, "cwd", str_of(c.cwd));
+    json_member_int(b, "timeout", c.timeout_ms);
     json_close(b, '}');
 }
 
@@ -75,8 +69,7 @@ static bool put_kills(struct buf *b, const struct dag *d, int64_t client, uint64
         any = true;
     }
     json_close(b, ']');
-    json_key(b, "next");
-    json_put_int(b, (int64_t)d->kill_number);
+    json_member_int(b, "next", (int64_t)d->kill_number);
     json_close(b, '}');
     return any;
 }

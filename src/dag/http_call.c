@@ -54,7 +54,7 @@ struct dag *http_dag(struct http_request *r)
     struct dag_http *h = r->arg;
     char url[LEADER_URL_SIZE];
 
-    if (dag_is_ready(h->dag))
+    if (h->dag->ready)
         return h->dag;
     leader_url(h->context->leader, url);
     http_reply_elsewhere(r, url, "the DAG is loading: try again");
@@ -63,7 +63,7 @@ struct dag *http_dag(struct http_request *r)
 
 struct dag_node *http_find_node(struct http_request *r, struct dag *d, struct str id)
 {
-    struct dag_node *n = graph_find_text(dag_graph(d), id);
+    struct dag_node *n = graph_find_text(&d->graph, id);
 
     if (!n)
         http_reply_errorf(r, 404, "there is no node '%.*s'", (int)(id.len < 80 ? id.len : 80),
@@ -82,7 +82,7 @@ struct dag_call *http_nodes_call(struct http_request *r, struct dag *d)
     struct dag_call *c;
 
     for (size_t i = 0; i < in->id_count; i++)
-        if (!graph_find(dag_graph(d), (uint64_t)in->ids[i])) {
+        if (!graph_find(&d->graph, (uint64_t)in->ids[i])) {
             http_reply_errorf(r, 404, "there is no node '%" PRId64 "'", in->ids[i]);
             return NULL;
         }
@@ -121,8 +121,7 @@ void http_put_pagination(struct buf *b, uint64_t next, const char *pid)
     json_open(b, '{');
     json_key(b, "next");
     http_put_id(b, next);
-    json_key(b, "pid");
-    json_put_text(b, str_of(pid));
+    json_member_text(b, "pid", str_of(pid));
     json_close(b, '}');
 }
 

@@ -220,8 +220,8 @@ static void get_spec_value(struct http_request *r, struct dag_node *n, struct te
 
 static bool will_print(struct dag *d, const struct dag_node *n)
 {
-    return graph_plan(dag_graph(d), n)->type != NODE_GROUP &&
-           !node_state_is_terminal(graph_state(dag_graph(d), n));
+    return graph_plan(&d->graph, n)->type != NODE_GROUP &&
+           !node_state_is_terminal(graph_state(&d->graph, n));
 }
 
 void http_get_value(struct http_request *r)
@@ -288,7 +288,7 @@ static bool may_put(struct http_request *r, struct dag *d, struct dag_node *n)
                           node_state_name(dag_visible(d, n)));
         return false;
     }
-    if (!node_check_value(graph_plan(dag_graph(d), n)->type, in->key, in->value, &why))
+    if (!node_check_value(graph_plan(&d->graph, n)->type, in->key, in->value, &why))
         return true;
     http_reply_field(r, "value", "%s", why.text);
     return false;

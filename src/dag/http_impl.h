@@ -20,7 +20,7 @@ struct dag_http {
     struct dag_saved *saved;
     bool stopped;
     struct err_info read_why;
-    int handles;
+    int handles; /* that are open, and the read in flight */
 };
 
 /* The fields of all routes (http_routes.c). */

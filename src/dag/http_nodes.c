@@ -69,7 +69,7 @@ static void put_parents(struct buf *b, const struct dag_plan *p, uint32_t ref, u
 
 void node_put_metadata(struct buf *b, struct dag *d, const struct dag_node *n, unsigned fields)
 {
-    const struct graph *g = dag_graph(d);
+    const struct graph *g = &d->graph;
     const struct plan_node *p = graph_plan(g, n);
     const struct {
         enum field field;
@@ -102,10 +102,8 @@ void node_put_metadata(struct buf *b, struct dag *d, const struct dag_node *n, u
             json_put_text(b, texts[i].text);
         }
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (fields & 1u << numbers[i].field && numbers[i].number) {
-            json_key(b, FIELDS[numbers[i].field]);
-            json_put_int(b, numbers[i].number);
-        }
+        if (fields & 1u << numbers[i].field && numbers[i].number)
+            json_member_int(b, FIELDS[numbers[i].field], numbers[i].number);
     json_close(b, '}');
 }
 
@@ -158,7 +156,7 @@ static bool read_listing(struct http_request *r, struct dag *d, struct node_list
     }
     snprintf(
         l->pid, sizeof l->pid, "%" PRIx64 "-%" PRIx64 "-%08x", (uint64_t)d->client,
-        dag_graph(d)->deletions,
+        d->graph.deletions,
         (unsigned)XXH3_64bits((unsigned[]){l->types, l->states, l->fields}, 3 * sizeof(unsigned)));
     if (!http_read_start(r, l->pid, l->pid, &start))
         return false;
@@ -175,7 +173,7 @@ static bool fits(const struct graph *g, uint32_t at, const struct node_listing *
 
 static size_t put_listing(struct buf *b, struct dag *d, const struct node_listing *l)
 {
-    const struct graph *g = dag_graph(d);
+    const struct graph *g = &d->graph;
     uint32_t at = graph_seek(g, l->after + 1);
     int64_t left = l->limit ? l->limit : INT64_MAX;
     size_t count = 0;
@@ -240,7 +238,7 @@ void http_post_nodes(struct http_request *r)
 
     if (!c)
         return;
-    err = graph_draft(dag_graph(d), in->nodes, dag_now_ms(d), &c->arena, &draft, &why);
+    err = graph_draft(&d->graph, in->nodes, dag_now_ms(d), &c->arena, &draft, &why);
     if (err) {
         http_reply_err(r, err, why.text);
         dag_call_free(c);
@@ -280,7 +278,7 @@ static void put_data(struct buf *b, const struct dag_node *n, struct arena *a)
 /* Why the node is in its state. */
 static void put_why(struct buf *b, struct dag *d, const struct dag_node *n)
 {
-    const struct graph *g = dag_graph(d);
+    const struct graph *g = &d->graph;
     uint64_t first = 0;
     uint32_t count = 0;
 
@@ -345,12 +343,12 @@ void http_delete_node(struct http_request *r)
         return;
     c = dag_call_new(r);
     if (in->chain)
-        plan_descendants(&dag_graph(d)->plan, n->ref, &all);
+        plan_descendants(&d->graph.plan, n->ref, &all);
     else
         plan_changes_put(&all, n->ref);
     json_open(&c->out, '[');
     for (size_t i = 0; i < all.count; i++)
-        put_id_object(&c->out, dag_graph(d)->plan.nodes[all.refs[i]].id);
+        put_id_object(&c->out, d->graph.plan.nodes[all.refs[i]].id);
     json_close(&c->out, ']');
     plan_changes_release(&all);
     err = dag_remove(d, n, in->chain, dag_call_done, c, &why);

@@ -10,7 +10,7 @@
 
 static void reply_states(struct dag_call *c)
 {
-    const struct graph *g = dag_graph(c->h->dag);
+    const struct graph *g = &c->h->dag->graph;
     struct buf *b = &c->out;
 
     if (!c->r)
@@ -23,8 +23,8 @@ static void reply_states(struct dag_call *c)
         json_open(b, '{');
         json_key(b, "id");
         http_put_id(b, c->ids[i]);
-        json_key(b, "state");
-        json_put_text(b, str_of(exists ? node_state_name(g->shown[n->index]) : "deleted"));
+        json_member_text(b, "state",
+                         str_of(exists ? node_state_name(g->shown[n->index]) : "deleted"));
         json_close(b, '}');
     }
     json_close(b, ']');
@@ -39,9 +39,9 @@ void http_get_scheduler(struct http_request *r)
 
     if (!d)
         return;
-    for (uint32_t i = 0; i < dag_graph(d)->count; i++)
-        if (dag_graph(d)->shown[i] != SHOWN_NONE)
-            counts[dag_graph(d)->shown[i]]++;
+    for (uint32_t i = 0; i < d->graph.count; i++)
+        if (d->graph.shown[i] != SHOWN_NONE)
+            counts[d->graph.shown[i]]++;
     json_open(&b, '{');
     json_key(&b, "states");
     json_open(&b, '{');
@@ -50,8 +50,7 @@ void http_get_scheduler(struct http_request *r)
         json_put_int(&b, (int64_t)counts[s]);
     }
     json_close(&b, '}');
-    json_key(&b, "jobs");
-    json_put_int(&b, dag_options(d)->jobs);
+    json_member_int(&b, "jobs", d->o.jobs);
     json_close(&b, '}');
     http_reply_buf(r, &b);
 }
@@ -82,7 +81,7 @@ void http_put_kill(struct http_request *r)
     c->pending = 1;
     for (size_t i = 0; i < c->count; i++) {
         c->pending++;
-        dag_kill(d, graph_find(dag_graph(d), c->ids[i]), on_change, c);
+        dag_kill(d, graph_find(&d->graph, c->ids[i]), on_change, c);
     }
     on_change(c, 0);
 }
@@ -96,7 +95,7 @@ void http_put_retry(struct http_request *r)
     if (!c)
         return;
     for (size_t i = 0; i < c->count; i++)
-        if (dag_check_retry(d, graph_find(dag_graph(d), c->ids[i]), &why)) {
+        if (dag_check_retry(d, graph_find(&d->graph, c->ids[i]), &why)) {
             http_reply_error(r, 409, why.text);
             dag_call_free(c);
             return;
@@ -104,7 +103,7 @@ void http_put_retry(struct http_request *r)
     c->pending = 1;
     for (size_t i = 0; i < c->count; i++) {
         c->pending++;
-        if (dag_retry(d, graph_find(dag_graph(d), c->ids[i]), on_change, c, &why))
+        if (dag_retry(d, graph_find(&d->graph, c->ids[i]), on_change, c, &why))
             c->pending--; /* an earlier one has made it wait again */
     }
     on_change(c, 0);
@@ -162,7 +161,7 @@ static void on_wait_gone(struct http_request *r)
 /* Links the request to the first node that has not ended. False: all have. */
 static bool wait_link(struct node_wait *w)
 {
-    const struct graph *g = dag_graph(w->call->h->dag);
+    const struct graph *g = &w->call->h->dag->graph;
 
     for (size_t i = w->call->pending; i < w->call->count; i++) {
         struct dag_node *n = graph_find(g, w->call->ids[i]);

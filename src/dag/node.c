@@ -25,45 +25,21 @@ static int find(const char *const *names, size_t count, struct str name)
 
 #define FIND(table, name) find(table, sizeof(table) / sizeof *(table), name)
 
-const char *node_type_name(enum node_type t)
-{
-    return NAME_OF(TYPES, t);
-}
+/* Defines node_type_name() and node_type_of(), and so on. */
+#define NAMES(what, table)                                                                         \
+    const char *node_##what##_name(enum node_##what value)                                         \
+    {                                                                                              \
+        return NAME_OF(table, value);                                                              \
+    }                                                                                              \
+    int node_##what##_of(struct str name)                                                          \
+    {                                                                                              \
+        return name.len ? FIND(table, name) : -1;                                                  \
+    }
 
-const char *node_state_name(enum node_state s)
-{
-    return NAME_OF(STATES, s);
-}
-
-const char *node_when_name(enum node_when w)
-{
-    return NAME_OF(WHENS, w);
-}
-
-const char *node_branch_name(enum node_branch b)
-{
-    return NAME_OF(BRANCHES, b);
-}
-
-int node_type_of(struct str name)
-{
-    return FIND(TYPES, name);
-}
-
-int node_state_of(struct str name)
-{
-    return FIND(STATES, name);
-}
-
-int node_when_of(struct str name)
-{
-    return FIND(WHENS, name);
-}
-
-int node_branch_of(struct str name)
-{
-    return name.len ? FIND(BRANCHES, name) : -1;
-}
+NAMES(type, TYPES)
+NAMES(state, STATES)
+NAMES(when, WHENS)
+NAMES(branch, BRANCHES)
 
 /* Input data. */
 

@@ -5,8 +5,7 @@
 static void put_slots(struct buf *b, const struct node_datum *v)
 {
     json_open(b, '{');
-    json_key(b, "pid");
-    json_put_int(b, (int64_t)v->pid);
+    json_member_int(b, "pid", (int64_t)v->pid);
     json_key(b, "slots");
     json_open(b, '[');
     for (uint32_t i = 0; i < v->slot_count; i++) {
@@ -59,19 +58,14 @@ void node_put_record(struct buf *b, const struct dag_node *n, enum node_state st
                      enum node_branch taken)
 {
     json_open(b, '{');
-    json_key(b, "state");
-    json_put_text(b, str_of(node_state_name(state)));
+    json_member_text(b, "state", str_of(node_state_name(state)));
     put_time(b, "started", n->started_ms);
     put_time(b, "ended", n->ended_ms);
     put_time(b, "attempts", n->attempts);
-    if (n->reason) {
-        json_key(b, "reason");
-        json_put_text(b, str_of(n->reason));
-    }
-    if (taken) {
-        json_key(b, "taken");
-        json_put_text(b, str_of(node_branch_name(taken)));
-    }
+    if (n->reason)
+        json_member_text(b, "reason", str_of(n->reason));
+    if (taken)
+        json_member_text(b, "taken", str_of(node_branch_name(taken)));
     if (n->values)
         put_values(b, n);
     json_close(b, '}');

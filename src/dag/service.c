@@ -16,33 +16,12 @@ int64_t dag_now_ms(const struct dag *d)
     return service_now_ms(d->o.tasks);
 }
 
-const struct dag_options *dag_options(const struct dag *d)
-{
-    return &d->o;
-}
-
-struct graph *dag_graph(struct dag *d)
-{
-    return &d->graph;
-}
-
-bool dag_is_ready(const struct dag *d)
-{
-    return d->ready;
-}
-
 uint64_t dag_key(const char *kind, int64_t number)
 {
     char text[24];
 
     snprintf(text, sizeof text, "%" PRId64, number);
     return http_key(kind, str_of(text), (struct str){0});
-}
-
-void dag_listen(struct dag *d, dag_shown_fn *fn, void *arg)
-{
-    d->listener = fn;
-    d->listener_arg = arg;
 }
 
 /* A node that waits for its next attempt is published as running. */
@@ -248,7 +227,7 @@ void dag_end(struct dag *d, int err)
     serve_agent_drop(d->agent);
     dag_drop_adds(d, err);
     drop_commits(d, err);
-    dag_tell(d, NULL); /* ends the requests that wait for nodes */
+    d->o.shown(d->o.arg, NULL); /* ends the requests that wait for nodes */
     for (int i = 0; i < BUCKET_KINDS; i++)
         map_release(&d->buckets[i]);
     map_release(&d->by_slot);

@@ -67,6 +67,12 @@ struct dag_options {
     bool embedded;                      /* the keeper is used by this server alone */
     void (*printed)(void *arg);         /* a run of the built-in agent has new output */
     void (*failed)(void *arg, int err); /* a commit failed and the DAG was stopped: read again */
+
+    /*
+     * The published state of a node has changed, or a node is about to be removed (its state is then
+     * SHOWN_NONE), or nodes were added or the DAG was stopped (n NULL).
+     */
+    void (*shown)(void *arg, struct dag_node *n);
     void *arg;
 };
 
@@ -83,9 +89,6 @@ void dag_saved_free(struct dag_saved *saved);
 /* Takes saved. Returns 0 or DAMAGED. */
 int dag_begin(struct dag *d, struct dag_saved *saved, struct err_info *ret_error);
 void dag_end(struct dag *d, int err);
-bool dag_is_ready(const struct dag *d);
-
-struct graph *dag_graph(struct dag *d);
 
 /*
  * Requests. Each calls `done` once, with 0 or an error, when its change is durable or has failed. A
@@ -146,14 +149,6 @@ bool dag_start(struct dag_node *n, int64_t agent, int64_t task);
 /* Whether this agent runs this attempt of the node. */
 bool dag_is_run_by(const struct dag_node *n, int64_t agent, int64_t attempt);
 
-/*
- * Sets the function that is called when the published state of a node has changed, when a node is
- * about to be removed (its state is then SHOWN_NONE), or when nodes were added (n NULL).
- */
-typedef void dag_shown_fn(void *arg, struct dag_node *n);
-void dag_listen(struct dag *d, dag_shown_fn *fn, void *arg);
-
 int64_t dag_now_ms(const struct dag *d);
-const struct dag_options *dag_options(const struct dag *d);
 
 #endif

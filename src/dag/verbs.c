@@ -333,7 +333,7 @@ int dag_remove(struct dag *d, struct dag_node *n, bool chain, dag_done_fn *done,
                 record_children(d, dag_commit_open(d), m);
             remove_one(d, m);
             d->graph.shown[m->index] = SHOWN_NONE;
-            dag_tell(d, m);
+            d->o.shown(d->o.arg, m);
             graph_remove(&d->graph, m);
         }
         graph_compact(&d->graph);
