@@ -130,11 +130,18 @@ struct run *runner_start(struct runner *rr, const struct run_spec *spec, run_don
     int error = find_file(spec, path) ? 0 : ENOENT;
 
     r = mem_zalloc(sizeof *r);
+    r->log_fd = -1;
+    if (!error && spec->log_path) /* first: a run that has started has a log */
+        r->log_fd = open(spec->log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (!error)
         error = begin(rr, r, spec, path);
     if (error) {
         if (r->cgroup)
             cgroups_give(rr->cgroups, r->cgroup);
+        if (r->log_fd >= 0) {
+            close(r->log_fd);
+            unlink(spec->log_path);
+        }
         free(r);
         explain(spec, error, ret_status, ret_error);
         return NULL;
@@ -142,9 +149,6 @@ struct run *runner_start(struct runner *rr, const struct run_spec *spec, run_don
     r->runner = rr;
     r->cap_len = spec->cap_len ? spec->cap_len : RUN_CAP_LEN;
     r->token = mem_dup(spec->token, strlen(spec->token));
-    r->log_fd = -1;
-    if (spec->log_path)
-        r->log_fd = open(spec->log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     r->done = done;
     r->printed = printed;
     r->arg = arg;
