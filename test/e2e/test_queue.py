@@ -36,7 +36,7 @@ def room(place, tmp_path):
 
 
 def tree(room, path=NAMESPACE):
-    """Path -> data and whether it is ephemeral, of everything below."""
+    """Path -> (data, whether it is ephemeral) of every node below."""
     found = {}
     for child in room.kazoo.get_children(path):
         below = f"{path}/{child}"
@@ -79,7 +79,7 @@ def test_messages_are_handled_in_order_and_last_follows(room):
         wait_until(lambda: room.last(queue) == str(ids[queue][-1]), "the last message")
         assert [one.id for one in room.handled(queue)] == ids[queue]
         assert [one.data for one in room.handled(queue)] == [f"{n} of {queue}" for n in range(12)]
-        assert [m["id"] for m in room.read(queue)] == ids[queue]  # they stay until they are too old
+        assert [m["id"] for m in room.read(queue)] == ids[queue]  # they stay until the retention removes them
 
 
 def test_a_number_with_an_l_is_understood_and_last_set_by_hand_is_followed(room):
@@ -109,7 +109,7 @@ def test_a_foreign_worker_gets_its_share(room):
         return len(owners) == 6 and owners
     owners = wait_until(yielded, "the foreign worker's share")
     assert sorted(len(share) for share in room.shares().values()) == [0, 3, 3]
-    for queue, owner in owners.items():  # who stays with a queue is the one that had it
+    for queue, owner in owners.items():  # a queue that did not move has the same owner
         assert queue in before[owner]
 
     free = sorted(set(queues) - set(owners))
@@ -118,7 +118,7 @@ def test_a_foreign_worker_gets_its_share(room):
                           json.dumps({"worker": foreign}).encode(), ephemeral=True)
     room.kazoo.set(path, json.dumps({"queues": free}).encode())
     third = room.work()
-    # Its share are two: one that ours give up, and one that the foreign worker keeps for itself.
+    # Its share is two: one that our worker releases, and one that it keeps.
     wait_until(lambda: list(room.owners().values()).count(third.name) == 1, "what ours give up")
     assert [room.owners()[queue] for queue in free] == [foreign] * 3
 
@@ -136,7 +136,7 @@ def test_rubbish_is_skipped_with_one_line(room):
         room.kazoo.create(f"{NAMESPACE}/{node}", b"[rubbish", ephemeral=True)
     worker = room.work("--settle", "0s")
     other = room.work("--settle", "0s")
-    # A worker whose data is rubbish has a share all the same: two queues, three workers.
+    # A worker with invalid data still has a share: two queues, three workers.
     wait_until(lambda: worker.name and other.name, "they joined")
     room.kazoo.delete(f"{NAMESPACE}/workers/worker-0000999999")
     ids = room.post(good, "a")
@@ -162,7 +162,7 @@ def test_the_message_in_hand_is_finished_before_a_queue_is_given_up(room, tmp_pa
     second = room.work(command=PATIENT, GO=str(tmp_path / "go"))
     second.wait_for("joined as")
     wait_until(lambda: len(room.shares()) == 2, "two workers")
-    room.post(queues[0], "other")  # the first worker has its hands full; the queue waits for it
+    room.post(queues[0], "other")  # the first worker is busy; the queue waits for it
     assert room.owners()[queues[1]] == first.name
     (tmp_path / "go").touch()
     shares = room.wait_balanced(2, queues)
@@ -355,7 +355,7 @@ def test_a_read_waits_for_a_message(room, way):
 
 @pytest.mark.parametrize("way", ["queue", "task"])
 def test_a_worker_hears_of_a_message(room, way):
-    """It would look by itself in an hour."""
+    """Polling would find the message only after an hour."""
     queues = room.create(3)
     room.work("--poll", "1h")
     room.wait_balanced(1, queues)
@@ -369,12 +369,12 @@ def test_a_worker_hears_of_a_message(room, way):
 
 
 def settle(room):
-    """Until the server knows what was there before: of a leader that is new it may be anything."""
+    """Waits until the server knows the existing messages: a new leader reports any queue."""
     told = room.call("GET", "/v1/posted")[1]
     while not told["queues"]:
         room.post("qdo_error", "anything")
         told = room.call("GET", f"/v1/posted?after={told['posted']}&wait=5000")[1]
-    while told["queues"]:  # and until it has told everything
+    while told["queues"]:  # and until it has reported everything
         told = room.call("GET", f"/v1/posted?after={told['posted']}&wait=500")[1]
 
 
@@ -382,7 +382,7 @@ def test_what_was_posted(room):
     settle(room)
     queue, other = room.create(2)
     posted = room.call("GET", "/v1/posted")[1]
-    assert posted["queues"] is None  # who has not asked before has to look everywhere
+    assert posted["queues"] is None  # without a number, any queue may have messages
     room.post(queue, "a", "b")
     first = room.call("GET", f"/v1/posted?after={posted['posted']}&wait=20000")[1]
     assert set(first["queues"]) == {queue} and first["posted"] > posted["posted"]
@@ -398,7 +398,7 @@ def test_what_was_posted(room):
     assert set(both["queues"]) == {queue, other, "qdo_error"}
     for wrong in ("after=x", "after=-1", "wait=99999999"):
         assert room.call("GET", f"/v1/posted?{wrong}")[0] == 400
-    ahead = room.call("GET", f"/v1/posted?after={number + 1000}")[1]  # of another server, or time
+    ahead = room.call("GET", f"/v1/posted?after={number + 1000}")[1]  # a number of another server
     assert ahead == {"posted": number, "queues": None}
 
 

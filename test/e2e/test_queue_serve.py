@@ -15,7 +15,7 @@ from world_support import Place, call
 pytestmark = pytest.mark.slow
 
 class AtPorts(Server):
-    """On the ports of a server that was there before."""
+    """On the ports of an earlier server."""
 
     def __init__(self, http, zk_port, *arguments):
         super().__init__("--http", f"127.0.0.1:{http}", "--zk", f"127.0.0.1:{zk_port}", *arguments)
@@ -83,7 +83,7 @@ def test_workers_outlive_a_server_that_was_killed(start, room_of, tmp_path):
         again = room_of(second)
         ids += again.post(queues[0], "after")
         wait_until(lambda: again.last(queues[0]) == str(ids[1]), "the second message")
-        assert again.wait_balanced(2, queues) == shares  # the sessions went on: nothing moved
+        assert again.wait_balanced(2, queues) == shares  # the sessions continued: nothing moved
         assert [one.data for one in again.handled(queues[0])] == ["before", "after"]
         for one in (worker, other):
             assert one.said.count("joined as") == 1
@@ -105,7 +105,7 @@ def test_the_library(start):
 
 
 def test_several_servers_on_one_ensemble(tmp_path, room_of):
-    """Messages are with the one that leads; the others send clients there."""
+    """The leader has the messages; the other servers redirect clients to it."""
     with zk.Ensemble(tmp_path / "zk") as ensemble:
         servers = [OnEnsemble(ensemble.url("/two")).start() for _ in range(2)]
         try:
@@ -119,7 +119,7 @@ def test_several_servers_on_one_ensemble(tmp_path, room_of):
             queue = follower.create()
             done = drover("queue", "post", queue, "a", "--server", follower.url)
             assert done.returncode == 0, done.stderr
-            worker = follower.work()  # which is sent on to the leader, too
+            worker = follower.work()  # which is redirected to the leader, too
             wait_until(lambda: follower.last(queue) == done.stdout.strip(), "the message")
             worker.kill()
         finally:
@@ -163,7 +163,7 @@ def test_an_ensemble_that_loses_its_leader(tmp_path, room_of):
             wait_until(lambda: all(room.last(q) == str(posted[q][-1]) for q in queues), "all", 60)
             for queue in queues:
                 ids = [one.id for one in room.handled(queue)]
-                # At least once: a message may come again, with the one that was in hand.
+                # At least once: the message in progress may be handled again.
                 assert set(posted[queue]) <= set(ids)
                 firsts = list(dict.fromkeys(ids))
                 assert firsts == sorted(firsts)

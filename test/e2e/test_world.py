@@ -44,12 +44,12 @@ def test_init_makes_the_four_directories(place, world):
     for name in names:
         data, stat = place.kazoo.get("/" + name)
         assert (data, stat.ephemeralOwner) == (b"", 0)
-    World(place, world.name)  # again: no harm
+    World(place, world.name)  # safe to repeat
     assert world.name in call(place.port, "GET", "/v1/worlds")[1]["worlds"]
 
 
 def test_the_documents_example(place, world, session):
-    """Node by node, from queueing to the end."""
+    """Node by node, from queueing to completion."""
     root = f"/zoott_{world.name}"
     names = ["requestFile", "downloadFile", "processFile"]
     data = [{"url": "x"}, [1, "zwei"], None]
@@ -69,10 +69,10 @@ def test_the_documents_example(place, world, session):
         status, answer = world.post("claim", types=["alpha", "beta"], session=session)
         task = {key: value for key, value in records[node].items()} | {"data": data[i]}
         assert (status, answer) == (200, {"node": node, "task": task})
-        assert world.claim(session, "alpha") is None  # what is below waits
+        assert world.claim(session, "alpha") is None  # its descendants wait
         assert list(place.nodes("/zoott_w")) == [f"/zoott_w/{node}"]
         assert place.kazoo.exists(f"/zoott_w/{node}").ephemeralOwner != 0
-        assert parsed(place.nodes("/zoott_p")) == pending  # while it is worked on, too
+        assert parsed(place.nodes("/zoott_p")) == pending  # also while it is worked on
         assert world.complete(node, session) == "completed"
         del pending[f"/zoott_p/{node}"]
         assert parsed(place.nodes("/zoott_p")) == pending
@@ -94,7 +94,7 @@ def test_oldest_first_of_the_types_asked_for(world, session):
 
 
 def test_name_and_type_are_the_key(place, world):
-    """The same two are the same task; another type, or another parent, is another task."""
+    """Name and type identify a task below its parent."""
     world.queue("a", "t", 1)
     world.queue("a", "u", 2)
     world.queue("a", "t", 3, ("a", "u"))
@@ -105,7 +105,7 @@ def test_name_and_type_are_the_key(place, world):
 
 
 def test_every_ancestor_blocks(world, session):
-    """Not only the parent, which is completed here."""
+    """A pending grandparent blocks too, although the parent is completed."""
     for name, parent in [("a", None), ("b", ("a", "t")), ("c", ("b", "t"))]:
         world.queue(name, parent=parent)
     world.complete(world.claim(session), session)
@@ -118,7 +118,7 @@ def test_every_ancestor_blocks(world, session):
 
 
 def test_each_change_is_one_transaction(place, world, session):
-    """What it touches has one and the same zxid."""
+    """All nodes that it changes have the same zxid."""
     def stat(path):
         return place.kazoo.exists(path)
 
@@ -161,13 +161,13 @@ def test_below_all_that_match(place, world):
 def test_matches_are_found_before_the_first_is_created(world):
     world.queue("a")
     world.queue("b")
-    for _ in range(2):  # the second time below what the first has made as well, and not below itself
+    for _ in range(2):  # the second time also below what the first created
         count = len(world.queue("n", "t", None, (".*", "t")))
     assert count == 4
 
 
 def test_two_at_once_for_one_task(place, world):
-    """Forty tasks, ten handlers: each task has one."""
+    """Forty tasks, ten handlers: each task is claimed once."""
     sessions = [place.session() for _ in range(10)]
     for number in range(40):
         world.queue(f"n{number}")
@@ -211,7 +211,7 @@ def test_a_session_that_is_silent_gives_back(place, world):
 
 @pytest.mark.slow
 def test_a_handler_that_is_killed(place, world, tmp_path):
-    """`drover world work` dies with its command under way; another gets the task."""
+    """`drover world work` dies while its command runs; another worker gets the task."""
     world.queue("a", data={"n": 1})
     started = tmp_path / "started"
     os.mkfifo(started)
@@ -278,7 +278,7 @@ def test_release_and_fail(place, world, session):
     assert world.end("release", "a_t", session) == (200, {"node": "a_t", "state": "pending"})
     assert world.claim(session) == "a_t"
     assert world.end("fail", "a_t", session, error="no disk")[0] == 200
-    assert world.claim(session) == "b_t"  # it had its turn
+    assert world.claim(session) == "b_t"  # the failed task is behind it
     assert world.claim(session) == "a_t"
     assert world.end("fail", "a_t", session, error="no disk again")[0] == 200
     record = world.record("a_t", "a", "t") | {"failures": 2, "error": "no disk again"}
@@ -339,7 +339,7 @@ def test_looking(place, world, session):
 
 
 def test_events(place, world, session):
-    """What becomes of a task is told to whoever listens, and counted."""
+    """State changes are published as events, and counted."""
     completed = 'drover_world_tasks_total{state="completed"}'
     before = figure(place.port, completed)
     with Stream(place.port, "/v1/events?kind=world&type=my_t") as events:
@@ -360,7 +360,7 @@ def test_events(place, world, session):
         assert world.claim(session, "my_t") == "a_my_t|b_my_t"
         told("a_my_t|b_my_t", "working")
         world.queue("b", "my_t", 2, parent=("a", "my_t"))
-        told("a_my_t|b_my_t", "pending")  # it is queued again
+        told("a_my_t|b_my_t", "pending")  # queued again
         assert world.complete("a_my_t|b_my_t", session) == "pending"
         told("a_my_t|b_my_t", "pending")
     assert figure(place.port, completed) == before + 1
@@ -386,7 +386,7 @@ def test_removing(place, world, session):
 
 @pytest.mark.slow
 def test_retention(start):
-    """Completed long ago: gone, with the tree; what is pending or has something below it stays."""
+    """Old completed tasks are removed, also from the tree; pending tasks and parents stay."""
     server = start("--world-retention", "1s")
     place = Place(server, f"127.0.0.1:{server.zk_port}")
     world = World(place, "kept")
@@ -514,14 +514,14 @@ def test_a_foreign_handler_beside_ours(place, world, session):
     assert world.end("complete", "a_t", session)[0] == 409
     foreign.stop()
     foreign.close()
-    assert world.claim(session, wait=30000) == "a_t"  # it failed, so the task is queued again
-    place.kazoo.create(f"/zoott_{world.name}/x_t", b"7")  # and one that it queues
+    assert world.claim(session, wait=30000) == "a_t"  # its session ended, so the task is free
+    place.kazoo.create(f"/zoott_{world.name}/x_t", b"7")  # a task that kazoo queues
     place.kazoo.create("/zoott_p/x_t", json.dumps(world.record("x_t", "x", "t")).encode())
     status, answer = world.post("claim", types=["t"], session=session)
     assert (answer["node"], answer["task"]["data"]) == ("x_t", 7)
     assert world.queue("below", parent=("x", "t")) == [f"/zoott_{world.name}/x_t/below_t"]
     world.complete("x_t", session)
-    # It works on one to the end, in the document's order, and what is below is free.
+    # It completes one in the document's order, which unblocks the task below.
     world.queue("last", parent=("below", "t"))
     place.kazoo.create("/zoott_w/x_t|below_t", b"", ephemeral=True)
     assert world.claim(session) is None
@@ -530,6 +530,38 @@ def test_a_foreign_handler_beside_ours(place, world, session):
     place.kazoo.delete("/zoott_w/x_t|below_t")
     assert world.listed("completed") == ["x_t", "x_t|below_t"]
     assert world.claim(session, wait=15000) == "x_t|below_t|last_t"
+
+
+def test_each_foreign_task_wakes_a_waiting_claim(place, world):
+    """The watches are set again after each change, whichever claim got the task."""
+    nodes = []
+    waiting = [threading.Thread(target=lambda one=place.session(): nodes.append(
+        world.claim(one, wait=60000))) for _ in range(3)]
+    for thread in waiting:
+        thread.start()
+    for number in range(3):
+        name = f"{world.name}f{number}"
+        place.kazoo.create(f"/zoott_{world.name}/{name}_t", b"1")
+        place.kazoo.create(f"/zoott_p/{name}_t",
+                           json.dumps(world.record(f"{name}_t", name, "t")).encode())
+        wait_until(lambda: len(nodes) == number + 1)
+    for thread in waiting:
+        thread.join()
+    assert nodes == [f"{world.name}f{number}_t" for number in range(3)]
+
+
+def test_a_task_wakes_a_claim_of_its_type(place, world):
+    nodes = {}
+    waiting = {kind: threading.Thread(target=lambda kind=kind, one=place.session(): nodes.update(
+        {kind: world.claim(one, kind, wait=60000)})) for kind in ("x", "y")}
+    for thread in waiting.values():
+        thread.start()
+    world.queue("a", "y")
+    wait_until(lambda: nodes == {"y": "a_y"})
+    world.queue("a", "x")
+    wait_until(lambda: nodes == {"y": "a_y", "x": "a_x"})
+    for thread in waiting.values():
+        thread.join()
 
 
 def test_on_the_command_line(place, world):
@@ -576,7 +608,7 @@ def test_a_command_that_fails(place, world):
 
 
 def test_failures_in_a_row_are_later_and_later(place, world, tmp_path):
-    """Also with --until-empty, where a task that always fails would be tried without a rest."""
+    """Also with --until-empty, where a task that always fails must not be retried without a pause."""
     env = os.environ | {"DROVER_URL": f"http://127.0.0.1:{place.port}"}
     world.queue("a")
     times = tmp_path / "times"
@@ -600,7 +632,7 @@ def test_a_command_that_cannot_be_started_is_no_fault_of_the_task(place, world):
 
 
 def test_sessions_outlive_a_restart(start, tmp_path):
-    """On the embedded keeper, after a clean end and after kill -9."""
+    """On the embedded keeper, after a clean stop and after kill -9."""
     server = start()
     for how in (signal.SIGTERM, signal.SIGKILL):
         place = Place(server, f"127.0.0.1:{server.zk_port}")
@@ -622,7 +654,7 @@ def test_sessions_outlive_a_restart(start, tmp_path):
 
 
 def test_two_servers_are_one_service(place, world):
-    """What one has queued the other gives out at once, and finds as a parent."""
+    """A task queued through one server can be claimed, and found as a parent, through the other."""
     if place.kind != "ensemble":
         pytest.skip("an embedded keeper has one server")
     other_server = OnEnsemble(place.ensemble.url("/worlds")).start()
@@ -646,7 +678,7 @@ def test_two_servers_are_one_service(place, world):
 
 @pytest.mark.skipif(not os.environ.get("DROVER_SOAK"), reason="takes as long as a session timeout")
 def test_sessions_go_with_the_servers_own(place, world):
-    """The server stands still until the ensemble has given it up; then it goes on with a new session."""
+    """The server is stopped until its session expires; then it continues with a new session."""
     if place.kind != "ensemble":
         pytest.skip("the embedded keeper has no session to lose")
     session = place.session()
