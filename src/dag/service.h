@@ -69,8 +69,8 @@ struct dag_options {
     void (*failed)(void *arg, int err); /* a commit failed and the DAG was stopped: read again */
 
     /*
-     * The published state of a node has changed, or a node is about to be removed (its state is then
-     * SHOWN_NONE), or nodes were added or the DAG was stopped (n NULL).
+     * The published state of a node has changed, or a node is about to be removed (its state is
+     * then SHOWN_NONE), or nodes were added or the DAG was stopped (n NULL).
      */
     void (*shown)(void *arg, struct dag_node *n);
     void *arg;
