@@ -147,6 +147,6 @@ def test_a_worker_goes_on_with_the_next_leader(serve, tmp_path):
     leader.kill()
     go.touch()
     assert worker.communicate(timeout=DEADLINE_S * 3)[1].endswith(
-        "drover: 8 done, 0 failed, 0 lost\n")
+        "drover: 8 done, 0 retried, 0 dead, 0 lost\n")
     assert sorted(out.read_text()) == list("abcdefgh")
     assert me.ok("groups") == ""
