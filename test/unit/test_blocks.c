@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "keeper/journal/blocks.h"
+#include "keeper/journal/journal_impl.h"
 
 enum { FILE_LEN = 1024 * 1024, HEAD_LEN = 40, SPACE_LEN = 65536 };
 

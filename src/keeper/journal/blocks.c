@@ -1,4 +1,4 @@
-#include "keeper/journal/blocks.h"
+#include "keeper/journal/journal_impl.h"
 
 #include <assert.h>
 #include <errno.h>

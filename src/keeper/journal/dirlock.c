@@ -1,5 +1,4 @@
 /* flock() with a pid in the file. */
-#include "keeper/journal/dirlock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -84,4 +84,15 @@ struct format_dir {
 int format_dir_read(const char *dir, struct format_dir *ret_dir, struct err_info *ret_error);
 void format_dir_release(struct format_dir *d);
 
+/*
+ * One process at a time uses a data directory: it locks the file `lock` with flock() while the
+ * descriptor is open, so the lock ends with the process. The content, its pid, only serves error
+ * messages.
+ *
+ * dirlock_take() creates the file if it is missing. IN_USE: the error names the process that holds
+ * it. dirlock_take_existing() is for readers and creates nothing; *ret_fd is -1 if there is no file.
+ */
+int dirlock_take(const char *dir, int *ret_fd, struct err_info *ret_error);
+int dirlock_take_existing(const char *dir, int *ret_fd, struct err_info *ret_error);
+
 #endif

@@ -12,7 +12,6 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/thread.h"
-#include "keeper/journal/dirlock.h"
 #include "keeper/journal/format.h"
 #include "keeper/journal/record.h"
 #include "keeper/journal/recover.h"

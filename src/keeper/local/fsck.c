@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "keeper/journal/dirlock.h"
+#include "keeper/journal/format.h"
 #include "keeper/journal/recover.h"
 
 enum { DUMP_DATA_MAX = 64 };
