@@ -1,7 +1,7 @@
 /*
  * parallel - calls a function for many indexes at once, on several threads.
  *
- *     parallel_run(count, read_one, &args);       read_one(&args, 0), read_one(&args, 1), ...
+ *   parallel_run(count, read_one, &args) calls read_one(&args, 0), read_one(&args, 1), ...
  *
  * For calls that wait: a keeper serves one call per thread, and an ensemble is a round trip away.
  */

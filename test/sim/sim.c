@@ -6,8 +6,6 @@
 
 #include "base/mem.h"
 
-static const char QUEUES[] = QUEUE_NAMESPACE "/queues/";
-
 void sim_check(const struct sim *w, bool holds, const char *what)
 {
     if (holds)
@@ -65,7 +63,7 @@ static struct event pop(struct sim *w)
 
 /* Queues. */
 
-static struct sim_queue *find_queue(struct sim *w, const char *name)
+struct sim_queue *sim_find_queue(struct sim *w, const char *name)
 {
     for (int i = 0; i < w->queue_count; i++)
         if (!memcmp(w->queues[i].name, name, QUEUE_NAME_LEN))
@@ -73,7 +71,7 @@ static struct sim_queue *find_queue(struct sim *w, const char *name)
     return NULL;
 }
 
-static int next_message(const struct sim_queue *q, int64_t last)
+int sim_next_message(const struct sim_queue *q, int64_t last)
 {
     for (int i = 0; i < q->message_count; i++)
         if (q->messages[i] > last)
@@ -103,7 +101,7 @@ void sim_remove_queue(struct sim *w, struct sim_queue *q)
 
 /* Checks that the changes of a transaction are allowed. */
 
-static void broadcast(struct sim *w, enum event_kind kind, int queue)
+void sim_broadcast(struct sim *w, enum event_kind kind, int queue)
 {
     for (int i = 0; i < w->worker_count; i++)
         if (w->workers[i]->alive)
@@ -135,71 +133,6 @@ void sim_post(struct sim *w, struct sim_queue *q)
             tell_posted(w, q, i);
     if (w->worker_count)
         tell_posted(w, q, (int)sim_random(w, (uint64_t)w->worker_count));
-}
-
-static void check_last(struct sim *w, struct sim_queue *q, struct str data,
-                       const struct sim_worker *by)
-{
-    int64_t last;
-    int at = next_message(q, q->last);
-
-    sim_check(w, !queue_parse_last(data, &last), "a queue holds invalid data");
-    sim_check(w, by && !strcmp(q->owner, by->steps.registration.name),
-              "changed by a worker that does not own it");
-    if (last == q->last)
-        return;
-    sim_check(w, at >= 0 && q->messages[at] == last, "a message was skipped");
-    sim_check(w, q->handled[at], "a message was skipped unhandled");
-    q->last = last;
-}
-
-static void owner_came(struct sim *w, struct sim_queue *q, struct str data)
-{
-    char owner[256];
-
-    sim_check(w, !queue_parse_owner(data, owner), "an owner node holds invalid data");
-    sim_check(w, !q->owner[0], "two owners");
-    snprintf(q->owner, sizeof q->owner, "%.63s", owner);
-    q->takes++;
-    for (int i = 0; i < w->worker_count; i++) {
-        struct sim_worker *other = w->workers[i];
-
-        sim_check(w,
-                  !other->alive || !other->keeper.session ||
-                      !strcmp(other->steps.registration.name, owner) ||
-                      !queue_worker_owns(&other->steps.worker, q->name) || other->busy,
-                  "another holds it still");
-    }
-}
-
-static void queue_changed(struct sim *w, const struct tree_change *c, const struct sim_worker *by)
-{
-    struct str name = {c->path.p + strlen(QUEUES), c->path.len - strlen(QUEUES)};
-    struct sim_queue *q = name.len >= QUEUE_NAME_LEN ? find_queue(w, name.p) : NULL;
-    bool owner = q && name.len > QUEUE_NAME_LEN;
-
-    if (!owner && c->kind != CHANGE_SET) {
-        broadcast(w, EVENT_CHANGED, 0);
-    } else if (!owner && q && !q->removed) {
-        check_last(w, q, c->data, by);
-    } else if (owner && c->kind == CHANGE_CREATE) {
-        owner_came(w, q, c->data);
-    } else if (owner && c->kind == CHANGE_DELETE) {
-        q->owner[0] = '\0';
-        broadcast(w, EVENT_FREED, (int)(q - w->queues));
-    }
-}
-
-void sim_changed(struct sim *w, const struct tree_changes *changes, const struct sim_worker *by)
-{
-    for (size_t i = 0; i < changes->count; i++) {
-        const struct tree_change *c = &changes->list[i];
-
-        if (str_starts(c->path, STR(QUEUE_NAMESPACE "/queues/")))
-            queue_changed(w, c, by);
-        else if (str_starts(c->path, STR(QUEUE_NAMESPACE "/workers/")) && c->kind != CHANGE_SET)
-            broadcast(w, EVENT_CHANGED, 0);
-    }
 }
 
 /* Workers. */
@@ -307,8 +240,8 @@ static int64_t duration(struct sim *w)
 static void start_work(struct sim *w, struct sim_worker *worker,
                        const struct queue_worker_action *a)
 {
-    struct sim_queue *q = find_queue(w, a->queue);
-    int at = next_message(q, a->last);
+    struct sim_queue *q = sim_find_queue(w, a->queue);
+    int at = sim_next_message(q, a->last);
     struct event done = {.at_ms = w->now_ms,
                          .kind = EVENT_WORKED,
                          .worker = worker->number,
@@ -340,7 +273,7 @@ static void end_work(struct sim *w, struct sim_worker *worker, const struct even
     if (e->number && sim_random(w, 30) == 0)
         result = WORKER_FAILED;
     if (result == WORKER_DONE) {
-        q->handled[next_message(q, e->number - 1)] = true;
+        q->handled[sim_next_message(q, e->number - 1)] = true;
         w->messages_handled++;
     }
     queue_worker_worked(&worker->steps.worker, w->now_ms, q->name, result, e->number);

@@ -149,4 +149,9 @@ void sim_keeper_expire(struct sim_keeper *k);
 /* Checks and reports the changes of one transaction, by the session that made them. */
 void sim_changed(struct sim *w, const struct tree_changes *c, const struct sim_worker *by);
 
+/* For the checks of changes (changes.c). */
+struct sim_queue *sim_find_queue(struct sim *w, const char *name); /* NULL: none */
+int sim_next_message(const struct sim_queue *q, int64_t last);     /* its index; -1: none */
+void sim_broadcast(struct sim *w, enum event_kind kind, int queue);
+
 #endif
