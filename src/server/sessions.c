@@ -52,56 +52,6 @@ static int64_t now_ms(const struct session_table *t)
     return t->o.now_ms ? t->o.now_ms(t->o.arg) : clock_boot_ms();
 }
 
-static uint32_t keeper_hash(const struct keeper *k)
-{
-    return map_hash_u64((uint64_t)(uintptr_t)k);
-}
-
-/* Ids. */
-
-static void id_write(const struct keeper_session *s, char *to)
-{
-    static const char digits[] = "0123456789abcdef";
-    unsigned char bytes[8 + KEEPER_PASSWORD_LEN];
-
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (unsigned char)((uint64_t)s->id >> (56 - 8 * i));
-    memcpy(bytes + 8, s->password, KEEPER_PASSWORD_LEN);
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        *to++ = digits[bytes[i] >> 4];
-        *to++ = digits[bytes[i] & 15];
-    }
-    *to = '\0';
-}
-
-static int nibble(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static bool id_read(struct str id, struct keeper_session *ret_session)
-{
-    unsigned char bytes[8 + KEEPER_PASSWORD_LEN];
-    uint64_t number = 0;
-
-    if (id.len != SESSION_ID_LEN)
-        return false;
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        int high = nibble(id.p[2 * i]), low = nibble(id.p[2 * i + 1]);
-
-        if (high < 0 || low < 0)
-            return false;
-        bytes[i] = (unsigned char)(high << 4 | low);
-    }
-    for (int i = 0; i < 8; i++)
-        number = number << 8 | bytes[i];
-    ret_session->id = (int64_t)number;
-    memcpy(ret_session->password, bytes + 8, KEEPER_PASSWORD_LEN);
-    return true;
-}
-
 /* Takes the same time wherever the two differ. */
 static bool same_password(const char *a, const char *b)
 {
@@ -130,7 +80,7 @@ static struct http_session *entry_find(struct session_table *t, const struct kee
 
 static struct http_session *entry_of_keeper(struct session_table *t, const struct keeper *k)
 {
-    uint32_t hash = keeper_hash(k);
+    uint32_t hash = map_hash_u64((uintptr_t)k);
 
     for (uint32_t at, ref = map_first(&t->by_keeper, hash, &at); ref;
          ref = map_next(&t->by_keeper, hash, &at))
@@ -147,7 +97,7 @@ static void entry_list(struct session_table *t, struct http_session *g)
     }
     t->entries[t->len++] = g;
     map_add(&t->by_session, map_hash_u64((uint64_t)g->session.id), t->len);
-    map_add(&t->by_keeper, keeper_hash(g->keeper), t->len);
+    map_add(&t->by_keeper, map_hash_u64((uintptr_t)g->keeper), t->len);
 }
 
 /* The last entry moves into the gap. */
@@ -159,12 +109,12 @@ static void entry_unlist(struct session_table *t, struct http_session *g)
     while (t->entries[ref - 1] != g)
         ref++;
     map_remove(&t->by_session, map_hash_u64((uint64_t)g->session.id), ref);
-    map_remove(&t->by_keeper, keeper_hash(g->keeper), ref);
+    map_remove(&t->by_keeper, map_hash_u64((uintptr_t)g->keeper), ref);
     if (last != g) {
         map_remove(&t->by_session, map_hash_u64((uint64_t)last->session.id), t->len);
-        map_remove(&t->by_keeper, keeper_hash(last->keeper), t->len);
+        map_remove(&t->by_keeper, map_hash_u64((uintptr_t)last->keeper), t->len);
         map_add(&t->by_session, map_hash_u64((uint64_t)last->session.id), ref);
-        map_add(&t->by_keeper, keeper_hash(last->keeper), ref);
+        map_add(&t->by_keeper, map_hash_u64((uintptr_t)last->keeper), ref);
         t->entries[ref - 1] = last;
     }
     t->len--;
@@ -173,7 +123,7 @@ static void entry_unlist(struct session_table *t, struct http_session *g)
 static void entry_tell(const struct session_table *t, const struct http_session *g,
                        struct session_info *ret_info)
 {
-    id_write(&g->session, ret_info->id);
+    session_id_write(&g->session, ret_info->id);
     ret_info->timeout_ms = g->session.timeout_ms;
     ret_info->silent_ms = g->users || g->waiters ? 0 : now_ms(t) - g->seen_ms;
 }
@@ -269,7 +219,7 @@ static struct http_session *entry_get(struct session_table *t, struct str id, in
     struct http_session *g, *found;
 
     *ret_err = DROVER_SESSION_EXPIRED;
-    if (!id_read(id, &o.resume))
+    if (!session_id_read(id, &o.resume))
         return NULL;
     g = entry_find(t, &o.resume);
     if (g || !t->o.local || !o.resume.id)
@@ -323,17 +273,40 @@ void sessions_done(struct session_table *t, struct keeper *k)
     pthread_mutex_unlock(&t->lock);
 }
 
-bool sessions_wait(struct session_table *t, struct str id)
+enum visit { VISIT_LOOK, VISIT_TOUCH, VISIT_WAIT };
+
+static int visit(struct session_table *t, struct str id, enum visit what,
+                 struct session_info *ret_info)
 {
     struct http_session *g;
     int err;
 
     pthread_mutex_lock(&t->lock);
     g = entry_get(t, id, &err);
-    if (g)
-        g->waiters++;
+    if (g) {
+        g->waiters += what == VISIT_WAIT;
+        g->seen_ms = what == VISIT_TOUCH ? now_ms(t) : g->seen_ms;
+        entry_tell(t, g, ret_info);
+    }
     pthread_mutex_unlock(&t->lock);
-    return g;
+    return g ? 0 : err;
+}
+
+bool sessions_wait(struct session_table *t, struct str id)
+{
+    struct session_info info;
+
+    return !visit(t, id, VISIT_WAIT, &info);
+}
+
+int sessions_touch(struct session_table *t, struct str id, struct session_info *ret_info)
+{
+    return visit(t, id, VISIT_TOUCH, ret_info);
+}
+
+int sessions_get(struct session_table *t, struct str id, struct session_info *ret_info)
+{
+    return visit(t, id, VISIT_LOOK, ret_info);
 }
 
 /* The session may have ended meanwhile. */
@@ -343,40 +316,12 @@ void sessions_unwait(struct session_table *t, struct str id)
     struct http_session *g;
 
     pthread_mutex_lock(&t->lock);
-    g = id_read(id, &session) ? entry_find(t, &session) : NULL;
+    g = session_id_read(id, &session) ? entry_find(t, &session) : NULL;
     if (g && g->waiters) {
         g->waiters--;
         g->seen_ms = now_ms(t);
     }
     pthread_mutex_unlock(&t->lock);
-}
-
-int sessions_touch(struct session_table *t, struct str id, struct session_info *ret_info)
-{
-    struct http_session *g;
-    int err;
-
-    pthread_mutex_lock(&t->lock);
-    g = entry_get(t, id, &err);
-    if (g) {
-        g->seen_ms = now_ms(t);
-        entry_tell(t, g, ret_info);
-    }
-    pthread_mutex_unlock(&t->lock);
-    return g ? 0 : err;
-}
-
-int sessions_get(struct session_table *t, struct str id, struct session_info *ret_info)
-{
-    struct http_session *g;
-    int err;
-
-    pthread_mutex_lock(&t->lock);
-    g = entry_get(t, id, &err);
-    if (g)
-        entry_tell(t, g, ret_info);
-    pthread_mutex_unlock(&t->lock);
-    return g ? 0 : err;
 }
 
 /* The end. */
@@ -423,7 +368,7 @@ static void mark_ending(struct session_table *t, struct http_session *g)
     g->ending = true;
     if (!t->o.ended || !g->waiters)
         return;
-    id_write(&g->session, id);
+    session_id_write(&g->session, id);
     t->o.ended(t->o.arg, str_of(id));
 }
 

@@ -35,15 +35,6 @@ struct task_http {
     int handles; /* still open */
 };
 
-/* What the reads take. */
-struct task_read {
-    int64_t id, limit;
-    const int64_t *ids;
-    size_t id_count;
-    struct str group;
-    bool owned;
-};
-
 struct task_call {
     struct task_http *h;
     struct http_request *r; /* NULL: its client has left */
@@ -128,7 +119,7 @@ static void on_wake(uv_async_t *async)
 {
     struct task_http *h = async->data;
 
-    if (h->leader && !h->leader_begun) { /* now that all rooms are open that lead with us */
+    if (h->leader && !h->leader_begun) { /* now that all modules that follow it are open */
         h->leader_begun = true;
         leader_begin(h->leader);
     }
@@ -221,12 +212,12 @@ static void post(struct http_request *r, enum task_kind kind)
     submit(c);
 }
 
-static void post_update(struct http_request *r)
+void task_post_update(struct http_request *r)
 {
     post(r, TASK_UPDATE);
 }
 
-static void post_claim(struct http_request *r)
+void task_post_claim(struct http_request *r)
 {
     post(r, TASK_CLAIM);
 }
@@ -321,64 +312,25 @@ static void get(struct http_request *r, void (*read)(void *arg, struct store *s,
     submit(c);
 }
 
-static void get_groups(struct http_request *r)
+void task_get_groups(struct http_request *r)
 {
     get(r, read_groups);
 }
 
-static void get_task(struct http_request *r)
+void task_get_task(struct http_request *r)
 {
     get(r, read_task);
 }
 
-static void get_tasks(struct http_request *r)
+void task_get_tasks(struct http_request *r)
 {
     get(r, read_tasks);
 }
 
-static void get_group(struct http_request *r)
+void task_get_group(struct http_request *r)
 {
     get(r, read_group);
 }
-
-#define CHANGE_ERRORS                                                                              \
-    "409 Refused, with all reasons. Nothing was changed\n"                                         \
-    "413 A list, or the transaction, is too large\n507\n" ROUTE_LEADER
-
-static const struct route ROUTES[] = {
-    {METHOD_GET, "/groups", get_groups, 0, "List the groups that have tasks", "listGroups",
-     .reply = "[text]", .errors = ROUTE_LEADER},
-    {METHOD_GET, "/task/{id}", get_task, 0, "Show a task", "getTask", .reply = "Task",
-     .errors = "404 No such task\n" ROUTE_LEADER,
-     ROUTE_IN(struct task_read,
-              FIELD_INT(IN_PATH, struct task_read, id, "id", 0, INT64_MAX, "The task"))},
-    {METHOD_GET, "/tasks/{ids}", get_tasks, 0,
-     "Show tasks by their ids, with null for each that does not exist", "getTasks",
-     .reply = "[Task|null]", .errors = "413 More than 10,000 ids\n" ROUTE_LEADER,
-     ROUTE_IN(struct task_read, FIELD_INTS(IN_PATH, struct task_read, ids, id_count, "ids", 1,
-                                           TASK_IDS_MAX, "The tasks, comma-separated"))},
-    {METHOD_GET, "/group/{name}", get_group, 0, "List the tasks of a group", "listTasks",
-     .reply = "[Task]", .errors = ROUTE_LEADER,
-     ROUTE_IN(
-         struct task_read,
-         FIELD_TEXT(IN_PATH, struct task_read, group, "name", 1, INT64_MAX, "The group"),
-         FIELD_INT(IN_QUERY, struct task_read, limit, "limit", 0, INT64_MAX,
-                   "At most so many; all unless given", .preset = -1),
-         FIELD_BOOL(IN_QUERY, struct task_read, owned, "owned",
-                    "Also those that are owned; only those that can be claimed unless given"))},
-    {METHOD_POST, "/update", post_update, 0, "Add, replace and delete tasks, all or nothing",
-     "updateTasks", .reply = "tasks:[Task]", .errors = CHANGE_ERRORS,
-     .example = "{\"clientid\": 1643, \"adds\": [{\"group\": \"map\", \"data\": \"a\"}]}",
-     .in_size = sizeof(struct task_in), .fields = TASK_UPDATE_FIELDS},
-    {METHOD_POST, "/claim", post_claim, 0, "Claim tasks of a group for some time", "claimTasks",
-     .reply = "tasks:[Task]", .errors = CHANGE_ERRORS,
-     .example = "{\"clientid\": 1532, \"group\": \"map\", \"duration\": 60000}",
-     .in_size = sizeof(struct task_in), .fields = TASK_CLAIM_FIELDS},
-};
-
-static const struct route_shape SHAPES[] = {
-    {"Task", "(id:int group:text data:text timespec:int ownerid:int)"},
-};
 
 /* On an ensemble: the store is here while this server leads. */
 
@@ -449,7 +401,7 @@ static void stand_for_leader(struct task_http *h)
     context_listen(h->context, on_session, h);
 }
 
-/* The room. */
+/* The module. */
 
 static void on_written(void *arg)
 {
@@ -488,11 +440,6 @@ static int module_open(struct context *context, void **ret_module, struct err_in
     }
     *ret_module = h;
     return 0;
-}
-
-static struct route_table module_routes(void *module)
-{
-    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, module, "Tasks", SHAPES, 1};
 }
 
 static bool module_ready(void *module)
@@ -538,7 +485,7 @@ static void module_close(void *module)
 const struct module task_module = {
     .name = "tasks",
     .open = module_open,
-    .routes = module_routes,
+    .routes = task_routes,
     .ready = module_ready,
     .close = module_close,
 };
