@@ -1,5 +1,5 @@
 /*
- * address - what kind of internet address one is.
+ * address - tells kinds of internet addresses apart.
  */
 #ifndef BASE_ADDRESS_H
 #define BASE_ADDRESS_H
@@ -7,10 +7,10 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-/* Whether only this machine can reach it. */
+/* Reachable from this machine only. */
 bool address_is_loopback(const struct sockaddr_storage *address);
 
-/* Whether it stands for every address of the machine. */
+/* The wildcard: every address of the machine. */
 bool address_is_any(const struct sockaddr_storage *address);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Blocks double from FIRST_LEN to BLOCK_LEN: most requests need little, and thousands of them may wait at
- * the same time. An allocation of more than LARGE_LEN gets a block of its own.
+ * Blocks double from FIRST_LEN to BLOCK_LEN: most requests need little, and thousands of them may
+ * wait at the same time. An allocation of more than LARGE_LEN gets a block of its own.
  */
 #include "base/arena.h"
 

@@ -1,4 +1,3 @@
-/* A growing run of bytes and its bounded reader. */
 #include "base/buf.h"
 
 #include <stdarg.h>
@@ -23,7 +22,7 @@ void buf_grow(struct buf *b, size_t more)
     b->cap = cap;
 }
 
-/* Written where there is room; a second time only when it was too little. */
+/* Prints into the free bytes, and a second time only if they were too few. */
 void buf_printf(struct buf *b, const char *fmt, ...)
 {
     va_list ap, again;

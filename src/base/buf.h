@@ -1,8 +1,8 @@
 /*
- * buf - a growing run of bytes, and a reader that cannot run past the end of one.
+ * buf - a growing array of bytes, and a bounded reader.
  *
- * Numbers are little-endian on disk. A reader that was asked for more than there is turns bad and
- * from then on gives zeros and empty runs: check `bad` once, at the end.
+ * Numbers are little-endian on disk. A reader that is asked for more bytes than are left sets `bad`
+ * and from then on returns zeros and empty strings: check `bad` once, at the end.
  */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
@@ -23,10 +23,10 @@ void buf_grow(struct buf *b, size_t more);
 void buf_printf(struct buf *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3), nonnull(1, 2)));
 
-/* The bytes as text: NUL-terminated, the NUL not counted. */
+/* The bytes with a NUL after them, which does not count. */
 const char *buf_text(struct buf *b);
 
-/* Those below are here so that what is mostly a few instructions needs no call. */
+/* Inline, because most calls are a few instructions. */
 
 static inline void buf_reserve(struct buf *b, size_t more)
 {
@@ -48,7 +48,7 @@ static inline void buf_put_str(struct buf *b, struct str s)
     buf_put(b, s.p, s.len);
 }
 
-/* Little-endian at a fixed place, for headers that are filled in later. */
+/* At a fixed position, for headers that are filled in later. */
 static inline void le_store32(char *at, uint32_t v)
 {
     for (int i = 0; i < 4; i++)
@@ -106,8 +106,7 @@ uint64_t reader_u64(struct reader *r);
 struct str reader_bytes(struct reader *r, size_t len);
 
 /*
- * Data that may be missing altogether (its p is NULL), which is not the same as empty: its length is
- * written as BUF_NONE.
+ * No data (p is NULL) is not the same as empty data: its length is written as BUF_NONE.
  */
 #define BUF_NONE UINT32_MAX
 

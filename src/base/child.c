@@ -1,6 +1,6 @@
 /*
- * posix_spawn and a pidfd. The input is a file in memory: a command that does not read it cannot block
- * us, and one that reads it late finds it whole.
+ * posix_spawn and a pidfd. The input is a file in memory, so a command that does not read it, or
+ * reads it late, cannot block us.
  */
 #include "base/child.h"
 
@@ -27,7 +27,7 @@ extern char **environ;
 static atomic_int caught;
 static atomic_int stop_fd = -1;
 
-/* timeout(1) and some shells send a signal twice, to us and to our group: that is one. */
+/* timeout(1) and some shells send a signal twice, to us and to our group: these count as one. */
 static void on_signal(int number)
 {
     enum { SAME_MS = 500 };
@@ -39,10 +39,10 @@ static void on_signal(int number)
         atomic_store(&caught_ms, clock_boot_ms());
         atomic_store(&caught, number);
         if (write(stop_fd, &one, sizeof one) < 0)
-            (void)0; /* it is readable already */
+            (void)0; /* already readable */
     } else if (clock_boot_ms() - atomic_load(&caught_ms) > SAME_MS) {
         signal(number, SIG_DFL);
-        raise(number); /* and comes when this returns */
+        raise(number); /* delivered when this returns */
     }
     errno = saved;
 }
@@ -74,19 +74,19 @@ void child_pause(int64_t ms)
     poll(&p, 1, (int)(ms > INT32_MAX ? INT32_MAX : ms));
 }
 
-/* Start. */
+/* Starting. */
 
 static int make_input(struct str input, struct err_info *ret_error)
 {
     int fd = memfd_create("drover-input", MFD_CLOEXEC);
 
     if (fd < 0)
-        return err_set_errno(ret_error, errno, "cannot make the input of the command");
+        return err_set_errno(ret_error, errno, "cannot create the input of the command");
     for (size_t at = 0; at < input.len;) {
         ssize_t n = write(fd, input.p + at, input.len - at);
 
         if (n < 0) {
-            int err = err_set_errno(ret_error, errno, "cannot make the input of the command");
+            int err = err_set_errno(ret_error, errno, "cannot create the input of the command");
 
             close(fd);
             return err;
@@ -107,7 +107,7 @@ static bool is_replaced(const char *entry, const char *const *variables)
     return false;
 }
 
-/* Our environment with the variables in it; the array is the caller's to free. */
+/* Our environment with the variables replaced or added. The caller frees the array. */
 static char **make_environment(const char *const *variables)
 {
     size_t count = 1, kept = 0;
@@ -127,7 +127,7 @@ static char **make_environment(const char *const *variables)
     return made;
 }
 
-/* A group of its own, signals as a program expects them, the input in place. errno. */
+/* A process group of its own, default signal handling, the input on stdin. Returns errno. */
 static int spawn(const struct child_options *o, int input_fd, pid_t *ret_pid)
 {
     char **environment = make_environment(o->variables);
@@ -156,35 +156,35 @@ static int spawn(const struct child_options *o, int input_fd, pid_t *ret_pid)
     return errnum;
 }
 
-/* Follow. */
+/* Running. */
 
-struct following {
+struct child {
     const struct child_options *o;
     pid_t pid;
     int pidfd;
     int64_t next_tick_ms; /* by clock_boot_ms() */
-    int64_t kill_at_ms;   /* INT64_MAX: has not been told to end */
-    bool told, killed;
+    int64_t kill_at_ms;   /* INT64_MAX: has not been signalled */
+    bool signalled, killed;
 };
 
-static void tell_to_end(struct following *f, int number)
+static void signal_group(struct child *f, int number)
 {
     kill(-f->pid, number);
-    f->told = true;
+    f->signalled = true;
     f->kill_at_ms = clock_boot_ms() + (f->o->grace_ms ? f->o->grace_ms : CHILD_GRACE_MS);
 }
 
-/* What is due now: the tick, a signal, the end of the grace time. */
-static void do_what_is_due(struct following *f)
+/* Handles the tick, a signal and the end of the grace time, if they are due. */
+static void handle_due(struct child *f)
 {
     int64_t now_ms = clock_boot_ms();
 
-    if (!f->told && child_signal())
-        tell_to_end(f, child_signal());
+    if (!f->signalled && child_signal())
+        signal_group(f, child_signal());
     if (f->o->tick && f->o->tick_ms && now_ms >= f->next_tick_ms) {
         f->next_tick_ms = now_ms + f->o->tick_ms;
-        if (!f->o->tick(f->o->arg) && !f->told)
-            tell_to_end(f, SIGTERM);
+        if (!f->o->tick(f->o->arg) && !f->signalled)
+            signal_group(f, SIGTERM);
     }
     if (now_ms >= f->kill_at_ms && !f->killed) {
         kill(-f->pid, SIGKILL);
@@ -193,7 +193,7 @@ static void do_what_is_due(struct following *f)
     }
 }
 
-static int until_due(const struct following *f)
+static int until_due(const struct child *f)
 {
     int64_t due_ms = f->kill_at_ms, left_ms;
 
@@ -205,7 +205,7 @@ static int until_due(const struct following *f)
     return left_ms < 0 ? 0 : left_ms > INT32_MAX ? INT32_MAX : (int)left_ms;
 }
 
-static void follow(struct following *f)
+static void follow(struct child *f)
 {
     struct pollfd fds[2] = {
         {.fd = f->pidfd, .events = POLLIN},
@@ -213,13 +213,13 @@ static void follow(struct following *f)
     };
 
     for (;;) {
-        fds[1].fd = f->told ? -1 : stop_fd;
+        fds[1].fd = f->signalled ? -1 : stop_fd;
         poll(fds, 2, until_due(f));
         if (fds[0].revents)
             break;
-        do_what_is_due(f);
+        handle_due(f);
     }
-    if (f->told) /* it is not reaped yet, so the number of the group is still its own */
+    if (f->signalled) /* it is not reaped yet, so no other group can have its id */
         kill(-f->pid, SIGKILL);
 }
 
@@ -234,7 +234,7 @@ static int wait_for(pid_t pid)
 
 int child_run(const struct child_options *o, int *ret_status, struct err_info *ret_error)
 {
-    struct following f = {.o = o, .kill_at_ms = INT64_MAX};
+    struct child f = {.o = o, .kill_at_ms = INT64_MAX};
     int input_fd = make_input(o->input, ret_error), errnum;
 
     if (input_fd < 0)

@@ -1,6 +1,6 @@
 /*
- * clock - the two clocks. Wall time is for what people name; everything that measures a span (leases,
- * session timeouts, flush intervals) uses the other, which also counts while the machine sleeps.
+ * clock - the two clocks. Wall time is for people; everything that measures a duration (leases,
+ * session timeouts, flush intervals) uses the boot clock, which also runs while the machine sleeps.
  */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H

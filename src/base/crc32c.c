@@ -1,6 +1,6 @@
 /*
- * The instruction of SSE4.2 where there is one, eight bytes at a time; else a table of 256 entries
- * that is made on first use.
+ * The SSE4.2 instruction, eight bytes at a time, where available; else a table of 256 entries that
+ * is filled on first use.
  */
 #include "base/crc32c.h"
 

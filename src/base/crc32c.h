@@ -1,7 +1,7 @@
 /*
- * crc32c - the Castagnoli checksum that guards every record on disk.
+ * crc32c - the Castagnoli checksum of every record on disk.
  *
- * crc32c(0, data, len) is the usual value; crc32c(crc32c(0, a), b) is that of a and b together.
+ * crc32c(0, data, len) is the usual value; crc32c(crc32c(0, a), b) is that of a followed by b.
  */
 #ifndef BASE_CRC32C_H
 #define BASE_CRC32C_H
@@ -11,7 +11,7 @@
 
 uint32_t crc32c(uint32_t crc, const void *data, size_t len);
 
-/* The one without the processor's instruction, for tests and other machines. */
+/* Without the processor's instruction, for tests and other machines. */
 uint32_t crc32c_portable(uint32_t crc, const void *data, size_t len);
 
 #endif

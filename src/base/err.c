@@ -1,4 +1,4 @@
-/* The error table turned into look-ups, and the one-line explanations. */
+/* Lookups in the error table, and the one-line explanations. */
 #include "base/err.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static const struct err_row ROWS[] = {
 
 static const struct err_row *row_of(int err)
 {
-    static const struct err_row none = {1, 500, 1, "UNLISTED", "an error that has no name"};
+    static const struct err_row none = {1, 500, 1, "UNLISTED", "an unknown error"};
 
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++)
         if (ROWS[i].code == err)

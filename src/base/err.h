@@ -1,9 +1,9 @@
 /*
- * err - what went wrong, in words.
+ * err - error messages.
  *
- * The errors themselves are a table in drover.h. Calls that people see fail (opening a data
- * directory, parsing an option) also fill a struct err_info: one line that says what and where. Core
- * and library never print it; the edge does, once.
+ * The errors themselves are a table in drover/core.h. Calls whose failures people see (opening a
+ * data directory, parsing an option) also fill a struct err_info: one line that says what and
+ * where. Core and library never print it; the edge does, once.
  */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
@@ -14,7 +14,7 @@ struct err_info {
     char text[512];
 };
 
-/* Writes the line and returns code, so that failing is one statement. e may be NULL. */
+/* Writes the line and returns code, so that a failure is one statement. e may be NULL. */
 int err_set(struct err_info *e, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -25,12 +25,12 @@ int err_set(struct err_info *e, int code, const char *fmt, ...)
 int err_set_errno(struct err_info *e, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The choice that err_set_errno makes. */
+/* The error that err_set_errno() returns. */
 int err_from_errno(int errnum);
 
 /*
- * For what no caller can handle (no memory, no thread, no random bytes): prints one line on stderr and
- * ends the process with SIGABRT.
+ * For what no caller can handle (no memory, no thread, no random bytes): prints one line on stderr
+ * and ends the process with SIGABRT.
  */
 _Noreturn void err_fatal(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -1,18 +1,19 @@
 /*
- * file_limit - how many descriptors this process may have, and what its children get.
+ * file_limit - the limit on file descriptors, of this process and of its children.
  *
- * A server takes a descriptor for each connection, so it raises its soft limit. That limit is there for
- * programs that still use select(): the commands that we run are given back the one we were given.
+ * A server needs a descriptor for each connection, so it raises its soft limit. Programs that use
+ * select() need the low one, so the commands that we run get back the limit that we were started
+ * with.
  */
 #ifndef BASE_FILE_LIMIT_H
 #define BASE_FILE_LIMIT_H
 
 #include <sys/resource.h>
 
-/* Raises the soft limit to the hard one. Once, before there are threads. */
+/* Raises the soft limit to the hard one. Call it once, before other threads start. */
 void file_limit_raise(void);
 
-/* As it was before it was raised. */
+/* The limit before it was raised. */
 struct rlimit file_limit_given(void);
 
 #endif

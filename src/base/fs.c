@@ -1,4 +1,4 @@
-/* The system's own file operations, and the two that are always composed of them. */
+/* The system calls, and the operations composed of them. */
 #include "base/fs.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static ssize_t sys_pwrite_sync(const struct fs *fs, int fd, const void *data, si
     (void)fs;
     if (n >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS))
         return n;
-    n = pwrite(fd, data, len, at); /* an old kernel, or a file system that cannot */
+    n = pwrite(fd, data, len, at); /* an old kernel, or a file system without it */
     return n < 0 || fdatasync(fd) < 0 ? -1 : n;
 }
 
@@ -69,7 +69,7 @@ static int sys_close(const struct fs *fs, int fd)
     return close(fd);
 }
 
-/* Only where the kernel says what it needs: a file system that refuses would do so at the first write. */
+/* Only if the kernel reports the alignment: otherwise the first write might fail. */
 static int sys_direct(const struct fs *fs, int fd)
 {
     struct statx st = {0};

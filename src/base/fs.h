@@ -1,9 +1,10 @@
 /*
- * fs - the file operations that durability hangs on, as a table that tests can replace.
+ * fs - the file operations that durability depends on, as a table that tests can replace.
  *
- * Each returns what the system call of its name returns and sets errno. Tests put a table in front
- * that fails the nth call, writes short, or records the calls so that every prefix of them can be
- * replayed as a crash. Reading at start goes through plain calls: what is read is checked anyway.
+ * Each returns what the system call of its name returns and sets errno. Tests replace the table to
+ * fail the nth call, to write short, or to record the calls so that every prefix of them can be
+ * replayed as a crash. Reading at the start uses plain system calls: everything that is read is
+ * checked anyway.
  */
 #ifndef BASE_FS_H
 #define BASE_FS_H
@@ -24,21 +25,21 @@ struct fs {
     int (*close)(const struct fs *fs, int fd);
 
     /*
-     * From now on writes go past the cache: whole blocks of FS_BLOCK_LEN, from memory that is aligned
-     * like that. -1: not with this file, it stays as it is. NULL: never.
+     * Switches a file to O_DIRECT: from now on writes are whole blocks of FS_BLOCK_LEN, from memory
+     * with that alignment. -1: this file cannot, and stays as it is. NULL: no file can.
      */
     int (*direct)(const struct fs *fs, int fd);
 
-    /* pwrite, and fdatasync for what it wrote, for less than the two of them. NULL: not there. */
+    /* pwrite and fdatasync of what it wrote, cheaper than both. NULL: not available. */
     ssize_t (*pwrite_sync)(const struct fs *fs, int fd, const void *data, size_t len, off_t at);
 };
 
 extern const struct fs fs_system;
 
-/* Writes all of it; -1 with errno otherwise. A short write is carried on, EINTR repeated. */
+/* Writes all of it: continues after short writes, repeats after EINTR. -1 with errno on failure. */
 int fs_write_all(const struct fs *fs, int fd, const void *data, size_t len, off_t at);
 
-/* The same by pwrite_sync, which must be there. */
+/* The same by pwrite_sync, which must be available. */
 int fs_write_all_sync(const struct fs *fs, int fd, const void *data, size_t len, off_t at);
 
 /* Makes the names in a directory durable. */

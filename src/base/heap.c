@@ -1,4 +1,4 @@
-/* A binary heap in an array; what is sifted is held in hand and put down once. */
+/* A binary heap in an array. The entry that is sifted is written once, at its final place. */
 #include "base/heap.h"
 
 #include <assert.h>

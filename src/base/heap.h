@@ -1,8 +1,8 @@
 /*
- * heap - refs in the order of their keys, smallest first, with removal from the middle.
+ * heap - a priority queue of refs, smallest key first, with removal from the middle.
  *
- * An entry is a 64-bit key and a 32-bit ref that stands for a thing. Whoever wants to remove a thing
- * that is not the first must know where it stands: `moved` is told of every change of place.
+ * An entry is a 64-bit key and a 32-bit ref, the number of the user's object. To remove an entry
+ * that is not the first, the user needs its position: `moved` reports every change of it.
  *
  *     heap_push(h, key, ref); ... while (h->count && h->entries[0].key <= now) heap_remove(h, 0);
  */
@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-/* Twelve bytes: a million of them matter. */
+/* Packed into twelve bytes: there can be millions. */
 struct heap_entry {
     int64_t key;
     uint32_t ref;
@@ -20,14 +20,14 @@ struct heap_entry {
 struct heap {
     struct heap_entry *entries;
     uint32_t count, cap;
-    void (*moved)(void *arg, uint32_t ref, uint32_t at); /* NULL: nobody wants to know */
+    void (*moved)(void *arg, uint32_t ref, uint32_t at); /* may be NULL */
     void *arg;
 };
 
 void heap_release(struct heap *h);
 void heap_push(struct heap *h, int64_t key, uint32_t ref);
 
-/* Removes the entry at a place and returns its ref. */
+/* Removes the entry at a position and returns its ref. */
 uint32_t heap_remove(struct heap *h, uint32_t at);
 
 #endif

@@ -1,10 +1,11 @@
 /*
- * One pass over the input, by recursive descent; depth is limited, so the stack is too. What costs
- * time in JSON is text: runs of plain ASCII are skipped by words, and only text with escapes is copied.
+ * Reads JSON in one pass by recursive descent; the depth is limited, and so is the stack. Text
+ * takes most of the time: plain ASCII is skipped a word at a time, and only text with escapes is
+ * copied.
  *
- * Half a surrogate pair ("\ud800" alone) is legal JSON and names no character. It is kept as ED A0..BF
- * xx, which UTF-8 forbids elsewhere (and which the reader refuses as bytes of the input), and so can be
- * told apart and written back as the escape that it was.
+ * Half a surrogate pair ("\ud800" alone) is legal JSON but no character. It is stored as ED A0..BF
+ * xx, which UTF-8 forbids (and which is refused in the input), so that it can be written back as
+ * the same escape.
  */
 #include "base/json.h"
 
@@ -15,34 +16,33 @@
 #include <stdlib.h>
 
 #include "base/json_plain.h"
-#include "base/utf8.h"
 
 enum { FEW_MEMBERS = 16 };
 
-struct parser {
+struct json_parser {
     const char *p, *end, *start;
     struct arena *arena;
     struct err_info *why;
-    int err; /* why, as a code */
+    int err;
     int depth;
     size_t values_left;
 };
 
-static bool wrong(struct parser *s, const char *what)
+static bool wrong(struct json_parser *s, const char *what)
 {
     s->err = err_set(s->why, DROVER_BAD_ARGUMENT, "not JSON: %s at byte %zu", what,
                      (size_t)(s->p - s->start));
     return false;
 }
 
-static bool too_many(struct parser *s)
+static bool too_many(struct json_parser *s)
 {
-    s->err = err_set(s->why, DROVER_TOO_BIG, "too many values: no more are taken at byte %zu",
-                     (size_t)(s->p - s->start));
+    s->err =
+        err_set(s->why, DROVER_TOO_BIG, "too many values, at byte %zu", (size_t)(s->p - s->start));
     return false;
 }
 
-static void skip_space(struct parser *s)
+static void skip_space(struct json_parser *s)
 {
     while (s->p < s->end && (*s->p == ' ' || *s->p == '\n' || *s->p == '\t' || *s->p == '\r'))
         s->p++;
@@ -70,13 +70,13 @@ static bool hex4(const char *p, const char *end, uint32_t *ret)
     return true;
 }
 
-/* At the 'u' of an escape. Joins two halves of a pair. */
-static bool unescape_u(struct parser *s, char **to)
+/* At the 'u' of an escape. Joins the two halves of a surrogate pair. */
+static bool unescape_u(struct json_parser *s, char **to)
 {
     uint32_t c, low;
 
     if (!hex4(s->p + 1, s->end, &c))
-        return wrong(s, "a bad \\u escape");
+        return wrong(s, "bad \\u escape");
     s->p += 5;
     if (c >= 0xd800 && c < 0xdc00 && s->end - s->p >= 6 && s->p[0] == '\\' && s->p[1] == 'u' &&
         hex4(s->p + 2, s->end, &low) && low >= 0xdc00 && low < 0xe000) {
@@ -87,14 +87,14 @@ static bool unescape_u(struct parser *s, char **to)
     return true;
 }
 
-static bool unescape(struct parser *s, char **to)
+static bool unescape(struct json_parser *s, char **to)
 {
     static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
     const char *known;
 
     s->p++;
     if (s->p == s->end)
-        return wrong(s, "an unfinished escape");
+        return wrong(s, "unfinished escape");
     if (*s->p == 'u')
         return unescape_u(s, to);
     known = *s->p ? strchr(from, *s->p) : NULL;
@@ -105,8 +105,8 @@ static bool unescape(struct parser *s, char **to)
     return true;
 }
 
-/* Up to the quote or escape that ends a plain run; false for what may not stand in text. */
-static bool skip_plain(struct parser *s)
+/* Skips to the quote or escape; false if there is a byte that text may not contain. */
+static bool skip_plain(struct json_parser *s)
 {
     while ((s->p = json_skip_plain(s->p, s->end)) < s->end) {
         unsigned char c = (unsigned char)*s->p;
@@ -124,8 +124,8 @@ static bool skip_plain(struct parser *s)
     return wrong(s, "an unfinished string");
 }
 
-/* The rest of a text that has an escape at s->p. What comes out is never longer than what goes in. */
-static bool parse_escaped(struct parser *s, const char *begin, struct str *ret)
+/* The rest of a text with an escape at s->p. The result is never longer than the input. */
+static bool parse_escaped(struct json_parser *s, const char *begin, struct str *ret)
 {
     const char *quote = s->p;
     char *text, *to;
@@ -155,7 +155,7 @@ static bool parse_escaped(struct parser *s, const char *begin, struct str *ret)
     return true;
 }
 
-static bool parse_text(struct parser *s, struct str *ret)
+static bool parse_text(struct json_parser *s, struct str *ret)
 {
     const char *begin = ++s->p;
 
@@ -170,12 +170,12 @@ static bool parse_text(struct parser *s, struct str *ret)
 
 /* Numbers */
 
-static bool is_digit(const struct parser *s)
+static bool is_digit(const struct json_parser *s)
 {
     return s->p < s->end && *s->p >= '0' && *s->p <= '9';
 }
 
-static bool skip_digits(struct parser *s)
+static bool skip_digits(struct json_parser *s)
 {
     if (!is_digit(s))
         return wrong(s, "a digit is missing");
@@ -184,7 +184,7 @@ static bool skip_digits(struct parser *s)
     return true;
 }
 
-/* Exact, or false when it does not fit. */
+/* False: it does not fit. */
 static bool to_int64(const char *p, const char *end, int64_t *ret)
 {
     bool negative = *p == '-';
@@ -201,7 +201,7 @@ static bool to_int64(const char *p, const char *end, int64_t *ret)
     return true;
 }
 
-static bool to_real(struct parser *s, const char *begin, double *ret)
+static bool to_real(struct json_parser *s, const char *begin, double *ret)
 {
     char *text = arena_text(s->arena, (struct str){begin, (size_t)(s->p - begin)});
 
@@ -209,7 +209,7 @@ static bool to_real(struct parser *s, const char *begin, double *ret)
     return isfinite(*ret) || wrong(s, "a number that is too large");
 }
 
-static bool parse_number(struct parser *s, struct json *v)
+static bool parse_number(struct json_parser *s, struct json *v)
 {
     const char *begin = s->p;
     bool whole = true;
@@ -278,9 +278,9 @@ static bool keys_are_distinct(struct arena *arena, const struct json *v)
     return true;
 }
 
-static bool parse_value(struct parser *s, struct json *v);
+static bool parse_value(struct json_parser *s, struct json *v);
 
-static bool parse_key(struct parser *s, struct json *member)
+static bool parse_key(struct json_parser *s, struct json *member)
 {
     skip_space(s);
     if (s->p == s->end || *s->p != '"')
@@ -295,7 +295,7 @@ static bool parse_key(struct parser *s, struct json *member)
 }
 
 /* At the opening bracket. */
-static bool parse_members(struct parser *s, struct json *v, char closing)
+static bool parse_members(struct json_parser *s, struct json *v, char closing)
 {
     struct json **end = &v->first;
 
@@ -326,7 +326,7 @@ static bool parse_members(struct parser *s, struct json *v, char closing)
            wrong(s, "two members of the same name in the object that ends");
 }
 
-static bool parse_nested(struct parser *s, struct json *v)
+static bool parse_nested(struct json_parser *s, struct json *v)
 {
     bool is_object = *s->p == '{', ok;
 
@@ -339,7 +339,7 @@ static bool parse_nested(struct parser *s, struct json *v)
     return ok;
 }
 
-static bool parse_word(struct parser *s, struct json *v)
+static bool parse_word(struct json_parser *s, struct json *v)
 {
     static const struct {
         struct str word;
@@ -361,14 +361,14 @@ static bool parse_word(struct parser *s, struct json *v)
     return wrong(s, "an unexpected character");
 }
 
-static bool parse_value(struct parser *s, struct json *v)
+static bool parse_value(struct json_parser *s, struct json *v)
 {
     const char *begin;
     bool ok;
 
     skip_space(s);
     if (s->p == s->end)
-        return wrong(s, "the end came too early,");
+        return wrong(s, "unexpected end");
     if (!s->values_left--)
         return too_many(s);
     begin = s->p;
@@ -389,19 +389,19 @@ static bool parse_value(struct parser *s, struct json *v)
 int json_read(struct arena *a, struct str text, size_t values_max, struct json **ret_value,
               struct err_info *ret_error)
 {
-    struct parser s = {.p = text.p,
-                       .end = text.p + text.len,
-                       .start = text.p,
-                       .arena = a,
-                       .why = ret_error,
-                       .values_left = values_max};
+    struct json_parser s = {.p = text.p,
+                            .end = text.p + text.len,
+                            .start = text.p,
+                            .arena = a,
+                            .why = ret_error,
+                            .values_left = values_max};
     struct json *v = arena_zalloc(a, sizeof *v);
 
     if (!parse_value(&s, v))
         return s.err;
     skip_space(&s);
     if (s.p < s.end) {
-        wrong(&s, "something after the value");
+        wrong(&s, "more text after the value");
         return s.err;
     }
     *ret_value = v;
@@ -414,118 +414,4 @@ struct json *json_parse(struct arena *a, struct str text, struct err_info *ret_e
 
     json_read(a, text, SIZE_MAX, &v, ret_error);
     return v;
-}
-
-/* Members */
-
-const char *json_kind_name(const struct json *v)
-{
-    static const char *const names[] = {
-        [JSON_NULL] = "null",       [JSON_BOOL] = "a boolean", [JSON_INT] = "a number",
-        [JSON_REAL] = "a number",   [JSON_TEXT] = "a string",  [JSON_LIST] = "a list",
-        [JSON_OBJECT] = "an object"};
-
-    return names[v->kind];
-}
-
-const struct json *json_get(const struct json *v, const char *name)
-{
-    struct str key = str_of(name);
-
-    if (!v || v->kind != JSON_OBJECT)
-        return NULL;
-    json_each(m, v)
-        if (str_eq(m->key, key))
-            return m;
-    return NULL;
-}
-
-/* 1: it is there and of the kind; 0: it is not there. */
-static int get_kind(const struct json *v, const char *name, enum json_kind kind, const char *wanted,
-                    const struct json **ret, struct err_info *e)
-{
-    const struct json *m = json_get(v, name);
-
-    if (!m || m->kind == JSON_NULL)
-        return 0;
-    if (m->kind != kind)
-        return err_set(e, DROVER_BAD_ARGUMENT, "%s must be %s, not %s", name, wanted,
-                       m->kind == JSON_REAL ? "a number with a fraction or too large"
-                                            : json_kind_name(m));
-    *ret = m;
-    return 1;
-}
-
-int json_get_int(const struct json *v, const char *name, int64_t *ret, struct err_info *ret_error)
-{
-    const struct json *m = NULL;
-    int found = get_kind(v, name, JSON_INT, "a whole number", &m, ret_error);
-
-    if (found > 0)
-        *ret = m->number;
-    return found;
-}
-
-int json_get_bool(const struct json *v, const char *name, bool *ret, struct err_info *ret_error)
-{
-    const struct json *m = NULL;
-    int found = get_kind(v, name, JSON_BOOL, "true or false", &m, ret_error);
-
-    if (found > 0)
-        *ret = m->truth;
-    return found;
-}
-
-int json_get_text(const struct json *v, const char *name, struct str *ret,
-                  struct err_info *ret_error)
-{
-    const struct json *m = NULL;
-    int found = get_kind(v, name, JSON_TEXT, "a string", &m, ret_error);
-
-    if (found > 0)
-        *ret = m->text;
-    return found;
-}
-
-int json_get_list(const struct json *v, const char *name, const struct json **ret,
-                  struct err_info *ret_error)
-{
-    return get_kind(v, name, JSON_LIST, "a list", ret, ret_error);
-}
-
-int json_get_object(const struct json *v, const char *name, const struct json **ret,
-                    struct err_info *ret_error)
-{
-    return get_kind(v, name, JSON_OBJECT, "an object", ret, ret_error);
-}
-
-struct str json_text_of(const struct json *v, const char *name)
-{
-    const struct json *m = json_get(v, name);
-
-    return m && m->kind == JSON_TEXT ? m->text : STR("");
-}
-
-int64_t json_int_of(const struct json *v, const char *name)
-{
-    const struct json *m = json_get(v, name);
-
-    return m && m->kind == JSON_INT ? m->number : 0;
-}
-
-static bool is_among(struct str key, const char *const *names)
-{
-    for (; *names; names++)
-        if (str_eq(key, str_of(*names)))
-            return true;
-    return false;
-}
-
-int json_only(const struct json *v, const char *const *names, struct err_info *ret_error)
-{
-    json_each(m, v)
-        if (!is_among(m->key, names))
-            return err_set(ret_error, DROVER_BAD_ARGUMENT, "unknown member \"%.*s\"",
-                           (int)(m->key.len < 64 ? m->key.len : 64), m->key.p);
-    return 0;
 }

@@ -1,18 +1,18 @@
 /*
  * json - reads and writes JSON, strictly. Pure.
  *
- * Reading gives a tree of values that lives in an arena; text without escapes borrows from the input,
- * which must outlive it. Strict: the grammar of RFC 8259 and nothing else; UTF-8 is checked; the
- * names in an object are distinct; depth is limited. A number without fraction and exponent that fits
- * is an exact int64, any other a double. "\u0000" is a byte like others, so text has a length. An
- * escape of half a surrogate pair cannot be written in UTF-8: it is kept as the three bytes that UTF-8
- * would give it, and written as an escape again, so that it comes back as it came.
+ * Reading gives a tree of values in an arena; text without escapes points into the input, which
+ * must outlive it. Strict: exactly the grammar of RFC 8259; UTF-8 is checked; the names in an
+ * object are distinct; the depth is limited. A number without fraction and exponent that fits is an
+ * exact int64, any other a double. "\u0000" is a byte like others, so text has a length. An escape
+ * of half a surrogate pair has no UTF-8: it is stored as the three bytes that UTF-8 would give it,
+ * and written as the same escape again.
  *
  * Reading:
  *     struct json *v = json_parse(&arena, text, &why);
  *     if (v && json_get_int(v, "id", &id)) ...
  *
- * Writing appends to a buf. Commas are put by the functions, from what stands before them:
+ * Writing appends to a buf. The functions add commas themselves, judging by the byte before:
  *     json_open(b, '{'); json_key(b, "id"); json_put_int(b, 7); json_close(b, '}');
  */
 #ifndef BASE_JSON_H
@@ -33,7 +33,7 @@ enum json_kind { JSON_NULL, JSON_BOOL, JSON_INT, JSON_REAL, JSON_TEXT, JSON_LIST
 struct json {
     enum json_kind kind;
     uint32_t count;    /* list, object: members */
-    struct json *next; /* in the list or object that it is a member of */
+    struct json *next; /* in the same list or object */
     struct str key;    /* of a member of an object */
     union {
         bool truth;
@@ -42,15 +42,15 @@ struct json {
         struct str text;
         struct json *first;
     };
-    struct str raw; /* the value as it stood in the input */
+    struct str raw; /* the value as in the input */
 };
 
-/* The value that the whole of text is, or NULL, and then why says what is wrong and at which byte. */
+/* Parses all of text. NULL: ret_error says what is wrong and at which byte. */
 struct json *json_parse(struct arena *a, struct str text, struct err_info *ret_error);
 
 /*
- * The same for text from strangers: a value takes 64 bytes however short it is, so there may be
- * values_max of them, counted at every depth. Returns 0, BAD_ARGUMENT or TOO_BIG.
+ * The same for untrusted text: even a short value takes 64 bytes, so their number at all depths is
+ * limited to values_max. Returns 0, BAD_ARGUMENT or TOO_BIG.
  */
 int json_read(struct arena *a, struct str text, size_t values_max, struct json **ret_value,
               struct err_info *ret_error);
@@ -58,13 +58,12 @@ int json_read(struct arena *a, struct str text, size_t values_max, struct json *
 /* "null", "a boolean", "a number", "a string", "a list", "an object". */
 const char *json_kind_name(const struct json *v);
 
-/* The member of an object by its name, or NULL; also when v is NULL or no object. */
+/* The member of that name; NULL if there is none, or if v is NULL or no object. */
 const struct json *json_get(const struct json *v, const char *name);
 
 /*
- * Members of an object that must be of a kind. Where the member is missing or null, they return 0 and
- * leave the target as it is; where it is there, 1; where it is of another kind, BAD_ARGUMENT, and
- * ret_error names it.
+ * Members that must have a certain kind. Return 1 and set *ret; 0 if the member is missing or null,
+ * and *ret stays as it is; BAD_ARGUMENT if it has another kind, and ret_error names it.
  */
 int json_get_int(const struct json *v, const char *name, int64_t *ret, struct err_info *ret_error);
 int json_get_bool(const struct json *v, const char *name, bool *ret, struct err_info *ret_error);
@@ -75,11 +74,11 @@ int json_get_list(const struct json *v, const char *name, const struct json **re
 int json_get_object(const struct json *v, const char *name, const struct json **ret,
                     struct err_info *ret_error);
 
-/* The same where anything else will do as nothing: an empty text, 0. For what a server answered. */
+/* The same for answers of a server: an empty text or 0 if it is missing or of another kind. */
 struct str json_text_of(const struct json *v, const char *name);
 int64_t json_int_of(const struct json *v, const char *name);
 
-/* Refuses an object with members that are not among the names (NULL ends them), and says which. */
+/* Refuses an object with a member that is not among the names (NULL-terminated), and names it. */
 int json_only(const struct json *v, const char *const *names, struct err_info *ret_error);
 
 #define json_each(member, v)                                                                       \
@@ -94,19 +93,19 @@ void json_put_int(struct buf *b, int64_t number);
 void json_put_real(struct buf *b, double number);
 void json_put_bool(struct buf *b, bool truth);
 void json_put_null(struct buf *b);
-void json_put_raw(struct buf *b, struct str json); /* a value that is JSON already */
+void json_put_raw(struct buf *b, struct str json); /* already JSON */
 
-/* Text. Bytes that are not UTF-8 become U+FFFD each, so that what we write can always be read. */
+/* Each byte that is not UTF-8 becomes U+FFFD, so that the output is always valid JSON. */
 void json_put_text(struct buf *b, struct str text);
 
 /* A member of an object; text whose p is NULL is null. */
 void json_member_text(struct buf *b, const char *name, struct str text);
 void json_member_int(struct buf *b, const char *name, int64_t number);
 
-/* Whether json_put_text() writes it so that it comes back as it is. */
+/* Whether json_put_text() and reading give back the same text. */
 bool json_is_text(struct str text);
 
-/* A value that was read, written anew without spaces. */
+/* Writes a value that was read, without spaces. */
 void json_put(struct buf *b, const struct json *v);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * json_plain - how much of a text stands in JSON as it is: ASCII without control characters, quotes and
- * backslashes. Eight bytes at a time, as almost all text is that from end to end.
+ * json_plain - skips text that needs no escape in JSON: ASCII without control characters, quotes
+ * and backslashes. Almost all text is plain from end to end, so it goes eight bytes at a time.
  */
 #ifndef BASE_JSON_PLAIN_H
 #define BASE_JSON_PLAIN_H
@@ -9,12 +9,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Every byte of a word. */
+/* A word of eight such bytes. */
 #define JSON_EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
 /*
- * Whether all bytes of a word are plain. A byte below n shows as a borrow in the top bit of
- * byte - n; a byte that equals n is 0, and so below 1, once n is taken out of it.
+ * Whether all bytes of a word are plain. A byte below n sets the top bit of byte - n. A byte that
+ * equals n becomes 0 by byte ^ n, and then 0 - 1 sets the top bit.
  */
 static inline bool json_word_is_plain(uint64_t word)
 {

@@ -1,5 +1,5 @@
 /*
- * Writing JSON. Whether a comma is needed shows in the byte before, so there is no state beside the
+ * Writes JSON. The byte before tells whether a comma is needed, so there is no state but the
  * buffer.
  */
 #include <stdio.h>
@@ -7,9 +7,8 @@
 
 #include "base/json.h"
 #include "base/json_plain.h"
-#include "base/utf8.h"
 
-/* Whether a value here needs a comma: not at the beginning, after a bracket, a colon or a space. */
+/* None at the beginning, or after a bracket, a colon or a space. */
 static void put_comma(struct buf *b)
 {
     char last = b->len ? b->p[b->len - 1] : ' ';
@@ -95,14 +94,14 @@ static void put_escape(struct buf *b, unsigned char c)
     }
 }
 
-/* Half a surrogate pair as the reader keeps it. */
+/* Half a surrogate pair, as the reader stores it. */
 static bool is_half_pair(const char *p, const char *end)
 {
     return end - p >= 3 && (unsigned char)p[0] == 0xed && (unsigned char)p[1] >= 0xa0 &&
            (unsigned char)p[1] <= 0xbf && ((unsigned char)p[2] & 0xc0) == 0x80;
 }
 
-/* One character that cannot stand as it is. Returns its length. */
+/* Writes one character that must be escaped. Returns its length in the input. */
 static size_t put_special(struct buf *b, const char *p, const char *end)
 {
     unsigned char c = (unsigned char)*p;

@@ -1,5 +1,5 @@
 /*
- * log - one line an event, to stderr, from the edge only.
+ * log - one line per event to stderr, from the edge only.
  *
  *   drover: warning: journal: cut 37 bytes ...
  *   drover: the disk is full status=507 method=POST path=/update
@@ -8,7 +8,7 @@
  *
  *   {"time":"2026-01-31T12:00:00.123Z","level":"error","message":"the disk is full","status":"507",...}
  *
- * Core and library code never calls this: they return errors, or tell the `note` of their options.
+ * Core and library never log: they return errors, or call the `note` of their options.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -21,7 +21,7 @@ void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warning(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* What belongs to an error, by name. */
+/* A named detail of an error. */
 struct log_field {
     const char *name;
     struct str value;
@@ -30,7 +30,7 @@ struct log_field {
 void log_error_with(const struct log_field *fields, size_t count, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* From now on, lines are JSON. Before there are threads. */
+/* From now on, lines are JSON. Call it before other threads start. */
 void log_as_json(void);
 
 #endif

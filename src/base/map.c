@@ -9,7 +9,7 @@
 
 enum { MAP_FIRST_SLOTS = 16 };
 
-/* Odd, and without a pattern: a small seed hardly changes what XXH3 makes of a short key. */
+/* Odd and without a pattern: with a small seed XXH3 of a short key hardly changes. */
 static const uint64_t SPREAD = UINT64_C(0x9e3779b97f4a7c15);
 
 void map_release(struct map *m)
@@ -18,14 +18,14 @@ void map_release(struct map *m)
     *m = (struct map){0};
 }
 
-_Static_assert((int)MAP_FIRST_SLOTS > (int)MAP_NEAR_MASK, "a home is at most once around");
+_Static_assert((int)MAP_FIRST_SLOTS > (int)MAP_NEAR_MASK, "a home wraps around at most once");
 
 static uint32_t near_to(uint64_t mixed, unsigned last)
 {
     return (uint32_t)mixed << MAP_NEAR_BITS | (last & MAP_NEAR_MASK);
 }
 
-/* Names that differ in the low bits of their last byte alone are neighbours: ...0 to ...7. */
+/* Names that differ only in the low bits of their last byte are neighbours: ...0 to ...7. */
 uint32_t map_hash_str(struct str s)
 {
     unsigned char last = s.len ? (unsigned char)s.p[s.len - 1] : 0;
@@ -84,7 +84,7 @@ void map_add(struct map *m, uint32_t hash, uint32_t ref)
     m->count++;
 }
 
-/* How many steps it is from one slot to another, around the end if need be. */
+/* The distance from one slot to another, around the end if necessary. */
 static uint32_t steps(const struct map *m, uint32_t from, uint32_t to)
 {
     return to >= from ? to - from : to + m->len - from;
@@ -100,7 +100,7 @@ void map_remove(struct map *m, uint32_t hash, uint32_t ref)
         assert(m->slots[hole].ref);
         hole = map_after(m, hole);
     }
-    /* Whatever stands behind the hole and may move into it without passing its home, does. */
+    /* Each entry behind the hole moves into it, unless the hole lies before its home. */
     for (at = map_after(m, hole); m->slots[at].ref; at = map_after(m, at)) {
         if (steps(m, map_home(m, m->slots[at].hash), at) >= steps(m, hole, at)) {
             m->slots[hole] = m->slots[at];

@@ -1,16 +1,18 @@
 /*
- * map - from a hash to a number that stands for a thing.
+ * map - a hash table from hashes to numbers (refs) of the user's objects.
  *
- * The map knows neither keys nor things: it keeps pairs of a 32-bit hash and a 32-bit ref (not 0),
- * and gives the refs of a hash one after the other; the user compares. Open addressing with linear
- * probing; removal shifts back, so there are no tombstones, and growing touches nothing but the map.
+ * The map stores neither keys nor objects, only pairs of a 32-bit hash and a 32-bit ref (not 0). A
+ * lookup gives the refs of a hash one after the other, and the user compares the keys. Open
+ * addressing with linear probing; removal shifts entries back, so there are no tombstones; growing
+ * touches only the map.
  *
- * Where a hash belongs is its share of all hashes, in slots: so there may be any number of slots, they grow
- * by half and not to the double, and growing walks both tables once from end to end, as the order nearly stays.
+ * The home slot of a hash is hash / 2^32 of the table. So the table can have any number of slots:
+ * it grows by half instead of doubling, and growing walks both tables once from end to end, because
+ * the order nearly stays.
  *
- * Things that are named one after the other are mostly asked for like that. So the lowest bits of a hash are
- * those of the key, and only the others are mixed: numbers and names that follow each other lie side by side,
- * and what brings the first of them into the cache brings the next ones too.
+ * Keys that follow each other are mostly looked up one after the other. So the lowest bits of a
+ * hash are those of the key, and only the others are mixed: consecutive numbers and names have
+ * neighbouring slots, and one cache line serves several lookups.
  *
  *     for (uint32_t at, ref = map_first(m, hash, &at); ref; ref = map_next(m, hash, &at))
  *         if (things[ref] is the one)
@@ -37,13 +39,13 @@ void map_release(struct map *m);
 void map_add(struct map *m, uint32_t hash, uint32_t ref);
 void map_remove(struct map *m, uint32_t hash, uint32_t ref);
 
-/* Makes room for so many at once, so that loading does not grow step by step. */
+/* Grows to this many entries at once, so that loading does not grow step by step. */
 void map_reserve(struct map *m, uint32_t count);
 
 uint32_t map_hash_str(struct str s);
 uint32_t map_hash_u64(uint64_t v);
 
-/* Of a hash: neighbours are told apart by so many bits. */
+/* The low bits of a hash that tell neighbours apart. */
 enum { MAP_NEAR_BITS = 3, MAP_NEAR_MASK = (1 << MAP_NEAR_BITS) - 1 };
 
 static inline uint32_t map_home(const struct map *m, uint32_t hash)

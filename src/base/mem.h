@@ -1,8 +1,8 @@
 /*
  * mem - allocation that does not fail.
  *
- * When memory runs out, the process prints a line on stderr and ends. The journal makes that safe, and
- * nobody tests code that goes on after a failed allocation.
+ * When memory runs out, the process prints a line on stderr and ends. The journal makes that safe,
+ * and nobody tests code that goes on after a failed allocation.
  */
 #ifndef BASE_MEM_H
 #define BASE_MEM_H

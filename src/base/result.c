@@ -1,4 +1,3 @@
-/* The arena is the first thing of its own memory. */
 #include "base/result.h"
 
 #include <stdlib.h>
@@ -32,20 +31,21 @@ void result_add_error(struct drover_result *r, struct str text)
     r->errors[r->error_count++] = arena_text(r->memory, text);
 }
 
+static void release(struct arena *a)
+{
+    if (a)
+        arena_release(a);
+    free(a);
+}
+
 void drover_result_release(struct drover_result *r)
 {
-    if (r->memory) {
-        arena_release(r->memory);
-        free(r->memory);
-    }
+    release(r->memory);
     *r = (struct drover_result){0};
 }
 
 void drover_groups_release(struct drover_groups *g)
 {
-    if (g->memory) {
-        arena_release(g->memory);
-        free(g->memory);
-    }
+    release(g->memory);
     *g = (struct drover_groups){0};
 }

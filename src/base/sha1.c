@@ -1,4 +1,4 @@
-/* Both in their plainest form: what they are given is a password, once in a connection. */
+/* Simple rather than fast: the input is a password, once per connection. */
 #include "base/sha1.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static void write_u32(unsigned char *p, uint32_t v)
         p[i] = (unsigned char)(v >> (24 - 8 * i));
 }
 
-/* The function and the constant of a round, which change every twenty. */
+/* The function and the constant of a round; they change every 20 rounds. */
 static uint32_t mix(int round, uint32_t b, uint32_t c, uint32_t d)
 {
     if (round < 20)

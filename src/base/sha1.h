@@ -1,8 +1,8 @@
 /*
  * sha1 - SHA-1 of a text (FIPS 180-4), and base64 of bytes (RFC 4648).
  *
- * ZooKeeper's access lists name a user by these two. Nothing else here rests on them: they are the
- * reason why a server need not load a library of cryptography, which takes more memory than ten thousand nodes.
+ * ZooKeeper's digest access lists identify users by them; nothing else depends on them. They are
+ * here because a cryptographic library would take more memory than ten thousand nodes.
  */
 #ifndef BASE_SHA1_H
 #define BASE_SHA1_H

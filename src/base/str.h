@@ -1,11 +1,12 @@
 /*
- * str - text that somebody else owns: a pointer and a length, no NUL promised.
+ * str - borrowed text: a pointer and a length, not necessarily with a NUL; and UTF-8.
  */
 #ifndef BASE_STR_H
 #define BASE_STR_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 struct str {
@@ -29,5 +30,17 @@ static inline bool str_starts(struct str s, struct str prefix)
 {
     return s.len >= prefix.len && (prefix.len == 0 || memcmp(s.p, prefix.p, prefix.len) == 0);
 }
+
+/*
+ * The length of the well-formed UTF-8 sequence at text, which is before end; 0: it is not
+ * well-formed.
+ */
+size_t utf8_len(const char *text, const char *end);
+
+/*
+ * Writes a character, or half a surrogate pair: at most four bytes. Returns the end of what it
+ * wrote.
+ */
+char *utf8_put(char *to, uint32_t c);
 
 #endif

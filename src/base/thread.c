@@ -1,10 +1,11 @@
 /*
- * A new thread names itself before it runs its function. The starter cannot do that: by then the thread
- * may have ended and been joined by somebody else.
+ * A new thread names itself before it runs its function. The starter cannot do that: by then the
+ * thread may have ended and been joined by somebody else.
  */
 #include "base/thread.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -76,4 +77,123 @@ void cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t boot_m
     t.tv_sec += ms / 1000;
     t.tv_nsec = ms % 1000 * 1000000 + t.tv_nsec % 1000000;
     pthread_cond_timedwait(cond, lock, &t);
+}
+
+/* At an interval. */
+
+struct periodic {
+    int64_t every_ms;
+    void (*fn)(struct periodic *p, void *arg);
+    void *arg;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool stopping, woken;
+};
+
+bool periodic_is_stopping(struct periodic *p)
+{
+    bool stopping, woken;
+
+    pthread_mutex_lock(&p->lock);
+    stopping = p->stopping;
+    pthread_mutex_unlock(&p->lock);
+    return stopping;
+}
+
+static void *periodic_main(void *arg)
+{
+    struct periodic *p = arg;
+    int64_t next_ms = clock_boot_ms() + p->every_ms;
+
+    pthread_mutex_lock(&p->lock);
+    while (!p->stopping) {
+        if (!p->woken)
+            cond_wait_until(&p->changed, &p->lock, next_ms);
+        if (p->stopping || (!p->woken && clock_boot_ms() < next_ms))
+            continue;
+        p->woken = false;
+        pthread_mutex_unlock(&p->lock);
+        p->fn(p, p->arg);
+        next_ms = clock_boot_ms() + p->every_ms;
+        pthread_mutex_lock(&p->lock);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+struct periodic *periodic_start(const char *name, int64_t every_ms,
+                                void (*fn)(struct periodic *p, void *arg), void *arg)
+{
+    struct periodic *p = mem_zalloc(sizeof *p);
+
+    p->every_ms = every_ms;
+    p->fn = fn;
+    p->arg = arg;
+    pthread_mutex_init(&p->lock, NULL);
+    cond_init(&p->changed);
+    thread_must_start(&p->thread, name, periodic_main, p);
+    return p;
+}
+
+static void set_and_signal(struct periodic *p, bool *flag)
+{
+    pthread_mutex_lock(&p->lock);
+    *flag = true;
+    pthread_cond_signal(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void periodic_wake(struct periodic *p)
+{
+    set_and_signal(p, &p->woken);
+}
+
+void periodic_stop(struct periodic *p)
+{
+    if (!p)
+        return;
+    set_and_signal(p, &p->stopping);
+    pthread_join(p->thread, NULL);
+    pthread_cond_destroy(&p->changed);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+/*
+ * Each thread takes the next free index. The caller takes part, and does it all if no thread can
+ * start.
+ */
+
+enum { THREADS_MAX = 8, ALONE_MAX = 64 };
+
+struct parallel {
+    size_t count;
+    void (*fn)(void *arg, size_t i);
+    void *arg;
+    atomic_size_t next;
+};
+
+static void *run_next(void *arg)
+{
+    struct parallel *p = arg;
+    size_t i;
+
+    while ((i = atomic_fetch_add(&p->next, 1)) < p->count)
+        p->fn(p->arg, i);
+    return NULL;
+}
+
+void parallel_run(size_t count, void (*fn)(void *arg, size_t i), void *arg)
+{
+    struct parallel p = {.count = count, .fn = fn, .arg = arg};
+    pthread_t threads[THREADS_MAX];
+    size_t started = 0;
+
+    while (count > ALONE_MAX && started < THREADS_MAX &&
+           !thread_start(&threads[started], "parallel", run_next, &p, NULL))
+        started++;
+    run_next(&p);
+    while (started)
+        pthread_join(threads[--started], NULL);
 }

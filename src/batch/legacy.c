@@ -4,7 +4,7 @@
 #include <ctype.h>
 
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/str.h"
 
 int batch_legacy_read(struct str name, struct str data, struct batch_legacy *ret_record)
 {

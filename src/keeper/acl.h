@@ -1,13 +1,13 @@
 /*
  * acl - who may do what with a node, as ZooKeeper has it.
  *
- * A list is kept as the bytes that ZooKeeper's clients send and expect back (big-endian): i32 count,
- * then for each entry i32 permissions, the scheme and the id, both text after an i32 length. Few
- * different lists guard many nodes, so a node holds the number of its list in a table; number 0 is
- * the open list, which lets anybody do anything and is what most nodes have.
+ * A list is kept as the bytes that ZooKeeper's clients send and expect back (big-endian): i32
+ * count, then for each entry i32 permissions, the scheme and the id, both text after an i32 length.
+ * Few different lists guard many nodes, so a node holds the number of its list in a table; number 0
+ * is the open list, which lets anybody do anything and is what most nodes have.
  *
- * Schemes: world (id "anyone"), ip (an address or address/bits), digest ("user:" + base64 of the SHA-1
- * of "user:password"), and auth, which a create or setACL replaces by whoever asks.
+ * Schemes: world (id "anyone"), ip (an address or address/bits), digest ("user:" + base64 of the
+ * SHA-1 of "user:password"), and auth, which a create or setACL replaces by whoever asks.
  */
 #ifndef KEEPER_ACL_H
 #define KEEPER_ACL_H
@@ -46,8 +46,8 @@ bool acl_list_is_valid(struct str list);
 bool acl_allows(struct str list, int permission, const struct acl_who *who);
 
 /*
- * What to keep for a list that somebody sends: auth replaced by the digests of whoever asks, unknown
- * schemes and malformed ids refused, doubles dropped. 0 or BAD_ACL.
+ * What to keep for a list that somebody sends: auth replaced by the digests of whoever asks,
+ * unknown schemes and malformed ids refused, doubles dropped. 0 or BAD_ACL.
  */
 int acl_resolve(struct str list, const struct acl_who *who, struct buf *ret_list);
 

@@ -50,9 +50,9 @@ void keeper_names_release(struct keeper_names *n)
 }
 
 /*
- * ZooKeeper's encoding: a request header of 8 bytes; per operation a multi header of 9, the path and
- * the data each after 4 bytes of length, the access list (31 for the open one) and the flags. The
- * bound is a little generous, so that what passes here passes there.
+ * ZooKeeper's encoding: a request header of 8 bytes; per operation a multi header of 9, the path
+ * and the data each after 4 bytes of length, the access list (31 for the open one) and the flags.
+ * The bound is a little generous, so that what passes here passes there.
  */
 size_t keeper_request_size(const struct keeper_op *ops, size_t count)
 {

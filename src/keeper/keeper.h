@@ -2,10 +2,11 @@
  * keeper - a small durable tree of nodes, on which everything in Drover stands.
  *
  * The model is ZooKeeper's: nodes named by paths, each with data and a stat; versions that a change
- * can insist on; ephemeral nodes that go with the session that made them; sequence numbers; watches;
- * transactions of several operations that happen together or not at all. Two implementations stand
- * behind this header: the embedded keeper (local.h) and a ZooKeeper ensemble (zookeeper.h). Open one
- * with their own calls; from then on there is only struct keeper, which is one session.
+ * can insist on; ephemeral nodes that go with the session that made them; sequence numbers;
+ * watches; transactions of several operations that happen together or not at all. Two
+ * implementations stand behind this header: the embedded keeper (local.h) and a ZooKeeper ensemble
+ * (zookeeper.h). Open one with their own calls; from then on there is only struct keeper, which is
+ * one session.
  *
  * In order: open -> get, children, create, set, delete, multi, sync from any thread; commit and
  * watches with callbacks -> close.
@@ -15,7 +16,8 @@
  *    keeper promises, and a read never shows what could still be lost.
  *  - One session's requests take effect in the order in which they were made, commits included.
  *  - UNKNOWN means that the connection broke: the change may or may not have happened.
- *  - SESSION_EXPIRED is final for this struct keeper. Every ephemeral node it held is gone or going.
+ *  - SESSION_EXPIRED is final for this struct keeper. Every ephemeral node it held is gone or
+ *    going.
  *  - Callbacks of one keeper run one after the other: on the keeper's own thread, or, when options
  *    gave a `wake`, inside keeper_dispatch() on the thread that the user chose. They may call
  *    anything here except keeper_close() of the same keeper.
@@ -127,7 +129,10 @@ int keeper_set(struct keeper *k, const char *path, struct str data, int32_t vers
                struct keeper_stat *ret_stat);
 int keeper_delete(struct keeper *k, const char *path, int32_t version);
 
-/* Makes a node unless it is there, with whatever data. Where that is UNKNOWN, it is looked for and made. */
+/*
+ * Makes a node unless it is there, with whatever data. Where that is UNKNOWN, it is looked for and
+ * made.
+ */
 int keeper_ensure(struct keeper *k, const char *path, struct str data);
 
 /*
@@ -142,8 +147,8 @@ int keeper_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
 int keeper_sync(struct keeper *k, const char *path);
 
 /*
- * A multi that does not wait: callbacks come in the order of submission. Returns 0, and done will be
- * called exactly once, whatever happens, keeper_close() included; or an error, and it will not.
+ * A multi that does not wait: callbacks come in the order of submission. Returns 0, and done will
+ * be called exactly once, whatever happens, keeper_close() included; or an error, and it will not.
  * results are borrowed for the callback. The operations are copied as needed.
  */
 typedef void keeper_done_fn(void *arg, int err, const struct keeper_result *results, size_t count);
@@ -152,9 +157,9 @@ int keeper_commit(struct keeper *k, const struct keeper_op *ops, size_t count, k
                   void *arg);
 
 /*
- * A watch says "look again" and stays until it is taken back. It fires when the answer of the call it
- * is named after may have changed, after that change is durable, and at least once for any number of
- * changes: several may be told as one, and one too many is allowed after a reconnection.
+ * A watch says "look again" and stays until it is taken back. It fires when the answer of the call
+ * it is named after may have changed, after that change is durable, and at least once for any
+ * number of changes: several may be told as one, and one too many is allowed after a reconnection.
  */
 enum keeper_watch_kind {
     KEEPER_WATCH_DATA,     /* keeper_get: created, set, deleted */
@@ -183,15 +188,17 @@ int keeper_watch(struct keeper *k, const char *path, enum keeper_watch_kind kind
 void keeper_unwatch(struct keeper *k, struct keeper_watch *w);
 
 /*
- * The durability gate: an answer may leave when the keeper is durable up to the last transaction that the
- * answer saw. All calls above wait for that. The calls below are for a server that decides requests on one
- * thread and must not wait. The embedded keeper has them; a ZooKeeper ensemble does not (keeper_has_gate()).
+ * The durability gate: an answer may leave when the keeper is durable up to the last transaction
+ * that the answer saw. All calls above wait for that. The calls below are for a server that decides
+ * requests on one thread and must not wait. The embedded keeper has them; a ZooKeeper ensemble does
+ * not (keeper_has_gate()).
  */
 bool keeper_has_gate(const struct keeper *k);
 
 /*
- * A multi that returns when it is decided. An answer that depends on it, or on anything that was done before,
- * has seen *ret_zxid. The operations must be valid. One call at a time for each keeper.
+ * A multi that returns when it is decided. An answer that depends on it, or on anything that was
+ * done before, has seen *ret_zxid. The operations must be valid. One call at a time for each
+ * keeper.
  */
 int keeper_apply(struct keeper *k, const struct keeper_op *ops, size_t count, int64_t *ret_zxid);
 
@@ -199,8 +206,8 @@ int keeper_apply(struct keeper *k, const struct keeper_op *ops, size_t count, in
 int keeper_peek(struct keeper *k, struct str path, struct buf *b);
 
 /*
- * 1: an answer that saw zxid may leave. 0: not yet; `wake` is called when it may. IO: the journal has failed.
- * keeper_wait() blocks instead: 0 or IO.
+ * 1: an answer that saw zxid may leave. 0: not yet; `wake` is called when it may. IO: the journal
+ * has failed. keeper_wait() blocks instead: 0 or IO.
  */
 int keeper_passed(struct keeper *k, int64_t zxid);
 int keeper_wait(struct keeper *k, int64_t zxid);

@@ -11,7 +11,6 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/parallel.h"
 #include "base/thread.h"
 #include "keeper/list_view_impl.h"
 

@@ -1,32 +1,18 @@
-/*
- * One pass over the bytes: UTF-8 is decoded as it goes and each part is judged when its slash or the
- * end is reached.
- */
+/* One pass over the bytes. Each part is checked when its slash or the end is reached. */
 #include "keeper/path.h"
 
 #include <stdint.h>
 
-/* Decodes one character of at least two bytes. Returns its length, 0 when it is not UTF-8. */
-static size_t decode(const unsigned char *p, size_t left, uint32_t *ret_char)
+/* ZooKeeper allows no control characters, private use or specials, and nothing beyond U+FFFF. */
+static bool allowed(const unsigned char *p, size_t len)
 {
-    size_t len = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    uint32_t c = p[0] & (0xff >> (len + 1));
+    uint32_t c;
 
-    if (p[0] < 0xc2 || p[0] > 0xf4 || left < len)
-        return 0;
-    for (size_t i = 1; i < len; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-        c = c << 6 | (p[i] & 0x3f);
-    }
-    *ret_char = c;
-    return c < least[len] ? 0 : len;
-}
-
-static bool allowed(uint32_t c)
-{
-    return c > 0x9f && !(c >= 0xd800 && c <= 0xf8ff) && c < 0xfff0;
+    if (len < 2 || len > 3)
+        return false;
+    c = len == 2 ? (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu)
+                 : (p[0] & 0xfu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+    return c > 0x9f && !(c >= 0xe000 && c <= 0xf8ff) && c < 0xfff0;
 }
 
 static bool part_is_valid(struct str part)
@@ -38,7 +24,6 @@ bool path_is_valid(struct str path, bool sequential)
 {
     const unsigned char *p = (const unsigned char *)path.p;
     size_t max_len = PATH_MAX_LEN - (sequential ? PATH_NUMBER_MAX_LEN : 0), part = 1, i = 1;
-    uint32_t c;
 
     if (path.len == 0 || path.len > max_len || p[0] != '/')
         return false;
@@ -54,14 +39,14 @@ bool path_is_valid(struct str path, bool sequential)
                 return false;
             i++;
         } else {
-            size_t len = decode(p + i, path.len - i, &c);
+            size_t len = utf8_len(path.p + i, path.p + path.len);
 
-            if (!len || !allowed(c))
+            if (!allowed(p + i, len))
                 return false;
             i += len;
         }
     }
-    if (sequential) /* digits will follow, so any last part will do */
+    if (sequential) /* digits will follow, so any last part is valid */
         return true;
     return part_is_valid((struct str){path.p + part, path.len - part});
 }

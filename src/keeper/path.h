@@ -1,9 +1,9 @@
 /*
- * path - what may name a node.
+ * path - the paths of nodes.
  *
- * A path is "/" or a run of parts, each after a slash. A part is not empty, not "." and not "..".
- * Text is UTF-8 without control characters, surrogates, private use, U+FFF0..U+FFFF, and nothing
- * beyond U+FFFF: the rules of ZooKeeper, which counts in UTF-16 units.
+ * A path is "/" or a sequence of parts, each after a slash. A part is not empty, not "." and not
+ * "..". Text is UTF-8 without control characters, surrogates, private use, U+FFF0..U+FFFF, and
+ * nothing beyond U+FFFF: the rules of ZooKeeper, which uses UTF-16.
  */
 #ifndef KEEPER_PATH_H
 #define KEEPER_PATH_H
@@ -14,16 +14,16 @@
 
 enum {
     PATH_MAX_LEN = 64 * 1024,
-    PATH_NUMBER_MAX_LEN = 11, /* what a sequential create appends at most */
+    PATH_NUMBER_MAX_LEN = 11, /* the most that a sequential create appends */
 };
 
 /*
- * The path of a sequential create may end in a slash, since its number becomes the whole name, and
- * must leave room for that number.
+ * The path of a sequential create may end in a slash, because its number can be the whole name, and
+ * must leave space for that number.
  */
 bool path_is_valid(struct str path, bool sequential);
 
-/* Nodes that are always there and cannot be deleted: "/", "/zookeeper" and its two. */
+/* Nodes that always exist: "/", "/zookeeper" and its two children. */
 bool path_is_special(struct str path);
 
 /* "/a/b" gives "/a", "/a" gives "/". Not for "/". */

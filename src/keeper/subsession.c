@@ -1,8 +1,9 @@
 /*
- * A subsession has a list of its ephemeral nodes, and a map that finds them by path. An entry is added
- * when the node was created, or when the outcome is unknown (then with czxid 0 and the data, which
- * identify the node later), and dropped when this subsession deletes the node. Other clients may delete it
- * too: then the entry is stale, which does no harm because a new node at that path has another czxid.
+ * A subsession has a list of its ephemeral nodes, and a map that finds them by path. An entry is
+ * added when the node was created, or when the outcome is unknown (then with czxid 0 and the data,
+ * which identify the node later), and dropped when this subsession deletes the node. Other clients
+ * may delete it too: then the entry is stale, which does no harm because a new node at that path
+ * has another czxid.
  */
 #include "keeper/subsession.h"
 
@@ -238,8 +239,9 @@ static int commit(struct keeper *k, const struct keeper_op *ops, size_t count, k
 }
 
 /*
- * A watch is the host's, listed here so that closing removes it. fn may remove it while the call that sets
- * it is still running, so the list and *ret_watch are filled in before the host is called.
+ * A watch is the host's, listed here so that closing removes it. fn may remove it while the call
+ * that sets it is still running, so the list and *ret_watch are filled in before the host is
+ * called.
  */
 
 static void on_event(void *arg, enum keeper_event event, const char *path)

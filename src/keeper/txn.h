@@ -10,11 +10,12 @@
  *     if (err && t.failed == LOCK) ...
  *     else if (!err) token = txn_stat(&t, LOCK)->czxid;
  *
- * A name is a positive number that the caller chooses; 0 stands for an operation that nobody asks about.
- * Several operations may have the same name; txn_stat() and the witness then mean the first of them.
+ * A name is a positive number that the caller chooses; 0 stands for an operation that nobody asks
+ * about. Several operations may have the same name; txn_stat() and the witness then mean the first
+ * of them.
  *
- * The arena holds the operations, the printed paths and the results. Data, and the paths of operations
- * that came by txn_add(), are borrowed until the commit.
+ * The arena holds the operations, the printed paths and the results. Data, and the paths of
+ * operations that came by txn_add(), are borrowed until the commit.
  */
 #ifndef KEEPER_TXN_H
 #define KEEPER_TXN_H
@@ -48,10 +49,10 @@ int txn_create_missing(struct txn *t, struct keeper *k, const char *path);
 /*
  * Commits: 0, or the error of the operation that failed. A transaction without operations succeeds.
  *
- * The witness names an operation that sets a node at a version; 0: none. When the connection breaks and
- * the outcome is not known, the witness decides it: if the node holds what was set, the transaction has
- * happened (0, but only the witness has a stat); if it still has the old version, it has not
- * (BAD_VERSION); otherwise the outcome stays UNKNOWN.
+ * The witness names an operation that sets a node at a version; 0: none. When the connection breaks
+ * and the outcome is not known, the witness decides it: if the node holds what was set, the
+ * transaction has happened (0, but only the witness has a stat); if it still has the old version,
+ * it has not (BAD_VERSION); otherwise the outcome stays UNKNOWN.
  */
 int txn_commit(struct txn *t, struct keeper *k, int witness);
 

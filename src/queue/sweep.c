@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/periodic.h"
+#include "base/thread.h"
 #include "queue/message.h"
 #include "task/service.h"
 

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/parallel.h"
 #include "base/thread.h"
 #include "keeper/path.h"
 #include "world/name.h"

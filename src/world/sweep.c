@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/periodic.h"
+#include "base/thread.h"
 #include "world/name.h"
 #include "world/record.h"
 

@@ -1,5 +1,7 @@
-/* The table of well-formed sequences in the Unicode standard, as ranges of the second byte. */
-#include "base/utf8.h"
+/*
+ * UTF-8, by the table of well-formed sequences in the Unicode standard: ranges of the second byte.
+ */
+#include "base/str.h"
 
 size_t utf8_len(const char *text, const char *end)
 {
@@ -32,20 +34,11 @@ size_t utf8_len(const char *text, const char *end)
 
 char *utf8_put(char *to, uint32_t c)
 {
-    if (c < 0x80) {
-        *to++ = (char)c;
-    } else if (c < 0x800) {
-        *to++ = (char)(0xc0 | c >> 6);
-        *to++ = (char)(0x80 | (c & 0x3f));
-    } else if (c < 0x10000) {
-        *to++ = (char)(0xe0 | c >> 12);
-        *to++ = (char)(0x80 | (c >> 6 & 0x3f));
-        *to++ = (char)(0x80 | (c & 0x3f));
-    } else {
-        *to++ = (char)(0xf0 | c >> 18);
-        *to++ = (char)(0x80 | (c >> 12 & 0x3f));
-        *to++ = (char)(0x80 | (c >> 6 & 0x3f));
-        *to++ = (char)(0x80 | (c & 0x3f));
-    }
-    return to;
+    static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    int len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+
+    for (int i = len - 1; i > 0; i--, c >>= 6)
+        to[i] = (char)(0x80 | (c & 0x3f));
+    to[0] = (char)(first[len] | c);
+    return to + len;
 }
