@@ -1,4 +1,3 @@
-/* Lists of permissions: reading them, judging by them, counting them. */
 #include "keeper/acl.h"
 
 #include <arpa/inet.h>
@@ -17,14 +16,14 @@ struct acl_entry {
 };
 
 /* One entry of a list. */
-struct item {
+struct acl_item {
     uint32_t permissions;
     struct acl_id id;
 };
 
-static struct item next_item(struct reader *r)
+static struct acl_item next_item(struct reader *r)
 {
-    struct item i = {.permissions = (uint32_t)jute_i32(r)};
+    struct acl_item i = {.permissions = (uint32_t)jute_i32(r)};
 
     i.id.scheme = jute_bytes(r);
     i.id.id = jute_bytes(r);
@@ -43,7 +42,7 @@ bool acl_list_is_valid(struct str list)
     return !r.bad && !r.left;
 }
 
-/* address/bits of either family; without bits, all of them. */
+/* address/bits of either family; without bits, the whole address. */
 static bool parse_network(struct str text, unsigned char *ret_bytes, unsigned *ret_len,
                           unsigned *ret_bits)
 {
@@ -112,7 +111,7 @@ bool acl_allows(struct str list, int permission, const struct acl_who *who)
         return true;
     count = (uint32_t)jute_i32(&r);
     for (uint32_t i = 0; i < count && !r.bad; i++) {
-        struct item item = next_item(&r);
+        struct acl_item item = next_item(&r);
 
         if (item.permissions & (uint32_t)permission && is_known_as(who, item.id))
             return true;
@@ -120,13 +119,13 @@ bool acl_allows(struct str list, int permission, const struct acl_who *who)
     return false;
 }
 
-/* Adds an entry unless the same one is there. */
-static void put_item(struct buf *b, uint32_t *count, struct item item)
+/* Adds an entry unless it is a duplicate. */
+static void put_item(struct buf *b, uint32_t *count, struct acl_item item)
 {
     struct reader r = {b->p + 4, b->len - 4, false};
 
     while (r.left) {
-        struct item there = next_item(&r);
+        struct acl_item there = next_item(&r);
 
         if (there.permissions == item.permissions && str_eq(there.id.scheme, item.id.scheme) &&
             str_eq(there.id.id, item.id.id))
@@ -138,7 +137,7 @@ static void put_item(struct buf *b, uint32_t *count, struct item item)
     ++*count;
 }
 
-/* Two parts with a colon between, the second not empty. Colons at the end do not count. */
+/* Two parts with a colon between them, the second not empty. Trailing colons do not count. */
 static bool digest_is_valid(struct str id)
 {
     const char *colon;
@@ -161,14 +160,15 @@ static bool id_is_valid(struct acl_id id)
     return is_world(id);
 }
 
-static int resolve_auth(struct buf *b, uint32_t *count, struct item item, const struct acl_who *who)
+static int resolve_auth(struct buf *b, uint32_t *count, struct acl_item item,
+                        const struct acl_who *who)
 {
     bool any = false;
 
     for (size_t i = 0; who && i < who->count; i++) {
         if (!str_eq(who->ids[i].scheme, STR("digest")))
             continue;
-        put_item(b, count, (struct item){item.permissions, who->ids[i]});
+        put_item(b, count, (struct acl_item){item.permissions, who->ids[i]});
         any = true;
     }
     return any ? 0 : DROVER_BAD_ACL;
@@ -186,7 +186,7 @@ int acl_resolve(struct str list, const struct acl_who *who, struct buf *ret_list
     ret_list->len = 0;
     jute_put_i32(ret_list, 0);
     for (uint32_t i = 0; i < given && !err; i++) {
-        struct item item = next_item(&r);
+        struct acl_item item = next_item(&r);
 
         if (ret_list->len > ACL_LIST_MAX)
             err = DROVER_BAD_ACL;
@@ -208,7 +208,7 @@ void acl_put_masked(struct buf *b, struct str list)
 
     jute_put_i32(b, count);
     for (int32_t i = 0; i < count && !r.bad; i++) {
-        struct item item = next_item(&r);
+        struct acl_item item = next_item(&r);
         const char *colon = item.id.id.len ? memchr(item.id.id.p, ':', item.id.id.len) : NULL;
         size_t user_len = colon ? (size_t)(colon - item.id.id.p) : 0;
 
@@ -247,10 +247,7 @@ static uint32_t add_list(struct acl_table *t, struct str list)
     if (number) {
         t->free = t->entries[number - 1].users;
     } else {
-        if (t->len == t->cap) {
-            t->cap = t->cap ? t->cap * 2 : 8;
-            t->entries = mem_realloc(t->entries, t->cap * sizeof *t->entries);
-        }
+        mem_grow(t->entries, t->len, t->cap);
         number = ++t->len;
     }
     t->entries[number - 1] =

@@ -1,13 +1,14 @@
 /*
- * acl - who may do what with a node, as ZooKeeper has it.
+ * acl - access lists of nodes, as in ZooKeeper.
  *
- * A list is kept as the bytes that ZooKeeper's clients send and expect back (big-endian): i32
+ * A list is stored as the bytes that ZooKeeper's clients send and expect back (big-endian): i32
  * count, then for each entry i32 permissions, the scheme and the id, both text after an i32 length.
- * Few different lists guard many nodes, so a node holds the number of its list in a table; number 0
- * is the open list, which lets anybody do anything and is what most nodes have.
+ * Few different lists are used by many nodes, so a node holds the number of its list in a table;
+ * number 0 is the open list, which allows everything to everybody and is what most nodes have.
  *
  * Schemes: world (id "anyone"), ip (an address or address/bits), digest ("user:" + base64 of the
- * SHA-1 of "user:password"), and auth, which a create or setACL replaces by whoever asks.
+ * SHA-1 of "user:password"), and auth, which a create or setACL replaces by the digests of its
+ * client.
  */
 #ifndef KEEPER_ACL_H
 #define KEEPER_ACL_H
@@ -31,14 +32,14 @@ enum { ACL_LIST_MAX = 64 * 1024, ACL_OPEN = 0 };
 /* world:anyone, all permissions. */
 extern const struct str ACL_OPEN_LIST;
 
-/* One way in which somebody is known. */
+/* One identity of a client. */
 struct acl_id {
     struct str scheme, id;
 };
 
-/* Who asks. NULL instead of it: this process, which may do everything. */
+/* The identities of a client. A NULL pointer to it: this process, which may do everything. */
 struct acl_who {
-    struct acl_id *ids; /* besides world:anyone, which everybody is */
+    struct acl_id *ids; /* besides world:anyone, which every client has */
     size_t count;
 };
 
@@ -46,12 +47,12 @@ bool acl_list_is_valid(struct str list);
 bool acl_allows(struct str list, int permission, const struct acl_who *who);
 
 /*
- * What to keep for a list that somebody sends: auth replaced by the digests of whoever asks,
- * unknown schemes and malformed ids refused, doubles dropped. 0 or BAD_ACL.
+ * The list to store for a list that a client sends: auth replaced by the client's digests, unknown
+ * schemes and malformed ids refused, duplicates dropped. 0 or BAD_ACL.
  */
 int acl_resolve(struct str list, const struct acl_who *who, struct buf *ret_list);
 
-/* The list as it is shown to those who may not change it: "user:x" instead of a digest. */
+/* The list as shown to clients that may not change it: "user:x" instead of a digest. */
 void acl_put_masked(struct buf *b, struct str list);
 
 /* The lists in use, by number. */
@@ -63,7 +64,7 @@ struct acl_table {
 
 void acl_table_release(struct acl_table *t);
 
-/* The number of a list, which counts one more user; and one less. An empty list is the open one. */
+/* Count one more user of a list and give its number; one less. An empty list is the open one. */
 uint32_t acl_use(struct acl_table *t, struct str list);
 void acl_drop(struct acl_table *t, uint32_t number);
 struct str acl_list(const struct acl_table *t, uint32_t number);

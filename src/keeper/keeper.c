@@ -1,7 +1,7 @@
 /*
- * What every keeper has in common: arguments are checked here, once, so that the implementations
- * meet only valid paths and requests of a size that both can carry; single changes are transactions
- * of one operation.
+ * What all keepers share: the checks of arguments, so that implementations get only valid paths and
+ * requests of a size that both can handle; and single changes, which are transactions of one
+ * operation.
  */
 #include "keeper/keeper.h"
 
@@ -52,7 +52,7 @@ void keeper_names_release(struct keeper_names *n)
 /*
  * ZooKeeper's encoding: a request header of 8 bytes; per operation a multi header of 9, the path
  * and the data each after 4 bytes of length, the access list (31 for the open one) and the flags.
- * The bound is a little generous, so that what passes here passes there.
+ * The bound is a little high, so that a request that passes here passes there.
  */
 size_t keeper_request_size(const struct keeper_op *ops, size_t count)
 {
@@ -85,8 +85,8 @@ static void results_fill(struct keeper_result *results, size_t count, int err)
 }
 
 /*
- * A malformed operation fails the whole request with BAD_ARGUMENT before any of it is looked at, as
- * ZooKeeper's clients do. Returns 0 or the error, which results, where given, then show.
+ * A malformed operation fails the whole request with BAD_ARGUMENT before any of it is executed, as
+ * in ZooKeeper's clients. Returns 0 or the error, also in results if not NULL.
  */
 static int request_check(const struct keeper_op *ops, size_t count, struct keeper_result *results)
 {
@@ -193,7 +193,7 @@ int keeper_children(struct keeper *k, const char *path, struct keeper_names *ret
     return 0;
 }
 
-/* One operation as a transaction: its result is the transaction's. */
+/* A transaction of one operation. */
 static int single(struct keeper *k, struct keeper_op op, struct keeper_result *ret_result)
 {
     int err = keeper_multi(k, &op, 1, ret_result);

@@ -1,28 +1,27 @@
 /*
- * keeper - a small durable tree of nodes, on which everything in Drover stands.
+ * keeper - a small durable tree of nodes, which stores everything in Drover.
  *
- * The model is ZooKeeper's: nodes named by paths, each with data and a stat; versions that a change
- * can insist on; ephemeral nodes that go with the session that made them; sequence numbers;
- * watches; transactions of several operations that happen together or not at all. Two
- * implementations stand behind this header: the embedded keeper (local.h) and a ZooKeeper ensemble
- * (zookeeper.h). Open one with their own calls; from then on there is only struct keeper, which is
- * one session.
+ * The model is ZooKeeper's: nodes with paths, data and a stat; changes at an expected version;
+ * ephemeral nodes, which are deleted with the session that created them; sequence numbers; watches;
+ * transactions of several operations that all happen or none. There are two implementations: the
+ * embedded keeper (local.h) and a ZooKeeper ensemble (zookeeper.h). Each has its own call to open
+ * one; from then on there is only struct keeper, which is one session.
  *
  * In order: open -> get, children, create, set, delete, multi, sync from any thread; commit and
  * watches with callbacks -> close.
  *
  * What always holds:
  *  - Calls may come from any thread. A call that returned 0 has happened and is as durable as the
- *    keeper promises, and a read never shows what could still be lost.
- *  - One session's requests take effect in the order in which they were made, commits included.
+ *    keeper promises, and a read never shows a change that could still be lost.
+ *  - The requests of one session, commits included, take effect in the order in which they were
+ *    made.
  *  - UNKNOWN means that the connection broke: the change may or may not have happened.
- *  - SESSION_EXPIRED is final for this struct keeper. Every ephemeral node it held is gone or
- *    going.
- *  - Callbacks of one keeper run one after the other: on the keeper's own thread, or, when options
- *    gave a `wake`, inside keeper_dispatch() on the thread that the user chose. They may call
+ *  - SESSION_EXPIRED is final for this struct keeper. Its ephemeral nodes are deleted, now or soon.
+ *  - Callbacks of one keeper run one after the other: on the keeper's own thread, or, if the
+ *    options have a `wake`, inside keeper_dispatch() on a thread of the user. They may call
  *    anything here except keeper_close() of the same keeper.
  *
- * Who owns what: arguments are borrowed for the call. Results are the caller's to release.
+ * Arguments are borrowed for the call. The caller releases results.
  */
 #ifndef KEEPER_KEEPER_H
 #define KEEPER_KEEPER_H
@@ -41,7 +40,7 @@ enum {
     KEEPER_ANY_VERSION = -1,
     KEEPER_PASSWORD_LEN = 16,
 
-    /* What one request may be at most, encoded as ZooKeeper would: keeper_request_size(). */
+    /* The largest request, in ZooKeeper's encoding: keeper_request_size(). */
     KEEPER_REQUEST_MAX = 1024 * 1024 - 1,
     KEEPER_MULTI_MAX = 10000, /* operations */
 
@@ -51,9 +50,9 @@ enum {
 };
 
 struct keeper_stat {
-    int64_t czxid, mzxid, pzxid; /* transactions that created it, set it, changed its children */
+    int64_t czxid, mzxid, pzxid; /* zxids of its creation, last set, last change of its children */
     int64_t ctime_ms, mtime_ms;
-    int64_t ephemeral_owner; /* session, 0: none */
+    int64_t ephemeral_owner; /* session; 0: none */
     int32_t version;         /* sets */
     int32_t cversion;        /* creations and deletions of children */
     int32_t aversion;        /* changes of the access list */
@@ -62,12 +61,12 @@ struct keeper_stat {
 };
 
 enum keeper_flag {
-    KEEPER_EPHEMERAL = 1,  /* goes with the session */
-    KEEPER_SEQUENTIAL = 2, /* ten digits, rising, are appended to the path */
-    KEEPER_NO_STAT = 4,    /* its stat is not asked for: on an ensemble that saves an operation */
+    KEEPER_EPHEMERAL = 1,  /* deleted with the session */
+    KEEPER_SEQUENTIAL = 2, /* ten rising digits are appended to the path */
+    KEEPER_NO_STAT = 4,    /* its stat is not needed: saves an operation on an ensemble */
 };
 
-/* SET_ACL is for ZooKeeper's clients of the embedded keeper; no keeper of our own sends it. */
+/* SET_ACL is for clients of the ZooKeeper port only. */
 enum keeper_op_kind {
     KEEPER_CREATE,
     KEEPER_SET,
@@ -80,11 +79,11 @@ enum keeper_op_kind {
 struct keeper_op {
     enum keeper_op_kind kind;
     int flags;       /* create: enum keeper_flag */
-    int32_t version; /* set, delete, check: the one expected, or KEEPER_ANY_VERSION */
+    int32_t version; /* set, delete, check: the expected one, or KEEPER_ANY_VERSION */
     struct str path;
     struct str data; /* create, set */
     struct str acl;  /* create, set ACL: as in acl.h; empty: open to all */
-    int refused;     /* an error found when a request was decoded, told when its turn comes */
+    int refused;     /* the error of a request that was malformed, reported when it is its turn */
 };
 
 struct keeper_op keeper_op_create(const char *path, struct str data, int flags);
@@ -93,12 +92,12 @@ struct keeper_op keeper_op_delete(const char *path, int32_t version);
 struct keeper_op keeper_op_check(const char *path, int32_t version);
 
 /*
- * What became of one operation. When the transaction failed, err is 0 for the operations before the
- * one that failed (they would have passed), its error for that one, NOT_TRIED for those after it.
+ * The result of one operation. If the transaction failed, err is 0 for the operations before the
+ * one that failed, its error for that one, and NOT_TRIED for those after it.
  */
 struct keeper_result {
     int err;
-    char *path;              /* of a create: the path that it got; else NULL */
+    char *path;              /* of a create: the new path; else NULL */
     struct keeper_stat stat; /* of a create or set: right after this operation; else zeros. With
                                 KEEPER_NO_STAT it may lack the numbers and times. */
 };
@@ -109,7 +108,7 @@ void keeper_results_release(struct keeper_result *results, size_t count);
 struct keeper_names {
     char **names; /* NUL-terminated */
     size_t count;
-    char *text; /* what they point into */
+    char *text; /* the memory of the names */
 };
 
 void keeper_names_release(struct keeper_names *n);
@@ -122,7 +121,7 @@ int keeper_children(struct keeper *k, const char *path, struct keeper_names *ret
                     struct keeper_stat *ret_stat);
 
 /*
- * Changing. ret_path, where given, receives the path of the node made, to be freed by the caller.
+ * Changes. ret_path, if not NULL, gets the path of the new node, which the caller frees.
  */
 int keeper_create(struct keeper *k, const char *path, struct str data, int flags, char **ret_path);
 int keeper_set(struct keeper *k, const char *path, struct str data, int32_t version,
@@ -136,20 +135,20 @@ int keeper_delete(struct keeper *k, const char *path, int32_t version);
 int keeper_ensure(struct keeper *k, const char *path, struct str data);
 
 /*
- * All of the operations or none. Returns 0 or the error of the operation that failed; results, when
- * not NULL, has room for count, is filled in either way and is the caller's to release. (For an
- * error that concerns no single operation, such as SESSION_EXPIRED or UNKNOWN, each gets it.)
+ * Executes all operations or none. Returns 0 or the error of the operation that failed. results, if
+ * not NULL, has space for count; it is filled in either way, and the caller releases it. (An error
+ * of no single operation, such as SESSION_EXPIRED or UNKNOWN, is in every result.)
  */
 int keeper_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
                  struct keeper_result *results);
 
-/* Returns when this session will see everything that was done anywhere before the call. */
+/* When it returns, this session sees every change that any client made before the call. */
 int keeper_sync(struct keeper *k, const char *path);
 
 /*
- * A multi that does not wait: callbacks come in the order of submission. Returns 0, and done will
- * be called exactly once, whatever happens, keeper_close() included; or an error, and it will not.
- * results are borrowed for the callback. The operations are copied as needed.
+ * A multi that does not wait: callbacks come in the order of submission. Returns 0, and done is
+ * called exactly once, even if the keeper is closed; or an error, and done is not called. results
+ * are borrowed for the callback. The operations are copied.
  */
 typedef void keeper_done_fn(void *arg, int err, const struct keeper_result *results, size_t count);
 
@@ -157,14 +156,14 @@ int keeper_commit(struct keeper *k, const struct keeper_op *ops, size_t count, k
                   void *arg);
 
 /*
- * A watch says "look again" and stays until it is taken back. It fires when the answer of the call
- * it is named after may have changed, after that change is durable, and at least once for any
- * number of changes: several may be told as one, and one too many is allowed after a reconnection.
+ * A watch means "read again" and stays until it is removed. It fires when the result of the call in
+ * its name may have changed, after that change is durable. Several changes may give one event, and
+ * a reconnection may give one too many.
  */
 enum keeper_watch_kind {
-    KEEPER_WATCH_DATA,     /* keeper_get: created, set, deleted */
-    KEEPER_WATCH_EXISTS,   /* keeper_exists: created, deleted */
-    KEEPER_WATCH_CHILDREN, /* keeper_children: a child came or went; created, deleted */
+    KEEPER_WATCH_DATA,   /* keeper_get: created, set, deleted */
+    KEEPER_WATCH_EXISTS, /* keeper_exists: created, deleted */
+    KEEPER_WATCH_CHILDREN, /* keeper_children: a child created or deleted; the node created, deleted */
 };
 
 enum keeper_event {
@@ -172,19 +171,19 @@ enum keeper_event {
     KEEPER_EVENT_CHANGED,
     KEEPER_EVENT_DELETED,
     KEEPER_EVENT_CHILDREN,
-    KEEPER_EVENT_RECONNECTED, /* anything may have happened: look again */
-    KEEPER_EVENT_EXPIRED,     /* the session is over: the last one that this watch will tell */
+    KEEPER_EVENT_RECONNECTED, /* any change may have been missed: read again */
+    KEEPER_EVENT_EXPIRED,     /* the session has ended: the last event of this watch */
 };
 
 typedef void keeper_watch_fn(void *arg, enum keeper_event event, const char *path);
 
 struct keeper_watch;
 
-/* The node need not exist. The watch is in force when the call returns. */
+/* The node need not exist. The watch is set when the call returns. */
 int keeper_watch(struct keeper *k, const char *path, enum keeper_watch_kind kind,
                  keeper_watch_fn *fn, void *arg, struct keeper_watch **ret_watch);
 
-/* When this returns, fn is not running (unless it made this call itself) and never will again. */
+/* When it returns, fn is not running (unless it made this call) and will not run again. */
 void keeper_unwatch(struct keeper *k, struct keeper_watch *w);
 
 /*
@@ -217,7 +216,7 @@ int keeper_flush(struct keeper *k);
 bool keeper_may_lose(
     struct keeper *k); /* answers do not wait for the disk: a crash may undo the last ones */
 
-/* A session: the name by which another struct keeper can go on with it. */
+/* Identifies a session, so that another struct keeper can resume it. */
 struct keeper_session {
     int64_t id;
     char password[KEEPER_PASSWORD_LEN];
@@ -226,16 +225,16 @@ struct keeper_session {
 
 void keeper_session(struct keeper *k, struct keeper_session *ret_session);
 
-/* Runs the callbacks that are due. Only with options that gave a wake. */
+/* Runs the callbacks that are due. Only if the options have a wake. */
 void keeper_dispatch(struct keeper *k);
 
-/* Ends the session (its ephemeral nodes go) and frees the keeper. Safe after SESSION_EXPIRED. */
+/* Ends the session, deletes its ephemeral nodes, frees the keeper. Safe after SESSION_EXPIRED. */
 void keeper_close(struct keeper *k);
 
 /* Frees the keeper and leaves the session to its timeout, as a crash would. */
 void keeper_abandon(struct keeper *k);
 
-/* What is common to every way of opening one. */
+/* Options of every keeper. */
 struct keeper_options {
     int32_t timeout_ms;           /* 0: KEEPER_TIMEOUT_DEFAULT_MS; clamped to the limits */
     struct keeper_session resume; /* id 0: a new session */
@@ -244,8 +243,8 @@ struct keeper_options {
 };
 
 /*
- * For implementations. The functions above check their arguments and then call these; paths are
- * valid, requests not too big, results never NULL and zeroed.
+ * For implementations. The functions above check their arguments and then call these: paths are
+ * valid, requests not too big, results not NULL and zeroed.
  */
 struct keeper_gate_ops {
     int (*apply)(struct keeper *k, const struct keeper_op *ops, size_t count, int64_t *ret_zxid);
@@ -260,7 +259,7 @@ struct keeper_ops {
     int (*get)(struct keeper *k, struct str path, struct buf *ret_data_or_null,
                struct keeper_stat *ret_stat);
     int (*children)(struct keeper *k, struct str path, struct buf *ret_text, size_t *ret_count,
-                    struct keeper_stat *ret_stat); /* names one after the other, each with a NUL */
+                    struct keeper_stat *ret_stat); /* the names, each with a NUL */
     int (*multi)(struct keeper *k, const struct keeper_op *ops, size_t count,
                  struct keeper_result *results);
     int (*commit)(struct keeper *k, const struct keeper_op *ops, size_t count, keeper_done_fn *done,
@@ -279,7 +278,7 @@ struct keeper {
     const struct keeper_ops *ops;
 };
 
-/* The size that a transaction would have on ZooKeeper's wire. */
+/* The size of a transaction in ZooKeeper's encoding. */
 size_t keeper_request_size(const struct keeper_op *ops, size_t count);
 
 #endif

@@ -31,7 +31,7 @@ struct subsession {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t quiet; /* no commit is in flight */
     int commits;
-    struct subsession_node *nodes; /* refs start at 1 */
+    struct subsession_node *nodes; /* ref is the index plus 1 */
     uint32_t node_len, node_cap, free_node;
     struct map by_path;
     struct subsession_watch *watches;
@@ -57,14 +57,14 @@ static uint32_t node_find(struct subsession *l, struct str path)
 
     for (uint32_t at, ref = map_first(&l->by_path, hash, &at); ref;
          ref = map_next(&l->by_path, hash, &at))
-        if (str_eq(str_of(l->nodes[ref].path), path))
+        if (str_eq(str_of(l->nodes[ref - 1].path), path))
             return ref;
     return 0;
 }
 
 static void node_drop(struct subsession *l, uint32_t ref)
 {
-    struct subsession_node *n = &l->nodes[ref];
+    struct subsession_node *n = &l->nodes[ref - 1];
 
     map_remove(&l->by_path, map_hash_str(str_of(n->path)), ref);
     free(n->path);
@@ -79,13 +79,10 @@ static uint32_t node_new(struct subsession *l)
     uint32_t ref = l->free_node;
 
     if (ref) {
-        l->free_node = l->nodes[ref].next_free;
+        l->free_node = l->nodes[ref - 1].next_free;
         return ref;
     }
-    if (l->node_len + 1 >= l->node_cap) {
-        l->node_cap = l->node_cap ? l->node_cap * 2 : 8;
-        l->nodes = mem_realloc(l->nodes, l->node_cap * sizeof *l->nodes);
-    }
+    mem_grow(l->nodes, l->node_len, l->node_cap);
     return ++l->node_len;
 }
 
@@ -96,9 +93,9 @@ static void node_put(struct subsession *l, struct str path, int64_t czxid, struc
     if (ref)
         node_drop(l, ref);
     ref = node_new(l);
-    l->nodes[ref] = (struct subsession_node){.path = mem_dup(path.p, path.len), .czxid = czxid};
+    l->nodes[ref - 1] = (struct subsession_node){.path = mem_dup(path.p, path.len), .czxid = czxid};
     if (!czxid)
-        buf_put_str(&l->nodes[ref].data, data);
+        buf_put_str(&l->nodes[ref - 1].data, data);
     map_add(&l->by_path, map_hash_str(path), ref);
 }
 
@@ -341,13 +338,13 @@ static int leave_some(struct subsession *l)
     for (uint32_t ref = 1; ref <= l->node_len && n < LEAVE_MAX && !err; ref++) {
         bool ours = false;
 
-        if (!l->nodes[ref].path)
+        if (!l->nodes[ref - 1].path)
             continue;
-        err = node_is_ours(l, &l->nodes[ref], &ours);
+        err = node_is_ours(l, &l->nodes[ref - 1], &ours);
         if (!err && !ours) {
             node_drop(l, ref);
         } else if (!err) {
-            ops[n] = keeper_op_delete(l->nodes[ref].path, KEEPER_ANY_VERSION);
+            ops[n] = keeper_op_delete(l->nodes[ref - 1].path, KEEPER_ANY_VERSION);
             refs[n++] = ref;
         }
     }
@@ -384,7 +381,7 @@ static void close_subsession(struct keeper *k, bool end_session)
     while (l->commits)
         pthread_cond_wait(&l->quiet, &l->lock);
     for (uint32_t ref = 1; ref <= l->node_len; ref++)
-        if (l->nodes[ref].path)
+        if (l->nodes[ref - 1].path)
             node_drop(l, ref);
     pthread_mutex_unlock(&l->lock);
     pthread_mutex_destroy(&l->lock);

@@ -1,6 +1,5 @@
 /*
- * Nodes live in chunks that never move; a free one is linked into a list. Siblings form a list
- * through their nodes, newest first.
+ * Nodes are in chunks that never move; free ones form a list. Siblings form a list, newest first.
  */
 #include "keeper/tree/node.h"
 
@@ -116,8 +115,8 @@ void nodes_release(struct tree_nodes *ns)
     *ns = (struct tree_nodes){0};
 }
 
-/* Whether the names from this node up to the root spell the path. */
-static bool spells(const struct tree_nodes *ns, uint32_t ref, struct str path)
+/* Whether the names from this node up to the root make the path. */
+static bool has_path(const struct tree_nodes *ns, uint32_t ref, struct str path)
 {
     while (ref != NODE_ROOT) {
         const struct tree_node *n = node_at(ns, ref);
@@ -141,7 +140,7 @@ uint32_t nodes_find(const struct tree_nodes *ns, struct str path)
     hash = map_hash_str(path);
     for (uint32_t at, ref = map_first(&ns->index, hash, &at); ref;
          ref = map_next(&ns->index, hash, &at))
-        if (spells(ns, ref, path))
+        if (has_path(ns, ref, path))
             return ref;
     return 0;
 }

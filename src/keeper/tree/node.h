@@ -1,12 +1,13 @@
 /*
- * node - the nodes of a tree: where they lie in memory, how they hang together, how a path finds one.
+ * node - the nodes of a tree: their memory, their links, and how a path finds one.
  *
- * A million nodes are the normal case, so a node is one cache line. What only few nodes have
- * (children, an owner, an access list) lies in a struct tree_node_more that is made when it is needed; name and data share
- * one allocation. Nodes refer to each other by number (ref, 0: none), and a node keeps its number as
- * long as it lives, which is what lets a snapshot walk the numbers in slices while work goes on.
+ * A million nodes are normal, so a node is one cache line. Fields that few nodes need (children, an
+ * owner, an access list) are in a struct tree_node_more that is allocated on demand; name and data
+ * share one allocation. Nodes refer to each other by number (ref, 0: none). A node keeps its number
+ * as long as it exists, which lets a snapshot walk the numbers in slices while the tree changes.
  *
- * No path is stored: a hash of the whole path finds candidates, and the names up to the root decide.
+ * Paths are not stored: a hash of the whole path finds candidates, and the names up to the root
+ * decide.
  */
 #ifndef KEEPER_TREE_NODE_H
 #define KEEPER_TREE_NODE_H
@@ -20,19 +21,20 @@
 enum { NODE_ROOT = 1 };
 
 /*
- * Name and data in one allocation: the length of the name, that of the data and one (0: no data, which
- * clients of ZooKeeper tell from empty data), the name, the data. A length takes seven bits a byte, the
- * lowest first, all but its last byte with the highest bit set: most nodes are small, and then it is one.
+ * Name and data in one allocation: the length of the name, the length of the data plus one (0: no
+ * data, which ZooKeeper's clients distinguish from empty data), the name, the data. A length has
+ * seven bits per byte, lowest first, all but the last byte with the highest bit set: for most nodes
+ * it is one byte.
  */
 struct tree_node_text {
-    unsigned char bytes[1]; /* and those that follow */
+    unsigned char bytes[1]; /* and the following ones */
 };
 
 struct tree_node_more {
     int64_t pzxid;
     int64_t owner; /* session of an ephemeral node, 0: none */
     uint32_t first_child, child_count;
-    int32_t creations;                       /* of children, ever: the next sequence number */
+    int32_t creations;                       /* of children so far: the next sequence number */
     uint32_t next_ephemeral, prev_ephemeral; /* of the same owner */
     uint32_t acl;                            /* number of the list in nodes.acls */
     int32_t aversion;
@@ -41,8 +43,8 @@ struct tree_node_more {
 struct tree_node {
     int64_t czxid, mzxid;
     int64_t ctime_ms, mtime_ms;
-    struct tree_node_text *text; /* NULL: this number is not in use */
-    struct tree_node_more *more; /* NULL: never had a child, not ephemeral, open; pzxid is czxid */
+    struct tree_node_text *text; /* NULL: this number is free */
+    struct tree_node_more *more; /* NULL: no child ever, not ephemeral, open; pzxid is czxid */
     uint32_t parent, next, prev;
     int32_t version;
 };
@@ -50,8 +52,8 @@ struct tree_node {
 struct tree_nodes {
     struct tree_node **chunks;
     uint32_t chunk_count;
-    uint32_t top;  /* numbers from here on were never used */
-    uint32_t free; /* numbers that can be used again, linked by next */
+    uint32_t top;  /* numbers from here on are unused */
+    uint32_t free; /* list of free numbers, linked by next */
     uint32_t count;
     struct map index;
     struct acl_table acls;
@@ -68,15 +70,15 @@ static inline struct tree_node *node_at(const struct tree_nodes *ns, uint32_t re
 void nodes_init(struct tree_nodes *ns);
 void nodes_release(struct tree_nodes *ns);
 
-/* 0: there is none. */
+/* 0: not found. */
 uint32_t nodes_find(const struct tree_nodes *ns, struct str path);
 
-/* A new node as the last part of path says, below parent, with this data and all else zero. */
+/* Adds a node below parent. Its name is the last part of path; other fields are zero. */
 uint32_t nodes_add(struct tree_nodes *ns, uint32_t parent, struct str path, struct str data);
 
 /*
- * Takes a childless node out of the tree, so that nobody finds it, and puts it back; path is its
- * own. A node that was taken out may be freed. Its parent's counters are the caller's business.
+ * Take a childless node out of the tree, so that it is not found, and put it back; path is its own.
+ * A detached node may be freed. The caller updates the counters of its parent.
  */
 void nodes_detach(struct tree_nodes *ns, uint32_t ref, struct str path);
 void nodes_attach(struct tree_nodes *ns, uint32_t ref, struct str path);
@@ -90,7 +92,7 @@ struct tree_node_more *node_more(struct tree_node *n);
 /* The data is replaced in place when it has the same length. */
 void node_set_data(struct tree_node *n, struct str data);
 
-/* Name from the old text, new data; the old one stays with the caller, who may put it back. */
+/* A new text with the old name. The caller keeps the old text, and may put it back. */
 struct tree_node_text *node_text_with(const struct tree_node_text *old, struct str data);
 
 static inline const unsigned char *node_text_len(const unsigned char *p, uint32_t *ret_len)
@@ -104,7 +106,7 @@ static inline const unsigned char *node_text_len(const unsigned char *p, uint32_
 }
 
 struct tree_node_parts {
-    struct str name, data; /* data.p NULL: there is none */
+    struct str name, data; /* data.p NULL: no data */
 };
 
 static inline struct tree_node_parts node_parts(const struct tree_node_text *t)
@@ -138,7 +140,7 @@ static inline uint32_t node_acl(const struct tree_node *n)
     return n->more ? n->more->acl : ACL_OPEN;
 }
 
-/* Replaces the list; the old one loses a user. */
+/* Replaces the access list; the old one loses a user. */
 void node_set_acl(struct tree_nodes *ns, struct tree_node *n, struct str list);
 
 static inline int64_t node_pzxid(const struct tree_node *n)

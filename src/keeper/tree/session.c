@@ -1,6 +1,6 @@
 /*
- * A list with a map in front. There are few sessions (one a client), so what concerns all of them
- * walks the list.
+ * A list with a map by id. There are few sessions, one per client, so operations on all walk the
+ * list.
  */
 #include "keeper/tree/session.h"
 
@@ -17,7 +17,7 @@ void sessions_release(struct tree_sessions *s)
     *s = (struct tree_sessions){0};
 }
 
-/* Where in the list the session stands, plus one; 0: nowhere. */
+/* The session's position in the list plus one; 0: not found. */
 static uint32_t position(const struct tree_sessions *s, int64_t id)
 {
     uint32_t hash = map_hash_u64((uint64_t)id);
@@ -42,10 +42,7 @@ static uint32_t free_position(struct tree_sessions *s)
         for (uint32_t i = 0; i < s->len; i++)
             if (!s->list[i])
                 return i;
-    if (s->len == s->cap) {
-        s->cap = s->cap ? s->cap * 2 : 16;
-        s->list = mem_realloc(s->list, s->cap * sizeof *s->list);
-    }
+    mem_grow(s->list, s->len, s->cap);
     return s->len++;
 }
 

@@ -1,30 +1,9 @@
-/*
- * Reads, and transactions.
- *
- * A transaction is applied operation by operation; each leaves an entry in the undo list that says
- * how to take it back. When one fails, the entries are taken back from the last to the first and
- * nothing has happened; when all have passed, what the entries kept alive (old data, deleted nodes)
- * is freed. Validation comes first within each operation, so that an operation itself cannot fail
- * half-way. The order of the checks is ZooKeeper's: it decides which error a client sees.
- */
+/* The tree: its nodes from the start, reads, the owners of ephemeral nodes, lists of changes. */
 #include "keeper/tree/tree.h"
 
-#include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "keeper/path.h"
-
-struct tree_undo {
-    enum tree_change_kind kind;
-    uint32_t ref;
-    struct tree_node_text *text; /* set: the old one */
-    int64_t mzxid, mtime_ms;
-    int64_t parent_pzxid;
-    uint32_t acl;   /* set ACL: the old one, which keeps its user until this is settled */
-    int32_t number; /* set, set ACL: the old version; create: the parent's creations before */
-};
 
 void changes_begin(struct tree_changes *c, int64_t zxid, int64_t time_ms)
 {
@@ -46,10 +25,7 @@ void changes_release(struct tree_changes *c)
 
 struct tree_change *changes_add(struct tree_changes *c, struct tree_change change)
 {
-    if (c->count == c->cap) {
-        c->cap = c->cap ? c->cap * 2 : 16;
-        c->list = mem_realloc(c->list, c->cap * sizeof *c->list);
-    }
+    mem_grow(c->list, c->count, c->cap);
     c->list[c->count] = change;
     return &c->list[c->count++];
 }
@@ -59,7 +35,7 @@ static uint32_t add_special(struct tree *t, uint32_t parent, struct str path)
     return nodes_add(&t->nodes, parent, path, STR(""));
 }
 
-/* What ZooKeeper has from the start: its clients may read the configuration and not change it. */
+/* The nodes that ZooKeeper starts with. Clients may read the configuration but not change it. */
 void tree_init(struct tree *t)
 {
     static const struct str readable = STR("\0\0\0\1\0\0\0\1\0\0\0\5world\0\0\0\6anyone");
@@ -83,8 +59,11 @@ void tree_release(struct tree *t)
     *t = (struct tree){0};
 }
 
-/* Clients see the changes of the children, 2 * creations - children; kept are the creations. */
-static struct keeper_stat stat_of(const struct tree_node *n)
+/*
+ * The node counts creations of children; clients see creations and deletions, 2 * creations -
+ * children.
+ */
+struct keeper_stat tree_stat(const struct tree_node *n)
 {
     const struct tree_node_more *m = n->more;
     int32_t children = m ? (int32_t)m->child_count : 0;
@@ -112,7 +91,7 @@ int tree_get(const struct tree *t, struct str path, struct str *ret_data,
     if (!ref)
         return DROVER_NO_NODE;
     *ret_data = node_data(node_at(&t->nodes, ref));
-    *ret_stat = stat_of(node_at(&t->nodes, ref));
+    *ret_stat = tree_stat(node_at(&t->nodes, ref));
     return 0;
 }
 
@@ -126,7 +105,7 @@ int tree_look(const struct tree *t, struct str path, struct tree_view *ret_view)
     n = node_at(&t->nodes, ref);
     ret_view->data = node_data(n);
     ret_view->acl = acl_list(&t->nodes.acls, node_acl(n));
-    ret_view->stat = stat_of(n);
+    ret_view->stat = tree_stat(n);
     return 0;
 }
 
@@ -144,7 +123,7 @@ int tree_children(const struct tree *t, struct str path, struct buf *ret_text, s
         buf_put_str(ret_text, node_name(node_at(&t->nodes, child)));
         buf_put_u8(ret_text, 0);
     }
-    *ret_stat = stat_of(n);
+    *ret_stat = tree_stat(n);
     *ret_count = (size_t)ret_stat->child_count;
     return 0;
 }
@@ -173,365 +152,4 @@ void tree_unlink_ephemeral(struct tree *t, uint32_t ref)
     if (m->next_ephemeral)
         node_at(&t->nodes, m->next_ephemeral)->more->prev_ephemeral = m->prev_ephemeral;
     t->ephemerals--;
-}
-
-static struct tree_undo *undo_add(struct tree *t, struct tree_undo undo)
-{
-    if (t->undo_count == t->undo_cap) {
-        t->undo_cap = t->undo_cap ? t->undo_cap * 2 : 16;
-        t->undo = mem_realloc(t->undo, t->undo_cap * sizeof *t->undo);
-    }
-    t->undo[t->undo_count] = undo;
-    return &t->undo[t->undo_count++];
-}
-
-/* Takes one operation back; path is that of its change. */
-static void undo_one(struct tree *t, const struct tree_undo *u, struct str path)
-{
-    struct tree_node *n = node_at(&t->nodes, u->ref);
-    struct tree_node_more *parent = n->parent ? node_at(&t->nodes, n->parent)->more : NULL;
-
-    switch (u->kind) {
-    case CHANGE_CREATE:
-        if (node_owner(n))
-            tree_unlink_ephemeral(t, u->ref);
-        nodes_detach(&t->nodes, u->ref, path);
-        nodes_free(&t->nodes, u->ref);
-        parent->creations = u->number;
-        parent->pzxid = u->parent_pzxid;
-        break;
-    case CHANGE_SET:
-        free(n->text);
-        n->text = u->text;
-        n->mzxid = u->mzxid;
-        n->mtime_ms = u->mtime_ms;
-        n->version = u->number;
-        break;
-    case CHANGE_DELETE:
-        nodes_attach(&t->nodes, u->ref, path);
-        if (node_owner(n))
-            tree_link_ephemeral(t, u->ref, sessions_find(&t->sessions, node_owner(n)));
-        parent->pzxid = u->parent_pzxid;
-        break;
-    case CHANGE_SET_ACL:
-        acl_drop(&t->nodes.acls, n->more->acl);
-        n->more->acl = u->acl;
-        n->more->aversion = u->number;
-        break;
-    default:
-        assert(!"an operation that cannot be undone");
-    }
-}
-
-static void undo_all(struct tree *t, const struct tree_changes *c)
-{
-    assert(t->undo_count == c->count);
-    while (t->undo_count--)
-        undo_one(t, &t->undo[t->undo_count], c->list[t->undo_count].path);
-    t->undo_count = 0;
-}
-
-static void undo_forget(struct tree *t)
-{
-    for (size_t i = 0; i < t->undo_count; i++) {
-        if (t->undo[i].kind == CHANGE_SET)
-            free(t->undo[i].text);
-        if (t->undo[i].kind == CHANGE_DELETE)
-            nodes_free(&t->nodes, t->undo[i].ref);
-        if (t->undo[i].kind == CHANGE_SET_ACL)
-            acl_drop(&t->nodes.acls, t->undo[i].acl);
-    }
-    t->undo_count = 0;
-}
-
-/* What the functions below work on. */
-struct tree_transaction {
-    struct tree *t;
-    const struct tree_user *user;
-    struct tree_changes *c;
-    bool alone; /* one operation */
-};
-
-static bool allowed(const struct tree_transaction *tx, uint32_t ref, int permission)
-{
-    const struct tree_nodes *ns = &tx->t->nodes;
-
-    return !tx->user->who ||
-           acl_allows(acl_list(&ns->acls, node_acl(node_at(ns, ref))), permission, tx->user->who);
-}
-
-/*
- * Two thousand million sets of one node are a matter of hours, so the numbers must be able to go on:
- * they wrap around, as ZooKeeper's do. A version is never -1, which would mean any.
- */
-static int32_t next_number(int32_t n)
-{
-    return (int32_t)((uint32_t)n + 1);
-}
-
-static int32_t next_version(int32_t version)
-{
-    int32_t next = next_number(version);
-
-    return next == KEEPER_ANY_VERSION ? 0 : next;
-}
-
-static char *sequential_path(struct str prefix, int32_t number)
-{
-    size_t size = prefix.len + PATH_NUMBER_MAX_LEN + 1;
-    char *path = mem_alloc(size);
-
-    snprintf(path, size, "%.*s%010d", (int)prefix.len, prefix.p, number);
-    return path;
-}
-
-static int create(struct tree_transaction *tx, const struct keeper_op *op,
-                  struct keeper_result *result)
-{
-    struct tree_nodes *ns = &tx->t->nodes;
-    uint32_t parent = nodes_find(ns, path_parent(op->path)), ref;
-    struct str path;
-    struct tree_node_more *m;
-    struct tree_node *n;
-
-    if (!parent)
-        return DROVER_NO_NODE;
-    if (!allowed(tx, parent, ACL_CREATE))
-        return DROVER_NO_AUTH;
-    m = node_more(node_at(ns, parent));
-    result->path = op->flags & KEEPER_SEQUENTIAL ? sequential_path(op->path, m->creations)
-                                                 : mem_dup(op->path.p, op->path.len);
-    path = str_of(result->path);
-    if (nodes_find(ns, path))
-        return DROVER_EXISTS;
-    if (m->owner)
-        return DROVER_NO_CHILDREN_FOR_EPHEMERALS;
-    if (op->flags & KEEPER_EPHEMERAL && !tx->user->session)
-        return DROVER_SESSION_EXPIRED;
-
-    undo_add(tx->t, (struct tree_undo){
-                        .kind = CHANGE_CREATE, .parent_pzxid = m->pzxid, .number = m->creations});
-    ref = nodes_add(ns, parent, path, op->data);
-    tx->t->undo[tx->t->undo_count - 1].ref = ref;
-    m->creations = next_number(m->creations);
-    m->pzxid = tx->c->zxid;
-    n = node_at(ns, ref);
-    n->czxid = n->mzxid = tx->c->zxid;
-    n->ctime_ms = n->mtime_ms = tx->c->time_ms;
-    if (op->flags & KEEPER_EPHEMERAL)
-        tree_link_ephemeral(tx->t, ref, tx->user->session);
-    if (op->acl.len)
-        node_set_acl(ns, n, op->acl);
-    changes_add(tx->c, (struct tree_change){.kind = CHANGE_CREATE,
-                                            .number = m->creations,
-                                            .session = node_owner(n),
-                                            .path = path,
-                                            .data = op->data,
-                                            .acl = op->acl});
-    result->stat = stat_of(n);
-    return 0;
-}
-
-/*
- * The node, at the version expected. The permission is asked of the node itself, for a deletion of
- * its parent.
- */
-static int find_version(const struct tree_transaction *tx, const struct keeper_op *op,
-                        int permission, uint32_t *ret_ref)
-{
-    uint32_t ref = nodes_find(&tx->t->nodes, op->path), asked = ref;
-
-    if (permission == ACL_DELETE && tx->user->who) /* even of what is not there */
-        asked = nodes_find(&tx->t->nodes, path_parent(op->path));
-    if (asked && !allowed(tx, asked, permission))
-        return DROVER_NO_AUTH;
-    if (!ref)
-        return DROVER_NO_NODE;
-    if (op->version != KEEPER_ANY_VERSION && op->version != node_at(&tx->t->nodes, ref)->version)
-        return DROVER_BAD_VERSION;
-    *ret_ref = ref;
-    return 0;
-}
-
-static int set(struct tree_transaction *tx, const struct keeper_op *op,
-               struct keeper_result *result)
-{
-    struct tree_node *n;
-    uint32_t ref;
-    int err = find_version(tx, op, ACL_WRITE, &ref);
-
-    if (err)
-        return err;
-    n = node_at(&tx->t->nodes, ref);
-    if (tx->alone) { /* nothing can fail after it, so the data is replaced in place */
-        node_set_data(n, op->data);
-    } else {
-        undo_add(tx->t, (struct tree_undo){.kind = CHANGE_SET,
-                                           .ref = ref,
-                                           .text = n->text,
-                                           .mzxid = n->mzxid,
-                                           .mtime_ms = n->mtime_ms,
-                                           .number = n->version});
-        n->text = node_text_with(n->text, op->data);
-    }
-    n->mzxid = tx->c->zxid;
-    n->mtime_ms = tx->c->time_ms;
-    n->version = next_version(n->version);
-    changes_add(tx->c,
-                (struct tree_change){
-                    .kind = CHANGE_SET, .number = n->version, .path = op->path, .data = op->data});
-    result->stat = stat_of(n);
-    return 0;
-}
-
-/* Out of the tree, but kept for the undo; its parent learns of it. own_path as in struct tree_change. */
-static void take_out(struct tree_transaction *tx, uint32_t ref, struct str path, char *own_path)
-{
-    struct tree_nodes *ns = &tx->t->nodes;
-    struct tree_node *n = node_at(ns, ref);
-    struct tree_node_more *parent = node_at(ns, n->parent)->more;
-    struct tree_change change = {.kind = CHANGE_DELETE, .path = path, .own_path = own_path};
-
-    if (node_acl(n) != ACL_OPEN) {
-        change.acl = acl_list(&ns->acls, node_acl(n));
-        change.acl.p = change.own_acl = mem_dup(change.acl.p, change.acl.len);
-    }
-    changes_add(tx->c, change);
-    undo_add(tx->t,
-             (struct tree_undo){.kind = CHANGE_DELETE, .ref = ref, .parent_pzxid = parent->pzxid});
-    if (node_owner(n))
-        tree_unlink_ephemeral(tx->t, ref);
-    nodes_detach(ns, ref, path);
-    parent->pzxid = tx->c->zxid;
-}
-
-static int delete (struct tree_transaction *tx, const struct keeper_op *op,
-                   struct keeper_result *result)
-{
-    const struct tree_node *n;
-    uint32_t ref;
-    int err = find_version(tx, op, ACL_DELETE, &ref);
-
-    (void)result;
-    if (err)
-        return err;
-    n = node_at(&tx->t->nodes, ref);
-    if (n->more && n->more->child_count)
-        return DROVER_NOT_EMPTY;
-    if (path_is_special(op->path))
-        return DROVER_BAD_ARGUMENT;
-    take_out(tx, ref, op->path, NULL);
-    return 0;
-}
-
-static int check(struct tree_transaction *tx, const struct keeper_op *op,
-                 struct keeper_result *result)
-{
-    uint32_t ref;
-
-    (void)result;
-    return find_version(tx, op, ACL_READ, &ref);
-}
-
-static int set_acl(struct tree_transaction *tx, const struct keeper_op *op,
-                   struct keeper_result *result)
-{
-    uint32_t ref = nodes_find(&tx->t->nodes, op->path);
-    struct tree_node_more *m;
-    struct tree_node *n;
-
-    if (!ref)
-        return DROVER_NO_NODE;
-    if (!allowed(tx, ref, ACL_ADMIN))
-        return DROVER_NO_AUTH;
-    n = node_at(&tx->t->nodes, ref);
-    m = node_more(n);
-    if (op->version != KEEPER_ANY_VERSION && op->version != m->aversion)
-        return DROVER_BAD_VERSION;
-    undo_add(tx->t, (struct tree_undo){
-                        .kind = CHANGE_SET_ACL, .ref = ref, .acl = m->acl, .number = m->aversion});
-    m->acl = acl_use(&tx->t->nodes.acls, op->acl);
-    m->aversion = next_version(m->aversion);
-    changes_add(tx->c, (struct tree_change){.kind = CHANGE_SET_ACL,
-                                            .number = m->aversion,
-                                            .path = op->path,
-                                            .acl = op->acl});
-    result->stat = stat_of(n);
-    return 0;
-}
-
-static int (*const OPERATIONS[])(struct tree_transaction *, const struct keeper_op *,
-                                 struct keeper_result *) = {
-    [KEEPER_CREATE] = create, [KEEPER_SET] = set,         [KEEPER_DELETE] = delete,
-    [KEEPER_CHECK] = check,   [KEEPER_SET_ACL] = set_acl,
-};
-
-static void results_failed(struct keeper_result *results, size_t count, size_t at, int err)
-{
-    keeper_results_release(results, at + 1);
-    for (size_t i = 0; i < count; i++)
-        results[i] = (struct keeper_result){.err = i < at ? 0 : i == at ? err : DROVER_NOT_TRIED};
-}
-
-int tree_apply(struct tree *t, const struct tree_user *user, int64_t time_ms,
-               const struct keeper_op *ops, size_t count, struct keeper_result *results,
-               struct tree_changes *c)
-{
-    struct tree_transaction tx = {t, user, c, count == 1};
-    int err;
-
-    changes_begin(c, t->zxid + 1, time_ms);
-    for (size_t i = 0; i < count; i++) {
-        err = ops[i].refused;
-        if (!err)
-            err = OPERATIONS[ops[i].kind](&tx, &ops[i], &results[i]);
-        if (err) {
-            undo_all(t, c);
-            changes_begin(c, 0, 0);
-            results_failed(results, count, i, err);
-            return err;
-        }
-    }
-    undo_forget(t);
-    if (c->count) /* checks alone are no transaction */
-        t->zxid = c->zxid;
-    return 0;
-}
-
-struct tree_session *tree_session_open(struct tree *t, int64_t time_ms, int32_t timeout_ms,
-                                       const char *password, struct tree_changes *c)
-{
-    struct tree_session *s;
-
-    changes_begin(c, ++t->zxid, time_ms);
-    s = sessions_put(&t->sessions, t->zxid, timeout_ms, password);
-    changes_add(c, (struct tree_change){.kind = CHANGE_SESSION_OPEN,
-                                        .number = timeout_ms,
-                                        .session = s->id,
-                                        .data = {s->password, KEEPER_PASSWORD_LEN}});
-    return s;
-}
-
-int tree_session_close(struct tree *t, struct tree_session *s, int64_t time_ms, size_t max_bytes,
-                       struct tree_changes *c)
-{
-    struct tree_user user = {.session = s};
-    struct tree_transaction tx = {.t = t, .user = &user, .c = c};
-    size_t bytes = 0;
-
-    changes_begin(c, ++t->zxid, time_ms);
-    while (s->first_ephemeral && bytes < max_bytes) {
-        uint32_t ref = s->first_ephemeral;
-        struct buf path = {0};
-
-        nodes_put_path(&t->nodes, ref, &path);
-        take_out(&tx, ref, (struct str){path.p, path.len}, path.p);
-        bytes += 64 + path.len;
-    }
-    undo_forget(t);
-    if (s->first_ephemeral)
-        return 1;
-    changes_add(c, (struct tree_change){.kind = CHANGE_SESSION_CLOSE, .session = s->id});
-    sessions_remove(&t->sessions, s->id);
-    return 0;
 }

@@ -1,6 +1,4 @@
-/*
- * A map from paths to lists. What a change tells is a table.
- */
+/* A map from paths to lists of watches. */
 #include "keeper/tree/watch.h"
 
 #include <assert.h>
@@ -10,10 +8,10 @@
 #include "keeper/path.h"
 
 static const struct {
-    bool tells;
+    bool fires;
     enum keeper_event event;
-    bool tells_parent;
-} CONCERNS[] = {
+    bool fires_parent;
+} EVENTS[] = {
     [CHANGE_CREATE] = {true, KEEPER_EVENT_CREATED, true},
     [CHANGE_SET] = {true, KEEPER_EVENT_CHANGED, false},
     [CHANGE_DELETE] = {true, KEEPER_EVENT_DELETED, true},
@@ -22,7 +20,7 @@ static const struct {
     [CHANGE_SET_ACL] = {0},
 };
 
-/* The position of a path's list, plus one; 0: nobody watches it. */
+/* The position of a path's list plus one; 0: no watches. */
 static uint32_t find(const struct tree_watches *ws, struct str path)
 {
     uint32_t hash = map_hash_str(path);
@@ -38,19 +36,13 @@ static uint32_t take_position(struct tree_watches *ws)
 {
     if (ws->free_len)
         return ws->free[--ws->free_len];
-    if (ws->len == ws->cap) {
-        ws->cap = ws->cap ? ws->cap * 2 : 16;
-        ws->places = mem_realloc(ws->places, ws->cap * sizeof *ws->places);
-    }
+    mem_grow(ws->places, ws->len, ws->cap);
     return ws->len++;
 }
 
 static void give_position(struct tree_watches *ws, uint32_t at)
 {
-    if (ws->free_len == ws->free_cap) {
-        ws->free_cap = ws->free_cap ? ws->free_cap * 2 : 16;
-        ws->free = mem_realloc(ws->free, ws->free_cap * sizeof *ws->free);
-    }
+    mem_grow(ws->free, ws->free_len, ws->free_cap);
     ws->free[ws->free_len++] = at;
 }
 
@@ -104,7 +96,7 @@ void watches_remove(struct tree_watches *ws, struct tree_watch *w)
     free(place);
 }
 
-/* Tells the watches on `place` of what happened to `path`, which is the same or lies below it. */
+/* Calls the watches on `place` for an event of `path`, which is the same or below it. */
 static void fire_at(struct tree_watches *ws, struct str place, struct str path,
                     enum keeper_event event)
 {
@@ -121,10 +113,10 @@ static void fire_at(struct tree_watches *ws, struct str place, struct str path,
 
 void watches_fire(struct tree_watches *ws, const struct tree_change *c)
 {
-    enum keeper_event event = CONCERNS[c->kind].event;
+    enum keeper_event event = EVENTS[c->kind].event;
     struct str up = c->path;
 
-    if (!ws->count || !CONCERNS[c->kind].tells)
+    if (!ws->count || !EVENTS[c->kind].fires)
         return;
     ws->changes++;
     fire_at(ws, c->path, c->path, event);
@@ -132,6 +124,6 @@ void watches_fire(struct tree_watches *ws, const struct tree_change *c)
         up = path_parent(up);
         fire_at(ws, up, c->path, event);
     }
-    if (CONCERNS[c->kind].tells_parent)
+    if (EVENTS[c->kind].fires_parent)
         fire_at(ws, path_parent(c->path), path_parent(c->path), KEEPER_EVENT_CHILDREN);
 }

@@ -1,11 +1,11 @@
 /*
- * watch - who wants to hear of which path, and what a change means to them.
+ * watch - the watches on paths, and the events of a change.
  *
- * Pure: it finds the watches that a change concerns and calls each; delivering is their business. A
- * watch is owned by whoever added it, who fills in what it listens for:
+ * Pure: it finds the watches of a change and calls each; delivery is up to them. The caller owns a
+ * watch and fills in its events:
  *
  *   CREATED, CHANGED, DELETED   of the node itself; with `recursive` also of everything below it
- *   CHILDREN                    a child came or went
+ *   CHILDREN                    a child was created or deleted
  */
 #ifndef KEEPER_TREE_WATCH_H
 #define KEEPER_TREE_WATCH_H
@@ -17,7 +17,7 @@ struct tree_watch {
     int events; /* bits: WATCH_EVENT() */
     bool recursive;
 
-    /* path is that of the node changed. May remove this watch, and no other. */
+    /* path is that of the changed node. May remove this watch, but no other. */
     void (*fire)(struct tree_watch *w, enum keeper_event event, struct str path);
 
     char *path;
@@ -39,17 +39,16 @@ struct tree_watches {
     uint32_t free_len, free_cap;
     struct map index;
     uint64_t count, recursive;
-    uint64_t
-        changes; /* fired so far: who has several watches tells one change from the next by it */
+    uint64_t changes; /* fired so far: a user with several watches tells changes apart by it */
 };
 
 void watches_release(struct tree_watches *ws);
 
-/* Fills in w->path, which stays valid until watches_remove. */
+/* Sets w->path, which is valid until watches_remove. */
 void watches_add(struct tree_watches *ws, struct tree_watch *w, struct str path);
 void watches_remove(struct tree_watches *ws, struct tree_watch *w);
 
-/* Tells each watch that a change of the tree concerns. */
+/* Calls each watch that a change of the tree concerns. */
 void watches_fire(struct tree_watches *ws, const struct tree_change *c);
 
 #endif
