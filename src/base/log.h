@@ -6,7 +6,7 @@
  *
  * or, after log_as_json(), for programs:
  *
- *   {"time":"2026-01-31T12:00:00.123Z","level":"error","message":"the disk is full","status":"507",...}
+ *   {"time":"2026-01-31T12:00:00.123Z","level":"error","message":"the disk is full",...}
  *
  * Core and library never log: they return errors, or call the `note` of their options.
  */

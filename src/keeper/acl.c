@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "keeper/wire/jute.h"
+#include "keeper/jute.h"
 
 const struct str ACL_OPEN_LIST = {"\0\0\0\1\0\0\0\37\0\0\0\5world\0\0\0\6anyone", 27};
 

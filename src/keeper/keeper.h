@@ -161,9 +161,9 @@ int keeper_commit(struct keeper *k, const struct keeper_op *ops, size_t count, k
  * a reconnection may give one too many.
  */
 enum keeper_watch_kind {
-    KEEPER_WATCH_DATA,   /* keeper_get: created, set, deleted */
-    KEEPER_WATCH_EXISTS, /* keeper_exists: created, deleted */
-    KEEPER_WATCH_CHILDREN, /* keeper_children: a child created or deleted; the node created, deleted */
+    KEEPER_WATCH_DATA,     /* keeper_get: created, set, deleted */
+    KEEPER_WATCH_EXISTS,   /* keeper_exists: created, deleted */
+    KEEPER_WATCH_CHILDREN, /* keeper_children: a child, or the node, created, deleted */
 };
 
 enum keeper_event {

@@ -16,8 +16,8 @@
 #define KEEPER_WIRE_WIRE_IMPL_H
 
 #include "base/map.h"
+#include "keeper/jute.h"
 #include "keeper/local/engine.h"
-#include "keeper/wire/jute.h"
 #include "keeper/wire/wire.h"
 
 /* The answers before position `end` of the output saw lsn. */

@@ -4,8 +4,8 @@
  * Reading uses struct reader (base/buf.h): reading past the end makes it bad and returns zeros.
  * The length -1, which ZooKeeper uses for "none", reads as empty; any other below 0 is bad.
  */
-#ifndef KEEPER_WIRE_JUTE_H
-#define KEEPER_WIRE_JUTE_H
+#ifndef KEEPER_JUTE_H
+#define KEEPER_JUTE_H
 
 #include "base/buf.h"
 #include "keeper/keeper.h"

@@ -1,5 +1,5 @@
 /* Big-endian, both ways. */
-#include "keeper/wire/jute.h"
+#include "keeper/jute.h"
 
 #include <endian.h>
 
