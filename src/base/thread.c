@@ -93,7 +93,7 @@ struct periodic {
 
 bool periodic_is_stopping(struct periodic *p)
 {
-    bool stopping, woken;
+    bool stopping;
 
     pthread_mutex_lock(&p->lock);
     stopping = p->stopping;

@@ -90,7 +90,7 @@ static void commit_keeps_the_order_with_failures(struct fixture *f)
     }
 }
 
-/* The calls that wait and those that do not are one stream: a session's requests keep their order. */
+/* Calls that wait and calls that do not keep one order: that of the session's requests. */
 static void commit_comes_before_later_calls(struct fixture *f)
 {
     const char *a = mk(f, "a", "");

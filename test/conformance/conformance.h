@@ -1,12 +1,12 @@
 /*
  * conformance - one list of cases that every keeper must pass.
  *
- * A backend is a way to open sessions of one tree. conformance_run() runs all cases over it, each as
- * a cmocka test of its own, each below a node of its own (/conf-<random>-<case>), so that they run on
- * a tree that is shared and not empty. What a case makes is deleted after it.
+ * A backend opens sessions of one tree. conformance_run() runs all cases on it, each as a cmocka
+ * test below a node of its own (/conf-<random>-<case>), so that they can share a tree that is not
+ * empty. The nodes of a case are deleted after it.
  *
- * The cases hold what a client can see of ZooKeeper 3.8 through keeper.h. Where a keeper and a case
- * differ, run the case over a real ZooKeeper: that one is right.
+ * The cases check what a client sees of ZooKeeper 3.8 through keeper.h. If a keeper fails a case,
+ * run the case on a real ZooKeeper: that one is right.
  */
 #ifndef CONFORMANCE_CONFORMANCE_H
 #define CONFORMANCE_CONFORMANCE_H
@@ -22,8 +22,8 @@ struct conformance_backend {
 };
 
 /*
- * Runs the cases whose name contains `filter` (NULL: all) and returns how many failed: 0 is success.
- * A filter that no case matches counts as one failure.
+ * Runs the cases whose name contains `filter` (NULL: all) and returns the number that failed. A
+ * filter that no case matches counts as one failure.
  */
 int conformance_run(const struct conformance_backend *backend, const char *filter);
 

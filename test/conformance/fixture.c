@@ -1,6 +1,6 @@
 /*
- * The life of a case: a fresh root, sessions, what it keeps, and cleaning up. The tree below the root
- * is deleted by a session of its own, because a case may leave its sessions in any state.
+ * Sets up a case (a fresh root, sessions) and cleans up after it. A session of its own deletes the
+ * tree below the root, because a case may leave its sessions in any state.
  */
 #include "fixture.h"
 
@@ -118,7 +118,7 @@ void *keep(struct fixture *f, void *p)
 }
 
 /*
- * UNKNOWN is always allowed where connections can break, and says nothing about the case: it is run again.
+ * UNKNOWN is always allowed where connections can break, and proves nothing: the case runs again.
  * A keeper whose connections break all the time fails.
  */
 static int breaks_left;

@@ -2,9 +2,9 @@
  * fixture - what a case stands on: its own root node, sessions, and small verbs that assert.
  *
  * A case gets a fixture with one open session (f->k) and a fresh root. Everything that the verbs
- * here hand out belongs to the fixture and goes after the case, also when an assertion jumped out of
- * it; so whatever a callback touches must come from keep() or from these verbs, never from a case's
- * stack. Assertions belong to the test's own thread: other threads return errors to it.
+ * here hand out belongs to the fixture and goes after the case, also when an assertion jumped out
+ * of it; so whatever a callback touches must come from keep() or from these verbs, never from a
+ * case's stack. Assertions belong to the test's own thread: other threads return errors to it.
  *
  * Sessions may sit on different servers of an ensemble: before one session reads what another did,
  * it must catch_up().

@@ -3,10 +3,11 @@
  *
  *   main_zookeeper [FILTER] | --list     with DROVER_TEST_ZK=zk://host:port,... in the environment
  *
- * DROVER_TEST_BREAKS says under how many cases a connection may break, our own port never. An ensemble of
- * 3.8 on a busy machine answers about one new session in a thousand nothing more: the request has left its
- * socket's queue, the change is made, and no thread of the server is at work on it. After two thirds of the
- * session's timeout the client gives that connection up, and what was on its way is UNKNOWN.
+ * DROVER_TEST_BREAKS says under how many cases a connection may break, our own port never. An
+ * ensemble of 3.8 on a busy machine answers about one new session in a thousand nothing more: the
+ * request has left its socket's queue, the change is made, and no thread of the server is at work
+ * on it. After two thirds of the session's timeout the client gives that connection up, and what
+ * was on its way is UNKNOWN.
  *
  * Each run lives below a chroot of its own, which its first connection makes. Without a URL there
  * is nothing to test: the exit status is 77, which test runners count as skipped. zk.py starts
@@ -22,8 +23,8 @@
 #include "keeper/zookeeper/zookeeper.h"
 
 /*
- * libzookeeper_mt 3.8.0 now and then loses an event that is queued while its handle closes: 352 bytes
- * in about a quarter of the runs. Only what the library itself allocated is passed over.
+ * libzookeeper_mt 3.8.0 now and then loses an event that is queued while its handle closes: 352
+ * bytes in about a quarter of the runs. Only what the library itself allocated is passed over.
  */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 

@@ -1,6 +1,6 @@
 /*
- * Cases about what a transaction of several operations shows: results, one zxid, limits of the call.
- * What passes and fails in one, and how it is undone, is the table in transaction.c.
+ * Cases about what a transaction of several operations shows: results, one zxid, limits of the
+ * call. What passes and fails in one, and how it is undone, is the table in transaction.c.
  */
 #include "fixture.h"
 

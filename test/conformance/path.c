@@ -5,7 +5,9 @@
 
 #include "fixture.h"
 
-/* A leading '~' stands for the case's root, so that bad parts are tried below a node that exists. */
+/*
+ * A leading '~' stands for the case's root, so that bad parts are tried below a node that exists.
+ */
 static const char *spell(struct fixture *f, const char *path)
 {
     char *text;
@@ -126,8 +128,8 @@ static void path_of_a_sequence_may_end_in_slash(struct fixture *f)
 }
 
 /*
- * Only the end is judged differently. (A last part "." or ".." would be legal on the server, once it
- * has its digits, but ZooKeeper's C client refuses it: no case.)
+ * Only the end is judged differently. (A last part "." or ".." would be legal on the server, once
+ * it has its digits, but ZooKeeper's C client refuses it: no case.)
  */
 static void path_of_a_sequence_is_judged_too(struct fixture *f)
 {

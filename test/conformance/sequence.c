@@ -1,7 +1,7 @@
 /*
- * Cases about sequence numbers. The number is the count of creations under the parent so far, in ten
- * digits: deletions do not change it, ordinary creations do, and it belongs to the parent and not to
- * the name.
+ * Cases about sequence numbers. The number is the count of creations under the parent so far, in
+ * ten digits: deletions do not change it, ordinary creations do, and it belongs to the parent and
+ * not to the name.
  */
 #include "fixture.h"
 

@@ -1,6 +1,6 @@
 /*
- * Cases about many threads at once, on one session and on several. Threads do not assert: they return
- * what went wrong.
+ * Cases about many threads at once, on one session and on several. Threads do not assert: they
+ * return what went wrong.
  */
 #include <stdio.h>
 
@@ -269,7 +269,9 @@ static void *set_a_few(void *arg)
     return NULL;
 }
 
-/* Many, few, and many again: what is on its way to the disk is shared by whoever happens to wait. */
+/*
+ * Many, few, and many again: what is on its way to the disk is shared by whoever happens to wait.
+ */
 static void threads_in_crowds(struct fixture *f)
 {
     static const int crowds[] = {CROWD, 1, 2, CROWD, 9, 1, CROWD, CROWD, 3, CROWD, 12, CROWD};

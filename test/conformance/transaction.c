@@ -1,7 +1,7 @@
 /*
- * A table of transactions: each operation with the error it must get, and the tree that must be there
- * afterwards. Those that fail must leave everything as it was, to the last detail of every stat; the
- * errors after the one that failed are always NOT_TRIED.
+ * A table of transactions: each operation with the error it must get, and the tree that must be
+ * there afterwards. Those that fail must leave everything as it was, to the last detail of every
+ * stat; the errors after the one that failed are always NOT_TRIED.
  *
  * All start from the same tree: a with x and y, b (set once, so its version is 1), e (ephemeral).
  */

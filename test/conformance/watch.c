@@ -2,8 +2,8 @@
  * Cases about the life of a watch: what it may be set on, that it stays, that it ends. What fires
  * which kind is in watch_table.c, what its callback may do in watch_callback.c.
  *
- * Changes that are close together may be told as one, so a case that counts makes a change, waits for
- * the event, and makes the next.
+ * Changes that are close together may be told as one, so a case that counts makes a change, waits
+ * for the event, and makes the next.
  */
 #include <stdio.h>
 

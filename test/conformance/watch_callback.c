@@ -1,5 +1,6 @@
 /*
- * Cases about the callback of a watch: what it sees, what it may call, and when it may no longer run.
+ * Cases about the callback of a watch: what it sees, what it may call, and when it may no longer
+ * run.
  */
 #include <sched.h>
 

@@ -1,7 +1,7 @@
 /*
  * A table of what fires which watch: a kind of watch on a node, one change, and the event it must
- * tell, or none. Every row is run with the change made in each way there is: by the watching session,
- * by another, among other operations of a multi, and by a commit.
+ * tell, or none. Every row is run with the change made in each way there is: by the watching
+ * session, by another, among other operations of a multi, and by a commit.
  *
  * The node watched is "w". A row starts without it, with it alone, with a child c of it, or with a
  * child g of that too.

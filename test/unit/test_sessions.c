@@ -309,7 +309,7 @@ static void ends_when_it_can(void **state)
     scene_close(&s);
 }
 
-/* The lodger by itself. */
+/* The subsession alone. */
 
 static void subsession_takes_exactly_its_own(void **state)
 {

@@ -1,10 +1,11 @@
 /*
- * The conformance suite over lodgers that share one session of the embedded keeper, in memory:
+ * The conformance suite over subsessions that share one session of the embedded keeper, in memory:
  *
- *   conformance-lodger [part of a case's name]
+ *   conformance-subsession [part of a case's name]
  *
- * What a lodger does not promise is left out: it cannot be resumed, it does not end by itself, its
- * ephemeral nodes show the host's session as their owner, and its callbacks run where the host's do.
+ * What a subsession does not promise is left out: it cannot be resumed, it does not end by itself,
+ * its ephemeral nodes show the host's session as their owner, and its callbacks run where the
+ * host's do.
  */
 #include <stdio.h>
 
@@ -38,7 +39,7 @@ static int connect_subsession(void *ctx, const struct keeper_options *o, struct 
 int main(int argc, char **argv)
 {
     struct local_options o = {.mode = LOCAL_NONE};
-    struct conformance_backend backend = {"lodger", NULL, connect_subsession, WITHOUT};
+    struct conformance_backend backend = {"subsession", NULL, connect_subsession, WITHOUT};
     struct keeper *host;
     struct local *l;
     int failed;
