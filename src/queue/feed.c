@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/periodic.h"
+#include "base/thread.h"
 
 enum { FINDINGS_SEARCHED = 16 };
 
