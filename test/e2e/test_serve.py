@@ -56,7 +56,7 @@ def test_journal_modes(start, tmp_path, journal):
 
 def test_without_journal_nothing_is_written(start, tmp_path):
     server = start("--journal", "none")
-    assert "what is kept is lost when this process ends" in server.said
+    assert "all data is lost when this process ends" in server.said
     assert server.stop() == 0
     assert list(tmp_path.iterdir()) == []
 
