@@ -164,8 +164,9 @@ class Bench:
         def wanted(connections, rounds):
             for name, column, least in (("Redis", 3, 1.2), ("beanstalkd", 2, 5))[:connections]:
                 is_now = ratio(rounds, 0, column)
-                self.note(f"{connections} connections: {least} times {name}", is_now >= least,
-                          f"{is_now:.2f}")
+                plural = "s" if connections > 1 else ""
+                self.note(f"{connections} connection{plural}: {least} times {name}",
+                          is_now >= least, f"{is_now:.2f}")
         self.peers("Strict: beanstalkd -f 0, Redis appendfsync always", "strict", 0, "always", wanted)
 
     def opportunistic(self):
