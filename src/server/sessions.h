@@ -6,9 +6,10 @@
  * ends with it. What it holds (ephemeral nodes) is deleted when the session is ended or was not
  * used for its timeout. The store does not expire sessions of its own process, so this table does.
  *
- *     k = sessions_use(t, id, &err);      from any thread; keeps the session alive
- *     if (!k) answer err
- *     ... keeper_multi(k, ...) ...
+ *     struct keeper *k = sessions_use(t, id, &err); // from any thread; keeps the session alive
+ *     if (!k)
+ *         return err;
+ *     ... use k ...
  *     sessions_done(t, k);
  *
  * What always holds:

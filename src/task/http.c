@@ -103,7 +103,8 @@ static void set_timer(struct task_http *h)
     }
     now_ms = clock_boot_ms();
     uv_update_time(h->context->loop);
-    uv_timer_start(&h->timer, on_timer, due_ms > now_ms ? (uint64_t)(due_ms - now_ms) : 0, 0);
+    UV_CHECK(
+        uv_timer_start(&h->timer, on_timer, due_ms > now_ms ? (uint64_t)(due_ms - now_ms) : 0, 0));
 }
 
 static void on_timer(uv_timer_t *timer)
