@@ -218,7 +218,9 @@ static int claim(const char *group, int64_t guard, struct drover_result *ret_res
     return got;
 }
 
-/* REFUSED means that another worker has the task now, or that the phase is over: a wasted effort. */
+/*
+ * REFUSED means that another worker has the task now, or that the phase is over: a wasted effort.
+ */
 static void commit(struct drover_update u, int64_t guard)
 {
     struct drover_result r;

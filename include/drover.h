@@ -1,8 +1,8 @@
 /*
  * drover.h - the public C interface of Drover.
  *
- * It includes its parts: drover/core.h (version, errors, the keeper), task.h (the task store in this
- * process), client.h (the task store of a server), queue.h, world.h and batch.h.
+ * It includes its parts: drover/core.h (version, errors, the keeper), task.h (the task store in
+ * this process), client.h (the task store of a server), queue.h, world.h and batch.h.
  *
  * Example: a task store in this process, without a server. Build it with `cc example.c -ldrover`.
  * The tests compile and run it.
@@ -45,8 +45,8 @@
  * otherwise. Out-parameters are named ret_... and stay untouched on failure. A `ret_error` may be
  * NULL. Calls may come from any thread unless a comment says otherwise.
  *
- * There is no error for memory: when it runs out, or when the system has no thread for the library, the
- * process prints a line on stderr and ends (SIGABRT). What was acknowledged is durable by then.
+ * There is no error for memory: when it runs out, or when the system has no thread for the library,
+ * the process prints a line on stderr and ends (SIGABRT). What was acknowledged is durable by then.
  */
 #ifndef DROVER_H
 #define DROVER_H

@@ -20,7 +20,7 @@
  *         if (drover_queues_open(NULL, &queues, &error) ||
  *             drover_worker_join(queues, &options, &worker, &error))
  *             return fprintf(stderr, "%s\n", error.text), 1;
- *         drover_worker_wait(worker);    (until another thread calls drover_worker_stop)
+ *         drover_worker_wait(worker); // until another thread calls drover_worker_stop()
  *         drover_worker_free(worker);
  *         drover_queues_close(queues);
  *         return 0;

@@ -1,7 +1,7 @@
 /*
- * Preloaded into the server by test_wire_durable.py: while the directory in DROVER_TEST_HOLD holds a file
- * "hold", every sync of the journal adds a byte to "entered" and waits until there are at least as
- * many bytes in "allowed". Files that are still being made (*.tmp) are let through.
+ * Preloaded into the server by test_wire_durable.py: while the directory in DROVER_TEST_HOLD holds
+ * a file "hold", every sync of the journal adds a byte to "entered" and waits until there are at
+ * least as many bytes in "allowed". Files that are still being made (*.tmp) are let through.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /*
- * Preloaded into the server by test_task_durable.py: wall time is off by as many seconds as the file that
- * DROVER_TEST_SHIFT names says. The other clocks are as they are.
+ * Preloaded into the server by test_task_durable.py: wall time is off by as many seconds as the
+ * file that DROVER_TEST_SHIFT names says. The other clocks are as they are.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

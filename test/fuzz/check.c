@@ -1,6 +1,7 @@
 /*
- * The structure is walked in every direction that the code uses: by number, by path, by the lists of
- * children, by the list of free numbers and by the lists of the sessions. Each way must give the same.
+ * The structure is walked in every direction that the code uses: by number, by path, by the lists
+ * of children, by the list of free numbers and by the lists of the sessions. Each way must give the
+ * same.
  */
 #include "check.h"
 

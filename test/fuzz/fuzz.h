@@ -27,7 +27,9 @@ static inline void fuzz_expect(const char *wrong)
 
 #define FUZZ_CHECK(condition) fuzz_expect((condition) ? NULL : "not so: " #condition)
 
-/* An access list: none, the open one, one that keeps everybody out, and, where wanted, a bad one. */
+/*
+ * An access list: none, the open one, one that keeps everybody out, and, where wanted, a bad one.
+ */
 static inline struct str fuzz_acl(uint8_t which, bool bad_too)
 {
     static const struct str lists[] = {

@@ -1,10 +1,10 @@
 /*
- * What comes to the DAG from outside. The first byte decides: y and j are files of `drover run` in YAML
- * and JSON, r a record as a keeper holds it, anything else a request to add nodes.
+ * What comes to the DAG from outside. The first byte decides: y and j are files of `drover run` in
+ * YAML and JSON, r a record as a keeper holds it, anything else a request to add nodes.
  *
  * A request that is taken is loaded from its chunks, with as many nodes as it said, and worked off:
- * whatever the graph, everything ends. A record that can be read is written and read the same again. What a
- * file becomes is a request that can be read.
+ * whatever the graph, everything ends. A record that can be read is written and read the same
+ * again. What a file becomes is a request that can be read.
  */
 #include "fuzz.h"
 

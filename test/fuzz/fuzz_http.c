@@ -1,9 +1,9 @@
 /*
  * What comes over HTTP before anybody is asked: heads, chunks, queries.
  *
- * Input: one byte that chooses, one that says where the rest is cut in two, then the bytes. Heads and
- * chunks are given whole and in pieces, and have to be understood the same way; what was understood has
- * to be free of everything that another program could read differently.
+ * Input: one byte that chooses, one that says where the rest is cut in two, then the bytes. Heads
+ * and chunks are given whole and in pieces, and have to be understood the same way; what was
+ * understood has to be free of everything that another program could read differently.
  */
 #include "fuzz.h"
 #include "http/head.h"

@@ -1,9 +1,9 @@
 /*
  * JSON against jansson: both take the same texts and understand the same by them.
  *
- * They differ where we meant to. We take half a surrogate pair in an escape, "\u0000" in the name of a
- * member, and whole numbers of any size (as reals); jansson takes deeper nesting, and a NUL byte for
- * the end. What we took is also written and read again, and has to be the same.
+ * They differ where we meant to. We take half a surrogate pair in an escape, "\u0000" in the name
+ * of a member, and whole numbers of any size (as reals); jansson takes deeper nesting, and a NUL
+ * byte for the end. What we took is also written and read again, and has to be the same.
  */
 
 /* Both have constants of these names. */

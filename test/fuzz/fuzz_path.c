@@ -1,9 +1,9 @@
 /*
  * Paths against a naive judge.
  *
- * The judge is written in another way than the code: the whole text is decoded into code points first
- * (by encoding every candidate again and comparing), then the rules of path.h are applied to those,
- * one after the other.
+ * The judge is written in another way than the code: the whole text is decoded into code points
+ * first (by encoding every candidate again and comparing), then the rules of path.h are applied to
+ * those, one after the other.
  *
  * Input: one byte of flags, then the path. Flag 1: a sequential create. Flag 2: the path is
  * lengthened in front, up to around the longest that is allowed.

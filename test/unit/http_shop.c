@@ -78,8 +78,8 @@ static void get_item(struct http_request *r)
 }
 
 /*
- * Waits to be woken for one of the kinds, and tells how often the handler ran. With "fail", the second
- * time is an error.
+ * Waits to be woken for one of the kinds, and tells how often the handler ran. With "fail", the
+ * second time is an error.
  */
 static void get_kind(struct http_request *r)
 {

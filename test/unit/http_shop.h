@@ -1,6 +1,6 @@
 /*
- * http_shop - a server for the tests of the HTTP server: it has items, handlers that give them out, wait for
- * them, block, hold the loop, and answer from elsewhere.
+ * http_shop - a server for the tests of the HTTP server: it has items, handlers that give them out,
+ * wait for them, block, hold the loop, and answer from elsewhere.
  */
 #ifndef TEST_HTTP_SHOP_H
 #define TEST_HTTP_SHOP_H

@@ -1,10 +1,11 @@
 /*
- * cutter - a keeper that dies at its nth call, for testing what a crash between any two calls leaves.
+ * cutter - a keeper that dies at its nth call, for testing what a crash between any two calls
+ * leaves.
  *
- * It wraps another keeper and passes every call through until `left` calls are used up. From then on
- * it behaves as a process that was killed would: nothing is done any more and every call fails with
- * `err`. With `after`, the call at which it dies is still done, and its answer lost: together the two
- * are all the places where a crash can fall.
+ * It wraps another keeper and passes every call through until `left` calls are used up. From then
+ * on it behaves as a process that was killed would: nothing is done any more and every call fails
+ * with `err`. With `after`, the call at which it dies is still done, and its answer lost: together
+ * the two are all the places where a crash can fall.
  *
  *     for (int n = 0;; n++) {
  *         fresh tree; struct cutter c; cutter_init(&c, keeper, n, DROVER_SESSION_EXPIRED, after);

@@ -1,5 +1,6 @@
 /*
- * serving - a real HTTP server on a loop of its own thread, and a client that waits, for unit tests.
+ * serving - a real HTTP server on a loop of its own thread, and a client that waits, for unit
+ * tests.
  *
  * Start it with route tables (and events, where wanted), talk to it, stop it.
  */

@@ -185,8 +185,8 @@ static void many_wait_and_few_wake(void **state)
 }
 
 /*
- * A wake-up that meets a client that has left goes to the next one. While the loop is held, the first
- * of two that wait leaves and is woken, so the loop hears of both at once.
+ * A wake-up that meets a client that has left goes to the next one. While the loop is held, the
+ * first of two that wait leaves and is woken, so the loop hears of both at once.
  */
 static void no_wake_up_is_lost(void **state)
 {

@@ -1,4 +1,7 @@
-/* The map against a plain array, above all where probing wraps around and removal has to close gaps. */
+/*
+ * The map against a plain array, above all where probing wraps around and removal has to close
+ * gaps.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -98,8 +101,8 @@ static void permute(int *order, int len, void (*fn)(const int *order))
 }
 
 /*
- * Six pairs whose homes are among the last and the first of 16 slots, so that they run over the end and into
- * each other. Removed in any order, those that are left must be found.
+ * Six pairs whose homes are among the last and the first of 16 slots, so that they run over the end
+ * and into each other. Removed in any order, those that are left must be found.
  */
 static void remove_in_order(const int *order)
 {

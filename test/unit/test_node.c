@@ -219,7 +219,9 @@ static void data_of_the_same_length_stays_in_place(void **state)
     assert_int_not_equal(find(t, "/name"), 0);
 }
 
-/* Lengths are kept in one byte and more: around each size that takes one more, for name and data. */
+/*
+ * Lengths are kept in one byte and more: around each size that takes one more, for name and data.
+ */
 static void names_and_data_of_every_size(void **state)
 {
     static const size_t sizes[] = {1, 127, 128, 129, 16382, 16383, 16384, 16385, 300000};

@@ -456,7 +456,9 @@ static void random_graphs_agree_with_the_model(void **state)
     }
 }
 
-/* A hundred layers of a thousand, three edges a node: planned and worked off, far under a second. */
+/*
+ * A hundred layers of a thousand, three edges a node: planned and worked off, far under a second.
+ */
 static void a_large_graph_is_planned_fast(void **state)
 {
     enum { WIDTH = 1000, LAYERS = 100, COUNT = WIDTH * LAYERS };

@@ -1,4 +1,6 @@
-/* Queries and escapes: what is decoded, and what is refused because it could be read in two ways. */
+/*
+ * Queries and escapes: what is decoded, and what is refused because it could be read in two ways.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /*
- * The table of sessions over HTTP: on the store and inside a host, with a clock that the test moves.
+ * The table of sessions over HTTP: on the store and inside a host, with a clock that the test
+ * moves.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,7 @@
-/* The examples of FIPS 180-4 and RFC 4648, each length around a block, and what ZooKeeper makes of them. */
+/*
+ * The examples of FIPS 180-4 and RFC 4648, each length around a block, and what ZooKeeper makes of
+ * them.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +39,9 @@ static void published_sums(void **state)
     free(million);
 }
 
-/* The sums of all lengths up to two blocks, summed: the padding changes its form at 56 and at 64. */
+/*
+ * The sums of all lengths up to two blocks, summed: the padding changes its form at 56 and at 64.
+ */
 static void every_length_around_a_block(void **state)
 {
     unsigned char sums[130 * SHA1_LEN];

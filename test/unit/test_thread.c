@@ -54,7 +54,9 @@ static void ask_for_huge_stacks(void)
     pthread_attr_destroy(&attr);
 }
 
-/* Runs fn in a child and gives the signal that ended it, 0 for none, and what it printed on stderr. */
+/*
+ * Runs fn in a child and gives the signal that ended it, 0 for none, and what it printed on stderr.
+ */
 static int ending_of(void (*fn)(void), char *text, size_t len)
 {
     int fds[2], status;

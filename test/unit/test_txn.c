@@ -1,4 +1,6 @@
-/* Transactions by name: which operation failed, what became of a node, and a witness after UNKNOWN. */
+/*
+ * Transactions by name: which operation failed, what became of a node, and a witness after UNKNOWN.
+ */
 #include "keeper/txn.h"
 
 #include <setjmp.h>

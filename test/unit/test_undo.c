@@ -1,4 +1,6 @@
-/* A transaction that fails leaves nothing behind: every kind of operation, in every entanglement. */
+/*
+ * A transaction that fails leaves nothing behind: every kind of operation, in every entanglement.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

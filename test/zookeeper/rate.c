@@ -4,11 +4,11 @@
  *   rate [SECONDS] [ROUNDS]      with DROVER_TEST_ZK=zk://host:port,... in the environment
  *
  * Both keep a window of requests on their way, on the same server (a leader answers sooner than the
- * others), and change nodes of their own below one root. Ours runs its callbacks with keeper_dispatch(),
- * as drover serve does. Each round runs both, the order changing from round to round, so that whatever else the machine does
- * meets both; the middle of the rounds' ratios counts. Prints a line a mix and window: requests a
- * second of each, ours as a share of the other, and the processor time of a request in this
- * process.
+ * others), and change nodes of their own below one root. Ours runs its callbacks with
+ * keeper_dispatch(), as drover serve does. Each round runs both, the order changing from round to
+ * round, so that whatever else the machine does meets both; the middle of the rounds' ratios
+ * counts. Prints a line a mix and window: requests a second of each, ours as a share of the other,
+ * and the processor time of a request in this process.
  */
 #include <assert.h>
 #include <pthread.h>

@@ -90,7 +90,8 @@ void format_dir_release(struct format_dir *d);
  * messages.
  *
  * dirlock_take() creates the file if it is missing. IN_USE: the error names the process that holds
- * it. dirlock_take_existing() is for readers and creates nothing; *ret_fd is -1 if there is no file.
+ * it. dirlock_take_existing() is for readers and creates nothing; *ret_fd is -1 if there is no
+ * file.
  */
 int dirlock_take(const char *dir, int *ret_fd, struct err_info *ret_error);
 int dirlock_take_existing(const char *dir, int *ret_fd, struct err_info *ret_error);
