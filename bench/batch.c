@@ -28,6 +28,7 @@
 #include "batch/batch.h"
 #include "batch/job.h"
 #include "batch/lock.h"
+#include "bench.h"
 #include "keeper/local/local.h"
 #include "keeper/zookeeper/zookeeper.h"
 
@@ -40,15 +41,7 @@ static char dir[64];
 static struct local *local;
 static struct batch_store *store;
 
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static void check(int err, const char *what, const struct err_info *why)
+static void check_why(int err, const char *what, const struct err_info *why)
 {
     if (err >= 0)
         return;
@@ -64,9 +57,9 @@ static struct keeper *connect_keeper(void)
     struct keeper *k;
 
     if (url)
-        check(zookeeper_connect(url, &zo, &ko, &k, &why), "connect", &why);
+        check_why(zookeeper_connect(url, &zo, &ko, &k, &why), "connect", &why);
     else
-        check(local_connect(local, NULL, &k), "connect", NULL);
+        check_why(local_connect(local, NULL, &k), "connect", NULL);
     return k;
 }
 
@@ -78,7 +71,7 @@ static void open_all(void)
 
     snprintf(dir, sizeof dir, "bench-batch.%d", (int)getpid());
     if (!url)
-        check(local_open(&lo, &local, &why), "open", &why);
+        check_why(local_open(&lo, &local, &why), "open", &why);
     store = batch_store_open(&o);
 }
 
@@ -158,11 +151,11 @@ static void *fill(void *arg)
                        STR("{\"profile_name\":\"merritt_demo_content\",\"submitter\":\"bench\","
                            "\"payload_url\":\"http://localhost/payload.zip\"}"),
                        &w->why);
-        check(batch_create(&w->c, config, bid), "batch", &w->why);
+        check_why(batch_create(&w->c, config, bid), "batch", &w->why);
         for (int i = 0; i < jobs_each; i++)
             specs[i] = (struct batch_job_spec){.configuration = config, .priority = (b + i) % 100};
-        check(batch_job_create(&w->c, str_of(bid), specs, (size_t)jobs_each, NULL, jids), "jobs",
-              &w->why);
+        check_why(batch_job_create(&w->c, str_of(bid), specs, (size_t)jobs_each, NULL, jids),
+                  "jobs", &w->why);
         w->done += jobs_each;
     }
     free(specs);
@@ -175,7 +168,7 @@ static double fill_all(void)
     struct worker w = {.number = 0};
 
     start(&w, 0);
-    check(batch_store_init(&w.c), "init", &w.why);
+    check_why(batch_store_init(&w.c), "init", &w.why);
     keeper_close(w.k);
     arena_release(&w.a);
     return run_all(fill);
@@ -194,12 +187,12 @@ static void *drive_in_hand(void *arg)
             struct batch_move m = {
                 .state = STR("next"), .priority = -1, .token = j.token, .keep = i < STEPS - 1};
 
-            check(batch_item_move(&w->c, BATCH_KIND_JOB, str_of(j.id), &m, &state), "move",
-                  &w->why);
+            check_why(batch_item_move(&w->c, BATCH_KIND_JOB, str_of(j.id), &m, &state), "move",
+                      &w->why);
         }
         arena_reset(&w->a);
     }
-    check(got, "acquire", &w->why);
+    check_why(got, "acquire", &w->why);
     return NULL;
 }
 
@@ -218,13 +211,13 @@ static void *drive_by_state(void *arg)
             struct batch_move m = {.state = STR("next"), .priority = -1};
             int got = batch_item_acquire(&w->c, BATCH_KIND_JOB, order[(i + w->number) % STEPS], &j);
 
-            check(got, "acquire", &w->why);
+            check_why(got, "acquire", &w->why);
             idle = got ? 0 : idle + 1;
             if (!got)
                 continue;
             m.token = j.token;
-            check(batch_item_move(&w->c, BATCH_KIND_JOB, str_of(j.id), &m, &state), "move",
-                  &w->why);
+            check_why(batch_item_move(&w->c, BATCH_KIND_JOB, str_of(j.id), &m, &state), "move",
+                      &w->why);
             w->done++;
             arena_reset(&w->a);
         }
@@ -247,7 +240,7 @@ static void bare_take(struct worker *w, const char *list, int *version)
     txn_check(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/jobs/states/%s/bare-%d", list, w->number);
     txn_check(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/jobs/bare%d", w->number);
     txn_set(&t.txn, OP_ANY, NO_BYTES, 0, "/jobs/bare%d/lock", w->number);
-    check(batch_txn_commit(&t, w->k, OP_ANY), "bare lock", NULL);
+    check_why(batch_txn_commit(&t, w->k, OP_ANY), "bare lock", NULL);
 }
 
 static void bare_move(struct worker *w, int at, bool keep, int *version)
@@ -264,7 +257,7 @@ static void bare_move(struct worker *w, int at, bool keep, int *version)
     txn_set(&t.txn, OP_ANY, STATUS, (*version)++, "/jobs/bare%d/status", w->number);
     txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/jobs/states/%s/bare-%d", from, w->number);
     txn_create(&t.txn, OP_ANY, NO_BYTES, 0, "/jobs/states/%s/bare-%d", to, w->number);
-    check(batch_txn_commit(&t, w->k, OP_ANY), "bare move", NULL);
+    check_why(batch_txn_commit(&t, w->k, OP_ANY), "bare move", NULL);
 }
 
 /* From the first state to the last, repeatedly, with one lock in all or one for each state. */
@@ -276,7 +269,7 @@ static void bare_jobs(struct worker *w, bool relock)
 
     txn_create(&first.txn, OP_ANY, NO_BYTES, 0, "/jobs/bare%d", w->number);
     txn_create(&first.txn, OP_ANY, STATUS, 0, "/jobs/bare%d/status", w->number);
-    check(batch_txn_commit(&first, w->k, OP_ANY), "bare", NULL);
+    check_why(batch_txn_commit(&first, w->k, OP_ANY), "bare", NULL);
     for (int n = 0; n < batches * jobs_each / consumers; n++) {
         struct batch_txn t = {.txn = {.a = &w->a}};
         int at = machine->first;
@@ -286,7 +279,7 @@ static void bare_jobs(struct worker *w, bool relock)
         if (n > 0)
             txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/jobs/states/completed/bare-%d",
                        w->number);
-        check(batch_txn_commit(&t, w->k, OP_ANY), "bare job", NULL);
+        check_why(batch_txn_commit(&t, w->k, OP_ANY), "bare job", NULL);
         for (int i = 0; i < STEPS; i++, at = machine->states[at].success, w->done++) {
             if (relock || i == 0)
                 bare_take(w, machine->states[at].dir, &version);
@@ -343,11 +336,12 @@ static struct cost acquire_cost(int list_len)
         double cpu_began = cpu_s(), began = now_s();
 
         if (batch_item_acquire(&w.c, BATCH_KIND_JOB, store->machines.job.first, &j) != 1)
-            check(-1, "acquire", &w.why);
+            check_why(-1, "acquire", &w.why);
         cpu += i < 0 ? 0 : cpu_s() - cpu_began;
         wall += i < 0 ? 0 : now_s() - began;
-        check(batch_item_unlock(&w.c, BATCH_KIND_JOB, str_of(j.id), j.token), "release", &w.why);
-        check(batch_job_set_priority(&w.c, str_of(j.id), 99, 0), "priority", &w.why);
+        check_why(batch_item_unlock(&w.c, BATCH_KIND_JOB, str_of(j.id), j.token), "release",
+                  &w.why);
+        check_why(batch_job_set_priority(&w.c, str_of(j.id), 99, 0), "priority", &w.why);
         arena_reset(&w.a);
     }
     keeper_close(w.k);

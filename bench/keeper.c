@@ -8,7 +8,6 @@
  *
  *     keeper [NAME...]     only these measurements
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -18,23 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "bench.h"
 #include "keeper/local/local.h"
 
 enum { DATA_LEN = 64, MILLION = 1000 * 1000, FANOUT = 1000, STRICT_THREADS = 64, STRICT_PAIRS = 7 };
 
 static char dir[64];
-
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static void row(const char *what, const char *figure, const char *against, double ratio,
                 const char *wanted)
@@ -43,9 +34,7 @@ static void row(const char *what, const char *figure, const char *against, doubl
     fflush(stdout);
 }
 
-static const char *fmt(char *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static const char *fmt(char *out, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static const char *fmt(char *out, const char *format, ...)
 {
     va_list ap;
 
@@ -53,14 +42,6 @@ static const char *fmt(char *out, const char *format, ...)
     vsnprintf(out, 32, format, ap);
     va_end(ap);
     return out;
-}
-
-static void check(int err, const char *what)
-{
-    if (!err)
-        return;
-    fprintf(stderr, "bench: %s: %s\n", what, drover_err_message(err));
-    exit(1);
 }
 
 static void clear_dir(void)
@@ -179,13 +160,9 @@ static void bench_sets(enum local_mode mode, const char *name, double wanted)
     clear_dir();
 }
 
-static void bench_none(void)
+static void bench_memory(void)
 {
     bench_sets(LOCAL_NONE, "journal none", 1e6);
-}
-
-static void bench_opportunistic(void)
-{
     bench_sets(LOCAL_OPPORTUNISTIC, "opportunistic", 5e5);
 }
 
@@ -340,16 +317,13 @@ static void bench_cost(void)
 
 static double resident_mb(void)
 {
-    char line[256];
-    FILE *in = fopen("/proc/self/status", "r");
-    long kb = 0;
+    FILE *in = fopen("/proc/self/statm", "r");
+    long pages = 0;
 
-    while (in && fgets(line, sizeof line, in))
-        if (sscanf(line, "VmRSS: %ld", &kb) == 1)
-            break;
-    if (in)
-        fclose(in);
-    return (double)kb * 1024 / 1e6;
+    if (!in || fscanf(in, "%*d %ld", &pages) != 1)
+        exit(1);
+    fclose(in);
+    return (double)pages * (double)sysconf(_SC_PAGESIZE) / 1e6;
 }
 
 /* Runs in a process of its own, so that memory is counted from nothing and a kill can be real. */
@@ -500,8 +474,7 @@ static const struct {
     const char *name;
     void (*run)(void);
 } MEASUREMENTS[] = {
-    {"none", bench_none},       {"opportunistic", bench_opportunistic},
-    {"strict", bench_strict},   {"cost", bench_cost},
+    {"memory", bench_memory},   {"strict", bench_strict},     {"cost", bench_cost},
     {"million", bench_million}, {"snapshot", bench_snapshot},
 };
 

@@ -60,7 +60,7 @@ class Server:
         return answer.status, text
 
 
-class Crew:
+class Workers:
     """The workers, and the tree as they left it."""
 
     def __init__(self, binary, server, keeper, kazoo, directory):
@@ -174,7 +174,7 @@ def main():
             server = Server(binary, ensemble.url("/bench"), directory)
             kazoo = KazooClient(hosts=ensemble.hosts + "/bench")
             kazoo.start()
-            crew = Crew(binary, server, ensemble.url("/bench"), kazoo, directory)
+            crew = Workers(binary, server, ensemble.url("/bench"), kazoo, directory)
             try:
                 fine = measure(o, server, crew)
             finally:

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench.h"
 #include "keeper/local/local.h"
 #include "keeper/subsession.h"
 #include "keeper/zookeeper/zookeeper.h"
@@ -28,22 +29,6 @@ enum { HANDLERS = 10, BATCH = 200, ROUNDS_MAX = 99, LOADERS = 8 };
 static struct keeper *k; /* the session of the handlers, or beside them */
 static struct local *store;
 static char dir[] = "./drover-bench-world-XXXXXX";
-
-static void check(int err, const char *what)
-{
-    if (err >= 0)
-        return;
-    fprintf(stderr, "bench: %s: %s\n", what, drover_err_message(err));
-    exit(1);
-}
-
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 struct run {
     char world[32];

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "bench.h"
 #include "http/transport.h"
 
 enum { HANDLERS = 10 };
@@ -30,14 +31,6 @@ static void die(const char *what)
 {
     fprintf(stderr, "world_http: %s\n", what);
     exit(1);
-}
-
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 /* Starts the server and reads its address from its output. The pipe stays open. */

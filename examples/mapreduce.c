@@ -218,9 +218,7 @@ static int claim(const char *group, int64_t guard, struct drover_result *ret_res
     return got;
 }
 
-/*
- * REFUSED means that another worker has the task now, or that the phase is over: a wasted effort.
- */
+/* REFUSED: another worker has the task now, or the phase is over. */
 static void commit(struct drover_update u, int64_t guard)
 {
     struct drover_result r;

@@ -15,8 +15,8 @@
  * neighbouring slots, and one cache line serves several lookups.
  *
  *     for (uint32_t at, ref = map_first(m, hash, &at); ref; ref = map_next(m, hash, &at))
- *         if (is_wanted(things[ref]))
- *             return things[ref];
+ *         if (things[ref].id == id)
+ *             return ref;
  */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H

@@ -1,6 +1,6 @@
 /*
- * The room of tasks: the document's routes (/groups, /task, /tasks, /group, /update, /claim). Other
- * rooms find the service at house->tasks.
+ * The module of tasks, with the routes of the document: /groups, /task, /tasks, /group, /update and
+ * /claim. Other modules find its service at context->tasks.
  */
 #ifndef TASK_HTTP_H
 #define TASK_HTTP_H

@@ -4,7 +4,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -430,13 +429,12 @@ static void test_only_the_manager_frees_a_managed_task(void **state)
 {
     struct fixture *f = *state;
     struct task task = {.group = STR("g"), .data = STR("run")};
-    struct task_update by_manager = {.clientid = TASK_MANAGER, .manage = true};
+    struct task_update by = {
+        .clientid = TASK_MANAGER, .manage = true, .adds = &task, .add_count = 1};
     int64_t slot, late = NOW + 60001, due;
     struct task renewal;
 
-    by_manager.adds = &task;
-    by_manager.add_count = 1;
-    assert_int_equal(update(f, &by_manager, NOW), 0);
+    assert_int_equal(update(f, &by, NOW), 0);
     assert_true(f->t.tasks[0].managed);
     slot = f->t.tasks[0].id;
     assert_int_equal(claim(f, "g", ME, NOW), 0);
@@ -450,34 +448,28 @@ static void test_only_the_manager_frees_a_managed_task(void **state)
     assert_int_equal(claim(f, "g", OTHER, late), 0);
     assert_int_equal(f->t.task_count, 0);
     renewal.timespec = -1000;
-    assert_int_equal(
-        update(f, &(struct task_update){.clientid = OTHER, .updates = &renewal, .update_count = 1},
-               late),
-        DROVER_REFUSED);
-    assert_int_equal(
-        update(f, &(struct task_update){.clientid = ME, .deletes = &renewal.id, .delete_count = 1},
-               late),
-        DROVER_REFUSED);
+    by = (struct task_update){.clientid = OTHER, .updates = &renewal, .update_count = 1};
+    assert_int_equal(update(f, &by, late), DROVER_REFUSED);
+    by = (struct task_update){.clientid = ME, .deletes = &renewal.id, .delete_count = 1};
+    assert_int_equal(update(f, &by, late), DROVER_REFUSED);
 
     /* Its owner renews it, however late, and the manager still finds it by its slot. */
-    assert_int_equal(
-        update(f, &(struct task_update){.clientid = ME, .updates = &renewal, .update_count = 1},
-               late),
-        0);
+    by = (struct task_update){.clientid = ME, .updates = &renewal, .update_count = 1};
+    assert_int_equal(update(f, &by, late), 0);
     assert_true(f->t.tasks[0].id != renewal.id && f->t.tasks[0].managed);
     task = (struct task){.id = slot, .data = STR("again")};
-    by_manager = (struct task_update){
+    by = (struct task_update){
         .clientid = TASK_MANAGER, .manage = true, .updates = &task, .update_count = 1};
-    assert_int_equal(update(f, &by_manager, late), 0);
+    assert_int_equal(update(f, &by, late), 0);
     store_settle(f->s, &f->t);
     assert_int_equal(claim(f, "g", OTHER, late), 0);
     assert_int_equal(f->t.task_count, 1);
-    by_manager = (struct task_update){
+    by = (struct task_update){
         .clientid = TASK_MANAGER, .manage = true, .deletes = &slot, .delete_count = 1};
-    assert_int_equal(update(f, &by_manager, late), 0);
+    assert_int_equal(update(f, &by, late), 0);
     store_undo(f->s, &f->t);
     assert_int_equal(store_count(f->s), 1);
-    assert_int_equal(update(f, &by_manager, late), 0);
+    assert_int_equal(update(f, &by, late), 0);
     assert_int_equal(store_count(f->s), 0);
 }
 
