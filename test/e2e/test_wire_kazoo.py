@@ -659,15 +659,20 @@ def test_barrier(connect):
 
 
 def test_double_barrier(connect):
-    """Nobody begins before all are there, nobody leaves before all are done."""
+    """Nobody begins before all are there, nobody leaves before all are done.
+
+    Nobody leaves before all have seen that they may begin, either: kazoo's first client to leave deletes
+    the node `ready`, and one that has not looked for it yet would wait for it for ever.
+    """
     clients = [connect() for _ in range(3)]
-    came, done = [], []
+    came, done, begun = [], [], threading.Barrier(len(clients), timeout=WAIT_S)
 
     def work(client, number):
         barrier = client.DoubleBarrier("/barrier", num_clients=3, identifier=f"client-{number}")
         came.append(number)
         barrier.enter()
         seen = len(came)
+        begun.wait()
         done.append(number)
         barrier.leave()
         return seen, len(done)
