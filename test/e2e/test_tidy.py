@@ -88,6 +88,8 @@ FINDINGS = [
     ("uv", "src/high/high.c", "    uv_async_init(loop, &a, f);\n", "of uv_async_init is dropped"),
     ("uv", "src/high/high.c", "    (void)uv_idle_start(&a, f);\n", "of uv_idle_start is dropped"),
     ("paths", "README.md", "See /home/" + "ann/notes.\n", "README.md:2: a path of a machine"),
+    ("links", "README.md", "See [it](src/none.c).\n", "README.md:2: no such file: src/none.c"),
+    ("links", "doc/design.md", "In `src/low/none.h`.\n", "design.md:7: no such file: src/low/none.h"),
 ]
 
 
