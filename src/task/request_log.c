@@ -176,7 +176,7 @@ static int check(struct str bytes)
     struct reader r = {bytes.p, bytes.len, false};
     uint32_t count;
 
-    if (bytes.len && bytes.p[0] > VERSION)
+    if (bytes.len && (unsigned char)bytes.p[0] > VERSION)
         return DROVER_NEWER_VERSION;
     if (reader_u8(&r) != VERSION)
         return DROVER_DAMAGED;

@@ -77,9 +77,9 @@ int task_node_decode(struct str bytes, struct task *ret_task)
     size_t group_len;
     int version;
 
-    if (bytes.len && bytes.p[0] > VERSION_MANAGED)
-        return DROVER_NEWER_VERSION;
     version = reader_u8(&r);
+    if (version > VERSION_MANAGED)
+        return DROVER_NEWER_VERSION;
     t.managed = version == VERSION_MANAGED;
     t.id = (int64_t)reader_u64(&r);
     t.timespec = (int64_t)reader_u64(&r);
@@ -103,7 +103,7 @@ void task_node_head_encode(const struct task_node_head *h, char bytes[TASK_NODE_
 
 int task_node_head_decode(struct str bytes, struct task_node_head *ret_head)
 {
-    if (bytes.len && bytes.p[0] > VERSION)
+    if (bytes.len && (unsigned char)bytes.p[0] > VERSION)
         return DROVER_NEWER_VERSION;
     if (bytes.len != TASK_NODE_HEAD_LEN || bytes.p[0] != VERSION)
         return DROVER_DAMAGED;

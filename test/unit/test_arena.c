@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -98,6 +99,15 @@ static void zeros_and_texts(void **state)
     assert_string_equal(arena_text(&a, (struct str){0}), "");
     assert_string_equal(arena_printf(&a, "%d-%s", 7, "x"), "7-x");
     assert_string_equal(arena_printf(&a, "%s", ""), "");
+    assert_string_equal(arena_printf(&a, "/jobs/%s/%s", "jid", "lock"), "/jobs/jid/lock");
+    assert_string_equal(arena_printf(&a, "%s is 100%% of %.1s", "all", "xyz"), "all is 100% of x");
+    for (size_t len = 250; len < 260; len++) { /* around the limit of joining without printf */
+        char expected[300];
+
+        memset(expected, 'x', len);
+        expected[len] = '\0';
+        assert_string_equal(arena_printf(&a, "%s%s", expected, "y") + len, "y");
+    }
     arena_release(&a);
 }
 
