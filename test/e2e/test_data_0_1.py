@@ -238,6 +238,7 @@ def use_tree(server):
     client.close()
 
 
+@pytest.mark.slow
 def test_it_can_be_worked_with(open_it, tmp_path):
     server = open_it()
     api = Api(server.port)

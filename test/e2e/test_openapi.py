@@ -134,6 +134,7 @@ def test_the_protocol_describes_every_route():
     assert sorted(named) == sorted(OPERATIONS)
 
 
+@pytest.mark.slow
 def test_the_linters_accept_the_document(tmp_path):
     """Installed from the npm registry, in fixed versions."""
     if not shutil.which("npm"):

@@ -13,6 +13,8 @@ from conftest import BINARY, drover, errors, wait_until
 from queue_support import NAMESPACE, QUICK, Room
 from world_support import Stream, figure, place_of
 
+pytestmark = pytest.mark.slow
+
 NOBODY = "0" * 32
 
 # Handles a message, but one that says "wait" only when the file $GO is there.

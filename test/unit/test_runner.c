@@ -132,7 +132,7 @@ static void the_ways_to_end_body(struct scene *s)
         {"echo \"$A\"", RUN_EXITED, 0, "b c\n", ""},
         {"printf 'a\\xff\\xfe'", RUN_EXITED, 0, "a\xff\xfe", ""},
         {"test $$ = $(ps -o pgid= $$) && test $$ = $(ps -o sid= $$)", RUN_EXITED, 0, "", ""},
-        {"test $(ls /proc/$$/fd | wc -l) -le 4", RUN_EXITED, 0, "", ""},
+        {"exec ls /proc/self/fd", RUN_EXITED, 0, "0\n1\n2\n3\n", ""}, /* 3 is the directory */
         {"kill -PIPE $$", RUN_SIGNALLED, 13, "", ""}, /* we ignore it, our commands do not */
     };
 
