@@ -288,7 +288,7 @@ static void on_signal(uv_signal_t *handle, int number)
 
     for (int i = 0; i < 2; i++)
         uv_close((uv_handle_t *)&s->signals[i], NULL);
-    log_info("ending: %s", number == SIGINT ? "interrupted" : "asked to");
+    log_info("stopping: received %s", number == SIGINT ? "SIGINT" : "SIGTERM");
     close_all(s);
 }
 

@@ -66,7 +66,7 @@ def test_ends_cleanly(start, number):
     server = start()
     server.signal(number)
     assert server.wait() == 0
-    assert "drover: ending: " in server.said
+    assert "drover: stopping: received SIG" in server.said
 
 
 @pytest.mark.parametrize("number", ENDS)
@@ -238,7 +238,7 @@ def test_a_second_signal_ends_at_once(start):
     except BlockingIOError:
         pass
     server.signal(signal.SIGTERM)
-    server.wait_for("drover: ending: ")
+    server.wait_for("drover: stopping: received SIG")
     server.signal(signal.SIGTERM)
     assert server.wait() == -signal.SIGTERM
 
