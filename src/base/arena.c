@@ -68,20 +68,16 @@ static size_t next_len(const struct arena *a, size_t size)
 
 void *arena_alloc(struct arena *a, size_t size)
 {
-    void *given;
-
     size = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
     if (size > (size_t)(a->end - a->at)) {
-        struct arena_block *b;
-
         if (size > LARGE_LEN)
             return alloc_large(a, size);
-        b = block_new(next_len(a, size));
+        struct arena_block *b = block_new(next_len(a, size));
         b->next = a->blocks;
         a->blocks = b;
         block_use(a, b);
     }
-    given = a->at;
+    void *given = a->at;
     a->at += size;
     return given;
 }
@@ -126,7 +122,7 @@ static bool join(const char *fmt, va_list ap, char *text, size_t size, size_t *r
 
 char *arena_vprintf(struct arena *a, const char *fmt, va_list ap)
 {
-    char joined[256], *text;
+    char joined[256];
     va_list again;
     size_t len;
 
@@ -139,7 +135,7 @@ char *arena_vprintf(struct arena *a, const char *fmt, va_list ap)
     va_copy(again, ap);
     len = (size_t)vsnprintf(NULL, 0, fmt, again);
     va_end(again);
-    text = arena_alloc(a, len + 1);
+    char *text = arena_alloc(a, len + 1);
     vsnprintf(text, len + 1, fmt, ap);
     return text;
 }
@@ -147,10 +143,9 @@ char *arena_vprintf(struct arena *a, const char *fmt, va_list ap)
 char *arena_printf(struct arena *a, const char *fmt, ...)
 {
     va_list ap;
-    char *text;
 
     va_start(ap, fmt);
-    text = arena_vprintf(a, fmt, ap);
+    char *text = arena_vprintf(a, fmt, ap);
     va_end(ap);
     return text;
 }

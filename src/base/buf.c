@@ -26,12 +26,11 @@ void buf_grow(struct buf *b, size_t more)
 void buf_printf(struct buf *b, const char *fmt, ...)
 {
     va_list ap, again;
-    int len;
 
     buf_reserve(b, 64);
     va_start(ap, fmt);
     va_copy(again, ap);
-    len = vsnprintf(b->p + b->len, b->cap - b->len, fmt, ap);
+    int len = vsnprintf(b->p + b->len, b->cap - b->len, fmt, ap);
     va_end(ap);
     if (len > 0 && (size_t)len >= b->cap - b->len) {
         buf_reserve(b, (size_t)len + 1);

@@ -134,7 +134,6 @@ static int spawn(const struct child_options *o, int input_fd, pid_t *ret_pid)
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, usual;
-    int errnum;
 
     sigemptyset(&none);
     sigemptyset(&usual);
@@ -149,7 +148,7 @@ static int spawn(const struct child_options *o, int input_fd, pid_t *ret_pid)
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setsigdefault(&attributes, &usual);
     posix_spawnattr_setsigmask(&attributes, &none);
-    errnum = posix_spawnp(ret_pid, o->argv[0], &actions, &attributes, o->argv, environment);
+    int errnum = posix_spawnp(ret_pid, o->argv[0], &actions, &attributes, o->argv, environment);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     free(environment);
@@ -195,13 +194,13 @@ static void handle_due(struct child *f)
 
 static int until_due(const struct child *f)
 {
-    int64_t due_ms = f->kill_at_ms, left_ms;
+    int64_t due_ms = f->kill_at_ms;
 
     if (f->o->tick && f->o->tick_ms && f->next_tick_ms < due_ms)
         due_ms = f->next_tick_ms;
     if (due_ms == INT64_MAX)
         return -1;
-    left_ms = due_ms - clock_boot_ms();
+    int64_t left_ms = due_ms - clock_boot_ms();
     return left_ms < 0 ? 0 : left_ms > INT32_MAX ? INT32_MAX : (int)left_ms;
 }
 
@@ -235,11 +234,11 @@ static int wait_for(pid_t pid)
 int child_run(const struct child_options *o, int *ret_status, struct err_info *ret_error)
 {
     struct child f = {.o = o, .kill_at_ms = INT64_MAX};
-    int input_fd = make_input(o->input, ret_error), errnum;
+    int input_fd = make_input(o->input, ret_error);
 
     if (input_fd < 0)
         return input_fd;
-    errnum = spawn(o, input_fd, &f.pid);
+    int errnum = spawn(o, input_fd, &f.pid);
     close(input_fd);
     if (errnum == EAGAIN || errnum == ENOMEM)
         return err_set_errno(ret_error, errnum, "cannot start '%s'", o->argv[0]);

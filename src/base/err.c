@@ -71,13 +71,12 @@ int err_from_errno(int errnum)
 int err_set_errno(struct err_info *e, int errnum, const char *fmt, ...)
 {
     va_list ap;
-    size_t len;
 
     if (e) {
         va_start(ap, fmt);
         vsnprintf(e->text, sizeof e->text, fmt, ap);
         va_end(ap);
-        len = strlen(e->text);
+        size_t len = strlen(e->text);
         snprintf(e->text + len, sizeof e->text - len, ": %s", strerror(errnum));
     }
     return err_from_errno(errnum);

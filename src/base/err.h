@@ -14,6 +14,14 @@ struct err_info {
     char text[512];
 };
 
+/* Returns from the function with what the call returned, unless that is 0. */
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        int try_err = (call);                                                                      \
+        if (try_err)                                                                               \
+            return try_err;                                                                        \
+    } while (0)
+
 /* Writes the line and returns code, so that a failure is one statement. e may be NULL. */
 int err_set(struct err_info *e, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -7,11 +7,9 @@ static bool raised;
 
 void file_limit_raise(void)
 {
-    struct rlimit limit;
-
     if (raised || getrlimit(RLIMIT_NOFILE, &given))
         return;
-    limit = given;
+    struct rlimit limit = given;
     limit.rlim_cur = limit.rlim_max;
     raised = !setrlimit(RLIMIT_NOFILE, &limit);
 }

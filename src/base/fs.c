@@ -135,12 +135,11 @@ int fs_write_all_sync(const struct fs *fs, int fd, const void *data, size_t len,
 int fs_sync_dir(const struct fs *fs, const char *dir)
 {
     int fd = fs->open(fs, dir, O_RDONLY | O_DIRECTORY, 0);
-    int err, saved;
 
     if (fd < 0)
         return -1;
-    err = fs->fsync(fs, fd);
-    saved = errno;
+    int err = fs->fsync(fs, fd);
+    int saved = errno;
     fs->close(fs, fd);
     errno = saved;
     return err;

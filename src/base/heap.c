@@ -60,11 +60,9 @@ void heap_push(struct heap *h, int64_t key, uint32_t ref)
 
 uint32_t heap_remove(struct heap *h, uint32_t at)
 {
-    struct heap_entry last, gone;
-
     assert(at < h->count);
-    gone = h->entries[at];
-    last = h->entries[--h->count];
+    struct heap_entry gone = h->entries[at];
+    struct heap_entry last = h->entries[--h->count];
     if (at < h->count) {
         uint32_t to = sift_up(h, at, last.key);
 

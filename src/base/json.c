@@ -110,13 +110,12 @@ static bool skip_plain(struct json_parser *s)
 {
     while ((s->p = json_skip_plain(s->p, s->end)) < s->end) {
         unsigned char c = (unsigned char)*s->p;
-        size_t len;
 
         if (c == '"' || c == '\\')
             return true;
         if (c < 0x20)
             return wrong(s, "a control character in a string");
-        len = utf8_len(s->p, s->end);
+        size_t len = utf8_len(s->p, s->end);
         if (!len)
             return wrong(s, "bytes that are not UTF-8");
         s->p += len;
@@ -363,7 +362,6 @@ static bool parse_word(struct json_parser *s, struct json *v)
 
 static bool parse_value(struct json_parser *s, struct json *v)
 {
-    const char *begin;
     bool ok;
 
     skip_space(s);
@@ -371,7 +369,7 @@ static bool parse_value(struct json_parser *s, struct json *v)
         return wrong(s, "unexpected end");
     if (!s->values_left--)
         return too_many(s);
-    begin = s->p;
+    const char *begin = s->p;
     if (*s->p == '"') {
         v->kind = JSON_TEXT;
         ok = parse_text(s, &v->text);

@@ -83,7 +83,7 @@ static void log_line(const struct level *level, const struct log_field *fields, 
                      const char *fmt, va_list ap)
 {
     char message[MESSAGE_LEN_MAX];
-    struct buf line = {0};
+    CLEANUP(buf_release) struct buf line = {0};
 
     vsnprintf(message, sizeof message, fmt, ap);
     (as_json ? put_json : put_text)(&line, level, fields, count, message);
@@ -91,7 +91,6 @@ static void log_line(const struct level *level, const struct log_field *fields, 
     if (write(STDERR_FILENO, line.p, line.len) < 0) {
         /* there is nobody left to tell */
     }
-    buf_release(&line);
 }
 
 #define LOG_FUNCTION(function, level)                                                              \

@@ -92,10 +92,10 @@ static uint32_t steps(const struct map *m, uint32_t from, uint32_t to)
 
 void map_remove(struct map *m, uint32_t hash, uint32_t ref)
 {
-    uint32_t hole, at;
+    uint32_t at;
 
     assert(m->count);
-    hole = map_home(m, hash);
+    uint32_t hole = map_home(m, hash);
     while (m->slots[hole].ref != ref) {
         assert(m->slots[hole].ref);
         hole = map_after(m, hole);

@@ -1,5 +1,5 @@
 /*
- * mem - allocation that does not fail.
+ * mem - allocation that does not fail, and cleanup at the end of a block.
  *
  * When memory runs out, the process prints a line on stderr and ends. The journal makes that safe,
  * and nobody tests code that goes on after a failed allocation.
@@ -8,6 +8,19 @@
 #define BASE_MEM_H
 
 #include <stddef.h>
+#include <stdlib.h>
+
+/*
+ * Calls fn(&variable) when the block of the variable ends, however it ends:
+ *
+ *     CLEANUP(mem_free) char *copy = mem_dup(name, len);
+ */
+#define CLEANUP(fn) __attribute__((cleanup(fn)))
+
+static inline void mem_free(void *pointer)
+{
+    free(*(void **)pointer);
+}
 
 void *mem_alloc(size_t size);
 void *mem_zalloc(size_t size);

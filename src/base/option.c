@@ -40,12 +40,11 @@ int option_list_add(const struct option *o, const char *text, struct err_info *e
 bool option_digits(const char *text, int64_t min, int64_t max, int64_t *ret_number)
 {
     char *end;
-    long long number;
 
     if (!*text || text[strspn(text, "0123456789")])
         return false;
     errno = 0;
-    number = strtoll(text, &end, 10);
+    long long number = strtoll(text, &end, 10);
     if (errno || number < min || number > max)
         return false;
     *ret_number = number;
@@ -89,10 +88,10 @@ int option_span(const struct option *o, const char *text, struct err_info *e)
 {
     const char *at = text;
     char bound[HUMAN_SIZE];
-    int64_t sum = 0, part;
+    int64_t sum = 0;
 
     do {
-        part = span_part(&at, sum);
+        int64_t part = span_part(&at, sum);
         if (part < 0)
             return err_set(e, DROVER_BAD_ARGUMENT,
                            "'%s' is not a duration such as 500ms, 30s, 1m30s, 2h or 7d", text);

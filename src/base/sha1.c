@@ -61,14 +61,14 @@ void sha1(struct str text, unsigned char ret_sum[SHA1_LEN])
     const unsigned char *p = (const unsigned char *)text.p;
     unsigned char last[2 * BLOCK_LEN] = {0};
     uint64_t bits = (uint64_t)text.len * 8;
-    size_t left = text.len, padded;
+    size_t left = text.len;
 
     for (; left >= BLOCK_LEN; p += BLOCK_LEN, left -= BLOCK_LEN)
         add_block(h, p);
     if (left)
         memcpy(last, p, left);
     last[left] = 0x80;
-    padded = left < LENGTH_AT ? BLOCK_LEN : 2 * BLOCK_LEN;
+    size_t padded = left < LENGTH_AT ? BLOCK_LEN : 2 * BLOCK_LEN;
     write_u32(last + padded - 8, (uint32_t)(bits >> 32));
     write_u32(last + padded - 4, (uint32_t)bits);
     for (size_t at = 0; at < padded; at += BLOCK_LEN)

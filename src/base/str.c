@@ -6,14 +6,14 @@
 size_t utf8_len(const char *text, const char *end)
 {
     const unsigned char *p = (const unsigned char *)text;
-    size_t left = (size_t)(end - text), len;
+    size_t left = (size_t)(end - text);
     unsigned char low = 0x80, high = 0xbf;
 
     if (p[0] < 0x80)
         return 1;
     if (p[0] < 0xc2 || p[0] > 0xf4)
         return 0;
-    len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    size_t len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
     if (left < len)
         return 0;
     if (p[0] == 0xe0)

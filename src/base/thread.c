@@ -32,12 +32,11 @@ int thread_start(pthread_t *ret_thread, const char *name, void *(*fn)(void *), v
                  struct err_info *ret_error)
 {
     struct thread_entry *e = mem_alloc(sizeof *e);
-    int errnum;
 
     assert(strlen(name) <= THREAD_NAME_MAX);
     *e = (struct thread_entry){.fn = fn, .arg = arg};
     strcpy(e->name, name);
-    errnum = pthread_create(ret_thread, NULL, thread_main, e);
+    int errnum = pthread_create(ret_thread, NULL, thread_main, e);
     if (!errnum)
         return 0;
     free(e);
@@ -93,12 +92,8 @@ struct periodic {
 
 bool periodic_is_stopping(struct periodic *p)
 {
-    bool stopping;
-
-    pthread_mutex_lock(&p->lock);
-    stopping = p->stopping;
-    pthread_mutex_unlock(&p->lock);
-    return stopping;
+    LOCKED(&p->lock);
+    return p->stopping;
 }
 
 static void *periodic_main(void *arg)
@@ -138,10 +133,9 @@ struct periodic *periodic_start(const char *name, int64_t every_ms,
 
 static void set_and_signal(struct periodic *p, bool *flag)
 {
-    pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     *flag = true;
     pthread_cond_signal(&p->changed);
-    pthread_mutex_unlock(&p->lock);
 }
 
 void periodic_wake(struct periodic *p)

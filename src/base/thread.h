@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/mem.h"
 
 enum { THREAD_NAME_MAX = 15 };
 
@@ -26,6 +27,23 @@ int thread_start(pthread_t *ret_thread, const char *name, void *(*fn)(void *), v
 
 /* For a thread without which the program cannot work: ends the process when it cannot start. */
 void thread_must_start(pthread_t *ret_thread, const char *name, void *(*fn)(void *), void *arg);
+
+/* Holds a mutex until the block ends, however it ends: LOCKED(&store->lock); */
+#define LOCKED(mutex) LOCKED_AT(mutex, __LINE__)
+#define LOCKED_AT(mutex, line) LOCKED_AS(mutex, line)
+#define LOCKED_AS(mutex, line)                                                                     \
+    CLEANUP(locked_end) pthread_mutex_t *locked_##line = locked_begin(mutex)
+
+static inline pthread_mutex_t *locked_begin(pthread_mutex_t *mutex)
+{
+    pthread_mutex_lock(mutex);
+    return mutex;
+}
+
+static inline void locked_end(pthread_mutex_t **mutex)
+{
+    pthread_mutex_unlock(*mutex);
+}
 
 void cond_init(pthread_cond_t *cond);
 

@@ -12,6 +12,7 @@
  * unavailable ones are at the front, and an acquire costs the same for any length of the list.
  */
 #include "base/clock.h"
+#include "base/thread.h"
 #include "batch/job.h"
 #include "batch/lock.h"
 
@@ -31,11 +32,10 @@ static bool is_held(struct batch_call *c, struct str configuration,
 {
     const struct json *v = json_parse(c->a, configuration, NULL);
     struct str profile = {0}, suffix = STR("_content");
-    char *flat;
 
     if (json_get_text(v, "profile_name", &profile, NULL) <= 0)
         return false;
-    flat = arena_alloc(c->a, profile.len + 1);
+    char *flat = arena_alloc(c->a, profile.len + 1);
     batch_name_flatten(profile, flat);
     for (size_t i = 0; i < collections->count; i++) {
         struct str name = str_of(collections->names[i]);
@@ -54,11 +54,10 @@ static int read_holds(struct batch_call *c, const struct batch_kind *kind, struc
 {
     struct keeper_names queues;
     struct keeper_stat stat;
-    int err;
 
     if (!kind->queue)
         return 0;
-    err = batch_node_children(c, &queues, &stat, "/locks/queue");
+    int err = batch_node_children(c, &queues, &stat, "/locks/queue");
     if (err)
         return batch_fail(c, err);
     ret->queues_version = stat.version;
@@ -72,9 +71,8 @@ static int read_holds(struct batch_call *c, const struct batch_kind *kind, struc
         return batch_fail(c, err);
     ret->collections_version = stat.version;
     ret->generation = (uint32_t)stat.cversion;
-    pthread_mutex_lock(&c->store->lock);
+    LOCKED(&c->store->lock);
     c->store->collections_generation = ret->generation;
-    pthread_mutex_unlock(&c->store->lock);
     return 0;
 }
 
@@ -97,12 +95,11 @@ static struct batch_view *held_batches(struct batch_store *r)
 static bool is_lifted(void *arg, int64_t block)
 {
     struct batch_store *r = arg;
-    uint32_t generation;
 
     if (block % 2 == 0)
         return !batch_view_has(held_batches(r), block / 2);
     pthread_mutex_lock(&r->lock);
-    generation = r->collections_generation;
+    uint32_t generation = r->collections_generation;
     pthread_mutex_unlock(&r->lock);
     return block != by_collection(generation);
 }
@@ -112,18 +109,15 @@ static int lift_blocks(struct batch_call *c, struct batch_kind *jobs, int state,
                        const struct batch_holds *h)
 {
     struct list_view *held = held_batches(c->store)->list, *list = jobs->views[state].list;
-    uint32_t generation;
-    bool seen;
-    int err;
 
     if (!list_view_counts(list).blocked)
         return 0;
-    err = list_view_refresh(held, c->k, false);
+    int err = list_view_refresh(held, c->k, false);
     if (err)
         return batch_fail(c, err);
-    generation = list_view_counts(held).removed + h->generation;
+    uint32_t generation = list_view_counts(held).removed + h->generation;
     pthread_mutex_lock(&c->store->lock);
-    seen = jobs->blocks_seen[state] == generation;
+    bool seen = jobs->blocks_seen[state] == generation;
     jobs->blocks_seen[state] = generation;
     pthread_mutex_unlock(&c->store->lock);
     if (!seen)
@@ -187,7 +181,6 @@ static int lock_item(struct batch_call *c, struct batch_item *i, const char *ent
                      const struct batch_holds *h, int *ret_failed)
 {
     struct batch_txn t = BATCH_TXN(c);
-    int err;
 
     txn_set(&t.txn, OP_STATUS, batch_item_status(c, i), i->version, "%s/status", i->path);
     txn_create(&t.txn, OP_LOCK, NO_BYTES, KEEPER_EPHEMERAL, "%s/lock", i->path);
@@ -201,7 +194,7 @@ static int lock_item(struct batch_call *c, struct batch_item *i, const char *ent
         txn_check(&t.txn, OP_HOLDS, h->queues_version, "/locks/queue");
     if (h && entry)
         txn_check(&t.txn, OP_HOLDS, h->collections_version, "/locks/collections");
-    err = batch_lock_commit(c, &t, i);
+    int err = batch_lock_commit(c, &t, i);
     *ret_failed = t.txn.failed;
     return err;
 }
@@ -275,14 +268,13 @@ static int try_entry(struct batch_call *c, struct batch_kind *kind, int state,
     bool job = kind->id == BATCH_KIND_JOB;
     int64_t number = found->order % BATCH_ID_COUNT;
     struct str entry = found->name, id = {entry.p + entry.len - BATCH_ID_LEN, BATCH_ID_LEN};
-    int err, got;
 
     if (job && batch_job_cache_get(c, number, 0, i) && i->status.state == state) {
-        got = take_job(c, v->list, entry, h, i);
+        int got = take_job(c, v->list, entry, h, i);
         if (got || batch_job_cache_get(c, number, 0, i))
             return got;
     }
-    err = batch_item_read(c, kind->id, id, i);
+    int err = batch_item_read(c, kind->id, id, i);
     if (err == DROVER_NO_NODE || err == DROVER_DAMAGED || (!err && i->status.state != state))
         return put_aside(c, v, entry);
     if (err) {

@@ -48,12 +48,9 @@ int batch_create(struct batch_call *c, const struct json *submission,
         .item = {.kind = k, .status = {.state = k->machine->first, .modified = batch_now(c)}},
         .submission = batch_json_text(c, submission, NO_BYTES)};
     struct str uuid, bid = {0};
-    int err = read_uuid(c, submission, &new.uuid);
-
-    if (err)
-        return err;
+    TRY(read_uuid(c, submission, &new.uuid));
     uuid = new.uuid;
-    err = batch_item_create(c, BATCH_KIND_BATCH, add_batch, &new, &new.item.number);
+    int err = batch_item_create(c, BATCH_KIND_BATCH, add_batch, &new, &new.item.number);
     if (err == DROVER_EXISTS && uuid.p) {
         batch_node_get(c, &bid, NULL, "/batch-uuids/%.*s", (int)uuid.len, uuid.p);
         return BATCH_FAIL(c, err, "the batch '%.*s' exists already: %.*s", (int)uuid.len, uuid.p,
@@ -70,11 +67,8 @@ int batch_find(struct batch_call *c, struct str uuid, char ret_bid[BATCH_ID_LEN 
 {
     struct batch_item b;
     struct str bid;
-    int err = batch_name_check("the UUID", uuid, c->why);
-
-    if (err)
-        return err;
-    err = batch_node_get(c, &bid, NULL, "/batch-uuids/%.*s", (int)uuid.len, uuid.p);
+    TRY(batch_name_check("the UUID", uuid, c->why));
+    int err = batch_node_get(c, &bid, NULL, "/batch-uuids/%.*s", (int)uuid.len, uuid.p);
     if (err == DROVER_NO_NODE)
         return BATCH_FAIL(c, err, "there is no batch with the UUID '%.*s'", (int)uuid.len, uuid.p);
     if (err)
@@ -89,11 +83,10 @@ int batch_add_uuid_deletion(struct batch_call *c, struct batch_txn *t, const str
 {
     const struct json *v = b->nodes[0].p ? json_parse(c->a, b->nodes[0], NULL) : NULL;
     struct str uuid = {0}, holder = {0};
-    int err;
 
     if (!v || read_uuid(c, v, &uuid) || !uuid.p)
         return 0;
-    err = batch_node_get(c, &holder, NULL, "/batch-uuids/%.*s", (int)uuid.len, uuid.p);
+    int err = batch_node_get(c, &holder, NULL, "/batch-uuids/%.*s", (int)uuid.len, uuid.p);
     if (err && err != DROVER_NO_NODE)
         return batch_fail(c, err);
     if (!err && str_eq(holder, str_of(b->id)))
@@ -119,7 +112,6 @@ int batch_report_number(struct batch_call *c, struct str id, int state, int64_t 
 static int ended_state(struct batch_call *c, const struct batch_item *b, int *ret_state)
 {
     const struct batch_store *r = c->store;
-    int err;
 
     *ret_state = BATCH_NO_STATE;
     if (b->status.state == r->batch.processing)
@@ -128,7 +120,7 @@ static int ended_state(struct batch_call *c, const struct batch_item *b, int *re
         *ret_state = r->batch.update_reporting;
     if (b->status.state != r->batch.pending)
         return 0;
-    err = batch_node_exists(c, NULL, "/batches/%s/lock", b->id); /* its holder may add jobs */
+    int err = batch_node_exists(c, NULL, "/batches/%s/lock", b->id); /* its holder may add jobs */
     if (err == DROVER_NO_NODE)
         *ret_state = r->batch.reporting;
     return batch_optional(err);
@@ -206,7 +198,7 @@ static int decide(struct batch_call *c, struct batch_transition *tr)
 {
     const struct batch_store *r = c->store;
     const struct batch_item *b = &tr->item;
-    int64_t counts[BATCH_LIST_COUNT], ended;
+    int64_t counts[BATCH_LIST_COUNT];
     struct keeper_stat stat;
 
     for (int i = BATCH_LIST_COUNT - 1; i >= 0; i--) {
@@ -216,7 +208,8 @@ static int decide(struct batch_call *c, struct batch_transition *tr)
         counts[i] = stat.child_count;
     }
     tr->processing = stat;
-    ended = counts[BATCH_LIST_FAILED] + counts[BATCH_LIST_COMPLETED] + counts[BATCH_LIST_DELETED];
+    int64_t ended =
+        counts[BATCH_LIST_FAILED] + counts[BATCH_LIST_COMPLETED] + counts[BATCH_LIST_DELETED];
     if (is_reporting(r, b->status.state) && str_eq(tr->move->state, STR("next"))) {
         if (counts[BATCH_LIST_FAILED] + counts[BATCH_LIST_PROCESSING] > 0)
             tr->to = r->batch.failed;
@@ -233,11 +226,9 @@ static int decide(struct batch_call *c, struct batch_transition *tr)
 /* Adds the new state, and that batch-processing is as `decide` has read it. */
 static int add_state(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
 {
-    int err;
-
     txn_check(&t->txn, OP_ANY, tr->processing.version, "/batches/%s/states/%s", tr->item.id,
               BATCH_LISTS[BATCH_LIST_PROCESSING]);
-    err = batch_item_set_state(c, t, &tr->item, tr->to, tr->move->message);
+    int err = batch_item_set_state(c, t, &tr->item, tr->to, tr->move->message);
     return err ? batch_fail(c, err) : 0;
 }
 
@@ -258,9 +249,8 @@ int batch_settle(struct batch_call *c, const char *bid)
     struct batch_move m = {.state = STR("Processing")};
     struct batch_transition tr = {.move = &m, .to = r->batch.processing};
     struct batch_txn t = BATCH_TXN(c);
-    int state, err = batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &tr.item);
-
-    state = err ? BATCH_NO_STATE : tr.item.status.state;
+    int err = batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &tr.item);
+    int state = err ? BATCH_NO_STATE : tr.item.status.state;
     if (!err &&
         batch_node_exists(c, &tr.processing, "/batches/%s/states/%s", bid,
                           BATCH_LISTS[BATCH_LIST_PROCESSING]) == 0 &&

@@ -41,15 +41,10 @@ static int make_report(struct batch_call *c, const char *bid, int state, struct 
     struct keeper_names failed;
     struct buf b = {0};
     struct batch_item batch;
-    int err = batch_item_get(c, BATCH_KIND_BATCH, str_of(bid), &batch);
-
-    if (!err)
-        err = batch_report_number(c, str_of(bid), state, &ret->number);
-    if (!err)
-        err = batch_node_children(c, &failed, NULL, "/batches/%s/states/%s", bid,
-                                  BATCH_LISTS[BATCH_LIST_FAILED]);
-    if (err)
-        return err;
+    TRY(batch_item_get(c, BATCH_KIND_BATCH, str_of(bid), &batch));
+    TRY(batch_report_number(c, str_of(bid), state, &ret->number));
+    TRY(batch_node_children(c, &failed, NULL, "/batches/%s/states/%s", bid,
+                            BATCH_LISTS[BATCH_LIST_FAILED]));
     ret->failed = batch_json_ids(c, &failed);
     ret->batch = arena_text(c->a, str_of(bid));
     ret->state = c->store->machines.batch.states[state].name;

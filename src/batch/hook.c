@@ -33,14 +33,12 @@ static int run_command(const char *command, const struct batch_report *n, struct
                               .tick = go_on,
                               .arg = r,
                               .grace_ms = 2000};
-    int status, err;
+    int status;
 
     snprintf(batch, sizeof batch, "DROVER_BATCH=%s", n->batch);
     snprintf(key, sizeof key, "DROVER_REPORT=%s-%lld", n->batch, (long long)n->number);
     snprintf(state, sizeof state, "DROVER_STATE=%s", n->state);
-    err = child_run(&o, &status, ret_error);
-    if (err)
-        return err;
+    TRY(child_run(&o, &status, ret_error));
     return status == 0 ? 0
                        : err_set(ret_error, DROVER_IO, "the command ended with status %d", status);
 }
@@ -66,7 +64,6 @@ static int post(const char *url, const struct batch_report *n, struct batch_hook
     struct curl_slist *headers = NULL;
     char key[96];
     long status = 0;
-    CURLcode code;
 
     if (!c)
         return DROVER_IO;
@@ -84,7 +81,7 @@ static int post(const char *url, const struct batch_report *n, struct batch_hook
     c->curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
     c->curl_easy_setopt(curl, CURLOPT_XFERINFODATA, r);
     c->curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)BATCH_HOOK_TIMEOUT_MS);
-    code = c->curl_easy_perform(curl);
+    CURLcode code = c->curl_easy_perform(curl);
     c->curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
     c->curl_slist_free_all(headers);
     c->curl_easy_cleanup(curl);

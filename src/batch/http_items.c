@@ -8,10 +8,7 @@
 static int put_item(struct batch_request *d, struct str id, int64_t token)
 {
     struct batch_item item;
-    int err = batch_item_get(&d->call, d->kind, id, &item);
-
-    if (err)
-        return err;
+    TRY(batch_item_get(&d->call, d->kind, id, &item));
     json_open(&d->out, '{');
     json_key(&d->out, item.kind->key);
     batch_format_item(&d->out, &d->call, &item);
@@ -140,13 +137,12 @@ static int acquired_state(struct batch_request *d)
 {
     const struct batch_machine *m = d->call.store->kinds[d->kind].machine;
     struct str name = d->in->state;
-    int state;
 
     if (d->kind == BATCH_KIND_JOB)
         return batch_machine_named(m, name, &d->why);
     if (str_eq(name, STR("update-reporting")))
         name = STR("UpdateReporting");
-    state = name.p ? batch_machine_find(m, name) : d->call.store->batch.pending;
+    int state = name.p ? batch_machine_find(m, name) : d->call.store->batch.pending;
     return state >= 0 ? state
                       : err_set(&d->why, DROVER_BAD_ARGUMENT,
                                 "a batch is acquired for pending, reporting or updatereporting");
@@ -171,8 +167,7 @@ void acquire_item(struct http_request *r)
     uint64_t keys[BATCH_STATES_MAX];
     struct batch_item item;
     struct batch_request d;
-    struct http_watch watch;
-    int got, state = BATCH_NO_STATE;
+    int state = BATCH_NO_STATE;
 
     if (!batch_request_open(&d, r))
         return;
@@ -180,8 +175,9 @@ void acquire_item(struct http_request *r)
         batch_request_close(&d, state);
         return;
     }
-    watch = session_watch(h->context, r, in->session, keys, list_keys(&d, state, keys));
-    got = batch_item_acquire(&d.call, d.kind, state, &item);
+    struct http_watch watch =
+        session_watch(h->context, r, in->session, keys, list_keys(&d, state, keys));
+    int got = batch_item_acquire(&d.call, d.kind, state, &item);
     if (got) {
         batch_request_close(&d, got < 0 ? got : put_item(&d, str_of(item.id), item.token));
         return;

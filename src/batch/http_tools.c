@@ -38,10 +38,9 @@ static void put_record(void *arg, const struct batch_legacy *r, struct str impor
 
 BATCH_HANDLER(get_legacy)
 {
-    int err;
-
     batch_request_open_list(d, "records");
-    err = batch_legacy_list(&d->call, d->in->path.p ? d->in->path : STR("/ingest"), put_record, d);
+    int err =
+        batch_legacy_list(&d->call, d->in->path.p ? d->in->path : STR("/ingest"), put_record, d);
     return batch_request_close_list(d, err);
 }
 
@@ -81,10 +80,9 @@ static void put_finding(void *arg, const struct batch_finding *f)
 BATCH_HANDLER(post_fsck)
 {
     struct batch_repair_totals totals;
-    int err;
 
     batch_request_open_list(d, "findings");
-    err = batch_repair_run(&d->call, d->in->repair, put_finding, &d->out, &totals);
+    int err = batch_repair_run(&d->call, d->in->repair, put_finding, &d->out, &totals);
     if (!err)
         buf_printf(&d->out, "],\"jobs\":%lld,\"batches\":%lld,\"repaired\":%lld}",
                    (long long)totals.jobs, (long long)totals.batches, (long long)totals.repaired);
@@ -134,7 +132,7 @@ static void put_machine(struct buf *b, const char *key, const struct batch_machi
 void get_machines(struct http_request *r)
 {
     const struct batch_server *h = r->arg;
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
 
     json_open(&b, '{');
     put_machine(&b, "batch", &h->machines.batch);
@@ -142,5 +140,4 @@ void get_machines(struct http_request *r)
     put_machine(&b, "access", &h->machines.access);
     json_close(&b, '}');
     http_reply(r, 200, (struct str){b.p, b.len});
-    buf_release(&b);
 }

@@ -1,5 +1,6 @@
 /* Each item is indexed by one transaction that insists on the version of its status. */
 #include "base/clock.h"
+#include "base/thread.h"
 #include "batch/item.h"
 
 int batch_index_move(struct batch_call *c, struct batch_txn *t, const struct batch_item *i,
@@ -48,12 +49,11 @@ static bool is_listed(struct batch_kind *kind, int64_t number)
 
 static void remember_incomplete(struct batch_call *c, struct batch_index_state *s, int64_t number)
 {
-    pthread_mutex_lock(&c->store->lock);
+    LOCKED(&c->store->lock);
     if (s->incomplete_count < BATCH_INCOMPLETE_MAX)
         s->incomplete[s->incomplete_count++] = number;
     else
         s->missed = true;
-    pthread_mutex_unlock(&c->store->lock);
 }
 
 static int index_one(struct batch_call *c, struct batch_kind *kind, int64_t number)
@@ -61,12 +61,11 @@ static int index_one(struct batch_call *c, struct batch_kind *kind, int64_t numb
     char id[BATCH_ID_LEN + 1];
     struct batch_txn t = BATCH_TXN(c);
     struct batch_item i;
-    int err;
 
     if (is_listed(kind, number))
         return 0;
     batch_id(kind->prefix, number, id);
-    err = read_item(c, kind, id, &i);
+    int err = read_item(c, kind, id, &i);
     if (err == 1)
         remember_incomplete(c, &kind->index, number);
     if (err)
@@ -130,7 +129,7 @@ int batch_index_refresh(struct batch_call *c, enum batch_kind_id id)
 {
     struct batch_kind *kind = &c->store->kinds[id];
     struct batch_index_state *s = &kind->index;
-    int64_t next, from;
+    int64_t next;
     int32_t version;
     int err = batch_next_number(c, kind, &next, &version);
 
@@ -139,7 +138,7 @@ int batch_index_refresh(struct batch_call *c, enum batch_kind_id id)
     if (err)
         return batch_fail(c, err);
     pthread_mutex_lock(&c->store->lock);
-    from = s->next;
+    int64_t from = s->next;
     s->next = next > from ? next : from;
     pthread_mutex_unlock(&c->store->lock);
     if (from >= next)

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stdio.h>
 
+#include "base/thread.h"
 #include "batch/batch.h"
 #include "batch/job.h"
 
@@ -65,9 +66,7 @@ static int try_create(struct batch_call *c, struct batch_kind *kind, batch_add_f
     if (err)
         return batch_fail(c, err);
     txn_set(&t.txn, OP_ANY, NO_BYTES, version, "%s", kind->dir);
-    err = add(c, &t, *ret_number, arg);
-    if (err)
-        return err;
+    TRY(add(c, &t, *ret_number, arg));
     err = batch_txn_commit(&t, c->k, OP_ANY);
     *ret_again = batch_is_conflict(err) && t.txn.failed != OP_UNIQUE;
     return err ? batch_fail(c, err) : 0;
@@ -80,9 +79,8 @@ int batch_item_create(struct batch_call *c, enum batch_kind_id kind, batch_add_f
     int err = 0;
 
     for (int i = 0; i < BATCH_TRIES && again; i++) {
-        pthread_mutex_lock(&c->store->creating);
+        LOCKED(&c->store->creating);
         err = try_create(c, &c->store->kinds[kind], add, arg, ret_number, &again);
-        pthread_mutex_unlock(&c->store->creating);
     }
     return err;
 }
@@ -112,10 +110,7 @@ int batch_access_create(struct batch_call *c, enum batch_kind_id kind, const str
     struct batch_access_creation new = {
         .item = {.kind = k, .status = {.state = k->machine->first, .modified = batch_now(c)}},
         .data = batch_json_text(c, data, NO_BYTES)};
-    int err = batch_item_create(c, kind, add_access, &new, &new.item.number);
-
-    if (err)
-        return err;
+    TRY(batch_item_create(c, kind, add_access, &new, &new.item.number));
     memcpy(ret_id, new.item.id, sizeof new.item.id);
     batch_publish(c, &new.item, BATCH_NO_STATE, k->machine->first);
     return 0;
@@ -168,11 +163,8 @@ int batch_item_read(struct batch_call *c, enum batch_kind_id kind, struct str id
     struct keeper_stat stat;
     struct err_info why;
     struct str text;
-    int err = batch_item_name(c, kind, id, &i);
-
-    if (err)
-        return err;
-    err = batch_node_get(c, &text, &stat, "%s/status", i.path);
+    TRY(batch_item_name(c, kind, id, &i));
+    int err = batch_node_get(c, &text, &stat, "%s/status", i.path);
     if (err == DROVER_NO_NODE)
         return BATCH_FAIL(c, err, "there is no %s %s", i.kind->machine->noun, i.id);
     if (err)

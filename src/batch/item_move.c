@@ -120,10 +120,9 @@ static int try_move(struct batch_call *c, struct batch_transition *tr, bool *ret
 {
     struct batch_txn t = BATCH_TXN(c);
     bool job = tr->item.kind->id == BATCH_KIND_JOB, keep;
-    int err, refused;
 
     *ret_again = false;
-    err = build(c, &t, tr, &keep);
+    int err = build(c, &t, tr, &keep);
     if (err) {
         tr->fresh = *ret_again = tr->cached && err == DROVER_NOT_ALLOWED; /* ask the tree */
         return err;
@@ -137,7 +136,7 @@ static int try_move(struct batch_call *c, struct batch_transition *tr, bool *ret
         tr->fresh = *ret_again = true;
         return batch_fail(c, err);
     }
-    refused = batch_lock_refused(c, &t, err, tr->move->token);
+    int refused = batch_lock_refused(c, &t, err, tr->move->token);
     if (refused == DROVER_FENCED || refused == DROVER_LOCKED)
         return refused;
     if (job && (refused = explain_lists(c, &t, tr, err)) < 0)

@@ -71,11 +71,8 @@ static void add_job(struct batch_call *c, struct batch_txn *t, const char *bid,
 static int add_open_check(struct batch_call *c, struct batch_txn *t, struct batch_item *b)
 {
     const struct batch_store *r = c->store;
-    int state, err = batch_item_read(c, BATCH_KIND_BATCH, str_of(b->id), b);
-
-    if (err)
-        return err;
-    state = b->status.state;
+    TRY(batch_item_read(c, BATCH_KIND_BATCH, str_of(b->id), b));
+    int state = b->status.state;
     if (state != r->batch.pending && state != r->batch.held && state != r->batch.processing)
         return BATCH_FAIL(c, DROVER_NOT_ALLOWED,
                           "batch %s is %s; jobs can be added to a batch that is Pending, Held or "

@@ -1,3 +1,4 @@
+#include "base/thread.h"
 #include "batch/job.h"
 
 #include <stdlib.h>
@@ -50,13 +51,12 @@ void batch_job_cache_put(struct batch_call *c, const struct batch_item *job)
         batch_job_cache_drop(c, job->number);
         return;
     }
-    pthread_mutex_lock(&cache->lock);
+    LOCKED(&cache->lock);
     *slot = (struct batch_cached_job){.used = true, .session = session_of(c, job->token), *job};
     slot->job.status.json = NULL;
     slot->job.status.message = (struct str){0};
     if (s->modified.len) /* a foreign client may have left it out */
         memcpy(slot->modified, s->modified.p, s->modified.len);
-    pthread_mutex_unlock(&cache->lock);
 }
 
 bool batch_job_cache_get(struct batch_call *c, int64_t number, int64_t token,
@@ -65,18 +65,16 @@ bool batch_job_cache_get(struct batch_call *c, int64_t number, int64_t token,
     struct batch_job_cache *cache = c->store->job_cache;
     const struct batch_cached_job *slot = &cache->slots[number % CACHE_SIZE];
     int64_t session = session_of(c, token);
-    bool found;
 
-    pthread_mutex_lock(&cache->lock);
-    found = slot->used && slot->job.number == number && slot->job.token == token &&
-            slot->session == session;
+    LOCKED(&cache->lock);
+    bool found = slot->used && slot->job.number == number && slot->job.token == token &&
+                 slot->session == session;
     if (found) {
         struct str modified = {slot->modified, slot->job.status.modified.len};
 
         *ret_job = slot->job;
         ret_job->status.modified.p = arena_text(c->a, modified);
     }
-    pthread_mutex_unlock(&cache->lock);
     return found;
 }
 
@@ -85,8 +83,7 @@ void batch_job_cache_drop(struct batch_call *c, int64_t number)
     struct batch_job_cache *cache = c->store->job_cache;
     struct batch_cached_job *slot = &cache->slots[number % CACHE_SIZE];
 
-    pthread_mutex_lock(&cache->lock);
+    LOCKED(&cache->lock);
     if (slot->job.number == number)
         slot->used = false;
-    pthread_mutex_unlock(&cache->lock);
 }

@@ -58,7 +58,6 @@ static int add_batch_lists(struct batch_call *c, struct batch_txn *t, struct bat
     const struct batch_item *j = &tr->item;
     const struct batch_machine_state *states = j->kind->machine->states;
     enum batch_list from = states[j->status.state].list, to = states[tr->to].list;
-    int err;
 
     tr->batch_to = BATCH_NO_STATE;
     if (from == to)
@@ -67,8 +66,8 @@ static int add_batch_lists(struct batch_call *c, struct batch_txn *t, struct bat
                BATCH_LISTS[from], j->id);
     txn_create(&t->txn, OP_LISTS, NO_BYTES, 0, "/batches/%s/states/%s/%s", j->bid, BATCH_LISTS[to],
                j->id);
-    err = batch_count_change(c, t, j->bid, from == BATCH_LIST_PROCESSING,
-                             to == BATCH_LIST_PROCESSING, &tr->batch_to);
+    int err = batch_count_change(c, t, j->bid, from == BATCH_LIST_PROCESSING,
+                                 to == BATCH_LIST_PROCESSING, &tr->batch_to);
     return err ? batch_fail(c, err) : 0;
 }
 

@@ -164,7 +164,7 @@ static struct batch_property *read_pairs(struct arena *a, struct str text)
 {
     struct batch_properties s = {text.p, text.p + text.len};
     struct batch_property *pairs = NULL, **last = &pairs, *p;
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
     struct str key;
 
     for (skip(&s, " \t\f\r\n"); s.p < s.end; skip(&s, " \t\f\r\n")) {
@@ -192,7 +192,6 @@ static struct batch_property *read_pairs(struct arena *a, struct str text)
         if (s.p < s.end && !*s.p)
             s.p++; /* skip a NUL, which ends no text */
     }
-    buf_release(&b);
     return pairs;
 }
 

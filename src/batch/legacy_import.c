@@ -19,11 +19,9 @@ static const char *mark_path(struct batch_call *c, struct str path, const char *
 
 static int read_names(struct batch_call *c, struct str path, struct keeper_names *ret_names)
 {
-    int err;
-
     if (path.len > 500 || path.len < 2 || !path_is_valid(path, false))
         return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "'path' is not the path of a node");
-    err = batch_node_children(c, ret_names, NULL, "%.*s", (int)path.len, path.p);
+    int err = batch_node_children(c, ret_names, NULL, "%.*s", (int)path.len, path.p);
     if (err == DROVER_NO_NODE)
         return BATCH_FAIL(c, err, "there is no node %.*s", (int)path.len, path.p);
     return err ? batch_fail(c, err) : 0;
@@ -34,17 +32,14 @@ static int read_record(struct batch_call *c, struct str path, const char *name,
                        struct batch_legacy *ret_record, struct str *ret_imported, int *ret_read)
 {
     struct str data;
-    int err;
 
     if (strlen(name) > 300)
         return *ret_read = DROVER_BAD_ARGUMENT, 0;
-    err = batch_node_get(c, &data, NULL, "%.*s/%s", (int)path.len, path.p, name);
-    if (err)
-        return err;
+    TRY(batch_node_get(c, &data, NULL, "%.*s/%s", (int)path.len, path.p, name));
     *ret_read = batch_legacy_read(str_of(name), data, ret_record);
     if (*ret_read)
         return 0;
-    err = batch_node_get(c, ret_imported, NULL, "%s", mark_path(c, path, name));
+    int err = batch_node_get(c, ret_imported, NULL, "%s", mark_path(c, path, name));
     return batch_optional(err);
 }
 
@@ -86,12 +81,10 @@ static int import_one(struct batch_call *c, const struct batch_legacy_import *in
 /* Creates the batch for the first record. */
 static int need_batch(struct batch_call *c, const struct batch_legacy_import *in, char *bid)
 {
-    const char *submission;
-
     if (bid[0])
         return 0;
-    submission = arena_printf(c->a, "{\"type\":\"legacy\",\"payload_filename\":\"%.*s\"}",
-                              (int)in->path.len, in->path.p);
+    const char *submission = arena_printf(
+        c->a, "{\"type\":\"legacy\",\"payload_filename\":\"%.*s\"}", (int)in->path.len, in->path.p);
     return batch_create(c, json_parse(c->a, str_of(submission), c->why), bid);
 }
 

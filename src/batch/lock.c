@@ -34,14 +34,13 @@ int batch_lock_guard(struct batch_call *c, struct batch_txn *t, const char *path
                      bool keep)
 {
     struct keeper_stat stat;
-    int err;
 
     if (!token) {
         txn_create(&t->txn, OP_GUARD, NO_BYTES, KEEPER_EPHEMERAL, "%s/lock", path);
         txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "%s/lock", path);
         return 0;
     }
-    err = batch_node_exists(c, &stat, "%s/lock", path);
+    int err = batch_node_exists(c, &stat, "%s/lock", path);
     if (err == DROVER_NO_NODE || (!err && stat.czxid != token))
         return fenced(c, token);
     if (err)
@@ -63,12 +62,11 @@ int batch_lock_refused(struct batch_call *c, const struct batch_txn *t, int err,
 int batch_lock_commit(struct batch_call *c, struct batch_txn *t, struct batch_item *i)
 {
     struct keeper_session session;
-    struct keeper_stat stat;
     int err = batch_txn_commit(t, c->k, OP_STATUS);
 
     if (err)
         return err;
-    stat = *txn_stat(&t->txn, OP_LOCK);
+    struct keeper_stat stat = *txn_stat(&t->txn, OP_LOCK);
     if (!stat.czxid) { /* the outcome was unknown */
         keeper_session(c->k, &session);
         err = batch_node_exists(c, &stat, "%s/lock", i->path);
@@ -122,16 +120,13 @@ static int node_name(struct batch_call *c, enum batch_lock_kind kind, struct str
                      char *ret_node)
 {
     char flat[BATCH_NAME_MAX + 1];
-    int err;
 
     if (name.len >= BATCH_NAME_MAX)
         return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "the name of the lock is longer than %d bytes",
                           BATCH_NAME_MAX - 1);
     batch_name_flatten(name, flat);
-    err = batch_name_check("the name of the lock",
-                           batch_lock_is_ephemeral(kind) ? str_of(flat) : name, c->why);
-    if (err)
-        return err;
+    TRY(batch_name_check("the name of the lock",
+                         batch_lock_is_ephemeral(kind) ? str_of(flat) : name, c->why));
     if (kind == BATCH_LOCK_QUEUE && strcmp(flat, "ingest") != 0 &&
         strcmp(flat, "accessSmall") != 0 && strcmp(flat, "accessLarge") != 0)
         return BATCH_FAIL(c, DROVER_BAD_ARGUMENT,
@@ -160,14 +155,10 @@ static int find(struct batch_call *c, enum batch_lock_kind kind, const char *nod
 {
     struct batch_lock lock = {.kind = kind, .node = str_of(arena_text(c->a, str_of(node)))};
     struct keeper_stat stat;
-    const struct json *v;
     struct str data;
-    int err = batch_node_get(c, &data, &stat, "/locks/%s/%s", BATCH_LOCK_DIRS[kind], node);
-
-    if (err)
-        return err;
+    TRY(batch_node_get(c, &data, &stat, "/locks/%s/%s", BATCH_LOCK_DIRS[kind], node));
     lock.name = lock.node;
-    v = data.len ? json_parse(c->a, data, NULL) : NULL;
+    const struct json *v = data.len ? json_parse(c->a, data, NULL) : NULL;
     json_get_text(v, "name", &lock.name, NULL);
     json_get_text(v, "who", &lock.who, NULL);
     json_get_text(v, "when", &lock.when, NULL);
@@ -200,15 +191,12 @@ int batch_lock_take(struct batch_call *c, enum batch_lock_kind kind, struct str 
 {
     char node[BATCH_NAME_MAX + 1];
     struct batch_txn t = BATCH_TXN(c);
-    int err = node_name(c, kind, name, node);
-
-    if (err)
-        return err;
+    TRY(node_name(c, kind, name, node));
     txn_create(&t.txn, OP_ANY, write_data(c, name, who),
                batch_lock_is_ephemeral(kind) ? KEEPER_EPHEMERAL : 0, "/locks/%s/%s",
                BATCH_LOCK_DIRS[kind], node);
     txn_set(&t.txn, OP_ANY, NO_BYTES, KEEPER_ANY_VERSION, "/locks/%s", BATCH_LOCK_DIRS[kind]);
-    err = batch_txn_commit(&t, c->k, OP_ANY);
+    int err = batch_txn_commit(&t, c->k, OP_ANY);
     if (err == DROVER_EXISTS)
         return refuse(c, kind, name, node);
     if (!err)
@@ -220,11 +208,8 @@ int batch_lock_get(struct batch_call *c, enum batch_lock_kind kind, struct str n
                    struct batch_lock *ret_lock)
 {
     char node[BATCH_NAME_MAX + 1];
-    int err = node_name(c, kind, name, node);
-
-    if (err)
-        return err;
-    err = find(c, kind, node, ret_lock);
+    TRY(node_name(c, kind, name, node));
+    int err = find(c, kind, node, ret_lock);
     if (err == DROVER_NO_NODE)
         return BATCH_FAIL(c, err, "%s/%s is not locked", BATCH_LOCK_DIRS[kind], node);
     return err ? batch_fail(c, err) : 0;
@@ -241,9 +226,7 @@ static int try_release(struct batch_call *c, enum batch_lock_kind kind, struct s
 
     if (err)
         return batch_fail(c, err);
-    err = batch_lock_get(c, kind, name, &lock);
-    if (err)
-        return err;
+    TRY(batch_lock_get(c, kind, name, &lock));
     if (token && lock.token != token)
         return fenced(c, token);
     if (!str_eq(lock.name, name) && !str_eq(lock.name, lock.node))

@@ -34,23 +34,18 @@ static int name_check(const struct batch_machine_loader *l, struct str name)
 
 static int load_names(struct batch_machine_loader *l, const struct json *states)
 {
-    int err;
-
     if (states->count == 0 || states->count > BATCH_STATES_MAX)
         return LOAD_FAIL(l, "%s: a machine has 1 to %d states", l->m->noun, BATCH_STATES_MAX);
     l->states = arena_zalloc(l->a, states->count * sizeof *l->states);
     l->m->states = l->states;
     json_each(v, states) {
         struct batch_machine_state *s = &l->states[l->m->count];
-        char *dir;
 
-        err = name_check(l, v->key);
-        if (err)
-            return err;
+        TRY(name_check(l, v->key));
         if (batch_machine_find(l->m, v->key) != BATCH_NO_STATE)
             return LOAD_FAIL(l, "%s: the state '%.*s' is defined twice", l->m->noun,
                              (int)v->key.len, v->key.p);
-        dir = arena_text(l->a, v->key);
+        char *dir = arena_text(l->a, v->key);
         for (char *c = dir; *c; c++)
             *c = (char)tolower((unsigned char)*c);
         s->name = arena_text(l->a, v->key);
@@ -94,9 +89,7 @@ static int load_to(struct batch_machine_loader *l, const struct json *v,
         if (name->kind != JSON_TEXT)
             return LOAD_FAIL(l, "%s: 'to' of %s has a member that is not a string", l->m->noun,
                              s->name);
-        err = find_state(l, "to", s->name, name->text, &found);
-        if (err)
-            return err;
+        TRY(find_state(l, "to", s->name, name->text, &found));
         s->to |= UINT64_C(1) << found;
     }
     return 0;

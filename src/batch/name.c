@@ -32,14 +32,12 @@ void batch_id(const char *prefix, int64_t number, char ret_id[BATCH_ID_LEN + 1])
 
 int64_t batch_entry_key(const char *prefix, bool priority, struct str entry)
 {
-    int64_t number;
-
     if (!priority)
         return batch_id_number(prefix, entry);
     if (entry.len != BATCH_ENTRY_LEN || !isdigit((unsigned char)entry.p[0]) ||
         !isdigit((unsigned char)entry.p[1]) || entry.p[2] != '-')
         return -1;
-    number = batch_id_number(prefix, (struct str){entry.p + 3, entry.len - 3});
+    int64_t number = batch_id_number(prefix, (struct str){entry.p + 3, entry.len - 3});
     if (number < 0)
         return -1;
     return batch_key((entry.p[0] - '0') * 10 + entry.p[1] - '0', number);

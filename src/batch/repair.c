@@ -81,7 +81,7 @@ static int each_child(struct batch_repair *f, const char *dir, const char *prefi
                       int (*fn)(struct batch_repair *f, const char *name, int64_t key, void *arg),
                       void *arg)
 {
-    struct keeper_names names = {0};
+    CLEANUP(keeper_names_release) struct keeper_names names = {0};
     int err = keeper_children(f->c->k, dir, &names, NULL);
 
     for (size_t i = 0; i < names.count && !err; i++) {
@@ -93,7 +93,6 @@ static int each_child(struct batch_repair *f, const char *dir, const char *prefi
             batch_repair_report(f, false, arena_printf(f->c->a, "%s/%s", dir, names.names[i]),
                                 "this is not %s", what);
     }
-    keeper_names_release(&names);
     return err;
 }
 
@@ -221,11 +220,9 @@ static int add_index_repair(struct batch_repair *f, struct batch_txn *t,
     struct batch_view *views = item->kind->views;
 
     for (int i = 0; i < m->count; i++) {
-        int err;
-
         if (batch_machine_is_final(m, i))
             continue;
-        err = batch_node_exists(f->c, NULL, "%s/%s", views[i].dir, item->id);
+        int err = batch_node_exists(f->c, NULL, "%s/%s", views[i].dir, item->id);
         if (err && err != DROVER_NO_NODE)
             return err;
         if (!err && i != item->status.state)
@@ -242,10 +239,9 @@ static int check_index(struct batch_repair *f, const struct batch_item *i)
     const char *status = arena_printf(f->c->a, "%s/%s/status", i->kind->dir, i->id);
     struct batch_txn t = BATCH_TXN(f->c);
     struct keeper_stat stat;
-    int err;
 
     txn_check(&t.txn, OP_ANY, i->version, "%s", status);
-    err = add_index_repair(f, &t, i);
+    int err = add_index_repair(f, &t, i);
     if (err || t.txn.count == 1)
         return err;
     if (batch_node_exists(f->c, &stat, "%s", status) == 0 && stat.version == i->version)
@@ -297,7 +293,7 @@ static int check_item(struct batch_repair *f, const char *id, int64_t number, vo
 
 static int check_uuids(struct batch_repair *f)
 {
-    struct keeper_names names = {0};
+    CLEANUP(keeper_names_release) struct keeper_names names = {0};
     int err = keeper_children(f->c->k, "/batch-uuids", &names, NULL);
 
     for (size_t i = 0; i < names.count && !err; i++) {
@@ -316,7 +312,6 @@ static int check_uuids(struct batch_repair *f)
         batch_repair_report(f, batch_repair_commit(f, &t), path, "its batch '%.*s' does not exist",
                             (int)(bid.len < 50 ? bid.len : 50), bid.p);
     }
-    keeper_names_release(&names);
     return err;
 }
 

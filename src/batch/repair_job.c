@@ -35,13 +35,12 @@ static int look_in_state(struct batch_repair *f, struct batch_placement *s,
                          const struct batch_item *j, struct batch_place p)
 {
     char entry[BATCH_ENTRY_LEN + 1] = "";
-    int err;
 
     for (int i = 0; i < s->state_count; i++)
         if (s->states[i].key == p.key && s->states[i].where == p.where)
             return 0;
     batch_entry(BATCH_ID_JOB, true, p.key, entry);
-    err = batch_node_exists(f->c, NULL, "%s/%s", j->kind->views[p.where].dir, entry);
+    int err = batch_node_exists(f->c, NULL, "%s/%s", j->kind->views[p.where].dir, entry);
     if (!err && s->state_count < PLACES_MAX)
         s->states[s->state_count++] = p;
     return batch_optional(err);
@@ -51,10 +50,10 @@ static int look_in_other(struct batch_repair *f, struct batch_placement *s, cons
                          struct batch_place p)
 {
     char bid[BATCH_ID_LEN + 1];
-    int err;
 
     batch_id(BATCH_ID_BATCH, p.key, bid);
-    err = batch_node_exists(f->c, NULL, "/batches/%s/states/%s/%s", bid, BATCH_LISTS[p.where], jid);
+    int err =
+        batch_node_exists(f->c, NULL, "/batches/%s/states/%s/%s", bid, BATCH_LISTS[p.where], jid);
     if (!err && s->other_count < PLACES_MAX)
         s->others[s->other_count++] = p;
     return batch_optional(err);
@@ -149,7 +148,6 @@ static int check_places(struct batch_repair *f, struct batch_item *j)
     struct batch_call *c = f->c;
     struct batch_placement s;
     const char *wrong = NULL;
-    bool locked;
 
     for (int i = 0; i < BATCH_TRIES; i++) {
         int32_t version = j->version;
@@ -164,7 +162,7 @@ static int check_places(struct batch_repair *f, struct batch_item *j)
         if (j->version == version)
             break;
     }
-    locked = batch_node_exists(c, NULL, "/jobs/%s/lock", j->id) == 0;
+    bool locked = batch_node_exists(c, NULL, "/jobs/%s/lock", j->id) == 0;
     batch_repair_report(f, !locked && put_right(f, j, &s), j->id, "it is %s but %s%s",
                         j->kind->machine->states[j->status.state].name, wrong,
                         locked ? " (locked: in use)" : "");

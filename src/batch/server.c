@@ -1,5 +1,6 @@
 #include "batch/server.h"
 
+#include "base/thread.h"
 #include "server/sessions.h"
 #include "server/sessions_http.h"
 
@@ -7,12 +8,11 @@ int batch_server_ready(struct batch_server *h, struct batch_call *c)
 {
     int err = 0;
 
-    pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     if (!h->ready) {
         err = batch_store_init(c);
         h->ready = !err;
     }
-    pthread_mutex_unlock(&h->lock);
     return err;
 }
 

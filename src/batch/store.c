@@ -168,14 +168,13 @@ int batch_node_get(struct batch_call *c, struct str *ret_data, struct keeper_sta
                    const char *fmt, ...)
 {
     char path[1024];
-    struct buf data = {0};
+    CLEANUP(buf_release) struct buf data = {0};
     int err;
 
     PRINT_PATH(path, fmt);
     err = keeper_get(c->k, path, &data, ret_stat);
     if (!err)
         *ret_data = (struct str){arena_text(c->a, (struct str){data.p, data.len}), data.len};
-    buf_release(&data);
     return err;
 }
 
@@ -190,20 +189,16 @@ int batch_node_exists(struct batch_call *c, struct keeper_stat *ret_stat, const 
 int batch_node_children(struct batch_call *c, struct keeper_names *ret_names,
                         struct keeper_stat *ret_stat, const char *fmt, ...)
 {
-    struct keeper_names names = {0};
+    CLEANUP(keeper_names_release) struct keeper_names names = {0};
     char path[1024];
-    int err;
 
     PRINT_PATH(path, fmt);
-    err = keeper_children(c->k, path, &names, ret_stat);
-    if (err)
-        return err;
+    TRY(keeper_children(c->k, path, &names, ret_stat));
     ret_names->count = names.count;
     ret_names->text = NULL;
     ret_names->names = arena_alloc(c->a, (names.count + 1) * sizeof *ret_names->names);
     for (size_t i = 0; i < names.count; i++)
         ret_names->names[i] = arena_text(c->a, str_of(names.names[i]));
-    keeper_names_release(&names);
     return 0;
 }
 
@@ -216,10 +211,7 @@ int batch_next_number(struct batch_call *c, const struct batch_kind *kind, int64
                       int32_t *ret_version)
 {
     struct keeper_stat stat;
-    int err = keeper_exists(c->k, kind->dir, &stat);
-
-    if (err)
-        return err;
+    TRY(keeper_exists(c->k, kind->dir, &stat));
     *ret_number = ((int64_t)stat.cversion + stat.child_count) / 2;
     *ret_version = stat.version;
     return 0;

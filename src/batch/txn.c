@@ -81,11 +81,9 @@ void batch_txn_list_remove(struct batch_txn *t, int name, struct batch_view *v, 
 
 int batch_txn_commit(struct batch_txn *t, struct keeper *k, int witness)
 {
-    int err;
-
     for (const struct batch_txn_list *l = t->lists; l; l = l->next)
         list_view_expect(l->view->list, 1);
-    err = txn_commit(&t->txn, k, witness);
+    int err = txn_commit(&t->txn, k, witness);
     for (const struct batch_txn_list *l = t->lists; l; l = l->next) {
         struct batch_entry_name entry = batch_view_entry(l->view, l->key);
         struct list_class class = {.order = l->key, .group = BATCH_VIEW_GROUP};

@@ -44,12 +44,8 @@ struct transport *agent_transport(struct agent *a, bool stoppable)
 
 static bool has_given_up(struct agent *a)
 {
-    bool over;
-
-    pthread_mutex_lock(&a->lock);
-    over = a->stopping && clock_boot_ms() > a->give_up_at;
-    pthread_mutex_unlock(&a->lock);
-    return over;
+    LOCKED(&a->lock);
+    return a->stopping && clock_boot_ms() > a->give_up_at;
 }
 
 /* Logs only the first failure, and the recovery. */
@@ -165,7 +161,6 @@ static void start_run(struct agent *a, struct agent_run *r)
     const struct json *v = json_parse(&r->arena, r->spec, NULL);
     struct str parent = {0}, cwd = {0};
     struct run_spec spec = {0};
-    struct environment e;
     struct err_info why;
     int64_t store = 0;
     int status = 0;
@@ -174,7 +169,7 @@ static void start_run(struct agent *a, struct agent_run *r)
     json_get_int(v, "timeout", &spec.timeout_ms, NULL);
     json_get_text(v, "parent", &parent, NULL);
     json_get_text(v, "cwd", &cwd, NULL);
-    e = (struct environment){
+    struct environment e = {
         .url = a->o->server,
         .password = a->o->token,
         .node = r->node,
@@ -246,13 +241,11 @@ static void close_if_done(struct agent *a)
 static void on_wake(uv_async_t *async)
 {
     struct agent *a = async->data;
-    struct agent_run *sent, *before;
-    bool stopping;
 
     pthread_mutex_lock(&a->lock);
-    sent = take_sent(a);
-    before = take_fresh(a);
-    stopping = a->stopping;
+    struct agent_run *sent = take_sent(a);
+    struct agent_run *before = take_fresh(a);
+    bool stopping = a->stopping;
     pthread_cond_broadcast(&a->cond);
     pthread_mutex_unlock(&a->lock);
     for (struct agent_run *next; sent; sent = next) {

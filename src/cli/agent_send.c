@@ -12,7 +12,7 @@
 /* Notes where the value goes on. */
 static void note_next(struct agent_run *r, int stream, struct str body)
 {
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     const struct json *v = json_get(json_parse(&a, body, NULL), "pagination");
     struct str next = {0}, pid = {0};
 
@@ -20,7 +20,6 @@ static void note_next(struct agent_run *r, int stream, struct str body)
         snprintf(r->sent[stream].next, sizeof r->sent[stream].next, "%.*s", (int)next.len, next.p);
         snprintf(r->sent[stream].pid, sizeof r->sent[stream].pid, "%.*s", (int)pid.len, pid.p);
     }
-    arena_release(&a);
 }
 
 static void send_piece(struct agent *a, struct transport *t, struct agent_message *m)
@@ -60,30 +59,26 @@ static void send_end(struct agent *a, struct transport *t, struct agent_message 
 
 void agent_send(struct agent *a, struct agent_message *m)
 {
-    pthread_mutex_lock(&a->lock);
+    LOCKED(&a->lock);
     if (a->last_message)
         a->last_message->next = m;
     else
         a->first_message = m;
     a->last_message = m;
     pthread_cond_broadcast(&a->cond);
-    pthread_mutex_unlock(&a->lock);
 }
 
 /* NULL: the agent has finished. */
 static struct agent_message *take_message(struct agent *a)
 {
-    struct agent_message *m;
-
-    pthread_mutex_lock(&a->lock);
+    LOCKED(&a->lock);
     while (!a->first_message && !a->finishing)
         cond_wait_until(&a->cond, &a->lock, INT64_MAX);
-    m = a->first_message;
+    struct agent_message *m = a->first_message;
     if (m)
         a->first_message = m->next;
     if (!a->first_message)
         a->last_message = NULL;
-    pthread_mutex_unlock(&a->lock);
     return m;
 }
 

@@ -66,17 +66,16 @@ static struct agent_run *start_node(struct agent *a, struct transport *t, int64_
 
 static void start_all(struct agent *a, struct transport *t, struct str body)
 {
-    struct arena scratch = {0};
+    CLEANUP(arena_release) struct arena scratch = {0};
     const struct json *list = json_get(json_parse(&scratch, body, NULL), "tasks");
 
     for (const struct json *v = list ? list->first : NULL; v; v = v->next) {
-        struct agent_run *r;
         struct str data = {0};
         int64_t task = 0;
 
         if (json_get_int(v, "id", &task, NULL) != 1 || json_get_text(v, "data", &data, NULL) < 0)
             continue;
-        r = start_node(a, t, task, data);
+        struct agent_run *r = start_node(a, t, task, data);
         if (!r)
             continue;
         pthread_mutex_lock(&a->lock);
@@ -86,20 +85,15 @@ static void start_all(struct agent *a, struct transport *t, struct str body)
         pthread_mutex_unlock(&a->lock);
         uv_async_send(&a->wake);
     }
-    arena_release(&scratch);
 }
 
 /* Waits for a free job and returns the number of free jobs. 0: the agent is stopped. */
 static uint32_t wait_for_job(struct agent *a)
 {
-    uint32_t count;
-
-    pthread_mutex_lock(&a->lock);
+    LOCKED(&a->lock);
     while (a->busy >= a->o->jobs && !a->stopping)
         cond_wait_until(&a->cond, &a->lock, INT64_MAX);
-    count = a->stopping ? 0 : a->o->jobs - a->busy;
-    pthread_mutex_unlock(&a->lock);
-    return count;
+    return a->stopping ? 0 : a->o->jobs - a->busy;
 }
 
 void *agent_claim_main(void *arg)
@@ -110,13 +104,12 @@ void *agent_claim_main(void *arg)
 
     while ((limit = wait_for_job(a))) {
         struct transport_answer answer = {0};
-        struct buf body = {0};
+        CLEANUP(buf_release) struct buf body = {0};
 
         put_claim(a, &body, limit);
         if (agent_call(a, t, "POST", "/claim", (struct str){body.p, body.len}, &answer) == 200)
             start_all(a, t, (struct str){answer.body.p, answer.body.len});
         buf_release(&answer.body);
-        buf_release(&body);
     }
     transport_close(t);
     return NULL;
@@ -161,10 +154,8 @@ static struct agent_run *find_run(struct agent *a, struct str node, int64_t atte
 /* Has the loop kill a run, because the claim is over or the server wants it. */
 static bool mark_run(struct agent *a, struct str node, int64_t attempt, bool lost)
 {
-    struct agent_run *r;
-
     pthread_mutex_lock(&a->lock);
-    r = find_run(a, node, attempt);
+    struct agent_run *r = find_run(a, node, attempt);
     if (r) {
         r->killed = true;
         r->lost |= lost;
@@ -182,8 +173,7 @@ static int renew(struct agent *a, struct transport *t, const struct claim_copy *
 {
     struct transport_answer answer = {0};
     struct arena scratch = {0};
-    const struct json *v;
-    struct buf body = {0};
+    CLEANUP(buf_release) struct buf body = {0};
     int status;
 
     buf_printf(&body, "{\"clientid\":%" PRId64 ",\"requestid\":\"%" PRIu64 "\",\"updates\":[",
@@ -196,7 +186,8 @@ static int renew(struct agent *a, struct transport *t, const struct claim_copy *
     }
     buf_printf(&body, "]}");
     status = agent_call(a, t, "POST", "/update", (struct str){body.p, body.len}, &answer);
-    v = json_get(json_parse(&scratch, (struct str){answer.body.p, answer.body.len}, NULL), "tasks");
+    const struct json *v =
+        json_get(json_parse(&scratch, (struct str){answer.body.p, answer.body.len}, NULL), "tasks");
     v = status == 200 && v ? v->first : NULL;
     pthread_mutex_lock(&a->lock);
     for (size_t i = 0; i < count && v; i++, v = v->next) {
@@ -208,7 +199,6 @@ static int renew(struct agent *a, struct transport *t, const struct claim_copy *
     pthread_mutex_unlock(&a->lock);
     arena_release(&scratch);
     buf_release(&answer.body);
-    buf_release(&body);
     return status;
 }
 
@@ -236,7 +226,6 @@ static int64_t wait_for_kills(struct agent *a, struct transport *t, int64_t afte
     struct transport_answer answer = {0};
     struct arena scratch = {0};
     struct timespec pause = {.tv_nsec = 20 * 1000000L};
-    const struct json *v, *nodes;
     int64_t next = after;
     bool found = true;
     char path[128];
@@ -245,8 +234,9 @@ static int64_t wait_for_kills(struct agent *a, struct transport *t, int64_t afte
              "/v1/agent/kills?clientid=%" PRId64 "&after=%" PRId64 "&wait=%" PRId64, a->client,
              after, wait_ms < AGENT_WAIT_MS ? wait_ms : AGENT_WAIT_MS);
     if (agent_call(a, t, "GET", path, (struct str){0}, &answer) == 200) {
-        v = json_parse(&scratch, (struct str){answer.body.p, answer.body.len}, NULL);
-        nodes = json_get(v, "nodes");
+        const struct json *v =
+            json_parse(&scratch, (struct str){answer.body.p, answer.body.len}, NULL);
+        const struct json *nodes = json_get(v, "nodes");
         json_get_int(v, "next", &next, NULL);
         for (const struct json *m = nodes ? nodes->first : NULL; m; m = m->next)
             found &= mark_run(a, m->text, 0, false);
@@ -261,14 +251,12 @@ static int64_t wait_for_kills(struct agent *a, struct transport *t, int64_t afte
 /* Waits until there are runs, and then sets when to renew them. False: the agent is stopped. */
 static bool wait_for_runs(struct agent *a, int64_t *due_ms)
 {
-    bool stopping;
-
     pthread_mutex_lock(&a->lock);
     while (!a->runs && !a->stopping) {
         cond_wait_until(&a->cond, &a->lock, INT64_MAX);
         *due_ms = clock_boot_ms() + a->o->lease_ms / 3;
     }
-    stopping = a->stopping;
+    bool stopping = a->stopping;
     pthread_mutex_unlock(&a->lock);
     return !stopping;
 }
@@ -277,10 +265,10 @@ void *agent_renew_main(void *arg)
 {
     struct agent *a = arg;
     struct transport *t = agent_transport(a, true);
-    int64_t now, due_ms = clock_boot_ms() + a->o->lease_ms / 3, after = 0;
+    int64_t due_ms = clock_boot_ms() + a->o->lease_ms / 3, after = 0;
 
     while (wait_for_runs(a, &due_ms)) {
-        now = clock_boot_ms();
+        int64_t now = clock_boot_ms();
         if (now >= due_ms) {
             renew_all(a, t);
             due_ms = now + a->o->lease_ms / 3;

@@ -107,7 +107,7 @@ static void print_head(const struct json *batch)
     const struct str parts[] = {json_text_of(batch, "id"), json_text_of(batch, "state"),
                                 json_text_of(submission, "batchID"),
                                 json_text_of(submission, "profile_name")};
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         buf_printf(&b, "%s", i ? "  " : "");
@@ -118,7 +118,6 @@ static void print_head(const struct json *batch)
         term_put_safe(&b, message, SIZE_MAX);
     }
     puts(buf_text(&b));
-    buf_release(&b);
 }
 
 /* All jobs of the batch, page by page. */
@@ -167,11 +166,10 @@ static int show(struct client *c, const char *bid, bool json)
 static int run_show(const struct cmd_call *call)
 {
     struct client *c = client_open(&call->client);
-    int status;
 
     if (!c)
         return CMD_FAILURE;
-    status = show(c, client_quote(c, str_of(call->operands[0])), call->client.json);
+    int status = show(c, client_quote(c, str_of(call->operands[0])), call->client.json);
     client_close(c);
     return status;
 }

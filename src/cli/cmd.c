@@ -272,7 +272,7 @@ static const struct cmd *find_sub(const struct cmd *group, const char *word)
 
 static int unknown_sub(const struct cmd *group, const char *word)
 {
-    const char *names[SUBS_MAX], *nearest;
+    const char *names[SUBS_MAX];
     size_t count = 0;
 
     fputs("drover", stderr);
@@ -280,7 +280,7 @@ static int unknown_sub(const struct cmd *group, const char *word)
     fprintf(stderr, ": unknown %s '%s'", word[0] == '-' ? "option" : "command", word);
     for (const struct cmd *const *sub = group->subs; *sub && count < SUBS_MAX; sub++)
         names[count++] = cmd_word(*sub);
-    nearest = word[0] == '-' ? NULL : cmd_nearest(word, names, count);
+    const char *nearest = word[0] == '-' ? NULL : cmd_nearest(word, names, count);
     if (nearest)
         fprintf(stderr, " (did you mean '%s'?)\n", nearest);
     else
@@ -310,13 +310,11 @@ static void print_group(const struct cmd *group, FILE *to)
 
 static int run_sub(const struct cmd *group, int argc, char **argv)
 {
-    const struct cmd *sub;
-
     if (argc < 2) {
         print_group(group, stderr);
         return CMD_USAGE;
     }
-    sub = find_sub(group, argv[1]);
+    const struct cmd *sub = find_sub(group, argv[1]);
     if (sub)
         return cmd_run(sub, argc - 1, argv + 1);
     if (strcmp(argv[1], "--help") && strcmp(argv[1], "-h") && strcmp(argv[1], "help"))

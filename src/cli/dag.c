@@ -252,14 +252,13 @@ static int run_agent(const struct cmd_call *call)
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct client_config config;
     const char *list[100];
-    struct agent_options o;
     struct err_info why;
     int status = CMD_FAILURE;
 
     if (log_dir && run_make_log_dir(log_dir, &why)) {
         client_error("%s", why.text);
     } else if (client_configure(&call->client, &config)) {
-        o = (struct agent_options){
+        struct agent_options o = {
             .server = config.server ? config.server : TRANSPORT_SERVER_DEFAULT,
             .token = config.token,
             .groups = list,

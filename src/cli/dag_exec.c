@@ -66,8 +66,6 @@ static int follow_exec(struct client *c, const char *id)
     struct dag_output err = {.id = id, .key = "stderr", .to = stderr};
     bool more_out = true, more_err = true, killed = false;
     struct client_reply reply;
-    const struct json *result;
-    struct str state;
     int status = CMD_OK;
 
     interrupts_catch();
@@ -86,8 +84,8 @@ static int follow_exec(struct client *c, const char *id)
         status = get_node(c, id, &reply);
     if (status)
         return status;
-    state = json_text_of(json_get(reply.json, "metadata"), "state");
-    result = json_get(json_get(reply.json, "data"), "result");
+    struct str state = json_text_of(json_get(reply.json, "metadata"), "state");
+    const struct json *result = json_get(json_get(reply.json, "data"), "result");
     if (!str_eq(state, STR("finished"))) {
         struct str reason = json_text_of(json_get(reply.json, "metadata"), "reason");
 
@@ -105,12 +103,11 @@ static int run_exec(const struct cmd_call *call)
     struct client *c = client_open(&call->client);
     struct client_reply reply;
     struct buf body = {0};
-    int status;
 
     if (!c)
         return CMD_FAILURE;
     put_exec(&body, call->count, call->operands);
-    status = client_call(c, "POST", "/v1/nodes", buf_text(&body), &reply);
+    int status = client_call(c, "POST", "/v1/nodes", buf_text(&body), &reply);
     buf_release(&body);
     if (!status) {
         struct str id = json_text_of(reply.json ? reply.json->first : NULL, "id");

@@ -112,7 +112,7 @@ static int send_kill(struct graph_run *r, const char *ids)
 /* Kills the nodes that have not ended, or only those that wait for success. */
 static void kill_nodes(struct graph_run *r, bool only_waiting)
 {
-    struct buf ids = {0};
+    CLEANUP(buf_release) struct buf ids = {0};
 
     for (uint32_t i = 0; i < r->file.count; i++) {
         struct str when = STR("success");
@@ -130,7 +130,6 @@ static void kill_nodes(struct graph_run *r, bool only_waiting)
     }
     if (ids.len)
         send_kill(r, buf_text(&ids));
-    buf_release(&ids);
 }
 
 static void check_interrupts(struct graph_run *r)

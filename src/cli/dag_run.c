@@ -49,14 +49,13 @@ static int read_earlier(struct graph_run *r)
 
 static int print_picture(struct graph_run *r)
 {
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
 
     if (r->dot)
         graph_file_put_dot(&b, &r->file);
     else
         graph_file_put_mermaid(&b, &r->file);
     fwrite(b.p, 1, b.len, stdout);
-    buf_release(&b);
     return CMD_OK;
 }
 
@@ -102,9 +101,7 @@ static int submit(struct graph_run *r, uint32_t *ret_count)
 {
     struct client_reply reply;
     struct buf b = {0};
-    const struct json *one;
     uint32_t count = 0;
-    int status;
 
     json_open(&b, '[');
     for (uint32_t i = 0; i < r->file.count; i++)
@@ -115,11 +112,11 @@ static int submit(struct graph_run *r, uint32_t *ret_count)
     put_end(&b, r);
     json_close(&b, ']');
     *ret_count = count;
-    status = count ? client_call(r->c, "POST", "/v1/nodes", buf_text(&b), &reply) : CMD_OK;
+    int status = count ? client_call(r->c, "POST", "/v1/nodes", buf_text(&b), &reply) : CMD_OK;
     buf_release(&b);
     if (status || !count)
         return status;
-    one = reply.json ? reply.json->first : NULL;
+    const struct json *one = reply.json ? reply.json->first : NULL;
     for (uint32_t i = 0; i < r->file.count && one; i++)
         if (!r->done[i]) {
             r->ids[i] = arena_text(&r->arena, json_text_of(one, "id"));
@@ -174,7 +171,6 @@ static void allocate(struct graph_run *r)
 static int run_file(struct graph_run *r, const char *path)
 {
     struct err_info why;
-    int status;
 
     if (graph_file_read(&r->file, path, &why)) {
         client_error("%s: %s", path, why.text);
@@ -188,7 +184,7 @@ static int run_file(struct graph_run *r, const char *path)
     r->c = client_open(&r->client);
     if (!r->c)
         return CMD_FAILURE;
-    status = run_graph(r);
+    int status = run_graph(r);
     client_close(r->c);
     return status;
 }
@@ -197,10 +193,8 @@ static struct graph_run run;
 
 static int run_run(const struct cmd_call *call)
 {
-    int status;
-
     run.client = call->client;
-    status = run_file(&run, call->operands[0]);
+    int status = run_file(&run, call->operands[0]);
     graph_file_release(&run.file);
     arena_release(&run.arena);
     arena_release(&run.scratch);

@@ -27,21 +27,15 @@ int get_node(struct client *c, const char *id, struct client_reply *reply)
 int follow_output(struct client *c, struct dag_output *f, int64_t wait_ms, bool *ret_more)
 {
     struct client_reply reply;
-    const struct json *page;
-    const char *path;
-    struct str text;
-    int status;
 
     *ret_more = false;
-    path = f->pid[0]
-               ? arena_printf(client_arena(c), "/v1/nodes/%s/data/%s?start=%s&pid=%s&wait=%lld",
-                              f->id, f->key, f->start, f->pid, (long long)wait_ms)
-               : arena_printf(client_arena(c), "/v1/nodes/%s/data/%s?wait=%lld", f->id, f->key,
-                              (long long)wait_ms);
+    const char *path =
+        f->pid[0] ? arena_printf(client_arena(c), "/v1/nodes/%s/data/%s?start=%s&pid=%s&wait=%lld",
+                                 f->id, f->key, f->start, f->pid, (long long)wait_ms)
+                  : arena_printf(client_arena(c), "/v1/nodes/%s/data/%s?wait=%lld", f->id, f->key,
+                                 (long long)wait_ms);
     client_set_wait(c, wait_ms);
-    status = client_try(c, "GET", path, NULL, &reply);
-    if (status)
-        return status;
+    TRY(client_try(c, "GET", path, NULL, &reply));
     if (reply.status == 410 && f->pid[0]) {
         f->pid[0] = '\0';
         *ret_more = true;
@@ -51,10 +45,10 @@ int follow_output(struct client *c, struct dag_output *f, int64_t wait_ms, bool 
         return CMD_OK; /* it ended without any output */
     if (reply.status != 200)
         return client_refused(c, &reply);
-    text = json_text_of(reply.json, "data");
+    struct str text = json_text_of(reply.json, "data");
     fwrite(text.p, 1, text.len, f->to);
     fflush(f->to);
-    page = json_get(reply.json, "pagination");
+    const struct json *page = json_get(reply.json, "pagination");
     *ret_more = page != NULL;
     if (page) {
         struct str next = json_text_of(page, "next"), pid = json_text_of(page, "pid");

@@ -94,7 +94,7 @@ static int run_top(const struct cmd_call *call)
 {
     struct sigaction action = {.sa_handler = on_signal};
     struct client *c = client_open(&call->client);
-    struct termios before, raw;
+    struct termios before;
     int status;
 
     if (!c)
@@ -106,7 +106,7 @@ static int run_top(const struct cmd_call *call)
     }
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    raw = before;
+    struct termios raw = before;
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
     tcsetattr(0, TCSANOW, &raw);
     do

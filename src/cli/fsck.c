@@ -32,11 +32,10 @@ static struct fsck_options options = {.confirm = ask, .arg = &yes};
 static int run_fsck(const struct cmd_call *call)
 {
     struct err_info e;
-    int err;
 
     options.dir = call->operands[0];
     options.out = stdout;
-    err = fsck_run(&options, &e);
+    int err = fsck_run(&options, &e);
     fflush(stdout);
     if (err)
         log_error("%s", e.text);

@@ -103,17 +103,14 @@ static int read_node(struct graph_file *f, struct graph_node *n, const struct js
 
 static int reject_cycle(struct graph_file *f, const struct plan_changes *cycle, struct err_info *e)
 {
-    struct buf text = {0};
-    int err;
+    CLEANUP(buf_release) struct buf text = {0};
 
     for (size_t k = 0; k <= cycle->count; k++) {
         struct str name = f->nodes[cycle->refs[k % cycle->count]].name;
 
         buf_printf(&text, "%s%.*s", k ? " → " : "", cut(name), name.p);
     }
-    err = err_set(e, DROVER_BAD_ARGUMENT, "cycle: %s", buf_text(&text));
-    buf_release(&text);
-    return err;
+    return err_set(e, DROVER_BAD_ARGUMENT, "cycle: %s", buf_text(&text));
 }
 
 /* Sorts parents before children; where several nodes could come next, in the order of the file. */
@@ -123,8 +120,6 @@ static int sort(struct graph_file *f, struct err_info *e)
     bool *out = mem_zalloc(f->count + 1);
     struct plan_spec *specs = mem_zalloc((f->count + 1) * sizeof *specs);
     struct plan_changes cycle = {0};
-    bool circular;
-    int err;
 
     for (uint32_t i = 0; i < f->count; i++) {
         uint32_t *parents = mem_alloc((f->nodes[i].after_count + 1) * sizeof *parents);
@@ -134,7 +129,7 @@ static int sort(struct graph_file *f, struct err_info *e)
         specs[i].parents = parents;
         specs[i].parent_count = f->nodes[i].after_count;
     }
-    circular = plan_has_cycle(specs, f->count, &cycle);
+    bool circular = plan_has_cycle(specs, f->count, &cycle);
     f->order = arena_alloc(&f->arena, (f->count + 1) * sizeof *f->order);
     while (!circular && done < f->count)
         for (uint32_t i = 0; i < f->count; i++) {
@@ -151,7 +146,7 @@ static int sort(struct graph_file *f, struct err_info *e)
         free((void *)specs[i].parents);
     free(specs);
     free(out);
-    err = circular ? reject_cycle(f, &cycle, e) : 0;
+    int err = circular ? reject_cycle(f, &cycle, e) : 0;
     plan_changes_release(&cycle);
     return err;
 }
@@ -215,9 +210,7 @@ int graph_file_read(struct graph_file *f, const char *path, struct err_info *ret
 {
     FILE *in = strcmp(path, "-") ? fopen(path, "re") : stdin;
     struct buf b = {0};
-    const char *text;
-    size_t got, first;
-    int err;
+    size_t got;
 
     if (!in)
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s", strerror(errno));
@@ -228,10 +221,10 @@ int graph_file_read(struct graph_file *f, const char *path, struct err_info *ret
     } while (got && b.len < FILE_LEN_MAX);
     if (in != stdin)
         fclose(in);
-    text = arena_text(&f->arena, (struct str){b.p, b.len});
-    first = strspn(text, " \t\r\n");
-    err = graph_file_parse(f, (struct str){text, b.len}, text[first] != '{',
-                           base_name(&f->arena, path), ret_error);
+    const char *text = arena_text(&f->arena, (struct str){b.p, b.len});
+    size_t first = strspn(text, " \t\r\n");
+    int err = graph_file_parse(f, (struct str){text, b.len}, text[first] != '{',
+                               base_name(&f->arena, path), ret_error);
     buf_release(&b);
     return err;
 }

@@ -88,7 +88,6 @@ bool client_configure(const struct client_options *o, struct client_config *ret_
 
 struct client *client_open(const struct client_options *o)
 {
-    struct transport_options options;
     struct client_config config;
     struct transport *t;
     struct err_info e;
@@ -96,7 +95,7 @@ struct client *client_open(const struct client_options *o)
 
     if (!client_configure(o, &config))
         return NULL;
-    options = (struct transport_options){.server = config.server, .token = config.token};
+    struct transport_options options = {.server = config.server, .token = config.token};
     if (transport_open(&options, &t, &e)) {
         client_error("%s", e.text);
         return NULL;
@@ -212,10 +211,7 @@ int client_call(struct client *c, const char *method, const char *path, const ch
                 struct client_reply *ret_reply)
 {
     struct client_reply reply;
-    int status = client_try(c, method, path, body, &reply);
-
-    if (status)
-        return status;
+    TRY(client_try(c, method, path, body, &reply));
     if (reply.status < 200 || reply.status > 299)
         return client_refused(c, &reply);
     if (reply.body.len && !reply.json)

@@ -19,8 +19,7 @@ struct job_lock {
 
 static const char *acquire_body(const struct worker_thread *t)
 {
-    struct buf b = {0};
-    const char *text;
+    CLEANUP(buf_release) struct buf b = {0};
 
     json_open(&b, '{');
     json_key(&b, "session");
@@ -30,9 +29,7 @@ static const char *acquire_body(const struct worker_thread *t)
     json_key(&b, "wait");
     json_put_int(&b, worker_options.until_empty ? 0 : WAIT_MS);
     json_close(&b, '}');
-    text = arena_text(client_arena(t->takes), (struct str){b.p, b.len});
-    buf_release(&b);
-    return text;
+    return arena_text(client_arena(t->takes), (struct str){b.p, b.len});
 }
 
 static enum worker_taken take(struct worker_thread *t, struct worker_item *ret_item)
@@ -40,14 +37,13 @@ static enum worker_taken take(struct worker_thread *t, struct worker_item *ret_i
     struct arena *a = client_arena(t->takes);
     struct job_lock *lock = t->own;
     struct client_reply reply;
-    const struct json *job;
     enum worker_taken taken = worker_session_open(t);
 
     if (taken == WORKER_TAKEN)
         taken = worker_session_take(t, "/v1/jobs/acquire", acquire_body(t), WAIT_MS, &reply);
     if (taken != WORKER_TAKEN)
         return taken;
-    job = json_get(reply.json, "job");
+    const struct json *job = json_get(reply.json, "job");
     if (!job || job->kind != JSON_OBJECT)
         return WORKER_NOTHING;
     lock->id = arena_text(a, json_text_of(job, "id"));

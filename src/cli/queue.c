@@ -74,16 +74,15 @@ struct post {
 static int send_messages(struct post *p)
 {
     struct client_reply reply;
-    int status;
 
     if (!p->count)
         return CMD_OK;
     json_close(&p->body, ']');
     json_close(&p->body, '}');
-    status = client_call(p->client, "POST",
-                         arena_printf(client_arena(p->client), "/v1/queues/%s/messages",
-                                      client_quote(p->client, str_of(p->call->operands[0]))),
-                         buf_text(&p->body), &reply);
+    int status = client_call(p->client, "POST",
+                             arena_printf(client_arena(p->client), "/v1/queues/%s/messages",
+                                          client_quote(p->client, str_of(p->call->operands[0]))),
+                             buf_text(&p->body), &reply);
     p->count = p->body.len = 0;
     if (!status && p->call->client.json)
         client_print_json(&reply);

@@ -47,7 +47,7 @@ static struct attempts *attempts_of(const struct drover_message *m)
 {
     struct attempts *a;
 
-    pthread_mutex_lock(&attempts_lock);
+    LOCKED(&attempts_lock);
     for (a = all_attempts; a && strcmp(a->queue, m->queue) != 0; a = a->next)
         ;
     if (!a) {
@@ -60,7 +60,6 @@ static struct attempts *attempts_of(const struct drover_message *m)
         a->id = m->id;
         a->failed = 0;
     }
-    pthread_mutex_unlock(&attempts_lock);
     return a;
 }
 
@@ -141,11 +140,9 @@ static bool all_handled(struct client *c)
     struct client_reply reply;
 
     do {
-        const struct json *list;
-
         if (client_try(c, "GET", path, NULL, &reply) || reply.status != 200)
             return false;
-        list = json_get(reply.json, "queues");
+        const struct json *list = json_get(reply.json, "queues");
         for (const struct json *queue = list ? list->first : NULL; queue; queue = queue->next)
             if (!is_handled(c, queue))
                 return false;
@@ -196,7 +193,7 @@ static int work(const struct cmd_call *call)
     struct drover_queues *qs;
     struct drover_error e = {""};
     pthread_t watcher;
-    int err = drover_queues_open(&queues, &qs, &e), status;
+    int err = drover_queues_open(&queues, &qs, &e);
 
     if (err)
         return refuse(err, &e);
@@ -211,7 +208,7 @@ static int work(const struct cmd_call *call)
     pthread_join(watcher, NULL);
     drover_worker_free(running);
     drover_queues_close(qs);
-    status = worker_end();
+    int status = worker_end();
     release_attempts();
     return status;
 }

@@ -46,10 +46,9 @@ void table_cell(struct table *t, enum term_colour colour, const char *fmt, ...)
 {
     va_list ap;
     char *text;
-    int len;
 
     va_start(ap, fmt);
-    len = vasprintf(&text, fmt, ap);
+    int len = vasprintf(&text, fmt, ap);
     va_end(ap);
     if (len < 0)
         err_fatal("out of memory");

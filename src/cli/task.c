@@ -62,11 +62,8 @@ static int run_claim(const struct cmd_call *call)
 {
     struct client_reply reply;
     struct client *c = NULL;
-    int status = task_open(call, &c);
-
-    if (status)
-        return status;
-    status = claim(c, call, &reply);
+    TRY(task_open(call, &c));
+    int status = claim(c, call, &reply);
     if (status == CMD_OK || (status == CMD_NOTHING && call->client.json))
         task_print_reply(call, &reply);
     else if (status == CMD_NOTHING)
@@ -192,11 +189,10 @@ static int read_file(const char *name, struct buf *b)
     FILE *in = is_stdin ? stdin : fopen(name, "re");
     char piece[16384];
     size_t n;
-    int errnum;
 
     while (in && (n = fread(piece, 1, sizeof piece, in)) > 0 && b->len <= UPDATE_LEN_MAX)
         buf_put(b, piece, n);
-    errnum = errno;
+    int errnum = errno;
     if (in && !ferror(in) && b->len <= UPDATE_LEN_MAX)
         errnum = 0;
     if (in && !is_stdin)

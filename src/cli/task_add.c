@@ -69,13 +69,12 @@ static void end_progress(const struct add *a)
 static int send_pending(struct add *a)
 {
     struct client_reply reply;
-    int status;
 
     if (!a->pending)
         return CMD_OK;
     json_close(&a->body, ']');
     json_close(&a->body, '}');
-    status = task_update(a->client, &a->body, &reply);
+    int status = task_update(a->client, &a->body, &reply);
     if (!status) {
         if (a->call->client.json)
             client_print_json(&reply);
@@ -104,7 +103,7 @@ static int add_line(void *arg, struct str line)
 
 static int add_whole(struct add *a)
 {
-    struct buf data = {0};
+    CLEANUP(buf_release) struct buf data = {0};
     char limit[HUMAN_SIZE];
     int status = verb_read_stdin(&data);
 
@@ -112,7 +111,6 @@ static int add_whole(struct add *a)
         status = client_error("standard input is longer than %s", human_size(limit, DATA_LEN_MAX));
     else if (!status)
         status = add_one(a, (struct str){data.p, data.len});
-    buf_release(&data);
     return status;
 }
 
@@ -141,7 +139,6 @@ static int run_add(const struct cmd_call *call)
 {
     struct add a = {.call = call};
     const char *group = call->operands[0], *data = call->count > 1 ? call->operands[1] : "";
-    int status;
 
     if (whole && (call->count != 2 || strcmp(data, "-") != 0))
         return cmd_usage_error(call->cmd, "--whole goes with '-'");
@@ -151,7 +148,7 @@ static int run_add(const struct cmd_call *call)
         return cmd_usage_error(call->cmd, "more than %d tasks: use '-'", BATCH_MAX);
     if (!*group || !json_is_text(str_of(group)))
         return cmd_usage_error(call->cmd, "GROUP must be UTF-8 text and not empty");
-    status = task_open(call, &a.client);
+    int status = task_open(call, &a.client);
     if (!status)
         status = add_all(&a);
     client_close(a.client);

@@ -93,12 +93,11 @@ static int run_ls(const struct cmd_call *call)
 {
     struct listing l = {.c = client_open(&call->client)};
     struct err_info e;
-    int status;
 
     if (!l.c)
         return CMD_FAILURE;
     json_open(&l.tasks, '[');
-    status = list_groups(&l, call);
+    int status = list_groups(&l, call);
     json_close(&l.tasks, ']');
     if (!status && call->client.json)
         puts(buf_text(&l.tasks));
@@ -148,11 +147,10 @@ static int run_task(const struct cmd_call *call)
 {
     struct client *c = client_open(&call->client);
     struct client_reply reply;
-    int status;
 
     if (!c)
         return CMD_FAILURE;
-    status = task_read(c, call, &reply);
+    int status = task_read(c, call, &reply);
     if (!status) {
         if (call->client.json)
             client_print_json(&reply);

@@ -43,11 +43,10 @@ static int read_id(const char *path, int64_t *ret_id)
 {
     FILE *in = fopen(path, "re");
     char line[32];
-    bool got;
 
     if (!in)
         return errno;
-    got = fgets(line, sizeof line, in);
+    bool got = fgets(line, sizeof line, in);
     fclose(in);
     if (!got)
         return EINVAL;
@@ -61,7 +60,7 @@ static int read_id(const char *path, int64_t *ret_id)
  */
 static int make_id(char *path)
 {
-    struct buf temporary = {0};
+    CLEANUP(buf_release) struct buf temporary = {0};
     int errnum = 0, fd;
     uint64_t number;
 
@@ -78,18 +77,16 @@ static int make_id(char *path)
         close(fd);
         unlink(temporary.p);
     }
-    buf_release(&temporary);
     return errnum;
 }
 
 static int read_or_make_id(void)
 {
     struct buf path = {0};
-    int errnum;
 
     id_path(&path);
     buf_text(&path);
-    errnum = read_id(path.p, &task_clientid);
+    int errnum = read_id(path.p, &task_clientid);
     if (errnum == ENOENT) {
         errnum = make_id(path.p);
         errnum = errnum ? errnum : read_id(path.p, &task_clientid);
@@ -117,10 +114,7 @@ static int find_clientid(void)
 
 int task_open(const struct cmd_call *call, struct client **ret_client)
 {
-    int status = find_clientid();
-
-    if (status)
-        return status;
+    TRY(find_clientid());
     *ret_client = client_open(&call->client);
     return *ret_client ? CMD_OK : CMD_FAILURE;
 }
@@ -130,7 +124,6 @@ int task_open(const struct cmd_call *call, struct client **ret_client)
 const char *task_path(struct client *c, const struct cmd_call *call)
 {
     struct buf b = {0};
-    const char *path;
     int64_t id;
 
     for (int i = 0; i < call->count; i++) {
@@ -141,7 +134,7 @@ const char *task_path(struct client *c, const struct cmd_call *call)
         }
         buf_printf(&b, "%s%" PRId64, i ? "," : "/tasks/", id);
     }
-    path = arena_text(client_arena(c), (struct str){b.p, b.len});
+    const char *path = arena_text(client_arena(c), (struct str){b.p, b.len});
     buf_release(&b);
     return path;
 }
@@ -193,14 +186,13 @@ static void add_row(struct table *t, const struct json *task, int64_t now_ms)
     struct str group = {0}, data = {0};
     char when[HUMAN_SIZE];
     struct err_info e;
-    bool owned;
 
     json_get_int(task, "id", &id, &e);
     json_get_text(task, "group", &group, &e);
     json_get_text(task, "data", &data, &e);
     json_get_int(task, "timespec", &timespec, &e);
     json_get_int(task, "ownerid", &ownerid, &e);
-    owned = timespec > now_ms;
+    bool owned = timespec > now_ms;
     table_cell(t, TERM_PLAIN, "%" PRId64, id);
     table_text(t, TERM_PLAIN, group);
     table_cell(t, owned ? TERM_YELLOW : TERM_GREEN, "%s", owned ? "owned" : "available");

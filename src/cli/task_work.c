@@ -202,7 +202,7 @@ static int move_task(struct worker_thread *t, const struct drover_task *task, in
     struct drover_task moved = {.data = task->data, .data_len = task->data_len};
     struct drover_update u = {.adds = &moved, .add_count = 1, .deletes = &id, .delete_count = 1};
     char *text = ((struct claimed *)t->own)->group;
-    struct buf group = {0};
+    CLEANUP(buf_release) struct buf group = {0};
     int err;
 
     buf_put_str(&group, p.group);
@@ -216,7 +216,6 @@ static int move_task(struct worker_thread *t, const struct drover_task *task, in
     err = send_update(t, &u);
     snprintf(text, sizeof((struct claimed *)0)->group, "moved to %s", moved.group);
     *ret_where = text;
-    buf_release(&group);
     return err;
 }
 
@@ -269,11 +268,10 @@ static bool open_client(const struct client_config *config, struct drover_client
                         struct drover_client **ret_client)
 {
     struct drover_error e;
-    int err;
 
     o.server = config->server;
     o.token = config->token;
-    err = drover_client_open(&o, ret_client, &e);
+    int err = drover_client_open(&o, ret_client, &e);
     if (err)
         client_error("%s", e.text);
     return !err;

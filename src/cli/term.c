@@ -85,17 +85,15 @@ static struct shown show_first(struct str text)
 {
     mbstate_t state = {0};
     wchar_t wide;
-    size_t used;
-    int width;
 
     if (text.p[0] == '\\')
         return is_ambiguous(text) ? show_byte('\\') : (struct shown){.used = 1, .width = 1};
     if (text.p[0] >= ' ' && text.p[0] < 127)
         return (struct shown){.used = 1, .width = 1};
-    used = mbrtowc(&wide, text.p, text.len, &state);
+    size_t used = mbrtowc(&wide, text.p, text.len, &state);
     if (used == 0 || used == (size_t)-1 || used == (size_t)-2)
         return show_byte((unsigned char)text.p[0]);
-    width = wcwidth(wide);
+    int width = wcwidth(wide);
     if (width < 0)
         return show_byte((unsigned char)text.p[0]);
     return (struct shown){.used = used, .width = (size_t)width};
@@ -109,10 +107,9 @@ static struct str rest(struct str text, size_t used)
 size_t term_width(struct str text)
 {
     size_t width = 0;
-    locale_t before;
 
     pthread_once(&utf8_once, open_utf8);
-    before = uselocale(utf8);
+    locale_t before = uselocale(utf8);
     while (text.len) {
         struct shown s = show_first(text);
 

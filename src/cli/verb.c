@@ -137,8 +137,7 @@ static void put_operands(const struct request *r, struct buf *b, const char *whi
 static const char *make_path(const struct request *r)
 {
     const struct option *options = r->call->cmd->options;
-    struct buf b = {0};
-    const char *path;
+    CLEANUP(buf_release) struct buf b = {0};
     char mark = strchr(r->verb->path, '?') ? '&' : '?';
 
     for (const char *p = r->verb->path; *p; p++) {
@@ -156,9 +155,7 @@ static const char *make_path(const struct request *r)
             buf_printf(&b, "%c%s=%s", mark, options[i].name, client_quote(r->client, str_of(text)));
             mark = '&';
         }
-    path = arena_text(client_arena(r->client), (struct str){b.p, b.len});
-    buf_release(&b);
-    return path;
+    return arena_text(client_arena(r->client), (struct str){b.p, b.len});
 }
 
 /* The body. */
@@ -197,7 +194,6 @@ static int put_json(const struct request *r, struct buf *b, const char *operand)
 {
     struct arena *a = client_arena(r->client);
     struct buf text = {0};
-    const struct json *v;
     struct err_info e;
     int status = CMD_OK;
 
@@ -207,7 +203,7 @@ static int put_json(const struct request *r, struct buf *b, const char *operand)
         buf_put(&text, operand, strlen(operand));
     if (status)
         return status;
-    v = json_parse(a, str_of(arena_text(a, (struct str){text.p, text.len})), &e);
+    const struct json *v = json_parse(a, str_of(arena_text(a, (struct str){text.p, text.len})), &e);
     buf_release(&text);
     if (!v) {
         client_error("%s", e.text);
@@ -258,7 +254,7 @@ static int make_body(const struct request *r, struct buf *b)
 
 void verb_print_with_session(const struct json *reply, const char *session)
 {
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
 
     json_open(&b, '{');
     json_key(&b, "session");
@@ -272,7 +268,6 @@ void verb_print_with_session(const struct json *reply, const char *session)
     }
     json_close(&b, '}');
     puts(buf_text(&b));
-    buf_release(&b);
 }
 
 /* An item that was acquired, with the token and the session that its owner needs from now on. */
@@ -337,14 +332,13 @@ static int send_all(const struct request *all)
         char *operands[8];
         struct cmd_call one = *call;
         struct request r = *all;
-        int status;
 
         memcpy(operands, call->operands, (size_t)fixed * sizeof *operands);
         operands[fixed] = call->operands[i];
         one.operands = operands;
         one.count = fixed + 1;
         r.call = &one;
-        status = send_request(&r);
+        int status = send_request(&r);
         worst = status > worst ? status : worst;
     }
     return worst;

@@ -6,11 +6,10 @@
 
 void verb_print_line(struct str text)
 {
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
 
     term_put_safe(&b, text, SIZE_MAX);
     puts(buf_text(&b));
-    buf_release(&b);
 }
 
 static int print_item(const struct json *v)
@@ -107,13 +106,12 @@ static const struct json *find_member(const struct json *v, const char *path)
 
 static void put_list(struct table *t, enum term_colour colour, const struct json *list)
 {
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
 
     if (list && list->kind == JSON_LIST)
         json_each(item, list)
             buf_printf(&b, "%s%.*s", b.len ? " " : "", (int)item->text.len, item->text.p);
     table_text(t, colour, (struct str){b.p, b.len});
-    buf_release(&b);
 }
 
 static void put_flag(struct table *t, const struct verb_column *c, bool truth)

@@ -301,7 +301,6 @@ static enum worker_taken refused(struct worker_thread *t, const struct client_re
 enum worker_taken worker_session_open(struct worker_thread *t)
 {
     struct client_reply reply;
-    struct str id;
 
     if (t->session)
         return WORKER_TAKEN;
@@ -314,7 +313,7 @@ enum worker_taken worker_session_open(struct worker_thread *t)
     }
     if (reply.status / 100 != 2)
         return refused(t, &reply);
-    id = json_text_of(reply.json, "session");
+    struct str id = json_text_of(reply.json, "session");
     t->session = mem_dup(id.p, id.len);
     t->alive_ms = clock_boot_ms();
     return WORKER_TAKEN;
@@ -346,8 +345,6 @@ void worker_session_end(struct worker_thread *t)
 enum worker_taken worker_session_take(struct worker_thread *t, const char *path, const char *body,
                                       int64_t wait_ms, struct client_reply *ret_reply)
 {
-    enum worker_taken taken;
-
     client_set_wait(t->takes, wait_ms);
     if (client_try(t->takes, "POST", path, body, ret_reply)) {
         client_describe(t->takes, NULL, &t->error);
@@ -361,7 +358,7 @@ enum worker_taken worker_session_take(struct worker_thread *t, const char *path,
         forget_session(t);
         return WORKER_AGAIN;
     }
-    taken = refused(t, ret_reply);
+    enum worker_taken taken = refused(t, ret_reply);
     worker_session_end(t);
     return taken;
 }

@@ -40,15 +40,14 @@ static int send_task(struct client *c, const struct cmd_call *call, struct str d
     struct err_info e;
     struct client_reply reply;
     struct buf body = {0};
-    int status;
 
     if (!json_parse(client_arena(c), data, &e))
         return client_error("DATA: %s", e.text), CMD_USAGE;
     put_task(&body, call->operands, data);
-    status = client_call(c, "POST",
-                         arena_printf(client_arena(c), "/v1/worlds/%s/tasks",
-                                      client_quote(c, str_of(call->operands[0]))),
-                         buf_text(&body), &reply);
+    int status = client_call(c, "POST",
+                             arena_printf(client_arena(c), "/v1/worlds/%s/tasks",
+                                          client_quote(c, str_of(call->operands[0]))),
+                             buf_text(&body), &reply);
     buf_release(&body);
     if (!status && call->client.json)
         client_print_json(&reply);

@@ -32,11 +32,8 @@ static int open_local(const char *name, const struct drover_keeper_options *o,
     bool memory = !strcmp(name, "memory:");
     struct local_options lo = {.mode = memory ? LOCAL_NONE : LOCAL_STRICT, .dir = name};
     struct keeper_options ko = {.timeout_ms = o->timeout_ms};
-    int err = local_open(&lo, &k->local, e);
-
-    if (err)
-        return err;
-    err = local_connect(k->local, &ko, &k->keeper);
+    TRY(local_open(&lo, &k->local, e));
+    int err = local_connect(k->local, &ko, &k->keeper);
     if (err) {
         local_close(k->local);
         return err_set(e, err, "cannot open a session: %s", drover_err_message(err));

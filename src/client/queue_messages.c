@@ -60,11 +60,10 @@ static int read_messages(struct message_source *m, const char *queue, int64_t af
     struct queue_message_list list = {0};
     const struct json *body = NULL;
     char path[256];
-    int err;
 
     snprintf(path, sizeof path, "/v1/queues/%s/messages?after=%" PRId64 "&limit=%zu", queue, after,
              limit);
-    err = get(of(m)->client, path, &list.arena, &body, e);
+    int err = get(of(m)->client, path, &list.arena, &body, e);
     if (!err)
         err = message_parse_list(body, &list, e);
     if (err)
@@ -98,7 +97,7 @@ void message_remote_init(struct message_remote *r, struct drover_client *client)
 
 int message_remote_keeper(struct drover_client *client, char **ret_url, struct err_info *e)
 {
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     const struct json *body = NULL;
     struct str url = {0};
     int err = get(client, "/v1/keeper", &a, &body, e);
@@ -108,7 +107,6 @@ int message_remote_keeper(struct drover_client *client, char **ret_url, struct e
                       "the server names no keeper that others can reach: give one with --keeper");
     if (!err)
         *ret_url = mem_dup(url.p, url.len);
-    arena_release(&a);
     return err;
 }
 
@@ -161,15 +159,11 @@ int message_listener_wait(struct message_listener *l, struct arena *a,
     struct transport_answer answer = {0};
     struct err_info e;
     char path[128];
-    struct str text;
-    int err;
 
     snprintf(path, sizeof path, "/v1/posted?after=%" PRId64 "&wait=%d", l->number, LISTEN_WAIT_MS);
-    err = task_client_call(l->client, "GET", path, (struct str){0}, LISTEN_WAIT_MS + ANSWER_MS,
-                           &answer, &e);
-    if (err)
-        return err;
-    text = (struct str){
+    TRY(task_client_call(l->client, "GET", path, (struct str){0}, LISTEN_WAIT_MS + ANSWER_MS,
+                         &answer, &e));
+    struct str text = {
         arena_text(a, (struct str){answer.body.p ? answer.body.p : "", answer.body.len}),
         answer.body.len};
     buf_release(&answer.body);

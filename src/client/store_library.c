@@ -212,7 +212,7 @@ int drover_store_update(struct drover_store *s, const struct drover_update *u,
 int drover_store_claim(struct drover_store *s, const struct drover_claim *c,
                        struct drover_result *ret_result, struct drover_error *ret_error)
 {
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     struct str *groups = arena_alloc(&a, (c->group_count + 1) * sizeof *groups);
     struct task_request r = {
         .kind = TASK_CLAIM,
@@ -227,13 +227,10 @@ int drover_store_claim(struct drover_store *s, const struct drover_claim *c,
                   .depend_count = c->depend_count},
         .wait_ms = c->wait_ms,
     };
-    int count;
 
     for (size_t i = 0; i < c->group_count; i++)
         groups[i] = str_of(c->groups[i]);
-    count = carry_out(s, &r, ret_result, ret_error);
-    arena_release(&a);
-    return count;
+    return carry_out(s, &r, ret_result, ret_error);
 }
 
 /* Reads. */
@@ -253,7 +250,7 @@ struct question {
 static void read_one(void *arg, struct store *s, int64_t now_ms)
 {
     struct question *q = arg;
-    struct buf scratch = {0};
+    CLEANUP(buf_release) struct buf scratch = {0};
     struct task t;
 
     (void)now_ms;
@@ -262,21 +259,19 @@ static void read_one(void *arg, struct store *s, int64_t now_ms)
         result_init(q->result, 1, 0);
         add_tasks(q->result, &t, 1);
     }
-    buf_release(&scratch);
 }
 
 static void read_list(void *arg, struct store *s, int64_t now_ms)
 {
     struct question *q = arg;
     struct store_list list;
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
 
     q->err = store_list(s, q->group, -1, q->limit, q->owned, now_ms, &a, &list);
     if (!q->err) {
         result_init(q->result, list.count, 0);
         add_tasks(q->result, list.tasks, list.count);
     }
-    arena_release(&a);
 }
 
 static void read_groups(void *arg, struct store *s, int64_t now_ms)

@@ -87,10 +87,8 @@ static void open_body(struct buf *b, int64_t given, int64_t clientid, const char
 int task_body_update(struct buf *b, const struct drover_update *u, int64_t clientid,
                      const char *requestid, struct err_info *ret_error)
 {
-    int err;
-
     open_body(b, u->clientid, clientid, requestid);
-    err = put_tasks(b, "adds", u->adds, u->add_count, ret_error);
+    int err = put_tasks(b, "adds", u->adds, u->add_count, ret_error);
     if (!err)
         err = put_tasks(b, "updates", u->updates, u->update_count, ret_error);
     put_ids(b, "deletes", u->deletes, u->delete_count);
@@ -179,10 +177,8 @@ static int read_errors(struct drover_result *r, const struct json *list)
 
 static int read_one(struct drover_result *r, const struct json *v, struct err_info *ret_error)
 {
-    int err;
-
     result_init(r, 1, 0);
-    err = read_task(r, v, ret_error);
+    int err = read_task(r, v, ret_error);
     if (err)
         drover_result_release(r);
     return err;

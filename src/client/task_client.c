@@ -59,10 +59,7 @@ static int make_transport(struct drover_client *c, struct transport **ret_transp
 {
     struct transport_options o = {.server = c->server, .token = c->token};
     struct transport *t;
-    int err = transport_open(&o, &t, ret_error);
-
-    if (err)
-        return err;
+    TRY(transport_open(&o, &t, ret_error));
     transport_set_stop(t, c->stop_fd);
     *ret_transport = t;
     return 0;
@@ -72,23 +69,19 @@ static void put_idle(struct drover_client *c, struct transport *t)
 {
     struct transport_entry *entry = mem_alloc(sizeof *entry);
 
-    pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     *entry = (struct transport_entry){c->idle, t};
     c->idle = entry;
-    pthread_mutex_unlock(&c->lock);
 }
 
 static struct transport *take_idle(struct drover_client *c)
 {
-    struct transport_entry *entry;
-    struct transport *t;
-
     pthread_mutex_lock(&c->lock);
-    entry = c->idle;
+    struct transport_entry *entry = c->idle;
     if (entry)
         c->idle = entry->next;
     pthread_mutex_unlock(&c->lock);
-    t = entry ? entry->transport : NULL;
+    struct transport *t = entry ? entry->transport : NULL;
     free(entry);
     return t;
 }
@@ -146,11 +139,8 @@ int task_client_call(struct drover_client *c, const char *method, const char *pa
                      struct err_info *ret_error)
 {
     struct transport *t = take_idle(c);
-    int err = t ? 0 : make_transport(c, &t, ret_error);
-
-    if (err)
-        return err;
-    err = transport_call(t, method, path, body, timeout_ms, ret_answer, ret_error);
+    TRY(t ? 0 : make_transport(c, &t, ret_error));
+    int err = transport_call(t, method, path, body, timeout_ms, ret_answer, ret_error);
     put_idle(c, t);
     return err;
 }
@@ -255,10 +245,9 @@ int drover_client_update(struct drover_client *c, const struct drover_update *u,
     char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
     struct buf body = {0};
     struct err_info e;
-    int err;
 
     task_client_requestid(requestid);
-    err = task_body_update(&body, u, c->clientid, requestid, &e);
+    int err = task_body_update(&body, u, c->clientid, requestid, &e);
     if (!err)
         err = ask(c, "POST", "/update", (struct str){body.p, body.len}, 0, ret_result, &e);
     buf_release(&body);
@@ -271,10 +260,9 @@ static int claim_once(struct drover_client *c, const struct drover_claim *claim,
 {
     char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
     struct buf body = {0};
-    int err;
 
     task_client_requestid(requestid);
-    err = task_body_claim(&body, claim, c->clientid, wait_ms, requestid, ret_error);
+    int err = task_body_claim(&body, claim, c->clientid, wait_ms, requestid, ret_error);
     if (!err)
         err = ask(c, "POST", "/claim", (struct str){body.p, body.len},
                   TRANSPORT_TIMEOUT_MS + wait_ms, ret_result, ret_error);
@@ -288,12 +276,11 @@ int drover_client_claim(struct drover_client *c, const struct drover_claim *clai
     int64_t end_ms = clock_boot_ms() + claim->wait_ms, left_ms = claim->wait_ms;
     struct drover_claim next = *claim;
     struct err_info e;
-    int got;
 
     for (;;) {
         int64_t wait_ms = left_ms < TASK_CLIENT_WAIT_MS ? left_ms : TASK_CLIENT_WAIT_MS;
 
-        got = claim_once(c, &next, wait_ms, ret_result, &e);
+        int got = claim_once(c, &next, wait_ms, ret_result, &e);
         next.delete_count = 0; /* the first request deleted them */
         left_ms = end_ms - clock_boot_ms();
         if (got || left_ms <= 0)
@@ -307,10 +294,9 @@ int drover_client_get(struct drover_client *c, int64_t id, struct drover_result 
 {
     struct err_info e;
     char path[64];
-    int err;
 
     snprintf(path, sizeof path, "/tasks/%lld", (long long)id);
-    err = ask(c, "GET", path, (struct str){0}, 0, ret_result, &e);
+    int err = ask(c, "GET", path, (struct str){0}, 0, ret_result, &e);
     return err ? give_error(err, &e, ret_error) : (int)ret_result->task_count;
 }
 
@@ -325,14 +311,13 @@ int drover_client_list(struct drover_client *c, const char *group, size_t limit,
 {
     struct buf path = {0};
     struct err_info e;
-    int err;
 
     buf_printf(&path, "/group/");
     put_quoted(&path, group);
     buf_printf(&path, "?owned=%d", owned != 0);
     if (limit)
         buf_printf(&path, "&limit=%zu", limit);
-    err = ask(c, "GET", buf_text(&path), (struct str){0}, 0, ret_result, &e);
+    int err = ask(c, "GET", buf_text(&path), (struct str){0}, 0, ret_result, &e);
     buf_release(&path);
     return err ? give_error(err, &e, ret_error) : (int)ret_result->task_count;
 }

@@ -62,11 +62,8 @@ static int send_renewal(struct drover_hold *h, int64_t *ret_id)
     struct drover_result r = {0};
     struct transport_answer answer;
     struct err_info e;
-    int err = task_client_call(h->client, "POST", "/update", body, call_timeout(h), &answer, &e);
-
-    if (err)
-        return err;
-    err = task_client_read(&answer, &r, &e);
+    TRY(task_client_call(h->client, "POST", "/update", body, call_timeout(h), &answer, &e));
+    int err = task_client_read(&answer, &r, &e);
     if (!err && r.task_count == 1)
         *ret_id = r.tasks[0].id;
     drover_result_release(&r);
@@ -78,13 +75,12 @@ static void renew(struct drover_hold *h)
 {
     struct drover_client *c = h->client;
     int64_t id = 0, start_ms = clock_boot_ms();
-    int err;
 
     if (!h->body.len)
         make_body(h);
     h->busy = true;
     pthread_mutex_unlock(&c->lock);
-    err = send_renewal(h, &id);
+    int err = send_renewal(h, &id);
     pthread_mutex_lock(&c->lock);
     h->busy = false;
     if (!err) {
@@ -116,7 +112,7 @@ static void *renew_all(void *arg)
 {
     struct drover_client *c = arg;
 
-    pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     while (!c->closing) {
         struct drover_hold *h = first_due(c);
 
@@ -125,7 +121,6 @@ static void *renew_all(void *arg)
         else
             cond_wait_until(&c->changed, &c->lock, h ? h->due_ms : INT64_MAX);
     }
-    pthread_mutex_unlock(&c->lock);
     return NULL;
 }
 
@@ -156,25 +151,20 @@ struct drover_hold *drover_client_hold(struct drover_client *c, const struct dro
     h->duration_ms = duration_ms;
     h->due_ms = now_ms + duration_ms / 3;
     h->until_ms = now_ms + duration_ms;
-    pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     h->next = c->holds;
     c->holds = h;
     if (!c->renewing)
         thread_must_start(&c->renewer, "task-renew", renew_all, c);
     c->renewing = true;
     pthread_cond_broadcast(&c->changed);
-    pthread_mutex_unlock(&c->lock);
     return h;
 }
 
 int drover_hold_lost(struct drover_hold *h)
 {
-    int lost;
-
-    pthread_mutex_lock(&h->client->lock);
-    lost = h->state == HOLD_LOST;
-    pthread_mutex_unlock(&h->client->lock);
-    return lost;
+    LOCKED(&h->client->lock);
+    return h->state == HOLD_LOST;
 }
 
 static void unlink_hold(struct drover_hold *h)
@@ -206,14 +196,13 @@ static int settle(struct drover_hold *h)
 int drover_hold_release(struct drover_hold *h, int64_t *ret_id)
 {
     struct drover_client *c = h->client;
-    int err;
 
     pthread_mutex_lock(&c->lock);
     while (h->busy)
         cond_wait_until(&c->changed, &c->lock, INT64_MAX);
     unlink_hold(h);
     pthread_mutex_unlock(&c->lock);
-    err = h->state == HOLD_LOST ? DROVER_FENCED : h->body.len ? settle(h) : 0;
+    int err = h->state == HOLD_LOST ? DROVER_FENCED : h->body.len ? settle(h) : 0;
     if (!err)
         *ret_id = h->task.id;
     buf_release(&h->body);

@@ -46,13 +46,12 @@ static void on_list(void *arg, enum keeper_event event, const char *path)
     struct worker_runtime *s = arg;
 
     (void)path;
-    pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     if (event == KEEPER_EVENT_EXPIRED)
         s->expired = true;
     else
         s->lists_changed = true;
     wake(s);
-    pthread_mutex_unlock(&s->lock);
 }
 
 static void on_owner(void *arg, enum keeper_event event, const char *path)
@@ -60,10 +59,9 @@ static void on_owner(void *arg, enum keeper_event event, const char *path)
     struct worker_wanted *wanted = arg;
 
     (void)event, (void)path;
-    pthread_mutex_lock(&wanted->runtime->lock);
+    LOCKED(&wanted->runtime->lock);
     wanted->freed = true;
     wake(wanted->runtime);
-    pthread_mutex_unlock(&wanted->runtime->lock);
 }
 
 static struct worker_wanted *find_wanted(struct worker_runtime *s, const char *queue)
@@ -157,10 +155,9 @@ static void adopt_timeout(struct worker_runtime *s)
 static void join(struct worker_runtime *s, const struct queue_worker_action *a)
 {
     struct err_info e = {""};
-    int err;
 
     disconnect(s);
-    err = s->o.connect(s->o.arg, &s->keeper, &e);
+    int err = s->o.connect(s->o.arg, &s->keeper, &e);
     s->steps.registration.queues.keeper = s->keeper;
     if (!err) {
         adopt_timeout(s);
@@ -187,7 +184,7 @@ static void start_job(struct worker_runtime *s, const struct queue_worker_action
     struct queue_hold *h = queue_registration_find(&s->steps.registration, a->queue);
     struct worker_job *job = s->jobs;
 
-    pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     while (job->state != JOB_FREE)
         job++;
     assert(h && job < s->jobs + s->o.worker.parallel);
@@ -197,7 +194,6 @@ static void start_job(struct worker_runtime *s, const struct queue_worker_action
     job->fence = h->fence;
     job->state = JOB_READY;
     pthread_cond_signal(&s->work);
-    pthread_mutex_unlock(&s->lock);
 }
 
 static void do_take(struct worker_runtime *s, const struct queue_worker_action *a)
@@ -223,8 +219,6 @@ static void look_at_session(struct worker_runtime *s)
 
 static void act(struct worker_runtime *s, const struct queue_worker_action *a)
 {
-    int err;
-
     if (a->kind == WORKER_JOIN) {
         join(s, a);
     } else if (a->kind == WORKER_WORK) {
@@ -232,7 +226,7 @@ static void act(struct worker_runtime *s, const struct queue_worker_action *a)
     } else if (a->kind == WORKER_TAKE) {
         do_take(s, a);
     } else {
-        err = queue_step(&s->steps, a);
+        int err = queue_step(&s->steps, a);
         if (a->kind == WORKER_RELEASE && !err) {
             worker_note(s, "released %s", a->queue);
             worker_forget(s, a->queue);
@@ -300,11 +294,10 @@ static void *control(void *arg)
             act(s, &a);
     } while (a.kind != WORKER_END);
     disconnect(s);
-    pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     s->ended = true;
     pthread_cond_broadcast(&s->work);
     wake(s);
-    pthread_mutex_unlock(&s->lock);
     return NULL;
 }
 
@@ -346,22 +339,17 @@ struct worker_runtime *worker_runtime_start(const struct worker_runtime_options 
 
 void worker_runtime_stop(struct worker_runtime *s)
 {
-    pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     s->stop = true;
     wake(s);
-    pthread_mutex_unlock(&s->lock);
 }
 
 int worker_runtime_wait(struct worker_runtime *s)
 {
-    int err;
-
-    pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     while (!s->ended)
         pthread_cond_wait(&s->changed, &s->lock);
-    err = s->err;
-    pthread_mutex_unlock(&s->lock);
-    return err;
+    return s->err;
 }
 
 void worker_runtime_free(struct worker_runtime *s)

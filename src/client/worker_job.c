@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "client/worker_impl.h"
 
 enum { AHEAD = 20 };
@@ -29,17 +30,16 @@ static void free_ahead(struct worker_prefetch *a)
 
 void worker_forget(struct worker_runtime *s, const char *queue)
 {
-    struct worker_prefetch **link, *a;
+    struct worker_prefetch *a;
 
-    pthread_mutex_lock(&s->lock);
-    link = queue ? find_ahead(s, queue) : &s->aheads;
+    LOCKED(&s->lock);
+    struct worker_prefetch **link = queue ? find_ahead(s, queue) : &s->aheads;
     while ((a = *link)) {
         *link = a->next;
         free_ahead(a);
         if (queue)
             break;
     }
-    pthread_mutex_unlock(&s->lock);
 }
 
 /*
@@ -47,23 +47,19 @@ void worker_forget(struct worker_runtime *s, const char *queue)
  */
 static struct worker_prefetch *take_ahead(struct worker_runtime *s, const char *queue)
 {
-    struct worker_prefetch **link, *a;
-
-    pthread_mutex_lock(&s->lock);
-    link = find_ahead(s, queue);
-    a = *link;
+    LOCKED(&s->lock);
+    struct worker_prefetch **link = find_ahead(s, queue);
+    struct worker_prefetch *a = *link;
     if (a)
         *link = a->next;
-    pthread_mutex_unlock(&s->lock);
     return a;
 }
 
 static void put_ahead(struct worker_runtime *s, struct worker_prefetch *a)
 {
-    pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     a->next = s->aheads;
     s->aheads = a;
-    pthread_mutex_unlock(&s->lock);
 }
 
 /* The message right after `last`, if it was prefetched. */
@@ -85,7 +81,6 @@ static int find_message(struct worker_runtime *s, const struct worker_job *job,
 {
     struct worker_prefetch *a = *ahead;
     struct err_info e = {""};
-    int err;
 
     *ret_message = a ? follows(a, job->last) : NULL;
     if (*ret_message)
@@ -96,7 +91,7 @@ static int find_message(struct worker_runtime *s, const struct worker_job *job,
     }
     queue_message_list_release(&a->list);
     a->after = job->last;
-    err = s->o.messages->read(s->o.messages, job->queue, job->last, AHEAD, &a->list, &e);
+    int err = s->o.messages->read(s->o.messages, job->queue, job->last, AHEAD, &a->list, &e);
     if (err)
         worker_note(s, "cannot read messages of %s: %s", job->queue, e.text);
     else
@@ -125,7 +120,7 @@ int64_t worker_message_grace_ms(const struct worker_message *m)
 /* Posts the message to the error queue, with its origin and the error. */
 static int set_aside(struct worker_runtime *s, const struct worker_message *m)
 {
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
     struct err_info e = {""};
     int64_t id;
     int err;
@@ -144,7 +139,6 @@ static int set_aside(struct worker_runtime *s, const struct worker_message *m)
     else
         worker_note(s, "message %" PRId64 " of %s failed (%s): moved to %s as %" PRId64, m->id,
                     m->queue, m->error, QUEUE_ERROR, id);
-    buf_release(&b);
     return err;
 }
 
@@ -199,11 +193,10 @@ static struct worker_job *find_ready(struct worker_runtime *s)
 void *worker_handle_all(void *arg)
 {
     struct worker_runtime *s = arg;
-    struct worker_job *job;
 
     pthread_mutex_lock(&s->lock);
     while (!s->ended) {
-        job = find_ready(s);
+        struct worker_job *job = find_ready(s);
         if (!job) {
             pthread_cond_wait(&s->work, &s->lock);
             continue;

@@ -166,11 +166,8 @@ int drover_queue_post(struct drover_queues *qs, const char *queue, const char *d
     struct message_source *m = &qs->messages.base;
     struct err_info e = {""};
     int64_t id;
-    int err = drover_queue_last(qs, queue, &id, ret_error); /* whether the queue exists */
-
-    if (err)
-        return err;
-    err = m->post(m, queue, (struct str){data, len ? len : strlen(data)}, &id, &e);
+    TRY(drover_queue_last(qs, queue, &id, ret_error)); /* whether the queue exists */
+    int err = m->post(m, queue, (struct str){data, len ? len : strlen(data)}, &id, &e);
     if (!err && ret_id)
         *ret_id = id;
     return fail(ret_error, err, e.text);
@@ -204,11 +201,10 @@ int drover_queue_read(struct drover_queues *qs, const char *queue, int64_t after
     struct message_source *m = &qs->messages.base;
     struct queue_message_list list = {0};
     struct err_info e = {""};
-    int err;
 
     if (!queue_valid_name(str_of(queue)) && strcmp(queue, QUEUE_ERROR))
         return fail_queue(ret_error, DROVER_BAD_ARGUMENT, queue);
-    err = m->read(m, queue, after, limit ? limit : MESSAGES_LIMIT, &list, &e);
+    int err = m->read(m, queue, after, limit ? limit : MESSAGES_LIMIT, &list, &e);
     if (err)
         return fail(ret_error, err, e.text);
     give_messages(&list, queue, ret_result);
@@ -300,14 +296,13 @@ int drover_worker_join(struct drover_queues *qs, const struct drover_worker_opti
     struct err_info e = {""};
     struct message_listener *listen;
     struct drover_worker *w;
-    int err;
 
     for (size_t i = 0; i < o->only_count; i++)
         if (!queue_valid_name(str_of(o->only[i])))
             return fail_queue(ret_error, DROVER_BAD_ARGUMENT, o->only[i]);
     if (!o->handle || o->policy > DROVER_STOP)
         return fail(ret_error, DROVER_BAD_ARGUMENT, "");
-    err = message_listener_open(&co, &listen, &e);
+    int err = message_listener_open(&co, &listen, &e);
     if (err)
         return fail(ret_error, err, e.text);
     w = mem_zalloc(sizeof *w);

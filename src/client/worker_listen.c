@@ -30,13 +30,12 @@ static void note_posted(struct worker_runtime *s, struct str queue)
 
 static void note_news(struct worker_runtime *s, const struct message_news *news)
 {
-    pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     if (!news->queues)
         s->posted_any = true;
     for (size_t i = 0; i < news->count; i++)
         note_posted(s, news->queues[i]);
     pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
 }
 
 void worker_tell_posted(struct worker_runtime *s, int64_t now_ms)
@@ -53,12 +52,11 @@ void worker_tell_posted(struct worker_runtime *s, int64_t now_ms)
 static bool pause_for(struct worker_runtime *s, int64_t ms)
 {
     int64_t until_ms = clock_boot_ms() + ms;
-    bool ended;
 
     pthread_mutex_lock(&s->lock);
     while (!s->ended && clock_boot_ms() < until_ms)
         cond_wait_until(&s->changed, &s->lock, until_ms);
-    ended = s->ended;
+    bool ended = s->ended;
     pthread_mutex_unlock(&s->lock);
     return !ended;
 }
@@ -67,7 +65,7 @@ void *worker_listen(void *arg)
 {
     struct worker_runtime *s = arg;
     struct message_news news;
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     int err;
 
     do {
@@ -76,6 +74,5 @@ void *worker_listen(void *arg)
         if (!err)
             note_news(s, &news);
     } while (err != DROVER_CLOSED && pause_for(s, err ? AGAIN_MS : 0));
-    arena_release(&a);
     return NULL;
 }

@@ -95,10 +95,9 @@ static void on_ready(void *arg, struct str type, uint32_t count)
     struct drover_world *w = arg;
 
     (void)type, (void)count;
-    pthread_mutex_lock(&w->lock);
+    LOCKED(&w->lock);
     w->changes++;
     pthread_cond_broadcast(&w->changed);
-    pthread_mutex_unlock(&w->lock);
 }
 
 int drover_world_open(struct drover_keeper *k, const char *world, struct drover_world **ret_world,
@@ -107,12 +106,11 @@ int drover_world_open(struct drover_keeper *k, const char *world, struct drover_
     struct drover_world *w = mem_zalloc(sizeof *w);
     struct world_options o = {.ready = on_ready, .arg = w};
     struct err_info e = {""};
-    int err;
 
     w->k = drover_keeper_inside(k);
     pthread_mutex_init(&w->lock, NULL);
     cond_init(&w->changed);
-    err = world_open(w->k, str_of(world), &o, &w->w, &e);
+    int err = world_open(w->k, str_of(world), &o, &w->w, &e);
     if (err)
         drover_world_close(w);
     else
@@ -200,25 +198,17 @@ int drover_world_find(struct drover_world *w, const struct drover_world_match *m
 
 static uint64_t changes_seen(struct drover_world *w)
 {
-    uint64_t changes;
-
-    pthread_mutex_lock(&w->lock);
-    changes = w->changes;
-    pthread_mutex_unlock(&w->lock);
-    return changes;
+    LOCKED(&w->lock);
+    return w->changes;
 }
 
 /* False: timed out. */
 static bool wait_for_change(struct drover_world *w, uint64_t seen, int64_t end_ms)
 {
-    bool changed;
-
-    pthread_mutex_lock(&w->lock);
+    LOCKED(&w->lock);
     while (w->changes == seen && clock_boot_ms() < end_ms)
         cond_wait_until(&w->changed, &w->lock, end_ms);
-    changed = w->changes != seen;
-    pthread_mutex_unlock(&w->lock);
-    return changed;
+    return w->changes != seen;
 }
 
 int drover_world_claim(struct drover_world *w, const char *const *types, size_t type_count,

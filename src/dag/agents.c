@@ -67,10 +67,8 @@ void dag_observe(struct dag *d, bool on)
 /* Takes the list of missed claims. */
 static uint32_t take_missed(struct dag *d, uint32_t *ret_hashes)
 {
-    uint32_t count;
-
     uv_mutex_lock(&d->missed_lock);
-    count = d->missed_count;
+    uint32_t count = d->missed_count;
     memcpy(ret_hashes, d->missed, count * sizeof *ret_hashes);
     d->missed_count = 0;
     uv_mutex_unlock(&d->missed_lock);
@@ -99,13 +97,13 @@ static void offer_group(struct dag *d, uint32_t group, const uint32_t *missed, u
 void dag_offer(struct dag *d)
 {
     struct dag_plan *p = &d->graph.plan;
-    uint32_t missed[DAG_MISSED_MAX], count;
+    uint32_t missed[DAG_MISSED_MAX];
     bool has_ready = false;
 
     for (uint32_t g = 0; g < p->queue_count; g++)
         has_ready |= p->queues[g].ready.count > 0;
     atomic_store(&d->has_ready, has_ready);
-    count = take_missed(d, missed);
+    uint32_t count = take_missed(d, missed);
     for (uint32_t g = 0; g < p->queue_count && has_ready; g++)
         if (p->queues[g].ready.count)
             offer_group(d, g, missed, count);

@@ -74,11 +74,10 @@ static bool read_mount(char *root, char *mount)
 static int open_own(void)
 {
     char path[PATH_MAX], root[PATH_MAX], mount[PATH_MAX], full[2 * PATH_MAX];
-    size_t len;
 
     if (!read_own_path(path, sizeof path) || !read_mount(root, mount))
         return -1;
-    len = strcmp(root, "/") ? strlen(root) : 0; /* the mount may show a part of the tree */
+    size_t len = strcmp(root, "/") ? strlen(root) : 0; /* the mount may show a part of the tree */
     if (strncmp(path, root, len) != 0)
         return -1;
     snprintf(full, sizeof full, "%s%s", mount, path + len);
@@ -142,7 +141,7 @@ int cgroup_dir(const struct cgroup *c)
 void cgroup_each(const struct cgroup *c, void (*fn)(void *arg, pid_t pid), void *arg)
 {
     int fd = openat(c->dir, "cgroup.procs", O_RDONLY | O_CLOEXEC);
-    struct buf text = {0};
+    CLEANUP(buf_release) struct buf text = {0};
     char piece[4096];
     ssize_t n;
 
@@ -160,7 +159,6 @@ void cgroup_each(const struct cgroup *c, void (*fn)(void *arg, pid_t pid), void 
         if (pid > 1)
             fn(arg, (pid_t)pid);
     }
-    buf_release(&text);
 }
 
 void cgroup_kill(struct cgroup *c)
@@ -197,14 +195,13 @@ static void remove_stale(int parent)
 struct cgroups *cgroups_open(void)
 {
     struct cgroups *all;
-    struct cgroup *first;
     int parent = open_own();
 
     if (parent < 0)
         return NULL;
     all = mem_zalloc(sizeof *all);
     all->parent = parent;
-    first = make(all);
+    struct cgroup *first = make(all);
     if (!first) {
         cgroups_close(all);
         return NULL;

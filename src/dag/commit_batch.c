@@ -160,7 +160,7 @@ static void write_record(struct dag_commit *t, struct dag_node *n)
 {
     const struct plan_node *p = graph_plan(&t->dag->graph, n);
     char path[DAG_PATH_LEN];
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
     struct str text;
 
     node_put_record(&b, n, dag_visible(t->dag, n), p->taken);
@@ -171,7 +171,6 @@ static void write_record(struct dag_commit *t, struct dag_node *n)
                                  : keeper_op_create(path, text, 0));
     n->recorded = true;
     n->dirty = false;
-    buf_release(&b);
 }
 
 /* An offer has no "agent", and the attempt that its claim will start (service.h). */
@@ -407,7 +406,6 @@ struct dag_node *dag_claim(struct dag *d, dag_claimed_fn *done, void *arg)
     uint32_t group = graph_find_group(&d->graph, STR(NODE_GROUP_DEFAULT));
     uint32_t ref = plan_best(&d->graph.plan, group);
     struct dag_node *n = ref ? graph_at(&d->graph, ref) : NULL;
-    struct dag_commit *t;
 
     if (n && n->task_busy) { /* it is being offered: the next best that is not */
         ref = plan_best_unoffered(&d->graph.plan, group);
@@ -415,7 +413,7 @@ struct dag_node *dag_claim(struct dag *d, dag_claimed_fn *done, void *arg)
     }
     if (!n || n->task_busy)
         return NULL;
-    t = dag_commit_open(d);
+    struct dag_commit *t = dag_commit_open(d);
     dag_start_attempt(d, n, AGENT_SERVE, INT64_MAX);
     dag_put_task(t, n);
     mem_grow(t->claims, t->claim_count, t->claim_cap);

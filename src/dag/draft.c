@@ -73,7 +73,6 @@ static int read_ref(struct drafting *d, uint32_t i)
 {
     struct str ref = {0}, inner = {0};
     uint64_t id;
-    int err;
 
     if (json_get_text(d->nodes[i], "ref", &ref, d->e) < 0 ||
         json_get_text(d->metadata[i], "ref", &inner, d->e) < 0)
@@ -82,9 +81,7 @@ static int read_ref(struct drafting *d, uint32_t i)
         ref = inner;
     if (!ref.p)
         return 0;
-    err = check_name(d, i, "ref", ref);
-    if (err)
-        return err;
+    TRY(check_name(d, i, "ref", ref));
     if (graph_parse_id(ref, &id) || str_eq(ref, STR("root")))
         return wrong(d, i, "ref '%.*s' could be mistaken for an id", cut(ref), ref.p);
     if (find_ref(d, ref) != UINT32_MAX)
@@ -180,18 +177,17 @@ static int add_parent(struct drafting *d, uint32_t i, const struct json *v, uint
     struct plan_spec *s = &d->specs[i];
     struct str text = v->kind == JSON_TEXT ? v->text : v->raw;
     struct dag_node *n = NULL;
-    uint32_t index, *stamp;
 
     if (v->kind != JSON_TEXT && v->kind != JSON_INT)
         return wrong(d, i, "a parent is an id or a ref, not %s", json_kind_name(v));
     if (str_eq(text, STR("root")))
         return 0;
-    index = find_ref(d, text);
+    uint32_t index = find_ref(d, text);
     if (index == UINT32_MAX)
         n = graph_find_text(d->g, text);
     if (index == UINT32_MAX && !n)
         return wrong(d, i, "there is no parent '%.*s'", cut(text), text.p);
-    stamp = n ? &d->stamps[n->ref] : &d->stamps[d->g->plan.node_count + index];
+    uint32_t *stamp = n ? &d->stamps[n->ref] : &d->stamps[d->g->plan.node_count + index];
     if (*stamp == i + 1)
         return 0; /* a duplicate */
     *stamp = i + 1;
@@ -213,7 +209,7 @@ static int read_parents(struct drafting *d, uint32_t i)
 {
     const struct json *one = json_get(d->metadata[i], "parent"), *list = NULL;
     struct err_info why;
-    uint32_t *in_batch, count;
+    uint32_t *in_batch;
     bool has_if = false;
     int err = 0;
 
@@ -223,7 +219,7 @@ static int read_parents(struct drafting *d, uint32_t i)
         one = NULL;
     if (one && list)
         return wrong(d, i, "metadata has both parent and parents");
-    count = list ? list->count : one ? 1 : 0;
+    uint32_t count = list ? list->count : one ? 1 : 0;
     d->parents[i] = arena_alloc(d->a, (count + 1) * sizeof **d->parents);
     d->specs[i].parents = in_batch = arena_alloc(d->a, (count + 1) * sizeof *in_batch);
     if (one)
@@ -293,8 +289,6 @@ static int write_chunks(struct drafting *d, int64_t now_ms, struct draft *r)
     uint32_t in_chunk = 0;
 
     for (uint32_t i = 0; i < d->count; i++) {
-        size_t before;
-
         if (c && (c->text.len > GRAPH_CHUNK_LEN || in_chunk == GRAPH_CHUNK_NODES)) {
             json_close(&c->text, ']');
             c = NULL;
@@ -303,7 +297,7 @@ static int write_chunks(struct drafting *d, int64_t now_ms, struct draft *r)
             c = new_chunk(r, d->first_id + i);
             in_chunk = 0;
         }
-        before = c->text.len;
+        size_t before = c->text.len;
         put_node(&c->text, d, i, now_ms);
         in_chunk++;
         if (c->text.len - before > GRAPH_NODE_LEN_MAX)
@@ -328,17 +322,14 @@ void draft_release(struct draft *d)
 /* A node of a cycle is a parent, so it has a ref. */
 static int reject_cycle(struct drafting *d, const struct plan_changes *cycle)
 {
-    struct buf text = {0};
-    int err;
+    CLEANUP(buf_release) struct buf text = {0};
 
     for (size_t k = 0; k <= cycle->count; k++) {
         struct str ref = d->refs[cycle->refs[k % cycle->count]];
 
         buf_printf(&text, "%s%.*s", k ? " → " : "", cut(ref), ref.p);
     }
-    err = wrong(d, cycle->refs[0], "cycle: %s", buf_text(&text));
-    buf_release(&text);
-    return err;
+    return wrong(d, cycle->refs[0], "cycle: %s", buf_text(&text));
 }
 
 static int check_all(struct drafting *d, const struct json *list)
@@ -362,7 +353,6 @@ int graph_draft(struct graph *g, const struct json *list, int64_t now_ms, struct
 {
     struct drafting d = {.g = g, .a = a, .e = ret_error, .first_id = g->last_id + 1};
     struct draft r = {0};
-    int err;
 
     if (list->kind != JSON_LIST)
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "nodes are a list, not %s",
@@ -380,7 +370,7 @@ int graph_draft(struct graph *g, const struct json *list, int64_t now_ms, struct
     d.parents = arena_zalloc(a, (d.count + 1) * sizeof *d.parents);
     d.parent_counts = arena_zalloc(a, (d.count + 1) * sizeof *d.parent_counts);
     d.stamps = mem_zalloc((g->plan.node_count + d.count + 1) * sizeof *d.stamps);
-    err = check_all(&d, list);
+    int err = check_all(&d, list);
     if (!err)
         err = write_chunks(&d, now_ms, &r);
     free(d.stamps);

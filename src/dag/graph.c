@@ -153,15 +153,13 @@ static bool load_node(struct graph_loading *l, struct chunk_text *c, const struc
     const struct json *parents = NULL;
     struct dag_node *n = mem_zalloc(sizeof *n);
     int state = NODE_INCIPIENT, taken = BRANCH_NONE;
-    struct plan_spec *s;
-    uint32_t *ids;
 
     if (l->count == l->cap) {
         l->cap = l->cap ? l->cap * 2 : 64;
         l->nodes = mem_realloc(l->nodes, l->cap * sizeof *l->nodes);
         l->specs = mem_realloc(l->specs, l->cap * sizeof *l->specs);
     }
-    s = &l->specs[l->count];
+    struct plan_spec *s = &l->specs[l->count];
     if (!read_spec(l, v, n, s, &parents)) {
         node_free(n);
         return false;
@@ -177,7 +175,7 @@ static bool load_node(struct graph_loading *l, struct chunk_text *c, const struc
     if (n->name.len && !is_in(c, n->name))
         n->name = (struct str){mem_dup(n->name.p, n->name.len), n->name.len};
     /* Each id takes two words; find_parents() replaces the ids by refs. */
-    ids = arena_alloc(&l->arena, ((parents ? parents->count : 0) + 1) * sizeof(uint64_t));
+    uint32_t *ids = arena_alloc(&l->arena, ((parents ? parents->count : 0) + 1) * sizeof(uint64_t));
     s->parents = ids;
     if (parents)
         json_each(m, parents) {
@@ -191,13 +189,12 @@ static bool load_node(struct graph_loading *l, struct chunk_text *c, const struc
 
 static bool load_chunk(struct graph_loading *l, struct chunk_text *c)
 {
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     const struct json *list = json_parse(&a, (struct str){c->text.p, c->text.len}, NULL);
     bool good = list && list->kind == JSON_LIST;
 
     for (const struct json *v = good ? list->first : NULL; v && good; v = v->next, c->count++)
         good = load_node(l, c, v);
-    arena_release(&a);
     return good;
 }
 
@@ -223,11 +220,10 @@ static void find_parents(struct graph_loading *l, struct plan_spec *s)
 
     for (uint32_t i = 0; i < s->parent_count; i++) {
         uint64_t id;
-        uint32_t at;
         struct dag_node *n;
 
         memcpy(&id, refs + (size_t)i * 2, sizeof id);
-        at = in_batch(l, id);
+        uint32_t at = in_batch(l, id);
         if (at != UINT32_MAX)
             refs[count++] = plan_in_batch(at);
         else if ((n = graph_find(l->g, id)))

@@ -119,12 +119,10 @@ static void begin_dag(struct dag_http *h, struct dag_saved *saved)
 static void on_news(uv_async_t *async)
 {
     struct dag_http *h = async->data;
-    struct dag_saved *saved;
-    bool stopped;
 
     uv_mutex_lock(&h->lock);
-    saved = h->saved;
-    stopped = h->stopped;
+    struct dag_saved *saved = h->saved;
+    bool stopped = h->stopped;
     h->saved = NULL;
     h->stopped = false;
     uv_mutex_unlock(&h->lock);

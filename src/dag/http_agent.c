@@ -79,12 +79,11 @@ void http_get_kills(struct http_request *r)
     const struct dag_in *in = r->in;
     struct dag *d = http_dag(r);
     uint64_t key = dag_key("kill", in->clientid), after = (uint64_t)in->after;
-    struct http_watch w;
     struct buf b = {0};
 
     if (!d)
         return;
-    w = http_watch(r, &d->topic, &key, 1);
+    struct http_watch w = http_watch(r, &d->topic, &key, 1);
     if (after > d->kill_number)
         after = 0; /* it is of the server before a restart */
     if (put_kills(&b, d, in->clientid, after) || !http_park(r, &w, in->wait))
@@ -114,7 +113,6 @@ void http_post_done(struct http_request *r)
     struct run_outcome o = {.how = (enum run_how)in->how, .status = (int)in->status};
     struct dag *d = http_dag(r);
     struct dag_node *n = d ? http_find_node(r, d, in->node) : NULL;
-    struct dag_call *c;
 
     if (!n)
         return;
@@ -126,7 +124,7 @@ void http_post_done(struct http_request *r)
     }
     o.reason = in->reason.len ? arena_text(&r->arena, in->reason) : NULL;
     save_outputs(d, n, in);
-    c = dag_call_new(r);
+    struct dag_call *c = dag_call_new(r);
     buf_put_str(&c->out, STR("{}"));
     dag_ended(d, n, &o, dag_call_done, c);
 }

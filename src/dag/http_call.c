@@ -79,14 +79,13 @@ struct dag_node *http_node(struct http_request *r, struct dag *d)
 struct dag_call *http_nodes_call(struct http_request *r, struct dag *d)
 {
     const struct dag_in *in = r->in;
-    struct dag_call *c;
 
     for (size_t i = 0; i < in->id_count; i++)
         if (!graph_find(&d->graph, (uint64_t)in->ids[i])) {
             http_reply_errorf(r, 404, "there is no node '%" PRId64 "'", in->ids[i]);
             return NULL;
         }
-    c = dag_call_new(r);
+    struct dag_call *c = dag_call_new(r);
     c->count = in->id_count;
     c->ids = mem_alloc((c->count + 1) * sizeof *c->ids);
     for (size_t i = 0; i < c->count; i++)

@@ -59,13 +59,13 @@ static void put_page(struct buf *b, const struct text_page *p, struct str text, 
 /* The part of the text on the page: complete characters, unless it is the end or has none. */
 static struct str cut_page(struct str text, uint64_t start, int64_t limit, bool is_end)
 {
-    size_t from = start < text.len ? (size_t)start : text.len, len = text.len - from, whole;
+    size_t from = start < text.len ? (size_t)start : text.len, len = text.len - from;
 
     if (len > (size_t)limit) {
         len = (size_t)limit;
         is_end = false;
     }
-    whole = output_whole(text.p + from, len);
+    size_t whole = output_whole(text.p + from, len);
     return (struct str){text.p + from, !is_end && whole ? whole : len};
 }
 
@@ -98,7 +98,7 @@ static void work_fetch(uv_work_t *work)
 {
     struct slot_fetch *f = work->data;
     struct keeper *k = context_keeper(f->call->h->context);
-    struct buf piece = {0};
+    CLEANUP(buf_release) struct buf piece = {0};
     char path[DAG_PATH_LEN];
 
     f->err = k ? 0 : DROVER_CLOSED;
@@ -112,7 +112,6 @@ static void work_fetch(uv_work_t *work)
         buf_put_str(&f->text, f->tail);
     if (k)
         context_return(f->call->h->context, k);
-    buf_release(&piece);
 }
 
 static void after_fetch(uv_work_t *work, int status)
@@ -125,11 +124,9 @@ static void after_fetch(uv_work_t *work, int status)
         http_reply_err(c->r, f->err == DROVER_NO_NODE ? DROVER_SESSION_EXPIRED : f->err,
                        f->err == DROVER_NO_NODE ? "the value was replaced: start again" : NULL);
     } else if (c->r) {
-        struct str piece;
         struct buf b = {0};
-
-        piece = cut_page((struct str){f->text.p, f->text.len}, f->page.start - f->base,
-                         f->page.limit, f->base + f->text.len >= f->total);
+        struct str piece = cut_page((struct str){f->text.p, f->text.len}, f->page.start - f->base,
+                                    f->page.limit, f->base + f->text.len >= f->total);
         put_page(&b, &f->page, piece, f->grows || f->page.start + piece.len < f->total);
         http_reply_buf(c->r, &b);
     }
@@ -189,11 +186,10 @@ static void get_live(struct http_request *r, struct dag_node *n, struct text_pag
                      const struct run_output *o, const struct http_watch *w)
 {
     const struct dag_in *in = r->in;
-    size_t len;
 
     if (!read_page(r, p, node_live_pid(n), 0))
         return;
-    len = output_whole(o->text.p, o->text.len);
+    size_t len = output_whole(o->text.p, o->text.len);
     if (p->start >= len && in->wait && http_park(r, w, in->wait))
         return;
     reply_text(r, p, (struct str){o->text.p, len}, true);
@@ -351,8 +347,6 @@ void http_put_value(struct http_request *r)
     const struct dag_in *in = r->in;
     struct dag *d = http_dag(r);
     struct dag_node *n = d ? http_node(r, d) : NULL;
-    struct node_datum *v;
-    struct dag_call *c;
     char pid[24];
 
     if (!n || !may_put(r, d, n))
@@ -365,10 +359,10 @@ void http_put_value(struct http_request *r)
         replace(d, n, in);
     else if (!put_piece(r, d, n))
         return;
-    v = node_value(n, in->key);
+    struct node_datum *v = node_value(n, in->key);
     if (node_key_is_output(in->key))
         v->live_pid = node_live_pid(n);
-    c = dag_call_new(r);
+    struct dag_call *c = dag_call_new(r);
     snprintf(pid, sizeof pid, "%" PRIu64, v->pid);
     json_open(&c->out, '{');
     http_put_pagination(&c->out, v->len, pid);

@@ -45,7 +45,7 @@ void http_get_keys(struct http_request *r)
     uint64_t at = 0;
     struct buf b = {0};
     struct str *keys;
-    size_t count = 0, end;
+    size_t count = 0;
     char pid[64];
 
     if (!n)
@@ -56,7 +56,8 @@ void http_get_keys(struct http_request *r)
     snprintf(pid, sizeof pid, "%" PRIu64 "-%zu", n->id, count);
     if (!http_read_start(r, pid, pid, &at))
         return;
-    end = count - (at < count ? at : count) > (size_t)in->limit ? at + (size_t)in->limit : count;
+    size_t end =
+        count - (at < count ? at : count) > (size_t)in->limit ? at + (size_t)in->limit : count;
     json_open(&b, '{');
     json_key(&b, "keys");
     json_open(&b, '[');

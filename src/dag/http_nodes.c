@@ -206,11 +206,10 @@ void http_get_nodes(struct http_request *r)
     struct dag *d = http_dag(r);
     struct buf b = {0};
     struct node_listing l;
-    struct http_watch w;
 
     if (!d || !read_listing(r, d, &l))
         return;
-    w = http_watch(r, &d->topic, &key, 1);
+    struct http_watch w = http_watch(r, &d->topic, &key, 1);
     if (!put_listing(&b, d, &l) && in->new_id.p && http_park(r, &w, in->timeout))
         buf_release(&b);
     else
@@ -234,11 +233,10 @@ void http_post_nodes(struct http_request *r)
     struct dag_call *c = d ? dag_call_new(r) : NULL;
     struct draft draft;
     struct err_info why;
-    int err;
 
     if (!c)
         return;
-    err = graph_draft(&d->graph, in->nodes, dag_now_ms(d), &c->arena, &draft, &why);
+    int err = graph_draft(&d->graph, in->nodes, dag_now_ms(d), &c->arena, &draft, &why);
     if (err) {
         http_reply_err(r, err, why.text);
         dag_call_free(c);
@@ -336,12 +334,10 @@ void http_delete_node(struct http_request *r)
     struct dag_node *n = d ? http_node(r, d) : NULL;
     struct plan_changes all = {0};
     struct err_info why;
-    struct dag_call *c;
-    int err;
 
     if (!n)
         return;
-    c = dag_call_new(r);
+    struct dag_call *c = dag_call_new(r);
     if (in->chain)
         plan_descendants(&d->graph.plan, n->ref, &all);
     else
@@ -351,7 +347,7 @@ void http_delete_node(struct http_request *r)
         put_id_object(&c->out, d->graph.plan.nodes[all.refs[i]].id);
     json_close(&c->out, ']');
     plan_changes_release(&all);
-    err = dag_remove(d, n, in->chain, dag_call_done, c, &why);
+    int err = dag_remove(d, n, in->chain, dag_call_done, c, &why);
     if (err) {
         http_reply_err(r, err, why.text);
         dag_call_free(c);

@@ -75,8 +75,8 @@ static int make_all(struct keeper *k)
 
 static int read_head(struct keeper *k, struct dag_saved *saved)
 {
-    struct buf b = {0};
-    struct arena a = {0};
+    CLEANUP(buf_release) struct buf b = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     const struct json *v;
     int64_t last = 0;
     int err = keeper_get(k, DAG_HEAD, &b, NULL);
@@ -88,8 +88,6 @@ static int read_head(struct keeper *k, struct dag_saved *saved)
             err = DROVER_DAMAGED;
         saved->last = (uint64_t)last;
     }
-    arena_release(&a);
-    buf_release(&b);
     return err;
 }
 
@@ -138,12 +136,11 @@ static int note_slot(struct keeper *k, struct dag_saved *saved, const char *name
 
 static int note_bucket(struct keeper *k, struct dag_saved *saved, const char *bucket, note_fn *fn)
 {
-    struct keeper_names names = {0};
+    CLEANUP(keeper_names_release) struct keeper_names names = {0};
     int err = keeper_children(k, bucket, &names, NULL);
 
     for (size_t i = 0; i < names.count && !err; i++)
         err = fn(k, saved, names.names[i]);
-    keeper_names_release(&names);
     return err;
 }
 
@@ -188,10 +185,9 @@ static void *read_some(void *arg)
 
     while (!r->err && (at = atomic_fetch_add(&r->next, 1)) < r->texts->count) {
         struct saved_text *t = &r->texts->items[at];
-        int err;
 
         dag_path(path, r->kind, t->id);
-        err = keeper_get(r->keeper, path, &t->text, NULL);
+        int err = keeper_get(r->keeper, path, &t->text, NULL);
         if (err)
             r->err = err;
     }

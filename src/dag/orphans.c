@@ -21,10 +21,9 @@ static ssize_t read_file(pid_t pid, const char *name, char *to, size_t len)
 {
     char path[64];
     ssize_t n, got = 0;
-    int fd;
 
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -1;
     while ((size_t)got < len && (n = read(fd, to + got, len - (size_t)got)) > 0)
@@ -36,13 +35,13 @@ static ssize_t read_file(pid_t pid, const char *name, char *to, size_t len)
 /* False for a zombie, and for a process that no longer exists. */
 static bool read_stat(pid_t pid, int *ret_group, int *ret_session)
 {
-    char text[1024], *after, state;
+    char text[1024], state;
     ssize_t n = read_file(pid, "stat", text, sizeof text - 1);
 
     if (n <= 0)
         return false;
     text[n] = '\0';
-    after = strrchr(text, ')'); /* the process name before it may contain anything */
+    char *after = strrchr(text, ')'); /* the process name before it may contain anything */
     return after && sscanf(after, ") %c %*d %d %d", &state, ret_group, ret_session) == 3 &&
            state != 'Z' && state != 'X';
 }

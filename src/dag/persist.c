@@ -29,11 +29,10 @@ static bool recall(void *arg, struct dag_node *n, int *ret_state, int *ret_taken
 {
     struct dag_loading *b = arg;
     const struct saved_text *r = dag_saved_record(b->saved, n->id);
-    struct str text;
 
     if (!r)
         return true;
-    text = (struct str){r->text.p, r->text.len};
+    struct str text = {r->text.p, r->text.len};
     if (str_eq(text, STR("{\"state\":\"deleted\"}")))
         return false;
     if (node_read_record(n, text, &b->arena, ret_state, ret_taken))
@@ -137,16 +136,15 @@ static int64_t agent_of(const struct saved_task *s, struct str agent)
 static void find_task(struct dag *d, const struct saved_task *s, struct arena *a)
 {
     const struct json *v = json_parse(a, s->task.data, NULL);
-    int64_t id = 0, attempt = 0, started = 0, agent, now = dag_now_ms(d), lease_at;
+    int64_t id = 0, attempt = 0, started = 0, now = dag_now_ms(d);
     struct str text = {0};
-    struct dag_node *n;
     int has_agent = json_get_text(v, "agent", &text, NULL);
 
     if (json_get_int(v, "node", &id, NULL) != 1 || has_agent < 0 ||
         json_get_int(v, "attempt", &attempt, NULL) < 0 ||
         json_get_int(v, "started", &started, NULL) < 0)
         return;
-    n = graph_find(&d->graph, (uint64_t)id);
+    struct dag_node *n = graph_find(&d->graph, (uint64_t)id);
     if (!n || !graph_plan(&d->graph, n)->place || n->slot || n->task_put || !s->task.managed)
         dag_commit_drop(dag_commit_open(d), s->slot);
     if (!n || !graph_plan(&d->graph, n)->place || n->slot || n->task_put)
@@ -155,10 +153,10 @@ static void find_task(struct dag *d, const struct saved_task *s, struct arena *a
         dag_set_slot(d, n, s->slot);
     else if (attempt)
         dag_put_task(dag_commit_open(d), n);
-    agent = agent_of(s, (struct str){arena_text(a, text), text.len});
-    lease_at = s->task.timespec > now + DAG_GRACE_MS && agent > 0 && s->task.managed
-                   ? s->task.timespec
-                   : now + DAG_GRACE_MS;
+    int64_t agent = agent_of(s, (struct str){arena_text(a, text), text.len});
+    int64_t lease_at = s->task.timespec > now + DAG_GRACE_MS && agent > 0 && s->task.managed
+                           ? s->task.timespec
+                           : now + DAG_GRACE_MS;
     n->task = s->task.id;
     n->attempts = (uint32_t)attempt;
     n->started_ms = started;
@@ -270,14 +268,14 @@ int dag_begin(struct dag *d, struct dag_saved *saved, struct err_info *ret_error
 {
     struct dag_loading *b = mem_zalloc(sizeof *b);
     struct plan_changes changes = {0};
-    int err;
 
     b->dag = d;
     b->saved = saved;
     d->client = saved->client;
     know_buckets(d, saved);
     graph_group(&d->graph, STR(NODE_GROUP_DEFAULT));
-    err = graph_load(&d->graph, take_chunks(b), (uint32_t)saved->chunks.count, recall, b, &changes);
+    int err =
+        graph_load(&d->graph, take_chunks(b), (uint32_t)saved->chunks.count, recall, b, &changes);
     d->graph.last_id = saved->last;
     if (!err)
         find_ends(&d->graph, &changes);

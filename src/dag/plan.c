@@ -339,9 +339,8 @@ uint32_t plan_best_unoffered(const struct dag_plan *p, uint32_t group)
 
 uint32_t plan_best(const struct dag_plan *p, uint32_t group)
 {
-    uint32_t ready = plan_best_unoffered(p, group), offered;
-
-    offered = group < p->queue_count ? heap_top(&p->queues[group].offered) : 0;
+    uint32_t ready = plan_best_unoffered(p, group);
+    uint32_t offered = group < p->queue_count ? heap_top(&p->queues[group].offered) : 0;
     if (!ready || !offered)
         return ready ? ready : offered;
     return before(p, ready, offered) ? ready : offered;

@@ -29,7 +29,7 @@ bool plan_has_cycle(const struct plan_spec *specs, uint32_t count, struct plan_c
         if (marks[i] == SEARCH_NEW)
             plan_changes_put(&path, i);
         while (path.count && !found) {
-            uint32_t at = path.refs[path.count - 1], parent;
+            uint32_t at = path.refs[path.count - 1];
 
             marks[at] = SEARCH_OPEN;
             if (next[at] == specs[at].parent_count) {
@@ -37,7 +37,7 @@ bool plan_has_cycle(const struct plan_spec *specs, uint32_t count, struct plan_c
                 path.count--;
                 continue;
             }
-            parent = specs[at].parents[next[at]++];
+            uint32_t parent = specs[at].parents[next[at]++];
             if (!(parent & (uint32_t)PLAN_IN_BATCH))
                 continue;
             parent ^= (uint32_t)PLAN_IN_BATCH;

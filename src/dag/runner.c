@@ -209,13 +209,11 @@ void run_kill(struct run *r, int64_t grace_ms)
 
 static void kill_tick(struct run *r, int64_t now)
 {
-    bool alive;
-
     if (now >= r->kill_at && !r->killed_hard) {
         r->killed_hard = true;
         r->give_up_at = now + KILL_GIVE_UP_MS;
     }
-    alive = r->killed_hard ? kill_all(r) : terminate_all(r);
+    bool alive = r->killed_hard ? kill_all(r) : terminate_all(r);
     if (r->exited && (!alive || now >= r->give_up_at))
         finish(r); /* give_up_at: a process is stuck in the kernel and cannot die yet */
 }

@@ -180,7 +180,7 @@ static void announce(struct serve_job *j)
 static void start(struct serve_job *j)
 {
     struct dag *d = j->agent->dag;
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     struct node_command c;
     struct run_spec spec;
     struct environment e;
@@ -206,7 +206,6 @@ static void start(struct serve_job *j)
     j->node->run = runner_start(j->agent->runner, &spec, on_run_done, on_printed, j, &status, &why);
     if (!j->node->run)
         not_started(j, why.text, status);
-    arena_release(&a);
 }
 
 static void wait_for_an_end(struct serve_job *j)
@@ -252,10 +251,9 @@ void serve_agent_schedule(struct serve_agent *a)
 
     while (a->busy < (a->eager ? 3 * jobs : jobs)) {
         struct serve_job *j = mem_zalloc(sizeof *j);
-        struct dag_node *n;
 
         *j = (struct serve_job){.agent = a, .epoch = a->epoch};
-        n = dag_claim(a->dag, on_claimed, j);
+        struct dag_node *n = dag_claim(a->dag, on_claimed, j);
         if (!n) {
             free(j);
             return;

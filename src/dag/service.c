@@ -74,11 +74,9 @@ void dag_park(struct dag *d, struct dag_node *n, int64_t due_ms)
 
 void dag_unpark(struct dag *d, struct dag_node *n)
 {
-    struct dag_node *last;
-
     if (!n->parked)
         return;
-    last = d->parked[--d->parked_count];
+    struct dag_node *last = d->parked[--d->parked_count];
     d->parked[n->parked_at - 1] = last;
     last->parked_at = n->parked_at;
     n->parked_at = 0;

@@ -186,7 +186,6 @@ static int posix_start(const struct spawn *what, pid_t *ret_pid)
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, all;
-    int error;
 
     sigemptyset(&none);
     sigfillset(&all);
@@ -202,8 +201,8 @@ static int posix_start(const struct spawn *what, pid_t *ret_pid)
     posix_spawn_file_actions_addclosefrom_np(&actions, 3);
     if (what->cwd)
         posix_spawn_file_actions_addchdir_np(&actions, what->cwd);
-    error = posix_spawn(ret_pid, what->path, &actions, &attributes, (char *const *)what->argv,
-                        (char *const *)what->envp);
+    int error = posix_spawn(ret_pid, what->path, &actions, &attributes, (char *const *)what->argv,
+                            (char *const *)what->envp);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     return error;

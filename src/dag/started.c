@@ -50,11 +50,10 @@ static struct started_file *map_file(const char *dir)
 {
     char path[4096];
     void *p = MAP_FAILED;
-    int fd;
 
     if (snprintf(path, sizeof path, "%s/runs", dir) >= (int)sizeof path)
         return NULL;
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0 && !posix_fallocate(fd, 0, sizeof(struct started_file)))
         p = mmap(NULL, sizeof(struct started_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (fd >= 0)
@@ -139,13 +138,11 @@ void started_settle(struct started *s)
 
 uint32_t started_mark(struct started *s, uint64_t node, uint32_t attempt)
 {
-    uint32_t at;
-
     if (!s->free_count) {
         memset(s->file->boot, 0, sizeof s->file->boot);
         return 0;
     }
-    at = s->free[--s->free_count];
+    uint32_t at = s->free[--s->free_count];
     put(s, at, node, attempt);
     return at;
 }

@@ -100,10 +100,8 @@ struct node_datum *dag_output_value(struct dag *d, struct dag_node *n, enum run_
 void dag_save_value(struct dag *d, struct dag_node *n, struct node_datum *v, dag_done_fn *done,
                     void *arg)
 {
-    struct dag_commit *t;
-
     spill(d, n, v);
-    t = dag_commit_open(d);
+    struct dag_commit *t = dag_commit_open(d);
     dag_commit_record(t, n);
     dag_commit_then(t, done, arg);
 }

@@ -49,7 +49,7 @@ void dag_follow(struct dag *d, struct dag_commit *t, struct plan_changes *c)
 /* "timed out after 60 s" */
 static void put_timeout(char *to, size_t len, const struct dag_node *n, enum node_type type)
 {
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     struct node_command c;
 
     node_command(n, type, &a, &c);
@@ -57,7 +57,6 @@ static void put_timeout(char *to, size_t len, const struct dag_node *n, enum nod
         snprintf(to, len, "timed out after %" PRId64 " ms", c.timeout_ms);
     else
         snprintf(to, len, "timed out after %" PRId64 " s", c.timeout_ms / 1000);
-    arena_release(&a);
 }
 
 static void set_reason(struct dag_node *n, enum node_type type, const struct run_outcome *o)
@@ -100,7 +99,7 @@ static enum node_state judge(const struct dag_node *n, enum node_type type,
 static int64_t next_attempt_at(struct dag *d, const struct dag_node *n, enum node_type type,
                                const struct run_outcome *o)
 {
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     struct node_command c;
     int64_t now = dag_now_ms(d), at = 0;
 
@@ -111,7 +110,6 @@ static int64_t next_attempt_at(struct dag *d, const struct dag_node *n, enum nod
     } else if (n->attempts <= c.retries) {
         at = now + node_delay_ms(&c, n->attempts);
     }
-    arena_release(&a);
     return at;
 }
 
@@ -216,11 +214,10 @@ int dag_check_retry(const struct dag *d, const struct dag_node *n, struct err_in
 int dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg, struct err_info *e)
 {
     struct plan_changes changes = {0};
-    struct dag_commit *t;
 
     if (dag_check_retry(d, n, e))
         return DROVER_REFUSED;
-    t = dag_commit_open(d);
+    struct dag_commit *t = dag_commit_open(d);
     plan_retry(&d->graph.plan, n->ref, &changes);
     for (size_t i = 0; i < changes.count; i++) {
         struct dag_node *m = graph_at(&d->graph, changes.refs[i]);
@@ -286,11 +283,10 @@ static void remove_one(struct dag *d, struct dag_node *n)
 {
     struct chunk_text *c = n->chunk;
     char path[DAG_PATH_LEN];
-    struct dag_commit *t;
 
     for (struct node_datum *v = n->values; v; v = v->next)
         dag_drop_slots(d, n, v);
-    t = dag_commit_open(d);
+    struct dag_commit *t = dag_commit_open(d);
     if (n->slot)
         dag_commit_drop(t, n->slot); /* the batch must not refer to the node */
     dag_set_slot(d, n, 0);
@@ -317,13 +313,12 @@ int dag_remove(struct dag *d, struct dag_node *n, bool chain, dag_done_fn *done,
                struct err_info *e)
 {
     struct plan_changes all = {0};
-    int err;
 
     if (chain)
         plan_descendants(&d->graph.plan, n->ref, &all);
     else
         plan_changes_put(&all, n->ref);
-    err = check_removable(d, &all, chain, e);
+    int err = check_removable(d, &all, chain, e);
     if (!err) {
         dag_commit_flush(d);
         for (size_t i = all.count; i-- > 0;) {

@@ -59,8 +59,6 @@ ssize_t chunk_feed(struct chunk *c, const char *p, size_t len, struct buf *body,
     size_t at = 0;
 
     while (at < len && !c->done) {
-        int err = 0;
-
         if (c->state == DATA) {
             size_t run = len - at < c->left ? len - at : c->left;
 
@@ -71,9 +69,7 @@ ssize_t chunk_feed(struct chunk *c, const char *p, size_t len, struct buf *body,
                 c->state = DATA_CR;
             continue;
         }
-        err = c->state == SIZE ? size_byte(c, p[at]) : fixed_byte(c, p[at]);
-        if (err)
-            return err;
+        TRY(c->state == SIZE ? size_byte(c, p[at]) : fixed_byte(c, p[at]));
         if (c->state == DATA && c->left > max - body->len)
             return -413;
         at++;

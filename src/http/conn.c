@@ -120,12 +120,9 @@ static void on_written(uv_write_t *w, int status)
 
 static void write_out(struct conn *c)
 {
-    uv_buf_t rest;
-    ssize_t sent;
-
     if (c->closing || c->writing.len || !c->out.len)
         return;
-    sent = send_now(c);
+    ssize_t sent = send_now(c);
     if (sent < 0) {
         conn_close(c);
         return;
@@ -137,7 +134,7 @@ static void write_out(struct conn *c)
     buf_release(&c->writing);
     c->writing = c->out;
     c->out = (struct buf){0};
-    rest = uv_buf_init(c->writing.p + sent, (unsigned)(c->writing.len - (size_t)sent));
+    uv_buf_t rest = uv_buf_init(c->writing.p + sent, (unsigned)(c->writing.len - (size_t)sent));
     c->write.data = c;
     if (uv_write(&c->write, (uv_stream_t *)&c->tcp, &rest, 1, on_written))
         conn_close(c);

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/uv_check.h"
 #include "http/server.h"
 
@@ -100,7 +101,7 @@ void events_publish(struct events *e, const struct event *event)
 {
     struct kept_event *k = kept_new(event);
 
-    pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     while (e->first < e->next &&
            (e->next - e->first == EVENTS_KEPT || e->size + k->size > EVENTS_LEN_MAX))
         drop_oldest(e);
@@ -109,7 +110,6 @@ void events_publish(struct events *e, const struct event *event)
     e->size += k->size;
     if (e->listened)
         uv_async_send(&e->wake);
-    pthread_mutex_unlock(&e->lock);
 }
 
 /* Formatting. */
@@ -166,7 +166,7 @@ static void put_event(struct buf *b, const struct kept_event *k)
 /* Up to SEND_LEN bytes of events for the listener. */
 static void collect(struct events *e, struct event_listener *l, struct buf *b)
 {
-    pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     if (l->sent + 1 < e->first || l->sent >= e->next) {
         l->sent = e->first - 1;
         buf_printf(b, "id: %" PRIu64 "\nevent: lost\ndata: {\"first\":\"%" PRIu64 "\"}\n\n",
@@ -178,7 +178,6 @@ static void collect(struct events *e, struct event_listener *l, struct buf *b)
         if (is_wanted(l, k))
             put_event(b, k);
     }
-    pthread_mutex_unlock(&e->lock);
 }
 
 /* Listeners, on the loop. */
@@ -191,9 +190,8 @@ static void listener_free(struct event_listener *l)
     if (l->next)
         l->next->prev = l->prev;
     if (!e->listeners) {
-        pthread_mutex_lock(&e->lock);
+        LOCKED(&e->lock);
         e->listened = false;
-        pthread_mutex_unlock(&e->lock);
     }
     free(l);
 }
@@ -213,7 +211,7 @@ static void send_text(struct event_listener *l, struct str text)
 static void serve(struct event_listener *l)
 {
     struct events *e = l->events;
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
 
     do {
         b.len = 0;
@@ -225,7 +223,6 @@ static void serve(struct event_listener *l)
             break;
         }
     } while (b.len >= SEND_LEN);
-    buf_release(&b);
 }
 
 static void on_drained(struct http_request *r)
@@ -282,9 +279,8 @@ static bool find_start(struct events *e, struct http_request *r, uint64_t *ret_s
         http_reply_field(r, "Last-Event-ID", "Last-Event-ID is not the id of an event");
         return false;
     }
-    pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     *ret_sent = in->last < 0 ? e->next - 1 : (uint64_t)in->last;
-    pthread_mutex_unlock(&e->lock);
     return true;
 }
 
@@ -308,12 +304,13 @@ static bool are_filters_known(struct events *e, struct http_request *r)
 {
     const struct str *filter = ((struct events_in *)r->in)->filter;
     const struct event_words *w = NULL;
-    struct str word;
 
     for (int i = 0; i < e->words_count && !w; i++)
         w = str_eq(filter[KIND], str_of(e->words[i]->kind)) ? e->words[i] : NULL;
     for (int i = ID; w && i < FIELD_COUNT; i++) {
-        word = find_unknown(filter[i], i == ID ? w->is_id : i == TYPE ? w->is_type : w->is_state);
+        struct str word = find_unknown(filter[i], i == ID     ? w->is_id
+                                                  : i == TYPE ? w->is_type
+                                                              : w->is_state);
         if (!word.len)
             continue;
         http_reply_field(r, FIELD_NAMES[i], "%s: a %s cannot have '%.*s'", FIELD_NAMES[i], w->kind,

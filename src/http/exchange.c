@@ -152,11 +152,9 @@ static bool is_json_type(struct str type)
  */
 static bool is_acceptable(const struct http_request *r)
 {
-    const struct str *type;
-
     if (r->head.method == METHOD_GET || (r->head.method != METHOD_POST && !r->body.len))
         return true;
-    type = head_field(&r->head, "Content-Type");
+    const struct str *type = head_field(&r->head, "Content-Type");
     return type && is_json_type(*type);
 }
 
@@ -255,18 +253,15 @@ static void begin(struct exchange *x)
 static size_t take_head(struct conn *c, const char *p, size_t len)
 {
     const char *reason = "a byte that may not be in a request head";
-    const struct cached_head *known;
     struct exchange *x;
     size_t known_len;
-    ssize_t head_len;
-    int status;
 
     if (len >= 2 && p[0] == '\r' &&
         p[1] == '\n') { /* some clients send an empty line between requests */
         c->scanned = 0;
         return 2;
     }
-    known = head_cache_find(&c->server->heads, p, len, &known_len);
+    const struct cached_head *known = head_cache_find(&c->server->heads, p, len, &known_len);
     if (known) {
         x = exchange_new(c, p, known_len);
         c->scanned = 0;
@@ -274,7 +269,7 @@ static size_t take_head(struct conn *c, const char *p, size_t len)
         begin(x);
         return known_len;
     }
-    head_len = head_scan(p, len, &c->scanned);
+    ssize_t head_len = head_scan(p, len, &c->scanned);
     if (head_len == 0)
         return 0;
     x = exchange_new(c, p, head_len > 0 ? (size_t)head_len : 0);
@@ -284,7 +279,7 @@ static size_t take_head(struct conn *c, const char *p, size_t len)
                         head_len == -431 ? "the request head is too long" : reason);
         return 0;
     }
-    status = head_parse(&x->request.head, x->text.p, (size_t)head_len, &reason);
+    int status = head_parse(&x->request.head, x->text.p, (size_t)head_len, &reason);
     if (status)
         exchange_refuse(x, status, reason);
     else
@@ -297,10 +292,9 @@ static size_t take_body(struct conn *c, const char *p, size_t len)
 {
     struct exchange *x = c->reading;
     uint64_t left = x->request.head.content_len - x->body.len;
-    ssize_t used;
 
     if (x->request.head.chunked) {
-        used = chunk_feed(&c->chunk, p, len, &x->body, body_len_max(x));
+        ssize_t used = chunk_feed(&c->chunk, p, len, &x->body, body_len_max(x));
         if (used < 0) {
             exchange_refuse(x, (int)-used,
                             used == -413 ? "the body is too long" : "malformed chunk");

@@ -146,12 +146,11 @@ static int set_items(const struct route_field *f, const struct json *v, struct a
 {
     const struct route_field *item = f->fields;
     int err = check_count(f, v->count, e);
-    char *at;
     size_t index = 0;
 
     if (err)
         return err;
-    at = set_list(f, v->count, a, in);
+    char *at = set_list(f, v->count, a, in);
     json_each(m, v) {
         if (item->name.p && m->kind != JSON_OBJECT)
             err = fail(e, DROVER_BAD_ARGUMENT, (struct str){0}, "must be an object, not %s",
@@ -332,15 +331,13 @@ static int set_commas(const struct route_field *f, struct str text, struct arena
                       struct route_field_error *e)
 {
     size_t count = text.len != 0, at = 0, index = 0;
-    char *item;
-    int err;
 
     for (size_t i = 0; i < text.len; i++)
         count += text.p[i] == ',';
-    err = check_count(f, count, e);
+    int err = check_count(f, count, e);
     if (err)
         return err;
-    item = set_list(f, count, a, in);
+    char *item = set_list(f, count, a, in);
     for (size_t i = 0; i <= text.len && count; i++) {
         if (i < text.len && text.p[i] != ',')
             continue;

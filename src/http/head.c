@@ -93,18 +93,16 @@ static int check_request_line(struct head *h, struct str line, const char **ret_
 {
     const char *first = memchr(line.p, ' ', line.len);
     const char *last = memrchr(line.p, ' ', line.len);
-    struct str target;
-    const char *mark;
 
     if (!first || first == last)
         return refuse(400, "malformed request line", ret_reason);
-    target = (struct str){first + 1, (size_t)(last - first) - 1};
+    struct str target = {first + 1, (size_t)(last - first) - 1};
     for (size_t i = 0; i < target.len; i++)
         if (target.p[i] <= ' ' || target.p[i] > '~' || target.p[i] == '#')
             return refuse(400, "malformed request target", ret_reason);
     if (!target.len || target.p[0] != '/')
         return refuse(400, "the request target must be a path", ret_reason);
-    mark = memchr(target.p, '?', target.len);
+    const char *mark = memchr(target.p, '?', target.len);
     h->path = (struct str){target.p, mark ? (size_t)(mark - target.p) : target.len};
     h->query = mark ? (struct str){mark + 1, target.len - h->path.len - 1} : STR("");
     return check_version(h, (struct str){last + 1, (size_t)(line.p + line.len - last) - 1},
@@ -253,10 +251,9 @@ static int run_llhttp(struct head *h, const char *p, size_t len, const char **re
 int head_parse(struct head *h, const char *p, size_t len, const char **ret_reason)
 {
     struct str rest = {p, len};
-    int status;
 
     memset(h, 0, offsetof(struct head, fields));
-    status = check_request_line(h, next_line(&rest), ret_reason);
+    int status = check_request_line(h, next_line(&rest), ret_reason);
     if (!status)
         status = split_fields(h, rest, ret_reason);
     if (!status)

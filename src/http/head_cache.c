@@ -39,13 +39,11 @@ const struct cached_head *head_cache_find(const struct head_cache *s, const char
                                           size_t *ret_len)
 {
     size_t head_len = find_end(p, len);
-    const struct cached_head *k;
-    uint64_t hash;
 
     if (!head_len)
         return NULL;
-    hash = XXH3_64bits(p, head_len);
-    k = s->places[hash % HEAD_CACHE_MAX];
+    uint64_t hash = XXH3_64bits(p, head_len);
+    const struct cached_head *k = s->places[hash % HEAD_CACHE_MAX];
     if (!k || k->hash != hash || k->len != head_len || memcmp(k->text, p, head_len))
         return NULL;
     *ret_len = head_len;

@@ -275,12 +275,11 @@ void metrics_put(struct buf *page, struct metrics *m)
 
 static void get_metrics(struct http_request *r)
 {
-    struct buf page = {0};
+    CLEANUP(buf_release) struct buf page = {0};
 
     metrics_put(&page, r->arg);
     http_reply_as(r, 200, "text/plain; version=0.0.4; charset=utf-8",
                   (struct str){page.p, page.len});
-    buf_release(&page);
 }
 
 static const struct route ROUTES[] = {

@@ -60,7 +60,7 @@ static void put_shape(struct buf *b, const char **at);
 /* "a:int b?:text", up to the end or a parenthesis. */
 static void put_members(struct buf *b, const char **at)
 {
-    struct buf required = {0};
+    CLEANUP(buf_release) struct buf required = {0};
 
     emit(b, "'type':'object','properties':{");
     while (**at && **at != ')') {
@@ -78,7 +78,6 @@ static void put_members(struct buf *b, const char **at)
     emit(b, "}");
     if (required.len)
         emit(b, "'required':[%s]", buf_text(&required));
-    buf_release(&required);
 }
 
 /* "a|b|c" */
@@ -140,14 +139,13 @@ static void put_shape(struct buf *b, const char **at)
         put_type(b, at);
     }
     if (take(at, "|null")) {
-        struct buf plain = {0};
+        CLEANUP(buf_release) struct buf plain = {0};
 
         buf_put(&plain, b->p + begin, b->len - begin);
         b->len = begin;
         emit(b, "'anyOf':[{");
         buf_put(b, plain.p, plain.len);
         emit(b, "},{'type':'null'}]");
-        buf_release(&plain);
     }
 }
 

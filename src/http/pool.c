@@ -31,14 +31,12 @@ struct pool *pool_new(size_t threads_max)
 /* With the lock held. NULL: the pool ends. */
 static struct pool_job *next_job(struct pool *p)
 {
-    struct pool_job *job;
-
     while (!p->first && !p->ending) {
         p->idle++;
         pthread_cond_wait(&p->more, &p->lock);
         p->idle--;
     }
-    job = p->first;
+    struct pool_job *job = p->first;
     if (job) {
         p->first = job->next;
         p->queued--;
@@ -68,7 +66,7 @@ void pool_submit(struct pool *p, struct pool_job *job)
     struct err_info e;
 
     job->next = NULL;
-    pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     *p->last = job;
     p->last = &job->next;
     p->queued++;
@@ -78,7 +76,6 @@ void pool_submit(struct pool *p, struct pool_job *job)
     else if (!p->count)
         err_fatal("%s", e.text);
     pthread_cond_signal(&p->more);
-    pthread_mutex_unlock(&p->lock);
 }
 
 void pool_free(struct pool *p)

@@ -73,15 +73,14 @@ const char *query_parse(struct arena *a, struct str text, struct query *ret_quer
         room += text.p[i] == '&';
     q.params = arena_alloc(a, sizeof *q.params * (room < QUERY_MAX ? room : QUERY_MAX));
     while (text.len) {
-        struct str value = take(&text, '&'), name;
-        struct query_param *param;
+        struct str value = take(&text, '&');
 
         if (!value.len)
             continue;
         if (q.count == QUERY_MAX)
             return "too many parameters in the query";
-        param = &q.params[q.count];
-        name = take(&value, '=');
+        struct query_param *param = &q.params[q.count];
+        struct str name = take(&value, '=');
         if (!query_unescape(a, name, true, &param->name) ||
             !query_unescape(a, value, true, &param->value))
             return "malformed escape in the query";

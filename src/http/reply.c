@@ -214,13 +214,12 @@ static void put_errors(struct buf *b, const char *const *reasons, size_t count, 
 void reply_with(struct http_request *r, int status, const char *code, const char *field,
                 const char *message)
 {
-    struct buf body = {0};
+    CLEANUP(buf_release) struct buf body = {0};
 
     if (status >= 500 && ((struct exchange *)r)->row)
         log_failure(r, status, message);
     put_errors(&body, &message, 1, code ? code : status_of(status)->code, field);
     http_reply(r, status, (struct str){body.p, body.len});
-    buf_release(&body);
 }
 
 void http_reply_error(struct http_request *r, int status, const char *message)
@@ -260,21 +259,19 @@ void http_reply_err(struct http_request *r, int err, const char *message_or_null
 
 void http_reply_reasons(struct http_request *r, int err, const char *const *reasons, size_t count)
 {
-    struct buf body = {0};
+    CLEANUP(buf_release) struct buf body = {0};
 
     put_errors(&body, reasons, count, drover_err_name(err), NULL);
     http_reply(r, drover_err_http_status(err), (struct str){body.p, body.len});
-    buf_release(&body);
 }
 
 /* A line end in a value would begin another header, or the body. */
 void http_add_header(struct http_request *r, const char *name, struct str value)
 {
     struct exchange *x = (struct exchange *)r;
-    size_t begin;
 
     buf_printf(&x->fields, "%s: ", name);
-    begin = x->fields.len;
+    size_t begin = x->fields.len;
     buf_put_str(&x->fields, value);
     for (size_t i = begin; i < x->fields.len; i++)
         if ((unsigned char)x->fields.p[i] < ' ')

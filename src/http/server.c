@@ -157,9 +157,8 @@ static void set_socket_options(struct http_server *s)
 static int bind_and_listen(struct http_server *s)
 {
     struct sockaddr_storage bound = {0};
-    int len = sizeof bound, err;
-
-    err = uv_tcp_bind(&s->tcp, (const struct sockaddr *)&s->options.address, 0);
+    int len = sizeof bound;
+    int err = uv_tcp_bind(&s->tcp, (const struct sockaddr *)&s->options.address, 0);
     if (!err) {
         set_socket_options(s);
         err = uv_listen((uv_stream_t *)&s->tcp, BACKLOG, on_connection);
@@ -176,21 +175,19 @@ static int bind_and_listen(struct http_server *s)
 static void get_v1(struct http_request *r)
 {
     struct http_server *s = r->arg;
-    struct buf list = {0};
+    CLEANUP(buf_release) struct buf list = {0};
 
     router_put_list(&list, &s->router);
     http_reply(r, 200, (struct str){list.p, list.len});
-    buf_release(&list);
 }
 
 static void get_openapi(struct http_request *r)
 {
     struct http_server *s = r->arg;
-    struct buf document = {0};
+    CLEANUP(buf_release) struct buf document = {0};
 
     router_put_openapi(&document, &s->router);
     http_reply(r, 200, (struct str){document.p, document.len});
-    buf_release(&document);
 }
 
 static const struct route ROUTES[] = {

@@ -67,11 +67,11 @@ void server_metrics_release(struct http_server *s)
 void server_metrics_count(const struct exchange *x, int status)
 {
     struct http_server *s = x->server;
-    struct route_metrics *f;
 
     if (!s->route_metrics)
         return;
-    f = &s->route_metrics[x->row ? (size_t)(x->row - s->router.rows) : s->router.count];
+    struct route_metrics *f =
+        &s->route_metrics[x->row ? (size_t)(x->row - s->router.rows) : s->router.count];
     counter_add(f->answers[status / 100], 1);
     histogram_add(f->seconds, uv_hrtime() - x->came_ns);
 }

@@ -8,6 +8,7 @@
 
 #include <xxhash.h>
 
+#include "base/thread.h"
 #include "http/conn.h"
 
 struct topic_wait {
@@ -56,9 +57,8 @@ struct http_watch http_watch(struct http_request *r, struct http_topic *t, const
     struct http_watch w = {t, arena_alloc(&r->arena, count * sizeof *keys + 1), count, 0};
 
     memcpy(w.keys, keys, count * sizeof *keys);
-    pthread_mutex_lock(&t->lock);
+    LOCKED(&t->lock);
     w.seen = count_wakes(t, keys, count);
-    pthread_mutex_unlock(&t->lock);
     return w;
 }
 
@@ -98,7 +98,7 @@ void http_topic_wake(struct http_topic *t, uint64_t key, int max)
 {
     struct topic_wait *next;
 
-    pthread_mutex_lock(&t->lock);
+    LOCKED(&t->lock);
     bucket_of(t, key)->wakes++;
     for (struct topic_wait *w = bucket_of(t, key)->first; w && max > 0; w = next) {
         struct exchange *x = w->x;
@@ -111,17 +111,15 @@ void http_topic_wake(struct http_topic *t, uint64_t key, int max)
         wake(x, key);
         max--;
     }
-    pthread_mutex_unlock(&t->lock);
 }
 
 size_t http_topic_parked(struct http_topic *t, uint64_t key)
 {
     size_t count = 0;
 
-    pthread_mutex_lock(&t->lock);
+    LOCKED(&t->lock);
     for (struct topic_wait *w = bucket_of(t, key)->first; w; w = w->next)
         count += w->key == key;
-    pthread_mutex_unlock(&t->lock);
     return count;
 }
 
@@ -175,13 +173,10 @@ void topic_park(struct exchange *x)
 
 bool topic_leave(struct exchange *x)
 {
-    bool parked;
-
-    pthread_mutex_lock(&x->watch.topic->lock);
-    parked = !x->woken;
+    LOCKED(&x->watch.topic->lock);
+    bool parked = !x->woken;
     if (parked)
         unlink_waits(x);
-    pthread_mutex_unlock(&x->watch.topic->lock);
     return parked;
 }
 

@@ -68,19 +68,18 @@ static size_t on_header(char *data, size_t size, size_t count, void *arg)
 static char *origin_of(const char *url)
 {
     const char *authority = strstr(url, "://");
-    size_t len;
 
     if (!authority || authority == url ||
         (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0))
         return NULL;
     authority += 3;
-    len = strcspn(authority, "/?#");
+    size_t len = strcspn(authority, "/?#");
     return len ? mem_dup(url, (size_t)(authority - url) + len) : NULL;
 }
 
 static char *server_url(const char *text)
 {
-    struct buf url = {0};
+    CLEANUP(buf_release) struct buf url = {0};
     char *origin;
 
     buf_printf(&url, "%s%s", strstr(text, "://") ? "" : "http://", text);
@@ -89,7 +88,6 @@ static char *server_url(const char *text)
         free(origin);
         origin = NULL;
     }
-    buf_release(&url);
     return origin;
 }
 
@@ -147,11 +145,10 @@ int transport_open(const struct transport_options *o, struct transport **ret_tra
                        server);
     }
     if (o->token) {
-        struct buf line = {0};
+        CLEANUP(buf_release) struct buf line = {0};
 
         buf_printf(&line, "Authorization: Bearer %s", o->token);
         t->token_line = mem_dup(line.p, line.len);
-        buf_release(&line);
     }
     t->multi = t->curl->curl_multi_init();
     t->easy = t->curl->curl_easy_init();
@@ -304,7 +301,7 @@ static int call_one(struct transport *t, const char *origin, const struct transp
                     struct transport_answer *answer, struct err_info *ret_error)
 {
     struct curl_slist *headers = make_headers(t, r);
-    struct buf url = {0};
+    CLEANUP(buf_release) struct buf url = {0};
     long status = 0;
     CURLcode code;
     int err;
@@ -321,7 +318,6 @@ static int call_one(struct transport *t, const char *origin, const struct transp
     t->curl->curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
     answer->status = (int)status;
     t->curl->curl_slist_free_all(headers);
-    buf_release(&url);
     return err;
 }
 

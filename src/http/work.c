@@ -6,6 +6,7 @@
 #include <assert.h>
 
 #include "base/mem.h"
+#include "base/thread.h"
 #include "http/conn.h"
 
 void server_post(struct exchange *x)
@@ -13,11 +14,10 @@ void server_post(struct exchange *x)
     struct http_server *s = x->server;
 
     x->posted_next = NULL;
-    pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     *s->posted_last = x;
     s->posted_last = &x->posted_next;
     uv_async_send(&s->came); /* under the lock, so that the server still exists */
-    pthread_mutex_unlock(&s->lock);
 }
 
 static void drop_hold(struct exchange *x)
@@ -83,10 +83,10 @@ static void take_one(struct exchange *x)
 void server_take_posted(uv_async_t *came)
 {
     struct http_server *s = came->data;
-    struct exchange *x, *next;
+    struct exchange *next;
 
     pthread_mutex_lock(&s->lock);
-    x = s->posted;
+    struct exchange *x = s->posted;
     s->posted = NULL;
     s->posted_last = &s->posted;
     pthread_mutex_unlock(&s->lock);

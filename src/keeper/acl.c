@@ -46,20 +46,19 @@ bool acl_list_is_valid(struct str list)
 static bool parse_network(struct str text, unsigned char *ret_bytes, unsigned *ret_len,
                           unsigned *ret_bits)
 {
-    char copy[64], *slash, *end;
-    unsigned long bits;
+    char copy[64], *end;
 
     if (text.len >= sizeof copy)
         return false;
     memcpy(copy, text.p, text.len);
     copy[text.len] = '\0';
-    slash = strchr(copy, '/');
+    char *slash = strchr(copy, '/');
     if (slash)
         *slash = '\0';
     *ret_len = strchr(copy, ':') ? 16 : 4;
     if (inet_pton(*ret_len == 16 ? AF_INET6 : AF_INET, copy, ret_bytes) != 1)
         return false;
-    bits = slash ? strtoul(slash + 1, &end, 10) : *ret_len * 8;
+    unsigned long bits = slash ? strtoul(slash + 1, &end, 10) : *ret_len * 8;
     if (slash && (slash[1] < '0' || slash[1] > '9' || end != copy + text.len))
         return false;
     *ret_bits = (unsigned)bits;
@@ -105,11 +104,10 @@ static bool is_known_as(const struct acl_who *who, struct acl_id wanted)
 bool acl_allows(struct str list, int permission, const struct acl_who *who)
 {
     struct reader r = {list.p, list.len, false};
-    uint32_t count;
 
     if (!who || list.p == ACL_OPEN_LIST.p)
         return true;
-    count = (uint32_t)jute_i32(&r);
+    uint32_t count = (uint32_t)jute_i32(&r);
     for (uint32_t i = 0; i < count && !r.bad; i++) {
         struct acl_item item = next_item(&r);
 
@@ -140,11 +138,9 @@ static void put_item(struct buf *b, uint32_t *count, struct acl_item item)
 /* Two parts with a colon between them, the second not empty. Trailing colons do not count. */
 static bool digest_is_valid(struct str id)
 {
-    const char *colon;
-
     while (id.len && id.p[id.len - 1] == ':')
         id.len--;
-    colon = id.len ? memchr(id.p, ':', id.len) : NULL;
+    const char *colon = id.len ? memchr(id.p, ':', id.len) : NULL;
     return colon && !memchr(colon + 1, ':', id.len - (size_t)(colon + 1 - id.p));
 }
 
@@ -177,12 +173,12 @@ static int resolve_auth(struct buf *b, uint32_t *count, struct acl_item item,
 int acl_resolve(struct str list, const struct acl_who *who, struct buf *ret_list)
 {
     struct reader r = {list.p, list.len, false};
-    uint32_t count = 0, given;
+    uint32_t count = 0;
     int err = 0;
 
     if (!acl_list_is_valid(list))
         return DROVER_BAD_ACL;
-    given = (uint32_t)jute_i32(&r);
+    uint32_t given = (uint32_t)jute_i32(&r);
     ret_list->len = 0;
     jute_put_i32(ret_list, 0);
     for (uint32_t i = 0; i < given && !err; i++) {
@@ -274,11 +270,9 @@ uint32_t acl_use(struct acl_table *t, struct str list)
 
 void acl_drop(struct acl_table *t, uint32_t number)
 {
-    struct acl_entry *e;
-
     if (number == ACL_OPEN)
         return;
-    e = &t->entries[number - 1];
+    struct acl_entry *e = &t->entries[number - 1];
     if (--e->users)
         return;
     map_remove(&t->index, map_hash_str((struct str){e->list, e->len}), number);

@@ -112,11 +112,10 @@ int keeper_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
                  struct keeper_result *results)
 {
     struct keeper_result few[8], *own = NULL;
-    int err;
 
     if (results)
         memset(results, 0, count * sizeof *results);
-    err = request_check(ops, count, results);
+    int err = request_check(ops, count, results);
     if (err || !count)
         return err;
     if (results)
@@ -134,10 +133,7 @@ int keeper_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
 int keeper_commit(struct keeper *k, const struct keeper_op *ops, size_t count, keeper_done_fn *done,
                   void *arg)
 {
-    int err = request_check(ops, count, NULL);
-
-    if (err)
-        return err;
+    TRY(request_check(ops, count, NULL));
     return count ? k->ops->commit(k, ops, count, done, arg) : DROVER_BAD_ARGUMENT;
 }
 
@@ -145,11 +141,10 @@ int keeper_get(struct keeper *k, const char *path, struct buf *ret_data,
                struct keeper_stat *ret_stat)
 {
     struct keeper_stat stat;
-    int err;
 
     if (!path_is_valid(str_of(path), false))
         return DROVER_BAD_ARGUMENT;
-    err = k->ops->get(k, str_of(path), ret_data, &stat);
+    int err = k->ops->get(k, str_of(path), ret_data, &stat);
     if (!err && ret_stat)
         *ret_stat = stat;
     return err;
@@ -172,11 +167,10 @@ int keeper_children(struct keeper *k, const char *path, struct keeper_names *ret
     struct keeper_stat stat;
     size_t count = 0;
     char *at;
-    int err;
 
     if (!path_is_valid(str_of(path), false))
         return DROVER_BAD_ARGUMENT;
-    err = k->ops->children(k, str_of(path), &text, &count, &stat);
+    int err = k->ops->children(k, str_of(path), &text, &count, &stat);
     if (err) {
         buf_release(&text);
         return err;
@@ -206,10 +200,7 @@ static int single(struct keeper *k, struct keeper_op op, struct keeper_result *r
 int keeper_create(struct keeper *k, const char *path, struct str data, int flags, char **ret_path)
 {
     struct keeper_result result;
-    int err = single(k, keeper_op_create(path, data, flags), &result);
-
-    if (err)
-        return err;
+    TRY(single(k, keeper_op_create(path, data, flags), &result));
     if (ret_path)
         *ret_path = result.path;
     else

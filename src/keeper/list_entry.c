@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/thread.h"
 #include "keeper/list_view_impl.h"
 
 /* Groups. */
@@ -133,12 +134,11 @@ void list_entry_put(struct list_view *v, struct str name, const struct list_clas
                     int32_t version)
 {
     uint32_t ref = list_entry_find(v, name);
-    struct list_entry *e;
 
     if (!ref)
         ref = add_entry(v, name);
     leave(v, ref);
-    e = &v->entries[ref];
+    struct list_entry *e = &v->entries[ref];
     e->order = c->order;
     e->flags = c->flags;
     e->version = version;
@@ -262,11 +262,9 @@ bool list_view_take(struct list_view *v, struct arena *a, const struct str *grou
                     size_t group_count, int64_t now_ms, struct list_walk *walk,
                     struct list_item *ret_item)
 {
-    uint32_t ref;
-
     pthread_mutex_lock(&v->lock);
     wake_due(v, now_ms, walk);
-    ref = first_free(v, groups, group_count);
+    uint32_t ref = first_free(v, groups, group_count);
     if (ref) {
         enter(v, ref, LIST_TAKEN, 0);
         item_of(v, a, ref, ret_item);
@@ -320,9 +318,7 @@ void list_view_block(struct list_view *v, struct str name, int64_t reason)
 bool list_view_block_on(struct list_view *v, struct str name, struct str by)
 {
     uint32_t ref = lock_entry(v, name);
-    bool blocked;
-
-    blocked = list_entry_find(v, by) != 0;
+    bool blocked = list_entry_find(v, by) != 0;
     if (ref && blocked)
         enter(v, ref, LIST_BLOCKED, name_reason(by));
     pthread_mutex_unlock(&v->lock);
@@ -393,10 +389,6 @@ bool list_view_find(struct list_view *v, struct arena *a, struct str name,
 
 struct list_view_counts list_view_counts(struct list_view *v)
 {
-    struct list_view_counts c;
-
-    pthread_mutex_lock(&v->lock);
-    c = (struct list_view_counts){v->by_name.count, v->free, v->blocked, v->removed};
-    pthread_mutex_unlock(&v->lock);
-    return c;
+    LOCKED(&v->lock);
+    return (struct list_view_counts){v->by_name.count, v->free, v->blocked, v->removed};
 }

@@ -59,14 +59,13 @@ void list_view_unlock(struct list_view *v)
 
 void list_view_expect(struct list_view *v, uint32_t changes)
 {
-    pthread_mutex_lock(&v->lock);
+    LOCKED(&v->lock);
     v->expected += changes;
-    pthread_mutex_unlock(&v->lock);
 }
 
 void list_view_done(struct list_view *v, uint32_t changes, int err)
 {
-    pthread_mutex_lock(&v->lock);
+    LOCKED(&v->lock);
     v->expected -= changes;
     if (err == DROVER_UNKNOWN)
         v->loaded = false;
@@ -74,7 +73,6 @@ void list_view_done(struct list_view *v, uint32_t changes, int err)
         v->cversion += changes;
         v->late_changes += v->loading ? changes : 0;
     }
-    pthread_mutex_unlock(&v->lock);
 }
 
 void list_view_add(struct list_view *v, struct str name, const struct list_class *c,
@@ -92,10 +90,8 @@ void list_view_add(struct list_view *v, struct str name, const struct list_class
 
 void list_view_remove(struct list_view *v, struct str name)
 {
-    uint32_t ref;
-
     pthread_mutex_lock(&v->lock);
-    ref = list_entry_find(v, name);
+    uint32_t ref = list_entry_find(v, name);
     if (ref)
         list_entry_remove(v, ref);
     if (v->loading) { /* the reading may have seen it */
@@ -117,11 +113,10 @@ struct list_reader {
 static void read_node(void *arg, size_t i)
 {
     struct list_reader *r = arg;
-    struct buf path = {0};
+    CLEANUP(buf_release) struct buf path = {0};
 
     buf_printf(&path, "%s/%s", r->dir, r->names[i]);
     r->nodes->errs[i] = keeper_get(r->k, buf_text(&path), &r->nodes->data[i], &r->nodes->stats[i]);
-    buf_release(&path);
 }
 
 int list_nodes_read(struct list_nodes *n, struct keeper *k, const char *dir, char *const *names,
@@ -186,7 +181,6 @@ static void classify(struct list_view *v, struct str name, struct str data,
 static int read_entries(struct list_view *v, struct keeper *k, char **names, size_t count)
 {
     struct list_nodes n = {0};
-    int err;
 
     if (!v->o.data) {
         for (size_t i = 0; i < count; i++)
@@ -194,7 +188,7 @@ static int read_entries(struct list_view *v, struct keeper *k, char **names, siz
         return 0;
     }
     pthread_mutex_unlock(&v->lock);
-    err = list_nodes_read(&n, k, v->o.dir, names, count);
+    int err = list_nodes_read(&n, k, v->o.dir, names, count);
     pthread_mutex_lock(&v->lock);
     for (size_t i = 0; i < count && !err; i++)
         if (!n.errs[i])
@@ -237,13 +231,12 @@ static int load(struct list_view *v, struct keeper *k)
     struct keeper_names names = {0};
     struct keeper_stat stat;
     char **chosen;
-    int err;
 
     v->loading = true;
     v->reading++;
     v->late_changes = 0;
     pthread_mutex_unlock(&v->lock);
-    err = keeper_children(k, v->o.dir, &names, &stat);
+    int err = keeper_children(k, v->o.dir, &names, &stat);
     pthread_mutex_lock(&v->lock);
     if (!err) {
         chosen = mem_alloc((names.count + 1) * sizeof *chosen);
@@ -271,10 +264,9 @@ static int check(struct list_view *v, struct keeper *k, bool exact)
     struct keeper_stat stat;
     int64_t least = v->cversion;
     bool quiet = !v->expected;
-    int err;
 
     pthread_mutex_unlock(&v->lock);
-    err = keeper_exists(k, v->o.dir, &stat);
+    int err = keeper_exists(k, v->o.dir, &stat);
     pthread_mutex_lock(&v->lock);
     if (err)
         return err;
@@ -298,14 +290,12 @@ static int check_locks(struct list_view *v, struct keeper *k, bool must)
     int64_t began_ms = clock_boot_ms();
     struct keeper_names names = {0};
     struct keeper_stat stat;
-    uint32_t reading;
-    int err;
 
     if (!v->o.locks || !v->locked || (!must && began_ms < v->locks_rest_until_ms))
         return 0;
-    reading = ++v->locks_reading;
+    uint32_t reading = ++v->locks_reading;
     pthread_mutex_unlock(&v->lock);
-    err = keeper_children(k, v->o.locks, &names, &stat);
+    int err = keeper_children(k, v->o.locks, &names, &stat);
     pthread_mutex_lock(&v->lock);
     if (err)
         return err;
@@ -319,14 +309,13 @@ static int check_locks(struct list_view *v, struct keeper *k, bool must)
 static int refresh(struct list_view *v, struct keeper *k)
 {
     int64_t now_ms = clock_boot_ms();
-    int changed;
 
     if (v->loading)
         return 0;
     if (v->loaded && now_ms - v->checked_ms < LIST_FRESH_MS && v->free)
         return 0;
     v->checked_ms = now_ms;
-    changed = v->loaded ? check(v, k, false) : 1;
+    int changed = v->loaded ? check(v, k, false) : 1;
     if (changed > 0 && !v->loading && (!v->loaded || !v->free || now_ms >= v->rest_until_ms))
         changed = load(v, k);
     return changed < 0 ? changed : check_locks(v, k, false);
@@ -334,10 +323,8 @@ static int refresh(struct list_view *v, struct keeper *k)
 
 static int refresh_exactly(struct list_view *v, struct keeper *k)
 {
-    int err;
-
     pthread_mutex_unlock(&v->lock);
-    err = keeper_sync(k, v->o.dir);
+    int err = keeper_sync(k, v->o.dir);
     pthread_mutex_lock(&v->lock);
     while (v->loading)
         pthread_cond_wait(&v->loaded_one, &v->lock);
@@ -352,10 +339,8 @@ static int refresh_exactly(struct list_view *v, struct keeper *k)
 
 int list_view_refresh(struct list_view *v, struct keeper *k, bool must)
 {
-    int err;
-
     pthread_mutex_lock(&v->lock);
-    err = must ? refresh_exactly(v, k) : refresh(v, k);
+    int err = must ? refresh_exactly(v, k) : refresh(v, k);
     list_view_unlock(v);
     return err;
 }
@@ -366,11 +351,10 @@ static void on_event(void *arg, enum keeper_event event, const char *path)
 {
     struct list_view *v = arg;
     int which = v->o.locks && !strcmp(path, v->o.locks);
-    struct keeper_watch *w;
 
     pthread_mutex_lock(&v->lock);
     v->telling++;
-    w = v->watches[which];
+    struct keeper_watch *w = v->watches[which];
     v->watches[which] = NULL;
     v->stale[which] = true;
     v->loaded = v->loaded && event != KEEPER_EVENT_RECONNECTED;
@@ -379,10 +363,9 @@ static void on_event(void *arg, enum keeper_event event, const char *path)
         keeper_unwatch(v->watched, w);
     if (v->o.changed)
         v->o.changed(v->o.arg);
-    pthread_mutex_lock(&v->lock);
+    LOCKED(&v->lock);
     v->telling--;
     pthread_cond_broadcast(&v->told);
-    pthread_mutex_unlock(&v->lock);
 }
 
 int list_view_watch(struct list_view *v, struct keeper *k)
@@ -416,11 +399,9 @@ int list_view_watch(struct list_view *v, struct keeper *k)
 /* Waits for events that have already taken their watch; keeper_unwatch() waits for the others. */
 void list_view_unwatch(struct list_view *v)
 {
-    struct keeper_watch *w;
-
     pthread_mutex_lock(&v->lock);
     for (int i = 0; i < 2; i++) {
-        w = v->watches[i];
+        struct keeper_watch *w = v->watches[i];
         v->watches[i] = NULL;
         v->stale[i] = true;
         pthread_mutex_unlock(&v->lock);
@@ -435,10 +416,6 @@ void list_view_unwatch(struct list_view *v)
 
 bool list_view_is_stale(struct list_view *v)
 {
-    bool stale;
-
-    pthread_mutex_lock(&v->lock);
-    stale = v->stale[0] || (v->o.locks && v->stale[1]);
-    pthread_mutex_unlock(&v->lock);
-    return stale;
+    LOCKED(&v->lock);
+    return v->stale[0] || (v->o.locks && v->stale[1]);
 }

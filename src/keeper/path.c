@@ -6,12 +6,10 @@
 /* ZooKeeper allows no control characters, private use or specials, and nothing beyond U+FFFF. */
 static bool allowed(const unsigned char *p, size_t len)
 {
-    uint32_t c;
-
     if (len < 2 || len > 3)
         return false;
-    c = len == 2 ? (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu)
-                 : (p[0] & 0xfu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+    uint32_t c = len == 2 ? (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu)
+                          : (p[0] & 0xfu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
     return c > 0x9f && !(c >= 0xe000 && c <= 0xf8ff) && c < 0xfff0;
 }
 

@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "base/thread.h"
 
 enum { LEAVE_MAX = 500 }; /* deletions in one transaction */
 
@@ -102,12 +103,10 @@ static void node_put(struct subsession *l, struct str path, int64_t czxid, struc
 static void note_done(struct subsession *l, const struct keeper_op *op,
                       const struct keeper_result *r)
 {
-    uint32_t ref;
-
     if (op->kind == KEEPER_CREATE && (op->flags & KEEPER_EPHEMERAL)) {
         node_put(l, str_of(r->path), r->stat.czxid, op->data); /* 0 with KEEPER_NO_STAT */
     } else if (op->kind == KEEPER_DELETE) {
-        ref = node_find(l, op->path);
+        uint32_t ref = node_find(l, op->path);
         if (ref)
             node_drop(l, ref);
     }
@@ -124,14 +123,13 @@ static void note(struct subsession *l, const struct keeper_op *ops, size_t count
 {
     if (err && err != DROVER_UNKNOWN)
         return;
-    pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     for (size_t i = 0; i < count; i++) {
         if (err)
             note_unknown(l, &ops[i]);
         else
             note_done(l, &ops[i], &results[i]);
     }
-    pthread_mutex_unlock(&l->lock);
 }
 
 /* Calls that the host executes. */
@@ -222,14 +220,13 @@ static int commit(struct keeper *k, const struct keeper_op *ops, size_t count, k
 {
     struct subsession *l = subsession_of(k);
     struct subsession_commit *p = commit_new(l, ops, count);
-    int err;
 
     p->done = done;
     p->arg = arg;
     pthread_mutex_lock(&l->lock);
     l->commits++;
     pthread_mutex_unlock(&l->lock);
-    err = l->host->ops->commit(l->host, ops, count, on_committed, p);
+    int err = l->host->ops->commit(l->host, ops, count, on_committed, p);
     if (err)
         commit_free(p);
     return err;
@@ -252,11 +249,10 @@ static void watch_unlink(struct subsession *l, struct subsession_watch *w)
 {
     struct subsession_watch **link = &l->watches;
 
-    pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     while (*link != w)
         link = &(*link)->next;
     *link = w->next;
-    pthread_mutex_unlock(&l->lock);
 }
 
 static int watch(struct keeper *k, struct str path, enum keeper_watch_kind kind,
@@ -265,7 +261,6 @@ static int watch(struct keeper *k, struct str path, enum keeper_watch_kind kind,
     struct subsession *l = subsession_of(k);
     struct subsession_watch *w = mem_zalloc(sizeof *w);
     struct keeper_watch *before = *ret_watch;
-    int err;
 
     w->fn = fn;
     w->arg = arg;
@@ -274,7 +269,7 @@ static int watch(struct keeper *k, struct str path, enum keeper_watch_kind kind,
     l->watches = w;
     pthread_mutex_unlock(&l->lock);
     *ret_watch = (struct keeper_watch *)w;
-    err = l->host->ops->watch(l->host, path, kind, on_event, w, &w->host);
+    int err = l->host->ops->watch(l->host, path, kind, on_event, w, &w->host);
     if (err) {
         *ret_watch = before;
         watch_unlink(l, w);

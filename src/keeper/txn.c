@@ -87,7 +87,7 @@ static int ask_witness(struct txn *t, struct keeper *k, int at)
 {
     const struct keeper_op *op = &t->ops[at];
     struct keeper_stat *stat = &t->results[at].stat;
-    struct buf data = {0};
+    CLEANUP(buf_release) struct buf data = {0};
     int err = keeper_sync(k, op->path.p);
 
     if (!err)
@@ -98,20 +98,19 @@ static int ask_witness(struct txn *t, struct keeper *k, int at)
         err = DROVER_BAD_VERSION;
     else if (stat->version != op->version + 1 || !str_eq((struct str){data.p, data.len}, op->data))
         err = DROVER_UNKNOWN;
-    buf_release(&data);
     return err;
 }
 
 int txn_commit(struct txn *t, struct keeper *k, int witness)
 {
     size_t count = (size_t)t->count;
-    int err, at = 0;
+    int at = 0;
 
     t->failed = 0;
     if (!count)
         return 0;
     t->results = arena_zalloc(t->a, count * sizeof *t->results);
-    err = keeper_multi(k, t->ops, count, t->results);
+    int err = keeper_multi(k, t->ops, count, t->results);
     keeper_results_release(t->results, count);
     if (err == DROVER_UNKNOWN && witness)
         return ask_witness(t, k, index_of(t, witness));

@@ -55,7 +55,6 @@ static void on_look(void *arg, struct store *s, int64_t now_ms)
 {
     struct message_feed *n = arg;
     int64_t last_id = store_last_id(s), id = n->last_id + 1;
-    struct finding *f;
     struct str group;
 
     (void)now_ms;
@@ -65,7 +64,7 @@ static void on_look(void *arg, struct store *s, int64_t now_ms)
     }
     for (; id <= last_id; id++) {
         if (store_group_of(s, id, &group) && is_queue(group)) {
-            f = find_or_add(n, group);
+            struct finding *f = find_or_add(n, group);
             f->id = id;
             f->count++;
         }
@@ -88,13 +87,12 @@ static void find(struct message_feed *n)
 
 static void keep(struct message_feed *n)
 {
-    pthread_mutex_lock(&n->lock);
+    LOCKED(&n->lock);
     for (size_t i = 0; i < n->found_count; i++) {
         int64_t at = (n->next++ - n->first) % FEED_KEPT;
 
         memcpy(n->kept[at], n->found[i].queue, sizeof n->kept[at]);
     }
-    pthread_mutex_unlock(&n->lock);
 }
 
 static void tell(struct message_feed *n)
@@ -145,11 +143,10 @@ bool message_feed_since(struct message_feed *n, int64_t number, struct arena *a,
                         struct message_feed_list *ret_list)
 {
     struct message_feed_list list = {0};
-    bool known, is_new;
 
     pthread_mutex_lock(&n->lock);
-    known = number >= n->first && number <= n->next && n->next - number <= FEED_KEPT;
-    is_new = number != n->next;
+    bool known = number >= n->first && number <= n->next && n->next - number <= FEED_KEPT;
+    bool is_new = number != n->next;
     if (known && is_new)
         list_kept(n, number, a, &list);
     list.number = n->next;

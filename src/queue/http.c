@@ -102,7 +102,7 @@ static void put_info(struct buf *b, const char *name, const struct queue_info *i
 static void tell(struct http_request *r, const char *name, const char *state)
 {
     struct queue_module *module = r->arg;
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
 
     json_open(&b, '{');
     json_member_text(&b, "queue", str_of(name));
@@ -112,7 +112,6 @@ static void tell(struct http_request *r, const char *name, const char *state)
                                                             .id = str_of(name),
                                                             .state = str_of(state),
                                                             .json = {b.p, b.len}});
-    buf_release(&b);
 }
 
 static void post_queue(struct http_request *r)
@@ -120,11 +119,10 @@ static void post_queue(struct http_request *r)
     char name[QUEUE_NAME_LEN + 1];
     struct queues qs;
     struct buf b = {0};
-    int err;
 
     if (!queue_enter(r, &qs))
         return;
-    err = queue_create(&qs, name);
+    int err = queue_create(&qs, name);
     queue_leave(r, &qs);
     if (err) {
         queue_refuse(r, err);
@@ -153,7 +151,7 @@ static int put_queue(struct buf *b, const struct queues *qs, const char *name)
 
 static int put_queues(struct buf *b, const struct queues *qs, const char *after, int64_t limit)
 {
-    struct keeper_names names = {0};
+    CLEANUP(keeper_names_release) struct keeper_names names = {0};
     int err = queues_list(qs, &names);
     size_t i = 0;
 
@@ -168,7 +166,6 @@ static int put_queues(struct buf *b, const struct queues *qs, const char *after,
     if (i && i < names.count)
         json_member_text(b, "next", str_of(names.names[i - 1]));
     json_close(b, '}');
-    keeper_names_release(&names);
     return err;
 }
 
@@ -177,12 +174,11 @@ static void get_queues(struct http_request *r)
     const struct queue_in *in = r->in;
     struct queues qs;
     struct buf b = {0};
-    int err;
 
     if (!queue_enter(r, &qs))
         return;
-    err = put_queues(&b, &qs, arena_text(&r->arena, in->after),
-                     in->limit < LIST_LIMIT ? in->limit : LIST_LIMIT);
+    int err = put_queues(&b, &qs, arena_text(&r->arena, in->after),
+                         in->limit < LIST_LIMIT ? in->limit : LIST_LIMIT);
     queue_leave(r, &qs);
     if (err) {
         buf_release(&b);
@@ -200,11 +196,10 @@ static void get_queue(struct http_request *r)
     struct queue_info info;
     struct queues qs;
     struct buf b = {0};
-    int err, waiting;
 
     if (!name || !queue_enter(r, &qs))
         return;
-    err = queue_get(&qs, name, &info);
+    int err = queue_get(&qs, name, &info);
     queue_leave(r, &qs);
     if (err) {
         queue_refuse(r, err);
@@ -212,7 +207,8 @@ static void get_queue(struct http_request *r)
     }
     json_open(&b, '{');
     put_info(&b, name, &info);
-    waiting = queue_messages_count(module->context->tasks, str_of(name), info.last, WAITING_MAX);
+    int waiting =
+        queue_messages_count(module->context->tasks, str_of(name), info.last, WAITING_MAX);
     if (waiting >= 0) /* otherwise another server leads, and knows */
         json_member_int(&b, "waiting", waiting);
     json_close(&b, '}');
@@ -225,11 +221,10 @@ static void delete_queue(struct http_request *r)
     struct queue_module *module = r->arg;
     const char *name = queue_named(r, in->queue, false);
     struct queues qs;
-    int err;
 
     if (!name || !queue_enter(r, &qs))
         return;
-    err = service_is_ready(module->context->tasks) ? 0 : DROVER_NOT_LEADER;
+    int err = service_is_ready(module->context->tasks) ? 0 : DROVER_NOT_LEADER;
     if (!err)
         err = queue_remove(&qs, name);
     queue_leave(r, &qs);
@@ -271,11 +266,10 @@ static void get_workers(struct http_request *r)
     struct queue_membership c = {0};
     struct queues qs;
     struct buf b = {0};
-    int err;
 
     if (!queue_enter(r, &qs))
         return;
-    err = queue_membership_read(&c, &qs, &quiet);
+    int err = queue_membership_read(&c, &qs, &quiet);
     queue_leave(r, &qs);
     if (err && err != DROVER_NO_NODE) {
         queue_refuse(r, err);

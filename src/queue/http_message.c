@@ -18,13 +18,12 @@ static bool check_queue(struct http_request *r, const char *name)
 {
     struct queue_info info;
     struct queues qs;
-    int err;
 
     if (!strcmp(name, QUEUE_ERROR))
         return true;
     if (!queue_enter(r, &qs))
         return false;
-    err = queue_get(&qs, name, &info);
+    int err = queue_get(&qs, name, &info);
     queue_leave(r, &qs);
     if (err && err != DROVER_DAMAGED) {
         queue_refuse(r, err);
@@ -57,7 +56,6 @@ void queue_post_messages(struct http_request *r)
     size_t count = in->data.p ? 1 : in->message_count;
     struct buf b = {0};
     int64_t *ids;
-    int err;
 
     if (!name)
         return;
@@ -68,7 +66,7 @@ void queue_post_messages(struct http_request *r)
     if (!check_queue(r, name))
         return;
     ids = arena_alloc(&r->arena, count * sizeof *ids);
-    err = queue_messages_post(module->context->tasks, str_of(name), data, count, ids);
+    int err = queue_messages_post(module->context->tasks, str_of(name), data, count, ids);
     if (err) {
         queue_refuse_task(r, err);
         return;
@@ -153,13 +151,12 @@ void queue_get_posted(struct http_request *r)
     struct http_watch w = http_watch(r, &module->context->topic, &key, 1);
     struct message_feed_list list;
     struct buf b = {0};
-    bool is_new;
 
     if (!service_is_ready(module->context->tasks)) {
         queue_refuse_task(r, DROVER_NOT_LEADER);
         return;
     }
-    is_new = message_feed_since(module->feed, in->after, &r->arena, &list);
+    bool is_new = message_feed_since(module->feed, in->after, &r->arena, &list);
     if (!is_new && in->wait_ms && http_park(r, &w, in->wait_ms))
         return;
     put_posted(&b, &list, is_new);

@@ -62,13 +62,13 @@ static int compare_names(const void *a, const void *b)
 int32_t queue_membership_find_queue(const struct queue_membership *c, struct str name)
 {
     char text[QUEUE_NAME_LEN + 1];
-    const char *key = text, **found;
+    const char *key = text;
 
     if (name.len != QUEUE_NAME_LEN || !c->queue_count)
         return -1;
     memcpy(text, name.p, QUEUE_NAME_LEN);
     text[QUEUE_NAME_LEN] = '\0';
-    found = bsearch(&key, c->queues, c->queue_count, sizeof *c->queues, compare_names);
+    const char **found = bsearch(&key, c->queues, c->queue_count, sizeof *c->queues, compare_names);
     return found ? (int32_t)(found - c->queues) : -1;
 }
 
@@ -130,13 +130,11 @@ static int read_worker(struct queue_membership *c, const struct queues *qs, cons
     char path[QUEUE_PATH_SIZE];
     struct keeper_stat stat;
     struct buf data = {0};
-    struct str text;
-    int err;
 
     queues_path(qs, path, "workers/%s", name);
-    err = keeper_get(qs->keeper, path, &data, &stat);
+    int err = keeper_get(qs->keeper, path, &data, &stat);
     if (!err) {
-        text = (struct str){arena_text(&c->arena, (struct str){data.p, data.len}), data.len};
+        struct str text = {arena_text(&c->arena, (struct str){data.p, data.len}), data.len};
         if (!queue_membership_parse_worker(&c->arena, text, &w)) {
             queue_warn(n, path, stat.mzxid, "its data is not {\"queues\": [...]}");
             w = empty;
@@ -151,7 +149,7 @@ static int read_worker(struct queue_membership *c, const struct queues *qs, cons
 static int read_workers(struct queue_membership *c, const struct queues *qs,
                         struct queue_warnings *n)
 {
-    struct keeper_names names = {0};
+    CLEANUP(keeper_names_release) struct keeper_names names = {0};
     char path[QUEUE_PATH_SIZE];
     int err;
 
@@ -166,14 +164,13 @@ static int read_workers(struct queue_membership *c, const struct queues *qs,
             queue_warn(n, path, 0, "not the name of a worker");
         }
     }
-    keeper_names_release(&names);
     return err;
 }
 
 static int read_queues(struct queue_membership *c, const struct queues *qs,
                        struct queue_warnings *n)
 {
-    struct keeper_names names = {0};
+    CLEANUP(keeper_names_release) struct keeper_names names = {0};
     char path[QUEUE_PATH_SIZE];
     int err;
 
@@ -188,18 +185,15 @@ static int read_queues(struct queue_membership *c, const struct queues *qs,
             queue_warn(n, path, 0, "not the name of a queue");
         }
     }
-    keeper_names_release(&names);
     return err;
 }
 
 int queue_membership_read(struct queue_membership *c, const struct queues *qs,
                           struct queue_warnings *n)
 {
-    int err;
-
     arena_reset(&c->arena);
     c->worker_count = c->queue_count = 0;
-    err = read_workers(c, qs, n);
+    int err = read_workers(c, qs, n);
     return err ? err : read_queues(c, qs, n);
 }
 

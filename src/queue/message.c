@@ -80,7 +80,7 @@ static size_t add_some(struct message_reading *r, const struct store_list *some,
 static void on_read(void *arg, struct store *s, int64_t now_ms)
 {
     struct message_reading *r = arg;
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     struct store_list some;
     size_t len = 0, wanted;
 
@@ -93,7 +93,6 @@ static void on_read(void *arg, struct store *s, int64_t now_ms)
         if (!wanted || r->err)
             break;
     } while (add_some(r, &some, &len) == wanted);
-    arena_release(&a);
 }
 
 static void on_done(void *arg, const struct task_reply *reply)
@@ -154,12 +153,8 @@ static int sweep_page(struct service *s, struct str queue, int64_t before_ms, in
     struct queue_message_list list;
     struct posted p = {0};
     struct task_request r = {.kind = TASK_UPDATE, .done = on_posted, .arg = &p};
-    size_t count;
-    int err = queue_messages_read(s, queue, *after, SWEEP_AT_ONCE, &list);
-
-    if (err)
-        return err;
-    count = too_old(&list, before_ms, ids);
+    TRY(queue_messages_read(s, queue, *after, SWEEP_AT_ONCE, &list));
+    size_t count = too_old(&list, before_ms, ids);
     if (list.count)
         *after = list.messages[list.count - 1].id;
     queue_message_list_release(&list);

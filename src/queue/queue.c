@@ -73,14 +73,11 @@ int queue_parse_id(struct str text, int64_t *ret_id)
 
 int queue_parse_last(struct str data, int64_t *ret_last)
 {
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     struct json *v = json_parse(&a, data, NULL);
     struct str text;
-    int err = json_get_text(v, "last", &text, NULL) == 1 ? queue_parse_id(text, ret_last)
-                                                         : DROVER_DAMAGED;
-
-    arena_release(&a);
-    return err;
+    return json_get_text(v, "last", &text, NULL) == 1 ? queue_parse_id(text, ret_last)
+                                                      : DROVER_DAMAGED;
 }
 
 void queue_put_owner(struct buf *b, const char *worker)
@@ -90,7 +87,7 @@ void queue_put_owner(struct buf *b, const char *worker)
 
 int queue_parse_owner(struct str data, char worker[256])
 {
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     struct json *v = json_parse(&a, data, NULL);
     struct str text = {0};
     int err = DROVER_DAMAGED;
@@ -99,7 +96,6 @@ int queue_parse_owner(struct str data, char worker[256])
         snprintf(worker, 256, "%.*s", (int)text.len, text.p);
         err = 0;
     }
-    arena_release(&a);
     return err;
 }
 
@@ -108,7 +104,7 @@ int queue_parse_owner(struct str data, char worker[256])
 /* Creates the missing nodes in one transaction. */
 static int make_missing(const struct queues *qs)
 {
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     struct txn t = {.a = &a};
     char path[QUEUE_PATH_SIZE];
     int err = 0;
@@ -126,7 +122,6 @@ static int make_missing(const struct queues *qs)
         err = txn_create_missing(&t, qs->keeper, path);
     if (!err)
         err = txn_commit(&t, qs->keeper, 0);
-    arena_release(&a);
     return err;
 }
 
@@ -174,17 +169,14 @@ int queue_create(const struct queues *qs, char ret_name[QUEUE_NAME_LEN + 1])
 static int remove_once(const struct queues *qs, struct arena *a, const char *path)
 {
     struct txn t = {.a = a};
-    int err = keeper_exists(qs->keeper, path, NULL), owner;
-
-    if (err)
-        return err;
-    owner = keeper_exists(qs->keeper, arena_printf(a, "%s/owner", path), NULL);
+    TRY(keeper_exists(qs->keeper, path, NULL));
+    int owner = keeper_exists(qs->keeper, arena_printf(a, "%s/owner", path), NULL);
     if (owner && owner != DROVER_NO_NODE)
         return owner;
     if (!owner)
         txn_delete(&t, 0, KEEPER_ANY_VERSION, "%s/owner", path);
     txn_delete(&t, 0, KEEPER_ANY_VERSION, "%s", path);
-    err = txn_commit(&t, qs->keeper, 0);
+    int err = txn_commit(&t, qs->keeper, 0);
     return err == DROVER_NO_NODE || err == DROVER_NOT_EMPTY ? DROVER_NOT_TRIED : err;
 }
 
@@ -210,12 +202,11 @@ int queue_get(const struct queues *qs, const char *name, struct queue_info *ret_
     struct queue_info info = {0};
     struct keeper_stat stat;
     struct buf data = {0};
-    int err;
 
     if (!queue_valid_name(str_of(name)))
         return DROVER_BAD_ARGUMENT;
     queues_path(qs, path, "queues/%s", name);
-    err = keeper_get(qs->keeper, path, &data, &stat);
+    int err = keeper_get(qs->keeper, path, &data, &stat);
     if (!err)
         err = queue_parse_last((struct str){data.p, data.len}, &info.last);
     if (!err) {
@@ -237,13 +228,12 @@ int queue_set_last(const struct queues *qs, const char *name, int64_t last, int3
 {
     char path[QUEUE_PATH_SIZE];
     struct buf data = {0};
-    int err;
 
     if (!queue_valid_name(str_of(name)) || last < 0)
         return DROVER_BAD_ARGUMENT;
     queues_path(qs, path, "queues/%s", name);
     queue_put_last(&data, last);
-    err = keeper_set(qs->keeper, path, (struct str){data.p, data.len}, version, NULL);
+    int err = keeper_set(qs->keeper, path, (struct str){data.p, data.len}, version, NULL);
     buf_release(&data);
     return err;
 }
@@ -253,10 +243,9 @@ int queues_list(const struct queues *qs, struct keeper_names *ret_names)
     char path[QUEUE_PATH_SIZE];
     struct keeper_names names = {0};
     size_t kept = 0;
-    int err;
 
     queues_path(qs, path, "queues");
-    err = keeper_children(qs->keeper, path, &names, NULL);
+    int err = keeper_children(qs->keeper, path, &names, NULL);
     if (err && err != DROVER_NO_NODE)
         return err;
     for (size_t i = 0; i < names.count; i++)

@@ -69,11 +69,10 @@ static int write_worker(struct queue_registration *m)
 {
     char path[QUEUE_PATH_SIZE];
     struct arena a = {0};
-    int err;
 
     worker_path(m, path);
-    err = keeper_set(m->queues.keeper, path, worker_data(m, &a, NULL, NULL), KEEPER_ANY_VERSION,
-                     NULL);
+    int err = keeper_set(m->queues.keeper, path, worker_data(m, &a, NULL, NULL), KEEPER_ANY_VERSION,
+                         NULL);
     arena_release(&a);
     return err == DROVER_NO_NODE ? DROVER_SESSION_EXPIRED : err;
 }
@@ -84,14 +83,11 @@ int queue_registration_join(struct queue_registration *m)
 {
     char path[QUEUE_PATH_SIZE], *made;
     struct arena a = {0};
-    int err = queues_init(&m->queues);
-
-    if (err)
-        return err;
+    TRY(queues_init(&m->queues));
     m->hold_count = 0;
     queues_path(&m->queues, path, "workers/worker-");
-    err = keeper_create(m->queues.keeper, path, worker_data(m, &a, NULL, NULL),
-                        KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL, &made);
+    int err = keeper_create(m->queues.keeper, path, worker_data(m, &a, NULL, NULL),
+                            KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL, &made);
     arena_release(&a);
     if (err)
         return err;
@@ -119,10 +115,9 @@ void queue_registration_leave(struct queue_registration *m)
 int queue_registration_confirm(struct queue_registration *m)
 {
     char path[QUEUE_PATH_SIZE];
-    int err;
 
     worker_path(m, path);
-    err = keeper_exists(m->queues.keeper, path, NULL);
+    int err = keeper_exists(m->queues.keeper, path, NULL);
     return err == DROVER_NO_NODE ? DROVER_SESSION_EXPIRED : err;
 }
 
@@ -217,7 +212,6 @@ static int take_transaction(struct queue_registration *m, const char *queue, str
 {
     struct txn t = {.a = &v->a};
     struct buf owner = {0};
-    int err;
 
     queue_put_owner(&owner, m->name);
     txn_add(&t, OWNER,
@@ -225,7 +219,7 @@ static int take_transaction(struct queue_registration *m, const char *queue, str
     txn_add(&t, QUEUE, keeper_op_set(v->path, (struct str){v->data.p, v->data.len}, v->version));
     txn_add(&t, WORKER,
             keeper_op_set(v->worker_path, worker_data(m, &v->a, queue, NULL), KEEPER_ANY_VERSION));
-    err = txn_commit(&t, m->queues.keeper, 0);
+    int err = txn_commit(&t, m->queues.keeper, 0);
     if (!err)
         *ret_hold = (struct queue_hold){.last = v->last,
                                         .fence = txn_stat(&t, OWNER)->czxid,
@@ -237,17 +231,14 @@ static int take_transaction(struct queue_registration *m, const char *queue, str
 static int take_once(struct queue_registration *m, const char *queue, struct queue_nodes *v,
                      struct queue_hold *ret_hold)
 {
-    int err = look(v, m);
-
-    if (err)
-        return err;
+    TRY(look(v, m));
     if (v->mine) { /* by an earlier attempt that ended UNKNOWN */
         *ret_hold = (struct queue_hold){.last = v->last, .fence = v->fence, .version = v->version};
         return 0;
     }
     if (v->owned)
         return DROVER_IN_USE;
-    err = take_transaction(m, queue, v, ret_hold);
+    int err = take_transaction(m, queue, v, ret_hold);
     if (err == DROVER_UNKNOWN)
         err = settle(m, v, err);
     else if (err != DROVER_EXISTS && err != DROVER_BAD_VERSION && err != DROVER_NO_NODE)
@@ -279,12 +270,11 @@ static int advance_transaction(struct queue_registration *m, struct queue_nodes 
 {
     struct txn t = {.a = &v->a};
     struct buf data = {0};
-    int err;
 
     queue_put_last(&data, last);
     txn_add(&t, OWNER, keeper_op_check(v->owner_path, 0));
     txn_add(&t, QUEUE, keeper_op_set(v->path, arena_take(&v->a, &data), h->version));
-    err = txn_commit(&t, m->queues.keeper, 0);
+    int err = txn_commit(&t, m->queues.keeper, 0);
     if (!err) {
         h->last = last;
         h->version = txn_stat(&t, QUEUE)->version;
@@ -294,10 +284,8 @@ static int advance_transaction(struct queue_registration *m, struct queue_nodes 
 
 static int lose(struct queue_registration *m, struct queue_hold *h, int err)
 {
-    int told;
-
     drop_hold(m, h);
-    told = write_worker(m);
+    int told = write_worker(m);
     return told == DROVER_SESSION_EXPIRED ? told : err;
 }
 

@@ -17,11 +17,9 @@ static void on_turn(uv_idle_t *turn)
 
 bool group_commit_rest(struct group_commit *g)
 {
-    int64_t deferred;
-
     if (!g->local)
         return false;
-    deferred = local_deferred(g->local);
+    int64_t deferred = local_deferred(g->local);
     if (deferred > g->seen) {
         g->seen = deferred;
         UV_CHECK(uv_idle_start(&g->turn, on_turn));

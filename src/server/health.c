@@ -65,7 +65,6 @@ static int probe_ensemble(struct health *h, struct http_request *r)
     struct keeper_op look = keeper_op_check("/", KEEPER_ANY_VERSION);
     struct keeper *k = context_keeper(h->context);
     struct health_probe *p;
-    int err;
 
     if (!k)
         return DROVER_UNKNOWN;
@@ -73,7 +72,7 @@ static int probe_ensemble(struct health *h, struct http_request *r)
     p->request = r;
     r->handler_data = p;
     r->gone = on_probe_gone;
-    err = keeper_commit(k, &look, 1, on_probe_done, p);
+    int err = keeper_commit(k, &look, 1, on_probe_done, p);
     context_return(h->context, k);
     if (err)
         free(p);

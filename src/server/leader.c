@@ -40,10 +40,9 @@ struct candidacy {
 
 static void signal_look(struct leader *l)
 {
-    pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     l->look = true;
     pthread_cond_broadcast(&l->changed);
-    pthread_mutex_unlock(&l->lock);
 }
 
 static void on_event(void *arg, enum keeper_event event, const char *path)
@@ -54,51 +53,41 @@ static void on_event(void *arg, enum keeper_event event, const char *path)
 
 void leader_session_changed(struct leader *l)
 {
-    pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     l->gone = l->look = true;
     pthread_cond_broadcast(&l->changed);
-    pthread_mutex_unlock(&l->lock);
 }
 
 void leader_doubt(struct leader *l)
 {
-    pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     l->doubt = l->look = true;
     pthread_cond_broadcast(&l->changed);
-    pthread_mutex_unlock(&l->lock);
 }
 
 /* Waits for a change, or for a while. False: the session has ended, or the thread shall. */
 static bool wait_for_look(struct leader *l, int64_t timeout_ms)
 {
     int64_t until = timeout_ms ? clock_boot_ms() + timeout_ms : INT64_MAX;
-    bool go_on;
 
-    pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     while (!l->look && !l->closing && clock_boot_ms() < until)
         cond_wait_until(&l->changed, &l->lock, until);
     l->look = false;
-    go_on = !l->closing && !l->gone;
-    pthread_mutex_unlock(&l->lock);
-    return go_on;
+    return !l->closing && !l->gone;
 }
 
 static bool over(struct leader *l)
 {
-    bool is;
-
-    pthread_mutex_lock(&l->lock);
-    is = l->closing || l->gone;
-    pthread_mutex_unlock(&l->lock);
-    return is;
+    LOCKED(&l->lock);
+    return l->closing || l->gone;
 }
 
 static void set_url(struct leader *l, const char *url, bool leads)
 {
-    pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     snprintf(l->url, sizeof l->url, "%s", url);
     l->leads = leads;
-    pthread_mutex_unlock(&l->lock);
 }
 
 static void note(struct leader *l, const char *what, const char *why)
@@ -178,17 +167,14 @@ static void unwatch_before(struct candidacy *s)
 static int watch_before(struct candidacy *s, const char *name)
 {
     char path[sizeof LEADER_ROOT + 64];
-    int err;
 
     snprintf(path, sizeof path, "%s/%s", LEADER_ROOT, name);
     if (s->before && !strcmp(s->before, path))
         return 0;
     unwatch_before(s);
-    err = keeper_watch(s->k, path, KEEPER_WATCH_EXISTS, on_event, s->l, &s->before_watch);
-    if (err)
-        return err;
+    TRY(keeper_watch(s->k, path, KEEPER_WATCH_EXISTS, on_event, s->l, &s->before_watch));
     s->before = mem_dup(path, strlen(path));
-    err = keeper_exists(s->k, path, NULL);
+    int err = keeper_exists(s->k, path, NULL);
     if (err == DROVER_NO_NODE)
         signal_look(s->l);
     return err == DROVER_NO_NODE ? 0 : err;
@@ -197,24 +183,20 @@ static int watch_before(struct candidacy *s, const char *name)
 /* Where to redirect clients meanwhile. */
 static int learn_url(struct candidacy *s)
 {
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
     int err = keeper_get(s->k, LEADER_EPOCH, &b, NULL);
 
     if (!err)
         set_url(s->l, buf_text(&b), false);
-    buf_release(&b);
     return err;
 }
 
 static int become_candidate(struct candidacy *s)
 {
-    int err;
-
     free(s->node);
     s->node = NULL;
-    err = keeper_create(s->k, LEADER_ROOT "/server-", str_of(s->l->own_url),
-                        KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL, &s->node);
-    return err;
+    return keeper_create(s->k, LEADER_ROOT "/server-", str_of(s->l->own_url),
+                         KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL, &s->node);
 }
 
 /*
@@ -232,28 +214,23 @@ static long place_of(const struct candidacy *s, const struct keeper_names *names
 
 static int follow(struct candidacy *s, const char *before)
 {
-    int err;
-
     stop_all(s->l);
-    err = watch_before(s, before);
+    int err = watch_before(s, before);
     return err ? err : learn_url(s);
 }
 
 static bool take_doubt(struct leader *l)
 {
-    bool doubt;
-
-    pthread_mutex_lock(&l->lock);
-    doubt = l->doubt;
+    LOCKED(&l->lock);
+    bool doubt = l->doubt;
     l->doubt = false;
-    pthread_mutex_unlock(&l->lock);
     return doubt;
 }
 
 /* Checks once who leads, and acts on it. */
 static int look(struct candidacy *s)
 {
-    struct keeper_names names = {0};
+    CLEANUP(keeper_names_release) struct keeper_names names = {0};
     bool doubt = take_doubt(s->l);
     int err = keeper_children(s->k, LEADER_ROOT, &names, NULL);
     long place = err ? 0 : place_of(s, &names);
@@ -269,7 +246,6 @@ static int look(struct candidacy *s)
         if (err)
             leader_doubt(s->l);
     }
-    keeper_names_release(&names);
     return err;
 }
 
@@ -303,8 +279,6 @@ static void *leader_main(void *arg)
     struct leader *l = arg;
 
     for (;;) {
-        struct keeper *k;
-
         pthread_mutex_lock(&l->lock);
         l->gone = false;
         if (l->closing) {
@@ -312,7 +286,7 @@ static void *leader_main(void *arg)
             return NULL;
         }
         pthread_mutex_unlock(&l->lock);
-        k = l->o.borrow(l->o.arg);
+        struct keeper *k = l->o.borrow(l->o.arg);
         if (!k) {
             wait_for_look(l, RETRY_MS);
             continue;
@@ -366,17 +340,12 @@ void leader_url(struct leader *l, char url[LEADER_URL_SIZE])
     url[0] = '\0';
     if (!l)
         return;
-    pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     memcpy(url, l->url, LEADER_URL_SIZE);
-    pthread_mutex_unlock(&l->lock);
 }
 
 bool leader_is_here(struct leader *l)
 {
-    bool leads;
-
-    pthread_mutex_lock(&l->lock);
-    leads = l->leads;
-    pthread_mutex_unlock(&l->lock);
-    return leads;
+    LOCKED(&l->lock);
+    return l->leads;
 }

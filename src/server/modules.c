@@ -5,10 +5,8 @@
 int modules_open(struct modules *r, struct context *h, struct err_info *ret_error)
 {
     for (; r->table[r->count]; r->count++) {
-        int err;
-
         assert(r->count < MODULES_MAX);
-        err = r->table[r->count]->open(h, &r->opened[r->count], ret_error);
+        int err = r->table[r->count]->open(h, &r->opened[r->count], ret_error);
         if (err) {
             modules_close(r);
             return err;

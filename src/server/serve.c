@@ -94,14 +94,12 @@ static int open_modules(struct serve *s)
 {
     struct route_table tables[MODULES_MAX + 3];
     struct err_info e;
-    size_t count;
-    int err;
 
     if (!s->http)
         return 0;
     if (s->local && s->options.journal == LOCAL_STRICT)
         group_commit_open(&s->group_commit, &s->loop, s->local);
-    err = context_open(&s->context, &s->loop, s->local, s->ensemble, &e);
+    int err = context_open(&s->context, &s->loop, s->local, s->ensemble, &e);
     if (!err) {
         s->context.metrics = s->metrics;
         s->context.http = s->http;
@@ -118,7 +116,7 @@ static int open_modules(struct serve *s)
         return err;
     }
     health_init(&s->health, &s->context, &s->modules);
-    count = modules_routes(&s->modules, tables);
+    size_t count = modules_routes(&s->modules, tables);
     tables[count++] = health_routes(&s->health);
     tables[count++] = metrics_routes(s->metrics);
     tables[count++] = events_routes(s->context.events);
@@ -234,11 +232,10 @@ static int listen_http(struct serve *s)
 static int listen_wire(struct serve *s)
 {
     struct err_info e;
-    int err;
 
     if (s->options.zk.none)
         return 0;
-    err = wire_listen(&s->loop, &s->options.zk.address, &s->wire, &e);
+    int err = wire_listen(&s->loop, &s->options.zk.address, &s->wire, &e);
     if (err)
         log_error("%s", e.text);
     return err;
@@ -327,13 +324,12 @@ static void release(struct serve *s)
 int serve(const struct serve_options *o)
 {
     struct serve s = {.options = *o};
-    int err;
 
     signal(SIGPIPE, SIG_IGN); /* a closed connection is an error of the write */
     file_limit_raise();
     UV_CHECK(uv_loop_init(&s.loop));
     s.metrics = metrics_new();
-    err = start(&s);
+    int err = start(&s);
     if (err) {
         close_all(&s);
     } else {

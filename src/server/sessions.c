@@ -189,23 +189,18 @@ int sessions_create(struct session_table *t, int32_t timeout_ms, struct session_
 {
     struct keeper_options o = {.timeout_ms = granted_timeout(timeout_ms)};
     struct http_session *g;
-    bool full;
-    int err;
 
     pthread_mutex_lock(&t->lock);
-    full = t->len >= SESSIONS_MAX;
+    bool full = t->len >= SESSIONS_MAX;
     pthread_mutex_unlock(&t->lock);
     if (full)
         return DROVER_TOO_MANY;
-    err = entry_connect(t, &o, &g);
-    if (err)
-        return err;
-    pthread_mutex_lock(&t->lock);
+    TRY(entry_connect(t, &o, &g));
+    LOCKED(&t->lock);
     entry_list(t, g);
     entry_tell(t, g, ret_info);
     if (g->seen_ms + g->session.timeout_ms < t->woken_for_ms)
         pthread_cond_broadcast(&t->changed);
-    pthread_mutex_unlock(&t->lock);
     return 0;
 }
 
@@ -216,12 +211,11 @@ int sessions_create(struct session_table *t, int32_t timeout_ms, struct session_
 static struct http_session *entry_get(struct session_table *t, struct str id, int *ret_err)
 {
     struct keeper_options o = {0};
-    struct http_session *g, *found;
 
     *ret_err = DROVER_SESSION_EXPIRED;
     if (!session_id_read(id, &o.resume))
         return NULL;
-    g = entry_find(t, &o.resume);
+    struct http_session *g = entry_find(t, &o.resume);
     if (g || !t->o.local || !o.resume.id)
         return g;
     pthread_mutex_unlock(&t->lock);
@@ -229,7 +223,7 @@ static struct http_session *entry_get(struct session_table *t, struct str id, in
     pthread_mutex_lock(&t->lock);
     if (*ret_err)
         return NULL;
-    found = entry_find(t, &o.resume);
+    struct http_session *found = entry_find(t, &o.resume);
     if (!found) {
         entry_list(t, g);
         pthread_cond_broadcast(&t->changed);
@@ -246,31 +240,26 @@ static struct http_session *entry_get(struct session_table *t, struct str id, in
 struct keeper *sessions_use(struct session_table *t, struct str id, int *ret_err)
 {
     struct keeper *k = NULL;
-    struct http_session *g;
     int err;
 
-    pthread_mutex_lock(&t->lock);
-    g = entry_get(t, id, &err);
+    LOCKED(&t->lock);
+    struct http_session *g = entry_get(t, id, &err);
     if (g) {
         g->users++;
         k = g->keeper;
     } else if (ret_err) {
         *ret_err = err;
     }
-    pthread_mutex_unlock(&t->lock);
     return k;
 }
 
 void sessions_done(struct session_table *t, struct keeper *k)
 {
-    struct http_session *g;
-
-    pthread_mutex_lock(&t->lock);
-    g = entry_of_keeper(t, k);
+    LOCKED(&t->lock);
+    struct http_session *g = entry_of_keeper(t, k);
     g->seen_ms = now_ms(t);
     if (!--g->users && g->ending)
         pthread_cond_broadcast(&t->changed);
-    pthread_mutex_unlock(&t->lock);
 }
 
 enum visit { VISIT_LOOK, VISIT_TOUCH, VISIT_WAIT };
@@ -278,11 +267,10 @@ enum visit { VISIT_LOOK, VISIT_TOUCH, VISIT_WAIT };
 static int visit(struct session_table *t, struct str id, enum visit what,
                  struct session_info *ret_info)
 {
-    struct http_session *g;
     int err;
 
     pthread_mutex_lock(&t->lock);
-    g = entry_get(t, id, &err);
+    struct http_session *g = entry_get(t, id, &err);
     if (g) {
         g->waiters += what == VISIT_WAIT;
         g->seen_ms = what == VISIT_TOUCH ? now_ms(t) : g->seen_ms;
@@ -313,15 +301,13 @@ int sessions_get(struct session_table *t, struct str id, struct session_info *re
 void sessions_unwait(struct session_table *t, struct str id)
 {
     struct keeper_session session = {0};
-    struct http_session *g;
 
-    pthread_mutex_lock(&t->lock);
-    g = session_id_read(id, &session) ? entry_find(t, &session) : NULL;
+    LOCKED(&t->lock);
+    struct http_session *g = session_id_read(id, &session) ? entry_find(t, &session) : NULL;
     if (g && g->waiters) {
         g->waiters--;
         g->seen_ms = now_ms(t);
     }
-    pthread_mutex_unlock(&t->lock);
 }
 
 /* The end. */
@@ -374,11 +360,10 @@ static void mark_ending(struct session_table *t, struct http_session *g)
 
 int sessions_end(struct session_table *t, struct str id)
 {
-    struct http_session *g;
     int err;
 
-    pthread_mutex_lock(&t->lock);
-    g = entry_get(t, id, &err);
+    LOCKED(&t->lock);
+    struct http_session *g = entry_get(t, id, &err);
     if (g) {
         mark_ending(t, g);
         g->busy = true; /* this thread ends it, not the ticker */
@@ -387,13 +372,12 @@ int sessions_end(struct session_table *t, struct str id)
         err = entry_end(t, g);
         pthread_cond_broadcast(&t->changed);
     }
-    pthread_mutex_unlock(&t->lock);
     return err;
 }
 
 void sessions_evict(struct session_table *t)
 {
-    pthread_mutex_lock(&t->lock);
+    LOCKED(&t->lock);
     for (uint32_t i = 0; i < t->len; i++) {
         if (t->entries[i]->host) {
             mark_ending(t, t->entries[i]);
@@ -401,7 +385,6 @@ void sessions_evict(struct session_table *t)
         }
     }
     pthread_cond_broadcast(&t->changed);
-    pthread_mutex_unlock(&t->lock);
 }
 
 /* Under the lock. */
@@ -415,7 +398,7 @@ static struct http_session *overdue(struct session_table *t, int64_t now)
 
 static int64_t tick(struct session_table *t)
 {
-    int64_t next = INT64_MAX, look;
+    int64_t next = INT64_MAX;
     struct http_session *g;
 
     while (!t->stop && (g = overdue(t, now_ms(t)))) {
@@ -423,7 +406,7 @@ static int64_t tick(struct session_table *t)
         entry_end(t, g);
     }
     for (uint32_t i = 0; i < t->len; i++) {
-        look = entry_look_ms(t->entries[i], now_ms(t));
+        int64_t look = entry_look_ms(t->entries[i], now_ms(t));
         next = look < next ? look : next;
     }
     return next;
@@ -431,12 +414,8 @@ static int64_t tick(struct session_table *t)
 
 int64_t sessions_tick(struct session_table *t)
 {
-    int64_t next;
-
-    pthread_mutex_lock(&t->lock);
-    next = tick(t);
-    pthread_mutex_unlock(&t->lock);
-    return next;
+    LOCKED(&t->lock);
+    return tick(t);
 }
 
 /* A process that was stopped did not hear its clients meanwhile. */
@@ -449,19 +428,17 @@ static void forgive(struct session_table *t, int64_t late_ms)
 static void *ticker_main(void *arg)
 {
     struct session_table *t = arg;
-    int64_t now;
 
-    pthread_mutex_lock(&t->lock);
+    LOCKED(&t->lock);
     while (!t->stop) {
         t->woken_for_ms = tick(t);
         if (t->stop)
             break;
         cond_wait_until(&t->changed, &t->lock, t->woken_for_ms);
-        now = clock_boot_ms();
+        int64_t now = clock_boot_ms();
         if (t->woken_for_ms < now)
             forgive(t, now - t->woken_for_ms);
     }
-    pthread_mutex_unlock(&t->lock);
     return NULL;
 }
 

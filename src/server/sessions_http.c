@@ -75,7 +75,7 @@ bool session_park(struct context *h, struct http_request *r, struct str id,
 static void reply_info(struct http_request *r, int status, const struct session_info *info,
                        bool silent)
 {
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
 
     json_open(&b, '{');
     json_key(&b, "session");
@@ -88,7 +88,6 @@ static void reply_info(struct http_request *r, int status, const struct session_
     }
     json_close(&b, '}');
     http_reply(r, status, (struct str){b.p, b.len});
-    buf_release(&b);
 }
 
 struct session_in {

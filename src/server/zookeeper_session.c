@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/uv_check.h"
 #include "keeper/zookeeper/zookeeper.h"
 
@@ -81,10 +82,7 @@ static int connect_once(struct zookeeper_session *e, struct lent_session **ret_s
     struct lent_session *session;
     bool open_to_all = false;
     struct keeper *k;
-    int err = zookeeper_connect(e->url, &zo, &o, &k, ret_error);
-
-    if (err)
-        return err;
+    TRY(zookeeper_connect(e->url, &zo, &o, &k, ret_error));
     session = mem_zalloc(sizeof *session);
     session->ensemble = e;
     session->keeper = k;
@@ -173,15 +171,14 @@ static void retire_current(struct zookeeper_session *e)
 /* Removes from the list a session that has ended and is not borrowed; NULL: none. */
 static struct lent_session *take_unused(struct zookeeper_session *e)
 {
-    struct lent_session **at = &e->sessions, *found;
+    struct lent_session **at = &e->sessions;
 
-    pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     while (*at && (*at == e->current || (*at)->borrowed))
         at = &(*at)->next;
-    found = *at;
+    struct lent_session *found = *at;
     if (found)
         *at = found->next;
-    pthread_mutex_unlock(&e->lock);
     return found;
 }
 
@@ -217,11 +214,10 @@ static int read_auth(const char *file, char **ret_auth, struct err_info *ret_err
 {
     const char *variable = getenv(AUTH_VARIABLE);
     char line[AUTH_LEN_MAX];
-    FILE *in;
 
     if (!file)
         return variable ? take_auth(variable, AUTH_VARIABLE, ret_auth, ret_error) : 0;
-    in = fopen(file, "re");
+    FILE *in = fopen(file, "re");
     if (!in || !fgets(line, sizeof line, in)) {
         int err = in && !ferror(in) ? err_set(ret_error, DROVER_BAD_ARGUMENT, "%s is empty", file)
                                     : err_set_errno(ret_error, errno, "cannot read %s", file);
@@ -270,27 +266,23 @@ struct keeper *zookeeper_session_borrow(struct zookeeper_session *e)
 {
     struct keeper *k = NULL;
 
-    pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     if (e->current) {
         e->current->borrowed++;
         k = e->current->keeper;
     }
-    pthread_mutex_unlock(&e->lock);
     return k;
 }
 
 void zookeeper_session_return(struct zookeeper_session *e, struct keeper *k)
 {
-    struct lent_session *session;
-
-    pthread_mutex_lock(&e->lock);
-    session = e->sessions;
+    LOCKED(&e->lock);
+    struct lent_session *session = e->sessions;
     while (session->keeper != k)
         session = session->next;
     assert(session->borrowed);
     if (!--session->borrowed && session != e->current)
         uv_async_send(&e->wake);
-    pthread_mutex_unlock(&e->lock);
 }
 
 void zookeeper_session_close(struct zookeeper_session *e)

@@ -42,11 +42,9 @@ void claim_queue_release(struct claim_queue *w)
 
 struct claim_group *claim_queue_group(struct claim_queue *w, struct str name)
 {
-    uint32_t hash;
-
     if (!w->by_name.count)
         return NULL;
-    hash = map_hash_str(name);
+    uint32_t hash = map_hash_str(name);
     for (uint32_t at, n = map_first(&w->by_name, hash, &at); n;
          n = map_next(&w->by_name, hash, &at))
         if (str_eq(w->groups[n]->name, name))

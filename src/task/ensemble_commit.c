@@ -190,10 +190,10 @@ static void begin(struct service *s)
 /* Runs queued requests, as many as fit into one commit. Waiting claims may wake and join. */
 static void gather(struct service *s)
 {
-    struct task_request *seen = NULL, *r;
+    struct task_request *seen = NULL;
 
     do {
-        r = queue_take(&s->queue);
+        struct task_request *r = queue_take(&s->queue);
         if (r)
             service_run(s, r);
         service_feed(s);
@@ -220,7 +220,6 @@ static void send(struct service *s)
 {
     struct task_node_head head = {.last_id = store_last_id(s->store)};
     struct sent_commit *sent = mem_zalloc(sizeof *sent);
-    int err;
 
     random_fill(&s->tag, sizeof s->tag);
     head.tag = s->tag;
@@ -228,7 +227,7 @@ static void send(struct service *s)
     *sent = (struct sent_commit){s, s->term, s->sent};
     s->sent = sent;
     s->under_way = true;
-    err = keeper_commit(s->keeper, s->commit.ops, s->commit.count, on_commit, sent);
+    int err = keeper_commit(s->keeper, s->commit.ops, s->commit.count, on_commit, sent);
     if (!err)
         return;
     unlist(s, sent);

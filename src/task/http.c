@@ -92,7 +92,7 @@ static void on_timer(uv_timer_t *timer);
 
 static void set_timer(struct task_http *h)
 {
-    int64_t due_ms = service_due_ms(h->service), now_ms;
+    int64_t due_ms = service_due_ms(h->service);
 
     if (due_ms == h->timer_ms)
         return;
@@ -101,7 +101,7 @@ static void set_timer(struct task_http *h)
         uv_timer_stop(&h->timer);
         return;
     }
-    now_ms = clock_boot_ms();
+    int64_t now_ms = clock_boot_ms();
     uv_update_time(h->context->loop);
     UV_CHECK(
         uv_timer_start(&h->timer, on_timer, due_ms > now_ms ? (uint64_t)(due_ms - now_ms) : 0, 0));
@@ -202,13 +202,12 @@ static void post(struct http_request *r, enum task_kind kind)
 {
     struct task_in *in = r->in;
     const char *wrong = body_finish(in, kind, r->json);
-    struct task_call *c;
 
     if (wrong) {
         http_reply_field(r, "group", "%s", wrong);
         return;
     }
-    c = call_new(r);
+    struct task_call *c = call_new(r);
     c->request = in->request;
     submit(c);
 }
@@ -228,7 +227,7 @@ void task_post_claim(struct http_request *r)
 static void read_task(void *arg, struct store *s, int64_t now_ms)
 {
     struct task_call *c = arg;
-    struct buf scratch = {0};
+    CLEANUP(buf_release) struct buf scratch = {0};
     struct task t;
 
     (void)now_ms;
@@ -236,13 +235,12 @@ static void read_task(void *arg, struct store *s, int64_t now_ms)
     c->err = store_get(s, c->in->id, &scratch, &t);
     if (!c->err)
         body_put_task(&c->out, &t);
-    buf_release(&scratch);
 }
 
 static void read_tasks(void *arg, struct store *s, int64_t now_ms)
 {
     struct task_call *c = arg;
-    struct buf scratch = {0};
+    CLEANUP(buf_release) struct buf scratch = {0};
     struct task t;
 
     (void)now_ms;
@@ -250,10 +248,8 @@ static void read_tasks(void *arg, struct store *s, int64_t now_ms)
     c->err = 0;
     json_open(&c->out, '[');
     for (size_t i = 0; i < c->in->id_count; i++) {
-        int err;
-
         scratch.len = 0;
-        err = store_get(s, c->in->ids[i], &scratch, &t);
+        int err = store_get(s, c->in->ids[i], &scratch, &t);
         if (!err)
             body_put_task(&c->out, &t);
         else if (err == DROVER_NO_TASK)
@@ -262,7 +258,6 @@ static void read_tasks(void *arg, struct store *s, int64_t now_ms)
             c->err = err;
     }
     json_close(&c->out, ']');
-    buf_release(&scratch);
 }
 
 static void read_group(void *arg, struct store *s, int64_t now_ms)

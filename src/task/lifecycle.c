@@ -19,12 +19,8 @@ static int fetch(void *arg, int64_t slot, struct buf *b)
     char path[TASK_NODE_PATH_SIZE];
     size_t len = task_node_path(path, slot);
     struct task t;
-    int err = keeper_peek(s->keeper, (struct str){path, len}, b);
-
-    if (!err)
-        err = task_node_decode((struct str){b->p + before, b->len - before}, &t);
-    if (err)
-        return err;
+    TRY(keeper_peek(s->keeper, (struct str){path, len}, b));
+    TRY(task_node_decode((struct str){b->p + before, b->len - before}, &t));
     memmove(b->p + before, t.data.p, t.data.len);
     b->len = before + t.data.len;
     return 0;
@@ -33,13 +29,11 @@ static int fetch(void *arg, int64_t slot, struct buf *b)
 /* Loads into a new store; take_over() makes it the current one. */
 static int load(struct service *s, struct keeper *k, struct task_load_target *t, struct err_info *e)
 {
-    int err;
-
     *t = (struct task_load_target){.keeper = k, .now_ms = service_now_ms(s)};
     t->store = s->o.keeper ? store_new(fetch, s) : store_new(NULL, NULL);
     t->tree = mem_alloc(sizeof *t->tree);
     task_tree_init(t->tree);
-    err = load_tasks(t, e);
+    int err = load_tasks(t, e);
     if (!err)
         return 0;
     store_free(t->store);
@@ -78,16 +72,14 @@ static void take_over(struct service *s, const struct task_load_target *t)
 static int raise_ceiling(struct service *s, const struct task_load_target *t, struct err_info *e)
 {
     char bytes[TASK_NODE_HEAD_LEN];
-    struct task_node_head head;
-    int err;
 
     if (!keeper_may_lose(s->keeper))
         return 0;
     t->tree->losable = TASK_TREE_LOSABLE;
-    head = task_tree_ceiling(t->tree, store_last_id(t->store));
+    struct task_node_head head = task_tree_ceiling(t->tree, store_last_id(t->store));
     task_node_head_encode(&head, bytes);
-    err = keeper_set(t->keeper, TASK_NODE_HEAD, (struct str){bytes, sizeof bytes},
-                     KEEPER_ANY_VERSION, NULL);
+    int err = keeper_set(t->keeper, TASK_NODE_HEAD, (struct str){bytes, sizeof bytes},
+                         KEEPER_ANY_VERSION, NULL);
     if (!err)
         err = keeper_flush(s->keeper);
     if (err)
@@ -99,12 +91,9 @@ static int raise_ceiling(struct service *s, const struct task_load_target *t, st
 static int open_local(struct service *s, struct err_info *e)
 {
     struct task_load_target t;
-    int err;
 
     s->keeper = s->o.keeper;
-    err = load(s, s->keeper, &t, e);
-    if (err)
-        return err;
+    TRY(load(s, s->keeper, &t, e));
     take_over(s, &t);
     return raise_ceiling(s, &t, e);
 }
@@ -113,7 +102,6 @@ int service_open(const struct service_options *o, struct service **ret_service,
                  struct err_info *ret_error)
 {
     struct service *s = mem_zalloc(sizeof *s);
-    int err;
 
     s->o = *o;
     s->offset_ms = clock_wall_ms() - clock_boot_ms();
@@ -122,7 +110,7 @@ int service_open(const struct service_options *o, struct service **ret_service,
     cond_init(&s->finished);
     claim_queue_init(&s->waiting);
     random_fill(&s->random, sizeof s->random);
-    err = o->keeper ? open_local(s, ret_error) : 0;
+    int err = o->keeper ? open_local(s, ret_error) : 0;
     if (err)
         service_close(s);
     else
@@ -134,10 +122,7 @@ int service_start(struct service *s, struct keeper *k, const struct keeper_op *f
                   struct err_info *ret_error)
 {
     struct task_load_target t;
-    int err = load(s, k, &t, ret_error);
-
-    if (err)
-        return err;
+    TRY(load(s, k, &t, ret_error));
     pthread_mutex_lock(&s->lock);
     s->term++;
     if (s->store)
@@ -228,18 +213,16 @@ struct task_request *queue_take(struct task_queue *q)
 
 void service_observe(struct service *s, const struct service_observer *o)
 {
-    pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     s->observer = *o;
-    pthread_mutex_unlock(&s->lock);
 }
 
 size_t service_wanted(struct service *s, struct str group, size_t max)
 {
-    const struct claim_group *g;
     size_t count = 0;
 
     pthread_mutex_lock(&s->lock);
-    g = claim_queue_group(&s->waiting, group);
+    const struct claim_group *g = claim_queue_group(&s->waiting, group);
     for (const struct claim_link *l = g ? g->first : NULL; l && count < max; l = l->next)
         count += l->r->claim.limit ? l->r->claim.limit : 1;
     pthread_mutex_unlock(&s->lock);
@@ -249,28 +232,22 @@ size_t service_wanted(struct service *s, struct str group, size_t max)
 void service_look(struct service *s, void (*look)(void *arg, struct store *s, int64_t now_ms),
                   void *arg)
 {
-    pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     if (s->store)
         look(arg, s->store, service_now_ms(s));
-    pthread_mutex_unlock(&s->lock);
 }
 
 void service_stats(struct service *s, struct service_stats *ret_stats)
 {
-    pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     *ret_stats = s->stats;
     ret_stats->waiting = s->waiting.count;
     ret_stats->tasks = s->store ? store_count(s->store) : 0;
     ret_stats->last_id = s->store ? store_last_id(s->store) : 0;
-    pthread_mutex_unlock(&s->lock);
 }
 
 bool service_is_ready(struct service *s)
 {
-    bool ready;
-
-    pthread_mutex_lock(&s->lock);
-    ready = s->state == SERVICE_READY;
-    pthread_mutex_unlock(&s->lock);
-    return ready;
+    LOCKED(&s->lock);
+    return s->state == SERVICE_READY;
 }

@@ -37,15 +37,11 @@ static int make_node(struct keeper *k, const char *path, struct str data, struct
 static int make_ground(struct keeper *k, struct err_info *e)
 {
     char head[TASK_NODE_HEAD_LEN];
-    int err;
 
     task_node_head_encode(&(struct task_node_head){0}, head);
-    err = make_node(k, TASK_NODE_ROOT, STR(""), e);
-    if (!err)
-        err = make_node(k, REQUEST_LOG_ROOT, STR(""), e);
-    if (!err)
-        err = make_node(k, TASK_NODE_HEAD, (struct str){head, TASK_NODE_HEAD_LEN}, e);
-    return err;
+    TRY(make_node(k, TASK_NODE_ROOT, STR(""), e));
+    TRY(make_node(k, REQUEST_LOG_ROOT, STR(""), e));
+    return make_node(k, TASK_NODE_HEAD, (struct str){head, TASK_NODE_HEAD_LEN}, e);
 }
 
 static int get(struct task_loader *l, const char *path, struct buf *b, struct keeper_stat *stat)
@@ -57,11 +53,10 @@ static int get(struct task_loader *l, const char *path, struct buf *b, struct ke
 
 static int fail(struct task_loader *l, int err, const char *path)
 {
-    pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     if (!l->err)
         l->err =
             err_set(l->e, err, "cannot read the task in %s: %s", path, drover_err_message(err));
-    pthread_mutex_unlock(&l->lock);
     return err;
 }
 
@@ -69,17 +64,15 @@ static int load_slot(struct task_loader *l, int64_t slot, struct buf *b)
 {
     char path[TASK_NODE_PATH_SIZE];
     struct task t;
-    int err;
 
     task_node_path(path, slot);
-    err = get(l, path, b, NULL);
+    int err = get(l, path, b, NULL);
     if (!err)
         err = task_node_decode((struct str){b->p, b->len}, &t);
     if (!err) {
-        pthread_mutex_lock(&l->lock);
+        LOCKED(&l->lock);
         err = store_restore(l->t->store, slot, &t, l->t->now_ms);
         task_tree_found_slot(l->t->tree, slot);
-        pthread_mutex_unlock(&l->lock);
     }
     return err ? fail(l, err, path) : 0;
 }
@@ -87,22 +80,21 @@ static int load_slot(struct task_loader *l, int64_t slot, struct buf *b)
 /* An empty bucket that is not the newest is not Drover's, and harmless. */
 static int load_bucket(struct task_loader *l, const char *name, struct buf *b)
 {
-    int64_t bucket = task_node_number(name), slot;
+    int64_t bucket = task_node_number(name);
     struct keeper_names slots = {0};
     char path[TASK_NODE_PATH_SIZE];
-    int err;
 
     if (bucket < 0)
         return 0;
     task_node_bucket_path(path, bucket);
-    err = keeper_children(l->k, path, &slots, NULL);
+    int err = keeper_children(l->k, path, &slots, NULL);
     if (err)
         return fail(l, err, path);
     pthread_mutex_lock(&l->lock);
     task_tree_found_bucket(l->t->tree, bucket);
     pthread_mutex_unlock(&l->lock);
     for (size_t i = 0; !err && i < slots.count; i++) {
-        slot = task_node_number(slots.names[i]);
+        int64_t slot = task_node_number(slots.names[i]);
         if (slot >= 0 && task_node_bucket(slot) == bucket)
             err = load_slot(l, slot, b);
     }
@@ -114,22 +106,20 @@ static const char *next_bucket(struct task_loader *l)
 {
     const char *name = NULL;
 
-    pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     if (!l->err && l->next < l->buckets.count)
         name = l->buckets.names[l->next++];
-    pthread_mutex_unlock(&l->lock);
     return name;
 }
 
 static void *read_buckets(void *arg)
 {
     struct task_loader *l = arg;
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
     const char *name;
 
     while ((name = next_bucket(l)))
         load_bucket(l, name, &b);
-    buf_release(&b);
     return NULL;
 }
 

@@ -104,16 +104,15 @@ static int on_record(void *arg, const void *bytes, size_t len)
     while (!err && r.left) {
         int kind = reader_u8(&r);
         size_t path_len = reader_u8(&r);
-        struct str path, data = STR("");
-        char *text;
+        struct str data = STR("");
 
         path_len |= (size_t)reader_u8(&r) << 8;
-        path = reader_bytes(&r, path_len);
+        struct str path = reader_bytes(&r, path_len);
         if (kind == NODE_IS)
             data = reader_bytes(&r, reader_u32(&r));
         if (r.bad || (kind != NODE_IS && kind != NODE_GONE))
             return DROVER_DAMAGED;
-        text = mem_dup(path.p, path.len);
+        char *text = mem_dup(path.p, path.len);
         err = apply_node(j->keeper, kind, text, data);
         free(text);
     }
@@ -124,12 +123,8 @@ static int on_record(void *arg, const void *bytes, size_t len)
 
 static int tell(struct own_journal *j, const struct buf *b)
 {
-    int err;
-
-    pthread_mutex_lock(&j->order);
-    err = j->j.append(j->j.arg, b->p, b->len);
-    pthread_mutex_unlock(&j->order);
-    return err;
+    LOCKED(&j->order);
+    return j->j.append(j->j.arg, b->p, b->len);
 }
 
 static void count_one(struct own_journal *j)
@@ -154,21 +149,18 @@ static void gather(struct own_journal *j, struct buf *b)
 int own_journal_append(void *arg, const struct keeper_op *ops, size_t count)
 {
     struct own_journal *j = arg;
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
     int err;
 
     encode(&b, ops, count);
     err = j->later ? 0 : tell(j, &b);
-    pthread_mutex_lock(&j->lock);
+    LOCKED(&j->lock);
     if (j->later)
         gather(j, &b);
     if (err)
         j->failed = DROVER_IO;
     count_one(j);
-    err = j->failed;
-    pthread_mutex_unlock(&j->lock);
-    buf_release(&b);
-    return err;
+    return j->failed;
 }
 
 static void *writer_main(void *arg)
@@ -204,10 +196,8 @@ static void *writer_main(void *arg)
 
 static int flush(struct own_journal *j, struct buf *b)
 {
-    int err;
-
     pthread_mutex_lock(&j->order);
-    err = j->j.snapshot_put(j->j.arg, b->p, b->len);
+    int err = j->j.snapshot_put(j->j.arg, b->p, b->len);
     pthread_mutex_unlock(&j->order);
     b->len = 0;
     buf_put_u8(b, VERSION);
@@ -229,7 +219,7 @@ static int put_path(struct own_journal *j, const char *path, struct buf *b)
 
 static int put_below(struct own_journal *j, const char *path, struct buf *b)
 {
-    struct keeper_names names = {0};
+    CLEANUP(keeper_names_release) struct keeper_names names = {0};
     int err = put_path(j, path, b);
 
     if (!err)
@@ -237,25 +227,22 @@ static int put_below(struct own_journal *j, const char *path, struct buf *b)
     if (err == DROVER_NO_NODE)
         err = 0;
     for (size_t i = 0; !err && i < names.count; i++) {
-        struct buf below = {0};
+        CLEANUP(buf_release) struct buf below = {0};
 
         buf_printf(&below, "%s/%s", path, names.names[i]);
         err = put_below(j, buf_text(&below), b);
-        buf_release(&below);
     }
-    keeper_names_release(&names);
     return err;
 }
 
 static int take_snapshot(struct own_journal *j)
 {
     struct buf b = {0};
-    int err;
 
     if (!j->j.snapshot_begin || !j->j.snapshot_put || !j->j.snapshot_end)
         return DROVER_UNIMPLEMENTED;
     pthread_mutex_lock(&j->order);
-    err = j->j.snapshot_begin(j->j.arg);
+    int err = j->j.snapshot_begin(j->j.arg);
     pthread_mutex_unlock(&j->order);
     if (err)
         return DROVER_IO;
@@ -278,19 +265,16 @@ static void *snapshotter_main(void *arg)
 
     pthread_mutex_lock(&j->lock);
     for (;;) {
-        uint64_t asked;
-        int err;
-
         while (!j->closing && !j->wanted && j->tried == j->asked)
             pthread_cond_wait(&j->changed, &j->lock);
         if (j->closing)
             break;
-        asked = j->asked;
+        uint64_t asked = j->asked;
         j->wanted = false;
         j->snapshotting = true;
         j->since_snapshot = 0;
         pthread_mutex_unlock(&j->lock);
-        err = take_snapshot(j);
+        int err = take_snapshot(j);
         pthread_mutex_lock(&j->lock);
         j->snapshotting = false;
         j->snapshot_err = err;
@@ -309,27 +293,18 @@ void own_journal_set_barrier(struct own_journal *j, void (*passed)(void *arg), v
 
 int own_journal_snapshot(struct own_journal *j)
 {
-    uint64_t mine;
-    int err;
-
-    pthread_mutex_lock(&j->lock);
-    mine = ++j->asked;
+    LOCKED(&j->lock);
+    uint64_t mine = ++j->asked;
     pthread_cond_broadcast(&j->changed);
     while (j->tried < mine && !j->closing)
         pthread_cond_wait(&j->changed, &j->lock);
-    err = j->tried < mine ? DROVER_CLOSED : j->snapshot_err;
-    pthread_mutex_unlock(&j->lock);
-    return err;
+    return j->tried < mine ? DROVER_CLOSED : j->snapshot_err;
 }
 
 int own_journal_snapshotting(struct own_journal *j)
 {
-    int is;
-
-    pthread_mutex_lock(&j->lock);
-    is = j->snapshotting || j->wanted || j->tried < j->asked;
-    pthread_mutex_unlock(&j->lock);
-    return is;
+    LOCKED(&j->lock);
+    return j->snapshotting || j->wanted || j->tried < j->asked;
 }
 
 /* Opening and closing. */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/err.h"
 #include "base/mem.h"
 #include "drover.h"
 
@@ -60,11 +61,9 @@ static const struct request_log_entry *find(const struct request_log *m,
 
 static void read_task(struct reader *r, struct arena *a, int64_t ownerid, struct task *t)
 {
-    size_t len;
-
     *t = (struct task){.id = (int64_t)reader_u64(r), .ownerid = ownerid};
     t->timespec = (int64_t)reader_u64(r);
-    len = reader_u8(r);
+    size_t len = reader_u8(r);
     len |= (size_t)reader_u8(r) << 8;
     t->group = reader_bytes(r, len);
     t->group.p = arena_text(a, t->group);
@@ -74,17 +73,15 @@ int request_log_find(const struct request_log *m, const struct request_key *key,
                      struct task **ret_tasks, size_t *ret_count)
 {
     const struct request_log_entry *one = find(m, key);
-    struct reader r;
     struct task *tasks;
-    size_t count;
 
     if (!one)
         return 0;
     if (le_load64(one->bytes + 17) != key->hash)
         return DROVER_BAD_ARGUMENT;
-    r = (struct reader){one->bytes, one->len, false};
+    struct reader r = {one->bytes, one->len, false};
     reader_bytes(&r, FIXED_LEN + key->id.len);
-    count = reader_u32(&r);
+    size_t count = reader_u32(&r);
     tasks = arena_alloc(a, (count + 1) * sizeof *tasks);
     for (size_t i = 0; i < count; i++)
         read_task(&r, a, key->clientid, &tasks[i]);
@@ -96,8 +93,7 @@ int request_log_find(const struct request_log *m, const struct request_key *key,
 struct str request_log_encode(const struct request_log *m, const struct request_key *key,
                               const struct task *tasks, size_t count, struct arena *a)
 {
-    struct buf b = {0};
-    struct str bytes;
+    CLEANUP(buf_release) struct buf b = {0};
 
     buf_put_u8(&b, VERSION);
     buf_put_u64(&b, m->next);
@@ -113,9 +109,7 @@ struct str request_log_encode(const struct request_log *m, const struct request_
         buf_put_u8(&b, (uint8_t)(tasks[i].group.len >> 8));
         buf_put_str(&b, tasks[i].group);
     }
-    bytes = (struct str){arena_text(a, (struct str){b.p, b.len}), b.len};
-    buf_release(&b);
-    return bytes;
+    return (struct str){arena_text(a, (struct str){b.p, b.len}), b.len};
 }
 
 uint32_t request_log_place(const struct request_log *m, bool *ret_taken)
@@ -174,7 +168,6 @@ void request_log_undo(struct request_log *m, struct request_log_entry *before)
 static int check(struct str bytes)
 {
     struct reader r = {bytes.p, bytes.len, false};
-    uint32_t count;
 
     if (bytes.len && (unsigned char)bytes.p[0] > VERSION)
         return DROVER_NEWER_VERSION;
@@ -182,12 +175,10 @@ static int check(struct str bytes)
         return DROVER_DAMAGED;
     reader_bytes(&r, 24);
     reader_bytes(&r, reader_u8(&r));
-    count = reader_u32(&r);
+    uint32_t count = reader_u32(&r);
     for (uint32_t i = 0; !r.bad && i < count; i++) {
-        size_t len;
-
         reader_bytes(&r, 16);
-        len = reader_u8(&r);
+        size_t len = reader_u8(&r);
         len |= (size_t)reader_u8(&r) << 8;
         reader_bytes(&r, len);
     }
@@ -196,12 +187,8 @@ static int check(struct str bytes)
 
 int request_log_restore(struct request_log *m, uint32_t place, struct str bytes)
 {
-    int err = check(bytes);
-    uint64_t number;
-
-    if (err)
-        return err;
-    number = le_load64(bytes.p + 1);
+    TRY(check(bytes));
+    uint64_t number = le_load64(bytes.p + 1);
     if (place >= REQUEST_LOG_MAX || number % REQUEST_LOG_MAX != place || m->places[place])
         return DROVER_DAMAGED;
     keep(m, entry_new(place, bytes));

@@ -80,13 +80,12 @@ static void finish(struct service *s, struct task_request *r)
     if (!called)
         observe(s, r);
     call_done(r);
-    pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     txn_give(s, &copy);
     if (called) {
         r->own.finished = true;
         pthread_cond_broadcast(&s->finished);
     }
-    pthread_mutex_unlock(&s->lock);
 }
 
 /* Takes the answers that may leave. Under the lock. */
@@ -118,13 +117,12 @@ static void deliver(struct service *s, bool called_only)
 {
     struct task_queue ready = {0};
     struct task_request *r;
-    bool others;
 
     pthread_mutex_lock(&s->lock);
     if (!called_only)
         take_durable(s, &s->answers, &ready);
     take_durable(s, &s->called, &ready);
-    others = called_only && s->answers.first;
+    bool others = called_only && s->answers.first;
     pthread_mutex_unlock(&s->lock);
     while ((r = queue_take(&ready)))
         finish(s, r);
@@ -159,7 +157,7 @@ static int refuse(struct task_txn *t, const char *why)
 static int fill_data(struct service *s, const struct task_request *r, struct task_txn *t)
 {
     const struct task_update *u = &r->update;
-    struct buf scratch = {0};
+    CLEANUP(buf_release) struct buf scratch = {0};
     size_t kept = 0;
     int err = 0;
 
@@ -185,7 +183,6 @@ static int fill_data(struct service *s, const struct task_request *r, struct tas
             t->tasks[kept++].data = (struct str){arena_text(&t->arena, now.data), now.data.len};
     }
     t->task_count = kept;
-    buf_release(&scratch);
     return err;
 }
 
@@ -195,31 +192,29 @@ static int look_up(struct service *s, const struct task_request *r, struct task_
     struct request_key key = key_of(r);
     struct task *tasks;
     size_t count;
-    int found, err;
 
     if (!r->requestid.len || r->own.deleted)
         return 0;
     arena_reset(&t->arena);
     *t = (struct task_txn){.arena = t->arena};
-    found = request_log_find(&s->tree->requests, &key, &t->arena, &tasks, &count);
+    int found = request_log_find(&s->tree->requests, &key, &t->arena, &tasks, &count);
     if (found < 0)
         return refuse(t, "requestid: another request of this client had the same");
     if (!found)
         return 0;
     t->tasks = tasks;
     t->task_count = count;
-    err = fill_data(s, r, t);
+    int err = fill_data(s, r, t);
     return err ? err : 1;
 }
 
 static int run_claim(struct service *s, struct task_request *r, int64_t now_ms)
 {
     struct task_claim c = r->claim;
-    int err;
 
     if (r->own.deleted)
         c.delete_count = 0;
-    err = store_claim(s->store, &c, now_ms, &s->random, r->own.txn);
+    int err = store_claim(s->store, &c, now_ms, &s->random, r->own.txn);
     if (err || r->own.txn->task_count)
         return err;
     r->own.park = r->own.deadline_ms > now_ms;
@@ -230,13 +225,11 @@ static int run_claim(struct service *s, struct task_request *r, int64_t now_ms)
 
 static int check(struct service *s, struct task_request *r, int64_t now_ms)
 {
-    int found;
-
     if (r->kind == TASK_READ) {
         r->read(r->arg, s->store, now_ms);
         return 0;
     }
-    found = look_up(s, r, r->own.txn);
+    int found = look_up(s, r, r->own.txn);
     r->own.known = found > 0;
     if (found)
         return found > 0 ? 0 : found;
@@ -263,14 +256,12 @@ static void count(struct service *s, struct task_request *r)
 /* Marks the groups in which a task has changed, if claims wait there. */
 static void touch(struct service *s, const struct task_txn *t)
 {
-    struct claim_group *g;
-
     if (!s->waiting.count)
         return;
     for (size_t i = 0; i < t->task_count; i++) {
         if (i && str_eq(t->tasks[i].group, t->tasks[i - 1].group))
             continue;
-        g = claim_queue_group(&s->waiting, t->tasks[i].group);
+        struct claim_group *g = claim_queue_group(&s->waiting, t->tasks[i].group);
         if (g)
             claim_queue_mark(&s->waiting, g);
     }
@@ -384,12 +375,11 @@ static void admit(struct service *s, struct task_request *r)
 
 static void start(struct service *s, struct task_request *r)
 {
-    pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     if (r->kind == TASK_CLAIM && r->wait_ms > 0)
         r->own.deadline_ms =
             service_now_ms(s) + (r->wait_ms > TASK_MS_MAX ? TASK_MS_MAX : r->wait_ms);
     admit(s, r);
-    pthread_mutex_unlock(&s->lock);
 }
 
 void service_submit(struct service *s, struct task_request *r)
@@ -403,10 +393,9 @@ void service_submit(struct service *s, struct task_request *r)
 static void tick(struct service *s)
 {
     struct task_request *r;
-    int64_t now_ms;
 
-    pthread_mutex_lock(&s->lock);
-    now_ms = service_now_ms(s);
+    LOCKED(&s->lock);
+    int64_t now_ms = service_now_ms(s);
     claim_queue_advance(&s->waiting, now_ms);
     if (s->o.keeper)
         service_feed(s);
@@ -421,7 +410,6 @@ static void tick(struct service *s)
         service_feed(s);
     else
         ensemble_commit_start(s);
-    pthread_mutex_unlock(&s->lock);
 }
 
 void service_tick(struct service *s)
@@ -441,23 +429,16 @@ static int64_t due_boot_ms(struct service *s)
 
 int64_t service_due_ms(struct service *s)
 {
-    int64_t due_ms;
-
-    pthread_mutex_lock(&s->lock);
-    due_ms = due_boot_ms(s);
-    pthread_mutex_unlock(&s->lock);
-    return due_ms;
+    LOCKED(&s->lock);
+    return due_boot_ms(s);
 }
 
 bool service_cancel(struct service *s, struct task_request *r)
 {
-    bool waited;
-
-    pthread_mutex_lock(&s->lock);
-    waited = r->own.wait_ref != 0;
+    LOCKED(&s->lock);
+    bool waited = r->own.wait_ref != 0;
     if (waited)
         claim_queue_remove(&s->waiting, r);
-    pthread_mutex_unlock(&s->lock);
     return waited;
 }
 

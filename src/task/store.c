@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/err.h"
 #include "base/mem.h"
 #include "drover.h"
 #include "task/store_impl.h"
@@ -318,15 +319,13 @@ struct task_data *store_remove(struct store *s, uint32_t ref)
 int store_data(struct store *s, uint32_t ref, struct buf *scratch, struct str *ret_data)
 {
     size_t before = scratch->len;
-    const struct task_data *k;
-    int err;
 
     if (!s->fetch) {
-        k = *data_at(s, ref);
+        const struct task_data *k = *data_at(s, ref);
         *ret_data = (struct str){k->bytes, k->len};
         return 0;
     }
-    err = s->fetch(s->fetch_arg, record_at(s, ref)->slot, scratch);
+    int err = s->fetch(s->fetch_arg, record_at(s, ref)->slot, scratch);
     if (!err)
         *ret_data = (struct str){scratch->p + before, scratch->len - before};
     return err;
@@ -346,13 +345,11 @@ static struct task task_of(const struct store *s, uint32_t ref)
 int store_get(struct store *s, int64_t id, struct buf *scratch, struct task *ret_task)
 {
     uint32_t ref = store_find(s, id);
-    struct task t;
-    int err;
 
     if (!ref)
         return DROVER_NO_TASK;
-    t = task_of(s, ref);
-    err = store_data(s, ref, scratch, &t.data);
+    struct task t = task_of(s, ref);
+    int err = store_data(s, ref, scratch, &t.data);
     if (!err)
         *ret_task = t;
     return err;
@@ -379,13 +376,10 @@ static int list_add(struct store *s, uint32_t ref, struct arena *a, struct buf *
                     struct store_list *list)
 {
     struct task *t = &list->tasks[list->count];
-    int err;
 
     *t = task_of(s, ref);
     scratch->len = 0;
-    err = store_data(s, ref, scratch, &t->data);
-    if (err)
-        return err;
+    TRY(store_data(s, ref, scratch, &t->data));
     t->data.p = arena_text(a, t->data);
     t->group.p = list->count ? list->tasks[0].group.p : arena_text(a, t->group);
     list->count++;
@@ -435,20 +429,18 @@ int store_list(struct store *s, struct str group, int64_t after, size_t limit, b
     struct task_group *g = store_find_group(s, group);
     struct store_list list = {0};
     struct buf scratch = {0};
-    size_t max;
-    int err;
 
     if (!g) {
         *ret_list = list;
         return 0;
     }
     group_pass(s, g, now_ms);
-    max = owned ? group_count(g) : g->array_count;
+    size_t max = owned ? group_count(g) : g->array_count;
     if (limit && limit < max)
         max = limit;
     list.tasks = arena_alloc(a, (max + 1) * sizeof *list.tasks);
-    err = after < 0 ? list_any(s, g, max, a, &scratch, &list)
-                    : list_ordered(s, g, after, owned, max, a, &scratch, &list);
+    int err = after < 0 ? list_any(s, g, max, a, &scratch, &list)
+                        : list_ordered(s, g, after, owned, max, a, &scratch, &list);
     buf_release(&scratch);
     if (!err)
         *ret_list = list;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/err.h"
 #include "base/mem.h"
 #include "drover.h"
 #include "task/store_impl.h"
@@ -92,13 +93,12 @@ static void check_present(struct txn_work *w, const char *what, const int64_t *i
 static void check_change(struct txn_work *w, const char *what, int64_t id, bool deletes)
 {
     uint32_t ref = find_named(w, id);
-    struct task_record *r;
 
     if (!ref) {
         object(w, arena_printf(&w->t->arena, "%s: there is no task %" PRId64, what, id));
         return;
     }
-    r = record_at(w->s, ref);
+    struct task_record *r = record_at(w->s, ref);
     if (r->place & PLACE_MARK) {
         object(w, arena_printf(&w->t->arena, "%s: task %" PRId64 " is named more than once", what,
                                id));
@@ -203,10 +203,9 @@ static void apply_change(struct txn_work *w, uint32_t ref, int64_t timespec, str
 {
     struct task_record r = *record_at(w->s, ref);
     struct task_txn_undo *u = note_undo(w, w->s->groups[r.group]);
-    struct task_data *kept;
 
     u->old = r;
-    kept = store_remove(w->s, ref);
+    struct task_data *kept = store_remove(w->s, ref);
     if (fresh) {
         u->kept = kept;
         kept = w->s->fetch ? NULL : data_new(data);
@@ -309,14 +308,11 @@ static int check_update(struct txn_work *w, const struct task_update *u)
 int store_update(struct store *s, const struct task_update *u, int64_t now_ms, struct task_txn *t)
 {
     struct txn_work w = {s, t, u->clientid, now_ms, .manage = u->manage};
-    int err;
 
     if (u->add_count + u->update_count + u->delete_count > TASK_CHANGES_MAX)
         return DROVER_TOO_BIG;
     begin(t, u->add_count + u->update_count, u->add_count + u->update_count + u->delete_count);
-    err = check_update(&w, u);
-    if (err)
-        return err;
+    TRY(check_update(&w, u));
     for (size_t i = 0; i < u->add_count; i++)
         apply_add(&w, &u->adds[i]);
     for (size_t i = 0; i < u->update_count; i++)
@@ -370,17 +366,14 @@ static size_t gather(struct txn_work *w, const struct task_claim *c, struct task
 /* The n-th available task over all groups; swaps it with the last one that can still be drawn. */
 static uint32_t draw(struct txn_work *w, struct task_group **groups, uint32_t *drawn, size_t n)
 {
-    struct task_group *g;
-    uint32_t last, ref;
-
     while (n >= (*groups)->array_count - *drawn) {
         n -= (*groups)->array_count - *drawn;
         groups++;
         drawn++;
     }
-    g = *groups;
-    last = g->array_count - ++*drawn;
-    ref = g->array[n];
+    struct task_group *g = *groups;
+    uint32_t last = g->array_count - ++*drawn;
+    uint32_t ref = g->array[n];
     g->array[n] = g->array[last];
     g->array[last] = ref;
     record_at(w->s, g->array[n])->place = (uint32_t)n;
@@ -396,7 +389,7 @@ static int claim_some(struct txn_work *w, const struct task_claim *c, struct sto
     uint32_t *refs = arena_alloc(&w->t->arena, count * sizeof *refs);
     uint32_t *drawn = arena_zalloc(&w->t->arena, group_count * sizeof *drawn);
     int64_t duration_ms = c->duration_ms > TASK_MS_MAX ? TASK_MS_MAX : c->duration_ms;
-    struct buf scratch = {0};
+    CLEANUP(buf_release) struct buf scratch = {0};
     size_t bytes = 0;
     int err = 0;
 
@@ -415,7 +408,6 @@ static int claim_some(struct txn_work *w, const struct task_claim *c, struct sto
             apply_change(w, refs[i], w->now_ms + duration_ms, data, false);
         }
     }
-    buf_release(&scratch);
     return err;
 }
 
@@ -423,9 +415,8 @@ int store_claim(struct store *s, const struct task_claim *c, int64_t now_ms, str
                 struct task_txn *t)
 {
     struct txn_work w = {s, t, c->clientid, now_ms};
-    size_t limit = c->limit ? c->limit : 1, group_count, available;
+    size_t limit = c->limit ? c->limit : 1, group_count;
     struct task_group **groups;
-    int err;
 
     if (c->delete_count >= TASK_CHANGES_MAX)
         return DROVER_TOO_BIG;
@@ -438,13 +429,13 @@ int store_claim(struct store *s, const struct task_claim *c, int64_t now_ms, str
     for (size_t i = 0; i < c->delete_count; i++)
         unmark(&w, c->deletes[i]);
     check_present(&w, "depends", c->depends, c->depend_count);
-    err = end_of_check(&w);
+    int err = end_of_check(&w);
     if (err)
         return err;
     for (size_t i = 0; i < c->delete_count; i++)
         apply_delete(&w, c->deletes[i]);
     groups = arena_alloc(&t->arena, (c->group_count + 1) * sizeof *groups);
-    available = gather(&w, c, groups, &group_count);
+    size_t available = gather(&w, c, groups, &group_count);
     if (available)
         err = claim_some(&w, c, r, groups, group_count, available,
                          limit < available ? limit : available);

@@ -18,12 +18,11 @@ static void look(void *arg, struct store *s, int64_t now_ms)
 
 static void put_sample(struct buf *page, struct str group, const char *state, size_t count)
 {
-    struct buf labels = {0};
+    CLEANUP(buf_release) struct buf labels = {0};
 
     metrics_put_label(&labels, "group", group);
     metrics_put_label(&labels, "state", str_of(state));
     metrics_put_sample(page, "drover_tasks", (struct str){labels.p, labels.len}, (double)count);
-    buf_release(&labels);
 }
 
 static void collect(void *arg, struct buf *page)

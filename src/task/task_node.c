@@ -74,17 +74,14 @@ int task_node_decode(struct str bytes, struct task *ret_task)
 {
     struct reader r = {bytes.p, bytes.len, false};
     struct task t;
-    size_t group_len;
-    int version;
-
-    version = reader_u8(&r);
+    int version = reader_u8(&r);
     if (version > VERSION_MANAGED)
         return DROVER_NEWER_VERSION;
     t.managed = version == VERSION_MANAGED;
     t.id = (int64_t)reader_u64(&r);
     t.timespec = (int64_t)reader_u64(&r);
     t.ownerid = (int64_t)reader_u64(&r);
-    group_len = reader_u8(&r);
+    size_t group_len = reader_u8(&r);
     group_len |= (size_t)reader_u8(&r) << 8;
     t.group = reader_bytes(&r, group_len);
     t.data = (struct str){r.p, r.left};

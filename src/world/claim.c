@@ -117,10 +117,9 @@ static enum outcome check_ancestors(struct attempt *t)
 {
     struct str key = world_parent_key(t->key), data;
     struct keeper_stat stat;
-    int err;
 
     for (; key.len; key = world_parent_key(key)) {
-        err = world_read(t->k, t->a, world_list_path(t->a, WORLD_PENDING, key), &data, &stat);
+        int err = world_read(t->k, t->a, world_list_path(t->a, WORLD_PENDING, key), &data, &stat);
         if (!err && !is_foreign(t, key, data))
             return block_on(t, key, data, &stat);
         if (err && err != DROVER_NO_NODE)
@@ -161,7 +160,6 @@ static bool is_wanted(const struct attempt *t)
 static enum outcome read_pending(struct attempt *t, const char *pending)
 {
     struct keeper_stat stat;
-    int err;
 
     t->czxid = t->task.order;
     t->version = t->task.version;
@@ -170,7 +168,7 @@ static enum outcome read_pending(struct attempt *t, const char *pending)
         t->pending_data = world_record_write(t->a, &t->claim.record);
         return CLAIMED;
     }
-    err = world_read(t->k, t->a, pending, &t->pending_data, &stat);
+    int err = world_read(t->k, t->a, pending, &t->pending_data, &stat);
     if (err)
         return err == DROVER_NO_NODE ? GONE : failed(t, err);
     t->czxid = stat.czxid;
@@ -185,13 +183,12 @@ static enum outcome try_one(struct attempt *t)
 {
     const char *pending = world_list_path(t->a, WORLD_PENDING, t->key);
     enum outcome outcome = read_pending(t, pending);
-    int err;
 
     if (outcome == CLAIMED)
         outcome = check_ancestors(t);
     if (outcome != CLAIMED)
         return outcome;
-    err = world_read(t->k, t->a, world_path(t->a, t->w->root, t->key), &t->claim.data, NULL);
+    int err = world_read(t->k, t->a, world_path(t->a, t->w->root, t->key), &t->claim.data, NULL);
     if (err == DROVER_NO_NODE)
         return skip(t, "the task is not in the tree");
     return err ? failed(t, err) : take(t, pending);
@@ -252,12 +249,9 @@ int world_claim(struct world *w, struct keeper *k, struct arena *a, const struct
                 size_t type_count, bool look, struct world_claim *ret_claim,
                 struct err_info *ret_error)
 {
-    int err = check_types(types, type_count, ret_error), claimed;
-
-    if (err)
-        return err;
-    err = list_view_refresh(w->pending, k, false);
-    claimed = err ? err : claim_known(w, k, a, types, type_count, ret_claim);
+    TRY(check_types(types, type_count, ret_error));
+    int err = list_view_refresh(w->pending, k, false);
+    int claimed = err ? err : claim_known(w, k, a, types, type_count, ret_claim);
     if (!claimed && (look || list_view_is_stale(w->pending))) {
         err = list_view_watch(w->pending, w->k);
         if (!err)

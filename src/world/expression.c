@@ -102,11 +102,10 @@ struct str expression_text(const struct expression *x)
 int expression_match(struct expression *x, struct str name, struct err_info *ret_error)
 {
     PCRE2_UCHAR why[128];
-    int found;
 
     if (x->plain)
         return str_eq(expression_text(x), name);
-    found = pcre2_match(x->code, (PCRE2_SPTR)name.p, name.len, 0, 0, x->match, x->limits);
+    int found = pcre2_match(x->code, (PCRE2_SPTR)name.p, name.len, 0, 0, x->match, x->limits);
     if (found >= 0)
         return 1;
     /* A name that is not UTF-8, created by another tool: it matches nothing. */

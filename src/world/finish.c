@@ -77,11 +77,10 @@ static int read_all(struct ending *n)
     struct keeper_session session;
     struct keeper_stat stat;
     struct str data;
-    int err;
 
     if (n->may_recall && recall(n))
         return 1;
-    err = n->unknown ? keeper_sync(n->k, n->working) : 0;
+    int err = n->unknown ? keeper_sync(n->k, n->working) : 0;
     if (!err)
         err = world_read(n->k, &n->a, n->working, &data, &stat);
     if (err == DROVER_NO_NODE)
@@ -115,10 +114,8 @@ static bool was_queued_again(const struct ending *n)
  */
 static int end(struct ending *n, void (*plan)(struct ending *n))
 {
-    int err;
-
     for (int i = 0; i < WORLD_TRIES; i++) {
-        err = read_all(n);
+        int err = read_all(n);
         if (err <= 0)
             return err;
         n->t = (struct txn){.a = &n->a};
@@ -154,12 +151,11 @@ static void make_free(struct ending *n, int64_t czxid)
 static void plan_complete(struct ending *n)
 {
     struct world_record r = n->record;
-    struct str data;
 
     if (was_queued_again(n) || !n->is_record)
         return;
     r.failures = 0;
-    data = world_record_write(&n->a, &r);
+    struct str data = world_record_write(&n->a, &r);
     txn_add(&n->t, COMPLETED,
             n->was_completed ? keeper_op_set(n->completed, data, KEEPER_ANY_VERSION)
                              : keeper_op_create(n->completed, data, KEEPER_NO_STAT));

@@ -178,12 +178,11 @@ static void get_tasks(struct http_request *r)
     const struct world_list_in *in = r->in;
     struct world_items items = {0};
     struct world_call c;
-    int err;
 
     if (!world_call_begin(&c, r, in->world, (struct str){0}))
         return;
-    err = world_list(c.world, c.k, &r->arena, (enum world_state)in->state,
-                     in->after.p ? in->after : STR(""), (size_t)in->limit, &items);
+    int err = world_list(c.world, c.k, &r->arena, (enum world_state)in->state,
+                         in->after.p ? in->after : STR(""), (size_t)in->limit, &items);
     json_open(&c.out, '{');
     json_key(&c.out, "tasks");
     json_open(&c.out, '[');
@@ -203,11 +202,10 @@ static void get_tasks(struct http_request *r)
 static struct str key_of(struct world_call *c, struct str path)
 {
     struct str root = str_of(world_root(c->world));
-    char *key;
 
     if (str_starts(path, root) && path.len > root.len && path.p[root.len] == '/')
         path = (struct str){path.p + root.len + 1, path.len - root.len - 1};
-    key = arena_text(&c->r->arena, path);
+    char *key = arena_text(&c->r->arena, path);
     for (char *at = key; *at; at++)
         if (*at == '/')
             *at = '|';
@@ -220,11 +218,10 @@ static void get_task(struct http_request *r)
     struct world_item item;
     struct world_call c;
     struct str data;
-    int err;
 
     if (!world_call_begin(&c, r, in->world, (struct str){0}))
         return;
-    err = world_get(c.world, c.k, &r->arena, key_of(&c, in->path), &item, &data, &c.e);
+    int err = world_get(c.world, c.k, &r->arena, key_of(&c, in->path), &item, &data, &c.e);
     if (!err) {
         json_open(&c.out, '{');
         put_item(&c.out, &item);
@@ -238,11 +235,10 @@ static void delete_task(struct http_request *r)
 {
     const struct world_list_in *in = r->in;
     struct world_call c;
-    int err;
 
     if (!world_call_begin(&c, r, in->world, (struct str){0}))
         return;
-    err = world_remove(c.world, c.k, key_of(&c, in->path), INT64_MAX, &c.e);
+    int err = world_remove(c.world, c.k, key_of(&c, in->path), INT64_MAX, &c.e);
     if (!err)
         buf_put_str(&c.out, STR("{}"));
     world_call_answer(&c, err);
@@ -279,18 +275,16 @@ static int write_task(void *arg, struct str key, int depth, enum world_state sta
 static void get_tree(struct http_request *r)
 {
     const struct world_list_in *in = r->in;
-    struct tree_writer t;
     struct world_call c;
-    int err;
 
     if (!world_call_begin(&c, r, in->world, (struct str){0}))
         return;
-    t = (struct tree_writer){&c.out, -1};
+    struct tree_writer t = {&c.out, -1};
     json_open(&c.out, '{');
     json_member_text(&c.out, "root", str_of(world_root(c.world)));
     json_key(&c.out, "tasks");
     json_open(&c.out, '[');
-    err = world_walk(c.world, c.k, write_task, &t);
+    int err = world_walk(c.world, c.k, write_task, &t);
     close_to(&t, 0);
     json_close(&c.out, ']');
     json_close(&c.out, '}');

@@ -9,10 +9,9 @@ bool world_call_begin(struct world_call *c, struct http_request *r, struct str w
                       struct str session)
 {
     struct world_module *m = r->arg;
-    int err;
 
     *c = (struct world_call){.r = r, .module = m, .own = session.p};
-    err = world_registry_get(m->registry, world, &c->world, &c->e);
+    int err = world_registry_get(m->registry, world, &c->world, &c->e);
     if (err) {
         http_reply_err(r, err, c->e.text[0] ? c->e.text : NULL);
         return false;
@@ -104,11 +103,10 @@ void world_post_claim(struct http_request *r)
     bool look = !http_was_parked(r) || http_wait_over(r);
     struct world_claim claim;
     struct world_call c;
-    int err;
 
     if (!world_call_begin(&c, r, in->world, in->session))
         return;
-    err = world_claim(c.world, c.k, &r->arena, in->types, in->type_count, look, &claim, &c.e);
+    int err = world_claim(c.world, c.k, &r->arena, in->types, in->type_count, look, &claim, &c.e);
     if (err) {
         if (err == 1)
             put_claim(&c, &claim);
@@ -136,11 +134,10 @@ void world_post_complete(struct http_request *r)
     const struct world_end_in *in = r->in;
     struct world_call c;
     bool again = false;
-    int err;
 
     if (!world_call_begin(&c, r, in->world, in->session))
         return;
-    err = world_complete(c.world, c.k, in->node, &again, &c.e);
+    int err = world_complete(c.world, c.k, in->node, &again, &c.e);
     end_answer(&c, err, in->node, again);
 }
 

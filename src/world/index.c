@@ -148,11 +148,10 @@ static int walk(struct world_index *a, struct keeper *k, int32_t version)
 {
     int64_t began_us = now_us();
     uint32_t from = 0, to = 0;
-    int err;
 
     a->walked = false;
     forget(a);
-    err = walk_level(a, k, &a->root, 1);
+    int err = walk_level(a, k, &a->root, 1);
     while (!err && a->len > to) {
         char **level;
 
@@ -205,13 +204,11 @@ struct index_search {
 
 static void add_match(struct index_search *s, const char *path, struct str name, struct str type)
 {
-    struct world_match *m;
-
     if (s->found.count == s->cap) {
         s->cap = s->cap ? s->cap * 2 : 16;
         s->found.list = mem_realloc(s->found.list, s->cap * sizeof *s->found.list);
     }
-    m = &s->found.list[s->found.count++];
+    struct world_match *m = &s->found.list[s->found.count++];
     m->path = arena_text(s->arena, str_of(path));
     m->name = (struct str){arena_text(s->arena, name), name.len};
     m->type = (struct str){arena_text(s->arena, type), type.len};
@@ -222,10 +219,9 @@ static int match_place(struct index_search *s, const char *path)
 {
     struct str node = path_name(str_of(path)), name, type;
     size_t at = 0;
-    int is;
 
     while (world_split_name(node, &at, &name, &type)) {
-        is = expression_match(s->name, name, s->e);
+        int is = expression_match(s->name, name, s->e);
         if (is == 1)
             is = expression_match(s->type, type, s->e);
         if (is < 0)
@@ -268,14 +264,12 @@ static int find(struct index_search *s, struct keeper *k)
 {
     struct keeper_stat root;
     bool walked;
-    int err;
-
-    err = keeper_sync(k, s->a->root);
+    int err = keeper_sync(k, s->a->root);
     if (!err)
         err = keeper_exists(k, s->a->root, &root);
     if (err)
         return err;
-    pthread_mutex_lock(&s->a->lock);
+    LOCKED(&s->a->lock);
     err = refresh(s->a, k, root.version, &walked);
     if (!err)
         err = match_all(s);
@@ -284,7 +278,6 @@ static int find(struct index_search *s, struct keeper *k)
         if (!err)
             err = match_all(s);
     }
-    pthread_mutex_unlock(&s->a->lock);
     return err;
 }
 
@@ -352,14 +345,13 @@ int world_index_find(struct world_index *a, struct keeper *k, struct arena *aren
 
 void world_index_begin(struct world_index *a)
 {
-    pthread_mutex_lock(&a->lock);
+    LOCKED(&a->lock);
     a->underway++;
-    pthread_mutex_unlock(&a->lock);
 }
 
 void world_index_end(struct world_index *a, char *const *paths, size_t count, int32_t root_version)
 {
-    pthread_mutex_lock(&a->lock);
+    LOCKED(&a->lock);
     a->underway--;
     for (size_t i = 0; i < count && a->walked; i++)
         add_place(a, mem_dup(paths[i], strlen(paths[i])));
@@ -368,5 +360,4 @@ void world_index_end(struct world_index *a, char *const *paths, size_t count, in
         a->newest = root_version > a->newest ? root_version : a->newest;
     }
     pthread_cond_broadcast(&a->settled);
-    pthread_mutex_unlock(&a->lock);
 }

@@ -155,11 +155,8 @@ int world_get(struct world *w, struct keeper *k, struct arena *a, struct str key
 {
     struct world_item item = {.key = key};
     struct str data, record;
-    int err = world_check_key(key, ret_error);
-
-    if (err)
-        return err;
-    err = world_read(k, a, world_path(a, w->root, key), &data, NULL);
+    TRY(world_check_key(key, ret_error));
+    int err = world_read(k, a, world_path(a, w->root, key), &data, NULL);
     if (err == DROVER_NO_NODE)
         return err_set(ret_error, err, "there is no task '%.*s'",
                        (int)(key.len < 300 ? key.len : 300), key.p);

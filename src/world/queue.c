@@ -75,10 +75,7 @@ int world_find(struct world *w, struct keeper *k, struct arena *a, const struct 
                struct world_paths *ret_paths, struct err_info *ret_error)
 {
     struct world_matches matches;
-    int err = find(w, k, a, which, &matches, ret_error);
-
-    if (err)
-        return err;
+    TRY(find(w, k, a, which, &matches, ret_error));
     ret_paths->list = arena_alloc(a, (matches.count + 1) * sizeof *ret_paths->list);
     ret_paths->count = matches.count;
     for (size_t i = 0; i < matches.count; i++)
@@ -94,10 +91,7 @@ static int child_init(struct world_plan *p, struct world_child *c, const char *p
     const char *root = p->w->root;
     struct str type = p->task->type;
     struct str parent_key = STR("");
-    int err = world_check_name(name, "name of the child", p->e);
-
-    if (err)
-        return err;
+    TRY(world_check_name(name, "name of the child", p->e));
     c->parent = parent;
     c->name = name;
     if (parent)
@@ -116,14 +110,13 @@ static int children_of(struct world_plan *p, const struct world_parent *parent,
 {
     struct str name = p->task->name;
     struct world_matches matches = {0};
-    int err;
 
     if (!parent) {
         p->children = arena_alloc(p->a, sizeof *p->children);
         p->child_count = 1;
         return child_init(p, p->children, NULL, name);
     }
-    err = find(p->w, p->k, p->a, parent, &matches, p->e);
+    int err = find(p->w, p->k, p->a, parent, &matches, p->e);
     if (err)
         return err;
     if (!matches.count)
@@ -224,14 +217,12 @@ static int plan_all(struct world_plan *p)
 static int commit(struct world_plan *p)
 {
     char **paths = arena_alloc(p->a, p->child_count * sizeof *paths);
-    const struct keeper_stat *root;
-    int err;
 
     for (size_t i = 0; i < p->child_count; i++)
         paths[i] = p->children[i].path;
     world_index_begin(p->w->index);
-    err = world_commit(p->w, p->k, &p->t);
-    root = err ? NULL : txn_stat(&p->t, ROOT);
+    int err = world_commit(p->w, p->k, &p->t);
+    const struct keeper_stat *root = err ? NULL : txn_stat(&p->t, ROOT);
     world_index_end(p->w->index, paths, err ? 0 : p->child_count, err ? -1 : root->version);
     p->zxid = err ? 0 : root->mzxid;
     return err;
@@ -261,15 +252,9 @@ int world_queue(struct world *w, struct keeper *k, struct arena *a, const struct
     struct world_plan p = {
         .w = w, .k = k, .a = a, .task = task, .e = ret_error ? ret_error : &unused};
     struct list_class c;
-    int err = check_task(task, a, p.e);
-
-    if (!err)
-        err = children_of(&p, parent, name_fn, name_arg);
-    if (err)
-        return err;
-    err = plan_and_commit(&p);
-    if (err)
-        return err;
+    TRY(check_task(task, a, p.e));
+    TRY(children_of(&p, parent, name_fn, name_arg));
+    TRY(plan_and_commit(&p));
     c = (struct list_class){.flags = PENDING_PLAIN, .order = p.zxid, .group = task->type};
     ret_paths->list = arena_alloc(a, p.child_count * sizeof *ret_paths->list);
     ret_paths->count = p.child_count;

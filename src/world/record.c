@@ -39,11 +39,10 @@ static bool is_named(struct str key, const struct world_record *r)
 static bool is_path_of(struct str path, struct str key)
 {
     struct str prefix = STR(WORLD_ROOT_PREFIX);
-    size_t root_len;
 
     if (path.len < prefix.len + 2 + key.len || !str_starts(path, prefix))
         return false;
-    root_len = path.len - key.len - 1;
+    size_t root_len = path.len - key.len - 1;
     if (path.p[root_len] != '/' || memchr(path.p + 1, '/', root_len - 1))
         return false;
     for (size_t i = 0; i < key.len; i++)

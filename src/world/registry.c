@@ -104,7 +104,7 @@ static void on_told(void *arg, const struct world_change *c)
     struct open_world *p = arg;
     bool removed = c->state == WORLD_IS_NONE;
     struct str state = removed ? STR("deleted") : str_of(world_state_name(c->state));
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
 
     json_open(&b, '{');
     json_member_text(&b, "world", str_of(p->name));
@@ -120,7 +120,6 @@ static void on_told(void *arg, const struct world_change *c)
         p->registry->context->events,
         &(struct event){
             .kind = "world", .id = c->key, .type = c->type, .state = state, .json = {b.p, b.len}});
-    buf_release(&b);
 }
 
 /* Under the lock. */
@@ -151,11 +150,9 @@ static struct open_world *take_unused(struct world_registry *s)
 /* Without the lock: closing removes watches, whose callbacks may be running. */
 static void close_unused(struct world_registry *s)
 {
-    struct open_world *p;
-
     for (;;) {
         pthread_mutex_lock(&s->lock);
-        p = take_unused(s);
+        struct open_world *p = take_unused(s);
         pthread_mutex_unlock(&s->lock);
         if (!p)
             return;
@@ -172,7 +169,6 @@ static int open_one(struct world_registry *s, struct str name, struct open_world
     struct open_world *p;
     struct world_options o = {.ready = on_ready, .note = on_note, .told = on_told};
     struct keeper *k = context_keeper(s->context);
-    int err;
 
     if (!k)
         return err_set(e, DROVER_CLOSED, "the keeper is unreachable: try again");
@@ -180,7 +176,7 @@ static int open_one(struct world_registry *s, struct str name, struct open_world
     p->registry = s;
     p->name = mem_dup(name.p, name.len);
     p->k = k;
-    err = world_open(k, name, &o, &p->world, e);
+    int err = world_open(k, name, &o, &p->world, e);
     if (err) {
         context_return(s->context, k);
         free(p->name);
@@ -194,11 +190,10 @@ static int open_one(struct world_registry *s, struct str name, struct open_world
 int world_registry_get(struct world_registry *s, struct str name, struct world **ret_world,
                        struct err_info *ret_error)
 {
-    struct open_world *p, *opened = NULL;
-    int err;
+    struct open_world *opened = NULL;
 
     pthread_mutex_lock(&s->lock);
-    p = find(s, name);
+    struct open_world *p = find(s, name);
     if (p)
         p->users++;
     pthread_mutex_unlock(&s->lock);
@@ -206,9 +201,7 @@ int world_registry_get(struct world_registry *s, struct str name, struct world *
         *ret_world = p->world;
         return 0;
     }
-    err = open_one(s, name, &opened, ret_error);
-    if (err)
-        return err;
+    TRY(open_one(s, name, &opened, ret_error));
     pthread_mutex_lock(&s->lock);
     p = find(s, name);
     opened->next = s->worlds;
@@ -226,13 +219,12 @@ int world_registry_get(struct world_registry *s, struct str name, struct world *
 
 void world_registry_put(struct world_registry *s, struct world *w)
 {
-    bool unused;
     struct open_world *p;
 
     pthread_mutex_lock(&s->lock);
     for (p = s->worlds; p->world != w; p = p->next)
         ;
-    unused = !--p->users && p->over;
+    bool unused = !--p->users && p->over;
     pthread_mutex_unlock(&s->lock);
     if (unused)
         close_unused(s);

@@ -46,11 +46,11 @@ static int plan_list(struct removal *r, const char *list, struct keeper_stat *re
 static int plan_lists(struct removal *r)
 {
     struct keeper_stat stat;
-    int pending = plan_list(r, WORLD_PENDING, &stat), completed;
+    int pending = plan_list(r, WORLD_PENDING, &stat);
 
     if (pending < 0)
         return pending;
-    completed = plan_list(r, WORLD_COMPLETED, &stat);
+    int completed = plan_list(r, WORLD_COMPLETED, &stat);
     if (completed < 0 || r->before_ms == INT64_MAX)
         return completed < 0 ? completed : 0;
     return !pending && completed && stat.ctime_ms < r->before_ms
@@ -90,10 +90,8 @@ static int plan(struct removal *r)
 /* After UNKNOWN, a task that is gone was removed, by this call or by another. */
 static int remove_task(struct removal *r)
 {
-    int err;
-
     for (int i = 0; i < WORLD_TRIES; i++) {
-        err = r->unknown ? keeper_sync(r->k, r->w->root) : 0;
+        int err = r->unknown ? keeper_sync(r->k, r->w->root) : 0;
         if (err)
             return world_explain(r->e, err);
         err = plan(r);

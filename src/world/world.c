@@ -9,12 +9,11 @@
 int world_read(struct keeper *k, struct arena *a, const char *path, struct str *ret_data,
                struct keeper_stat *ret_stat)
 {
-    struct buf data = {0};
+    CLEANUP(buf_release) struct buf data = {0};
     int err = keeper_get(k, path, &data, ret_stat);
 
     if (!err)
         *ret_data = arena_take(a, &data);
-    buf_release(&data);
     return err;
 }
 
@@ -42,13 +41,12 @@ void world_warn(struct world *w, const char *list, struct str key, const char *w
 int world_commit(struct world *w, struct keeper *k, struct txn *t)
 {
     uint32_t changes = 0;
-    int err;
 
     for (int i = 0; i < t->count; i++)
         changes += (t->ops[i].kind == KEEPER_CREATE || t->ops[i].kind == KEEPER_DELETE) &&
                    str_starts(t->ops[i].path, STR(WORLD_PENDING "/"));
     list_view_expect(w->pending, changes);
-    err = txn_commit(t, k, 0);
+    int err = txn_commit(t, k, 0);
     list_view_done(w->pending, changes, err);
     return err;
 }
@@ -105,10 +103,7 @@ int world_open(struct keeper *k, struct str name, const struct world_options *o,
 {
     struct world *w;
     struct arena a = {0};
-    int err = world_check_world(name, ret_error);
-
-    if (err)
-        return err;
+    TRY(world_check_world(name, ret_error));
     w = mem_zalloc(sizeof *w);
     pthread_mutex_init(&w->warning, NULL);
     w->name = mem_dup(name.p, name.len);
@@ -120,7 +115,7 @@ int world_open(struct keeper *k, struct str name, const struct world_options *o,
     w->index = world_index_new(w->root);
     w->k = k;
     w->pending = world_pending_new(w);
-    err = keeper_exists(k, w->root, NULL);
+    int err = keeper_exists(k, w->root, NULL);
     if (err) {
         world_close(w);
         return err == DROVER_NO_NODE

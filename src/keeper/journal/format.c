@@ -76,7 +76,7 @@ char *format_path(const char *dir, enum format_kind kind, uint64_t number)
 
 static int shrink(const struct fs *fs, const char *path, off_t len)
 {
-    int fd = fs->open(fs, path, O_RDWR, 0), err = fd < 0 ? -1 : 0, saved;
+    int fd = fs->open(fs, path, O_RDWR, 0), err = fd < 0 ? -1 : 0;
 
     while (!err && len > FORMAT_REMOVE_STEP) {
         len -= FORMAT_REMOVE_STEP;
@@ -84,7 +84,7 @@ static int shrink(const struct fs *fs, const char *path, off_t len)
         if (!err)
             err = fs->fsync(fs, fd);
     }
-    saved = errno;
+    int saved = errno;
     if (fd >= 0)
         fs->close(fs, fd);
     errno = saved;
@@ -168,13 +168,12 @@ int format_dir_read(const char *dir, struct format_dir *ret_dir, struct err_info
     struct format_dir d = {0};
     struct dirent *entry;
     DIR *stream = opendir(dir);
-    int errnum;
 
     if (!stream)
         return err_set_errno(ret_error, errno, "cannot read the data directory %s", dir);
     while (errno = 0, entry = readdir(stream))
         dir_add(&d, entry->d_name);
-    errnum = errno;
+    int errnum = errno;
     closedir(stream);
     if (errnum) {
         format_dir_release(&d);

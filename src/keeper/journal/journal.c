@@ -44,10 +44,10 @@ static void prepare_next(struct journal *j)
 {
     struct err_info why;
     uint64_t number = j->prepared;
-    int fd, err;
+    int fd;
 
     pthread_mutex_unlock(j->lock);
-    err = segment_make(j->o.fs, j->o.dir, j->o.store, number, j->o.segment_len, &fd, &why);
+    int err = segment_make(j->o.fs, j->o.dir, j->o.store, number, j->o.segment_len, &fd, &why);
     if (err && err != DROVER_DISK_FULL)
         journal_fail(j, why.text); /* first: callers that see prepare_error know no reason */
     pthread_mutex_lock(j->lock);
@@ -61,7 +61,7 @@ static void *preparer_main(void *arg)
 {
     struct journal *j = arg;
 
-    pthread_mutex_lock(j->lock);
+    LOCKED(j->lock);
     while (!j->stop && !journal_failed(j)) {
         if (j->prepared_fd >= 0) {
             pthread_cond_wait(&j->prepare, j->lock);
@@ -71,21 +71,18 @@ static void *preparer_main(void *arg)
         if (j->prepare_error && !j->stop)
             cond_wait_until(&j->prepare, j->lock, clock_boot_ms() + RETRY_FULL_DISK_MS);
     }
-    pthread_mutex_unlock(j->lock);
     return NULL;
 }
 
 int journal_open(struct journal *j, const struct journal_options *o, struct gate *gate,
                  struct err_info *ret_error)
 {
-    int fd, err;
+    int fd;
 
     *j = (struct journal){
         .o = *o, .gate = gate, .lock = gate->lock, .prepared_fd = -1, .prepared = o->segment + 1};
     atomic_init(&j->token_taken, true); /* until the writer has initialised it */
-    err = segment_make(o->fs, o->dir, o->store, o->segment, o->segment_len, &fd, ret_error);
-    if (err)
-        return err;
+    TRY(segment_make(o->fs, o->dir, o->store, o->segment, o->segment_len, &fd, ret_error));
     j->salt = record_salt(o->store);
     j->first_segment = o->oldest;
     j->last_lsn = j->taken_lsn = j->marked_lsn = o->last_lsn;
@@ -272,23 +269,19 @@ void journal_hasten(struct journal *j, int64_t lsn)
 {
     journal_write_self(j, lsn);
     if (atomic_load(&j->released_lsn) < lsn) {
-        pthread_mutex_lock(j->lock);
+        LOCKED(j->lock);
         release_deferred(j);
-        pthread_mutex_unlock(j->lock);
     }
 }
 
 struct gate_ticket journal_request_sync(struct journal *j, int64_t lsn)
 {
-    struct gate_ticket t;
-
-    pthread_mutex_lock(j->lock);
-    t = (struct gate_ticket){lsn, journal_round(j, lsn)};
+    LOCKED(j->lock);
+    struct gate_ticket t = {lsn, journal_round(j, lsn)};
     if (j->sync_wanted < lsn)
         j->sync_wanted = lsn;
     release_deferred(j);
     pthread_cond_signal(&j->work);
-    pthread_mutex_unlock(j->lock);
     return t;
 }
 

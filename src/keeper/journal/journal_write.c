@@ -216,10 +216,8 @@ static int64_t oldest_record_ms(const struct journal *j)
 /* Under the lock, which it releases while it syncs. */
 static int sync_round(struct journal *j, unsigned round)
 {
-    int err;
-
     pthread_mutex_unlock(j->lock);
-    err = token_sync(j, j->write_token);
+    int err = token_sync(j, j->write_token);
     if (!err)
         gate_raise(j->gate, j->write_token->written_lsn, round);
     pthread_mutex_lock(j->lock);
@@ -240,21 +238,20 @@ static int write_and_sync(struct journal *j)
 {
     unsigned number = j->round & 1;
     struct journal_run *round = take_round(j);
-    int64_t start_us = now_us(), took_us;
+    int64_t start_us = now_us();
     uint64_t bytes = 0;
-    int err;
 
     atomic_store(&j->token_taken, true);
     for (const struct journal_run *b = round; b; b = b->next)
         bytes += b->bytes.len;
     pthread_mutex_unlock(j->lock);
-    err = write_round(j, j->write_token, round);
+    int err = write_round(j, j->write_token, round);
     pthread_mutex_lock(j->lock);
     round_done(j, round, bytes);
     if (!err && sync_is_due(j))
         err = sync_round(j, number);
     j->write_token->wrote_ms = clock_boot_ms();
-    took_us = now_us() - start_us;
+    int64_t took_us = now_us() - start_us;
     j->round_us += ((took_us < SLOW_US ? took_us : SLOW_US) - j->round_us) / AVERAGE_OVER;
     atomic_store(&j->token_taken, false);
     return err;
@@ -285,10 +282,9 @@ void journal_write_self(struct journal *j, int64_t lsn)
 {
     if (atomic_load(&j->token_taken) || journal_is_crowded(j))
         return;
-    pthread_mutex_lock(j->lock);
+    LOCKED(j->lock);
     if (!atomic_load(&j->token_taken) && !journal_failed(j) && j->taken_lsn < lsn)
         journal_write_round(j);
-    pthread_mutex_unlock(j->lock);
 }
 
 /* The writer. */
@@ -378,13 +374,12 @@ void *journal_writer_main(void *arg)
     struct journal *j = arg;
     const struct journal_run *first;
     struct write_token write_token = {.wrote_ms = clock_boot_ms()};
-    int err;
 
     pthread_mutex_lock(j->lock);
     first =
         j->full ? j->full : j->open; /* a segment may have filled up before this thread started */
     pthread_mutex_unlock(j->lock);
-    err = token_set(j, &write_token, first);
+    int err = token_set(j, &write_token, first);
     pthread_mutex_lock(j->lock);
     j->write_token = &write_token;
     atomic_store(&j->token_taken, false);

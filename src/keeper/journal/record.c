@@ -111,12 +111,10 @@ static bool padding_is_zero(const char *p, const char *end)
 
 bool record_read(const char *p, size_t left, uint32_t salt, struct record *ret_record)
 {
-    size_t payload_len, whole_len;
-
     if (left < RECORD_HEADER_LEN)
         return false;
-    payload_len = le_load32(p);
-    whole_len = RECORD_HEADER_LEN + payload_len + -payload_len % RECORD_ALIGN;
+    size_t payload_len = le_load32(p);
+    size_t whole_len = RECORD_HEADER_LEN + payload_len + -payload_len % RECORD_ALIGN;
     if (payload_len > RECORD_MAX || whole_len > left)
         return false;
     if (le_load32(p + 20) > RECORD_MARK || le_load32(p + 4) != checksum(salt, p, payload_len) ||
@@ -135,14 +133,15 @@ bool record_read(const char *p, size_t left, uint32_t salt, struct record *ret_r
 static bool read_change(struct reader *r, struct tree_change *ret_change)
 {
     struct tree_change c = {.kind = (enum tree_change_kind)reader_u8(r)};
-    uint32_t path_len, data_len, acl_len;
     int has = (int)c.kind < KIND_COUNT ? FIELDS[c.kind] : 0;
 
     if (!has)
         return false;
-    path_len = has & HAS_PATH ? reader_u32(r) : 0;
-    data_len = has & HAS_DATA ? reader_u32(r) : has & HAS_PASSWORD ? KEEPER_PASSWORD_LEN : 0;
-    acl_len = has & HAS_ACL ? reader_u32(r) : 0;
+    uint32_t path_len = has & HAS_PATH ? reader_u32(r) : 0;
+    uint32_t data_len = has & HAS_DATA       ? reader_u32(r)
+                        : has & HAS_PASSWORD ? KEEPER_PASSWORD_LEN
+                                             : 0;
+    uint32_t acl_len = has & HAS_ACL ? reader_u32(r) : 0;
     if (has & HAS_SESSION)
         c.session = (int64_t)reader_u64(r);
     if (has & HAS_NUMBER)

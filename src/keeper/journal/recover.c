@@ -112,7 +112,6 @@ int recover_segment_bytes(struct recovery *r, const char *name, uint64_t number,
                           const struct recover_hooks *hooks, struct err_info *ret_error)
 {
     struct segment_reader in = {bytes, FORMAT_HEADER_LEN, r->tree.zxid, 0};
-    struct recover_segment *before, *s;
     struct tree_changes c = {0};
     struct record record;
     struct err_info why;
@@ -122,8 +121,8 @@ int recover_segment_bytes(struct recovery *r, const char *name, uint64_t number,
     if (err)
         return err;
     in.salt = record_salt(r->store);
-    s = add_segment(r, number, bytes.len);
-    before = r->segment_count > 1 ? s - 1 : NULL;
+    struct recover_segment *s = add_segment(r, number, bytes.len);
+    struct recover_segment *before = r->segment_count > 1 ? s - 1 : NULL;
     while (!err && (state = segment_next(&in, &record)) == SEGMENT_RECORD) {
         size_t at = in.at - record.whole_len;
 
@@ -235,17 +234,15 @@ int recover_read(const char *dir, const struct recover_hooks *hooks, struct reco
 {
     struct recovery *r = ret_recovery;
     struct format_dir files;
-    const struct format_list *snapshots, *segments;
     struct err_info why;
-    int err;
 
     *r = (struct recovery){.next_segment = 1, .oldest_segment = 1};
     tree_init(&r->tree);
-    err = format_dir_read(dir, &files, ret_error);
+    int err = format_dir_read(dir, &files, ret_error);
     if (err)
         return err;
-    snapshots = &files.files[FORMAT_SNAPSHOT];
-    segments = &files.files[FORMAT_SEGMENT];
+    const struct format_list *snapshots = &files.files[FORMAT_SNAPSHOT];
+    const struct format_list *segments = &files.files[FORMAT_SEGMENT];
     if (!snapshots->count && !segments->count) {
         r->empty = true;
         if (files.foreign)

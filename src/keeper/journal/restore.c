@@ -39,11 +39,11 @@ static uint32_t add_placeholder(struct tree *t, uint32_t parent, struct str path
 /* Finds the node; creates placeholders for it and for missing ancestors. */
 static uint32_t ensure(struct tree *t, struct str path)
 {
-    uint32_t ref = nodes_find(&t->nodes, path), parent;
+    uint32_t ref = nodes_find(&t->nodes, path);
 
     if (ref)
         return ref;
-    parent = nodes_find(&t->nodes, path_parent(path));
+    uint32_t parent = nodes_find(&t->nodes, path_parent(path));
     if (parent)
         return add_placeholder(t, parent, path);
     parent = NODE_ROOT;
@@ -167,13 +167,12 @@ static void restore_delete(struct tree *t, const struct tree_changes *c,
 {
     uint32_t ref = nodes_find(&t->nodes, change->path);
     uint32_t parent = nodes_find(&t->nodes, path_parent(change->path));
-    struct tree_node *n;
 
     if (parent)
         node_more(node_at(&t->nodes, parent))->pzxid = c->zxid;
     if (!ref)
         return;
-    n = node_at(&t->nodes, ref);
+    struct tree_node *n = node_at(&t->nodes, ref);
     if (!n->more || !n->more->child_count) {
         prune(t, ref, change->path);
         return;
@@ -240,7 +239,6 @@ int tree_restore_changes(struct tree *t, const struct tree_changes *c, struct er
 static int seal_node(struct tree *t, uint32_t ref, struct err_info *ret_error)
 {
     struct tree_node *n = node_at(&t->nodes, ref);
-    struct tree_session *s;
     struct buf path = {0};
     const char *wrong = NULL;
 
@@ -249,7 +247,7 @@ static int seal_node(struct tree *t, uint32_t ref, struct err_info *ret_error)
     if (is_placeholder(n)) {
         wrong = "is missing, but something below it is there";
     } else if (node_owner(n)) {
-        s = sessions_find(&t->sessions, node_owner(n));
+        struct tree_session *s = sessions_find(&t->sessions, node_owner(n));
         if (!s)
             wrong = "is ephemeral, but its session is missing";
         else if (n->more->child_count)
@@ -277,15 +275,13 @@ int tree_seal(struct tree *t, struct err_info *ret_error)
 bool tree_walk(const struct tree *t, uint32_t *cursor, struct buf *scratch,
                struct tree_node_state *ret_state)
 {
-    const struct tree_node *n;
-
     if (*cursor < NODE_ROOT)
         *cursor = NODE_ROOT;
     while (*cursor < t->nodes.top && !node_at(&t->nodes, *cursor)->text)
         ++*cursor;
     if (*cursor >= t->nodes.top)
         return false;
-    n = node_at(&t->nodes, *cursor);
+    const struct tree_node *n = node_at(&t->nodes, *cursor);
     scratch->len = 0;
     nodes_put_path(&t->nodes, *cursor, scratch);
     *ret_state = (struct tree_node_state){

@@ -89,7 +89,7 @@ static void put_node(struct buf *b, const struct tree_node_state *s)
 bool snapshot_put_nodes(struct snapshot_writer *w, const struct tree *t, uint32_t *cursor,
                         size_t max_bytes)
 {
-    struct buf path = {0};
+    CLEANUP(buf_release) struct buf path = {0};
     struct tree_node_state state;
     bool more = true;
 
@@ -98,7 +98,6 @@ bool snapshot_put_nodes(struct snapshot_writer *w, const struct tree *t, uint32_
         put_node(&w->out, &state);
         w->nodes++;
     }
-    buf_release(&path);
     return more;
 }
 
@@ -122,13 +121,12 @@ int snapshot_end(struct snapshot_writer *w, int64_t last_zxid, struct err_info *
 {
     char *tmp = format_path_of(w->dir, "snapshot.tmp");
     char *path = format_path(w->dir, FORMAT_SNAPSHOT, w->header.number);
-    int err;
 
     block_begin(w, BLOCK_END);
     buf_put_u64(&w->out, w->nodes);
     buf_put_u64(&w->out, w->sessions);
     buf_put_u64(&w->out, (uint64_t)last_zxid);
-    err = snapshot_flush(w, ret_error);
+    int err = snapshot_flush(w, ret_error);
     if (!err && (w->fs->fsync(w->fs, w->fd) < 0 || w->fs->rename(w->fs, tmp, path) < 0 ||
                  fs_sync_dir(w->fs, w->dir) < 0))
         err = err_set_errno(ret_error, errno, "cannot finish the snapshot %s", path);
@@ -186,7 +184,6 @@ static int load_nodes(struct loader *l, struct reader *r, struct err_info *e)
     while (r->left && !r->bad) {
         uint32_t path_len = reader_u32(r), data_len = reader_u32(r), acl_len = reader_u32(r);
         struct tree_node_state s = {0};
-        int err;
 
         s.czxid = (int64_t)reader_u64(r);
         s.mzxid = (int64_t)reader_u64(r);
@@ -202,9 +199,7 @@ static int load_nodes(struct loader *l, struct reader *r, struct err_info *e)
         s.acl = reader_bytes(r, acl_len);
         if (r->bad)
             return err_set(e, DROVER_DAMAGED, "a node that is cut off");
-        err = tree_restore_node(l->t, &s, e);
-        if (err)
-            return err;
+        TRY(tree_restore_node(l->t, &s, e));
         l->shown_zxid = higher(l->shown_zxid, higher(s.czxid, higher(s.mzxid, s.pzxid)));
         l->info.nodes++;
     }
@@ -251,22 +246,15 @@ static int read_exactly(FILE *in, void *to, size_t len, struct err_info *e)
 static int load_block(struct loader *l, FILE *in, uint32_t number, struct buf *block,
                       struct err_info *e)
 {
-    size_t len;
-    int err;
-
     block->len = 0;
     buf_reserve(block, BLOCK_HEADER_LEN);
-    err = read_exactly(in, block->p, BLOCK_HEADER_LEN, e);
-    if (err)
-        return err;
-    len = le_load32(block->p);
+    TRY(read_exactly(in, block->p, BLOCK_HEADER_LEN, e));
+    size_t len = le_load32(block->p);
     if (len > SNAPSHOT_BLOCK_MAX)
         return err_set(e, DROVER_DAMAGED, "a block of impossible length");
     block->len = BLOCK_HEADER_LEN;
     buf_reserve(block, len);
-    err = read_exactly(in, block->p + BLOCK_HEADER_LEN, len, e);
-    if (err)
-        return err;
+    TRY(read_exactly(in, block->p + BLOCK_HEADER_LEN, len, e));
     if (le_load32(block->p + 4) != block_checksum(block->p, len) ||
         le_load32(block->p + 12) != number)
         return err_set(e, DROVER_DAMAGED, "a block does not match its sum");
@@ -278,11 +266,8 @@ static int load_block(struct loader *l, FILE *in, uint32_t number, struct buf *b
 static int load_header(struct loader *l, FILE *in, struct err_info *e)
 {
     char head[FORMAT_HEADER_LEN];
-    int err = read_exactly(in, head, sizeof head, e);
-
-    if (err)
-        return err;
-    err = format_header_read(head, FORMAT_SNAPSHOT, &l->info.header);
+    TRY(read_exactly(in, head, sizeof head, e));
+    int err = format_header_read(head, FORMAT_SNAPSHOT, &l->info.header);
     if (err)
         return err_set(e, err, "the header does not match its sum");
     if (l->info.header.number > ZXID_MAX)
@@ -319,12 +304,11 @@ int snapshot_load(const char *path, struct tree *t, struct snapshot_info *ret_in
                   struct err_info *ret_error)
 {
     FILE *in = fopen(path, "rbe");
-    int err;
 
     if (!in)
         return err_set_errno(ret_error, errno, "cannot read %s", path);
     setvbuf(in, NULL, _IOFBF, READ_AHEAD);
-    err = snapshot_read(in, path, t, ret_info, ret_error);
+    int err = snapshot_read(in, path, t, ret_info, ret_error);
     fclose(in);
     return err;
 }

@@ -48,14 +48,13 @@ static void *delivery_main(void *arg)
 {
     struct callback_queue *q = arg;
 
-    pthread_mutex_lock(q->gate->lock);
+    LOCKED(q->gate->lock);
     while (q->first || !q->stop) {
         if (q->first)
             run_first(q);
         else
             pthread_cond_wait(&q->changed, q->gate->lock);
     }
-    pthread_mutex_unlock(q->gate->lock);
     return NULL;
 }
 
@@ -93,7 +92,7 @@ static bool is_inside(const struct callback_queue *q)
  */
 void callback_queue_dispatch(struct callback_queue *q)
 {
-    pthread_mutex_lock(q->gate->lock);
+    LOCKED(q->gate->lock);
     while (q->first && !is_inside(q)) {
         if (!gate_state(q->gate, q->first->ticket.lsn)) {
             callback_queue_wake_at(q, q->first->ticket.lsn);
@@ -101,7 +100,6 @@ void callback_queue_dispatch(struct callback_queue *q)
         }
         run_first(q);
     }
-    pthread_mutex_unlock(q->gate->lock);
 }
 
 static void drop_callbacks(struct callback_queue *q, const void *subject)
@@ -123,16 +121,12 @@ static void drop_callbacks(struct callback_queue *q, const void *subject)
 
 bool callback_queue_withdraw(struct callback_queue *q, const void *subject)
 {
-    bool inside;
-
-    pthread_mutex_lock(q->gate->lock);
+    LOCKED(q->gate->lock);
     drop_callbacks(q, subject);
-    inside = is_inside(q);
+    bool inside = is_inside(q);
     while (!inside && q->running && q->subject == subject)
         pthread_cond_wait(&q->changed, q->gate->lock);
-    inside = inside && q->subject == subject;
-    pthread_mutex_unlock(q->gate->lock);
-    return inside;
+    return inside && q->subject == subject;
 }
 
 void callback_queue_close(struct callback_queue *q)

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/thread.h"
 #include "keeper/journal/snapshot.h"
 #include "keeper/local/engine.h"
 
@@ -41,7 +42,6 @@ static int write_file(struct local *l, const struct format_header *header,
                       struct err_info *ret_error)
 {
     struct snapshot_writer w;
-    int64_t seen;
     int err = snapshot_begin(&w, l->o.fs, l->dir, header, ret_error);
 
     if (!err)
@@ -50,7 +50,7 @@ static int write_file(struct local *l, const struct format_header *header,
         err = write_slices(l, &w, snapshot_put_nodes, ret_error);
     if (!err) {
         pthread_mutex_lock(&l->lock);
-        seen = l->tree.zxid;
+        int64_t seen = l->tree.zxid;
         pthread_mutex_unlock(&l->lock);
         if (gate_wait_synced(&l->gate, seen))
             err = err_set(ret_error, DROVER_IO, "the journal has failed");
@@ -137,7 +137,7 @@ void *checkpoint_main(void *arg)
 {
     struct local *l = arg;
 
-    pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     while (!l->stop) {
         uint64_t asked = l->snapshots_wanted;
 
@@ -151,33 +151,23 @@ void *checkpoint_main(void *arg)
         l->snapshots_tried = asked;
         pthread_cond_broadcast(&l->snapshot);
     }
-    pthread_mutex_unlock(&l->lock);
     return NULL;
 }
 
 bool local_snapshotting(struct local *l)
 {
-    bool is;
-
-    pthread_mutex_lock(&l->lock);
-    is = l->snapshotting || l->snapshots_tried < l->snapshots_wanted;
-    pthread_mutex_unlock(&l->lock);
-    return is;
+    LOCKED(&l->lock);
+    return l->snapshotting || l->snapshots_tried < l->snapshots_wanted;
 }
 
 int local_snapshot(struct local *l)
 {
-    uint64_t mine;
-    int err;
-
     if (!engine_has_journal(l))
         return DROVER_BAD_ARGUMENT;
-    pthread_mutex_lock(&l->lock);
-    mine = ++l->snapshots_wanted;
+    LOCKED(&l->lock);
+    uint64_t mine = ++l->snapshots_wanted;
     pthread_cond_broadcast(&l->snapshot);
     while (l->snapshots_tried < mine && !l->stop)
         pthread_cond_wait(&l->snapshot, &l->lock);
-    err = l->stop ? DROVER_CLOSED : l->snapshot_error;
-    pthread_mutex_unlock(&l->lock);
-    return err;
+    return l->stop ? DROVER_CLOSED : l->snapshot_error;
 }

@@ -102,13 +102,10 @@ int32_t engine_granted_timeout(int32_t wanted_ms)
 int engine_session_open(struct local *l, int32_t timeout_ms, struct tree_session **ret_session)
 {
     char password[KEEPER_PASSWORD_LEN];
-    struct tree_session *s;
-    int err = admit(l, record_bound(128));
-
-    if (err)
-        return err;
+    TRY(admit(l, record_bound(128)));
     random_fill(password, sizeof password);
-    s = tree_session_open(&l->tree, l->o.wall_ms(l->o.arg), engine_granted_timeout(timeout_ms),
+    struct tree_session *s =
+        tree_session_open(&l->tree, l->o.wall_ms(l->o.arg), engine_granted_timeout(timeout_ms),
                           password, &l->changes);
     session_touch(s, clock_boot_ms());
     pthread_cond_broadcast(&l->tick);
@@ -132,14 +129,11 @@ static int admit_close(struct local *l)
 
 int engine_session_end(struct local *l, int64_t session)
 {
-    struct tree_session *s;
-    int more = 1, err;
+    int more = 1;
 
     while (more) {
-        err = admit_close(l);
-        if (err)
-            return err;
-        s = sessions_find(&l->tree.sessions, session);
+        TRY(admit_close(l));
+        struct tree_session *s = sessions_find(&l->tree.sessions, session);
         if (!s)
             return 0;
         more = tree_session_close(&l->tree, s, l->o.wall_ms(l->o.arg), close_len(l), &l->changes);
@@ -153,10 +147,9 @@ int engine_session_end(struct local *l, int64_t session)
 
 void engine_listen(struct local *l, void (*fn)(void *arg, int64_t session), void *arg)
 {
-    pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     l->session_ended = fn;
     l->session_ended_arg = arg;
-    pthread_mutex_unlock(&l->lock);
 }
 
 /*
@@ -182,20 +175,19 @@ static void *ticker_main(void *arg)
 {
     struct local *l = arg;
 
-    pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     while (!l->stop) {
-        int64_t due_ms = sessions_next_deadline(&l->tree.sessions), now_ms;
+        int64_t due_ms = sessions_next_deadline(&l->tree.sessions);
         struct tree_session *s;
 
         cond_wait_until(&l->tick, &l->lock, due_ms);
-        now_ms = clock_boot_ms();
+        int64_t now_ms = clock_boot_ms();
         if (due_ms != INT64_MAX && now_ms > due_ms + STALL_MS)
             sessions_touch_all(&l->tree.sessions, now_ms);
         while (!l->stop && (s = sessions_expired(&l->tree.sessions, now_ms)))
             if (expire(l, s->id, now_ms))
                 break;
     }
-    pthread_mutex_unlock(&l->lock);
     return NULL;
 }
 
@@ -376,35 +368,26 @@ void local_close(struct local *l)
 
 void local_set_defers(struct local *l, bool defers)
 {
-    pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     if (engine_has_journal(l))
         journal_set_defers(&l->journal, defers);
-    pthread_mutex_unlock(&l->lock);
 }
 
 int64_t local_deferred(struct local *l)
 {
-    int64_t deferred;
-
-    pthread_mutex_lock(&l->lock);
-    deferred = engine_has_journal(l) ? journal_deferred(&l->journal) : 0;
-    pthread_mutex_unlock(&l->lock);
-    return deferred;
+    LOCKED(&l->lock);
+    return engine_has_journal(l) ? journal_deferred(&l->journal) : 0;
 }
 
 bool local_write_deferred(struct local *l)
 {
-    bool written;
-
-    pthread_mutex_lock(&l->lock);
-    written = engine_has_journal(l) && journal_write_deferred(&l->journal);
-    pthread_mutex_unlock(&l->lock);
-    return written;
+    LOCKED(&l->lock);
+    return engine_has_journal(l) && journal_write_deferred(&l->journal);
 }
 
 void local_stats(struct local *l, struct local_stats *ret_stats)
 {
-    pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     *ret_stats = (struct local_stats){
         .zxid = l->tree.zxid,
         .durable_zxid = atomic_load(&l->gate.durable),
@@ -420,5 +403,4 @@ void local_stats(struct local *l, struct local_stats *ret_stats)
         .recovered_records = l->recovered_records,
         .recovered_nodes = l->recovered_nodes,
     };
-    pthread_mutex_unlock(&l->lock);
 }

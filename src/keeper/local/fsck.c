@@ -97,10 +97,9 @@ static int print_snapshots(const struct fsck_options *o, const struct format_lis
         struct snapshot_info info;
         struct err_info why;
         struct tree t;
-        int err;
 
         tree_init(&t);
-        err = snapshot_load(path, &t, &info, &why);
+        int err = snapshot_load(path, &t, &info, &why);
         tree_release(&t);
         free(path);
         if (err)
@@ -151,11 +150,11 @@ static int look(const struct fsck_options *o, struct recovery *r, struct err_inf
 static int put_aside(const char *dir, enum format_kind kind, uint64_t number,
                      const struct fsck_options *o, struct err_info *ret_error)
 {
-    char *from = format_path(dir, kind, number), name[FORMAT_NAME_MAX + 16], *to;
+    char *from = format_path(dir, kind, number), name[FORMAT_NAME_MAX + 16];
     int err = 0;
 
     snprintf(name, sizeof name, "salvaged-%s", strrchr(from, '/') + 1);
-    to = format_path_of(dir, name);
+    char *to = format_path_of(dir, name);
     if (rename(from, to) < 0)
         err = err_set_errno(ret_error, errno, "cannot rename %s", from);
     else
@@ -169,15 +168,15 @@ static int put_aside(const char *dir, enum format_kind kind, uint64_t number,
 static int copy_rest(const struct fsck_options *o, const char *path, uint64_t number, size_t at,
                      struct err_info *ret_error)
 {
-    char name[FORMAT_NAME_MAX + 64], *to;
+    char name[FORMAT_NAME_MAX + 64];
     struct buf bytes = {0};
-    int fd, err = recover_read_file(path, &bytes, ret_error);
+    int err = recover_read_file(path, &bytes, ret_error);
 
     if (err)
         return err;
     snprintf(name, sizeof name, "salvaged-journal-%010" PRIu64 "-from-%zu", number, at);
-    to = format_path_of(o->dir, name);
-    fd = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    char *to = format_path_of(o->dir, name);
+    int fd = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0 || fs_write_all(&fs_system, fd, bytes.p + at, bytes.len - at, 0) < 0 ||
         fsync(fd) < 0)
         err = err_set_errno(ret_error, errno, "cannot write %s", to);
@@ -248,7 +247,6 @@ static int offer_salvage(const struct fsck_options *o, struct recovery *r,
                          struct err_info *ret_error)
 {
     char question[256];
-    int err;
 
     if (!r->damaged_segment) {
         fprintf(o->out, "this cannot be salvaged: restore the directory from a copy\n");
@@ -260,9 +258,7 @@ static int offer_salvage(const struct fsck_options *o, struct recovery *r,
              r->tree.zxid);
     if (!o->confirm(o->arg, question))
         return err_set(ret_error, DROVER_DAMAGED, "nothing was changed");
-    err = salvage(o, r, ret_error);
-    if (err)
-        return err;
+    TRY(salvage(o, r, ret_error));
     recovery_release(r);
     return look(o, r, ret_error);
 }
@@ -271,17 +267,15 @@ int fsck_run(const struct fsck_options *o, struct err_info *ret_error)
 {
     struct recovery r = {0};
     struct format_dir files;
-    int lock_fd, err, snapshots_err;
+    int lock_fd;
 
-    err = format_dir_read(o->dir, &files, ret_error);
-    if (err)
-        return err;
-    err = dirlock_take_existing(o->dir, &lock_fd, ret_error);
+    TRY(format_dir_read(o->dir, &files, ret_error));
+    int err = dirlock_take_existing(o->dir, &lock_fd, ret_error);
     if (err) {
         format_dir_release(&files);
         return err;
     }
-    snapshots_err = print_snapshots(o, &files.files[FORMAT_SNAPSHOT]);
+    int snapshots_err = print_snapshots(o, &files.files[FORMAT_SNAPSHOT]);
     err = look(o, &r, ret_error);
     if (err == DROVER_DAMAGED && o->salvage)
         err = offer_salvage(o, &r, ret_error);

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "keeper/local/callback_queue.h"
 #include "keeper/local/engine.h"
 
@@ -68,10 +69,9 @@ static int enter(struct local_keeper *k)
 static int leave(struct local_keeper *k, int64_t lsn, int err)
 {
     struct gate_ticket ticket = gate_ticket(&k->l->gate, lsn);
-    int failed;
 
     pthread_mutex_unlock(&k->l->lock);
-    failed = gate_wait(&k->l->gate, ticket);
+    int failed = gate_wait(&k->l->gate, ticket);
     return failed ? failed : err;
 }
 
@@ -80,11 +80,8 @@ static int get(struct keeper *base, struct str path, struct buf *ret_data,
 {
     struct local_keeper *k = keeper_of(base);
     struct str data;
-    int err = enter(k);
-
-    if (err)
-        return err;
-    err = tree_get(&k->l->tree, path, &data, ret_stat);
+    TRY(enter(k));
+    int err = tree_get(&k->l->tree, path, &data, ret_stat);
     if (!err && ret_data) {
         ret_data->len = 0;
         buf_put_str(ret_data, data);
@@ -96,11 +93,8 @@ static int children(struct keeper *base, struct str path, struct buf *ret_text, 
                     struct keeper_stat *ret_stat)
 {
     struct local_keeper *k = keeper_of(base);
-    int err = enter(k);
-
-    if (err)
-        return err;
-    err = tree_children(&k->l->tree, path, ret_text, ret_count, ret_stat);
+    TRY(enter(k));
+    int err = tree_children(&k->l->tree, path, ret_text, ret_count, ret_stat);
     return leave(k, seen(k->l, err, ret_stat), err);
 }
 
@@ -108,11 +102,10 @@ static int multi(struct keeper *base, const struct keeper_op *ops, size_t count,
                  struct keeper_result *results)
 {
     struct local_keeper *k = keeper_of(base);
-    int err, failed;
 
     pthread_mutex_lock(&k->l->lock);
-    err = engine_apply(k->l, k->session.id, NULL, ops, count, results, JOURNAL_WAITER);
-    failed = leave(k, k->l->tree.zxid, 0);
+    int err = engine_apply(k->l, k->session.id, NULL, ops, count, results, JOURNAL_WAITER);
+    int failed = leave(k, k->l->tree.zxid, 0);
     if (!failed)
         return err;
     keeper_results_release(results, count);
@@ -153,11 +146,10 @@ static int commit(struct keeper *base, const struct keeper_op *ops, size_t count
     c->done = done;
     c->arg = arg;
     c->count = count;
-    pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     c->err = engine_apply(l, k->session.id, NULL, ops, count, c->results, JOURNAL_WRITER);
     c->callback.ticket = gate_ticket(&l->gate, l->tree.zxid);
     callback_queue_post(&k->callbacks, &c->callback);
-    pthread_mutex_unlock(&l->lock);
     return 0;
 }
 
@@ -166,18 +158,16 @@ static int apply(struct keeper *base, const struct keeper_op *ops, size_t count,
 {
     struct local_keeper *k = keeper_of(base);
     struct local *l = k->l;
-    int err;
 
-    pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     if (count > k->results_cap) {
         k->results_cap = count * 2;
         k->results = mem_realloc(k->results, k->results_cap * sizeof *k->results);
     }
     memset(k->results, 0, count * sizeof *k->results);
-    err = engine_apply(l, k->session.id, NULL, ops, count, k->results, JOURNAL_DEFER);
+    int err = engine_apply(l, k->session.id, NULL, ops, count, k->results, JOURNAL_DEFER);
     keeper_results_release(k->results, count);
     *ret_zxid = l->tree.zxid;
-    pthread_mutex_unlock(&l->lock);
     return err;
 }
 
@@ -186,13 +176,11 @@ static int peek(struct keeper *base, struct str path, struct buf *b)
     struct local_keeper *k = keeper_of(base);
     struct keeper_stat stat;
     struct str data;
-    int err;
 
-    pthread_mutex_lock(&k->l->lock);
-    err = tree_get(&k->l->tree, path, &data, &stat);
+    LOCKED(&k->l->lock);
+    int err = tree_get(&k->l->tree, path, &data, &stat);
     if (!err)
         buf_put_str(b, data);
-    pthread_mutex_unlock(&k->l->lock);
     return err;
 }
 
@@ -203,9 +191,8 @@ static int passed(struct keeper *base, int64_t zxid)
 
     if (state || !k->callbacks.wake)
         return state;
-    pthread_mutex_lock(&k->l->lock);
+    LOCKED(&k->l->lock);
     callback_queue_wake_at(&k->callbacks, zxid);
-    pthread_mutex_unlock(&k->l->lock);
     return 0;
 }
 
@@ -220,10 +207,9 @@ static int wait_passed(struct keeper *base, int64_t zxid)
 static int flush(struct keeper *base)
 {
     struct local *l = keeper_of(base)->l;
-    int64_t zxid;
 
     pthread_mutex_lock(&l->lock);
-    zxid = l->tree.zxid;
+    int64_t zxid = l->tree.zxid;
     pthread_mutex_unlock(&l->lock);
     return gate_wait_synced(&l->gate, zxid);
 }
@@ -335,10 +321,7 @@ static int watch(struct keeper *base, struct str path, enum keeper_watch_kind ki
 {
     struct local_keeper *k = keeper_of(base);
     struct local_watch *w;
-    int err = enter(k);
-
-    if (err)
-        return err;
+    TRY(enter(k));
     w = mem_zalloc(sizeof *w);
     w->w.events = EVENTS[kind];
     w->w.fire = fire;
@@ -434,12 +417,10 @@ static const struct keeper_ops LOCAL_OPS = {
 /* A new session, or the one to resume. Under the lock. */
 static int find_session(struct local *l, const struct keeper_options *o, struct tree_session **ret)
 {
-    struct tree_session *s;
-
     if (!o->resume.id)
         return engine_session_open(l, o->timeout_ms ? o->timeout_ms : KEEPER_TIMEOUT_DEFAULT_MS,
                                    ret);
-    s = sessions_find(&l->tree.sessions, o->resume.id);
+    struct tree_session *s = sessions_find(&l->tree.sessions, o->resume.id);
     if (!s || memcmp(s->password, o->resume.password, KEEPER_PASSWORD_LEN) != 0)
         return DROVER_SESSION_EXPIRED;
     *ret = s;

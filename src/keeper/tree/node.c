@@ -133,11 +133,9 @@ static bool has_path(const struct tree_nodes *ns, uint32_t ref, struct str path)
 
 uint32_t nodes_find(const struct tree_nodes *ns, struct str path)
 {
-    uint32_t hash;
-
     if (path.len == 1)
         return NODE_ROOT;
-    hash = map_hash_str(path);
+    uint32_t hash = map_hash_str(path);
     for (uint32_t at, ref = map_first(&ns->index, hash, &at); ref;
          ref = map_next(&ns->index, hash, &at))
         if (has_path(ns, ref, path))
@@ -210,7 +208,6 @@ void nodes_free(struct tree_nodes *ns, uint32_t ref)
 void nodes_put_path(const struct tree_nodes *ns, uint32_t ref, struct buf *b)
 {
     size_t len = 0;
-    char *end;
 
     if (ref == NODE_ROOT) {
         buf_put_u8(b, '/');
@@ -220,7 +217,7 @@ void nodes_put_path(const struct tree_nodes *ns, uint32_t ref, struct buf *b)
         len += 1 + node_name(node_at(ns, up)).len;
     buf_reserve(b, len);
     b->len += len;
-    end = b->p + b->len;
+    char *end = b->p + b->len;
     for (uint32_t up = ref; up != NODE_ROOT; up = node_at(ns, up)->parent) {
         struct str name = node_name(node_at(ns, up));
 

@@ -98,11 +98,10 @@ int tree_get(const struct tree *t, struct str path, struct str *ret_data,
 int tree_look(const struct tree *t, struct str path, struct tree_view *ret_view)
 {
     uint32_t ref = nodes_find(&t->nodes, path);
-    const struct tree_node *n;
 
     if (!ref)
         return DROVER_NO_NODE;
-    n = node_at(&t->nodes, ref);
+    const struct tree_node *n = node_at(&t->nodes, ref);
     ret_view->data = node_data(n);
     ret_view->acl = acl_list(&t->nodes.acls, node_acl(n));
     ret_view->stat = tree_stat(n);
@@ -113,11 +112,10 @@ int tree_children(const struct tree *t, struct str path, struct buf *ret_text, s
                   struct keeper_stat *ret_stat)
 {
     uint32_t ref = nodes_find(&t->nodes, path);
-    const struct tree_node *n;
 
     if (!ref)
         return DROVER_NO_NODE;
-    n = node_at(&t->nodes, ref);
+    const struct tree_node *n = node_at(&t->nodes, ref);
     for (uint32_t child = n->more ? n->more->first_child : 0; child;
          child = node_at(&t->nodes, child)->next) {
         buf_put_str(ret_text, node_name(node_at(&t->nodes, child)));

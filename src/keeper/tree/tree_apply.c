@@ -135,19 +135,16 @@ static int create(struct tree_transaction *tx, const struct keeper_op *op,
                   struct keeper_result *result)
 {
     struct tree_nodes *ns = &tx->t->nodes;
-    uint32_t parent = nodes_find(ns, path_parent(op->path)), ref;
-    struct str path;
-    struct tree_node_more *m;
-    struct tree_node *n;
+    uint32_t parent = nodes_find(ns, path_parent(op->path));
 
     if (!parent)
         return DROVER_NO_NODE;
     if (!allowed(tx, parent, ACL_CREATE))
         return DROVER_NO_AUTH;
-    m = node_more(node_at(ns, parent));
+    struct tree_node_more *m = node_more(node_at(ns, parent));
     result->path = op->flags & KEEPER_SEQUENTIAL ? sequential_path(op->path, m->creations)
                                                  : mem_dup(op->path.p, op->path.len);
-    path = str_of(result->path);
+    struct str path = str_of(result->path);
     if (nodes_find(ns, path))
         return DROVER_EXISTS;
     if (m->owner)
@@ -157,11 +154,11 @@ static int create(struct tree_transaction *tx, const struct keeper_op *op,
 
     undo_add(tx->t, (struct tree_undo){
                         .kind = CHANGE_CREATE, .parent_pzxid = m->pzxid, .number = m->creations});
-    ref = nodes_add(ns, parent, path, op->data);
+    uint32_t ref = nodes_add(ns, parent, path, op->data);
     tx->t->undo[tx->t->undo_count - 1].ref = ref;
     m->creations = next_number(m->creations);
     m->pzxid = tx->c->zxid;
-    n = node_at(ns, ref);
+    struct tree_node *n = node_at(ns, ref);
     n->czxid = n->mzxid = tx->c->zxid;
     n->ctime_ms = n->mtime_ms = tx->c->time_ms;
     if (op->flags & KEEPER_EPHEMERAL)
@@ -202,13 +199,9 @@ static int find_version(const struct tree_transaction *tx, const struct keeper_o
 static int set(struct tree_transaction *tx, const struct keeper_op *op,
                struct keeper_result *result)
 {
-    struct tree_node *n;
     uint32_t ref;
-    int err = find_version(tx, op, ACL_WRITE, &ref);
-
-    if (err)
-        return err;
-    n = node_at(&tx->t->nodes, ref);
+    TRY(find_version(tx, op, ACL_WRITE, &ref));
+    struct tree_node *n = node_at(&tx->t->nodes, ref);
     if (tx->alone) { /* nothing after it can fail, so the data is replaced in place */
         node_set_data(n, op->data);
     } else {
@@ -254,14 +247,13 @@ static void take_out(struct tree_transaction *tx, uint32_t ref, struct str path,
 static int delete (struct tree_transaction *tx, const struct keeper_op *op,
                    struct keeper_result *result)
 {
-    const struct tree_node *n;
     uint32_t ref;
     int err = find_version(tx, op, ACL_DELETE, &ref);
 
     (void)result;
     if (err)
         return err;
-    n = node_at(&tx->t->nodes, ref);
+    const struct tree_node *n = node_at(&tx->t->nodes, ref);
     if (n->more && n->more->child_count)
         return DROVER_NOT_EMPTY;
     if (path_is_special(op->path))
@@ -283,15 +275,13 @@ static int set_acl(struct tree_transaction *tx, const struct keeper_op *op,
                    struct keeper_result *result)
 {
     uint32_t ref = nodes_find(&tx->t->nodes, op->path);
-    struct tree_node_more *m;
-    struct tree_node *n;
 
     if (!ref)
         return DROVER_NO_NODE;
     if (!allowed(tx, ref, ACL_ADMIN))
         return DROVER_NO_AUTH;
-    n = node_at(&tx->t->nodes, ref);
-    m = node_more(n);
+    struct tree_node *n = node_at(&tx->t->nodes, ref);
+    struct tree_node_more *m = node_more(n);
     if (op->version != KEEPER_ANY_VERSION && op->version != m->aversion)
         return DROVER_BAD_VERSION;
     undo_add(tx->t, (struct tree_undo){
@@ -324,11 +314,10 @@ int tree_apply(struct tree *t, const struct tree_user *user, int64_t time_ms,
                struct tree_changes *c)
 {
     struct tree_transaction tx = {t, user, c, count == 1};
-    int err;
 
     changes_begin(c, t->zxid + 1, time_ms);
     for (size_t i = 0; i < count; i++) {
-        err = ops[i].refused;
+        int err = ops[i].refused;
         if (!err)
             err = OPERATIONS[ops[i].kind](&tx, &ops[i], &results[i]);
         if (err) {
@@ -347,10 +336,8 @@ int tree_apply(struct tree *t, const struct tree_user *user, int64_t time_ms,
 struct tree_session *tree_session_open(struct tree *t, int64_t time_ms, int32_t timeout_ms,
                                        const char *password, struct tree_changes *c)
 {
-    struct tree_session *s;
-
     changes_begin(c, ++t->zxid, time_ms);
-    s = sessions_put(&t->sessions, t->zxid, timeout_ms, password);
+    struct tree_session *s = sessions_put(&t->sessions, t->zxid, timeout_ms, password);
     changes_add(c, (struct tree_change){.kind = CHANGE_SESSION_OPEN,
                                         .number = timeout_ms,
                                         .session = s->id,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/uv_check.h"
 #include "keeper/wire/wire_impl.h"
 
@@ -54,9 +55,8 @@ static void look_at(struct wire_conn *c, bool ended)
         wire_conn_flush(c);
     if (c->closing || !c->barrier_count)
         return;
-    pthread_mutex_lock(&c->w->l->lock);
+    LOCKED(&c->w->l->lock);
     wire_wait_for_gate(c, c->barriers[c->barrier_first].lsn);
-    pthread_mutex_unlock(&c->w->l->lock);
 }
 
 /* Looks at the noted connections only: thousands of idle ones must cost nothing. */
@@ -107,14 +107,14 @@ int wire_listen(uv_loop_t *loop, const struct sockaddr_storage *address, struct 
     struct wire *w = mem_zalloc(sizeof *w);
     struct sockaddr_storage bound;
     char name[48];
-    int len = sizeof bound, err;
+    int len = sizeof bound;
 
     w->loop = loop;
     UV_CHECK(uv_tcp_init(loop, &w->listener));
     UV_CHECK(uv_async_init(loop, &w->news, on_news));
     w->listener.data = w->news.data = w;
     w->open_handles = 2;
-    err = uv_tcp_bind(&w->listener, (const struct sockaddr *)address, 0);
+    int err = uv_tcp_bind(&w->listener, (const struct sockaddr *)address, 0);
     if (!err)
         err = uv_listen((uv_stream_t *)&w->listener, WIRE_BACKLOG, on_connection);
     if (!err)
@@ -144,9 +144,8 @@ void wire_serve(struct wire *w, struct local *l)
 void wire_leave(struct wire *w)
 {
     engine_listen(w->l, NULL, NULL);
-    pthread_mutex_lock(&w->l->lock);
+    LOCKED(&w->l->lock);
     gate_unsubscribe(&w->gate_waiter);
-    pthread_mutex_unlock(&w->l->lock);
 }
 
 const char *wire_address(const struct wire *w)

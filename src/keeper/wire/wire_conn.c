@@ -241,8 +241,6 @@ static bool take_packet(struct wire_conn *c)
 {
     struct reader r = {c->in.p + c->in_at, c->in.len - c->in_at, false};
     int32_t len = jute_i32(&r);
-    struct str packet;
-    bool good;
 
     if (r.bad)
         return false;
@@ -254,13 +252,13 @@ static bool take_packet(struct wire_conn *c)
         wire_conn_close(c);
         return false;
     }
-    packet = reader_bytes(&r, (size_t)len);
+    struct str packet = reader_bytes(&r, (size_t)len);
     if (r.bad)
         return false;
     c->in_at += 4 + (size_t)len;
     c->received++;
     c->w->received++;
-    good = c->session ? wire_request(c, packet) : wire_hello(c, packet);
+    bool good = c->session ? wire_request(c, packet) : wire_hello(c, packet);
     if (!good)
         wire_conn_close(c);
     return good;

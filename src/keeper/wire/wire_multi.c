@@ -20,7 +20,6 @@ static int read_acl(struct wire_conn *c, struct reader *r, struct buf *acl, stru
     struct acl_who who = wire_who(c);
     struct reader start = *r;
     int32_t count = jute_i32(r);
-    int err;
 
     for (int32_t i = 0; i < count && !r->bad; i++) {
         jute_i32(r);
@@ -29,7 +28,7 @@ static int read_acl(struct wire_conn *c, struct reader *r, struct buf *acl, stru
     }
     if (r->bad)
         return DROVER_BAD_ACL;
-    err = acl_resolve((struct str){start.p, (size_t)(r->p - start.p)}, &who, acl);
+    int err = acl_resolve((struct str){start.p, (size_t)(r->p - start.p)}, &who, acl);
     if (!err && !str_eq((struct str){acl->p, acl->len}, ACL_OPEN_LIST))
         *ret_list = (struct str){acl->p, acl->len};
     return err;
@@ -253,7 +252,6 @@ void wire_multi_read(struct wire_conn *c, struct reader *r, struct wire_answer *
     while (!a->error) {
         int type = jute_i32(r);
         bool done = jute_bool(r);
-        struct str path;
 
         jute_i32(r);
         if (r->bad || done)
@@ -262,7 +260,7 @@ void wire_multi_read(struct wire_conn *c, struct reader *r, struct wire_answer *
             a->error = WIRE_MARSHALLING_ERROR;
             break;
         }
-        path = jute_bytes(r);
+        struct str path = jute_bytes(r);
         jute_bool(r); /* this request sets no watches */
         if (!r->bad)
             read_one(c, type, path);

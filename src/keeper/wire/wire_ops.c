@@ -69,14 +69,13 @@ static void change(struct wire_conn *c, int type, struct reader *r, struct wire_
                    struct keeper_result *result)
 {
     struct acl_who who = wire_who(c);
-    struct buf acl = {0};
+    CLEANUP(buf_release) struct buf acl = {0};
     struct keeper_op op;
 
     if (wire_read_op(c, type, r, &acl, &op))
         a->error =
             wire_error(engine_apply(c->w->l, c->session, &who, &op, 1, result, JOURNAL_WRITER));
     a->lsn = a->zxid = tree_of(c)->zxid;
-    buf_release(&acl);
 }
 
 static void op_create(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
@@ -116,11 +115,11 @@ static void watch(struct wire_conn *c, struct str path, int mode, struct wire_an
 static void op_exists(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
 {
     struct str path = jute_bytes(r);
-    bool watched = jute_bool(r), found;
+    bool watched = jute_bool(r);
     struct tree_view v;
 
     (void)type;
-    found = look(c, path, 0, a, &v);
+    bool found = look(c, path, 0, a, &v);
     if (path.len && memchr(path.p, '\0', path.len))
         a->error = wire_error(DROVER_BAD_ARGUMENT);
     if (watched && path_is_valid(path, false))
@@ -146,7 +145,7 @@ static void op_get_data(struct wire_conn *c, int type, struct reader *r, struct 
 
 void wire_put_children(struct wire_conn *c, struct str path)
 {
-    struct buf names = {0};
+    CLEANUP(buf_release) struct buf names = {0};
     struct keeper_stat stat;
     size_t count = 0;
     const char *name;
@@ -156,7 +155,6 @@ void wire_put_children(struct wire_conn *c, struct str path)
     name = names.p;
     for (size_t i = 0; i < count; i++, name += strlen(name) + 1)
         jute_put_bytes(&c->w->body, str_of(name));
-    buf_release(&names);
 }
 
 static void op_get_children(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
@@ -307,7 +305,7 @@ static void op_get_ephemerals(struct wire_conn *c, int type, struct reader *r,
     struct str prefix = jute_bytes(r);
     const struct tree_session *s = sessions_find(&tree_of(c)->sessions, c->session);
     const struct tree_nodes *ns = &tree_of(c)->nodes;
-    struct buf path = {0};
+    CLEANUP(buf_release) struct buf path = {0};
     int32_t count = 0;
 
     (void)type;
@@ -322,7 +320,6 @@ static void op_get_ephemerals(struct wire_conn *c, int type, struct reader *r,
     }
     jute_store_i32(c->w->body.p, count);
     a->lsn = tree_of(c)->zxid;
-    buf_release(&path);
 }
 
 static void op_count_descendants(struct wire_conn *c, int type, struct reader *r,
@@ -463,12 +460,11 @@ bool wire_request(struct wire_conn *c, struct str packet)
     int32_t xid = jute_i32(&r), type = jute_i32(&r);
     struct local *l = c->w->l;
     struct wire_answer a = {0};
-    struct tree_session *s;
 
     if (r.bad)
         return false;
     pthread_mutex_lock(&l->lock);
-    s = sessions_find(&l->tree.sessions, c->session);
+    struct tree_session *s = sessions_find(&l->tree.sessions, c->session);
     if (s) {
         session_touch(s, c->w->now_ms);
         c->w->body.len = 0;

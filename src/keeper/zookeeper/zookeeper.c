@@ -162,12 +162,9 @@ static int url_parse(const char *url, struct buf *hosts, struct str *ret_chroot,
 
 int zookeeper_check_url(const char *url, struct err_info *ret_error)
 {
-    struct buf hosts = {0};
+    CLEANUP(buf_release) struct buf hosts = {0};
     struct str chroot;
-    int err = url_parse(url, &hosts, &chroot, ret_error);
-
-    buf_release(&hosts);
-    return err;
+    return url_parse(url, &hosts, &chroot, ret_error);
 }
 
 /* The session. */
@@ -258,10 +255,9 @@ static void zk_free(struct zk *zk)
 static void close_keeper(struct keeper *k, bool end_session)
 {
     struct zk *zk = zk_of(k);
-    bool wait;
 
     zk_lock(zk);
-    wait = has_session(zk);
+    bool wait = has_session(zk);
     zk->closing = true;
     if (!zk->ended)
         zk->ended = DROVER_CLOSED;
@@ -354,10 +350,8 @@ static int session_start(struct zk *zk, const char *hosts, const struct zookeepe
 
 static int session_wait(struct zk *zk, const char *hosts, int32_t timeout_ms, struct err_info *e)
 {
-    int err;
-
     timeout_ms = timeout_ms ? timeout_ms : ZOOKEEPER_CONNECT_TIMEOUT_MS;
-    err = zk_wait_connected(zk, clock_boot_ms() + timeout_ms);
+    int err = zk_wait_connected(zk, clock_boot_ms() + timeout_ms);
     if (err == DROVER_UNKNOWN)
         return err_set(e, DROVER_IO, "zk://%s: no server answered within %d ms", hosts, timeout_ms);
     if (err)
@@ -380,12 +374,10 @@ static int chroot_make(struct zk *zk, const char *hosts, struct err_info *e)
     int err = zk->chroot_len ? zk_exists(zk, part, deadline_ms, NULL) : 0;
 
     for (size_t i = 1; err == DROVER_NO_NODE && i <= zk->chroot_len; i++) {
-        int made;
-
         if (i < zk->chroot_len && part[i] != '/')
             continue;
         part[i] = '\0';
-        made = zk_exists(zk, part, deadline_ms, NULL);
+        int made = zk_exists(zk, part, deadline_ms, NULL);
         if (made == DROVER_NO_NODE)
             made = zk_make_node(zk, part, deadline_ms, 0);
         if (made || i == zk->chroot_len)
@@ -405,14 +397,13 @@ int zookeeper_connect(const char *url, const struct zookeeper_options *zo,
 {
     struct buf hosts = {0};
     struct str chroot = {0};
-    struct zk *zk;
     int err = url_parse(url, &hosts, &chroot, ret_error);
 
     if (err) {
         buf_release(&hosts);
         return err;
     }
-    zk = zk_new(o, chroot);
+    struct zk *zk = zk_new(o, chroot);
     zk_lock(zk);
     err = session_start(zk, buf_text(&hosts), zo, ret_error);
     if (!err)

@@ -16,10 +16,8 @@
 
 int zk_enter(struct zk *zk)
 {
-    int err;
-
     zk_lock(zk);
-    err = zk->ended;
+    int err = zk->ended;
     if (err)
         zk_unlock(zk);
     else
@@ -208,10 +206,8 @@ static int send_request(struct zk *zk, struct zk_request *r)
 
 static int request_once(struct zk *zk, struct zk_request *r)
 {
-    int rc;
-
     zk_call_start(zk, &r->call);
-    rc = send_request(zk, r);
+    int rc = send_request(zk, r);
     if (rc == ZOK)
         return zk_err(zk_call_wait(&r->call));
     zk_call_cancel(&r->call);
@@ -252,13 +248,10 @@ static int user_request(struct keeper *k, struct str path, struct zk_request *r)
 {
     struct zk *zk = zk_of(k);
     char *full;
-    int err = zk_enter(zk);
-
-    if (err)
-        return err;
+    TRY(zk_enter(zk));
     r->full = full = zk_full_path(zk, path);
     r->deadline_ms = zk_deadline(zk);
-    err = zk_request(zk, r);
+    int err = zk_request(zk, r);
     zk_leave(zk);
     free(full);
     return err;

@@ -185,10 +185,7 @@ static int candidates(struct zk *zk, const struct zk_txn *t, const char *parent,
         .kind = ZK_CHILDREN, .full = parent, .deadline_ms = t->deadline_ms, .data = text};
     size_t count = 0;
     char **names, *at;
-    int err = zk_request(zk, &r);
-
-    if (err)
-        return err;
+    TRY(zk_request(zk, &r));
     names = mem_alloc((r.count + 1) * sizeof *names);
     at = text->p;
     for (size_t i = 0; i < r.count; i++, at += strlen(at) + 1)
@@ -209,17 +206,16 @@ static int child_find(struct zk *zk, const struct zk_txn *t, const zoo_op_t *z, 
 {
     struct str path = str_of(z->create_op.path);
     struct str prefix = path_name(path), parent = path_parent(path);
-    char *full = z->create_op.buf, *at, **names = NULL;
+    char *full = z->create_op.buf, **names = NULL;
     struct buf text = {0};
     size_t count = 0, older = 0;
     struct keeper_stat stat;
     bool found = false;
-    int err;
 
     memcpy(full, parent.p, parent.len);
     full[parent.len] = '\0';
-    at = full + (path.len - prefix.len);
-    err = candidates(zk, t, full, prefix, &text, &names, &count);
+    char *at = full + (path.len - prefix.len);
+    int err = candidates(zk, t, full, prefix, &text, &names, &count);
     for (size_t i = 0; i < count && !err && !found && older < OLDER_MAX; i++) {
         at[-1] = '/';
         memcpy(at, names[i], strlen(names[i]) + 1);
@@ -295,10 +291,8 @@ static int resolve(struct zk *zk, struct zk_txn *t)
 
 int zk_tag_resolve(struct zk *zk, struct zk_txn *t)
 {
-    int err;
-
     t->deadline_ms = clock_boot_ms() + ZK_RESOLVE_TIMEOUTS * (int64_t)zk->session.timeout_ms;
-    err = resolve(zk, t);
+    int err = resolve(zk, t);
     return err == DROVER_CLOSED ? DROVER_UNKNOWN : err;
 }
 

@@ -202,10 +202,9 @@ static int send_multi(struct zk *zk, struct zk_txn *t)
 {
     int n = (int)t->count + (t->slot != NULL);
     const char *node = stat_node(t);
-    int rc;
 
     memset(t->zresults, 0, (size_t)n * sizeof *t->zresults);
-    rc = zoo_amulti(zk->handle, n, t->zops, t->zresults, on_multi, t);
+    int rc = zoo_amulti(zk->handle, n, t->zops, t->zresults, on_multi, t);
     if (rc == ZOK && node && zoo_aexists(zk->handle, node, 0, on_node_stat, t) == ZOK)
         t->call.replies++;
     return rc;
@@ -229,13 +228,11 @@ static int send_one(struct zk *zk, struct zk_txn *t)
 /* 0: sent, and will be answered. */
 static int txn_send(struct zk *zk, struct zk_txn *t)
 {
-    int rc;
-
     t->zxid = t->time_ms = 0;
     zk_call_start(zk, &t->call);
     if (t->slot)
         zk_tag_draw(t);
-    rc = t->count == 1 && !t->slot ? send_one(zk, t) : send_multi(zk, t);
+    int rc = t->count == 1 && !t->slot ? send_one(zk, t) : send_multi(zk, t);
     if (rc == ZOK)
         return 0;
     zk_call_cancel(&t->call);

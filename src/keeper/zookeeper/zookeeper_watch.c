@@ -140,13 +140,12 @@ static void watched_compare(struct zk_watched *s, struct zk_watched_state now)
 static void on_fired(zhandle_t *handle, int type, int state, const char *path, void *id)
 {
     struct zk *zk = (struct zk *)zoo_get_context(handle);
-    struct zk_watched *s;
 
     (void)state, (void)path;
     if (type == ZOO_SESSION_EVENT)
         return;
     zk_lock(zk);
-    s = watched_by_id(zk, id);
+    struct zk_watched *s = watched_by_id(zk, id);
     if (s) {
         s->fired = true;
         s->fired_event = type;
@@ -369,7 +368,6 @@ int zk_watch(struct keeper *k, struct str path, enum keeper_watch_kind kind, kee
 {
     struct zk *zk = zk_of(k);
     struct zk_watch *w;
-    int64_t deadline_ms;
     int err = zk_enter(zk);
 
     if (err)
@@ -384,7 +382,7 @@ int zk_watch(struct keeper *k, struct str path, enum keeper_watch_kind kind, kee
     w->watched = watched_get(zk, path, kind == KEEPER_WATCH_CHILDREN);
     TAILQ_INSERT_TAIL(&w->watched->watches, w, link);
     watched_arm(w->watched);
-    deadline_ms = zk_deadline(zk);
+    int64_t deadline_ms = zk_deadline(zk);
     while (!zk->ended && !w->watched->err && w->watched->arm != ARMED &&
            zk_wait(zk, &zk->changed, deadline_ms))
         ;
