@@ -44,6 +44,12 @@ static inline void buf_put(struct buf *b, const void *data, size_t len)
     b->len += len;
 }
 
+/* What it holds, until it changes. */
+static inline struct str buf_str(const struct buf *b)
+{
+    return (struct str){b->p ? b->p : "", b->len};
+}
+
 static inline void buf_put_str(struct buf *b, struct str s)
 {
     buf_put(b, s.p, s.len);

@@ -101,6 +101,9 @@ void json_put_text(struct buf *b, struct str text);
 /* A member of an object; text whose p is NULL is null. */
 void json_member_text(struct buf *b, const char *name, struct str text);
 void json_member_int(struct buf *b, const char *name, int64_t number);
+void json_member_bool(struct buf *b, const char *name, bool truth);
+void json_member_raw(struct buf *b, const char *name, struct str json);
+void json_member_open(struct buf *b, const char *name, char bracket);
 
 /* Whether json_put_text() and reading give back the same text. */
 bool json_is_text(struct str text);

@@ -206,3 +206,21 @@ void json_member_int(struct buf *b, const char *name, int64_t number)
     json_key(b, name);
     json_put_int(b, number);
 }
+
+void json_member_bool(struct buf *b, const char *name, bool truth)
+{
+    json_key(b, name);
+    json_put_bool(b, truth);
+}
+
+void json_member_raw(struct buf *b, const char *name, struct str json)
+{
+    json_key(b, name);
+    json_put_raw(b, json);
+}
+
+void json_member_open(struct buf *b, const char *name, char bracket)
+{
+    json_key(b, name);
+    json_open(b, bracket);
+}

@@ -42,13 +42,10 @@ static void put_json(struct buf *b, const struct level *level, const struct log_
     json_open(b, '{');
     json_key(b, "time");
     put_time(b);
-    json_key(b, "level");
-    json_put_text(b, str_of(level->name));
-    json_key(b, "message");
-    json_put_text(b, str_of(message));
+    json_member_text(b, "level", str_of(level->name));
+    json_member_text(b, "message", str_of(message));
     for (size_t i = 0; i < count; i++) {
-        json_key(b, fields[i].name);
-        json_put_text(b, fields[i].value);
+        json_member_text(b, fields[i].name, fields[i].value);
     }
     json_close(b, '}');
 }

@@ -16,6 +16,9 @@ struct str {
 
 #define STR(literal) ((struct str){"" literal, sizeof(literal) - 1})
 
+/* The two arguments of a %.*s: printf("%.*s", STR_ARGS(name)). */
+#define STR_ARGS(s) (int)(s).len, (s).p
+
 static inline struct str str_of(const char *text)
 {
     return (struct str){text, strlen(text)};

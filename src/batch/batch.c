@@ -28,8 +28,7 @@ static int add_batch(struct batch_call *c, struct batch_txn *t, int64_t number, 
 
     batch_item_init(b, b->kind, number);
     if (new->uuid.p)
-        txn_create(&t->txn, OP_UNIQUE, str_of(b->id), 0, "/batch-uuids/%.*s", (int)new->uuid.len,
-                   new->uuid.p);
+        txn_create(&t->txn, OP_UNIQUE, str_of(b->id), 0, "/batch-uuids/%.*s", STR_ARGS(new->uuid));
     batch_item_add_node(t, b, NULL, NO_BYTES);
     batch_item_add_node(t, b, "submission", new->submission);
     batch_item_add_node(t, b, "status", batch_status_write(b->kind->machine, &b->status, c->a));
@@ -52,9 +51,9 @@ int batch_create(struct batch_call *c, const struct json *submission,
     uuid = new.uuid;
     int err = batch_item_create(c, BATCH_KIND_BATCH, add_batch, &new, &new.item.number);
     if (err == DROVER_EXISTS && uuid.p) {
-        batch_node_get(c, &bid, NULL, "/batch-uuids/%.*s", (int)uuid.len, uuid.p);
-        return BATCH_FAIL(c, err, "the batch '%.*s' exists already: %.*s", (int)uuid.len, uuid.p,
-                          (int)bid.len, bid.p ? bid.p : "");
+        batch_node_get(c, &bid, NULL, "/batch-uuids/%.*s", STR_ARGS(uuid));
+        return BATCH_FAIL(c, err, "the batch '%.*s' exists already: %.*s", STR_ARGS(uuid),
+                          STR_ARGS(bid) ? bid.p : "");
     }
     if (err)
         return err;
@@ -68,9 +67,9 @@ int batch_find(struct batch_call *c, struct str uuid, char ret_bid[BATCH_ID_LEN 
     struct batch_item b;
     struct str bid;
     TRY(batch_name_check("the UUID", uuid, c->why));
-    int err = batch_node_get(c, &bid, NULL, "/batch-uuids/%.*s", (int)uuid.len, uuid.p);
+    int err = batch_node_get(c, &bid, NULL, "/batch-uuids/%.*s", STR_ARGS(uuid));
     if (err == DROVER_NO_NODE)
-        return BATCH_FAIL(c, err, "there is no batch with the UUID '%.*s'", (int)uuid.len, uuid.p);
+        return BATCH_FAIL(c, err, "there is no batch with the UUID '%.*s'", STR_ARGS(uuid));
     if (err)
         return batch_fail(c, err);
     err = batch_item_name(c, BATCH_KIND_BATCH, bid, &b);
@@ -86,19 +85,19 @@ int batch_add_uuid_deletion(struct batch_call *c, struct batch_txn *t, const str
 
     if (!v || read_uuid(c, v, &uuid) || !uuid.p)
         return 0;
-    int err = batch_node_get(c, &holder, NULL, "/batch-uuids/%.*s", (int)uuid.len, uuid.p);
+    int err = batch_node_get(c, &holder, NULL, "/batch-uuids/%.*s", STR_ARGS(uuid));
     if (err && err != DROVER_NO_NODE)
         return batch_fail(c, err);
     if (!err && str_eq(holder, str_of(b->id)))
-        txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "/batch-uuids/%.*s", (int)uuid.len, uuid.p);
+        txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "/batch-uuids/%.*s", STR_ARGS(uuid));
     return 0;
 }
 
 int batch_report_number(struct batch_call *c, struct str id, int state, int64_t *ret_number)
 {
     struct keeper_stat stat;
-    int err = batch_node_exists(
-        c, &stat, "%s/%.*s", c->store->kinds[BATCH_KIND_BATCH].views[state].dir, (int)id.len, id.p);
+    int err = batch_node_exists(c, &stat, "%s/%.*s",
+                                c->store->kinds[BATCH_KIND_BATCH].views[state].dir, STR_ARGS(id));
 
     if (err)
         return batch_fail(c, err);
@@ -185,7 +184,7 @@ static int add_report(struct batch_call *c, struct batch_txn *t, const char *bid
         failed = batch_json_ids(c, &names);
     if (err && str_eq(failed, STR("[]")))
         return 0;
-    text = str_of(arena_printf(c->a, "{\"failed_jobs\":%.*s}", (int)failed.len, failed.p));
+    text = str_of(arena_printf(c->a, "{\"failed_jobs\":%.*s}", STR_ARGS(failed)));
     if (err)
         txn_create(&t->txn, OP_ANY, text, 0, "/batches/%s/status-report", bid);
     else

@@ -50,13 +50,11 @@ static int make_report(struct batch_call *c, const char *bid, int state, struct 
     ret->state = c->store->machines.batch.states[state].name;
     buf_printf(&b, "{\"batch\":\"%s\",\"state\":\"%s\",\"report\":%lld,\"key\":\"%s-%lld\"", bid,
                ret->state, (long long)ret->number, bid, (long long)ret->number);
-    json_key(&b, "failed_jobs");
-    json_put_raw(&b, ret->failed);
+    json_member_raw(&b, "failed_jobs", ret->failed);
     json_member_int(&b, "completed", batch.counts[BATCH_LIST_COMPLETED]);
     json_member_int(&b, "deleted", batch.counts[BATCH_LIST_DELETED]);
     if (batch.nodes[0].p && json_parse(c->a, batch.nodes[0], NULL)) {
-        json_key(&b, "submission");
-        json_put_raw(&b, batch.nodes[0]);
+        json_member_raw(&b, "submission", batch.nodes[0]);
     }
     json_close(&b, '}');
     ret->json = batch_text(c->a, &b).p;

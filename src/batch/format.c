@@ -29,13 +29,11 @@ void batch_format_item(struct buf *b, struct batch_call *c, const struct batch_i
     } else if (kind != BATCH_KIND_BATCH) {
         json_member_text(b, "queue", kind == BATCH_KIND_SMALL ? STR("small") : STR("large"));
     }
-    json_key(b, "locked");
-    json_put_bool(b, i->token != 0);
+    json_member_bool(b, "locked", i->token != 0);
     for (int n = 0; i->kind->nodes[n]; n++)
         put_node(b, c, i->kind->nodes[n], i->nodes[n]);
     if (kind == BATCH_KIND_BATCH) {
-        json_key(b, "states");
-        json_open(b, '{');
+        json_member_open(b, "states", '{');
         for (int l = 0; l < BATCH_LIST_COUNT; l++) {
             json_member_int(b, BATCH_LISTS[l], i->counts[l]);
         }
@@ -53,8 +51,7 @@ void batch_format_lock(struct buf *b, const struct batch_lock *lock)
     json_member_text(b, "who", lock->who);
     json_member_text(b, "when", lock->when);
     json_member_int(b, "age", lock->age_ms);
-    json_key(b, "ephemeral");
-    json_put_bool(b, lock->ephemeral);
+    json_member_bool(b, "ephemeral", lock->ephemeral);
     json_member_int(b, "token", lock->token);
     json_close(b, '}');
 }

@@ -186,7 +186,7 @@ void acquire_item(struct http_request *r)
     if (!session_park(h->context, r, in->session, &watch,
                       in->wait_ms < BATCH_WAIT_MAX_MS ? in->wait_ms : BATCH_WAIT_MAX_MS)) {
         buf_printf(&d.out, "{\"%s\":null}", h->store->kinds[d.kind].key);
-        http_reply(r, 200, (struct str){d.out.p, d.out.len});
+        http_reply(r, 200, buf_str(&d.out));
         buf_release(&d.out);
     }
 }

@@ -30,8 +30,7 @@ static void put_record(void *arg, const struct batch_legacy *r, struct str impor
     json_member_int(b, "number", r->number);
     json_member_text(b, "time", str_of(time));
     json_member_text(b, "payload", str_of(batch_legacy_payload(r->kind)));
-    json_key(b, "configuration");
-    json_put_raw(b, batch_legacy_configuration(d->call.a, r));
+    json_member_raw(b, "configuration", batch_legacy_configuration(d->call.a, r));
     json_member_text(b, "imported", imported);
     json_close(b, '}');
 }
@@ -72,8 +71,7 @@ static void put_finding(void *arg, const struct batch_finding *f)
     json_open(b, '{');
     json_member_text(b, "id", str_of(f->id));
     json_member_text(b, "problem", str_of(f->problem));
-    json_key(b, "repaired");
-    json_put_bool(b, f->repaired);
+    json_member_bool(b, "repaired", f->repaired);
     json_close(b, '}');
 }
 
@@ -97,8 +95,7 @@ static void put_state(struct buf *b, const struct batch_machine *m, int state)
 
     json_open(b, '{');
     json_member_text(b, "name", str_of(s->name));
-    json_key(b, "to");
-    json_open(b, '[');
+    json_member_open(b, "to", '[');
     for (int to = 0; to < m->count; to++)
         if (batch_machine_allows(m, state, to))
             json_put_text(b, str_of(m->states[to].name));
@@ -110,19 +107,16 @@ static void put_state(struct buf *b, const struct batch_machine *m, int state)
             continue;
         json_member_text(b, i ? "fail" : "success", str_of(m->states[to].name));
     }
-    json_key(b, "end");
-    json_put_bool(b, batch_machine_is_final(m, state));
+    json_member_bool(b, "end", batch_machine_is_final(m, state));
     json_member_text(b, "batch", str_of(BATCH_LISTS[s->list]));
     json_close(b, '}');
 }
 
 static void put_machine(struct buf *b, const char *key, const struct batch_machine *m)
 {
-    json_key(b, key);
-    json_open(b, '{');
+    json_member_open(b, key, '{');
     json_member_text(b, "first", str_of(m->states[m->first].name));
-    json_key(b, "states");
-    json_open(b, '[');
+    json_member_open(b, "states", '[');
     for (int i = 0; i < m->count; i++)
         put_state(b, m, i);
     json_close(b, ']');
@@ -139,5 +133,5 @@ void get_machines(struct http_request *r)
     put_machine(&b, "job", &h->machines.job);
     put_machine(&b, "access", &h->machines.access);
     json_close(&b, '}');
-    http_reply(r, 200, (struct str){b.p, b.len});
+    http_reply(r, 200, buf_str(&b));
 }

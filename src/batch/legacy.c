@@ -154,7 +154,7 @@ struct batch_property {
 
 static struct str keep(struct arena *a, struct buf *b)
 {
-    struct str text = {arena_text(a, (struct str){b->p, b->len}), b->len};
+    struct str text = {arena_text(a, buf_str(b)), b->len};
 
     b->len = 0;
     return text;

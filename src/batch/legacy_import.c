@@ -21,9 +21,9 @@ static int read_names(struct batch_call *c, struct str path, struct keeper_names
 {
     if (path.len > 500 || path.len < 2 || !path_is_valid(path, false))
         return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "'path' is not the path of a node");
-    int err = batch_node_children(c, ret_names, NULL, "%.*s", (int)path.len, path.p);
+    int err = batch_node_children(c, ret_names, NULL, "%.*s", STR_ARGS(path));
     if (err == DROVER_NO_NODE)
-        return BATCH_FAIL(c, err, "there is no node %.*s", (int)path.len, path.p);
+        return BATCH_FAIL(c, err, "there is no node %.*s", STR_ARGS(path));
     return err ? batch_fail(c, err) : 0;
 }
 
@@ -35,7 +35,7 @@ static int read_record(struct batch_call *c, struct str path, const char *name,
 
     if (strlen(name) > 300)
         return *ret_read = DROVER_BAD_ARGUMENT, 0;
-    TRY(batch_node_get(c, &data, NULL, "%.*s/%s", (int)path.len, path.p, name));
+    TRY(batch_node_get(c, &data, NULL, "%.*s/%s", STR_ARGS(path), name));
     *ret_read = batch_legacy_read(str_of(name), data, ret_record);
     if (*ret_read)
         return 0;
@@ -71,7 +71,7 @@ static int import_one(struct batch_call *c, const struct batch_legacy_import *in
     struct batch_job_extra extra = {.mark = mark_path(c, in->path, r->name.p)};
 
     if (in->remove)
-        extra.remove = arena_printf(c->a, "%.*s/%s", (int)in->path.len, in->path.p, r->name.p);
+        extra.remove = arena_printf(c->a, "%.*s/%s", STR_ARGS(in->path), r->name.p);
     spec.configuration = json_parse(c->a, batch_legacy_configuration(c->a, r), c->why);
     if (!spec.configuration)
         return BATCH_FAIL(c, DROVER_DAMAGED, "the payload of %s cannot be imported", r->name.p);
@@ -84,7 +84,7 @@ static int need_batch(struct batch_call *c, const struct batch_legacy_import *in
     if (bid[0])
         return 0;
     const char *submission = arena_printf(
-        c->a, "{\"type\":\"legacy\",\"payload_filename\":\"%.*s\"}", (int)in->path.len, in->path.p);
+        c->a, "{\"type\":\"legacy\",\"payload_filename\":\"%.*s\"}", STR_ARGS(in->path));
     return batch_create(c, json_parse(c->a, str_of(submission), c->why), bid);
 }
 

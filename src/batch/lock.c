@@ -179,11 +179,10 @@ static int refuse(struct batch_call *c, enum batch_lock_kind kind, struct str na
     if (!str_eq(other.name, name) && !str_eq(other.name, other.node))
         return BATCH_FAIL(c, DROVER_LOCKED,
                           "'%.*s' cannot be locked: its node '%s' is taken by '%.*s'",
-                          (int)name.len, name.p, node, (int)other.name.len, other.name.p);
+                          STR_ARGS(name), node, STR_ARGS(other.name));
     return BATCH_FAIL(c, DROVER_LOCKED, "%s/%s is locked%s%.*s since %.*s", BATCH_LOCK_DIRS[kind],
-                      node, other.who.p ? " by " : "", (int)other.who.len,
-                      other.who.p ? other.who.p : "", (int)other.when.len,
-                      other.when.p ? other.when.p : "");
+                      node, other.who.p ? " by " : "", STR_ARGS(other.who) ? other.who.p : "",
+                      STR_ARGS(other.when) ? other.when.p : "");
 }
 
 int batch_lock_take(struct batch_call *c, enum batch_lock_kind kind, struct str name,
@@ -231,7 +230,7 @@ static int try_release(struct batch_call *c, enum batch_lock_kind kind, struct s
         return fenced(c, token);
     if (!str_eq(lock.name, name) && !str_eq(lock.name, lock.node))
         return BATCH_FAIL(c, DROVER_LOCKED, "the node of that lock is taken by '%.*s'",
-                          (int)lock.name.len, lock.name.p);
+                          STR_ARGS(lock.name));
     txn_check(&t.txn, OP_ANY, taken.version, "/locks/%s", BATCH_LOCK_DIRS[kind]);
     txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/locks/%s/%s", BATCH_LOCK_DIRS[kind],
                lock.node.p);

@@ -28,7 +28,7 @@ static int name_check(const struct batch_machine_loader *l, struct str name)
                          BATCH_STATE_NAME_MAX);
     if (str_eq(name, STR("next")) || str_eq(name, STR("fail")))
         return LOAD_FAIL(l, "%s: '%.*s' is reserved and cannot name a state", l->m->noun,
-                         (int)name.len, name.p);
+                         STR_ARGS(name));
     return 0;
 }
 
@@ -44,7 +44,7 @@ static int load_names(struct batch_machine_loader *l, const struct json *states)
         TRY(name_check(l, v->key));
         if (batch_machine_find(l->m, v->key) != BATCH_NO_STATE)
             return LOAD_FAIL(l, "%s: the state '%.*s' is defined twice", l->m->noun,
-                             (int)v->key.len, v->key.p);
+                             STR_ARGS(v->key));
         char *dir = arena_text(l->a, v->key);
         for (char *c = dir; *c; c++)
             *c = (char)tolower((unsigned char)*c);

@@ -31,7 +31,7 @@ static void on_change(void *arg, const struct batch_event *e)
     }
     json_member_text(&b, "state", str_of(e->state));
     json_close(&b, '}');
-    publish(h, e->key, e->id, e->state, (struct str){b.p, b.len});
+    publish(h, e->key, e->id, e->state, buf_str(&b));
     buf_release(&b);
     if (strcmp(e->key, "batch") != 0)
         return;
@@ -103,7 +103,7 @@ static int load_machines(struct batch_server *h, const char *file, struct err_in
     buf_reserve(&text, LEN_MAX);
     text.len = fread(text.p, 1, LEN_MAX, f);
     fclose(f);
-    err = batch_machines_load(&h->arena, (struct str){text.p, text.len}, &h->machines, &why);
+    err = batch_machines_load(&h->arena, buf_str(&text), &h->machines, &why);
     buf_release(&text);
     return err ? err_set(ret_error, err, "the pipeline '%s': %s", file, why.text) : 0;
 }

@@ -305,7 +305,7 @@ static int check_uuids(struct batch_repair *f)
         if (batch_node_get(f->c, &bid, &stat, "%s", path))
             continue;
         if (batch_id_number(BATCH_ID_BATCH, bid) >= 0 &&
-            batch_node_exists(f->c, NULL, "/batches/%.*s", (int)bid.len, bid.p) != DROVER_NO_NODE)
+            batch_node_exists(f->c, NULL, "/batches/%.*s", STR_ARGS(bid)) != DROVER_NO_NODE)
             continue;
         txn_check(&t.txn, OP_ANY, stat.version, "%s", path);
         txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "%s", path);

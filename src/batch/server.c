@@ -74,7 +74,7 @@ void batch_request_close(struct batch_request *d, int err)
     if (err < 0)
         http_reply_err(d->r, err, d->why.text);
     else
-        http_reply(d->r, 200, d->out.len ? (struct str){d->out.p, d->out.len} : STR("{}"));
+        http_reply(d->r, 200, d->out.len ? buf_str(&d->out) : STR("{}"));
     buf_release(&d->out);
 }
 
@@ -89,8 +89,7 @@ void batch_request_run(struct http_request *r, int (*answer)(struct batch_reques
 void batch_request_open_list(struct batch_request *d, const char *key)
 {
     json_open(&d->out, '{');
-    json_key(&d->out, key);
-    json_open(&d->out, '[');
+    json_member_open(&d->out, key, '[');
 }
 
 int batch_request_close_list(struct batch_request *d, int err)

@@ -99,7 +99,7 @@ struct str batch_status_write(const struct batch_machine *m, const struct batch_
 
 struct str batch_text(struct arena *a, struct buf *b)
 {
-    struct str text = {arena_text(a, (struct str){b->p, b->len}), b->len};
+    struct str text = {arena_text(a, buf_str(b)), b->len};
 
     buf_release(b);
     return text;

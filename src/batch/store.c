@@ -174,7 +174,7 @@ int batch_node_get(struct batch_call *c, struct str *ret_data, struct keeper_sta
     PRINT_PATH(path, fmt);
     err = keeper_get(c->k, path, &data, ret_stat);
     if (!err)
-        *ret_data = (struct str){arena_text(c->a, (struct str){data.p, data.len}), data.len};
+        *ret_data = (struct str){arena_text(c->a, buf_str(&data)), data.len};
     return err;
 }
 

@@ -63,7 +63,7 @@ int agent_call(struct agent *a, struct transport *t, const char *method, const c
             if (atomic_exchange(&a->is_down, false))
                 log_info("agent: the server is reachable again");
             if (ret_answer->status != 200 && ret_answer->status != 409)
-                log_error("agent: %s: %.*s", path, (int)ret_answer->body.len, ret_answer->body.p);
+                log_error("agent: %s: %.*s", path, STR_ARGS(ret_answer->body));
             return ret_answer->status;
         }
         if (!err)
@@ -99,8 +99,7 @@ static void send_end(struct agent_run *r, const struct run_end *end, const char 
 
         if (r->queued[i] || o->text.len > AGENT_INLINE_LEN)
             continue;
-        json_key(b, AGENT_OUTPUTS[i]);
-        json_put_text(b, (struct str){o->text.p, o->text.len});
+        json_member_text(b, AGENT_OUTPUTS[i], buf_str(&o->text));
     }
     json_close(b, '}');
     agent_send(r->agent, m);

@@ -17,8 +17,8 @@ static void note_next(struct agent_run *r, int stream, struct str body)
     struct str next = {0}, pid = {0};
 
     if (json_get_text(v, "next", &next, NULL) == 1 && json_get_text(v, "pid", &pid, NULL) == 1) {
-        snprintf(r->sent[stream].next, sizeof r->sent[stream].next, "%.*s", (int)next.len, next.p);
-        snprintf(r->sent[stream].pid, sizeof r->sent[stream].pid, "%.*s", (int)pid.len, pid.p);
+        snprintf(r->sent[stream].next, sizeof r->sent[stream].next, "%.*s", STR_ARGS(next));
+        snprintf(r->sent[stream].pid, sizeof r->sent[stream].pid, "%.*s", STR_ARGS(pid));
     }
 }
 
@@ -33,11 +33,10 @@ static void send_piece(struct agent *a, struct transport *t, struct agent_messag
     if (r->sent[m->stream].next[0])
         buf_printf(&path, "&start=%s&pid=%s", r->sent[m->stream].next, r->sent[m->stream].pid);
     json_open(&body, '{');
-    json_key(&body, "value");
-    json_put_text(&body, (struct str){m->text.p, m->text.len});
+    json_member_text(&body, "value", buf_str(&m->text));
     json_close(&body, '}');
-    if (agent_call(a, t, "PUT", buf_text(&path), (struct str){body.p, body.len}, &answer) == 200)
-        note_next(r, m->stream, (struct str){answer.body.p, answer.body.len});
+    if (agent_call(a, t, "PUT", buf_text(&path), buf_str(&body), &answer) == 200)
+        note_next(r, m->stream, buf_str(&answer.body));
     buf_release(&answer.body);
     buf_release(&body);
     buf_release(&path);
@@ -48,7 +47,7 @@ static void send_end(struct agent *a, struct transport *t, struct agent_message 
 {
     struct transport_answer answer = {0};
 
-    agent_call(a, t, "POST", "/v1/agent/done", (struct str){m->text.p, m->text.len}, &answer);
+    agent_call(a, t, "POST", "/v1/agent/done", buf_str(&m->text), &answer);
     buf_release(&answer.body);
     pthread_mutex_lock(&a->lock);
     m->run->sent_next = a->sent;

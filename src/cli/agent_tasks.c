@@ -18,8 +18,7 @@ static void put_claim(const struct agent *a, struct buf *b, uint32_t limit)
 {
     json_open(b, '{');
     json_member_int(b, "clientid", a->client);
-    json_key(b, "groups");
-    json_open(b, '[');
+    json_member_open(b, "groups", '[');
     for (uint32_t i = 0; i < a->o->group_count; i++)
         json_put_text(b, str_of(a->o->groups[i]));
     json_close(b, ']');
@@ -107,8 +106,8 @@ void *agent_claim_main(void *arg)
         CLEANUP(buf_release) struct buf body = {0};
 
         put_claim(a, &body, limit);
-        if (agent_call(a, t, "POST", "/claim", (struct str){body.p, body.len}, &answer) == 200)
-            start_all(a, t, (struct str){answer.body.p, answer.body.len});
+        if (agent_call(a, t, "POST", "/claim", buf_str(&body), &answer) == 200)
+            start_all(a, t, buf_str(&answer.body));
         buf_release(&answer.body);
     }
     transport_close(t);
@@ -185,9 +184,8 @@ static int renew(struct agent *a, struct transport *t, const struct claim_copy *
         buf_printf(&body, "}");
     }
     buf_printf(&body, "]}");
-    status = agent_call(a, t, "POST", "/update", (struct str){body.p, body.len}, &answer);
-    const struct json *v =
-        json_get(json_parse(&scratch, (struct str){answer.body.p, answer.body.len}, NULL), "tasks");
+    status = agent_call(a, t, "POST", "/update", buf_str(&body), &answer);
+    const struct json *v = json_get(json_parse(&scratch, buf_str(&answer.body), NULL), "tasks");
     v = status == 200 && v ? v->first : NULL;
     pthread_mutex_lock(&a->lock);
     for (size_t i = 0; i < count && v; i++, v = v->next) {
@@ -234,8 +232,7 @@ static int64_t wait_for_kills(struct agent *a, struct transport *t, int64_t afte
              "/v1/agent/kills?clientid=%" PRId64 "&after=%" PRId64 "&wait=%" PRId64, a->client,
              after, wait_ms < AGENT_WAIT_MS ? wait_ms : AGENT_WAIT_MS);
     if (agent_call(a, t, "GET", path, (struct str){0}, &answer) == 200) {
-        const struct json *v =
-            json_parse(&scratch, (struct str){answer.body.p, answer.body.len}, NULL);
+        const struct json *v = json_parse(&scratch, buf_str(&answer.body), NULL);
         const struct json *nodes = json_get(v, "nodes");
         json_get_int(v, "next", &next, NULL);
         for (const struct json *m = nodes ? nodes->first : NULL; m; m = m->next)

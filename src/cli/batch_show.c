@@ -84,7 +84,7 @@ static void print_tally(const struct tally *t)
     for (int i = 0; i < t->count; i++) {
         if (!t->counts[i])
             continue;
-        printf("  %-14.*s ", (int)t->names[i].len, t->names[i].p);
+        printf("  %-14.*s ", STR_ARGS(t->names[i]));
         put_bar(t->counts[i], most, BAR_WIDTH,
                 t->failed[i]  ? TERM_RED
                 : t->ended[i] ? TERM_GREEN

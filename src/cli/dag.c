@@ -93,7 +93,7 @@ static void print_line(const char *name, struct str text, enum term_colour colou
     if (!text.len)
         return;
     term_put_safe(&b, text, SIZE_MAX);
-    printf("%-9s %s%.*s%s\n", name, coloured ? term_colour(colour) : "", (int)b.len, b.p,
+    printf("%-9s %s%.*s%s\n", name, coloured ? term_colour(colour) : "", STR_ARGS(b),
            coloured ? term_colour(TERM_PLAIN) : "");
     buf_release(&b);
 }
@@ -141,7 +141,7 @@ static int print_node(const struct cmd_call *call, const struct json *node)
         json_each(v, data) {
             char key[32];
 
-            snprintf(key, sizeof key, "%.*s", (int)v->key.len, v->key.p);
+            snprintf(key, sizeof key, "%.*s", STR_ARGS(v->key));
             print_line(key, v->kind == JSON_TEXT ? v->text : v->raw, TERM_PLAIN);
         }
     return CMD_OK;
@@ -201,7 +201,7 @@ static int print_states(const struct cmd_call *call, const struct json *list)
         struct str id = json_text_of(n, "id"), state = json_text_of(n, "state"),
                    word = verb_state_word(state);
 
-        printf("%.*s %.*s\n", (int)id.len, id.p, (int)word.len, word.p);
+        printf("%.*s %.*s\n", STR_ARGS(id), STR_ARGS(word));
         if (!str_eq(state, STR("finished")) && !str_eq(state, STR("skipped")))
             status = CMD_FAILURE;
     }

@@ -14,31 +14,23 @@ static void put_exec(struct buf *b, int count, char **words)
 
     json_open(b, '[');
     json_open(b, '{');
-    json_key(b, "metadata");
-    json_open(b, '{');
-    json_key(b, "type");
-    json_put_text(b, STR("command"));
+    json_member_open(b, "metadata", '{');
+    json_member_text(b, "type", STR("command"));
     if (group) {
-        json_key(b, "group");
-        json_put_text(b, str_of(group));
+        json_member_text(b, "group", str_of(group));
     }
     json_close(b, '}');
-    json_key(b, "data");
-    json_open(b, '{');
-    json_key(b, "command");
-    json_put_text(b, str_of(words[0]));
-    json_key(b, "args");
-    json_open(b, '[');
+    json_member_open(b, "data", '{');
+    json_member_text(b, "command", str_of(words[0]));
+    json_member_open(b, "args", '[');
     for (int i = 1; i < count; i++)
         json_put_text(b, str_of(words[i]));
     json_close(b, ']');
     if (cwd || getcwd(here, sizeof here)) {
-        json_key(b, "cwd");
-        json_put_text(b, str_of(cwd ? cwd : here));
+        json_member_text(b, "cwd", str_of(cwd ? cwd : here));
     }
     if (timeout_ms) {
-        json_key(b, "timeout");
-        json_put_int(b, timeout_ms);
+        json_member_int(b, "timeout", timeout_ms);
     }
     json_close(b, '}');
     json_close(b, '}');
@@ -89,7 +81,7 @@ static int follow_exec(struct client *c, const char *id)
     if (!str_eq(state, STR("finished"))) {
         struct str reason = json_text_of(json_get(reply.json, "metadata"), "reason");
 
-        client_error("node %s %.*s: %.*s", id, (int)state.len, state.p, (int)reason.len, reason.p);
+        client_error("node %s %.*s: %.*s", id, STR_ARGS(state), STR_ARGS(reason));
     }
     if (killed)
         return 130;
@@ -113,7 +105,7 @@ static int run_exec(const struct cmd_call *call)
         struct str id = json_text_of(reply.json ? reply.json->first : NULL, "id");
         char text[24];
 
-        snprintf(text, sizeof text, "%.*s", (int)id.len, id.p);
+        snprintf(text, sizeof text, "%.*s", STR_ARGS(id));
         status = follow_exec(c, text);
     }
     client_close(c);

@@ -49,11 +49,11 @@ static void report_end(struct graph_run *r, uint32_t i)
     if (failed || killed) {
         r->failed = true;
         progress_say(p, "%s%s: %.*s: %s%s", p->coloured ? term_colour(TERM_RED) : "",
-                     failed ? "FAILED" : "KILLED", (int)name.len, name.p, r->reasons[i],
+                     failed ? "FAILED" : "KILLED", STR_ARGS(name), r->reasons[i],
                      p->coloured ? term_colour(TERM_PLAIN) : "");
     } else if (!p->columns && !r->quiet) {
-        progress_say(p, "[%" PRIu32 "/%" PRIu32 "] %.*s %s", p->ended, p->total, (int)name.len,
-                     name.p, r->states[i]);
+        progress_say(p, "[%" PRIu32 "/%" PRIu32 "] %.*s %s", p->ended, p->total, STR_ARGS(name),
+                     r->states[i]);
     }
     if (failed)
         print_output(r, r->ids[i]);
@@ -85,7 +85,7 @@ static bool read_states(struct graph_run *r, const struct json *list)
         if (!state_is_terminal(state))
             r->progress.expected_ms += r->times[i];
         if (!str_eq(state, str_of(r->states[i]))) {
-            snprintf(r->states[i], sizeof r->states[i], "%.*s", (int)state.len, state.p);
+            snprintf(r->states[i], sizeof r->states[i], "%.*s", STR_ARGS(state));
             if (state_is_terminal(state)) {
                 r->ended[r->ended_count++] = i;
                 r->reasons[i] = arena_text(&r->scratch, json_text_of(n, "reason"));
@@ -187,8 +187,8 @@ static void report_failure(struct graph_run *r, const struct json *node)
     r->failed = true;
     if (!name.len)
         name = json_text_of(node, "id");
-    progress_say(&r->progress, "%s: %.*s: %.*s", failed ? "FAILED" : "KILLED", (int)name.len,
-                 name.p, (int)reason.len, reason.p);
+    progress_say(&r->progress, "%s: %.*s: %.*s", failed ? "FAILED" : "KILLED", STR_ARGS(name),
+                 STR_ARGS(reason));
 }
 
 /*

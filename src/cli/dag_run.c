@@ -67,7 +67,7 @@ static int print_plan(struct graph_run *r)
 
         if (r->done[i])
             continue;
-        printf("%.*s: %.*s\n", (int)n->name.len, n->name.p,
+        printf("%.*s: %.*s\n", STR_ARGS(n->name),
                (int)(n->command.len ? n->command.len : strlen(n->type)),
                n->command.len ? n->command.p : n->type);
     }
@@ -79,16 +79,11 @@ static int print_plan(struct graph_run *r)
 static void put_end(struct buf *b, const struct graph_run *r)
 {
     json_open(b, '{');
-    json_key(b, "metadata");
-    json_open(b, '{');
-    json_key(b, "type");
-    json_put_text(b, STR("group"));
-    json_key(b, "name");
-    json_put_text(b, r->file.name);
-    json_key(b, "when");
-    json_put_text(b, STR("always"));
-    json_key(b, "parents");
-    json_open(b, '[');
+    json_member_open(b, "metadata", '{');
+    json_member_text(b, "type", STR("group"));
+    json_member_text(b, "name", r->file.name);
+    json_member_text(b, "when", STR("always"));
+    json_member_open(b, "parents", '[');
     for (uint32_t i = 0; i < r->file.count; i++)
         if (!r->done[i])
             json_put_text(b, str_of(arena_printf((struct arena *)&r->arena, "n%" PRIu32, i)));
@@ -150,7 +145,7 @@ static int run_graph(struct graph_run *r)
     interrupts_catch();
     status = graph_run_follow(r);
     if (!status)
-        progress_say(&r->progress, "%.*s: %s in %s", (int)r->file.name.len, r->file.name.p,
+        progress_say(&r->progress, "%.*s: %s in %s", STR_ARGS(r->file.name),
                      human_count(nodes, count, "node"),
                      human_span(span, clock_wall_ms() - r->progress.started_ms));
     return status;

@@ -53,8 +53,8 @@ int follow_output(struct client *c, struct dag_output *f, int64_t wait_ms, bool 
     if (page) {
         struct str next = json_text_of(page, "next"), pid = json_text_of(page, "pid");
 
-        snprintf(f->start, sizeof f->start, "%.*s", (int)next.len, next.p);
-        snprintf(f->pid, sizeof f->pid, "%.*s", (int)pid.len, pid.p);
+        snprintf(f->start, sizeof f->start, "%.*s", STR_ARGS(next));
+        snprintf(f->pid, sizeof f->pid, "%.*s", STR_ARGS(pid));
     }
     client_forget(c);
     return CMD_OK;

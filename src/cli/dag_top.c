@@ -29,7 +29,7 @@ static void print_counts(const struct json *v)
         json_each(m, states) {
             struct str word = verb_state_word(m->key);
 
-            printf("%.*s %" PRId64 "  ", (int)word.len, word.p, m->number);
+            printf("%.*s %" PRId64 "  ", STR_ARGS(word), m->number);
         }
     printf("jobs %" PRId64 "\n\n", json_int_of(v, "jobs"));
 }

@@ -176,7 +176,7 @@ int graph_file_parse(struct graph_file *f, struct str text, bool is_yaml, const 
     int err = is_yaml ? graph_yaml_to_json(text, &json, ret_error) : 0;
 
     if (is_yaml)
-        text = (struct str){arena_text(&f->arena, (struct str){json.p, json.len}), json.len};
+        text = (struct str){arena_text(&f->arena, buf_str(&json)), json.len};
     buf_release(&json);
     if (!err && !text.len)
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "the file is not an object with nodes");
@@ -221,7 +221,7 @@ int graph_file_read(struct graph_file *f, const char *path, struct err_info *ret
     } while (got && b.len < FILE_LEN_MAX);
     if (in != stdin)
         fclose(in);
-    const char *text = arena_text(&f->arena, (struct str){b.p, b.len});
+    const char *text = arena_text(&f->arena, buf_str(&b));
     size_t first = strspn(text, " \t\r\n");
     int err = graph_file_parse(f, (struct str){text, b.len}, text[first] != '{',
                                base_name(&f->arena, path), ret_error);
@@ -234,8 +234,7 @@ int graph_file_read(struct graph_file *f, const char *path, struct err_info *ret
 static void put_after(struct buf *b, const struct graph_file *f, const struct graph_node *n,
                       const char *const *done)
 {
-    json_key(b, "parents");
-    json_open(b, '[');
+    json_member_open(b, "parents", '[');
     for (uint32_t k = 0; k < n->after_count; k++) {
         uint32_t parent = n->after[k];
 
@@ -253,8 +252,7 @@ static void put_member(struct buf *b, const struct json *spec, const char *name)
 
     if (!v || v->kind == JSON_NULL)
         return;
-    json_key(b, name);
-    json_put_raw(b, v->raw);
+    json_member_raw(b, name, v->raw);
 }
 
 static void put_data(struct buf *b, const struct graph_node *n)
@@ -262,13 +260,10 @@ static void put_data(struct buf *b, const struct graph_node *n)
     static const char *const keys[] = {"env", "cwd", "timeout", "retry", "interval"};
     const struct json *command = json_get(n->spec, "command"), *data = json_get(n->spec, "data");
 
-    json_key(b, "data");
-    json_open(b, '{');
+    json_member_open(b, "data", '{');
     if (command && command->kind == JSON_LIST && command->first) {
-        json_key(b, "command");
-        json_put_raw(b, command->first->raw);
-        json_key(b, "args");
-        json_open(b, '[');
+        json_member_raw(b, "command", command->first->raw);
+        json_member_open(b, "args", '[');
         for (const struct json *v = command->first->next; v; v = v->next)
             json_put_raw(b, v->raw);
         json_close(b, ']');
@@ -294,15 +289,11 @@ void graph_file_put_node(struct buf *b, const struct graph_file *f, uint32_t i,
     struct arena *a = (struct arena *)&f->arena;
 
     json_open(b, '{');
-    json_key(b, "ref");
-    json_put_text(b, str_of(arena_printf(a, "n%" PRIu32, i)));
-    json_key(b, "metadata");
-    json_open(b, '{');
-    json_key(b, "type");
-    json_put_text(b, str_of(n->type));
-    json_key(b, "name");
-    json_put_text(b, str_of(arena_printf(a, "%.*s/%.*s", (int)f->name.len, f->name.p,
-                                         (int)n->name.len, n->name.p)));
+    json_member_text(b, "ref", str_of(arena_printf(a, "n%" PRIu32, i)));
+    json_member_open(b, "metadata", '{');
+    json_member_text(b, "type", str_of(n->type));
+    json_member_text(b, "name",
+                     str_of(arena_printf(a, "%.*s/%.*s", STR_ARGS(f->name), STR_ARGS(n->name))));
     put_after(b, f, n, done);
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
         put_member(b, n->spec, keys[k]);

@@ -143,7 +143,7 @@ void client_describe(const struct client *c, const struct client_reply *reply,
     if (!reply)
         *ret_error = c->error;
     else if (first && first->kind == JSON_TEXT)
-        err_set(ret_error, 0, "%.*s", (int)first->text.len, first->text.p);
+        err_set(ret_error, 0, "%.*s", STR_ARGS(first->text));
     else
         err_set(ret_error, 0, "%s replied with status %d", client_server(c), reply->status);
 }
@@ -184,7 +184,7 @@ int client_try(struct client *c, const char *method, const char *path, const cha
         return client_error("%s", c->error.text);
     reply.status = answer.status;
     reply.body.len = answer.body.len;
-    reply.body.p = arena_text(&c->arena, (struct str){answer.body.p, answer.body.len});
+    reply.body.p = arena_text(&c->arena, buf_str(&answer.body));
     reply.json = reply.body.len ? json_parse(&c->arena, reply.body, &e) : NULL;
     buf_release(&answer.body);
     *ret_reply = reply;
@@ -199,7 +199,7 @@ int client_refused(const struct client *c, const struct client_reply *reply)
     if (errors && errors->kind == JSON_LIST)
         json_each(line, errors)
             if (line->kind == JSON_TEXT) {
-                client_error("%.*s", (int)line->text.len, line->text.p);
+                client_error("%.*s", STR_ARGS(line->text));
                 said = true;
             }
     if (!said)

@@ -22,14 +22,11 @@ static const char *acquire_body(const struct worker_thread *t)
     CLEANUP(buf_release) struct buf b = {0};
 
     json_open(&b, '{');
-    json_key(&b, "session");
-    json_put_text(&b, str_of(t->session));
-    json_key(&b, "state");
-    json_put_text(&b, str_of(state));
-    json_key(&b, "wait");
-    json_put_int(&b, worker_options.until_empty ? 0 : WAIT_MS);
+    json_member_text(&b, "session", str_of(t->session));
+    json_member_text(&b, "state", str_of(state));
+    json_member_int(&b, "wait", worker_options.until_empty ? 0 : WAIT_MS);
     json_close(&b, '}');
-    return arena_text(client_arena(t->takes), (struct str){b.p, b.len});
+    return arena_text(client_arena(t->takes), buf_str(&b));
 }
 
 static enum worker_taken take(struct worker_thread *t, struct worker_item *ret_item)

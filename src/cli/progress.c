@@ -41,7 +41,7 @@ void progress_line(struct progress *p, struct str name)
     }
     if (b.len + 4 < p->columns)
         term_put_safe(&b, name, p->columns - 1 - b.len);
-    fprintf(p->to, "\r\033[K%.*s", (int)b.len, b.p);
+    fprintf(p->to, "\r\033[K%.*s", STR_ARGS(b));
     fflush(p->to);
     p->line = true;
     buf_release(&b);

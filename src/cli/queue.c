@@ -46,17 +46,15 @@ static int run_ls(const struct cmd_call *call)
     if (!c)
         return CMD_FAILURE;
     json_open(&list, '{');
-    json_key(&list, "queues");
-    json_open(&list, '[');
+    json_member_open(&list, "queues", '[');
     status = read_pages(c, &list);
     json_close(&list, ']');
     json_close(&list, '}');
     if (!status && call->client.json)
         puts(buf_text(&list));
     else if (!status)
-        verb_print_columns(
-            json_get(json_parse(client_arena(c), (struct str){list.p, list.len}, &e), "queues"),
-            columns);
+        verb_print_columns(json_get(json_parse(client_arena(c), buf_str(&list), &e), "queues"),
+                           columns);
     buf_release(&list);
     client_close(c);
     return status;
@@ -96,8 +94,7 @@ static int add_message(struct post *p, struct str message)
 {
     if (!p->count) {
         json_open(&p->body, '{');
-        json_key(&p->body, "messages");
-        json_open(&p->body, '[');
+        json_member_open(&p->body, "messages", '[');
     }
     json_put_text(&p->body, message);
     p->count++;

@@ -22,17 +22,13 @@ static void put_claim(struct buf *b, const struct cmd_call *call, int64_t slice_
 {
     b->len = 0;
     task_open_body(b);
-    json_key(b, "groups");
-    json_open(b, '[');
+    json_member_open(b, "groups", '[');
     for (int i = 0; i < call->count; i++)
         json_put_text(b, str_of(call->operands[i]));
     json_close(b, ']');
-    json_key(b, "duration");
-    json_put_int(b, lease_ms);
-    json_key(b, "wait");
-    json_put_int(b, slice_ms);
-    json_key(b, "limit");
-    json_put_int(b, limit);
+    json_member_int(b, "duration", lease_ms);
+    json_member_int(b, "wait", slice_ms);
+    json_member_int(b, "limit", limit);
     json_close(b, '}');
 }
 
@@ -97,8 +93,7 @@ static int run_done(const struct cmd_call *call)
         status = CMD_USAGE;
     if (!status) {
         task_open_body(&body);
-        json_key(&body, "deletes");
-        json_open(&body, '[');
+        json_member_open(&body, "deletes", '[');
         for (int i = 0; i < call->count; i++)
             json_put_int(&body, strtoll(call->operands[i], NULL, 10));
         json_close(&body, ']');
@@ -125,8 +120,7 @@ static int put_renewals(struct buf *b, const struct cmd_call *call, const struct
     int status = CMD_OK, i = 0;
 
     task_open_body(b);
-    json_key(b, "updates");
-    json_open(b, '[');
+    json_member_open(b, "updates", '[');
     json_each(task, tasks) {
         const struct json *data = json_get(task, "data");
         const char *id = call->operands[i++];
@@ -134,15 +128,13 @@ static int put_renewals(struct buf *b, const struct cmd_call *call, const struct
         if (task->kind != JSON_OBJECT)
             status = client_error("no task %s", id);
         json_open(b, '{');
-        json_key(b, "id");
-        json_put_int(b, strtoll(id, NULL, 10));
+        json_member_int(b, "id", strtoll(id, NULL, 10));
         json_key(b, "data");
         if (data)
             json_put(b, data);
         else
             json_put_null(b);
-        json_key(b, "timespec");
-        json_put_int(b, -lease_ms);
+        json_member_int(b, "timespec", -lease_ms);
         json_close(b, '}');
     }
     json_close(b, ']');
@@ -236,7 +228,7 @@ static int run_update(const struct cmd_call *call)
     if (!status)
         status = read_file(call->count ? call->operands[0] : "-", &text);
     if (!status)
-        status = put_update(c, (struct str){text.p, text.len}, &body);
+        status = put_update(c, buf_str(&text), &body);
     if (!status)
         status = task_update(c, &body, &reply);
     if (!status)

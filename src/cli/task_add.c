@@ -33,17 +33,14 @@ static void put_task(struct add *a, struct str data)
     if (!a->pending) {
         b->len = 0;
         task_open_body(b);
-        json_key(b, "adds");
-        json_open(b, '[');
+        json_member_open(b, "adds", '[');
     }
     json_open(b, '{');
-    json_key(b, "group");
-    json_put_text(b, str_of(a->call->operands[0]));
+    json_member_text(b, "group", str_of(a->call->operands[0]));
     json_key(b, "data");
     json_put_text(b, data);
     if (delay_ms) {
-        json_key(b, "timespec");
-        json_put_int(b, -delay_ms);
+        json_member_int(b, "timespec", -delay_ms);
     }
     json_close(b, '}');
     a->pending++;
@@ -110,7 +107,7 @@ static int add_whole(struct add *a)
     if (!status && data.len > DATA_LEN_MAX)
         status = client_error("standard input is longer than %s", human_size(limit, DATA_LEN_MAX));
     else if (!status)
-        status = add_one(a, (struct str){data.p, data.len});
+        status = add_one(a, buf_str(&data));
     return status;
 }
 

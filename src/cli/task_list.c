@@ -102,7 +102,7 @@ static int run_ls(const struct cmd_call *call)
     if (!status && call->client.json)
         puts(buf_text(&l.tasks));
     else if (!status)
-        task_print(json_parse(client_arena(l.c), (struct str){l.tasks.p, l.tasks.len}, &e));
+        task_print(json_parse(client_arena(l.c), buf_str(&l.tasks), &e));
     if (!status && l.more)
         client_error("there are more than %" PRId64 ": use --limit", limit);
     buf_release(&l.tasks);

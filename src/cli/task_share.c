@@ -134,7 +134,7 @@ const char *task_path(struct client *c, const struct cmd_call *call)
         }
         buf_printf(&b, "%s%" PRId64, i ? "," : "/tasks/", id);
     }
-    const char *path = arena_text(client_arena(c), (struct str){b.p, b.len});
+    const char *path = arena_text(client_arena(c), buf_str(&b));
     buf_release(&b);
     return path;
 }
@@ -152,8 +152,7 @@ int task_read(struct client *c, const struct cmd_call *call, struct client_reply
 
 void task_put_clientid(struct buf *b)
 {
-    json_key(b, "clientid");
-    json_put_int(b, task_clientid);
+    json_member_int(b, "clientid", task_clientid);
 }
 
 void task_put_requestid(struct buf *b)
@@ -161,8 +160,7 @@ void task_put_requestid(struct buf *b)
     char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
 
     task_client_requestid(requestid);
-    json_key(b, "requestid");
-    json_put_text(b, str_of(requestid));
+    json_member_text(b, "requestid", str_of(requestid));
 }
 
 void task_open_body(struct buf *b)

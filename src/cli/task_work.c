@@ -166,7 +166,7 @@ static enum worker_taken take(struct worker_thread *t, struct worker_item *ret_i
     p = place_of(task->group);
     c->hold = drover_client_hold(updates, task, lease_ms);
     snprintf(c->id, sizeof c->id, "DROVER_TASK_ID=%" PRId64, task->id);
-    snprintf(c->group, sizeof c->group, "DROVER_TASK_GROUP=%.*s", (int)p.group.len, p.group.p);
+    snprintf(c->group, sizeof c->group, "DROVER_TASK_GROUP=%.*s", STR_ARGS(p.group));
     snprintf(c->attempt, sizeof c->attempt, "DROVER_TASK_ATTEMPT=%" PRId64, p.tried + 1);
     snprintf(c->client, sizeof c->client, "DROVER_CLIENT_ID=%" PRId64, drover_client_id(updates));
     *ret_item = (struct worker_item){.input = {task->data, task->data_len},

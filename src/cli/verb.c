@@ -155,7 +155,7 @@ static const char *make_path(const struct request *r)
             buf_printf(&b, "%c%s=%s", mark, options[i].name, client_quote(r->client, str_of(text)));
             mark = '&';
         }
-    return arena_text(client_arena(r->client), (struct str){b.p, b.len});
+    return arena_text(client_arena(r->client), buf_str(&b));
 }
 
 /* The body. */
@@ -203,7 +203,7 @@ static int put_json(const struct request *r, struct buf *b, const char *operand)
         buf_put(&text, operand, strlen(operand));
     if (status)
         return status;
-    const struct json *v = json_parse(a, str_of(arena_text(a, (struct str){text.p, text.len})), &e);
+    const struct json *v = json_parse(a, str_of(arena_text(a, buf_str(&text))), &e);
     buf_release(&text);
     if (!v) {
         client_error("%s", e.text);
@@ -241,8 +241,7 @@ static int make_body(const struct request *r, struct buf *b)
             put_value(r, b, &options[i], &r->call->values[i]);
         }
     if (r->opened) {
-        json_key(b, "session");
-        json_put_text(b, str_of(r->opened));
+        json_member_text(b, "session", str_of(r->opened));
     }
     if (r->verb->body)
         status = put_operand(r, b, r->verb->body);
@@ -275,7 +274,7 @@ static void print_acquired(const struct json *reply, const char *session)
 {
     struct str id = json_text_of(reply->first, "id");
 
-    printf("%.*s\t%" PRId64 "\t%s\n", (int)id.len, id.p, json_int_of(reply, "token"), session);
+    printf("%.*s\t%" PRId64 "\t%s\n", STR_ARGS(id), json_int_of(reply, "token"), session);
 }
 
 static int print_reply(const struct request *r, const struct client_reply *reply)

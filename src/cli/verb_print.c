@@ -53,7 +53,7 @@ int verb_print_members(const struct cmd_call *call, const struct json *reply)
         return CMD_OK;
     json_each(member, v) {
         b.len = 0;
-        buf_printf(&b, "%.*s: ", (int)member->key.len, member->key.p);
+        buf_printf(&b, "%.*s: ", STR_ARGS(member->key));
         if (member->kind == JSON_TEXT)
             term_put_safe(&b, member->text, SIZE_MAX);
         else
@@ -110,8 +110,8 @@ static void put_list(struct table *t, enum term_colour colour, const struct json
 
     if (list && list->kind == JSON_LIST)
         json_each(item, list)
-            buf_printf(&b, "%s%.*s", b.len ? " " : "", (int)item->text.len, item->text.p);
-    table_text(t, colour, (struct str){b.p, b.len});
+            buf_printf(&b, "%s%.*s", b.len ? " " : "", STR_ARGS(item->text));
+    table_text(t, colour, buf_str(&b));
 }
 
 static void put_flag(struct table *t, const struct verb_column *c, bool truth)

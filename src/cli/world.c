@@ -9,28 +9,23 @@ static const char *parent, *parent_type, *child_name;
 
 static void put_pair(struct buf *b, const char *key, const char *name, const char *type)
 {
-    json_key(b, key);
-    json_open(b, '{');
-    json_key(b, "name");
-    json_put_text(b, str_of(name));
-    json_key(b, "type");
-    json_put_text(b, str_of(type));
+    json_member_open(b, key, '{');
+    json_member_text(b, "name", str_of(name));
+    json_member_text(b, "type", str_of(type));
 }
 
 static void put_task(struct buf *b, char **operands, struct str data)
 {
     json_open(b, '{');
     put_pair(b, "task", operands[1], operands[2]);
-    json_key(b, "data");
-    json_put_raw(b, data);
+    json_member_raw(b, "data", data);
     json_close(b, '}');
     if (parent) {
         put_pair(b, "parent", parent, parent_type ? parent_type : ".*");
         json_close(b, '}');
     }
     if (child_name) {
-        json_key(b, "child_name");
-        json_put_text(b, str_of(child_name));
+        json_member_text(b, "child_name", str_of(child_name));
     }
     json_close(b, '}');
 }
@@ -72,7 +67,7 @@ static int run_queue(const struct cmd_call *call)
     else
         buf_put(&data, operand, strlen(operand));
     if (!status)
-        status = send_task(c, call, (struct str){data.p, data.len});
+        status = send_task(c, call, buf_str(&data));
     buf_release(&data);
     client_close(c);
     return status;
@@ -95,7 +90,7 @@ static int print_tasks(const struct cmd_call *call, const struct json *reply)
     (void)call;
     verb_print_columns(json_get(reply, "tasks"), columns);
     if (next.len)
-        client_error("there are more: use --after '%.*s'", (int)next.len, next.p);
+        client_error("there are more: use --after '%.*s'", STR_ARGS(next));
     return CMD_OK;
 }
 
@@ -130,7 +125,7 @@ static void print_below(const struct json *tasks, int depth)
             node = (struct str){bar + 1, (size_t)(node.p + node.len - bar - 1)};
         term_put_safe(&line, node, SIZE_MAX);
         printf("%*s%s  %s%.*s%s\n", depth * 2, "", buf_text(&line),
-               coloured ? term_colour(verb_colour(state)) : "", (int)state.len, state.p,
+               coloured ? term_colour(verb_colour(state)) : "", STR_ARGS(state),
                coloured ? term_colour(TERM_PLAIN) : "");
         buf_release(&line);
         print_below(json_get(task, "tasks"), depth + 1);

@@ -24,15 +24,12 @@ static const char *world_path(struct client *c, const struct worker_thread *t, c
 static void put_claim(struct buf *b, const struct worker_thread *t)
 {
     json_open(b, '{');
-    json_key(b, "types");
-    json_open(b, '[');
+    json_member_open(b, "types", '[');
     for (size_t i = 0; i < types.count; i++)
         json_put_text(b, str_of(types.items[i]));
     json_close(b, ']');
-    json_key(b, "session");
-    json_put_text(b, str_of(t->session));
-    json_key(b, "wait");
-    json_put_int(b, worker_options.until_empty ? 0 : WAIT_MS);
+    json_member_text(b, "session", str_of(t->session));
+    json_member_int(b, "wait", worker_options.until_empty ? 0 : WAIT_MS);
     json_close(b, '}');
 }
 
@@ -49,7 +46,7 @@ static void describe_task(struct worker_thread *t, const struct json *reply,
     struct str node = json_text_of(reply, "node");
 
     *(const char **)t->own = arena_text(a, node);
-    snprintf(item->name, sizeof item->name, "task %.*s", (int)node.len, node.p);
+    snprintf(item->name, sizeof item->name, "task %.*s", STR_ARGS(node));
     item->input = data ? data->raw : STR("null");
     item->attempt = json_int_of(task, "failures") + 1;
     item->variables[0] = arena_printf(a, "DROVER_WORLD=%s", (const char *)t->arg);
@@ -96,13 +93,10 @@ static int settle(struct worker_thread *t, struct worker_item *item, enum worker
     (void)item;
     (void)back_off_ms;
     json_open(&b, '{');
-    json_key(&b, "node");
-    json_put_text(&b, str_of(*(const char **)t->own));
-    json_key(&b, "session");
-    json_put_text(&b, str_of(t->session));
+    json_member_text(&b, "node", str_of(*(const char **)t->own));
+    json_member_text(&b, "session", str_of(t->session));
     if (outcome == WORKER_RETRY || outcome == WORKER_DEAD) {
-        json_key(&b, "error");
-        json_put_text(&b, str_of(why));
+        json_member_text(&b, "error", str_of(why));
     }
     json_close(&b, '}');
     status =

@@ -27,7 +27,7 @@ static int refused(int status, const struct json *body, struct err_info *e)
                               : DROVER_IO;
 
     if (errors && errors->kind == JSON_LIST && errors->first && errors->first->kind == JSON_TEXT)
-        return err_set(e, err, "%.*s", (int)errors->first->text.len, errors->first->text.p);
+        return err_set(e, err, "%.*s", STR_ARGS(errors->first->text));
     return err_set(e, err, "the server answered %d", status);
 }
 
@@ -41,10 +41,7 @@ static int get(struct drover_client *c, const char *path, struct arena *a,
 
     if (err)
         return err;
-    body = json_parse(
-        a,
-        (struct str){arena_text(a, (struct str){answer.body.p, answer.body.len}), answer.body.len},
-        NULL);
+    body = json_parse(a, (struct str){arena_text(a, buf_str(&answer.body)), answer.body.len}, NULL);
     buf_release(&answer.body);
     if (answer.status != 200)
         return refused(answer.status, body, e);

@@ -29,8 +29,7 @@ static void put_ids(struct buf *b, const char *key, const int64_t *ids, size_t c
 {
     if (!count)
         return;
-    json_key(b, key);
-    json_open(b, '[');
+    json_member_open(b, key, '[');
     for (size_t i = 0; i < count; i++)
         json_put_int(b, ids[i]);
     json_close(b, ']');
@@ -45,14 +44,12 @@ static int put_task(struct buf *b, const struct drover_task *t, bool is_add,
     if (is_add) {
         err = put_text(b, "group", text_of(t->group, t->group_len), ret_error);
     } else {
-        json_key(b, "id");
-        json_put_int(b, t->id);
+        json_member_int(b, "id", t->id);
     }
     if (!err && t->data)
         err = put_text(b, "data", text_of(t->data, t->data_len), ret_error);
     if (t->timespec) {
-        json_key(b, "timespec");
-        json_put_int(b, t->timespec);
+        json_member_int(b, "timespec", t->timespec);
     }
     json_close(b, '}');
     return err;
@@ -65,8 +62,7 @@ static int put_tasks(struct buf *b, const char *key, const struct drover_task *t
 
     if (!count)
         return 0;
-    json_key(b, key);
-    json_open(b, '[');
+    json_member_open(b, key, '[');
     for (size_t i = 0; i < count && !err; i++)
         err = put_task(b, &tasks[i], !strcmp(key, "adds"), ret_error);
     json_close(b, ']');
@@ -76,11 +72,9 @@ static int put_tasks(struct buf *b, const char *key, const struct drover_task *t
 static void open_body(struct buf *b, int64_t given, int64_t clientid, const char *requestid)
 {
     json_open(b, '{');
-    json_key(b, "clientid");
-    json_put_int(b, given ? given : clientid);
+    json_member_int(b, "clientid", given ? given : clientid);
     if (requestid) {
-        json_key(b, "requestid");
-        json_put_text(b, str_of(requestid));
+        json_member_text(b, "requestid", str_of(requestid));
     }
 }
 
@@ -99,8 +93,7 @@ int task_body_update(struct buf *b, const struct drover_update *u, int64_t clien
 
 static int put_groups(struct buf *b, const struct drover_claim *c, struct err_info *ret_error)
 {
-    json_key(b, "groups");
-    json_open(b, '[');
+    json_member_open(b, "groups", '[');
     for (size_t i = 0; i < c->group_count; i++) {
         if (!json_is_text(str_of(c->groups[i])))
             return err_set(ret_error, DROVER_BAD_ARGUMENT, "group is not UTF-8 text");
@@ -120,15 +113,12 @@ int task_body_claim(struct buf *b, const struct drover_claim *c, int64_t clienti
         err = put_text(b, "group", str_of(c->groups[0]), ret_error);
     else
         err = put_groups(b, c, ret_error);
-    json_key(b, "duration");
-    json_put_int(b, c->duration_ms);
+    json_member_int(b, "duration", c->duration_ms);
     if (wait_ms > 0) {
-        json_key(b, "wait");
-        json_put_int(b, wait_ms);
+        json_member_int(b, "wait", wait_ms);
     }
     if (c->limit) {
-        json_key(b, "limit");
-        json_put_int(b, (int64_t)c->limit);
+        json_member_int(b, "limit", (int64_t)c->limit);
     }
     put_ids(b, "deletes", c->deletes, c->delete_count);
     put_ids(b, "depends", c->depends, c->depend_count);

@@ -249,7 +249,7 @@ int drover_client_update(struct drover_client *c, const struct drover_update *u,
     task_client_requestid(requestid);
     int err = task_body_update(&body, u, c->clientid, requestid, &e);
     if (!err)
-        err = ask(c, "POST", "/update", (struct str){body.p, body.len}, 0, ret_result, &e);
+        err = ask(c, "POST", "/update", buf_str(&body), 0, ret_result, &e);
     buf_release(&body);
     return give_error(err, &e, ret_error);
 }
@@ -264,8 +264,8 @@ static int claim_once(struct drover_client *c, const struct drover_claim *claim,
     task_client_requestid(requestid);
     int err = task_body_claim(&body, claim, c->clientid, wait_ms, requestid, ret_error);
     if (!err)
-        err = ask(c, "POST", "/claim", (struct str){body.p, body.len},
-                  TRANSPORT_TIMEOUT_MS + wait_ms, ret_result, ret_error);
+        err = ask(c, "POST", "/claim", buf_str(&body), TRANSPORT_TIMEOUT_MS + wait_ms, ret_result,
+                  ret_error);
     buf_release(&body);
     return err ? err : (int)ret_result->task_count;
 }
@@ -334,7 +334,7 @@ int drover_client_groups(struct drover_client *c, struct drover_groups *ret_grou
         return give_error(err, &e, ret_error);
     if (answer.status != 200)
         return give_error(task_client_read(&answer, &r, &e), &e, ret_error);
-    err = task_body_read_groups((struct str){answer.body.p, answer.body.len}, ret_groups, &e);
+    err = task_body_read_groups(buf_str(&answer.body), ret_groups, &e);
     buf_release(&answer.body);
     return give_error(err, &e, ret_error);
 }

@@ -132,7 +132,7 @@ static int set_aside(struct worker_runtime *s, const struct worker_message *m)
     json_member_text(&b, "error", str_of(m->error));
     json_member_text(&b, "data", m->data);
     json_close(&b, '}');
-    err = s->o.messages->post(s->o.messages, QUEUE_ERROR, (struct str){b.p, b.len}, &id, &e);
+    err = s->o.messages->post(s->o.messages, QUEUE_ERROR, buf_str(&b), &id, &e);
     if (err)
         worker_note(s, "cannot move message %" PRId64 " of %s to the error queue: %s", m->id,
                     m->queue, e.text);

@@ -115,11 +115,10 @@ static void put_chunk(struct dag_addition *a, uint32_t i)
 
     dag_commit_bucket(a->ops, BUCKET_SPECS, dag_bucket(BUCKET_SPECS, c->first_id));
     dag_path(path, BUCKET_SPECS, c->first_id);
-    dag_commit_op(a->ops, keeper_op_create(path, (struct str){c->text.p, c->text.len}, 0));
+    dag_commit_op(a->ops, keeper_op_create(path, buf_str(&c->text), 0));
     if (i + 1 == a->draft.chunk_count) {
         dag_put_head(&head, d, a->draft.first_id + a->draft.count - 1);
-        dag_commit_op(a->ops,
-                      keeper_op_set(DAG_HEAD, (struct str){head.p, head.len}, KEEPER_ANY_VERSION));
+        dag_commit_op(a->ops, keeper_op_set(DAG_HEAD, buf_str(&head), KEEPER_ANY_VERSION));
         buf_release(&head);
     }
 }

@@ -164,7 +164,7 @@ static void write_record(struct dag_commit *t, struct dag_node *n)
     struct str text;
 
     node_put_record(&b, n, dag_visible(t->dag, n), p->taken);
-    text = (struct str){b.p, b.len};
+    text = buf_str(&b);
     dag_path(path, BUCKET_NODES, n->id);
     dag_commit_bucket(t, BUCKET_NODES, dag_bucket(BUCKET_NODES, n->id));
     dag_commit_op(t, n->recorded ? keeper_op_set(path, text, KEEPER_ANY_VERSION)

@@ -250,24 +250,20 @@ static void put_node(struct buf *b, const struct drafting *d, uint32_t i, int64_
     if (s->priority)
         json_member_int(b, "priority", s->priority);
     if (!str_eq(d->groups[i], STR(NODE_GROUP_DEFAULT))) {
-        json_key(b, "group");
-        json_put_text(b, d->groups[i]);
+        json_member_text(b, "group", d->groups[i]);
     }
     if (d->names[i].len) {
-        json_key(b, "name");
-        json_put_text(b, d->names[i]);
+        json_member_text(b, "name", d->names[i]);
     }
     json_member_int(b, "added", now_ms);
     if (d->parent_counts[i]) {
-        json_key(b, "parents");
-        json_open(b, '[');
+        json_member_open(b, "parents", '[');
         for (uint32_t k = 0; k < d->parent_counts[i]; k++)
             json_put_int(b, (int64_t)d->parents[i][k]);
         json_close(b, ']');
     }
     if (data && data->kind == JSON_OBJECT && data->count) {
-        json_key(b, "data");
-        json_put_raw(b, data->raw);
+        json_member_raw(b, "data", data->raw);
     }
     json_close(b, '}');
 }

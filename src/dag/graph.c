@@ -190,7 +190,7 @@ static bool load_node(struct graph_loading *l, struct chunk_text *c, const struc
 static bool load_chunk(struct graph_loading *l, struct chunk_text *c)
 {
     CLEANUP(arena_release) struct arena a = {0};
-    const struct json *list = json_parse(&a, (struct str){c->text.p, c->text.len}, NULL);
+    const struct json *list = json_parse(&a, buf_str(&c->text), NULL);
     bool good = list && list->kind == JSON_LIST;
 
     for (const struct json *v = good ? list->first : NULL; v && good; v = v->next, c->count++)

@@ -96,7 +96,7 @@ static void on_shown(void *arg, struct dag_node *n)
     if (!h->context->events)
         return;
     node_put_metadata(&b, h->dag, n, ~0u);
-    publish(h, n, node_state_name(shown), (struct str){b.p, b.len});
+    publish(h, n, node_state_name(shown), buf_str(&b));
     buf_release(&b);
 }
 

@@ -8,8 +8,7 @@
 
 static void put_list(struct buf *b, const char *key, const char *const *list)
 {
-    json_key(b, key);
-    json_open(b, '[');
+    json_member_open(b, key, '[');
     for (; *list; list++)
         json_put_text(b, str_of(*list));
     json_close(b, ']');
@@ -58,8 +57,7 @@ static bool put_kills(struct buf *b, const struct dag *d, int64_t client, uint64
     bool any = false;
 
     json_open(b, '{');
-    json_key(b, "nodes");
-    json_open(b, '[');
+    json_member_open(b, "nodes", '[');
     for (uint32_t i = 0; i < d->running_count; i++) {
         const struct dag_node *n = d->running[i];
 

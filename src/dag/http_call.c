@@ -43,7 +43,7 @@ void dag_call_done(void *call, int err)
     if (c->r && err)
         http_reply_err(c->r, err, NULL);
     else if (c->r)
-        http_reply(c->r, 200, (struct str){c->out.p, c->out.len});
+        http_reply(c->r, 200, buf_str(&c->out));
     dag_call_free(c);
 }
 
@@ -116,8 +116,7 @@ bool http_read_start(struct http_request *r, const char *pid, const char *other_
 
 void http_put_pagination(struct buf *b, uint64_t next, const char *pid)
 {
-    json_key(b, "pagination");
-    json_open(b, '{');
+    json_member_open(b, "pagination", '{');
     json_key(b, "next");
     http_put_id(b, next);
     json_member_text(b, "pid", str_of(pid));
@@ -126,7 +125,7 @@ void http_put_pagination(struct buf *b, uint64_t next, const char *pid)
 
 void http_reply_buf(struct http_request *r, struct buf *b)
 {
-    http_reply(r, 200, (struct str){b->p, b->len});
+    http_reply(r, 200, buf_str(b));
     buf_release(b);
 }
 
@@ -146,7 +145,7 @@ const struct json *node_spec_data(const struct dag_node *n, struct arena *a)
 void node_put_value(struct buf *b, const struct node_datum *v)
 {
     if (v->is_text)
-        json_put_text(b, (struct str){v->bytes.p, v->bytes.len});
+        json_put_text(b, buf_str(&v->bytes));
     else
-        json_put_raw(b, (struct str){v->bytes.p, v->bytes.len});
+        json_put_raw(b, buf_str(&v->bytes));
 }

@@ -46,8 +46,7 @@ static void put_page(struct buf *b, const struct text_page *p, struct str text, 
     char pid[24];
 
     json_open(b, '{');
-    json_key(b, "key");
-    json_put_text(b, p->key);
+    json_member_text(b, "key", p->key);
     json_key(b, "data");
     json_put_text(b, text);
     snprintf(pid, sizeof pid, "%" PRIu64, p->pid);
@@ -125,8 +124,8 @@ static void after_fetch(uv_work_t *work, int status)
                        f->err == DROVER_NO_NODE ? "the value was replaced: start again" : NULL);
     } else if (c->r) {
         struct buf b = {0};
-        struct str piece = cut_page((struct str){f->text.p, f->text.len}, f->page.start - f->base,
-                                    f->page.limit, f->base + f->text.len >= f->total);
+        struct str piece = cut_page(buf_str(&f->text), f->page.start - f->base, f->page.limit,
+                                    f->base + f->text.len >= f->total);
         put_page(&b, &f->page, piece, f->grows || f->page.start + piece.len < f->total);
         http_reply_buf(c->r, &b);
     }
@@ -157,8 +156,7 @@ static void fetch_text(struct http_request *r, const struct dag_node *n, const s
         f->slots[f->slot_count++] = v->slots[i];
     }
     if (at == v->len - v->bytes.len && at < end) {
-        f->tail = (struct str){arena_text(&f->call->arena, (struct str){v->bytes.p, v->bytes.len}),
-                               v->bytes.len};
+        f->tail = (struct str){arena_text(&f->call->arena, buf_str(&v->bytes)), v->bytes.len};
         f->base = f->slot_count ? f->base : at;
     }
     if (f->base > p->start)
@@ -174,10 +172,8 @@ static void reply_json(struct http_request *r, struct str key, struct str json)
     struct buf b = {0};
 
     json_open(&b, '{');
-    json_key(&b, "key");
-    json_put_text(&b, key);
-    json_key(&b, "data");
-    json_put_raw(&b, json);
+    json_member_text(&b, "key", key);
+    json_member_raw(&b, "data", json);
     json_close(&b, '}');
     http_reply_buf(r, &b);
 }
@@ -247,7 +243,7 @@ void http_get_value(struct http_request *r)
     else if (!v)
         get_spec_value(r, n, &p);
     else if (!v->is_text)
-        reply_json(r, p.key, (struct str){v->bytes.p, v->bytes.len});
+        reply_json(r, p.key, buf_str(&v->bytes));
     else if (!read_page(r, &p, v->pid, v->live_pid))
         return;
     else if (grows && p.start >= v->len && in->wait && http_park(r, &w, in->wait))
@@ -255,7 +251,7 @@ void http_get_value(struct http_request *r)
     else if (v->slot_count)
         fetch_text(r, n, v, &p, grows);
     else
-        reply_text(r, &p, (struct str){v->bytes.p, v->bytes.len}, grows);
+        reply_text(r, &p, buf_str(&v->bytes), grows);
 }
 
 /* Writing. False after an answer. */
@@ -274,7 +270,7 @@ static bool may_put(struct http_request *r, struct dag *d, struct dag_node *n)
         if (dag_is_run_by(n, in->clientid, in->attempt))
             return true;
         http_reply_errorf(r, 409, "'%.*s' is set by the run: only its agent may change it",
-                          (int)in->key.len, in->key.p);
+                          STR_ARGS(in->key));
         return false;
     }
     if (!node_key_is_input(in->key))
@@ -352,7 +348,7 @@ void http_put_value(struct http_request *r)
     if (!n || !may_put(r, d, n))
         return;
     if (in->start.p && !in->start.len && (node_value(n, in->key) || spec_value(r, n, in->key))) {
-        http_reply_errorf(r, 409, "'%.*s' is set already", (int)in->key.len, in->key.p);
+        http_reply_errorf(r, 409, "'%.*s' is set already", STR_ARGS(in->key));
         return;
     }
     if (!in->start.len)

@@ -59,8 +59,7 @@ void http_get_keys(struct http_request *r)
     size_t end =
         count - (at < count ? at : count) > (size_t)in->limit ? at + (size_t)in->limit : count;
     json_open(&b, '{');
-    json_key(&b, "keys");
-    json_open(&b, '[');
+    json_member_open(&b, "keys", '[');
     for (; at < end; at++)
         json_put_text(&b, keys[at]);
     json_close(&b, ']');

@@ -59,8 +59,7 @@ static void put_parents(struct buf *b, const struct dag_plan *p, uint32_t ref, u
             json_put_text(b, STR("root"));
     }
     if (fields & 1u << FIELD_PARENTS) {
-        json_key(b, "parents");
-        json_open(b, '[');
+        json_member_open(b, "parents", '[');
         plan_each_parent(e, p, ref)
             http_put_id(b, p->nodes[p->edges[e].parent].id);
         json_close(b, ']');
@@ -98,8 +97,7 @@ void node_put_metadata(struct buf *b, struct dag *d, const struct dag_node *n, u
     put_parents(b, &g->plan, n->ref, fields);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (fields & 1u << texts[i].field && texts[i].text.len) {
-            json_key(b, FIELDS[texts[i].field]);
-            json_put_text(b, texts[i].text);
+            json_member_text(b, FIELDS[texts[i].field], texts[i].text);
         }
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (fields & 1u << numbers[i].field && numbers[i].number)
@@ -298,7 +296,7 @@ static void put_why(struct buf *b, struct dag *d, const struct dag_node *n)
         buf_printf(b, "waits for %" PRIu32 " nodes, of which node %" PRIu64 " is %s", count, first,
                    node_state_name(g->shown[graph_find(g, first)->index]));
     else if (graph_state(g, n) == NODE_INCIPIENT || n->ahead)
-        buf_printf(b, "ready; waits for an agent of group %.*s", (int)n->group.len, n->group.p);
+        buf_printf(b, "ready; waits for an agent of group %.*s", STR_ARGS(n->group));
     else if (graph_state(g, n) == NODE_SKIPPED)
         buf_printf(b, "skipped: its parents did not end as `when` requires (%s)",
                    node_when_name(graph_plan(g, n)->when));
@@ -317,8 +315,7 @@ void http_get_node(struct http_request *r)
     node_put_metadata(&b, d, n, ~0u);
     put_why(&why, d, n);
     if (why.len) {
-        json_key(&b, "why");
-        json_put_text(&b, (struct str){why.p, why.len});
+        json_member_text(&b, "why", buf_str(&why));
     }
     json_key(&b, "data");
     put_data(&b, n, &r->arena);

@@ -28,7 +28,7 @@ static void reply_states(struct dag_call *c)
         json_close(b, '}');
     }
     json_close(b, ']');
-    http_reply(c->r, 200, (struct str){b->p, b->len});
+    http_reply(c->r, 200, buf_str(b));
 }
 
 void http_get_scheduler(struct http_request *r)
@@ -43,11 +43,9 @@ void http_get_scheduler(struct http_request *r)
         if (d->graph.shown[i] != SHOWN_NONE)
             counts[d->graph.shown[i]]++;
     json_open(&b, '{');
-    json_key(&b, "states");
-    json_open(&b, '{');
+    json_member_open(&b, "states", '{');
     for (int s = NODE_INCIPIENT; s <= NODE_SKIPPED; s++) {
-        json_key(&b, node_state_name((enum node_state)s));
-        json_put_int(&b, (int64_t)counts[s]);
+        json_member_int(&b, node_state_name((enum node_state)s), (int64_t)counts[s]);
     }
     json_close(&b, '}');
     json_member_int(&b, "jobs", d->o.jobs);

@@ -82,7 +82,7 @@ static int read_head(struct keeper *k, struct dag_saved *saved)
     int err = keeper_get(k, DAG_HEAD, &b, NULL);
 
     if (!err) {
-        v = json_parse(&a, (struct str){b.p, b.len}, NULL);
+        v = json_parse(&a, buf_str(&b), NULL);
         if (json_get_int(v, "client", &saved->client, NULL) != 1 ||
             json_get_int(v, "last", &last, NULL) != 1)
             err = DROVER_DAMAGED;

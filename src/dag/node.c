@@ -177,10 +177,10 @@ static const struct json *current(const struct dag_node *n, const struct json *d
     if (!v)
         return json_get(data, key);
     if (!v->is_text)
-        return json_parse(a, (struct str){v->bytes.p, v->bytes.len}, NULL);
+        return json_parse(a, buf_str(&v->bytes), NULL);
     j = arena_zalloc(a, sizeof *j);
     j->kind = JSON_TEXT;
-    j->text = (struct str){v->bytes.p, v->bytes.len};
+    j->text = buf_str(&v->bytes);
     return j;
 }
 
@@ -216,8 +216,7 @@ static const char **make_env(const struct json *env, struct arena *a)
     if (count)
         json_each(m, env)
             if (m->kind == JSON_TEXT)
-                list[at++] = arena_printf(a, "%.*s=%.*s", (int)m->key.len, m->key.p,
-                                          (int)m->text.len, m->text.p);
+                list[at++] = arena_printf(a, "%.*s=%.*s", STR_ARGS(m->key), STR_ARGS(m->text));
     list[at] = NULL;
     return list;
 }

@@ -6,8 +6,7 @@ static void put_slots(struct buf *b, const struct node_datum *v)
 {
     json_open(b, '{');
     json_member_int(b, "pid", (int64_t)v->pid);
-    json_key(b, "slots");
-    json_open(b, '[');
+    json_member_open(b, "slots", '[');
     for (uint32_t i = 0; i < v->slot_count; i++) {
         json_open(b, '[');
         json_put_int(b, v->slots[i].number);
@@ -16,28 +15,25 @@ static void put_slots(struct buf *b, const struct node_datum *v)
     }
     json_close(b, ']');
     if (v->bytes.len) {
-        json_key(b, "tail");
-        json_put_text(b, (struct str){v->bytes.p, v->bytes.len});
+        json_member_text(b, "tail", buf_str(&v->bytes));
     }
     json_close(b, '}');
 }
 
 static void put_values(struct buf *b, const struct dag_node *n)
 {
-    json_key(b, "values");
-    json_open(b, '{');
+    json_member_open(b, "values", '{');
     for (const struct node_datum *v = n->values; v; v = v->next) {
         if (v->slot_count)
             continue;
         json_key(b, v->key);
         if (v->is_text)
-            json_put_text(b, (struct str){v->bytes.p, v->bytes.len});
+            json_put_text(b, buf_str(&v->bytes));
         else
-            json_put_raw(b, (struct str){v->bytes.p, v->bytes.len});
+            json_put_raw(b, buf_str(&v->bytes));
     }
     json_close(b, '}');
-    json_key(b, "slotted");
-    json_open(b, '{');
+    json_member_open(b, "slotted", '{');
     for (const struct node_datum *v = n->values; v; v = v->next)
         if (v->slot_count) {
             json_key(b, v->key);
@@ -50,8 +46,7 @@ static void put_time(struct buf *b, const char *key, int64_t ms)
 {
     if (!ms)
         return;
-    json_key(b, key);
-    json_put_int(b, ms);
+    json_member_int(b, key, ms);
 }
 
 void node_put_record(struct buf *b, const struct dag_node *n, enum node_state state,

@@ -50,7 +50,7 @@ void dag_append_piece(struct dag *d, struct dag_node *n, struct node_datum *v, s
 
     if (before.len && v->slot_count < NODE_PIECES_MAX) {
         v->bytes = (struct buf){0};
-        put_slot(d, n, v, (struct str){before.p, before.len});
+        put_slot(d, n, v, buf_str(&before));
         buf_release(&before);
     }
     dag_append_text(d, n, v, text);

@@ -157,8 +157,7 @@ static void put_data(struct buf *b, struct str json)
 
 static void put_event(struct buf *b, const struct kept_event *k)
 {
-    buf_printf(b, "id: %" PRIu64 "\nevent: %.*s\n", k->number, (int)k->fields[KIND].len,
-               k->fields[KIND].p);
+    buf_printf(b, "id: %" PRIu64 "\nevent: %.*s\n", k->number, STR_ARGS(k->fields[KIND]));
     put_data(b, k->json);
     buf_put_str(b, STR("\n"));
 }
@@ -218,7 +217,7 @@ static void serve(struct event_listener *l)
         if (http_stream_unsent(l->request))
             break;
         collect(e, l, &b);
-        if (b.len && !http_stream_send(l->request, (struct str){b.p, b.len})) {
+        if (b.len && !http_stream_send(l->request, buf_str(&b))) {
             listener_free(l);
             break;
         }

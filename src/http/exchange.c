@@ -186,7 +186,7 @@ static void answer_no_route(struct exchange *x, unsigned allow)
         return;
     }
     route_put_allow(&list, allow);
-    http_add_header(&x->request, "Allow", (struct str){list.p, list.len});
+    http_add_header(&x->request, "Allow", buf_str(&list));
     buf_release(&list);
     http_reply_error(&x->request, 405, "this path does not answer to this method");
 }
@@ -243,8 +243,7 @@ static void begin(struct exchange *x)
         exchange_refuse(x, 413, "the body is too long");
     } else {
         if (!known)
-            head_cache_add(&c->server->heads, (struct str){x->text.p, x->text.len}, h, x->row,
-                           x->request.params);
+            head_cache_add(&c->server->heads, buf_str(&x->text), h, x->row, x->request.params);
         begin_body(x);
     }
 }

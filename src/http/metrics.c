@@ -199,7 +199,7 @@ void metrics_put_family(struct buf *page, const char *name, const char *type, co
 
 void metrics_put_sample(struct buf *page, const char *name, struct str labels, double value)
 {
-    buf_printf(page, "%s%s%.*s%s %.17g\n", name, labels.len ? "{" : "", (int)labels.len, labels.p,
+    buf_printf(page, "%s%s%.*s%s %.17g\n", name, labels.len ? "{" : "", STR_ARGS(labels),
                labels.len ? "}" : "", value);
 }
 
@@ -278,8 +278,7 @@ static void get_metrics(struct http_request *r)
     CLEANUP(buf_release) struct buf page = {0};
 
     metrics_put(&page, r->arg);
-    http_reply_as(r, 200, "text/plain; version=0.0.4; charset=utf-8",
-                  (struct str){page.p, page.len});
+    http_reply_as(r, 200, "text/plain; version=0.0.4; charset=utf-8", buf_str(&page));
 }
 
 static const struct route ROUTES[] = {

@@ -67,10 +67,10 @@ static void put_members(struct buf *b, const char **at)
         struct str name = take_word(at, "?:");
 
         if (!take(at, "?"))
-            buf_printf(&required, "%s\"%.*s\"", required.len ? "," : "", (int)name.len, name.p);
+            buf_printf(&required, "%s\"%.*s\"", required.len ? "," : "", STR_ARGS(name));
         assert(name.len && **at == ':');
         ++*at;
-        emit(b, "'%.*s':{", (int)name.len, name.p);
+        emit(b, "'%.*s':{", STR_ARGS(name));
         put_shape(b, at);
         emit(b, "}");
         take(at, " ");
@@ -87,7 +87,7 @@ static void put_words(struct buf *b, const char **at)
     do {
         struct str word = take_word(at, "| )]}");
 
-        emit(b, "'%.*s'", (int)word.len, word.p);
+        emit(b, "'%.*s'", STR_ARGS(word));
     } while (strncmp(*at, "|null", 5) != 0 && take(at, "|"));
     emit(b, "]");
 }
@@ -112,7 +112,7 @@ static void put_type(struct buf *b, const char **at)
             return;
         }
     assert(word.len && isupper((unsigned char)word.p[0]));
-    emit(b, "'$ref':'#/components/schemas/%.*s'", (int)word.len, word.p);
+    emit(b, "'$ref':'#/components/schemas/%.*s'", STR_ARGS(word));
 }
 
 /* What stands between the braces of a schema. */
@@ -350,7 +350,7 @@ static void put_responses(struct buf *b, const struct route *route)
         struct str own = own_error(route, number);
 
         if (own.len) {
-            emit(b, "'%s':{'description':'%.*s'", number, (int)own.len, own.p);
+            emit(b, "'%s':{'description':'%.*s'", number, STR_ARGS(own));
             put_content(b, "Errors");
         } else if (own.p || is_common(route, number)) {
             emit(b, "'%s':{'$ref':'#/components/responses/%s'}", number, number);

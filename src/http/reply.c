@@ -197,16 +197,13 @@ static void put_errors(struct buf *b, const char *const *reasons, size_t count, 
                        const char *field)
 {
     json_open(b, '{');
-    json_key(b, "errors");
-    json_open(b, '[');
+    json_member_open(b, "errors", '[');
     for (size_t i = 0; i < count; i++)
         json_put_text(b, str_of(reasons[i]));
     json_close(b, ']');
-    json_key(b, "code");
-    json_put_text(b, str_of(code));
+    json_member_text(b, "code", str_of(code));
     if (field) {
-        json_key(b, "field");
-        json_put_text(b, str_of(field));
+        json_member_text(b, "field", str_of(field));
     }
     json_close(b, '}');
 }
@@ -219,7 +216,7 @@ void reply_with(struct http_request *r, int status, const char *code, const char
     if (status >= 500 && ((struct exchange *)r)->row)
         log_failure(r, status, message);
     put_errors(&body, &message, 1, code ? code : status_of(status)->code, field);
-    http_reply(r, status, (struct str){body.p, body.len});
+    http_reply(r, status, buf_str(&body));
 }
 
 void http_reply_error(struct http_request *r, int status, const char *message)
@@ -262,7 +259,7 @@ void http_reply_reasons(struct http_request *r, int err, const char *const *reas
     CLEANUP(buf_release) struct buf body = {0};
 
     put_errors(&body, reasons, count, drover_err_name(err), NULL);
-    http_reply(r, drover_err_http_status(err), (struct str){body.p, body.len});
+    http_reply(r, drover_err_http_status(err), buf_str(&body));
 }
 
 /* A line end in a value would begin another header, or the body. */
@@ -288,10 +285,10 @@ void http_reply_elsewhere(struct http_request *r, const char *url, const char *n
         http_reply_error(r, 503, nobody);
         return;
     }
-    buf_printf(&b, "%s%.*s", url, (int)r->head.path.len, r->head.path.p);
+    buf_printf(&b, "%s%.*s", url, STR_ARGS(r->head.path));
     if (r->head.query.len)
-        buf_printf(&b, "?%.*s", (int)r->head.query.len, r->head.query.p);
-    http_add_header(r, "Location", (struct str){b.p, b.len});
+        buf_printf(&b, "?%.*s", STR_ARGS(r->head.query));
+    http_add_header(r, "Location", buf_str(&b));
     http_reply_errorf(r, 307, "another server leads: %s", url);
     buf_release(&b);
 }

@@ -174,12 +174,9 @@ void router_put_list(struct buf *b, const struct router *r)
         const struct route *route = r->rows[i].route;
 
         json_open(b, '{');
-        json_key(b, "method");
-        json_put_text(b, str_of(METHOD_NAMES[route->method]));
-        json_key(b, "path");
-        json_put_text(b, str_of(route->pattern));
-        json_key(b, "summary");
-        json_put_text(b, str_of(route->summary ? route->summary : ""));
+        json_member_text(b, "method", str_of(METHOD_NAMES[route->method]));
+        json_member_text(b, "path", str_of(route->pattern));
+        json_member_text(b, "summary", str_of(route->summary ? route->summary : ""));
         json_close(b, '}');
     }
     json_close(b, ']');

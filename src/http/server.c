@@ -178,7 +178,7 @@ static void get_v1(struct http_request *r)
     CLEANUP(buf_release) struct buf list = {0};
 
     router_put_list(&list, &s->router);
-    http_reply(r, 200, (struct str){list.p, list.len});
+    http_reply(r, 200, buf_str(&list));
 }
 
 static void get_openapi(struct http_request *r)
@@ -187,7 +187,7 @@ static void get_openapi(struct http_request *r)
     CLEANUP(buf_release) struct buf document = {0};
 
     router_put_openapi(&document, &s->router);
-    http_reply(r, 200, (struct str){document.p, document.len});
+    http_reply(r, 200, buf_str(&document));
 }
 
 static const struct route ROUTES[] = {

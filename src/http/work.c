@@ -76,7 +76,7 @@ static void take_one(struct exchange *x)
         topic_park(x);
     } else {
         x->away = false;
-        exchange_answer(x, x->status, x->content_type, (struct str){x->reply.p, x->reply.len});
+        exchange_answer(x, x->status, x->content_type, buf_str(&x->reply));
     }
 }
 

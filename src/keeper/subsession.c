@@ -316,8 +316,7 @@ static int node_is_ours(struct subsession *l, const struct subsession_node *n, b
     else if (n->czxid)
         *ret_ours = stat.czxid == n->czxid;
     else
-        *ret_ours = stat.ephemeral_owner == host.id &&
-                    str_eq((struct str){data.p, data.len}, (struct str){n->data.p, n->data.len});
+        *ret_ours = stat.ephemeral_owner == host.id && str_eq(buf_str(&data), buf_str(&n->data));
     buf_release(&data);
     return 0;
 }

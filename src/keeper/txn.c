@@ -96,7 +96,7 @@ static int ask_witness(struct txn *t, struct keeper *k, int at)
         err = DROVER_UNKNOWN;
     else if (stat->version == op->version)
         err = DROVER_BAD_VERSION;
-    else if (stat->version != op->version + 1 || !str_eq((struct str){data.p, data.len}, op->data))
+    else if (stat->version != op->version + 1 || !str_eq(buf_str(&data), op->data))
         err = DROVER_UNKNOWN;
     return err;
 }

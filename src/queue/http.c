@@ -69,7 +69,7 @@ void queue_leave(struct http_request *r, struct queues *qs)
 
 void queue_answer(struct http_request *r, struct buf *b)
 {
-    http_reply(r, 200, (struct str){b->p, b->len});
+    http_reply(r, 200, buf_str(b));
     buf_release(b);
 }
 
@@ -158,8 +158,7 @@ static int put_queues(struct buf *b, const struct queues *qs, const char *after,
     while (!err && i < names.count && *after && strcmp(names.names[i], after) <= 0)
         i++;
     json_open(b, '{');
-    json_key(b, "queues");
-    json_open(b, '[');
+    json_member_open(b, "queues", '[');
     for (; !err && i < names.count && limit > 0; i++, limit--)
         err = put_queue(b, qs, names.names[i]);
     json_close(b, ']');
@@ -244,13 +243,11 @@ static void delete_queue(struct http_request *r)
 static void put_workers(struct buf *b, const struct queue_membership *c)
 {
     json_open(b, '{');
-    json_key(b, "workers");
-    json_open(b, '[');
+    json_member_open(b, "workers", '[');
     for (size_t i = 0; i < c->worker_count; i++) {
         json_open(b, '{');
         json_member_text(b, "worker", str_of(c->workers[i].name));
-        json_key(b, "queues");
-        json_open(b, '[');
+        json_member_open(b, "queues", '[');
         for (size_t q = 0; q < c->workers[i].queue_count; q++)
             json_put_text(b, c->workers[i].queues[q]);
         json_close(b, ']');

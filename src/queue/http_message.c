@@ -38,8 +38,7 @@ static void put_ids(struct buf *b, const int64_t *ids, size_t count, bool single
     if (single) {
         json_member_int(b, "id", ids[0]);
     } else {
-        json_key(b, "ids");
-        json_open(b, '[');
+        json_member_open(b, "ids", '[');
         for (size_t i = 0; i < count; i++)
             json_put_int(b, ids[i]);
         json_close(b, ']');
@@ -79,8 +78,7 @@ void queue_post_messages(struct http_request *r)
 static void put_messages(struct buf *b, const struct queue_message_list *list)
 {
     json_open(b, '{');
-    json_key(b, "messages");
-    json_open(b, '[');
+    json_member_open(b, "messages", '[');
     for (size_t i = 0; i < list->count; i++) {
         json_open(b, '{');
         json_member_int(b, "id", list->messages[i].id);

@@ -134,7 +134,7 @@ static int read_worker(struct queue_membership *c, const struct queues *qs, cons
     queues_path(qs, path, "workers/%s", name);
     int err = keeper_get(qs->keeper, path, &data, &stat);
     if (!err) {
-        struct str text = {arena_text(&c->arena, (struct str){data.p, data.len}), data.len};
+        struct str text = {arena_text(&c->arena, buf_str(&data)), data.len};
         if (!queue_membership_parse_worker(&c->arena, text, &w)) {
             queue_warn(n, path, stat.mzxid, "its data is not {\"queues\": [...]}");
             w = empty;

@@ -93,7 +93,7 @@ int queue_parse_owner(struct str data, char worker[256])
     int err = DROVER_DAMAGED;
 
     if (json_get_text(v, "worker", &text, NULL) == 1 && text.len < 256) {
-        snprintf(worker, 256, "%.*s", (int)text.len, text.p);
+        snprintf(worker, 256, "%.*s", STR_ARGS(text));
         err = 0;
     }
     return err;
@@ -155,7 +155,7 @@ int queue_create(const struct queues *qs, char ret_name[QUEUE_NAME_LEN + 1])
         random_hex(name, QUEUE_NAME_LEN);
         queues_path(qs, path, "queues/%s", name);
         queue_put_last(&data, 0);
-        err = keeper_create(qs->keeper, path, (struct str){data.p, data.len}, 0, NULL);
+        err = keeper_create(qs->keeper, path, buf_str(&data), 0, NULL);
         if (err == DROVER_UNKNOWN && !keeper_sync(qs->keeper, path))
             err = keeper_exists(qs->keeper, path, NULL) ? err : 0;
     }
@@ -208,14 +208,14 @@ int queue_get(const struct queues *qs, const char *name, struct queue_info *ret_
     queues_path(qs, path, "queues/%s", name);
     int err = keeper_get(qs->keeper, path, &data, &stat);
     if (!err)
-        err = queue_parse_last((struct str){data.p, data.len}, &info.last);
+        err = queue_parse_last(buf_str(&data), &info.last);
     if (!err) {
         info.version = stat.version;
         queues_path(qs, path, "queues/%s/owner", name);
         err = keeper_get(qs->keeper, path, &data, NULL);
         if (err == DROVER_NO_NODE)
             err = 0;
-        else if (!err && queue_parse_owner((struct str){data.p, data.len}, info.worker))
+        else if (!err && queue_parse_owner(buf_str(&data), info.worker))
             snprintf(info.worker, sizeof info.worker, "?");
     }
     buf_release(&data);
@@ -233,7 +233,7 @@ int queue_set_last(const struct queues *qs, const char *name, int64_t last, int3
         return DROVER_BAD_ARGUMENT;
     queues_path(qs, path, "queues/%s", name);
     queue_put_last(&data, last);
-    int err = keeper_set(qs->keeper, path, (struct str){data.p, data.len}, version, NULL);
+    int err = keeper_set(qs->keeper, path, buf_str(&data), version, NULL);
     buf_release(&data);
     return err;
 }

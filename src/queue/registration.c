@@ -147,7 +147,7 @@ static int read_queue(struct queue_nodes *v, const struct queue_registration *m)
 
     if (!err) {
         v->version = stat.version;
-        err = queue_parse_last((struct str){v->data.p, v->data.len}, &v->last);
+        err = queue_parse_last(buf_str(&v->data), &v->last);
     }
     return err;
 }
@@ -163,8 +163,7 @@ static int read_owner(struct queue_nodes *v, const struct queue_registration *m)
     if (!err) {
         v->owned = true;
         v->fence = stat.czxid;
-        v->mine =
-            !queue_parse_owner((struct str){data.p, data.len}, worker) && !strcmp(worker, m->name);
+        v->mine = !queue_parse_owner(buf_str(&data), worker) && !strcmp(worker, m->name);
     }
     buf_release(&data);
     return err == DROVER_NO_NODE ? 0 : err;
@@ -216,7 +215,7 @@ static int take_transaction(struct queue_registration *m, const char *queue, str
     queue_put_owner(&owner, m->name);
     txn_add(&t, OWNER,
             keeper_op_create(v->owner_path, arena_take(&v->a, &owner), KEEPER_EPHEMERAL));
-    txn_add(&t, QUEUE, keeper_op_set(v->path, (struct str){v->data.p, v->data.len}, v->version));
+    txn_add(&t, QUEUE, keeper_op_set(v->path, buf_str(&v->data), v->version));
     txn_add(&t, WORKER,
             keeper_op_set(v->worker_path, worker_data(m, &v->a, queue, NULL), KEEPER_ANY_VERSION));
     int err = txn_commit(&t, m->queues.keeper, 0);

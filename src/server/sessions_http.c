@@ -78,16 +78,13 @@ static void reply_info(struct http_request *r, int status, const struct session_
     CLEANUP(buf_release) struct buf b = {0};
 
     json_open(&b, '{');
-    json_key(&b, "session");
-    json_put_text(&b, str_of(info->id));
-    json_key(&b, "timeout");
-    json_put_int(&b, info->timeout_ms);
+    json_member_text(&b, "session", str_of(info->id));
+    json_member_int(&b, "timeout", info->timeout_ms);
     if (silent) {
-        json_key(&b, "silent");
-        json_put_int(&b, info->silent_ms);
+        json_member_int(&b, "silent", info->silent_ms);
     }
     json_close(&b, '}');
-    http_reply(r, status, (struct str){b.p, b.len});
+    http_reply(r, status, buf_str(&b));
 }
 
 struct session_in {

@@ -104,24 +104,20 @@ const char *body_finish(struct task_in *in, enum task_kind kind, const struct js
 void body_put_task(struct buf *b, const struct task *t)
 {
     json_open(b, '{');
-    json_key(b, "id");
-    json_put_int(b, t->id);
+    json_member_int(b, "id", t->id);
     json_key(b, "group");
     json_put_text(b, t->group);
     json_key(b, "data");
     json_put_text(b, t->data);
-    json_key(b, "timespec");
-    json_put_int(b, t->timespec);
-    json_key(b, "ownerid");
-    json_put_int(b, t->ownerid);
+    json_member_int(b, "timespec", t->timespec);
+    json_member_int(b, "ownerid", t->ownerid);
     json_close(b, '}');
 }
 
 void body_put_tasks(struct buf *b, const struct task *tasks, size_t count)
 {
     json_open(b, '{');
-    json_key(b, "tasks");
-    json_open(b, '[');
+    json_member_open(b, "tasks", '[');
     for (size_t i = 0; i < count; i++)
         body_put_task(b, &tasks[i]);
     json_close(b, ']');

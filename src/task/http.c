@@ -157,10 +157,10 @@ static void reply(struct task_call *c, const struct task_reply *a)
     } else if (a->err || c->err) {
         http_reply_err(c->r, a->err ? a->err : c->err, NULL);
     } else if (c->request.kind == TASK_READ) {
-        http_reply(c->r, 200, (struct str){c->out.p, c->out.len});
+        http_reply(c->r, 200, buf_str(&c->out));
     } else {
         body_put_tasks(out, a->tasks, a->task_count);
-        http_reply(c->r, 200, (struct str){out->p, out->len});
+        http_reply(c->r, 200, buf_str(out));
     }
     if (out->cap > OUT_KEPT_MAX)
         buf_release(out);

@@ -68,7 +68,7 @@ static int load_slot(struct task_loader *l, int64_t slot, struct buf *b)
     task_node_path(path, slot);
     int err = get(l, path, b, NULL);
     if (!err)
-        err = task_node_decode((struct str){b->p, b->len}, &t);
+        err = task_node_decode(buf_str(b), &t);
     if (!err) {
         LOCKED(&l->lock);
         err = store_restore(l->t->store, slot, &t, l->t->now_ms);
@@ -156,8 +156,7 @@ static int load_requests(struct task_loader *l)
         snprintf(path, sizeof path, "%s/%" PRId64, REQUEST_LOG_ROOT, place);
         err = get(l, path, &b, NULL);
         if (!err)
-            err = request_log_restore(&l->t->tree->requests, (uint32_t)place,
-                                      (struct str){b.p, b.len});
+            err = request_log_restore(&l->t->tree->requests, (uint32_t)place, buf_str(&b));
     }
     buf_release(&b);
     keeper_names_release(&names);
@@ -174,7 +173,7 @@ static int load_head(struct task_loader *l)
     int err = keeper_get(l->k, TASK_NODE_HEAD, &b, &stat);
 
     if (!err)
-        err = task_node_head_decode((struct str){b.p, b.len}, &l->t->head);
+        err = task_node_head_decode(buf_str(&b), &l->t->head);
     buf_release(&b);
     l->t->head_version = stat.version;
     if (err)

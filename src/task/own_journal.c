@@ -211,7 +211,7 @@ static int put_path(struct own_journal *j, const char *path, struct buf *b)
     int err = keeper_get(j->keeper, path, &data, NULL);
 
     if (!err)
-        put_node(b, NODE_IS, str_of(path), (struct str){data.p, data.len});
+        put_node(b, NODE_IS, str_of(path), buf_str(&data));
     buf_release(&data);
     err = err == DROVER_NO_NODE ? 0 : err;
     return err || b->len < PUT_BYTES ? err : flush(j, b);

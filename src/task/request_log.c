@@ -109,7 +109,7 @@ struct str request_log_encode(const struct request_log *m, const struct request_
         buf_put_u8(&b, (uint8_t)(tasks[i].group.len >> 8));
         buf_put_str(&b, tasks[i].group);
     }
-    return (struct str){arena_text(a, (struct str){b.p, b.len}), b.len};
+    return (struct str){arena_text(a, buf_str(&b)), b.len};
 }
 
 uint32_t request_log_place(const struct request_log *m, bool *ret_taken)

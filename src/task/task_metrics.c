@@ -22,7 +22,7 @@ static void put_sample(struct buf *page, struct str group, const char *state, si
 
     metrics_put_label(&labels, "group", group);
     metrics_put_label(&labels, "state", str_of(state));
-    metrics_put_sample(page, "drover_tasks", (struct str){labels.p, labels.len}, (double)count);
+    metrics_put_sample(page, "drover_tasks", buf_str(&labels), (double)count);
 }
 
 static void collect(void *arg, struct buf *page)

@@ -21,7 +21,7 @@ static void reply(struct http_request *r, int err, const struct err_info *e, str
     if (err)
         http_reply_err(r, err, e && e->text[0] ? e->text : NULL);
     else
-        http_reply(r, 200, (struct str){out->p, out->len});
+        http_reply(r, 200, buf_str(out));
     buf_release(out);
 }
 
@@ -53,8 +53,7 @@ static void put_worlds(struct buf *out, const struct keeper_names *names)
     struct str prefix = STR("zoott_");
 
     json_open(out, '{');
-    json_key(out, "worlds");
-    json_open(out, '[');
+    json_member_open(out, "worlds", '[');
     for (size_t i = 0; i < names->count; i++) {
         struct str name = str_of(names->names[i]);
         struct str world = {name.p + prefix.len, name.len - prefix.len};
@@ -120,13 +119,11 @@ static void put_queued(struct world_call *c, const struct world_paths *paths)
     const char *root = world_root(c->world);
 
     json_open(&c->out, '{');
-    json_key(&c->out, "paths");
-    json_open(&c->out, '[');
+    json_member_open(&c->out, "paths", '[');
     for (size_t i = 0; i < paths->count; i++)
         json_put_text(&c->out, str_of(paths->list[i]));
     json_close(&c->out, ']');
-    json_key(&c->out, "nodes");
-    json_open(&c->out, '[');
+    json_member_open(&c->out, "nodes", '[');
     for (size_t i = 0; i < paths->count; i++)
         json_put_text(&c->out, str_of(world_key(&c->r->arena, root, str_of(paths->list[i]))));
     json_close(&c->out, ']');
@@ -184,8 +181,7 @@ static void get_tasks(struct http_request *r)
     int err = world_list(c.world, c.k, &r->arena, (enum world_state)in->state,
                          in->after.p ? in->after : STR(""), (size_t)in->limit, &items);
     json_open(&c.out, '{');
-    json_key(&c.out, "tasks");
-    json_open(&c.out, '[');
+    json_member_open(&c.out, "tasks", '[');
     for (size_t i = 0; i < items.count; i++) {
         json_open(&c.out, '{');
         put_item(&c.out, &items.list[i]);
@@ -266,8 +262,7 @@ static int write_task(void *arg, struct str key, int depth, enum world_state sta
     json_open(t->out, '{');
     json_member_text(t->out, "node", key);
     json_member_text(t->out, "state", str_of(world_state_name(state)));
-    json_key(t->out, "tasks");
-    json_open(t->out, '[');
+    json_member_open(t->out, "tasks", '[');
     t->depth = depth;
     return 0;
 }
@@ -282,8 +277,7 @@ static void get_tree(struct http_request *r)
     struct tree_writer t = {&c.out, -1};
     json_open(&c.out, '{');
     json_member_text(&c.out, "root", str_of(world_root(c.world)));
-    json_key(&c.out, "tasks");
-    json_open(&c.out, '[');
+    json_member_open(&c.out, "tasks", '[');
     int err = world_walk(c.world, c.k, write_task, &t);
     close_to(&t, 0);
     json_close(&c.out, ']');

@@ -43,7 +43,7 @@ void world_call_answer(struct world_call *c, int err)
     if (err)
         http_reply_err(c->r, err, c->e.text[0] ? c->e.text : NULL);
     else
-        http_reply(c->r, 200, (struct str){c->out.p, c->out.len});
+        http_reply(c->r, 200, buf_str(&c->out));
     buf_release(&c->out);
 }
 
@@ -75,8 +75,7 @@ static void put_claim(struct world_call *c, const struct world_claim *claim)
 {
     json_open(&c->out, '{');
     json_member_text(&c->out, "node", claim->key);
-    json_key(&c->out, "task");
-    json_open(&c->out, '{');
+    json_member_open(&c->out, "task", '{');
     world_put_record(&c->out, &claim->record);
     world_put_data(c, claim->data);
     json_close(&c->out, '}');

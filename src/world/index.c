@@ -237,8 +237,7 @@ static int match_place(struct index_search *s, const char *path)
 static int match_plain(struct index_search *s)
 {
     struct str name = expression_text(s->name), type = expression_text(s->type);
-    struct str node =
-        str_of(arena_printf(s->arena, "%.*s_%.*s", (int)name.len, name.p, (int)type.len, type.p));
+    struct str node = str_of(arena_printf(s->arena, "%.*s_%.*s", STR_ARGS(name), STR_ARGS(type)));
     uint32_t hash = map_hash_str(node);
 
     for (uint32_t at, ref = map_first(&s->a->by_node, hash, &at); ref;
@@ -299,7 +298,7 @@ static int settle_name(struct index_search *s, struct keeper *k, struct world_ma
         return 0;
     for (int i = 0; i < 2 && err == DROVER_NO_NODE; i++)
         err = keeper_get(k, world_list_path(s->arena, lists[i], str_of(key)), &data, NULL);
-    if (!err && !world_record_read(s->arena, (struct str){data.p, data.len}, str_of(key), &r)) {
+    if (!err && !world_record_read(s->arena, buf_str(&data), str_of(key), &r)) {
         m->name = (struct str){arena_text(s->arena, r.name), r.name.len};
         m->type = (struct str){arena_text(s->arena, r.type), r.type.len};
         is = expression_match(s->name, m->name, s->e);

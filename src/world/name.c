@@ -21,7 +21,7 @@ static int check_text(struct str s, size_t len_max, const char *what, struct err
         if (c == ' ' || c == '/' || c == '\\' || c == '|')
             return err_set(e, DROVER_BAD_ARGUMENT,
                            "the %s '%.*s' holds '%c': no space, '/', '\\' or '|' may be in it",
-                           what, (int)s.len, s.p, (char)c);
+                           what, STR_ARGS(s), (char)c);
     }
     memcpy(path + 1, s.p, s.len);
     if (!path_is_valid((struct str){path, s.len + 1}, false))
@@ -82,13 +82,13 @@ int world_check_key(struct str key, struct err_info *ret_error)
 
 char *world_root_path(struct arena *a, struct str world)
 {
-    return arena_printf(a, WORLD_ROOT_PREFIX "%.*s", (int)world.len, world.p);
+    return arena_printf(a, WORLD_ROOT_PREFIX "%.*s", STR_ARGS(world));
 }
 
 char *world_path(struct arena *a, const char *root, struct str key)
 {
     size_t root_len = strlen(root);
-    char *path = arena_printf(a, "%.*s/%.*s", (int)root_len, root, (int)key.len, key.p);
+    char *path = arena_printf(a, "%.*s/%.*s", (int)root_len, root, STR_ARGS(key));
 
     for (char *c = path + root_len + 1; *c; c++)
         if (*c == '|')
@@ -124,7 +124,7 @@ struct str world_key_last(struct str key)
 
 char *world_list_path(struct arena *a, const char *dir, struct str key)
 {
-    return arena_printf(a, "%s/%.*s", dir, (int)key.len, key.p);
+    return arena_printf(a, "%s/%.*s", dir, STR_ARGS(key));
 }
 
 bool world_split_name(struct str node, size_t *at, struct str *ret_name, struct str *ret_type)

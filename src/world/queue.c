@@ -96,8 +96,8 @@ static int child_init(struct world_plan *p, struct world_child *c, const char *p
     c->name = name;
     if (parent)
         parent_key = str_of(world_key(p->a, root, str_of(parent)));
-    c->key = arena_printf(p->a, "%.*s%s%.*s_%.*s", (int)parent_key.len, parent_key.p,
-                          parent ? "|" : "", (int)name.len, name.p, (int)type.len, type.p);
+    c->key = arena_printf(p->a, "%.*s%s%.*s_%.*s", STR_ARGS(parent_key), parent ? "|" : "",
+                          STR_ARGS(name), STR_ARGS(type));
     if (strlen(c->key) > WORLD_KEY_LEN_MAX)
         return err_set(p->e, DROVER_BAD_ARGUMENT, "the task's path would be longer than %d bytes",
                        WORLD_KEY_LEN_MAX);
@@ -121,8 +121,7 @@ static int children_of(struct world_plan *p, const struct world_parent *parent,
         return err;
     if (!matches.count)
         return err_set(p->e, DROVER_NO_NODE, "no task matches the parent '%.*s' of type '%.*s'",
-                       (int)parent->name.len, parent->name.p, (int)parent->type.len,
-                       parent->type.p);
+                       STR_ARGS(parent->name), STR_ARGS(parent->type));
     if (matches.count * OPS_PER_CHILD >= KEEPER_MULTI_MAX)
         return err_set(p->e, DROVER_TOO_BIG, "%zu tasks match the parent: too many at once",
                        matches.count);
@@ -156,7 +155,7 @@ static int check_same(struct world_plan *p, const struct world_child *c, struct 
         return err_set(
             p->e, DROVER_EXISTS,
             "%.200s is already the task '%.*s' of type '%.*s': the two cannot be told apart",
-            c->key, (int)r.name.len, r.name.p, (int)r.type.len, r.type.p);
+            c->key, STR_ARGS(r.name), STR_ARGS(r.type));
     return 0;
 }
 

@@ -42,7 +42,7 @@ static bool sweep_one(struct world_sweep *s, struct keeper *k, struct arena *a, 
     if (!err && stat.ctime_ms >= before_ms)
         err = DROVER_NOT_ALLOWED;
     if (!err)
-        err = world_record_read(a, (struct str){data.p, data.len}, key, &r);
+        err = world_record_read(a, buf_str(&data), key, &r);
     if (!err)
         err = world_registry_get(s->registry, world_of(&r), &w, NULL);
     if (!err) {

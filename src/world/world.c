@@ -26,8 +26,8 @@ void world_warn(struct world *w, const char *list, struct str key, const char *w
 
     if (!w->o.note)
         return;
-    buf_printf(&line, "%s/%.*s is skipped: %s", list, (int)key.len, key.p, why);
-    hash = map_hash_str((struct str){line.p, line.len});
+    buf_printf(&line, "%s/%.*s is skipped: %s", list, STR_ARGS(key), why);
+    hash = map_hash_str(buf_str(&line));
     pthread_mutex_lock(&w->warning);
     is_new = w->warned.count < WARNED_MAX && !map_first(&w->warned, hash, &at);
     if (is_new)
@@ -119,7 +119,7 @@ int world_open(struct keeper *k, struct str name, const struct world_options *o,
     if (err) {
         world_close(w);
         return err == DROVER_NO_NODE
-                   ? err_set(ret_error, err, "there is no world '%.*s'", (int)name.len, name.p)
+                   ? err_set(ret_error, err, "there is no world '%.*s'", STR_ARGS(name))
                    : world_explain(ret_error, err);
     }
     *ret_world = w;

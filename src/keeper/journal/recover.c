@@ -165,8 +165,7 @@ static int replay_segment(struct recovery *r, const char *dir, uint64_t number, 
     int err = recover_read_file(path, bytes, ret_error);
 
     if (!err)
-        err = recover_segment_bytes(r, path, number, (struct str){bytes->p, bytes->len}, hooks,
-                                    ret_error);
+        err = recover_segment_bytes(r, path, number, buf_str(bytes), hooks, ret_error);
     free(path);
     return err;
 }

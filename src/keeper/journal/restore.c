@@ -92,7 +92,7 @@ int tree_restore_node(struct tree *t, const struct tree_node_state *s, struct er
         return err_set(ret_error, DROVER_DAMAGED, "a node with an impossible path");
     if (s->czxid < 0 || (s->acl.len && !acl_list_is_valid(s->acl)))
         return err_set(ret_error, DROVER_DAMAGED, "node %.*s has impossible numbers",
-                       (int)s->path.len, s->path.p);
+                       STR_ARGS(s->path));
     become(t, ensure(t, s->path), s);
     return 0;
 }

@@ -127,7 +127,7 @@ static char *sequential_path(struct str prefix, int32_t number)
     size_t size = prefix.len + PATH_NUMBER_MAX_LEN + 1;
     char *path = mem_alloc(size);
 
-    snprintf(path, size, "%.*s%010d", (int)prefix.len, prefix.p, number);
+    snprintf(path, size, "%.*s%010d", STR_ARGS(prefix), number);
     return path;
 }
 
@@ -358,7 +358,7 @@ int tree_session_close(struct tree *t, struct tree_session *s, int64_t time_ms, 
         struct buf path = {0};
 
         nodes_put_path(&t->nodes, ref, &path);
-        take_out(&tx, ref, (struct str){path.p, path.len}, path.p);
+        take_out(&tx, ref, buf_str(&path), path.p);
         bytes += 64 + path.len;
     }
     undo_forget(t);

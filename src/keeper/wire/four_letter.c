@@ -155,7 +155,7 @@ bool wire_word(struct wire_conn *c, const char *four)
         pthread_mutex_lock(&c->w->l->lock);
         WORDS[i].answer(c, &out);
         pthread_mutex_unlock(&c->w->l->lock);
-        wire_conn_put(c, (struct str){out.p, out.len}, 0);
+        wire_conn_put(c, buf_str(&out), 0);
         buf_release(&out);
         wire_conn_finish(c);
         return true;

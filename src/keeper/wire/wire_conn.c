@@ -101,7 +101,7 @@ void wire_conn_put_events(struct wire_conn *c)
 {
     if (!c->events.len)
         return;
-    wire_conn_put(c, (struct str){c->events.p, c->events.len}, c->events_lsn);
+    wire_conn_put(c, buf_str(&c->events), c->events_lsn);
     c->event_bytes += c->events.len;
     c->events.len = 0;
     buf_shrink(&c->events);

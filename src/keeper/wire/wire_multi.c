@@ -29,8 +29,8 @@ static int read_acl(struct wire_conn *c, struct reader *r, struct buf *acl, stru
     if (r->bad)
         return DROVER_BAD_ACL;
     int err = acl_resolve((struct str){start.p, (size_t)(r->p - start.p)}, &who, acl);
-    if (!err && !str_eq((struct str){acl->p, acl->len}, ACL_OPEN_LIST))
-        *ret_list = (struct str){acl->p, acl->len};
+    if (!err && !str_eq(buf_str(acl), ACL_OPEN_LIST))
+        *ret_list = buf_str(acl);
     return err;
 }
 

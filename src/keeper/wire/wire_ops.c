@@ -313,9 +313,9 @@ static void op_get_ephemerals(struct wire_conn *c, int type, struct reader *r,
     for (uint32_t ref = s->first_ephemeral; ref; ref = node_at(ns, ref)->more->next_ephemeral) {
         path.len = 0;
         nodes_put_path(ns, ref, &path);
-        if (!str_starts((struct str){path.p, path.len}, prefix))
+        if (!str_starts(buf_str(&path), prefix))
             continue;
-        jute_put_bytes(&c->w->body, (struct str){path.p, path.len});
+        jute_put_bytes(&c->w->body, buf_str(&path));
         count++;
     }
     jute_store_i32(c->w->body.p, count);
@@ -439,7 +439,7 @@ static void put_answer(struct wire_conn *c, int32_t xid, const struct wire_answe
     jute_put_i64(&w->head, c->told_zxid);
     jute_put_i32(&w->head, a->error);
     wire_conn_put_events(c); /* before the first answer that may show the change */
-    wire_conn_put(c, (struct str){w->head.p, w->head.len}, a->lsn);
+    wire_conn_put(c, buf_str(&w->head), a->lsn);
     wire_conn_put(c, (struct str){w->body.p, body_len}, a->lsn);
     c->sent++;
     w->sent++;

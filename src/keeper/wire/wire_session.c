@@ -78,7 +78,7 @@ bool wire_hello(struct wire_conn *c, struct str packet)
     jute_put_bytes(&out, (struct str){s ? s->password : no_password, KEEPER_PASSWORD_LEN});
     if (tells_read_only)
         jute_put_bool(&out, false);
-    wire_conn_put(c, (struct str){out.p, out.len}, l->tree.zxid);
+    wire_conn_put(c, buf_str(&out), l->tree.zxid);
     pthread_mutex_unlock(&l->lock);
     buf_release(&out);
     if (s) {
@@ -131,7 +131,7 @@ void wire_auth(struct wire_conn *c, int type, struct reader *r, struct wire_answ
 
     (void)type, (void)auth_type;
     if (str_eq(scheme, STR("digest")) && digest_id(credential, &id))
-        known = add_digest(c, (struct str){id.p, id.len});
+        known = add_digest(c, buf_str(&id));
     buf_release(&id);
     if (known || r->bad)
         return;

@@ -122,9 +122,8 @@ static int host_put(struct buf *hosts, struct str host, const char *url, struct 
     if (!name.len)
         return err_set(e, DROVER_BAD_ARGUMENT, "%s: a host is missing", url);
     if (number < 1 || number > 65535 || (colon && *colon != ':'))
-        return err_set(e, DROVER_BAD_ARGUMENT, "%s: '%.*s' is not host:port", url, (int)host.len,
-                       host.p);
-    buf_printf(hosts, "%s%.*s:%ld", hosts->len ? "," : "", (int)name.len, name.p, number);
+        return err_set(e, DROVER_BAD_ARGUMENT, "%s: '%.*s' is not host:port", url, STR_ARGS(host));
+    buf_printf(hosts, "%s%.*s:%ld", hosts->len ? "," : "", STR_ARGS(name), number);
     return 0;
 }
 

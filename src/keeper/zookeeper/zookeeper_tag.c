@@ -277,7 +277,7 @@ static int resolve(struct zk *zk, struct zk_txn *t)
     r.kind = ZK_GET;
     if (!err)
         err = zk_request(zk, &r);
-    ours = !err && str_eq((struct str){data.p, data.len}, (struct str){t->tag, ZK_TAG_LEN});
+    ours = !err && str_eq(buf_str(&data), (struct str){t->tag, ZK_TAG_LEN});
     buf_release(&data);
     if (err && err != DROVER_NO_NODE)
         return err;
