@@ -28,7 +28,7 @@ static struct worker *workers_new(struct fixture *f, const char *path, bool own_
     return w;
 }
 
-/* Adds one: reads, writes on condition that nobody else has, tries again. */
+/* Adds one by compare-and-set: reads, writes at the version read, retries on BAD_VERSION. */
 static int add_one(struct worker *w)
 {
     struct keeper_stat stat;

@@ -109,7 +109,7 @@ static void change_by_commit(struct fixture *f)
     run_row(f, by_commit);
 }
 
-/* None of these happened, so nothing is told. */
+/* None of these happened, so no watch fires. */
 static void watch_tells_nothing_of_failures(struct fixture *f)
 {
     const char *w = mk(f, "w", "");

@@ -23,7 +23,7 @@ static void must_succeed(bool done, const char *what)
     abort();
 }
 
-/* Those that are there, so that a failed test leaves none behind either. */
+/* The existing ones, so that a failed test leaves none behind either. */
 static char **dirs;
 static size_t dir_count;
 

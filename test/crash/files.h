@@ -3,7 +3,7 @@
  *
  * An image can be changed (cut, flipped, a file taken away), written to a directory, and compared.
  * The lock file is no part of it: each process that opens a store writes its pid there. A failed
- * system call in here ends the program: it is not what is tested.
+ * system call in here ends the program: it is not under test.
  */
 #ifndef CRASH_FILES_H
 #define CRASH_FILES_H
@@ -12,7 +12,7 @@
 
 /*
  * A fresh directory, and its end. It is in memory where there is enough of it, since most tests
- * make thousands of files and care only for what is in them; dir_make_on_disk is for the others.
+ * make thousands of files and only compare their contents; dir_make_on_disk is for the others.
  */
 char *dir_make(void);
 char *dir_make_on_disk(void);

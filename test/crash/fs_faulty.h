@@ -35,9 +35,9 @@ enum fs_op {
 const char *fs_op_name(enum fs_op op);
 
 enum fs_fault_kind {
-    FAULT_FAIL,  /* nothing happens, errnum is told */
-    FAULT_SHORT, /* a write: the first half of it happens, and that is told */
-    FAULT_TORN,  /* a write: the first half of it happens, errnum is told */
+    FAULT_FAIL,  /* nothing happens; returns errnum */
+    FAULT_SHORT, /* a write: writes the first half and returns its length */
+    FAULT_TORN,  /* a write: writes the first half and returns errnum */
 };
 
 struct fs_fault {
@@ -75,7 +75,7 @@ struct fs_hit {
 enum { FS_HANDLES_MAX = 1024 };
 
 struct fs_faulty {
-    struct fs fs;   /* first: this is what is given to a store */
+    struct fs fs;   /* first member: a store gets this */
     bool syncs;     /* carry syncs out; false: they are only counted and recorded */
     bool recording; /* set before use */
 

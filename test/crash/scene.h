@@ -17,7 +17,7 @@ struct scene {
     struct history past;
     struct image before; /* what the directory held when the recording began */
     int steps;
-    char *node[32]; /* paths of nodes that are there */
+    char *node[32]; /* paths of existing nodes */
     int node_count;
     /*
      * While set, a step is taken before each operation of a snapshot, on the thread that writes it.

@@ -158,7 +158,7 @@ static void a_write_is_short(void **state)
     each_operation((struct fs_fault){.op = FS_PWRITE, .kind = FAULT_SHORT});
 }
 
-/* Every write, of what is left of each too. */
+/* Every write, and every repeated write after a short one. */
 static void all_writes_are_short(void **state)
 {
     struct fs_fault fault = {.op = FS_PWRITE, .nth = 1, .kind = FAULT_SHORT, .stays = true};

@@ -157,7 +157,7 @@ static void put_piece(struct buf *b, const struct piece *p)
         b->p[at + 30] ^= 4;
 }
 
-/* Where each piece stands goes to ret_places. */
+/* ret_places gets the offset of each piece. */
 static void write_segment(const char *dir, int number, const struct piece *pieces,
                           size_t *ret_places)
 {

@@ -254,7 +254,7 @@ static void loop_close(struct loop *l)
     dir_remove(l->dir);
 }
 
-/* While the disk is held: nothing passes, and nobody is woken. */
+/* While the disk is blocked, nothing passes the gate and nobody is woken. */
 static void loop_change(struct loop *l)
 {
     struct keeper_op set_old = keeper_op_set("/old", STR("y"), KEEPER_ANY_VERSION);
@@ -291,7 +291,7 @@ static void a_loop_is_woken_when_answers_may_leave(void **state)
     loop_close(&l);
 }
 
-/* A failed sync: whoever waits is woken and gets IO, and no watch tells of what may be lost. */
+/* A failed sync wakes every waiter with IO, and no watch reports a change that may be lost. */
 static void a_loop_is_woken_when_no_answer_can_leave(void **state)
 {
     struct loop l;

@@ -44,7 +44,7 @@ class Connection:
         self.bytes = b""
 
     def send(self, data):
-        """A server that refuses may close before it has read all; what it says tells."""
+        """A server that refuses may close before it has read everything; its answer decides."""
         try:
             self.socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
@@ -65,7 +65,7 @@ class Connection:
         return self.bytes
 
     def read_to_end_of_head(self):
-        """What comes up to the end of a head, or of everything."""
+        """Reads up to the end of a head, or of the stream."""
         while b"\r\n\r\n" not in self.bytes and self.read_more():
             pass
         return self.bytes

@@ -141,7 +141,7 @@ class Room:
         return found
 
     def balanced(self, workers, queues):
-        """The shares, once so many workers have all of the queues in equal parts."""
+        """The shares, once that many workers have all of the queues in equal parts."""
         try:
             shares, owners = self.shares(), self.owners()
         except Exception:  # one left while we looked

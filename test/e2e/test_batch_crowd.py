@@ -263,7 +263,7 @@ def test_what_a_foreign_client_left_half_done_is_named_and_repaired(beside):
             while api.state_of("jobs", job).lower() != old:
                 api.move(job)
             assert foreign_steps(client, job, batch, old, new, stop_after=steps) == count
-            # Drover keeps working beside it and does not touch what is half done.
+            # Drover keeps working beside it and does not touch half-created items.
             api("POST", "/v1/jobs/acquire", {"session": session, "state": new.capitalize()}
                 ) if new == "estimating" and steps < count else None
             found = api("POST", "/v1/batches/fsck", {})["findings"]

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def alive(pid):
-    """Not ended; one that nobody has waited for has."""
+    """Whether the process runs; a zombie does not."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
@@ -116,9 +116,9 @@ def test_one_is_killed_and_one_stopped_for_longer_than_its_claim(dag, agent, tmp
     assert first == {f"{one}-1.log" for one in ids} and len(logs(places[1])) == 2
     assert set(logs(places[2])) == {f"{one}-2.log" for one in ids[:3]}
 
-    stopped.send_signal(signal.SIGCONT)  # it wants to commit what it did, and must not
+    stopped.send_signal(signal.SIGCONT)  # it tries to commit its run, and must be refused
     wait_until(lambda: all(text.endswith("end\n") for text in logs(places[1]).values()))
-    [more] = dag.add(shell("true", priority=-1))  # ends after what it has left to say
+    [more] = dag.add(shell("true", priority=-1))  # ends after the agent's last reports
     dag.wait(more)
     stopped.send_signal(signal.SIGTERM)
     assert stopped.wait(DEADLINE_S) == 0
@@ -273,7 +273,7 @@ def test_the_server_restarts_between_the_claim_and_the_start(start):
 
 def test_what_is_offered_is_a_task_in_the_store(dag):
     a, b = dag.add(shell("true", ref="a", group="mine"), shell("true", "a", group="mine"))
-    assert dag.get("/group/mine", owned=1) == []  # nobody wants it
+    assert dag.get("/group/mine", owned=1) == []  # no agent asks for it
     [(task, run)] = dag.claim(groups=["mine"])
     [only] = dag.get("/group/mine", owned=1)
     assert run["node"] == a and only["id"] == task["id"] and only["ownerid"] == 7

@@ -1,4 +1,4 @@
-"""The DAG at its edges: thousands who wait, a disk that is full, a server that asks for a token."""
+"""The DAG at its limits: thousands of waiting requests, a full disk, a server with a token."""
 
 import os
 import pathlib

@@ -186,7 +186,7 @@ def use_nodes(server, api, client):
 
 
 def use_world(api):
-    """The session of then completes what it has in hand, and claims what comes next."""
+    """The session stored by 0.1 completes its claimed task, and claims the next one."""
     here = {"session": SESSION, "node": USE["working"]}
     assert api("POST", "/v1/worlds/build/complete", here)["state"] == "completed"
     taken = api("POST", "/v1/worlds/build/claim", {"session": SESSION, "types": ["t", "u", "v"]})
@@ -196,7 +196,7 @@ def use_world(api):
 
 
 def use_queue(api, client):
-    """A message is posted; a worker goes on after the last that was handled."""
+    """A message is posted; a worker continues after the last handled one."""
     queue = USE["queue"]
     last = int(api("GET", f"/v1/queues/{queue}")["last"])
     posted = api("POST", f"/v1/queues/{queue}/messages", {"data": "five"})["id"]

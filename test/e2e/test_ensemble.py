@@ -93,7 +93,7 @@ def test_a_variable_that_holds_no_password():
 
 
 def test_a_session_that_ends_is_replaced(serve, zookeeper, client):
-    """The server stands still for longer than its session may be silent."""
+    """The server is stopped for longer than its session timeout."""
     server = serve("/team/four")
     before = sessions(zookeeper)
     server.signal(signal.SIGSTOP)
@@ -108,7 +108,7 @@ def test_a_session_that_ends_is_replaced(serve, zookeeper, client):
 
 
 def test_ready_while_the_ensemble_is_there(serve, zookeeper):
-    """Also when its session lives on, of which it cannot know."""
+    """Also if its session is still alive, which it cannot know."""
     server = serve("/team/five")
     wait_until(lambda: server.request(READY)[0] == 200)
     zookeeper.nodes[0].kill()

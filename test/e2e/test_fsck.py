@@ -1,4 +1,4 @@
-"""`drover fsck`: what it says of a directory, what it prints, and what it saves of a damaged one."""
+"""`drover fsck`: its findings, its output, and what it saves of a damaged directory."""
 
 import pathlib
 import subprocess

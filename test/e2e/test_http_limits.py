@@ -91,7 +91,7 @@ def flood(server, count):
 
 
 def test_memory_comes_back(start, monkeypatch):
-    """A sanitizer keeps what was freed: under one, only that it does not grow is looked at."""
+    """A sanitizer keeps freed memory: under one, the test only checks that memory does not grow."""
     monkeypatch.setenv("ASAN_OPTIONS", "quarantine_size_mb=0:thread_local_quarantine_size_kb=0")
     server = start()
     before, count = resident_kb(server), 10000 if SOAK else 1500
@@ -108,7 +108,7 @@ def test_memory_comes_back(start, monkeypatch):
 
 
 def hold(port, count, request, opened, results):
-    """In a process of its own, which has its own limit on files: connects, asks, tells what it got."""
+    """Runs in its own process, with its own limit on files: connects, sends, prints the answers."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     connections = []

@@ -1,4 +1,4 @@
-"""HTTP: who is let in, what is told about the server, and what it logs."""
+"""HTTP: which requests are allowed, what answers reveal about the server, and what it logs."""
 
 import json
 import re
@@ -95,7 +95,7 @@ def test_every_address_with_a_token(tmp_path, token_file):
 
 
 def test_a_page_from_elsewhere_changes_nothing(server):
-    """What a form or a script can send without asking first is refused; nobody is told it may ask."""
+    """Requests that a form or a script can send without a preflight are refused; preflights too."""
     for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"]:
         status, headers, body = server.request(
             f"POST /v1/sessions HTTP/1.1\r\nHost: HOST\r\nOrigin: http://evil.example\r\n"

@@ -200,7 +200,7 @@ def test_every_route_but_healthz_wants_the_token(tmp_path):
 # Every documented reply.
 
 class Story:
-    """Calls routes; each answer must have the status that is told and be as documented."""
+    """Calls routes; each answer must have the expected status and the documented fields."""
 
     def __init__(self, server):
         self.server, self.seen = server, set()
@@ -437,7 +437,7 @@ def test_every_documented_reply(tmp_path):
 # The examples.
 
 def examples():
-    """Each json block of the protocol: the route that it stands below, and the body."""
+    """Each json block of the protocol: the route above it, and the body."""
     for section in re.split(r"^### ", PROTOCOL, flags=re.MULTILINE)[1:]:
         route = re.match(r"(GET|POST|PUT|DELETE) (\S+)\n", section)
         for block in re.findall(r"```json\n(.*?)```", section, re.DOTALL):

@@ -347,7 +347,7 @@ def test_a_read_waits_for_a_message(room, way):
     reader.start()
     if way == "queue":
         room.post(queue, "a")
-    else:  # a message is a task of the group, whoever adds it
+    else:  # any task of the group is a message
         task = {"group": queue, "data": "a"}
         assert room.call("POST", "/update", {"clientid": 1, "adds": [task]})[0] == 200
     reader.join(15)

@@ -1,4 +1,4 @@
-"""The README is true: what it says one types is typed, and what it says comes back comes back."""
+"""The README is true: runs its commands and compares their output."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""`drover serve` as a process: what it says, how it ends, and what it refuses to start on."""
+"""`drover serve` as a process: its output, how it ends, and when it refuses to start."""
 
 import os
 import pathlib
@@ -113,7 +113,7 @@ def test_a_missing_data_directory_is_made(start, tmp_path):
 
 
 def nobody():
-    """Makes the process that is about to start nobody's, where we may."""
+    """Lets the process that is about to start run as the user nobody, if we are root."""
     if os.geteuid() == 0:
         os.setgroups([])
         os.setgid(65534)
@@ -122,7 +122,7 @@ def nobody():
 
 @pytest.mark.parametrize("variable, below", [("XDG_STATE_HOME", ""), ("HOME", ".local/state")])
 def test_default_data_directory(variable, below):
-    """Where a user who names no directory finds the data. What is above it is made too."""
+    """The default data directory. Missing parents are created."""
     with tempfile.TemporaryDirectory(dir="/tmp") as directory:
         os.chmod(directory, 0o777)
         environment = {k: v for k, v in os.environ.items() if k not in ("XDG_STATE_HOME", "HOME")}

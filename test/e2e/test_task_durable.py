@@ -70,7 +70,7 @@ def test_ids_are_not_given_again_after_snapshots_and_an_emptied_store(start):
 # confirmation that it, e.g., owns a task, but the task store will have no record of that task"
 
 def test_what_was_answered_and_lost_is_refused_and_its_id_is_not_given_again(start, tmp_path):
-    """Opportunistic: the disk of one moment stands for what a power failure would have left."""
+    """Opportunistic: a copy of the disk at one moment is what a power failure would leave."""
     first = start("--journal", "opportunistic")
     Tasks(first.port).add("g", "a")
     assert first.stop() == 0
@@ -208,7 +208,7 @@ def test_a_lease_outlives_a_jump_of_the_clock(tmp_path, jump):
         shift.write_text(str(jump))
         assert other.claim("g") == []
         assert len(other.refused(deletes=[mine["id"]])) == 1
-        assert len(other.claim("short", wait=10000)) == 1  # time goes on as before
+        assert len(other.claim("short", wait=10000)) == 1  # due times are still valid
         [renewed] = me.update(updates=[{"id": mine["id"], "timespec": -60000}])
         assert abs(renewed["timespec"] - mine["timespec"]) < 30000
         assert server.stop() == 0, server.said
@@ -219,7 +219,7 @@ def test_a_lease_outlives_a_jump_of_the_clock(tmp_path, jump):
 # Histories under kill -9.
 
 class Worker(threading.Thread):
-    """Adds, claims and deletes, on whatever server there is, and notes what it was told."""
+    """Adds, claims and deletes on any server, and records the answers."""
 
     def __init__(self, crowd, number):
         super().__init__(daemon=True)
@@ -231,14 +231,14 @@ class Worker(threading.Thread):
         self.count = 0
 
     def call(self, path, body, sent=None):
-        """The answer, or None when nobody knows. sent: when it was sent first, if that was earlier."""
+        """The answer; None if the outcome is unknown. sent: when it was first sent, if earlier."""
         try:
             if self.client is None or self.client.port != self.crowd.port:
                 self.client = Tasks(self.crowd.port, self.number)
                 self.client.connection.timeout = 5
             sent = next(self.crowd.ticks) if sent is None else sent
             status, answer = self.client.send("POST", path, {"clientid": self.number, **body})
-            if status in (307, 503):  # on an ensemble: another leads, or nobody knows
+            if status in (307, 503):  # on an ensemble: another server leads, or none does
                 time.sleep(0.01)
                 return None
             self.crowd.answers += 1
@@ -316,7 +316,7 @@ class Crowd:
             self.seen.append((next(self.ticks), max(task_id, self.seen[-1][1])))
 
     def work(self, answers):
-        """Lets them work until they have got so many answers more."""
+        """Lets them work until they have that many more answers."""
         wanted = self.answers + answers
         wait_until(lambda: self.answers >= wanted or self.errors, "answers for the crowd")
 

@@ -33,7 +33,7 @@ def test_the_others_redirect_with_path_and_query(serve):
                                ("GET", "/task/1", None), ("GET", "/tasks/1,2", None)):
         status, _ = me.send(method, path, sent)
         if path == "/claim":
-            assert status == 400  # what is wrong is wrong everywhere
+            assert status == 400  # every server refuses an invalid request
             continue
         assert status == 307
         assert me.headers["Location"] == f"http://127.0.0.1:{leader.port}{path}"
@@ -91,7 +91,7 @@ def test_an_old_leader_changes_nothing(serve):
 
 
 def test_who_takes_the_epoch_fences_off_the_leader(serve, ensemble):
-    """Before it has changed anything else, and although the leader's session is as it was."""
+    """Before it changes anything else, and although the leader's session is still valid."""
     server = serve().leads()
     me = Tasks(server.port)
     me.add("g", "before")

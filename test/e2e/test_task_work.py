@@ -69,7 +69,7 @@ def test_failures_wait_and_die_with_their_data(me):
 
 
 def test_attempts_outlive_the_worker(me):
-    """Each worker makes one attempt and is gone; the count goes on."""
+    """Each worker makes one attempt and ends; the next one continues the count."""
     me.ok("add", "g", "x")
     seen = []
     for _ in range(3):
@@ -127,7 +127,7 @@ def test_a_signal_ends_the_wait_for_a_task(me):
 
 
 def test_the_claim_is_renewed_while_the_command_runs(me, tmp_path):
-    """The command takes several times as long as the claim; nobody else can have the task."""
+    """The command takes several times as long as the claim; no other client gets the task."""
     me.ok("add", "g", "x")
     go = tmp_path / "go"
     worker = me.popen("work", "g", "--for", "2s", "--until-empty",
@@ -156,7 +156,7 @@ def test_a_lost_claim_ends_the_command(me, tmp_path):
 
 
 def test_a_worker_outlives_the_server(start, tmp_path):
-    """The server is killed while a command runs, and comes back: the task is done, once."""
+    """The server is killed while a command runs, and started again: the task is done once."""
     first = start()
     me = Client(f"http://127.0.0.1:{first.port}", tmp_path)
     me.ok("add", "g", "x")

@@ -1,4 +1,4 @@
-"""tools/tidy finds what it is for, and nothing in a tree that is in order."""
+"""tools/tidy finds each kind of mistake, and nothing in a correct tree."""
 
 import pathlib
 import shutil
@@ -69,7 +69,7 @@ def long_function(lines):
     return "\nint long_one(int a,\n             int b)\n{\n" + "    a++;\n" * (lines - 4) + "}\n"
 
 
-# The check, a file and what is appended to it, and what is found then.
+# The check, a file, the text appended to it, and the expected finding.
 FINDINGS = [
     ("layers", "src/low/low.c", '#include "high/high.h"\n', "low.c:1: high/high.h is no path"),
     ("layers", "src/low/low.h", '#include "high/high.c"\n', "low may not include high"),

@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.slow,
 
 
 class Phoenix:
-    """A server that can be killed and comes back in the same place."""
+    """A server that can be killed and restarted on the same ports and directory."""
 
     def __init__(self, directory, *arguments):
         [self.port] = free_ports(1)
@@ -158,7 +158,7 @@ def test_clients_of_a_server_that_forgets_go_on(rise, connect, journal):
 # What was acknowledged.
 
 class Writer:
-    """Changes things as fast as it is answered, and knows what it was told."""
+    """Makes changes as fast as the answers come, and records the answers."""
 
     def __init__(self, client, name):
         self.client, self.name, self.stop = client, name, threading.Event()

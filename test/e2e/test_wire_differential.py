@@ -523,7 +523,7 @@ def recursive_watches(w):
 
 @scenario
 def watches_above_each_other(w):
-    """However many of its watches a change concerns, a connection is told once."""
+    """However many of its watches a change fires, a connection gets one event."""
     a, b, r = w.connect("a"), w.connect("b"), w.root
     b(add_watch(r, RECURSIVE))
     b(add_watch(r + "/n", RECURSIVE))

@@ -19,7 +19,7 @@ QUIET_S = 0.2  # in which an answer that was free to leave would have come
 
 
 class Hold:
-    """The directory through which the library is told what to do."""
+    """The directory through which the test controls the library."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -33,7 +33,7 @@ class Hold:
         return path.stat().st_size if path.exists() else 0
 
     def wait_entered(self, count):
-        """Until so many syncs were begun."""
+        """Waits until that many syncs have begun."""
         wait_until(lambda: self.entered() >= count)
         assert self.entered() == count
 
@@ -70,7 +70,7 @@ def port(tmp_path, hold, library):
 
 
 def is_quiet(*clients):
-    """Whether none of them is told anything."""
+    """Whether none of them gets an answer or an event."""
     assert not any(c.buffer for c in clients)
     return not select.select([c.socket for c in clients], [], [], QUIET_S)[0]
 

@@ -381,7 +381,7 @@ def test_a_children_watch_sees_the_last_children(connect):
 
 
 def test_watches_outlive_a_connection(drover, client):  # noqa: F811
-    """What changes while a client is away is seen when it comes back. (kazoo looks by itself.)"""
+    """A client sees the changes made while it was disconnected. (kazoo reads again by itself.)"""
     seen = {}
     for path in "/data", "/gone", "/children":
         client.create(path)
@@ -606,7 +606,7 @@ def test_queue(connect):
 
 
 def test_locking_queue(drover, connect):  # noqa: F811
-    """What a consumer takes and does not finish comes back when its session ends."""
+    """An item that a consumer took and did not finish returns when its session ends."""
     a, b, c = connect(), connect(), connect()
     work = a.LockingQueue("/queue")
     work.put_all([b"1", b"2", b"3"])
@@ -659,7 +659,7 @@ def test_barrier(connect):
 
 
 def test_double_barrier(connect):
-    """Nobody begins before all are there, nobody leaves before all are done.
+    """No client begins before all have entered, and none leaves before all are done.
 
     Nobody leaves before all have seen that they may begin, either: kazoo's first client to leave deletes
     the node `ready`, and one that has not looked for it yet would wait for it for ever.
@@ -695,7 +695,7 @@ def test_party(drover, connect, kind):  # noqa: F811
 
 
 def test_set_partitioner(connect):
-    """Every part belongs to exactly one member, and the parts of one who leaves are given anew."""
+    """Every partition belongs to exactly one member; those of a member that leaves are reassigned."""
     clients, parts = [connect() for _ in range(3)], list(range(9))
     owned, leave = [None] * 3, threading.Event()
     deadline = time.monotonic() + WAIT_S

@@ -214,7 +214,7 @@ def test_a_client_that_saw_the_future_is_turned_away(drover, zookeeper, server):
 
 
 def test_a_wrong_password_does_not_disturb_the_session(port, client, root):
-    """ZooKeeper would end the connection of whoever has the session."""
+    """ZooKeeper would end the connection that has the session."""
     client.must(create(root + "/e", flags=EPHEMERAL))
     with Client(port, session=client.session, password=b"not the password") as wrong:
         assert (wrong.session, wrong.timeout_ms, wrong.password) == (0, 0, bytes(16))
@@ -244,7 +244,7 @@ def test_a_thousand_requests_in_one_write(client, root):
 
 
 def test_an_event_comes_before_the_answer_that_shows_the_change(port, client, root):
-    """A reader that always watches is told between any two different values that it reads."""
+    """A reader that always sets a watch gets an event between any two different values it reads."""
     path, last = root + "/n", b"300"
     client.must(create(path, b"0"))
 
@@ -501,7 +501,7 @@ WORDS = ["ruok", "isro", "srvr", "stat", "mntr", "conf", "envi", "cons", "dump"]
 
 
 def labels(answer):
-    """What stands before the values, line by line."""
+    """The names before the values, line by line."""
     found = []
     for line in answer.splitlines():
         label = re.match(r"[^:=\t]*[:=\t]", line) if not line.startswith((" ", "\t")) else None

@@ -114,7 +114,7 @@ def plain(output):
 
 
 def events(outputs):
-    """Of nodes, in their order. (Where that of the connection comes is a matter of chance.)"""
+    """Events of nodes, in order. (The event of the connection may come at any place.)"""
     return re.findall(r"WatchedEvent .* path:/.*", "".join(outputs))
 
 
@@ -154,7 +154,7 @@ def test_what_is_not_served_is_refused_clearly(said):
 
 
 def test_watches_outlive_a_connection(drover):  # noqa: F811
-    """The Java client brings its watches along when it connects again, and is told what it missed."""
+    """The Java client sets its watches again when it reconnects, and gets the events it missed."""
     with Proxy(drover.zk_port) as proxy, Client(drover.zk_port) as other:
         for path in "/out", "/out/data", "/out/gone", "/out/children", "/out/tree", "/out/same":
             other.must(create(path))

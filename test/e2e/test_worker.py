@@ -88,7 +88,7 @@ def test_a_dead_task_of_a_world_is_not_tried_again(me):
 
 
 def test_what_a_running_task_unblocks_is_done_too(me):
-    """The second job finds nothing at first, because b waits for a: nothing is left behind all the same."""
+    """The second job finds nothing at first, because b waits for a: still, both are done."""
     words = world(me)
     me.ok("world", "queue", "small", "b", "t", "--parent", "a")
     done = me.run(*words, *QUICK, "--jobs", 2, "--", "sh", "-c", "sleep 0.3")

@@ -299,7 +299,7 @@ def test_commits_in_doubt_are_told_truthfully_and_in_order(keeper, proxy, judge,
 
 
 def check_told(driver, judge, path, in_order=False, unknown_may_exist=True):
-    """Every line that was told against what is there. Returns how many of each."""
+    """Compares every reported line with the tree. Returns the count of each kind."""
     found = data_of(judge, path)
     counts = {}
     if in_order:
@@ -395,7 +395,7 @@ def test_a_watch_whose_arming_is_lost_is_armed_again(keeper, proxy, judge, root,
 
 
 def test_a_creation_before_it_can_be_watched_for_is_told(keeper, proxy, judge, root):
-    """A deleted node has no children to watch. What if it comes back before that is noticed?"""
+    """The watched node is deleted and created again before the client notices."""
     keeper.must("create", "/w", "-", "-")
     keeper.must("watch", "children", "/w")
     proxy.pause(EXISTS, 0.5)
@@ -485,7 +485,7 @@ def test_a_stopped_client_finds_its_session_expired(keeper, judge, root):
 
 
 def test_a_stopped_client_with_commits_on_their_way(keeper, proxy, zookeeper, judge, root):
-    """They are UNKNOWN or SESSION_EXPIRED, each told once, and what was acknowledged is there."""
+    """Each gets one answer, UNKNOWN or SESSION_EXPIRED, and acknowledged changes are there."""
     session = "0x" + keeper.must("session").split()[0]
     proxy.hold = True
     keeper.send("commits", "/q/n-", "s", 50, 50, 0)
@@ -515,7 +515,7 @@ def test_closing_ends_the_session_and_abandoning_does_not(proxy, judge, root, dr
 
 @pytest.mark.parametrize("how", ["close", "abandon"])
 def test_ending_without_a_server(keeper, proxy, judge, root, how):
-    """Takes seconds at the most, and answers what was on its way."""
+    """Takes seconds at most, and answers the requests under way."""
     proxy.hold = True
     keeper.send("commits", "/q/n-", "-", 1, 2, 0)
     proxy.wait_held(CHANGES)
@@ -584,7 +584,7 @@ def test_a_server_that_freezes_with_our_requests(driver, impatient):
         node.thaw()
     judge = KazooClient(hosts=f"127.0.0.1:{node.port}")
     try:
-        judge.start(timeout=60)  # it is back among the three, and done with what it had
+        judge.start(timeout=60)  # it has rejoined the ensemble and caught up
         judge.sync("/a")
         assert check_told(driver, judge, "/a/q", unknown_may_exist=False) == {"OK": 80}
     finally:

@@ -21,7 +21,7 @@ class Actor:
         self.zxid = 0
 
     def __call__(self, request):
-        """Makes the request, writes down what was told before the answer and the answer."""
+        """Makes the request; records the events before the answer, and the answer."""
         try:
             answer = self.client.call(request)
         except Closed:
@@ -35,7 +35,7 @@ class Actor:
         return events
 
     def look(self):
-        """Writes down what was told up to now."""
+        """Records the events up to now."""
         self.note("told", self.client.take_events())
 
     def note(self, *what):
@@ -43,7 +43,7 @@ class Actor:
 
 
 class World:
-    """A server, and what it said."""
+    """A server and its answers."""
 
     def __init__(self, port, root):
         self.port, self.root = port, root
@@ -58,7 +58,7 @@ class World:
         return actor
 
     def note(self, *what):
-        """Written down together with the line of the scenario that it comes from."""
+        """Recorded with the line of the scenario that caused it."""
         frame = sys._getframe(1)
         while frame.f_code.co_filename == __file__:
             frame = frame.f_back

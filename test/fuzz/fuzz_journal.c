@@ -148,7 +148,7 @@ static void build(struct builder *b)
         ENTRIES[reader_u8(&b->in) % (sizeof ENTRIES / sizeof *ENTRIES)](b);
 }
 
-/* Called for each record that was replayed: encoded again it gives what stands there. */
+/* Called for each replayed record: encoding it again gives the bytes of the file. */
 static void check_record(void *arg, uint64_t segment, size_t at, const struct tree_changes *c)
 {
     const struct str *bytes = arg;

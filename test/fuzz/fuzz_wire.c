@@ -126,7 +126,7 @@ static void take_packet(struct client *c, struct str packet)
     c->count--;
 }
 
-/* Text answers to words have no length in front: who may have sent one is not looked at. */
+/* Answers to four-letter words have no length prefix: connections that sent one are not checked. */
 static void take_packets(struct client *c)
 {
     size_t at = 0;
@@ -161,7 +161,7 @@ static void client_read(struct client *c)
         client_close(c);
 }
 
-/* Lets the server work off what it was sent, and reads what it says. */
+/* Lets the server process its input, and reads its answers. */
 static void run(struct world *w)
 {
     for (int i = 0; i < 3; i++)
@@ -221,7 +221,7 @@ static void put_bundle_header(struct buf *b, uint8_t type)
     jute_put_i32(b, -1);
 }
 
-/* One field: what it is, and a byte of which. */
+/* One field: its kind, and one byte of its value. */
 static void put_field(struct buf *b, uint8_t what, uint8_t which)
 {
     switch (what % 8) {

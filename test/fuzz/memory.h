@@ -10,7 +10,7 @@
 void memory_snapshot_write(const struct tree *t, const struct format_header *header,
                            int64_t last_zxid, size_t slice_len, struct buf *ret_bytes);
 
-/* snapshot_read from bytes. t is a fresh tree and to be released whatever comes back. */
+/* snapshot_read from bytes. t is a fresh tree; release it whatever the result. */
 int memory_snapshot_read(struct str bytes, struct tree *t, struct snapshot_info *ret_info,
                          struct err_info *ret_error);
 

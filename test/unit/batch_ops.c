@@ -113,7 +113,7 @@ static void completed(struct scene *s)
     ok(s, move_batch(&s->c, s->bid, "next", 0));
 }
 
-/* The operations. c is the call of the victim, which has locked what it needs before. */
+/* The operations. c is the call of the victim, which already holds its locks. */
 
 static int do_create_batch(struct scene *s, struct batch_call *c)
 {

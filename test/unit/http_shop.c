@@ -55,7 +55,7 @@ static void get_block(struct http_request *r)
     http_reply(r, 200, STR("\"done\""));
 }
 
-/* Takes an item; waits for one as long as it is told to. With "pass", leaves it to the next. */
+/* Takes an item, or waits for one up to the given time. With "pass", leaves it to the next. */
 static void get_item(struct http_request *r)
 {
     const struct shop_in *in = r->in;

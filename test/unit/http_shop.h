@@ -38,7 +38,7 @@ int open_with(void **state, const struct http_options *o);
 int close_shop(void **state);
 int close_if_open(void **state);
 
-/* So many more items, and so many are told. */
+/* Adds that many items and wakes that many requests. */
 void stock(struct shop *shop, int items, int wake);
 
 /* body NULL: any. */

@@ -30,7 +30,7 @@
 struct cutter {
     struct keeper base;
     struct keeper *inner;
-    pthread_mutex_t lock; /* guards what is counted */
+    pthread_mutex_t lock; /* guards the counters */
     int left;             /* calls that still pass */
     int err;              /* of those that do not */
     bool after;           /* the call that is cut is done before its answer is lost */

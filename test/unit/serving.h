@@ -35,7 +35,7 @@ int serving_connect(const struct serving *s);
 void serving_send(int fd, const struct serving *s, const char *method, const char *target,
                   const char *body);
 
-/* Reads until the text stands in what came, and returns all of it, until the next call. */
+/* Reads until the text has arrived, and returns all that was read; valid until the next call. */
 const char *serving_read_to(int fd, const char *text);
 
 /*

@@ -1,4 +1,4 @@
-/* Arenas: what they give out is apart, aligned and stays; a reset gives it back. */
+/* Arenas: allocations are disjoint, aligned and stay valid; a reset frees them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Appends as whole blocks: the file holds what was appended, and zeros behind it. */
+/* Appends whole blocks: the file holds the appended bytes, and zeros after them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

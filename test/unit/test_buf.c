@@ -1,4 +1,4 @@
-/* Runs of bytes: what is put in comes out, and a reader never leaves its run. */
+/* Buffers: a reader returns what was written, and never reads beyond the end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

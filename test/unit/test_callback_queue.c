@@ -448,7 +448,7 @@ static void many_threads_post(void **state)
         int number = o->seen[i];
 
         counts[number]++;
-        if (number) /* whoever posted it has posted the one before */
+        if (number) /* its poster posted the one before too */
             assert_true(counts[number] <= counts[number - 1]);
     }
     for (int i = 0; i < 500; i++)

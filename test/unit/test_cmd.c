@@ -191,7 +191,7 @@ static void help_lists_the_table(void **state)
     assert_non_null(strstr(said[0], "  --help\n"));
 }
 
-/* Each is one line that names the command, what is wrong, and where to look. */
+/* Each message is one line that names the command, the mistake, and where to find help. */
 static void wrong_uses_are_named(void **state)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* Events: who is told what, and how a listener goes on where it was. */
+/* Events: which listener gets which event, and how one resumes where it left off. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

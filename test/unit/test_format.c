@@ -255,7 +255,7 @@ static int see_fsync(const struct fs *fs, int fd)
     return fsync(fd);
 }
 
-/* A file of which only the length is large. */
+/* A sparse file: only its length is large. */
 static void make_file(const char *dir, off_t len)
 {
     char *path = format_path(dir, FORMAT_SNAPSHOT, 5);

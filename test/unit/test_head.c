@@ -1,4 +1,4 @@
-/* Request heads: what is understood, and everything that could be read in two ways is refused. */
+/* Request heads: valid ones are parsed; whatever could be read in two ways is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -260,7 +260,7 @@ static void a_head_has_a_greatest_number_of_fields(void **state)
     assert_int_equal(parse(&h, str_of(text)), 431);
 }
 
-/* Each head stands in memory of its exact size, so that a byte beyond it would be seen. */
+/* Each head lies in memory of its exact size, so that the sanitizer sees a read beyond it. */
 static void no_byte_beyond_is_read(void **state)
 {
     static const struct str rows[] = {

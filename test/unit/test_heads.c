@@ -1,4 +1,4 @@
-/* Heads that came before are known again, to the byte, and mean what they meant. */
+/* The head cache finds a head that is byte for byte the same, with its parsed meaning. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +87,7 @@ static void only_the_same_bytes_are_known(void **state)
     head_cache_release(&s);
 }
 
-/* Far more than there are places: each is known, if at all, for what it is. */
+/* Far more heads than slots: a hit is always the right head. */
 static void those_that_come_take_the_places(void **state)
 {
     enum { MANY = 4 * HEAD_CACHE_MAX };

@@ -1,4 +1,4 @@
-/* The heap gives the smallest first and knows where everything stands. */
+/* The heap gives the smallest first and tracks the position of every entry. */
 #include "base/heap.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* The HTTP server, in process: requests that wait, and connections that nobody uses. */
+/* The HTTP server, in process: requests that wait, and idle connections. */
 #include "http_shop.h"
 
 static const char *const ITEMS[] = {"/item?wait=20000", "/item/worker?wait=20000"};
@@ -61,7 +61,7 @@ static void waking_does_not_prolong(void **state)
     close(fd);
 }
 
-/* The loop comes to its timers before it comes to who was woken: it must come to both. */
+/* The loop runs timers before woken requests: a request that is due and woken must get both. */
 static void a_wake_up_and_the_end_of_the_wait_meet(void **state)
 {
     struct shop *shop = *state;
@@ -117,7 +117,7 @@ static void expect_woken(int fd)
     close(fd);
 }
 
-/* Only who waits for the key is run again, the longest waiting first, and one for one. */
+/* A signal reruns one request that waits for its key, the longest waiting first. */
 static void a_key_wakes_who_waits_for_it(void **state)
 {
     struct shop *shop = *state;
@@ -213,7 +213,7 @@ static void no_wake_up_is_lost(void **state)
     }
 }
 
-/* Many threads signal while many requests come and go: whoever waits gets what is there. */
+/* Many threads signal while requests come and go: no waiting request misses an item. */
 static void *signal_often(void *arg)
 {
     for (int i = 0; i < 400; i++)

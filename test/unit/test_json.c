@@ -1,4 +1,4 @@
-/* JSON: the grammar and nothing else, exact numbers, text that comes back as it came. */
+/* JSON: exactly the grammar, exact numbers, text that survives a round trip. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -420,7 +420,7 @@ static void writing_gives_utf8(void **state)
     }
 }
 
-/* Text is read and written by words: each byte counts wherever in a word it stands. */
+/* Text is read and written by words: a special byte is found at every position of a word. */
 static void every_byte_is_seen_at_every_place(void **state)
 {
     enum { LEN = 19 };

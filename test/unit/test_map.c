@@ -226,7 +226,7 @@ static uint32_t hash_bytes(uint32_t i)
     return map_hash_str((struct str){name, sizeof name});
 }
 
-/* Neighbours crowd; what stands between a home and its thing must stay little all the same. */
+/* Neighbours lie side by side; the distance of an entry from its home slot must stay small. */
 static void things_are_near_their_homes(void **state)
 {
     enum { THINGS = 200000 };

@@ -102,7 +102,7 @@ static void what_is_not_utf8_is_refused(void **state)
             fail_msg("row %zu should not be valid", i);
 }
 
-/* Each prefix of a path stands in memory of its exact size: no byte beyond it may be looked at. */
+/* Each prefix of a path lies in memory of its exact size: no byte beyond it may be read. */
 static void no_byte_beyond_is_read(void **state)
 {
     static const struct str path = STR("/a/\xe2\x82\xac/\xc3\xa9/..b");

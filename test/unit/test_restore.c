@@ -209,7 +209,7 @@ static void a_deletion_of_what_was_made_again(void **state)
     finish(f);
 }
 
-/* Both at once: what is deleted is itself only a placeholder for the child that was shown. */
+/* Both at once: the deleted node is itself only a placeholder for its child. */
 static void a_deletion_of_a_placeholder(void **state)
 {
     struct fixture *f = *state;

@@ -1,4 +1,4 @@
-/* Fields: what a row reads into a struct, and what it refuses with which words. */
+/* Fields: how a row fills a struct, and the message of each refusal. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -50,7 +50,7 @@ static enum segment_state read_all(struct segment_reader *r, int64_t *ret_record
     return state;
 }
 
-/* Expects so many records, then this; `at` is where the valid part ends. */
+/* Expects that many records, then this result; the valid part ends at `at`. */
 static void expect(const struct buf *b, int64_t lsn, enum segment_state state, int64_t records,
                    size_t at)
 {
@@ -95,7 +95,7 @@ static void the_end(void **state)
     }
 }
 
-/* A journal that goes on behind a snapshot. */
+/* A journal that continues after a snapshot. */
 static void it_begins_where_it_is_told_to(void **state)
 {
     struct buf *b = *state;

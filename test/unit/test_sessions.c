@@ -234,7 +234,7 @@ static void only_the_whole_id_will_do(void **state)
     scene_close(&s);
 }
 
-/* The table goes, as with the process; the store's session goes on. */
+/* The table is freed, as when the process ends; the store's session stays open. */
 static void found_again_after_a_restart(void **state)
 {
     struct session_info a;

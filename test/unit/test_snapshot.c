@@ -97,7 +97,7 @@ static void expect_same(const struct fixture *f, const struct tree *t)
         fail_msg("%s", wrong);
 }
 
-/* With blocks of any size the same tree comes back, and what the file says of itself. */
+/* With blocks of any size, reading gives the same tree and the same header. */
 static void the_tree_comes_back(void **state)
 {
     static const size_t slices[] = {17, 64, 200, 1000, 1 << 20};

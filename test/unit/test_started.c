@@ -1,4 +1,4 @@
-/* Marks of starts: they outlive whoever made them, and are believed in one boot only. */
+/* Marks of starts: they survive the process that made them, and count within one boot only. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +66,7 @@ static void marks_outlive_their_process(void **state)
     started_close(s);
 
     s = started_open(dir);
-    started_settle(s); /* what is not kept goes */
+    started_settle(s); /* drops the marks that were not kept */
     assert_int_equal(started_find(s, 9, 1), 0);
     started_close(s);
 }

@@ -442,7 +442,7 @@ static void test_only_the_manager_frees_a_managed_task(void **state)
     renewal = f->t.tasks[0];
     renewal.data = STR("run");
 
-    /* The lease ends: nobody else gets the task. */
+    /* The lease ends, but no other client gets the task. */
     assert_false(store_available(f->s, STR("g"), late, &due));
     assert_true(due == INT64_MAX);
     assert_int_equal(claim(f, "g", OTHER, late), 0);

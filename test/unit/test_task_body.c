@@ -1,4 +1,4 @@
-/* Updates, claims and answers as JSON: what the client sends, and what it makes of what comes. */
+/* Updates, claims and answers as JSON: what the client sends, and how it reads the answers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

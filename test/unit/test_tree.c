@@ -95,7 +95,7 @@ static void a_new_tree(void **state)
         {"/", -1, 1, 0},
         {"/zookeeper", -2, 2, 0},
         {"/zookeeper/quota", 0, 0, 0},
-        {"/zookeeper/config", 0, 0, -1}, /* anybody may read it, nobody set it */
+        {"/zookeeper/config", 0, 0, -1}, /* every client may read it, none may set it */
     };
     struct fixture *f = *state;
 

@@ -97,7 +97,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Runs the operations and one that fails; what was before must be there again. */
+/* Runs the operations and one that fails; the state before them must be restored. */
 static void fail_after(struct fixture *f, const struct keeper_op *wanted, size_t count)
 {
     struct keeper_result results[OPS_MAX + 2] = {0};

@@ -10,11 +10,11 @@
 
 #include "keeper/tree/watch.h"
 
-/* A watch that writes down what it is told: "created /a; " and so on. */
+/* A watch that records its events: "created /a; " and so on. */
 struct listener {
     struct tree_watch w;
     char heard[256];
-    struct tree_watches *leave; /* takes itself out when it is told something */
+    struct tree_watches *leave; /* removes itself at its first event */
 };
 
 static const char *const NAMES[] = {
@@ -58,7 +58,7 @@ static void fire(struct tree_watches *ws, enum tree_change_kind kind, const char
     watches_fire(ws, &(struct tree_change){.kind = kind, .path = str_of(path)});
 }
 
-/* On and around what is changed, with a plain watch and a recursive one for all events. */
+/* A plain and a recursive watch for all events on each changed node, its parent and its child. */
 static void what_fires_what(void **state)
 {
     static const struct {
@@ -102,7 +102,7 @@ static void what_fires_what(void **state)
     }
 }
 
-/* A watch hears only of what it asked for. */
+/* A watch gets only the events that it asked for. */
 static void events_are_chosen(void **state)
 {
     static const struct {
@@ -157,7 +157,7 @@ static void many_on_one_path(void **state)
     watches_release(&ws);
 }
 
-/* Those that take themselves out, as ZooKeeper's own do, disturb nobody beside or above them. */
+/* A watch that removes itself, as ZooKeeper's do, does not affect its siblings and parents. */
 static void a_watch_may_leave_while_it_is_told(void **state)
 {
     struct tree_watches ws = {0};

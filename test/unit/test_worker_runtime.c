@@ -248,7 +248,7 @@ static void wait_for_last(struct scene *s, int64_t last)
     }
 }
 
-/* How many queues each worker owns, once all have an owner and so many workers share them. */
+/* How many queues each worker owns, once all have an owner and that many workers share them. */
 static void wait_for_shares(struct scene *s, size_t workers)
 {
     int64_t deadline_ms = clock_boot_ms() + PATIENCE_MS;

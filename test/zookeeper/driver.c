@@ -166,7 +166,7 @@ static void do_unwatch(char **w)
     reply(0, NULL);
 }
 
-/* Storms: many changes, of which each is told by a line with its data. */
+/* Storms: many changes; each prints a line with its data. */
 struct storm {
     pthread_t thread;
     int number, count, flags;

@@ -159,7 +159,7 @@ static double cpu_s(void)
            (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-/* Requests a second; what they cost is added to cost_us. */
+/* Requests a second; adds their CPU time to cost_us. */
 static double measure(void (*send)(void *, const char *, long), void *ctx, const char *mix,
                       int window, double seconds, double *cost_us)
 {

@@ -6,7 +6,7 @@ DEADLINE_S = 60  # by then something hangs
 
 
 def wait_until(condition, what="the condition", seconds=DEADLINE_S, pause_s=0.01):
-    """Calls the condition again and again; returns what it found. what: a text, or makes one."""
+    """Calls the condition until its result is true, and returns that. what: a text, or a function that makes one."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, \

@@ -66,7 +66,7 @@ def need_jvm():
 
 
 def free_ports(count):
-    """Ports that nobody listens on and that nobody gets by asking for any port.
+    """Free ports outside of the range from which the system chooses when asked for any port.
 
     Servers bind them a while later, and again after each restart. So they lie below the ports that
     the system hands out, and tests that run side by side take turns: a file has the next one.
