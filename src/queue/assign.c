@@ -58,7 +58,6 @@ static size_t enlarge(struct share *shares, size_t worker_count, size_t common, 
 static void size_shares(struct share *shares, size_t worker_count, size_t queue_count)
 {
     size_t common = queue_count / worker_count, left = queue_count % worker_count;
-
     for (size_t w = 0; w < worker_count; w++)
         shares[w].size = common;
     left = enlarge(shares, worker_count, common, true, left);
@@ -73,7 +72,6 @@ static void keep(struct share *shares, size_t worker_count, size_t queue_count,
         shares[w].held = 0;
     for (size_t q = 0; q < queue_count; q++) {
         int32_t w = holders[q];
-
         if (w != ASSIGN_NOBODY && shares[w].held < shares[w].size)
             shares[w].held++;
         else
@@ -85,7 +83,6 @@ static void keep(struct share *shares, size_t worker_count, size_t queue_count,
 static void deal(struct share *shares, size_t queue_count, int32_t *owners)
 {
     int32_t w = 0;
-
     for (size_t q = 0; q < queue_count; q++) {
         if (owners[q] != ASSIGN_NOBODY)
             continue;
@@ -99,7 +96,6 @@ static void deal(struct share *shares, size_t queue_count, int32_t *owners)
 void assign(size_t worker_count, size_t queue_count, const int32_t *holders, int32_t *ret_owners)
 {
     struct share *shares;
-
     if (!worker_count) {
         for (size_t q = 0; q < queue_count; q++)
             ret_owners[q] = ASSIGN_NOBODY;

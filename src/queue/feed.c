@@ -90,7 +90,6 @@ static void keep(struct message_feed *n)
     LOCKED(&n->lock);
     for (size_t i = 0; i < n->found_count; i++) {
         int64_t at = (n->next++ - n->first) % FEED_KEPT;
-
         memcpy(n->kept[at], n->found[i].queue, sizeof n->kept[at]);
     }
 }
@@ -108,7 +107,6 @@ static void tell(struct message_feed *n)
 static void run(struct periodic *p, void *arg)
 {
     struct message_feed *n = arg;
-
     (void)p;
     find(n);
     keep(n);
@@ -128,10 +126,8 @@ static void list_kept(const struct message_feed *n, int64_t number, struct arena
                       struct message_feed_list *list)
 {
     const char **queues = arena_alloc(a, (size_t)(n->next - number) * sizeof *queues);
-
     for (int64_t i = number; i < n->next; i++) {
         const char *queue = n->kept[(i - n->first) % FEED_KEPT];
-
         if (!queue[0])
             return; /* any queue */
         queues[list->count++] = arena_text(a, str_of(queue));
@@ -143,7 +139,6 @@ bool message_feed_since(struct message_feed *n, int64_t number, struct arena *a,
                         struct message_feed_list *ret_list)
 {
     struct message_feed_list list = {0};
-
     pthread_mutex_lock(&n->lock);
     bool known = number >= n->first && number <= n->next && n->next - number <= FEED_KEPT;
     bool is_new = number != n->next;
@@ -159,7 +154,6 @@ struct message_feed *message_feed_start(const struct message_feed_options *o)
 {
     struct message_feed *n = mem_zalloc(sizeof *n);
     struct service_stats stats;
-
     n->o = *o;
     service_stats(o->tasks, &stats);
     n->last_id = service_is_ready(o->tasks) ? stats.last_id : INT64_MIN / 2;

@@ -33,7 +33,6 @@ void queue_refuse(struct http_request *r, int err)
                           : err == DROVER_DAMAGED      ? "the queue's node holds invalid data"
                           : err == DROVER_CLOSED       ? "the keeper is unreachable: try again"
                                                        : NULL;
-
     http_reply_err(r, err, message);
 }
 
@@ -41,7 +40,6 @@ void queue_refuse_task(struct http_request *r, int err)
 {
     struct queue_module *module = r->arg;
     char url[LEADER_URL_SIZE];
-
     if (err != DROVER_NOT_LEADER) {
         http_reply_err(r, err, NULL);
         return;
@@ -53,7 +51,6 @@ void queue_refuse_task(struct http_request *r, int err)
 bool queue_enter(struct http_request *r, struct queues *qs)
 {
     struct queue_module *module = r->arg;
-
     *qs = (struct queues){context_keeper(module->context), module->ns};
     if (!qs->keeper)
         queue_refuse(r, DROVER_CLOSED);
@@ -63,7 +60,6 @@ bool queue_enter(struct http_request *r, struct queues *qs)
 void queue_leave(struct http_request *r, struct queues *qs)
 {
     struct queue_module *module = r->arg;
-
     context_return(module->context, qs->keeper);
 }
 
@@ -91,7 +87,6 @@ struct queue_in {
 static void put_info(struct buf *b, const char *name, const struct queue_info *info)
 {
     char last[32] = "";
-
     if (info->last)
         snprintf(last, sizeof last, "%" PRId64, info->last);
     json_member_text(b, "queue", str_of(name));
@@ -103,7 +98,6 @@ static void tell(struct http_request *r, const char *name, const char *state)
 {
     struct queue_module *module = r->arg;
     CLEANUP(buf_release) struct buf b = {0};
-
     json_open(&b, '{');
     json_member_text(&b, "queue", str_of(name));
     json_member_text(&b, "state", str_of(state));
@@ -140,7 +134,6 @@ static int put_queue(struct buf *b, const struct queues *qs, const char *name)
 {
     struct queue_info info;
     int err = queue_get(qs, name, &info);
-
     if (err)
         return err == DROVER_NO_NODE || err == DROVER_DAMAGED ? 0 : err;
     json_open(b, '{');
@@ -154,7 +147,6 @@ static int put_queues(struct buf *b, const struct queues *qs, const char *after,
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     int err = queues_list(qs, &names);
     size_t i = 0;
-
     while (!err && i < names.count && *after && strcmp(names.names[i], after) <= 0)
         i++;
     json_open(b, '{');
@@ -173,7 +165,6 @@ static void get_queues(struct http_request *r)
     const struct queue_in *in = r->in;
     struct queues qs;
     struct buf b = {0};
-
     if (!queue_enter(r, &qs))
         return;
     int err = put_queues(&b, &qs, arena_text(&r->arena, in->after),
@@ -282,7 +273,6 @@ static void get_keeper(struct http_request *r)
     struct queue_module *module = r->arg;
     const char *url = module->context->keeper_url;
     struct buf b = {0};
-
     json_open(&b, '{');
     json_member_text(&b, "keeper", url ? str_of(url) : (struct str){0});
     json_member_text(&b, "namespace", str_of(module->ns));
@@ -386,7 +376,6 @@ static void on_posted(void *arg, const char *queue, int64_t id, int64_t count)
 static void on_told(void *arg)
 {
     struct queue_module *module = arg;
-
     http_topic_wake(&module->context->topic, queue_posted_key(), HTTP_TOPIC_ALL);
 }
 
@@ -442,7 +431,6 @@ static struct route_table module_routes(void *arg)
 static void module_close(void *arg)
 {
     struct queue_module *module = arg;
-
     message_feed_free(module->feed);
     queue_sweep_free(module->sweep);
     free(module);

@@ -18,7 +18,6 @@ static bool check_queue(struct http_request *r, const char *name)
 {
     struct queue_info info;
     struct queues qs;
-
     if (!strcmp(name, QUEUE_ERROR))
         return true;
     if (!queue_enter(r, &qs))

@@ -32,7 +32,6 @@ void queue_warn(struct queue_warnings *n, const char *path, int64_t mzxid, const
 {
     uint64_t key = XXH3_64bits_withSeed(path, strlen(path), (uint64_t)mzxid);
     char line[QUEUE_PATH_SIZE + 128];
-
     for (size_t i = 0; i < n->count; i++)
         if (n->seen[i] == key)
             return;
@@ -50,7 +49,6 @@ void queue_warn(struct queue_warnings *n, const char *path, int64_t mzxid, const
 static bool is_worker_name(const char *name)
 {
     size_t digits = strncmp(name, "worker-", 7) ? 0 : strspn(name + 7, "0123456789");
-
     return digits && digits <= 20 && !name[7 + digits];
 }
 
@@ -63,7 +61,6 @@ int32_t queue_membership_find_queue(const struct queue_membership *c, struct str
 {
     char text[QUEUE_NAME_LEN + 1];
     const char *key = text;
-
     if (name.len != QUEUE_NAME_LEN || !c->queue_count)
         return -1;
     memcpy(text, name.p, QUEUE_NAME_LEN);
@@ -100,7 +97,6 @@ static bool parse_names(struct arena *a, const struct json *list, struct str **r
 {
     size_t count = 0;
     struct str *names = arena_alloc(a, (list->count + 1) * sizeof *names);
-
     json_each(name, list) {
         if (name->kind != JSON_TEXT)
             return false;
@@ -115,7 +111,6 @@ bool queue_membership_parse_worker(struct arena *a, struct str data, struct queu
 {
     struct json *v = json_parse(a, data, NULL);
     const struct json *queues = NULL, *only = NULL;
-
     if (!v || json_get_list(v, "queues", &queues, NULL) != 1 ||
         json_get_list(v, "only", &only, NULL) < 0)
         return false;
@@ -212,7 +207,6 @@ static void find_holders(const struct queue_membership *c, int32_t *holders)
     for (size_t w = 0; w < c->worker_count; w++) {
         for (size_t i = 0; i < c->workers[w].queue_count; i++) {
             int32_t q = queue_membership_find_queue(c, c->workers[w].queues[i]);
-
             if (q >= 0 && (holders[q] == ASSIGN_NOBODY ||
                            c->workers[w].mzxid >= c->workers[holders[q]].mzxid))
                 holders[q] = (int32_t)w;
@@ -243,12 +237,10 @@ static void find_eligible(const struct queue_membership *c, struct eligible *e)
     for (size_t w = 0; w < c->worker_count; w++) {
         const struct queue_member *worker = &c->workers[w];
         uint64_t bit = UINT64_C(1) << (w % 64);
-
         for (size_t q = 0; q < c->queue_count && !worker->only; q++)
             eligible_row(e, q)[w / 64] |= bit;
         for (size_t i = 0; i < worker->only_count; i++) {
             int32_t q = queue_membership_find_queue(c, worker->only[i]);
-
             if (q >= 0)
                 eligible_row(e, (size_t)q)[w / 64] |= bit;
         }
@@ -270,7 +262,6 @@ static int compare_members(const void *a, const void *b)
 {
     const struct class_queue *x = a, *y = b;
     int rows = compare_rows(x, y);
-
     return rows ? rows : (x->queue > y->queue) - (x->queue < y->queue);
 }
 
@@ -291,7 +282,6 @@ static void assign_class(const struct queue_membership *c, const struct eligible
     }
     for (size_t i = 0; i < count; i++) {
         int32_t holder = owners[class[i].queue];
-
         within[i] = holder == ASSIGN_NOBODY ? ASSIGN_NOBODY : place[holder];
     }
     assign((size_t)worker_count, count, within, within);

@@ -16,7 +16,6 @@ struct posted {
 static void on_posted(void *arg, const struct task_reply *reply)
 {
     struct posted *p = arg;
-
     p->err = reply->err;
     for (size_t i = 0; !reply->err && i < reply->task_count; i++)
         p->ids[i] = reply->tasks[i].id;
@@ -71,7 +70,6 @@ static bool add(struct message_reading *r, const struct task *t, size_t *len)
 static size_t add_some(struct message_reading *r, const struct store_list *some, size_t *len)
 {
     size_t count = 0;
-
     while (count < some->count && add(r, &some->tasks[count], len))
         count++;
     return count;
@@ -83,7 +81,6 @@ static void on_read(void *arg, struct store *s, int64_t now_ms)
     CLEANUP(arena_release) struct arena a = {0};
     struct store_list some;
     size_t len = 0, wanted;
-
     r->list.messages = arena_alloc(&r->list.arena, (r->limit + 1) * sizeof *r->list.messages);
     do {
         wanted = r->limit - r->list.count;
@@ -98,7 +95,6 @@ static void on_read(void *arg, struct store *s, int64_t now_ms)
 static void on_done(void *arg, const struct task_reply *reply)
 {
     struct message_reading *r = arg;
-
     if (reply->err)
         r->err = reply->err;
 }
@@ -108,7 +104,6 @@ int queue_messages_read(struct service *s, struct str queue, int64_t after, size
 {
     struct message_reading reading = {.queue = queue, .after = after, .limit = limit};
     struct task_request r = {.kind = TASK_READ, .read = on_read, .done = on_done, .arg = &reading};
-
     service_call(s, &r);
     if (reading.err)
         queue_message_list_release(&reading.list);
@@ -136,7 +131,6 @@ int queue_messages_count(struct service *s, struct str queue, int64_t after, siz
 static size_t too_old(const struct queue_message_list *list, int64_t before_ms, int64_t *ids)
 {
     size_t count = 0;
-
     for (size_t i = 0; i < list->count; i++)
         if (list->messages[i].time_ms < before_ms)
             ids[count++] = list->messages[i].id;
@@ -168,7 +162,6 @@ int queue_messages_sweep(struct service *s, struct str queue, int64_t before_ms)
 {
     int64_t after = 0;
     int swept = 0, some = 1;
-
     for (int i = 0; i < SWEEP_ROUNDS_MAX && some > 0; i++) {
         some = sweep_page(s, queue, before_ms, &after);
         swept += some > 0 ? some : 0;

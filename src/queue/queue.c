@@ -18,7 +18,6 @@ enum { INIT_TRIES = 10, REMOVE_TRIES = 10 };
 bool queues_valid_namespace(const char *ns)
 {
     struct str path = str_of(ns);
-
     return path.len <= QUEUE_NAMESPACE_LEN_MAX && path_is_valid(path, false);
 }
 
@@ -37,7 +36,6 @@ void queues_path(const struct queues *qs, char path[QUEUE_PATH_SIZE], const char
     const char *ns = strcmp(qs->ns, "/") ? qs->ns : "";
     int len = snprintf(path, QUEUE_PATH_SIZE, "%s/", ns);
     va_list ap;
-
     va_start(ap, fmt);
     vsnprintf(path + len, QUEUE_PATH_SIZE - (size_t)len, fmt, ap);
     va_end(ap);
@@ -57,12 +55,10 @@ void queue_put_last(struct buf *b, int64_t last)
 int queue_parse_id(struct str text, int64_t *ret_id)
 {
     int64_t id = 0;
-
     if (text.len && text.p[text.len - 1] == 'L')
         text.len--;
     for (size_t i = 0; i < text.len; i++) {
         int digit = text.p[i] - '0';
-
         if (digit < 0 || digit > 9 || id > (INT64_MAX - digit) / 10)
             return DROVER_DAMAGED;
         id = id * 10 + digit;
@@ -91,7 +87,6 @@ int queue_parse_owner(struct str data, char worker[256])
     struct json *v = json_parse(&a, data, NULL);
     struct str text = {0};
     int err = DROVER_DAMAGED;
-
     if (json_get_text(v, "worker", &text, NULL) == 1 && text.len < 256) {
         snprintf(worker, 256, "%.*s", STR_ARGS(text));
         err = 0;
@@ -129,7 +124,6 @@ static int make_missing(const struct queues *qs)
 int queues_init(const struct queues *qs)
 {
     int err = DROVER_EXISTS;
-
     if (!queues_valid_namespace(qs->ns))
         return DROVER_BAD_ARGUMENT;
     for (int i = 0; i < INIT_TRIES && (err == DROVER_EXISTS || err == DROVER_UNKNOWN); i++)
@@ -186,7 +180,6 @@ int queue_remove(const struct queues *qs, const char *name)
     char path[QUEUE_PATH_SIZE];
     struct arena a = {0};
     int err = DROVER_NOT_TRIED;
-
     if (!queue_valid_name(str_of(name)))
         return DROVER_BAD_ARGUMENT;
     queues_path(qs, path, "queues/%s", name);
@@ -228,7 +221,6 @@ int queue_set_last(const struct queues *qs, const char *name, int64_t last, int3
 {
     char path[QUEUE_PATH_SIZE];
     struct buf data = {0};
-
     if (!queue_valid_name(str_of(name)) || last < 0)
         return DROVER_BAD_ARGUMENT;
     queues_path(qs, path, "queues/%s", name);
@@ -243,7 +235,6 @@ int queues_list(const struct queues *qs, struct keeper_names *ret_names)
     char path[QUEUE_PATH_SIZE];
     struct keeper_names names = {0};
     size_t kept = 0;
-
     queues_path(qs, path, "queues");
     int err = keeper_children(qs->keeper, path, &names, NULL);
     if (err && err != DROVER_NO_NODE)

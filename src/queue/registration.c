@@ -48,7 +48,6 @@ static struct str worker_data(const struct queue_registration *m, struct arena *
     const char **names = arena_alloc(a, (m->hold_count + 1) * sizeof *names);
     size_t count = 0;
     struct buf b = {0};
-
     for (size_t i = 0; i < m->hold_count; i++)
         if (!less || strcmp(m->holds[i].queue, less))
             names[count++] = m->holds[i].queue;
@@ -69,7 +68,6 @@ static int write_worker(struct queue_registration *m)
 {
     char path[QUEUE_PATH_SIZE];
     struct arena a = {0};
-
     worker_path(m, path);
     int err = keeper_set(m->queues.keeper, path, worker_data(m, &a, NULL, NULL), KEEPER_ANY_VERSION,
                          NULL);
@@ -99,7 +97,6 @@ int queue_registration_join(struct queue_registration *m)
 void queue_registration_leave(struct queue_registration *m)
 {
     char path[QUEUE_PATH_SIZE];
-
     while (m->hold_count && !queue_registration_release(m, m->holds[0].queue))
         ;
     if (m->name[0]) {
@@ -115,7 +112,6 @@ void queue_registration_leave(struct queue_registration *m)
 int queue_registration_confirm(struct queue_registration *m)
 {
     char path[QUEUE_PATH_SIZE];
-
     worker_path(m, path);
     int err = keeper_exists(m->queues.keeper, path, NULL);
     return err == DROVER_NO_NODE ? DROVER_SESSION_EXPIRED : err;
@@ -144,7 +140,6 @@ static int read_queue(struct queue_nodes *v, const struct queue_registration *m)
 {
     struct keeper_stat stat;
     int err = keeper_get(m->queues.keeper, v->path, &v->data, &stat);
-
     if (!err) {
         v->version = stat.version;
         err = queue_parse_last(buf_str(&v->data), &v->last);
@@ -158,7 +153,6 @@ static int read_owner(struct queue_nodes *v, const struct queue_registration *m)
     struct buf data = {0};
     char worker[256];
     int err = keeper_get(m->queues.keeper, v->owner_path, &data, &stat);
-
     v->owned = v->mine = false;
     if (!err) {
         v->owned = true;
@@ -176,7 +170,6 @@ static int read_owner(struct queue_nodes *v, const struct queue_registration *m)
 static int look(struct queue_nodes *v, const struct queue_registration *m)
 {
     int err = read_queue(v, m), owner = 0;
-
     if (!err || err == DROVER_DAMAGED)
         owner = read_owner(v, m);
     return owner ? owner : err;
@@ -211,7 +204,6 @@ static int take_transaction(struct queue_registration *m, const char *queue, str
 {
     struct txn t = {.a = &v->a};
     struct buf owner = {0};
-
     queue_put_owner(&owner, m->name);
     txn_add(&t, OWNER,
             keeper_op_create(v->owner_path, arena_take(&v->a, &owner), KEEPER_EPHEMERAL));
@@ -250,7 +242,6 @@ int queue_registration_take(struct queue_registration *m, const char *queue)
     struct queue_nodes v = {0};
     struct queue_hold hold;
     int err = DROVER_NOT_TRIED;
-
     if (queue_registration_find(m, queue))
         return 0;
     nodes_name(&v, m, queue);
@@ -269,7 +260,6 @@ static int advance_transaction(struct queue_registration *m, struct queue_nodes 
 {
     struct txn t = {.a = &v->a};
     struct buf data = {0};
-
     queue_put_last(&data, last);
     txn_add(&t, OWNER, keeper_op_check(v->owner_path, 0));
     txn_add(&t, QUEUE, keeper_op_set(v->path, arena_take(&v->a, &data), h->version));
@@ -293,7 +283,6 @@ static int advance_settled(struct queue_registration *m, struct queue_nodes *v,
                            struct queue_hold *h, int64_t last, int err)
 {
     int looked = settle(m, v, err);
-
     if (!looked)
         looked = look(v, m);
     if (is_lost(looked, v, h))
@@ -312,7 +301,6 @@ int queue_registration_advance(struct queue_registration *m, const char *queue, 
     struct queue_hold *h = queue_registration_find(m, queue);
     struct queue_nodes v = {0};
     int err = DROVER_NOT_TRIED;
-
     if (!h)
         return DROVER_FENCED;
     nodes_name(&v, m, queue);
@@ -331,7 +319,6 @@ static int release_transaction(struct queue_registration *m, struct queue_nodes 
                                const struct queue_hold *h)
 {
     struct txn t = {.a = &v->a};
-
     txn_add(&t, QUEUE, keeper_op_check(v->path, h->version));
     txn_add(&t, OWNER, keeper_op_delete(v->owner_path, 0));
     txn_add(
@@ -344,7 +331,6 @@ static int release_settled(struct queue_registration *m, struct queue_nodes *v,
                            struct queue_hold *h, int err)
 {
     int looked = settle(m, v, err);
-
     if (!looked)
         looked = look(v, m);
     if (is_lost(looked, v, h))
@@ -381,7 +367,6 @@ static int take_step(struct queue_steps *s, const char *queue)
 {
     int err = queue_registration_take(&s->registration, queue);
     char path[QUEUE_PATH_SIZE];
-
     if (err == DROVER_DAMAGED) {
         queues_path(&s->registration.queues, path, "queues/%s", queue);
         queue_warn(&s->warnings, path, 0, "its data is not {\"last\": \"...\"}");

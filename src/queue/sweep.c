@@ -19,7 +19,6 @@ static int64_t sweep_one(struct queue_sweep *s, struct str queue, int64_t retent
 {
     struct service *tasks = s->o.context->tasks;
     int swept = queue_messages_sweep(tasks, queue, service_now_ms(tasks) - retention_ms);
-
     return swept > 0 ? swept : 0;
 }
 
@@ -49,7 +48,6 @@ static int64_t every_ms(const struct queue_sweep *s)
     int64_t shorter =
         s->o.retention_ms < s->o.error_retention_ms ? s->o.retention_ms : s->o.error_retention_ms;
     int64_t ms = shorter / 100;
-
     ms = ms < SWEEP_EVERY_MIN_MS ? SWEEP_EVERY_MIN_MS : ms;
     return ms > SWEEP_EVERY_MAX_MS ? SWEEP_EVERY_MAX_MS : ms;
 }
@@ -57,7 +55,6 @@ static int64_t every_ms(const struct queue_sweep *s)
 struct queue_sweep *queue_sweep_start(const struct queue_sweep_options *o)
 {
     struct queue_sweep *s = mem_zalloc(sizeof *s);
-
     s->o = *o;
     s->periodic = periodic_start("queue-sweep", every_ms(s), sweep_all, s);
     return s;

@@ -47,7 +47,6 @@ static struct queue_assignment *find(const struct queue_worker *w, const char *q
 static struct queue_assignment *find_or_add(struct queue_worker *w, const char *queue)
 {
     struct queue_assignment *d = find(w, queue);
-
     if (d)
         return d;
     if (w->assignment_count == w->assignment_cap) {
@@ -64,10 +63,8 @@ static struct queue_assignment *find_or_add(struct queue_worker *w, const char *
 static void forget(struct queue_worker *w)
 {
     size_t kept = 0;
-
     for (size_t i = 0; i < w->assignment_count; i++) {
         const struct queue_assignment *d = &w->assignments[i];
-
         if (d->planned || d->stage != WANTED || d->doubt)
             w->assignments[kept++] = *d;
     }
@@ -89,14 +86,12 @@ static void let_go(struct queue_assignment *d)
 bool queue_worker_owns(const struct queue_worker *w, const char *queue)
 {
     const struct queue_assignment *d = find(w, queue);
-
     return d && is_held(d);
 }
 
 size_t queue_worker_owned(const struct queue_worker *w)
 {
     size_t count = 0;
-
     for (size_t i = 0; i < w->assignment_count; i++)
         count += is_held(&w->assignments[i]);
     return count;
@@ -115,7 +110,6 @@ static bool is_carried_out(const struct queue_worker *w)
 void queue_worker_changed(struct queue_worker *w, int64_t now_ms)
 {
     int64_t longest_ms = WORKER_QUIET_ROUNDS * w->o.quiet_ms;
-
     if (!w->changed)
         w->changed_ms = now_ms;
     w->changed = true;
@@ -128,7 +122,6 @@ void queue_worker_changed(struct queue_worker *w, int64_t now_ms)
 static void look_later(struct queue_worker *w, int64_t now_ms, size_t worker_count)
 {
     int64_t rest_ms = WORKER_LOOK_MAX_MS + WORKER_LOOK_EACH_MS * (int64_t)worker_count;
-
     w->look_ms = now_ms + (is_carried_out(w) ? rest_ms : w->look_again_ms);
     w->look_again_ms = 2 * w->look_again_ms < rest_ms ? 2 * w->look_again_ms : rest_ms;
 }
@@ -145,7 +138,6 @@ static void stop_waiting(struct queue_worker *w, int64_t now_ms)
 {
     for (size_t i = 0; i < w->assignment_count; i++) {
         struct queue_assignment *d = &w->assignments[i];
-
         if (d->stage == IDLE && (w->stopping || !d->planned))
             d->due_ms = now_ms;
     }
@@ -162,7 +154,6 @@ static void plan(struct queue_worker *w, int64_t now_ms, const struct queue_memb
     for (size_t q = 0; q < c->queue_count; q++) {
         if (owners[q] == self) {
             struct queue_assignment *d = find_or_add(w, c->queues[q]);
-
             d->planned = true;
             if (d->stage == WANTED)
                 d->due_ms = now_ms;
@@ -198,7 +189,6 @@ static void look_again(struct queue_worker *w, int64_t now_ms)
 static void follow(struct queue_worker *w, int64_t now_ms, const struct queue_membership *c)
 {
     int32_t self = queue_membership_find_worker(c, w->name);
-
     if (self < 0)
         queue_worker_expired(w, now_ms); /* our node is gone */
     else
@@ -239,7 +229,6 @@ void queue_worker_expired(struct queue_worker *w, int64_t now_ms)
     w->join_ms = now_ms;
     for (size_t i = 0; i < w->assignment_count; i++) {
         struct queue_assignment *d = &w->assignments[i];
-
         d->planned = false;
         if (d->stage == WORKING)
             d->orphan = true;
@@ -288,7 +277,6 @@ void queue_worker_took(struct queue_worker *w, int64_t now_ms, const char *queue
 void queue_worker_freed(struct queue_worker *w, int64_t now_ms, const char *queue)
 {
     struct queue_assignment *d = find(w, queue);
-
     if (d && d->stage == WANTED && d->due_ms > now_ms)
         d->due_ms = now_ms;
 }
@@ -296,7 +284,6 @@ void queue_worker_freed(struct queue_worker *w, int64_t now_ms, const char *queu
 void queue_worker_released(struct queue_worker *w, int64_t now_ms, const char *queue, int err)
 {
     struct queue_assignment *d;
-
     if (!heard(w, now_ms, err) || !(d = find(w, queue)))
         return;
     if (err) {
@@ -335,7 +322,6 @@ void queue_worker_advanced(struct queue_worker *w, int64_t now_ms, const char *q
 static int64_t backoff_ms(const struct queue_worker *w, int failures)
 {
     int64_t ms = w->o.back_off_ms;
-
     for (int i = 1; i < failures && ms < WORKER_BACKOFF_MAX_MS; i++)
         ms *= 2;
     return ms < WORKER_BACKOFF_MAX_MS ? ms : WORKER_BACKOFF_MAX_MS;
@@ -381,7 +367,6 @@ void queue_worker_posted(struct queue_worker *w, int64_t now_ms, const char *que
 {
     for (size_t i = 0; i < w->assignment_count; i++) {
         struct queue_assignment *d = &w->assignments[i];
-
         if (queue && strcmp(d->queue, queue))
             continue;
         d->news = d->stage == WORKING;

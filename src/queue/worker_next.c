@@ -44,10 +44,8 @@ static struct queue_assignment *most_due(const struct queue_worker *w, size_t st
                                          int64_t *at_ms)
 {
     struct queue_assignment *found = NULL;
-
     for (size_t i = 0; i < w->assignment_count; i++) {
         struct queue_assignment *d = &w->assignments[i];
-
         if (!STEPS[step].wants(w, d))
             continue;
         if (d->due_ms > now_ms)
@@ -85,7 +83,6 @@ static bool next_step(struct queue_worker *w, int64_t now_ms, int64_t *at_ms,
 {
     for (size_t i = 0; i < sizeof STEPS / sizeof *STEPS; i++) {
         struct queue_assignment *d = most_due(w, i, now_ms, at_ms);
-
         if (d && (STEPS[i].kind != WORKER_WORK || is_fresh(w, now_ms))) {
             begin(w, d, STEPS[i].kind, a);
             return true;
@@ -97,7 +94,6 @@ static bool next_step(struct queue_worker *w, int64_t now_ms, int64_t *at_ms,
 static bool wants_look(const struct queue_worker *w, int64_t now_ms, int64_t *at_ms)
 {
     int64_t when_ms = w->changed ? w->quiet_ms : w->look_ms;
-
     if (w->stopping)
         return false;
     *at_ms = when_ms < *at_ms ? when_ms : *at_ms;
@@ -109,7 +105,6 @@ static bool wants_confirm(const struct queue_worker *w, int64_t now_ms, int64_t 
 {
     int64_t when_ms = w->contact_ms + w->o.timeout_ms / 3 + 1, never = INT64_MAX;
     bool wanted = w->working || most_due(w, STEP_WORK, now_ms, &never);
-
     if (!wanted)
         return false;
     if (when_ms < w->confirm_ms)
@@ -140,7 +135,6 @@ static void next_outside(struct queue_worker *w, int64_t now_ms, struct queue_wo
 static void next_inside(struct queue_worker *w, int64_t now_ms, struct queue_worker_action *a)
 {
     int64_t at_ms = INT64_MAX;
-
     if (wants_look(w, now_ms, &at_ms))
         a->kind = WORKER_LOOK;
     else if (next_step(w, now_ms, &at_ms, a))

@@ -8,14 +8,12 @@
 static void on_due_move(void *arg, uint32_t ref, uint32_t at)
 {
     struct claim_queue *w = arg;
-
     w->groups[ref]->due_at = at + 1;
 }
 
 static void on_deadline_move(void *arg, uint32_t ref, uint32_t at)
 {
     struct claim_queue *w = arg;
-
     w->deadline_at[ref] = at;
 }
 
@@ -101,7 +99,6 @@ struct claim_group *claim_queue_next_marked(struct claim_queue *w)
 {
     while (w->dirty) {
         struct claim_group *g = w->dirty;
-
         w->dirty = g->next_dirty;
         g->dirty = false;
         if (g->first)
@@ -153,7 +150,6 @@ static void link_into(struct claim_link *link, struct claim_group *g)
 static void unlink_from(struct claim_link *link)
 {
     struct claim_group *g = link->group;
-
     if (link->prev)
         link->prev->next = link->next;
     else
@@ -167,7 +163,6 @@ static void unlink_from(struct claim_link *link)
 void claim_queue_add(struct claim_queue *w, struct task_request *r, int64_t deadline_ms)
 {
     size_t count = r->claim.group_count;
-
     r->own.links = mem_zalloc(count * sizeof *r->own.links);
     r->own.wait_ref = take_ref(w);
     w->claims[r->own.wait_ref] = r;
@@ -175,7 +170,6 @@ void claim_queue_add(struct claim_queue *w, struct task_request *r, int64_t dead
     heap_push(&w->deadlines, deadline_ms, r->own.wait_ref);
     for (size_t i = 0; i < count; i++) {
         struct claim_group *g = group_make(w, r->claim.groups[i]);
-
         r->own.links[i].r = r;
         if (!g->last || g->last->r != r)
             link_into(&r->own.links[i], g);
@@ -190,7 +184,6 @@ void claim_queue_remove(struct claim_queue *w, struct task_request *r)
     w->count--;
     for (size_t i = 0; i < r->claim.group_count; i++) {
         struct claim_link *link = &r->own.links[i];
-
         if (link->group) {
             unlink_from(link);
             group_drop(w, link->group);
@@ -214,7 +207,6 @@ void claim_queue_advance(struct claim_queue *w, int64_t now_ms)
 {
     while (w->dues.count && w->dues.entries[0].key <= now_ms) {
         struct claim_group *g = w->groups[w->dues.entries[0].ref];
-
         claim_queue_set_due(w, g, INT64_MAX);
         claim_queue_mark(w, g);
     }
@@ -223,7 +215,6 @@ void claim_queue_advance(struct claim_queue *w, int64_t now_ms)
 int64_t claim_queue_due_ms(const struct claim_queue *w)
 {
     int64_t due_ms = w->deadlines.count ? w->deadlines.entries[0].key : INT64_MAX;
-
     if (w->dues.count && w->dues.entries[0].key < due_ms)
         due_ms = w->dues.entries[0].key;
     return due_ms;

@@ -45,7 +45,6 @@ void ensemble_commit_forget_sent(struct service *s)
 static void unlist(struct service *s, struct sent_commit *gone)
 {
     struct sent_commit **link = &s->sent;
-
     while (*link != gone)
         link = &(*link)->next;
     *link = gone->next;
@@ -55,7 +54,6 @@ static const struct task_txn **txns_of(const struct task_queue *q)
 {
     const struct task_txn **txns = mem_alloc((q->count + 1) * sizeof *txns);
     size_t count = 0;
-
     for (const struct task_request *r = q->first; r; r = r->own.next)
         txns[count++] = r->own.txn;
     return txns;
@@ -67,7 +65,6 @@ void ensemble_commit_undo(struct service *s)
     const struct task_txn **txns = txns_of(&s->batch);
     struct task_request **list = mem_alloc((s->batch.count + 1) * sizeof *list);
     size_t count = 0;
-
     task_tree_undo(s->tree, &s->commit, txns, s->batch.count);
     for (struct task_request *r = s->batch.first; r; r = r->own.next)
         list[count++] = r;
@@ -81,7 +78,6 @@ void ensemble_commit_undo(struct service *s)
 static void answer_all(struct service *s, struct task_queue *q, int err)
 {
     struct task_request *r;
-
     while ((r = queue_take(q))) {
         if (err)
             r->own.err = err;
@@ -94,7 +90,6 @@ static void answer_all(struct service *s, struct task_queue *q, int err)
 static void requeue(struct service *s)
 {
     struct task_queue later = s->queue;
-
     s->queue = s->batch;
     s->batch = (struct task_queue){0};
     for (struct task_request *r; (r = queue_take(&later));)
@@ -104,7 +99,6 @@ static void requeue(struct service *s)
 static void settle(struct service *s)
 {
     struct task_request *r;
-
     task_tree_settle(s->tree, &s->commit);
     while ((r = queue_take(&s->batch)))
         service_settle(s, r);
@@ -181,7 +175,6 @@ static void on_commit(void *arg, int err, const struct keeper_result *results, s
 static void begin(struct service *s)
 {
     struct task_node_head none = {0};
-
     task_commit_reset(&s->commit);
     task_commit_op(&s->commit, s->fence);
     task_tree_put_head(s->tree, &s->commit, &none, s->head_version); /* filled in at the end */
@@ -257,7 +250,6 @@ void ensemble_commit_start(struct service *s)
 void ensemble_commit_resolve(struct service *s, uint64_t head_tag)
 {
     struct task_request *r;
-
     if (!s->batch.count)
         return;
     if (head_tag != s->tag) {

@@ -72,7 +72,6 @@ static struct task_call *call_new(struct http_request *r)
 static void call_free(struct task_call *c)
 {
     struct task_http *h = c->h;
-
     if (!c->r)
         http_memory_release(&c->memory);
     if (c->out.cap > OUT_KEPT_MAX || h->spare_count >= SPARE_MAX)
@@ -93,7 +92,6 @@ static void on_timer(uv_timer_t *timer);
 static void set_timer(struct task_http *h)
 {
     int64_t due_ms = service_due_ms(h->service);
-
     if (due_ms == h->timer_ms)
         return;
     h->timer_ms = due_ms;
@@ -110,7 +108,6 @@ static void set_timer(struct task_http *h)
 static void on_timer(uv_timer_t *timer)
 {
     struct task_http *h = timer->data;
-
     h->timer_ms = INT64_MAX;
     service_tick(h->service);
     set_timer(h);
@@ -119,7 +116,6 @@ static void on_timer(uv_timer_t *timer)
 static void on_wake(uv_async_t *async)
 {
     struct task_http *h = async->data;
-
     if (h->leader && !h->leader_begun) { /* now that all modules that follow it are open */
         h->leader_begun = true;
         leader_begin(h->leader);
@@ -131,7 +127,6 @@ static void on_wake(uv_async_t *async)
 static void on_service_wake(void *arg)
 {
     struct task_http *h = arg;
-
     uv_async_send(&h->wake);
 }
 
@@ -140,7 +135,6 @@ static void on_service_wake(void *arg)
 static void reply_elsewhere(struct task_call *c)
 {
     char url[LEADER_URL_SIZE];
-
     leader_url(c->h->leader, url);
     http_reply_elsewhere(c->r, url, "no server leads yet: try again");
 }
@@ -169,7 +163,6 @@ static void reply(struct task_call *c, const struct task_reply *a)
 static void on_done(void *arg, const struct task_reply *a)
 {
     struct task_call *c = arg;
-
     histogram_add(c->h->metrics.latency[c->request.kind], uv_hrtime() - c->started_ns);
     if (c->r)
         reply(c, a);
@@ -179,7 +172,6 @@ static void on_done(void *arg, const struct task_reply *a)
 static void on_gone(struct http_request *r)
 {
     struct task_call *c = r->handler_data;
-
     http_take_memory(r, &c->memory);
     c->arena = &c->memory.arena;
     c->r = NULL;
@@ -202,7 +194,6 @@ static void post(struct http_request *r, enum task_kind kind)
 {
     struct task_in *in = r->in;
     const char *wrong = body_finish(in, kind, r->json);
-
     if (wrong) {
         http_reply_field(r, "group", "%s", wrong);
         return;
@@ -229,7 +220,6 @@ static void read_task(void *arg, struct store *s, int64_t now_ms)
     struct task_call *c = arg;
     CLEANUP(buf_release) struct buf scratch = {0};
     struct task t;
-
     (void)now_ms;
     c->out.len = 0;
     c->err = store_get(s, c->in->id, &scratch, &t);
@@ -265,7 +255,6 @@ static void read_group(void *arg, struct store *s, int64_t now_ms)
     struct task_call *c = arg;
     const struct task_read *in = c->in;
     struct store_list list = {0};
-
     c->out.len = 0;
     if (in->limit) /* 0: none at all, which store_list() takes for all */
         c->err = store_list(s, in->group, -1, in->limit < 0 ? 0 : (size_t)in->limit, in->owned,
@@ -281,7 +270,6 @@ static int by_name(const void *a, const void *b)
     const struct store_group *x = a, *y = b;
     size_t len = x->name.len < y->name.len ? x->name.len : y->name.len;
     int order = memcmp(x->name.p, y->name.p, len);
-
     return order ? order : (x->name.len > y->name.len) - (x->name.len < y->name.len);
 }
 
@@ -290,7 +278,6 @@ static void read_groups(void *arg, struct store *s, int64_t now_ms)
     struct task_call *c = arg;
     struct store_group *groups;
     size_t count;
-
     store_groups(s, now_ms, c->arena, &groups, &count);
     qsort(groups, count, sizeof *groups, by_name);
     c->out.len = 0;
@@ -303,7 +290,6 @@ static void read_groups(void *arg, struct store *s, int64_t now_ms)
 static void get(struct http_request *r, void (*read)(void *arg, struct store *s, int64_t now_ms))
 {
     struct task_call *c = call_new(r);
-
     c->request = (struct task_request){.kind = TASK_READ, .read = read};
     submit(c);
 }
@@ -333,14 +319,12 @@ void task_get_group(struct http_request *r)
 static struct keeper *borrow(void *arg)
 {
     struct task_http *h = arg;
-
     return context_keeper(h->context);
 }
 
 static void give_back(void *arg, struct keeper *k)
 {
     struct task_http *h = arg;
-
     context_return(h->context, k);
 }
 
@@ -354,7 +338,6 @@ static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, s
 {
     struct task_http *h = arg;
     int err = service_start(h->service, k, fence, e);
-
     if (!err)
         log_info("this server leads");
     return err;
@@ -363,21 +346,18 @@ static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, s
 static void on_stop(void *arg)
 {
     struct task_http *h = arg;
-
     service_stop(h->service);
 }
 
 static void on_doubt(void *arg)
 {
     struct task_http *h = arg;
-
     leader_doubt(h->leader);
 }
 
 static void on_session(void *arg, struct keeper *k)
 {
     struct task_http *h = arg;
-
     (void)k;
     if (h->leader)
         leader_session_changed(h->leader);
@@ -391,7 +371,6 @@ static void stand_for_leader(struct task_http *h)
                                .note = on_note,
                                .arg = h};
     struct leader_follower f = {.lead = on_lead, .stop = on_stop, .arg = h};
-
     h->leader = h->context->leader = leader_open(&o);
     leader_follow(h->leader, &f);
     context_listen(h->context, on_session, h);
@@ -402,7 +381,6 @@ static void stand_for_leader(struct task_http *h)
 static void on_written(void *arg)
 {
     struct task_http *h = arg;
-
     service_dispatch(h->service);
 }
 
@@ -442,7 +420,6 @@ static bool module_ready(void *module)
 {
     struct task_http *h = module;
     char url[LEADER_URL_SIZE];
-
     leader_url(h->leader, url);
     return url[0] || service_is_ready(h->service); /* or it knows who is */
 }
@@ -450,12 +427,10 @@ static bool module_ready(void *module)
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct task_http *h = handle->data;
-
     if (--h->handles)
         return;
     while (h->spare) {
         struct task_call *c = h->spare;
-
         h->spare = c->next;
         buf_release(&c->out);
         free(c);
@@ -467,7 +442,6 @@ static void on_handle_closed(uv_handle_t *handle)
 static void module_close(void *module)
 {
     struct task_http *h = module;
-
     if (h->leader)
         leader_close(h->leader);
     h->leader = h->context->leader = NULL;

@@ -72,7 +72,6 @@ static void take_over(struct service *s, const struct task_load_target *t)
 static int raise_ceiling(struct service *s, const struct task_load_target *t, struct err_info *e)
 {
     char bytes[TASK_NODE_HEAD_LEN];
-
     if (!keeper_may_lose(s->keeper))
         return 0;
     t->tree->losable = TASK_TREE_LOSABLE;
@@ -91,7 +90,6 @@ static int raise_ceiling(struct service *s, const struct task_load_target *t, st
 static int open_local(struct service *s, struct err_info *e)
 {
     struct task_load_target t;
-
     s->keeper = s->o.keeper;
     TRY(load(s, s->keeper, &t, e));
     take_over(s, &t);
@@ -102,7 +100,6 @@ int service_open(const struct service_options *o, struct service **ret_service,
                  struct err_info *ret_error)
 {
     struct service *s = mem_zalloc(sizeof *s);
-
     s->o = *o;
     s->offset_ms = clock_wall_ms() - clock_boot_ms();
     s->spare = mem_alloc(SPARE_MAX * sizeof *s->spare);
@@ -199,7 +196,6 @@ void queue_put(struct task_queue *q, struct task_request *r)
 struct task_request *queue_take(struct task_queue *q)
 {
     struct task_request *r = q->first;
-
     if (!r)
         return NULL;
     q->first = r->own.next;
@@ -220,7 +216,6 @@ void service_observe(struct service *s, const struct service_observer *o)
 size_t service_wanted(struct service *s, struct str group, size_t max)
 {
     size_t count = 0;
-
     pthread_mutex_lock(&s->lock);
     const struct claim_group *g = claim_queue_group(&s->waiting, group);
     for (const struct claim_link *l = g ? g->first : NULL; l && count < max; l = l->next)

@@ -29,7 +29,6 @@ struct task_loader {
 static int make_node(struct keeper *k, const char *path, struct str data, struct err_info *e)
 {
     int err = keeper_ensure(k, path, data);
-
     return err ? err_set(e, err, "cannot make %s: %s", path, drover_err_message(err)) : 0;
 }
 
@@ -37,7 +36,6 @@ static int make_node(struct keeper *k, const char *path, struct str data, struct
 static int make_ground(struct keeper *k, struct err_info *e)
 {
     char head[TASK_NODE_HEAD_LEN];
-
     task_node_head_encode(&(struct task_node_head){0}, head);
     TRY(make_node(k, TASK_NODE_ROOT, STR(""), e));
     TRY(make_node(k, REQUEST_LOG_ROOT, STR(""), e));
@@ -64,7 +62,6 @@ static int load_slot(struct task_loader *l, int64_t slot, struct buf *b)
 {
     char path[TASK_NODE_PATH_SIZE];
     struct task t;
-
     task_node_path(path, slot);
     int err = get(l, path, b, NULL);
     if (!err)
@@ -105,7 +102,6 @@ static int load_bucket(struct task_loader *l, const char *name, struct buf *b)
 static const char *next_bucket(struct task_loader *l)
 {
     const char *name = NULL;
-
     LOCKED(&l->lock);
     if (!l->err && l->next < l->buckets.count)
         name = l->buckets.names[l->next++];
@@ -117,7 +113,6 @@ static void *read_buckets(void *arg)
     struct task_loader *l = arg;
     CLEANUP(buf_release) struct buf b = {0};
     const char *name;
-
     while ((name = next_bucket(l)))
         load_bucket(l, name, &b);
     return NULL;
@@ -150,7 +145,6 @@ static int load_requests(struct task_loader *l)
     for (size_t i = 0; !err && i < names.count; i++) {
         int64_t place = task_node_number(names.names[i]);
         char path[TASK_NODE_PATH_SIZE];
-
         if (place < 0 || place >= REQUEST_LOG_MAX)
             continue;
         snprintf(path, sizeof path, "%s/%" PRId64, REQUEST_LOG_ROOT, place);
@@ -171,7 +165,6 @@ static int load_head(struct task_loader *l)
     struct keeper_stat stat = {0};
     struct buf b = {0};
     int err = keeper_get(l->k, TASK_NODE_HEAD, &b, &stat);
-
     if (!err)
         err = task_node_head_decode(buf_str(&b), &l->t->head);
     buf_release(&b);

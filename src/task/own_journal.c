@@ -80,7 +80,6 @@ static void make_parents(struct keeper *k, char *path)
 static int apply_node(struct keeper *k, int kind, char *path, struct str data)
 {
     int err;
-
     if (kind == NODE_GONE) {
         err = keeper_delete(k, path, KEEPER_ANY_VERSION);
         return err == DROVER_NO_NODE ? 0 : err;
@@ -105,7 +104,6 @@ static int on_record(void *arg, const void *bytes, size_t len)
         int kind = reader_u8(&r);
         size_t path_len = reader_u8(&r);
         struct str data = STR("");
-
         path_len |= (size_t)reader_u8(&r) << 8;
         struct str path = reader_bytes(&r, path_len);
         if (kind == NODE_IS)
@@ -138,7 +136,6 @@ static void count_one(struct own_journal *j)
 static void gather(struct own_journal *j, struct buf *b)
 {
     struct own_journal_record *r = mem_alloc(sizeof *r);
-
     *r = (struct own_journal_record){.bytes = *b};
     *b = (struct buf){0};
     *j->end = r;
@@ -151,7 +148,6 @@ int own_journal_append(void *arg, const struct keeper_op *ops, size_t count)
     struct own_journal *j = arg;
     CLEANUP(buf_release) struct buf b = {0};
     int err;
-
     encode(&b, ops, count);
     err = j->later ? 0 : tell(j, &b);
     LOCKED(&j->lock);
@@ -171,7 +167,6 @@ static void *writer_main(void *arg)
     pthread_mutex_lock(&j->lock);
     while (!j->closing || j->first) {
         struct own_journal_record *r = j->first;
-
         if (!r) {
             pthread_cond_wait(&j->changed, &j->lock);
             continue;
@@ -209,7 +204,6 @@ static int put_path(struct own_journal *j, const char *path, struct buf *b)
 {
     struct buf data = {0};
     int err = keeper_get(j->keeper, path, &data, NULL);
-
     if (!err)
         put_node(b, NODE_IS, str_of(path), buf_str(&data));
     buf_release(&data);
@@ -221,14 +215,12 @@ static int put_below(struct own_journal *j, const char *path, struct buf *b)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     int err = put_path(j, path, b);
-
     if (!err)
         err = keeper_children(j->keeper, path, &names, NULL);
     if (err == DROVER_NO_NODE)
         err = 0;
     for (size_t i = 0; !err && i < names.count; i++) {
         CLEANUP(buf_release) struct buf below = {0};
-
         buf_printf(&below, "%s/%s", path, names.names[i]);
         err = put_below(j, buf_text(&below), b);
     }

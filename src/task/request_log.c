@@ -48,11 +48,9 @@ static const struct request_log_entry *find(const struct request_log *m,
                                             const struct request_key *key)
 {
     uint32_t hash = hash_of(key->clientid, key->id);
-
     for (uint32_t at, ref = map_first(&m->by_key, hash, &at); ref;
          ref = map_next(&m->by_key, hash, &at)) {
         const struct request_log_entry *one = m->places[ref - 1];
-
         if (client_of(one) == key->clientid && str_eq(id_of(one), key->id))
             return one;
     }
@@ -115,7 +113,6 @@ struct str request_log_encode(const struct request_log *m, const struct request_
 uint32_t request_log_place(const struct request_log *m, bool *ret_taken)
 {
     uint32_t place = (uint32_t)(m->next % REQUEST_LOG_MAX);
-
     *ret_taken = m->places[place] != NULL;
     return place;
 }
@@ -135,7 +132,6 @@ static void keep(struct request_log *m, struct request_log_entry *one)
 static struct request_log_entry *entry_new(uint32_t place, struct str bytes)
 {
     struct request_log_entry *one = mem_alloc(sizeof *one + bytes.len);
-
     one->len = bytes.len;
     one->place = place;
     memcpy(one->bytes, bytes.p, bytes.len);
@@ -147,7 +143,6 @@ struct request_log_entry *request_log_put(struct request_log *m, struct str byte
 {
     uint32_t place = (uint32_t)(m->next++ % REQUEST_LOG_MAX);
     struct request_log_entry *before = m->places[place];
-
     if (before)
         forget(m, before);
     keep(m, entry_new(place, bytes));
@@ -157,7 +152,6 @@ struct request_log_entry *request_log_put(struct request_log *m, struct str byte
 void request_log_undo(struct request_log *m, struct request_log_entry *before)
 {
     struct request_log_entry *last = m->places[--m->next % REQUEST_LOG_MAX];
-
     forget(m, last);
     request_log_entry_free(last);
     if (before)

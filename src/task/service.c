@@ -25,7 +25,6 @@ static struct task_txn *txn_take(struct service *s)
 static void txn_give(struct service *s, struct task_request *r)
 {
     struct task_txn *t = r->own.txn;
-
     r->own.txn = NULL;
     if (!t)
         return;
@@ -48,7 +47,6 @@ void service_answer(struct service *s, struct task_request *r)
 static void call_done(struct task_request *r)
 {
     struct task_reply reply = {.err = r->own.err};
-
     if (r->own.txn && !reply.err) {
         reply.tasks = r->own.txn->tasks;
         reply.task_count = r->own.txn->task_count;
@@ -63,7 +61,6 @@ static void call_done(struct task_request *r)
 static void observe(const struct service *s, const struct task_request *r)
 {
     const struct task_txn *t = r->own.txn;
-
     if (!s->observer.changed || !t || r->own.err || r->kind == TASK_READ || r->update.manage)
         return;
     for (size_t i = 0; i < t->change_count; i++)
@@ -76,7 +73,6 @@ static void finish(struct service *s, struct task_request *r)
 {
     struct task_request copy = {.own = {.txn = r->own.txn}};
     bool called = r->own.called;
-
     if (!called)
         observe(s, r);
     call_done(r);
@@ -92,11 +88,9 @@ static void finish(struct service *s, struct task_request *r)
 static void take_durable(struct service *s, struct task_queue *from, struct task_queue *to)
 {
     int state;
-
     while (from->first &&
            (state = s->o.keeper ? keeper_passed(s->keeper, from->first->own.zxid) : 1)) {
         struct task_request *r = queue_take(from);
-
         if (state < 0)
             r->own.err = state;
         queue_put(to, r);
@@ -117,7 +111,6 @@ static void deliver(struct service *s, bool called_only)
 {
     struct task_queue ready = {0};
     struct task_request *r;
-
     pthread_mutex_lock(&s->lock);
     if (!called_only)
         take_durable(s, &s->answers, &ready);
@@ -140,7 +133,6 @@ void service_dispatch(struct service *s)
 static struct request_key key_of(const struct task_request *r)
 {
     int64_t clientid = r->kind == TASK_CLAIM ? r->claim.clientid : r->update.clientid;
-
     return (struct request_key){clientid, r->requestid, r->request_hash};
 }
 
@@ -163,7 +155,6 @@ static int fill_data(struct service *s, const struct task_request *r, struct tas
 
     for (size_t i = 0; !err && i < t->task_count; i++) {
         struct task now;
-
         if (r->kind == TASK_UPDATE) {
             if (i < u->add_count)
                 t->tasks[i].data = u->adds[i].data;
@@ -211,7 +202,6 @@ static int look_up(struct service *s, const struct task_request *r, struct task_
 static int run_claim(struct service *s, struct task_request *r, int64_t now_ms)
 {
     struct task_claim c = r->claim;
-
     if (r->own.deleted)
         c.delete_count = 0;
     int err = store_claim(s->store, &c, now_ms, &s->random, r->own.txn);
@@ -271,7 +261,6 @@ void service_put(struct service *s, struct task_request *r)
 {
     struct request_key key = key_of(r);
     struct task_txn *t = r->own.txn;
-
     task_tree_put(s->tree, &s->commit, t);
     if (r->requestid.len)
         task_tree_put_request(s->tree, &s->commit, &key, t->tasks, t->task_count);
@@ -328,10 +317,8 @@ void service_run(struct service *s, struct task_request *r)
 static void feed_group(struct service *s, struct claim_group *g)
 {
     int64_t now_ms = service_now_ms(s), due_ms = INT64_MAX;
-
     while (g->first && store_available(s->store, g->name, now_ms, &due_ms)) {
         struct task_request *r = g->first->r;
-
         claim_queue_mark(&s->waiting, g); /* keeps the group when its last claim is removed */
         claim_queue_remove(&s->waiting, r);
         service_run(s, r);
@@ -343,7 +330,6 @@ static void feed_group(struct service *s, struct claim_group *g)
 void service_feed(struct service *s)
 {
     struct claim_group *g;
-
     while ((g = claim_queue_next_marked(&s->waiting)))
         feed_group(s, g);
 }
@@ -359,7 +345,6 @@ void service_tell_due(struct service *s, int64_t before_ms)
 static void admit(struct service *s, struct task_request *r)
 {
     int64_t due_ms = claim_queue_due_ms(&s->waiting);
-
     if (s->o.keeper) {
         service_run(s, r);
         service_feed(s);
@@ -421,7 +406,6 @@ void service_tick(struct service *s)
 static int64_t due_boot_ms(struct service *s)
 {
     int64_t due_ms = claim_queue_due_ms(&s->waiting), now_ms = service_now_ms(s);
-
     if (due_ms == INT64_MAX)
         return due_ms;
     return clock_boot_ms() + (due_ms > now_ms ? due_ms - now_ms : 0);
@@ -456,7 +440,6 @@ void service_call(struct service *s, struct task_request *r)
     while (!r->own.finished) {
         bool answered = s->o.keeper && !r->own.wait_ref && s->called.first;
         int64_t zxid = r->own.zxid;
-
         if (answered) {
             pthread_mutex_unlock(&s->lock);
             keeper_wait(s->keeper, zxid);

@@ -12,7 +12,6 @@ enum { ORDER_FIRST = 64 };
 struct store *store_new(store_fetch_fn *fetch, void *arg)
 {
     struct store *s = mem_zalloc(sizeof *s);
-
     s->fetch = fetch;
     s->fetch_arg = arg;
     s->top = 1;
@@ -75,7 +74,6 @@ void store_reserve(struct store *s, size_t tasks)
 uint32_t store_find(const struct store *s, int64_t id)
 {
     uint32_t hash = map_hash_u64((uint64_t)id);
-
     for (uint32_t at, ref = map_first(&s->by_id, hash, &at); ref;
          ref = map_next(&s->by_id, hash, &at))
         if (record_at(s, ref)->id == id)
@@ -86,7 +84,6 @@ uint32_t store_find(const struct store *s, int64_t id)
 uint32_t store_find_slot(const struct store *s, int64_t slot)
 {
     uint32_t hash = map_hash_u64((uint64_t)slot);
-
     for (uint32_t at, ref = map_first(&s->by_slot, hash, &at); ref;
          ref = map_next(&s->by_slot, hash, &at))
         if (record_at(s, ref)->slot == slot)
@@ -99,7 +96,6 @@ uint32_t store_find_slot(const struct store *s, int64_t slot)
 struct task_group *store_find_group(const struct store *s, struct str name)
 {
     uint32_t hash = map_hash_str(name);
-
     for (uint32_t at, n = map_first(&s->by_name, hash, &at); n;
          n = map_next(&s->by_name, hash, &at))
         if (str_eq(s->groups[n]->name, name))
@@ -110,7 +106,6 @@ struct task_group *store_find_group(const struct store *s, struct str name)
 static void on_heap_move(void *arg, uint32_t ref, uint32_t at)
 {
     struct task_record *r = record_at(arg, ref);
-
     r->place = PLACE_HEAP | (r->place & PLACE_MARK) | at;
 }
 
@@ -129,7 +124,6 @@ static uint32_t take_group_number(struct store *s)
 struct task_group *store_make_group(struct store *s, struct str name)
 {
     struct task_group *g = store_find_group(s, name);
-
     if (g)
         return g;
     g = mem_zalloc(sizeof *g);
@@ -165,7 +159,6 @@ static void array_push(struct store *s, struct task_group *g, uint32_t ref)
 static void array_remove(struct store *s, struct task_group *g, uint32_t at)
 {
     uint32_t last = g->array[--g->array_count];
-
     g->array[at] = last;
     record_at(s, last)->place = at;
 }
@@ -183,7 +176,6 @@ void group_pass(struct store *s, struct task_group *g, int64_t now_ms)
 static int compare_ids(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
     return (x > y) - (x < y);
 }
 
@@ -224,7 +216,6 @@ static void order_make(struct store *s, struct task_group *g)
 static void order_bury(struct store *s, struct task_group *g)
 {
     size_t kept = 0;
-
     if (++g->order_dead < ORDER_FIRST || g->order_dead * 2 < g->order_count)
         return;
     for (size_t i = 0; i < g->order_count; i++)
@@ -261,7 +252,6 @@ static uint32_t take_ref(struct store *s)
 struct task_data *data_new(struct str data)
 {
     struct task_data *k = mem_alloc(sizeof *k + data.len);
-
     k->len = (uint32_t)data.len;
     if (data.len)
         memcpy(k->bytes, data.p, data.len);
@@ -319,7 +309,6 @@ struct task_data *store_remove(struct store *s, uint32_t ref)
 int store_data(struct store *s, uint32_t ref, struct buf *scratch, struct str *ret_data)
 {
     size_t before = scratch->len;
-
     if (!s->fetch) {
         const struct task_data *k = *data_at(s, ref);
         *ret_data = (struct str){k->bytes, k->len};
@@ -334,7 +323,6 @@ int store_data(struct store *s, uint32_t ref, struct buf *scratch, struct str *r
 static struct task task_of(const struct store *s, uint32_t ref)
 {
     const struct task_record *r = record_at(s, ref);
-
     return (struct task){.id = r->id,
                          .group = s->groups[r->group]->name,
                          .timespec = r->timespec,
@@ -345,7 +333,6 @@ static struct task task_of(const struct store *s, uint32_t ref)
 int store_get(struct store *s, int64_t id, struct buf *scratch, struct task *ret_task)
 {
     uint32_t ref = store_find(s, id);
-
     if (!ref)
         return DROVER_NO_TASK;
     struct task t = task_of(s, ref);
@@ -358,14 +345,12 @@ int store_get(struct store *s, int64_t id, struct buf *scratch, struct task *ret
 int64_t store_slot_of(const struct store *s, int64_t id)
 {
     uint32_t ref = store_find(s, id);
-
     return ref ? record_at(s, ref)->slot : 0;
 }
 
 bool store_group_of(const struct store *s, int64_t id, struct str *ret_group)
 {
     uint32_t ref = store_find(s, id);
-
     if (ref)
         *ret_group = s->groups[record_at(s, ref)->group]->name;
     return ref;
@@ -376,7 +361,6 @@ static int list_add(struct store *s, uint32_t ref, struct arena *a, struct buf *
                     struct store_list *list)
 {
     struct task *t = &list->tasks[list->count];
-
     *t = task_of(s, ref);
     scratch->len = 0;
     TRY(store_data(s, ref, scratch, &t->data));
@@ -390,7 +374,6 @@ static int list_any(struct store *s, struct task_group *g, size_t max, struct ar
                     struct buf *scratch, struct store_list *list)
 {
     int err = 0;
-
     for (uint32_t i = 0; !err && i < g->array_count && list->count < max; i++)
         err = list_add(s, g->array[i], a, scratch, list);
     for (uint32_t i = 0; !err && i < g->heap.count && list->count < max; i++)
@@ -408,7 +391,6 @@ static int list_ordered(struct store *s, struct task_group *g, int64_t after, bo
         order_make(s, g);
     for (high = g->order_count; low < high;) {
         size_t middle = low + (high - low) / 2;
-
         if (g->order[middle] <= after)
             low = middle + 1;
         else
@@ -416,7 +398,6 @@ static int list_ordered(struct store *s, struct task_group *g, int64_t after, bo
     }
     for (; !err && low < g->order_count && list->count < max; low++) {
         uint32_t ref = store_find(s, g->order[low]);
-
         if (ref && (owned || !(record_at(s, ref)->place & PLACE_HEAP)))
             err = list_add(s, ref, a, scratch, list);
     }
@@ -452,10 +433,8 @@ void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store
 {
     struct store_group *list = arena_alloc(a, s->group_top * sizeof *list);
     size_t count = 0;
-
     for (uint32_t i = 1; i < s->group_top; i++) {
         struct task_group *g = s->groups[i];
-
         if (!g || !group_count(g))
             continue;
         group_pass(s, g, now_ms);
@@ -469,7 +448,6 @@ void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store
 bool store_available(struct store *s, struct str group, int64_t now_ms, int64_t *ret_due_ms)
 {
     struct task_group *g = store_find_group(s, group);
-
     *ret_due_ms = INT64_MAX;
     if (!g)
         return false;

@@ -36,7 +36,6 @@ struct txn_work {
 static uint32_t find_named(const struct txn_work *w, int64_t id)
 {
     uint32_t ref = w->manage ? store_find_slot(w->s, id) : 0;
-
     return ref ? ref : store_find(w->s, id);
 }
 
@@ -61,7 +60,6 @@ static void begin(struct task_txn *t, size_t tasks, size_t changes)
 static void object(struct txn_work *w, const char *text)
 {
     struct task_txn *t = w->t;
-
     t->reasons++;
     if (t->error_count >= TASK_ERRORS_MAX)
         return;
@@ -73,7 +71,6 @@ static void object(struct txn_work *w, const char *text)
 static int end_of_check(struct txn_work *w)
 {
     struct task_txn *t = w->t;
-
     if (!t->reasons)
         return 0;
     if (t->reasons > t->error_count)
@@ -121,7 +118,6 @@ static void check_change(struct txn_work *w, const char *what, int64_t id, bool 
 static void unmark(struct txn_work *w, int64_t id)
 {
     uint32_t ref = find_named(w, id);
-
     if (ref)
         record_at(w->s, ref)->place &= ~PLACE_MARK;
 }
@@ -131,7 +127,6 @@ static void unmark(struct txn_work *w, int64_t id)
 static struct task_txn_undo *note_undo(struct txn_work *w, struct task_group *g)
 {
     struct task_txn_undo *u = &w->t->undo[w->t->undo_count++];
-
     *u = (struct task_txn_undo){.held = g};
     g->pins++;
     return u;
@@ -172,7 +167,6 @@ static void apply_delete(struct txn_work *w, int64_t id)
     uint32_t ref = find_named(w, id);
     struct task_record *r = record_at(w->s, ref);
     struct task_txn_undo *u = note_undo(w, w->s->groups[r->group]);
-
     u->old = *r;
     note_change(w, TXN_DELETE, r->slot);
     u->kept = store_remove(w->s, ref);
@@ -186,7 +180,6 @@ static void apply_add(struct txn_work *w, const struct task *add)
                             .ownerid = w->clientid,
                             .group = g->number,
                             .managed = w->manage};
-
     r.slot = r.id;
     note_undo(w, g)->made_id = r.id;
     note_change(w, TXN_CREATE, r.slot);
@@ -203,7 +196,6 @@ static void apply_change(struct txn_work *w, uint32_t ref, int64_t timespec, str
 {
     struct task_record r = *record_at(w->s, ref);
     struct task_txn_undo *u = note_undo(w, w->s->groups[r.group]);
-
     u->old = r;
     struct task_data *kept = store_remove(w->s, ref);
     if (fresh) {
@@ -223,7 +215,6 @@ void store_undo(struct store *s, struct task_txn *t)
     while (t->undo_count) {
         struct task_txn_undo *u = &t->undo[--t->undo_count];
         struct task_data *kept = NULL;
-
         if (u->made_id)
             kept = store_remove(s, store_find(s, u->made_id));
         if (u->old.id) {
@@ -244,7 +235,6 @@ void store_settle(struct store *s, struct task_txn *t)
 {
     while (t->undo_count) {
         struct task_txn_undo *u = &t->undo[--t->undo_count];
-
         free(u->kept);
         u->held->pins--;
         store_drop_group(s, u->held);
@@ -260,7 +250,6 @@ int store_restore(struct store *s, int64_t slot, const struct task *t, int64_t n
                             .ownerid = t->ownerid,
                             .slot = slot,
                             .managed = t->managed};
-
     if (store_find(s, t->id))
         return DROVER_EXISTS;
     r.group = store_make_group(s, t->group)->number;
@@ -308,7 +297,6 @@ static int check_update(struct txn_work *w, const struct task_update *u)
 int store_update(struct store *s, const struct task_update *u, int64_t now_ms, struct task_txn *t)
 {
     struct txn_work w = {s, t, u->clientid, now_ms, .manage = u->manage};
-
     if (u->add_count + u->update_count + u->delete_count > TASK_CHANGES_MAX)
         return DROVER_TOO_BIG;
     begin(t, u->add_count + u->update_count, u->add_count + u->update_count + u->delete_count);
@@ -328,7 +316,6 @@ int store_update(struct store *s, const struct task_update *u, int64_t now_ms, s
 static uint64_t random_next(struct store_random *r)
 {
     uint64_t z = r->state += UINT64_C(0x9e3779b97f4a7c15);
-
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
@@ -350,7 +337,6 @@ static size_t gather(struct txn_work *w, const struct task_claim *c, struct task
     for (size_t i = 0; i < c->group_count; i++) {
         struct task_group *g = store_find_group(w->s, c->groups[i]);
         bool again = false;
-
         for (size_t j = 0; j < count; j++)
             again = again || groups[j] == g;
         if (!g || again)
@@ -397,7 +383,6 @@ static int claim_some(struct txn_work *w, const struct task_claim *c, struct sto
         refs[i] = draw(w, groups, drawn, random_below(random, available - i));
     for (size_t i = 0; !err && i < count; i++) {
         struct str data;
-
         scratch.len = 0;
         err = store_data(w->s, refs[i], &scratch, &data);
         bytes += err ? 0 : data.len + CHANGE_BYTES;

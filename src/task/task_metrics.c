@@ -12,14 +12,12 @@ struct task_groups {
 static void look(void *arg, struct store *s, int64_t now_ms)
 {
     struct task_groups *c = arg;
-
     store_groups(s, now_ms, &c->arena, &c->groups, &c->count);
 }
 
 static void put_sample(struct buf *page, struct str group, const char *state, size_t count)
 {
     CLEANUP(buf_release) struct buf labels = {0};
-
     metrics_put_label(&labels, "group", group);
     metrics_put_label(&labels, "state", str_of(state));
     metrics_put_sample(page, "drover_tasks", buf_str(&labels), (double)count);

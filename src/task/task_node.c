@@ -14,7 +14,6 @@ static size_t put_number(char *at, int64_t number)
 {
     char digits[DIGITS_MAX];
     size_t len = 0;
-
     do
         digits[DIGITS_MAX - ++len] = (char)('0' + number % 10);
     while (number /= 10);
@@ -25,7 +24,6 @@ static size_t put_number(char *at, int64_t number)
 size_t task_node_bucket_path(char path[TASK_NODE_PATH_SIZE], int64_t bucket)
 {
     size_t len = sizeof TASK_NODE_HEAD;
-
     memcpy(path, TASK_NODE_HEAD "/", len);
     len += put_number(path + len, bucket);
     path[len] = '\0';
@@ -35,7 +33,6 @@ size_t task_node_bucket_path(char path[TASK_NODE_PATH_SIZE], int64_t bucket)
 size_t task_node_path(char path[TASK_NODE_PATH_SIZE], int64_t slot)
 {
     size_t len = task_node_bucket_path(path, task_node_bucket(slot));
-
     path[len++] = '/';
     len += put_number(path + len, slot);
     path[len] = '\0';
@@ -46,7 +43,6 @@ int64_t task_node_number(const char *name)
 {
     size_t len = strlen(name);
     int64_t number = 0;
-
     if (!len || len >= DIGITS_MAX || (name[0] == '0' && len > 1))
         return -1;
     for (size_t i = 0; i < len; i++) {

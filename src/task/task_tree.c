@@ -28,7 +28,6 @@ void task_tree_release(struct task_tree *l)
 static uint32_t find(const struct task_tree *l, int64_t number)
 {
     uint32_t hash = map_hash_u64((uint64_t)number);
-
     for (uint32_t at, ref = map_first(&l->by_number, hash, &at); ref;
          ref = map_next(&l->by_number, hash, &at))
         if (l->buckets[ref].number == number)
@@ -51,7 +50,6 @@ static uint32_t take_entry(struct task_tree *l)
 static void count_up(struct task_tree *l, int64_t number)
 {
     uint32_t ref = find(l, number);
-
     if (!ref) {
         ref = take_entry(l);
         l->buckets[ref] = (struct task_tree_bucket){number, 0};
@@ -64,7 +62,6 @@ static void count_up(struct task_tree *l, int64_t number)
 static uint32_t count_down(struct task_tree *l, int64_t number)
 {
     uint32_t ref = find(l, number);
-
     assert(ref);
     if (--l->buckets[ref].slots)
         return l->buckets[ref].slots;
@@ -123,7 +120,6 @@ static void begin(const struct task_tree *l, struct task_commit *c)
 static struct str bucket_path(struct task_commit *c, int64_t bucket)
 {
     char *path = arena_alloc(&c->arena, TASK_NODE_PATH_SIZE);
-
     return (struct str){path, task_node_bucket_path(path, bucket)};
 }
 
@@ -142,10 +138,8 @@ static void put_slot(struct task_commit *c, enum keeper_op_kind kind, int64_t sl
                            .flags = kind == KEEPER_CREATE ? KEEPER_NO_STAT : 0,
                            .version = KEEPER_ANY_VERSION,
                            .path = {path, task_node_path(path, slot)}};
-
     if (t) {
         char *bytes = arena_alloc(&c->arena, task_node_len(t));
-
         task_node_encode(t, bytes);
         op.data = (struct str){bytes, task_node_len(t)};
     }
@@ -156,7 +150,6 @@ static void put_slot(struct task_commit *c, enum keeper_op_kind kind, int64_t sl
 static void open_bucket(struct task_tree *l, struct task_commit *c, int64_t bucket)
 {
     int64_t before = l->open_bucket;
-
     if (bucket <= before)
         return;
     put_bucket(c, KEEPER_CREATE, bucket);
@@ -171,7 +164,6 @@ void task_tree_put(struct task_tree *l, struct task_commit *c, const struct task
     for (size_t i = 0; i < t->change_count; i++) {
         const struct task_txn_change *change = &t->changes[i];
         int64_t bucket = task_node_bucket(change->slot);
-
         switch (change->kind) {
         case TXN_CREATE:
             open_bucket(l, c, bucket);
@@ -197,7 +189,6 @@ void task_tree_put_request(struct task_tree *l, struct task_commit *c,
     bool taken;
     uint32_t place = request_log_place(&l->requests, &taken);
     char *path = arena_printf(&c->arena, "%s/%u", REQUEST_LOG_ROOT, place);
-
     begin(l, c);
     task_commit_op(c, (struct keeper_op){.kind = taken ? KEEPER_SET : KEEPER_CREATE,
                                          .version = KEEPER_ANY_VERSION,
@@ -214,7 +205,6 @@ void task_tree_put_head(struct task_tree *l, struct task_commit *c, const struct
                         int32_t version)
 {
     char *bytes = arena_alloc(&c->arena, TASK_NODE_HEAD_LEN);
-
     begin(l, c);
     task_node_head_encode(h, bytes);
     task_commit_op(c, (struct keeper_op){.kind = KEEPER_SET,
@@ -232,7 +222,6 @@ struct task_node_head task_tree_ceiling(const struct task_tree *l, int64_t last_
 void task_tree_put_ceiling(struct task_tree *l, struct task_commit *c, int64_t last_id)
 {
     struct task_node_head h = task_tree_ceiling(l, last_id);
-
     if (last_id + l->losable > l->ceiling)
         task_tree_put_head(l, c, &h, KEEPER_ANY_VERSION);
 }
@@ -257,7 +246,6 @@ void task_tree_undo(struct task_tree *l, struct task_commit *c, const struct tas
     for (size_t i = count; i-- > 0;)
         for (size_t j = txns[i]->change_count; j-- > 0;) {
             const struct task_txn_change *change = &txns[i]->changes[j];
-
             if (change->kind == TXN_CREATE)
                 count_down(l, task_node_bucket(change->slot));
             if (change->kind == TXN_DELETE)
