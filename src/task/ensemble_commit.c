@@ -50,40 +50,23 @@ static void unlist(struct service *s, struct sent_commit *gone)
     *link = gone->next;
 }
 
-static const struct task_txn **txns_of(const struct task_queue *q)
-{
-    const struct task_txn **txns = mem_alloc((q->count + 1) * sizeof *txns);
-    size_t count = 0;
-    for (const struct task_request *r = q->first; r; r = r->own.next)
-        txns[count++] = r->own.txn;
-    return txns;
-}
-
-/* Undoes the batch in memory. The requests stay in it. */
+/* Undoes the batch in memory, the newest request first. The requests stay in it. */
 void ensemble_commit_undo(struct service *s)
 {
-    const struct task_txn **txns = txns_of(&s->batch);
-    struct task_request **list = mem_alloc((s->batch.count + 1) * sizeof *list);
+    CLEANUP(mem_free) struct task_request **list = mem_alloc((s->batch.count + 1) * sizeof *list);
     size_t count = 0;
-    task_tree_undo(s->tree, &s->commit, txns, s->batch.count);
+
     for (struct task_request *r = s->batch.first; r; r = r->own.next)
         list[count++] = r;
     while (count)
         service_undo(s, list[--count]);
-    task_commit_reset(&s->commit);
-    free(list);
-    free(txns);
+    task_tree_undo(s->tree, &s->commit);
 }
 
 static void answer_all(struct service *s, struct task_queue *q, int err)
 {
-    struct task_request *r;
-    while ((r = queue_take(q))) {
-        if (err)
-            r->own.err = err;
-        r->own.park = false;
-        service_answer(s, r);
-    }
+    for (struct task_request *r; (r = queue_take(q));)
+        service_answer(s, r, err);
 }
 
 /* Puts the batch back at the front of the queue. */
@@ -98,9 +81,8 @@ static void requeue(struct service *s)
 
 static void settle(struct service *s)
 {
-    struct task_request *r;
     task_tree_settle(s->tree, &s->commit);
-    while ((r = queue_take(&s->batch)))
+    for (struct task_request *r; (r = queue_take(&s->batch));)
         service_settle(s, r);
 }
 
@@ -150,15 +132,13 @@ static void on_commit(void *arg, int err, const struct keeper_result *results, s
     struct sent_commit *sent = arg;
     struct service *s = sent->s;
 
-    int64_t due_ms;
-
     (void)count;
     if (!s) {
         free(sent);
         return;
     }
     pthread_mutex_lock(&s->lock);
-    due_ms = claim_queue_due_ms(&s->waiting);
+    int64_t due_ms = claim_queue_due_ms(&s->waiting);
     unlist(s, sent);
     if (sent->term == s->term && s->under_way) {
         s->under_way = false;
@@ -174,10 +154,10 @@ static void on_commit(void *arg, int err, const struct keeper_result *results, s
 
 static void begin(struct service *s)
 {
-    struct task_node_head none = {0};
-    task_commit_reset(&s->commit);
+    task_tree_begin(s->tree, &s->commit);
     task_commit_op(&s->commit, s->fence);
-    task_tree_put_head(s->tree, &s->commit, &none, s->head_version); /* filled in at the end */
+    task_tree_put_head(s->tree, &s->commit, &(struct task_node_head){0}, /* filled in at the end */
+                       s->head_version);
 }
 
 /* Runs queued requests, as many as fit into one commit. Waiting claims may wake and join. */
@@ -211,11 +191,10 @@ static bool only_reads(const struct task_queue *q)
 
 static void send(struct service *s)
 {
-    struct task_node_head head = {.last_id = store_last_id(s->store)};
-    struct sent_commit *sent = mem_zalloc(sizeof *sent);
+    struct sent_commit *sent = mem_alloc(sizeof *sent);
 
     random_fill(&s->tag, sizeof s->tag);
-    head.tag = s->tag;
+    struct task_node_head head = {.last_id = store_last_id(s->store), .tag = s->tag};
     task_node_head_encode(&head, (char *)s->commit.ops[1].data.p);
     *sent = (struct sent_commit){s, s->term, s->sent};
     s->sent = sent;
@@ -249,19 +228,10 @@ void ensemble_commit_start(struct service *s)
 /* After a new fence: it is now certain whether the commit happened. */
 void ensemble_commit_resolve(struct service *s, uint64_t head_tag)
 {
-    struct task_request *r;
-    if (!s->batch.count)
-        return;
-    if (head_tag != s->tag) {
+    if (head_tag == s->tag)
+        settle(s);
+    else
         requeue(s);
-        return;
-    }
-    while ((r = queue_take(&s->batch))) {
-        if (r->own.park)
-            service_park(s, r);
-        else
-            service_answer(s, r);
-    }
 }
 
 /*

@@ -9,8 +9,6 @@
 #include "base/thread.h"
 #include "task/service_impl.h"
 
-enum { SPARE_MAX = 256 };
-
 /* The data of a task, from the embedded keeper's tree. */
 static int fetch(void *arg, int64_t slot, struct buf *b)
 {
@@ -27,18 +25,18 @@ static int fetch(void *arg, int64_t slot, struct buf *b)
 }
 
 /* Loads into a new store; take_over() makes it the current one. */
-static int load(struct service *s, struct keeper *k, struct task_load_target *t, struct err_info *e)
+static int load(struct service *s, struct keeper *k, struct task_load *l, struct err_info *e)
 {
-    *t = (struct task_load_target){.keeper = k, .now_ms = service_now_ms(s)};
-    t->store = s->o.keeper ? store_new(fetch, s) : store_new(NULL, NULL);
-    t->tree = mem_alloc(sizeof *t->tree);
-    task_tree_init(t->tree);
-    int err = load_tasks(t, e);
-    if (!err)
-        return 0;
-    store_free(t->store);
-    task_tree_release(t->tree);
-    free(t->tree);
+    *l = (struct task_load){.keeper = k, .now_ms = service_now_ms(s), .e = e};
+    l->store = store_new(s->o.keeper ? fetch : NULL, s);
+    l->tree = task_tree_new();
+    pthread_mutex_init(&l->lock, NULL);
+    int err = load_tasks(l);
+    pthread_mutex_destroy(&l->lock);
+    if (err) {
+        store_free(l->store);
+        task_tree_free(l->tree);
+    }
     return err;
 }
 
@@ -47,19 +45,18 @@ static void discard(struct service *s)
     if (!s->store)
         return;
     store_free(s->store);
-    task_tree_release(s->tree);
-    free(s->tree);
+    task_tree_free(s->tree);
     s->store = NULL;
     s->tree = NULL;
 }
 
-static void take_over(struct service *s, const struct task_load_target *t)
+static void take_over(struct service *s, const struct task_load *l)
 {
     discard(s);
-    s->store = t->store;
-    s->tree = t->tree;
-    s->keeper = t->keeper;
-    s->head_version = t->head_version;
+    s->store = l->store;
+    s->tree = l->tree;
+    s->keeper = l->keeper;
+    s->head_version = l->head_version;
     s->one_by_one = 0;
     s->under_way = false;
     s->state = SERVICE_READY;
@@ -69,31 +66,35 @@ static void take_over(struct service *s, const struct task_load_target *t)
  * If a crash may lose answered changes, the ceiling for the ids of this run is on disk before the
  * first id.
  */
-static int raise_ceiling(struct service *s, const struct task_load_target *t, struct err_info *e)
+static int raise_ceiling(struct service *s, struct err_info *e)
 {
     char bytes[TASK_NODE_HEAD_LEN];
+
     if (!keeper_may_lose(s->keeper))
         return 0;
-    t->tree->losable = TASK_TREE_LOSABLE;
-    struct task_node_head head = task_tree_ceiling(t->tree, store_last_id(t->store));
+    s->tree->losable = TASK_TREE_LOSABLE;
+    struct task_node_head head = task_tree_ceiling(s->tree, store_last_id(s->store));
     task_node_head_encode(&head, bytes);
-    int err = keeper_set(t->keeper, TASK_NODE_HEAD, (struct str){bytes, sizeof bytes},
+    int err = keeper_set(s->keeper, TASK_NODE_HEAD, (struct str){bytes, sizeof bytes},
                          KEEPER_ANY_VERSION, NULL);
     if (!err)
         err = keeper_flush(s->keeper);
     if (err)
         return err_set(e, err, "cannot set ids aside for the tasks: %s", drover_err_message(err));
-    t->tree->ceiling = head.last_id;
+    s->tree->ceiling = head.last_id;
     return 0;
 }
 
 static int open_local(struct service *s, struct err_info *e)
 {
-    struct task_load_target t;
+    struct task_load l;
+
     s->keeper = s->o.keeper;
-    TRY(load(s, s->keeper, &t, e));
-    take_over(s, &t);
-    return raise_ceiling(s, &t, e);
+    TRY(load(s, s->keeper, &l, e));
+    take_over(s, &l);
+    TRY(raise_ceiling(s, e));
+    task_tree_begin(s->tree, &s->commit);
+    return 0;
 }
 
 int service_open(const struct service_options *o, struct service **ret_service,
@@ -102,7 +103,6 @@ int service_open(const struct service_options *o, struct service **ret_service,
     struct service *s = mem_zalloc(sizeof *s);
     s->o = *o;
     s->offset_ms = clock_wall_ms() - clock_boot_ms();
-    s->spare = mem_alloc(SPARE_MAX * sizeof *s->spare);
     pthread_mutex_init(&s->lock, NULL);
     cond_init(&s->finished);
     claim_queue_init(&s->waiting);
@@ -118,17 +118,17 @@ int service_open(const struct service_options *o, struct service **ret_service,
 int service_start(struct service *s, struct keeper *k, const struct keeper_op *fence,
                   struct err_info *ret_error)
 {
-    struct task_load_target t;
-    TRY(load(s, k, &t, ret_error));
+    struct task_load l;
+    TRY(load(s, k, &l, ret_error));
     pthread_mutex_lock(&s->lock);
     s->term++;
     if (s->store)
         ensemble_commit_undo(s);
-    take_over(s, &t);
+    take_over(s, &l);
     free((char *)s->fence.path.p);
     s->fence = *fence;
     s->fence.path.p = mem_dup(fence->path.p, fence->path.len);
-    ensemble_commit_resolve(s, t.head.tag);
+    ensemble_commit_resolve(s, l.head.tag);
     ensemble_commit_start(s);
     pthread_mutex_unlock(&s->lock);
     service_wake(s);
@@ -160,20 +160,17 @@ void service_close(struct service *s)
 {
     service_stop(s);
     ensemble_commit_forget_sent(s);
-    if (s->o.keeper) {
+    if (s->o.keeper)
         keeper_wait(s->o.keeper, s->zxid);
-        service_dispatch(s);
+    service_dispatch(s);
+    if (s->o.keeper)
         keeper_close(s->o.keeper);
-    } else {
-        service_dispatch(s);
-    }
     claim_queue_release(&s->waiting);
     task_commit_release(&s->commit);
     while (s->spare_count) {
         task_txn_release(s->spare[--s->spare_count]);
         free(s->spare[s->spare_count]);
     }
-    free(s->spare);
     free((char *)s->fence.path.p);
     pthread_cond_destroy(&s->finished);
     pthread_mutex_destroy(&s->lock);

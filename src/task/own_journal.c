@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "task/request_log.h"
-#include "task/task_node.h"
+#include "task/task_tree.h"
 
 enum { VERSION = 1, NODE_IS = 1, NODE_GONE = 2, PUT_BYTES = 64 * 1024 };
 

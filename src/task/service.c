@@ -1,14 +1,13 @@
-/* Running requests: checking, applying, parking and answering them. */
+/*
+ * Running requests: checking, applying, parking and answering them; and committing them to the
+ * embedded keeper, which decides at once.
+ */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "task/service_impl.h"
-
-enum { SPARE_MAX = 256 };
-
-/* Time. */
 
 int64_t service_now_ms(struct service *s)
 {
@@ -22,24 +21,23 @@ static struct task_txn *txn_take(struct service *s)
     return s->spare_count ? s->spare[--s->spare_count] : mem_zalloc(sizeof(struct task_txn));
 }
 
-static void txn_give(struct service *s, struct task_request *r)
+static void txn_give(struct service *s, struct task_txn *t)
 {
-    struct task_txn *t = r->own.txn;
-    r->own.txn = NULL;
-    if (!t)
-        return;
-    if (s->spare_count < SPARE_MAX) {
+    if (t && s->spare_count < SERVICE_SPARE_MAX) {
         s->spare[s->spare_count++] = t;
-        return;
+    } else if (t) {
+        task_txn_release(t);
+        free(t);
     }
-    task_txn_release(t);
-    free(t);
 }
 
 /* Answering. */
 
-void service_answer(struct service *s, struct task_request *r)
+void service_answer(struct service *s, struct task_request *r, int err)
 {
+    if (err)
+        r->own.err = err;
+    r->own.park = false;
     r->own.zxid = s->zxid;
     queue_put(r->own.called ? &s->called : &s->answers, r);
 }
@@ -71,13 +69,13 @@ static void observe(const struct service *s, const struct task_request *r)
 /* The request may be freed by its `done`, unless a thread waits in service_call(). */
 static void finish(struct service *s, struct task_request *r)
 {
-    struct task_request copy = {.own = {.txn = r->own.txn}};
+    struct task_txn *t = r->own.txn;
     bool called = r->own.called;
     if (!called)
         observe(s, r);
     call_done(r);
     LOCKED(&s->lock);
-    txn_give(s, &copy);
+    txn_give(s, t);
     if (called) {
         r->own.finished = true;
         pthread_cond_broadcast(&s->finished);
@@ -136,67 +134,52 @@ static struct request_key key_of(const struct task_request *r)
     return (struct request_key){clientid, r->requestid, r->request_hash};
 }
 
-static int refuse(struct task_txn *t, const char *why)
-{
-    arena_reset(&t->arena);
-    *t = (struct task_txn){.arena = t->arena, .error_count = 1, .reasons = 1};
-    t->errors = arena_alloc(&t->arena, sizeof *t->errors);
-    t->errors[0] = why;
-    return DROVER_REFUSED;
-}
-
 /* Adds the data to an answer from the request log, which has none. */
 static int fill_data(struct service *s, const struct task_request *r, struct task_txn *t)
 {
     const struct task_update *u = &r->update;
     CLEANUP(buf_release) struct buf scratch = {0};
     size_t kept = 0;
-    int err = 0;
 
-    for (size_t i = 0; !err && i < t->task_count; i++) {
+    if (r->kind == TASK_UPDATE) {
+        for (size_t i = 0; i < t->task_count && i < u->add_count + u->update_count; i++)
+            t->tasks[i].data =
+                i < u->add_count ? u->adds[i].data : u->updates[i - u->add_count].data;
+        return 0;
+    }
+    for (size_t i = 0; i < t->task_count; i++) {
         struct task now;
-        if (r->kind == TASK_UPDATE) {
-            if (i < u->add_count)
-                t->tasks[i].data = u->adds[i].data;
-            else if (i < u->add_count + u->update_count)
-                t->tasks[i].data = u->updates[i - u->add_count].data;
-            kept = i + 1;
-            continue;
-        }
         scratch.len = 0;
-        err = store_get(s->store, t->tasks[i].id, &scratch, &now);
-        if (err == DROVER_NO_TASK) {
-            err = 0;
+        int err = store_get(s->store, t->tasks[i].id, &scratch, &now);
+        if (err == DROVER_NO_TASK)
             continue;
-        }
+        if (err)
+            return err;
         t->tasks[kept] = t->tasks[i];
-        if (!err)
-            t->tasks[kept++].data = (struct str){arena_text(&t->arena, now.data), now.data.len};
+        t->tasks[kept++].data = (struct str){arena_text(&t->arena, now.data), now.data.len};
     }
     t->task_count = kept;
-    return err;
+    return 0;
 }
 
 /* 1: the request was executed before, and the answer is in t. 0: it was not. */
 static int look_up(struct service *s, const struct task_request *r, struct task_txn *t)
 {
-    struct request_key key = key_of(r);
-    struct task *tasks;
-    size_t count;
-
     if (!r->requestid.len || r->own.deleted)
         return 0;
+    struct request_key key = key_of(r);
     arena_reset(&t->arena);
     *t = (struct task_txn){.arena = t->arena};
-    int found = request_log_find(&s->tree->requests, &key, &t->arena, &tasks, &count);
-    if (found < 0)
-        return refuse(t, "requestid: another request of this client had the same");
-    if (!found)
-        return 0;
-    t->tasks = tasks;
-    t->task_count = count;
-    int err = fill_data(s, r, t);
-    return err ? err : 1;
+    int found = request_log_find(&s->tree->requests, &key, &t->arena, &t->tasks, &t->task_count);
+    if (found < 0) {
+        t->errors = arena_alloc(&t->arena, sizeof *t->errors);
+        t->errors[0] = "requestid: another request of this client had the same";
+        t->error_count = t->reasons = 1;
+        return DROVER_REFUSED;
+    }
+    if (found)
+        TRY(fill_data(s, r, t));
+    return found;
 }
 
 static int run_claim(struct service *s, struct task_request *r, int64_t now_ms)
@@ -271,25 +254,60 @@ void service_put(struct service *s, struct task_request *r)
 void service_undo(struct service *s, struct task_request *r)
 {
     store_undo(s->store, r->own.txn);
+    task_tree_uncount(s->tree, r->own.txn);
+}
+
+static void park(struct service *s, struct task_request *r)
+{
+    r->own.park = false;
+    r->own.deleted = r->claim.delete_count > 0;
+    txn_give(s, r->own.txn);
+    r->own.txn = NULL;
+    claim_queue_add(&s->waiting, r, r->own.deadline_ms);
+    if (s->observer.wanted)
+        s->observer.wanted(s->observer.arg, &r->claim, true);
 }
 
 void service_settle(struct service *s, struct task_request *r)
 {
     store_settle(s->store, r->own.txn);
     if (r->own.park)
-        service_park(s, r);
+        park(s, r);
     else
-        service_answer(s, r);
+        service_answer(s, r, 0);
 }
 
-void service_park(struct service *s, struct task_request *r)
+/* As one transaction. If it is refused, nothing has happened. */
+static int commit(struct service *s, struct task_request *r)
 {
-    r->own.park = false;
-    r->own.deleted = r->claim.delete_count > 0;
-    txn_give(s, r);
-    claim_queue_add(&s->waiting, r, r->own.deadline_ms);
-    if (s->observer.wanted)
-        s->observer.wanted(s->observer.arg, &r->claim, true);
+    service_put(s, r);
+    task_tree_put_ceiling(s->tree, &s->commit, store_last_id(s->store));
+    if (s->commit.bytes > KEEPER_REQUEST_MAX / 2 && /* an estimate: now exactly */
+        keeper_request_size(s->commit.ops, s->commit.count) > KEEPER_REQUEST_MAX)
+        return DROVER_TOO_BIG;
+    if (s->o.journal)
+        TRY(s->o.journal(s->o.journal_arg, s->commit.ops, s->commit.count));
+    return keeper_apply(s->keeper, s->commit.ops, s->commit.count, &s->zxid);
+}
+
+/*
+ * Commits to the embedded keeper. Nobody else writes below /drover/tasks and /drover/requests, so
+ * only an extra operation, a full disk or a transaction that is too big can be refused; then memory
+ * is undone before the next request runs.
+ */
+static void commit_local(struct service *s, struct task_request *r)
+{
+    int err = commit(s, r);
+
+    if (err) {
+        service_undo(s, r);
+        task_tree_undo(s->tree, &s->commit);
+        service_answer(s, r, err);
+        return;
+    }
+    s->stats.commits++;
+    task_tree_settle(s->tree, &s->commit);
+    service_settle(s, r);
 }
 
 void service_run(struct service *s, struct task_request *r)
@@ -307,7 +325,7 @@ void service_run(struct service *s, struct task_request *r)
     if (s->o.keeper && !service_has_changes(r))
         service_settle(s, r);
     else if (s->o.keeper)
-        local_commit(s, r);
+        commit_local(s, r);
     else
         queue_put(&s->batch, r);
 }
@@ -342,15 +360,21 @@ void service_tell_due(struct service *s, int64_t before_ms)
         service_wake(s);
 }
 
-static void admit(struct service *s, struct task_request *r)
+static void start(struct service *s, struct task_request *r, bool called)
 {
+    LOCKED(&s->lock);
     int64_t due_ms = claim_queue_due_ms(&s->waiting);
+
+    memset(&r->own, 0, sizeof r->own);
+    r->own.called = called;
+    if (r->kind == TASK_CLAIM && r->wait_ms > 0)
+        r->own.deadline_ms =
+            service_now_ms(s) + (r->wait_ms > TASK_MS_MAX ? TASK_MS_MAX : r->wait_ms);
     if (s->o.keeper) {
         service_run(s, r);
         service_feed(s);
     } else if (s->state == SERVICE_STOPPED) {
-        r->own.err = DROVER_NOT_LEADER;
-        service_answer(s, r);
+        service_answer(s, r, DROVER_NOT_LEADER);
     } else {
         queue_put(&s->queue, r);
         ensemble_commit_start(s);
@@ -358,19 +382,9 @@ static void admit(struct service *s, struct task_request *r)
     service_tell_due(s, due_ms);
 }
 
-static void start(struct service *s, struct task_request *r)
-{
-    LOCKED(&s->lock);
-    if (r->kind == TASK_CLAIM && r->wait_ms > 0)
-        r->own.deadline_ms =
-            service_now_ms(s) + (r->wait_ms > TASK_MS_MAX ? TASK_MS_MAX : r->wait_ms);
-    admit(s, r);
-}
-
 void service_submit(struct service *s, struct task_request *r)
 {
-    memset(&r->own, 0, sizeof r->own);
-    start(s, r);
+    start(s, r, false);
     service_dispatch(s);
 }
 
@@ -432,9 +446,7 @@ bool service_cancel(struct service *s, struct task_request *r)
  */
 void service_call(struct service *s, struct task_request *r)
 {
-    memset(&r->own, 0, sizeof r->own);
-    r->own.called = true;
-    start(s, r);
+    start(s, r, true);
     deliver(s, true);
     pthread_mutex_lock(&s->lock);
     while (!r->own.finished) {
