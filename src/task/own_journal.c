@@ -35,8 +35,7 @@ struct own_journal {
     struct own_journal_record *first, **end;
     int failed; /* the journal's error: no further record is accepted */
     int64_t since_snapshot;
-    bool closing, has_writer, has_snapshotter;
-    bool wanted, snapshotting;
+    bool closing, wanted, snapshotting;
     uint64_t asked, tried;
     int snapshot_err;
     pthread_t writer, snapshotter;
@@ -67,54 +66,42 @@ static void encode(struct buf *b, const struct keeper_op *ops, size_t count)
                      ops[i].data);
 }
 
-/* Creates the parents. */
-static void make_parents(struct keeper *k, char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        keeper_create(k, path, STR(""), 0, NULL);
-        *slash = '/';
-    }
-}
-
 static int apply_node(struct keeper *k, int kind, char *path, struct str data)
 {
-    int err;
     if (kind == NODE_GONE) {
-        err = keeper_delete(k, path, KEEPER_ANY_VERSION);
+        int err = keeper_delete(k, path, KEEPER_ANY_VERSION);
         return err == DROVER_NO_NODE ? 0 : err;
     }
-    err = keeper_set(k, path, data, KEEPER_ANY_VERSION, NULL);
-    if (err == DROVER_NO_NODE) {
-        make_parents(k, path);
-        err = keeper_create(k, path, data, 0, NULL);
+    int err = keeper_set(k, path, data, KEEPER_ANY_VERSION, NULL);
+    if (err != DROVER_NO_NODE)
+        return err;
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        keeper_create(k, path, STR(""), 0, NULL); /* a parent, which may exist */
+        *slash = '/';
     }
-    return err;
+    return keeper_create(k, path, data, 0, NULL);
 }
 
 static int on_record(void *arg, const void *bytes, size_t len)
 {
     struct own_journal *j = arg;
     struct reader r = {bytes, len, false};
-    int err = 0;
 
     if (reader_u8(&r) != VERSION)
         return DROVER_DAMAGED;
-    while (!err && r.left) {
+    while (r.left) {
         int kind = reader_u8(&r);
         size_t path_len = reader_u8(&r);
-        struct str data = STR("");
         path_len |= (size_t)reader_u8(&r) << 8;
         struct str path = reader_bytes(&r, path_len);
-        if (kind == NODE_IS)
-            data = reader_bytes(&r, reader_u32(&r));
+        struct str data = kind == NODE_IS ? reader_bytes(&r, reader_u32(&r)) : STR("");
         if (r.bad || (kind != NODE_IS && kind != NODE_GONE))
             return DROVER_DAMAGED;
-        char *text = mem_dup(path.p, path.len);
-        err = apply_node(j->keeper, kind, text, data);
-        free(text);
+        CLEANUP(mem_free) char *text = mem_dup(path.p, path.len);
+        TRY(apply_node(j->keeper, kind, text, data));
     }
-    return err;
+    return 0;
 }
 
 /* Appending. */
@@ -125,14 +112,6 @@ static int tell(struct own_journal *j, const struct buf *b)
     return j->j.append(j->j.arg, b->p, b->len);
 }
 
-static void count_one(struct own_journal *j)
-{
-    if (++j->since_snapshot < j->snapshot_every || !j->has_snapshotter || j->snapshotting)
-        return;
-    j->wanted = true;
-    pthread_cond_broadcast(&j->changed);
-}
-
 static void gather(struct own_journal *j, struct buf *b)
 {
     struct own_journal_record *r = mem_alloc(sizeof *r);
@@ -140,22 +119,24 @@ static void gather(struct own_journal *j, struct buf *b)
     *b = (struct buf){0};
     *j->end = r;
     j->end = &r->next;
-    pthread_cond_broadcast(&j->changed);
 }
 
 int own_journal_append(void *arg, const struct keeper_op *ops, size_t count)
 {
     struct own_journal *j = arg;
     CLEANUP(buf_release) struct buf b = {0};
-    int err;
+
     encode(&b, ops, count);
-    err = j->later ? 0 : tell(j, &b);
+    int err = j->later ? 0 : tell(j, &b);
     LOCKED(&j->lock);
     if (j->later)
         gather(j, &b);
     if (err)
         j->failed = DROVER_IO;
-    count_one(j);
+    if (++j->since_snapshot >= j->snapshot_every && !j->snapshotting)
+        j->wanted = true;
+    if (j->later || j->wanted)
+        pthread_cond_broadcast(&j->changed);
     return j->failed;
 }
 
@@ -191,64 +172,61 @@ static void *writer_main(void *arg)
 
 static int flush(struct own_journal *j, struct buf *b)
 {
-    pthread_mutex_lock(&j->order);
+    LOCKED(&j->order);
     int err = j->j.snapshot_put(j->j.arg, b->p, b->len);
-    pthread_mutex_unlock(&j->order);
     b->len = 0;
     buf_put_u8(b, VERSION);
     return err;
 }
 
 /* A node that was deleted meanwhile is in the journal as deleted. */
-static int put_path(struct own_journal *j, const char *path, struct buf *b)
-{
-    struct buf data = {0};
-    int err = keeper_get(j->keeper, path, &data, NULL);
-    if (!err)
-        put_node(b, NODE_IS, str_of(path), buf_str(&data));
-    buf_release(&data);
-    err = err == DROVER_NO_NODE ? 0 : err;
-    return err || b->len < PUT_BYTES ? err : flush(j, b);
-}
-
 static int put_below(struct own_journal *j, const char *path, struct buf *b)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    int err = put_path(j, path, b);
+    CLEANUP(buf_release) struct buf data = {0};
+    int err = keeper_get(j->keeper, path, &data, NULL);
+
+    if (!err)
+        put_node(b, NODE_IS, str_of(path), buf_str(&data));
+    if (!err && b->len >= PUT_BYTES)
+        err = flush(j, b);
     if (!err)
         err = keeper_children(j->keeper, path, &names, NULL);
-    if (err == DROVER_NO_NODE)
-        err = 0;
     for (size_t i = 0; !err && i < names.count; i++) {
         CLEANUP(buf_release) struct buf below = {0};
         buf_printf(&below, "%s/%s", path, names.names[i]);
         err = put_below(j, buf_text(&below), b);
     }
-    return err;
+    return err == DROVER_NO_NODE ? 0 : err;
+}
+
+static int begin_snapshot(struct own_journal *j)
+{
+    LOCKED(&j->order);
+    return j->j.snapshot_begin(j->j.arg);
+}
+
+static int end_snapshot(struct own_journal *j, int err)
+{
+    LOCKED(&j->order);
+    int ended = j->j.snapshot_end(j->j.arg, err == 0);
+    return err || !ended ? err : DROVER_IO;
 }
 
 static int take_snapshot(struct own_journal *j)
 {
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
 
     if (!j->j.snapshot_begin || !j->j.snapshot_put || !j->j.snapshot_end)
         return DROVER_UNIMPLEMENTED;
-    pthread_mutex_lock(&j->order);
-    int err = j->j.snapshot_begin(j->j.arg);
-    pthread_mutex_unlock(&j->order);
-    if (err)
+    if (begin_snapshot(j))
         return DROVER_IO;
     j->barrier(j->barrier_arg);
     buf_put_u8(&b, VERSION);
-    err = put_below(j, TASK_NODE_ROOT, &b);
+    int err = put_below(j, TASK_NODE_ROOT, &b);
     if (!err && b.len > 1)
         err = flush(j, &b);
-    pthread_mutex_lock(&j->order);
-    if (j->j.snapshot_end(j->j.arg, err == 0))
-        err = err ? err : DROVER_IO;
-    pthread_mutex_unlock(&j->order);
-    buf_release(&b);
-    return err;
+    return end_snapshot(j, err);
 }
 
 static void *snapshotter_main(void *arg)
@@ -301,6 +279,16 @@ int own_journal_snapshotting(struct own_journal *j)
 
 /* Opening and closing. */
 
+static void release(struct own_journal *j)
+{
+    if (j->keeper)
+        keeper_close(j->keeper);
+    pthread_cond_destroy(&j->changed);
+    pthread_mutex_destroy(&j->order);
+    pthread_mutex_destroy(&j->lock);
+    free(j);
+}
+
 int own_journal_open(const struct drover_journal *drover, bool later, int64_t snapshot_every,
                      struct local *l, struct own_journal **ret_journal, struct err_info *e)
 {
@@ -317,13 +305,11 @@ int own_journal_open(const struct drover_journal *drover, bool later, int64_t sn
     if (!err)
         err = j->j.replay(j->j.arg, on_record, j);
     if (err) {
-        own_journal_close(j);
+        release(j);
         return err_set(e, err < 0 ? err : DROVER_IO, "the journal could not be replayed: %s",
                        drover_err_message(err < 0 ? err : DROVER_IO));
     }
-    j->has_snapshotter = true;
     thread_must_start(&j->snapshotter, "task-snapshot", snapshotter_main, j);
-    j->has_writer = later;
     if (later)
         thread_must_start(&j->writer, "task-journal", writer_main, j);
     *ret_journal = j;
@@ -336,14 +322,8 @@ void own_journal_close(struct own_journal *j)
     j->closing = true;
     pthread_cond_broadcast(&j->changed);
     pthread_mutex_unlock(&j->lock);
-    if (j->has_writer)
+    if (j->later)
         pthread_join(j->writer, NULL);
-    if (j->has_snapshotter)
-        pthread_join(j->snapshotter, NULL);
-    if (j->keeper)
-        keeper_close(j->keeper);
-    pthread_cond_destroy(&j->changed);
-    pthread_mutex_destroy(&j->order);
-    pthread_mutex_destroy(&j->lock);
-    free(j);
+    pthread_join(j->snapshotter, NULL);
+    release(j);
 }

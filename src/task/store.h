@@ -129,7 +129,6 @@ void store_free(struct store *s);
 
 /* Adds a stored task. EXISTS: there is one with this id. */
 int store_restore(struct store *s, int64_t slot, const struct task *t, int64_t now_ms);
-void store_reserve(struct store *s, size_t tasks);
 
 /* The last id given. A lower value is ignored. */
 int64_t store_last_id(const struct store *s);

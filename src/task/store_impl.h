@@ -60,8 +60,7 @@ struct store {
     struct map by_name;
     struct task_group **groups; /* by number, from 1 on */
     uint32_t group_top, group_cap;
-    uint32_t *free_groups;
-    uint32_t free_group_count;
+    uint32_t *free_groups, free_group_count, free_group_cap;
 };
 
 static inline struct task_record *record_at(const struct store *s, uint32_t ref)
@@ -89,8 +88,8 @@ struct task_group *store_make_group(struct store *s, struct str name);
 void store_drop_group(struct store *s, struct task_group *g); /* if it is empty and not pinned */
 
 /* Adds a record to the store and its group, and takes ownership of the data. */
-uint32_t store_insert(struct store *s, const struct task_record *r, struct task_data *kept,
-                      int64_t now_ms);
+void store_insert(struct store *s, const struct task_record *r, struct task_data *kept,
+                  int64_t now_ms);
 
 /*
  * Removes a record and returns its data, which the caller owns. The group stays, even if it is

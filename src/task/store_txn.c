@@ -5,7 +5,7 @@
  */
 #include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -57,33 +57,19 @@ static void begin(struct task_txn *t, size_t tasks, size_t changes)
 
 /* Errors. */
 
-static void object(struct txn_work *w, const char *text)
+__attribute__((format(printf, 2, 3))) static void object(struct txn_work *w, const char *fmt, ...)
 {
     struct task_txn *t = w->t;
+    va_list ap;
+
     t->reasons++;
     if (t->error_count >= TASK_ERRORS_MAX)
         return;
     if (!t->errors)
         t->errors = arena_alloc(&t->arena, (TASK_ERRORS_MAX + 1) * sizeof *t->errors);
-    t->errors[t->error_count++] = text;
-}
-
-static int end_of_check(struct txn_work *w)
-{
-    struct task_txn *t = w->t;
-    if (!t->reasons)
-        return 0;
-    if (t->reasons > t->error_count)
-        t->errors[t->error_count++] =
-            arena_printf(&t->arena, "and %zu more", t->reasons - TASK_ERRORS_MAX);
-    return DROVER_REFUSED;
-}
-
-static void check_present(struct txn_work *w, const char *what, const int64_t *ids, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!store_find(w->s, ids[i]))
-            object(w, arena_printf(&w->t->arena, "%s: there is no task %" PRId64, what, ids[i]));
+    va_start(ap, fmt);
+    t->errors[t->error_count++] = arena_vprintf(&t->arena, fmt, ap);
+    va_end(ap);
 }
 
 /* Checks that a task to be changed exists, is available or the client's, and is named only once. */
@@ -92,27 +78,22 @@ static void check_change(struct txn_work *w, const char *what, int64_t id, bool 
     uint32_t ref = find_named(w, id);
 
     if (!ref) {
-        object(w, arena_printf(&w->t->arena, "%s: there is no task %" PRId64, what, id));
+        object(w, "%s: there is no task %" PRId64, what, id);
         return;
     }
     struct task_record *r = record_at(w->s, ref);
     if (r->place & PLACE_MARK) {
-        object(w, arena_printf(&w->t->arena, "%s: task %" PRId64 " is named more than once", what,
-                               id));
+        object(w, "%s: task %" PRId64 " is named more than once", what, id);
         return;
     }
     r->place |= PLACE_MARK;
     if (w->manage)
         return;
     if (record_is_owned(r, w->now_ms) && r->ownerid != w->clientid)
-        object(w, arena_printf(&w->t->arena,
-                               "%s: task %" PRId64 " is owned by client %" PRId64 " until %" PRId64,
-                               what, id, r->ownerid, r->timespec));
+        object(w, "%s: task %" PRId64 " is owned by client %" PRId64 " until %" PRId64, what, id,
+               r->ownerid, r->timespec);
     else if (r->managed && deletes)
-        object(w,
-               arena_printf(&w->t->arena,
-                            "%s: task %" PRId64 " belongs to a node: POST /v1/agent/done ends it",
-                            what, id));
+        object(w, "%s: task %" PRId64 " belongs to a node: POST /v1/agent/done ends it", what, id);
 }
 
 static void unmark(struct txn_work *w, int64_t id)
@@ -210,24 +191,27 @@ static void apply_change(struct txn_work *w, uint32_t ref, int64_t timespec, str
     store_insert(w->s, &r, kept, w->now_ms);
 }
 
+static void unpin(struct store *s, struct task_group *g)
+{
+    g->pins--;
+    store_drop_group(s, g);
+}
+
 void store_undo(struct store *s, struct task_txn *t)
 {
     while (t->undo_count) {
         struct task_txn_undo *u = &t->undo[--t->undo_count];
-        struct task_data *kept = NULL;
-        if (u->made_id)
-            kept = store_remove(s, store_find(s, u->made_id));
-        if (u->old.id) {
-            if (u->kept) { /* the new one had data of its own */
-                free(kept);
-                kept = u->kept;
-            }
-            store_insert(s, &u->old, kept, INT64_MIN);
-            kept = NULL;
+        struct task_data *kept = u->made_id ? store_remove(s, store_find(s, u->made_id)) : NULL;
+
+        if (u->old.id && u->kept) { /* the new one had data of its own */
+            free(kept);
+            kept = u->kept;
         }
-        free(kept);
-        u->held->pins--;
-        store_drop_group(s, u->held);
+        if (u->old.id)
+            store_insert(s, &u->old, kept, INT64_MIN);
+        else
+            free(kept);
+        unpin(s, u->held);
     }
 }
 
@@ -236,8 +220,7 @@ void store_settle(struct store *s, struct task_txn *t)
     while (t->undo_count) {
         struct task_txn_undo *u = &t->undo[--t->undo_count];
         free(u->kept);
-        u->held->pins--;
-        store_drop_group(s, u->held);
+        unpin(s, u->held);
     }
 }
 
@@ -267,21 +250,18 @@ int64_t store_time(int64_t timespec, int64_t now_ms)
     return now_ms + (timespec < -TASK_MS_MAX ? TASK_MS_MAX : -timespec);
 }
 
-static void check_groups(struct txn_work *w, const struct task_update *u)
+/* Collects every error of the request: REFUSED, or 0. */
+static int check(struct txn_work *w, const struct task_update *u)
 {
+    struct task_txn *t = w->t;
+
     for (size_t i = 0; i < u->add_count; i++) {
         if (!u->adds[i].group.len)
-            object(w, arena_printf(&w->t->arena, "adds: task %zu has no group", i + 1));
+            object(w, "adds: task %zu has no group", i + 1);
         else if (u->adds[i].group.len > TASK_GROUP_LEN_MAX)
-            object(w,
-                   arena_printf(&w->t->arena, "adds: the group of task %zu is longer than %d bytes",
-                                i + 1, TASK_GROUP_LEN_MAX));
+            object(w, "adds: the group of task %zu is longer than %d bytes", i + 1,
+                   TASK_GROUP_LEN_MAX);
     }
-}
-
-static int check_update(struct txn_work *w, const struct task_update *u)
-{
-    check_groups(w, u);
     for (size_t i = 0; i < u->update_count; i++)
         check_change(w, "updates", u->updates[i].id, false);
     for (size_t i = 0; i < u->delete_count; i++)
@@ -290,8 +270,13 @@ static int check_update(struct txn_work *w, const struct task_update *u)
         unmark(w, u->updates[i].id);
     for (size_t i = 0; i < u->delete_count; i++)
         unmark(w, u->deletes[i]);
-    check_present(w, "depends", u->depends, u->depend_count);
-    return end_of_check(w);
+    for (size_t i = 0; i < u->depend_count; i++)
+        if (!store_find(w->s, u->depends[i]))
+            object(w, "depends: there is no task %" PRId64, u->depends[i]);
+    if (t->reasons > t->error_count)
+        t->errors[t->error_count++] =
+            arena_printf(&t->arena, "and %zu more", t->reasons - TASK_ERRORS_MAX);
+    return t->reasons ? DROVER_REFUSED : 0;
 }
 
 int store_update(struct store *s, const struct task_update *u, int64_t now_ms, struct task_txn *t)
@@ -300,7 +285,7 @@ int store_update(struct store *s, const struct task_update *u, int64_t now_ms, s
     if (u->add_count + u->update_count + u->delete_count > TASK_CHANGES_MAX)
         return DROVER_TOO_BIG;
     begin(t, u->add_count + u->update_count, u->add_count + u->update_count + u->delete_count);
-    TRY(check_update(&w, u));
+    TRY(check(&w, u));
     for (size_t i = 0; i < u->add_count; i++)
         apply_add(&w, &u->adds[i]);
     for (size_t i = 0; i < u->update_count; i++)
@@ -369,39 +354,42 @@ static uint32_t draw(struct txn_work *w, struct task_group **groups, uint32_t *d
 
 /* Draws all tasks before it changes any, so that none is drawn twice. */
 static int claim_some(struct txn_work *w, const struct task_claim *c, struct store_random *random,
-                      struct task_group **groups, size_t group_count, size_t available,
-                      size_t count)
+                      size_t limit)
 {
+    struct task_group **groups = arena_alloc(&w->t->arena, (c->group_count + 1) * sizeof *groups);
+    size_t group_count, available = gather(w, c, groups, &group_count), bytes = 0;
+    size_t count = limit < available ? limit : available;
+    if (!count)
+        return 0;
     uint32_t *refs = arena_alloc(&w->t->arena, count * sizeof *refs);
     uint32_t *drawn = arena_zalloc(&w->t->arena, group_count * sizeof *drawn);
     int64_t duration_ms = c->duration_ms > TASK_MS_MAX ? TASK_MS_MAX : c->duration_ms;
     CLEANUP(buf_release) struct buf scratch = {0};
-    size_t bytes = 0;
-    int err = 0;
 
     for (size_t i = 0; i < count; i++)
         refs[i] = draw(w, groups, drawn, random_below(random, available - i));
-    for (size_t i = 0; !err && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct str data;
         scratch.len = 0;
-        err = store_data(w->s, refs[i], &scratch, &data);
-        bytes += err ? 0 : data.len + CHANGE_BYTES;
+        TRY(store_data(w->s, refs[i], &scratch, &data));
+        bytes += data.len + CHANGE_BYTES;
         if (i && bytes > TASK_CLAIM_BYTES_MAX)
             break;
-        if (!err) {
-            data.p = arena_text(&w->t->arena, data);
-            apply_change(w, refs[i], w->now_ms + duration_ms, data, false);
-        }
+        data.p = arena_text(&w->t->arena, data);
+        apply_change(w, refs[i], w->now_ms + duration_ms, data, false);
     }
-    return err;
+    return 0;
 }
 
 int store_claim(struct store *s, const struct task_claim *c, int64_t now_ms, struct store_random *r,
                 struct task_txn *t)
 {
     struct txn_work w = {s, t, c->clientid, now_ms};
-    size_t limit = c->limit ? c->limit : 1, group_count;
-    struct task_group **groups;
+    struct task_update rest = {.deletes = c->deletes,
+                               .delete_count = c->delete_count,
+                               .depends = c->depends,
+                               .depend_count = c->depend_count};
+    size_t limit = c->limit ? c->limit : 1;
 
     if (c->delete_count >= TASK_CHANGES_MAX)
         return DROVER_TOO_BIG;
@@ -409,21 +397,10 @@ int store_claim(struct store *s, const struct task_claim *c, int64_t now_ms, str
         limit = TASK_CHANGES_MAX - c->delete_count;
 
     begin(t, limit, limit + c->delete_count);
-    for (size_t i = 0; i < c->delete_count; i++)
-        check_change(&w, "deletes", c->deletes[i], true);
-    for (size_t i = 0; i < c->delete_count; i++)
-        unmark(&w, c->deletes[i]);
-    check_present(&w, "depends", c->depends, c->depend_count);
-    int err = end_of_check(&w);
-    if (err)
-        return err;
+    TRY(check(&w, &rest));
     for (size_t i = 0; i < c->delete_count; i++)
         apply_delete(&w, c->deletes[i]);
-    groups = arena_alloc(&t->arena, (c->group_count + 1) * sizeof *groups);
-    size_t available = gather(&w, c, groups, &group_count);
-    if (available)
-        err = claim_some(&w, c, r, groups, group_count, available,
-                         limit < available ? limit : available);
+    int err = claim_some(&w, c, r, limit);
     if (err)
         store_undo(s, t);
     return err;

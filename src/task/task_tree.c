@@ -118,7 +118,8 @@ struct task_tree *task_tree_new(void)
 {
     struct task_tree *l = mem_zalloc(sizeof *l);
     l->open_bucket = -1;
-    l->top = 1;
+    mem_grow(l->buckets, l->top, l->cap);
+    l->top = 1; /* 0: none */
     return l;
 }
 
@@ -127,7 +128,6 @@ void task_tree_free(struct task_tree *l)
     request_log_release(&l->requests);
     map_release(&l->by_number);
     free(l->buckets);
-    free(l->unused);
     free(l);
 }
 
@@ -143,13 +143,12 @@ static uint32_t find(const struct task_tree *l, int64_t number)
 
 static uint32_t take_entry(struct task_tree *l)
 {
-    if (l->unused_count)
-        return l->unused[--l->unused_count];
-    if (l->top >= l->cap) {
-        l->cap = l->cap ? l->cap * 2 : 64;
-        l->buckets = mem_realloc(l->buckets, l->cap * sizeof *l->buckets);
-        l->unused = mem_realloc(l->unused, l->cap * sizeof *l->unused);
+    uint32_t ref = l->free;
+    if (ref) {
+        l->free = l->buckets[ref].slots;
+        return ref;
     }
+    mem_grow(l->buckets, l->top, l->cap);
     return l->top++;
 }
 
@@ -172,7 +171,8 @@ static uint32_t count_down(struct task_tree *l, int64_t number)
     if (--l->buckets[ref].slots)
         return l->buckets[ref].slots;
     map_remove(&l->by_number, map_hash_u64((uint64_t)number), ref);
-    l->unused[l->unused_count++] = ref;
+    l->buckets[ref].slots = l->free;
+    l->free = ref;
     return 0;
 }
 

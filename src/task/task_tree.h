@@ -81,21 +81,18 @@ enum { TASK_TREE_STEP = 1000, TASK_TREE_LOSABLE = 1000 * 1000 };
 
 struct task_tree_bucket {
     int64_t number;
-    uint32_t slots;
+    uint32_t slots; /* of an unused one: the next unused one */
 };
 
 struct task_tree {
     int64_t open_bucket; /* the newest bucket, -1: none */
     int64_t ceiling;     /* in the head */
-    int64_t
-        losable; /* ids that a crash may lose after they were answered: 0 or TASK_TREE_LOSABLE */
+    int64_t losable;     /* ids that a crash may lose after their answer: 0, TASK_TREE_LOSABLE */
     struct request_log requests;
 
     struct map by_number; /* buckets with slots */
     struct task_tree_bucket *buckets;
-    uint32_t top, cap;
-    uint32_t *unused;
-    uint32_t unused_count;
+    uint32_t top, cap, free;
 };
 
 struct task_tree *task_tree_new(void);
