@@ -1,12 +1,10 @@
-#include "queue/feed.h"
-
-#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/thread.h"
+#include "http/metrics.h"
+#include "queue/http.h"
 
 enum { FINDINGS_SEARCHED = 16 };
 
@@ -16,7 +14,7 @@ struct finding {
 };
 
 struct message_feed {
-    struct message_feed_options o;
+    struct queue_module *module;
     struct periodic *periodic;
     int64_t last_id; /* the last id examined; used by the thread only, as is `found` */
     struct finding *found;
@@ -37,10 +35,7 @@ static struct finding *find_or_add(struct message_feed *n, struct str queue)
     for (size_t i = 1; i <= FINDINGS_SEARCHED && i <= n->found_count; i++)
         if (str_eq(str_of(n->found[n->found_count - i].queue), queue))
             return &n->found[n->found_count - i];
-    if (n->found_count == n->found_cap) {
-        n->found_cap = n->found_cap ? 2 * n->found_cap : 16;
-        n->found = mem_realloc(n->found, n->found_cap * sizeof *n->found);
-    }
+    mem_grow(n->found, n->found_count, n->found_cap);
     n->found[n->found_count] = (struct finding){0};
     memcpy(n->found[n->found_count].queue, queue.p, queue.len);
     return &n->found[n->found_count++];
@@ -78,9 +73,10 @@ static void on_look(void *arg, struct store *s, int64_t now_ms)
  */
 static void find(struct message_feed *n)
 {
+    struct service *tasks = n->module->context->tasks;
     n->found_count = 0;
-    if (service_is_ready(n->o.tasks))
-        service_look(n->o.tasks, on_look, n);
+    if (service_is_ready(tasks))
+        service_look(tasks, on_look, n);
     else
         n->last_id = INT64_MIN / 2;
 }
@@ -94,25 +90,36 @@ static void keep(struct message_feed *n)
     }
 }
 
-static void tell(struct message_feed *n)
+static void tell(struct queue_module *m, const struct finding *f)
 {
-    for (size_t i = 0; i < n->found_count; i++)
-        n->o.posted(n->o.arg, n->found[i].queue[0] ? n->found[i].queue : NULL, n->found[i].id,
-                    n->found[i].count);
-    if (n->found_count)
-        n->o.told(n->o.arg);
+    struct str name = f->queue[0] ? str_of(f->queue) : (struct str){0};
+    struct buf b = {0};
+
+    http_topic_wake(&m->context->topic, queue_messages_key(name), HTTP_TOPIC_ALL);
+    if (!name.p)
+        return;
+    counter_add(m->messages, (uint64_t)f->count);
+    json_open(&b, '{');
+    json_member_text(&b, "queue", name);
+    json_member_int(&b, "id", f->id);
+    json_member_int(&b, "count", f->count);
+    queue_publish(m, "message", f->queue, "posted", &b);
 }
 
 /* The pause after new messages lets the next ones be reported together. */
 static void run(struct periodic *p, void *arg)
 {
     struct message_feed *n = arg;
+
     (void)p;
     find(n);
     keep(n);
-    tell(n);
-    if (n->found_count)
+    for (size_t i = 0; i < n->found_count; i++)
+        tell(n->module, &n->found[i]);
+    if (n->found_count) {
+        http_topic_wake(&n->module->context->topic, queue_posted_key(), HTTP_TOPIC_ALL);
         usleep(FEED_PAUSE_MS * 1000);
+    }
 }
 
 void message_feed_nudge(struct message_feed *n)
@@ -150,13 +157,14 @@ bool message_feed_since(struct message_feed *n, int64_t number, struct arena *a,
     return is_new;
 }
 
-struct message_feed *message_feed_start(const struct message_feed_options *o)
+struct message_feed *message_feed_start(struct queue_module *m)
 {
     struct message_feed *n = mem_zalloc(sizeof *n);
     struct service_stats stats;
-    n->o = *o;
-    service_stats(o->tasks, &stats);
-    n->last_id = service_is_ready(o->tasks) ? stats.last_id : INT64_MIN / 2;
+
+    n->module = m;
+    service_stats(m->context->tasks, &stats);
+    n->last_id = service_is_ready(m->context->tasks) ? stats.last_id : INT64_MIN / 2;
     n->first = n->next = clock_wall_ms();
     pthread_mutex_init(&n->lock, NULL);
     n->periodic = periodic_start("queue-feed", FEED_MS, run, n);

@@ -1,7 +1,9 @@
-/* Messages over HTTP: posting, reading, and waiting for new ones. */
+/* Messages over HTTP: posting, reading, and waiting for new ones; and their retention. */
+#include "base/log.h"
 #include "queue/http.h"
 #include "queue/message.h"
-#include "task/service.h"
+
+enum { SWEEP_EVERY_MIN_MS = 1000, SWEEP_EVERY_MAX_MS = 10 * 60 * 1000 };
 
 uint64_t queue_messages_key(struct str queue)
 {
@@ -23,12 +25,7 @@ static bool check_queue(struct http_request *r, const char *name)
     if (!queue_enter(r, &qs))
         return false;
     int err = queue_get(&qs, name, &info);
-    queue_leave(r, &qs);
-    if (err && err != DROVER_DAMAGED) {
-        queue_refuse(r, err);
-        return false;
-    }
-    return true;
+    return queue_leave(r, &qs, err == DROVER_DAMAGED ? 0 : err);
 }
 
 static void put_ids(struct buf *b, const int64_t *ids, size_t count, bool single)
@@ -158,4 +155,45 @@ void queue_get_posted(struct http_request *r)
         return;
     put_posted(&b, &list, is_new);
     queue_answer(r, &b);
+}
+
+/* Retention. */
+
+static int64_t sweep_one(struct queue_module *m, struct str queue, int64_t retention_ms)
+{
+    struct service *tasks = m->context->tasks;
+    int swept = queue_messages_sweep(tasks, queue, service_now_ms(tasks) - retention_ms);
+    return swept > 0 ? swept : 0;
+}
+
+static void sweep_all(struct periodic *p, void *arg)
+{
+    struct queue_module *m = arg;
+    struct keeper *k = service_is_ready(m->context->tasks) ? context_keeper(m->context) : NULL;
+    CLEANUP(keeper_names_release) struct keeper_names names = {0};
+    int64_t swept = 0;
+
+    if (!k)
+        return;
+    if (!queues_list(&(struct queues){k, m->ns}, &names)) {
+        for (size_t i = 0; i < names.count && !periodic_is_stopping(p); i++)
+            swept += sweep_one(m, str_of(names.names[i]), m->retention_ms);
+        swept += sweep_one(m, STR(QUEUE_ERROR), m->error_retention_ms);
+    }
+    context_return(m->context, k);
+    if (swept)
+        log_info("queues: removed %lld messages that were too old", (long long)swept);
+}
+
+struct periodic *queue_sweep_start(struct queue_module *m)
+{
+    int64_t shorter_ms =
+        m->retention_ms < m->error_retention_ms ? m->retention_ms : m->error_retention_ms;
+    int64_t every_ms = shorter_ms / 100;
+
+    if (every_ms < SWEEP_EVERY_MIN_MS)
+        every_ms = SWEEP_EVERY_MIN_MS;
+    else if (every_ms > SWEEP_EVERY_MAX_MS)
+        every_ms = SWEEP_EVERY_MAX_MS;
+    return periodic_start("queue-sweep", every_ms, sweep_all, m);
 }

@@ -46,10 +46,10 @@ void queue_warn(struct queue_warnings *n, const char *path, int64_t mzxid, const
 
 /* Names. */
 
-static bool is_worker_name(const char *name)
+static bool is_worker_name(struct str name)
 {
-    size_t digits = strncmp(name, "worker-", 7) ? 0 : strspn(name + 7, "0123456789");
-    return digits && digits <= 20 && !name[7 + digits];
+    size_t digits = str_starts(name, STR("worker-")) ? strspn(name.p + 7, "0123456789") : 0;
+    return digits && digits <= 20 && name.len == 7 + digits;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -128,68 +128,56 @@ static int read_worker(struct queue_membership *c, const struct queues *qs, cons
 
     queues_path(qs, path, "workers/%s", name);
     int err = keeper_get(qs->keeper, path, &data, &stat);
-    if (!err) {
-        struct str text = {arena_text(&c->arena, buf_str(&data)), data.len};
-        if (!queue_membership_parse_worker(&c->arena, text, &w)) {
-            queue_warn(n, path, stat.mzxid, "its data is not {\"queues\": [...]}");
-            w = empty;
-        }
-        w.mzxid = stat.mzxid;
-        c->workers[c->worker_count++] = w;
+    struct str text = arena_take(&c->arena, &data);
+    if (err)
+        return err == DROVER_NO_NODE ? 0 : err; /* the worker has just left */
+    if (!queue_membership_parse_worker(&c->arena, text, &w)) {
+        queue_warn(n, path, stat.mzxid, "its data is not {\"queues\": [...]}");
+        w = empty;
     }
-    buf_release(&data);
-    return err == DROVER_NO_NODE ? 0 : err; /* the worker has just left */
+    w.mzxid = stat.mzxid;
+    c->workers[c->worker_count++] = w;
+    return 0;
 }
 
-static int read_workers(struct queue_membership *c, const struct queues *qs,
-                        struct queue_warnings *n)
+/* The valid names of a list. Warns of the others. */
+static int read_names(const struct queues *qs, struct queue_warnings *n, const char *list,
+                      bool (*is_valid)(struct str name), const char *what,
+                      struct keeper_names *names)
 {
-    CLEANUP(keeper_names_release) struct keeper_names names = {0};
     char path[QUEUE_PATH_SIZE];
-    int err;
+    size_t kept = 0;
 
-    queues_path(qs, path, "workers");
-    err = keeper_children(qs->keeper, path, &names, NULL);
-    c->workers = arena_alloc(&c->arena, (names.count + 1) * sizeof *c->workers);
-    for (size_t i = 0; i < names.count && !err; i++) {
-        if (is_worker_name(names.names[i])) {
-            err = read_worker(c, qs, names.names[i], n);
+    queues_path(qs, path, "%s", list);
+    TRY(keeper_children(qs->keeper, path, names, NULL));
+    for (size_t i = 0; i < names->count; i++) {
+        if (is_valid(str_of(names->names[i]))) {
+            names->names[kept++] = names->names[i];
         } else {
-            queues_path(qs, path, "workers/%.255s", names.names[i]);
-            queue_warn(n, path, 0, "not the name of a worker");
+            queues_path(qs, path, "%s/%.255s", list, names->names[i]);
+            queue_warn(n, path, 0, what);
         }
     }
-    return err;
-}
-
-static int read_queues(struct queue_membership *c, const struct queues *qs,
-                       struct queue_warnings *n)
-{
-    CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    char path[QUEUE_PATH_SIZE];
-    int err;
-
-    queues_path(qs, path, "queues");
-    err = keeper_children(qs->keeper, path, &names, NULL);
-    c->queues = arena_alloc(&c->arena, (names.count + 1) * sizeof *c->queues);
-    for (size_t i = 0; i < names.count; i++) {
-        if (queue_valid_name(str_of(names.names[i]))) {
-            c->queues[c->queue_count++] = arena_text(&c->arena, str_of(names.names[i]));
-        } else {
-            queues_path(qs, path, "queues/%.255s", names.names[i]);
-            queue_warn(n, path, 0, "not the name of a queue");
-        }
-    }
-    return err;
+    names->count = kept;
+    return 0;
 }
 
 int queue_membership_read(struct queue_membership *c, const struct queues *qs,
                           struct queue_warnings *n)
 {
+    CLEANUP(keeper_names_release) struct keeper_names workers = {0}, queues = {0};
+
     arena_reset(&c->arena);
     c->worker_count = c->queue_count = 0;
-    int err = read_workers(c, qs, n);
-    return err ? err : read_queues(c, qs, n);
+    TRY(read_names(qs, n, "workers", is_worker_name, "not the name of a worker", &workers));
+    c->workers = arena_alloc(&c->arena, (workers.count + 1) * sizeof *c->workers);
+    for (size_t i = 0; i < workers.count; i++)
+        TRY(read_worker(c, qs, workers.names[i], n));
+    TRY(read_names(qs, n, "queues", queue_valid_name, "not the name of a queue", &queues));
+    c->queues = arena_alloc(&c->arena, (queues.count + 1) * sizeof *c->queues);
+    for (size_t i = 0; i < queues.count; i++)
+        c->queues[c->queue_count++] = arena_text(&c->arena, str_of(queues.names[i]));
+    return 0;
 }
 
 void queue_membership_release(struct queue_membership *c)

@@ -85,13 +85,11 @@ int queue_parse_owner(struct str data, char worker[256])
 {
     CLEANUP(arena_release) struct arena a = {0};
     struct json *v = json_parse(&a, data, NULL);
-    struct str text = {0};
-    int err = DROVER_DAMAGED;
-    if (json_get_text(v, "worker", &text, NULL) == 1 && text.len < 256) {
-        snprintf(worker, 256, "%.*s", STR_ARGS(text));
-        err = 0;
-    }
-    return err;
+    struct str text;
+    if (json_get_text(v, "worker", &text, NULL) != 1 || text.len >= 256)
+        return DROVER_DAMAGED;
+    snprintf(worker, 256, "%.*s", STR_ARGS(text));
+    return 0;
 }
 
 /* The namespace. */
@@ -102,22 +100,17 @@ static int make_missing(const struct queues *qs)
     CLEANUP(arena_release) struct arena a = {0};
     struct txn t = {.a = &a};
     char path[QUEUE_PATH_SIZE];
-    int err = 0;
 
     queues_path(qs, path, "workers");
-    for (char *slash = strchr(path + 1, '/'); slash && !err; slash = strchr(slash + 1, '/')) {
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        err = txn_create_missing(&t, qs->keeper, path);
+        TRY(txn_create_missing(&t, qs->keeper, path));
         *slash = '/';
     }
-    if (!err)
-        err = txn_create_missing(&t, qs->keeper, path);
+    TRY(txn_create_missing(&t, qs->keeper, path));
     queues_path(qs, path, "queues");
-    if (!err)
-        err = txn_create_missing(&t, qs->keeper, path);
-    if (!err)
-        err = txn_commit(&t, qs->keeper, 0);
-    return err;
+    TRY(txn_create_missing(&t, qs->keeper, path));
+    return txn_commit(&t, qs->keeper, 0);
 }
 
 /* Repeats if another client created one of them meanwhile, or if an answer was lost. */
@@ -136,24 +129,21 @@ int queues_init(const struct queues *qs)
 int queue_create(const struct queues *qs, char ret_name[QUEUE_NAME_LEN + 1])
 {
     char path[QUEUE_PATH_SIZE], name[QUEUE_NAME_LEN + 1];
+    CLEANUP(buf_release) struct buf data = {0};
     struct keeper_stat parent;
-    struct buf data = {0};
-    int err = queues_init(qs);
 
+    TRY(queues_init(qs));
     queues_path(qs, path, "queues");
-    if (!err)
-        err = keeper_exists(qs->keeper, path, &parent);
-    if (!err && parent.child_count >= QUEUE_COUNT_MAX)
-        err = DROVER_TOO_BIG;
-    if (!err) {
-        random_hex(name, QUEUE_NAME_LEN);
-        queues_path(qs, path, "queues/%s", name);
-        queue_put_last(&data, 0);
-        err = keeper_create(qs->keeper, path, buf_str(&data), 0, NULL);
-        if (err == DROVER_UNKNOWN && !keeper_sync(qs->keeper, path))
-            err = keeper_exists(qs->keeper, path, NULL) ? err : 0;
-    }
-    buf_release(&data);
+    TRY(keeper_exists(qs->keeper, path, &parent));
+    if (parent.child_count >= QUEUE_COUNT_MAX)
+        return DROVER_TOO_BIG;
+    random_hex(name, QUEUE_NAME_LEN);
+    queues_path(qs, path, "queues/%s", name);
+    queue_put_last(&data, 0);
+    int err = keeper_create(qs->keeper, path, buf_str(&data), 0, NULL);
+    if (err == DROVER_UNKNOWN && !keeper_sync(qs->keeper, path) &&
+        !keeper_exists(qs->keeper, path, NULL))
+        err = 0;
     if (!err)
         memcpy(ret_name, name, sizeof name);
     return err;
@@ -177,57 +167,51 @@ static int remove_once(const struct queues *qs, struct arena *a, const char *pat
 /* The owner may come or go between the check and the deletion, hence several tries. */
 int queue_remove(const struct queues *qs, const char *name)
 {
+    CLEANUP(arena_release) struct arena a = {0};
     char path[QUEUE_PATH_SIZE];
-    struct arena a = {0};
     int err = DROVER_NOT_TRIED;
+
     if (!queue_valid_name(str_of(name)))
         return DROVER_BAD_ARGUMENT;
     queues_path(qs, path, "queues/%s", name);
     for (int i = 0; i < REMOVE_TRIES && err == DROVER_NOT_TRIED; i++)
         err = remove_once(qs, &a, path);
-    arena_release(&a);
     return err == DROVER_NOT_TRIED ? DROVER_NOT_EMPTY : err;
 }
 
 int queue_get(const struct queues *qs, const char *name, struct queue_info *ret_info)
 {
+    CLEANUP(buf_release) struct buf data = {0};
     char path[QUEUE_PATH_SIZE];
     struct queue_info info = {0};
     struct keeper_stat stat;
-    struct buf data = {0};
 
     if (!queue_valid_name(str_of(name)))
         return DROVER_BAD_ARGUMENT;
     queues_path(qs, path, "queues/%s", name);
-    int err = keeper_get(qs->keeper, path, &data, &stat);
-    if (!err)
-        err = queue_parse_last(buf_str(&data), &info.last);
-    if (!err) {
-        info.version = stat.version;
-        queues_path(qs, path, "queues/%s/owner", name);
-        err = keeper_get(qs->keeper, path, &data, NULL);
-        if (err == DROVER_NO_NODE)
-            err = 0;
-        else if (!err && queue_parse_owner(buf_str(&data), info.worker))
-            snprintf(info.worker, sizeof info.worker, "?");
-    }
-    buf_release(&data);
-    if (!err)
-        *ret_info = info;
-    return err;
+    TRY(keeper_get(qs->keeper, path, &data, &stat));
+    TRY(queue_parse_last(buf_str(&data), &info.last));
+    info.version = stat.version;
+    queues_path(qs, path, "queues/%s/owner", name);
+    int err = keeper_get(qs->keeper, path, &data, NULL);
+    if (err && err != DROVER_NO_NODE)
+        return err;
+    if (!err && queue_parse_owner(buf_str(&data), info.worker))
+        snprintf(info.worker, sizeof info.worker, "?");
+    *ret_info = info;
+    return 0;
 }
 
 int queue_set_last(const struct queues *qs, const char *name, int64_t last, int32_t version)
 {
+    CLEANUP(buf_release) struct buf data = {0};
     char path[QUEUE_PATH_SIZE];
-    struct buf data = {0};
+
     if (!queue_valid_name(str_of(name)) || last < 0)
         return DROVER_BAD_ARGUMENT;
     queues_path(qs, path, "queues/%s", name);
     queue_put_last(&data, last);
-    int err = keeper_set(qs->keeper, path, buf_str(&data), version, NULL);
-    buf_release(&data);
-    return err;
+    return keeper_set(qs->keeper, path, buf_str(&data), version, NULL);
 }
 
 int queues_list(const struct queues *qs, struct keeper_names *ret_names)

@@ -49,10 +49,7 @@ static struct queue_assignment *find_or_add(struct queue_worker *w, const char *
     struct queue_assignment *d = find(w, queue);
     if (d)
         return d;
-    if (w->assignment_count == w->assignment_cap) {
-        w->assignment_cap = w->assignment_cap ? 2 * w->assignment_cap : 16;
-        w->assignments = mem_realloc(w->assignments, w->assignment_cap * sizeof *w->assignments);
-    }
+    mem_grow(w->assignments, w->assignment_count, w->assignment_cap);
     d = &w->assignments[w->assignment_count++];
     *d = (struct queue_assignment){.stage = WANTED};
     snprintf(d->queue, sizeof d->queue, "%s", queue);

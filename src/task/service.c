@@ -219,7 +219,6 @@ static void count(struct service *s, struct task_request *r)
 {
     s->stats.updates += r->kind == TASK_UPDATE && !r->own.counted;
     s->stats.claims += r->kind == TASK_CLAIM && !r->own.counted;
-    s->stats.reads += r->kind == TASK_READ && !r->own.counted;
     r->own.counted = true;
     s->stats.refusals += r->own.err == DROVER_REFUSED;
     if (r->kind == TASK_CLAIM && !r->own.err)
@@ -287,7 +286,10 @@ static int commit(struct service *s, struct task_request *r)
         return DROVER_TOO_BIG;
     if (s->o.journal)
         TRY(s->o.journal(s->o.journal_arg, s->commit.ops, s->commit.count));
-    return keeper_apply(s->keeper, s->commit.ops, s->commit.count, &s->zxid);
+    int64_t zxid;
+    TRY(keeper_apply(s->keeper, s->commit.ops, s->commit.count, &zxid));
+    s->zxid = zxid;
+    return 0;
 }
 
 /*

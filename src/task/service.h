@@ -188,7 +188,7 @@ void service_look(struct service *s, void (*look)(void *arg, struct store *s, in
                   void *arg);
 
 struct service_stats {
-    uint64_t updates, claims, claimed, refusals, reads, commits, waiting;
+    uint64_t updates, claims, claimed, refusals, commits, waiting;
     size_t tasks;
     int64_t last_id;
 };
