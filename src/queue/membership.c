@@ -213,11 +213,6 @@ static uint64_t *eligible_row(const struct eligible *e, size_t q)
     return e->may + q * e->words;
 }
 
-static bool may_handle(const struct eligible *e, size_t q, size_t w)
-{
-    return eligible_row(e, q)[w / 64] >> (w % 64) & 1;
-}
-
 static void find_eligible(const struct queue_membership *c, struct eligible *e)
 {
     e->words = (c->worker_count + 63) / 64;
@@ -235,67 +230,58 @@ static void find_eligible(const struct queue_membership *c, struct eligible *e)
     }
 }
 
-struct class_queue {
-    size_t queue;
-    const uint64_t *row;
-    size_t words;
-};
-
-static int compare_rows(const struct class_queue *a, const struct class_queue *b)
+static int compare_rows(const struct eligible *e, size_t a, size_t b)
 {
-    return memcmp(a->row, b->row, a->words * sizeof *a->row);
+    return memcmp(eligible_row(e, a), eligible_row(e, b), e->words * sizeof *e->may);
 }
 
-static int compare_members(const void *a, const void *b)
+static int compare_queues(const void *a, const void *b, void *e)
 {
-    const struct class_queue *x = a, *y = b;
-    int rows = compare_rows(x, y);
-    return rows ? rows : (x->queue > y->queue) - (x->queue < y->queue);
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    int rows = compare_rows(e, x, y);
+    return rows ? rows : (x > y) - (x < y);
 }
 
 /* Assigns the queues of one class. Workers are renumbered to those that may handle it. */
 static void assign_class(const struct queue_membership *c, const struct eligible *e,
-                         const struct class_queue *class, size_t count, int32_t *owners)
+                         const size_t *class, size_t count, int32_t *owners)
 {
-    int32_t *place = mem_alloc((c->worker_count + 1) * sizeof *place), *within;
-    int32_t *worker = mem_alloc((c->worker_count + 1) * sizeof *worker), worker_count = 0;
+    CLEANUP(mem_free) int32_t *place = mem_alloc((c->worker_count + 1) * sizeof *place);
+    CLEANUP(mem_free) int32_t *worker = mem_alloc((c->worker_count + 1) * sizeof *worker);
+    CLEANUP(mem_free) int32_t *within = mem_alloc((count + 1) * sizeof *within);
+    const uint64_t *may = eligible_row(e, class[0]);
+    int32_t worker_count = 0;
 
-    within = mem_alloc((count + 1) * sizeof *within);
     for (size_t w = 0; w < c->worker_count; w++) {
         place[w] = ASSIGN_NOBODY;
-        if (may_handle(e, class->queue, w)) {
+        if (may[w / 64] >> (w % 64) & 1) {
             place[w] = worker_count;
             worker[worker_count++] = (int32_t)w;
         }
     }
     for (size_t i = 0; i < count; i++) {
-        int32_t holder = owners[class[i].queue];
+        int32_t holder = owners[class[i]];
         within[i] = holder == ASSIGN_NOBODY ? ASSIGN_NOBODY : place[holder];
     }
     assign((size_t)worker_count, count, within, within);
     for (size_t i = 0; i < count; i++)
-        owners[class[i].queue] = within[i] == ASSIGN_NOBODY ? ASSIGN_NOBODY : worker[within[i]];
-    free(place);
-    free(worker);
-    free(within);
+        owners[class[i]] = within[i] == ASSIGN_NOBODY ? ASSIGN_NOBODY : worker[within[i]];
 }
 
 void queue_membership_assign(const struct queue_membership *c, int32_t *ret_owners)
 {
-    struct class_queue *all = mem_alloc((c->queue_count + 1) * sizeof *all);
+    CLEANUP(mem_free) size_t *all = mem_alloc((c->queue_count + 1) * sizeof *all);
     struct eligible e;
-    size_t end;
 
     find_holders(c, ret_owners);
     find_eligible(c, &e);
     for (size_t q = 0; q < c->queue_count; q++)
-        all[q] = (struct class_queue){q, eligible_row(&e, q), e.words};
-    qsort(all, c->queue_count, sizeof *all, compare_members);
-    for (size_t start = 0; start < c->queue_count; start = end) {
-        for (end = start + 1; end < c->queue_count && !compare_rows(&all[start], &all[end]);)
+        all[q] = q;
+    qsort_r(all, c->queue_count, sizeof *all, compare_queues, &e);
+    for (size_t start = 0, end; start < c->queue_count; start = end) {
+        for (end = start + 1; end < c->queue_count && !compare_rows(&e, all[start], all[end]);)
             end++;
         assign_class(c, &e, all + start, end - start, ret_owners);
     }
-    free(all);
     free(e.may);
 }

@@ -176,13 +176,6 @@ static bool heard(struct queue_worker *w, int64_t now_ms, int err)
     return w->joined;
 }
 
-static void look_again(struct queue_worker *w, int64_t now_ms)
-{
-    w->changed = true;
-    w->changed_ms = now_ms;
-    w->quiet_ms = now_ms + WORKER_AGAIN_MS;
-}
-
 static void follow(struct queue_worker *w, int64_t now_ms, const struct queue_membership *c)
 {
     int32_t self = queue_membership_find_worker(c, w->name);
@@ -195,14 +188,15 @@ static void follow(struct queue_worker *w, int64_t now_ms, const struct queue_me
 void queue_worker_looked(struct queue_worker *w, int64_t now_ms, int err,
                          const struct queue_membership *c)
 {
-    if (err == DROVER_NO_NODE)
+    if (err == DROVER_NO_NODE) {
         queue_worker_expired(w, now_ms); /* the whole namespace is gone, and our node with it */
-    else if (!heard(w, now_ms, err))
-        return;
-    else if (err)
-        look_again(w, now_ms);
-    else
+    } else if (heard(w, now_ms, err) && err) {
+        w->changed = true;
+        w->changed_ms = now_ms;
+        w->quiet_ms = now_ms + WORKER_AGAIN_MS;
+    } else if (w->joined) {
         follow(w, now_ms, c);
+    }
 }
 
 /* Joining, and losing the session. */
