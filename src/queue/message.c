@@ -46,6 +46,8 @@ struct message_reading {
     int64_t after;
     size_t limit;
     bool count_only;
+
+    int64_t last; /* message that was read */
     int err;
     struct queue_message_list list;
 };
@@ -64,7 +66,7 @@ static bool add_page(struct message_reading *r, const struct store_list *page, s
             list->messages[list->count] = (struct queue_message){
                 t->id, t->timespec, {arena_text(&list->arena, t->data), t->data.len}};
         list->count++;
-        r->after = t->id;
+        r->last = t->id;
     }
     return true;
 }
@@ -76,12 +78,15 @@ static void on_read(void *arg, struct store *s, int64_t now_ms)
     struct store_list page = {0};
     size_t len = 0, wanted;
 
+    r->last = r->after; /* a read may be repeated, and starts over */
+    r->list.count = 0;
+    arena_reset(&r->list.arena);
     r->list.messages = arena_alloc(&r->list.arena, (r->limit + 1) * sizeof *r->list.messages);
     do {
         wanted = r->limit - r->list.count;
         wanted = wanted < READ_AT_ONCE ? wanted : READ_AT_ONCE;
         arena_reset(&a);
-        r->err = wanted ? store_list(s, r->queue, r->after, wanted, true, now_ms, &a, &page) : 0;
+        r->err = wanted ? store_list(s, r->queue, r->last, wanted, true, now_ms, &a, &page) : 0;
     } while (wanted && !r->err && add_page(r, &page, &len) && page.count == wanted);
 }
 

@@ -76,7 +76,10 @@ struct task_request {
     const struct keeper_op *extra;
     size_t extra_count;
 
-    /* Reads: called with the store as it is, under the service's lock. Copy what you need. */
+    /*
+     * Reads: called with the store as it is, under the service's lock. Copy what you need. On an
+     * ensemble it is called again if the batch of the request was refused: start over then.
+     */
     void (*read)(void *arg, struct store *s, int64_t now_ms);
 
     void (*done)(void *arg, const struct task_reply *reply);
