@@ -179,27 +179,35 @@ int queue_remove(const struct queues *qs, const char *name)
     return err == DROVER_NOT_TRIED ? DROVER_NOT_EMPTY : err;
 }
 
-int queue_get(const struct queues *qs, const char *name, struct queue_info *ret_info)
+int queue_look(const struct queues *qs, const char *name, struct buf *ret_data,
+               struct queue_info *ret_info)
 {
-    CLEANUP(buf_release) struct buf data = {0};
+    CLEANUP(buf_release) struct buf owner = {0};
     char path[QUEUE_PATH_SIZE];
     struct queue_info info = {0};
     struct keeper_stat stat;
 
-    if (!queue_valid_name(str_of(name)))
-        return DROVER_BAD_ARGUMENT;
     queues_path(qs, path, "queues/%s", name);
-    TRY(keeper_get(qs->keeper, path, &data, &stat));
-    TRY(queue_parse_last(buf_str(&data), &info.last));
+    TRY(keeper_get(qs->keeper, path, ret_data, &stat));
     info.version = stat.version;
+    int parsed = queue_parse_last(buf_str(ret_data), &info.last);
     queues_path(qs, path, "queues/%s/owner", name);
-    int err = keeper_get(qs->keeper, path, &data, NULL);
+    int err = keeper_get(qs->keeper, path, &owner, &stat);
     if (err && err != DROVER_NO_NODE)
         return err;
-    if (!err && queue_parse_owner(buf_str(&data), info.worker))
+    if (!err && queue_parse_owner(buf_str(&owner), info.worker))
         snprintf(info.worker, sizeof info.worker, "?");
+    info.fence = err ? 0 : stat.czxid;
     *ret_info = info;
-    return 0;
+    return parsed;
+}
+
+int queue_get(const struct queues *qs, const char *name, struct queue_info *ret_info)
+{
+    CLEANUP(buf_release) struct buf data = {0};
+    if (!queue_valid_name(str_of(name)))
+        return DROVER_BAD_ARGUMENT;
+    return queue_look(qs, name, &data, ret_info);
 }
 
 int queue_set_last(const struct queues *qs, const char *name, int64_t last, int32_t version)

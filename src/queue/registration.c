@@ -111,58 +111,29 @@ int queue_registration_confirm(struct queue_registration *m)
     return err == DROVER_NO_NODE ? DROVER_SESSION_EXPIRED : err;
 }
 
-/* The two nodes of a queue, as read. */
+/* The nodes of a queue, as read. */
 
 struct queue_nodes {
     struct arena a;
+    const char *queue;
     char path[QUEUE_PATH_SIZE], owner_path[QUEUE_PATH_SIZE], worker_path[QUEUE_PATH_SIZE];
     struct buf data; /* of the queue's node */
-    int64_t last;
-    int32_t version;
-    int64_t fence; /* of the owner */
-    bool owned, mine;
+    struct queue_info info;
+    bool mine;
 };
 
 static void nodes_name(struct queue_nodes *v, const struct queue_registration *m, const char *queue)
 {
+    v->queue = queue;
     queues_path(&m->queues, v->path, "queues/%s", queue);
     queues_path(&m->queues, v->owner_path, "queues/%s/owner", queue);
     worker_path(m, v->worker_path);
 }
 
-static int read_queue(struct queue_nodes *v, const struct queue_registration *m)
-{
-    struct keeper_stat stat;
-    TRY(keeper_get(m->queues.keeper, v->path, &v->data, &stat));
-    v->version = stat.version;
-    return queue_parse_last(buf_str(&v->data), &v->last);
-}
-
-static int read_owner(struct queue_nodes *v, const struct queue_registration *m)
-{
-    CLEANUP(buf_release) struct buf data = {0};
-    struct keeper_stat stat;
-    char worker[256];
-
-    v->owned = v->mine = false;
-    int err = keeper_get(m->queues.keeper, v->owner_path, &data, &stat);
-    if (err)
-        return err == DROVER_NO_NODE ? 0 : err;
-    v->owned = true;
-    v->fence = stat.czxid;
-    v->mine = !queue_parse_owner(buf_str(&data), worker) && !strcmp(worker, m->name);
-    return 0;
-}
-
-/*
- * Reads the queue first, then its owner: if the owner is ours, the queue's version was read while
- * we owned it, and a later owner raises it.
- */
 static int look(struct queue_nodes *v, const struct queue_registration *m)
 {
-    int err = read_queue(v, m);
-    if (!err || err == DROVER_DAMAGED)
-        TRY(read_owner(v, m));
+    int err = queue_look(&m->queues, v->queue, &v->data, &v->info);
+    v->mine = !strcmp(v->info.worker, m->name);
     return err;
 }
 
@@ -179,7 +150,7 @@ static bool is_lost(int looked, const struct queue_nodes *v, const struct queue_
 {
     if (looked && looked != DROVER_DAMAGED)
         return looked == DROVER_NO_NODE;
-    return !v->mine || v->fence != h->fence;
+    return !v->mine || v->info.fence != h->fence;
 }
 
 static void nodes_release(struct queue_nodes *v)
@@ -200,12 +171,12 @@ static int take_transaction(struct queue_registration *m, const char *queue, str
     queue_put_owner(&owner, m->name);
     txn_add(&t, OWNER,
             keeper_op_create(v->owner_path, arena_take(&v->a, &owner), KEEPER_EPHEMERAL));
-    txn_add(&t, QUEUE, keeper_op_set(v->path, buf_str(&v->data), v->version));
+    txn_add(&t, QUEUE, keeper_op_set(v->path, buf_str(&v->data), v->info.version));
     txn_add(&t, WORKER,
             keeper_op_set(v->worker_path, worker_data(m, &v->a, queue, NULL), KEEPER_ANY_VERSION));
     int err = txn_commit(&t, m->queues.keeper, 0);
     if (!err)
-        *ret_hold = (struct queue_hold){.last = v->last,
+        *ret_hold = (struct queue_hold){.last = v->info.last,
                                         .fence = txn_stat(&t, OWNER)->czxid,
                                         .version = txn_stat(&t, QUEUE)->version};
     return err == DROVER_NO_NODE && t.failed == WORKER ? DROVER_SESSION_EXPIRED : err;
@@ -217,10 +188,11 @@ static int take_once(struct queue_registration *m, const char *queue, struct que
 {
     TRY(look(v, m));
     if (v->mine) { /* by an earlier attempt that ended UNKNOWN */
-        *ret_hold = (struct queue_hold){.last = v->last, .fence = v->fence, .version = v->version};
+        *ret_hold = (struct queue_hold){
+            .last = v->info.last, .fence = v->info.fence, .version = v->info.version};
         return 0;
     }
-    if (v->owned)
+    if (v->info.worker[0])
         return DROVER_IN_USE;
     int err = take_transaction(m, queue, v, ret_hold);
     if (err == DROVER_UNKNOWN)
@@ -281,11 +253,11 @@ static int advance_settled(struct queue_registration *m, struct queue_nodes *v,
         return lose(m, h, looked == DROVER_NO_NODE ? looked : DROVER_FENCED);
     if (looked)
         return looked;
-    if (err == DROVER_UNKNOWN && v->version == h->version)
+    if (err == DROVER_UNKNOWN && v->info.version == h->version)
         return DROVER_NOT_TRIED;
-    h->version = v->version;
-    h->last = v->last;
-    return v->last == last ? 0 : DROVER_BAD_VERSION;
+    h->version = v->info.version;
+    h->last = v->info.last;
+    return v->info.last == last ? 0 : DROVER_BAD_VERSION;
 }
 
 /* Whether the nodes have to be read to know what became of a change. */
@@ -334,7 +306,7 @@ static int release_settled(struct queue_registration *m, struct queue_nodes *v,
         return lose(m, h, 0);
     if (looked && looked != DROVER_DAMAGED)
         return looked;
-    h->version = v->version;
+    h->version = v->info.version;
     return DROVER_NOT_TRIED;
 }
 
