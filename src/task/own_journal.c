@@ -7,7 +7,6 @@
  */
 #include "task/own_journal.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -15,7 +14,7 @@
 #include "task/request_log.h"
 #include "task/task_tree.h"
 
-enum { VERSION = 1, NODE_IS = 1, NODE_GONE = 2, PUT_BYTES = 64 * 1024 };
+enum { VERSION = 1, NODE_IS = 1, NODE_GONE = 2, PUT_BYTES = 64 * 1024, IDLE_MS = 60 * 1000 };
 
 struct own_journal_record {
     struct own_journal_record *next;
@@ -35,12 +34,12 @@ struct own_journal {
     struct own_journal_record *first, **end;
     int failed; /* the journal's error: no further record is accepted */
     int64_t since_snapshot;
-    bool closing, wanted, snapshotting;
-    uint64_t asked, tried;
+    uint64_t asked, tried; /* snapshots */
     int snapshot_err;
-    pthread_t writer, snapshotter;
+    bool closing;
 
-    pthread_mutex_t order; /* held during each call of the journal */
+    struct periodic *writer, *snapshotter; /* woken when there is something to do */
+    pthread_mutex_t order;                 /* held during each call of the journal */
 };
 
 /* Records. */
@@ -119,6 +118,7 @@ static void gather(struct own_journal *j, struct buf *b)
     *b = (struct buf){0};
     *j->end = r;
     j->end = &r->next;
+    periodic_wake(j->writer);
 }
 
 int own_journal_append(void *arg, const struct keeper_op *ops, size_t count)
@@ -133,39 +133,36 @@ int own_journal_append(void *arg, const struct keeper_op *ops, size_t count)
         gather(j, &b);
     if (err)
         j->failed = DROVER_IO;
-    if (++j->since_snapshot >= j->snapshot_every && !j->snapshotting)
-        j->wanted = true;
-    if (j->later || j->wanted)
-        pthread_cond_broadcast(&j->changed);
+    if (++j->since_snapshot >= j->snapshot_every && j->tried == j->asked) {
+        j->asked++;
+        periodic_wake(j->snapshotter);
+    }
     return j->failed;
 }
 
-static void *writer_main(void *arg)
+static struct own_journal_record *take(struct own_journal *j)
+{
+    LOCKED(&j->lock);
+    struct own_journal_record *r = j->first;
+    if (r)
+        j->first = r->next;
+    if (!j->first)
+        j->end = &j->first;
+    return r;
+}
+
+static void append_queued(struct periodic *p, void *arg)
 {
     struct own_journal *j = arg;
-    int err = 0;
 
-    pthread_mutex_lock(&j->lock);
-    while (!j->closing || j->first) {
-        struct own_journal_record *r = j->first;
-        if (!r) {
-            pthread_cond_wait(&j->changed, &j->lock);
-            continue;
-        }
-        j->first = r->next;
-        if (!j->first)
-            j->end = &j->first;
-        pthread_mutex_unlock(&j->lock);
-        if (!err)
-            err = tell(j, &r->bytes);
-        buf_release(&r->bytes);
-        free(r);
-        pthread_mutex_lock(&j->lock);
-        if (err)
+    (void)p;
+    for (struct own_journal_record *r; (r = take(j)); free(r)) {
+        if (!j->failed && tell(j, &r->bytes)) {
+            LOCKED(&j->lock);
             j->failed = DROVER_IO;
+        }
+        buf_release(&r->bytes);
     }
-    pthread_mutex_unlock(&j->lock);
-    return NULL;
 }
 
 /* Snapshots. */
@@ -229,30 +226,26 @@ static int take_snapshot(struct own_journal *j)
     return end_snapshot(j, err);
 }
 
-static void *snapshotter_main(void *arg)
+static uint64_t begin_asked(struct own_journal *j)
+{
+    LOCKED(&j->lock);
+    j->since_snapshot = 0;
+    return j->asked;
+}
+
+static void snapshot_if_asked(struct periodic *p, void *arg)
 {
     struct own_journal *j = arg;
 
-    pthread_mutex_lock(&j->lock);
-    for (;;) {
-        while (!j->closing && !j->wanted && j->tried == j->asked)
-            pthread_cond_wait(&j->changed, &j->lock);
-        if (j->closing)
-            break;
-        uint64_t asked = j->asked;
-        j->wanted = false;
-        j->snapshotting = true;
-        j->since_snapshot = 0;
-        pthread_mutex_unlock(&j->lock);
-        int err = take_snapshot(j);
-        pthread_mutex_lock(&j->lock);
-        j->snapshotting = false;
-        j->snapshot_err = err;
-        j->tried = asked;
-        pthread_cond_broadcast(&j->changed);
-    }
-    pthread_mutex_unlock(&j->lock);
-    return NULL;
+    (void)p;
+    if (!own_journal_snapshotting(j))
+        return;
+    uint64_t asked = begin_asked(j);
+    int err = take_snapshot(j);
+    LOCKED(&j->lock);
+    j->snapshot_err = err;
+    j->tried = asked;
+    pthread_cond_broadcast(&j->changed);
 }
 
 void own_journal_set_barrier(struct own_journal *j, void (*passed)(void *arg), void *arg)
@@ -265,7 +258,7 @@ int own_journal_snapshot(struct own_journal *j)
 {
     LOCKED(&j->lock);
     uint64_t mine = ++j->asked;
-    pthread_cond_broadcast(&j->changed);
+    periodic_wake(j->snapshotter);
     while (j->tried < mine && !j->closing)
         pthread_cond_wait(&j->changed, &j->lock);
     return j->tried < mine ? DROVER_CLOSED : j->snapshot_err;
@@ -274,7 +267,7 @@ int own_journal_snapshot(struct own_journal *j)
 int own_journal_snapshotting(struct own_journal *j)
 {
     LOCKED(&j->lock);
-    return j->snapshotting || j->wanted || j->tried < j->asked;
+    return j->tried < j->asked;
 }
 
 /* Opening and closing. */
@@ -309,9 +302,9 @@ int own_journal_open(const struct drover_journal *drover, bool later, int64_t sn
         return err_set(e, err < 0 ? err : DROVER_IO, "the journal could not be replayed: %s",
                        drover_err_message(err < 0 ? err : DROVER_IO));
     }
-    thread_must_start(&j->snapshotter, "task-snapshot", snapshotter_main, j);
+    j->snapshotter = periodic_start("task-snapshot", IDLE_MS, snapshot_if_asked, j);
     if (later)
-        thread_must_start(&j->writer, "task-journal", writer_main, j);
+        j->writer = periodic_start("task-journal", IDLE_MS, append_queued, j);
     *ret_journal = j;
     return 0;
 }
@@ -322,8 +315,8 @@ void own_journal_close(struct own_journal *j)
     j->closing = true;
     pthread_cond_broadcast(&j->changed);
     pthread_mutex_unlock(&j->lock);
-    if (j->later)
-        pthread_join(j->writer, NULL);
-    pthread_join(j->snapshotter, NULL);
+    periodic_stop(j->writer);
+    append_queued(NULL, j);
+    periodic_stop(j->snapshotter);
     release(j);
 }
