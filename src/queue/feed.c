@@ -51,7 +51,6 @@ static void on_look(void *arg, struct store *s, int64_t now_ms)
     struct message_feed *n = arg;
     int64_t last_id = store_last_id(s), id = n->last_id + 1;
     struct str group;
-
     (void)now_ms;
     if (last_id - n->last_id > FEED_IDS_MAX) {
         find_or_add(n, STR(""));
@@ -94,7 +93,6 @@ static void tell(struct queue_module *m, const struct finding *f)
 {
     struct str name = f->queue[0] ? str_of(f->queue) : (struct str){0};
     struct buf b = {0};
-
     http_topic_wake(&m->context->topic, queue_messages_key(name), HTTP_TOPIC_ALL);
     if (!name.p)
         return;
@@ -110,7 +108,6 @@ static void tell(struct queue_module *m, const struct finding *f)
 static void run(struct periodic *p, void *arg)
 {
     struct message_feed *n = arg;
-
     (void)p;
     find(n);
     keep(n);
@@ -129,39 +126,31 @@ void message_feed_nudge(struct message_feed *n)
 
 /* Readers. */
 
-static void list_kept(const struct message_feed *n, int64_t number, struct arena *a,
-                      struct message_feed_list *list)
+bool message_feed_put(struct message_feed *n, int64_t after, struct buf *b)
 {
-    const char **queues = arena_alloc(a, (size_t)(n->next - number) * sizeof *queues);
-    for (int64_t i = number; i < n->next; i++) {
-        const char *queue = n->kept[(i - n->first) % FEED_KEPT];
-        if (!queue[0])
-            return; /* any queue */
-        queues[list->count++] = arena_text(a, str_of(queue));
+    LOCKED(&n->lock);
+    bool known = after >= n->first && after <= n->next && n->next - after <= FEED_KEPT;
+    for (int64_t i = after; known && i < n->next; i++)
+        known = n->kept[(i - n->first) % FEED_KEPT][0];
+    json_open(b, '{');
+    json_member_int(b, "posted", n->next);
+    json_key(b, "queues");
+    if (known) {
+        json_open(b, '[');
+        for (int64_t i = after; i < n->next; i++)
+            json_put_text(b, str_of(n->kept[(i - n->first) % FEED_KEPT]));
+        json_close(b, ']');
+    } else {
+        json_put_null(b);
     }
-    list->queues = queues;
-}
-
-bool message_feed_since(struct message_feed *n, int64_t number, struct arena *a,
-                        struct message_feed_list *ret_list)
-{
-    struct message_feed_list list = {0};
-    pthread_mutex_lock(&n->lock);
-    bool known = number >= n->first && number <= n->next && n->next - number <= FEED_KEPT;
-    bool is_new = number != n->next;
-    if (known && is_new)
-        list_kept(n, number, a, &list);
-    list.number = n->next;
-    pthread_mutex_unlock(&n->lock);
-    *ret_list = list;
-    return is_new;
+    json_close(b, '}');
+    return after != n->next;
 }
 
 struct message_feed *message_feed_start(struct queue_module *m)
 {
     struct message_feed *n = mem_zalloc(sizeof *n);
     struct service_stats stats;
-
     n->module = m;
     service_stats(m->context->tasks, &stats);
     n->last_id = service_is_ready(m->context->tasks) ? stats.last_id : INT64_MIN / 2;

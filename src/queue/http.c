@@ -68,12 +68,6 @@ bool queue_leave(struct http_request *r, struct queues *qs, int err)
     return !err;
 }
 
-void queue_answer(struct http_request *r, struct buf *b)
-{
-    http_reply(r, 200, buf_str(b));
-    buf_release(b);
-}
-
 const char *queue_named(struct http_request *r, struct str name, bool or_error_queue)
 {
     if (queue_valid_name(name) || (or_error_queue && str_eq(name, STR(QUEUE_ERROR))))
@@ -128,14 +122,13 @@ static void post_queue(struct http_request *r)
 {
     char name[QUEUE_NAME_LEN + 1];
     struct queues qs;
-    struct buf b = {0};
-
+    CLEANUP(buf_release) struct buf b = {0};
     if (!queue_enter(r, &qs) || !queue_leave(r, &qs, queue_create(&qs, name)))
         return;
     tell(r, name, "created");
     put_name(&b, name);
     json_close(&b, '}');
-    queue_answer(r, &b);
+    http_reply(r, 200, buf_str(&b));
 }
 
 /* Skips a queue that has gone meanwhile, or holds invalid data. */
@@ -174,13 +167,10 @@ static void get_queues(struct http_request *r)
     const struct queue_in *in = r->in;
     int64_t limit = in->limit < LIST_LIMIT ? in->limit : LIST_LIMIT;
     struct queues qs;
-    struct buf b = {0};
-
-    if (!queue_enter(r, &qs))
-        return;
-    if (queue_leave(r, &qs, put_queues(&b, &qs, arena_text(&r->arena, in->after), limit)))
+    CLEANUP(buf_release) struct buf b = {0};
+    if (queue_enter(r, &qs) &&
+        queue_leave(r, &qs, put_queues(&b, &qs, arena_text(&r->arena, in->after), limit)))
         http_reply(r, 200, buf_str(&b));
-    buf_release(&b);
 }
 
 static void get_queue(struct http_request *r)
@@ -190,7 +180,7 @@ static void get_queue(struct http_request *r)
     const char *name = queue_named(r, in->queue, false);
     struct queue_info info;
     struct queues qs;
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
 
     if (!name || !queue_enter(r, &qs) || !queue_leave(r, &qs, queue_get(&qs, name, &info)))
         return;
@@ -201,7 +191,7 @@ static void get_queue(struct http_request *r)
     if (waiting >= 0) /* otherwise another server leads, and knows */
         json_member_int(&b, "waiting", waiting);
     json_close(&b, '}');
-    queue_answer(r, &b);
+    http_reply(r, 200, buf_str(&b));
 }
 
 static void delete_queue(struct http_request *r)
@@ -210,7 +200,6 @@ static void delete_queue(struct http_request *r)
     struct service *tasks = ((struct queue_module *)r->arg)->context->tasks;
     const char *name = queue_named(r, in->queue, false);
     struct queues qs;
-
     if (!name || !queue_enter(r, &qs))
         return;
     if (!queue_leave(r, &qs, service_is_ready(tasks) ? queue_remove(&qs, name) : DROVER_NOT_LEADER))
@@ -243,27 +232,26 @@ static void get_workers(struct http_request *r)
 {
     CLEANUP(queue_membership_release) struct queue_membership c = {0};
     struct queues qs;
-    struct buf b = {0};
-
+    CLEANUP(buf_release) struct buf b = {0};
     if (!queue_enter(r, &qs))
         return;
     int err = queue_membership_read(&c, &qs, &(struct queue_warnings){0});
     if (!queue_leave(r, &qs, err == DROVER_NO_NODE ? 0 : err))
         return;
     put_workers(&b, &c);
-    queue_answer(r, &b);
+    http_reply(r, 200, buf_str(&b));
 }
 
 static void get_keeper(struct http_request *r)
 {
     struct queue_module *module = r->arg;
     const char *url = module->context->keeper_url;
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
     json_open(&b, '{');
     json_member_text(&b, "keeper", url ? str_of(url) : (struct str){0});
     json_member_text(&b, "namespace", str_of(module->ns));
     json_close(&b, '}');
-    queue_answer(r, &b);
+    http_reply(r, 200, buf_str(&b));
 }
 
 /* Routes. */
@@ -362,7 +350,6 @@ static const struct option OPTIONS[] = {
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
     struct queue_module *module = mem_alloc(sizeof *module);
-
     (void)ret_error;
     *module = (struct queue_module){
         .context = h,

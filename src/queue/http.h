@@ -32,9 +32,6 @@ void queue_refuse_task(struct http_request *r, int err);
 bool queue_enter(struct http_request *r, struct queues *qs);
 bool queue_leave(struct http_request *r, struct queues *qs, int err);
 
-/* Answers with what is in b, and releases it. */
-void queue_answer(struct http_request *r, struct buf *b);
-
 /* Tells those who follow the events of the server: {"queue": name, ...}, which is in b. */
 void queue_publish(struct queue_module *m, const char *kind, const char *name, const char *state,
                    struct buf *b);
@@ -93,15 +90,11 @@ void message_feed_free(struct message_feed *n);
 /* A message was posted just now. Any thread. */
 void message_feed_nudge(struct message_feed *n);
 
-/* The queues of the entries after a number; a queue may stand twice. NULL: any queue. */
-struct message_feed_list {
-    int64_t number; /* pass this number next time */
-    const char **queues;
-    size_t count;
-};
-
-/* True: there are new entries; ret_list is in the arena. */
-bool message_feed_since(struct message_feed *n, int64_t number, struct arena *a,
-                        struct message_feed_list *ret_list);
+/*
+ * Writes the queues of the entries after a number, and the number to pass next time:
+ * {"posted": 4711, "queues": [...]}. A queue may stand twice; null: any queue. True: there are new
+ * entries.
+ */
+bool message_feed_put(struct message_feed *n, int64_t after, struct buf *b);
 
 #endif

@@ -49,8 +49,7 @@ void queue_post_messages(struct http_request *r)
     const char *name = queue_named(r, in->queue, true);
     const struct str *data = in->data.p ? &in->data : in->messages;
     size_t count = in->data.p ? 1 : in->message_count;
-    struct buf b = {0};
-    int64_t *ids;
+    CLEANUP(buf_release) struct buf b = {0};
 
     if (!name)
         return;
@@ -60,7 +59,7 @@ void queue_post_messages(struct http_request *r)
     }
     if (!check_queue(r, name))
         return;
-    ids = arena_alloc(&r->arena, count * sizeof *ids);
+    int64_t *ids = arena_alloc(&r->arena, count * sizeof *ids);
     int err = queue_messages_post(module->context->tasks, str_of(name), data, count, ids);
     if (err) {
         queue_refuse_task(r, err);
@@ -68,7 +67,7 @@ void queue_post_messages(struct http_request *r)
     }
     message_feed_nudge(module->feed);
     put_ids(&b, ids, count, in->data.p);
-    queue_answer(r, &b);
+    http_reply(r, 200, buf_str(&b));
 }
 
 static void put_messages(struct buf *b, const struct queue_message_list *list)
@@ -93,10 +92,9 @@ void queue_get_messages(struct http_request *r)
     const char *name = queue_named(r, in->queue, true);
     uint64_t keys[] = {queue_messages_key(in->queue), queue_messages_key((struct str){0})};
     struct http_watch w = http_watch(r, &module->context->topic, keys, 2);
-    struct queue_message_list list = {0};
-    struct buf b = {0};
+    CLEANUP(queue_message_list_release) struct queue_message_list list = {0};
+    CLEANUP(buf_release) struct buf b = {0};
     int64_t after = 0;
-    int err;
 
     if (!name)
         return;
@@ -106,36 +104,17 @@ void queue_get_messages(struct http_request *r)
     }
     if (!check_queue(r, name))
         return;
-    err =
+    int err =
         queue_messages_read(module->context->tasks, str_of(name), after, (size_t)in->limit, &list);
     if (err) {
         queue_refuse_task(r, err);
-        return;
-    }
-    if (list.count || !in->wait_ms || !http_park(r, &w, in->wait_ms)) {
+    } else if (list.count || !in->wait_ms || !http_park(r, &w, in->wait_ms)) {
         put_messages(&b, &list);
-        queue_answer(r, &b);
+        http_reply(r, 200, buf_str(&b));
     }
-    queue_message_list_release(&list);
 }
 
 /* Waiting for messages of any queue. */
-
-static void put_posted(struct buf *b, const struct message_feed_list *list, bool is_new)
-{
-    json_open(b, '{');
-    json_member_int(b, "posted", list->number);
-    json_key(b, "queues");
-    if (list->queues || !is_new) {
-        json_open(b, '[');
-        for (size_t i = 0; i < list->count; i++)
-            json_put_text(b, str_of(list->queues[i]));
-        json_close(b, ']');
-    } else {
-        json_put_null(b);
-    }
-    json_close(b, '}');
-}
 
 void queue_get_posted(struct http_request *r)
 {
@@ -143,18 +122,13 @@ void queue_get_posted(struct http_request *r)
     struct queue_module *module = r->arg;
     uint64_t key = queue_posted_key();
     struct http_watch w = http_watch(r, &module->context->topic, &key, 1);
-    struct message_feed_list list;
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
 
-    if (!service_is_ready(module->context->tasks)) {
+    if (!service_is_ready(module->context->tasks))
         queue_refuse_task(r, DROVER_NOT_LEADER);
-        return;
-    }
-    bool is_new = message_feed_since(module->feed, in->after, &r->arena, &list);
-    if (!is_new && in->wait_ms && http_park(r, &w, in->wait_ms))
-        return;
-    put_posted(&b, &list, is_new);
-    queue_answer(r, &b);
+    else if (message_feed_put(module->feed, in->after, &b) || !in->wait_ms ||
+             !http_park(r, &w, in->wait_ms))
+        http_reply(r, 200, buf_str(&b));
 }
 
 /* Retention. */
@@ -172,7 +146,6 @@ static void sweep_all(struct periodic *p, void *arg)
     struct keeper *k = service_is_ready(m->context->tasks) ? context_keeper(m->context) : NULL;
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     int64_t swept = 0;
-
     if (!k)
         return;
     if (!queues_list(&(struct queues){k, m->ns}, &names)) {
@@ -190,7 +163,6 @@ struct periodic *queue_sweep_start(struct queue_module *m)
     int64_t shorter_ms =
         m->retention_ms < m->error_retention_ms ? m->retention_ms : m->error_retention_ms;
     int64_t every_ms = shorter_ms / 100;
-
     if (every_ms < SWEEP_EVERY_MIN_MS)
         every_ms = SWEEP_EVERY_MIN_MS;
     else if (every_ms > SWEEP_EVERY_MAX_MS)

@@ -147,7 +147,6 @@ static int read_names(const struct queues *qs, struct queue_warnings *n, const c
 {
     char path[QUEUE_PATH_SIZE];
     size_t kept = 0;
-
     queues_path(qs, path, "%s", list);
     TRY(keeper_children(qs->keeper, path, names, NULL));
     for (size_t i = 0; i < names->count; i++) {
@@ -166,7 +165,6 @@ int queue_membership_read(struct queue_membership *c, const struct queues *qs,
                           struct queue_warnings *n)
 {
     CLEANUP(keeper_names_release) struct keeper_names workers = {0}, queues = {0};
-
     arena_reset(&c->arena);
     c->worker_count = c->queue_count = 0;
     TRY(read_names(qs, n, "workers", is_worker_name, "not the name of a worker", &workers));
@@ -272,7 +270,6 @@ void queue_membership_assign(const struct queue_membership *c, int32_t *ret_owne
 {
     CLEANUP(mem_free) size_t *all = mem_alloc((c->queue_count + 1) * sizeof *all);
     struct eligible e;
-
     find_holders(c, ret_owners);
     find_eligible(c, &e);
     for (size_t q = 0; q < c->queue_count; q++)

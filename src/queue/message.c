@@ -56,7 +56,6 @@ struct message_reading {
 static bool add_page(struct message_reading *r, const struct store_list *page, size_t *len)
 {
     struct queue_message_list *list = &r->list;
-
     for (size_t i = 0; i < page->count; i++) {
         const struct task *t = &page->tasks[i];
         *len += t->data.len;
@@ -77,7 +76,6 @@ static void on_read(void *arg, struct store *s, int64_t now_ms)
     CLEANUP(arena_release) struct arena a = {0};
     struct store_list page = {0};
     size_t len = 0, wanted;
-
     r->last = r->after; /* a read may be repeated, and starts over */
     r->list.count = 0;
     arena_reset(&r->list.arena);
@@ -134,7 +132,6 @@ static int sweep_page(struct service *s, struct str queue, int64_t before_ms, in
     CLEANUP(queue_message_list_release) struct queue_message_list list = {0};
     int64_t ids[SWEEP_AT_ONCE];
     struct task_update u = {.clientid = CLIENTID, .deletes = ids};
-
     TRY(queue_messages_read(s, queue, *after, SWEEP_AT_ONCE, &list));
     for (size_t i = 0; i < list.count; i++) {
         *after = list.messages[i].id;

@@ -100,7 +100,6 @@ static int make_missing(const struct queues *qs)
     CLEANUP(arena_release) struct arena a = {0};
     struct txn t = {.a = &a};
     char path[QUEUE_PATH_SIZE];
-
     queues_path(qs, path, "workers");
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
@@ -131,7 +130,6 @@ int queue_create(const struct queues *qs, char ret_name[QUEUE_NAME_LEN + 1])
     char path[QUEUE_PATH_SIZE], name[QUEUE_NAME_LEN + 1];
     CLEANUP(buf_release) struct buf data = {0};
     struct keeper_stat parent;
-
     TRY(queues_init(qs));
     queues_path(qs, path, "queues");
     TRY(keeper_exists(qs->keeper, path, &parent));
@@ -170,7 +168,6 @@ int queue_remove(const struct queues *qs, const char *name)
     CLEANUP(arena_release) struct arena a = {0};
     char path[QUEUE_PATH_SIZE];
     int err = DROVER_NOT_TRIED;
-
     if (!queue_valid_name(str_of(name)))
         return DROVER_BAD_ARGUMENT;
     queues_path(qs, path, "queues/%s", name);
@@ -214,7 +211,6 @@ int queue_set_last(const struct queues *qs, const char *name, int64_t last, int3
 {
     CLEANUP(buf_release) struct buf data = {0};
     char path[QUEUE_PATH_SIZE];
-
     if (!queue_valid_name(str_of(name)) || last < 0)
         return DROVER_BAD_ARGUMENT;
     queues_path(qs, path, "queues/%s", name);

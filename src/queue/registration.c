@@ -64,7 +64,6 @@ static int write_worker(struct queue_registration *m)
 {
     CLEANUP(arena_release) struct arena a = {0};
     char path[QUEUE_PATH_SIZE];
-
     worker_path(m, path);
     int err = keeper_set(m->queues.keeper, path, worker_data(m, &a, NULL, NULL), KEEPER_ANY_VERSION,
                          NULL);
@@ -78,7 +77,6 @@ int queue_registration_join(struct queue_registration *m)
     CLEANUP(arena_release) struct arena a = {0};
     CLEANUP(mem_free) char *made = NULL;
     char path[QUEUE_PATH_SIZE];
-
     TRY(queues_init(&m->queues));
     m->hold_count = 0;
     queues_path(&m->queues, path, "workers/worker-");
@@ -207,7 +205,6 @@ int queue_registration_take(struct queue_registration *m, const char *queue)
     CLEANUP(nodes_release) struct queue_nodes v = {0};
     struct queue_hold hold;
     int err = DROVER_NOT_TRIED;
-
     if (queue_registration_find(m, queue))
         return 0;
     nodes_name(&v, m, queue);
@@ -248,7 +245,6 @@ static int advance_settled(struct queue_registration *m, struct queue_nodes *v,
                            struct queue_hold *h, int64_t last, int err)
 {
     int looked = look_after(err, v, m);
-
     if (is_lost(looked, v, h))
         return lose(m, h, looked == DROVER_NO_NODE ? looked : DROVER_FENCED);
     if (looked)
@@ -271,7 +267,6 @@ int queue_registration_advance(struct queue_registration *m, const char *queue, 
     struct queue_hold *h = queue_registration_find(m, queue);
     CLEANUP(nodes_release) struct queue_nodes v = {0};
     int err = DROVER_NOT_TRIED;
-
     if (!h)
         return DROVER_FENCED;
     nodes_name(&v, m, queue);
@@ -301,7 +296,6 @@ static int release_settled(struct queue_registration *m, struct queue_nodes *v,
                            struct queue_hold *h, int err)
 {
     int looked = look_after(err, v, m);
-
     if (is_lost(looked, v, h))
         return lose(m, h, 0);
     if (looked && looked != DROVER_DAMAGED)
@@ -315,7 +309,6 @@ int queue_registration_release(struct queue_registration *m, const char *queue)
     struct queue_hold *h = queue_registration_find(m, queue);
     CLEANUP(nodes_release) struct queue_nodes v = {0};
     int err = DROVER_NOT_TRIED;
-
     if (!h)
         return 0;
     nodes_name(&v, m, queue);
@@ -354,7 +347,6 @@ int queue_step(struct queue_steps *s, const struct queue_worker_action *a)
     struct queue_registration *r = &s->registration;
     struct queue_worker *w = &s->worker;
     int err = 0;
-
     switch (a->kind) {
     case WORKER_JOIN:
         err = queue_registration_join(r);

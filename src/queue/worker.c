@@ -68,11 +68,6 @@ static void forget(struct queue_worker *w)
     w->assignment_count = kept;
 }
 
-static bool is_held(const struct queue_assignment *d)
-{
-    return d->stage != WANTED && !d->orphan && !(d->stage == IDLE && d->doubt);
-}
-
 static void let_go(struct queue_assignment *d)
 {
     d->stage = WANTED;
@@ -80,26 +75,13 @@ static void let_go(struct queue_assignment *d)
     d->failures = 0;
 }
 
-bool queue_worker_owns(const struct queue_worker *w, const char *queue)
-{
-    const struct queue_assignment *d = find(w, queue);
-    return d && is_held(d);
-}
-
-size_t queue_worker_owned(const struct queue_worker *w)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < w->assignment_count; i++)
-        count += is_held(&w->assignments[i]);
-    return count;
-}
-
 /* Reading the lists. */
 
 static bool is_carried_out(const struct queue_worker *w)
 {
     for (size_t i = 0; i < w->assignment_count; i++)
-        if (w->assignments[i].planned != is_held(&w->assignments[i]) || w->assignments[i].doubt)
+        if (w->assignments[i].planned != queue_assignment_is_held(&w->assignments[i]) ||
+            w->assignments[i].doubt)
             return false;
     return w->planned;
 }
@@ -144,7 +126,6 @@ static void plan(struct queue_worker *w, int64_t now_ms, const struct queue_memb
                  int32_t self)
 {
     int32_t *owners = mem_alloc((c->queue_count + 1) * sizeof *owners);
-
     queue_membership_assign(c, owners);
     for (size_t i = 0; i < w->assignment_count; i++)
         w->assignments[i].planned = false;
@@ -247,7 +228,6 @@ void queue_worker_took(struct queue_worker *w, int64_t now_ms, const char *queue
                        int64_t last)
 {
     struct queue_assignment *d;
-
     if (!heard(w, now_ms, err) || !(d = find(w, queue)))
         return;
     d->doubt = err == DROVER_UNKNOWN;
@@ -293,7 +273,6 @@ void queue_worker_advanced(struct queue_worker *w, int64_t now_ms, const char *q
                            int64_t last)
 {
     struct queue_assignment *d;
-
     if (!heard(w, now_ms, err) || !(d = find(w, queue)))
         return;
     d->due_ms = now_ms;
@@ -330,7 +309,6 @@ void queue_worker_worked(struct queue_worker *w, int64_t now_ms, const char *que
                          enum queue_worker_result result, int64_t id)
 {
     struct queue_assignment *d = find(w, queue);
-
     w->working--;
     if (d->orphan) {
         d->orphan = false;

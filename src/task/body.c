@@ -80,7 +80,6 @@ static uint64_t hash_members(const struct json *v)
 const char *body_finish(struct task_in *in, enum task_kind kind, const struct json *v)
 {
     struct task_claim *c = &in->request.claim;
-
     in->request.kind = kind;
     if (in->request.requestid.len)
         in->request.request_hash = hash_members(v);

@@ -56,7 +56,6 @@ struct claim_group *claim_queue_group(struct claim_queue *w, struct str name)
 static struct claim_group *group_make(struct claim_queue *w, struct str name)
 {
     struct claim_group *g = claim_queue_group(w, name);
-
     if (g)
         return g;
     g = w->unused;
@@ -176,7 +175,6 @@ void claim_queue_add(struct claim_queue *w, struct task_request *r, int64_t dead
 void claim_queue_remove(struct claim_queue *w, struct task_request *r)
 {
     uint32_t ref = r->own.wait_ref;
-
     heap_remove(&w->deadlines, w->claims[ref].at);
     w->claims[ref].at = w->free;
     w->free = ref;

@@ -55,7 +55,6 @@ void ensemble_commit_undo(struct service *s)
 {
     CLEANUP(mem_free) struct task_request **list = mem_alloc((s->batch.count + 1) * sizeof *list);
     size_t count = 0;
-
     for (struct task_request *r = s->batch.first; r; r = r->own.next)
         list[count++] = r;
     while (count)
@@ -131,7 +130,6 @@ static void on_commit(void *arg, int err, const struct keeper_result *results, s
 {
     struct sent_commit *sent = arg;
     struct service *s = sent->s;
-
     (void)count;
     if (!s) {
         free(sent);
@@ -164,7 +162,6 @@ static void begin(struct service *s)
 static void gather(struct service *s)
 {
     struct task_request *seen = NULL;
-
     do {
         struct task_request *r = queue_take(&s->queue);
         if (r)
@@ -192,7 +189,6 @@ static bool only_reads(const struct task_queue *q)
 static void send(struct service *s)
 {
     struct sent_commit *sent = mem_alloc(sizeof *sent);
-
     random_fill(&s->tag, sizeof s->tag);
     struct task_node_head head = {.last_id = store_last_id(s->store), .tag = s->tag};
     task_node_head_encode(&head, (char *)s->commit.ops[1].data.p);

@@ -117,7 +117,6 @@ static void reply_elsewhere(struct task_call *c)
 static void reply(struct task_call *c, const struct task_reply *a)
 {
     struct buf *out = &c->h->out;
-
     out->len = 0;
     if (a->err == DROVER_REFUSED) {
         http_reply_reasons(c->r, a->err, a->errors, a->error_count);
@@ -146,7 +145,6 @@ static void on_done(void *arg, const struct task_reply *a)
 {
     struct task_call *c = arg;
     struct buf found = c->found;
-
     histogram_add(c->h->metrics.latency[c->request->kind], uv_hrtime() - c->started_ns);
     if (c->r) {
         reply(c, a);
@@ -169,7 +167,6 @@ static void on_gone(struct http_request *r)
 static void submit(struct http_request *r, struct task_request *request, read_fn *read)
 {
     struct task_call *c = arena_alloc(&r->arena, sizeof *c);
-
     *c = (struct task_call){.h = r->arg,
                             .r = r,
                             .request = request,
@@ -213,7 +210,6 @@ static void read_task(struct task_call *c, struct store *s, int64_t now_ms)
     const struct task_read *in = c->in;
     CLEANUP(buf_release) struct buf scratch = {0};
     struct task t;
-
     (void)now_ms;
     c->err = store_get(s, in->id, &scratch, &t);
     if (!c->err)
@@ -225,7 +221,6 @@ static void read_tasks(struct task_call *c, struct store *s, int64_t now_ms)
     const struct task_read *in = c->in;
     CLEANUP(buf_release) struct buf scratch = {0};
     struct task t;
-
     (void)now_ms;
     json_open(&c->found, '[');
     for (size_t i = 0; i < in->id_count; i++) {
@@ -245,7 +240,6 @@ static void read_group(struct task_call *c, struct store *s, int64_t now_ms)
 {
     const struct task_read *in = c->in;
     struct store_list list = {0};
-
     if (in->limit) /* 0: none at all, which store_list() takes for all */
         c->err = store_list(s, in->group, -1, in->limit < 0 ? 0 : (size_t)in->limit, in->owned,
                             now_ms, c->arena, &list);
@@ -267,7 +261,6 @@ static void read_groups(struct task_call *c, struct store *s, int64_t now_ms)
 {
     struct store_group *groups;
     size_t count;
-
     store_groups(s, now_ms, c->arena, &groups, &count);
     qsort(groups, count, sizeof *groups, by_name);
     json_open(&c->found, '[');

@@ -69,7 +69,6 @@ static void take_over(struct service *s, const struct task_load *l)
 static int raise_ceiling(struct service *s, struct err_info *e)
 {
     char bytes[TASK_NODE_HEAD_LEN];
-
     if (!keeper_may_lose(s->keeper))
         return 0;
     s->tree->losable = TASK_TREE_LOSABLE;
@@ -88,7 +87,6 @@ static int raise_ceiling(struct service *s, struct err_info *e)
 static int open_local(struct service *s, struct err_info *e)
 {
     struct task_load l;
-
     s->keeper = s->o.keeper;
     TRY(load(s, s->keeper, &l, e));
     take_over(s, &l);
@@ -138,7 +136,6 @@ int service_start(struct service *s, struct keeper *k, const struct keeper_op *f
 void service_stop(struct service *s)
 {
     struct task_request *r;
-
     pthread_mutex_lock(&s->lock);
     s->term++;
     s->state = SERVICE_STOPPED;

@@ -54,7 +54,6 @@ static int get(struct task_load *l, const char *path, struct buf *b)
 static int read_slot(struct task_load *l, int64_t slot, const char *path, struct buf *b)
 {
     struct task t;
-
     TRY(get(l, path, b));
     TRY(task_node_decode(buf_str(b), &t));
     LOCKED(&l->lock);
@@ -123,7 +122,6 @@ static int read_requests(struct task_load *l)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     CLEANUP(buf_release) struct buf b = {0};
-
     TRY(keeper_children(l->keeper, REQUEST_LOG_ROOT, &names, NULL));
     for (size_t i = 0; i < names.count; i++) {
         int64_t place = task_node_number(names.names[i]);
@@ -141,7 +139,6 @@ static int read_head(struct task_load *l)
 {
     CLEANUP(buf_release) struct buf b = {0};
     struct keeper_stat stat;
-
     TRY(keeper_get(l->keeper, TASK_NODE_HEAD, &b, &stat));
     l->head_version = stat.version;
     return task_node_head_decode(buf_str(&b), &l->head);

@@ -86,7 +86,6 @@ static int on_record(void *arg, const void *bytes, size_t len)
 {
     struct own_journal *j = arg;
     struct reader r = {bytes, len, false};
-
     if (reader_u8(&r) != VERSION)
         return DROVER_DAMAGED;
     while (r.left) {
@@ -125,7 +124,6 @@ int own_journal_append(void *arg, const struct keeper_op *ops, size_t count)
 {
     struct own_journal *j = arg;
     CLEANUP(buf_release) struct buf b = {0};
-
     encode(&b, ops, count);
     int err = j->later ? 0 : tell(j, &b);
     LOCKED(&j->lock);
@@ -154,7 +152,6 @@ static struct own_journal_record *take(struct own_journal *j)
 static void append_queued(struct periodic *p, void *arg)
 {
     struct own_journal *j = arg;
-
     (void)p;
     for (struct own_journal_record *r; (r = take(j)); free(r)) {
         if (!j->failed && tell(j, &r->bytes)) {
@@ -182,7 +179,6 @@ static int put_below(struct own_journal *j, const char *path, struct buf *b)
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     CLEANUP(buf_release) struct buf data = {0};
     int err = keeper_get(j->keeper, path, &data, NULL);
-
     if (!err)
         put_node(b, NODE_IS, str_of(path), buf_str(&data));
     if (!err && b->len >= PUT_BYTES)
@@ -213,7 +209,6 @@ static int end_snapshot(struct own_journal *j, int err)
 static int take_snapshot(struct own_journal *j)
 {
     CLEANUP(buf_release) struct buf b = {0};
-
     if (!j->j.snapshot_begin || !j->j.snapshot_put || !j->j.snapshot_end)
         return DROVER_UNIMPLEMENTED;
     if (begin_snapshot(j))
@@ -236,7 +231,6 @@ static uint64_t begin_asked(struct own_journal *j)
 static void snapshot_if_asked(struct periodic *p, void *arg)
 {
     struct own_journal *j = arg;
-
     (void)p;
     if (!own_journal_snapshotting(j))
         return;
@@ -287,7 +281,6 @@ int own_journal_open(const struct drover_journal *drover, bool later, int64_t sn
 {
     struct own_journal *j = mem_zalloc(sizeof *j);
     int err = local_connect(l, NULL, &j->keeper);
-
     j->j = *drover;
     j->later = later;
     j->snapshot_every = snapshot_every ? snapshot_every : LOCAL_SNAPSHOT_EVERY;

@@ -58,7 +58,6 @@ int request_log_find(const struct request_log *m, const struct request_key *key,
                      struct task **ret_tasks, size_t *ret_count)
 {
     const struct request_log_entry *one = find(m, key);
-
     if (!one)
         return 0;
     if (le_load64(one->bytes + 17) != key->hash)
@@ -111,7 +110,6 @@ static void keep(struct request_log *m, struct request_log_entry *one)
 static struct request_log_entry *keep_new(struct request_log *m, uint32_t place, struct str bytes)
 {
     struct request_log_entry *one = mem_alloc(sizeof *one + bytes.len);
-
     one->len = bytes.len;
     one->place = place;
     memcpy(one->bytes, bytes.p, bytes.len);

@@ -140,7 +140,6 @@ static int fill_data(struct service *s, const struct task_request *r, struct tas
     const struct task_update *u = &r->update;
     CLEANUP(buf_release) struct buf scratch = {0};
     size_t kept = 0;
-
     if (r->kind == TASK_UPDATE) {
         for (size_t i = 0; i < t->task_count && i < u->add_count + u->update_count; i++)
             t->tasks[i].data =
@@ -300,7 +299,6 @@ static int commit(struct service *s, struct task_request *r)
 static void commit_local(struct service *s, struct task_request *r)
 {
     int err = commit(s, r);
-
     if (err) {
         service_undo(s, r);
         task_tree_undo(s->tree, &s->commit);
@@ -315,7 +313,6 @@ static void commit_local(struct service *s, struct task_request *r)
 void service_run(struct service *s, struct task_request *r)
 {
     int64_t now_ms = service_now_ms(s);
-
     if (!r->own.txn)
         r->own.txn = txn_take(s);
     r->own.park = r->own.known = false;
@@ -366,7 +363,6 @@ static void start(struct service *s, struct task_request *r, bool called)
 {
     LOCKED(&s->lock);
     int64_t due_ms = claim_queue_due_ms(&s->waiting);
-
     memset(&r->own, 0, sizeof r->own);
     r->own.called = called;
     if (r->kind == TASK_CLAIM && r->wait_ms > 0)
@@ -394,7 +390,6 @@ void service_submit(struct service *s, struct task_request *r)
 static void tick(struct service *s)
 {
     struct task_request *r;
-
     LOCKED(&s->lock);
     int64_t now_ms = service_now_ms(s);
     claim_queue_advance(&s->waiting, now_ms);

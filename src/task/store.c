@@ -212,7 +212,6 @@ static void order_bury(struct store *s, struct task_group *g)
 static uint32_t take_ref(struct store *s)
 {
     uint32_t ref = s->free;
-
     if (ref) {
         s->free = record_at(s, ref)->place;
         return ref;
@@ -245,7 +244,6 @@ void store_insert(struct store *s, const struct task_record *r, struct task_data
 {
     struct task_group *g = s->groups[r->group];
     uint32_t ref = take_ref(s);
-
     *record_at(s, ref) = *r;
     record_at(s, ref)->place = 0;
     if (!s->fetch)
@@ -267,7 +265,6 @@ struct task_data *store_remove(struct store *s, uint32_t ref)
     struct task_record *r = record_at(s, ref);
     struct task_group *g = s->groups[r->group];
     struct task_data *kept = s->fetch ? NULL : *data_at(s, ref);
-
     if (r->place & PLACE_HEAP)
         heap_remove(&g->heap, r->place & PLACE_AT);
     else
@@ -349,7 +346,6 @@ static size_t list_ordered(struct store *s, struct task_group *g, int64_t after,
                            size_t max, uint32_t *refs)
 {
     size_t low = 0, count = 0;
-
     if (!g->ordered)
         order_make(s, g);
     for (size_t high = g->order_count; low < high;) {
@@ -372,7 +368,6 @@ int store_list(struct store *s, struct str group, int64_t after, size_t limit, b
 {
     struct task_group *g = store_find_group(s, group);
     CLEANUP(buf_release) struct buf scratch = {0};
-
     if (!g) {
         *ret_list = (struct store_list){0};
         return 0;

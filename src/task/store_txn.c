@@ -61,7 +61,6 @@ __attribute__((format(printf, 2, 3))) static void object(struct txn_work *w, con
 {
     struct task_txn *t = w->t;
     va_list ap;
-
     t->reasons++;
     if (t->error_count >= TASK_ERRORS_MAX)
         return;
@@ -76,7 +75,6 @@ __attribute__((format(printf, 2, 3))) static void object(struct txn_work *w, con
 static void check_change(struct txn_work *w, const char *what, int64_t id, bool deletes)
 {
     uint32_t ref = find_named(w, id);
-
     if (!ref) {
         object(w, "%s: there is no task %" PRId64, what, id);
         return;
@@ -202,7 +200,6 @@ void store_undo(struct store *s, struct task_txn *t)
     while (t->undo_count) {
         struct task_txn_undo *u = &t->undo[--t->undo_count];
         struct task_data *kept = u->made_id ? store_remove(s, store_find(s, u->made_id)) : NULL;
-
         if (u->old.id && u->kept) { /* the new one had data of its own */
             free(kept);
             kept = u->kept;
@@ -254,7 +251,6 @@ int64_t store_time(int64_t timespec, int64_t now_ms)
 static int check(struct txn_work *w, const struct task_update *u)
 {
     struct task_txn *t = w->t;
-
     for (size_t i = 0; i < u->add_count; i++) {
         if (!u->adds[i].group.len)
             object(w, "adds: task %zu has no group", i + 1);
@@ -318,7 +314,6 @@ static size_t gather(struct txn_work *w, const struct task_claim *c, struct task
                      size_t *ret_groups)
 {
     size_t available = 0, count = 0;
-
     for (size_t i = 0; i < c->group_count; i++) {
         struct task_group *g = store_find_group(w->s, c->groups[i]);
         bool again = false;

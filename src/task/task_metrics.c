@@ -28,7 +28,6 @@ static void collect(void *arg, struct buf *page)
     struct task_metrics *f = arg;
     struct task_groups c = {0};
     size_t available = 0, owned = 0;
-
     service_look(f->service, look, &c);
     if (c.count)
         metrics_put_family(page, "drover_tasks", "gauge", "Tasks by group and state.");
@@ -80,7 +79,6 @@ void task_metrics_open(struct task_metrics *f, struct metrics *m, struct service
 {
     static const char *const kinds[] = {"kind=\"update\"", "kind=\"claim\"", "kind=\"read\""};
     static const char help[] = "How long requests took, until what they saw was durable.";
-
     f->service = s;
     for (int i = 0; i < 3; i++) /* in the order of enum task_kind */
         f->latency[i] = metrics_histogram(m, "drover_task_seconds", kinds[i], help);

@@ -234,7 +234,6 @@ static void put_slot(struct task_commit *c, enum keeper_op_kind kind, int64_t sl
 {
     char *path = arena_alloc(&c->arena, TASK_NODE_PATH_SIZE);
     struct str name = {path, task_node_path(path, slot)}, data = {0};
-
     if (t) {
         char *bytes = arena_alloc(&c->arena, task_node_len(t));
         task_node_encode(t, bytes);
@@ -293,7 +292,6 @@ void task_tree_put_head(struct task_tree *l, struct task_commit *c, const struct
                         int32_t version)
 {
     char *bytes = arena_alloc(&c->arena, TASK_NODE_HEAD_LEN);
-
     task_node_head_encode(h, bytes);
     task_commit_op(c, (struct keeper_op){.kind = KEEPER_SET,
                                          .version = version,
