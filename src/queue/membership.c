@@ -52,12 +52,12 @@ static bool is_worker_name(struct str name)
     return digits && digits <= 20 && name.len == 7 + digits;
 }
 
-static int compare_names(const void *a, const void *b)
+int queue_compare_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-int32_t queue_membership_find_queue(const struct queue_membership *c, struct str name)
+static int32_t find_queue(const struct queue_membership *c, struct str name)
 {
     char text[QUEUE_NAME_LEN + 1];
     const char *key = text;
@@ -65,16 +65,9 @@ int32_t queue_membership_find_queue(const struct queue_membership *c, struct str
         return -1;
     memcpy(text, name.p, QUEUE_NAME_LEN);
     text[QUEUE_NAME_LEN] = '\0';
-    const char **found = bsearch(&key, c->queues, c->queue_count, sizeof *c->queues, compare_names);
+    const char **found =
+        bsearch(&key, c->queues, c->queue_count, sizeof *c->queues, queue_compare_names);
     return found ? (int32_t)(found - c->queues) : -1;
-}
-
-int32_t queue_membership_find_worker(const struct queue_membership *c, const char *name)
-{
-    for (size_t i = 0; i < c->worker_count; i++)
-        if (!strcmp(c->workers[i].name, name))
-            return (int32_t)i;
-    return -1;
 }
 
 /* Nodes. */
@@ -192,7 +185,7 @@ static void find_holders(const struct queue_membership *c, int32_t *holders)
         holders[q] = ASSIGN_NOBODY;
     for (size_t w = 0; w < c->worker_count; w++) {
         for (size_t i = 0; i < c->workers[w].queue_count; i++) {
-            int32_t q = queue_membership_find_queue(c, c->workers[w].queues[i]);
+            int32_t q = find_queue(c, c->workers[w].queues[i]);
             if (q >= 0 && (holders[q] == ASSIGN_NOBODY ||
                            c->workers[w].mzxid >= c->workers[holders[q]].mzxid))
                 holders[q] = (int32_t)w;
@@ -221,7 +214,7 @@ static void find_eligible(const struct queue_membership *c, struct eligible *e)
         for (size_t q = 0; q < c->queue_count && !worker->only; q++)
             eligible_row(e, q)[w / 64] |= bit;
         for (size_t i = 0; i < worker->only_count; i++) {
-            int32_t q = queue_membership_find_queue(c, worker->only[i]);
+            int32_t q = find_queue(c, worker->only[i]);
             if (q >= 0)
                 eligible_row(e, (size_t)q)[w / 64] |= bit;
         }

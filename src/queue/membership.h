@@ -53,12 +53,10 @@ int queue_membership_read(struct queue_membership *c, const struct queues *qs,
                           struct queue_warnings *n);
 void queue_membership_release(struct queue_membership *c);
 
-/* The index of a name in its list, or -1. */
-int32_t queue_membership_find_worker(const struct queue_membership *c, const char *name);
-int32_t queue_membership_find_queue(const struct queue_membership *c, struct str name);
-
 /* Which worker should handle each queue: an index into workers, or ASSIGN_NOBODY. Pure. */
 void queue_membership_assign(const struct queue_membership *c, int32_t *ret_owners);
+
+int queue_compare_names(const void *a, const void *b); /* for qsort() of a list of names */
 
 /*
  * Writes and parses the data of a worker's node. Parsing leaves name and mzxid alone; false:

@@ -32,11 +32,6 @@ static void drop_hold(struct queue_registration *m, struct queue_hold *h)
     *h = m->holds[--m->hold_count];
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* The worker's node with one queue more, or one less. Sorted, for people who read it. */
 static struct str worker_data(const struct queue_registration *m, struct arena *a, const char *more,
                               const char *less)
@@ -49,7 +44,7 @@ static struct str worker_data(const struct queue_registration *m, struct arena *
             names[count++] = m->holds[i].queue;
     if (more)
         names[count++] = more;
-    qsort(names, count, sizeof *names, compare_names);
+    qsort(names, count, sizeof *names, queue_compare_names);
     queue_membership_put_worker(&b, names, count, m->only, m->only_count);
     return arena_take(a, &b);
 }
@@ -161,7 +156,7 @@ static void nodes_release(struct queue_nodes *v)
 
 enum { OWNER = 1, QUEUE, WORKER }; /* operations: on the owner node, the queue's, the worker's */
 
-static int take_transaction(struct queue_registration *m, const char *queue, struct queue_nodes *v,
+static int take_transaction(struct queue_registration *m, struct queue_nodes *v,
                             struct queue_hold *ret_hold)
 {
     struct txn t = {.a = &v->a};
@@ -170,8 +165,9 @@ static int take_transaction(struct queue_registration *m, const char *queue, str
     txn_add(&t, OWNER,
             keeper_op_create(v->owner_path, arena_take(&v->a, &owner), KEEPER_EPHEMERAL));
     txn_add(&t, QUEUE, keeper_op_set(v->path, buf_str(&v->data), v->info.version));
-    txn_add(&t, WORKER,
-            keeper_op_set(v->worker_path, worker_data(m, &v->a, queue, NULL), KEEPER_ANY_VERSION));
+    txn_add(
+        &t, WORKER,
+        keeper_op_set(v->worker_path, worker_data(m, &v->a, v->queue, NULL), KEEPER_ANY_VERSION));
     int err = txn_commit(&t, m->queues.keeper, 0);
     if (!err)
         *ret_hold = (struct queue_hold){.last = v->info.last,
@@ -181,7 +177,7 @@ static int take_transaction(struct queue_registration *m, const char *queue, str
 }
 
 /* One attempt. NOT_TRIED: the nodes changed meanwhile, try again. */
-static int take_once(struct queue_registration *m, const char *queue, struct queue_nodes *v,
+static int take_once(struct queue_registration *m, struct queue_nodes *v,
                      struct queue_hold *ret_hold)
 {
     TRY(look(v, m));
@@ -192,7 +188,7 @@ static int take_once(struct queue_registration *m, const char *queue, struct que
     }
     if (v->info.worker[0])
         return DROVER_IN_USE;
-    int err = take_transaction(m, queue, v, ret_hold);
+    int err = take_transaction(m, v, ret_hold);
     if (err == DROVER_UNKNOWN)
         TRY(keeper_sync(m->queues.keeper, v->path)); /* now it has happened or never will */
     else if (err != DROVER_EXISTS && err != DROVER_BAD_VERSION && err != DROVER_NO_NODE)
@@ -209,7 +205,7 @@ int queue_registration_take(struct queue_registration *m, const char *queue)
         return 0;
     nodes_name(&v, m, queue);
     for (int i = 0; i < TRIES_MAX && err == DROVER_NOT_TRIED; i++)
-        err = take_once(m, queue, &v, &hold);
+        err = take_once(m, &v, &hold);
     if (!err)
         add_hold(m, queue, &hold);
     return err == DROVER_NOT_TRIED ? DROVER_IN_USE : err;

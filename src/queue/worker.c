@@ -125,7 +125,7 @@ static void stop_waiting(struct queue_worker *w, int64_t now_ms)
 static void plan(struct queue_worker *w, int64_t now_ms, const struct queue_membership *c,
                  int32_t self)
 {
-    int32_t *owners = mem_alloc((c->queue_count + 1) * sizeof *owners);
+    CLEANUP(mem_free) int32_t *owners = mem_alloc((c->queue_count + 1) * sizeof *owners);
     queue_membership_assign(c, owners);
     for (size_t i = 0; i < w->assignment_count; i++)
         w->assignments[i].planned = false;
@@ -138,7 +138,6 @@ static void plan(struct queue_worker *w, int64_t now_ms, const struct queue_memb
         }
     }
     forget(w);
-    free(owners);
     stop_waiting(w, now_ms);
     w->planned = true;
     look_later(w, now_ms, c->worker_count);
@@ -152,18 +151,19 @@ static bool heard(struct queue_worker *w, int64_t now_ms, int err)
     else if (err != DROVER_UNKNOWN)
         w->contact_ms = w->asked_ms;
     else if (w->stopping && now_ms - w->contact_ms > w->o.timeout_ms)
-        queue_worker_expired(
-            w, now_ms); /* it has expired by now; a worker that stops need not be told */
+        queue_worker_expired(w, now_ms); /* by now; a worker that stops need not be told */
     return w->joined;
 }
 
 static void follow(struct queue_worker *w, int64_t now_ms, const struct queue_membership *c)
 {
-    int32_t self = queue_membership_find_worker(c, w->name);
-    if (self < 0)
+    size_t self = 0;
+    while (self < c->worker_count && strcmp(c->workers[self].name, w->name))
+        self++;
+    if (self == c->worker_count)
         queue_worker_expired(w, now_ms); /* our node is gone */
     else
-        plan(w, now_ms, c, self);
+        plan(w, now_ms, c, (int32_t)self);
 }
 
 void queue_worker_looked(struct queue_worker *w, int64_t now_ms, int err,

@@ -107,13 +107,6 @@ static void on_service_wake(void *arg)
 
 /* Answers. */
 
-static void reply_elsewhere(struct task_call *c)
-{
-    char url[LEADER_URL_SIZE];
-    leader_url(c->h->leader, url);
-    http_reply_elsewhere(c->r, url, "no server leads yet: try again");
-}
-
 static void reply(struct task_call *c, const struct task_reply *a)
 {
     struct buf *out = &c->h->out;
@@ -121,7 +114,9 @@ static void reply(struct task_call *c, const struct task_reply *a)
     if (a->err == DROVER_REFUSED) {
         http_reply_reasons(c->r, a->err, a->errors, a->error_count);
     } else if (a->err == DROVER_NOT_LEADER) {
-        reply_elsewhere(c);
+        char url[LEADER_URL_SIZE];
+        leader_url(c->h->leader, url);
+        http_reply_elsewhere(c->r, url, "no server leads yet: try again");
     } else if (a->err || c->err) {
         http_reply_err(c->r, a->err ? a->err : c->err, NULL);
     } else if (c->request->kind == TASK_READ) {

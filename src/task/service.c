@@ -42,19 +42,6 @@ void service_answer(struct service *s, struct task_request *r, int err)
     queue_put(r->own.called ? &s->called : &s->answers, r);
 }
 
-static void call_done(struct task_request *r)
-{
-    struct task_reply reply = {.err = r->own.err};
-    if (r->own.txn && !reply.err) {
-        reply.tasks = r->own.txn->tasks;
-        reply.task_count = r->own.txn->task_count;
-    } else if (r->own.txn && reply.err == DROVER_REFUSED) {
-        reply.errors = r->own.txn->errors;
-        reply.error_count = r->own.txn->error_count;
-    }
-    r->done(r->arg, &reply);
-}
-
 /* Tells the observer which managed tasks another client has claimed or updated. */
 static void observe(const struct service *s, const struct task_request *r)
 {
@@ -69,11 +56,20 @@ static void observe(const struct service *s, const struct task_request *r)
 /* The request may be freed by its `done`, unless a thread waits in service_call(). */
 static void finish(struct service *s, struct task_request *r)
 {
+    struct task_reply reply = {.err = r->own.err};
     struct task_txn *t = r->own.txn;
     bool called = r->own.called;
+
     if (!called)
         observe(s, r);
-    call_done(r);
+    if (t && !reply.err) {
+        reply.tasks = t->tasks;
+        reply.task_count = t->task_count;
+    } else if (t && reply.err == DROVER_REFUSED) {
+        reply.errors = t->errors;
+        reply.error_count = t->error_count;
+    }
+    r->done(r->arg, &reply);
     LOCKED(&s->lock);
     txn_give(s, t);
     if (called) {

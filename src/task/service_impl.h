@@ -1,6 +1,6 @@
 /*
  * service_impl - the inside of struct service. service.c runs requests and commits them to the
- * embedded keeper, ensemble_commit.c to an ensemble; load.c loads the tasks at the start.
+ * embedded keeper, ensemble_commit.c to an ensemble; lifecycle.c opens and closes.
  */
 #ifndef TASK_SERVICE_IMPL_H
 #define TASK_SERVICE_IMPL_H
@@ -81,24 +81,5 @@ void ensemble_commit_resolve(struct service *s, uint64_t head_tag);
 void ensemble_commit_undo(struct service *s);
 void ensemble_commit_drop(struct service *s);
 void ensemble_commit_forget_sent(struct service *s);
-
-/* load.c: fills an empty store and task tree, which no other thread uses yet. */
-struct task_load {
-    struct keeper *keeper;
-    struct store *store;
-    struct task_tree *tree;
-    int64_t now_ms;
-
-    struct task_node_head head;
-    int32_t head_version;
-
-    struct keeper_names buckets;
-    pthread_mutex_t lock; /* guards the rest, and the store */
-    size_t next;          /* next bucket to read */
-    int err;
-    struct err_info *e;
-};
-
-int load_tasks(struct task_load *l);
 
 #endif
