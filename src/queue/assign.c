@@ -39,10 +39,7 @@ static void count_held(struct share *shares, size_t queue_count, const int32_t *
             shares[holders[q]].held++;
 }
 
-/*
- * Gives one more queue to the workers that hold more than `common`, or to the others, while any is
- * left.
- */
+/* One more queue for those that hold more than `common`, or for the others, while any is left. */
 static size_t enlarge(struct share *shares, size_t worker_count, size_t common, bool holding_more,
                       size_t left)
 {

@@ -26,10 +26,7 @@ struct message_feed {
     int64_t first; /* number of the first entry ever kept; it stands at kept[0] */
 };
 
-/*
- * Searches only the last few entries, so the cost does not grow with the number of queues. A queue
- * may stand twice.
- */
+/* Searches only the last few entries: many queues cost no more. A queue may stand twice. */
 static struct finding *find_or_add(struct message_feed *n, struct str queue)
 {
     for (size_t i = 1; i <= FINDINGS_SEARCHED && i <= n->found_count; i++)
@@ -66,10 +63,7 @@ static void on_look(void *arg, struct store *s, int64_t now_ms)
     n->last_id = last_id;
 }
 
-/*
- * While another server has the store, nothing is examined; afterwards any queue may have new
- * messages.
- */
+/* While another server has the store, nothing is examined; then any queue may have messages. */
 static void find(struct message_feed *n)
 {
     struct service *tasks = n->module->context->tasks;

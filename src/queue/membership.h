@@ -58,10 +58,7 @@ void queue_membership_assign(const struct queue_membership *c, int32_t *ret_owne
 
 int queue_compare_names(const void *a, const void *b); /* for qsort() of a list of names */
 
-/*
- * Writes and parses the data of a worker's node. Parsing leaves name and mzxid alone; false:
- * invalid.
- */
+/* The data of a worker's node. Parsing leaves name and mzxid alone; false: invalid. */
 bool queue_membership_parse_worker(struct arena *a, struct str data, struct queue_member *w);
 void queue_membership_put_worker(struct buf *b, const char *const *queues, size_t queue_count,
                                  const char *const *only, size_t only_count);

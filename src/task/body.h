@@ -15,10 +15,7 @@ struct task_in {
 
 extern const struct route_field TASK_UPDATE_FIELDS[], TASK_CLAIM_FIELDS[];
 
-/*
- * After the fields of v were read: what takes more than one of them. NULL, or what is wrong with
- * the field "group".
- */
+/* After the fields were read: checks several at once. NULL, or what is wrong with "group". */
 const char *body_finish(struct task_in *in, enum task_kind kind, const struct json *v);
 
 /* {"id","group","data","timespec","ownerid"} */

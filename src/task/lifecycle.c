@@ -231,10 +231,7 @@ static void take_over(struct service *s, const struct task_load *l)
     s->state = SERVICE_READY;
 }
 
-/*
- * If a crash may lose answered changes, the ceiling for the ids of this run is on disk before the
- * first id.
- */
+/* If a crash may lose answered changes, the ceiling of this run is on disk before its first id. */
 static int raise_ceiling(struct service *s, struct err_info *e)
 {
     char bytes[TASK_NODE_HEAD_LEN];

@@ -70,9 +70,7 @@ struct task_request {
     struct str requestid;
     uint64_t request_hash;
 
-    /*
-     * Optional: to be committed in the same transaction. A failing one fails all, with its error.
-     */
+    /* Optional: committed in the same transaction. A failing one fails all, with its error. */
     const struct keeper_op *extra;
     size_t extra_count;
 
@@ -119,16 +117,11 @@ struct service_options {
     int64_t (*now_ms)(void *arg); /* NULL: the clock above */
     void *now_arg;
 
-    /*
-     * For the store in process: gets each commit before it is made, and may refuse it. NULL: none.
-     */
+    /* For the store in process: gets each commit before it is made, may refuse it; or NULL. */
     int (*journal)(void *arg, const struct keeper_op *ops, size_t count);
     void *journal_arg;
 
-    /*
-     * On an ensemble: the fence has failed, or the outcome of a commit is unknown. Stand for
-     * election again.
-     */
+    /* The fence has failed, or the outcome of a commit is unknown: stand for election again. */
     void (*doubt)(void *arg);
     void *doubt_arg;
 };

@@ -161,9 +161,7 @@ void group_pass(struct store *s, struct task_group *g, int64_t now_ms)
         array_push(s, g, heap_remove(&g->heap, 0));
 }
 
-/*
- * The sorted ids of a group, made when they are first needed; new ids are larger than all others.
- */
+/* The sorted ids of a group, made when first needed; new ids are larger than all others. */
 
 static int compare_ids(const void *a, const void *b)
 {

@@ -166,10 +166,7 @@ static void apply_add(struct txn_work *w, const struct task *add)
     store_insert(w->s, &r, w->s->fetch ? NULL : data_new(add->data), w->now_ms);
 }
 
-/*
- * Replaces a task by one with a new id in the same slot. fresh: with new data; otherwise with the
- * old data.
- */
+/* Replaces a task by one with a new id in the same slot. fresh: with new data, not the old. */
 static void apply_change(struct txn_work *w, uint32_t ref, int64_t timespec, struct str data,
                          bool fresh)
 {
@@ -307,9 +304,7 @@ static size_t random_below(struct store_random *r, size_t limit)
     return (size_t)(((unsigned __int128)random_next(r) * limit) >> 64);
 }
 
-/*
- * Counts the available tasks of the groups at this time; a group that is named twice counts once.
- */
+/* Counts the available tasks of the groups now; a group that is named twice counts once. */
 static size_t gather(struct txn_work *w, const struct task_claim *c, struct task_group **groups,
                      size_t *ret_groups)
 {
