@@ -10,7 +10,6 @@
 
 #include "base/mem.h"
 #include "http/metrics.h"
-#include "queue/assign.h"
 #include "queue/membership.h"
 #include "queue/message.h"
 #include "server/leader.h"

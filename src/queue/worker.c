@@ -10,7 +10,7 @@
  * until our session ends. A release in doubt is repeated for the same reason.
  *
  * Plans: all workers that see the same lists compute the same assignment, also if others have begun
- * to carry it out (assign.h). If the lists change during a re-balancing, two workers may have
+ * to carry it out (membership.h). If the lists change during a re-balancing, two workers may have
  * different plans; owner nodes keep that harmless. The lists are read again, soon while the plan is
  * not carried out, and now and then at rest, so that a queue in nobody's plan is found.
  */
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "queue/assign.h"
+#include "queue/membership.h"
 
 void queue_worker_init(struct queue_worker *w, const struct queue_worker_options *o)
 {

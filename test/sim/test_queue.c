@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "queue/assign.h"
+#include "queue/membership.h"
 #include "sim.h"
 
 enum { TIMEOUT_MS = 4000 };
