@@ -18,6 +18,7 @@
  *                       ensemble_commit_resolve()
  *   SESSION_EXPIRED     as UNKNOWN, but others may have changed the head since: all get UNKNOWN
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -30,24 +31,15 @@ enum {
 };
 
 struct sent_commit {
-    struct service *s; /* NULL: the service was closed */
-    unsigned term;
-    struct sent_commit *next;
+    _Atomic(struct service *) s; /* NULL: nobody waits for it any more */
 };
 
-void ensemble_commit_forget_sent(struct service *s)
+/* Its callback, which may still come, does nothing. */
+void ensemble_commit_abandon(struct service *s)
 {
-    for (struct sent_commit *sent = s->sent; sent; sent = sent->next)
-        sent->s = NULL;
+    if (s->sent)
+        atomic_store(&s->sent->s, NULL);
     s->sent = NULL;
-}
-
-static void unlist(struct service *s, struct sent_commit *gone)
-{
-    struct sent_commit **link = &s->sent;
-    while (*link != gone)
-        link = &(*link)->next;
-    *link = gone->next;
 }
 
 /* Undoes the batch in memory, the newest request first. The requests stay in it. */
@@ -128,25 +120,22 @@ static void committed(struct service *s, int err, const struct keeper_result *re
 
 static void on_commit(void *arg, int err, const struct keeper_result *results, size_t count)
 {
-    struct sent_commit *sent = arg;
-    struct service *s = sent->s;
+    CLEANUP(mem_free) struct sent_commit *sent = arg;
+    struct service *s = atomic_load(&sent->s);
+
     (void)count;
-    if (!s) {
-        free(sent);
+    if (!s)
         return;
-    }
     pthread_mutex_lock(&s->lock);
     int64_t due_ms = claim_queue_due_ms(&s->waiting);
-    unlist(s, sent);
-    if (sent->term == s->term && s->under_way) {
-        s->under_way = false;
+    if (s->sent == sent) { /* it was not abandoned just now */
+        s->sent = NULL;
         committed(s, err, results);
         if (s->state == SERVICE_READY)
             ensemble_commit_start(s);
     }
     service_tell_due(s, due_ms);
     pthread_mutex_unlock(&s->lock);
-    free(sent);
     service_dispatch(s);
 }
 
@@ -188,19 +177,16 @@ static bool only_reads(const struct task_queue *q)
 
 static void send(struct service *s)
 {
-    struct sent_commit *sent = mem_alloc(sizeof *sent);
     random_fill(&s->tag, sizeof s->tag);
     struct task_node_head head = {.last_id = store_last_id(s->store), .tag = s->tag};
     task_node_head_encode(&head, (char *)s->commit.ops[1].data.p);
-    *sent = (struct sent_commit){s, s->term, s->sent};
-    s->sent = sent;
-    s->under_way = true;
-    int err = keeper_commit(s->keeper, s->commit.ops, s->commit.count, on_commit, sent);
+    s->sent = mem_alloc(sizeof *s->sent);
+    atomic_init(&s->sent->s, s);
+    int err = keeper_commit(s->keeper, s->commit.ops, s->commit.count, on_commit, s->sent);
     if (!err)
         return;
-    unlist(s, sent);
-    free(sent);
-    s->under_way = false;
+    free(s->sent);
+    s->sent = NULL;
     if (err == DROVER_SESSION_EXPIRED || err == DROVER_CLOSED)
         lost(s);
     else
@@ -209,7 +195,7 @@ static void send(struct service *s)
 
 void ensemble_commit_start(struct service *s)
 {
-    while (s->state == SERVICE_READY && !s->under_way && (s->queue.count || s->waiting.dirty)) {
+    while (s->state == SERVICE_READY && !s->sent && (s->queue.count || s->waiting.dirty)) {
         begin(s);
         gather(s);
         if (!s->batch.count)

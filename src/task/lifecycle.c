@@ -227,7 +227,6 @@ static void take_over(struct service *s, const struct task_load *l)
     s->keeper = l->keeper;
     s->head_version = l->head_version;
     s->one_by_one = 0;
-    s->under_way = false;
     s->state = SERVICE_READY;
 }
 
@@ -285,7 +284,7 @@ int service_start(struct service *s, struct keeper *k, const struct keeper_op *f
     struct task_load l;
     TRY(load(s, k, &l, ret_error));
     pthread_mutex_lock(&s->lock);
-    s->term++;
+    ensemble_commit_abandon(s);
     if (s->store)
         ensemble_commit_undo(s);
     take_over(s, &l);
@@ -303,9 +302,8 @@ void service_stop(struct service *s)
 {
     struct task_request *r;
     pthread_mutex_lock(&s->lock);
-    s->term++;
+    ensemble_commit_abandon(s);
     s->state = SERVICE_STOPPED;
-    s->under_way = false;
     while ((r = claim_queue_timed_out(&s->waiting, INT64_MAX))) {
         claim_queue_remove(&s->waiting, r);
         queue_put(&s->queue, r);
@@ -322,7 +320,6 @@ void service_stop(struct service *s)
 void service_close(struct service *s)
 {
     service_stop(s);
-    ensemble_commit_forget_sent(s);
     if (s->o.keeper)
         keeper_wait(s->o.keeper, s->zxid);
     service_dispatch(s);

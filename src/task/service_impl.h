@@ -53,12 +53,10 @@ struct service {
     struct keeper_op fence;
     struct task_queue queue; /* not yet run */
     struct task_queue batch; /* run, and in the commit in flight */
-    bool under_way;
-    size_t one_by_one; /* so many of the queue are committed alone: their batch was refused */
-    uint64_t tag;      /* of the commit in flight */
+    size_t one_by_one;       /* so many of the queue are committed alone: their batch was refused */
+    uint64_t tag;            /* of the commit in flight */
     int32_t head_version;
-    unsigned term;            /* number of starts, to recognise callbacks from an earlier one */
-    struct sent_commit *sent; /* commits whose callbacks are pending */
+    struct sent_commit *sent; /* in flight; NULL: none */
 
     struct service_stats stats;
 };
@@ -80,6 +78,6 @@ void ensemble_commit_start(struct service *s);
 void ensemble_commit_resolve(struct service *s, uint64_t head_tag);
 void ensemble_commit_undo(struct service *s);
 void ensemble_commit_drop(struct service *s);
-void ensemble_commit_forget_sent(struct service *s);
+void ensemble_commit_abandon(struct service *s);
 
 #endif
