@@ -350,14 +350,12 @@ static struct route_table routes(void *module)
 
 static struct keeper *borrow(void *arg)
 {
-    struct task_http *h = arg;
-    return context_keeper(h->context);
+    return context_keeper(arg);
 }
 
 static void give_back(void *arg, struct keeper *k)
 {
-    struct task_http *h = arg;
-    context_return(h->context, k);
+    context_return(arg, k);
 }
 
 static void on_note(void *arg, const char *line)
@@ -368,8 +366,7 @@ static void on_note(void *arg, const char *line)
 
 static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, struct err_info *e)
 {
-    struct task_http *h = arg;
-    int err = service_start(h->service, k, fence, e);
+    int err = service_start(arg, k, fence, e);
     if (!err)
         log_info("this server leads");
     return err;
@@ -377,8 +374,7 @@ static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, s
 
 static void on_stop(void *arg)
 {
-    struct task_http *h = arg;
-    service_stop(h->service);
+    service_stop(arg);
 }
 
 static void on_doubt(void *arg)
@@ -401,8 +397,8 @@ static void stand_for_leader(struct task_http *h)
                                .borrow = borrow,
                                .give_back = give_back,
                                .note = on_note,
-                               .arg = h};
-    struct leader_follower f = {.lead = on_lead, .stop = on_stop, .arg = h};
+                               .arg = h->context};
+    struct leader_follower f = {.lead = on_lead, .stop = on_stop, .arg = h->service};
     h->leader = h->context->leader = leader_open(&o);
     leader_follow(h->leader, &f);
     context_listen(h->context, on_session, h);
@@ -412,8 +408,7 @@ static void stand_for_leader(struct task_http *h)
 
 static void on_written(void *arg)
 {
-    struct task_http *h = arg;
-    service_dispatch(h->service);
+    service_dispatch(arg);
 }
 
 static int module_open(struct context *context, void **ret_module, struct err_info *ret_error)
@@ -421,11 +416,10 @@ static int module_open(struct context *context, void **ret_module, struct err_in
     struct task_http *h = mem_zalloc(sizeof *h);
     struct service_options o = {
         .wake = on_service_wake, .wake_arg = h, .doubt = on_doubt, .doubt_arg = h};
-    int err;
 
     h->context = context;
     h->timer_ms = INT64_MAX;
-    err = context_connect(context, on_service_wake, h, &o.keeper, ret_error);
+    int err = context_connect(context, on_service_wake, h, &o.keeper, ret_error);
     if (!err)
         err = service_open(&o, &h->service, ret_error);
     if (err) {
@@ -438,7 +432,7 @@ static int module_open(struct context *context, void **ret_module, struct err_in
     h->wake.data = h->timer.data = h;
     context->tasks = h->service;
     context->on_written = on_written;
-    context->on_written_arg = h;
+    context->on_written_arg = h->service;
     task_metrics_open(&h->metrics, context->metrics, h->service);
     if (!context->local) {
         stand_for_leader(h);

@@ -11,7 +11,7 @@ enum { ORDER_FIRST = 64 };
 
 struct store *store_new(store_fetch_fn *fetch, void *arg)
 {
-    struct store *s = mem_zalloc(sizeof *s);
+    struct store *s = mem_alloc(sizeof *s);
     *s = (struct store){.fetch = fetch, .fetch_arg = arg, .top = 1};
     mem_grow(s->groups, s->group_top, s->group_cap);
     s->group_top = 1; /* 0: none */
