@@ -358,8 +358,7 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
         .messages = metrics_counter(h->metrics, "drover_queue_messages_total", NULL,
                                     "Messages that came to queues."),
     };
-    module->sweep = queue_sweep_start(module);
-    module->feed = message_feed_start(module);
+    queue_messages_open(module);
     *ret_module = module;
     return 0;
 }
@@ -373,8 +372,7 @@ static struct route_table module_routes(void *arg)
 static void module_close(void *arg)
 {
     struct queue_module *module = arg;
-    message_feed_free(module->feed);
-    periodic_stop(module->sweep);
+    queue_messages_close(module);
     free(module);
 }
 

@@ -39,10 +39,6 @@ void queue_publish(struct queue_module *m, const char *kind, const char *name, c
 /* Checks the name of a queue: NUL-terminated, or NULL after an answer of 400. */
 const char *queue_named(struct http_request *r, struct str name, bool or_error_queue);
 
-/* What requests wait for, on the topic of the context: messages of a queue; entries of the feed. */
-uint64_t queue_messages_key(struct str queue); /* p NULL: any queue may have new messages */
-uint64_t queue_posted_key(void);
-
 /* The handlers of messages, and what they take. */
 struct queue_messages_in {
     struct str queue, data, after;
@@ -59,42 +55,8 @@ void queue_post_messages(struct http_request *r);
 void queue_get_messages(struct http_request *r);
 void queue_get_posted(struct http_request *r);
 
-/*
- * The sweep removes messages older than the retention, periodically, on a thread of its own. The
- * error queue has a retention of its own. Whether a message was handled does not matter. Messages
- * of a queue that is removed are swept once, when it is removed.
- */
-struct periodic *queue_sweep_start(struct queue_module *m);
-
-/*
- * The feed tells which queues have new messages. It has a thread of its own.
- *
- * Messages are tasks, and any client can add one: through a queue, through /update, through the
- * library. Ids rise with every task, so the feed looks up each new id once. It does so every
- * FEED_MS, and at once after message_feed_nudge(), but at most every FEED_PAUSE_MS: under load,
- * waiting requests are woken a hundred times a second and not thousands of times.
- *
- * The last FEED_KEPT entries are kept and numbered. A reader that passes the last number it saw
- * misses nothing. Numbers also rise over a restart: the first one is the current time.
- */
-enum {
-    FEED_MS = 200,
-    FEED_PAUSE_MS = 10,
-    FEED_KEPT = 4096,
-    FEED_IDS_MAX = 100 * 1000, /* more new ids are not looked up: any queue may have messages */
-};
-
-struct message_feed *message_feed_start(struct queue_module *m);
-void message_feed_free(struct message_feed *n);
-
-/* A message was posted just now. Any thread. */
-void message_feed_nudge(struct message_feed *n);
-
-/*
- * Writes the queues of the entries after a number, and the number to pass next time:
- * {"posted": 4711, "queues": [...]}. A queue may stand twice; null: any queue. True: there are new
- * entries.
- */
-bool message_feed_put(struct message_feed *n, int64_t after, struct buf *b);
+/* The threads of messages: the feed of new ones, the sweep of old ones. */
+void queue_messages_open(struct queue_module *m);
+void queue_messages_close(struct queue_module *m);
 
 #endif

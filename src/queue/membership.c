@@ -205,13 +205,6 @@ struct share {
     size_t held, size;
 };
 
-static void count_held(struct share *shares, size_t queue_count, const int32_t *holders)
-{
-    for (size_t q = 0; q < queue_count; q++)
-        if (holders[q] != ASSIGN_NOBODY)
-            shares[holders[q]].held++;
-}
-
 /* One more queue for those that hold more than `common`, or for the others, while any is left. */
 static size_t enlarge(struct share *shares, size_t worker_count, size_t common, bool holding_more,
                       size_t left)
@@ -272,7 +265,9 @@ void assign(size_t worker_count, size_t queue_count, const int32_t *holders, int
         return;
     }
     shares = mem_zalloc(worker_count * sizeof *shares);
-    count_held(shares, queue_count, holders);
+    for (size_t q = 0; q < queue_count; q++)
+        if (holders[q] != ASSIGN_NOBODY)
+            shares[holders[q]].held++;
     size_shares(shares, worker_count, queue_count);
     keep(shares, worker_count, queue_count, holders, ret_owners);
     deal(shares, queue_count, ret_owners);

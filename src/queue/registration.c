@@ -20,13 +20,6 @@ struct queue_hold *queue_registration_find(struct queue_registration *m, const c
     return NULL;
 }
 
-static void add_hold(struct queue_registration *m, const char *queue, const struct queue_hold *hold)
-{
-    mem_grow(m->holds, m->hold_count, m->hold_cap);
-    m->holds[m->hold_count] = *hold;
-    snprintf(m->holds[m->hold_count++].queue, sizeof hold->queue, "%s", queue);
-}
-
 static void drop_hold(struct queue_registration *m, struct queue_hold *h)
 {
     *h = m->holds[--m->hold_count];
@@ -206,8 +199,11 @@ int queue_registration_take(struct queue_registration *m, const char *queue)
     nodes_name(&v, m, queue);
     for (int i = 0; i < TRIES_MAX && err == DROVER_NOT_TRIED; i++)
         err = take_once(m, &v, &hold);
-    if (!err)
-        add_hold(m, queue, &hold);
+    if (!err) {
+        snprintf(hold.queue, sizeof hold.queue, "%s", queue);
+        mem_grow(m->holds, m->hold_count, m->hold_cap);
+        m->holds[m->hold_count++] = hold;
+    }
     return err == DROVER_NOT_TRIED ? DROVER_IN_USE : err;
 }
 
