@@ -314,7 +314,7 @@ void queue_get_posted(struct http_request *r)
 }
 
 /*
- * Retention. The sweep removes older messages, periodically, on a thread of its own. The error queue
+ * Retention. The sweep removes old messages, periodically, on a thread of its own. The error queue
  * has a retention of its own. Whether a message was handled does not matter. Messages of a queue
  * that is removed are swept once, when it is removed.
  */
