@@ -82,12 +82,20 @@ struct queue_in {
 
 /* Queues. */
 
+/* Both open an object, which the caller closes. */
+
+static void put_name(struct buf *b, const char *name)
+{
+    json_open(b, '{');
+    json_member_text(b, "queue", str_of(name));
+}
+
 static void put_info(struct buf *b, const char *name, const struct queue_info *info)
 {
     char last[32] = "";
     if (info->last)
         snprintf(last, sizeof last, "%" PRId64, info->last);
-    json_member_text(b, "queue", str_of(name));
+    put_name(b, name);
     json_member_text(b, "last", str_of(last));
     json_member_text(b, "worker", info->worker[0] ? str_of(info->worker) : (struct str){0});
 }
@@ -102,12 +110,6 @@ void queue_publish(struct queue_module *m, const char *kind, const char *name, c
                                                        .state = str_of(state),
                                                        .json = buf_str(b)});
     buf_release(b);
-}
-
-static void put_name(struct buf *b, const char *name)
-{
-    json_open(b, '{');
-    json_member_text(b, "queue", str_of(name));
 }
 
 static void tell(struct http_request *r, const char *name, const char *state)
@@ -137,7 +139,6 @@ static int put_queue(struct buf *b, const struct queues *qs, const char *name)
     int err = queue_get(qs, name, &info);
     if (err)
         return err == DROVER_NO_NODE || err == DROVER_DAMAGED ? 0 : err;
-    json_open(b, '{');
     put_info(b, name, &info);
     json_close(b, '}');
     return 0;
@@ -183,7 +184,6 @@ static void get_queue(struct http_request *r)
 
     if (!name || !queue_enter(r, &qs) || !queue_leave(r, &qs, queue_get(&qs, name, &info)))
         return;
-    json_open(&b, '{');
     put_info(&b, name, &info);
     int waiting =
         queue_messages_count(module->context->tasks, str_of(name), info.last, WAITING_MAX);

@@ -47,24 +47,19 @@ static int check(struct task_load *l, int err, const char *what, const char *pat
     return err;
 }
 
+static int make_node(struct task_load *l, const char *path, struct str data)
+{
+    return check(l, keeper_ensure(l->keeper, path, data), "make", path);
+}
+
 /* Creates the parents of all other nodes. */
 static int make_ground(struct task_load *l)
 {
     char head[TASK_NODE_HEAD_LEN];
-    const struct {
-        const char *path;
-        struct str data;
-    } nodes[] = {
-        {TASK_NODE_ROOT, STR("")},
-        {REQUEST_LOG_ROOT, STR("")},
-        {TASK_NODE_HEAD, {head, sizeof head}},
-    };
-
     task_node_head_encode(&(struct task_node_head){0}, head);
-    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
-        TRY(check(l, keeper_ensure(l->keeper, nodes[i].path, nodes[i].data), "make",
-                  nodes[i].path));
-    return 0;
+    TRY(make_node(l, TASK_NODE_ROOT, STR("")));
+    TRY(make_node(l, REQUEST_LOG_ROOT, STR("")));
+    return make_node(l, TASK_NODE_HEAD, (struct str){head, sizeof head});
 }
 
 static int get(struct task_load *l, const char *path, struct buf *b)
@@ -373,11 +368,10 @@ void service_observe(struct service *s, const struct service_observer *o)
 size_t service_wanted(struct service *s, struct str group, size_t max)
 {
     size_t count = 0;
-    pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     const struct claim_group *g = claim_queue_group(&s->waiting, group);
     for (const struct claim_link *l = g ? g->first : NULL; l && count < max; l = l->next)
         count += l->r->claim.limit ? l->r->claim.limit : 1;
-    pthread_mutex_unlock(&s->lock);
     return count < max ? count : max;
 }
 
