@@ -177,6 +177,7 @@ static void read_tasks(void *arg, struct store *s, int64_t now_ms)
     struct dag_loading *b = arg;
     struct graph *g = &b->dag->graph;
 
+    b->task_count = 0; /* a read may be repeated, and starts over */
     for (uint32_t i = 0; i < g->group_count; i++) {
         struct store_list list = {0};
 

@@ -11,7 +11,7 @@
 #include "drover.h"
 #include "task/body.h"
 #include "task/request_log.h"
-#include "task/task_node.h"
+#include "task/task_tree.h"
 
 enum { NOW_MS = 1000000 };
 
