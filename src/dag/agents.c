@@ -4,7 +4,8 @@
  */
 #include <string.h>
 
-#include "dag/dag_impl.h"
+#include "base/thread.h"
+#include "dag/service.h"
 
 /* Observing the task store. */
 
@@ -15,10 +16,9 @@ static void on_wanted(void *arg, const struct task_claim *c, bool waits)
 
     if (!atomic_load(&d->has_ready))
         return;
-    uv_mutex_lock(&d->missed_lock);
+    LOCKED(&d->lock);
     for (size_t i = 0; i < c->group_count && !waits && d->missed_count < DAG_MISSED_MAX; i++)
         d->missed[d->missed_count++] = map_hash_str(c->groups[i]);
-    uv_mutex_unlock(&d->missed_lock);
     uv_async_send(&d->wake);
 }
 
@@ -57,9 +57,8 @@ static void on_changed(void *arg, int64_t slot, const struct task *t)
 
 void dag_observe(struct dag *d, bool on)
 {
-    struct service_observer o = {on_wanted, on_changed, d};
-
-    service_observe(d->o.tasks, on ? &o : &(struct service_observer){0});
+    service_observe(d->context->tasks, on ? &(struct service_observer){on_wanted, on_changed, d}
+                                          : &(struct service_observer){0});
 }
 
 /* Offering. */
@@ -67,11 +66,10 @@ void dag_observe(struct dag *d, bool on)
 /* Takes the list of missed claims. */
 static uint32_t take_missed(struct dag *d, uint32_t *ret_hashes)
 {
-    uv_mutex_lock(&d->missed_lock);
+    LOCKED(&d->lock);
     uint32_t count = d->missed_count;
     memcpy(ret_hashes, d->missed, count * sizeof *ret_hashes);
     d->missed_count = 0;
-    uv_mutex_unlock(&d->missed_lock);
     return count;
 }
 
@@ -79,7 +77,7 @@ static void offer_group(struct dag *d, uint32_t group, const uint32_t *missed, u
 {
     struct dag_plan *p = &d->graph.plan;
     struct str name = str_of(d->graph.groups[group]);
-    size_t wanted = service_wanted(d->o.tasks, name, DAG_OFFERED_MAX);
+    size_t wanted = service_wanted(d->context->tasks, name, DAG_OFFERED_MAX);
     uint32_t ref, hash = map_hash_str(name);
 
     for (uint32_t i = 0; i < count; i++)
@@ -129,7 +127,7 @@ void dag_lease_ended(struct dag *d, struct dag_node *n)
     struct run_outcome o = {.how = RUN_EXITED, .lost = true, .reason = "lost its agent"};
 
     if (n->begun)
-        dag_end_run(d, dag_commit_open(d), n, &o);
+        dag_end_run(d, n, &o, NULL, NULL);
     else
         dag_unclaim(d, n);
 }

@@ -110,34 +110,56 @@ struct graph_loading {
     void *arg;
 };
 
+int graph_read_words(const struct json *v, struct plan_spec *ret_spec, struct str *ret_group,
+                     struct str *ret_name, struct err_info *e)
+{
+    struct str type = {0}, when = STR("success"), branch = {0}, group = STR(NODE_GROUP_DEFAULT);
+    struct err_info why;
+    int64_t priority = 0;
+
+    if (json_get_text(v, "type", &type, &why) < 0 || json_get_text(v, "when", &when, &why) < 0 ||
+        json_get_text(v, "branch", &branch, &why) < 0 ||
+        json_get_text(v, "group", &group, &why) < 0 ||
+        json_get_text(v, "name", ret_name, &why) < 0 ||
+        json_get_int(v, "priority", &priority, &why) < 0)
+        return err_set(e, DROVER_BAD_ARGUMENT, "metadata: %s", why.text);
+    if (!type.p)
+        return err_set(e, DROVER_BAD_ARGUMENT, "metadata.type is missing");
+    if (node_type_of(type) < 0)
+        return err_set(e, DROVER_BAD_ARGUMENT, "there is no type '%.*s'", NODE_CUT(type));
+    if (node_when_of(when) < 0)
+        return err_set(e, DROVER_BAD_ARGUMENT,
+                       "metadata.when is success, failure or always, not '%.*s'", NODE_CUT(when));
+    if (branch.p && node_branch_of(branch) < 0)
+        return err_set(e, DROVER_BAD_ARGUMENT, "metadata.branch is then or else, not '%.*s'",
+                       NODE_CUT(branch));
+    if (priority < INT32_MIN || priority > INT32_MAX)
+        return err_set(e, DROVER_BAD_ARGUMENT, "metadata.priority is out of range");
+    *ret_group = group;
+    *ret_spec = (struct plan_spec){
+        .type = (uint8_t)node_type_of(type),
+        .when = (uint8_t)node_when_of(when),
+        .branch = branch.p ? (uint8_t)node_branch_of(branch) : BRANCH_NONE,
+        .priority = (int32_t)priority,
+    };
+    return 0;
+}
+
 static bool read_spec(struct graph_loading *l, const struct json *v, struct dag_node *n,
                       struct plan_spec *s, const struct json **ret_parents)
 {
-    struct str type = {0}, when = STR("success"), branch = {0}, group = STR(NODE_GROUP_DEFAULT);
     const struct json *data = NULL;
-    int64_t id = 0, priority = 0;
+    struct str group;
+    int64_t id = 0;
 
-    if (json_get_int(v, "id", &id, NULL) != 1 || json_get_text(v, "type", &type, NULL) != 1 ||
-        json_get_text(v, "when", &when, NULL) < 0 ||
-        json_get_text(v, "branch", &branch, NULL) < 0 ||
-        json_get_text(v, "group", &group, NULL) < 0 ||
-        json_get_text(v, "name", &n->name, NULL) < 0 ||
-        json_get_int(v, "priority", &priority, NULL) < 0 ||
+    if (graph_read_words(v, s, &group, &n->name, NULL) || json_get_int(v, "id", &id, NULL) != 1 ||
         json_get_int(v, "added", &n->added_ms, NULL) < 0 ||
         json_get_object(v, "data", &data, NULL) < 0 ||
-        json_get_list(v, "parents", ret_parents, NULL) < 0 || node_type_of(type) < 0 ||
-        node_when_of(when) < 0 || id <= 0)
+        json_get_list(v, "parents", ret_parents, NULL) < 0 || id <= 0)
         return false;
-    n->id = (uint64_t)id;
+    n->id = s->id = (uint64_t)id;
     n->data = data ? data->raw : (struct str){0};
-    *s = (struct plan_spec){
-        .id = n->id,
-        .type = (uint8_t)node_type_of(type),
-        .when = (uint8_t)node_when_of(when),
-        .branch = branch.len ? (uint8_t)node_branch_of(branch) : BRANCH_NONE,
-        .priority = (int32_t)priority,
-        .group = graph_group(l->g, group),
-    };
+    s->group = graph_group(l->g, group);
     n->group = str_of(l->g->groups[s->group]);
     return true;
 }

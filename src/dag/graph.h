@@ -38,13 +38,13 @@ struct graph {
     uint32_t group_count;
 };
 
-/* A checked request to add nodes. The caller owns the chunks. */
+/* A checked request to add nodes. The caller releases it, but graph_load() takes the chunks. */
 struct draft {
     uint64_t first_id;
     uint32_t count;
     struct chunk_text **chunks;
     uint32_t chunk_count;
-    struct dag_node **parents; /* existing nodes that are parents; in the arena */
+    struct dag_node **parents; /* existing nodes that are parents */
     uint32_t parent_count;
 };
 
@@ -66,6 +66,10 @@ typedef bool graph_recall_fn(void *arg, struct dag_node *n, int *ret_state, int 
 
 int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count, graph_recall_fn *recall,
                void *arg, struct plan_changes *changes);
+
+/* Type, when, branch, priority, group and name, as a request or a chunk has them. */
+int graph_read_words(const struct json *v, struct plan_spec *ret_spec, struct str *ret_group,
+                     struct str *ret_name, struct err_info *e);
 
 struct dag_node *graph_find(const struct graph *g, uint64_t id);
 
@@ -91,9 +95,10 @@ static inline struct plan_node *graph_plan(const struct graph *g, const struct d
     return &g->plan.nodes[n->ref];
 }
 
+/* NULL for ref 0. */
 static inline struct dag_node *graph_at(const struct graph *g, uint32_t ref)
 {
-    return g->by_ref[ref];
+    return ref ? g->by_ref[ref] : NULL;
 }
 
 static inline enum node_state graph_state(const struct graph *g, const struct dag_node *n)

@@ -6,12 +6,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/mem.h"
+#include "base/thread.h"
 #include "base/uv_check.h"
 #include "dag/http_impl.h"
 #include "server/leader.h"
@@ -27,77 +25,59 @@ static void wake_output(struct dag *d, const struct dag_node *n)
 
 static void on_printer(uv_timer_t *timer)
 {
-    struct dag_http *h = timer->data;
-    struct dag *d = h->dag;
+    struct dag *d = timer->data;
 
-    h->printing = false;
-    for (uint32_t i = 0; i < d->running_count; i++)
-        if (d->running[i]->run)
-            wake_output(d, d->running[i]);
+    d->printing = false;
+    for (uint32_t i = 0; i < d->running.count; i++)
+        if (d->running.nodes[i]->run)
+            wake_output(d, d->running.nodes[i]);
 }
 
 /* Requests that wait for output are woken 20 times a second at most, not with every line. */
-static void on_printed(void *arg)
+void dag_printed(struct dag *d)
 {
-    struct dag_http *h = arg;
-
-    if (h->printing || h->closing)
+    if (d->printing || d->closing)
         return;
-    h->printing = true;
-    UV_CHECK(uv_timer_start(&h->printer, on_printer, PRINTED_MS, 0));
+    d->printing = true;
+    UV_CHECK(uv_timer_start(&d->printer, on_printer, PRINTED_MS, 0));
 }
 
-static void publish(struct dag_http *h, const struct dag_node *n, const char *state,
-                    struct str json)
+static void publish_event(struct dag *d, const struct dag_node *n, const char *state)
 {
+    CLEANUP(buf_release) struct buf json = {0};
     char id[24];
 
     snprintf(id, sizeof id, "%" PRIu64, n->id);
-    events_publish(h->context->events,
+    if (d->graph.shown[n->index] == SHOWN_NONE)
+        buf_printf(&json, "{\"id\":\"%s\",\"state\":\"%s\"}", id, state);
+    else
+        node_put_metadata(&json, d, n, ~0u);
+    events_publish(d->context->events,
                    &(struct event){
                        .kind = "node",
                        .id = str_of(id),
-                       .type = str_of(node_type_name(graph_plan(&h->dag->graph, n)->type)),
+                       .type = str_of(node_type_name(graph_plan(&d->graph, n)->type)),
                        .state = str_of(state),
-                       .json = json,
+                       .json = buf_str(&json),
                    });
 }
 
-static void on_removed(struct dag_http *h, struct dag_node *n)
+void dag_publish(struct dag *d, struct dag_node *n)
 {
-    char json[64];
-
-    node_waits_notify(n);
-    snprintf(json, sizeof json, "{\"id\":\"%" PRIu64 "\",\"state\":\"deleted\"}", n->id);
-    if (h->context->events)
-        publish(h, n, "deleted", str_of(json));
-}
-
-static void on_shown(void *arg, struct dag_node *n)
-{
-    struct dag_http *h = arg;
-    struct buf b = {0};
-    uint8_t shown = n ? h->dag->graph.shown[n->index] : 0;
-
     if (!n) {
-        if (!h->dag->ready)
-            node_waits_end(&h->dag->graph);
-        http_topic_wake(&h->dag->topic, dag_key("added", 0), HTTP_TOPIC_ALL);
+        if (!d->ready)
+            node_waits_end(&d->graph);
+        http_topic_wake(&d->topic, dag_key("added", 0), HTTP_TOPIC_ALL);
         return;
     }
-    if (shown == SHOWN_NONE) {
-        on_removed(h, n);
-        return;
-    }
-    if (node_state_is_terminal(shown)) {
+    uint8_t shown = d->graph.shown[n->index];
+    bool removed = shown == SHOWN_NONE;
+    if (removed || node_state_is_terminal(shown))
         node_waits_notify(n);
-        wake_output(h->dag, n);
-    }
-    if (!h->context->events)
-        return;
-    node_put_metadata(&b, h->dag, n, ~0u);
-    publish(h, n, node_state_name(shown), buf_str(&b));
-    buf_release(&b);
+    if (!removed && node_state_is_terminal(shown))
+        wake_output(d, n);
+    if (d->context->events)
+        publish_event(d, n, removed ? "deleted" : node_state_name(shown));
 }
 
 /*
@@ -105,54 +85,43 @@ static void on_shown(void *arg, struct dag_node *n)
  * thread, with the embedded keeper, after a commit has failed.
  */
 
-static void begin_dag(struct dag_http *h, struct dag_saved *saved)
+/* News from the leader's thread: first that it no longer leads, then that it leads. */
+void dag_take_news(struct dag *d)
 {
     struct err_info why;
 
-    if (h->closing || h->dag->ready)
+    pthread_mutex_lock(&d->lock);
+    struct dag_saved *saved = d->saved;
+    bool stopped = d->stopped;
+    d->saved = NULL;
+    d->stopped = false;
+    pthread_mutex_unlock(&d->lock);
+    if (stopped)
+        dag_end(d, DROVER_NOT_LEADER);
+    if (saved && d->ready)
         dag_saved_free(saved);
-    else if (dag_begin(h->dag, saved, &why))
+    else if (saved && dag_begin(d, saved, &why))
         log_error("%s", why.text);
 }
 
-/* News from the leader's thread: first that it no longer leads, then that it leads. */
-static void on_news(uv_async_t *async)
+static void leave_news(struct dag *d, struct dag_saved *saved, bool stopped)
 {
-    struct dag_http *h = async->data;
-
-    uv_mutex_lock(&h->lock);
-    struct dag_saved *saved = h->saved;
-    bool stopped = h->stopped;
-    h->saved = NULL;
-    h->stopped = false;
-    uv_mutex_unlock(&h->lock);
-    if (stopped)
-        dag_end(h->dag, DROVER_NOT_LEADER);
-    if (saved)
-        begin_dag(h, saved);
-}
-
-static void leave_news(struct dag_http *h, struct dag_saved *saved, bool stopped)
-{
-    uv_mutex_lock(&h->lock);
-    if (h->saved)
-        dag_saved_free(h->saved);
-    h->saved = saved; /* when the module is closing, on_closed() frees it */
-    h->stopped |= stopped;
-    if (!h->closing)
-        uv_async_send(&h->news);
-    uv_mutex_unlock(&h->lock);
+    LOCKED(&d->lock);
+    dag_saved_free(d->saved);
+    d->saved = saved; /* when the DAG is closing, dag_release() frees it */
+    d->stopped |= stopped;
+    if (!d->closing)
+        uv_async_send(&d->wake);
 }
 
 static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, struct err_info *e)
 {
     struct dag_saved *saved;
-    int err = dag_read(k, &saved, e);
 
     (void)fence; /* the task store puts it into every commit */
-    if (!err)
-        leave_news(arg, saved, false);
-    return err;
+    TRY(dag_read(k, &saved, e));
+    leave_news(arg, saved, false);
+    return 0;
 }
 
 static void on_stop(void *arg)
@@ -160,114 +129,75 @@ static void on_stop(void *arg)
     leave_news(arg, NULL, true);
 }
 
-static void start_reading(struct dag_http *h);
-
-static void on_again(uv_timer_t *timer)
+static int read_saved(struct dag *d, struct dag_saved **ret_saved, struct err_info *e)
 {
-    start_reading(timer->data);
-}
+    struct keeper *k = context_keeper(d->context);
 
-static void try_again(struct dag_http *h)
-{
-    if (!h->closing && !h->context->leader)
-        UV_CHECK(uv_timer_start(&h->again, on_again, AGAIN_MS, 0));
-}
-
-static void on_failed(void *arg, int err)
-{
-    struct dag_http *h = arg;
-
-    log_warning("dag: a commit failed: %s; reading the stored state again",
-                drover_err_message(err));
-    if (h->context->leader)
-        leader_doubt(h->context->leader);
-    try_again(h);
-}
-
-static int read_saved(struct dag_http *h, struct dag_saved **ret_saved, struct err_info *e)
-{
-    struct keeper *k = context_keeper(h->context);
-    int err = k ? dag_read(k, ret_saved, e) : err_set(e, DROVER_CLOSED, "dag: closing");
-
-    if (k)
-        context_return(h->context, k);
+    if (!k)
+        return err_set(e, DROVER_CLOSED, "dag: closing");
+    int err = dag_read(k, ret_saved, e);
+    context_return(d->context, k);
     return err;
 }
 
 static void work_read(uv_work_t *work)
 {
-    struct dag_http *h = work->data;
+    struct dag *d = work->data;
     struct dag_saved *saved;
 
-    h->read_err = read_saved(h, &saved, &h->read_why);
-    if (!h->read_err)
-        leave_news(h, saved, false);
+    d->read_err = read_saved(d, &saved, &d->read_why);
+    if (!d->read_err)
+        leave_news(d, saved, false);
 }
 
-static void release(struct dag_http *h)
-{
-    if (--h->handles)
-        return;
-    uv_mutex_destroy(&h->lock);
-    if (h->saved)
-        dag_saved_free(h->saved);
-    free(h);
-}
+static void try_again(struct dag *d);
 
 static void after_read(uv_work_t *work, int status)
 {
-    struct dag_http *h = work->data;
+    struct dag *d = work->data;
 
     (void)status;
-    if (h->read_err) {
-        log_error("%s", h->read_why.text);
-        try_again(h);
+    if (d->read_err) {
+        log_error("%s", d->read_why.text);
+        try_again(d);
     }
-    release(h);
+    dag_release(d);
 }
 
-static void start_reading(struct dag_http *h)
+static void on_again(uv_timer_t *timer)
 {
-    h->handles++;
-    h->reading.data = h;
-    uv_queue_work(h->context->loop, &h->reading, work_read, after_read);
+    struct dag *d = timer->data;
+
+    d->open_handles++;
+    d->reading.data = d;
+    uv_queue_work(d->context->loop, &d->reading, work_read, after_read);
+}
+
+static void try_again(struct dag *d)
+{
+    if (!d->closing && !d->context->leader)
+        UV_CHECK(uv_timer_start(&d->again, on_again, AGAIN_MS, 0));
+}
+
+void dag_failed(struct dag *d, int err)
+{
+    log_warning("dag: a commit failed: %s; reading the stored state again",
+                drover_err_message(err));
+    if (d->context->leader)
+        leader_doubt(d->context->leader);
+    try_again(d);
 }
 
 /* With the embedded keeper, the nodes are there before the first client connects. */
-static int read_first(struct dag_http *h, struct err_info *ret_error)
+static int read_first(struct dag *d, struct err_info *ret_error)
 {
     struct dag_saved *saved;
-    int err = read_saved(h, &saved, ret_error);
 
-    return err ? err : dag_begin(h->dag, saved, ret_error);
-}
-
-static void follow_leader(struct dag_http *h)
-{
-    struct leader_follower f = {.lead = on_lead, .stop = on_stop, .arg = h};
-
-    leader_follow(h->context->leader, &f);
+    TRY(read_saved(d, &saved, ret_error));
+    return dag_begin(d, saved, ret_error);
 }
 
 /* The module. */
-
-static void on_closed(uv_handle_t *handle)
-{
-    release(handle->data);
-}
-
-static void module_close(void *arg)
-{
-    struct dag_http *h = arg;
-
-    uv_mutex_lock(&h->lock);
-    h->closing = true;
-    uv_mutex_unlock(&h->lock);
-    dag_close(h->dag);
-    uv_close((uv_handle_t *)&h->again, on_closed);
-    uv_close((uv_handle_t *)&h->news, on_closed);
-    uv_close((uv_handle_t *)&h->printer, on_closed);
-}
 
 static bool is_id(struct str word)
 {
@@ -301,46 +231,32 @@ static const struct option OPTIONS[] = {
      option_text, &log_dir},
 };
 
+static void module_close(void *module)
+{
+    dag_close(module);
+}
+
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
-    struct dag_http *module;
-    int err = log_dir ? run_make_log_dir(log_dir, ret_error) : 0;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    struct dag_options o = {
-        .loop = h->loop,
-        .tasks = h->tasks,
-        .url = h->url,
-        .password = h->token,
-        .jobs = agent_jobs >= 0 ? (uint32_t)agent_jobs : (uint32_t)(cores > 0 ? cores : 1),
-        .log_dir = log_dir,
-        .embedded = h->local != NULL,
-        .data_dir = h->data_dir,
-        .printed = on_printed,
-        .failed = on_failed,
-        .shown = on_shown,
-    };
 
-    if (err)
-        return err;
-    o.arg = module = mem_zalloc(sizeof *module);
-    module->context = h;
+    if (log_dir)
+        TRY(run_make_log_dir(log_dir, ret_error));
+    struct dag *d = dag_open(h);
+    d->log_dir = log_dir;
+    d->jobs = agent_jobs >= 0 ? (uint32_t)agent_jobs : (uint32_t)(cores > 0 ? cores : 1);
     if (h->events)
         events_know(h->events, &EVENT_WORDS);
-    module->dag = dag_open(&o);
-    UV_CHECK(uv_timer_init(h->loop, &module->again));
-    UV_CHECK(uv_timer_init(h->loop, &module->printer));
-    UV_CHECK(uv_async_init(h->loop, &module->news, on_news));
-    UV_CHECK(uv_mutex_init(&module->lock));
-    module->again.data = module->printer.data = module->news.data = module;
-    module->handles = 3;
+    int err = 0;
     if (h->leader)
-        follow_leader(module);
+        leader_follow(h->leader,
+                      &(struct leader_follower){.lead = on_lead, .stop = on_stop, .arg = d});
     else
-        err = read_first(module, ret_error);
+        err = read_first(d, ret_error);
     if (err)
-        module_close(module);
+        dag_close(d);
     else
-        *ret_module = module;
+        *ret_module = d;
     return err;
 }
 
@@ -352,7 +268,7 @@ static struct route_table module_routes(void *module)
 
 static bool module_ready(void *module)
 {
-    return ((struct dag_http *)module)->dag->ready;
+    return ((struct dag *)module)->ready;
 }
 
 const struct module dag_module = {

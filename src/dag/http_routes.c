@@ -1,5 +1,14 @@
-/* The routes of the DAG: their fields and replies. */
+/*
+ * The routes of the DAG, with their fields and replies; and what the handlers share: calls that are
+ * answered later, parts of requests and replies.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
 #include "dag/http_impl.h"
+#include "server/leader.h"
 
 enum { PAGE_LEN_DEFAULT = 256 * 1024, PAGE_LEN_MAX = 1024 * 1024, LIST_MAX = 100000 };
 
@@ -118,3 +127,145 @@ const struct route_shape DAG_SHAPES[] = {
 };
 
 const size_t DAG_SHAPE_COUNT = sizeof DAG_SHAPES / sizeof *DAG_SHAPES;
+
+/* Calls. */
+
+static void on_gone(struct http_request *r)
+{
+    ((struct dag_call *)r->handler_data)->r = NULL;
+}
+
+struct dag_call *dag_call_new(struct http_request *r)
+{
+    struct dag_call *c = mem_zalloc(sizeof *c);
+
+    c->dag = r->arg;
+    c->r = r;
+    r->handler_data = c;
+    r->gone = on_gone;
+    return c;
+}
+
+void dag_call_free(struct dag_call *c)
+{
+    arena_release(&c->arena);
+    buf_release(&c->out);
+    free(c);
+}
+
+void dag_call_done(void *call, int err)
+{
+    struct dag_call *c = call;
+
+    if (c->r && err)
+        http_reply_err(c->r, err, NULL);
+    else if (c->r)
+        http_reply(c->r, 200, buf_str(&c->out));
+    dag_call_free(c);
+}
+
+/* Parts of requests and replies. */
+
+bool http_is_ready(struct http_request *r)
+{
+    const struct dag *d = r->arg;
+    char url[LEADER_URL_SIZE];
+
+    if (d->ready)
+        return true;
+    leader_url(d->context->leader, url);
+    http_reply_elsewhere(r, url, "the DAG is loading: try again");
+    return false;
+}
+
+struct dag_node *http_find_node(struct http_request *r, struct str id)
+{
+    if (!http_is_ready(r))
+        return NULL;
+    struct dag_node *n = graph_find_text(&((struct dag *)r->arg)->graph, id);
+    if (!n)
+        http_reply_errorf(r, 404, "there is no node '%.*s'", NODE_CUT(id));
+    return n;
+}
+
+struct dag_node *http_node(struct http_request *r)
+{
+    return http_find_node(r, ((const struct dag_in *)r->in)->id);
+}
+
+struct dag_call *http_nodes_call(struct http_request *r)
+{
+    const struct dag_in *in = r->in;
+    const struct dag *d = r->arg;
+
+    if (!http_is_ready(r))
+        return NULL;
+    for (size_t i = 0; i < in->id_count; i++)
+        if (!graph_find(&d->graph, (uint64_t)in->ids[i])) {
+            http_reply_errorf(r, 404, "there is no node '%" PRId64 "'", in->ids[i]);
+            return NULL;
+        }
+    struct dag_call *c = dag_call_new(r);
+    c->count = in->id_count;
+    c->ids = arena_alloc(&c->arena, (c->count + 1) * sizeof *c->ids);
+    for (size_t i = 0; i < c->count; i++)
+        c->ids[i] = (uint64_t)in->ids[i];
+    return c;
+}
+
+bool http_read_start(struct http_request *r, const char *pid, const char *other_pid,
+                     uint64_t *ret_start)
+{
+    const struct dag_in *in = r->in;
+    uint64_t start = 0;
+
+    if (!in->start.p)
+        return true;
+    if (!str_eq(in->start, STR("0")) && !graph_parse_id(in->start, &start))
+        http_reply_field(r, "start", "start must be `next` of the previous page");
+    else if (!in->pid.p)
+        http_reply_field(r, "pid", "start needs the pid of the previous page");
+    else if (!str_eq(in->pid, str_of(pid)) && !str_eq(in->pid, str_of(other_pid)))
+        http_reply_error(r, 410, "the listing or value has changed: start again");
+    else {
+        *ret_start = start;
+        return true;
+    }
+    return false;
+}
+
+void http_put_id(struct buf *b, uint64_t id)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%" PRIu64, id);
+    json_put_text(b, str_of(text));
+}
+
+void http_member_id(struct buf *b, const char *name, uint64_t id)
+{
+    json_key(b, name);
+    http_put_id(b, id);
+}
+
+void http_put_pagination(struct buf *b, uint64_t next, const char *pid)
+{
+    json_member_open(b, "pagination", '{');
+    http_member_id(b, "next", next);
+    json_member_text(b, "pid", str_of(pid));
+    json_close(b, '}');
+}
+
+void http_reply_buf(struct http_request *r, struct buf *b)
+{
+    http_reply(r, 200, buf_str(b));
+    buf_release(b);
+}
+
+const struct run_output *node_live(const struct dag_node *n, struct str key)
+{
+    for (int i = 0; i < RUN_STREAMS && n->run; i++)
+        if (str_eq(key, str_of(DAG_OUTPUTS[i])))
+            return run_output(n->run, (enum run_stream)i);
+    return NULL;
+}

@@ -1,8 +1,9 @@
-/* /v1/scheduler: kill, retry, wait. */
+/*
+ * /v1/scheduler: kill, retry, wait. For agents on other machines: starting a node that they have
+ * claimed, kills, and the end of a run; claims and renewals are requests to the task store.
+ */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "base/uv_check.h"
@@ -10,19 +11,18 @@
 
 static void reply_states(struct dag_call *c)
 {
-    const struct graph *g = &c->h->dag->graph;
+    const struct graph *g = &c->dag->graph;
     struct buf *b = &c->out;
 
     if (!c->r)
         return;
     json_open(b, '[');
     for (size_t i = 0; i < c->count; i++) {
-        struct dag_node *n = graph_find(g, c->ids[i]);
+        const struct dag_node *n = graph_find(g, c->ids[i]);
         bool exists = n && g->shown[n->index] != SHOWN_NONE;
 
         json_open(b, '{');
-        json_key(b, "id");
-        http_put_id(b, c->ids[i]);
+        http_member_id(b, "id", c->ids[i]);
         json_member_text(b, "state",
                          str_of(exists ? node_state_name(g->shown[n->index]) : "deleted"));
         json_close(b, '}');
@@ -33,22 +33,20 @@ static void reply_states(struct dag_call *c)
 
 void http_get_scheduler(struct http_request *r)
 {
-    struct dag *d = http_dag(r);
-    uint64_t counts[NODE_SKIPPED + 1] = {0};
+    const struct dag *d = r->arg;
+    int64_t counts[SHOWN_NONE + 1] = {0};
     struct buf b = {0};
 
-    if (!d)
+    if (!http_is_ready(r))
         return;
     for (uint32_t i = 0; i < d->graph.count; i++)
-        if (d->graph.shown[i] != SHOWN_NONE)
-            counts[d->graph.shown[i]]++;
+        counts[d->graph.shown[i]]++;
     json_open(&b, '{');
     json_member_open(&b, "states", '{');
-    for (int s = NODE_INCIPIENT; s <= NODE_SKIPPED; s++) {
-        json_member_int(&b, node_state_name((enum node_state)s), (int64_t)counts[s]);
-    }
+    for (enum node_state s = NODE_INCIPIENT; s <= NODE_SKIPPED; s++)
+        json_member_int(&b, node_state_name(s), counts[s]);
     json_close(&b, '}');
-    json_member_int(&b, "jobs", d->o.jobs);
+    json_member_int(&b, "jobs", d->jobs);
     json_close(&b, '}');
     http_reply_buf(r, &b);
 }
@@ -71,39 +69,33 @@ static void on_change(void *arg, int err)
 
 void http_put_kill(struct http_request *r)
 {
-    struct dag *d = http_dag(r);
-    struct dag_call *c = d ? http_nodes_call(r, d) : NULL;
+    struct dag_call *c = http_nodes_call(r);
 
     if (!c)
         return;
-    c->pending = 1;
-    for (size_t i = 0; i < c->count; i++) {
-        c->pending++;
-        dag_kill(d, graph_find(&d->graph, c->ids[i]), on_change, c);
-    }
+    c->pending = c->count + 1;
+    for (size_t i = 0; i < c->count; i++)
+        dag_kill(c->dag, graph_find(&c->dag->graph, c->ids[i]), on_change, c);
     on_change(c, 0);
 }
 
 void http_put_retry(struct http_request *r)
 {
-    struct dag *d = http_dag(r);
-    struct dag_call *c = d ? http_nodes_call(r, d) : NULL;
+    struct dag_call *c = http_nodes_call(r);
     struct err_info why;
 
     if (!c)
         return;
     for (size_t i = 0; i < c->count; i++)
-        if (dag_check_retry(d, graph_find(&d->graph, c->ids[i]), &why)) {
+        if (dag_check_retry(c->dag, graph_find(&c->dag->graph, c->ids[i]), &why)) {
             http_reply_error(r, 409, why.text);
             dag_call_free(c);
             return;
         }
-    c->pending = 1;
-    for (size_t i = 0; i < c->count; i++) {
-        c->pending++;
-        if (dag_retry(d, graph_find(&d->graph, c->ids[i]), on_change, c, &why))
+    c->pending = c->count + 1;
+    for (size_t i = 0; i < c->count; i++)
+        if (dag_retry(c->dag, graph_find(&c->dag->graph, c->ids[i]), on_change, c, &why))
             c->pending--; /* an earlier one has made it wait again */
-    }
     on_change(c, 0);
 }
 
@@ -159,7 +151,7 @@ static void on_wait_gone(struct http_request *r)
 /* Links the request to the first node that has not ended. False: all have. */
 static bool wait_link(struct node_wait *w)
 {
-    const struct graph *g = &w->call->h->dag->graph;
+    const struct graph *g = &w->call->dag->graph;
 
     for (size_t i = w->call->pending; i < w->call->count; i++) {
         struct dag_node *n = graph_find(g, w->call->ids[i]);
@@ -178,12 +170,15 @@ static bool wait_link(struct node_wait *w)
     return false;
 }
 
-static void on_wait_over(uv_timer_t *timer)
+static void wait_over(struct node_wait *w)
 {
-    struct node_wait *w = timer->data;
-
     reply_states(w->call);
     wait_free(w);
+}
+
+static void on_wait_timeout(uv_timer_t *timer)
+{
+    wait_over(timer->data);
 }
 
 void node_waits_notify(struct dag_node *n)
@@ -192,10 +187,8 @@ void node_waits_notify(struct dag_node *n)
         struct node_wait *w = n->waits;
 
         wait_unlink(w);
-        if (wait_link(w))
-            continue;
-        reply_states(w->call);
-        wait_free(w);
+        if (!wait_link(w))
+            wait_over(w);
     }
 }
 
@@ -213,17 +206,14 @@ void node_waits_end(struct graph *g)
 void http_get_wait(struct http_request *r)
 {
     const struct dag_in *in = r->in;
-    struct dag *d = http_dag(r);
-    struct dag_call *c = d ? http_nodes_call(r, d) : NULL;
-    struct node_wait *w;
+    struct dag_call *c = http_nodes_call(r);
 
     if (!c)
         return;
-    w = mem_zalloc(sizeof *w);
+    struct node_wait *w = mem_zalloc(sizeof *w);
     w->call = c;
     if (!wait_link(w) || !in->timeout) {
-        reply_states(c);
-        wait_free(w);
+        wait_over(w);
         return;
     }
     r->handler_data = w;
@@ -231,7 +221,128 @@ void http_get_wait(struct http_request *r)
     if (in->timeout > 0) {
         w->timed = true;
         w->timer.data = w;
-        UV_CHECK(uv_timer_init(c->h->context->loop, &w->timer));
-        UV_CHECK(uv_timer_start(&w->timer, on_wait_over, (uint64_t)in->timeout, 0));
+        UV_CHECK(uv_timer_init(c->dag->context->loop, &w->timer));
+        UV_CHECK(uv_timer_start(&w->timer, on_wait_timeout, (uint64_t)in->timeout, 0));
     }
+}
+
+/* Agents. */
+
+static void put_list(struct buf *b, const char *key, const char *const *list)
+{
+    json_member_open(b, key, '[');
+    for (; *list; list++)
+        json_put_text(b, str_of(*list));
+    json_close(b, ']');
+}
+
+static void put_run(struct buf *b, struct dag *d, const struct dag_node *n, struct arena *a)
+{
+    struct node_command c;
+
+    dag_command(d, n, a, &c);
+    json_open(b, '{');
+    http_member_id(b, "node", n->id);
+    json_member_int(b, "attempt", n->attempts);
+    json_member_int(b, "store", d->client);
+    json_member_text(b, "parent", str_of(dag_parent_text(d, n, a)));
+    put_list(b, "argv", c.argv);
+    put_list(b, "env", c.env);
+    if (c.cwd)
+        json_member_text(b, "cwd", str_of(c.cwd));
+    json_member_int(b, "timeout", c.timeout_ms);
+    json_close(b, '}');
+}
+
+void http_post_start(struct http_request *r)
+{
+    const struct dag_in *in = r->in;
+    struct dag_node *n = http_node(r);
+    struct buf b = {0};
+
+    if (!n)
+        return;
+    if (!dag_start(n, in->clientid, in->task)) {
+        http_reply_errorf(r, 409,
+                          "client %" PRId64 " has not claimed node %" PRIu64 " as task %" PRId64,
+                          in->clientid, n->id, in->task);
+        return;
+    }
+    put_run(&b, r->arg, n, &r->arena);
+    http_reply_buf(r, &b);
+}
+
+static bool put_kills(struct buf *b, const struct dag *d, int64_t client, uint64_t after)
+{
+    bool any = false;
+
+    json_open(b, '{');
+    json_member_open(b, "nodes", '[');
+    for (uint32_t i = 0; i < d->running.count; i++) {
+        const struct dag_node *n = d->running.nodes[i];
+
+        if (n->agent != client || !n->kill_asked || n->kill_number <= after)
+            continue;
+        http_put_id(b, n->id);
+        any = true;
+    }
+    json_close(b, ']');
+    json_member_int(b, "next", (int64_t)d->kill_number);
+    json_close(b, '}');
+    return any;
+}
+
+void http_get_kills(struct http_request *r)
+{
+    const struct dag_in *in = r->in;
+    struct dag *d = r->arg;
+    uint64_t key = dag_key("kill", in->clientid), after = (uint64_t)in->after;
+    struct buf b = {0};
+
+    if (!http_is_ready(r))
+        return;
+    struct http_watch w = http_watch(r, &d->topic, &key, 1);
+    if (after > d->kill_number)
+        after = 0; /* it is of the server before a restart */
+    if (put_kills(&b, d, in->clientid, after) || !http_park(r, &w, in->wait))
+        http_reply_buf(r, &b);
+    else
+        buf_release(&b);
+}
+
+/* Stores the outputs in the request. An output that was never sent is empty. */
+static void save_outputs(struct dag *d, struct dag_node *n, const struct dag_in *in)
+{
+    for (int i = 0; i < RUN_STREAMS; i++) {
+        struct node_datum *value = dag_output_value(d, n, (enum run_stream)i);
+
+        if (in->outputs[i].p) {
+            dag_drop_slots(d, n, value);
+            node_set_text(n, DAG_OUTPUTS[i], in->outputs[i]);
+            value->live_pid = node_live_pid(n);
+        }
+        dag_save_value(d, n, value, NULL, NULL);
+    }
+}
+
+void http_post_done(struct http_request *r)
+{
+    const struct dag_in *in = r->in;
+    struct run_outcome o = {.how = (enum run_how)in->how, .status = (int)in->status};
+    struct dag *d = r->arg;
+    struct dag_node *n = http_find_node(r, in->node);
+
+    if (!n)
+        return;
+    if (!dag_is_run_by(n, in->clientid, in->attempt)) {
+        http_reply_errorf(r, 409,
+                          "client %" PRId64 " does not run attempt %" PRId64 " of node %" PRIu64,
+                          in->clientid, in->attempt, n->id);
+        return;
+    }
+    o.reason = in->reason.len ? arena_text(&r->arena, in->reason) : NULL;
+    save_outputs(d, n, in);
+    struct dag_call *c = dag_call_new(r);
+    buf_put_str(&c->out, STR("{}"));
+    dag_end_run(d, n, &o, dag_call_done, c);
 }

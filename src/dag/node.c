@@ -150,23 +150,24 @@ int node_check_value(enum node_type type, struct str key, const struct json *v,
 int node_check_data(enum node_type type, const struct json *data, struct err_info *ret_error)
 {
     const struct json *command = json_get(data, "command");
-    int err = 0;
-
     if (type != NODE_GROUP && (!command || (command->kind == JSON_TEXT && !command->text.len)))
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "data.command is %s",
                        command ? "empty" : "missing");
-    for (const struct json *m = data ? data->first : NULL; m && !err; m = m->next) {
+    for (const struct json *m = data ? data->first : NULL; m; m = m->next) {
         if (node_key_is_result(m->key) || !m->key.len || m->key.len > NODE_KEY_LEN_MAX)
-            err = err_set(ret_error, DROVER_BAD_ARGUMENT,
-                          "data key '%.*s' cannot be set by a request",
-                          (int)(m->key.len < 80 ? m->key.len : 80), m->key.p);
-        else
-            err = node_check_value(type, m->key, m, ret_error);
+            return err_set(ret_error, DROVER_BAD_ARGUMENT,
+                           "data key '%.*s' cannot be set by a request", NODE_CUT(m->key));
+        TRY(node_check_value(type, m->key, m, ret_error));
     }
-    return err;
+    return 0;
 }
 
 /* The command. */
+
+const struct json *node_spec_data(const struct dag_node *n, struct arena *a)
+{
+    return n->data.len ? json_parse(a, n->data, NULL) : NULL;
+}
 
 static const struct json *current(const struct dag_node *n, const struct json *data,
                                   struct arena *a, const char *key)
@@ -224,7 +225,7 @@ static const char **make_env(const struct json *env, struct arena *a)
 void node_command(const struct dag_node *n, enum node_type type, struct arena *a,
                   struct node_command *ret_command)
 {
-    const struct json *data = n->data.len ? json_parse(a, n->data, NULL) : NULL;
+    const struct json *data = node_spec_data(n, a);
     const struct json *cwd = current(n, data, a, "cwd"), *retry = current(n, data, a, "retry");
 
     *ret_command = (struct node_command){
@@ -299,13 +300,23 @@ void node_drop_value(struct dag_node *n, struct str key)
     }
 }
 
-void node_set_text(struct dag_node *n, const char *key, struct str text)
+struct node_datum *node_set_text(struct dag_node *n, const char *key, struct str text)
 {
     struct node_datum *v = node_set_value(n, str_of(key));
 
     v->is_text = true;
     v->len = text.len;
     buf_put_str(&v->bytes, text);
+    return v;
+}
+
+void node_set_json(struct dag_node *n, struct str key, const struct json *json)
+{
+    struct node_datum *v = node_set_value(n, key);
+
+    v->is_text = json->kind == JSON_TEXT;
+    v->len = v->is_text ? json->text.len : 0;
+    buf_put_str(&v->bytes, v->is_text ? json->text : json->raw);
 }
 
 void node_set_int(struct dag_node *n, const char *key, int64_t number)
@@ -331,4 +342,133 @@ void node_free(struct dag_node *n)
         node_drop_value(n, str_of(n->values->key));
     free(n->reason);
     free(n);
+}
+
+/* The record (node.h has the format). */
+
+void node_put_value(struct buf *b, const struct node_datum *v)
+{
+    if (v->is_text)
+        json_member_text(b, v->key, buf_str(&v->bytes));
+    else
+        json_member_raw(b, v->key, buf_str(&v->bytes));
+}
+
+static void put_slots(struct buf *b, const struct node_datum *v)
+{
+    json_member_open(b, v->key, '{');
+    json_member_int(b, "pid", (int64_t)v->pid);
+    json_member_open(b, "slots", '[');
+    for (uint32_t i = 0; i < v->slot_count; i++) {
+        json_open(b, '[');
+        json_put_int(b, v->slots[i].number);
+        json_put_int(b, v->slots[i].len);
+        json_close(b, ']');
+    }
+    json_close(b, ']');
+    if (v->bytes.len)
+        json_member_text(b, "tail", buf_str(&v->bytes));
+    json_close(b, '}');
+}
+
+static void put_values(struct buf *b, const struct dag_node *n)
+{
+    json_member_open(b, "values", '{');
+    for (const struct node_datum *v = n->values; v; v = v->next)
+        if (!v->slot_count)
+            node_put_value(b, v);
+    json_close(b, '}');
+    json_member_open(b, "slotted", '{');
+    for (const struct node_datum *v = n->values; v; v = v->next)
+        if (v->slot_count)
+            put_slots(b, v);
+    json_close(b, '}');
+}
+
+static void put_number(struct buf *b, const char *key, int64_t number)
+{
+    if (number)
+        json_member_int(b, key, number);
+}
+
+void node_put_record(struct buf *b, const struct dag_node *n, enum node_state state,
+                     enum node_branch taken)
+{
+    json_open(b, '{');
+    json_member_text(b, "state", str_of(node_state_name(state)));
+    put_number(b, "started", n->started_ms);
+    put_number(b, "ended", n->ended_ms);
+    put_number(b, "attempts", n->attempts);
+    if (n->reason)
+        json_member_text(b, "reason", str_of(n->reason));
+    if (taken)
+        json_member_text(b, "taken", str_of(node_branch_name(taken)));
+    if (n->values)
+        put_values(b, n);
+    json_close(b, '}');
+}
+
+static int read_slots(struct dag_node *n, struct node_datum *v, const struct json *slots)
+{
+    const struct json *list = json_get(slots, "slots");
+    struct str tail = {0};
+    int64_t pid = 0;
+
+    if (json_get_int(slots, "pid", &pid, NULL) != 1 || !list || list->kind != JSON_LIST ||
+        json_get_text(slots, "tail", &tail, NULL) < 0)
+        return DROVER_DAMAGED;
+    v->is_text = true;
+    buf_put_str(&v->bytes, tail);
+    v->len = tail.len;
+    v->pid = (uint64_t)pid;
+    if (v->pid > n->next_pid)
+        n->next_pid = v->pid;
+    v->slots = mem_zalloc((list->count + 1) * sizeof *v->slots);
+    json_each(m, list) {
+        const struct json *len = m->kind == JSON_LIST && m->first ? m->first->next : NULL;
+
+        if (!len || m->first->kind != JSON_INT || len->kind != JSON_INT)
+            return DROVER_DAMAGED;
+        v->slots[v->slot_count++] =
+            (struct datum_slot){(uint32_t)m->first->number, (uint32_t)len->number};
+        v->len += (uint32_t)len->number;
+        if (m->first->number >= n->next_slot)
+            n->next_slot = (uint32_t)m->first->number + 1;
+    }
+    return 0;
+}
+
+static int read_values(struct dag_node *n, const struct json *record)
+{
+    const struct json *values = json_get(record, "values"), *slotted = json_get(record, "slotted");
+    if (values && values->kind == JSON_OBJECT)
+        json_each(m, values)
+            node_set_json(n, m->key, m);
+    if (slotted && slotted->kind == JSON_OBJECT)
+        json_each(m, slotted)
+            TRY(read_slots(n, node_set_value(n, m->key), m));
+    return 0;
+}
+
+int node_read_record(struct dag_node *n, struct str text, struct arena *a, int *ret_state,
+                     int *ret_taken)
+{
+    const struct json *v = json_parse(a, text, NULL);
+    struct str state = {0}, taken = {0}, reason = {0};
+    int64_t attempts = 0;
+
+    if (!v || json_get_text(v, "state", &state, NULL) != 1 || node_state_of(state) < 0 ||
+        json_get_int(v, "started", &n->started_ms, NULL) < 0 ||
+        json_get_int(v, "ended", &n->ended_ms, NULL) < 0 ||
+        json_get_int(v, "attempts", &attempts, NULL) < 0 ||
+        json_get_text(v, "reason", &reason, NULL) < 0 ||
+        json_get_text(v, "taken", &taken, NULL) < 0 || (taken.len && node_branch_of(taken) < 0))
+        return DROVER_DAMAGED;
+    n->attempts = (uint32_t)attempts;
+    if (reason.len)
+        node_set_reason(n, arena_text(a, reason));
+    *ret_state = node_state_of(state);
+    *ret_taken = taken.len ? node_branch_of(taken) : BRANCH_NONE;
+    n->recorded = true;
+    return read_values(n, v);
 }

@@ -96,7 +96,7 @@ struct plan_changes {
 };
 
 /* One node of a request to add. */
-enum { PLAN_IN_BATCH = INT32_MIN }; /* high bit of a parent: an index into the same request */
+#define PLAN_IN_BATCH UINT32_C(0x80000000) /* flags a parent: an index into the same request */
 
 struct plan_spec {
     uint64_t id;
@@ -110,15 +110,12 @@ struct plan_spec {
 
 static inline uint32_t plan_in_batch(uint32_t index)
 {
-    return index | (uint32_t)PLAN_IN_BATCH;
+    return index | PLAN_IN_BATCH;
 }
 
 void plan_release(struct dag_plan *p);
 void plan_changes_put(struct plan_changes *c, uint32_t ref);
 void plan_changes_release(struct plan_changes *c);
-
-/* Allocates space for more nodes and edges at once. */
-void plan_reserve(struct dag_plan *p, uint32_t nodes, uint32_t edges);
 
 /*
  * Whether the parents within one request form a cycle. Then ret_cycle, which may be NULL, receives

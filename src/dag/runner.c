@@ -5,7 +5,7 @@
  *
  * The process is a child subreaper, so orphaned descendants become its children. A slow timer waits
  * for them, and leaves alone children that other code in this process may be about to wait for.
- * run_start.c starts commands.
+ * spawn.c starts commands.
  */
 #include "dag/runner_impl.h"
 
@@ -25,9 +25,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/uv_check.h"
-#include "dag/cgroup.h"
-#include "dag/orphans.h"
-#include "dag/spawn.h"
 
 enum {
     EVENTS_MAX = 64,
@@ -58,7 +55,7 @@ static void finish(struct run *r)
         close_watch(&r->watches[i]);
     if (r->log_fd >= 0)
         close(r->log_fd);
-    waitpid(r->pid, NULL, WNOHANG);
+    waitpid(r->orphans.leader, NULL, WNOHANG);
     if (r->prev)
         r->prev->next = r->next;
     else
@@ -66,9 +63,9 @@ static void finish(struct run *r)
     if (r->next)
         r->next->prev = r->prev;
     rr->count--;
-    if (r->cgroup)
-        cgroups_give(rr->cgroups, r->cgroup);
-    r->cgroup = NULL;
+    if (r->orphans.cgroup)
+        cgroups_give(rr->cgroups, r->orphans.cgroup);
+    r->orphans.cgroup = NULL;
     r->done(r->arg, r, &r->end);
 }
 
@@ -84,6 +81,34 @@ static void finish_if_over(struct run *r)
 }
 
 /* Output. */
+
+void output_put(struct run_output *o, const char *p, size_t len, size_t cap_len)
+{
+    o->total += len;
+    if (o->cut)
+        return;
+    if (o->text.len + len <= cap_len) {
+        buf_put(&o->text, p, len);
+        return;
+    }
+    buf_put(&o->text, p, cap_len - o->text.len);
+    o->text.len = output_whole(o->text.p, o->text.len);
+    buf_printf(&o->text, "\n[drover: cut here, only the first %zu bytes are kept]\n", cap_len);
+    o->cut = true;
+}
+
+size_t output_whole(const char *p, size_t len)
+{
+    size_t at = p ? len : 0;
+
+    while (at && len - at < 3 && ((unsigned char)p[at - 1] & 0xc0) == 0x80)
+        at--;
+    if (!at || (unsigned char)p[at - 1] < 0xc0)
+        return len; /* ends with a complete character, or is not UTF-8 */
+    unsigned char first = (unsigned char)p[--at];
+    size_t need = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    return len - at >= need ? len : at;
+}
 
 static void append_output(struct run *r, enum run_stream s, const char *p, size_t len)
 {
@@ -176,24 +201,10 @@ static void on_events(uv_poll_t *poll, int status, int flags)
 
 /* Killing. */
 
-static struct orphan_key key_of(const struct run *r)
-{
-    return (struct orphan_key){.leader = r->pid, .token = r->token, .cgroup = r->cgroup};
-}
-
-static bool terminate_all(struct run *r)
-{
-    struct orphan_key key = key_of(r);
-
-    return orphans_terminate(&r->orphans, &key);
-}
-
 static bool kill_all(struct run *r)
 {
-    struct orphan_key key = key_of(r);
-
-    kill(-r->pid, SIGKILL);
-    return orphans_signal(&key, SIGKILL);
+    kill(-r->orphans.leader, SIGKILL);
+    return orphans_signal(&r->orphans, SIGKILL);
 }
 
 void run_kill(struct run *r, int64_t grace_ms)
@@ -203,7 +214,7 @@ void run_kill(struct run *r, int64_t grace_ms)
     r->killing = true;
     r->end.how = RUN_KILLED;
     r->kill_at = clock_boot_ms() + grace_ms;
-    terminate_all(r);
+    orphans_terminate(&r->orphans);
     runner_arm_timer(r->runner, clock_boot_ms() + KILL_TICK_MS);
 }
 
@@ -213,7 +224,7 @@ static void kill_tick(struct run *r, int64_t now)
         r->killed_hard = true;
         r->give_up_at = now + KILL_GIVE_UP_MS;
     }
-    bool alive = r->killed_hard ? kill_all(r) : terminate_all(r);
+    bool alive = r->killed_hard ? kill_all(r) : orphans_terminate(&r->orphans);
     if (r->exited && (!alive || now >= r->give_up_at))
         finish(r); /* give_up_at: a process is stuck in the kernel and cannot die yet */
 }
@@ -222,13 +233,9 @@ static void kill_tick(struct run *r, int64_t now)
 
 static int64_t due_at(const struct run *r, int64_t now)
 {
-    int64_t at = r->timeout_at;
-
     if (r->killing)
         return now + KILL_TICK_MS;
-    if (r->linger_at < at)
-        at = r->linger_at;
-    return at;
+    return r->linger_at < r->timeout_at ? r->linger_at : r->timeout_at;
 }
 
 static void tick_run(struct run *r, int64_t now)
@@ -273,10 +280,11 @@ void runner_arm_timer(struct runner *rr, int64_t at)
 
 static bool is_run(const struct runner *rr, pid_t pid)
 {
-    for (const struct run *r = rr->runs; r; r = r->next)
-        if (r->pid == pid)
-            return true;
-    return false;
+    const struct run *r = rr->runs;
+
+    while (r && r->orphans.leader != pid)
+        r = r->next;
+    return r != NULL;
 }
 
 /* Reaps orphans that were zombies already at the previous tick. */
@@ -303,17 +311,12 @@ const struct run_output *run_output(const struct run *r, enum run_stream s)
     return &r->outputs[s];
 }
 
-pid_t run_pid(const struct run *r)
-{
-    return r->pid;
-}
-
 void run_free(struct run *r)
 {
     for (int i = 0; i < RUN_STREAMS; i++)
         buf_release(&r->outputs[i].text);
+    free((char *)r->orphans.token);
     orphans_release(&r->orphans);
-    free(r->token);
     free(r);
 }
 
@@ -331,12 +334,10 @@ struct runner *runner_open(uv_loop_t *loop, enum runner_reach reach)
     rr->epoll = epoll_create1(EPOLL_CLOEXEC);
     rr->null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     UV_CHECK(uv_poll_init(loop, &rr->poll, rr->epoll));
-    rr->poll.data = rr;
-    UV_CHECK(uv_poll_start(&rr->poll, UV_READABLE, on_events));
     UV_CHECK(uv_timer_init(loop, &rr->timer));
-    rr->timer.data = rr;
     UV_CHECK(uv_timer_init(loop, &rr->reaper));
-    rr->reaper.data = rr;
+    rr->poll.data = rr->timer.data = rr->reaper.data = rr;
+    UV_CHECK(uv_poll_start(&rr->poll, UV_READABLE, on_events));
     UV_CHECK(uv_timer_start(&rr->reaper, on_reaper, REAP_TICK_MS, REAP_TICK_MS));
     return rr;
 }
@@ -373,12 +374,12 @@ static void end_all(struct runner *rr)
     bool left = true;
 
     for (struct run *r = rr->runs; r; r = r->next)
-        terminate_all(r);
+        orphans_terminate(&r->orphans);
     while (left && clock_boot_ms() < until) {
         nanosleep(&tick, NULL);
         left = false;
         for (struct run *r = rr->runs; r; r = r->next)
-            left |= terminate_all(r);
+            left |= orphans_terminate(&r->orphans);
     }
     while (rr->runs) {
         struct run *r = rr->runs;
@@ -397,4 +398,16 @@ void runner_close(struct runner *rr)
     uv_close((uv_handle_t *)&rr->poll, on_closed);
     uv_close((uv_handle_t *)&rr->timer, on_closed);
     uv_close((uv_handle_t *)&rr->reaper, on_closed);
+}
+
+int run_make_log_dir(const char *dir, struct err_info *ret_error)
+{
+    struct stat st;
+
+    if (mkdir(dir, 0700) && errno != EEXIST)
+        return err_set_errno(ret_error, errno, "cannot create the log directory %s", dir);
+    int error = stat(dir, &st) ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+    if (!error && faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS))
+        error = errno;
+    return error ? err_set_errno(ret_error, error, "cannot use the log directory %s", dir) : 0;
 }

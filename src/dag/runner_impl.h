@@ -1,4 +1,4 @@
-/* runner_impl - the structs that runner.c and run_start.c share. */
+/* runner_impl - the structs that runner.c and spawn.c share. */
 #ifndef DAG_RUNNER_IMPL_H
 #define DAG_RUNNER_IMPL_H
 
@@ -15,13 +15,10 @@ struct run_watch {
 struct run {
     struct runner *runner;
     struct run *next, *prev;
-    pid_t pid;
     struct run_watch watches[WATCHES];
     struct run_output outputs[RUN_STREAMS];
     size_t cap_len;
     int log_fd;
-    char *token;
-    struct cgroup *cgroup; /* NULL: none */
     struct orphans orphans;
     run_done_fn *done;
     run_printed_fn *printed;
@@ -45,6 +42,10 @@ struct runner {
     pid_t last_zombie;
     char piece[RUN_PIECE_LEN];
 };
+
+/* What starts processes; used by one thread. */
+struct spawner *spawner_open(void);
+void spawner_close(struct spawner *s);
 
 void runner_arm_timer(struct runner *rr, int64_t at);
 

@@ -8,15 +8,11 @@
  * be known which nodes were started (started.h): without that file, nothing is claimed ahead.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "dag/dag_impl.h"
-#include "dag/environment.h"
-#include "dag/orphans.h"
+#include "dag/service.h"
 
 enum { AHEAD_MS = 100, SAVE_MS = 1000 };
 
@@ -70,7 +66,7 @@ static void on_printed(void *arg, struct run *r)
     (void)r;
     if (j->epoch != j->agent->epoch)
         return;
-    d->o.printed(d->o.arg);
+    dag_printed(d);
     if (j->node->save_at)
         return;
     j->node->save_at = dag_now_ms(d) + SAVE_MS;
@@ -82,8 +78,8 @@ static int64_t save_outputs(struct dag *d, int64_t now_ms)
 {
     int64_t next = INT64_MAX;
 
-    for (uint32_t i = 0; i < d->running_count; i++) {
-        struct dag_node *n = d->running[i];
+    for (uint32_t i = 0; i < d->running.count; i++) {
+        struct dag_node *n = d->running.nodes[i];
 
         if (n->run && n->save_at && n->save_at <= now_ms)
             save_output(d, n, n->run, false);
@@ -113,12 +109,12 @@ static void on_run_done(void *arg, struct run *r, const struct run_end *end)
 
     a->running--;
     a->eager = a->dag->started && clock_boot_ms() - j->since_ms < AHEAD_MS;
-    while (a->ahead && a->running < a->dag->o.jobs)
+    while (a->ahead && a->running < a->dag->jobs)
         start(take_ahead(a, &a->ahead)); /* first: it has waited for this */
     if (j->epoch == j->agent->epoch) {
         j->node->run = NULL;
         save_output(a->dag, j->node, r, true);
-        dag_ended(a->dag, j->node, &o, NULL, NULL);
+        dag_end_run(a->dag, j->node, &o, NULL, NULL);
     }
     run_free(r);
     job_free(j);
@@ -130,7 +126,7 @@ static void not_started(struct serve_job *j, const char *reason, int status)
 
     for (int i = 0; i < RUN_STREAMS; i++) /* it printed nothing */
         dag_output_value(j->agent->dag, j->node, (enum run_stream)i);
-    dag_ended(j->agent->dag, j->node, &o, NULL, NULL);
+    dag_end_run(j->agent->dag, j->node, &o, NULL, NULL);
     j->agent->running--;
     job_free(j);
 }
@@ -179,32 +175,34 @@ static void announce(struct serve_job *j)
 
 static void start(struct serve_job *j)
 {
-    struct dag *d = j->agent->dag;
+    const struct dag *d = j->agent->dag;
+    struct dag_node *n = j->node;
     CLEANUP(arena_release) struct arena a = {0};
     struct node_command c;
-    struct run_spec spec;
-    struct environment e;
     struct err_info why;
     int status = 0;
 
     announce(j);
-    dag_command(d, j->node, &a, &c);
-    spec = (struct run_spec){.argv = c.argv, .cwd = c.cwd, .timeout_ms = c.timeout_ms};
-    e = (struct environment){
-        .url = d->o.url,
-        .password = d->o.password,
-        .node = arena_printf(&a, "%" PRIu64, j->node->id),
-        .parent = dag_parent_text(d, j->node, &a),
-        .token = arena_printf(&a, "DROVER_RUN=%" PRId64 ".%" PRIu64 ".%" PRIu32, d->client,
-                              j->node->id, j->node->attempts),
+    dag_command(d, n, &a, &c);
+    struct environment e = {
+        .url = d->context->url,
+        .password = d->context->token,
+        .node = arena_printf(&a, "%" PRIu64, n->id),
+        .parent = dag_parent_text(d, n, &a),
+        .token = arena_printf(&a, DAG_RUN_TOKEN, d->client, n->id, n->attempts),
     };
-    spec.envp = environment_make(&a, &e, c.env);
-    spec.token = e.token;
-    if (d->o.log_dir)
-        spec.log_path = arena_printf(&a, "%s/%" PRIu64 "-%" PRIu32 ".log", d->o.log_dir,
-                                     j->node->id, j->node->attempts);
-    j->node->run = runner_start(j->agent->runner, &spec, on_run_done, on_printed, j, &status, &why);
-    if (!j->node->run)
+    struct run_spec spec = {
+        .argv = c.argv,
+        .envp = environment_make(&a, &e, c.env),
+        .cwd = c.cwd,
+        .token = e.token,
+        .timeout_ms = c.timeout_ms,
+        .log_path = d->log_dir ? arena_printf(&a, "%s/%" PRIu64 "-%" PRIu32 ".log", d->log_dir,
+                                              n->id, n->attempts)
+                               : NULL,
+    };
+    n->run = runner_start(j->agent->runner, &spec, on_run_done, on_printed, j, &status, &why);
+    if (!n->run)
         not_started(j, why.text, status);
 }
 
@@ -222,24 +220,19 @@ static void wait_for_an_end(struct serve_job *j)
 /* Ends a claim that was not started. */
 static void end_unstarted(struct serve_job *j)
 {
-    struct run_outcome o = {.how = RUN_KILLED};
-
-    dag_ended(j->agent->dag, j->node, &o, NULL, NULL);
+    dag_end_run(j->agent->dag, j->node, &(struct run_outcome){.how = RUN_KILLED}, NULL, NULL);
     job_free(j);
 }
 
-static void on_claimed(void *arg, int err, struct dag_node *n)
+static void on_claimed(void *arg, int err)
 {
     struct serve_job *j = arg;
 
-    if (err || j->epoch != j->agent->epoch) {
+    if (err || j->epoch != j->agent->epoch)
         job_free(j);
-        return;
-    }
-    j->node = n;
-    if (n->kill_asked)
+    else if (j->node->kill_asked)
         end_unstarted(j);
-    else if (j->agent->running < j->agent->dag->o.jobs)
+    else if (j->agent->running < j->agent->dag->jobs)
         start(j);
     else
         wait_for_an_end(j);
@@ -247,18 +240,18 @@ static void on_claimed(void *arg, int err, struct dag_node *n)
 
 void serve_agent_schedule(struct serve_agent *a)
 {
-    uint32_t jobs = a->dag->o.jobs;
+    uint32_t jobs = a->dag->jobs;
 
     while (a->busy < (a->eager ? 3 * jobs : jobs)) {
         struct serve_job *j = mem_zalloc(sizeof *j);
 
         *j = (struct serve_job){.agent = a, .epoch = a->epoch};
-        struct dag_node *n = dag_claim(a->dag, on_claimed, j);
-        if (!n) {
+        j->node = dag_claim(a->dag, on_claimed, j);
+        if (!j->node) {
             free(j);
             return;
         }
-        n->ahead = a->busy >= jobs;
+        j->node->ahead = a->busy >= jobs;
         a->busy++;
     }
 }
@@ -302,12 +295,9 @@ void serve_agent_drop(struct serve_agent *a)
     a->epoch++;
     while (a->ahead)
         job_free(take_ahead(a, &a->ahead));
-    for (uint32_t i = 0; i < a->dag->running_count; i++) {
-        struct dag_node *n = a->dag->running[i];
-
-        if (n->run)
-            run_kill(n->run, 0);
-    }
+    for (uint32_t i = 0; i < a->dag->running.count; i++)
+        if (a->dag->running.nodes[i]->run)
+            run_kill(a->dag->running.nodes[i]->run, 0);
 }
 
 struct serve_agent *serve_agent_open(struct dag *d)
@@ -316,7 +306,7 @@ struct serve_agent *serve_agent_open(struct dag *d)
 
     a->dag = d;
     a->ahead_last = &a->ahead;
-    a->runner = runner_open(d->o.loop, RUNNER_BY_CGROUP);
+    a->runner = runner_open(d->context->loop, RUNNER_BY_CGROUP);
     return a;
 }
 

@@ -1,19 +1,17 @@
 /* The service: opening and closing, the lists of nodes, timers. */
 #include "dag/service.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/uv_check.h"
-#include "dag/dag_impl.h"
 
 int64_t dag_now_ms(const struct dag *d)
 {
-    return service_now_ms(d->o.tasks);
+    return service_now_ms(d->context->tasks);
 }
 
 uint64_t dag_key(const char *kind, int64_t number)
@@ -34,38 +32,50 @@ enum node_state dag_visible(const struct dag *d, const struct dag_node *n)
     return state == NODE_INCIPIENT && n->attempts ? NODE_RUNNING : state;
 }
 
-void dag_put_head(struct buf *b, const struct dag *d, uint64_t last)
+void dag_show(struct dag *d, struct dag_node *n)
 {
-    buf_printf(b, "{\"client\":%" PRId64 ",\"last\":%" PRIu64 "}", d->client, last);
+    uint8_t *shown = &d->graph.shown[n->index], state = (uint8_t)dag_visible(d, n);
+
+    if (*shown == state)
+        return;
+    *shown = state;
+    dag_publish(d, n);
 }
 
 /* The lists of running and parked nodes. */
 
+static void list_add(struct node_list *l, struct dag_node *n)
+{
+    mem_grow(l->nodes, l->count, l->cap);
+    n->list_at = l->count;
+    l->nodes[l->count++] = n;
+}
+
+static void list_remove(struct node_list *l, struct dag_node *n)
+{
+    struct dag_node *last = l->nodes[--l->count];
+
+    l->nodes[n->list_at] = last;
+    last->list_at = n->list_at;
+}
+
 void dag_enter_running(struct dag *d, struct dag_node *n, int64_t agent, int64_t lease_at)
 {
-    mem_grow(d->running, d->running_count, d->running_cap);
-    d->running[d->running_count++] = n;
-    n->running_at = d->running_count;
+    list_add(&d->running, n);
     n->agent = agent;
     n->lease_at = lease_at;
-    dag_arm(d, n->lease_at);
+    dag_arm(d, lease_at);
 }
 
 void dag_leave_running(struct dag *d, struct dag_node *n)
 {
-    struct dag_node *last = d->running[--d->running_count];
-
-    d->running[n->running_at - 1] = last;
-    last->running_at = n->running_at;
-    n->running_at = 0;
+    list_remove(&d->running, n);
     n->agent = AGENT_NONE;
 }
 
 void dag_park(struct dag *d, struct dag_node *n, int64_t due_ms)
 {
-    mem_grow(d->parked, d->parked_count, d->parked_cap);
-    d->parked[d->parked_count++] = n;
-    n->parked_at = d->parked_count;
+    list_add(&d->parked, n);
     n->parked = true;
     n->due_at = due_ms;
     plan_park(&d->graph.plan, n->ref);
@@ -74,12 +84,8 @@ void dag_park(struct dag *d, struct dag_node *n, int64_t due_ms)
 
 void dag_unpark(struct dag *d, struct dag_node *n)
 {
-    if (!n->parked)
-        return;
-    struct dag_node *last = d->parked[--d->parked_count];
-    d->parked[n->parked_at - 1] = last;
-    last->parked_at = n->parked_at;
-    n->parked_at = 0;
+    if (n->parked)
+        list_remove(&d->parked, n);
     n->parked = false;
 }
 
@@ -88,13 +94,12 @@ void dag_unpark(struct dag *d, struct dag_node *n)
 static void on_timer(uv_timer_t *timer)
 {
     struct dag *d = timer->data;
-    int64_t now = dag_now_ms(d), next = INT64_MAX;
 
     d->timer_at = INT64_MAX;
     dag_commit_retry(d);
-    next = serve_agent_tick(d->agent, now);
-    for (uint32_t i = d->parked_count; i-- > 0;) {
-        struct dag_node *n = d->parked[i];
+    int64_t now = dag_now_ms(d), next = serve_agent_tick(d->agent, now);
+    for (uint32_t i = d->parked.count; i-- > 0;) {
+        struct dag_node *n = d->parked.nodes[i];
 
         if (n->due_at <= now) {
             dag_unpark(d, n);
@@ -104,8 +109,8 @@ static void on_timer(uv_timer_t *timer)
             next = n->due_at;
         }
     }
-    for (uint32_t i = d->running_count; i-- > 0;) {
-        struct dag_node *n = d->running[i];
+    for (uint32_t i = d->running.count; i-- > 0;) {
+        struct dag_node *n = d->running.nodes[i];
 
         if (n->lease_at <= now && !n->task_busy)
             dag_lease_ended(d, n);
@@ -123,7 +128,7 @@ void dag_arm(struct dag *d, int64_t at_ms)
     if (at_ms >= d->timer_at)
         return;
     d->timer_at = at_ms;
-    uv_update_time(d->o.loop);
+    uv_update_time(d->context->loop);
     UV_CHECK(uv_timer_start(&d->timer, on_timer, (uint64_t)in, 0));
 }
 
@@ -152,68 +157,48 @@ static void on_check(uv_check_t *check)
     uv_idle_stop(&d->idle);
     if (!d->ready)
         return;
-    if (!err) {
-        serve_agent_schedule(d->agent);
-        dag_offer(d);
-        dag_commit_flush(d);
+    if (err) {
+        dag_end(d, err);
+        dag_failed(d, err);
         return;
     }
-    dag_end(d, err);
-    d->o.failed(d->o.arg, err);
+    serve_agent_schedule(d->agent);
+    dag_offer(d);
+    dag_commit_flush(d);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    dag_take_news(wake->data);
+    dag_soon(wake->data);
 }
 
 /* Opening and closing. */
 
-static void on_wake(uv_async_t *wake)
-{
-    dag_soon(wake->data);
-}
-
-struct dag *dag_open(const struct dag_options *o)
+struct dag *dag_open(struct context *context)
 {
     struct dag *d = mem_zalloc(sizeof *d);
 
-    d->o = *o;
+    d->context = context;
     d->timer_at = INT64_MAX;
-    UV_CHECK(uv_check_init(o->loop, &d->check));
-    UV_CHECK(uv_idle_init(o->loop, &d->idle));
-    UV_CHECK(uv_timer_init(o->loop, &d->timer));
-    UV_CHECK(uv_async_init(o->loop, &d->wake, on_wake));
-    UV_CHECK(uv_mutex_init(&d->missed_lock));
-    d->check.data = d->idle.data = d->timer.data = d->wake.data = d;
-    d->open_handles = 4;
+    d->adding_end = &d->adding;
+    pthread_mutex_init(&d->lock, NULL);
+    UV_CHECK(uv_check_init(context->loop, &d->check));
+    UV_CHECK(uv_idle_init(context->loop, &d->idle));
+    UV_CHECK(uv_timer_init(context->loop, &d->timer));
+    UV_CHECK(uv_timer_init(context->loop, &d->again));
+    UV_CHECK(uv_timer_init(context->loop, &d->printer));
+    UV_CHECK(uv_async_init(context->loop, &d->wake, on_wake));
+    d->check.data = d->idle.data = d->timer.data = d->again.data = d->printer.data = d->wake.data =
+        d;
+    d->open_handles = 6;
     UV_CHECK(uv_check_start(&d->check, on_check));
     uv_unref((uv_handle_t *)&d->check);
     http_topic_init(&d->topic);
-    d->started = o->data_dir ? started_open(o->data_dir) : NULL;
+    d->started = context->data_dir ? started_open(context->data_dir) : NULL;
     d->agent = serve_agent_open(d);
     dag_observe(d, true);
     return d;
-}
-
-/* The replies to submitted batches come later, and then only free them. */
-static void drop_commits(struct dag *d, int err)
-{
-    for (struct dag_commit *t = d->inflight, *next; t; t = next) {
-        next = t->next;
-        t->dag = NULL;
-        t->next = t->prev = NULL;
-        dag_commit_notify(t, DROVER_UNKNOWN);
-    }
-    for (struct dag_commit *t = d->stalled, *next; t; t = next) {
-        next = t->stalled_next;
-        dag_commit_free(t); /* it was not submitted: there is no reply */
-    }
-    d->inflight = d->stalled = NULL;
-    d->retrying = false;
-    if (d->commit) {
-        struct dag_commit *t = d->commit;
-
-        d->commit = NULL;
-        t->dag = NULL;
-        dag_commit_notify(t, err);
-        dag_commit_free(t);
-    }
 }
 
 void dag_end(struct dag *d, int err)
@@ -224,38 +209,48 @@ void dag_end(struct dag *d, int err)
     d->failing = 0;
     serve_agent_drop(d->agent);
     dag_drop_adds(d, err);
-    drop_commits(d, err);
-    d->o.shown(d->o.arg, NULL); /* ends the requests that wait for nodes */
+    dag_commit_drop_all(d, err);
+    dag_publish(d, NULL); /* ends the requests that wait for nodes */
     for (int i = 0; i < BUCKET_KINDS; i++)
         map_release(&d->buckets[i]);
     map_release(&d->by_slot);
-    d->running_count = d->parked_count = 0;
+    d->running.count = d->parked.count = 0;
     d->timer_at = INT64_MAX;
     uv_timer_stop(&d->timer);
     graph_release(&d->graph);
 }
 
-static void on_closed(uv_handle_t *handle)
+void dag_release(struct dag *d)
 {
-    struct dag *d = handle->data;
-
     if (--d->open_handles)
         return;
     http_topic_release(&d->topic);
-    uv_mutex_destroy(&d->missed_lock);
+    pthread_mutex_destroy(&d->lock);
+    dag_saved_free(d->saved);
     started_close(d->started);
-    free(d->running);
-    free(d->parked);
+    free(d->running.nodes);
+    free(d->parked.nodes);
     free(d);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    dag_release(handle->data);
 }
 
 void dag_close(struct dag *d)
 {
+    uv_handle_t *handles[] = {(uv_handle_t *)&d->wake,  (uv_handle_t *)&d->check,
+                              (uv_handle_t *)&d->idle,  (uv_handle_t *)&d->timer,
+                              (uv_handle_t *)&d->again, (uv_handle_t *)&d->printer};
+
+    {
+        LOCKED(&d->lock);
+        d->closing = true;
+    }
     dag_observe(d, false);
     dag_end(d, DROVER_CLOSED);
     serve_agent_close(d->agent);
-    uv_close((uv_handle_t *)&d->wake, on_closed);
-    uv_close((uv_handle_t *)&d->check, on_closed);
-    uv_close((uv_handle_t *)&d->idle, on_closed);
-    uv_close((uv_handle_t *)&d->timer, on_closed);
+    for (size_t i = 0; i < sizeof handles / sizeof *handles; i++)
+        uv_close(handles[i], on_closed);
 }

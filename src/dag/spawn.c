@@ -1,4 +1,10 @@
 /*
+ * Starting a run: its environment, the file of the command, the pipes, the process.
+ *
+ * The process leads its own session and process group, has only the three given descriptors, and
+ * neither blocks nor ignores any signal. It is in the given cgroup from its first instruction on,
+ * so all its descendants are in it too.
+ *
  * Uses clone3 where it is available. The child shares the parent's memory until execve, as with
  * vfork, so a large server starts processes as fast as a small one. The kernel resets the signal
  * handlers, returns a pidfd, and creates the child in its cgroup; PDEATHSIG kills it when the
@@ -9,8 +15,6 @@
  * The child shares the parent's memory and thread-local variables. Therefore it only makes system
  * calls, and is compiled without sanitizers, whose shadow state would outlive the child.
  */
-#include "dag/spawn.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -18,25 +22,37 @@
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file_limit.h"
 #include "base/mem.h"
+#include "dag/runner_impl.h"
 
 enum { STACK_LEN = 64 * 1024, KERNEL_SIGNALS = 64, KERNEL_SIGSET_LEN = 8 };
+
+struct spawn {
+    const char *path; /* of the executable */
+    const char *const *argv, *const *envp;
+    const char *cwd;  /* NULL: the parent's */
+    int in, out, err; /* descriptors above 2 */
+    int cgroup;       /* a descriptor of its directory; -1: the parent's cgroup */
+};
 
 struct spawner {
     bool no_clone3;
     char *stack;
-    unsigned char
-        ignored[KERNEL_SIGNALS]; /* signals that this process ignores: the child resets them */
+    unsigned char ignored[KERNEL_SIGNALS]; /* by this process: the child resets these signals */
     int ignored_count;
     struct rlimit files;
 };
@@ -226,7 +242,12 @@ static int start_by_posix(const struct spawn *what, pid_t *ret_pid, int *ret_pid
     return 0;
 }
 
-int spawner_start(struct spawner *s, const struct spawn *what, pid_t *ret_pid, int *ret_pidfd)
+/*
+ * Returns 0 or the errno of clone3, chdir or execve. ENOTSUP: this system cannot start processes in
+ * a cgroup; that will not change.
+ */
+static int spawner_start(struct spawner *s, const struct spawn *what, pid_t *ret_pid,
+                         int *ret_pidfd)
 {
     int error = s->no_clone3 ? -1 : start_by_clone3(s, what, ret_pid, ret_pidfd);
 
@@ -236,4 +257,192 @@ int spawner_start(struct spawner *s, const struct spawn *what, pid_t *ret_pid, i
         return ENOTSUP;
     s->no_clone3 = true;
     return start_by_posix(what, ret_pid, ret_pidfd);
+}
+
+/* Runs. */
+
+static const char *get_variable(const char *const *envp, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (; *envp; envp++)
+        if (!strncmp(*envp, name, len) && (*envp)[len] == '=')
+            return *envp + len + 1;
+    return NULL;
+}
+
+/* Finds the file of a command as a shell does. */
+static bool find_file(const struct run_spec *s, char path[PATH_MAX])
+{
+    const char *name = s->argv[0], *dirs = get_variable(s->envp, "PATH"), *end;
+    struct stat st;
+
+    if (strchr(name, '/'))
+        return snprintf(path, PATH_MAX, "%s", name) < PATH_MAX;
+    for (; dirs && *name; dirs = *end ? end + 1 : NULL) {
+        end = strchrnul(dirs, ':');
+        if (snprintf(path, PATH_MAX, "%.*s/%s", (int)(end - dirs), dirs, name) < PATH_MAX &&
+            !access(path, X_OK) && !stat(path, &st) && S_ISREG(st.st_mode))
+            return true;
+    }
+    return false;
+}
+
+static bool watch(struct runner *rr, struct run *r, int kind, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &r->watches[kind]};
+
+    r->watches[kind] = (struct run_watch){r, kind, fd};
+    return !epoll_ctl(rr->epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+static int explain(const struct run_spec *s, int error, int *ret_status, struct err_info *e)
+{
+    struct stat st;
+
+    *ret_status = error == ENOENT ? 127 : 126;
+    if (s->cwd && (stat(s->cwd, &st) || !S_ISDIR(st.st_mode)))
+        return err_set(e, DROVER_BAD_ARGUMENT, "cannot start: there is no directory %s", s->cwd);
+    return err_set(e, DROVER_BAD_ARGUMENT, "cannot start %s: %s", s->argv[0], strerror(error));
+}
+
+/* In its own cgroup where the system allows that. Returns 0 or errno. */
+static int start_in_cgroup(struct runner *rr, struct run *r, struct spawn *what, int *ret_pidfd)
+{
+    struct orphans *o = &r->orphans;
+
+    o->cgroup = rr->cgroups ? cgroups_take(rr->cgroups) : NULL;
+    what->cgroup = o->cgroup ? o->cgroup->dir : -1;
+    int error = spawner_start(rr->spawner, what, &o->leader, ret_pidfd);
+    if (!error || !o->cgroup)
+        return error;
+    cgroups_give(rr->cgroups, o->cgroup);
+    o->cgroup = NULL;
+    if (error != ENOTSUP)
+        return error;
+    what->cgroup = -1;
+    return spawner_start(rr->spawner, what, &o->leader, ret_pidfd);
+}
+
+/* Creates the pipes and the process. Returns 0 or errno. */
+static int begin(struct runner *rr, struct run *r, const struct run_spec *s, const char *path)
+{
+    int out[2] = {-1, -1}, err[2] = {-1, -1}, pidfd = -1, error = 0;
+
+    if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC))
+        error = errno;
+    struct spawn what = {.path = path,
+                         .argv = s->argv,
+                         .envp = s->envp,
+                         .cwd = s->cwd,
+                         .in = rr->null,
+                         .out = out[1],
+                         .err = err[1]};
+    if (!error)
+        error = start_in_cgroup(rr, r, &what, &pidfd);
+    close(out[1]);
+    close(err[1]);
+    if (!error) {
+        fcntl(out[0], F_SETFL, O_NONBLOCK);
+        fcntl(err[0], F_SETFL, O_NONBLOCK);
+        if (watch(rr, r, WATCH_STDOUT, out[0]) && watch(rr, r, WATCH_STDERR, err[0]) &&
+            watch(rr, r, WATCH_PROCESS, pidfd))
+            return 0;
+        error = errno;
+        kill(-r->orphans.leader, SIGKILL);
+        waitpid(r->orphans.leader, NULL, 0);
+        close(pidfd);
+    }
+    close(out[0]);
+    close(err[0]);
+    return error;
+}
+
+struct run *runner_start(struct runner *rr, const struct run_spec *spec, run_done_fn *done,
+                         run_printed_fn *printed, void *arg, int *ret_status,
+                         struct err_info *ret_error)
+{
+    char path[PATH_MAX];
+    struct run *r = mem_zalloc(sizeof *r);
+    int error = find_file(spec, path) ? 0 : ENOENT;
+
+    *r = (struct run){
+        .runner = rr,
+        .log_fd = -1,
+        .cap_len = spec->cap_len ? spec->cap_len : RUN_CAP_LEN,
+        .done = done,
+        .printed = printed,
+        .arg = arg,
+        .linger_at = INT64_MAX,
+        .kill_at = INT64_MAX,
+        .give_up_at = INT64_MAX,
+        .timeout_at = INT64_MAX,
+    };
+    if (!error && spec->log_path) /* first: a run that has started has a log */
+        r->log_fd = open(spec->log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (!error)
+        error = begin(rr, r, spec, path);
+    if (error) {
+        if (r->orphans.cgroup)
+            cgroups_give(rr->cgroups, r->orphans.cgroup);
+        if (r->log_fd >= 0) {
+            close(r->log_fd);
+            unlink(spec->log_path);
+        }
+        free(r);
+        explain(spec, error, ret_status, ret_error);
+        return NULL;
+    }
+    r->orphans.token = mem_dup(spec->token, strlen(spec->token));
+    r->next = rr->runs;
+    if (rr->runs)
+        rr->runs->prev = r;
+    rr->runs = r;
+    rr->count++;
+    if (spec->timeout_ms) {
+        r->timeout_at = clock_boot_ms() + spec->timeout_ms;
+        runner_arm_timer(rr, r->timeout_at);
+    }
+    return r;
+}
+
+/* The environment. */
+
+/* The variables of the server that commands inherit. */
+static const char *const PASSED[] = {"HOME", "USER", "LOGNAME", "SHELL",
+                                     "LANG", "TZ",   "TMPDIR",  "LC_ALL"};
+
+enum { PASSED_COUNT = sizeof PASSED / sizeof *PASSED };
+
+const char **environment_make(struct arena *a, const struct environment *e,
+                              const char *const *given)
+{
+    static const char *const nothing[] = {NULL};
+    const char *path = getenv("PATH");
+    size_t count = 0, at = 0;
+
+    given = given ? given : nothing;
+    while (given[count])
+        count++;
+    const char **env = arena_alloc(a, (count + PASSED_COUNT + 7) * sizeof *env);
+    env[at++] = e->token;
+    env[at++] = arena_printf(a, "DROVER_NODE=%s", e->node);
+    env[at++] = arena_printf(a, "DROVER_PARENT=%s", e->parent);
+    if (e->url)
+        env[at++] = arena_printf(a, "DROVER_URL=%s", e->url);
+    if (e->password)
+        env[at++] = arena_printf(a, "DROVER_TOKEN=%s", e->password);
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(given[i], "DROVER_", 7) != 0)
+            env[at++] = given[i];
+    if (!get_variable(given, "PATH"))
+        env[at++] = arena_printf(a, "PATH=%s", path ? path : "/usr/local/bin:/usr/bin:/bin");
+    for (int i = 0; i < PASSED_COUNT; i++) {
+        const char *value = getenv(PASSED[i]);
+
+        if (value && !get_variable(given, PASSED[i]))
+            env[at++] = arena_printf(a, "%s=%s", PASSED[i], value);
+    }
+    env[at] = NULL;
+    return env;
 }

@@ -253,7 +253,7 @@ static void kill_reaches_everything_body(struct scene *s)
         run_kill(r, cases[i].stubborn ? 100 : 60000);
         run_until(s, &o.over);
         assert_int_equal(o.end.how, RUN_KILLED);
-        if (orphans_signal(&(struct orphan_key){.token = token}, 0))
+        if (orphans_signal(&(struct orphans){.token = token}, 0))
             fail_msg("something is left of: %s", cases[i].text);
         if (clock_boot_ms() - from > 50000)
             fail_msg("took long: %s", cases[i].text);
