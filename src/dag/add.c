@@ -45,7 +45,6 @@ static void enter(struct dag *d, struct dag_addition *a)
     struct plan_changes changes = {0};
     uint32_t from = d->graph.count;
     int err = graph_load(&d->graph, a->draft.chunks, a->draft.chunk_count, NULL, NULL, &changes);
-
     assert(!err); /* graph_draft() has checked it */
     a->draft.chunk_count = 0;
     dag_set_end_times(d, &changes);
@@ -60,7 +59,6 @@ static void enter(struct dag *d, struct dag_addition *a)
 static void take_back(struct dag *d, struct dag_addition *a)
 {
     char path[DAG_PATH_LEN];
-
     for (uint32_t i = 0; i < a->saved; i++) {
         dag_path(path, BUCKET_SPECS, a->draft.chunks[i]->first_id);
         dag_commit_delete(dag_commit_open(d), path);
@@ -71,7 +69,6 @@ static void on_chunk_done(void *arg, const struct task_reply *reply)
 {
     struct dag_addition *a = arg;
     struct dag *d = a->dag;
-
     a->saved += !reply->err;
     if (reply->err && !a->err)
         a->err = reply->err;
@@ -105,7 +102,6 @@ static void put_chunk(struct dag_addition *a, uint32_t i)
 {
     const struct chunk_text *c = a->draft.chunks[i];
     char path[DAG_PATH_LEN];
-
     dag_commit_bucket(&a->ops, BUCKET_SPECS, c->first_id);
     dag_path(path, BUCKET_SPECS, c->first_id);
     dag_commit_op(&a->ops, keeper_op_create(path, buf_str(&c->text), 0));
@@ -124,13 +120,11 @@ static void begin_adding(struct dag *d)
     struct dag_addition *a = d->adding;
     uint32_t count = a->draft.chunk_count;
     struct task_request *requests = mem_zalloc(count * sizeof *requests);
-
     a->left = count;
     a->ops.dag = d;
     a->requests = requests;
     for (uint32_t i = 0; i < count; i++) {
         size_t before = a->ops.op_count;
-
         put_chunk(a, i);
         requests[i] = (struct task_request){
             .kind = TASK_UPDATE,
@@ -151,7 +145,6 @@ void dag_add(struct dag *d, struct draft *draft, dag_done_fn *done, void *arg)
 {
     struct dag_addition *a = mem_zalloc(sizeof *a);
     bool first = !d->adding;
-
     *a = (struct dag_addition){.dag = d, .draft = *draft, .done = done, .arg = arg};
     *draft = (struct draft){0};
     pin_parents(a, 1);

@@ -13,7 +13,6 @@
 static void on_wanted(void *arg, const struct task_claim *c, bool waits)
 {
     struct dag *d = arg;
-
     if (!atomic_load(&d->has_ready))
         return;
     LOCKED(&d->lock);
@@ -25,7 +24,6 @@ static void on_wanted(void *arg, const struct task_claim *c, bool waits)
 static struct dag_node *find_slot(const struct dag *d, int64_t slot)
 {
     uint32_t hash = map_hash_u64((uint64_t)slot);
-
     for (uint32_t at, ref = map_first(&d->by_slot, hash, &at); ref;
          ref = map_next(&d->by_slot, hash, &at))
         if (graph_at(&d->graph, ref)->slot == slot)
@@ -38,7 +36,6 @@ static void on_changed(void *arg, int64_t slot, const struct task *t)
 {
     struct dag *d = arg;
     struct dag_node *n = d->ready ? find_slot(d, slot) : NULL;
-
     if (!n || n->task_busy || n->task_drop)
         return; /* the DAG has changed the task itself */
     n->task = t->id;
@@ -79,7 +76,6 @@ static void offer_group(struct dag *d, uint32_t group, const uint32_t *missed, u
     struct str name = str_of(d->graph.groups[group]);
     size_t wanted = service_wanted(d->context->tasks, name, DAG_OFFERED_MAX);
     uint32_t ref, hash = map_hash_str(name);
-
     for (uint32_t i = 0; i < count; i++)
         wanted += missed[i] == hash;
     while (p->queues[group].offered.count < wanted && (ref = plan_best_unoffered(p, group))) {
@@ -97,7 +93,6 @@ void dag_offer(struct dag *d)
     struct dag_plan *p = &d->graph.plan;
     uint32_t missed[DAG_MISSED_MAX];
     bool has_ready = false;
-
     for (uint32_t g = 0; g < p->queue_count; g++)
         has_ready |= p->queues[g].ready.count > 0;
     atomic_store(&d->has_ready, has_ready);
@@ -125,7 +120,6 @@ bool dag_is_run_by(const struct dag_node *n, int64_t agent, int64_t attempt)
 void dag_lease_ended(struct dag *d, struct dag_node *n)
 {
     struct run_outcome o = {.how = RUN_EXITED, .lost = true, .reason = "lost its agent"};
-
     if (n->begun)
         dag_end_run(d, n, &o, NULL, NULL);
     else

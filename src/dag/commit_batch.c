@@ -117,7 +117,6 @@ void dag_commit_bucket(struct dag_commit *t, enum bucket_kind kind, uint64_t id)
     uint64_t number = id / KIND_SIZES[kind];
     uint32_t ref = (uint32_t)number + 1, hash = map_hash_u64(number);
     char path[DAG_PATH_LEN];
-
     for (uint32_t at, r = map_first(known, hash, &at); r; r = map_next(known, hash, &at))
         if (r == ref)
             return;
@@ -154,7 +153,6 @@ void dag_set_slot(struct dag *d, struct dag_node *n, int64_t slot)
 void dag_commit_put_record(struct dag_commit *t, const struct dag_node *n, struct str text)
 {
     char path[DAG_PATH_LEN];
-
     dag_commit_bucket(t, BUCKET_NODES, n->id);
     dag_path(path, BUCKET_NODES, n->id);
     dag_commit_op(t, n->recorded ? keeper_op_set(path, text, KEEPER_ANY_VERSION)
@@ -164,7 +162,6 @@ void dag_commit_put_record(struct dag_commit *t, const struct dag_node *n, struc
 static void write_record(struct dag_commit *t, struct dag_node *n)
 {
     CLEANUP(buf_release) struct buf text = {0};
-
     node_put_record(&text, n, dag_visible(t->dag, n), graph_plan(&t->dag->graph, n)->taken);
     dag_commit_put_record(t, n, buf_str(&text));
     n->recorded = true;
@@ -179,7 +176,6 @@ static struct task make_task(struct dag_commit *t, const struct dag_node *n)
     const char *data = arena_printf(
         &t->arena, "{\"node\":%" PRIu64 ",%s\"attempt\":%" PRIu32 ",\"started\":%" PRId64 "}",
         n->id, offered ? "" : agent, n->attempts + offered, n->started_ms);
-
     return (struct task){
         .id = n->slot,
         .group = n->slot ? (struct str){0} : n->group,
@@ -193,7 +189,6 @@ static void put_tasks(struct dag_commit *t, struct task *tasks, bool stored)
 {
     for (size_t i = 0; i < t->node_count; i++) {
         struct dag_node *n = t->nodes[i];
-
         if (!n->task_put || (n->slot != 0) != stored || n->task_busy)
             continue;
         tasks[t->put_count] = make_task(t, n);
@@ -208,7 +203,6 @@ static void write_tasks(struct dag_commit *t)
     size_t max = t->node_count + t->drop_count + 1, drops = 0;
     struct task *tasks = arena_alloc(&t->arena, max * sizeof *tasks);
     int64_t *deletes = arena_alloc(&t->arena, max * sizeof *deletes);
-
     t->puts = arena_alloc(&t->arena, max * sizeof *t->puts);
     put_tasks(t, tasks, false); /* first: adds come before updates in the reply */
     size_t adds = t->put_count;
@@ -238,10 +232,8 @@ static void write_tasks(struct dag_commit *t)
 static void settle(struct dag_commit *t, const struct task_reply *reply)
 {
     struct dag *d = t->dag;
-
     for (size_t i = 0; i < t->put_count && i < reply->task_count; i++) {
         struct dag_node *n = t->puts[i];
-
         n->task = reply->tasks[i].id;
         n->task_busy = false;
         if (i < t->request.update.add_count)
@@ -256,7 +248,6 @@ static void settle(struct dag_commit *t, const struct task_reply *reply)
     /* Handles what happened while the task was in flight. */
     for (size_t i = 0; i < t->put_count; i++) {
         struct dag_node *n = t->puts[i];
-
         if (!dag_needs_task(d, n))
             dag_drop_task(dag_commit_open(d), n);
         else if (n->task_put)
@@ -281,7 +272,6 @@ static void commit_free(struct dag_commit *t)
 static void notify(struct dag_commit *t, int err)
 {
     size_t count = t->waiter_count;
-
     t->waiter_count = 0;
     for (size_t i = 0; i < count; i++)
         t->waiters[i].fn(t->waiters[i].arg, err);
@@ -291,7 +281,6 @@ static void notify(struct dag_commit *t, int err)
 static void stall(struct dag *d, struct dag_commit *t)
 {
     struct dag_commit **at = &d->stalled;
-
     while (*at && t->number > (*at)->number)
         at = &(*at)->stalled_next;
     t->stalled_next = *at;
@@ -309,7 +298,6 @@ static void submit(struct dag_commit *t)
 void dag_commit_retry(struct dag *d)
 {
     struct dag_commit *t = d->stalled;
-
     if (!t || d->retrying)
         return;
     d->stalled = t->stalled_next;
@@ -321,7 +309,6 @@ static void on_commit_done(void *arg, const struct task_reply *reply)
 {
     struct dag_commit *t = arg;
     struct dag *d = t->dag;
-
     if (!d) {
         commit_free(t);
         return;
@@ -348,7 +335,6 @@ static void on_commit_done(void *arg, const struct task_reply *reply)
 void dag_commit_flush(struct dag *d)
 {
     struct dag_commit *t = d->commit;
-
     if (!t)
         return;
     d->commit = NULL;
@@ -389,11 +375,9 @@ void dag_start_attempt(struct dag *d, struct dag_node *n, int64_t agent, int64_t
 
 struct dag_node *dag_claim(struct dag *d, dag_done_fn *done, void *arg)
 {
-    uint32_t group = graph_find_group(&d->graph, STR(NODE_GROUP_DEFAULT));
-    struct dag_node *n = graph_at(&d->graph, plan_best(&d->graph.plan, group));
-
+    struct dag_node *n = graph_at(&d->graph, plan_best(&d->graph.plan, DAG_GROUP_DEFAULT));
     if (n && n->task_busy) /* it is being offered: the next best that is not */
-        n = graph_at(&d->graph, plan_best_unoffered(&d->graph.plan, group));
+        n = graph_at(&d->graph, plan_best_unoffered(&d->graph.plan, DAG_GROUP_DEFAULT));
     if (!n || n->task_busy)
         return NULL;
     struct dag_commit *t = dag_commit_open(d);

@@ -40,7 +40,6 @@ static int wrong(struct drafting *d, uint32_t i, const char *fmt, ...)
 {
     char text[400];
     va_list ap;
-
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
@@ -61,7 +60,6 @@ static int check_name(struct drafting *d, uint32_t i, const char *what, struct s
 static uint32_t find_ref(const struct drafting *d, struct str ref)
 {
     uint32_t hash = map_hash_str(ref);
-
     for (uint32_t at, r = map_first(&d->by_ref, hash, &at); r; r = map_next(&d->by_ref, hash, &at))
         if (str_eq(d->nodes[r - 1].ref, ref))
             return r - 1;
@@ -73,7 +71,6 @@ static int read_ref(struct drafting *d, uint32_t i)
     struct draft_node *n = &d->nodes[i];
     struct str ref = {0};
     uint64_t id;
-
     if (json_get_text(n->metadata, "ref", &ref, d->e) < 0 ||
         json_get_text(n->json, "ref", &ref, d->e) < 0)
         return wrong(d, i, "ref has to be a string");
@@ -126,7 +123,6 @@ static int add_parent(struct drafting *d, uint32_t i, const struct json *v, uint
     struct plan_spec *s = &d->specs[i];
     struct str text = v->kind == JSON_TEXT ? v->text : v->raw;
     struct dag_node *n = NULL;
-
     if (v->kind != JSON_TEXT && v->kind != JSON_INT)
         return wrong(d, i, "a parent is an id or a ref, not %s", json_kind_name(v));
     if (str_eq(text, STR("root")))
@@ -161,7 +157,6 @@ static int read_parents(struct drafting *d, uint32_t i)
     struct draft_node *n = &d->nodes[i];
     const struct json *one = json_get(n->metadata, "parent"), *list = NULL;
     struct err_info why;
-
     if (json_get_list(n->metadata, "parents", &list, &why) < 0)
         return wrong(d, i, "metadata: %s", why.text);
     if (one && one->kind == JSON_NULL)
@@ -182,7 +177,6 @@ static int read_parents(struct drafting *d, uint32_t i)
 static int check_branch(struct drafting *d, uint32_t i)
 {
     const struct draft_node *n = &d->nodes[i];
-
     if (!d->specs[i].branch)
         return 0;
     for (uint32_t k = 0; k < n->parent_count; k++)
@@ -198,7 +192,6 @@ static void put_node(struct buf *b, const struct drafting *d, uint32_t i, int64_
     const struct plan_spec *s = &d->specs[i];
     const struct draft_node *n = &d->nodes[i];
     const struct json *data = json_get(n->json, "data");
-
     json_open(b, '{');
     json_member_int(b, "id", (int64_t)(d->first_id + i));
     json_member_text(b, "type", str_of(node_type_name(s->type)));
@@ -228,7 +221,6 @@ static int write_chunks(struct drafting *d, int64_t now_ms, struct draft *r)
 {
     struct chunk_text *c = NULL;
     uint32_t in_chunk = 0;
-
     for (uint32_t i = 0; i < d->count; i++) {
         if (!c || c->text.len > GRAPH_CHUNK_LEN || in_chunk == GRAPH_CHUNK_NODES) {
             r->chunks = mem_realloc(r->chunks, (r->chunk_count + 1) * sizeof *r->chunks);
@@ -264,10 +256,8 @@ void draft_release(struct draft *d)
 static int reject_cycle(struct drafting *d, const struct plan_changes *cycle)
 {
     CLEANUP(buf_release) struct buf text = {0};
-
     for (size_t k = 0; k <= cycle->count; k++) {
         struct str ref = d->nodes[cycle->refs[k % cycle->count]].ref;
-
         buf_printf(&text, "%s%.*s", k ? " → " : "", NODE_CUT(ref));
     }
     return wrong(d, cycle->refs[0], "cycle: %s", buf_text(&text));
@@ -277,7 +267,6 @@ static int check_all(struct drafting *d, const struct json *list)
 {
     CLEANUP(plan_changes_release) struct plan_changes cycle = {0};
     uint32_t at = 0;
-
     json_each(v, list)
         TRY(read_node(d, at++, v));
     for (uint32_t i = 0; i < d->count; i++) {

@@ -36,10 +36,8 @@ static uint64_t id_at(const struct graph *g, uint32_t at, uint32_t *ret_at)
 uint32_t graph_seek(const struct graph *g, uint64_t id)
 {
     uint32_t low = 0, high = g->count, at;
-
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-
         if (id_at(g, middle, &at) < id)
             low = at + 1;
         else
@@ -51,14 +49,12 @@ uint32_t graph_seek(const struct graph *g, uint64_t id)
 struct dag_node *graph_find(const struct graph *g, uint64_t id)
 {
     uint32_t at;
-
     return id_at(g, graph_seek(g, id), &at) == id ? g->order[at] : NULL;
 }
 
 bool graph_parse_id(struct str text, uint64_t *ret_id)
 {
     uint64_t id = 0;
-
     if (!text.len || text.len > 18 || text.p[0] == '0')
         return false;
     for (size_t i = 0; i < text.len; i++) {
@@ -73,24 +69,14 @@ bool graph_parse_id(struct str text, uint64_t *ret_id)
 struct dag_node *graph_find_text(const struct graph *g, struct str text)
 {
     uint64_t id;
-
     return graph_parse_id(text, &id) ? graph_find(g, id) : NULL;
-}
-
-uint32_t graph_find_group(const struct graph *g, struct str name)
-{
-    for (uint32_t i = 0; i < g->group_count; i++)
-        if (str_eq(str_of(g->groups[i]), name))
-            return i;
-    return UINT32_MAX;
 }
 
 uint32_t graph_group(struct graph *g, struct str name)
 {
-    uint32_t found = graph_find_group(g, name);
-
-    if (found != UINT32_MAX)
-        return found;
+    for (uint32_t i = 0; i < g->group_count; i++)
+        if (str_eq(str_of(g->groups[i]), name))
+            return i;
     if (g->group_count == GRAPH_GROUPS_MAX)
         return UINT32_MAX;
     g->groups = mem_realloc(g->groups, (g->group_count + 1) * sizeof *g->groups);
@@ -116,7 +102,6 @@ int graph_read_words(const struct json *v, struct plan_spec *ret_spec, struct st
     struct str type = {0}, when = STR("success"), branch = {0}, group = STR(NODE_GROUP_DEFAULT);
     struct err_info why;
     int64_t priority = 0;
-
     if (json_get_text(v, "type", &type, &why) < 0 || json_get_text(v, "when", &when, &why) < 0 ||
         json_get_text(v, "branch", &branch, &why) < 0 ||
         json_get_text(v, "group", &group, &why) < 0 ||
@@ -151,7 +136,6 @@ static bool read_spec(struct graph_loading *l, const struct json *v, struct dag_
     const struct json *data = NULL;
     struct str group;
     int64_t id = 0;
-
     if (graph_read_words(v, s, &group, &n->name, NULL) || json_get_int(v, "id", &id, NULL) != 1 ||
         json_get_int(v, "added", &n->added_ms, NULL) < 0 ||
         json_get_object(v, "data", &data, NULL) < 0 ||
@@ -175,7 +159,6 @@ static bool load_node(struct graph_loading *l, struct chunk_text *c, const struc
     const struct json *parents = NULL;
     struct dag_node *n = mem_zalloc(sizeof *n);
     int state = NODE_INCIPIENT, taken = BRANCH_NONE;
-
     if (l->count == l->cap) {
         l->cap = l->cap ? l->cap * 2 : 64;
         l->nodes = mem_realloc(l->nodes, l->cap * sizeof *l->nodes);
@@ -202,7 +185,6 @@ static bool load_node(struct graph_loading *l, struct chunk_text *c, const struc
     if (parents)
         json_each(m, parents) {
             uint64_t id = (uint64_t)m->number;
-
             memcpy(ids + (size_t)s->parent_count++ * 2, &id, sizeof id);
         }
     l->nodes[l->count++] = n;
@@ -214,7 +196,6 @@ static bool load_chunk(struct graph_loading *l, struct chunk_text *c)
     CLEANUP(arena_release) struct arena a = {0};
     const struct json *list = json_parse(&a, buf_str(&c->text), NULL);
     bool good = list && list->kind == JSON_LIST;
-
     for (const struct json *v = good ? list->first : NULL; v && good; v = v->next, c->count++)
         good = load_node(l, c, v);
     return good;
@@ -223,10 +204,8 @@ static bool load_chunk(struct graph_loading *l, struct chunk_text *c)
 static uint32_t in_batch(const struct graph_loading *l, uint64_t id)
 {
     uint32_t low = 0, high = l->count;
-
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-
         if (l->nodes[middle]->id < id)
             low = middle + 1;
         else
@@ -239,11 +218,9 @@ static uint32_t in_batch(const struct graph_loading *l, uint64_t id)
 static void find_parents(struct graph_loading *l, struct plan_spec *s)
 {
     uint32_t *refs = (uint32_t *)s->parents, count = 0;
-
     for (uint32_t i = 0; i < s->parent_count; i++) {
         uint64_t id;
         struct dag_node *n;
-
         memcpy(&id, refs + (size_t)i * 2, sizeof id);
         uint32_t at = in_batch(l, id);
         if (at != UINT32_MAX)
@@ -280,7 +257,6 @@ int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count, grap
     struct graph_loading l = {.g = g, .recall = recall, .arg = arg};
     uint32_t *refs = NULL;
     bool good = true;
-
     for (uint32_t i = 0; i < count && good; i++)
         good = load_chunk(&l, chunks[i]);
     for (uint32_t i = 0; i < l.count && good; i++)
@@ -307,7 +283,6 @@ int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count, grap
 static void close_holes(struct graph *g)
 {
     uint32_t to = 0;
-
     for (uint32_t i = 0; i < g->count; i++) {
         if (!g->order[i])
             continue;
@@ -323,7 +298,6 @@ static void close_holes(struct graph *g)
 void graph_remove(struct graph *g, struct dag_node *n)
 {
     struct chunk_text *c = n->chunk;
-
     if (g->plan.nodes[n->ref].state != NODE_RUNNING) /* graph_release() may find running nodes */
         plan_remove(&g->plan, n->ref);
     g->by_ref[n->ref] = NULL;

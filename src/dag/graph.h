@@ -82,7 +82,6 @@ bool graph_parse_id(struct str text, uint64_t *ret_id);
 
 /* The number of an agent group, which is created if missing. UINT32_MAX: too many groups. */
 uint32_t graph_group(struct graph *g, struct str name);
-uint32_t graph_find_group(const struct graph *g, struct str name); /* UINT32_MAX: none */
 
 /* Removes a removable node and frees it. */
 void graph_remove(struct graph *g, struct dag_node *n);

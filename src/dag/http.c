@@ -26,7 +26,6 @@ static void wake_output(struct dag *d, const struct dag_node *n)
 static void on_printer(uv_timer_t *timer)
 {
     struct dag *d = timer->data;
-
     d->printing = false;
     for (uint32_t i = 0; i < d->running.count; i++)
         if (d->running.nodes[i]->run)
@@ -46,7 +45,6 @@ static void publish_event(struct dag *d, const struct dag_node *n, const char *s
 {
     CLEANUP(buf_release) struct buf json = {0};
     char id[24];
-
     snprintf(id, sizeof id, "%" PRIu64, n->id);
     if (d->graph.shown[n->index] == SHOWN_NONE)
         buf_printf(&json, "{\"id\":\"%s\",\"state\":\"%s\"}", id, state);
@@ -66,16 +64,16 @@ void dag_publish(struct dag *d, struct dag_node *n)
 {
     if (!n) {
         if (!d->ready)
-            node_waits_end(&d->graph);
+            http_topic_wake(&d->topic, dag_key("stopped", 0), HTTP_TOPIC_ALL);
         http_topic_wake(&d->topic, dag_key("added", 0), HTTP_TOPIC_ALL);
         return;
     }
     uint8_t shown = d->graph.shown[n->index];
     bool removed = shown == SHOWN_NONE;
-    if (removed || node_state_is_terminal(shown))
-        node_waits_notify(n);
-    if (!removed && node_state_is_terminal(shown))
+    if (node_state_is_terminal(shown)) {
+        http_topic_wake(&d->topic, dag_key("ended", (int64_t)n->id), HTTP_TOPIC_ALL);
         wake_output(d, n);
+    }
     if (d->context->events)
         publish_event(d, n, removed ? "deleted" : node_state_name(shown));
 }
@@ -89,7 +87,6 @@ void dag_publish(struct dag *d, struct dag_node *n)
 void dag_take_news(struct dag *d)
 {
     struct err_info why;
-
     pthread_mutex_lock(&d->lock);
     struct dag_saved *saved = d->saved;
     bool stopped = d->stopped;
@@ -117,7 +114,6 @@ static void leave_news(struct dag *d, struct dag_saved *saved, bool stopped)
 static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, struct err_info *e)
 {
     struct dag_saved *saved;
-
     (void)fence; /* the task store puts it into every commit */
     TRY(dag_read(k, &saved, e));
     leave_news(arg, saved, false);
@@ -132,7 +128,6 @@ static void on_stop(void *arg)
 static int read_saved(struct dag *d, struct dag_saved **ret_saved, struct err_info *e)
 {
     struct keeper *k = context_keeper(d->context);
-
     if (!k)
         return err_set(e, DROVER_CLOSED, "dag: closing");
     int err = dag_read(k, ret_saved, e);
@@ -144,7 +139,6 @@ static void work_read(uv_work_t *work)
 {
     struct dag *d = work->data;
     struct dag_saved *saved;
-
     d->read_err = read_saved(d, &saved, &d->read_why);
     if (!d->read_err)
         leave_news(d, saved, false);
@@ -155,7 +149,6 @@ static void try_again(struct dag *d);
 static void after_read(uv_work_t *work, int status)
 {
     struct dag *d = work->data;
-
     (void)status;
     if (d->read_err) {
         log_error("%s", d->read_why.text);
@@ -167,7 +160,6 @@ static void after_read(uv_work_t *work, int status)
 static void on_again(uv_timer_t *timer)
 {
     struct dag *d = timer->data;
-
     d->open_handles++;
     d->reading.data = d;
     uv_queue_work(d->context->loop, &d->reading, work_read, after_read);
@@ -192,7 +184,6 @@ void dag_failed(struct dag *d, int err)
 static int read_first(struct dag *d, struct err_info *ret_error)
 {
     struct dag_saved *saved;
-
     TRY(read_saved(d, &saved, ret_error));
     return dag_begin(d, saved, ret_error);
 }
@@ -202,7 +193,6 @@ static int read_first(struct dag *d, struct err_info *ret_error)
 static bool is_id(struct str word)
 {
     uint64_t id;
-
     return graph_parse_id(word, &id);
 }
 
@@ -239,7 +229,6 @@ static void module_close(void *module)
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-
     if (log_dir)
         TRY(run_make_log_dir(log_dir, ret_error));
     struct dag *d = dag_open(h);

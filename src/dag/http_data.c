@@ -21,7 +21,6 @@ static size_t collect_keys(const struct dag_node *n, struct arena *a, struct str
 {
     const struct json *data = node_spec_data(n, a);
     size_t count = 0, max = RUN_STREAMS + (data ? data->count : 0) + 1;
-
     for (const struct node_datum *v = n->values; v; v = v->next)
         max++;
     struct str *keys = *ret_keys = arena_alloc(a, max * sizeof *keys);
@@ -39,7 +38,6 @@ static int by_key(const void *a, const void *b)
 {
     const struct str *x = a, *y = b;
     int order = memcmp(x->p, y->p, x->len < y->len ? x->len : y->len);
-
     return order ? order : (x->len > y->len) - (x->len < y->len);
 }
 
@@ -90,7 +88,6 @@ static bool read_page(struct http_request *r, struct text_page *p, uint64_t pid,
 {
     const struct dag_in *in = r->in;
     char live[24];
-
     snprintf(p->pid, sizeof p->pid, "%" PRIu64, pid);
     snprintf(live, sizeof live, "%" PRIu64, live_pid ? live_pid : pid);
     if (!http_read_start(r, p->pid, live, &p->start))
@@ -105,7 +102,6 @@ static void reply_page(struct http_request *r, const struct text_page *p, struct
                        bool more)
 {
     struct buf b = {0};
-
     json_open(&b, '{');
     json_member_text(&b, "key", p->key);
     json_key(&b, "data");
@@ -120,7 +116,6 @@ static void reply_page(struct http_request *r, const struct text_page *p, struct
 static struct str cut_page(struct str text, uint64_t start, int64_t limit, bool is_end)
 {
     size_t from = start < text.len ? (size_t)start : text.len, len = text.len - from;
-
     if (len > (size_t)limit) {
         len = (size_t)limit;
         is_end = false;
@@ -132,7 +127,6 @@ static struct str cut_page(struct str text, uint64_t start, int64_t limit, bool 
 static void reply_text(struct http_request *r, const struct text_page *p, struct str text)
 {
     struct str piece = cut_page(text, p->start, p->limit, true);
-
     reply_page(r, p, piece, p->start + piece.len < text.len);
 }
 
@@ -154,7 +148,6 @@ static int read_slots(struct slot_fetch *f, struct keeper *k)
 {
     CLEANUP(buf_release) struct buf piece = {0};
     char path[DAG_PATH_LEN];
-
     for (uint32_t i = 0; i < f->slot_count; i++) {
         dag_slot_path(path, f->id, f->slots[i].number);
         TRY(keeper_get(k, path, &piece, NULL));
@@ -169,7 +162,6 @@ static void work_fetch(uv_work_t *work)
     struct slot_fetch *f = work->data;
     struct context *context = f->call->dag->context;
     struct keeper *k = context_keeper(context);
-
     f->err = k ? read_slots(f, k) : DROVER_CLOSED;
     if (k)
         context_return(context, k);
@@ -179,7 +171,6 @@ static void after_fetch(uv_work_t *work, int status)
 {
     struct slot_fetch *f = work->data;
     struct dag_call *c = f->call;
-
     (void)status;
     if (c->r && f->err == DROVER_NO_NODE) {
         http_reply_err(c->r, DROVER_SESSION_EXPIRED, "the value was replaced: start again");
@@ -200,7 +191,6 @@ static void fetch_text(struct http_request *r, const struct dag_node *n, const s
 {
     struct slot_fetch *f = mem_zalloc(sizeof *f);
     uint64_t at = 0, end = p->start + (uint64_t)p->limit;
-
     *f = (struct slot_fetch){.call = dag_call_new(r),
                              .work.data = f,
                              .page = *p,
@@ -230,7 +220,6 @@ static void fetch_text(struct http_request *r, const struct dag_node *n, const s
 static void reply_json(struct http_request *r, struct str key, struct str json)
 {
     struct buf b = {0};
-
     json_open(&b, '{');
     json_member_text(&b, "key", key);
     json_member_raw(&b, "data", json);
@@ -238,36 +227,10 @@ static void reply_json(struct http_request *r, struct str key, struct str json)
     http_reply_buf(r, &b);
 }
 
-static void get_live(struct http_request *r, struct dag_node *n, struct text_page *p,
-                     const struct run_output *o, const struct http_watch *w)
+static const struct json *spec_value(struct http_request *r, const struct dag_node *n)
 {
     const struct dag_in *in = r->in;
-
-    if (!read_page(r, p, node_live_pid(n), 0))
-        return;
-    size_t len = output_whole(o->text.p, o->text.len);
-    if (p->start >= len && in->wait && http_park(r, w, in->wait))
-        return;
-    p->grows = true;
-    reply_text(r, p, (struct str){o->text.p, len});
-}
-
-static const struct json *spec_value(struct http_request *r, const struct dag_node *n,
-                                     struct str key)
-{
-    return json_get(node_spec_data(n, &r->arena), arena_text(&r->arena, key));
-}
-
-static void get_spec_value(struct http_request *r, struct dag_node *n, struct text_page *p)
-{
-    const struct json *m = spec_value(r, n, p->key);
-
-    if (!m)
-        http_reply_errorf(r, 404, "the node has no data key '%.*s'", NODE_CUT(p->key));
-    else if (m->kind != JSON_TEXT)
-        reply_json(r, p->key, m->raw);
-    else if (read_page(r, p, 0, 0))
-        reply_text(r, p, m->text);
+    return json_get(node_spec_data(n, &r->arena), arena_text(&r->arena, in->key));
 }
 
 static bool will_print(struct dag *d, const struct dag_node *n)
@@ -276,6 +239,7 @@ static bool will_print(struct dag *d, const struct dag_node *n)
            !node_state_is_terminal(graph_state(&d->graph, n));
 }
 
+/* The value is the output of a run here or one to come, a stored value, or that of the spec. */
 void http_get_value(struct http_request *r)
 {
     static const struct run_output nothing;
@@ -285,28 +249,34 @@ void http_get_value(struct http_request *r)
 
     if (!n)
         return;
-    uint64_t key = dag_key("output", (int64_t)n->id);
-    struct http_watch w = http_watch(r, &d->topic, &key, 1);
     bool is_output = node_key_is_output(in->key);
-    struct text_page p = {.key = in->key, .grows = n->agent && is_output};
-    const struct run_output *live = node_live(n, p.key);
-    struct node_datum *v = node_value(n, p.key);
+    const struct run_output *live = node_live(n, in->key);
+    const struct node_datum *v = live ? NULL : node_value(n, in->key);
     if (!live && !v && is_output && will_print(d, n))
         live = &nothing;
+    const struct json *m = live || v ? NULL : spec_value(r, n);
+    if (!live && !v && !m) {
+        http_reply_errorf(r, 404, "the node has no data key '%.*s'", NODE_CUT(in->key));
+        return;
+    }
+    if ((v && !v->is_text) || (m && m->kind != JSON_TEXT)) {
+        reply_json(r, in->key, v ? buf_str(&v->bytes) : m->raw);
+        return;
+    }
+    uint64_t key = dag_key("output", (int64_t)n->id);
+    struct http_watch w = http_watch(r, &d->topic, &key, 1);
+    struct str text = m ? m->text : buf_str(v ? &v->bytes : &live->text);
     if (live)
-        get_live(r, n, &p, live, &w);
-    else if (!v)
-        get_spec_value(r, n, &p);
-    else if (!v->is_text)
-        reply_json(r, p.key, buf_str(&v->bytes));
-    else if (!read_page(r, &p, v->pid, v->live_pid))
+        text.len = output_whole(text.p, text.len);
+    struct text_page p = {.key = in->key, .grows = live || (v && n->agent && is_output)};
+    if (!read_page(r, &p, live ? node_live_pid(n) : v ? v->pid : 0, v ? v->live_pid : 0))
         return;
-    else if (p.grows && p.start >= v->len && in->wait && http_park(r, &w, in->wait))
+    if (p.grows && p.start >= (v ? v->len : text.len) && in->wait && http_park(r, &w, in->wait))
         return;
-    else if (v->slot_count)
+    if (v && v->slot_count)
         fetch_text(r, n, v, &p);
     else
-        reply_text(r, &p, buf_str(&v->bytes));
+        reply_text(r, &p, text);
 }
 
 /* Writing. False after an answer. */
@@ -315,39 +285,23 @@ static bool may_put(struct http_request *r, struct dag *d, struct dag_node *n)
 {
     const struct dag_in *in = r->in;
     struct err_info why;
+    size_t clean = 0;
 
-    for (size_t i = 0; i < in->key.len; i++)
-        if ((unsigned char)in->key.p[i] < 0x20) {
-            http_reply_field(r, "key", "a data key has no control characters");
-            return false;
-        }
-    if (node_key_is_result(in->key)) {
-        if (dag_is_run_by(n, in->clientid, in->attempt))
-            return true;
+    while (clean < in->key.len && (unsigned char)in->key.p[clean] >= 0x20)
+        clean++;
+    if (clean < in->key.len)
+        http_reply_field(r, "key", "a data key has no control characters");
+    else if (node_key_is_result(in->key) && !dag_is_run_by(n, in->clientid, in->attempt))
         http_reply_errorf(r, 409, "'%.*s' is set by the run: only its agent may change it",
                           STR_ARGS(in->key));
-        return false;
-    }
-    if (!node_key_is_input(in->key))
-        return true;
-    if (dag_visible(d, n) != NODE_INCIPIENT) {
+    else if (node_key_is_input(in->key) && dag_visible(d, n) != NODE_INCIPIENT)
         http_reply_errorf(r, 409, "node %" PRIu64 " is %s: its command cannot be changed", n->id,
                           node_state_name(dag_visible(d, n)));
-        return false;
-    }
-    if (!node_check_value(graph_plan(&d->graph, n)->type, in->key, in->value, &why))
+    else if (node_check_value(graph_plan(&d->graph, n)->type, in->key, in->value, &why))
+        http_reply_field(r, "value", "%s", why.text);
+    else
         return true;
-    http_reply_field(r, "value", "%s", why.text);
     return false;
-}
-
-static void replace(struct dag *d, struct dag_node *n, const struct dag_in *in)
-{
-    struct node_datum *v = node_value(n, in->key);
-
-    if (v)
-        dag_drop_slots(d, n, v);
-    node_set_json(n, in->key, in->value);
 }
 
 /* Adds or replaces a piece: `start` is not empty. */
@@ -366,28 +320,18 @@ static bool put_piece(struct http_request *r, struct dag *d, struct dag_node *n)
     snprintf(pid, sizeof pid, "%" PRIu64, v ? v->pid : 0);
     if (!http_read_start(r, pid, pid, &start))
         return false;
-    if (!v || !v->is_text) {
+    if (!v || !v->is_text)
         http_reply_error(r, 410, "the value was replaced: start again");
-        return false;
-    }
-    if (v->len + text.len > NODE_VALUE_LEN_MAX) {
+    else if (v->len + text.len > NODE_VALUE_LEN_MAX)
         http_reply_errorf(r, 413, "a value may have %d bytes", NODE_VALUE_LEN_MAX);
-        return false;
-    }
-    if (start < v->len && text.len > NODE_SLOT_LEN) {
+    else if (start < v->len && text.len > NODE_SLOT_LEN)
         http_reply_field(r, "value", "a piece that replaces another may have %d bytes",
                          NODE_SLOT_LEN);
-        return false;
-    }
-    if (start == v->len && node_key_is_output(in->key)) {
-        dag_append_text(d, n, v, text);
-    } else if (start == v->len) {
-        dag_append_piece(d, n, v, text);
-    } else if (!dag_replace_piece(d, n, v, start, text)) {
+    else if (!dag_put_piece(d, n, v, start, text))
         http_reply_field(r, "start", "start is where a piece begins, or the end");
-        return false;
-    }
-    return true;
+    else
+        return true;
+    return false;
 }
 
 void http_put_value(struct http_request *r)
@@ -399,15 +343,18 @@ void http_put_value(struct http_request *r)
 
     if (!n || !may_put(r, d, n))
         return;
-    if (in->start.p && !in->start.len && (node_value(n, in->key) || spec_value(r, n, in->key))) {
+    if (in->start.p && !in->start.len && (node_value(n, in->key) || spec_value(r, n))) {
         http_reply_errorf(r, 409, "'%.*s' is set already", STR_ARGS(in->key));
         return;
     }
-    if (!in->start.len)
-        replace(d, n, in);
-    else if (!put_piece(r, d, n))
-        return;
     struct node_datum *v = node_value(n, in->key);
+    if (in->start.len && !put_piece(r, d, n))
+        return;
+    if (!in->start.len) {
+        if (v)
+            dag_drop_slots(d, n, v);
+        v = node_set_json(n, in->key, in->value);
+    }
     if (node_key_is_output(in->key))
         v->live_pid = node_live_pid(n);
     struct dag_call *c = dag_call_new(r);

@@ -28,7 +28,7 @@ struct dag_call {
     struct dag *dag;
     struct http_request *r; /* NULL: the client has left */
     struct arena arena;
-    uint64_t *ids;
+    const int64_t *ids;
     size_t count, pending;
     int err;
     struct buf out;
@@ -46,9 +46,6 @@ bool http_is_ready(struct http_request *r);
 /* The node with this id, or NULL after an answer. */
 struct dag_node *http_find_node(struct http_request *r, struct str id);
 struct dag_node *http_node(struct http_request *r); /* of the path */
-
-/* A call for the nodes of ?id=1,2,3, or NULL after an answer. */
-struct dag_call *http_nodes_call(struct http_request *r);
 
 /*
  * Checks `start` and `pid` of a page. False after an answer: 400, or 410 when the pid is neither of
@@ -73,9 +70,5 @@ route_fn http_get_nodes, http_post_nodes, http_get_node, http_delete_node;
 route_fn http_get_keys, http_get_value, http_put_value;
 route_fn http_get_scheduler, http_put_kill, http_put_retry, http_get_wait;
 route_fn http_post_start, http_get_kills, http_post_done;
-
-/* Requests of /v1/scheduler/wait. */
-void node_waits_notify(struct dag_node *n);
-void node_waits_end(struct graph *g);
 
 #endif

@@ -28,7 +28,6 @@ static int metadata_field(struct str name)
 static void put_parents(struct buf *b, const struct dag_plan *p, uint32_t ref, unsigned fields)
 {
     uint32_t first = p->nodes[ref].parents;
-
     if (fields & 1u << FIELD_PARENT && first)
         http_member_id(b, "parent", p->nodes[p->edges[first].parent].id);
     else if (fields & 1u << FIELD_PARENT)
@@ -82,10 +81,8 @@ static bool read_words(struct http_request *r, const char *name, const struct st
                        size_t count, int (*find)(struct str), unsigned *ret_set)
 {
     unsigned set = words ? 0 : ~0u;
-
     for (size_t i = 0; i < count; i++) {
         int bit = find(words[i]);
-
         if (bit < 0) {
             http_reply_field(r, name, "there is no %s '%.*s'", name, NODE_CUT(words[i]));
             return false;
@@ -104,7 +101,6 @@ static bool read_listing(struct http_request *r, struct dag *d, struct node_list
 {
     const struct dag_in *in = r->in;
     uint64_t start = 0;
-
     *l = (struct node_listing){.limit = in->limit ? in->limit : in->start.p ? LIMIT_DEFAULT : 0};
     if (!read_words(r, "type", in->types, in->type_count, node_type_of, &l->types) ||
         !read_words(r, "state", in->states, in->state_count, node_state_of, &l->states) ||
@@ -222,7 +218,6 @@ void http_post_nodes(struct http_request *r)
 static void put_data(struct buf *b, const struct dag_node *n, struct arena *a)
 {
     const struct json *data = node_spec_data(n, a);
-
     json_open(b, '{');
     for (const struct json *m = data ? data->first : NULL; m; m = m->next)
         if (!node_value(n, m->key)) {
@@ -243,10 +238,8 @@ static void put_why(struct buf *b, struct dag *d, const struct dag_node *n)
     const struct graph *g = &d->graph;
     const struct dag_node *first = NULL; /* of the parents that have not ended */
     uint32_t count = 0;
-
     plan_each_parent(e, &g->plan, n->ref) {
         const struct dag_node *parent = graph_at(g, g->plan.edges[e].parent);
-
         if (!node_state_is_terminal(graph_state(g, parent)) && !count++)
             first = parent;
     }

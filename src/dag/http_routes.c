@@ -138,7 +138,6 @@ static void on_gone(struct http_request *r)
 struct dag_call *dag_call_new(struct http_request *r)
 {
     struct dag_call *c = mem_zalloc(sizeof *c);
-
     c->dag = r->arg;
     c->r = r;
     r->handler_data = c;
@@ -156,7 +155,6 @@ void dag_call_free(struct dag_call *c)
 void dag_call_done(void *call, int err)
 {
     struct dag_call *c = call;
-
     if (c->r && err)
         http_reply_err(c->r, err, NULL);
     else if (c->r)
@@ -170,7 +168,6 @@ bool http_is_ready(struct http_request *r)
 {
     const struct dag *d = r->arg;
     char url[LEADER_URL_SIZE];
-
     if (d->ready)
         return true;
     leader_url(d->context->leader, url);
@@ -193,32 +190,11 @@ struct dag_node *http_node(struct http_request *r)
     return http_find_node(r, ((const struct dag_in *)r->in)->id);
 }
 
-struct dag_call *http_nodes_call(struct http_request *r)
-{
-    const struct dag_in *in = r->in;
-    const struct dag *d = r->arg;
-
-    if (!http_is_ready(r))
-        return NULL;
-    for (size_t i = 0; i < in->id_count; i++)
-        if (!graph_find(&d->graph, (uint64_t)in->ids[i])) {
-            http_reply_errorf(r, 404, "there is no node '%" PRId64 "'", in->ids[i]);
-            return NULL;
-        }
-    struct dag_call *c = dag_call_new(r);
-    c->count = in->id_count;
-    c->ids = arena_alloc(&c->arena, (c->count + 1) * sizeof *c->ids);
-    for (size_t i = 0; i < c->count; i++)
-        c->ids[i] = (uint64_t)in->ids[i];
-    return c;
-}
-
 bool http_read_start(struct http_request *r, const char *pid, const char *other_pid,
                      uint64_t *ret_start)
 {
     const struct dag_in *in = r->in;
     uint64_t start = 0;
-
     if (!in->start.p)
         return true;
     if (!str_eq(in->start, STR("0")) && !graph_parse_id(in->start, &start))
@@ -237,7 +213,6 @@ bool http_read_start(struct http_request *r, const char *pid, const char *other_
 void http_put_id(struct buf *b, uint64_t id)
 {
     char text[24];
-
     snprintf(text, sizeof text, "%" PRIu64, id);
     json_put_text(b, str_of(text));
 }

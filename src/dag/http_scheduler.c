@@ -3,32 +3,38 @@
  * claimed, kills, and the end of a run; claims and renewals are requests to the task store.
  */
 #include <inttypes.h>
-#include <stdlib.h>
+#include <string.h>
 
-#include "base/mem.h"
-#include "base/uv_check.h"
 #include "dag/http_impl.h"
 
-static void reply_states(struct dag_call *c)
+static void put_states(struct buf *b, const struct dag *d, const int64_t *ids, size_t count)
 {
-    const struct graph *g = &c->dag->graph;
-    struct buf *b = &c->out;
-
-    if (!c->r)
-        return;
     json_open(b, '[');
-    for (size_t i = 0; i < c->count; i++) {
-        const struct dag_node *n = graph_find(g, c->ids[i]);
-        bool exists = n && g->shown[n->index] != SHOWN_NONE;
-
+    for (size_t i = 0; i < count; i++) {
+        const struct dag_node *n = graph_find(&d->graph, (uint64_t)ids[i]);
+        uint8_t shown = n ? d->graph.shown[n->index] : SHOWN_NONE;
         json_open(b, '{');
-        http_member_id(b, "id", c->ids[i]);
+        http_member_id(b, "id", (uint64_t)ids[i]);
         json_member_text(b, "state",
-                         str_of(exists ? node_state_name(g->shown[n->index]) : "deleted"));
+                         shown == SHOWN_NONE ? STR("deleted") : str_of(node_state_name(shown)));
         json_close(b, '}');
     }
     json_close(b, ']');
-    http_reply(c->r, 200, buf_str(b));
+}
+
+/* Whether the nodes of ?id=1,2,3 exist. False after an answer. */
+static bool nodes_exist(struct http_request *r)
+{
+    const struct dag_in *in = r->in;
+    const struct dag *d = r->arg;
+    if (!http_is_ready(r))
+        return false;
+    for (size_t i = 0; i < in->id_count; i++)
+        if (!graph_find(&d->graph, (uint64_t)in->ids[i])) {
+            http_reply_errorf(r, 404, "there is no node '%" PRId64 "'", in->ids[i]);
+            return false;
+        }
+    return true;
 }
 
 void http_get_scheduler(struct http_request *r)
@@ -36,7 +42,6 @@ void http_get_scheduler(struct http_request *r)
     const struct dag *d = r->arg;
     int64_t counts[SHOWN_NONE + 1] = {0};
     struct buf b = {0};
-
     if (!http_is_ready(r))
         return;
     for (uint32_t i = 0; i < d->graph.count; i++)
@@ -51,179 +56,90 @@ void http_get_scheduler(struct http_request *r)
     http_reply_buf(r, &b);
 }
 
+/* A call that changes the nodes of a request, and counts the changes that are not durable yet. */
+static struct dag_call *nodes_call(struct http_request *r)
+{
+    const struct dag_in *in = r->in;
+    struct dag_call *c = dag_call_new(r);
+    int64_t *ids = arena_alloc(&c->arena, (in->id_count + 1) * sizeof *ids);
+    memcpy(ids, in->ids, in->id_count * sizeof *ids);
+    c->ids = ids;
+    c->count = in->id_count;
+    c->pending = c->count + 1;
+    return c;
+}
+
 /* One of several changes is durable. */
 static void on_change(void *arg, int err)
 {
     struct dag_call *c = arg;
-
     if (err)
         c->err = err;
     if (--c->pending)
         return;
-    if (c->r && c->err)
-        http_reply_err(c->r, c->err, NULL);
-    else
-        reply_states(c);
-    dag_call_free(c);
+    if (!c->err)
+        put_states(&c->out, c->dag, c->ids, c->count);
+    dag_call_done(c, c->err);
 }
 
 void http_put_kill(struct http_request *r)
 {
-    struct dag_call *c = http_nodes_call(r);
-
-    if (!c)
+    struct dag *d = r->arg;
+    if (!nodes_exist(r))
         return;
-    c->pending = c->count + 1;
+    struct dag_call *c = nodes_call(r);
     for (size_t i = 0; i < c->count; i++)
-        dag_kill(c->dag, graph_find(&c->dag->graph, c->ids[i]), on_change, c);
+        dag_kill(d, graph_find(&d->graph, (uint64_t)c->ids[i]), on_change, c);
     on_change(c, 0);
 }
 
 void http_put_retry(struct http_request *r)
 {
-    struct dag_call *c = http_nodes_call(r);
+    const struct dag_in *in = r->in;
+    struct dag *d = r->arg;
     struct err_info why;
 
-    if (!c)
+    if (!nodes_exist(r))
         return;
-    for (size_t i = 0; i < c->count; i++)
-        if (dag_check_retry(c->dag, graph_find(&c->dag->graph, c->ids[i]), &why)) {
+    for (size_t i = 0; i < in->id_count; i++)
+        if (dag_check_retry(d, graph_find(&d->graph, (uint64_t)in->ids[i]), &why)) {
             http_reply_error(r, 409, why.text);
-            dag_call_free(c);
             return;
         }
-    c->pending = c->count + 1;
+    struct dag_call *c = nodes_call(r);
     for (size_t i = 0; i < c->count; i++)
-        if (dag_retry(c->dag, graph_find(&c->dag->graph, c->ids[i]), on_change, c, &why))
+        if (dag_retry(d, graph_find(&d->graph, (uint64_t)c->ids[i]), on_change, c, &why))
             c->pending--; /* an earlier one has made it wait again */
     on_change(c, 0);
 }
 
 /*
- * Waiting. A request is linked to one node that has not ended, and moves to the next when that one
- * ends. So the end of a node looks only at the requests that wait for this node.
+ * Waits for the newest of the nodes that have not ended: it is likely to end last, so the request
+ * is seldom run again. Nodes that were removed meanwhile count as ended.
  */
-
-struct node_wait {
-    struct node_wait *next, *prev;
-    struct dag_node *node;
-    struct dag_call *call;
-    uv_timer_t timer;
-    bool timed;
-};
-
-static void wait_unlink(struct node_wait *w)
-{
-    if (!w->node)
-        return;
-    if (w->prev)
-        w->prev->next = w->next;
-    else
-        w->node->waits = w->next;
-    if (w->next)
-        w->next->prev = w->prev;
-    w->node = NULL;
-}
-
-static void on_timer_closed(uv_handle_t *handle)
-{
-    free(handle->data);
-}
-
-static void wait_free(struct node_wait *w)
-{
-    wait_unlink(w);
-    dag_call_free(w->call);
-    if (w->timed)
-        uv_close((uv_handle_t *)&w->timer, on_timer_closed);
-    else
-        free(w);
-}
-
-static void on_wait_gone(struct http_request *r)
-{
-    struct node_wait *w = r->handler_data;
-
-    w->call->r = NULL;
-    wait_free(w);
-}
-
-/* Links the request to the first node that has not ended. False: all have. */
-static bool wait_link(struct node_wait *w)
-{
-    const struct graph *g = &w->call->dag->graph;
-
-    for (size_t i = w->call->pending; i < w->call->count; i++) {
-        struct dag_node *n = graph_find(g, w->call->ids[i]);
-
-        w->call->pending = i;
-        if (!n || node_state_is_terminal(g->shown[n->index]))
-            continue;
-        w->node = n;
-        w->prev = NULL;
-        w->next = n->waits;
-        if (n->waits)
-            n->waits->prev = w;
-        n->waits = w;
-        return true;
-    }
-    return false;
-}
-
-static void wait_over(struct node_wait *w)
-{
-    reply_states(w->call);
-    wait_free(w);
-}
-
-static void on_wait_timeout(uv_timer_t *timer)
-{
-    wait_over(timer->data);
-}
-
-void node_waits_notify(struct dag_node *n)
-{
-    while (n->waits) {
-        struct node_wait *w = n->waits;
-
-        wait_unlink(w);
-        if (!wait_link(w))
-            wait_over(w);
-    }
-}
-
-void node_waits_end(struct graph *g)
-{
-    for (uint32_t i = 0; i < g->count; i++)
-        while (g->order[i] && g->order[i]->waits) {
-            struct node_wait *w = g->order[i]->waits;
-
-            http_reply_err(w->call->r, DROVER_CLOSED, NULL);
-            wait_free(w);
-        }
-}
-
 void http_get_wait(struct http_request *r)
 {
     const struct dag_in *in = r->in;
-    struct dag_call *c = http_nodes_call(r);
+    struct dag *d = r->arg;
+    const struct dag_node *newest = NULL;
+    struct buf b = {0};
 
-    if (!c)
+    if (http_was_parked(r) ? !http_is_ready(r) : !nodes_exist(r))
         return;
-    struct node_wait *w = mem_zalloc(sizeof *w);
-    w->call = c;
-    if (!wait_link(w) || !in->timeout) {
-        wait_over(w);
-        return;
+    for (size_t i = 0; i < in->id_count; i++) {
+        const struct dag_node *n = graph_find(&d->graph, (uint64_t)in->ids[i]);
+        if (n && !node_state_is_terminal(d->graph.shown[n->index]) &&
+            (!newest || n->id > newest->id))
+            newest = n;
     }
-    r->handler_data = w;
-    r->gone = on_wait_gone;
-    if (in->timeout > 0) {
-        w->timed = true;
-        w->timer.data = w;
-        UV_CHECK(uv_timer_init(c->dag->context->loop, &w->timer));
-        UV_CHECK(uv_timer_start(&w->timer, on_wait_timeout, (uint64_t)in->timeout, 0));
+    if (newest) {
+        uint64_t keys[] = {dag_key("ended", (int64_t)newest->id), dag_key("stopped", 0)};
+        struct http_watch w = http_watch(r, &d->topic, keys, 2);
+        if (http_park(r, &w, in->timeout < 0 ? INT64_MAX : in->timeout))
+            return;
     }
+    put_states(&b, d, in->ids, in->id_count);
+    http_reply_buf(r, &b);
 }
 
 /* Agents. */
@@ -239,7 +155,6 @@ static void put_list(struct buf *b, const char *key, const char *const *list)
 static void put_run(struct buf *b, struct dag *d, const struct dag_node *n, struct arena *a)
 {
     struct node_command c;
-
     dag_command(d, n, a, &c);
     json_open(b, '{');
     http_member_id(b, "node", n->id);
@@ -259,7 +174,6 @@ void http_post_start(struct http_request *r)
     const struct dag_in *in = r->in;
     struct dag_node *n = http_node(r);
     struct buf b = {0};
-
     if (!n)
         return;
     if (!dag_start(n, in->clientid, in->task)) {
@@ -275,12 +189,10 @@ void http_post_start(struct http_request *r)
 static bool put_kills(struct buf *b, const struct dag *d, int64_t client, uint64_t after)
 {
     bool any = false;
-
     json_open(b, '{');
     json_member_open(b, "nodes", '[');
     for (uint32_t i = 0; i < d->running.count; i++) {
         const struct dag_node *n = d->running.nodes[i];
-
         if (n->agent != client || !n->kill_asked || n->kill_number <= after)
             continue;
         http_put_id(b, n->id);
@@ -315,7 +227,6 @@ static void save_outputs(struct dag *d, struct dag_node *n, const struct dag_in 
 {
     for (int i = 0; i < RUN_STREAMS; i++) {
         struct node_datum *value = dag_output_value(d, n, (enum run_stream)i);
-
         if (in->outputs[i].p) {
             dag_drop_slots(d, n, value);
             node_set_text(n, DAG_OUTPUTS[i], in->outputs[i]);

@@ -463,7 +463,7 @@ int dag_begin(struct dag *d, struct dag_saved *saved, struct err_info *ret_error
     *b = (struct dag_loading){
         .dag = d, .saved = saved, .request = {TASK_READ, .read = read_tasks, .done = on_tasks}};
     b->request.arg = b;
-    graph_group(&d->graph, STR(NODE_GROUP_DEFAULT));
+    graph_group(&d->graph, STR(NODE_GROUP_DEFAULT)); /* the first: DAG_GROUP_DEFAULT */
     int err =
         graph_load(&d->graph, take_chunks(b), (uint32_t)saved->chunks.count, recall, b, &changes);
     if (!err)

@@ -79,7 +79,6 @@ static bool is_retry(const struct json *v)
 {
     static const char *const names[] = {"count", "delay", "max_delay", NULL};
     struct err_info e;
-
     if (v->kind == JSON_INT)
         return v->number >= 0 && v->number <= 1000000;
     if (v->kind != JSON_OBJECT || json_only(v, names, &e) || !is_ms(json_get(v, "count")))
@@ -135,7 +134,6 @@ int node_check_value(enum node_type type, struct str key, const struct json *v,
                      struct err_info *ret_error)
 {
     int i = input_of(key);
-
     if (i < 0)
         return 0;
     if (!INPUTS[i].kind->check(v))
@@ -174,7 +172,6 @@ static const struct json *current(const struct dag_node *n, const struct json *d
 {
     struct node_datum *v = node_value(n, str_of(key));
     struct json *j;
-
     if (!v)
         return json_get(data, key);
     if (!v->is_text)
@@ -196,7 +193,6 @@ static const char **make_argv(enum node_type type, const struct json *command,
     size_t count = args && args->kind == JSON_LIST ? args->count : 0, at = 0;
     bool shell = type != NODE_COMMAND && !args;
     const char **argv = arena_alloc(a, (count + 4) * sizeof *argv);
-
     if (shell) {
         argv[at++] = "bash";
         argv[at++] = "-c";
@@ -213,7 +209,6 @@ static const char **make_env(const struct json *env, struct arena *a)
 {
     size_t count = env && env->kind == JSON_OBJECT ? env->count : 0, at = 0;
     const char **list = arena_alloc(a, (count + 1) * sizeof *list);
-
     if (count)
         json_each(m, env)
             if (m->kind == JSON_TEXT)
@@ -227,7 +222,6 @@ void node_command(const struct dag_node *n, enum node_type type, struct arena *a
 {
     const struct json *data = node_spec_data(n, a);
     const struct json *cwd = current(n, data, a, "cwd"), *retry = current(n, data, a, "retry");
-
     *ret_command = (struct node_command){
         .argv = make_argv(type, current(n, data, a, "command"), current(n, data, a, "args"), a),
         .env = make_env(current(n, data, a, "env"), a),
@@ -243,7 +237,6 @@ void node_command(const struct dag_node *n, enum node_type type, struct arena *a
 int64_t node_delay_ms(const struct node_command *c, uint32_t attempts)
 {
     int64_t ms = c->delay_ms;
-
     for (uint32_t i = 1; i < attempts && ms < c->delay_max_ms; i++)
         ms *= 2;
     return ms < c->delay_max_ms ? ms : c->delay_max_ms;
@@ -272,7 +265,6 @@ static void empty_value(struct node_datum *v)
 struct node_datum *node_set_value(struct dag_node *n, struct str key)
 {
     struct node_datum *v = node_value(n, key);
-
     if (v) {
         empty_value(v);
     } else {
@@ -285,38 +277,22 @@ struct node_datum *node_set_value(struct dag_node *n, struct str key)
     return v;
 }
 
-void node_drop_value(struct dag_node *n, struct str key)
-{
-    for (struct node_datum **at = &n->values; *at; at = &(*at)->next) {
-        struct node_datum *v = *at;
-
-        if (!str_eq(str_of(v->key), key))
-            continue;
-        *at = v->next;
-        empty_value(v);
-        free(v->key);
-        free(v);
-        return;
-    }
-}
-
 struct node_datum *node_set_text(struct dag_node *n, const char *key, struct str text)
 {
     struct node_datum *v = node_set_value(n, str_of(key));
-
     v->is_text = true;
     v->len = text.len;
     buf_put_str(&v->bytes, text);
     return v;
 }
 
-void node_set_json(struct dag_node *n, struct str key, const struct json *json)
+struct node_datum *node_set_json(struct dag_node *n, struct str key, const struct json *json)
 {
     struct node_datum *v = node_set_value(n, key);
-
     v->is_text = json->kind == JSON_TEXT;
     v->len = v->is_text ? json->text.len : 0;
     buf_put_str(&v->bytes, v->is_text ? json->text : json->raw);
+    return v;
 }
 
 void node_set_int(struct dag_node *n, const char *key, int64_t number)
@@ -338,8 +314,12 @@ uint64_t node_live_pid(const struct dag_node *n)
 
 void node_free(struct dag_node *n)
 {
-    while (n->values)
-        node_drop_value(n, str_of(n->values->key));
+    for (struct node_datum *v = n->values, *next; v; v = next) {
+        next = v->next;
+        empty_value(v);
+        free(v->key);
+        free(v);
+    }
     free(n->reason);
     free(n);
 }
@@ -413,7 +393,6 @@ static int read_slots(struct dag_node *n, struct node_datum *v, const struct jso
     const struct json *list = json_get(slots, "slots");
     struct str tail = {0};
     int64_t pid = 0;
-
     if (json_get_int(slots, "pid", &pid, NULL) != 1 || !list || list->kind != JSON_LIST ||
         json_get_text(slots, "tail", &tail, NULL) < 0)
         return DROVER_DAMAGED;
@@ -426,7 +405,6 @@ static int read_slots(struct dag_node *n, struct node_datum *v, const struct jso
     v->slots = mem_zalloc((list->count + 1) * sizeof *v->slots);
     json_each(m, list) {
         const struct json *len = m->kind == JSON_LIST && m->first ? m->first->next : NULL;
-
         if (!len || m->first->kind != JSON_INT || len->kind != JSON_INT)
             return DROVER_DAMAGED;
         v->slots[v->slot_count++] =
@@ -456,7 +434,6 @@ int node_read_record(struct dag_node *n, struct str text, struct arena *a, int *
     const struct json *v = json_parse(a, text, NULL);
     struct str state = {0}, taken = {0}, reason = {0};
     int64_t attempts = 0;
-
     if (!v || json_get_text(v, "state", &state, NULL) != 1 || node_state_of(state) < 0 ||
         json_get_int(v, "started", &n->started_ms, NULL) < 0 ||
         json_get_int(v, "ended", &n->ended_ms, NULL) < 0 ||

@@ -65,7 +65,6 @@ struct chunk_text {
     struct buf text;
 };
 
-struct node_wait; /* requests that wait for the node to end: http_scheduler.c */
 struct run;
 
 struct dag_node {
@@ -99,7 +98,6 @@ struct dag_node {
     uint32_t pins;        /* pending operations that refer to it */
     uint32_t list_at;     /* index in dag.running or dag.parked */
     struct run *run;      /* while it runs in this process */
-    struct node_wait *waits;
 };
 
 /* How to run a node. In the arena. */
@@ -146,9 +144,8 @@ void node_command(const struct dag_node *n, enum node_type type, struct arena *a
 
 struct node_datum *node_value(const struct dag_node *n, struct str key);
 struct node_datum *node_set_value(struct dag_node *n, struct str key); /* creates or empties it */
-void node_drop_value(struct dag_node *n, struct str key);
 struct node_datum *node_set_text(struct dag_node *n, const char *key, struct str text);
-void node_set_json(struct dag_node *n, struct str key, const struct json *json);
+struct node_datum *node_set_json(struct dag_node *n, struct str key, const struct json *json);
 void node_set_int(struct dag_node *n, const char *key, int64_t number);
 void node_set_reason(struct dag_node *n, const char *reason);
 /* The pid of the output of the current run, or of the next one. */

@@ -40,7 +40,6 @@ static bool read_own_path(char *path, size_t len)
     FILE *f = fopen("/proc/self/cgroup", "re");
     char line[PATH_MAX + 8];
     bool found = false;
-
     while (f && !found && fgets(line, sizeof line, f))
         if (!strncmp(line, "0::/", 4)) {
             line[strcspn(line, "\n")] = '\0';
@@ -57,7 +56,6 @@ static bool read_mount(char *root, char *mount)
     FILE *f = fopen("/proc/self/mountinfo", "re");
     char line[3 * PATH_MAX];
     bool found = false;
-
     while (f && !found && fgets(line, sizeof line, f))
         found = strstr(line, " - cgroup2 ") &&
                 sscanf(line, "%*s %*s %*s %4095s %4095s", root, mount) == 2;
@@ -70,7 +68,6 @@ static bool read_mount(char *root, char *mount)
 static int open_own(void)
 {
     char path[PATH_MAX], root[PATH_MAX], mount[PATH_MAX], full[2 * PATH_MAX];
-
     if (!read_own_path(path, sizeof path) || !read_mount(root, mount))
         return -1;
     size_t len = strcmp(root, "/") ? strlen(root) : 0; /* the mount may show a part of the tree */
@@ -95,7 +92,6 @@ static bool is_empty(const struct cgroup *c)
 {
     char text[128];
     ssize_t n = pread(c->events, text, sizeof text - 1, 0);
-
     text[n > 0 ? n : 0] = '\0';
     return strstr(text, "populated 0") != NULL;
 }
@@ -104,7 +100,6 @@ static bool is_empty(const struct cgroup *c)
 static bool make_dir(struct cgroups *all, struct cgroup *c)
 {
     int tries = NAME_TRIES, failed;
-
     do {
         snprintf(c->name, sizeof c->name, "drover-%d-%" PRIu64, (int)getpid(), ++all->made);
         failed = mkdirat(all->parent, c->name, 0755);
@@ -115,7 +110,6 @@ static bool make_dir(struct cgroups *all, struct cgroup *c)
 static struct cgroup *make(struct cgroups *all)
 {
     struct cgroup *c = mem_zalloc(sizeof *c);
-
     c->dir = c->events = -1;
     if (make_dir(all, c))
         c->dir = openat(all->parent, c->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -137,7 +131,6 @@ static void remove_stale(int parent)
     int fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), pid;
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     struct dirent *entry;
-
     while (dir && (entry = readdir(dir)))
         if (sscanf(entry->d_name, "drover-%d-%*u", &pid) == 1 && pid > 0 &&
             (pid == getpid() || (kill(pid, 0) && errno == ESRCH)))
@@ -151,7 +144,6 @@ static void remove_stale(int parent)
 struct cgroups *cgroups_open(void)
 {
     int parent = open_own();
-
     if (parent < 0)
         return NULL;
     struct cgroups *all = mem_zalloc(sizeof *all);
@@ -169,7 +161,6 @@ struct cgroups *cgroups_open(void)
 struct cgroup *cgroups_take(struct cgroups *all)
 {
     struct cgroup *c = all->spare;
-
     if (!c)
         return make(all);
     all->spare = c->next;
@@ -230,7 +221,6 @@ static ssize_t read_file(pid_t pid, const char *name, char *to, size_t len)
 {
     char path[64];
     ssize_t n, got = 0;
-
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -246,7 +236,6 @@ static bool read_stat(pid_t pid, int *ret_group, int *ret_session)
 {
     char text[1024], state;
     ssize_t n = read_file(pid, "stat", text, sizeof text - 1);
-
     if (n <= 0)
         return false;
     text[n] = '\0';
@@ -259,7 +248,6 @@ static bool has_token(pid_t pid, const char *token)
 {
     static char text[ENVIRONMENT_LEN_MAX + 1];
     ssize_t n = read_file(pid, "environ", text, ENVIRONMENT_LEN_MAX);
-
     for (ssize_t at = 0; at < n; at += (ssize_t)strlen(text + at) + 1) {
         text[n] = '\0';
         if (!strcmp(text + at, token))
@@ -277,7 +265,6 @@ struct orphan_search {
 static void signal_one(struct orphan_search *s, pid_t pid)
 {
     struct orphans *o = s->once;
-
     s->found = true;
     for (size_t i = 0; o && i < o->count; i++)
         if (o->signalled[i] == pid)
@@ -294,7 +281,6 @@ static void signal_cgroup(struct orphan_search *s, const struct cgroup *c)
 {
     FILE *f = NULL;
     int fd = openat(c->dir, "cgroup.procs", O_RDONLY | O_CLOEXEC), pid;
-
     if (fd >= 0 && !(f = fdopen(fd, "r")))
         close(fd);
     while (f && fscanf(f, "%d", &pid) == 1)
@@ -308,7 +294,6 @@ static void signal_cgroup(struct orphan_search *s, const struct cgroup *c)
 static void cgroup_kill(struct cgroup *c)
 {
     int fd = openat(c->dir, "cgroup.kill", O_WRONLY | O_CLOEXEC);
-
     if (fd < 0)
         return;
     c->killed = true;
@@ -322,11 +307,9 @@ static bool signal_all(const struct orphans *o, struct orphan_search s)
 {
     DIR *dir = opendir("/proc");
     struct dirent *entry;
-
     while (dir && (entry = readdir(dir))) {
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
         int group, session;
-
         if (pid <= 1 || pid == getpid() || !read_stat(pid, &group, &session))
             continue;
         if ((o->leader && (group == o->leader || session == o->leader)) || has_token(pid, o->token))

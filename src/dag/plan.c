@@ -42,13 +42,6 @@ void plan_release(struct dag_plan *p)
     *p = (struct dag_plan){0};
 }
 
-static void set_state(struct dag_plan *p, struct plan_node *n, enum node_state state)
-{
-    p->states[n->state]--;
-    n->state = (uint8_t)state;
-    p->states[state]++;
-}
-
 /* The heaps. */
 
 static bool before(const struct dag_plan *p, uint32_t a, uint32_t b)
@@ -153,19 +146,15 @@ static void unlink_edge(struct dag_plan *p, uint32_t e)
 
 /* Propagation. */
 
-/* The child is on the branch that its parent did not select. */
-static bool is_untaken(const struct plan_node *parent, const struct plan_node *child)
-{
-    return parent->type == NODE_IF && parent->state == NODE_FINISHED && child->branch &&
-           child->branch != parent->taken;
-}
-
-/* Whether this parent, which has ended, prevents the child from ever starting. */
+/*
+ * Whether this parent, which has ended, prevents the child from ever starting: it did not select
+ * the branch of the child, or it did not succeed.
+ */
 static bool dooms(const struct plan_node *parent, const struct plan_node *child)
 {
-    if (is_untaken(parent, child))
-        return true;
-    return child->when == WHEN_SUCCESS && parent->state != NODE_FINISHED;
+    bool selects = parent->type == NODE_IF && parent->state == NODE_FINISHED && child->branch;
+    return (selects && child->branch != parent->taken) ||
+           (child->when == WHEN_SUCCESS && parent->state != NODE_FINISHED);
 }
 
 /* Skips, finishes or queues an incipient node if all its parents have ended or one dooms it. */
@@ -176,9 +165,9 @@ static void decide(struct dag_plan *p, uint32_t ref, bool doomed, struct plan_ch
         return;
     plan_changes_put(changes, ref);
     if (doomed || (n->when == WHEN_FAILURE && !n->failed))
-        set_state(p, n, NODE_SKIPPED);
+        n->state = NODE_SKIPPED;
     else if (n->type == NODE_GROUP)
-        set_state(p, n, NODE_FINISHED);
+        n->state = NODE_FINISHED;
     else
         heap_add(p, &queue_of(p, n->group)->ready, ref);
 }
@@ -323,7 +312,6 @@ static uint32_t new_node(struct dag_plan *p, const struct plan_spec *s)
         .taken = s->taken,
         .used = true,
     };
-    p->states[s->state]++;
     p->used++;
     return ref;
 }
@@ -381,13 +369,13 @@ void plan_start(struct dag_plan *p, uint32_t ref)
 {
     assert(p->nodes[ref].place);
     leave_queue(p, ref);
-    set_state(p, &p->nodes[ref], NODE_RUNNING);
+    p->nodes[ref].state = NODE_RUNNING;
 }
 
 void plan_park(struct dag_plan *p, uint32_t ref)
 {
     assert(p->nodes[ref].state == NODE_RUNNING);
-    set_state(p, &p->nodes[ref], NODE_INCIPIENT);
+    p->nodes[ref].state = NODE_INCIPIENT;
 }
 
 void plan_unpark(struct dag_plan *p, uint32_t ref)
@@ -403,7 +391,7 @@ void plan_end(struct dag_plan *p, uint32_t ref, enum node_state state, enum node
     size_t from = changes->count;
     assert(node_state_is_terminal(state) && !node_state_is_terminal(p->nodes[ref].state));
     leave_queue(p, ref);
-    set_state(p, &p->nodes[ref], state);
+    p->nodes[ref].state = (uint8_t)state;
     p->nodes[ref].taken = (uint8_t)taken;
     plan_changes_put(changes, ref);
     propagate(p, from, changes);
@@ -417,7 +405,7 @@ static void revert_child(struct dag_plan *p, uint32_t child, enum node_state was
 {
     struct plan_node *c = &p->nodes[child];
     if (c->state == NODE_SKIPPED) {
-        set_state(p, c, NODE_INCIPIENT);
+        c->state = NODE_INCIPIENT;
         plan_changes_put(again, child);
     } else if (c->state == NODE_INCIPIENT && c->place) {
         leave_queue(p, child);
@@ -434,7 +422,7 @@ void plan_retry(struct dag_plan *p, uint32_t ref, struct plan_changes *changes)
     CLEANUP(plan_changes_release) struct plan_changes again = {0}, stopped = {0};
     assert(node_state_is_terminal(was));
     plan_changes_put(&again, ref);
-    set_state(p, &p->nodes[ref], NODE_INCIPIENT);
+    p->nodes[ref].state = NODE_INCIPIENT;
     for (size_t i = 0; i < again.count; i++, was = NODE_SKIPPED)
         plan_each_child(e, p, again.refs[i])
             revert_child(p, p->edges[e].child, was, &again, &stopped);
@@ -477,7 +465,6 @@ void plan_remove(struct dag_plan *p, uint32_t ref)
         unlink_edge(p, n->children);
     while (n->parents)
         unlink_edge(p, n->parents);
-    p->states[n->state]--;
     p->used--;
     *n = (struct plan_node){.children = p->free_node};
     p->free_node = ref;

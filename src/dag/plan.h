@@ -87,7 +87,6 @@ struct dag_plan {
     struct plan_queue *queues; /* by group */
     uint32_t queue_count;
     uint32_t used; /* nodes */
-    uint32_t states[NODE_SKIPPED + 1];
 };
 
 struct plan_changes {

@@ -47,7 +47,6 @@ static void close_watch(struct run_watch *w)
 static void finish(struct run *r)
 {
     struct runner *rr = r->runner;
-
     if (r->over)
         return;
     r->over = true;
@@ -62,7 +61,6 @@ static void finish(struct run *r)
         rr->runs = r->next;
     if (r->next)
         r->next->prev = r->prev;
-    rr->count--;
     if (r->orphans.cgroup)
         cgroups_give(rr->cgroups, r->orphans.cgroup);
     r->orphans.cgroup = NULL;
@@ -100,7 +98,6 @@ void output_put(struct run_output *o, const char *p, size_t len, size_t cap_len)
 size_t output_whole(const char *p, size_t len)
 {
     size_t at = p ? len : 0;
-
     while (at && len - at < 3 && ((unsigned char)p[at - 1] & 0xc0) == 0x80)
         at--;
     if (!at || (unsigned char)p[at - 1] < 0xc0)
@@ -125,7 +122,6 @@ static bool read_piece(struct run_watch *w)
 {
     struct run *r = w->run;
     ssize_t n = w->fd < 0 ? -1 : read(w->fd, r->runner->piece, RUN_PIECE_LEN);
-
     if (n > 0)
         append_output(r, (enum run_stream)w->kind, r->runner->piece, (size_t)n);
     else if (w->fd >= 0 && (n == 0 || (errno != EAGAIN && errno != EINTR)))
@@ -136,7 +132,6 @@ static bool read_piece(struct run_watch *w)
 static void on_readable(struct run_watch *w)
 {
     struct run *r = w->run;
-
     if (read_piece(w) && r->printed)
         r->printed(r->arg, r);
     finish_if_over(r);
@@ -157,7 +152,6 @@ static void drain(struct run *r)
 static void on_exit_of(struct run *r)
 {
     siginfo_t info = {0};
-
     if (r->exited ||
         waitid(P_PIDFD, (id_t)r->watches[WATCH_PROCESS].fd, &info, WEXITED | WNOHANG | WNOWAIT) ||
         !info.si_pid)
@@ -183,12 +177,10 @@ static void on_events(uv_poll_t *poll, int status, int flags)
     struct runner *rr = poll->data;
     struct epoll_event events[EVENTS_MAX];
     int n = epoll_wait(rr->epoll, events, EVENTS_MAX, 0);
-
     (void)status;
     (void)flags;
     for (int i = 0; i < n; i++) {
         struct run_watch *w = events[i].data.ptr;
-
         if (w->kind == WATCH_PROCESS)
             continue;
         on_readable(w);
@@ -254,7 +246,6 @@ static void on_timer(uv_timer_t *timer)
 {
     struct runner *rr = timer->data;
     int64_t now = clock_boot_ms(), next = INT64_MAX;
-
     rr->timer_at = INT64_MAX;
     for (struct run *r = rr->runs, *after; r; r = after) {
         after = r->next;
@@ -270,7 +261,6 @@ static void on_timer(uv_timer_t *timer)
 void runner_arm_timer(struct runner *rr, int64_t at)
 {
     int64_t now = clock_boot_ms();
-
     if (at >= rr->timer_at || rr->closing)
         return;
     rr->timer_at = at;
@@ -281,7 +271,6 @@ void runner_arm_timer(struct runner *rr, int64_t at)
 static bool is_run(const struct runner *rr, pid_t pid)
 {
     const struct run *r = rr->runs;
-
     while (r && r->orphans.leader != pid)
         r = r->next;
     return r != NULL;
@@ -292,7 +281,6 @@ static void on_reaper(uv_timer_t *timer)
 {
     struct runner *rr = timer->data;
     siginfo_t info = {0};
-
     if (rr->cgroups)
         cgroups_sweep(rr->cgroups);
     while (!waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid) {
@@ -325,14 +313,12 @@ void run_free(struct run *r)
 struct runner *runner_open(uv_loop_t *loop, enum runner_reach reach)
 {
     struct runner *rr = mem_zalloc(sizeof *rr);
-
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     rr->loop = loop;
     rr->timer_at = INT64_MAX;
-    rr->spawner = spawner_open();
+    spawner_open(rr);
     rr->cgroups = reach == RUNNER_BY_CGROUP ? cgroups_open() : NULL;
     rr->epoll = epoll_create1(EPOLL_CLOEXEC);
-    rr->null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     UV_CHECK(uv_poll_init(loop, &rr->poll, rr->epoll));
     UV_CHECK(uv_timer_init(loop, &rr->timer));
     UV_CHECK(uv_timer_init(loop, &rr->reaper));
@@ -342,25 +328,13 @@ struct runner *runner_open(uv_loop_t *loop, enum runner_reach reach)
     return rr;
 }
 
-bool runner_has_cgroups(const struct runner *rr)
-{
-    return rr->cgroups != NULL;
-}
-
-uint32_t runner_count(const struct runner *rr)
-{
-    return rr->count;
-}
-
 static void on_closed(uv_handle_t *handle)
 {
     struct runner *rr = handle->data;
-
     if (--rr->closing)
         return;
     close(rr->epoll);
-    close(rr->null);
-    spawner_close(rr->spawner);
+    spawner_close(rr);
     if (rr->cgroups)
         cgroups_close(rr->cgroups);
     free(rr);
@@ -372,7 +346,6 @@ static void end_all(struct runner *rr)
     int64_t until = clock_boot_ms() + CLOSE_GRACE_MS;
     struct timespec tick = {.tv_nsec = 5 * 1000 * 1000};
     bool left = true;
-
     for (struct run *r = rr->runs; r; r = r->next)
         orphans_terminate(&r->orphans);
     while (left && clock_boot_ms() < until) {
@@ -383,7 +356,6 @@ static void end_all(struct runner *rr)
     }
     while (rr->runs) {
         struct run *r = rr->runs;
-
         kill_all(r);
         r->end.how = RUN_KILLED;
         finish(r);
@@ -403,7 +375,6 @@ void runner_close(struct runner *rr)
 int run_make_log_dir(const char *dir, struct err_info *ret_error)
 {
     struct stat st;
-
     if (mkdir(dir, 0700) && errno != EEXIST)
         return err_set_errno(ret_error, errno, "cannot create the log directory %s", dir);
     int error = stat(dir, &st) ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;

@@ -99,11 +99,7 @@ struct runner;
 enum runner_reach { RUNNER_BY_CGROUP, RUNNER_BY_GROUP };
 
 struct runner *runner_open(uv_loop_t *loop, enum runner_reach reach);
-bool runner_has_cgroups(const struct runner *rr);
 void runner_close(struct runner *rr);
-
-/* The number of runs that are not over. */
-uint32_t runner_count(const struct runner *rr);
 
 /*
  * Starts a command. Returns NULL when that fails, with the reason in ret_error and *ret_status set

@@ -2,8 +2,12 @@
 #ifndef DAG_RUNNER_IMPL_H
 #define DAG_RUNNER_IMPL_H
 
+#include <sys/resource.h>
+
 #include "dag/orphans.h"
 #include "dag/runner.h"
+
+enum { RUNNER_STACK_LEN = 64 * 1024, KERNEL_SIGNALS = 64 };
 
 enum { WATCH_STDOUT, WATCH_STDERR, WATCH_PROCESS, WATCHES };
 
@@ -33,19 +37,25 @@ struct runner {
     uv_loop_t *loop;
     uv_poll_t poll;
     uv_timer_t timer, reaper;
-    struct spawner *spawner;
     struct cgroups *cgroups; /* NULL: not available */
-    int epoll, closing, null;
+    int epoll, closing;
     int64_t timer_at;
-    uint32_t count;
-    struct run *runs;
+    struct run *runs; /* that are not over */
     pid_t last_zombie;
+
+    /* For starting processes. */
+    int null;                              /* the standard input of commands */
+    bool no_clone3;                        /* it cannot be used */
+    char *stack;                           /* of the child, until execve */
+    unsigned char ignored[KERNEL_SIGNALS]; /* by this process: the child resets these signals */
+    int ignored_count;
+    struct rlimit files;
     char piece[RUN_PIECE_LEN];
 };
 
-/* What starts processes; used by one thread. */
-struct spawner *spawner_open(void);
-void spawner_close(struct spawner *s);
+/* The part that starts processes. */
+void spawner_open(struct runner *rr);
+void spawner_close(struct runner *rr);
 
 void runner_arm_timer(struct runner *rr, int64_t at);
 

@@ -50,7 +50,6 @@ static void save_output(struct dag *d, struct dag_node *n, const struct run *r, 
         const struct run_output *o = run_output(r, (enum run_stream)i);
         struct node_datum *v = dag_output_value(d, n, (enum run_stream)i);
         size_t len = is_end ? o->text.len : output_whole(o->text.p, o->text.len);
-
         if (len > v->len)
             dag_append_text(d, n, v, (struct str){o->text.p + v->len, len - (size_t)v->len});
     }
@@ -62,7 +61,6 @@ static void on_printed(void *arg, struct run *r)
 {
     struct serve_job *j = arg;
     struct dag *d = j->agent->dag;
-
     (void)r;
     if (j->epoch != j->agent->epoch)
         return;
@@ -77,10 +75,8 @@ static void on_printed(void *arg, struct run *r)
 static int64_t save_outputs(struct dag *d, int64_t now_ms)
 {
     int64_t next = INT64_MAX;
-
     for (uint32_t i = 0; i < d->running.count; i++) {
         struct dag_node *n = d->running.nodes[i];
-
         if (n->run && n->save_at && n->save_at <= now_ms)
             save_output(d, n, n->run, false);
         else if (n->run && n->save_at && n->save_at < next)
@@ -92,7 +88,6 @@ static int64_t save_outputs(struct dag *d, int64_t now_ms)
 static struct serve_job *take_ahead(struct serve_agent *a, struct serve_job **at)
 {
     struct serve_job *j = *at;
-
     *at = j->next;
     if (!*at)
         a->ahead_last = at;
@@ -106,7 +101,6 @@ static void on_run_done(void *arg, struct run *r, const struct run_end *end)
     struct serve_job *j = arg;
     struct serve_agent *a = j->agent;
     struct run_outcome o = {.how = end->how, .status = end->status};
-
     a->running--;
     a->eager = a->dag->started && clock_boot_ms() - j->since_ms < AHEAD_MS;
     while (a->ahead && a->running < a->dag->jobs)
@@ -123,7 +117,6 @@ static void on_run_done(void *arg, struct run *r, const struct run_end *end)
 static void not_started(struct serve_job *j, const char *reason, int status)
 {
     struct run_outcome o = {.how = RUN_EXITED, .status = status, .reason = reason};
-
     for (int i = 0; i < RUN_STREAMS; i++) /* it printed nothing */
         dag_output_value(j->agent->dag, j->node, (enum run_stream)i);
     dag_end_run(j->agent->dag, j->node, &o, NULL, NULL);
@@ -135,7 +128,6 @@ void dag_command(const struct dag *d, const struct dag_node *n, struct arena *a,
                  struct node_command *ret_command)
 {
     enum node_type type = graph_plan(&d->graph, n)->type;
-
     node_command(n, type, a, ret_command);
     if (type == NODE_CONDITION && ret_command->timeout_ms) {
         ret_command->timeout_ms -= dag_now_ms(d) - n->started_ms;
@@ -146,10 +138,8 @@ void dag_command(const struct dag *d, const struct dag_node *n, struct arena *a,
 const char *dag_parent_text(const struct dag *d, const struct dag_node *n, struct arena *a)
 {
     const char *text = NULL;
-
     plan_each_parent(e, &d->graph.plan, n->ref) {
         uint64_t id = d->graph.plan.nodes[d->graph.plan.edges[e].parent].id;
-
         text = text ? arena_printf(a, "%s,%" PRIu64, text, id) : arena_printf(a, "%" PRIu64, id);
     }
     return text ? text : "root";
@@ -160,7 +150,6 @@ static void announce(struct serve_job *j)
 {
     struct dag *d = j->agent->dag;
     struct dag_node *n = j->node;
-
     j->agent->running++;
     j->since_ms = clock_boot_ms();
     if (d->started)
@@ -209,7 +198,6 @@ static void start(struct serve_job *j)
 static void wait_for_an_end(struct serve_job *j)
 {
     struct serve_agent *a = j->agent;
-
     j->since_ms = clock_boot_ms();
     j->next = NULL;
     *a->ahead_last = j;
@@ -227,7 +215,6 @@ static void end_unstarted(struct serve_job *j)
 static void on_claimed(void *arg, int err)
 {
     struct serve_job *j = arg;
-
     if (err || j->epoch != j->agent->epoch)
         job_free(j);
     else if (j->node->kill_asked)
@@ -241,10 +228,8 @@ static void on_claimed(void *arg, int err)
 void serve_agent_schedule(struct serve_agent *a)
 {
     uint32_t jobs = a->dag->jobs;
-
     while (a->busy < (a->eager ? 3 * jobs : jobs)) {
         struct serve_job *j = mem_zalloc(sizeof *j);
-
         *j = (struct serve_job){.agent = a, .epoch = a->epoch};
         j->node = dag_claim(a->dag, on_claimed, j);
         if (!j->node) {
@@ -275,7 +260,6 @@ int64_t serve_agent_tick(struct serve_agent *a, int64_t now_ms)
 {
     int64_t waited = a->ahead ? clock_boot_ms() - a->ahead->since_ms : 0;
     int64_t next = save_outputs(a->dag, now_ms), due = now_ms + AHEAD_MS - waited;
-
     if (!a->ahead)
         return next;
     if (waited < AHEAD_MS)
@@ -283,7 +267,6 @@ int64_t serve_agent_tick(struct serve_agent *a, int64_t now_ms)
     a->eager = false;
     while (a->ahead) {
         struct serve_job *j = take_ahead(a, &a->ahead);
-
         dag_unclaim(a->dag, j->node);
         job_free(j);
     }
@@ -303,7 +286,6 @@ void serve_agent_drop(struct serve_agent *a)
 struct serve_agent *serve_agent_open(struct dag *d)
 {
     struct serve_agent *a = mem_zalloc(sizeof *a);
-
     a->dag = d;
     a->ahead_last = &a->ahead;
     a->runner = runner_open(d->context->loop, RUNNER_BY_CGROUP);

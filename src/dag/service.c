@@ -17,7 +17,6 @@ int64_t dag_now_ms(const struct dag *d)
 uint64_t dag_key(const char *kind, int64_t number)
 {
     char text[24];
-
     snprintf(text, sizeof text, "%" PRId64, number);
     return http_key(kind, str_of(text), (struct str){0});
 }
@@ -26,7 +25,6 @@ uint64_t dag_key(const char *kind, int64_t number)
 enum node_state dag_visible(const struct dag *d, const struct dag_node *n)
 {
     enum node_state state = graph_state(&d->graph, n);
-
     if (n->ahead)
         return n->attempts > 1 ? NODE_RUNNING : NODE_INCIPIENT;
     return state == NODE_INCIPIENT && n->attempts ? NODE_RUNNING : state;
@@ -35,7 +33,6 @@ enum node_state dag_visible(const struct dag *d, const struct dag_node *n)
 void dag_show(struct dag *d, struct dag_node *n)
 {
     uint8_t *shown = &d->graph.shown[n->index], state = (uint8_t)dag_visible(d, n);
-
     if (*shown == state)
         return;
     *shown = state;
@@ -54,7 +51,6 @@ static void list_add(struct node_list *l, struct dag_node *n)
 static void list_remove(struct node_list *l, struct dag_node *n)
 {
     struct dag_node *last = l->nodes[--l->count];
-
     l->nodes[n->list_at] = last;
     last->list_at = n->list_at;
 }
@@ -94,13 +90,11 @@ void dag_unpark(struct dag *d, struct dag_node *n)
 static void on_timer(uv_timer_t *timer)
 {
     struct dag *d = timer->data;
-
     d->timer_at = INT64_MAX;
     dag_commit_retry(d);
     int64_t now = dag_now_ms(d), next = serve_agent_tick(d->agent, now);
     for (uint32_t i = d->parked.count; i-- > 0;) {
         struct dag_node *n = d->parked.nodes[i];
-
         if (n->due_at <= now) {
             dag_unpark(d, n);
             plan_unpark(&d->graph.plan, n->ref);
@@ -111,7 +105,6 @@ static void on_timer(uv_timer_t *timer)
     }
     for (uint32_t i = d->running.count; i-- > 0;) {
         struct dag_node *n = d->running.nodes[i];
-
         if (n->lease_at <= now && !n->task_busy)
             dag_lease_ended(d, n);
         else if (n->lease_at < next)
@@ -124,7 +117,6 @@ static void on_timer(uv_timer_t *timer)
 void dag_arm(struct dag *d, int64_t at_ms)
 {
     int64_t now = dag_now_ms(d), in = at_ms > now ? at_ms - now : 1;
-
     if (at_ms >= d->timer_at)
         return;
     d->timer_at = at_ms;
@@ -150,7 +142,6 @@ static void on_check(uv_check_t *check)
 {
     struct dag *d = check->data;
     int err = d->failing;
-
     if (!d->idling)
         return;
     d->idling = false;
@@ -178,7 +169,6 @@ static void on_wake(uv_async_t *wake)
 struct dag *dag_open(struct context *context)
 {
     struct dag *d = mem_zalloc(sizeof *d);
-
     d->context = context;
     d->timer_at = INT64_MAX;
     d->adding_end = &d->adding;

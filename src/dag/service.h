@@ -56,8 +56,8 @@ enum {
     DAG_COMMIT_LEN_MAX = 400 * 1024,
 };
 
-/* The built-in agent. Other agents have positive client ids. */
-enum { AGENT_NONE = 0, AGENT_SERVE = -1 };
+/* The built-in agent, which runs the default group. Other agents have positive client ids. */
+enum { AGENT_NONE = 0, AGENT_SERVE = -1, DAG_GROUP_DEFAULT = 0 };
 
 /* A node is in one list at most, at its list_at. */
 struct node_list {
@@ -165,13 +165,12 @@ void dag_save_value(struct dag *d, struct dag_node *n, struct node_datum *v, dag
                     void *arg);
 
 /*
- * Change a text before dag_save_value(): append to it; append a piece that keeps a slot of its own;
- * replace the piece that begins at start (false: no piece begins there).
+ * Change a text before dag_save_value(): append to it; append a piece, or replace the piece that
+ * begins at start (false: no piece begins there).
  */
 void dag_append_text(struct dag *d, struct dag_node *n, struct node_datum *v, struct str text);
-void dag_append_piece(struct dag *d, struct dag_node *n, struct node_datum *v, struct str text);
-bool dag_replace_piece(struct dag *d, struct dag_node *n, struct node_datum *v, uint64_t start,
-                       struct str text);
+bool dag_put_piece(struct dag *d, struct dag_node *n, struct node_datum *v, uint64_t start,
+                   struct str text);
 void dag_drop_slots(struct dag *d, struct dag_node *n, struct node_datum *v);
 
 extern const char *const DAG_OUTPUTS[RUN_STREAMS]; /* the data keys of the outputs */
@@ -297,8 +296,9 @@ void dag_command(const struct dag *d, const struct dag_node *n, struct arena *a,
                  struct node_command *ret_command);
 
 /*
- * What requests wait for: "added", new nodes; "output", more output of a node, by its id; "kill", a
- * node to be killed, by the client id of its agent.
+ * What requests wait for: "added", new nodes; "output", more output of a node, by its id; "ended",
+ * the end or the removal of a node, by its id; "kill", a node to be killed, by the client id of its
+ * agent; "stopped", the end of the service.
  */
 uint64_t dag_key(const char *kind, int64_t number);
 

@@ -19,7 +19,6 @@ void dag_set_end_times(struct dag *d, const struct plan_changes *c)
     for (size_t i = 0; i < c->count; i++) {
         struct dag_node *n = graph_at(&d->graph, c->refs[i]);
         enum node_state state = graph_state(&d->graph, n);
-
         if (state == NODE_SKIPPED || (state == NODE_FINISHED && !n->ended_ms))
             n->ended_ms = dag_now_ms(d);
     }
@@ -29,7 +28,6 @@ void dag_set_end_times(struct dag *d, const struct plan_changes *c)
 bool dag_needs_task(const struct dag *d, const struct dag_node *n)
 {
     const struct plan_node *p = graph_plan(&d->graph, n);
-
     return !node_state_is_terminal(p->state) &&
            (n->agent || n->parked || p->offered || (p->place && n->attempts));
 }
@@ -39,7 +37,6 @@ void dag_follow(struct dag *d, struct dag_commit *t, struct plan_changes *c)
     dag_set_end_times(d, c);
     for (size_t i = 0; i < c->count; i++) {
         struct dag_node *n = graph_at(&d->graph, c->refs[i]);
-
         if (n->slot && !dag_needs_task(d, n))
             dag_drop_task(t, n);
         dag_commit_touch(t, n);
@@ -52,7 +49,6 @@ static void end_node(struct dag *d, struct dag_commit *t, struct dag_node *n, en
                      enum node_branch taken)
 {
     struct plan_changes changes = {0};
-
     n->ended_ms = dag_now_ms(d);
     dag_drop_task(t, n);
     dag_commit_record(t, n);
@@ -68,7 +64,6 @@ static void set_reason(struct dag_node *n, const struct node_command *c,
     char text[200];
     const char *reason = text;
     bool whole = c->timeout_ms % 1000 == 0;
-
     if (o->reason)
         reason = o->reason;
     else if (o->how == RUN_KILLED)
@@ -89,7 +84,6 @@ static enum node_state judge(const struct dag_node *n, enum node_type type,
                              const struct run_outcome *o, enum node_branch *ret_taken)
 {
     bool exited = !o->lost && !o->reason && o->how == RUN_EXITED;
-
     *ret_taken = BRANCH_NONE;
     if (n->kill_asked || o->how == RUN_KILLED)
         return NODE_KILLED;
@@ -105,7 +99,6 @@ static int64_t next_attempt_at(struct dag *d, const struct dag_node *n, enum nod
                                const struct node_command *c, const struct run_outcome *o)
 {
     int64_t now = dag_now_ms(d);
-
     if (type != NODE_CONDITION || o->how == RUN_TIMED_OUT)
         return n->attempts <= c->retries ? now + node_delay_ms(c, n->attempts) : 0;
     if (c->timeout_ms && now - n->started_ms >= c->timeout_ms)
@@ -149,7 +142,6 @@ void dag_end_run(struct dag *d, struct dag_node *n, const struct run_outcome *o,
 void dag_unclaim(struct dag *d, struct dag_node *n)
 {
     struct dag_commit *t = dag_commit_open(d);
-
     dag_leave_running(d, n);
     n->ahead = false;
     n->attempts--;
@@ -168,7 +160,6 @@ void dag_unclaim(struct dag *d, struct dag_node *n)
 void dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg)
 {
     struct dag_commit *t = dag_commit_open(d);
-
     dag_commit_then(t, done, arg);
     if (node_state_is_terminal(graph_state(&d->graph, n)))
         return;
@@ -190,7 +181,6 @@ void dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg)
 int dag_check_retry(const struct dag *d, const struct dag_node *n, struct err_info *e)
 {
     enum node_state state = graph_state(&d->graph, n);
-
     if (state == NODE_FAILED || state == NODE_KILLED)
         return 0;
     return err_set(e, DROVER_REFUSED,
@@ -201,14 +191,12 @@ int dag_check_retry(const struct dag *d, const struct dag_node *n, struct err_in
 int dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg, struct err_info *e)
 {
     struct plan_changes changes = {0};
-
     if (dag_check_retry(d, n, e))
         return DROVER_REFUSED;
     struct dag_commit *t = dag_commit_open(d);
     plan_retry(&d->graph.plan, n->ref, &changes);
     for (size_t i = 0; i < changes.count; i++) {
         struct dag_node *m = graph_at(&d->graph, changes.refs[i]);
-
         if (node_state_is_terminal(graph_state(&d->graph, m)))
             continue;
         m->ended_ms = 0;
@@ -231,7 +219,6 @@ static int check_removable(struct dag *d, const struct plan_changes *c, bool cha
 {
     for (size_t i = 0; i < c->count; i++) {
         struct dag_node *n = graph_at(&d->graph, c->refs[i]);
-
         if (d->graph.shown[n->index] == NODE_RUNNING || graph_state(&d->graph, n) == NODE_RUNNING)
             return err_set(e, DROVER_REFUSED, "node %" PRIu64 " is running", n->id);
         if (n->pins || n->task_busy || n->parked)
@@ -249,7 +236,6 @@ static void record_children(struct dag *d, struct dag_commit *t, const struct da
 {
     plan_each_child(e, &d->graph.plan, n->ref) {
         struct dag_node *child = graph_at(&d->graph, d->graph.plan.edges[e].child);
-
         if (!child->recorded)
             dag_commit_record(t, child);
     }
@@ -260,7 +246,6 @@ static void remove_one(struct dag *d, struct dag_node *n)
 {
     struct chunk_text *c = n->chunk;
     char path[DAG_PATH_LEN];
-
     for (struct node_datum *v = n->values; v; v = v->next)
         dag_drop_slots(d, n, v);
     struct dag_commit *t = dag_commit_open(d);
@@ -287,7 +272,6 @@ int dag_remove(struct dag *d, const struct plan_changes *nodes, bool chain, dag_
     dag_commit_flush(d);
     for (size_t i = nodes->count; i-- > 0;) {
         struct dag_node *n = graph_at(&d->graph, nodes->refs[i]);
-
         if (!chain)
             record_children(d, dag_commit_open(d), n);
         remove_one(d, n);
@@ -309,7 +293,6 @@ int dag_remove(struct dag *d, const struct plan_changes *nodes, bool chain, dag_
 static void drop_slot(struct dag *d, const struct dag_node *n, uint32_t number)
 {
     char path[DAG_PATH_LEN];
-
     dag_slot_path(path, n->id, number);
     dag_commit_delete(dag_commit_open(d), path);
 }
@@ -325,7 +308,6 @@ static void put_slot(struct dag *d, struct dag_node *n, struct node_datum *v, st
 {
     struct dag_commit *t = dag_commit_open(d);
     char path[DAG_PATH_LEN];
-
     v->slots = mem_realloc(v->slots, (v->slot_count + 1) * sizeof *v->slots);
     v->slots[v->slot_count++] = (struct datum_slot){n->next_slot, (uint32_t)text.len};
     dag_commit_bucket(t, BUCKET_SLOTS, n->id);
@@ -336,13 +318,11 @@ static void put_slot(struct dag *d, struct dag_node *n, struct node_datum *v, st
 static void spill(struct dag *d, struct dag_node *n, struct node_datum *v)
 {
     struct buf text = v->bytes;
-
     if (!v->is_text || text.len <= NODE_TEXT_INLINE_MAX)
         return;
     v->bytes = (struct buf){0};
     for (size_t at = 0; at < text.len; at += NODE_SLOT_LEN) {
         size_t len = text.len - at < NODE_SLOT_LEN ? text.len - at : NODE_SLOT_LEN;
-
         put_slot(d, n, v, (struct str){text.p + at, len});
     }
     buf_release(&text);
@@ -355,11 +335,11 @@ void dag_append_text(struct dag *d, struct dag_node *n, struct node_datum *v, st
     spill(d, n, v);
 }
 
-void dag_append_piece(struct dag *d, struct dag_node *n, struct node_datum *v, struct str text)
+/* A piece at the end keeps a slot of its own, unless it is output. */
+static void append_piece(struct dag *d, struct dag_node *n, struct node_datum *v, struct str text)
 {
     struct buf before = v->bytes;
-
-    if (before.len && v->slot_count < NODE_PIECES_MAX) {
+    if (before.len && v->slot_count < NODE_PIECES_MAX && !node_key_is_output(str_of(v->key))) {
         v->bytes = (struct buf){0};
         put_slot(d, n, v, buf_str(&before));
         buf_release(&before);
@@ -367,26 +347,27 @@ void dag_append_piece(struct dag *d, struct dag_node *n, struct node_datum *v, s
     dag_append_text(d, n, v, text);
 }
 
-bool dag_replace_piece(struct dag *d, struct dag_node *n, struct node_datum *v, uint64_t start,
-                       struct str text)
+bool dag_put_piece(struct dag *d, struct dag_node *n, struct node_datum *v, uint64_t start,
+                   struct str text)
 {
     uint64_t at = 0;
     uint32_t i = 0;
-
     for (; i < v->slot_count && at < start; i++)
         at += v->slots[i].len;
-    if (at != start || (i == v->slot_count && !v->bytes.len))
+    if (start == v->len) {
+        append_piece(d, n, v, text);
+    } else if (at != start) {
         return false;
-    if (i == v->slot_count) {
+    } else if (i == v->slot_count) { /* the tail */
         v->len -= v->bytes.len;
         v->bytes.len = 0;
         dag_append_text(d, n, v, text);
-        return true;
+    } else {
+        drop_slot(d, n, v->slots[i].number);
+        v->len = v->len - v->slots[i].len + text.len;
+        put_slot(d, n, v, text);
+        v->slots[i] = v->slots[--v->slot_count];
     }
-    drop_slot(d, n, v->slots[i].number);
-    v->len = v->len - v->slots[i].len + text.len;
-    put_slot(d, n, v, text);
-    v->slots[i] = v->slots[--v->slot_count];
     return true;
 }
 
@@ -395,7 +376,6 @@ const char *const DAG_OUTPUTS[RUN_STREAMS] = {"stdout", "stderr", "mixedout"};
 struct node_datum *dag_output_value(struct dag *d, struct dag_node *n, enum run_stream s)
 {
     struct node_datum *v = node_value(n, str_of(DAG_OUTPUTS[s]));
-
     if (v && v->live_pid == node_live_pid(n))
         return v;
     if (v)
