@@ -95,9 +95,7 @@ static void on_chunk_done(void *arg, const struct task_reply *reply)
         begin_adding(d);
 }
 
-/*
- * The operations of one chunk; the last chunk also moves the head, which makes all of them count.
- */
+/* The operations of one chunk. The last chunk also moves the head, so that all of them count. */
 static void put_chunk(struct dag_addition *a, uint32_t i)
 {
     const struct chunk_text *c = a->draft.chunks[i];
@@ -112,9 +110,7 @@ static void put_chunk(struct dag_addition *a, uint32_t i)
     dag_commit_op(&a->ops, keeper_op_set(DAG_HEAD, str_of(head), KEEPER_ANY_VERSION));
 }
 
-/*
- * One request at a time, so that the chunks of a failed one are deleted before ids move past them.
- */
+/* One request at a time: the chunks of a failed one are deleted before ids move past them. */
 static void begin_adding(struct dag *d)
 {
     struct dag_addition *a = d->adding;

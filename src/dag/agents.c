@@ -1,13 +1,26 @@
 /*
- * Agents on other machines. They claim and renew in the task store (doc/design.md); the DAG offers
- * nodes to the claims that wait, and observes the changes of its tasks.
+ * Agents: those on other machines, and the built-in agent.
+ *
+ * Agents on other machines claim and renew in the task store (doc/design.md); the DAG offers nodes
+ * to the claims that wait, and observes the changes of its tasks.
+ *
+ * The built-in agent runs nodes of the default group on the server's loop. While commands are short
+ * it claims ahead, twice as many nodes as it has jobs: when a command ends, the next one is started
+ * at once, and the end is committed and another node is claimed while that one runs. So a job never
+ * waits for the disk. A node that is claimed ahead is published as incipient and released after
+ * AHEAD_MS, since then commands are not short. After a crash it must be known which nodes were
+ * started (started.h): without that file, nothing is claimed ahead.
  */
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/mem.h"
 #include "base/thread.h"
 #include "dag/service.h"
 
-/* Observing the task store. */
+/* Agents on other machines: observing the task store. */
 
 /* On any thread, with the service's lock held. */
 static void on_wanted(void *arg, const struct task_claim *c, bool waits)
@@ -124,4 +137,290 @@ void dag_lease_ended(struct dag *d, struct dag_node *n)
         dag_end_run(d, n, &o, NULL, NULL);
     else
         dag_unclaim(d, n);
+}
+
+/* The built-in agent. */
+
+enum { AHEAD_MS = 100, SAVE_MS = 1000 };
+
+struct serve_agent {
+    struct dag *dag;
+    struct runner *runner;
+    uint32_t busy;                         /* jobs: being claimed, waiting, running */
+    uint32_t running;                      /* of these */
+    struct serve_job *ahead, **ahead_last; /* claimed ahead and waiting, oldest first */
+    bool eager;                            /* the last command was short */
+    uint64_t epoch; /* incremented when the DAG is stopped: earlier jobs have no node */
+};
+
+/* A claim in flight, then a run. */
+struct serve_job {
+    struct serve_agent *agent;
+    struct serve_job *next; /* in the list of waiting jobs */
+    struct dag_node *node;
+    int64_t since_ms; /* when it began to wait or to run, by clock_boot_ms() */
+    uint64_t epoch;
+};
+
+static void job_free(struct serve_job *j)
+{
+    j->agent->busy--;
+    dag_soon(j->agent->dag);
+    free(j);
+}
+
+/* Adds the new output of a run to the node's values. */
+static void save_output(struct dag *d, struct dag_node *n, const struct run *r, bool is_end)
+{
+    n->save_at = 0;
+    for (int i = 0; i < RUN_STREAMS; i++) {
+        const struct run_output *o = run_output(r, (enum run_stream)i);
+        struct node_datum *v = dag_output_value(d, n, (enum run_stream)i);
+        size_t len = is_end ? o->text.len : output_whole(o->text.p, o->text.len);
+        if (len > v->len)
+            dag_append_text(d, n, v, (struct str){o->text.p + v->len, len - (size_t)v->len});
+    }
+    dag_commit_record(dag_commit_open(d), n);
+}
+
+/* Output is stored while the command runs, but not with every line. */
+static void on_printed(void *arg, struct run *r)
+{
+    struct serve_job *j = arg;
+    struct dag *d = j->agent->dag;
+    (void)r;
+    if (j->epoch != j->agent->epoch)
+        return;
+    dag_printed(d);
+    if (j->node->save_at)
+        return;
+    j->node->save_at = dag_now_ms(d) + SAVE_MS;
+    dag_arm(d, j->node->save_at);
+}
+
+/* Stores the output that is due. Returns when the next is. */
+static int64_t save_outputs(struct dag *d, int64_t now_ms)
+{
+    int64_t next = INT64_MAX;
+    for (uint32_t i = 0; i < d->running.count; i++) {
+        struct dag_node *n = d->running.nodes[i];
+        if (n->run && n->save_at && n->save_at <= now_ms)
+            save_output(d, n, n->run, false);
+        else if (n->run && n->save_at && n->save_at < next)
+            next = n->save_at;
+    }
+    return next;
+}
+
+static struct serve_job *take_ahead(struct serve_agent *a, struct serve_job **at)
+{
+    struct serve_job *j = *at;
+    *at = j->next;
+    if (!*at)
+        a->ahead_last = at;
+    return j;
+}
+
+static void start(struct serve_job *j);
+
+static void on_run_done(void *arg, struct run *r, const struct run_end *end)
+{
+    struct serve_job *j = arg;
+    struct serve_agent *a = j->agent;
+    struct run_outcome o = {.how = end->how, .status = end->status};
+    a->running--;
+    a->eager = a->dag->started && clock_boot_ms() - j->since_ms < AHEAD_MS;
+    while (a->ahead && a->running < a->dag->jobs)
+        start(take_ahead(a, &a->ahead)); /* first: it has waited for this */
+    if (j->epoch == j->agent->epoch) {
+        j->node->run = NULL;
+        save_output(a->dag, j->node, r, true);
+        dag_end_run(a->dag, j->node, &o, NULL, NULL);
+    }
+    run_free(r);
+    job_free(j);
+}
+
+static void not_started(struct serve_job *j, const char *reason, int status)
+{
+    struct run_outcome o = {.how = RUN_EXITED, .status = status, .reason = reason};
+    for (int i = 0; i < RUN_STREAMS; i++) /* it printed nothing */
+        dag_output_value(j->agent->dag, j->node, (enum run_stream)i);
+    dag_end_run(j->agent->dag, j->node, &o, NULL, NULL);
+    j->agent->running--;
+    job_free(j);
+}
+
+void dag_command(const struct dag *d, const struct dag_node *n, struct arena *a,
+                 struct node_command *ret_command)
+{
+    enum node_type type = graph_plan(&d->graph, n)->type;
+    node_command(n, type, a, ret_command);
+    if (type == NODE_CONDITION && ret_command->timeout_ms) {
+        ret_command->timeout_ms -= dag_now_ms(d) - n->started_ms;
+        ret_command->timeout_ms = ret_command->timeout_ms > 0 ? ret_command->timeout_ms : 1;
+    }
+}
+
+const char *dag_parent_text(const struct dag *d, const struct dag_node *n, struct arena *a)
+{
+    const char *text = NULL;
+    plan_each_parent(e, &d->graph.plan, n->ref) {
+        uint64_t id = d->graph.plan.nodes[d->graph.plan.edges[e].parent].id;
+        text = text ? arena_printf(a, "%s,%" PRIu64, text, id) : arena_printf(a, "%" PRIu64, id);
+    }
+    return text ? text : "root";
+}
+
+/* Marks the node as started, for the next server, and publishes that. */
+static void announce(struct serve_job *j)
+{
+    struct dag *d = j->agent->dag;
+    struct dag_node *n = j->node;
+    j->agent->running++;
+    j->since_ms = clock_boot_ms();
+    if (d->started)
+        n->mark = started_mark(d->started, n->id, n->attempts);
+    if (!n->ahead)
+        return;
+    n->ahead = false;
+    if (n->attempts == 1)
+        n->started_ms = dag_now_ms(d);
+    dag_show(d, n);
+}
+
+static void start(struct serve_job *j)
+{
+    const struct dag *d = j->agent->dag;
+    struct dag_node *n = j->node;
+    CLEANUP(arena_release) struct arena a = {0};
+    struct node_command c;
+    struct err_info why;
+    int status = 0;
+
+    announce(j);
+    dag_command(d, n, &a, &c);
+    struct environment e = {
+        .url = d->context->url,
+        .password = d->context->token,
+        .node = arena_printf(&a, "%" PRIu64, n->id),
+        .parent = dag_parent_text(d, n, &a),
+        .token = arena_printf(&a, DAG_RUN_TOKEN, d->client, n->id, n->attempts),
+    };
+    struct run_spec spec = {
+        .argv = c.argv,
+        .envp = environment_make(&a, &e, c.env),
+        .cwd = c.cwd,
+        .token = e.token,
+        .timeout_ms = c.timeout_ms,
+        .log_path = d->log_dir ? arena_printf(&a, "%s/%" PRIu64 "-%" PRIu32 ".log", d->log_dir,
+                                              n->id, n->attempts)
+                               : NULL,
+    };
+    n->run = runner_start(j->agent->runner, &spec, on_run_done, on_printed, j, &status, &why);
+    if (!n->run)
+        not_started(j, why.text, status);
+}
+
+static void wait_for_an_end(struct serve_job *j)
+{
+    struct serve_agent *a = j->agent;
+    j->since_ms = clock_boot_ms();
+    j->next = NULL;
+    *a->ahead_last = j;
+    a->ahead_last = &j->next;
+    dag_arm(a->dag, dag_now_ms(a->dag) + AHEAD_MS);
+}
+
+/* Ends a claim that was not started. */
+static void end_unstarted(struct serve_job *j)
+{
+    dag_end_run(j->agent->dag, j->node, &(struct run_outcome){.how = RUN_KILLED}, NULL, NULL);
+    job_free(j);
+}
+
+static void on_claimed(void *arg, int err)
+{
+    struct serve_job *j = arg;
+    if (err || j->epoch != j->agent->epoch)
+        job_free(j);
+    else if (j->node->kill_asked)
+        end_unstarted(j);
+    else if (j->agent->running < j->agent->dag->jobs)
+        start(j);
+    else
+        wait_for_an_end(j);
+}
+
+void serve_agent_schedule(struct serve_agent *a)
+{
+    uint32_t jobs = a->dag->jobs;
+    while (a->busy < (a->eager ? 3 * jobs : jobs)) {
+        struct serve_job *j = mem_zalloc(sizeof *j);
+        *j = (struct serve_job){.agent = a, .epoch = a->epoch};
+        j->node = dag_claim(a->dag, on_claimed, j);
+        if (!j->node) {
+            free(j);
+            return;
+        }
+        j->node->ahead = a->busy >= jobs;
+        a->busy++;
+    }
+}
+
+void serve_agent_kill(struct serve_agent *a, struct dag_node *n)
+{
+    if (n->run)
+        run_kill(n->run, RUN_GRACE_MS);
+    for (struct serve_job **at = &a->ahead; *at; at = &(*at)->next)
+        if ((*at)->node == n) {
+            end_unstarted(take_ahead(a, at));
+            return;
+        }
+}
+
+/*
+ * Stores output. Releases the nodes that have waited too long; then nothing is claimed ahead until
+ * a short command ends.
+ */
+int64_t serve_agent_tick(struct serve_agent *a, int64_t now_ms)
+{
+    int64_t waited = a->ahead ? clock_boot_ms() - a->ahead->since_ms : 0;
+    int64_t next = save_outputs(a->dag, now_ms), due = now_ms + AHEAD_MS - waited;
+    if (!a->ahead)
+        return next;
+    if (waited < AHEAD_MS)
+        return due < next ? due : next;
+    a->eager = false;
+    while (a->ahead) {
+        struct serve_job *j = take_ahead(a, &a->ahead);
+        dag_unclaim(a->dag, j->node);
+        job_free(j);
+    }
+    return next;
+}
+
+void serve_agent_drop(struct serve_agent *a)
+{
+    a->epoch++;
+    while (a->ahead)
+        job_free(take_ahead(a, &a->ahead));
+    for (uint32_t i = 0; i < a->dag->running.count; i++)
+        if (a->dag->running.nodes[i]->run)
+            run_kill(a->dag->running.nodes[i]->run, 0);
+}
+
+struct serve_agent *serve_agent_open(struct dag *d)
+{
+    struct serve_agent *a = mem_zalloc(sizeof *a);
+    a->dag = d;
+    a->ahead_last = &a->ahead;
+    a->runner = runner_open(d->context->loop, RUNNER_BY_CGROUP);
+    return a;
+}
+
+void serve_agent_close(struct serve_agent *a)
+{
+    runner_close(a->runner);
+    free(a);
 }

@@ -12,9 +12,7 @@
 #include "base/mem.h"
 #include "dag/service.h"
 
-/*
- * A timespec in the far future, small enough that sums do not overflow: nobody may claim the task.
- */
+/* A timespec so far in the future that nobody can claim the task; sums do not overflow. */
 #define TASK_RESERVED_UNTIL INT64_C(32503680000000)
 
 enum { STALL_MS = 500 };
@@ -98,9 +96,7 @@ void dag_commit_drop(struct dag_commit *t, int64_t slot)
     t->drops[t->drop_count++] = slot;
 }
 
-/*
- * The end of the node's run is in this batch: its start mark is cleared when the batch is durable.
- */
+/* The end of the node's run is in this batch: clears its start mark when the batch is durable. */
 void dag_commit_unmark(struct dag_commit *t, struct dag_node *n)
 {
     if (!n->mark)

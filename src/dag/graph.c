@@ -1,7 +1,6 @@
 /* The collection: finding, loading, removing. draft.c checks what a request may add. */
 #include "dag/graph.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,10 +87,10 @@ uint32_t graph_group(struct graph *g, struct str name)
 
 struct graph_loading {
     struct graph *g;
-    struct dag_node **nodes;
+    uint32_t from; /* the new nodes are in `order` from this index on */
     struct plan_spec *specs;
     uint32_t count, cap;
-    struct arena arena; /* parent ids, until they are in the plan */
+    struct arena arena; /* parents, until they are in the plan */
     graph_recall_fn *recall;
     void *arg;
 };
@@ -154,24 +153,51 @@ static bool is_in(const struct chunk_text *c, struct str s)
     return s.p >= c->text.p && s.p < c->text.p + c->text.len;
 }
 
+/* Keeps the ids of the parents in place of their refs, which find_parents() sets. */
+static const uint32_t *copy_ids(struct graph_loading *l, const struct json *parents)
+{
+    uint64_t *ids = arena_alloc(&l->arena, (parents->count + 1) * sizeof *ids), *at = ids;
+    json_each(m, parents)
+        *at++ = (uint64_t)m->number;
+    return (const uint32_t *)ids;
+}
+
+/* A parent that was deleted had ended, and its children had been decided: it is left out. */
+static void find_parents(struct graph_loading *l, struct plan_spec *s)
+{
+    const uint64_t *ids = (const uint64_t *)(const void *)s->parents;
+    uint32_t *refs = arena_alloc(&l->arena, (s->parent_count + 1) * sizeof *refs), count = 0;
+    for (uint32_t i = 0; i < s->parent_count; i++) {
+        const struct dag_node *n = graph_find(l->g, ids[i]);
+        if (n)
+            refs[count++] = n->index < l->from ? n->ref : plan_in_batch(n->index - l->from);
+    }
+    s->parents = refs;
+    s->parent_count = count;
+}
+
+static void append(struct graph *g, struct dag_node *n)
+{
+    if (g->count == g->cap) {
+        g->cap = g->cap ? g->cap * 2 : 64;
+        g->order = mem_realloc(g->order, g->cap * sizeof *g->order);
+        g->shown = mem_realloc(g->shown, g->cap);
+    }
+    n->index = g->count;
+    g->order[g->count++] = n;
+}
+
 static bool load_node(struct graph_loading *l, struct chunk_text *c, const struct json *v)
 {
     const struct json *parents = NULL;
     struct dag_node *n = mem_zalloc(sizeof *n);
     int state = NODE_INCIPIENT, taken = BRANCH_NONE;
-    if (l->count == l->cap) {
-        l->cap = l->cap ? l->cap * 2 : 64;
-        l->nodes = mem_realloc(l->nodes, l->cap * sizeof *l->nodes);
-        l->specs = mem_realloc(l->specs, l->cap * sizeof *l->specs);
-    }
+    mem_grow(l->specs, l->count, l->cap);
     struct plan_spec *s = &l->specs[l->count];
-    if (!read_spec(l, v, n, s, &parents)) {
+    bool good = read_spec(l, v, n, s, &parents);
+    if (!good || (l->recall && !l->recall(l->arg, n, &state, &taken))) {
         node_free(n);
-        return false;
-    }
-    if (l->recall && !l->recall(l->arg, n, &state, &taken)) {
-        node_free(n);
-        return true;
+        return good;
     }
     s->state = (uint8_t)state;
     s->taken = (uint8_t)taken;
@@ -179,15 +205,12 @@ static bool load_node(struct graph_loading *l, struct chunk_text *c, const struc
     c->nodes++;
     if (n->name.len && !is_in(c, n->name))
         n->name = (struct str){mem_dup(n->name.p, n->name.len), n->name.len};
-    /* Each id takes two words; find_parents() replaces the ids by refs. */
-    uint32_t *ids = arena_alloc(&l->arena, ((parents ? parents->count : 0) + 1) * sizeof(uint64_t));
-    s->parents = ids;
-    if (parents)
-        json_each(m, parents) {
-            uint64_t id = (uint64_t)m->number;
-            memcpy(ids + (size_t)s->parent_count++ * 2, &id, sizeof id);
-        }
-    l->nodes[l->count++] = n;
+    if (parents) {
+        s->parents = copy_ids(l, parents);
+        s->parent_count = parents->count;
+    }
+    append(l->g, n);
+    l->count++;
     return true;
 }
 
@@ -201,78 +224,37 @@ static bool load_chunk(struct graph_loading *l, struct chunk_text *c)
     return good;
 }
 
-static uint32_t in_batch(const struct graph_loading *l, uint64_t id)
+/* Puts the nodes into the plan. False: they form a cycle. */
+static bool plan_nodes(struct graph_loading *l, struct plan_changes *changes)
 {
-    uint32_t low = 0, high = l->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (l->nodes[middle]->id < id)
-            low = middle + 1;
-        else
-            high = middle;
+    struct graph *g = l->g;
+    CLEANUP(mem_free) uint32_t *refs = mem_alloc((l->count + 1) * sizeof *refs);
+    for (uint32_t i = 0; i < l->count; i++)
+        find_parents(l, &l->specs[i]);
+    if (!plan_add(&g->plan, l->specs, l->count, refs, changes))
+        return false;
+    g->by_ref = mem_realloc(g->by_ref, g->plan.node_cap * sizeof *g->by_ref);
+    for (uint32_t i = 0; i < l->count; i++) {
+        struct dag_node *n = g->order[l->from + i];
+        n->ref = refs[i];
+        g->by_ref[n->ref] = n;
+        g->shown[n->index] = g->plan.nodes[n->ref].state;
+        if (n->id > g->last_id)
+            g->last_id = n->id;
     }
-    return low < l->count && l->nodes[low]->id == id ? low : UINT32_MAX;
-}
-
-/* A parent that was deleted had ended, and its children had been decided: it is left out. */
-static void find_parents(struct graph_loading *l, struct plan_spec *s)
-{
-    uint32_t *refs = (uint32_t *)s->parents, count = 0;
-    for (uint32_t i = 0; i < s->parent_count; i++) {
-        uint64_t id;
-        struct dag_node *n;
-        memcpy(&id, refs + (size_t)i * 2, sizeof id);
-        uint32_t at = in_batch(l, id);
-        if (at != UINT32_MAX)
-            refs[count++] = plan_in_batch(at);
-        else if ((n = graph_find(l->g, id)))
-            refs[count++] = n->ref;
-    }
-    s->parent_count = count;
-}
-
-static void enter(struct graph *g, struct dag_node *n, uint32_t ref)
-{
-    if (g->count == g->cap) {
-        g->cap = g->cap ? g->cap * 2 : 64;
-        g->order = mem_realloc(g->order, g->cap * sizeof *g->order);
-        g->shown = mem_realloc(g->shown, g->cap);
-    }
-    if (g->plan.node_cap > g->by_ref_cap) {
-        g->by_ref = mem_realloc(g->by_ref, g->plan.node_cap * sizeof *g->by_ref);
-        g->by_ref_cap = g->plan.node_cap;
-    }
-    n->ref = ref;
-    n->index = g->count;
-    g->by_ref[ref] = n;
-    g->order[g->count] = n;
-    g->shown[g->count++] = g->plan.nodes[ref].state;
-    if (n->id > g->last_id)
-        g->last_id = n->id;
+    return true;
 }
 
 int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count, graph_recall_fn *recall,
                void *arg, struct plan_changes *changes)
 {
-    struct graph_loading l = {.g = g, .recall = recall, .arg = arg};
-    uint32_t *refs = NULL;
+    struct graph_loading l = {.g = g, .from = g->count, .recall = recall, .arg = arg};
     bool good = true;
     for (uint32_t i = 0; i < count && good; i++)
         good = load_chunk(&l, chunks[i]);
-    for (uint32_t i = 0; i < l.count && good; i++)
-        find_parents(&l, &l.specs[i]);
-    if (good && l.count) {
-        refs = mem_alloc(l.count * sizeof *refs);
-        good = plan_add(&g->plan, l.specs, l.count, refs, changes);
-    }
-    for (uint32_t i = 0; i < l.count; i++) {
-        if (good)
-            enter(g, l.nodes[i], refs[i]);
-        else
-            node_free(l.nodes[i]);
-    }
-    free(refs);
-    free(l.nodes);
+    good = good && plan_nodes(&l, changes);
+    while (!good && g->count > l.from)
+        node_free(g->order[--g->count]);
     free(l.specs);
     arena_release(&l.arena);
     return good ? 0 : DROVER_DAMAGED;
@@ -280,9 +262,11 @@ int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count, grap
 
 /* Removing. */
 
-static void close_holes(struct graph *g)
+void graph_compact(struct graph *g)
 {
     uint32_t to = 0;
+    if (g->holes <= 1000 || g->holes <= g->count / 2)
+        return;
     for (uint32_t i = 0; i < g->count; i++) {
         if (!g->order[i])
             continue;
@@ -312,10 +296,4 @@ void graph_remove(struct graph *g, struct dag_node *n)
         free(c);
     }
     node_free(n);
-}
-
-void graph_compact(struct graph *g)
-{
-    if (g->holes > 1000 && g->holes > g->count / 2)
-        close_holes(g);
 }

@@ -28,9 +28,8 @@ enum { SHOWN_NONE = 0xff };
 struct graph {
     struct dag_plan plan;
     struct dag_node **by_ref; /* by ref of the plan */
-    uint32_t by_ref_cap;
-    struct dag_node **order; /* NULL: deleted */
-    uint8_t *shown;          /* enum node_state or SHOWN_NONE */
+    struct dag_node **order;  /* NULL: deleted */
+    uint8_t *shown;           /* enum node_state or SHOWN_NONE */
     uint32_t count, cap, holes;
     uint64_t last_id;
     uint64_t deletions; /* since the start: a deletion invalidates listings */
@@ -50,17 +49,15 @@ struct draft {
 
 void graph_release(struct graph *g);
 
-/*
- * 0, or BAD_ARGUMENT or TOO_BIG with the reason and the node in ret_error; then nothing was made.
- */
+/* 0, or BAD_ARGUMENT or TOO_BIG with the reason and the node in ret_error. */
 int graph_draft(struct graph *g, const struct json *list, int64_t now_ms, struct arena *a,
                 struct draft *ret_draft, struct err_info *ret_error);
 void draft_release(struct draft *d);
 
 /*
- * Adds the nodes of the chunks and takes the chunks. recall, which may be NULL, returns the stored
- * state and branch of a node whose spec was read, or false when the node was deleted. Returns 0 or
- * DAMAGED.
+ * Adds the nodes of the chunks and, if that succeeds, takes the chunks. recall, which may be NULL,
+ * returns the stored state and branch of a node whose spec was read, or false when the node was
+ * deleted. Returns 0 or DAMAGED.
  */
 typedef bool graph_recall_fn(void *arg, struct dag_node *n, int *ret_state, int *ret_taken);
 

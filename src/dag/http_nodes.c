@@ -1,7 +1,6 @@
 /* /v1/nodes: listing, adding, showing and removing nodes. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <xxhash.h>
 
 #include "dag/http_impl.h"

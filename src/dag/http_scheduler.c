@@ -107,9 +107,13 @@ void http_put_retry(struct http_request *r)
             return;
         }
     struct dag_call *c = nodes_call(r);
-    for (size_t i = 0; i < c->count; i++)
-        if (dag_retry(d, graph_find(&d->graph, (uint64_t)c->ids[i]), on_change, c, &why))
+    for (size_t i = 0; i < c->count; i++) {
+        struct dag_node *n = graph_find(&d->graph, (uint64_t)c->ids[i]);
+        if (dag_check_retry(d, n, &why))
             c->pending--; /* an earlier one has made it wait again */
+        else
+            dag_retry(d, n, on_change, c);
+    }
     on_change(c, 0);
 }
 

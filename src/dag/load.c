@@ -19,14 +19,9 @@
 #include "dag/orphans.h"
 #include "dag/service.h"
 
-/* The data of one keeper node: a chunk of specs, named by its first id, or a node's record. */
-struct saved_text {
-    uint64_t id;
-    struct buf text;
-};
-
+/* The data of keeper nodes: chunks of specs, or records, whose first_id is that of the node. */
 struct saved_texts {
-    struct saved_text *items; /* in the order of their ids */
+    struct chunk_text **items; /* in the order of their ids */
     size_t count, cap;
 };
 
@@ -43,8 +38,10 @@ struct dag_saved {
 
 static void texts_release(struct saved_texts *t)
 {
-    for (size_t i = 0; i < t->count; i++)
-        buf_release(&t->items[i].text);
+    for (size_t i = 0; i < t->count; i++) {
+        buf_release(&t->items[i]->text);
+        free(t->items[i]);
+    }
     free(t->items);
 }
 
@@ -62,8 +59,8 @@ void dag_saved_free(struct dag_saved *saved)
 
 static int by_id(const void *a, const void *b)
 {
-    const struct saved_text *x = a, *y = b;
-    return x->id < y->id ? -1 : x->id > y->id;
+    const struct chunk_text *const *x = a, *const *y = b;
+    return (*x)->first_id < (*y)->first_id ? -1 : (*x)->first_id > (*y)->first_id;
 }
 
 /* The head and the directories, which are created if missing. */
@@ -100,7 +97,8 @@ typedef int note_fn(struct keeper *k, struct dag_saved *saved, const char *name)
 static void note_text(struct saved_texts *t, uint64_t id)
 {
     mem_grow(t->items, t->count, t->cap);
-    t->items[t->count++] = (struct saved_text){.id = id};
+    t->items[t->count] = mem_zalloc(sizeof *t->items[t->count]);
+    t->items[t->count++]->first_id = id;
 }
 
 static int note_chunk(struct keeper *k, struct dag_saved *saved, const char *name)
@@ -176,9 +174,10 @@ struct texts_read {
 static void read_text(void *arg, size_t i)
 {
     struct texts_read *r = arg;
+    struct chunk_text *t = r->texts->items[i];
     char path[DAG_PATH_LEN];
-    dag_path(path, r->kind, r->texts->items[i].id);
-    int err = r->err ? 0 : keeper_get(r->keeper, path, &r->texts->items[i].text, NULL);
+    dag_path(path, r->kind, t->first_id);
+    int err = r->err ? 0 : keeper_get(r->keeper, path, &t->text, NULL);
     if (err)
         r->err = err;
 }
@@ -242,12 +241,12 @@ static bool recall(void *arg, struct dag_node *n, int *ret_state, int *ret_taken
 {
     struct dag_loading *b = arg;
     const struct saved_texts *records = &b->saved->records;
-    struct saved_text key = {.id = n->id}, *found = NULL;
+    const struct chunk_text key = {.first_id = n->id}, *at = &key, *const *found = NULL;
     if (records->count)
-        found = bsearch(&key, records->items, records->count, sizeof key, by_id);
+        found = bsearch(&at, records->items, records->count, sizeof at, by_id);
     if (!found)
         return true;
-    struct str text = buf_str(&found->text);
+    struct str text = buf_str(&(*found)->text);
     if (str_eq(text, STR(DAG_DELETED)))
         return false;
     if (node_read_record(n, text, &b->arena, ret_state, ret_taken))
@@ -348,9 +347,10 @@ static void find_task(struct dag *d, const struct saved_task *s, struct arena *a
         json_get_int(v, "started", &started, NULL) < 0)
         return;
     struct dag_node *n = graph_find(&d->graph, (uint64_t)id);
-    if (!n || !graph_plan(&d->graph, n)->place || n->slot || n->task_put || !s->task.managed)
+    bool needed = n && graph_plan(&d->graph, n)->place && !n->slot && !n->task_put;
+    if (!needed || !s->task.managed)
         dag_commit_drop(dag_commit_open(d), s->slot);
-    if (!n || !graph_plan(&d->graph, n)->place || n->slot || n->task_put)
+    if (!needed)
         return;
     if (s->task.managed)
         dag_set_slot(d, n, s->slot);
@@ -412,20 +412,6 @@ static void on_tasks(void *arg, const struct task_reply *reply)
     loading_free(b);
 }
 
-/* The chunks in the form that the graph takes; their texts are moved. */
-static struct chunk_text **take_chunks(struct dag_loading *b)
-{
-    struct saved_texts *from = &b->saved->chunks;
-    struct chunk_text **chunks = arena_alloc(&b->arena, (from->count + 1) * sizeof *chunks);
-    for (size_t i = 0; i < from->count; i++) {
-        chunks[i] = mem_zalloc(sizeof **chunks);
-        chunks[i]->first_id = from->items[i].id;
-        chunks[i]->text = from->items[i].text;
-        from->items[i].text = (struct buf){0};
-    }
-    return chunks;
-}
-
 /*
  * When a node ended because its parents did: a node that needs success is skipped when the first
  * parent does not finish; any other node is decided when its last parent ends.
@@ -434,7 +420,7 @@ static int64_t end_by_parents(struct graph *g, const struct dag_node *n)
 {
     const struct plan_node *p = graph_plan(g, n);
     int64_t first = INT64_MAX, last = n->added_ms;
-    for (uint32_t e = p->parents; e; e = g->plan.edges[e].next_parent) {
+    plan_each_parent(e, &g->plan, n->ref) {
         const struct dag_node *parent = graph_at(g, g->plan.edges[e].parent);
         if (parent->ended_ms > last)
             last = parent->ended_ms;
@@ -464,10 +450,12 @@ int dag_begin(struct dag *d, struct dag_saved *saved, struct err_info *ret_error
         .dag = d, .saved = saved, .request = {TASK_READ, .read = read_tasks, .done = on_tasks}};
     b->request.arg = b;
     graph_group(&d->graph, STR(NODE_GROUP_DEFAULT)); /* the first: DAG_GROUP_DEFAULT */
-    int err =
-        graph_load(&d->graph, take_chunks(b), (uint32_t)saved->chunks.count, recall, b, &changes);
-    if (!err)
+    int err = graph_load(&d->graph, saved->chunks.items, (uint32_t)saved->chunks.count, recall, b,
+                         &changes);
+    if (!err) {
+        saved->chunks.count = 0; /* the graph has taken them */
         find_ends(&d->graph, &changes);
+    }
     plan_changes_release(&changes);
     if (err || b->damaged) {
         graph_release(&d->graph);

@@ -122,9 +122,7 @@ int node_state_of(struct str name);
 int node_when_of(struct str name);
 int node_branch_of(struct str name);
 
-/*
- * Input keys say how a command runs and are fixed once it has started. A run sets the result keys.
- */
+/* Input keys say how a command runs and are fixed once it started. A run sets the result keys. */
 bool node_key_is_input(struct str key);
 bool node_key_is_result(struct str key);
 bool node_key_is_output(struct str key); /* stdout, stderr, mixedout */

@@ -397,9 +397,7 @@ void plan_end(struct dag_plan *p, uint32_t ref, enum node_state state, enum node
     propagate(p, from, changes);
 }
 
-/*
- * A parent that had ended in state `was` is incipient again: reverts what followed for the child.
- */
+/* A parent that had ended as `was` is incipient again: reverts what followed for the child. */
 static void revert_child(struct dag_plan *p, uint32_t child, enum node_state was,
                          struct plan_changes *again, struct plan_changes *stopped)
 {

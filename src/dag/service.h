@@ -153,8 +153,8 @@ typedef void dag_done_fn(void *arg, int err);
 /* Takes the draft. */
 void dag_add(struct dag *d, struct draft *draft, dag_done_fn *done, void *arg);
 void dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg);
-int dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg, struct err_info *e);
 int dag_check_retry(const struct dag *d, const struct dag_node *n, struct err_info *e);
+void dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg); /* after that */
 
 /* The nodes that a removal removes: the node, and with chain all its descendants. */
 int dag_remove(struct dag *d, const struct plan_changes *nodes, bool chain, dag_done_fn *done,
@@ -178,9 +178,7 @@ extern const char *const DAG_OUTPUTS[RUN_STREAMS]; /* the data keys of the outpu
 /* The value of an output of the current run; that of an earlier run is emptied. */
 struct node_datum *dag_output_value(struct dag *d, struct dag_node *n, enum run_stream s);
 
-/*
- * Claims the best ready node for the built-in agent, or returns NULL. done: the claim is durable.
- */
+/* Claims the best ready node for the built-in agent, or returns NULL. */
 struct dag_node *dag_claim(struct dag *d, dag_done_fn *done, void *arg);
 
 /* A node starts an attempt. */

@@ -4,7 +4,6 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -188,11 +187,9 @@ int dag_check_retry(const struct dag *d, const struct dag_node *n, struct err_in
                    node_state_name(dag_visible(d, n)));
 }
 
-int dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg, struct err_info *e)
+void dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg)
 {
     struct plan_changes changes = {0};
-    if (dag_check_retry(d, n, e))
-        return DROVER_REFUSED;
     struct dag_commit *t = dag_commit_open(d);
     plan_retry(&d->graph.plan, n->ref, &changes);
     for (size_t i = 0; i < changes.count; i++) {
@@ -209,7 +206,6 @@ int dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg, s
     node_set_reason(n, NULL);
     dag_follow(d, t, &changes);
     dag_commit_then(t, done, arg);
-    return 0;
 }
 
 /* Removing. */
