@@ -18,10 +18,7 @@ struct dag_in {
     bool chain;
 };
 
-extern const struct route DAG_ROUTES[];
-extern const size_t DAG_ROUTE_COUNT;
-extern const struct route_shape DAG_SHAPES[];
-extern const size_t DAG_SHAPE_COUNT;
+struct route_table dag_routes(void *dag);
 
 /* A request that is answered later. It outlives its client. */
 struct dag_call {

@@ -24,14 +24,15 @@ enum { PAGE_LEN_DEFAULT = 256 * 1024, PAGE_LEN_MAX = 1024 * 1024, LIST_MAX = 100
 #define PID FIELD_TEXT(IN_QUERY, IN, pid, "pid", 0, 80, "`pid` of the last page or piece")
 #define LIMIT(min, max, what, ...) \
     FIELD_INT(IN_QUERY, IN, limit, "limit", min, max, what, __VA_ARGS__)
-#define WAIT(where, what) FIELD_INT(where, IN, wait, "wait", 0, INT64_MAX, what)
+#define WAIT(what) FIELD_INT(IN_QUERY, IN, wait, "wait", 0, INT64_MAX, what)
+#define KEY FIELD_TEXT(IN_PATH, IN, key, "key", 1, NODE_KEY_LEN_MAX, "The data key")
 #define WORDS(member, count, name, help) \
     FIELD_TEXTS(IN_QUERY, IN, member, count, name, 0, 16, help)
 #define OUTPUT(i, name) \
     FIELD_TEXT(IN_BODY, IN, outputs[i], name, 0, INT64_MAX, "Output that was not sent in pieces")
 /* clang-format on */
 
-const struct route DAG_ROUTES[] = {
+static const struct route ROUTES[] = {
     {METHOD_GET, "/v1/nodes", http_get_nodes, 0, "List nodes", "listNodes", .reply = "any",
      .errors = "410 The listing is no longer valid\n" ROUTE_LEADER,
      ROUTE_IN(IN, WORDS(states, state_count, "state", "Only these states, comma-separated"),
@@ -61,18 +62,17 @@ const struct route DAG_ROUTES[] = {
     {METHOD_GET, "/v1/nodes/{id}/data/{key}", http_get_value, 0, "Read the value of a data key",
      "getValue", .reply = "key:text data:any pagination?:Page",
      .errors = "404 No such node or key\n410 The value was replaced\n" ROUTE_LEADER,
-     ROUTE_IN(IN, NODE, FIELD_TEXT(IN_PATH, IN, key, "key", 1, NODE_KEY_LEN_MAX, "The data key"),
+     ROUTE_IN(IN, NODE, KEY,
               LIMIT(4, PAGE_LEN_MAX, "Bytes of text per page", .preset = PAGE_LEN_DEFAULT), START,
-              PID, WAIT(IN_QUERY, "How long to wait for more output, in ms"))},
+              PID, WAIT("How long to wait for more output, in ms"))},
     {METHOD_PUT, "/v1/nodes/{id}/data/{key}", http_put_value, 0,
      "Replace the value of a data key, or add a piece of text", "putValue",
      .reply = "pagination:Page",
      .errors = "404 No such node\n409 The key is set, or cannot be changed now\n"
                "410 The value was replaced\n" ROUTE_LEADER,
      .example = "{\"value\": \"some text\"}",
-     ROUTE_IN(IN, NODE, FIELD_TEXT(IN_PATH, IN, key, "key", 1, NODE_KEY_LEN_MAX, "The data key"),
-              FIELD_JSON(IN_BODY | REQUIRED, IN, value, "value", "any", "The value"), START, PID,
-              CLIENT(IN_QUERY),
+     ROUTE_IN(IN, NODE, KEY, FIELD_JSON(IN_BODY | REQUIRED, IN, value, "value", "any", "The value"),
+              START, PID, CLIENT(IN_QUERY),
               FIELD_INT(IN_QUERY, IN, attempt, "attempt", 0, INT64_MAX,
                         "The attempt that the agent runs"))},
     {METHOD_GET, "/v1/scheduler", http_get_scheduler, 0, "Count the nodes in each state",
@@ -99,7 +99,7 @@ const struct route DAG_ROUTES[] = {
      "getKills", .reply = "nodes:[text] next:int", .errors = ROUTE_LEADER,
      ROUTE_IN(IN, CLIENT(IN_QUERY | REQUIRED),
               FIELD_INT(IN_QUERY, IN, after, "after", 0, INT64_MAX, "`next` of the last reply"),
-              WAIT(IN_QUERY, "How long to wait for one, in ms"))},
+              WAIT("How long to wait for one, in ms"))},
     {METHOD_POST, "/v1/agent/done", http_post_done, ROUTE_LARGE, "End a run", "endRun",
      .reply = "object", .errors = "404 No such node\n409 The agent does not run it\n" ROUTE_LEADER,
      .example = "{\"clientid\": 1643, \"node\": \"7\", \"attempt\": 1, \"status\": 0}",
@@ -114,9 +114,7 @@ const struct route DAG_ROUTES[] = {
          OUTPUT(RUN_MIXED, "mixedout"))},
 };
 
-const size_t DAG_ROUTE_COUNT = sizeof DAG_ROUTES / sizeof *DAG_ROUTES;
-
-const struct route_shape DAG_SHAPES[] = {
+static const struct route_shape SHAPES[] = {
     {"NewNode", "(ref?:text metadata:(type:text ref?:text parent?:any parents?:[any] when?:text "
                 "branch?:text priority?:int group?:text name?:text) data?:object)"},
     {"Node", "(id:text type?:text parent?:text parents?:[text] state?:text name?:text when?:text "
@@ -126,7 +124,15 @@ const struct route_shape DAG_SHAPES[] = {
     {"Page", "(next:text pid:text)"},
 };
 
-const size_t DAG_SHAPE_COUNT = sizeof DAG_SHAPES / sizeof *DAG_SHAPES;
+struct route_table dag_routes(void *dag)
+{
+    return (struct route_table){.routes = ROUTES,
+                                .count = sizeof ROUTES / sizeof *ROUTES,
+                                .arg = dag,
+                                .tag = "DAG",
+                                .shapes = SHAPES,
+                                .shape_count = sizeof SHAPES / sizeof *SHAPES};
+}
 
 /* Calls. */
 

@@ -12,8 +12,7 @@ static const char *const STATES[] = {"incipient", "running", "finished",
 static const char *const WHENS[] = {"success", "failure", "always"};
 static const char *const BRANCHES[] = {"", "then", "else"};
 
-#define NAME_OF(table, value)                                                                      \
-    ((size_t)(value) < sizeof(table) / sizeof *(table) ? (table)[value] : "")
+#define COUNT(table) (sizeof(table) / sizeof *(table))
 
 static int find(const char *const *names, size_t count, struct str name)
 {
@@ -23,17 +22,15 @@ static int find(const char *const *names, size_t count, struct str name)
     return -1;
 }
 
-#define FIND(table, name) find(table, sizeof(table) / sizeof *(table), name)
-
 /* Defines node_type_name() and node_type_of(), and so on. */
 #define NAMES(what, table)                                                                         \
     const char *node_##what##_name(enum node_##what value)                                         \
     {                                                                                              \
-        return NAME_OF(table, value);                                                              \
+        return (size_t)value < COUNT(table) ? table[value] : "";                                   \
     }                                                                                              \
     int node_##what##_of(struct str name)                                                          \
     {                                                                                              \
-        return name.len ? FIND(table, name) : -1;                                                  \
+        return name.len ? find(table, COUNT(table), name) : -1;                                    \
     }
 
 NAMES(type, TYPES)
@@ -89,29 +86,27 @@ static bool is_retry(const struct json *v)
     return true;
 }
 
-static const struct input_kind {
-    bool (*check)(const struct json *v);
-    const char *what;
-} TEXT = {is_plain, "a string without NUL"}, TEXTS = {is_texts, "a list of strings without NUL"},
-  ENV = {is_env, "an object of names to strings without NUL"},
-  MS = {is_ms, "a number of milliseconds"},
-  RETRY = {is_retry, "a number of times, or {\"count\", \"delay\", \"max_delay\"}"};
-
 static const struct {
     const char *key;
-    const struct input_kind *kind;
-} INPUTS[] = {{"command", &TEXT}, {"args", &TEXTS},  {"env", &ENV},    {"cwd", &TEXT},
-              {"timeout", &MS},   {"interval", &MS}, {"retry", &RETRY}};
-
-enum { INPUT_COUNT = sizeof INPUTS / sizeof *INPUTS };
+    bool (*check)(const struct json *v);
+    const char *what;
+} INPUTS[] = {
+    {"command", is_plain, "a string without NUL"},
+    {"args", is_texts, "a list of strings without NUL"},
+    {"env", is_env, "an object of names to strings without NUL"},
+    {"cwd", is_plain, "a string without NUL"},
+    {"timeout", is_ms, "a number of milliseconds"},
+    {"interval", is_ms, "a number of milliseconds"},
+    {"retry", is_retry, "a number of times, or {\"count\", \"delay\", \"max_delay\"}"},
+};
 
 static const char *const RESULTS[] = {"stdout", "stderr", "mixedout", "result"};
 
 static int input_of(struct str key)
 {
-    for (int i = 0; i < INPUT_COUNT; i++)
+    for (size_t i = 0; i < COUNT(INPUTS); i++)
         if (str_eq(str_of(INPUTS[i].key), key))
-            return i;
+            return (int)i;
     return -1;
 }
 
@@ -122,7 +117,7 @@ bool node_key_is_input(struct str key)
 
 bool node_key_is_result(struct str key)
 {
-    return FIND(RESULTS, key) >= 0;
+    return find(RESULTS, COUNT(RESULTS), key) >= 0;
 }
 
 bool node_key_is_output(struct str key)
@@ -136,9 +131,9 @@ int node_check_value(enum node_type type, struct str key, const struct json *v,
     int i = input_of(key);
     if (i < 0)
         return 0;
-    if (!INPUTS[i].kind->check(v))
+    if (!INPUTS[i].check(v))
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s must be %s", INPUTS[i].key,
-                       INPUTS[i].kind->what);
+                       INPUTS[i].what);
     if (type == NODE_SHELL && str_eq(key, STR("args")))
         return err_set(ret_error, DROVER_BAD_ARGUMENT,
                        "a shell command has no args: put them into 'command'");
@@ -170,15 +165,13 @@ const struct json *node_spec_data(const struct dag_node *n, struct arena *a)
 static const struct json *current(const struct dag_node *n, const struct json *data,
                                   struct arena *a, const char *key)
 {
-    struct node_datum *v = node_value(n, str_of(key));
-    struct json *j;
+    const struct node_datum *v = node_value(n, str_of(key));
     if (!v)
         return json_get(data, key);
     if (!v->is_text)
         return json_parse(a, buf_str(&v->bytes), NULL);
-    j = arena_zalloc(a, sizeof *j);
-    j->kind = JSON_TEXT;
-    j->text = buf_str(&v->bytes);
+    struct json *j = arena_alloc(a, sizeof *j);
+    *j = (struct json){.kind = JSON_TEXT, .text = buf_str(&v->bytes)};
     return j;
 }
 
@@ -256,10 +249,7 @@ static void empty_value(struct node_datum *v)
 {
     buf_release(&v->bytes);
     free(v->slots);
-    v->slots = NULL;
-    v->slot_count = 0;
-    v->len = 0;
-    v->is_text = false;
+    *v = (struct node_datum){.next = v->next, .key = v->key, .live_pid = v->live_pid};
 }
 
 struct node_datum *node_set_value(struct dag_node *n, struct str key)

@@ -35,30 +35,15 @@ struct cgroups {
 
 /* Finding the process's own cgroup. */
 
-static bool read_own_path(char *path, size_t len)
+/* Reads the first line that has this mark: anywhere, or at its start. */
+static bool find_line(const char *path, const char *mark, bool at_start, char *line, int len)
 {
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    char line[PATH_MAX + 8];
+    FILE *f = fopen(path, "re");
     bool found = false;
-    while (f && !found && fgets(line, sizeof line, f))
-        if (!strncmp(line, "0::/", 4)) {
-            line[strcspn(line, "\n")] = '\0';
-            found = snprintf(path, len, "%s", line + 3) < (int)len;
-        }
-    if (f)
-        fclose(f);
-    return found;
-}
-
-/* A line is "36 35 98:0 <root> <mount point> <options> <optional fields> - <type> ...". */
-static bool read_mount(char *root, char *mount)
-{
-    FILE *f = fopen("/proc/self/mountinfo", "re");
-    char line[3 * PATH_MAX];
-    bool found = false;
-    while (f && !found && fgets(line, sizeof line, f))
-        found = strstr(line, " - cgroup2 ") &&
-                sscanf(line, "%*s %*s %*s %4095s %4095s", root, mount) == 2;
+    while (f && !found && fgets(line, len, f)) {
+        const char *at = strstr(line, mark);
+        found = at && (at == line || !at_start);
+    }
     if (f)
         fclose(f);
     return found;
@@ -67,9 +52,15 @@ static bool read_mount(char *root, char *mount)
 /* Opens the directory of the process's own cgroup. -1: not visible. */
 static int open_own(void)
 {
-    char path[PATH_MAX], root[PATH_MAX], mount[PATH_MAX], full[2 * PATH_MAX];
-    if (!read_own_path(path, sizeof path) || !read_mount(root, mount))
+    char own[PATH_MAX + 8], info[3 * PATH_MAX], root[PATH_MAX], mount[PATH_MAX], full[3 * PATH_MAX];
+
+    /* A line of mountinfo is "36 35 98:0 <root> <mount point> <options> ... - <type> ...". */
+    if (!find_line("/proc/self/cgroup", "0::/", true, own, sizeof own) ||
+        !find_line("/proc/self/mountinfo", " - cgroup2 ", false, info, sizeof info) ||
+        sscanf(info, "%*s %*s %*s %4095s %4095s", root, mount) != 2)
         return -1;
+    own[strcspn(own, "\n")] = '\0';
+    const char *path = own + 3;
     size_t len = strcmp(root, "/") ? strlen(root) : 0; /* the mount may show a part of the tree */
     if (strncmp(path, root, len) != 0)
         return -1;

@@ -1,13 +1,23 @@
-/* The service: opening and closing, the lists of nodes, timers. */
+/*
+ * The module: opens and closes the service, publishes state changes, keeps the timers, reads the
+ * stored state.
+ */
 #include "dag/service.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/uv_check.h"
+#include "dag/http.h"
+#include "dag/http_impl.h"
+#include "server/leader.h"
+
+enum { AGAIN_MS = 500, PRINTED_MS = 50 };
 
 int64_t dag_now_ms(const struct dag *d)
 {
@@ -19,6 +29,68 @@ uint64_t dag_key(const char *kind, int64_t number)
     char text[24];
     snprintf(text, sizeof text, "%" PRId64, number);
     return http_key(kind, str_of(text), (struct str){0});
+}
+
+/* Publishing state changes. */
+
+static void wake_output(struct dag *d, const struct dag_node *n)
+{
+    http_topic_wake(&d->topic, dag_key("output", (int64_t)n->id), HTTP_TOPIC_ALL);
+}
+
+static void on_printer(uv_timer_t *timer)
+{
+    struct dag *d = timer->data;
+    d->printing = false;
+    for (uint32_t i = 0; i < d->running.count; i++)
+        if (d->running.nodes[i]->run)
+            wake_output(d, d->running.nodes[i]);
+}
+
+/* Requests that wait for output are woken 20 times a second at most, not with every line. */
+void dag_printed(struct dag *d)
+{
+    if (d->printing || d->closing)
+        return;
+    d->printing = true;
+    UV_CHECK(uv_timer_start(&d->printer, on_printer, PRINTED_MS, 0));
+}
+
+static void publish_event(struct dag *d, const struct dag_node *n, const char *state)
+{
+    CLEANUP(buf_release) struct buf json = {0};
+    char id[24];
+    snprintf(id, sizeof id, "%" PRIu64, n->id);
+    if (d->graph.shown[n->index] == SHOWN_NONE)
+        buf_printf(&json, "{\"id\":\"%s\",\"state\":\"%s\"}", id, state);
+    else
+        node_put_metadata(&json, d, n, ~0u);
+    events_publish(d->context->events,
+                   &(struct event){
+                       .kind = "node",
+                       .id = str_of(id),
+                       .type = str_of(node_type_name(graph_plan(&d->graph, n)->type)),
+                       .state = str_of(state),
+                       .json = buf_str(&json),
+                   });
+}
+
+void dag_publish(struct dag *d, struct dag_node *n)
+{
+    if (!n) {
+        if (!d->ready)
+            http_topic_wake(&d->topic, dag_key("stopped", 0), HTTP_TOPIC_ALL);
+        http_topic_wake(&d->topic, dag_key("added", 0), HTTP_TOPIC_ALL);
+        return;
+    }
+    uint8_t shown = d->graph.shown[n->index];
+    bool removed = shown == SHOWN_NONE;
+    if (node_state_is_terminal(shown)) {
+        http_topic_wake(&d->topic, dag_key("ended", (int64_t)n->id), HTTP_TOPIC_ALL);
+        wake_output(d, n);
+    }
+    if (d->context->events)
+        publish_event(d, n, removed ? "deleted" : node_state_name(shown));
 }
 
 /* A node that waits for its next attempt is published as running. */
@@ -37,52 +109,6 @@ void dag_show(struct dag *d, struct dag_node *n)
         return;
     *shown = state;
     dag_publish(d, n);
-}
-
-/* The lists of running and parked nodes. */
-
-static void list_add(struct node_list *l, struct dag_node *n)
-{
-    mem_grow(l->nodes, l->count, l->cap);
-    n->list_at = l->count;
-    l->nodes[l->count++] = n;
-}
-
-static void list_remove(struct node_list *l, struct dag_node *n)
-{
-    struct dag_node *last = l->nodes[--l->count];
-    l->nodes[n->list_at] = last;
-    last->list_at = n->list_at;
-}
-
-void dag_enter_running(struct dag *d, struct dag_node *n, int64_t agent, int64_t lease_at)
-{
-    list_add(&d->running, n);
-    n->agent = agent;
-    n->lease_at = lease_at;
-    dag_arm(d, lease_at);
-}
-
-void dag_leave_running(struct dag *d, struct dag_node *n)
-{
-    list_remove(&d->running, n);
-    n->agent = AGENT_NONE;
-}
-
-void dag_park(struct dag *d, struct dag_node *n, int64_t due_ms)
-{
-    list_add(&d->parked, n);
-    n->parked = true;
-    n->due_at = due_ms;
-    plan_park(&d->graph.plan, n->ref);
-    dag_arm(d, due_ms);
-}
-
-void dag_unpark(struct dag *d, struct dag_node *n)
-{
-    if (n->parked)
-        list_remove(&d->parked, n);
-    n->parked = false;
 }
 
 /* Time. */
@@ -124,8 +150,6 @@ void dag_arm(struct dag *d, int64_t at_ms)
     UV_CHECK(uv_timer_start(&d->timer, on_timer, (uint64_t)in, 0));
 }
 
-/* The end of a loop iteration. */
-
 static void on_idle(uv_idle_t *idle)
 {
     (void)idle;
@@ -138,60 +162,9 @@ void dag_soon(struct dag *d)
     d->idling = true;
 }
 
-static void on_check(uv_check_t *check)
-{
-    struct dag *d = check->data;
-    int err = d->failing;
-    if (!d->idling)
-        return;
-    d->idling = false;
-    uv_idle_stop(&d->idle);
-    if (!d->ready)
-        return;
-    if (err) {
-        dag_end(d, err);
-        dag_failed(d, err);
-        return;
-    }
-    serve_agent_schedule(d->agent);
-    dag_offer(d);
-    dag_commit_flush(d);
-}
+/* Stopping. */
 
-static void on_wake(uv_async_t *wake)
-{
-    dag_take_news(wake->data);
-    dag_soon(wake->data);
-}
-
-/* Opening and closing. */
-
-struct dag *dag_open(struct context *context)
-{
-    struct dag *d = mem_zalloc(sizeof *d);
-    d->context = context;
-    d->timer_at = INT64_MAX;
-    d->adding_end = &d->adding;
-    pthread_mutex_init(&d->lock, NULL);
-    UV_CHECK(uv_check_init(context->loop, &d->check));
-    UV_CHECK(uv_idle_init(context->loop, &d->idle));
-    UV_CHECK(uv_timer_init(context->loop, &d->timer));
-    UV_CHECK(uv_timer_init(context->loop, &d->again));
-    UV_CHECK(uv_timer_init(context->loop, &d->printer));
-    UV_CHECK(uv_async_init(context->loop, &d->wake, on_wake));
-    d->check.data = d->idle.data = d->timer.data = d->again.data = d->printer.data = d->wake.data =
-        d;
-    d->open_handles = 6;
-    UV_CHECK(uv_check_start(&d->check, on_check));
-    uv_unref((uv_handle_t *)&d->check);
-    http_topic_init(&d->topic);
-    d->started = context->data_dir ? started_open(context->data_dir) : NULL;
-    d->agent = serve_agent_open(d);
-    dag_observe(d, true);
-    return d;
-}
-
-void dag_end(struct dag *d, int err)
+static void end_dag(struct dag *d, int err)
 {
     if (!d->ready)
         return;
@@ -210,7 +183,8 @@ void dag_end(struct dag *d, int err)
     graph_release(&d->graph);
 }
 
-void dag_release(struct dag *d)
+/* One handle less, or the read in flight has ended. The last one frees the DAG. */
+static void release(struct dag *d)
 {
     if (--d->open_handles)
         return;
@@ -223,13 +197,185 @@ void dag_release(struct dag *d)
     free(d);
 }
 
-static void on_closed(uv_handle_t *handle)
+/*
+ * Reading the stored state: on the leader's thread when this server becomes the leader; on a worker
+ * thread, with the embedded keeper, after a commit has failed.
+ */
+
+/* News from the leader's thread: first that it no longer leads, then that it leads. */
+static void take_news(struct dag *d)
 {
-    dag_release(handle->data);
+    struct err_info why;
+    pthread_mutex_lock(&d->lock);
+    struct dag_saved *saved = d->saved;
+    bool stopped = d->stopped;
+    d->saved = NULL;
+    d->stopped = false;
+    pthread_mutex_unlock(&d->lock);
+    if (stopped)
+        end_dag(d, DROVER_NOT_LEADER);
+    if (saved && d->ready)
+        dag_saved_free(saved);
+    else if (saved && dag_begin(d, saved, &why))
+        log_error("%s", why.text);
 }
 
-void dag_close(struct dag *d)
+static void leave_news(struct dag *d, struct dag_saved *saved, bool stopped)
 {
+    LOCKED(&d->lock);
+    dag_saved_free(d->saved);
+    d->saved = saved; /* when the DAG is closing, release() frees it */
+    d->stopped |= stopped;
+    if (!d->closing)
+        uv_async_send(&d->wake);
+}
+
+static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, struct err_info *e)
+{
+    struct dag_saved *saved;
+    (void)fence; /* the task store puts it into every commit */
+    TRY(dag_read(k, &saved, e));
+    leave_news(arg, saved, false);
+    return 0;
+}
+
+static void on_stop(void *arg)
+{
+    leave_news(arg, NULL, true);
+}
+
+static int read_saved(struct dag *d, struct dag_saved **ret_saved, struct err_info *e)
+{
+    struct keeper *k = context_keeper(d->context);
+    if (!k)
+        return err_set(e, DROVER_CLOSED, "dag: closing");
+    int err = dag_read(k, ret_saved, e);
+    context_return(d->context, k);
+    return err;
+}
+
+static void work_read(uv_work_t *work)
+{
+    struct dag *d = work->data;
+    struct dag_saved *saved;
+    d->read_err = read_saved(d, &saved, &d->read_why);
+    if (!d->read_err)
+        leave_news(d, saved, false);
+}
+
+static void try_again(struct dag *d);
+
+static void after_read(uv_work_t *work, int status)
+{
+    struct dag *d = work->data;
+    (void)status;
+    if (d->read_err) {
+        log_error("%s", d->read_why.text);
+        try_again(d);
+    }
+    release(d);
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    struct dag *d = timer->data;
+    d->open_handles++;
+    d->reading.data = d;
+    uv_queue_work(d->context->loop, &d->reading, work_read, after_read);
+}
+
+static void try_again(struct dag *d)
+{
+    if (!d->closing && !d->context->leader)
+        UV_CHECK(uv_timer_start(&d->again, on_again, AGAIN_MS, 0));
+}
+
+static void on_failed(struct dag *d, int err)
+{
+    log_warning("dag: a commit failed: %s; reading the stored state again",
+                drover_err_message(err));
+    if (d->context->leader)
+        leader_doubt(d->context->leader);
+    try_again(d);
+}
+
+/* With the embedded keeper, the nodes are there before the first client connects. */
+static int read_first(struct dag *d, struct err_info *ret_error)
+{
+    struct dag_saved *saved;
+    TRY(read_saved(d, &saved, ret_error));
+    return dag_begin(d, saved, ret_error);
+}
+
+/* The end of a loop iteration. */
+
+static void on_check(uv_check_t *check)
+{
+    struct dag *d = check->data;
+    int err = d->failing;
+    if (!d->idling)
+        return;
+    d->idling = false;
+    uv_idle_stop(&d->idle);
+    if (!d->ready)
+        return;
+    if (err) {
+        end_dag(d, err);
+        on_failed(d, err);
+        return;
+    }
+    serve_agent_schedule(d->agent);
+    dag_offer(d);
+    dag_commit_flush(d);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    take_news(wake->data);
+    dag_soon(wake->data);
+}
+
+/* The module. */
+
+static bool is_id(struct str word)
+{
+    uint64_t id;
+    return graph_parse_id(word, &id);
+}
+
+static bool is_type(struct str word)
+{
+    return node_type_of(word) >= 0;
+}
+
+static bool is_state(struct str word)
+{
+    return node_state_of(word) >= 0 || str_eq(word, STR("deleted"));
+}
+
+static const struct event_words EVENT_WORDS = {"node", is_id, is_type, is_state};
+
+static int64_t agent_jobs = -1; /* -1: one per core */
+static const char *log_dir;
+
+static const struct option OPTIONS[] = {
+    {"jobs", "N",
+     "Run at most N commands of the DAG at a time in this process; 0: leave them to\n"
+     "agents. Default: the number of cores.",
+     option_number, &agent_jobs, 0, 100000},
+    {"log-dir", "DIR",
+     "Keep the full output of commands in this directory, one file per run: NODE-TRY.log.",
+     option_text, &log_dir},
+};
+
+static void on_closed(uv_handle_t *handle)
+{
+    release(handle->data);
+}
+
+static void module_close(void *module)
+{
+    struct dag *d = module;
     uv_handle_t *handles[] = {(uv_handle_t *)&d->wake,  (uv_handle_t *)&d->check,
                               (uv_handle_t *)&d->idle,  (uv_handle_t *)&d->timer,
                               (uv_handle_t *)&d->again, (uv_handle_t *)&d->printer};
@@ -239,8 +385,69 @@ void dag_close(struct dag *d)
         d->closing = true;
     }
     dag_observe(d, false);
-    dag_end(d, DROVER_CLOSED);
+    end_dag(d, DROVER_CLOSED);
     serve_agent_close(d->agent);
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++)
         uv_close(handles[i], on_closed);
 }
+
+static struct dag *open_dag(struct context *h)
+{
+    struct dag *d = mem_zalloc(sizeof *d);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    d->context = h;
+    d->log_dir = log_dir;
+    d->jobs = agent_jobs >= 0 ? (uint32_t)agent_jobs : (uint32_t)(cores > 0 ? cores : 1);
+    d->timer_at = INT64_MAX;
+    d->adding_end = &d->adding;
+    pthread_mutex_init(&d->lock, NULL);
+    UV_CHECK(uv_check_init(h->loop, &d->check));
+    UV_CHECK(uv_idle_init(h->loop, &d->idle));
+    UV_CHECK(uv_timer_init(h->loop, &d->timer));
+    UV_CHECK(uv_timer_init(h->loop, &d->again));
+    UV_CHECK(uv_timer_init(h->loop, &d->printer));
+    UV_CHECK(uv_async_init(h->loop, &d->wake, on_wake));
+    d->check.data = d->idle.data = d->timer.data = d->again.data = d->printer.data = d->wake.data =
+        d;
+    d->open_handles = 6;
+    UV_CHECK(uv_check_start(&d->check, on_check));
+    uv_unref((uv_handle_t *)&d->check);
+    http_topic_init(&d->topic);
+    d->started = h->data_dir ? started_open(h->data_dir) : NULL;
+    d->agent = serve_agent_open(d);
+    dag_observe(d, true);
+    return d;
+}
+
+static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
+{
+    if (log_dir)
+        TRY(run_make_log_dir(log_dir, ret_error));
+    struct dag *d = open_dag(h);
+    if (h->events)
+        events_know(h->events, &EVENT_WORDS);
+    int err = h->leader ? 0 : read_first(d, ret_error);
+    if (h->leader)
+        leader_follow(h->leader,
+                      &(struct leader_follower){.lead = on_lead, .stop = on_stop, .arg = d});
+    if (err)
+        module_close(d);
+    else
+        *ret_module = d;
+    return err;
+}
+
+static bool module_ready(void *module)
+{
+    return ((struct dag *)module)->ready;
+}
+
+const struct module dag_module = {
+    .name = "dag",
+    .open = module_open,
+    .routes = dag_routes,
+    .ready = module_ready,
+    .close = module_close,
+    .options = OPTIONS,
+    .option_count = sizeof OPTIONS / sizeof *OPTIONS,
+};

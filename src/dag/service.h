@@ -1,9 +1,9 @@
 /*
  * service - the DAG bound to a keeper and to the task store. The routes and the agents use it.
  *
- * In order: dag_open() -> dag_read(), which blocks, on any thread; dag_begin() with the result, on
- * the loop -> requests and agents -> dag_end() when another server leads or a commit failed, and
- * again from dag_read() -> dag_close(). Everything but dag_read() runs on the loop's thread.
+ * In order: dag_read(), which blocks, on any thread; dag_begin() with the result, on the loop ->
+ * requests and agents -> the DAG stops when another server leads or a commit failed, and again from
+ * dag_read(). Everything but dag_read() runs on the loop's thread.
  *
  * Stored below /drover/dag:
  *
@@ -112,27 +112,12 @@ struct dag {
     bool stopped;                                  /* news: this server does not lead any more */
 };
 
-/*
- * jobs and log_dir are set after opening. The last release frees the DAG: that of its handles after
- * closing, or of the read in flight.
- */
-struct dag *dag_open(struct context *context);
-void dag_close(struct dag *d);
-void dag_release(struct dag *d);
-
 /* Reads the stored state. Blocks; any thread. */
 int dag_read(struct keeper *k, struct dag_saved **ret_saved, struct err_info *ret_error);
 void dag_saved_free(struct dag_saved *saved); /* NULL: does nothing */
 
 /* Takes saved. Returns 0 or DAMAGED. */
 int dag_begin(struct dag *d, struct dag_saved *saved, struct err_info *ret_error);
-void dag_end(struct dag *d, int err);
-
-/* Handles what the leader's thread or the one that reads has left. */
-void dag_take_news(struct dag *d);
-
-/* A commit failed and the DAG was stopped: reads again. */
-void dag_failed(struct dag *d, int err);
 
 /* A run of the built-in agent has new output. */
 void dag_printed(struct dag *d);

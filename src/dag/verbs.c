@@ -55,6 +55,52 @@ static void end_node(struct dag *d, struct dag_commit *t, struct dag_node *n, en
     dag_follow(d, t, &changes);
 }
 
+/* The lists of running and parked nodes. */
+
+static void list_add(struct node_list *l, struct dag_node *n)
+{
+    mem_grow(l->nodes, l->count, l->cap);
+    n->list_at = l->count;
+    l->nodes[l->count++] = n;
+}
+
+static void list_remove(struct node_list *l, struct dag_node *n)
+{
+    struct dag_node *last = l->nodes[--l->count];
+    l->nodes[n->list_at] = last;
+    last->list_at = n->list_at;
+}
+
+void dag_enter_running(struct dag *d, struct dag_node *n, int64_t agent, int64_t lease_at)
+{
+    list_add(&d->running, n);
+    n->agent = agent;
+    n->lease_at = lease_at;
+    dag_arm(d, lease_at);
+}
+
+void dag_leave_running(struct dag *d, struct dag_node *n)
+{
+    list_remove(&d->running, n);
+    n->agent = AGENT_NONE;
+}
+
+void dag_park(struct dag *d, struct dag_node *n, int64_t due_ms)
+{
+    list_add(&d->parked, n);
+    n->parked = true;
+    n->due_at = due_ms;
+    plan_park(&d->graph.plan, n->ref);
+    dag_arm(d, due_ms);
+}
+
+void dag_unpark(struct dag *d, struct dag_node *n)
+{
+    if (n->parked)
+        list_remove(&d->parked, n);
+    n->parked = false;
+}
+
 /* The end of a run. */
 
 static void set_reason(struct dag_node *n, const struct node_command *c,
