@@ -143,19 +143,9 @@ void dag_lease_ended(struct dag *d, struct dag_node *n)
 
 enum { AHEAD_MS = 100, SAVE_MS = 1000 };
 
-struct serve_agent {
-    struct dag *dag;
-    struct runner *runner;
-    uint32_t busy;                         /* jobs: being claimed, waiting, running */
-    uint32_t running;                      /* of these */
-    struct serve_job *ahead, **ahead_last; /* claimed ahead and waiting, oldest first */
-    bool eager;                            /* the last command was short */
-    uint64_t epoch; /* incremented when the DAG is stopped: earlier jobs have no node */
-};
-
 /* A claim in flight, then a run. */
 struct serve_job {
-    struct serve_agent *agent;
+    struct dag *dag;
     struct serve_job *next; /* in the list of waiting jobs */
     struct dag_node *node;
     int64_t since_ms; /* when it began to wait or to run, by clock_boot_ms() */
@@ -164,8 +154,8 @@ struct serve_job {
 
 static void job_free(struct serve_job *j)
 {
-    j->agent->busy--;
-    dag_soon(j->agent->dag);
+    j->dag->agent.busy--;
+    dag_soon(j->dag);
     free(j);
 }
 
@@ -187,9 +177,9 @@ static void save_output(struct dag *d, struct dag_node *n, const struct run *r, 
 static void on_printed(void *arg, struct run *r)
 {
     struct serve_job *j = arg;
-    struct dag *d = j->agent->dag;
+    struct dag *d = j->dag;
     (void)r;
-    if (j->epoch != j->agent->epoch)
+    if (j->epoch != j->dag->agent.epoch)
         return;
     dag_printed(d);
     if (j->node->save_at)
@@ -212,12 +202,12 @@ static int64_t save_outputs(struct dag *d, int64_t now_ms)
     return next;
 }
 
-static struct serve_job *take_ahead(struct serve_agent *a, struct serve_job **at)
+static struct serve_job *take_ahead(struct dag *d, struct serve_job **at)
 {
     struct serve_job *j = *at;
     *at = j->next;
     if (!*at)
-        a->ahead_last = at;
+        d->agent.ahead_last = at;
     return j;
 }
 
@@ -226,16 +216,16 @@ static void start(struct serve_job *j);
 static void on_run_done(void *arg, struct run *r, const struct run_end *end)
 {
     struct serve_job *j = arg;
-    struct serve_agent *a = j->agent;
+    struct dag *d = j->dag;
     struct run_outcome o = {.how = end->how, .status = end->status};
-    a->running--;
-    a->eager = a->dag->started && clock_boot_ms() - j->since_ms < AHEAD_MS;
-    while (a->ahead && a->running < a->dag->jobs)
-        start(take_ahead(a, &a->ahead)); /* first: it has waited for this */
-    if (j->epoch == j->agent->epoch) {
+    d->agent.running--;
+    d->agent.eager = d->started && clock_boot_ms() - j->since_ms < AHEAD_MS;
+    while (d->agent.ahead && d->agent.running < d->jobs)
+        start(take_ahead(d, &d->agent.ahead)); /* first: it has waited for this */
+    if (j->epoch == d->agent.epoch) {
         j->node->run = NULL;
-        save_output(a->dag, j->node, r, true);
-        dag_end_run(a->dag, j->node, &o, NULL, NULL);
+        save_output(d, j->node, r, true);
+        dag_end_run(d, j->node, &o, NULL, NULL);
     }
     run_free(r);
     job_free(j);
@@ -245,9 +235,9 @@ static void not_started(struct serve_job *j, const char *reason, int status)
 {
     struct run_outcome o = {.how = RUN_EXITED, .status = status, .reason = reason};
     for (int i = 0; i < RUN_STREAMS; i++) /* it printed nothing */
-        dag_output_value(j->agent->dag, j->node, (enum run_stream)i);
-    dag_end_run(j->agent->dag, j->node, &o, NULL, NULL);
-    j->agent->running--;
+        dag_output_value(j->dag, j->node, (enum run_stream)i);
+    dag_end_run(j->dag, j->node, &o, NULL, NULL);
+    j->dag->agent.running--;
     job_free(j);
 }
 
@@ -275,9 +265,9 @@ const char *dag_parent_text(const struct dag *d, const struct dag_node *n, struc
 /* Marks the node as started, for the next server, and publishes that. */
 static void announce(struct serve_job *j)
 {
-    struct dag *d = j->agent->dag;
+    struct dag *d = j->dag;
     struct dag_node *n = j->node;
-    j->agent->running++;
+    j->dag->agent.running++;
     j->since_ms = clock_boot_ms();
     if (d->started)
         n->mark = started_mark(d->started, n->id, n->attempts);
@@ -291,7 +281,7 @@ static void announce(struct serve_job *j)
 
 static void start(struct serve_job *j)
 {
-    const struct dag *d = j->agent->dag;
+    const struct dag *d = j->dag;
     struct dag_node *n = j->node;
     CLEANUP(arena_release) struct arena a = {0};
     struct node_command c;
@@ -317,64 +307,62 @@ static void start(struct serve_job *j)
                                               n->id, n->attempts)
                                : NULL,
     };
-    n->run = runner_start(j->agent->runner, &spec, on_run_done, on_printed, j, &status, &why);
+    n->run = runner_start(j->dag->agent.runner, &spec, on_run_done, on_printed, j, &status, &why);
     if (!n->run)
         not_started(j, why.text, status);
 }
 
 static void wait_for_an_end(struct serve_job *j)
 {
-    struct serve_agent *a = j->agent;
+    struct dag *d = j->dag;
     j->since_ms = clock_boot_ms();
     j->next = NULL;
-    *a->ahead_last = j;
-    a->ahead_last = &j->next;
-    dag_arm(a->dag, dag_now_ms(a->dag) + AHEAD_MS);
+    *d->agent.ahead_last = j;
+    d->agent.ahead_last = &j->next;
+    dag_arm(d, dag_now_ms(d) + AHEAD_MS);
 }
 
 /* Ends a claim that was not started. */
 static void end_unstarted(struct serve_job *j)
 {
-    dag_end_run(j->agent->dag, j->node, &(struct run_outcome){.how = RUN_KILLED}, NULL, NULL);
+    dag_end_run(j->dag, j->node, &(struct run_outcome){.how = RUN_KILLED}, NULL, NULL);
     job_free(j);
 }
 
 static void on_claimed(void *arg, int err)
 {
     struct serve_job *j = arg;
-    if (err || j->epoch != j->agent->epoch)
+    if (err || j->epoch != j->dag->agent.epoch)
         job_free(j);
     else if (j->node->kill_asked)
         end_unstarted(j);
-    else if (j->agent->running < j->agent->dag->jobs)
+    else if (j->dag->agent.running < j->dag->jobs)
         start(j);
     else
         wait_for_an_end(j);
 }
 
-void serve_agent_schedule(struct serve_agent *a)
+void serve_agent_schedule(struct dag *d)
 {
-    uint32_t jobs = a->dag->jobs;
-    while (a->busy < (a->eager ? 3 * jobs : jobs)) {
+    while (d->agent.busy < (d->agent.eager ? 3 * d->jobs : d->jobs)) {
         struct serve_job *j = mem_zalloc(sizeof *j);
-        *j = (struct serve_job){.agent = a, .epoch = a->epoch};
-        j->node = dag_claim(a->dag, on_claimed, j);
+        *j = (struct serve_job){.dag = d, .epoch = d->agent.epoch};
+        j->node = dag_claim(d, on_claimed, j);
         if (!j->node) {
             free(j);
             return;
         }
-        j->node->ahead = a->busy >= jobs;
-        a->busy++;
+        j->node->ahead = d->agent.busy++ >= d->jobs;
     }
 }
 
-void serve_agent_kill(struct serve_agent *a, struct dag_node *n)
+void serve_agent_kill(struct dag *d, struct dag_node *n)
 {
     if (n->run)
         run_kill(n->run, RUN_GRACE_MS);
-    for (struct serve_job **at = &a->ahead; *at; at = &(*at)->next)
+    for (struct serve_job **at = &d->agent.ahead; *at; at = &(*at)->next)
         if ((*at)->node == n) {
-            end_unstarted(take_ahead(a, at));
+            end_unstarted(take_ahead(d, at));
             return;
         }
 }
@@ -383,44 +371,31 @@ void serve_agent_kill(struct serve_agent *a, struct dag_node *n)
  * Stores output. Releases the nodes that have waited too long; then nothing is claimed ahead until
  * a short command ends.
  */
-int64_t serve_agent_tick(struct serve_agent *a, int64_t now_ms)
+int64_t serve_agent_tick(struct dag *d, int64_t now_ms)
 {
-    int64_t waited = a->ahead ? clock_boot_ms() - a->ahead->since_ms : 0;
-    int64_t next = save_outputs(a->dag, now_ms), due = now_ms + AHEAD_MS - waited;
-    if (!a->ahead)
+    struct serve_job *first = d->agent.ahead;
+    int64_t waited = first ? clock_boot_ms() - first->since_ms : 0;
+    int64_t next = save_outputs(d, now_ms), due = now_ms + AHEAD_MS - waited;
+
+    if (!first)
         return next;
     if (waited < AHEAD_MS)
         return due < next ? due : next;
-    a->eager = false;
-    while (a->ahead) {
-        struct serve_job *j = take_ahead(a, &a->ahead);
-        dag_unclaim(a->dag, j->node);
+    d->agent.eager = false;
+    while (d->agent.ahead) {
+        struct serve_job *j = take_ahead(d, &d->agent.ahead);
+        dag_unclaim(d, j->node);
         job_free(j);
     }
     return next;
 }
 
-void serve_agent_drop(struct serve_agent *a)
+void serve_agent_drop(struct dag *d)
 {
-    a->epoch++;
-    while (a->ahead)
-        job_free(take_ahead(a, &a->ahead));
-    for (uint32_t i = 0; i < a->dag->running.count; i++)
-        if (a->dag->running.nodes[i]->run)
-            run_kill(a->dag->running.nodes[i]->run, 0);
-}
-
-struct serve_agent *serve_agent_open(struct dag *d)
-{
-    struct serve_agent *a = mem_zalloc(sizeof *a);
-    a->dag = d;
-    a->ahead_last = &a->ahead;
-    a->runner = runner_open(d->context->loop, RUNNER_BY_CGROUP);
-    return a;
-}
-
-void serve_agent_close(struct serve_agent *a)
-{
-    runner_close(a->runner);
-    free(a);
+    d->agent.epoch++;
+    while (d->agent.ahead)
+        job_free(take_ahead(d, &d->agent.ahead));
+    for (uint32_t i = 0; i < d->running.count; i++)
+        if (d->running.nodes[i]->run)
+            run_kill(d->running.nodes[i]->run, 0);
 }

@@ -21,14 +21,12 @@ struct draft_node {
 struct drafting {
     struct graph *g;
     struct arena *a;
-    uint32_t count;
-    uint64_t first_id;
+    struct draft draft; /* the result */
+    uint32_t parent_cap;
     struct draft_node *nodes;
     struct plan_spec *specs; /* only the parents of the same request, to find cycles */
     struct map by_ref;
     uint32_t *stamps; /* by ref of the plan, then by index: the last node that has it as a parent */
-    struct dag_node **existing;
-    uint32_t existing_count, existing_cap;
     struct err_info *e;
 };
 
@@ -135,20 +133,20 @@ static int add_parent(struct drafting *d, uint32_t i, const struct json *v, uint
     if (*stamp == i + 1)
         return 0; /* a duplicate */
     *stamp = i + 1;
-    d->nodes[i].parents[d->nodes[i].parent_count++] = n ? n->id : d->first_id + index;
+    d->nodes[i].parents[d->nodes[i].parent_count++] = n ? n->id : d->draft.first_id + index;
     if (!n) {
         in_batch[s->parent_count++] = plan_in_batch(index);
         return 0;
     }
-    mem_grow(d->existing, d->existing_count, d->existing_cap);
-    d->existing[d->existing_count++] = n;
+    mem_grow(d->draft.parents, d->draft.parent_count, d->parent_cap);
+    d->draft.parents[d->draft.parent_count++] = n;
     return 0;
 }
 
 static bool parent_is_if(const struct drafting *d, uint64_t id)
 {
-    return id >= d->first_id ? d->specs[id - d->first_id].type == NODE_IF
-                             : graph_plan(d->g, graph_find(d->g, id))->type == NODE_IF;
+    return id >= d->draft.first_id ? d->specs[id - d->draft.first_id].type == NODE_IF
+                                   : graph_plan(d->g, graph_find(d->g, id))->type == NODE_IF;
 }
 
 static int read_parents(struct drafting *d, uint32_t i)
@@ -192,7 +190,7 @@ static void put_node(struct buf *b, const struct drafting *d, uint32_t i, int64_
     const struct draft_node *n = &d->nodes[i];
     const struct json *data = json_get(n->json, "data");
     json_open(b, '{');
-    json_member_int(b, "id", (int64_t)(d->first_id + i));
+    json_member_int(b, "id", (int64_t)(d->draft.first_id + i));
     json_member_text(b, "type", str_of(node_type_name(s->type)));
     if (s->when)
         json_member_text(b, "when", str_of(node_when_name(s->when)));
@@ -216,15 +214,16 @@ static void put_node(struct buf *b, const struct drafting *d, uint32_t i, int64_
     json_close(b, '}');
 }
 
-static int write_chunks(struct drafting *d, int64_t now_ms, struct draft *r)
+static int write_chunks(struct drafting *d, int64_t now_ms)
 {
+    struct draft *r = &d->draft;
     struct chunk_text *c = NULL;
     uint32_t in_chunk = 0;
-    for (uint32_t i = 0; i < d->count; i++) {
+    for (uint32_t i = 0; i < d->draft.count; i++) {
         if (!c || c->text.len > GRAPH_CHUNK_LEN || in_chunk == GRAPH_CHUNK_NODES) {
             r->chunks = mem_realloc(r->chunks, (r->chunk_count + 1) * sizeof *r->chunks);
             r->chunks[r->chunk_count++] = c = mem_zalloc(sizeof *c);
-            c->first_id = d->first_id + i;
+            c->first_id = d->draft.first_id + i;
             json_open(&c->text, '[');
             in_chunk = 0;
         }
@@ -268,11 +267,11 @@ static int check_all(struct drafting *d, const struct json *list)
     uint32_t at = 0;
     json_each(v, list)
         TRY(read_node(d, at++, v));
-    for (uint32_t i = 0; i < d->count; i++) {
+    for (uint32_t i = 0; i < d->draft.count; i++) {
         TRY(read_parents(d, i));
         TRY(check_branch(d, i));
     }
-    return plan_has_cycle(d->specs, d->count, &cycle) ? reject_cycle(d, &cycle) : 0;
+    return plan_has_cycle(d->specs, d->draft.count, &cycle) ? reject_cycle(d, &cycle) : 0;
 }
 
 int graph_draft(struct graph *g, const struct json *list, int64_t now_ms, struct arena *a,
@@ -288,25 +287,21 @@ int graph_draft(struct graph *g, const struct json *list, int64_t now_ms, struct
         .g = g,
         .a = a,
         .e = ret_error,
-        .first_id = g->last_id + 1,
-        .count = list->count,
+        .draft = {.first_id = g->last_id + 1, .count = list->count},
         .nodes = arena_zalloc(a, (list->count + 1) * sizeof *d.nodes),
         .specs = arena_zalloc(a, (list->count + 1) * sizeof *d.specs),
         .stamps = mem_zalloc((g->plan.node_count + list->count + 1) * sizeof *d.stamps),
     };
-    struct draft r = {.first_id = d.first_id, .count = d.count};
     int err = check_all(&d, list);
     if (!err)
-        err = write_chunks(&d, now_ms, &r);
-    r.parents = d.existing;
-    r.parent_count = d.existing_count;
+        err = write_chunks(&d, now_ms);
     free(d.stamps);
     map_release(&d.by_ref);
     if (err) {
-        draft_release(&r);
+        draft_release(&d.draft);
         return err;
     }
-    g->last_id += d.count;
-    *ret_draft = r;
+    g->last_id += list->count;
+    *ret_draft = d.draft;
     return 0;
 }

@@ -118,7 +118,7 @@ static void on_timer(uv_timer_t *timer)
     struct dag *d = timer->data;
     d->timer_at = INT64_MAX;
     dag_commit_retry(d);
-    int64_t now = dag_now_ms(d), next = serve_agent_tick(d->agent, now);
+    int64_t now = dag_now_ms(d), next = serve_agent_tick(d, now);
     for (uint32_t i = d->parked.count; i-- > 0;) {
         struct dag_node *n = d->parked.nodes[i];
         if (n->due_at <= now) {
@@ -170,7 +170,7 @@ static void end_dag(struct dag *d, int err)
         return;
     d->ready = false;
     d->failing = 0;
-    serve_agent_drop(d->agent);
+    serve_agent_drop(d);
     dag_drop_adds(d, err);
     dag_commit_drop_all(d, err);
     dag_publish(d, NULL); /* ends the requests that wait for nodes */
@@ -324,7 +324,7 @@ static void on_check(uv_check_t *check)
         on_failed(d, err);
         return;
     }
-    serve_agent_schedule(d->agent);
+    serve_agent_schedule(d);
     dag_offer(d);
     dag_commit_flush(d);
 }
@@ -386,7 +386,7 @@ static void module_close(void *module)
     }
     dag_observe(d, false);
     end_dag(d, DROVER_CLOSED);
-    serve_agent_close(d->agent);
+    runner_close(d->agent.runner);
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++)
         uv_close(handles[i], on_closed);
 }
@@ -400,6 +400,7 @@ static struct dag *open_dag(struct context *h)
     d->jobs = agent_jobs >= 0 ? (uint32_t)agent_jobs : (uint32_t)(cores > 0 ? cores : 1);
     d->timer_at = INT64_MAX;
     d->adding_end = &d->adding;
+    d->agent.ahead_last = &d->agent.ahead;
     pthread_mutex_init(&d->lock, NULL);
     UV_CHECK(uv_check_init(h->loop, &d->check));
     UV_CHECK(uv_idle_init(h->loop, &d->idle));
@@ -414,7 +415,7 @@ static struct dag *open_dag(struct context *h)
     uv_unref((uv_handle_t *)&d->check);
     http_topic_init(&d->topic);
     d->started = h->data_dir ? started_open(h->data_dir) : NULL;
-    d->agent = serve_agent_open(d);
+    d->agent.runner = runner_open(h->loop, RUNNER_BY_CGROUP);
     dag_observe(d, true);
     return d;
 }

@@ -98,7 +98,14 @@ struct dag {
     struct node_list running;         /* nodes that have an agent */
     struct node_list parked;          /* nodes that wait for their next attempt */
     struct dag_addition *adding, **adding_end;
-    struct serve_agent *agent;
+    struct serve_agent {
+        struct runner *runner;
+        uint32_t busy;                         /* jobs: being claimed, waiting, running */
+        uint32_t running;                      /* of these */
+        struct serve_job *ahead, **ahead_last; /* claimed ahead and waiting, oldest first */
+        bool eager;                            /* the last command was short */
+        uint64_t epoch;      /* incremented when the DAG is stopped: earlier jobs have no node */
+    } agent;                 /* the built-in agent */
     struct started *started; /* NULL: it is not known which runs were started */
 
     struct http_topic topic; /* keys: dag_key() */
@@ -289,11 +296,9 @@ uint64_t dag_key(const char *kind, int64_t number);
 #define DAG_RUN_TOKEN "DROVER_RUN=%" PRId64 ".%" PRIu64 ".%" PRIu32
 
 /* The built-in agent. */
-struct serve_agent *serve_agent_open(struct dag *d);
-void serve_agent_close(struct serve_agent *a);
-void serve_agent_schedule(struct serve_agent *a); /* claims nodes for the free jobs */
-void serve_agent_kill(struct serve_agent *a, struct dag_node *n);
-int64_t serve_agent_tick(struct serve_agent *a, int64_t now_ms); /* returns when to call it again */
-void serve_agent_drop(struct serve_agent *a); /* the DAG was stopped: kills all runs */
+void serve_agent_schedule(struct dag *d); /* claims nodes for the free jobs */
+void serve_agent_kill(struct dag *d, struct dag_node *n);
+int64_t serve_agent_tick(struct dag *d, int64_t now_ms); /* returns when to call it again */
+void serve_agent_drop(struct dag *d);                    /* the DAG was stopped: kills all runs */
 
 #endif

@@ -210,7 +210,7 @@ void dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg)
         return;
     n->kill_asked = true;
     if (n->agent == AGENT_SERVE) {
-        serve_agent_kill(d->agent, n);
+        serve_agent_kill(d, n);
     } else if (n->agent && n->begun) {
         n->kill_number = ++d->kill_number;
         http_topic_wake(&d->topic, dag_key("kill", n->agent), HTTP_TOPIC_ALL);
