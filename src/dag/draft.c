@@ -30,10 +30,8 @@ struct drafting {
     struct err_info *e;
 };
 
-static int wrong(struct drafting *d, uint32_t i, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int wrong(struct drafting *d, uint32_t i, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static int wrong(struct drafting *d, uint32_t i,
+                                                       const char *fmt, ...)
 {
     char text[400];
     va_list ap;

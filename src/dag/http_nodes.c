@@ -126,31 +126,29 @@ static bool fits(const struct graph *g, uint32_t at, const struct node_listing *
            (l->types == ~0u || l->types >> graph_plan(g, g->order[at])->type & 1);
 }
 
-static size_t put_listing(struct buf *b, struct dag *d, const struct node_listing *l)
+static int64_t put_listing(struct buf *b, struct dag *d, const struct node_listing *l)
 {
     const struct graph *g = &d->graph;
     uint32_t at = graph_seek(g, l->after + 1);
-    int64_t left = l->limit ? l->limit : INT64_MAX;
-    size_t count = 0;
-
+    int64_t count = 0;
     if (l->limit) {
         json_open(b, '{');
         json_key(b, "nodes");
     }
     json_open(b, '[');
-    for (; at < g->count && left; at++)
+    for (; at < g->count && (!l->limit || count < l->limit); at++)
         if (fits(g, at, l)) {
             node_put_metadata(b, d, g->order[at], l->fields);
-            left--;
             count++;
         }
     json_close(b, ']');
+    if (!l->limit)
+        return count;
     while (at < g->count && !fits(g, at, l))
         at++;
-    if (l->limit && at < g->count)
+    if (at < g->count)
         http_put_pagination(b, g->order[at]->id, l->pid);
-    if (l->limit)
-        json_close(b, '}');
+    json_close(b, '}');
     return count;
 }
 
@@ -180,13 +178,6 @@ static void put_id_object(struct buf *b, uint64_t id)
     json_close(b, '}');
 }
 
-/* The change was refused: answers the request of a call, and frees it. */
-static void refuse(struct dag_call *c, int err, const struct err_info *why)
-{
-    http_reply_err(c->r, err, why->text);
-    dag_call_free(c);
-}
-
 void http_post_nodes(struct http_request *r)
 {
     const struct dag_in *in = r->in;
@@ -196,12 +187,12 @@ void http_post_nodes(struct http_request *r)
 
     if (!http_is_ready(r))
         return;
-    struct dag_call *c = dag_call_new(r);
-    int err = graph_draft(&d->graph, in->nodes, dag_now_ms(d), &c->arena, &draft, &why);
+    int err = graph_draft(&d->graph, in->nodes, dag_now_ms(d), &r->arena, &draft, &why);
     if (err) {
-        refuse(c, err, &why);
+        http_reply_err(r, err, why.text);
         return;
     }
+    struct dag_call *c = dag_call_new(r);
     json_open(&c->out, '[');
     for (uint32_t i = 0; i < draft.count; i++)
         put_id_object(&c->out, draft.first_id + i);
@@ -299,6 +290,8 @@ void http_delete_node(struct http_request *r)
         put_id_object(&c->out, d->graph.plan.nodes[all.refs[i]].id);
     json_close(&c->out, ']');
     int err = dag_remove(d, &all, in->chain, dag_call_done, c, &why);
-    if (err)
-        refuse(c, err, &why);
+    if (err) {
+        http_reply_err(r, err, why.text);
+        dag_call_free(c);
+    }
 }
