@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "dag/http_impl.h"
 
 enum { FETCH_SLOTS = 40 };
@@ -132,6 +131,7 @@ static void reply_text(struct http_request *r, const struct text_page *p, struct
 
 /* A worker thread reads text in slots from the keeper. */
 
+/* In the arena of its call, whose `out` gets the text. */
 struct slot_fetch {
     struct dag_call *call;
     uv_work_t work;
@@ -140,8 +140,6 @@ struct slot_fetch {
     struct datum_slot slots[FETCH_SLOTS];
     uint32_t slot_count;
     struct str tail; /* empty: not on the page */
-    struct buf text;
-    int err;
 };
 
 static int read_slots(struct slot_fetch *f, struct keeper *k)
@@ -151,9 +149,9 @@ static int read_slots(struct slot_fetch *f, struct keeper *k)
     for (uint32_t i = 0; i < f->slot_count; i++) {
         dag_slot_path(path, f->id, f->slots[i].number);
         TRY(keeper_get(k, path, &piece, NULL));
-        buf_put(&f->text, piece.p, piece.len);
+        buf_put(&f->call->out, piece.p, piece.len);
     }
-    buf_put_str(&f->text, f->tail);
+    buf_put_str(&f->call->out, f->tail);
     return 0;
 }
 
@@ -162,7 +160,7 @@ static void work_fetch(uv_work_t *work)
     struct slot_fetch *f = work->data;
     struct context *context = f->call->dag->context;
     struct keeper *k = context_keeper(context);
-    f->err = k ? read_slots(f, k) : DROVER_CLOSED;
+    f->call->err = k ? read_slots(f, k) : DROVER_CLOSED;
     if (k)
         context_return(context, k);
 }
@@ -172,32 +170,28 @@ static void after_fetch(uv_work_t *work, int status)
     struct slot_fetch *f = work->data;
     struct dag_call *c = f->call;
     (void)status;
-    if (c->r && f->err == DROVER_NO_NODE) {
+    if (c->r && c->err == DROVER_NO_NODE) {
         http_reply_err(c->r, DROVER_SESSION_EXPIRED, "the value was replaced: start again");
-    } else if (c->r && f->err) {
-        http_reply_err(c->r, f->err, NULL);
+    } else if (c->r && c->err) {
+        http_reply_err(c->r, c->err, NULL);
     } else if (c->r) {
-        struct str piece = cut_page(buf_str(&f->text), f->page.start - f->base, f->page.limit,
-                                    f->base + f->text.len >= f->total);
+        struct str piece = cut_page(buf_str(&c->out), f->page.start - f->base, f->page.limit,
+                                    f->base + c->out.len >= f->total);
         reply_page(c->r, &f->page, piece, f->page.start + piece.len < f->total);
     }
-    buf_release(&f->text);
-    free(f);
     dag_call_free(c);
 }
 
 static void fetch_text(struct http_request *r, const struct dag_node *n, const struct node_datum *v,
                        const struct text_page *p)
 {
-    struct slot_fetch *f = mem_zalloc(sizeof *f);
+    struct dag_call *c = dag_call_new(r);
+    struct slot_fetch *f = arena_alloc(&c->arena, sizeof *f);
     uint64_t at = 0, end = p->start + (uint64_t)p->limit;
-    *f = (struct slot_fetch){.call = dag_call_new(r),
-                             .work.data = f,
-                             .page = *p,
-                             .id = n->id,
-                             .total = v->len,
-                             .base = UINT64_MAX};
-    f->page.key.p = arena_text(&f->call->arena, p->key);
+
+    *f = (struct slot_fetch){
+        .call = c, .work.data = f, .page = *p, .id = n->id, .total = v->len, .base = UINT64_MAX};
+    f->page.key.p = arena_text(&c->arena, p->key);
     for (uint32_t i = 0; i < v->slot_count && f->slot_count < FETCH_SLOTS;
          at += v->slots[i++].len) {
         if (at + v->slots[i].len <= p->start || at >= end)
@@ -207,12 +201,12 @@ static void fetch_text(struct http_request *r, const struct dag_node *n, const s
         f->slots[f->slot_count++] = v->slots[i];
     }
     if (at == v->len - v->bytes.len && at < end) {
-        f->tail = (struct str){arena_text(&f->call->arena, buf_str(&v->bytes)), v->bytes.len};
+        f->tail = (struct str){arena_text(&c->arena, buf_str(&v->bytes)), v->bytes.len};
         f->base = f->slot_count ? f->base : at;
     }
     if (f->base > p->start)
         f->base = p->start;
-    uv_queue_work(f->call->dag->context->loop, &f->work, work_fetch, after_fetch);
+    uv_queue_work(c->dag->context->loop, &f->work, work_fetch, after_fetch);
 }
 
 /* Reading. */
