@@ -65,14 +65,17 @@ static int by_id(const void *a, const void *b)
 
 /* The head and the directories, which are created if missing. */
 
+static const char *const KIND_ROOTS[BUCKET_KINDS] = {DAG_ROOT "/specs", DAG_ROOT "/nodes",
+                                                     DAG_ROOT "/slots"};
+
 static int make_all(struct keeper *k)
 {
-    static const char *const paths[] = {"/drover", DAG_ROOT, DAG_ROOT "/specs", DAG_ROOT "/nodes",
-                                        DAG_ROOT "/slots"};
     char head[64];
     uint64_t random;
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        TRY(keeper_ensure(k, paths[i], STR("")));
+    TRY(keeper_ensure(k, "/drover", STR("")));
+    TRY(keeper_ensure(k, DAG_ROOT, STR("")));
+    for (int kind = 0; kind < BUCKET_KINDS; kind++)
+        TRY(keeper_ensure(k, KIND_ROOTS[kind], STR("")));
     random_fill(&random, sizeof random);
     snprintf(head, sizeof head, "{\"client\":%" PRIu64 ",\"last\":0}", (random >> 12) + 1);
     return keeper_ensure(k, DAG_HEAD, str_of(head));
@@ -92,8 +95,6 @@ static int read_head(struct keeper *k, struct dag_saved *saved)
 
 /* Names: the buckets of one kind, and their contents. */
 
-typedef int note_fn(struct keeper *k, struct dag_saved *saved, const char *name);
-
 static void note_text(struct saved_texts *t, uint64_t id)
 {
     mem_grow(t->items, t->count, t->cap);
@@ -101,64 +102,47 @@ static void note_text(struct saved_texts *t, uint64_t id)
     t->items[t->count++]->first_id = id;
 }
 
-static int note_chunk(struct keeper *k, struct dag_saved *saved, const char *name)
-{
-    uint64_t first = strtoull(name, NULL, 10);
-    char path[DAG_PATH_LEN];
-    if (first <= (uint64_t)saved->last) {
-        note_text(&saved->chunks, first);
-        return 0;
-    }
-    /* The head does not count it: its request did not commit. */
-    dag_path(path, BUCKET_SPECS, first);
-    return keeper_delete(k, path, KEEPER_ANY_VERSION);
-}
-
-static int note_record(struct keeper *k, struct dag_saved *saved, const char *name)
-{
-    (void)k;
-    note_text(&saved->records, strtoull(name, NULL, 10));
-    return 0;
-}
-
-static int note_slot(struct keeper *k, struct dag_saved *saved, const char *name)
+static int note_name(struct keeper *k, struct dag_saved *saved, enum bucket_kind kind,
+                     const char *name)
 {
     struct saved_slot s = {0};
-    (void)k;
-    if (sscanf(name, "%" SCNu64 "-%" SCNu32, &s.id, &s.number) != 2)
+    char path[DAG_PATH_LEN];
+    int numbers = sscanf(name, "%" SCNu64 "-%" SCNu32, &s.id, &s.number);
+
+    if (kind == BUCKET_SPECS && s.id > (uint64_t)saved->last) {
+        dag_path(path, BUCKET_SPECS, s.id); /* the request of this chunk did not commit */
+        return keeper_delete(k, path, KEEPER_ANY_VERSION);
+    }
+    if (kind != BUCKET_SLOTS) {
+        note_text(kind == BUCKET_SPECS ? &saved->chunks : &saved->records, s.id);
+        return 0;
+    }
+    if (numbers != 2)
         return DROVER_DAMAGED;
     mem_grow(saved->slots, saved->slot_count, saved->slot_cap);
     saved->slots[saved->slot_count++] = s;
     return 0;
 }
 
-static int note_names(struct keeper *k, struct dag_saved *saved, const char *path, note_fn *fn)
+static int note_bucket(struct keeper *k, struct dag_saved *saved, enum bucket_kind kind,
+                       uint64_t number)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
+    char path[DAG_PATH_LEN];
+    map_add(&saved->buckets[kind], map_hash_u64(number), (uint32_t)number + 1);
+    dag_bucket_path(path, kind, number);
     TRY(keeper_children(k, path, &names, NULL));
     for (size_t i = 0; i < names.count; i++)
-        TRY(fn(k, saved, names.names[i]));
+        TRY(note_name(k, saved, kind, names.names[i]));
     return 0;
 }
 
 static int note_kind(struct keeper *k, struct dag_saved *saved, enum bucket_kind kind)
 {
-    static const struct {
-        const char *root;
-        note_fn *note;
-    } kinds[] = {{DAG_ROOT "/specs", note_chunk},
-                 {DAG_ROOT "/nodes", note_record},
-                 {DAG_ROOT "/slots", note_slot}};
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    char path[DAG_PATH_LEN];
-
-    TRY(keeper_children(k, kinds[kind].root, &names, NULL));
-    for (size_t i = 0; i < names.count; i++) {
-        uint64_t number = strtoull(names.names[i], NULL, 10);
-        map_add(&saved->buckets[kind], map_hash_u64(number), (uint32_t)number + 1);
-        dag_bucket_path(path, kind, number);
-        TRY(note_names(k, saved, path, kinds[kind].note));
-    }
+    TRY(keeper_children(k, KIND_ROOTS[kind], &names, NULL));
+    for (size_t i = 0; i < names.count; i++)
+        TRY(note_bucket(k, saved, kind, strtoull(names.names[i], NULL, 10)));
     return 0;
 }
 
