@@ -101,14 +101,14 @@ static int read_node(struct drafting *d, uint32_t i, const struct json *v)
     TRY(read_ref(d, i));
     if (json_only(n->metadata, words, &why))
         return wrong(d, i, "metadata: %s", why.text);
-    if (graph_read_words(n->metadata, &d->specs[i], &n->group, &n->name, &why))
+    if (graph_read_words(n->metadata, &d->specs[i].node, &n->group, &n->name, &why))
         return wrong(d, i, "%s", why.text);
     TRY(check_name(d, i, "metadata.group", n->group));
     if (n->name.p)
         TRY(check_name(d, i, "metadata.name", n->name));
     if (graph_group(d->g, n->group) == UINT32_MAX)
         return wrong(d, i, "there are %d groups already", GRAPH_GROUPS_MAX);
-    return node_check_data(d->specs[i].type, data, &why) ? wrong(d, i, "%s", why.text) : 0;
+    return node_check_data(d->specs[i].node.type, data, &why) ? wrong(d, i, "%s", why.text) : 0;
 }
 
 /* Parents. */
@@ -143,7 +143,7 @@ static int add_parent(struct drafting *d, uint32_t i, const struct json *v, uint
 
 static bool parent_is_if(const struct drafting *d, uint64_t id)
 {
-    return id >= d->draft.first_id ? d->specs[id - d->draft.first_id].type == NODE_IF
+    return id >= d->draft.first_id ? d->specs[id - d->draft.first_id].node.type == NODE_IF
                                    : graph_plan(d->g, graph_find(d->g, id))->type == NODE_IF;
 }
 
@@ -172,7 +172,7 @@ static int read_parents(struct drafting *d, uint32_t i)
 static int check_branch(struct drafting *d, uint32_t i)
 {
     const struct draft_node *n = &d->nodes[i];
-    if (!d->specs[i].branch)
+    if (!d->specs[i].node.branch)
         return 0;
     for (uint32_t k = 0; k < n->parent_count; k++)
         if (parent_is_if(d, n->parents[k]))
@@ -184,7 +184,7 @@ static int check_branch(struct drafting *d, uint32_t i)
 
 static void put_node(struct buf *b, const struct drafting *d, uint32_t i, int64_t now_ms)
 {
-    const struct plan_spec *s = &d->specs[i];
+    const struct plan_node *s = &d->specs[i].node;
     const struct draft_node *n = &d->nodes[i];
     const struct json *data = json_get(n->json, "data");
     json_open(b, '{');

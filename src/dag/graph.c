@@ -95,7 +95,7 @@ struct graph_loading {
     void *arg;
 };
 
-int graph_read_words(const struct json *v, struct plan_spec *ret_spec, struct str *ret_group,
+int graph_read_words(const struct json *v, struct plan_node *ret_node, struct str *ret_group,
                      struct str *ret_name, struct err_info *e)
 {
     struct str type = {0}, when = STR("success"), branch = {0}, group = STR(NODE_GROUP_DEFAULT);
@@ -120,7 +120,7 @@ int graph_read_words(const struct json *v, struct plan_spec *ret_spec, struct st
     if (priority < INT32_MIN || priority > INT32_MAX)
         return err_set(e, DROVER_BAD_ARGUMENT, "metadata.priority is out of range");
     *ret_group = group;
-    *ret_spec = (struct plan_spec){
+    *ret_node = (struct plan_node){
         .type = (uint8_t)node_type_of(type),
         .when = (uint8_t)node_when_of(when),
         .branch = branch.p ? (uint8_t)node_branch_of(branch) : BRANCH_NONE,
@@ -135,15 +135,16 @@ static bool read_spec(struct graph_loading *l, const struct json *v, struct dag_
     const struct json *data = NULL;
     struct str group;
     int64_t id = 0;
-    if (graph_read_words(v, s, &group, &n->name, NULL) || json_get_int(v, "id", &id, NULL) != 1 ||
-        json_get_int(v, "added", &n->added_ms, NULL) < 0 ||
+    *s = (struct plan_spec){0};
+    if (graph_read_words(v, &s->node, &group, &n->name, NULL) ||
+        json_get_int(v, "id", &id, NULL) != 1 || json_get_int(v, "added", &n->added_ms, NULL) < 0 ||
         json_get_object(v, "data", &data, NULL) < 0 ||
         json_get_list(v, "parents", ret_parents, NULL) < 0 || id <= 0)
         return false;
-    n->id = s->id = (uint64_t)id;
+    n->id = s->node.id = (uint64_t)id;
     n->data = data ? data->raw : (struct str){0};
-    s->group = graph_group(l->g, group);
-    n->group = str_of(l->g->groups[s->group]);
+    s->node.group = graph_group(l->g, group);
+    n->group = str_of(l->g->groups[s->node.group]);
     return true;
 }
 
@@ -199,8 +200,8 @@ static bool load_node(struct graph_loading *l, struct chunk_text *c, const struc
         node_free(n);
         return good;
     }
-    s->state = (uint8_t)state;
-    s->taken = (uint8_t)taken;
+    s->node.state = (uint8_t)state;
+    s->node.taken = (uint8_t)taken;
     n->chunk = c;
     c->nodes++;
     if (n->name.len && !is_in(c, n->name))

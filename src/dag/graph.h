@@ -65,7 +65,7 @@ int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count, grap
                void *arg, struct plan_changes *changes);
 
 /* Type, when, branch, priority, group and name, as a request or a chunk has them. */
-int graph_read_words(const struct json *v, struct plan_spec *ret_spec, struct str *ret_group,
+int graph_read_words(const struct json *v, struct plan_node *ret_node, struct str *ret_group,
                      struct str *ret_name, struct err_info *e);
 
 struct dag_node *graph_find(const struct graph *g, uint64_t id);

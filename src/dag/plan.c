@@ -301,17 +301,8 @@ static uint32_t new_node(struct dag_plan *p, const struct plan_spec *s)
     uint32_t ref = p->free_node ? p->free_node : p->node_count++;
     if (p->free_node)
         p->free_node = p->nodes[ref].children;
-    p->nodes[ref] = (struct plan_node){
-        .id = s->id,
-        .priority = s->priority,
-        .group = s->group,
-        .type = s->type,
-        .when = s->when,
-        .branch = s->branch,
-        .state = s->state,
-        .taken = s->taken,
-        .used = true,
-    };
+    p->nodes[ref] = s->node;
+    p->nodes[ref].used = true;
     p->used++;
     return ref;
 }

@@ -98,11 +98,7 @@ struct plan_changes {
 #define PLAN_IN_BATCH UINT32_C(0x80000000) /* flags a parent: an index into the same request */
 
 struct plan_spec {
-    uint64_t id;
-    int32_t priority;
-    uint32_t group;
-    uint8_t type, when, branch;
-    uint8_t state, taken; /* as loaded from the store; incipient for a new node */
+    struct plan_node node; /* its first fields, type to branch; state and taken as stored */
     const uint32_t *parents;
     uint32_t parent_count;
 };
