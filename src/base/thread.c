@@ -159,7 +159,7 @@ void periodic_stop(struct periodic *p)
  * start.
  */
 
-enum { THREADS_MAX = 8, ALONE_MAX = 64 };
+enum { THREADS_MAX = 15, ALONE_MAX = 64 };
 
 struct parallel {
     size_t count;

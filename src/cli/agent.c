@@ -17,7 +17,6 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/uv_check.h"
-#include "dag/environment.h"
 
 const char *const AGENT_OUTPUTS[RUN_STREAMS] = {"stdout", "stderr", "mixedout"};
 

@@ -51,7 +51,8 @@ static void add(struct graph *g, const struct json *v, struct arena *a)
     }
     FUZZ_CHECK(!graph_load(g, d.chunks, d.chunk_count, NULL, NULL, &changes));
     FUZZ_CHECK(g->count == before + d.count && g->last_id == last + d.count);
-    free(d.chunks);
+    d.chunk_count = 0; /* the graph has taken them */
+    draft_release(&d);
     plan_changes_release(&changes);
 }
 
