@@ -13,9 +13,7 @@
 #include <stdatomic.h>
 
 #include "base/buf.h"
-#include "http/head_cache.h"
 #include "http/metrics.h"
-#include "http/pool.h"
 #include "http/server.h"
 
 /*
@@ -42,12 +40,11 @@ struct exchange {
     bool away;      /* on a worker */
 
     /* work.c: what a worker passes to the loop. */
-    struct pool_job job;
     atomic_int holds; /* the running handler, the pending outcome; the last one posts */
     atomic_bool left; /* the client has left */
     int status;
     const char *content_type;
-    struct exchange *posted_next;
+    struct exchange *away_next; /* in the queue to the workers, or of what was posted */
 
     /* topic.c: while it waits. The entries and `woken` are under the topic's lock. */
     struct http_watch watch;
@@ -111,12 +108,22 @@ struct route_metrics {
     struct histogram *seconds;
 };
 
+/* Threads that run handlers which may block (work.c). */
+struct workers {
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    struct exchange *first, **last; /* the queue */
+    size_t queued, idle, count;
+    bool ending;
+    pthread_t threads[HTTP_WORKERS_MAX];
+};
+
 /* The server. */
 struct http_server {
     uv_tcp_t tcp;
     struct http_options options;
     struct router router;
-    struct pool *pool; /* NULL: not needed yet */
+    struct workers workers;
     struct route_metrics
         *route_metrics; /* one a row, and one for requests without a route; NULL: not counted */
 
@@ -202,9 +209,6 @@ void request_handle(struct exchange *x);
 /* Answers, on the loop. */
 void exchange_answer(struct exchange *x, int status, const char *content_type, struct str body);
 
-/* The head of a streamed answer. */
-void exchange_put_stream_head(struct exchange *x, struct buf *b, const char *content_type);
-
 /* An error; its code is that of the status, and no field is to blame, where they are NULL. */
 void reply_with(struct http_request *r, int status, const char *code, const char *field,
                 const char *message);
@@ -214,9 +218,11 @@ void buf_empty(struct buf *b);
 
 /* work.c */
 
+void workers_init(struct workers *w);
+void workers_release(struct workers *w);
 void work_submit(struct exchange *x);
 
-/* The handler has answered (`reply`) or parked the request. From any thread. */
+/* The handler has returned; or has answered (`reply`) or parked the request. From any thread. */
 void work_settle(struct exchange *x);
 
 /* Returns a request to the loop. From any thread. */
@@ -256,11 +262,6 @@ void server_forget(struct http_server *s, struct conn *c);
  * its port, or one of the configured names.
  */
 bool server_is_host(const struct conn *c, struct str host);
-
-/* server_metrics.c */
-
-void server_metrics_register(struct http_server *s);
-void server_metrics_release(struct http_server *s);
 
 /* Counts an answer. */
 void server_metrics_count(const struct exchange *x, int status);

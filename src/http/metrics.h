@@ -18,7 +18,7 @@
 
 #include "base/buf.h"
 #include "base/str.h"
-#include "http/router.h"
+#include "http/route.h"
 
 struct metrics;
 struct counter;

@@ -10,7 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "http/router.h"
+#include "http/route.h"
 
 /*
  * Appends JSON. A ' in the format stands for a ", and a comma is put before it where one is needed.

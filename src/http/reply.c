@@ -128,6 +128,12 @@ static void put_answer(struct buf *b, struct exchange *x, int status, const char
         buf_put(b, "\n", 1);
 }
 
+/* Where the bytes of an answer go. */
+static struct buf *target_of(struct exchange *x)
+{
+    return x == x->conn->first ? &x->conn->out : &x->answer;
+}
+
 void exchange_answer(struct exchange *x, int status, const char *content_type, struct str body)
 {
     struct conn *c = x->conn;
@@ -138,26 +144,8 @@ void exchange_answer(struct exchange *x, int status, const char *content_type, s
         topic_pass_on(x);
     server_metrics_count(x, status);
     x->closes |= c->last_request && x == c->last;
-    put_answer(x == c->first ? &c->out : &x->answer, x, status, content_type, body);
+    put_answer(target_of(x), x, status, content_type, body);
     conn_answered(c);
-}
-
-void exchange_put_stream_head(struct exchange *x, struct buf *b, const char *content_type)
-{
-    struct conn *c = x->conn;
-    bool chunked = !x->request.head.http_1_0;
-
-    server_metrics_count(x, 200);
-    c->last_request |= !chunked;
-    x->closes |= c->last_request && x == c->last;
-    buf_put_str(b, status_of(200)->line);
-    put_date(b, x->server);
-    put_content_type(b, content_type);
-    if (chunked)
-        buf_put_str(b, STR("Transfer-Encoding: chunked\r\n"));
-    buf_put(b, x->fields.p, x->fields.len);
-    buf_put_str(b, str_of(connection_text(x)));
-    buf_put_str(b, STR("\r\n"));
 }
 
 void http_reply_as(struct http_request *r, int status, const char *content_type, struct str body)
@@ -291,4 +279,97 @@ void http_reply_elsewhere(struct http_request *r, const char *url, const char *n
     http_add_header(r, "Location", buf_str(&b));
     http_reply_errorf(r, 307, "another server leads: %s", url);
     buf_release(&b);
+}
+
+/*
+ * Streamed answers. Each piece is a chunk; an HTTP/1.0 client, which knows no chunks, reads until
+ * the connection closes.
+ */
+
+static void put_stream_head(struct buf *b, struct exchange *x, const char *content_type)
+{
+    struct conn *c = x->conn;
+    bool chunked = !x->request.head.http_1_0;
+
+    server_metrics_count(x, 200);
+    c->last_request |= !chunked;
+    x->closes |= c->last_request && x == c->last;
+    buf_put_str(b, status_of(200)->line);
+    put_date(b, x->server);
+    put_content_type(b, content_type);
+    if (chunked)
+        buf_put_str(b, STR("Transfer-Encoding: chunked\r\n"));
+    buf_put(b, x->fields.p, x->fields.len);
+    buf_put_str(b, str_of(connection_text(x)));
+    buf_put_str(b, STR("\r\n"));
+}
+
+/*
+ * Writes what can be written. False when the connection turned out to be closed; `gone` is not
+ * called then.
+ */
+static bool flush(struct exchange *x)
+{
+    void (*gone)(struct http_request * r) = x->request.gone;
+    struct conn *c = x->conn;
+
+    x->request.gone = NULL;
+    conn_answered(c);
+    if (c->closing)
+        return false;
+    x->request.gone = gone;
+    x->undrained = http_stream_unsent(&x->request) > 0;
+    return true;
+}
+
+bool http_stream_begin(struct http_request *r, const char *content_type)
+{
+    struct exchange *x = (struct exchange *)r;
+
+    assert(!x->answered && !x->away && !x->streaming);
+    if (r->head.head_only) {
+        http_reply_as(r, 200, content_type, STR(""));
+        return false;
+    }
+    x->streaming = true;
+    put_stream_head(target_of(x), x, content_type);
+    return flush(x);
+}
+
+bool http_stream_send(struct http_request *r, struct str data)
+{
+    struct exchange *x = (struct exchange *)r;
+    struct conn *c = x->conn;
+    struct buf *b = target_of(x);
+
+    if (!data.len)
+        return true;
+    if (b->len + c->writing.len + data.len > HTTP_STREAM_UNSENT_MAX) {
+        r->gone = NULL;
+        conn_close(c);
+        return false;
+    }
+    if (!r->head.http_1_0)
+        buf_printf(b, "%zx\r\n", data.len);
+    buf_put_str(b, data);
+    if (!r->head.http_1_0)
+        buf_put_str(b, STR("\r\n"));
+    return flush(x);
+}
+
+size_t http_stream_unsent(const struct http_request *r)
+{
+    const struct exchange *x = (const struct exchange *)r;
+
+    return x->answer.len + x->conn->out.len + x->conn->writing.len;
+}
+
+void http_stream_end(struct http_request *r)
+{
+    struct exchange *x = (struct exchange *)r;
+
+    if (!r->head.http_1_0)
+        buf_put_str(target_of(x), STR("0\r\n\r\n"));
+    x->answered = true;
+    conn_answered(x->conn);
 }

@@ -71,14 +71,6 @@ static int read_query(struct http_request *r, const struct route_field *fields,
     return err;
 }
 
-static bool is_in_query(const struct query *q, struct str name)
-{
-    for (size_t i = 0; i < q->count; i++)
-        if (str_eq(q->params[i].name, name))
-            return true;
-    return false;
-}
-
 /* The path, and what is missing in the query. */
 static int read_path(struct http_request *r, const struct route_field *fields,
                      struct route_field_error *e)
@@ -92,7 +84,7 @@ static int read_path(struct http_request *r, const struct route_field *fields,
             return err_set(&e->why, e->err = DROVER_BAD_ARGUMENT, "malformed escape in the path");
         else if (f->where & IN_PATH)
             err = field_read_text(f, text, &r->arena, r->in, e);
-        else if (f->where == (IN_QUERY | REQUIRED) && !is_in_query(&r->query, f->name))
+        else if (f->where == (IN_QUERY | REQUIRED) && !query_has(&r->query, f->name))
             err = refuse(e, f->name, "", " is missing");
     return err;
 }

@@ -3,7 +3,7 @@
  * comparing the number of parts and the fixed beginning of the pattern; only then are pattern and
  * path compared part by part.
  */
-#include "http/router.h"
+#include "http/route.h"
 
 #include <assert.h>
 #include <stdlib.h>

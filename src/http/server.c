@@ -48,12 +48,11 @@ static void on_all_closed(uv_handle_t *came)
     void (*closed)(void *arg) = s->options.closed;
     void *arg = s->options.closed_arg;
 
-    if (s->pool)
-        pool_free(s->pool);
+    workers_release(&s->workers);
     exchange_free_spare(s);
     head_cache_release(&s->heads);
     router_release(&s->router);
-    server_metrics_release(s);
+    free(s->route_metrics);
     pthread_mutex_destroy(&s->lock);
     free(s);
     if (closed)
@@ -170,6 +169,69 @@ static int bind_and_listen(struct http_server *s)
     return err;
 }
 
+/* Metrics: answers and durations by route, connections. */
+
+static double read_connections(void *arg)
+{
+    const struct http_server *s = arg;
+
+    return (double)s->conn_count;
+}
+
+static double read_refused(void *arg)
+{
+    const struct http_server *s = arg;
+
+    return (double)s->refused_ever;
+}
+
+static void register_route(struct metrics *m, struct route_metrics *f, const char *method,
+                           const char *route)
+{
+    CLEANUP(buf_release) struct buf labels = {0};
+    CLEANUP(buf_release) struct buf with_code = {0};
+
+    metrics_put_label(&labels, "method", str_of(method));
+    metrics_put_label(&labels, "route", str_of(route));
+    f->seconds = metrics_histogram(m, "drover_http_request_seconds", buf_text(&labels),
+                                   "Time from the head of a request to its answer.");
+    for (int i = 1; i < 6; i++) {
+        with_code.len = 0;
+        buf_printf(&with_code, "%s,code=\"%dxx\"", buf_text(&labels), i);
+        f->answers[i] = metrics_counter(m, "drover_http_requests_total", buf_text(&with_code),
+                                        "Requests by route and status.");
+    }
+}
+
+static void register_metrics(struct http_server *s)
+{
+    struct metrics *m = s->options.metrics;
+
+    if (!m)
+        return;
+    s->route_metrics = mem_zalloc(sizeof *s->route_metrics * (s->router.count + 1));
+    for (size_t i = 0; i < s->router.count; i++)
+        register_route(m, &s->route_metrics[i], route_method(s->router.rows[i].route),
+                       s->router.rows[i].route->pattern);
+    register_route(m, &s->route_metrics[s->router.count], "", "");
+    metrics_gauge(m, "drover_http_connections", NULL, "Connections that are open.",
+                  read_connections, s);
+    metrics_counted(m, "drover_http_connections_refused_total", NULL,
+                    "Connections that were one too many.", read_refused, s);
+}
+
+void server_metrics_count(const struct exchange *x, int status)
+{
+    struct http_server *s = x->server;
+
+    if (!s->route_metrics)
+        return;
+    struct route_metrics *f =
+        &s->route_metrics[x->row ? (size_t)(x->row - s->router.rows) : s->router.count];
+    counter_add(f->answers[status / 100], 1);
+    histogram_add(f->seconds, uv_hrtime() - x->came_ns);
+}
+
 /* The server's own routes. */
 
 static void get_v1(struct http_request *r)
@@ -208,7 +270,7 @@ void http_serve(struct http_server *s, const struct route_table *tables, size_t 
     head_cache_release(&s->heads);
     router_release(&s->router);
     router_build(&s->router, all, count + 1);
-    server_metrics_register(s);
+    register_metrics(s);
 }
 
 static struct http_server *server_new(uv_loop_t *loop, const struct http_options *o)
@@ -226,6 +288,7 @@ static struct http_server *server_new(uv_loop_t *loop, const struct http_options
     name_address(s, &o->address);
     pthread_mutex_init(&s->lock, NULL);
     s->posted_last = &s->posted;
+    workers_init(&s->workers);
     UV_CHECK(uv_async_init(loop, &s->came, server_take_posted));
     UV_CHECK(uv_tcp_init(loop, &s->tcp));
     UV_CHECK(uv_prepare_init(loop, &s->rest));

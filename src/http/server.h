@@ -40,7 +40,6 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "http/head.h"
-#include "http/router.h"
 #include "http/topic.h"
 
 enum {
