@@ -32,31 +32,6 @@ static void on_session(void *arg, struct keeper *k)
         h->listeners[i].fn(h->listeners[i].arg, k);
 }
 
-int context_open(struct context *h, uv_loop_t *loop, struct local *local,
-                 struct zookeeper_session *ensemble, struct err_info *ret_error)
-{
-    struct keeper_options o = {.wake = on_keeper_wake, .wake_arg = h};
-    int err = 0;
-
-    h->loop = loop;
-    h->local = local;
-    h->ensemble = ensemble;
-    UV_CHECK(uv_async_init(loop, &h->wake, on_wake));
-    h->wake.data = h;
-    if (ensemble)
-        zookeeper_session_listen(ensemble, on_session, h);
-    else
-        err = local_connect(local, &o, &h->keeper);
-    if (err) {
-        uv_close((uv_handle_t *)&h->wake, NULL);
-        h->loop = NULL;
-        return err_set(ret_error, err, "cannot open a session: %s", drover_err_message(err));
-    }
-    http_topic_init(&h->topic);
-    h->events = events_new(loop);
-    return 0;
-}
-
 int context_connect(struct context *h, void (*wake)(void *arg), void *arg,
                     struct keeper **ret_keeper, struct err_info *ret_error)
 {
@@ -64,6 +39,26 @@ int context_connect(struct context *h, void (*wake)(void *arg), void *arg,
     int err = h->local ? local_connect(h->local, &o, ret_keeper) : 0;
 
     return err ? err_set(ret_error, err, "cannot open a session: %s", drover_err_message(err)) : 0;
+}
+
+int context_open(struct context *h, uv_loop_t *loop, struct local *local,
+                 struct zookeeper_session *ensemble, struct err_info *ret_error)
+{
+    h->local = local;
+    h->ensemble = ensemble;
+    UV_CHECK(uv_async_init(loop, &h->wake, on_wake));
+    h->wake.data = h;
+    int err = context_connect(h, on_keeper_wake, h, &h->keeper, ret_error);
+    if (err) {
+        uv_close((uv_handle_t *)&h->wake, NULL);
+        return err;
+    }
+    if (ensemble)
+        zookeeper_session_listen(ensemble, on_session, h);
+    h->loop = loop;
+    http_topic_init(&h->topic);
+    h->events = events_new(loop);
+    return 0;
 }
 
 void context_close(struct context *h)

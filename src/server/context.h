@@ -39,7 +39,7 @@ struct context_listener {
 enum { CONTEXT_LISTENERS_MAX = 16 };
 
 struct context {
-    uv_loop_t *loop;
+    uv_loop_t *loop;     /* NULL: not open */
     struct local *local; /* NULL on an ensemble */
     struct events *events;
     struct metrics *metrics;        /* modules register theirs when they open */

@@ -38,31 +38,30 @@ struct candidacy {
     struct keeper_watch *before_watch, *epoch_watch;
 };
 
-static void signal_look(struct leader *l)
+/* Sets one of the flags that the lock guards, and wakes the thread. */
+static void set_flag(struct leader *l, bool *flag)
 {
     LOCKED(&l->lock);
-    l->look = true;
+    *flag = l->look = true;
     pthread_cond_broadcast(&l->changed);
 }
 
 static void on_event(void *arg, enum keeper_event event, const char *path)
 {
+    struct leader *l = arg;
+
     (void)event, (void)path;
-    signal_look(arg);
+    set_flag(l, &l->look);
 }
 
 void leader_session_changed(struct leader *l)
 {
-    LOCKED(&l->lock);
-    l->gone = l->look = true;
-    pthread_cond_broadcast(&l->changed);
+    set_flag(l, &l->gone);
 }
 
 void leader_doubt(struct leader *l)
 {
-    LOCKED(&l->lock);
-    l->doubt = l->look = true;
-    pthread_cond_broadcast(&l->changed);
+    set_flag(l, &l->doubt);
 }
 
 /* Waits for a change, or for a while. False: the session has ended, or the thread shall. */
@@ -90,15 +89,6 @@ static void set_url(struct leader *l, const char *url, bool leads)
     l->leads = leads;
 }
 
-static void note(struct leader *l, const char *what, const char *why)
-{
-    char line[700];
-
-    snprintf(line, sizeof line, "%s%s%s", what, why ? ": " : "", why ? why : "");
-    if (l->o.note)
-        l->o.note(l->o.arg, line);
-}
-
 /* Leading. */
 
 static void stop_all(struct leader *l)
@@ -110,36 +100,36 @@ static void stop_all(struct leader *l)
     }
 }
 
-static int fence(struct candidacy *s, struct keeper_op *ret_fence)
+static void note_failure(struct leader *l, const char *why)
 {
-    struct keeper_stat stat;
-    int err = keeper_set(s->k, LEADER_EPOCH, str_of(s->l->own_url), KEEPER_ANY_VERSION, &stat);
+    char line[700];
 
-    if (!err)
-        *ret_fence = keeper_op_check(LEADER_EPOCH, stat.version);
-    return err;
+    snprintf(line, sizeof line, "cannot lead: %s", why);
+    if (l->o.note)
+        l->o.note(l->o.arg, line);
 }
 
 /* Sets the fence against every earlier leader, this server included, and starts the followers. */
 static int lead(struct candidacy *s)
 {
     struct leader *l = s->l;
-    struct keeper_op check;
+    struct keeper_stat stat;
     struct err_info e = {""};
-    int err = fence(s, &check);
 
-    for (size_t i = 0; !err && i < l->follower_count; i++) {
+    TRY(keeper_set(s->k, LEADER_EPOCH, str_of(l->own_url), KEEPER_ANY_VERSION, &stat));
+    struct keeper_op fence = keeper_op_check(LEADER_EPOCH, stat.version);
+    for (size_t i = 0; i < l->follower_count; i++) {
         struct leader_follower *f = &l->followers[i];
-
         if (i == l->led)
             l->led++;
-        err = f->lead(f->arg, s->k, &check, &e);
-        if (err)
-            note(l, "cannot lead", e.text[0] ? e.text : drover_err_message(err));
+        int err = f->lead(f->arg, s->k, &fence, &e);
+        if (err) {
+            note_failure(l, e.text[0] ? e.text : drover_err_message(err));
+            return err;
+        }
     }
-    if (!err)
-        set_url(l, "", true);
-    return err;
+    set_url(l, "", true);
+    return 0;
 }
 
 /* Standing for election. */
@@ -147,11 +137,10 @@ static int lead(struct candidacy *s)
 static int make_ground(struct keeper *k)
 {
     static const char *const paths[] = {"/drover", LEADER_ROOT, LEADER_EPOCH};
-    int err = 0;
 
-    for (size_t i = 0; i < sizeof paths / sizeof *paths && !err; i++)
-        err = keeper_ensure(k, paths[i], STR(""));
-    return err;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        TRY(keeper_ensure(k, paths[i], STR("")));
+    return 0;
 }
 
 static void unwatch_before(struct candidacy *s)
@@ -176,7 +165,7 @@ static int watch_before(struct candidacy *s, const char *name)
     s->before = mem_dup(path, strlen(path));
     int err = keeper_exists(s->k, path, NULL);
     if (err == DROVER_NO_NODE)
-        signal_look(s->l);
+        set_flag(s->l, &s->l->look);
     return err == DROVER_NO_NODE ? 0 : err;
 }
 
@@ -184,11 +173,10 @@ static int watch_before(struct candidacy *s, const char *name)
 static int learn_url(struct candidacy *s)
 {
     CLEANUP(buf_release) struct buf b = {0};
-    int err = keeper_get(s->k, LEADER_EPOCH, &b, NULL);
 
-    if (!err)
-        set_url(s->l, buf_text(&b), false);
-    return err;
+    TRY(keeper_get(s->k, LEADER_EPOCH, &b, NULL));
+    set_url(s->l, buf_text(&b), false);
+    return 0;
 }
 
 static int become_candidate(struct candidacy *s)
@@ -215,8 +203,8 @@ static long place_of(const struct candidacy *s, const struct keeper_names *names
 static int follow(struct candidacy *s, const char *before)
 {
     stop_all(s->l);
-    int err = watch_before(s, before);
-    return err ? err : learn_url(s);
+    TRY(watch_before(s, before));
+    return learn_url(s);
 }
 
 static bool take_doubt(struct leader *l)
@@ -232,20 +220,21 @@ static int look(struct candidacy *s)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     bool doubt = take_doubt(s->l);
-    int err = keeper_children(s->k, LEADER_ROOT, &names, NULL);
-    long place = err ? 0 : place_of(s, &names);
 
-    if (!err && place < 0) {
-        err = become_candidate(s);
-        signal_look(s->l);
-    } else if (!err && place > 0) {
-        err = follow(s, names.names[place - 1]);
-    } else if (!err && (doubt || !leader_is_here(s->l))) {
-        unwatch_before(s);
-        err = lead(s);
-        if (err)
-            leader_doubt(s->l);
+    TRY(keeper_children(s->k, LEADER_ROOT, &names, NULL));
+    long place = place_of(s, &names);
+    if (place < 0) {
+        set_flag(s->l, &s->l->look);
+        return become_candidate(s);
     }
+    if (place > 0)
+        return follow(s, names.names[place - 1]);
+    if (!doubt && leader_is_here(s->l))
+        return 0;
+    unwatch_before(s);
+    int err = lead(s);
+    if (err)
+        leader_doubt(s->l);
     return err;
 }
 
@@ -256,46 +245,45 @@ static void stand(struct leader *l, struct keeper *k)
 
     if (!err)
         err = keeper_watch(k, LEADER_EPOCH, KEEPER_WATCH_DATA, on_event, l, &s.epoch_watch);
-    signal_look(l);
+    set_flag(l, &l->look);
     while (wait_for_look(l, err ? RETRY_MS : 0) && err != DROVER_SESSION_EXPIRED) {
         err = look(&s);
         if (err && err != DROVER_SESSION_EXPIRED && !over(l))
-            wait_for_look(l, RETRY_MS), signal_look(l);
+            wait_for_look(l, RETRY_MS), set_flag(l, &l->look);
     }
     stop_all(l);
     set_url(l, "", false);
     unwatch_before(&s);
     if (s.epoch_watch)
         keeper_unwatch(k, s.epoch_watch);
+    /* So that the next one need not wait for the session to end. */
     if (s.node && err != DROVER_SESSION_EXPIRED)
-        keeper_delete(
-            k, s.node,
-            KEEPER_ANY_VERSION); /* so that the next one need not wait for the session to end */
+        keeper_delete(k, s.node, KEEPER_ANY_VERSION);
     free(s.node);
+}
+
+/* False: the thread ends. */
+static bool begin_candidacy(struct leader *l)
+{
+    LOCKED(&l->lock);
+    l->gone = false;
+    return !l->closing;
 }
 
 static void *leader_main(void *arg)
 {
     struct leader *l = arg;
 
-    for (;;) {
-        pthread_mutex_lock(&l->lock);
-        l->gone = false;
-        if (l->closing) {
-            pthread_mutex_unlock(&l->lock);
-            return NULL;
-        }
-        pthread_mutex_unlock(&l->lock);
+    while (begin_candidacy(l)) {
         struct keeper *k = l->o.borrow(l->o.arg);
-        if (!k) {
-            wait_for_look(l, RETRY_MS);
-            continue;
+        if (k) {
+            stand(l, k);
+            l->o.give_back(l->o.arg, k);
         }
-        stand(l, k);
-        l->o.give_back(l->o.arg, k);
-        if (!over(l))
+        if (!k || !over(l))
             wait_for_look(l, RETRY_MS);
     }
+    return NULL;
 }
 
 struct leader *leader_open(const struct leader_options *o)
@@ -323,10 +311,7 @@ void leader_begin(struct leader *l)
 
 void leader_close(struct leader *l)
 {
-    pthread_mutex_lock(&l->lock);
-    l->closing = true;
-    pthread_cond_broadcast(&l->changed);
-    pthread_mutex_unlock(&l->lock);
+    set_flag(l, &l->closing);
     if (l->begun)
         pthread_join(l->thread, NULL);
     pthread_cond_destroy(&l->changed);

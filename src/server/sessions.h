@@ -59,7 +59,7 @@ struct session_info {
     int64_t silent_ms; /* since it was last used */
 };
 
-int sessions_open(const struct sessions_options *o, struct session_table **ret_table);
+struct session_table *sessions_open(const struct sessions_options *o);
 void sessions_close(struct session_table *t);
 
 /*
@@ -99,9 +99,5 @@ void sessions_evict(struct session_table *t);
 
 /* Ends those that timed out. Returns when to call it again; INT64_MAX: never. */
 int64_t sessions_tick(struct session_table *t);
-
-/* The id of a session, SESSION_ID_LEN characters and a NUL; the session of an id, if it is one. */
-void session_id_write(const struct keeper_session *s, char *to);
-bool session_id_read(struct str id, struct keeper_session *ret_session);
 
 #endif

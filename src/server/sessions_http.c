@@ -3,12 +3,10 @@
 
 #include "server/sessions.h"
 
-static const char NO_SESSION[] = "no such session, or it has ended";
-
 static void reply_refusal(struct http_request *r, int err)
 {
     http_reply_err(r, err,
-                   err == DROVER_SESSION_EXPIRED ? NO_SESSION
+                   err == DROVER_SESSION_EXPIRED ? "no such session, or it has ended"
                    : err == DROVER_CLOSED        ? "the keeper is away: try again"
                    : err == DROVER_TOO_MANY      ? "there are too many sessions"
                                                  : NULL);
@@ -72,21 +70,6 @@ bool session_park(struct context *h, struct http_request *r, struct str id,
     return false;
 }
 
-static void reply_info(struct http_request *r, int status, const struct session_info *info,
-                       bool silent)
-{
-    CLEANUP(buf_release) struct buf b = {0};
-
-    json_open(&b, '{');
-    json_member_text(&b, "session", str_of(info->id));
-    json_member_int(&b, "timeout", info->timeout_ms);
-    if (silent) {
-        json_member_int(&b, "silent", info->silent_ms);
-    }
-    json_close(&b, '}');
-    http_reply(r, status, buf_str(&b));
-}
-
 struct session_in {
     struct str id;
     int64_t timeout_ms;
@@ -95,10 +78,19 @@ struct session_in {
 static void reply_session(struct http_request *r, int err, const struct session_info *info,
                           bool silent)
 {
-    if (err)
+    CLEANUP(buf_release) struct buf b = {0};
+
+    if (err) {
         reply_refusal(r, err);
-    else
-        reply_info(r, 200, info, silent);
+        return;
+    }
+    json_open(&b, '{');
+    json_member_text(&b, "session", str_of(info->id));
+    json_member_int(&b, "timeout", info->timeout_ms);
+    if (silent)
+        json_member_int(&b, "silent", info->silent_ms);
+    json_close(&b, '}');
+    http_reply(r, 200, buf_str(&b));
 }
 
 static void post_session(struct http_request *r)
@@ -191,10 +183,9 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
 {
     struct sessions_options o = {
         .local = h->local, .host = host, .unhost = unhost, .ended = on_ended, .arg = h};
-    int err = sessions_open(&o, &h->sessions);
 
-    if (err)
-        return err_set(ret_error, err, "cannot keep sessions: %s", drover_err_message(err));
+    (void)ret_error;
+    h->sessions = sessions_open(&o);
     context_listen(h, on_server_session, h);
     *ret_module = h;
     return 0;
