@@ -34,14 +34,16 @@ static inline bool str_starts(struct str s, struct str prefix)
     return s.len >= prefix.len && (prefix.len == 0 || memcmp(s.p, prefix.p, prefix.len) == 0);
 }
 
-/* Removes the text up to the next separator, and the separator, from the front of *rest. */
+/*
+ * Removes the text up to the next separator, and the separator, from the front of *rest. Without a
+ * separator that is all, and rest->p is NULL then.
+ */
 static inline struct str str_cut(struct str *rest, char separator)
 {
     const char *found = rest->len ? memchr(rest->p, separator, rest->len) : NULL;
     struct str cut = {rest->p, found ? (size_t)(found - rest->p) : rest->len};
 
-    rest->p += cut.len + (found != NULL);
-    rest->len -= cut.len + (found != NULL);
+    *rest = found ? (struct str){found + 1, rest->len - cut.len - 1} : (struct str){0};
     return cut;
 }
 

@@ -20,38 +20,41 @@ const struct route_field FIELD_ITEM_INT = {
 
 #define refuse(e, f, ...) fail(e, DROVER_BAD_ARGUMENT, (f)->name, __VA_ARGS__)
 
+static int shown_len(struct str name)
+{
+    return name.len < SHOWN_LEN_MAX ? (int)name.len : SHOWN_LEN_MAX;
+}
+
 /* The name of the field, then the message. */
 static __attribute__((format(printf, 4, 5))) int fail(struct route_field_error *e, int err,
                                                       struct str name, const char *fmt, ...)
 {
-    int len = name.len < SHOWN_LEN_MAX ? (int)name.len : SHOWN_LEN_MAX;
     char text[400];
     va_list ap;
 
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    snprintf(e->field, sizeof e->field, "%.*s", len, name.p ? name.p : "");
-    e->err = err;
-    return err_set(&e->why, err, "%.*s%s%s", len, name.p ? name.p : "", name.len ? " " : "", text);
+    snprintf(e->field, sizeof e->field, "%.*s", shown_len(name), name.p ? name.p : "");
+    return err_set(&e->why, err, "%s%s%s", e->field, name.len ? " " : "", text);
 }
 
 /* Moves what is wrong with a member into the object or list that it is in. */
-static int fail_within(struct route_field_error *e, struct str name, size_t index, bool is_list)
+static int fail_within(struct route_field_error *e, int err, struct str name, size_t index,
+                       bool is_list)
 {
     char place[80], field[sizeof e->field], text[sizeof e->why.text];
     bool own = !e->field[0]; /* the item itself is wrong, not a member of it */
 
-    snprintf(place, sizeof place, "%.*s", name.len < SHOWN_LEN_MAX ? (int)name.len : SHOWN_LEN_MAX,
-             name.p);
+    int len = snprintf(place, sizeof place, "%.*s", shown_len(name), name.p);
     if (is_list)
-        snprintf(place + strlen(place), sizeof place - strlen(place), "[%zu]", index);
+        snprintf(place + len, sizeof place - (size_t)len, "[%zu]", index);
     snprintf(field, sizeof field, "%.79s%s%.15s", place, own || e->field[0] == '[' ? "" : ".",
              e->field);
     snprintf(text, sizeof text, "%.79s%s%.400s", place, own ? " " : ": ", e->why.text);
     memcpy(e->field, field, sizeof field);
     memcpy(e->why.text, text, sizeof text);
-    return e->err;
+    return err;
 }
 
 static int check_bounds(const struct route_field *f, int64_t value, const char *unit,
@@ -72,37 +75,33 @@ static int check_bounds(const struct route_field *f, int64_t value, const char *
 static int set_text(const struct route_field *f, struct str text, char *in,
                     struct route_field_error *e)
 {
-    int err = check_bounds(f, (int64_t)text.len, " bytes", e);
-
-    if (!err)
-        *(struct str *)(in + f->offset) = text;
-    return err;
+    TRY(check_bounds(f, (int64_t)text.len, " bytes", e));
+    *(struct str *)(in + f->offset) = text;
+    return 0;
 }
 
 static int set_int(const struct route_field *f, int64_t number, char *in,
                    struct route_field_error *e)
 {
-    int err = check_bounds(f, number, "", e);
-
-    if (!err)
-        *(int64_t *)(in + f->offset) = number;
-    return err;
+    TRY(check_bounds(f, number, "", e));
+    *(int64_t *)(in + f->offset) = number;
+    return 0;
 }
 
 static int set_choice(const struct route_field *f, struct str text, char *in,
                       struct route_field_error *e)
 {
+    struct str words = str_of(f->words);
     char list[256] = "";
-    int number = 0;
 
-    for (const char *at = f->words, *end; *at; at = *end ? end + 1 : end, number++) {
-        end = at + strcspn(at, "|");
-        if (str_eq(text, (struct str){at, (size_t)(end - at)})) {
+    for (int number = 0; words.p; number++) {
+        struct str word = str_cut(&words, '|');
+        if (str_eq(text, word)) {
             *(int *)(in + f->offset) = number;
             return 0;
         }
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.*s", number ? ", " : "",
-                 (int)(end - at), at);
+                 STR_ARGS(word));
     }
     return refuse(e, f, "must be one of %s", list);
 }
@@ -136,7 +135,7 @@ static int wrong_kind(const struct route_field *f, const char *wanted, const str
                       struct route_field_error *e)
 {
     if (!f->name.len && f->where)
-        return err_set(&e->why, e->err = DROVER_BAD_ARGUMENT, "the body must be %s, not %s", wanted,
+        return err_set(&e->why, DROVER_BAD_ARGUMENT, "the body must be %s, not %s", wanted,
                        kind_of(v));
     return refuse(e, f, "must be %s, not %s", wanted, kind_of(v));
 }
@@ -145,13 +144,12 @@ static int set_items(const struct route_field *f, const struct json *v, struct a
                      struct route_field_error *e)
 {
     const struct route_field *item = f->fields;
-    int err = check_count(f, v->count, e);
     size_t index = 0;
 
-    if (err)
-        return err;
+    TRY(check_count(f, v->count, e));
     char *at = set_list(f, v->count, a, in);
     json_each(m, v) {
+        int err;
         if (item->name.p && m->kind != JSON_OBJECT)
             err = fail(e, DROVER_BAD_ARGUMENT, (struct str){0}, "must be an object, not %s",
                        kind_of(m));
@@ -159,11 +157,20 @@ static int set_items(const struct route_field *f, const struct json *v, struct a
             err = item->name.p ? field_read_body(item, m, a, at, e)
                                : field_read_json(item, m, a, at, e);
         if (err)
-            return fail_within(e, f->name, index, true);
+            return fail_within(e, err, f->name, index, true);
         at += f->size;
         index++;
     }
     return 0;
+}
+
+static int set_object(const struct route_field *f, const struct json *v, struct arena *a, char *in,
+                      struct route_field_error *e)
+{
+    void *nested = *(void **)(in + f->offset) = arena_zalloc(a, f->size);
+    int err = field_read_body(f->fields, v, a, nested, e);
+
+    return err ? fail_within(e, err, f->name, 0, false) : 0;
 }
 
 /* A shape of FIELD_JSON says whether a list or an object is wanted. */
@@ -192,8 +199,6 @@ int field_read_json(const struct route_field *f, const struct json *v, struct ar
         [FIELD_KIND_OBJECT] = {JSON_OBJECT, "an object"},
         [FIELD_KIND_LIST] = {JSON_LIST, "a list"},
     };
-    void *nested;
-    int err;
 
     if (f->kind == FIELD_KIND_IGNORED)
         return 0;
@@ -214,9 +219,7 @@ int field_read_json(const struct route_field *f, const struct json *v, struct ar
     case FIELD_KIND_LIST:
         return set_items(f, v, a, in, e);
     default:
-        nested = *(void **)((char *)in + f->offset) = arena_zalloc(a, f->size);
-        err = field_read_body(f->fields, v, a, nested, e);
-        return err ? fail_within(e, f->name, 0, false) : 0;
+        return set_object(f, v, a, in, e);
     }
 }
 
@@ -247,9 +250,8 @@ int field_read_members(const struct route_field *fields, const struct json *v, s
 {
     const struct route_field *next = fields;
     uint64_t seen = 0;
-    int err = 0;
 
-    for (const struct json *m = v ? v->first : NULL; m && !err; m = m->next) {
+    for (const struct json *m = v ? v->first : NULL; m; m = m->next) {
         const struct route_field *f = find_member(fields, next, m->key);
 
         if (!f)
@@ -257,13 +259,13 @@ int field_read_members(const struct route_field *fields, const struct json *v, s
         next = f + 1;
         if (m->kind != JSON_NULL || f->kind == FIELD_KIND_JSON) {
             seen |= UINT64_C(1) << (f - fields);
-            err = field_read_json(f, m, a, in, e);
+            TRY(field_read_json(f, m, a, in, e));
         }
     }
-    for (const struct route_field *f = fields; f->name.p && !err; f++)
+    for (const struct route_field *f = fields; f->name.p; f++)
         if (f->where & REQUIRED && is_in_body(f) && !(seen & UINT64_C(1) << (f - fields)))
-            err = refuse(e, f, "is missing");
-    return err;
+            return refuse(e, f, "is missing");
+    return 0;
 }
 
 int field_read_body(const struct route_field *fields, const struct json *v, struct arena *a,
@@ -330,23 +332,16 @@ static int set_truth(const struct route_field *f, struct str text, char *in,
 static int set_commas(const struct route_field *f, struct str text, struct arena *a, char *in,
                       struct route_field_error *e)
 {
-    size_t count = text.len != 0, at = 0, index = 0;
+    size_t count = text.len != 0;
 
     for (size_t i = 0; i < text.len; i++)
         count += text.p[i] == ',';
-    int err = check_count(f, count, e);
-    if (err)
-        return err;
-    char *item = set_list(f, count, a, in);
-    for (size_t i = 0; i <= text.len && count; i++) {
-        if (i < text.len && text.p[i] != ',')
-            continue;
-        err = field_read_text(f->fields, (struct str){text.p + at, i - at}, a, item, e);
+    TRY(check_count(f, count, e));
+    char *items = set_list(f, count, a, in);
+    for (size_t i = 0; i < count; i++) {
+        int err = field_read_text(f->fields, str_cut(&text, ','), a, items + i * f->size, e);
         if (err)
-            return fail_within(e, f->name, index, true);
-        at = i + 1;
-        item += f->size;
-        index++;
+            return fail_within(e, err, f->name, i, true);
     }
     return 0;
 }

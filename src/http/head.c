@@ -391,6 +391,8 @@ const char *query_parse(struct arena *a, struct str text, struct query *ret_quer
             return "too many parameters in the query";
         struct query_param *param = &q.params[q.count];
         struct str name = str_cut(&value, '=');
+        if (!value.p)
+            value = STR("");
         if (!query_unescape(a, name, true, &param->name) ||
             !query_unescape(a, value, true, &param->value))
             return "malformed escape in the query";

@@ -55,6 +55,13 @@ static bool take(const char **at, const char *text)
     return there;
 }
 
+/* names: "a","b" */
+static void put_required(struct buf *b, struct buf *names)
+{
+    if (names->len)
+        emit(b, "'required':[%s]", buf_text(names));
+}
+
 static void put_shape(struct buf *b, const char **at);
 
 /* "a:int b?:text", up to the end or a parenthesis. */
@@ -67,7 +74,7 @@ static void put_members(struct buf *b, const char **at)
         struct str name = take_word(at, "?:");
 
         if (!take(at, "?"))
-            buf_printf(&required, "%s\"%.*s\"", required.len ? "," : "", STR_ARGS(name));
+            emit(&required, "'%.*s'", STR_ARGS(name));
         assert(name.len && **at == ':');
         ++*at;
         emit(b, "'%.*s':{", STR_ARGS(name));
@@ -76,8 +83,7 @@ static void put_members(struct buf *b, const char **at)
         take(at, " ");
     }
     emit(b, "}");
-    if (required.len)
-        emit(b, "'required':[%s]", buf_text(&required));
+    put_required(b, &required);
 }
 
 /* "a|b|c" */
@@ -94,19 +100,18 @@ static void put_words(struct buf *b, const char **at)
 
 static void put_type(struct buf *b, const char **at)
 {
-    static const struct {
-        struct str word;
-        const char *type;
-    } TYPES[] = {
-        {{"int", 3}, "integer"},  {{"number", 6}, "number"}, {{"text", 4}, "string"},
-        {{"bool", 4}, "boolean"}, {{"object", 6}, "object"}, {{"any", 3}, NULL},
-    };
+    static const char *const TYPES[][2] = {{"int", "integer"},
+                                           {"number", "number"},
+                                           {"text", "string"},
+                                           {"bool", "boolean"},
+                                           {"object", "object"}};
     struct str word = take_word(at, "| )]}");
 
+    if (str_eq(word, STR("any")))
+        return;
     for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++)
-        if (str_eq(word, TYPES[i].word)) {
-            if (TYPES[i].type)
-                emit(b, "'type':'%s'", TYPES[i].type);
+        if (str_eq(word, str_of(TYPES[i][0]))) {
+            emit(b, "'type':'%s'", TYPES[i][1]);
             if (!i)
                 emit(b, "'format':'int64'");
             return;
@@ -123,16 +128,14 @@ static void put_shape(struct buf *b, const char **at)
     if (take(at, "(")) {
         put_members(b, at);
         take(at, ")");
-    } else if (take(at, "[")) {
-        emit(b, "'type':'array','items':{");
+    } else if (**at == '[' || **at == '{') {
+        bool list = *(*at)++ == '[';
+
+        emit(b, "'type':'%s','%s':{", list ? "array" : "object",
+             list ? "items" : "additionalProperties");
         put_shape(b, at);
         emit(b, "}");
-        take(at, "]");
-    } else if (take(at, "{")) {
-        emit(b, "'type':'object','additionalProperties':{");
-        put_shape(b, at);
-        emit(b, "}");
-        take(at, "}");
+        take(at, list ? "]" : "}");
     } else if (take(at, "=")) {
         put_words(b, at);
     } else {
@@ -230,7 +233,7 @@ static bool has_field(const struct route *route, int where)
 /* The fields of a body as the members of an object. */
 static void put_fields(struct buf *b, const struct route_field *fields)
 {
-    bool required = false;
+    CLEANUP(buf_release) struct buf required = {0};
 
     emit(b, "'type':'object','additionalProperties':false,'properties':{");
     for (const struct route_field *f = fields; f->name.p; f++)
@@ -238,17 +241,11 @@ static void put_fields(struct buf *b, const struct route_field *fields)
             emit(b, "'%s':{", f->name.p);
             put_field(b, f);
             emit(b, "'description':'%s'}", f->help);
+            if (is_in(f, REQUIRED))
+                emit(&required, "'%s'", f->name.p);
         }
     emit(b, "}");
-    for (const struct route_field *f = fields; f->name.p; f++)
-        if (is_in(f, IN_BODY | REQUIRED)) {
-            if (!required)
-                emit(b, "'required':[");
-            emit(b, "'%s'", f->name.p);
-            required = true;
-        }
-    if (required)
-        emit(b, "]");
+    put_required(b, &required);
 }
 
 static void put_parameters(struct buf *b, const struct route *route)
@@ -388,10 +385,8 @@ static void put_paths(struct buf *b, const struct router *r)
             before++;
         if (before < i)
             continue;
-        if (r->rows[i].rest)
-            emit(b, "'%.*s}':{", (int)len - 4, pattern);
-        else
-            emit(b, "'%s':{", pattern);
+        emit(b, "'%.*s%s':{", (int)(r->rows[i].rest ? len - 4 : len), pattern,
+             r->rows[i].rest ? "}" : "");
         for (size_t j = i; j < r->count; j++)
             if (!strcmp(r->rows[j].route->pattern, pattern))
                 put_operation(b, &r->rows[j]);
@@ -400,22 +395,22 @@ static void put_paths(struct buf *b, const struct router *r)
     emit(b, "}");
 }
 
+static void put_named(struct buf *b, const char *name, const char *shape)
+{
+    emit(b, "'%s':{", name);
+    put_shape(b, &shape);
+    emit(b, "}");
+    assert(!*shape);
+}
+
 static void put_components(struct buf *b, const struct router *r)
 {
-    static const struct route_shape errors = {"Errors", "(errors:[text] code:text field?:text)"};
-
     emit(b, "'components':{'securitySchemes':{'token':{'type':'http','scheme':'bearer'}},"
             "'schemas':{");
-    for (size_t i = 0; i <= r->table_count; i++)
-        for (size_t j = 0; j < (i ? r->tables[i - 1].shape_count : 1); j++) {
-            const struct route_shape *s = i ? &r->tables[i - 1].shapes[j] : &errors;
-            const char *at = s->shape;
-
-            emit(b, "'%s':{", s->name);
-            put_shape(b, &at);
-            emit(b, "}");
-            assert(!*at);
-        }
+    put_named(b, "Errors", "(errors:[text] code:text field?:text)");
+    for (size_t i = 0; i < r->table_count; i++)
+        for (size_t j = 0; j < r->tables[i].shape_count; j++)
+            put_named(b, r->tables[i].shapes[j].name, r->tables[i].shapes[j].shape);
     emit(b, "},'responses':{");
     for (size_t i = 0; i < sizeof STATUSES / sizeof *STATUSES; i++) {
         emit(b, "'%s':{'description':'%s'", STATUSES[i].number, STATUSES[i].description);

@@ -28,10 +28,8 @@ void http_memory_release(struct http_memory *m)
 static int refuse(struct route_field_error *e, struct str name, const char *before,
                   const char *after)
 {
-    int len = name.len < 64 ? (int)name.len : 64;
-
-    snprintf(e->field, sizeof e->field, "%.*s", len, name.p);
-    return err_set(&e->why, e->err = DROVER_BAD_ARGUMENT, "%s%.*s%s", before, len, name.p, after);
+    snprintf(e->field, sizeof e->field, "%.*s", name.len < 64 ? (int)name.len : 64, name.p);
+    return err_set(&e->why, DROVER_BAD_ARGUMENT, "%s%s%s", before, e->field, after);
 }
 
 static int read_body(struct http_request *r, const struct router_row *row,
@@ -42,15 +40,13 @@ static int read_body(struct http_request *r, const struct router_row *row,
 
     if (r->head.method == METHOD_GET || (!r->body.len && row->body_optional))
         return 0;
-    e->err =
-        json_read(&r->arena, r->body, large ? HTTP_LARGE_VALUES_MAX : HTTP_VALUES_MAX, &v, &e->why);
+    TRY(json_read(&r->arena, r->body, large ? HTTP_LARGE_VALUES_MAX : HTTP_VALUES_MAX, &v,
+                  &e->why));
     r->json = v;
-    if (e->err)
-        return e->err;
     if (row->whole)
         return field_read_json(row->whole, v, &r->arena, r->in, e);
     if (v->kind != JSON_OBJECT)
-        return err_set(&e->why, e->err = DROVER_BAD_ARGUMENT, "the body must be an object, not %s",
+        return err_set(&e->why, DROVER_BAD_ARGUMENT, "the body must be an object, not %s",
                        json_kind_name(v));
     return field_read_members(row->fields, v, &r->arena, r->in, e);
 }
@@ -59,16 +55,17 @@ static int read_query(struct http_request *r, const struct route_field *fields,
                       struct route_field_error *e)
 {
     const char *wrong = query_parse(&r->arena, r->head.query, &r->query);
-    int err = wrong ? err_set(&e->why, e->err = DROVER_BAD_ARGUMENT, "%s", wrong) : 0;
 
-    for (size_t i = 0; i < r->query.count && !err; i++) {
+    if (wrong)
+        return err_set(&e->why, DROVER_BAD_ARGUMENT, "%s", wrong);
+    for (size_t i = 0; i < r->query.count; i++) {
         const struct query_param *p = &r->query.params[i];
         const struct route_field *f = field_find(fields, IN_QUERY, p->name);
-
-        err = f ? field_read_text(f, p->value, &r->arena, r->in, e)
-                : refuse(e, p->name, "unknown query parameter '", "'");
+        if (!f)
+            return refuse(e, p->name, "unknown query parameter '", "'");
+        TRY(field_read_text(f, p->value, &r->arena, r->in, e));
     }
-    return err;
+    return 0;
 }
 
 /* The path, and what is missing in the query. */
@@ -76,39 +73,41 @@ static int read_path(struct http_request *r, const struct route_field *fields,
                      struct route_field_error *e)
 {
     const struct str *param = r->params;
-    struct str text;
-    int err = 0;
 
-    for (const struct route_field *f = fields; f->name.p && !err; f++)
-        if (f->where & IN_PATH && !query_unescape(&r->arena, *param++, false, &text))
-            return err_set(&e->why, e->err = DROVER_BAD_ARGUMENT, "malformed escape in the path");
-        else if (f->where & IN_PATH)
-            err = field_read_text(f, text, &r->arena, r->in, e);
-        else if (f->where == (IN_QUERY | REQUIRED) && !query_has(&r->query, f->name))
-            err = refuse(e, f->name, "", " is missing");
-    return err;
+    for (const struct route_field *f = fields; f->name.p; f++)
+        if (f->where & IN_PATH) {
+            struct str text;
+            if (!query_unescape(&r->arena, *param++, false, &text))
+                return err_set(&e->why, DROVER_BAD_ARGUMENT, "malformed escape in the path");
+            TRY(field_read_text(f, text, &r->arena, r->in, e));
+        } else if (f->where == (IN_QUERY | REQUIRED) && !query_has(&r->query, f->name)) {
+            return refuse(e, f->name, "", " is missing");
+        }
+    return 0;
 }
 
-void request_handle(struct exchange *x)
+static int read_request(struct http_request *r, const struct router_row *row,
+                        struct route_field_error *e)
 {
-    const struct router_row *row = x->row;
-    struct http_request *r = &x->request;
-    struct route_field_error e;
-    int err = 0;
-
-    e.field[0] = '\0';
     r->in = arena_zalloc(&r->arena, row->route->in_size + 1);
     r->json = NULL;
     field_preset(row->fields, r->in);
     if (r->head.query.len)
-        err = read_query(r, row->fields, &e);
-    if (!err)
-        err = read_path(r, row->fields, &e);
-    if (!err)
-        err = read_body(r, row, &e);
+        TRY(read_query(r, row->fields, e));
+    TRY(read_path(r, row->fields, e));
+    return read_body(r, row, e);
+}
+
+void request_handle(struct exchange *x)
+{
+    struct http_request *r = &x->request;
+    struct route_field_error e;
+
+    e.field[0] = '\0';
+    int err = read_request(r, x->row, &e);
     if (err)
-        reply_with(r, drover_err_http_status(e.err), drover_err_name(e.err),
+        reply_with(r, drover_err_http_status(err), drover_err_name(err),
                    e.field[0] ? e.field : NULL, e.why.text);
     else
-        row->route->handler(r);
+        x->row->route->handler(r);
 }

@@ -194,10 +194,10 @@ struct route_table {
 
 /*
  * Reading, which the server does before it calls the handler; and others, of a struct of their own.
+ * Failures are BAD_ARGUMENT or TOO_BIG.
  */
 
 struct route_field_error {
-    int err;        /* BAD_ARGUMENT or TOO_BIG */
     char field[96]; /* the one to blame: "adds[2].group"; empty: none */
     struct err_info why;
 };

@@ -93,18 +93,6 @@ void router_release(struct router *r)
     *r = (struct router){0};
 }
 
-/* Removes the part up to the next slash, and the slash, from the front of *rest. */
-static struct str next_part(struct str *rest)
-{
-    const char *slash = rest->len ? memchr(rest->p, '/', rest->len) : NULL;
-    struct str part = {rest->p, slash ? (size_t)(slash - rest->p) : rest->len};
-    size_t used = part.len + (slash ? 1 : 0);
-
-    rest->p += used;
-    rest->len -= used;
-    return part;
-}
-
 /* The path has as many parts as the pattern; or more, where the last parameter takes the rest. */
 static bool pattern_matches(const struct router_row *row, struct str path,
                             struct str params[ROUTE_PARAMS_MAX])
@@ -113,11 +101,10 @@ static bool pattern_matches(const struct router_row *row, struct str path,
     size_t used = 0;
 
     for (size_t i = 0; i <= row->slashes; i++) {
-        struct str want = next_part(&pattern), left = path, part = next_part(&path);
+        struct str want = str_cut(&pattern, '/'), left = path, part = str_cut(&path, '/');
 
         if (row->rest && i == row->slashes)
             part = left;
-
         if (!str_starts(want, STR("{"))) {
             if (!str_eq(want, part))
                 return false;
