@@ -370,10 +370,13 @@ static void log_refusal(struct http_server *s)
     log_warning("%zu connections: no more are taken for now", s->conn_max);
 }
 
-void conn_accept(struct http_server *s)
+void conn_accept(uv_stream_t *listener, int status)
 {
-    struct conn *c = mem_zalloc(sizeof *c);
+    struct http_server *s = listener->data;
 
+    if (status) /* the client has left, or the system is out of a resource */
+        return;
+    struct conn *c = mem_zalloc(sizeof *c);
     c->server = s;
     c->open_handles = 2;
     UV_CHECK(uv_tcp_init(s->tcp.loop, &c->tcp));
@@ -389,7 +392,6 @@ void conn_accept(struct http_server *s)
     s->refused_count += c->refused;
     if (c->refused)
         log_refusal(s);
-
     if (uv_accept((uv_stream_t *)&s->tcp, (uv_stream_t *)&c->tcp) ||
         uv_fileno((uv_handle_t *)&c->tcp, &c->fd) || s->refused_count > s->refusals_max) {
         conn_close(c);

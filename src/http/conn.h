@@ -182,8 +182,8 @@ void conn_take(struct conn *c, const char *p, size_t len);
 
 /* conn.c */
 
-/* Accepts a connection. */
-void conn_accept(struct http_server *s);
+/* There is a connection to accept. */
+void conn_accept(uv_stream_t *listener, int status);
 
 /* Closes it now. Requests without an answer are abandoned. */
 void conn_close(struct conn *c);
@@ -197,7 +197,7 @@ void conn_answered(struct conn *c);
 /* Pumps the connections on the list. */
 void conns_pump(uv_prepare_t *rest);
 
-/* request.c */
+/* field.c */
 
 /*
  * Reads path, query and body by the row of the route and calls the handler, or answers 400 or 413.

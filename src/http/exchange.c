@@ -126,6 +126,28 @@ void exchange_run(struct exchange *x)
         request_handle(x);
 }
 
+bool http_is_gone(const struct http_request *r)
+{
+    return atomic_load(&((const struct exchange *)r)->left);
+}
+
+void http_take_memory(struct http_request *r, struct http_memory *ret_memory)
+{
+    struct exchange *x = (struct exchange *)r;
+
+    *ret_memory = (struct http_memory){r->arena, x->text, x->body};
+    r->arena = (struct arena){0};
+    x->text = x->body = (struct buf){0};
+}
+
+void http_memory_release(struct http_memory *m)
+{
+    arena_release(&m->arena);
+    buf_release(&m->head);
+    buf_release(&m->body);
+    *m = (struct http_memory){0};
+}
+
 /* From bytes to requests. */
 
 void exchange_refuse(struct exchange *x, int status, const char *reason)
@@ -166,7 +188,7 @@ static void dispatch(struct exchange *x)
     c->phase = CONN_NONE; /* the timeout for the next request starts anew */
     if (!x->request.head.keep_alive)
         c->last_request = true;
-    x->request.body = (struct str){x->body.p ? x->body.p : "", x->body.len};
+    x->request.body = buf_str(&x->body);
     if (!is_acceptable(&x->request))
         http_reply_error(&x->request, 415, "the Content-Type must be application/json");
     else
@@ -176,7 +198,7 @@ static void dispatch(struct exchange *x)
 /* No route. The connection stays open if there is no body to skip. */
 static void answer_no_route(struct exchange *x, unsigned allow)
 {
-    struct buf list = {0};
+    CLEANUP(buf_release) struct buf list = {0};
 
     x->conn->phase = CONN_NONE;
     if (x->request.head.chunked || x->request.head.content_len || !x->request.head.keep_alive)
@@ -187,7 +209,6 @@ static void answer_no_route(struct exchange *x, unsigned allow)
     }
     route_put_allow(&list, allow);
     http_add_header(&x->request, "Allow", buf_str(&list));
-    buf_release(&list);
     http_reply_error(&x->request, 405, "this path does not answer to this method");
 }
 
@@ -255,8 +276,8 @@ static size_t take_head(struct conn *c, const char *p, size_t len)
     struct exchange *x;
     size_t known_len;
 
-    if (len >= 2 && p[0] == '\r' &&
-        p[1] == '\n') { /* some clients send an empty line between requests */
+    /* Some clients send an empty line between requests. */
+    if (len >= 2 && p[0] == '\r' && p[1] == '\n') {
         c->scanned = 0;
         return 2;
     }

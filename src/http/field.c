@@ -1,5 +1,5 @@
 /*
- * Fields of a request into a struct.
+ * From a request to the struct that its handler wants, by the fields of its route.
  *
  * A body is walked once: each member is looked up among the fields, beginning behind the one that
  * was found last, since clients mostly send members in the order of the documentation. The lookup
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "http/route.h"
+#include "http/conn.h"
 
 enum { SHOWN_LEN_MAX = 64 }; /* of text from a request in a message */
 
@@ -25,6 +25,11 @@ static int shown_len(struct str name)
     return name.len < SHOWN_LEN_MAX ? (int)name.len : SHOWN_LEN_MAX;
 }
 
+static void set_blame(struct route_field_error *e, struct str name)
+{
+    snprintf(e->field, sizeof e->field, "%.*s", shown_len(name), name.p ? name.p : "");
+}
+
 /* The name of the field, then the message. */
 static __attribute__((format(printf, 4, 5))) int fail(struct route_field_error *e, int err,
                                                       struct str name, const char *fmt, ...)
@@ -35,7 +40,7 @@ static __attribute__((format(printf, 4, 5))) int fail(struct route_field_error *
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    snprintf(e->field, sizeof e->field, "%.*s", shown_len(name), name.p ? name.p : "");
+    set_blame(e, name);
     return err_set(&e->why, err, "%s%s%s", e->field, name.len ? " " : "", text);
 }
 
@@ -140,6 +145,9 @@ static int wrong_kind(const struct route_field *f, const char *wanted, const str
     return refuse(e, f, "must be %s, not %s", wanted, kind_of(v));
 }
 
+static int read_json(const struct route_field *f, const struct json *v, struct arena *a, void *in,
+                     struct route_field_error *e);
+
 static int set_items(const struct route_field *f, const struct json *v, struct arena *a, char *in,
                      struct route_field_error *e)
 {
@@ -154,8 +162,7 @@ static int set_items(const struct route_field *f, const struct json *v, struct a
             err = fail(e, DROVER_BAD_ARGUMENT, (struct str){0}, "must be an object, not %s",
                        kind_of(m));
         else
-            err = item->name.p ? field_read_body(item, m, a, at, e)
-                               : field_read_json(item, m, a, at, e);
+            err = item->name.p ? field_read_body(item, m, a, at, e) : read_json(item, m, a, at, e);
         if (err)
             return fail_within(e, err, f->name, index, true);
         at += f->size;
@@ -185,8 +192,8 @@ static int set_any(const struct route_field *f, const struct json *v, char *in,
     return 0;
 }
 
-int field_read_json(const struct route_field *f, const struct json *v, struct arena *a, void *in,
-                    struct route_field_error *e)
+static int read_json(const struct route_field *f, const struct json *v, struct arena *a, void *in,
+                     struct route_field_error *e)
 {
     static const struct {
         enum json_kind kind;
@@ -245,8 +252,9 @@ static const struct route_field *find_member(const struct route_field *fields,
     return NULL;
 }
 
-int field_read_members(const struct route_field *fields, const struct json *v, struct arena *a,
-                       void *in, struct route_field_error *e)
+/* Into a struct that has its presets. */
+static int read_members(const struct route_field *fields, const struct json *v, struct arena *a,
+                        void *in, struct route_field_error *e)
 {
     const struct route_field *next = fields;
     uint64_t seen = 0;
@@ -259,7 +267,7 @@ int field_read_members(const struct route_field *fields, const struct json *v, s
         next = f + 1;
         if (m->kind != JSON_NULL || f->kind == FIELD_KIND_JSON) {
             seen |= UINT64_C(1) << (f - fields);
-            TRY(field_read_json(f, m, a, in, e));
+            TRY(read_json(f, m, a, in, e));
         }
     }
     for (const struct route_field *f = fields; f->name.p; f++)
@@ -268,20 +276,20 @@ int field_read_members(const struct route_field *fields, const struct json *v, s
     return 0;
 }
 
-int field_read_body(const struct route_field *fields, const struct json *v, struct arena *a,
-                    void *in, struct route_field_error *e)
-{
-    field_preset(fields, in);
-    return field_read_members(fields, v, a, in, e);
-}
-
-void field_preset(const struct route_field *fields, void *in)
+static void set_presets(const struct route_field *fields, void *in)
 {
     for (const struct route_field *f = fields; f->name.p; f++)
         if (f->preset && f->kind == FIELD_KIND_INT)
             *(int64_t *)((char *)in + f->offset) = f->preset;
         else if (f->preset && f->kind == FIELD_KIND_CHOICE)
             *(int *)((char *)in + f->offset) = (int)f->preset;
+}
+
+int field_read_body(const struct route_field *fields, const struct json *v, struct arena *a,
+                    void *in, struct route_field_error *e)
+{
+    set_presets(fields, in);
+    return read_members(fields, v, a, in, e);
 }
 
 const struct route_field *field_find(const struct route_field *fields, int where, struct str name)
@@ -363,4 +371,88 @@ int field_read_text(const struct route_field *f, struct str text, struct arena *
     default:
         return set_text(f, text, in, e);
     }
+}
+
+/* From a request. */
+
+static int read_body(struct http_request *r, const struct router_row *row,
+                     struct route_field_error *e)
+{
+    bool large = row->route->flags & ROUTE_LARGE;
+    struct json *v = NULL;
+
+    if (r->head.method == METHOD_GET || (!r->body.len && row->body_optional))
+        return 0;
+    TRY(json_read(&r->arena, r->body, large ? HTTP_LARGE_VALUES_MAX : HTTP_VALUES_MAX, &v,
+                  &e->why));
+    r->json = v;
+    if (row->whole)
+        return read_json(row->whole, v, &r->arena, r->in, e);
+    if (v->kind != JSON_OBJECT)
+        return err_set(&e->why, DROVER_BAD_ARGUMENT, "the body must be an object, not %s",
+                       json_kind_name(v));
+    return read_members(row->fields, v, &r->arena, r->in, e);
+}
+
+static int read_query(struct http_request *r, const struct route_field *fields,
+                      struct route_field_error *e)
+{
+    const char *wrong = query_parse(&r->arena, r->head.query, &r->query);
+
+    if (wrong)
+        return err_set(&e->why, DROVER_BAD_ARGUMENT, "%s", wrong);
+    for (size_t i = 0; i < r->query.count; i++) {
+        const struct query_param *p = &r->query.params[i];
+        const struct route_field *f = field_find(fields, IN_QUERY, p->name);
+        if (!f) {
+            set_blame(e, p->name);
+            return err_set(&e->why, DROVER_BAD_ARGUMENT, "unknown query parameter '%s'", e->field);
+        }
+        TRY(field_read_text(f, p->value, &r->arena, r->in, e));
+    }
+    return 0;
+}
+
+/* The path, and what is missing in the query. */
+static int read_path(struct http_request *r, const struct route_field *fields,
+                     struct route_field_error *e)
+{
+    const struct str *param = r->params;
+
+    for (const struct route_field *f = fields; f->name.p; f++)
+        if (f->where & IN_PATH) {
+            struct str text;
+            if (!query_unescape(&r->arena, *param++, false, &text))
+                return err_set(&e->why, DROVER_BAD_ARGUMENT, "malformed escape in the path");
+            TRY(field_read_text(f, text, &r->arena, r->in, e));
+        } else if (f->where == (IN_QUERY | REQUIRED) && !query_has(&r->query, f->name)) {
+            return refuse(e, f, "is missing");
+        }
+    return 0;
+}
+
+static int read_request(struct http_request *r, const struct router_row *row,
+                        struct route_field_error *e)
+{
+    r->in = arena_zalloc(&r->arena, row->route->in_size + 1);
+    r->json = NULL;
+    set_presets(row->fields, r->in);
+    if (r->head.query.len)
+        TRY(read_query(r, row->fields, e));
+    TRY(read_path(r, row->fields, e));
+    return read_body(r, row, e);
+}
+
+void request_handle(struct exchange *x)
+{
+    struct http_request *r = &x->request;
+    struct route_field_error e;
+
+    e.field[0] = '\0';
+    int err = read_request(r, x->row, &e);
+    if (err)
+        reply_with(r, drover_err_http_status(err), drover_err_name(err),
+                   e.field[0] ? e.field : NULL, e.why.text);
+    else
+        x->row->route->handler(r);
 }

@@ -97,11 +97,15 @@ static void put_content_type(struct buf *b, const char *type)
     buf_put_str(b, STR("\r\n"));
 }
 
-static const char *connection_text(const struct exchange *x)
+/* The headers that the handler added, and the end of the head. */
+static void put_head_end(struct buf *b, const struct exchange *x)
 {
+    buf_put(b, x->fields.p, x->fields.len);
     if (x->closes)
-        return "Connection: close\r\n";
-    return x->request.head.http_1_0 ? "Connection: keep-alive\r\n" : "";
+        buf_put_str(b, STR("Connection: close\r\n"));
+    else if (x->request.head.http_1_0)
+        buf_put_str(b, STR("Connection: keep-alive\r\n"));
+    buf_put_str(b, STR("\r\n"));
 }
 
 static const char json_type[] = "application/json";
@@ -118,9 +122,7 @@ static void put_answer(struct buf *b, struct exchange *x, int status, const char
     put_content_length(b, body.len + newline);
     if (body.len)
         put_content_type(b, content_type);
-    buf_put(b, x->fields.p, x->fields.len);
-    buf_put_str(b, str_of(connection_text(x)));
-    buf_put_str(b, STR("\r\n"));
+    put_head_end(b, x);
     if (x->request.head.head_only)
         return;
     buf_put_str(b, body);
@@ -190,9 +192,8 @@ static void put_errors(struct buf *b, const char *const *reasons, size_t count, 
         json_put_text(b, str_of(reasons[i]));
     json_close(b, ']');
     json_member_text(b, "code", str_of(code));
-    if (field) {
+    if (field)
         json_member_text(b, "field", str_of(field));
-    }
     json_close(b, '}');
 }
 
@@ -266,7 +267,7 @@ void http_add_header(struct http_request *r, const char *name, struct str value)
 
 void http_reply_elsewhere(struct http_request *r, const char *url, const char *nobody)
 {
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
 
     if (!url[0]) {
         http_add_header(r, "Retry-After", STR("1"));
@@ -278,7 +279,6 @@ void http_reply_elsewhere(struct http_request *r, const char *url, const char *n
         buf_printf(&b, "?%.*s", STR_ARGS(r->head.query));
     http_add_header(r, "Location", buf_str(&b));
     http_reply_errorf(r, 307, "another server leads: %s", url);
-    buf_release(&b);
 }
 
 /*
@@ -299,9 +299,7 @@ static void put_stream_head(struct buf *b, struct exchange *x, const char *conte
     put_content_type(b, content_type);
     if (chunked)
         buf_put_str(b, STR("Transfer-Encoding: chunked\r\n"));
-    buf_put(b, x->fields.p, x->fields.len);
-    buf_put_str(b, str_of(connection_text(x)));
-    buf_put_str(b, STR("\r\n"));
+    put_head_end(b, x);
 }
 
 /*

@@ -206,18 +206,9 @@ struct route_field_error {
 int field_read_body(const struct route_field *fields, const struct json *v, struct arena *a,
                     void *in, struct route_field_error *e);
 
-/* The same without setting presets first. */
-int field_read_members(const struct route_field *fields, const struct json *v, struct arena *a,
-                       void *in, struct route_field_error *e);
-
-/* One field, from JSON, and from the text of a path or a query. */
-int field_read_json(const struct route_field *f, const struct json *v, struct arena *a, void *in,
-                    struct route_field_error *e);
+/* One field, from the text of a path or a query. */
 int field_read_text(const struct route_field *f, struct str text, struct arena *a, void *in,
                     struct route_field_error *e);
-
-/* Sets what has a preset. */
-void field_preset(const struct route_field *fields, void *in);
 
 /* The field of this place and name, or NULL. */
 const struct route_field *field_find(const struct route_field *fields, int where, struct str name);

@@ -103,12 +103,6 @@ void server_forget(struct http_server *s, struct conn *c)
     server_free_if_done(s);
 }
 
-static void on_connection(uv_stream_t *stream, int status)
-{
-    if (status == 0) /* else the client has left, or the system is out of a resource */
-        conn_accept(stream->data);
-}
-
 /* "127.0.0.1:8048" or "[::1]:8048". Returns where the port begins, with its colon. */
 static const char *put_address(char *text, size_t size, const struct sockaddr_storage *address)
 {
@@ -157,16 +151,13 @@ static int bind_and_listen(struct http_server *s)
 {
     struct sockaddr_storage bound = {0};
     int len = sizeof bound;
-    int err = uv_tcp_bind(&s->tcp, (const struct sockaddr *)&s->options.address, 0);
-    if (!err) {
-        set_socket_options(s);
-        err = uv_listen((uv_stream_t *)&s->tcp, BACKLOG, on_connection);
-    }
-    if (!err)
-        err = uv_tcp_getsockname(&s->tcp, (struct sockaddr *)&bound, &len);
-    if (!err)
-        name_address(s, &bound);
-    return err;
+
+    TRY(uv_tcp_bind(&s->tcp, (const struct sockaddr *)&s->options.address, 0));
+    set_socket_options(s);
+    TRY(uv_listen((uv_stream_t *)&s->tcp, BACKLOG, conn_accept));
+    TRY(uv_tcp_getsockname(&s->tcp, (struct sockaddr *)&bound, &len));
+    name_address(s, &bound);
+    return 0;
 }
 
 /* Metrics: answers and durations by route, connections. */
@@ -234,22 +225,23 @@ void server_metrics_count(const struct exchange *x, int status)
 
 /* The server's own routes. */
 
-static void get_v1(struct http_request *r)
+static void reply_printed(struct http_request *r, void (*put)(struct buf *, const struct router *))
 {
     struct http_server *s = r->arg;
-    CLEANUP(buf_release) struct buf list = {0};
+    CLEANUP(buf_release) struct buf b = {0};
 
-    router_put_list(&list, &s->router);
-    http_reply(r, 200, buf_str(&list));
+    put(&b, &s->router);
+    http_reply(r, 200, buf_str(&b));
+}
+
+static void get_v1(struct http_request *r)
+{
+    reply_printed(r, router_put_list);
 }
 
 static void get_openapi(struct http_request *r)
 {
-    struct http_server *s = r->arg;
-    CLEANUP(buf_release) struct buf document = {0};
-
-    router_put_openapi(&document, &s->router);
-    http_reply(r, 200, buf_str(&document));
+    reply_printed(r, router_put_openapi);
 }
 
 static const struct route ROUTES[] = {
@@ -305,10 +297,10 @@ int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_serve
     int err = bind_and_listen(s);
 
     if (err) {
-        err_set(ret_error, DROVER_IO, "cannot listen on %s: %s", s->address, uv_strerror(err));
         s->options.closed = NULL;
         uv_close((uv_handle_t *)&s->tcp, on_closed);
-        return DROVER_IO;
+        return err_set(ret_error, DROVER_IO, "cannot listen on %s: %s", s->address,
+                       uv_strerror(err));
     }
     *ret_server = s;
     return 0;

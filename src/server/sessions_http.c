@@ -1,7 +1,7 @@
 /* Sessions over HTTP. */
-#include "server/sessions_http.h"
-
 #include "server/sessions.h"
+
+#include "server/modules.h"
 
 static void reply_refusal(struct http_request *r, int err)
 {
