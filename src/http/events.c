@@ -65,7 +65,6 @@ struct events {
 static void drop_oldest(struct events *e)
 {
     struct kept_event **slot = &e->ring[e->first++ % EVENTS_KEPT];
-
     e->size -= (*slot)->size;
     free(*slot);
     *slot = NULL;
@@ -96,7 +95,6 @@ static struct kept_event *kept_new(const struct event *event)
 void events_publish(struct events *e, const struct event *event)
 {
     struct kept_event *k = kept_new(event);
-
     LOCKED(&e->lock);
     while (e->first < e->next &&
            (e->next - e->first == EVENTS_KEPT || e->size + k->size > EVENTS_LEN_MAX))
@@ -132,7 +130,6 @@ static bool is_wanted(const struct event_listener *l, const struct kept_event *k
 static void put_event(struct buf *b, const struct kept_event *k)
 {
     struct str json = k->parts[JSON];
-
     buf_printf(b, "id: %" PRIu64 "\nevent: %.*s\n", k->number, STR_ARGS(k->parts[KIND]));
     do {
         buf_put_str(b, STR("data: "));
@@ -153,7 +150,6 @@ static void collect(struct events *e, struct event_listener *l, struct buf *b)
     }
     while (l->sent + 1 < e->next && b->len < SEND_LEN) {
         const struct kept_event *k = e->ring[++l->sent % EVENTS_KEPT];
-
         if (is_wanted(l, k))
             put_event(b, k);
     }
@@ -164,7 +160,6 @@ static void collect(struct events *e, struct event_listener *l, struct buf *b)
 static void listener_free(struct event_listener *l)
 {
     struct events *e = l->events;
-
     *(l->prev ? &l->prev->next : &e->listeners) = l->next;
     if (l->next)
         l->next->prev = l->prev;
@@ -184,7 +179,6 @@ static void on_gone(struct http_request *r)
 static void serve(struct event_listener *l)
 {
     CLEANUP(buf_release) struct buf b = {0};
-
     do {
         b.len = 0;
         if (http_stream_unsent(l->request))
@@ -206,7 +200,6 @@ static void on_wake(uv_async_t *wake)
 {
     struct events *e = wake->data;
     struct event_listener *next;
-
     for (struct event_listener *l = e->listeners; l; l = next) {
         next = l->next;
         serve(l);
@@ -217,7 +210,6 @@ static void on_alive(uv_timer_t *timer)
 {
     struct events *e = timer->data;
     struct event_listener *next;
-
     for (struct event_listener *l = e->listeners; l; l = next) {
         next = l->next;
         if (!http_stream_unsent(l->request) && !http_stream_send(l->request, STR(":\n\n")))
@@ -266,7 +258,6 @@ static bool are_filters_known(struct events *e, struct http_request *r)
 {
     const struct str *filter = ((struct events_in *)r->in)->filter;
     int kind = 0;
-
     while (kind < e->words_count && !str_eq(filter[KIND], str_of(e->words[kind]->kind)))
         kind++;
     if (kind == e->words_count)
@@ -288,7 +279,6 @@ static bool are_filters_known(struct events *e, struct http_request *r)
 static void listener_new(struct events *e, struct http_request *r, uint64_t sent)
 {
     struct event_listener *l = mem_alloc(sizeof *l);
-
     *l = (struct event_listener){
         .next = e->listeners, .events = e, .request = r, .in = r->in, .sent = sent};
     if (l->next)
@@ -307,7 +297,6 @@ static void get_events(struct http_request *r)
 {
     struct events *e = r->arg;
     uint64_t sent;
-
     if (!find_start(e, r, &sent) || !are_filters_known(e, r))
         return;
     http_add_header(r, "Cache-Control", STR("no-store"));
@@ -344,7 +333,6 @@ void events_know(struct events *e, const struct event_words *words)
 struct events *events_new(uv_loop_t *loop)
 {
     struct events *e = mem_zalloc(sizeof *e);
-
     e->first = e->next = (uint64_t)clock_wall_ms() << 10;
     pthread_mutex_init(&e->lock, NULL);
     UV_CHECK(uv_async_init(loop, &e->wake, on_wake));
@@ -358,7 +346,6 @@ struct events *events_new(uv_loop_t *loop)
 static void on_closed(uv_handle_t *handle)
 {
     struct events *e = handle->data;
-
     if (--e->open_handles)
         return;
     while (e->first < e->next)

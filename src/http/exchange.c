@@ -27,7 +27,6 @@ struct exchange *exchange_new(struct conn *c, const char *head, size_t len)
 {
     struct http_server *s = c->server;
     struct exchange *x = s->spare;
-
     if (x) {
         s->spare = x->next;
         s->spare_count--;
@@ -59,7 +58,6 @@ static void release(struct exchange *x)
 void exchange_free(struct exchange *x)
 {
     struct http_server *s = x->server;
-
     if (s->spare_count == SPARE_MAX) {
         release(x);
         return;
@@ -78,7 +76,6 @@ void exchange_free(struct exchange *x)
 void exchange_free_spare(struct http_server *s)
 {
     struct exchange *next;
-
     for (struct exchange *x = s->spare; x; x = next) {
         next = x->next;
         release(x);
@@ -88,7 +85,6 @@ void exchange_free_spare(struct http_server *s)
 void exchange_drop_first(struct conn *c)
 {
     struct exchange *x = c->first;
-
     c->first = x->next;
     if (!c->first)
         c->last = NULL;
@@ -115,7 +111,6 @@ void exchange_abandon(struct exchange *x)
 void exchange_run(struct exchange *x)
 {
     struct http_request *r = &x->request;
-
     arena_reset(&r->arena);
     x->fields.len = 0;
     r->arg = x->row->table->arg;
@@ -134,7 +129,6 @@ bool http_is_gone(const struct http_request *r)
 void http_take_memory(struct http_request *r, struct http_memory *ret_memory)
 {
     struct exchange *x = (struct exchange *)r;
-
     *ret_memory = (struct http_memory){r->arena, x->text, x->body};
     r->arena = (struct arena){0};
     x->text = x->body = (struct buf){0};
@@ -162,7 +156,6 @@ void exchange_refuse(struct exchange *x, int status, const char *reason)
 static bool is_json_type(struct str type)
 {
     static const struct str json = STR("application/json");
-
     return type.len >= json.len && !strncasecmp(type.p, json.p, json.len) &&
            (type.len == json.len || strchr(" \t;", type.p[json.len]));
 }
@@ -183,7 +176,6 @@ static bool is_acceptable(const struct http_request *r)
 static void dispatch(struct exchange *x)
 {
     struct conn *c = x->conn;
-
     c->reading = NULL;
     c->phase = CONN_NONE; /* the timeout for the next request starts anew */
     if (!x->request.head.keep_alive)
@@ -199,7 +191,6 @@ static void dispatch(struct exchange *x)
 static void answer_no_route(struct exchange *x, unsigned allow)
 {
     CLEANUP(buf_release) struct buf list = {0};
-
     x->conn->phase = CONN_NONE;
     if (x->request.head.chunked || x->request.head.content_len || !x->request.head.keep_alive)
         x->conn->last_request = true;
@@ -220,7 +211,6 @@ static size_t body_len_max(const struct exchange *x)
 static bool is_allowed(const struct exchange *x)
 {
     const char *token = x->server->options.token;
-
     return !token || (x->row && x->row->route->flags & ROUTE_OPEN) ||
            token_fits(token, head_field(&x->request.head, "Authorization"));
 }
@@ -230,7 +220,6 @@ static void begin_body(struct exchange *x)
 {
     struct conn *c = x->conn;
     const struct head *h = &x->request.head;
-
     if (!h->chunked && !h->content_len) {
         dispatch(x);
         return;
@@ -312,7 +301,6 @@ static size_t take_body(struct conn *c, const char *p, size_t len)
 {
     struct exchange *x = c->reading;
     uint64_t left = x->request.head.content_len - x->body.len;
-
     if (x->request.head.chunked) {
         ssize_t used = chunk_feed(&c->chunk, p, len, &x->body, body_len_max(x));
         if (used < 0) {
@@ -342,7 +330,6 @@ bool conn_may_cut(const struct conn *c)
 static size_t cut(struct conn *c, const char *p, size_t len, bool *ret_waits)
 {
     size_t at = 0, used = 1;
-
     c->cutting = true;
     while (at < len && used && conn_may_cut(c)) {
         used = (c->reading ? take_body : take_head)(c, p + at, len - at);
@@ -359,7 +346,6 @@ bool conn_cut(struct conn *c)
 {
     bool waits;
     size_t at = cut(c, c->in.p, c->in.len, &waits);
-
     if (at && at < c->in.len)
         memmove(c->in.p, c->in.p + at, c->in.len - at);
     c->in.len -= at;
@@ -372,7 +358,6 @@ void conn_take(struct conn *c, const char *p, size_t len)
 {
     bool waits, first = !c->in.len;
     size_t at = first ? cut(c, p, len, &waits) : 0;
-
     buf_put(&c->in, p + at, len - at);
     if (!first)
         conn_cut(c);

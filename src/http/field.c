@@ -36,7 +36,6 @@ static __attribute__((format(printf, 4, 5))) int fail(struct route_field_error *
 {
     char text[400];
     va_list ap;
-
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
@@ -50,7 +49,6 @@ static int fail_within(struct route_field_error *e, int err, struct str name, si
 {
     char place[80], field[sizeof e->field], text[sizeof e->why.text];
     bool own = !e->field[0]; /* the item itself is wrong, not a member of it */
-
     int len = snprintf(place, sizeof place, "%.*s", shown_len(name), name.p);
     if (is_list)
         snprintf(place + len, sizeof place - (size_t)len, "[%zu]", index);
@@ -98,7 +96,6 @@ static int set_choice(const struct route_field *f, struct str text, char *in,
 {
     struct str words = str_of(f->words);
     char list[256] = "";
-
     for (int number = 0; words.p; number++) {
         struct str word = str_cut(&words, '|');
         if (str_eq(text, word)) {
@@ -115,7 +112,6 @@ static int set_choice(const struct route_field *f, struct str text, char *in,
 static void *set_list(const struct route_field *f, size_t count, struct arena *a, char *in)
 {
     void *items = arena_zalloc(a, (count ? count : 1) * f->size);
-
     *(void **)(in + f->offset) = items;
     *(size_t *)(in + f->count_offset) = count;
     return items;
@@ -153,7 +149,6 @@ static int set_items(const struct route_field *f, const struct json *v, struct a
 {
     const struct route_field *item = f->fields;
     size_t index = 0;
-
     TRY(check_count(f, v->count, e));
     char *at = set_list(f, v->count, a, in);
     json_each(m, v) {
@@ -176,7 +171,6 @@ static int set_object(const struct route_field *f, const struct json *v, struct 
 {
     void *nested = *(void **)(in + f->offset) = arena_zalloc(a, f->size);
     int err = field_read_body(f->fields, v, a, nested, e);
-
     return err ? fail_within(e, err, f->name, 0, false) : 0;
 }
 
@@ -240,7 +234,6 @@ static const struct route_field *find_member(const struct route_field *fields,
                                              const struct route_field *next, struct str key)
 {
     const struct route_field *f = next;
-
     do {
         if (!f->name.p)
             f = fields;
@@ -258,10 +251,8 @@ static int read_members(const struct route_field *fields, const struct json *v, 
 {
     const struct route_field *next = fields;
     uint64_t seen = 0;
-
     for (const struct json *m = v ? v->first : NULL; m; m = m->next) {
         const struct route_field *f = find_member(fields, next, m->key);
-
         if (!f)
             return fail(e, DROVER_BAD_ARGUMENT, m->key, "is an unknown member");
         next = f + 1;
@@ -314,7 +305,6 @@ static int set_digits(const struct route_field *f, struct str text, char *in,
         return refuse(e, f, "must be a whole number");
     for (; i < text.len; i++) {
         int digit = text.p[i] - '0';
-
         if (digit < 0 || digit > 9)
             return refuse(e, f, "must be a whole number");
         number = number > (INT64_MAX - digit) / 10 ? INT64_MAX : number * 10 + digit;
@@ -327,7 +317,6 @@ static int set_truth(const struct route_field *f, struct str text, char *in,
 {
     static const struct str words[] = {{"0", 1},   {"1", 1},     {"no", 2},
                                        {"yes", 3}, {"false", 5}, {"true", 4}};
-
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (text.len == words[i].len && !strncasecmp(text.p, words[i].p, text.len)) {
             *(bool *)(in + f->offset) = i % 2;
@@ -341,7 +330,6 @@ static int set_commas(const struct route_field *f, struct str text, struct arena
                       struct route_field_error *e)
 {
     size_t count = text.len != 0;
-
     for (size_t i = 0; i < text.len; i++)
         count += text.p[i] == ',';
     TRY(check_count(f, count, e));
@@ -380,7 +368,6 @@ static int read_body(struct http_request *r, const struct router_row *row,
 {
     bool large = row->route->flags & ROUTE_LARGE;
     struct json *v = NULL;
-
     if (r->head.method == METHOD_GET || (!r->body.len && row->body_optional))
         return 0;
     TRY(json_read(&r->arena, r->body, large ? HTTP_LARGE_VALUES_MAX : HTTP_VALUES_MAX, &v,
@@ -398,7 +385,6 @@ static int read_query(struct http_request *r, const struct route_field *fields,
                       struct route_field_error *e)
 {
     const char *wrong = query_parse(&r->arena, r->head.query, &r->query);
-
     if (wrong)
         return err_set(&e->why, DROVER_BAD_ARGUMENT, "%s", wrong);
     for (size_t i = 0; i < r->query.count; i++) {
@@ -418,7 +404,6 @@ static int read_path(struct http_request *r, const struct route_field *fields,
                      struct route_field_error *e)
 {
     const struct str *param = r->params;
-
     for (const struct route_field *f = fields; f->name.p; f++)
         if (f->where & IN_PATH) {
             struct str text;
@@ -447,7 +432,6 @@ void request_handle(struct exchange *x)
 {
     struct http_request *r = &x->request;
     struct route_field_error e;
-
     e.field[0] = '\0';
     int err = read_request(r, x->row, &e);
     if (err)

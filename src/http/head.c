@@ -17,7 +17,6 @@ ssize_t head_scan(const char *p, size_t len, size_t *scanned)
     for (size_t i = *scanned; i < len; i++) {
         unsigned char c = (unsigned char)p[i];
         bool after_cr = i && p[i - 1] == '\r', line_start = i == 0 || p[i - 1] == '\n';
-
         if (i >= HEAD_LEN_MAX)
             return -431;
         if (after_cr != (c == '\n') || (line_start && (c == ' ' || c == '\t')))
@@ -41,7 +40,6 @@ static bool is_made_of(struct str s, const char *others)
 {
     for (size_t i = 0; i < s.len; i++) {
         char c = s.p[i], lower = c | 0x20;
-
         if (!(lower >= 'a' && lower <= 'z') && !is_digit(c) && !(c && strchr(others, c)))
             return false;
     }
@@ -68,7 +66,6 @@ static bool same_word(struct str s, const char *word)
 static struct str next_line(struct str *rest)
 {
     struct str line = str_cut(rest, '\n');
-
     line.len--;
     return line;
 }
@@ -95,7 +92,6 @@ static int check_request_line(struct head *h, struct str line, const char **ret_
 {
     const char *first = memchr(line.p, ' ', line.len);
     const char *last = memrchr(line.p, ' ', line.len);
-
     if (!first || first == last)
         return refuse(400, "malformed request line", ret_reason);
     struct str target = {first + 1, (size_t)(last - first) - 1};
@@ -115,7 +111,6 @@ static int split_fields(struct head *h, struct str rest, const char **ret_reason
     for (struct str line = next_line(&rest); line.len; line = next_line(&rest)) {
         const char *colon = memchr(line.p, ':', line.len);
         struct str name = {line.p, colon ? (size_t)(colon - line.p) : 0};
-
         if (!colon || !is_made_of(name, "!#$%&'*+-.^_`|~"))
             return refuse(400, "malformed header", ret_reason);
         if (h->field_count == HEAD_FIELDS_MAX)
@@ -146,7 +141,6 @@ const struct str *head_field(const struct head *h, const char *name)
 static bool single_field(const struct head *h, const char *name, const struct str **ret_value)
 {
     size_t at = 0;
-
     *ret_value = next_field(h, name, &at);
     return !next_field(h, name, &at);
 }
@@ -155,7 +149,6 @@ static bool single_field(const struct head *h, const char *name, const struct st
 static bool parse_length(struct str s, uint64_t *ret_len)
 {
     uint64_t len = 0;
-
     if (!s.len || s.len > 18)
         return false;
     for (size_t i = 0; i < s.len; i++) {
@@ -170,7 +163,6 @@ static bool parse_length(struct str s, uint64_t *ret_len)
 static int check_body_length(struct head *h, const char **ret_reason)
 {
     const struct str *length, *encoding;
-
     if (!single_field(h, "Content-Length", &length))
         return refuse(400, "more than one Content-Length", ret_reason);
     if (!single_field(h, "Transfer-Encoding", &encoding))
@@ -188,7 +180,6 @@ static int check_body_length(struct head *h, const char **ret_reason)
 static int check_host(struct head *h, const char **ret_reason)
 {
     const struct str *host;
-
     if (!single_field(h, "Host", &host))
         return refuse(400, "more than one Host", ret_reason);
     if (!host && !h->http_1_0)
@@ -202,7 +193,6 @@ static int check_host(struct head *h, const char **ret_reason)
 static int check_expect(struct head *h, const char **ret_reason)
 {
     const struct str *expect = head_field(h, "Expect");
-
     if (expect && !same_word(*expect, "100-continue"))
         return refuse(417, "unknown expectation", ret_reason);
     h->expects_continue = expect && !h->http_1_0;
@@ -213,7 +203,6 @@ static int check_expect(struct head *h, const char **ret_reason)
 static int on_headers_complete(llhttp_t *parser)
 {
     struct head *h = parser->data;
-
     h->keep_alive = llhttp_should_keep_alive(parser);
     return HPE_PAUSED;
 }
@@ -241,7 +230,6 @@ static int run_llhttp(struct head *h, const char *p, size_t len, const char **re
 int head_parse(struct head *h, const char *p, size_t len, const char **ret_reason)
 {
     struct str rest = {p, len};
-
     memset(h, 0, offsetof(struct head, fields));
     TRY(check_request_line(h, next_line(&rest), ret_reason));
     TRY(split_fields(h, rest, ret_reason));
@@ -279,7 +267,6 @@ static int digit_of(char c)
 static int size_byte(struct chunk *c, char byte)
 {
     int digit = digit_of(byte);
-
     if (byte == '\r' && c->digits) {
         c->state = SIZE_LF;
         return 0;
@@ -294,7 +281,6 @@ static int size_byte(struct chunk *c, char byte)
 static int fixed_byte(struct chunk *c, char byte)
 {
     int was = c->state;
-
     if (byte != FIXED[was].byte)
         return -400;
     c->state = FIXED[was].next;
@@ -308,11 +294,9 @@ static int fixed_byte(struct chunk *c, char byte)
 ssize_t chunk_feed(struct chunk *c, const char *p, size_t len, struct buf *body, size_t max)
 {
     size_t at = 0;
-
     while (at < len && !c->done) {
         if (c->state == DATA) {
             size_t run = len - at < c->left ? len - at : c->left;
-
             buf_put(body, p + at, run);
             at += run;
             c->left -= (uint32_t)run;
@@ -339,7 +323,6 @@ static bool is_plain(struct str text, bool plus_is_space)
 bool query_unescape(struct arena *a, struct str text, bool plus_is_space, struct str *ret_text)
 {
     char *out, *at;
-
     if (is_plain(text, plus_is_space)) {
         *ret_text = text;
         return true;
@@ -349,7 +332,6 @@ bool query_unescape(struct arena *a, struct str text, bool plus_is_space, struct
         if (text.p[i] == '%') {
             int high = i + 2 < text.len ? digit_of(text.p[i + 1]) : -1;
             int low = high >= 0 ? digit_of(text.p[i + 2]) : -1;
-
             if (low < 0)
                 return false;
             *at++ = (char)(high << 4 | low);
@@ -374,7 +356,6 @@ const char *query_parse(struct arena *a, struct str text, struct query *ret_quer
 {
     struct query q = {0};
     size_t room = 1;
-
     if (!text.len) {
         *ret_query = q;
         return NULL;
@@ -384,7 +365,6 @@ const char *query_parse(struct arena *a, struct str text, struct query *ret_quer
     q.params = arena_alloc(a, sizeof *q.params * (room < QUERY_MAX ? room : QUERY_MAX));
     while (text.len) {
         struct str value = str_cut(&text, '&');
-
         if (!value.len)
             continue;
         if (q.count == QUERY_MAX)
@@ -409,7 +389,6 @@ const char *query_parse(struct arena *a, struct str text, struct query *ret_quer
 static bool is_token(const char *text)
 {
     size_t len = strlen(text);
-
     if (len < TOKEN_LEN_MIN)
         return false;
     for (size_t i = 0; i < len; i++)

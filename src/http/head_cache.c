@@ -24,7 +24,6 @@ void head_cache_release(struct head_cache *s)
 static size_t find_end(const char *p, size_t len)
 {
     const char *end = p + (len < HEAD_CACHE_LEN_MAX ? len : HEAD_CACHE_LEN_MAX), *at = p;
-
     while ((at = memchr(at, '\n', (size_t)(end - at)))) {
         at++;
         if (end - at >= 2 && at[0] == '\r' && at[1] == '\n')
@@ -42,7 +41,6 @@ const struct cached_head *head_cache_find(const struct head_cache *s, const char
                                           size_t *ret_len)
 {
     size_t head_len = find_end(p, len);
-
     if (!head_len)
         return NULL;
     const struct cached_head *k = s->places[place_of(p, head_len)];
@@ -84,7 +82,6 @@ void head_cache_add(struct head_cache *s, struct str text, const struct head *h,
                     const struct router_row *row, const struct str params[ROUTE_PARAMS_MAX])
 {
     size_t size = offsetof(struct cached_head, head.fields) + h->field_count * sizeof *h->fields;
-
     if (text.len > HEAD_CACHE_LEN_MAX)
         return;
     for (size_t i = 0; i < ROUTE_PARAMS_MAX; i++)

@@ -94,7 +94,6 @@ static struct metric_series *series_new(struct metrics *m, const char *name, con
 {
     struct metric_family *f = family_of(m, name, type, help);
     struct metric_series *s = mem_zalloc(sizeof *s);
-
     s->labels = mem_dup(labels ? labels : "", labels ? strlen(labels) : 0);
     mem_grow(f->series, f->count, f->cap);
     f->series[f->count++] = s;
@@ -111,7 +110,6 @@ struct histogram *metrics_histogram(struct metrics *m, const char *name, const c
                                     const char *help)
 {
     struct metric_series *s = series_new(m, name, "histogram", labels, help);
-
     s->histogram = mem_zalloc(sizeof *s->histogram);
     return s->histogram;
 }
@@ -120,7 +118,6 @@ void metrics_gauge(struct metrics *m, const char *name, const char *labels, cons
                    metrics_read_fn *read, void *arg)
 {
     struct metric_series *s = series_new(m, name, "gauge", labels, help);
-
     s->read = read;
     s->arg = arg;
 }
@@ -129,7 +126,6 @@ void metrics_counted(struct metrics *m, const char *name, const char *labels, co
                      metrics_read_fn *read, void *arg)
 {
     struct metric_series *s = series_new(m, name, "counter", labels, help);
-
     s->read = read;
     s->arg = arg;
 }
@@ -150,7 +146,6 @@ void counter_add(struct counter *c, uint64_t count)
 void histogram_add(struct histogram *h, uint64_t ns)
 {
     size_t i = 0;
-
     while (i < END_COUNT && ns > ENDS_NS[i])
         i++;
     atomic_fetch_add_explicit(&h->buckets[i], 1, memory_order_relaxed);
@@ -175,7 +170,6 @@ void metrics_put_label(struct buf *labels, const char *name, struct str value)
     buf_printf(labels, "%s%s=\"", labels->len ? "," : "", name);
     for (size_t i = 0; i < value.len; i++) {
         char c = value.p[i];
-
         if (c == '\\' || c == '"')
             buf_printf(labels, "\\%c", c);
         else if (c == '\n')
@@ -240,7 +234,6 @@ void metrics_put(struct buf *page, struct metrics *m)
 static void get_metrics(struct http_request *r)
 {
     CLEANUP(buf_release) struct buf page = {0};
-
     metrics_put(&page, r->arg);
     http_reply_as(r, 200, "text/plain; version=0.0.4; charset=utf-8", buf_str(&page));
 }

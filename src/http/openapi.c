@@ -42,7 +42,6 @@ static __attribute__((format(printf, 2, 3))) void emit(struct buf *b, const char
 static struct str take_word(const char **at, const char *ends)
 {
     struct str word = {*at, strcspn(*at, ends)};
-
     *at += word.len;
     return word;
 }
@@ -50,7 +49,6 @@ static struct str take_word(const char **at, const char *ends)
 static bool take(const char **at, const char *text)
 {
     bool there = str_starts(str_of(*at), str_of(text));
-
     *at += there ? strlen(text) : 0;
     return there;
 }
@@ -68,11 +66,9 @@ static void put_shape(struct buf *b, const char **at);
 static void put_members(struct buf *b, const char **at)
 {
     CLEANUP(buf_release) struct buf required = {0};
-
     emit(b, "'type':'object','properties':{");
     while (**at && **at != ')') {
         struct str name = take_word(at, "?:");
-
         if (!take(at, "?"))
             emit(&required, "'%.*s'", STR_ARGS(name));
         assert(name.len && **at == ':');
@@ -92,7 +88,6 @@ static void put_words(struct buf *b, const char **at)
     emit(b, "'type':'string','enum':[");
     do {
         struct str word = take_word(at, "| )]}");
-
         emit(b, "'%.*s'", STR_ARGS(word));
     } while (strncmp(*at, "|null", 5) != 0 && take(at, "|"));
     emit(b, "]");
@@ -124,13 +119,11 @@ static void put_type(struct buf *b, const char **at)
 static void put_shape(struct buf *b, const char **at)
 {
     size_t begin = b->len;
-
     if (take(at, "(")) {
         put_members(b, at);
         take(at, ")");
     } else if (**at == '[' || **at == '{') {
         bool list = *(*at)++ == '[';
-
         emit(b, "'type':'%s','%s':{", list ? "array" : "object",
              list ? "items" : "additionalProperties");
         put_shape(b, at);
@@ -143,7 +136,6 @@ static void put_shape(struct buf *b, const char **at)
     }
     if (take(at, "|null")) {
         CLEANUP(buf_release) struct buf plain = {0};
-
         buf_put(&plain, b->p + begin, b->len - begin);
         b->len = begin;
         emit(b, "'anyOf':[{");
@@ -155,7 +147,6 @@ static void put_shape(struct buf *b, const char **at)
 static void put_schema(struct buf *b, const char *shape)
 {
     const char *colon = strchr(shape, ':');
-
     emit(b, "'schema':{");
     if (colon && strcspn(shape, "[({=") > (size_t)(colon - shape))
         put_members(b, &shape);
@@ -181,7 +172,6 @@ static void put_fields(struct buf *b, const struct route_field *fields);
 static void put_field(struct buf *b, const struct route_field *f)
 {
     const char *at = f->words;
-
     switch (f->kind) {
     case FIELD_KIND_TEXT:
         emit(b, "'type':'string'");
@@ -234,7 +224,6 @@ static bool has_field(const struct route *route, int where)
 static void put_fields(struct buf *b, const struct route_field *fields)
 {
     CLEANUP(buf_release) struct buf required = {0};
-
     emit(b, "'type':'object','additionalProperties':false,'properties':{");
     for (const struct route_field *f = fields; f->name.p; f++)
         if (is_in(f, IN_BODY)) {
@@ -255,7 +244,6 @@ static void put_parameters(struct buf *b, const struct route *route)
     emit(b, "'parameters':[");
     for (const struct route_field *f = route->fields; f->name.p; f++) {
         bool in_path = is_in(f, IN_PATH);
-
         if (is_in(f, IN_BODY))
             continue;
         emit(b, "{'name':'%s','in':'%s','required':%s,'description':'%s'", f->name.p,
@@ -272,7 +260,6 @@ static void put_parameters(struct buf *b, const struct route *route)
 static void put_request_body(struct buf *b, const struct route *route)
 {
     const struct route_field *whole = field_find(route->fields, IN_BODY, STR(""));
-
     if (!has_field(route, IN_BODY))
         return;
     emit(b, "'requestBody':{'required':%s,'content':{'application/json':{'schema':{",
@@ -332,7 +319,6 @@ static struct str own_error(const struct route *route, const char *number)
 static void put_content(struct buf *b, const char *shape)
 {
     bool json = !strchr(shape, '/');
-
     emit(b, "'content':{'%s':{", json ? "application/json" : shape);
     put_schema(b, json ? shape : "text");
     emit(b, "}}}");
@@ -345,7 +331,6 @@ static void put_responses(struct buf *b, const struct route *route)
     for (size_t i = 0; i < sizeof STATUSES / sizeof *STATUSES; i++) {
         const char *number = STATUSES[i].number;
         struct str own = own_error(route, number);
-
         if (own.len) {
             emit(b, "'%s':{'description':'%.*s'", number, STR_ARGS(own));
             put_content(b, "Errors");
@@ -360,7 +345,6 @@ static void put_operation(struct buf *b, const struct router_row *row)
 {
     static const char *const names[] = {"get", "post", "put", "delete"};
     const struct route *route = row->route;
-
     emit(b, "'%s':{'tags':['%s'],'summary':'%s'", names[route->method],
          row->table->tag ? row->table->tag : "Server", route->summary);
     if (route->id)
@@ -380,7 +364,6 @@ static void put_paths(struct buf *b, const struct router *r)
     for (size_t i = 0; i < r->count; i++) {
         const char *pattern = r->rows[i].route->pattern;
         size_t len = strlen(pattern), before = 0;
-
         while (before < i && strcmp(r->rows[before].route->pattern, pattern) != 0)
             before++;
         if (before < i)
@@ -426,7 +409,6 @@ static void put_tags(struct buf *b, const struct router *r)
     for (size_t i = 0; i < r->table_count; i++) {
         const char *tag = r->tables[i].tag;
         bool listed = !tag;
-
         for (size_t j = 0; j < i && !listed; j++)
             listed = r->tables[j].tag && !strcmp(r->tables[j].tag, tag);
         if (!listed)

@@ -55,7 +55,6 @@ static const struct status_row STATUSES[] = {
 static const struct status_row *status_of(int number)
 {
     static const struct status_row other = ROW(500, "Internal Server Error", "IO");
-
     for (size_t i = 0; i < sizeof STATUSES / sizeof *STATUSES; i++)
         if (STATUSES[i].number == number)
             return &STATUSES[i];
@@ -66,11 +65,9 @@ static const struct status_row *status_of(int number)
 static void put_date(struct buf *b, struct http_server *s)
 {
     uint64_t second = uv_now(s->tcp.loop) / 1000;
-
     if (!s->date_len || second != s->date_second) {
         time_t now = (time_t)(clock_wall_ms() / 1000);
         struct tm tm;
-
         gmtime_r(&now, &tm);
         s->date_len = strftime(s->date, sizeof s->date, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm);
         s->date_second = second;
@@ -81,7 +78,6 @@ static void put_date(struct buf *b, struct http_server *s)
 static void put_content_length(struct buf *b, size_t len)
 {
     char digits[24], *at = digits + sizeof digits;
-
     do
         *--at = (char)('0' + len % 10);
     while (len /= 10);
@@ -115,7 +111,6 @@ static void put_answer(struct buf *b, struct exchange *x, int status, const char
                        struct str body)
 {
     bool newline = body.len && content_type == json_type;
-
     buf_reserve(b, ANSWER_HEAD_LEN + body.len);
     buf_put_str(b, status_of(status)->line);
     put_date(b, x->server);
@@ -139,7 +134,6 @@ static struct buf *target_of(struct exchange *x)
 void exchange_answer(struct exchange *x, int status, const char *content_type, struct str body)
 {
     struct conn *c = x->conn;
-
     assert(!x->answered && !x->streaming);
     x->answered = true;
     if (status >= 400)
@@ -153,7 +147,6 @@ void exchange_answer(struct exchange *x, int status, const char *content_type, s
 void http_reply_as(struct http_request *r, int status, const char *content_type, struct str body)
 {
     struct exchange *x = (struct exchange *)r;
-
     if (!x->away) {
         exchange_answer(x, status, content_type, body);
         return;
@@ -179,7 +172,6 @@ static void log_failure(const struct http_request *r, int status, const char *me
         {"method", str_of(route_method(x->row->route))},
         {"path", r->head.path},
     };
-
     log_error_with(fields, 3, "%s", message);
 }
 
@@ -201,7 +193,6 @@ void reply_with(struct http_request *r, int status, const char *code, const char
                 const char *message)
 {
     CLEANUP(buf_release) struct buf body = {0};
-
     if (status >= 500 && ((struct exchange *)r)->row)
         log_failure(r, status, message);
     put_errors(&body, &message, 1, code ? code : status_of(status)->code, field);
@@ -224,7 +215,6 @@ void http_reply_error(struct http_request *r, int status, const char *message)
 void http_reply_errorf(struct http_request *r, int status, const char *fmt, ...)
 {
     char message[512];
-
     format_message(message, fmt);
     reply_with(r, status, NULL, NULL, message);
 }
@@ -232,7 +222,6 @@ void http_reply_errorf(struct http_request *r, int status, const char *fmt, ...)
 void http_reply_field(struct http_request *r, const char *field, const char *fmt, ...)
 {
     char message[512];
-
     format_message(message, fmt);
     reply_with(r, 400, NULL, field, message);
 }
@@ -246,7 +235,6 @@ void http_reply_err(struct http_request *r, int err, const char *message_or_null
 void http_reply_reasons(struct http_request *r, int err, const char *const *reasons, size_t count)
 {
     CLEANUP(buf_release) struct buf body = {0};
-
     put_errors(&body, reasons, count, drover_err_name(err), NULL);
     http_reply(r, drover_err_http_status(err), buf_str(&body));
 }
@@ -255,7 +243,6 @@ void http_reply_reasons(struct http_request *r, int err, const char *const *reas
 void http_add_header(struct http_request *r, const char *name, struct str value)
 {
     struct exchange *x = (struct exchange *)r;
-
     buf_printf(&x->fields, "%s: ", name);
     size_t begin = x->fields.len;
     buf_put_str(&x->fields, value);
@@ -268,7 +255,6 @@ void http_add_header(struct http_request *r, const char *name, struct str value)
 void http_reply_elsewhere(struct http_request *r, const char *url, const char *nobody)
 {
     CLEANUP(buf_release) struct buf b = {0};
-
     if (!url[0]) {
         http_add_header(r, "Retry-After", STR("1"));
         http_reply_error(r, 503, nobody);
@@ -290,7 +276,6 @@ static void put_stream_head(struct buf *b, struct exchange *x, const char *conte
 {
     struct conn *c = x->conn;
     bool chunked = !x->request.head.http_1_0;
-
     server_metrics_count(x, 200);
     c->last_request |= !chunked;
     x->closes |= c->last_request && x == c->last;
@@ -310,7 +295,6 @@ static bool flush(struct exchange *x)
 {
     void (*gone)(struct http_request * r) = x->request.gone;
     struct conn *c = x->conn;
-
     x->request.gone = NULL;
     conn_answered(c);
     if (c->closing)
@@ -323,7 +307,6 @@ static bool flush(struct exchange *x)
 bool http_stream_begin(struct http_request *r, const char *content_type)
 {
     struct exchange *x = (struct exchange *)r;
-
     assert(!x->answered && !x->away && !x->streaming);
     if (r->head.head_only) {
         http_reply_as(r, 200, content_type, STR(""));
@@ -358,14 +341,12 @@ bool http_stream_send(struct http_request *r, struct str data)
 size_t http_stream_unsent(const struct http_request *r)
 {
     const struct exchange *x = (const struct exchange *)r;
-
     return x->answer.len + x->conn->out.len + x->conn->writing.len;
 }
 
 void http_stream_end(struct http_request *r)
 {
     struct exchange *x = (struct exchange *)r;
-
     if (!r->head.http_1_0)
         buf_put_str(target_of(x), STR("0\r\n\r\n"));
     x->answered = true;

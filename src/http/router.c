@@ -21,7 +21,6 @@ static const char *const METHOD_NAMES[] = {
 static size_t count_slashes(struct str s)
 {
     size_t count = 0;
-
     for (size_t i = 0; i < s.len; i++)
         count += s.p[i] == '/';
     return count;
@@ -42,7 +41,6 @@ static bool is_body_optional(const struct route_field *fields)
 static void check_path_fields(const struct route *route)
 {
     const char *at = route->pattern;
-
     if (!route->id)
         return;
     for (const struct route_field *f = route->fields; f && f->name.p; f++) {
@@ -58,7 +56,6 @@ static void check_path_fields(const struct route *route)
 void router_build(struct router *r, const struct route_table *tables, size_t table_count)
 {
     size_t count = 0;
-
     for (size_t i = 0; i < table_count; i++)
         count += tables[i].count;
     *r = (struct router){.rows = mem_zalloc(sizeof *r->rows * (count + 1)),
@@ -70,7 +67,6 @@ void router_build(struct router *r, const struct route_table *tables, size_t tab
             const struct route *route = &tables[i].routes[j];
             const struct route_field *fields = route->fields ? route->fields : NO_FIELDS;
             struct str pattern = str_of(route->pattern);
-
             check_path_fields(route);
             r->rows[r->count++] = (struct router_row){
                 .route = route,
@@ -99,10 +95,8 @@ static bool pattern_matches(const struct router_row *row, struct str path,
 {
     struct str pattern = str_of(row->route->pattern);
     size_t used = 0;
-
     for (size_t i = 0; i <= row->slashes; i++) {
         struct str want = str_cut(&pattern, '/'), left = path, part = str_cut(&path, '/');
-
         if (row->rest && i == row->slashes)
             part = left;
         if (!str_starts(want, STR("{"))) {
@@ -122,10 +116,8 @@ const struct router_row *router_find(const struct router *r, enum method method,
 {
     size_t slashes = count_slashes(path);
     unsigned allow = 0;
-
     for (size_t i = 0; i < r->count; i++) {
         const struct router_row *row = &r->rows[i];
-
         if (row->slashes > slashes || (row->slashes < slashes && !row->rest) ||
             !str_starts(path, row->fixed) || !pattern_matches(row, path, params))
             continue;
@@ -145,7 +137,6 @@ const char *route_method(const struct route *route)
 void route_put_allow(struct buf *b, unsigned allow)
 {
     const char *before = "";
-
     for (size_t i = 0; i < sizeof METHOD_NAMES / sizeof *METHOD_NAMES; i++) {
         if (!(allow & 1u << i))
             continue;
@@ -159,7 +150,6 @@ void router_put_list(struct buf *b, const struct router *r)
     json_open(b, '[');
     for (size_t i = 0; i < r->count; i++) {
         const struct route *route = r->rows[i].route;
-
         json_open(b, '{');
         json_member_text(b, "method", str_of(METHOD_NAMES[route->method]));
         json_member_text(b, "path", str_of(route->pattern));

@@ -32,7 +32,6 @@ static void set_limits(struct http_server *s, size_t wanted)
 {
     struct rlimit limit;
     size_t files = SIZE_MAX;
-
     if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur != RLIM_INFINITY)
         files = (size_t)limit.rlim_cur;
     files = files > OTHER_FILES + REFUSALS_MIN ? files - OTHER_FILES - REFUSALS_MIN : 1;
@@ -62,7 +61,6 @@ static void on_all_closed(uv_handle_t *came)
 static void on_rest_closed(uv_handle_t *rest)
 {
     struct http_server *s = rest->data;
-
     uv_close((uv_handle_t *)&s->came, on_all_closed);
 }
 
@@ -75,7 +73,6 @@ void server_free_if_done(struct http_server *s)
 static void on_closed(uv_handle_t *h)
 {
     struct http_server *s = h->data;
-
     s->tcp_closed = true;
     server_free_if_done(s);
 }
@@ -110,7 +107,6 @@ static const char *put_address(char *text, size_t size, const struct sockaddr_st
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
     bool six = address->ss_family == AF_INET6;
-
     uv_ip_name((const struct sockaddr *)address, host, sizeof host);
     snprintf(text, size, "%s%s%s:%d", six ? "[" : "", host, six ? "]" : "",
              ntohs(six ? v6->sin6_port : v4->sin_port));
@@ -120,7 +116,6 @@ static const char *put_address(char *text, size_t size, const struct sockaddr_st
 static void name_address(struct http_server *s, const struct sockaddr_storage *address)
 {
     const char *port = put_address(s->address, sizeof s->address, address);
-
     snprintf(s->port_suffix, sizeof s->port_suffix, "%s", port);
     snprintf(s->url, sizeof s->url, "http://%s", s->address);
     s->any_address = address_is_any(address);
@@ -135,7 +130,6 @@ static void name_address(struct http_server *s, const struct sockaddr_storage *a
 static void set_socket_options(struct http_server *s)
 {
     uv_os_fd_t fd;
-
     if (uv_fileno((uv_handle_t *)&s->tcp, &fd))
         return;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
@@ -151,7 +145,6 @@ static int bind_and_listen(struct http_server *s)
 {
     struct sockaddr_storage bound = {0};
     int len = sizeof bound;
-
     TRY(uv_tcp_bind(&s->tcp, (const struct sockaddr *)&s->options.address, 0));
     set_socket_options(s);
     TRY(uv_listen((uv_stream_t *)&s->tcp, BACKLOG, conn_accept));
@@ -165,14 +158,12 @@ static int bind_and_listen(struct http_server *s)
 static double read_connections(void *arg)
 {
     const struct http_server *s = arg;
-
     return (double)s->conn_count;
 }
 
 static double read_refused(void *arg)
 {
     const struct http_server *s = arg;
-
     return (double)s->refused_ever;
 }
 
@@ -181,7 +172,6 @@ static void register_route(struct metrics *m, struct route_metrics *f, const cha
 {
     CLEANUP(buf_release) struct buf labels = {0};
     CLEANUP(buf_release) struct buf with_code = {0};
-
     metrics_put_label(&labels, "method", str_of(method));
     metrics_put_label(&labels, "route", str_of(route));
     f->seconds = metrics_histogram(m, "drover_http_request_seconds", buf_text(&labels),
@@ -197,7 +187,6 @@ static void register_route(struct metrics *m, struct route_metrics *f, const cha
 static void register_metrics(struct http_server *s)
 {
     struct metrics *m = s->options.metrics;
-
     if (!m)
         return;
     s->route_metrics = mem_zalloc(sizeof *s->route_metrics * (s->router.count + 1));
@@ -214,7 +203,6 @@ static void register_metrics(struct http_server *s)
 void server_metrics_count(const struct exchange *x, int status)
 {
     struct http_server *s = x->server;
-
     if (!s->route_metrics)
         return;
     struct route_metrics *f =
@@ -229,7 +217,6 @@ static void reply_printed(struct http_request *r, void (*put)(struct buf *, cons
 {
     struct http_server *s = r->arg;
     CLEANUP(buf_release) struct buf b = {0};
-
     put(&b, &s->router);
     http_reply(r, 200, buf_str(&b));
 }
@@ -254,7 +241,6 @@ static const struct route ROUTES[] = {
 void http_serve(struct http_server *s, const struct route_table *tables, size_t count)
 {
     struct route_table all[HTTP_TABLES_MAX];
-
     assert(count < HTTP_TABLES_MAX);
     all[0] = (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, s, .tag = "Server"};
     for (size_t i = 0; i < count; i++)
@@ -268,7 +254,6 @@ void http_serve(struct http_server *s, const struct route_table *tables, size_t 
 static struct http_server *server_new(uv_loop_t *loop, const struct http_options *o)
 {
     struct http_server *s = mem_zalloc(sizeof *s);
-
     s->options = *o;
     if (!s->options.request_timeout_ms)
         s->options.request_timeout_ms = HTTP_REQUEST_TIMEOUT_MS;
@@ -295,7 +280,6 @@ int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_serve
 {
     struct http_server *s = server_new(loop, o);
     int err = bind_and_listen(s);
-
     if (err) {
         s->options.closed = NULL;
         uv_close((uv_handle_t *)&s->tcp, on_closed);
@@ -327,7 +311,6 @@ static bool is_address_of(const struct conn *c, struct str host)
     struct sockaddr_storage address = {0};
     int len = sizeof address;
     char text[64];
-
     if (!c->server->any_address ||
         uv_tcp_getsockname(&c->tcp, (struct sockaddr *)&address, &len) != 0)
         return false;
@@ -361,7 +344,6 @@ bool server_is_host(const struct conn *c, struct str host)
 void http_close(struct http_server *s)
 {
     struct conn *next;
-
     s->closing = true;
     uv_close((uv_handle_t *)&s->tcp, on_closed);
     for (struct conn *c = s->conns; c; c = next) {

@@ -38,7 +38,6 @@ struct transport {
 static size_t on_body(char *data, size_t size, size_t count, void *arg)
 {
     struct transport *t = arg;
-
     if (t->body->len + size * count > TRANSPORT_ANSWER_LEN_MAX)
         return 0;
     buf_put(t->body, data, size * count);
@@ -50,7 +49,6 @@ static size_t on_header(char *data, size_t size, size_t count, void *arg)
 {
     struct transport *t = arg;
     size_t len = size * count, at = sizeof "location:" - 1;
-
     if (len > at && !strncasecmp(data, "location:", at)) {
         while (at < len && isspace((unsigned char)data[at]))
             at++;
@@ -68,7 +66,6 @@ static size_t on_header(char *data, size_t size, size_t count, void *arg)
 static char *origin_of(const char *url)
 {
     const char *authority = strstr(url, "://");
-
     if (!authority || authority == url ||
         (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0))
         return NULL;
@@ -81,7 +78,6 @@ static char *origin_of(const char *url)
 static char *server_origin(struct str text)
 {
     CLEANUP(buf_release) struct buf url = {0};
-
     buf_printf(&url, "%s%.*s", memmem(text.p, text.len, "://", 3) ? "" : "http://", STR_ARGS(text));
     char *origin = origin_of(buf_text(&url));
     if (origin && strspn(url.p + strlen(origin), "/") != url.len - strlen(origin)) {
@@ -124,7 +120,6 @@ int transport_open(const struct transport_options *o, struct transport **ret_tra
 {
     const char *server = o->server ? o->server : TRANSPORT_SERVER_DEFAULT;
     const struct curl *curl = curl_load(ret_error);
-
     if (!curl)
         return DROVER_IO;
     struct transport *t = mem_alloc(sizeof *t);
@@ -137,7 +132,6 @@ int transport_open(const struct transport_options *o, struct transport **ret_tra
     }
     if (o->token) {
         CLEANUP(buf_release) struct buf line = {0};
-
         buf_printf(&line, "Authorization: Bearer %s", o->token);
         t->token_line = mem_dup(line.p, line.len);
     }
@@ -187,7 +181,6 @@ struct transport_request {
 static struct curl_slist *make_headers(const struct transport *t, const struct transport_request *r)
 {
     struct curl_slist *headers = t->curl->curl_slist_append(NULL, "Expect:");
-
     if (strcmp(r->method, "GET") != 0)
         headers = t->curl->curl_slist_append(headers, "Content-Type: application/json");
     if (t->token_line)
@@ -200,7 +193,6 @@ static void set_request(struct transport *t, const struct transport_request *r, 
 {
     bool has_body = r->body.p || !strcmp(r->method, "POST") || !strcmp(r->method, "PUT");
     int64_t left_ms = r->deadline_ms - clock_boot_ms();
-
     t->curl->curl_easy_setopt(t->easy, CURLOPT_HTTPGET, 1L);
     if (has_body) {
         t->curl->curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body.len);
@@ -219,7 +211,6 @@ static void set_request(struct transport *t, const struct transport_request *r, 
 static void say_no_more(struct transport *t)
 {
     curl_socket_t fd = CURL_SOCKET_BAD;
-
     t->curl->curl_easy_getinfo(t->easy, CURLINFO_ACTIVESOCKET, &fd);
     if (fd != CURL_SOCKET_BAD)
         shutdown(fd, SHUT_WR);
@@ -319,7 +310,6 @@ static int call_one(struct transport *t, const char *origin, const struct transp
 static bool take_leader(struct transport *t)
 {
     char *origin = t->location ? origin_of(t->location) : NULL;
-
     if (!origin ||
         (!strncmp(t->servers[t->at], "https:", 6) && strncmp(origin, "https:", 6) != 0)) {
         free(origin);

@@ -12,7 +12,6 @@
 void server_post(struct exchange *x)
 {
     struct http_server *s = x->server;
-
     x->away_next = NULL;
     LOCKED(&s->lock);
     *s->posted_last = x;
@@ -48,7 +47,6 @@ static void *worker_main(void *arg)
 {
     struct workers *w = arg;
     struct exchange *x;
-
     pthread_mutex_lock(&w->lock);
     while ((x = next_request(w))) {
         pthread_mutex_unlock(&w->lock);
@@ -64,7 +62,6 @@ void work_submit(struct exchange *x)
 {
     struct workers *w = &x->server->workers;
     struct err_info e;
-
     x->away = true;
     x->away_next = NULL;
     atomic_store(&x->holds, 2);
@@ -130,7 +127,6 @@ void server_take_posted(uv_async_t *came)
 {
     struct http_server *s = came->data;
     struct exchange *next;
-
     pthread_mutex_lock(&s->lock);
     struct exchange *x = s->posted;
     s->posted = NULL;

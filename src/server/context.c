@@ -12,14 +12,12 @@
 static void on_keeper_wake(void *arg)
 {
     struct context *h = arg;
-
     uv_async_send(&h->wake);
 }
 
 static void on_wake(uv_async_t *wake)
 {
     struct context *h = wake->data;
-
     if (h->keeper)
         keeper_dispatch(h->keeper);
 }
@@ -27,7 +25,6 @@ static void on_wake(uv_async_t *wake)
 static void on_session(void *arg, struct keeper *k)
 {
     struct context *h = arg;
-
     for (size_t i = 0; i < h->listener_count; i++)
         h->listeners[i].fn(h->listeners[i].arg, k);
 }
@@ -37,7 +34,6 @@ int context_connect(struct context *h, void (*wake)(void *arg), void *arg,
 {
     struct keeper_options o = {.wake = wake, .wake_arg = arg};
     int err = h->local ? local_connect(h->local, &o, ret_keeper) : 0;
-
     return err ? err_set(ret_error, err, "cannot open a session: %s", drover_err_message(err)) : 0;
 }
 

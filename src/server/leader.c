@@ -49,7 +49,6 @@ static void set_flag(struct leader *l, bool *flag)
 static void on_event(void *arg, enum keeper_event event, const char *path)
 {
     struct leader *l = arg;
-
     (void)event, (void)path;
     set_flag(l, &l->look);
 }
@@ -68,7 +67,6 @@ void leader_doubt(struct leader *l)
 static bool wait_for_look(struct leader *l, int64_t timeout_ms)
 {
     int64_t until = timeout_ms ? clock_boot_ms() + timeout_ms : INT64_MAX;
-
     LOCKED(&l->lock);
     while (!l->look && !l->closing && clock_boot_ms() < until)
         cond_wait_until(&l->changed, &l->lock, until);
@@ -95,7 +93,6 @@ static void stop_all(struct leader *l)
 {
     while (l->led) {
         struct leader_follower *f = &l->followers[--l->led];
-
         f->stop(f->arg);
     }
 }
@@ -103,7 +100,6 @@ static void stop_all(struct leader *l)
 static void note_failure(struct leader *l, const char *why)
 {
     char line[700];
-
     snprintf(line, sizeof line, "cannot lead: %s", why);
     if (l->o.note)
         l->o.note(l->o.arg, line);
@@ -137,7 +133,6 @@ static int lead(struct candidacy *s)
 static int make_ground(struct keeper *k)
 {
     static const char *const paths[] = {"/drover", LEADER_ROOT, LEADER_EPOCH};
-
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         TRY(keeper_ensure(k, paths[i], STR("")));
     return 0;
@@ -156,7 +151,6 @@ static void unwatch_before(struct candidacy *s)
 static int watch_before(struct candidacy *s, const char *name)
 {
     char path[sizeof LEADER_ROOT + 64];
-
     snprintf(path, sizeof path, "%s/%s", LEADER_ROOT, name);
     if (s->before && !strcmp(s->before, path))
         return 0;
@@ -173,7 +167,6 @@ static int watch_before(struct candidacy *s, const char *name)
 static int learn_url(struct candidacy *s)
 {
     CLEANUP(buf_release) struct buf b = {0};
-
     TRY(keeper_get(s->k, LEADER_EPOCH, &b, NULL));
     set_url(s->l, buf_text(&b), false);
     return 0;
@@ -193,7 +186,6 @@ static int become_candidate(struct candidacy *s)
 static long place_of(const struct candidacy *s, const struct keeper_names *names)
 {
     const char *own = s->node ? strrchr(s->node, '/') + 1 : "";
-
     for (size_t i = 0; i < names->count; i++)
         if (!strcmp(names->names[i], own))
             return (long)i;
@@ -220,7 +212,6 @@ static int look(struct candidacy *s)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     bool doubt = take_doubt(s->l);
-
     TRY(keeper_children(s->k, LEADER_ROOT, &names, NULL));
     long place = place_of(s, &names);
     if (place < 0) {
@@ -242,7 +233,6 @@ static void stand(struct leader *l, struct keeper *k)
 {
     struct candidacy s = {.l = l, .k = k};
     int err = make_ground(k);
-
     if (!err)
         err = keeper_watch(k, LEADER_EPOCH, KEEPER_WATCH_DATA, on_event, l, &s.epoch_watch);
     set_flag(l, &l->look);
@@ -273,7 +263,6 @@ static bool begin_candidacy(struct leader *l)
 static void *leader_main(void *arg)
 {
     struct leader *l = arg;
-
     while (begin_candidacy(l)) {
         struct keeper *k = l->o.borrow(l->o.arg);
         if (k) {
@@ -289,7 +278,6 @@ static void *leader_main(void *arg)
 struct leader *leader_open(const struct leader_options *o)
 {
     struct leader *l = mem_zalloc(sizeof *l);
-
     l->o = *o;
     l->own_url = mem_dup(o->url, strlen(o->url));
     pthread_mutex_init(&l->lock, NULL);

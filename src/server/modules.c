@@ -19,7 +19,6 @@ static void get_healthz(struct http_request *r)
 static const char *waits_for(struct modules *m)
 {
     struct keeper *k = context_keeper(m->context);
-
     if (!k)
         return "the keeper";
     context_return(m->context, k);
@@ -49,14 +48,12 @@ struct health_probe {
 static void on_probe_gone(struct http_request *r)
 {
     struct health_probe *p = r->handler_data;
-
     p->request = NULL;
 }
 
 static void on_probe_done(void *arg, int err, const struct keeper_result *results, size_t count)
 {
     struct health_probe *p = arg;
-
     (void)results, (void)count;
     if (p->request)
         answer_ready(p->request, err ? "the ensemble" : NULL);
@@ -67,7 +64,6 @@ static int probe_ensemble(struct context *h, struct http_request *r)
 {
     struct keeper_op look = keeper_op_check("/", KEEPER_ANY_VERSION);
     struct keeper *k = context_keeper(h);
-
     if (!k)
         return DROVER_UNKNOWN;
     struct health_probe *p = mem_alloc(sizeof *p);
@@ -85,7 +81,6 @@ static void get_readyz(struct http_request *r)
 {
     struct modules *m = r->arg;
     const char *waiting = waits_for(m);
-
     if (waiting || m->context->local)
         answer_ready(r, waiting);
     else if (probe_ensemble(m->context, r))
@@ -102,7 +97,6 @@ static const struct route ROUTES[] = {
 size_t modules_routes(struct modules *m, struct route_table *tables)
 {
     size_t count = 0;
-
     for (size_t i = 0; i < m->count; i++)
         if (m->table[i]->routes)
             tables[count++] = m->table[i]->routes(m->opened[i]);
@@ -142,7 +136,6 @@ static void collect_keeper(void *arg, struct buf *page)
 {
     struct context *h = arg;
     struct local_stats stats;
-
     local_stats(h->local, &stats);
     for (size_t i = 0; i < sizeof STATS / sizeof *STATS; i++) {
         uint64_t value; /* signed members are never negative */
@@ -167,7 +160,6 @@ static double read_resident(void *arg)
 {
     FILE *in = fopen("/proc/self/statm", "re");
     unsigned long pages = 0;
-
     (void)arg;
     if (in) {
         if (fscanf(in, "%*u %lu", &pages) != 1)
@@ -180,7 +172,6 @@ static double read_resident(void *arg)
 static void register_metrics(struct modules *m)
 {
     struct metrics *to = m->context->metrics;
-
     metrics_gauge(to, "drover_info", "version=\"" DROVER_VERSION "\"", "The version.", read_version,
                   NULL);
     metrics_gauge(to, "drover_ready", NULL, "1 when /readyz says so.", read_ready, m);

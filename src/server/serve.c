@@ -55,7 +55,6 @@ struct serve {
 static void default_data(struct buf *b)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-
     if (geteuid() == 0)
         buf_printf(b, "/var/lib/drover");
     else if (state && state[0] == '/')
@@ -114,7 +113,6 @@ static void on_turn(uv_idle_t *turn)
 static bool on_rest(void *arg)
 {
     struct serve *s = arg;
-
     if (!s->defers)
         return false;
     int64_t deferred = local_deferred(s->local);
@@ -144,7 +142,6 @@ static void stop_deferring(struct serve *s)
 static int open_modules(struct serve *s, struct err_info *ret_error)
 {
     struct route_table tables[MODULES_MAX + 3];
-
     if (!s->http)
         return 0;
     if (s->local && s->options.journal == LOCAL_STRICT)
@@ -178,7 +175,6 @@ static int open_keeper(struct serve *s, struct err_info *ret_error)
     struct zookeeper_session_options ensemble = {.url = s->options.keeper,
                                                  .auth_file = s->options.zk_auth,
                                                  .timeout_ms = (int32_t)s->options.zk_timeout_ms};
-
     if (s->options.keeper)
         return zookeeper_session_open(&s->loop, &ensemble, &s->ensemble, ret_error);
     if (!s->options.data && s->options.journal != LOCAL_NONE) {
@@ -201,7 +197,6 @@ static int open_keeper(struct serve *s, struct err_info *ret_error)
 static void close_modules(void *arg)
 {
     struct serve *s = arg;
-
     stop_deferring(s);
     modules_close(&s->modules);
     if (s->context.loop)
@@ -243,7 +238,6 @@ static int listen_http(struct serve *s, struct err_info *ret_error)
 static void say_what_is_kept(struct serve *s)
 {
     struct local_stats stats;
-
     if (s->options.keeper) {
         log_info("keeper %s", s->options.keeper);
         return;
@@ -273,7 +267,6 @@ static void say_what_runs(struct serve *s)
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct serve *s = handle->data;
-
     for (int i = 0; i < 2; i++)
         uv_close((uv_handle_t *)&s->signals[i], NULL);
     log_info("stopping: received %s", number == SIGINT ? "SIGINT" : "SIGTERM");
@@ -283,7 +276,6 @@ static void on_signal(uv_signal_t *handle, int number)
 static void catch_signals(struct serve *s)
 {
     static const int numbers[] = {SIGTERM, SIGINT};
-
     for (int i = 0; i < 2; i++) {
         UV_CHECK(uv_signal_init(&s->loop, &s->signals[i]));
         s->signals[i].data = s;
@@ -317,7 +309,6 @@ int serve(const struct serve_options *o)
 {
     struct serve s = {.options = *o};
     struct err_info e;
-
     signal(SIGPIPE, SIG_IGN); /* a closed connection is an error of the write */
     file_limit_raise();
     UV_CHECK(uv_loop_init(&s.loop));

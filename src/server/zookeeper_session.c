@@ -55,14 +55,12 @@ struct zookeeper_session {
 static void on_keeper_wake(void *arg)
 {
     struct zookeeper_session *e = arg;
-
     uv_async_send(&e->wake);
 }
 
 static void on_event(void *arg, enum keeper_event event, const char *path)
 {
     struct lent_session *session = arg;
-
     (void)path;
     if (event == KEEPER_EVENT_EXPIRED) {
         session->over = true;
@@ -112,7 +110,6 @@ static void use(struct zookeeper_session *e, struct lent_session *session)
 static void free_if_closed(uv_handle_t *handle)
 {
     struct zookeeper_session *e = handle->data;
-
     pthread_mutex_destroy(&e->lock);
     free(e->url);
     free(e->auth);
@@ -122,7 +119,6 @@ static void free_if_closed(uv_handle_t *handle)
 static void work_connect(uv_work_t *work)
 {
     struct zookeeper_session *e = work->data;
-
     e->next_err = connect_once(e, &e->next, &e->next_why);
 }
 
@@ -131,7 +127,6 @@ static void start_connecting(struct zookeeper_session *e);
 static void after_connect(uv_work_t *work, int status)
 {
     struct zookeeper_session *e = work->data;
-
     (void)status;
     e->busy = false;
     if (e->closing) {
@@ -172,7 +167,6 @@ static void retire_current(struct zookeeper_session *e)
 static struct lent_session *take_unused(struct zookeeper_session *e)
 {
     struct lent_session **at = &e->sessions;
-
     LOCKED(&e->lock);
     while (*at && (*at == e->current || (*at)->borrowed))
         at = &(*at)->next;
@@ -187,7 +181,6 @@ static void on_wake(uv_async_t *async)
 {
     struct zookeeper_session *e = async->data;
     struct lent_session *unused;
-
     if (e->closing)
         return;
     for (struct lent_session *session = e->sessions; session; session = session->next)
@@ -202,7 +195,6 @@ static int take_auth(const char *text, const char *where, char **ret_auth,
                      struct err_info *ret_error)
 {
     const char *colon = strchr(text, ':');
-
     if (!colon || colon == text || !colon[1])
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s does not hold user:password", where);
     *ret_auth = mem_dup(text, strlen(text));
@@ -214,14 +206,12 @@ static int read_auth(const char *file, char **ret_auth, struct err_info *ret_err
 {
     const char *variable = getenv(AUTH_VARIABLE);
     char line[AUTH_LEN_MAX];
-
     if (!file)
         return variable ? take_auth(variable, AUTH_VARIABLE, ret_auth, ret_error) : 0;
     FILE *in = fopen(file, "re");
     if (!in || !fgets(line, sizeof line, in)) {
         int err = in && !ferror(in) ? err_set(ret_error, DROVER_BAD_ARGUMENT, "%s is empty", file)
                                     : err_set_errno(ret_error, errno, "cannot read %s", file);
-
         if (in)
             fclose(in);
         return err;
@@ -265,7 +255,6 @@ void zookeeper_session_listen(struct zookeeper_session *e, void (*fn)(void *arg,
 struct keeper *zookeeper_session_borrow(struct zookeeper_session *e)
 {
     struct keeper *k = NULL;
-
     LOCKED(&e->lock);
     if (e->current) {
         e->current->borrowed++;
@@ -288,7 +277,6 @@ void zookeeper_session_return(struct zookeeper_session *e, struct keeper *k)
 void zookeeper_session_close(struct zookeeper_session *e)
 {
     struct lent_session *next;
-
     e->closing = true;
     for (struct lent_session *session = e->sessions; session; session = next) {
         next = session->next;
