@@ -159,14 +159,10 @@ struct http_server {
 /* A new request, at the end of the queue. */
 struct exchange *exchange_new(struct conn *c, const char *head, size_t len);
 void exchange_drop_first(struct conn *c);
-
-/* The connection closes. */
-void exchange_abandon(struct exchange *x);
+void exchange_abandon(struct exchange *x); /* the connection closes */
 void exchange_free(struct exchange *x);
 void exchange_free_spare(struct http_server *s);
-
-/* Calls the handler. */
-void exchange_run(struct exchange *x);
+void exchange_run(struct exchange *x); /* calls the handler */
 
 /* Answers with an error and ends the connection. */
 void exchange_refuse(struct exchange *x, int status, const char *reason);
@@ -182,26 +178,15 @@ void conn_take(struct conn *c, const char *p, size_t len);
 
 /* conn.c */
 
-/* There is a connection to accept. */
 void conn_accept(uv_stream_t *listener, int status);
+void conn_close(struct conn *c);     /* now; requests without an answer are abandoned */
+void conn_finish(struct conn *c);    /* when the answers so far are written */
+void conn_answered(struct conn *c);  /* something has changed: schedules a pump() */
+void conns_pump(uv_prepare_t *rest); /* pumps the connections on the list */
+void buf_empty(struct buf *b);       /* frees a buffer that has grown large */
 
-/* Closes it now. Requests without an answer are abandoned. */
-void conn_close(struct conn *c);
+/* field.c: reads path, query and body by the row of the route and calls the handler, or refuses. */
 
-/* Closes it when the answers so far are written. */
-void conn_finish(struct conn *c);
-
-/* There is an answer, or something else has changed: schedules a pump(). */
-void conn_answered(struct conn *c);
-
-/* Pumps the connections on the list. */
-void conns_pump(uv_prepare_t *rest);
-
-/* field.c */
-
-/*
- * Reads path, query and body by the row of the route and calls the handler, or answers 400 or 413.
- */
 void request_handle(struct exchange *x);
 
 /* reply.c */
@@ -213,57 +198,36 @@ void exchange_answer(struct exchange *x, int status, const char *content_type, s
 void reply_with(struct http_request *r, int status, const char *code, const char *field,
                 const char *message);
 
-/* Empties a buffer; frees one that has grown large. */
-void buf_empty(struct buf *b);
-
-/* work.c */
+/* work.c; server_post() and work_settle() from any thread */
 
 void workers_init(struct workers *w);
 void workers_release(struct workers *w);
 void work_submit(struct exchange *x);
-
-/* The handler has returned; or has answered (`reply`) or parked the request. From any thread. */
-void work_settle(struct exchange *x);
-
-/* Returns a request to the loop. From any thread. */
-void server_post(struct exchange *x);
+void work_settle(struct exchange *x); /* the handler has returned; or has answered or parked it */
+void server_post(struct exchange *x); /* returns a request to the loop */
 void server_take_posted(uv_async_t *came);
 
 /* topic.c */
 
-/* Parks a request; one that need not wait any more is posted. */
-void topic_park(struct exchange *x);
+void topic_park(struct exchange *x);    /* one that need not wait any more is posted */
+bool topic_leave(struct exchange *x);   /* takes it off its topic; false: it was woken before */
+void topic_unpark(struct exchange *x);  /* it is not parked any more */
+void topic_pass_on(struct exchange *x); /* wakes the next for what it was woken for */
 
-/* Takes it off its topic. False when it was woken before. */
-bool topic_leave(struct exchange *x);
-
-/* It is not parked any more. */
-void topic_unpark(struct exchange *x);
-
-/* Wakes the next that waits for what it was woken for. */
-void topic_pass_on(struct exchange *x);
-
-/* Posts the requests whose time to wait is up. */
+/* Posts the requests whose time to wait is up; when the next one is due, 0: none. */
 void topic_expire(struct conn *c, uint64_t now_ms);
-
-/* When the next one is due; 0: none. */
 uint64_t topic_due_ms(const struct conn *c);
 
 /* server.c */
 
-/* After http_close(): frees the server when nothing of it is left. */
-void server_free_if_done(struct http_server *s);
-
-/* Takes a connection that frees itself off the server's list. */
-void server_forget(struct http_server *s, struct conn *c);
+void server_free_if_done(struct http_server *s);                 /* after http_close() */
+void server_forget(struct http_server *s, struct conn *c);       /* takes it off the list */
+void server_metrics_count(const struct exchange *x, int status); /* counts an answer */
 
 /*
  * Whether a Host names this server: empty (HTTP/1.0), a loopback name or the server's address with
  * its port, or one of the configured names.
  */
 bool server_is_host(const struct conn *c, struct str host);
-
-/* Counts an answer. */
-void server_metrics_count(const struct exchange *x, int status);
 
 #endif

@@ -11,15 +11,11 @@
 
 enum { SPARE_MAX = 128 };
 
-/* Clears all but the buffers and the table of header fields, which is large and has a count. */
+/* Clears all but the arena, the buffers and the table of header fields. */
 static void clear(struct exchange *x)
 {
-    memset(&x->request.head, 0, offsetof(struct head, fields));
-    memset(x->request.params, 0, sizeof x->request.params);
-    x->request.query = (struct query){0};
-    x->request.body = STR("");
-    x->request.gone = x->request.drained = x->request.unparked = NULL;
-    x->request.handler_data = NULL;
+    struct http_request *r = &x->request;
+    memset(r->params, 0, (size_t)((char *)r->head.fields - (char *)r->params));
     memset(&x->conn, 0, offsetof(struct exchange, text) - offsetof(struct exchange, conn));
 }
 

@@ -53,11 +53,14 @@ static bool take(const char **at, const char *text)
     return there;
 }
 
-/* names: "a","b" */
-static void put_required(struct buf *b, struct buf *names)
+/* A member with the items, unless there are none. */
+static void put_list(struct buf *b, const char *name, const struct buf *items)
 {
-    if (names->len)
-        emit(b, "'required':[%s]", buf_text(names));
+    if (!items->len)
+        return;
+    emit(b, "'%s':[", name);
+    buf_put(b, items->p, items->len);
+    emit(b, "]");
 }
 
 static void put_shape(struct buf *b, const char **at);
@@ -79,7 +82,7 @@ static void put_members(struct buf *b, const char **at)
         take(at, " ");
     }
     emit(b, "}");
-    put_required(b, &required);
+    put_list(b, "required", &required);
 }
 
 /* "a|b|c" */
@@ -212,14 +215,6 @@ static bool is_in(const struct route_field *f, int where)
     return (f->where & where) == where;
 }
 
-static bool has_field(const struct route *route, int where)
-{
-    for (const struct route_field *f = route->fields; f && f->name.p; f++)
-        if (is_in(f, where))
-            return true;
-    return false;
-}
-
 /* The fields of a body as the members of an object. */
 static void put_fields(struct buf *b, const struct route_field *fields)
 {
@@ -234,44 +229,40 @@ static void put_fields(struct buf *b, const struct route_field *fields)
                 emit(&required, "'%s'", f->name.p);
         }
     emit(b, "}");
-    put_required(b, &required);
+    put_list(b, "required", &required);
 }
 
-static void put_parameters(struct buf *b, const struct route *route)
+static void put_parameters(struct buf *b, const struct route_field *fields)
 {
-    if (!has_field(route, IN_PATH) && !has_field(route, IN_QUERY))
-        return;
-    emit(b, "'parameters':[");
-    for (const struct route_field *f = route->fields; f->name.p; f++) {
+    CLEANUP(buf_release) struct buf list = {0};
+
+    for (const struct route_field *f = fields; f->name.p; f++) {
         bool in_path = is_in(f, IN_PATH);
         if (is_in(f, IN_BODY))
             continue;
-        emit(b, "{'name':'%s','in':'%s','required':%s,'description':'%s'", f->name.p,
+        emit(&list, "{'name':'%s','in':'%s','required':%s,'description':'%s'", f->name.p,
              in_path ? "path" : "query", in_path || is_in(f, REQUIRED) ? "true" : "false", f->help);
         if (f->kind == FIELD_KIND_LIST)
-            emit(b, "'style':'%s','explode':false", in_path ? "simple" : "form");
-        emit(b, "'schema':{");
-        put_field(b, f);
-        emit(b, "}}");
+            emit(&list, "'style':'%s','explode':false", in_path ? "simple" : "form");
+        emit(&list, "'schema':{");
+        put_field(&list, f);
+        emit(&list, "}}");
     }
-    emit(b, "]");
+    put_list(b, "parameters", &list);
 }
 
-static void put_request_body(struct buf *b, const struct route *route)
+static void put_request_body(struct buf *b, const struct router_row *row)
 {
-    const struct route_field *whole = field_find(route->fields, IN_BODY, STR(""));
-    if (!has_field(route, IN_BODY))
-        return;
     emit(b, "'requestBody':{'required':%s,'content':{'application/json':{'schema':{",
-         has_field(route, IN_BODY | REQUIRED) ? "true" : "false");
-    if (whole)
-        put_field(b, whole);
+         row->body_optional ? "false" : "true");
+    if (row->whole)
+        put_field(b, row->whole);
     else
-        put_fields(b, route->fields);
+        put_fields(b, row->fields);
     emit(b, "}");
-    if (route->example) {
+    if (row->route->example) {
         emit(b, "'example':");
-        buf_put_str(b, str_of(route->example));
+        buf_put_str(b, str_of(row->route->example));
     }
     emit(b, "}}}");
 }
@@ -351,8 +342,9 @@ static void put_operation(struct buf *b, const struct router_row *row)
         emit(b, "'operationId':'%s'", route->id);
     if (route->flags & ROUTE_OPEN)
         emit(b, "'security':[]");
-    put_parameters(b, route);
-    put_request_body(b, route);
+    put_parameters(b, row->fields);
+    if (row->has_body)
+        put_request_body(b, row);
     put_responses(b, route);
     emit(b, "}");
 }

@@ -232,7 +232,7 @@ struct router_row {
     size_t slashes;
     bool rest;                                /* the last parameter takes the rest of the path */
     const struct route_field *fields, *whole; /* whole: the body is one field; else NULL */
-    bool body_optional;
+    bool has_body, body_optional;
 };
 
 struct router {

@@ -28,13 +28,13 @@ static size_t count_slashes(struct str s)
 
 static const struct route_field NO_FIELDS[] = {{.name = {NULL, 0}}};
 
-/* Whether no field of the body is required. */
-static bool is_body_optional(const struct route_field *fields)
+/* Whether a field has all these flags. */
+static bool has_field(const struct route_field *fields, int where)
 {
     for (; fields->name.p; fields++)
-        if (fields->where == (IN_BODY | REQUIRED))
-            return false;
-    return true;
+        if ((fields->where & where) == where)
+            return true;
+    return false;
 }
 
 /* A row's path fields stand in the order of the pattern, under the same names. */
@@ -76,7 +76,8 @@ void router_build(struct router *r, const struct route_table *tables, size_t tab
                 .rest = pattern.len > 4 && !strcmp(pattern.p + pattern.len - 4, "...}"),
                 .fields = fields,
                 .whole = field_find(fields, IN_BODY, STR("")),
-                .body_optional = is_body_optional(fields),
+                .has_body = has_field(fields, IN_BODY),
+                .body_optional = !has_field(fields, IN_BODY | REQUIRED),
             };
         }
     }

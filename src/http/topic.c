@@ -4,8 +4,6 @@
  * its way to the loop; in between, only the loop may free it, and leaves it alone until it has come
  * (exchange_abandon).
  */
-#include "http/topic.h"
-
 #include <xxhash.h>
 
 #include "base/thread.h"

@@ -87,6 +87,12 @@ static void set_url(struct leader *l, const char *url, bool leads)
     l->leads = leads;
 }
 
+static bool is_leading(struct leader *l)
+{
+    LOCKED(&l->lock);
+    return l->leads;
+}
+
 /* Leading. */
 
 static void stop_all(struct leader *l)
@@ -220,7 +226,7 @@ static int look(struct candidacy *s)
     }
     if (place > 0)
         return follow(s, names.names[place - 1]);
-    if (!doubt && leader_is_here(s->l))
+    if (!doubt && is_leading(s->l))
         return 0;
     unwatch_before(s);
     int err = lead(s);
@@ -315,10 +321,4 @@ void leader_url(struct leader *l, char url[LEADER_URL_SIZE])
         return;
     LOCKED(&l->lock);
     memcpy(url, l->url, LEADER_URL_SIZE);
-}
-
-bool leader_is_here(struct leader *l)
-{
-    LOCKED(&l->lock);
-    return l->leads;
 }

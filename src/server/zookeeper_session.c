@@ -77,13 +77,12 @@ static int connect_once(struct zookeeper_session *e, struct lent_session **ret_s
 {
     struct zookeeper_options zo = {.auth = e->auth};
     struct keeper_options o = {.timeout_ms = e->timeout_ms, .wake = on_keeper_wake, .wake_arg = e};
-    struct lent_session *session;
     bool open_to_all = false;
     struct keeper *k;
+
     TRY(zookeeper_connect(e->url, &zo, &o, &k, ret_error));
-    session = mem_zalloc(sizeof *session);
-    session->ensemble = e;
-    session->keeper = k;
+    struct lent_session *session = mem_alloc(sizeof *session);
+    *session = (struct lent_session){.ensemble = e, .keeper = k};
     session->over =
         keeper_watch(k, "/", KEEPER_WATCH_EXISTS, on_event, session, &session->watch) != 0;
     if (!zookeeper_world_writable(k, &open_to_all) && open_to_all)
@@ -254,13 +253,11 @@ void zookeeper_session_listen(struct zookeeper_session *e, void (*fn)(void *arg,
 
 struct keeper *zookeeper_session_borrow(struct zookeeper_session *e)
 {
-    struct keeper *k = NULL;
     LOCKED(&e->lock);
-    if (e->current) {
-        e->current->borrowed++;
-        k = e->current->keeper;
-    }
-    return k;
+    if (!e->current)
+        return NULL;
+    e->current->borrowed++;
+    return e->current->keeper;
 }
 
 void zookeeper_session_return(struct zookeeper_session *e, struct keeper *k)
