@@ -176,24 +176,21 @@ static void on_gone(struct http_request *r)
 }
 
 /* Sends as much as the connection takes; the rest when it has drained. */
-static void serve(struct event_listener *l)
+static void serve(struct http_request *r)
 {
+    struct event_listener *l = r->handler_data;
     CLEANUP(buf_release) struct buf b = {0};
+
     do {
         b.len = 0;
-        if (http_stream_unsent(l->request))
+        if (http_stream_unsent(r))
             break;
         collect(l->events, l, &b);
-        if (b.len && !http_stream_send(l->request, buf_str(&b))) {
+        if (b.len && !http_stream_send(r, buf_str(&b))) {
             listener_free(l);
             break;
         }
     } while (b.len >= SEND_LEN);
-}
-
-static void on_drained(struct http_request *r)
-{
-    serve(r->handler_data);
 }
 
 static void on_wake(uv_async_t *wake)
@@ -202,7 +199,7 @@ static void on_wake(uv_async_t *wake)
     struct event_listener *next;
     for (struct event_listener *l = e->listeners; l; l = next) {
         next = l->next;
-        serve(l);
+        serve(l->request);
     }
 }
 
@@ -286,11 +283,11 @@ static void listener_new(struct events *e, struct http_request *r, uint64_t sent
     e->listeners = l;
     r->handler_data = l;
     r->gone = on_gone;
-    r->drained = on_drained;
+    r->drained = serve;
     pthread_mutex_lock(&e->lock);
     e->listened = true;
     pthread_mutex_unlock(&e->lock);
-    serve(l);
+    serve(r);
 }
 
 static void get_events(struct http_request *r)

@@ -314,20 +314,14 @@ ssize_t chunk_feed(struct chunk *c, const char *p, size_t len, struct buf *body,
 
 /* The query. */
 
-static bool is_plain(struct str text, bool plus_is_space)
-{
-    return !text.len ||
-           (!memchr(text.p, '%', text.len) && !(plus_is_space && memchr(text.p, '+', text.len)));
-}
-
 bool query_unescape(struct arena *a, struct str text, bool plus_is_space, struct str *ret_text)
 {
-    char *out, *at;
-    if (is_plain(text, plus_is_space)) {
+    if (!text.len ||
+        (!memchr(text.p, '%', text.len) && !(plus_is_space && memchr(text.p, '+', text.len)))) {
         *ret_text = text;
         return true;
     }
-    out = at = arena_alloc(a, text.len);
+    char *out = arena_alloc(a, text.len), *at = out;
     for (size_t i = 0; i < text.len; i++) {
         if (text.p[i] == '%') {
             int high = i + 2 < text.len ? digit_of(text.p[i + 1]) : -1;
@@ -421,18 +415,13 @@ bool token_fits(const char *token, const struct str *authorization)
 {
     static const struct str scheme = STR("Bearer ");
     size_t len = strlen(token);
-    unsigned different = 0;
-    struct str given;
 
     if (!authorization || authorization->len < scheme.len ||
         strncasecmp(authorization->p, scheme.p, scheme.len) != 0)
         return false;
-    given = (struct str){authorization->p + scheme.len, authorization->len - scheme.len};
-    while (given.len && *given.p == ' ') {
-        given.p++;
-        given.len--;
-    }
-    different = given.len != len;
+    struct str given =
+        trimmed((struct str){authorization->p + scheme.len, authorization->len - scheme.len});
+    unsigned different = given.len != len;
     for (size_t i = 0; i < given.len; i++)
         different |= (unsigned char)given.p[i] ^ (unsigned char)token[i % len];
     return !different;

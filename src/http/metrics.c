@@ -185,8 +185,12 @@ static void put_histogram(struct buf *page, const char *name, const struct metri
     const struct histogram *h = s->histogram;
     const char *comma = *s->labels ? "," : "", *open = *s->labels ? "{" : "",
                *close = *s->labels ? "}" : "";
-    uint64_t count = 0;
+    uint64_t all = 0, count = 0;
 
+    for (size_t i = 0; i <= END_COUNT; i++)
+        all += atomic_load(&h->buckets[i]);
+    if (!all)
+        return;
     for (size_t i = 0; i < END_COUNT; i++) {
         count += atomic_load(&h->buckets[i]);
         buf_printf(page, "%s_bucket{%s%sle=\"%g\"} %" PRIu64 "\n", name, s->labels, comma,
@@ -199,33 +203,20 @@ static void put_histogram(struct buf *page, const char *name, const struct metri
     buf_printf(page, "%s_count%s%s%s %" PRIu64 "\n", name, open, s->labels, close, count);
 }
 
-static bool is_shown(const struct metric_series *s)
-{
-    if (s->read || !s->histogram)
-        return s->read || atomic_load(&s->counter.count);
-    for (size_t i = 0; i <= END_COUNT; i++)
-        if (atomic_load(&s->histogram->buckets[i]))
-            return true;
-    return false;
-}
-
-static void put_series(struct buf *page, const char *name, const struct metric_series *s)
-{
-    if (s->histogram)
-        put_histogram(page, name, s);
-    else
-        metrics_put_sample(page, name, str_of(s->labels),
-                           s->read ? s->read(s->arg) : (double)atomic_load(&s->counter.count));
-}
-
 void metrics_put(struct buf *page, struct metrics *m)
 {
     for (size_t i = 0; i < m->family_count; i++) {
         const struct metric_family *f = &m->families[i];
         metrics_put_family(page, f->name, f->type, f->help);
-        for (size_t j = 0; j < f->count; j++)
-            if (is_shown(f->series[j]))
-                put_series(page, f->name, f->series[j]);
+        for (size_t j = 0; j < f->count; j++) {
+            const struct metric_series *s = f->series[j];
+            if (s->histogram)
+                put_histogram(page, f->name, s);
+            else if (s->read || atomic_load(&s->counter.count))
+                metrics_put_sample(page, f->name, str_of(s->labels),
+                                   s->read ? s->read(s->arg)
+                                           : (double)atomic_load(&s->counter.count));
+        }
     }
     for (size_t i = 0; i < m->collector_count; i++)
         m->collectors[i].collect(m->collectors[i].arg, page);

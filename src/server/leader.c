@@ -87,12 +87,6 @@ static void set_url(struct leader *l, const char *url, bool leads)
     l->leads = leads;
 }
 
-static bool is_leading(struct leader *l)
-{
-    LOCKED(&l->lock);
-    return l->leads;
-}
-
 /* Leading. */
 
 static void stop_all(struct leader *l)
@@ -198,35 +192,33 @@ static long place_of(const struct candidacy *s, const struct keeper_names *names
     return -1;
 }
 
-static int follow(struct candidacy *s, const char *before)
-{
-    stop_all(s->l);
-    TRY(watch_before(s, before));
-    return learn_url(s);
-}
-
-static bool take_doubt(struct leader *l)
+/* Whether the first candidate has to lead (again). */
+static bool must_lead(struct leader *l)
 {
     LOCKED(&l->lock);
-    bool doubt = l->doubt;
+    bool must = l->doubt || !l->leads;
     l->doubt = false;
-    return doubt;
+    return must;
 }
 
 /* Checks once who leads, and acts on it. */
 static int look(struct candidacy *s)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    bool doubt = take_doubt(s->l);
+    bool must = must_lead(s->l);
+
     TRY(keeper_children(s->k, LEADER_ROOT, &names, NULL));
     long place = place_of(s, &names);
     if (place < 0) {
         set_flag(s->l, &s->l->look);
         return become_candidate(s);
     }
-    if (place > 0)
-        return follow(s, names.names[place - 1]);
-    if (!doubt && is_leading(s->l))
+    if (place > 0) {
+        stop_all(s->l);
+        TRY(watch_before(s, names.names[place - 1]));
+        return learn_url(s);
+    }
+    if (!must)
         return 0;
     unwatch_before(s);
     int err = lead(s);

@@ -129,15 +129,6 @@ static bool on_rest(void *arg)
     return true;
 }
 
-static void stop_deferring(struct serve *s)
-{
-    if (!s->defers)
-        return;
-    local_set_defers(s->local, false);
-    uv_close((uv_handle_t *)&s->turn, NULL);
-    s->defers = false;
-}
-
 /* Without HTTP the modules could not be reached: only the ZooKeeper port is served. */
 static int open_modules(struct serve *s, struct err_info *ret_error)
 {
@@ -197,7 +188,10 @@ static int open_keeper(struct serve *s, struct err_info *ret_error)
 static void close_modules(void *arg)
 {
     struct serve *s = arg;
-    stop_deferring(s);
+    if (s->defers) {
+        local_set_defers(s->local, false);
+        uv_close((uv_handle_t *)&s->turn, NULL);
+    }
     modules_close(&s->modules);
     if (s->context.loop)
         context_close(&s->context);

@@ -172,12 +172,6 @@ static int64_t entry_deadline(const struct http_session *g)
     return g->ending ? g->retry_ms : g->seen_ms + g->session.timeout_ms;
 }
 
-/* When to check it again. One that is in use may become silent at any time. */
-static int64_t entry_look_ms(const struct http_session *g, int64_t now)
-{
-    return (g->users || g->waiters) && !g->ending ? now + g->session.timeout_ms : entry_deadline(g);
-}
-
 /* Opening and use. */
 
 static int32_t granted_timeout(int32_t wanted_ms)
@@ -422,7 +416,9 @@ static int64_t tick(struct session_table *t)
         entry_end(t, g);
     }
     for (uint32_t i = 0; i < t->len; i++) {
-        int64_t look = entry_look_ms(t->entries[i], now_ms(t));
+        g = t->entries[i];
+        bool used = (g->users || g->waiters) && !g->ending; /* it may become silent at any time */
+        int64_t look = used ? now_ms(t) + g->session.timeout_ms : entry_deadline(g);
         next = look < next ? look : next;
     }
     return next;
@@ -434,13 +430,6 @@ int64_t sessions_tick(struct session_table *t)
     return tick(t);
 }
 
-/* A process that was stopped did not hear its clients meanwhile. */
-static void forgive(struct session_table *t, int64_t late_ms)
-{
-    for (uint32_t i = 0; i < t->len && late_ms >= STOOD_STILL_MS; i++)
-        t->entries[i]->seen_ms += late_ms;
-}
-
 static void *ticker_main(void *arg)
 {
     struct session_table *t = arg;
@@ -450,9 +439,10 @@ static void *ticker_main(void *arg)
         if (t->stop)
             break;
         cond_wait_until(&t->changed, &t->lock, t->woken_for_ms);
-        int64_t now = clock_boot_ms();
-        if (t->woken_for_ms < now)
-            forgive(t, now - t->woken_for_ms);
+        int64_t late_ms = clock_boot_ms() - t->woken_for_ms;
+        /* A process that was stopped did not hear its clients meanwhile. */
+        for (uint32_t i = 0; i < t->len && late_ms >= STOOD_STILL_MS; i++)
+            t->entries[i]->seen_ms += late_ms;
     }
     return NULL;
 }
