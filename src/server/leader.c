@@ -205,7 +205,6 @@ static bool must_lead(struct leader *l)
 static int look(struct candidacy *s)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    bool must = must_lead(s->l);
 
     TRY(keeper_children(s->k, LEADER_ROOT, &names, NULL));
     long place = place_of(s, &names);
@@ -218,7 +217,7 @@ static int look(struct candidacy *s)
         TRY(watch_before(s, names.names[place - 1]));
         return learn_url(s);
     }
-    if (!must)
+    if (!must_lead(s->l))
         return 0;
     unwatch_before(s);
     int err = lead(s);
