@@ -287,21 +287,10 @@ static void put_stream_head(struct buf *b, struct exchange *x, const char *conte
     put_head_end(b, x);
 }
 
-/*
- * Writes what can be written. False when the connection turned out to be closed; `gone` is not
- * called then.
- */
-static bool flush(struct exchange *x)
+static void flush(struct exchange *x)
 {
-    void (*gone)(struct http_request * r) = x->request.gone;
-    struct conn *c = x->conn;
-    x->request.gone = NULL;
-    conn_answered(c);
-    if (c->closing)
-        return false;
-    x->request.gone = gone;
+    conn_answered(x->conn);
     x->undrained = http_stream_unsent(&x->request) > 0;
-    return true;
 }
 
 bool http_stream_begin(struct http_request *r, const char *content_type)
@@ -314,7 +303,8 @@ bool http_stream_begin(struct http_request *r, const char *content_type)
     }
     x->streaming = true;
     put_stream_head(target_of(x), x, content_type);
-    return flush(x);
+    flush(x);
+    return true;
 }
 
 bool http_stream_send(struct http_request *r, struct str data)
@@ -335,7 +325,8 @@ bool http_stream_send(struct http_request *r, struct str data)
     buf_put_str(b, data);
     if (!r->head.http_1_0)
         buf_put_str(b, STR("\r\n"));
-    return flush(x);
+    flush(x);
+    return true;
 }
 
 size_t http_stream_unsent(const struct http_request *r)

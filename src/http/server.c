@@ -290,11 +290,6 @@ int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_serve
     return 0;
 }
 
-const char *http_address(const struct http_server *s)
-{
-    return s->address;
-}
-
 const char *http_url(const struct http_server *s)
 {
     return s->url;

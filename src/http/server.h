@@ -245,9 +245,8 @@ int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_serve
  */
 void http_serve(struct http_server *s, const struct route_table *tables, size_t count);
 
-/* Where the server listens: "127.0.0.1:8048". Lives as long as the server. */
-const char *http_address(const struct http_server *s);
-const char *http_url(const struct http_server *s); /* "http://127.0.0.1:8048" */
+/* Where the server listens: "http://127.0.0.1:8048". Lives as long as the server. */
+const char *http_url(const struct http_server *s);
 
 /*
  * Stops listening and closes the connections; answers are still sent for at most HTTP_LINGER_MS.

@@ -24,7 +24,6 @@
 #include "keeper/wire/wire.h"
 #include "server/modules.h"
 #include "server/serve.h"
-#include "server/zookeeper_session.h"
 
 static const char *const JOURNAL_NAMES[] = {
     [LOCAL_STRICT] = "strict",
@@ -251,7 +250,7 @@ static void say_what_runs(struct serve *s)
     log_info("version %s", DROVER_VERSION);
     say_what_is_kept(s);
     if (s->http)
-        log_info("listening on http://%s", http_address(s->http));
+        log_info("listening on %s", http_url(s->http));
     if (s->wire)
         log_info("listening on zk://%s", wire_address(s->wire));
 }
