@@ -1,8 +1,8 @@
 /*
- * An array of sessions with maps by session and by keeper, under one lock. Nothing that may wait
- * for a disk or a network happens under the lock: a session from before a restart is resumed
- * outside, and dropped if another thread was faster; a session that ends is first marked, so that
- * lookups miss it, and then ended outside.
+ * An array of sessions with a map by session, under one lock. Nothing that may wait for a disk or a
+ * network happens under the lock: a session from before a restart is resumed outside, and dropped
+ * if another thread was faster; a session that ends is first marked, so that lookups miss it, and
+ * then ended outside.
  *
  * A session whose nodes could not be deleted (the ensemble cannot be reached) stays, marked, and is
  * retried every RETRY_MS.
@@ -45,7 +45,7 @@ struct session_table {
 
     struct http_session **entries; /* refs start at 1 */
     uint32_t len, cap;
-    struct map by_session, by_keeper;
+    struct map by_session;
 };
 
 static int64_t now_ms(const struct session_table *t)
@@ -99,46 +99,30 @@ static bool session_id_read(struct str id, struct keeper_session *ret_session)
 
 /* Entries, under the lock. */
 
-static struct http_session *entry_find(struct session_table *t, const struct keeper_session *s)
+static uint32_t hash_of(const struct keeper_session *s)
 {
-    uint32_t hash = map_hash_u64((uint64_t)s->id);
-    for (uint32_t at, ref = map_first(&t->by_session, hash, &at); ref;
-         ref = map_next(&t->by_session, hash, &at)) {
-        struct http_session *g = t->entries[ref - 1];
+    return map_hash_u64((uint64_t)s->id);
+}
 
-        if (g->session.id == s->id && same_password(g->session.password, s->password))
-            return g->ending ? NULL : g;
+/* The entry whose keeper is k; k NULL: one that does not end. */
+static struct http_session *entry_find(struct session_table *t, const struct keeper_session *s,
+                                       const struct keeper *k)
+{
+    for (uint32_t at, ref = map_first(&t->by_session, hash_of(s), &at); ref;
+         ref = map_next(&t->by_session, hash_of(s), &at)) {
+        struct http_session *g = t->entries[ref - 1];
+        if (g->session.id == s->id && same_password(g->session.password, s->password) &&
+            (k ? g->keeper == k : !g->ending))
+            return g;
     }
     return NULL;
-}
-
-static struct http_session *entry_of_keeper(struct session_table *t, const struct keeper *k)
-{
-    uint32_t hash = map_hash_u64((uintptr_t)k);
-    for (uint32_t at, ref = map_first(&t->by_keeper, hash, &at); ref;
-         ref = map_next(&t->by_keeper, hash, &at))
-        if (t->entries[ref - 1]->keeper == k)
-            return t->entries[ref - 1];
-    return NULL;
-}
-
-static void map_entry(struct session_table *t, struct http_session *g, uint32_t ref)
-{
-    t->entries[ref - 1] = g;
-    map_add(&t->by_session, map_hash_u64((uint64_t)g->session.id), ref);
-    map_add(&t->by_keeper, map_hash_u64((uintptr_t)g->keeper), ref);
-}
-
-static void unmap_entry(struct session_table *t, struct http_session *g, uint32_t ref)
-{
-    map_remove(&t->by_session, map_hash_u64((uint64_t)g->session.id), ref);
-    map_remove(&t->by_keeper, map_hash_u64((uintptr_t)g->keeper), ref);
 }
 
 static void entry_list(struct session_table *t, struct http_session *g)
 {
     mem_grow(t->entries, t->len, t->cap);
-    map_entry(t, g, ++t->len);
+    t->entries[t->len++] = g;
+    map_add(&t->by_session, hash_of(&g->session), t->len);
 }
 
 /* The last entry moves into the gap. */
@@ -148,10 +132,11 @@ static void entry_unlist(struct session_table *t, struct http_session *g)
     uint32_t ref = 1;
     while (t->entries[ref - 1] != g)
         ref++;
-    unmap_entry(t, g, ref);
+    map_remove(&t->by_session, hash_of(&g->session), ref);
     if (last != g) {
-        unmap_entry(t, last, t->len);
-        map_entry(t, last, ref);
+        map_remove(&t->by_session, hash_of(&last->session), t->len);
+        map_add(&t->by_session, hash_of(&last->session), ref);
+        t->entries[ref - 1] = last;
     }
     t->len--;
 }
@@ -236,7 +221,7 @@ static struct http_session *entry_get(struct session_table *t, struct str id, in
     *ret_err = DROVER_SESSION_EXPIRED;
     if (!session_id_read(id, &o.resume))
         return NULL;
-    struct http_session *g = entry_find(t, &o.resume);
+    struct http_session *g = entry_find(t, &o.resume, NULL);
     if (g || !t->o.local || !o.resume.id)
         return g;
     pthread_mutex_unlock(&t->lock);
@@ -244,7 +229,7 @@ static struct http_session *entry_get(struct session_table *t, struct str id, in
     pthread_mutex_lock(&t->lock);
     if (*ret_err)
         return NULL;
-    struct http_session *found = entry_find(t, &o.resume);
+    struct http_session *found = entry_find(t, &o.resume, NULL);
     if (!found) {
         entry_list(t, g);
         pthread_cond_broadcast(&t->changed);
@@ -253,7 +238,7 @@ static struct http_session *entry_get(struct session_table *t, struct str id, in
     pthread_mutex_unlock(&t->lock);
     entry_free(t, g);
     pthread_mutex_lock(&t->lock);
-    found = entry_find(t, &o.resume);
+    found = entry_find(t, &o.resume, NULL);
     *ret_err = found ? 0 : DROVER_SESSION_EXPIRED;
     return found;
 }
@@ -272,8 +257,10 @@ struct keeper *sessions_use(struct session_table *t, struct str id, int *ret_err
 
 void sessions_done(struct session_table *t, struct keeper *k)
 {
+    struct keeper_session session;
+    keeper_session(k, &session);
     LOCKED(&t->lock);
-    struct http_session *g = entry_of_keeper(t, k);
+    struct http_session *g = entry_find(t, &session, k);
     g->seen_ms = now_ms(t);
     if (!--g->users && g->ending)
         pthread_cond_broadcast(&t->changed);
@@ -317,7 +304,7 @@ void sessions_unwait(struct session_table *t, struct str id)
 {
     struct keeper_session session = {0};
     LOCKED(&t->lock);
-    struct http_session *g = session_id_read(id, &session) ? entry_find(t, &session) : NULL;
+    struct http_session *g = session_id_read(id, &session) ? entry_find(t, &session, NULL) : NULL;
     if (g && g->waiters) {
         g->waiters--;
         g->seen_ms = now_ms(t);
@@ -472,7 +459,6 @@ void sessions_close(struct session_table *t)
     for (uint32_t i = 0; i < t->len; i++)
         entry_free(t, t->entries[i]);
     map_release(&t->by_session);
-    map_release(&t->by_keeper);
     free(t->entries);
     pthread_cond_destroy(&t->changed);
     pthread_mutex_destroy(&t->lock);
