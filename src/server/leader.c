@@ -24,8 +24,7 @@ struct leader {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t changed;
     bool closing, gone, look; /* look: check again who leads */
-    bool doubt;
-    bool leads;
+    bool doubt;               /* does not lead, or has to lead again */
     char url[LEADER_URL_SIZE];
 };
 
@@ -63,28 +62,31 @@ void leader_doubt(struct leader *l)
     set_flag(l, &l->doubt);
 }
 
-/* Waits for a change, or for a while. False: the session has ended, or the thread shall. */
-static bool wait_for_look(struct leader *l, int64_t timeout_ms)
+/* Waits for a change. False: the session has ended, or the thread shall. */
+static bool wait_for_look(struct leader *l)
 {
-    int64_t until = timeout_ms ? clock_boot_ms() + timeout_ms : INT64_MAX;
     LOCKED(&l->lock);
-    while (!l->look && !l->closing && clock_boot_ms() < until)
-        cond_wait_until(&l->changed, &l->lock, until);
+    while (!l->look && !l->closing)
+        cond_wait_until(&l->changed, &l->lock, INT64_MAX);
     l->look = false;
     return !l->closing && !l->gone;
 }
 
-static bool over(struct leader *l)
+/* Waits before the next attempt, whatever changes meanwhile, as long as there is a session. */
+static void wait_for_retry(struct leader *l)
 {
+    int64_t until = clock_boot_ms() + RETRY_MS;
     LOCKED(&l->lock);
-    return l->closing || l->gone;
+    while (!l->gone && !l->closing && clock_boot_ms() < until)
+        cond_wait_until(&l->changed, &l->lock, until);
+    l->look = true;
 }
 
 static void set_url(struct leader *l, const char *url, bool leads)
 {
     LOCKED(&l->lock);
     snprintf(l->url, sizeof l->url, "%s", url);
-    l->leads = leads;
+    l->doubt |= !leads;
 }
 
 /* Leading. */
@@ -196,7 +198,7 @@ static long place_of(const struct candidacy *s, const struct keeper_names *names
 static bool must_lead(struct leader *l)
 {
     LOCKED(&l->lock);
-    bool must = l->doubt || !l->leads;
+    bool must = l->doubt;
     l->doubt = false;
     return must;
 }
@@ -233,10 +235,10 @@ static void stand(struct leader *l, struct keeper *k)
     if (!err)
         err = keeper_watch(k, LEADER_EPOCH, KEEPER_WATCH_DATA, on_event, l, &s.epoch_watch);
     set_flag(l, &l->look);
-    while (wait_for_look(l, err ? RETRY_MS : 0) && err != DROVER_SESSION_EXPIRED) {
+    while (err != DROVER_SESSION_EXPIRED && wait_for_look(l)) {
         err = look(&s);
-        if (err && err != DROVER_SESSION_EXPIRED && !over(l))
-            wait_for_look(l, RETRY_MS), set_flag(l, &l->look);
+        if (err && err != DROVER_SESSION_EXPIRED)
+            wait_for_retry(l);
     }
     stop_all(l);
     set_url(l, "", false);
@@ -266,8 +268,7 @@ static void *leader_main(void *arg)
             stand(l, k);
             l->o.give_back(l->o.arg, k);
         }
-        if (!k || !over(l))
-            wait_for_look(l, RETRY_MS);
+        wait_for_retry(l);
     }
     return NULL;
 }
@@ -279,6 +280,7 @@ struct leader *leader_open(const struct leader_options *o)
     l->own_url = mem_dup(o->url, strlen(o->url));
     pthread_mutex_init(&l->lock, NULL);
     cond_init(&l->changed);
+    l->doubt = true;
     return l;
 }
 
