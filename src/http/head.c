@@ -109,14 +109,12 @@ static int check_request_line(struct head *h, struct str line, const char **ret_
 static int split_fields(struct head *h, struct str rest, const char **ret_reason)
 {
     for (struct str line = next_line(&rest); line.len; line = next_line(&rest)) {
-        const char *colon = memchr(line.p, ':', line.len);
-        struct str name = {line.p, colon ? (size_t)(colon - line.p) : 0};
-        if (!colon || !is_made_of(name, "!#$%&'*+-.^_`|~"))
+        struct str value = line, name = str_cut(&value, ':');
+        if (!value.p || !is_made_of(name, "!#$%&'*+-.^_`|~"))
             return refuse(400, "malformed header", ret_reason);
         if (h->field_count == HEAD_FIELDS_MAX)
             return refuse(431, "too many headers", ret_reason);
-        h->fields[h->field_count++] =
-            (struct head_field){name, trimmed((struct str){colon + 1, line.len - name.len - 1})};
+        h->fields[h->field_count++] = (struct head_field){name, trimmed(value)};
     }
     return 0;
 }

@@ -9,8 +9,6 @@
 #include "http/transport.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"

@@ -4,10 +4,8 @@
  * end the process at once, which recovery handles. The first TERM or INT closes everything in order
  * and restores the default handling of signals, so that a second one ends the process at once.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
