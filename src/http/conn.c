@@ -165,18 +165,6 @@ static enum conn_phase phase_of(const struct conn *c)
     return c->in.len ? CONN_HEAD : CONN_IDLE;
 }
 
-/* 0: no timeout. */
-static int64_t phase_ms(const struct conn *c, enum conn_phase phase)
-{
-    const struct http_options *o = &c->server->options;
-    const int64_t times[] = {
-        [CONN_IDLE] = o->idle_timeout_ms,    [CONN_HEAD] = o->request_timeout_ms,
-        [CONN_BODY] = o->request_timeout_ms, [CONN_BUSY] = 0,
-        [CONN_WRITE] = o->write_timeout_ms,  [CONN_LINGER] = HTTP_LINGER_MS,
-    };
-    return times[phase];
-}
-
 static void on_timer(uv_timer_t *timer);
 
 /*
@@ -199,9 +187,14 @@ static void arm_timer(struct conn *c)
 static void set_phase(struct conn *c, enum conn_phase phase)
 {
     if (phase != c->phase) {
-        int64_t ms = phase_ms(c, phase);
+        const struct http_options *o = &c->server->options;
+        const int64_t times_ms[] = {
+            [CONN_IDLE] = o->idle_timeout_ms,    [CONN_HEAD] = o->request_timeout_ms,
+            [CONN_BODY] = o->request_timeout_ms, [CONN_BUSY] = 0, /* no timeout */
+            [CONN_WRITE] = o->write_timeout_ms,  [CONN_LINGER] = HTTP_LINGER_MS,
+        };
         c->phase = phase;
-        c->deadline_ms = ms ? uv_now(c->tcp.loop) + (uint64_t)ms : 0;
+        c->deadline_ms = times_ms[phase] ? uv_now(c->tcp.loop) + (uint64_t)times_ms[phase] : 0;
     }
     arm_timer(c);
 }

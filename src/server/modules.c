@@ -39,25 +39,20 @@ static void answer_ready(struct http_request *r, const char *waiting)
 /*
  * A session may look alive while the ensemble cannot be reached, so readiness asks the ensemble. A
  * commit does not wait for a connection. The session is not borrowed meanwhile: closing it calls
- * back, too.
+ * back, too. The callback gets a pointer to the request; NULL: the client has left.
  */
-struct health_probe {
-    struct http_request *request; /* NULL: the client has left */
-};
-
 static void on_probe_gone(struct http_request *r)
 {
-    struct health_probe *p = r->handler_data;
-    p->request = NULL;
+    *(struct http_request **)r->handler_data = NULL;
 }
 
 static void on_probe_done(void *arg, int err, const struct keeper_result *results, size_t count)
 {
-    struct health_probe *p = arg;
+    struct http_request **waiting = arg;
     (void)results, (void)count;
-    if (p->request)
-        answer_ready(p->request, err ? "the ensemble" : NULL);
-    free(p);
+    if (*waiting)
+        answer_ready(*waiting, err ? "the ensemble" : NULL);
+    free(waiting);
 }
 
 static int probe_ensemble(struct context *h, struct http_request *r)
@@ -66,14 +61,14 @@ static int probe_ensemble(struct context *h, struct http_request *r)
     struct keeper *k = context_keeper(h);
     if (!k)
         return DROVER_UNKNOWN;
-    struct health_probe *p = mem_alloc(sizeof *p);
-    p->request = r;
-    r->handler_data = p;
+    struct http_request **waiting = mem_alloc(sizeof *waiting);
+    *waiting = r;
+    r->handler_data = waiting;
     r->gone = on_probe_gone;
-    int err = keeper_commit(k, &look, 1, on_probe_done, p);
+    int err = keeper_commit(k, &look, 1, on_probe_done, waiting);
     context_return(h, k);
     if (err)
-        free(p);
+        free(waiting);
     return err;
 }
 
