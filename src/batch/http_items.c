@@ -2,7 +2,7 @@
 #include "batch/batch.h"
 #include "batch/job.h"
 #include "batch/server.h"
-#include "server/sessions_http.h"
+#include "server/sessions.h"
 
 /* {"KEY": item}, and the token if it is not 0. */
 static int put_item(struct batch_request *d, struct str id, int64_t token)

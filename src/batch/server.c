@@ -2,7 +2,6 @@
 
 #include "base/thread.h"
 #include "server/sessions.h"
-#include "server/sessions_http.h"
 
 int batch_server_ready(struct batch_server *h, struct batch_call *c)
 {

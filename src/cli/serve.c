@@ -11,7 +11,7 @@
 #include "http/server.h"
 #include "keeper/zookeeper/zookeeper.h"
 #include "queue/http.h"
-#include "server/sessions_http.h"
+#include "server/sessions.h"
 #include "task/http.h"
 #include "world/http.h"
 

@@ -1,6 +1,5 @@
 /* Calls on a world over HTTP; claims and their ends. */
 #include "server/sessions.h"
-#include "server/sessions_http.h"
 #include "world/http.h"
 
 static const char UNREACHABLE[] = "the keeper is unreachable: try again";
