@@ -46,7 +46,7 @@ static void remember(struct fixture *f)
     uint32_t cursor = 0;
 
     tree_init(&f->before);
-    tree_restore_session(&f->before, f->session->id, f->session->timeout_ms, f->session->password);
+    sessions_put(&f->before.sessions, f->session->id, f->session->timeout_ms, f->session->password);
     while (tree_walk(&f->t, &cursor, &scratch, &s))
         assert_int_equal(tree_restore_node(&f->before, &s, &why), 0);
     f->before.zxid = f->t.zxid;

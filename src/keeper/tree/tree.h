@@ -121,11 +121,10 @@ bool tree_walk(const struct tree *t, uint32_t *cursor, struct buf *scratch,
 
 /*
  * Restoring. The input comes from the disk and is checked: 0, or DAMAGED with the reason in
- * ret_error. tree_seal ends it and checks the whole: every node has a parent, every ephemeral node
- * a session.
+ * ret_error. Sessions are restored by sessions_put. tree_seal ends it and checks the whole: every
+ * node has a parent, every ephemeral node a session.
  */
 int tree_restore_node(struct tree *t, const struct tree_node_state *s, struct err_info *ret_error);
-int tree_restore_session(struct tree *t, int64_t id, int32_t timeout_ms, const char *password);
 int tree_restore_changes(struct tree *t, const struct tree_changes *c, struct err_info *ret_error);
 int tree_seal(struct tree *t, struct err_info *ret_error);
 
