@@ -79,12 +79,15 @@ static int get(struct keeper *base, struct str path, struct buf *ret_data,
                struct keeper_stat *ret_stat)
 {
     struct local_keeper *k = keeper_of(base);
-    struct str data;
+    struct tree_view v;
+
     TRY(enter(k));
-    int err = tree_get(&k->l->tree, path, &data, ret_stat);
+    int err = tree_look(&k->l->tree, path, &v);
+    if (!err)
+        *ret_stat = v.stat;
     if (!err && ret_data) {
         ret_data->len = 0;
-        buf_put_str(ret_data, data);
+        buf_put_str(ret_data, v.data);
     }
     return leave(k, seen(k->l, err, ret_stat), err);
 }
@@ -171,14 +174,12 @@ static int apply(struct keeper *base, const struct keeper_op *ops, size_t count,
 static int peek(struct keeper *base, struct str path, struct buf *b)
 {
     struct local_keeper *k = keeper_of(base);
-    struct keeper_stat stat;
-    struct str data;
+    struct tree_view v;
 
     LOCKED(&k->l->lock);
-    int err = tree_get(&k->l->tree, path, &data, &stat);
-    if (!err)
-        buf_put_str(b, data);
-    return err;
+    TRY(tree_look(&k->l->tree, path, &v));
+    buf_put_str(b, v.data);
+    return 0;
 }
 
 static int passed(struct keeper *base, int64_t zxid)
