@@ -31,6 +31,11 @@ static uint32_t header_checksum(const char *header)
     return crc32c(0, copy, sizeof copy);
 }
 
+uint32_t format_checksum(uint32_t salt, const char *p, size_t len)
+{
+    return crc32c(crc32c(salt, p + 8, len - 8), p, 4);
+}
+
 void format_header_put(char *out, const struct format_header *h)
 {
     memset(out, 0, FORMAT_HEADER_LEN);
@@ -192,6 +197,21 @@ void format_dir_release(struct format_dir *d)
     for (int kind = 0; kind < FORMAT_KINDS; kind++)
         free(d->files[kind].numbers);
     *d = (struct format_dir){0};
+}
+
+int format_remove_before(const struct fs *fs, const char *dir, enum format_kind kind,
+                         uint64_t number, struct err_info *ret_error)
+{
+    CLEANUP(format_dir_release) struct format_dir d = {0};
+    const struct format_list *l = &d.files[kind];
+
+    TRY(format_dir_read(dir, &d, ret_error));
+    for (size_t i = 0; i < l->count && l->numbers[i] < number; i++) {
+        CLEANUP(mem_free) char *path = format_path(dir, kind, l->numbers[i]);
+        if (format_remove(fs, dir, kind, l->numbers[i]) < 0)
+            return err_set_errno(ret_error, errno, "cannot remove %s", path);
+    }
+    return 0;
 }
 
 static int lock_refused(const char *dir, int fd, struct err_info *ret_error)

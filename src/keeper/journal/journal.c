@@ -5,7 +5,6 @@
  * preceded by the runs of segments that filled up meanwhile, writes, syncs, and raises the gate.
  */
 #include <assert.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,7 +82,6 @@ int journal_open(struct journal *j, const struct journal_options *o, struct gate
     atomic_init(&j->token_taken, true); /* until the writer has initialised it */
     TRY(segment_make(o->fs, o->dir, o->store, o->segment, o->segment_len, &fd, ret_error));
     j->salt = record_salt(o->store);
-    j->first_segment = o->oldest;
     j->last_lsn = j->taken_lsn = j->marked_lsn = o->last_lsn;
     atomic_init(&j->released_lsn, o->last_lsn);
     gate->journal = j;
@@ -298,17 +296,5 @@ int journal_rotate(struct journal *j, uint64_t *ret_segment)
         return DROVER_IO;
     next_segment(j);
     *ret_segment = j->open->segment;
-    return 0;
-}
-
-int journal_drop(struct journal *j, uint64_t segment, struct err_info *ret_error)
-{
-    while (j->first_segment < segment) {
-        if (format_remove(j->o.fs, j->o.dir, FORMAT_SEGMENT, j->first_segment) < 0 &&
-            errno != ENOENT)
-            return err_set_errno(ret_error, errno, "cannot remove %s/journal-%010llu", j->o.dir,
-                                 (unsigned long long)j->first_segment);
-        j->first_segment++;
-    }
     return 0;
 }

@@ -37,7 +37,6 @@ struct journal_options {
     int64_t flush_ms; /* otherwise: after this a record is on disk, or changes wait */
     size_t segment_len;
     uint64_t store;
-    uint64_t oldest;  /* segment on disk */
     uint64_t segment; /* the first one to make */
     int64_t last_lsn; /* already on disk */
     void (*fatal)(void *arg, const char *line);
@@ -73,7 +72,7 @@ struct journal {
     size_t pending;        /* bytes appended and not yet written */
 
     int prepared_fd; /* -1: none yet */
-    uint64_t prepared, first_segment;
+    uint64_t prepared;
     int prepare_error; /* DISK_FULL: why there is none */
 
     uint64_t records, bytes, syncs;
@@ -137,8 +136,5 @@ static inline bool journal_is_crowded(const struct journal *j)
  * Under the lock: later records go into a new segment, whose number it returns. 0, DISK_FULL or IO.
  */
 int journal_rotate(struct journal *j, uint64_t *ret_segment);
-
-/* Removes the segments before this one. Not under the lock; one caller at a time. */
-int journal_drop(struct journal *j, uint64_t segment, struct err_info *ret_error);
 
 #endif

@@ -18,15 +18,6 @@ uint32_t record_salt(uint64_t store)
     return crc32c(0, bytes, sizeof bytes);
 }
 
-/*
- * The length is summed last: it may be wrong, so the sum must not depend on it before the rest is
- * checked.
- */
-static uint32_t checksum(uint32_t salt, const char *record, size_t payload_len)
-{
-    return crc32c(crc32c(salt, record + 8, RECORD_HEADER_LEN - 8 + payload_len), record, 4);
-}
-
 static size_t begin(struct buf *b)
 {
     static const char empty[RECORD_HEADER_LEN];
@@ -47,7 +38,7 @@ static void end(struct buf *b, uint32_t salt, size_t at, int64_t lsn, int64_t be
     le_store64(record + 8, (uint64_t)lsn);
     le_store32(record + 16, behind > UINT32_MAX ? UINT32_MAX : (uint32_t)behind);
     le_store32(record + 20, type);
-    le_store32(record + 4, checksum(salt, record, payload_len));
+    le_store32(record + 4, format_checksum(salt, record, RECORD_HEADER_LEN + payload_len));
     buf_put(b, zeros, -payload_len % RECORD_ALIGN);
 }
 
@@ -121,7 +112,7 @@ bool record_read(const char *p, size_t left, uint32_t salt, struct record *ret_r
     size_t payload_len = le_load32(p), padding_len = -payload_len % RECORD_ALIGN;
     size_t whole_len = RECORD_HEADER_LEN + payload_len + padding_len;
     if (payload_len > RECORD_MAX || whole_len > left || le_load32(p + 20) > RECORD_MARK ||
-        le_load32(p + 4) != checksum(salt, p, payload_len) ||
+        le_load32(p + 4) != format_checksum(salt, p, RECORD_HEADER_LEN + payload_len) ||
         !is_zero(p + whole_len - padding_len, padding_len))
         return false;
     *ret_record = (struct record){

@@ -3,27 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include "base/mem.h"
 
-static void note(const struct recover_hooks *hooks, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void note(const struct recover_hooks *hooks, const char *fmt, ...)
+static void note(const struct recover_hooks *hooks, struct buf *line)
 {
-    char line[600];
-    va_list ap;
-
-    if (!hooks->note)
-        return;
-    va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
-    va_end(ap);
-    hooks->note(hooks->arg, line);
+    if (hooks->note)
+        hooks->note(hooks->arg, buf_text(line));
 }
 
 void recovery_release(struct recovery *r)
@@ -132,9 +121,12 @@ int recover_segment_bytes(struct recovery *r, const char *name, uint64_t number,
     if (state == SEGMENT_TORN && after_torn)
         return damaged(r, name, number, in.at, ret_error, AFTER_TORN);
     s->torn = state == SEGMENT_TORN || after_torn;
-    if (state == SEGMENT_TORN)
-        note(hooks, "%s: cut off %zu bytes at offset %zu that were never acknowledged", name,
-             bytes.len - in.at, in.at);
+    if (state == SEGMENT_TORN) {
+        CLEANUP(buf_release) struct buf line = {0};
+        buf_printf(&line, "%s: cut off %zu bytes at offset %zu that were never acknowledged", name,
+                   bytes.len - in.at, in.at);
+        note(hooks, &line);
+    }
     return 0;
 }
 
@@ -154,7 +146,9 @@ static int load_snapshot(struct recovery *r, const char *dir, const struct forma
         }
         if (err == DROVER_NEWER_VERSION)
             return err_set(ret_error, err, "%s", why.text);
-        note(hooks, "%s; trying the one before", why.text);
+        CLEANUP(buf_release) struct buf line = {0};
+        buf_printf(&line, "%s; trying the one before", why.text);
+        note(hooks, &line);
         tree_release(&r->tree);
         tree_init(&r->tree);
     }
@@ -198,7 +192,7 @@ int recover_read(const char *dir, const struct recover_hooks *hooks, struct reco
     CLEANUP(format_dir_release) struct format_dir files = {0};
     struct err_info why;
 
-    *r = (struct recovery){.next_segment = 1, .oldest_segment = 1};
+    *r = (struct recovery){.next_segment = 1};
     tree_init(&r->tree);
     TRY(format_dir_read(dir, &files, ret_error));
     const struct format_list *snapshots = &files.files[FORMAT_SNAPSHOT];
@@ -209,8 +203,6 @@ int recover_read(const char *dir, const struct recover_hooks *hooks, struct reco
                        "%s holds other files (%s) and no data of drover", dir, files.foreign_name);
     if (r->empty)
         return 0;
-    if (segments->count)
-        r->oldest_segment = segments->numbers[0];
     TRY(load_snapshot(r, dir, snapshots, hooks, ret_error));
     TRY(replay(r, dir, segments, hooks, ret_error));
     if (tree_seal(&r->tree, &why))

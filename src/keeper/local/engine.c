@@ -219,7 +219,6 @@ static int open_journal(struct local *l, const struct recovery *r, struct err_in
         .flush_ms = LOCAL_FLUSH_MS,
         .segment_len = l->o.segment_len,
         .store = r->store,
-        .oldest = r->oldest_segment,
         .segment = r->next_segment,
         .last_lsn = r->tree.zxid,
         .fatal = l->o.fatal,
