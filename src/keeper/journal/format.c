@@ -237,36 +237,20 @@ static int write_pid(const char *dir, int fd, struct err_info *ret_error)
     return 0;
 }
 
-static int lock_take(const char *dir, const char *path, int flags, int *ret_fd,
-                     struct err_info *ret_error)
+int dirlock_take(const char *dir, bool create, int *ret_fd, struct err_info *ret_error)
 {
-    int fd = open(path, flags | O_CLOEXEC, 0600), err = 0;
+    CLEANUP(mem_free) char *path = format_path_of(dir, "lock");
+    int fd = open(path, (create ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC, 0600), err = 0;
 
-    if (fd < 0)
+    if (fd < 0 && (create || errno != ENOENT))
         return err_set_errno(ret_error, errno, "cannot open %s", path);
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
         err = lock_refused(dir, fd, ret_error);
-    else if (flags & O_CREAT)
+    else if (create)
         err = write_pid(dir, fd, ret_error);
     if (err)
         close(fd);
     else
         *ret_fd = fd;
     return err;
-}
-
-int dirlock_take(const char *dir, int *ret_fd, struct err_info *ret_error)
-{
-    CLEANUP(mem_free) char *path = format_path_of(dir, "lock");
-    return lock_take(dir, path, O_RDWR | O_CREAT, ret_fd, ret_error);
-}
-
-int dirlock_take_existing(const char *dir, int *ret_fd, struct err_info *ret_error)
-{
-    CLEANUP(mem_free) char *path = format_path_of(dir, "lock");
-
-    if (access(path, F_OK) == 0 || errno != ENOENT)
-        return lock_take(dir, path, O_RDONLY, ret_fd, ret_error);
-    *ret_fd = -1;
-    return 0;
 }

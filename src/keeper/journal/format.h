@@ -101,11 +101,9 @@ void format_dir_release(struct format_dir *d);
  * descriptor is open, so the lock ends with the process. The content, its pid, only serves error
  * messages.
  *
- * dirlock_take() creates the file if it is missing. IN_USE: the error names the process that holds
- * it. dirlock_take_existing() is for readers and creates nothing; *ret_fd is -1 if there is no
- * file.
+ * dirlock_take() creates the file if it is missing. Readers create nothing: *ret_fd is -1 if there
+ * is no file. IN_USE: the error names the process that holds it.
  */
-int dirlock_take(const char *dir, int *ret_fd, struct err_info *ret_error);
-int dirlock_take_existing(const char *dir, int *ret_fd, struct err_info *ret_error);
+int dirlock_take(const char *dir, bool create, int *ret_fd, struct err_info *ret_error);
 
 #endif

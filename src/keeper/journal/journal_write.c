@@ -14,9 +14,11 @@
  * When nothing was written for MARK_AFTER_MS, a mark is written (not synced, so it is cheap) that
  * proves to the next start that everything before it was on disk.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -25,13 +27,66 @@
 #include "keeper/journal/record.h"
 
 enum {
-    FLUSHES = 4, /* in flush_ms */
+    SPACE_LEN = 16 * FS_BLOCK_LEN, /* of blocks */
+    FLUSHES = 4,                   /* in flush_ms */
     MARK_AFTER_MS = 50,
     WRITE_EVERY_MS = 2,
     CROWD = 8,        /* records in a round */
     AVERAGE_OVER = 8, /* rounds, of round_us, */
     SLOW_US = 4000,   /* where a slower one counts as this: one alone is no slow disk */
 };
+
+static off_t block_of(off_t at)
+{
+    return at - at % FS_BLOCK_LEN;
+}
+
+int blocks_begin(struct blocks *b, int fd, off_t at)
+{
+    ssize_t n;
+
+    if (!b->space)
+        b->space = mem_aligned_alloc(FS_BLOCK_LEN, SPACE_LEN);
+    b->at = block_of(at);
+    do
+        n = pread(fd, b->space, FS_BLOCK_LEN, b->at);
+    while (n < 0 && errno == EINTR);
+    if (n >= 0 && n < at - b->at)
+        errno = EIO;
+    return n < at - b->at ? -1 : 0;
+}
+
+int blocks_append(struct blocks *b, const struct fs *fs, int fd, const void *data, size_t len,
+                  off_t at, bool *sync)
+{
+    const char *p = data;
+
+    assert(block_of(at) == b->at);
+    *sync = *sync && fs->pwrite_sync && (size_t)(at - b->at) + len <= SPACE_LEN;
+    while (len) {
+        size_t before = (size_t)(at - b->at);
+        size_t part = len < SPACE_LEN - before ? len : SPACE_LEN - before, end = before + part;
+        size_t whole = (end + FS_BLOCK_LEN - 1) / FS_BLOCK_LEN * FS_BLOCK_LEN;
+        size_t last = end / FS_BLOCK_LEN * FS_BLOCK_LEN;
+
+        memcpy(b->space + before, p, part);
+        memset(b->space + end, 0, whole - end);
+        if ((*sync ? fs_write_all_sync : fs_write_all)(fs, fd, b->space, whole, b->at) < 0)
+            return -1;
+        memmove(b->space, b->space + last, end - last);
+        b->at += (off_t)last;
+        p += part;
+        at += (off_t)part;
+        len -= part;
+    }
+    return 0;
+}
+
+void blocks_release(struct blocks *b)
+{
+    free(b->space);
+    b->space = NULL;
+}
 
 static int64_t now_us(void)
 {

@@ -238,7 +238,7 @@ static int open_dir(struct local *l, struct err_info *ret_error)
 
     TRY(make_dir(l->dir, ret_error));
     TRY(refuse_foreign(l->dir, ret_error));
-    TRY(dirlock_take(l->dir, &l->lock_fd, ret_error));
+    TRY(dirlock_take(l->dir, true, &l->lock_fd, ret_error));
     TRY(recover_read(l->dir, &hooks, &r, ret_error));
     TRY(recover_trim(l->o.fs, l->dir, &r, ret_error));
     TRY(open_journal(l, &r, ret_error));

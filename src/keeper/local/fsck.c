@@ -257,7 +257,7 @@ int fsck_run(const struct fsck_options *o, struct err_info *ret_error)
     int lock_fd;
 
     TRY(format_dir_read(o->dir, &files, ret_error));
-    TRY(dirlock_take_existing(o->dir, &lock_fd, ret_error));
+    TRY(dirlock_take(o->dir, false, &lock_fd, ret_error));
     int snapshots_err = print_snapshots(o, &files.files[FORMAT_SNAPSHOT]);
     int err = look(o, &r, ret_error);
     if (err == DROVER_DAMAGED && o->salvage)

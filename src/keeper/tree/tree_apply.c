@@ -56,7 +56,9 @@ static void undo_change(struct tree *t, const struct tree_change *c)
 /* All succeeded: frees what only an undo needs. */
 static void settle(struct tree *t, const struct tree_changes *c)
 {
-    for (const struct tree_change *change = c->list; change < c->list + c->count; change++) {
+    for (size_t i = 0; i < c->count; i++) {
+        const struct tree_change *change = &c->list[i];
+
         if (change->kind == CHANGE_SET)
             free(change->undo.text);
         if (change->kind == CHANGE_DELETE)
