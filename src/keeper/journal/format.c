@@ -128,7 +128,6 @@ bool format_parse_name(const char *name, enum format_kind *ret_kind, uint64_t *r
     for (int kind = 0; kind < FORMAT_KINDS; kind++) {
         size_t len = strlen(KINDS[kind].prefix), count = (size_t)KINDS[kind].digits;
         const char *digits = name + len;
-
         if (strncmp(name, KINDS[kind].prefix, len) != 0 || strlen(digits) != count ||
             strspn(digits, "0123456789") != count)
             continue;
@@ -158,7 +157,6 @@ static void dir_add(struct format_dir *d, const char *name)
 {
     enum format_kind kind;
     uint64_t number;
-
     if (format_parse_name(name, &kind, &number)) {
         struct format_list *l = &d->files[kind];
         mem_grow(l->numbers, l->count, l->cap);
@@ -204,7 +202,6 @@ int format_remove_before(const struct fs *fs, const char *dir, enum format_kind 
 {
     CLEANUP(format_dir_release) struct format_dir d = {0};
     const struct format_list *l = &d.files[kind];
-
     TRY(format_dir_read(dir, &d, ret_error));
     for (size_t i = 0; i < l->count && l->numbers[i] < number; i++) {
         CLEANUP(mem_free) char *path = format_path(dir, kind, l->numbers[i]);
@@ -217,7 +214,6 @@ int format_remove_before(const struct fs *fs, const char *dir, enum format_kind 
 static int lock_refused(const char *dir, int fd, struct err_info *ret_error)
 {
     char pid[32] = "";
-
     if (errno != EWOULDBLOCK)
         return err_set_errno(ret_error, errno, "cannot lock the data directory %s", dir);
     if (pread(fd, pid, sizeof pid - 1, 0) < 0)
@@ -231,7 +227,6 @@ static int write_pid(const char *dir, int fd, struct err_info *ret_error)
 {
     char pid[32];
     int len = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
-
     if (ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)len, 0) < 0)
         return err_set_errno(ret_error, errno, "cannot write %s/lock", dir);
     return 0;

@@ -115,7 +115,6 @@ static int sleep_until(struct gate *g, struct gate_ticket t)
     atomic_fetch_add(&g->sleepers[t.round], 1);
     for (;;) {
         uint32_t seen = atomic_load(&g->rounds[t.round]);
-
         if (atomic_load(&g->failed) || atomic_load(&g->durable) >= t.lsn)
             break;
         syscall(SYS_futex, &g->rounds[t.round], FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
@@ -127,7 +126,6 @@ static int sleep_until(struct gate *g, struct gate_ticket t)
 int gate_wait(struct gate *g, struct gate_ticket t)
 {
     int state = gate_state(g, t.lsn);
-
     if (state)
         return state > 0 ? 0 : state;
     journal_hasten(g->journal, t.lsn);

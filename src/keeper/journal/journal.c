@@ -101,7 +101,6 @@ static void runs_free(struct journal_run *b)
 {
     while (b) {
         struct journal_run *next = b->next;
-
         buf_release(&b->bytes);
         free(b);
         b = next;
@@ -136,7 +135,6 @@ void journal_close(struct journal *j)
 static void next_segment(struct journal *j)
 {
     struct journal_run *old = j->open;
-
     j->open = run_new(j, j->prepared_fd, j->prepared, FORMAT_HEADER_LEN);
     *j->full_end = old;
     j->full_end = &old->next;

@@ -91,7 +91,6 @@ void blocks_release(struct blocks *b)
 static int64_t now_us(void)
 {
     struct timespec t;
-
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
@@ -101,7 +100,6 @@ static int fail(struct journal *j, const char *what, uint64_t segment)
 {
     int errnum = errno;
     char line[512];
-
     snprintf(line, sizeof line,
              "journal: %s %s/journal-%010llu: %s; nothing more is acknowledged, ending", what,
              j->o.dir, (unsigned long long)segment, strerror(errnum));
@@ -112,7 +110,6 @@ static int fail(struct journal *j, const char *what, uint64_t segment)
 struct journal_run *run_new(struct journal *j, int fd, uint64_t segment, off_t at)
 {
     struct journal_run *b = j->spare;
-
     if (b)
         j->spare = b->next;
     else
@@ -152,7 +149,6 @@ static struct journal_run *take_round(struct journal *j)
 static int token_set(struct journal *j, struct write_token *p, const struct journal_run *b)
 {
     const struct fs *fs = j->o.fs;
-
     p->fd = b->fd;
     p->segment = b->segment;
     p->direct = j->o.strict && fs->direct && fs->direct(fs, b->fd) == 0;
@@ -189,7 +185,6 @@ static int token_move(struct journal *j, struct write_token *p, const struct jou
 static int token_put(struct journal *j, struct write_token *p, const struct journal_run *b)
 {
     bool synced = run_has_records(b) && !p->dirty;
-
     if (!p->direct) {
         p->dirty = true;
         return fs_write_all(j->o.fs, b->fd, b->bytes.p, b->bytes.len, b->at);
@@ -215,7 +210,6 @@ static int write_run(struct journal *j, struct write_token *p, const struct jour
 static int write_round(struct journal *j, struct write_token *p, const struct journal_run *round)
 {
     int err = 0;
-
     for (const struct journal_run *b = round; b; b = b->next) {
         if (!err && b->bytes.len)
             err = write_run(j, p, b);
@@ -228,7 +222,6 @@ static int write_round(struct journal *j, struct write_token *p, const struct jo
 static bool sync_is_due(const struct journal *j)
 {
     int64_t since_ms = j->write_token->since_ms;
-
     if (!since_ms)
         return false;
     return j->o.strict || j->stop || j->sync_wanted > journal_durable(j) ||
@@ -240,7 +233,6 @@ static void round_done(struct journal *j, struct journal_run *round, uint64_t by
     j->bytes += bytes;
     while (round) {
         struct journal_run *next = round->next;
-
         if (round->bytes.cap > JOURNAL_PENDING_MAX)
             buf_release(&round->bytes);
         round->next = j->spare;
@@ -330,7 +322,6 @@ void journal_write_round(struct journal *j)
 static void put_mark(struct journal *j)
 {
     size_t used = (size_t)j->open->at + j->open->bytes.len;
-
     j->marked_lsn = j->last_lsn;
     if (used + RECORD_HEADER_LEN <= j->o.segment_len)
         record_put_mark(&j->open->bytes, j->salt, j->last_lsn);
@@ -395,7 +386,6 @@ static void write_rounds(struct journal *j)
 static void close_segments(struct journal *j)
 {
     uint64_t last = j->write_token->segment;
-
     for (const struct journal_run *b = j->full; b; b = b->next)
         if (b->segment != last)
             j->o.fs->close(j->o.fs, b->fd);

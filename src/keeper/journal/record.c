@@ -22,7 +22,6 @@ static size_t begin(struct buf *b)
 {
     static const char empty[RECORD_HEADER_LEN];
     size_t at = b->len;
-
     buf_put(b, empty, sizeof empty);
     return at;
 }
@@ -87,7 +86,6 @@ static void put_change(struct buf *b, const struct tree_change *c)
 void record_put_changes(struct buf *b, uint32_t salt, const struct tree_changes *c, int64_t behind)
 {
     size_t at = begin(b);
-
     buf_put_u64(b, (uint64_t)c->time_ms);
     for (size_t i = 0; i < c->count; i++)
         put_change(b, &c->list[i]);
@@ -152,7 +150,6 @@ int record_changes(const struct record *r, struct tree_changes *c)
 {
     struct reader in = {r->payload.p, r->payload.len, false};
     struct tree_change change;
-
     changes_begin(c, r->lsn, (int64_t)reader_u64(&in));
     while (in.left) {
         if (!read_change(&in, &change))
@@ -165,7 +162,6 @@ int record_changes(const struct record *r, struct tree_changes *c)
 static int fill(const struct fs *fs, int fd, const struct format_header *h, size_t len)
 {
     CLEANUP(mem_free) char *block = mem_zalloc(FILL_LEN);
-
     format_header_put(block, h);
     for (size_t at = 0; at < len; at += FILL_LEN) {
         TRY(fs_write_all(fs, fd, block, len - at < FILL_LEN ? len - at : FILL_LEN, (off_t)at));
@@ -209,7 +205,6 @@ static bool was_durable(const struct segment_reader *r)
 
     for (size_t at = r->at; at + RECORD_HEADER_LEN <= r->bytes.len; at += RECORD_ALIGN) {
         int64_t lsn = (int64_t)le_load64(r->bytes.p + at + 8);
-
         if (lsn <= r->lsn || (lsn > highest && r->lsn >= 0))
             continue;
         if (record_read(r->bytes.p + at, r->bytes.len - at, r->salt, &record) &&
@@ -225,7 +220,6 @@ enum segment_state segment_next(struct segment_reader *r, struct record *ret_rec
 
     while (record_read(r->bytes.p + r->at, r->bytes.len - r->at, r->salt, &record)) {
         bool is_mark = record.type == RECORD_MARK;
-
         if (r->lsn >= 0 && record.lsn != (is_mark ? r->lsn : r->lsn + 1))
             return SEGMENT_DAMAGED; /* valid, but not the next one: a record is missing */
         r->at += record.whole_len;

@@ -51,7 +51,6 @@ static int damaged(struct recovery *r, const char *name, uint64_t number, size_t
 static struct recover_segment *add_segment(struct recovery *r, uint64_t number, size_t file_len)
 {
     size_t size = (r->segment_count + 1) * sizeof *r->segments;
-
     r->segments = mem_realloc(r->segments, size);
     r->segments[r->segment_count] = (struct recover_segment){
         .number = number, .file_len = file_len, .valid_len = FORMAT_HEADER_LEN};
@@ -219,7 +218,6 @@ static int settle(const struct fs *fs, const char *path, const struct recover_se
 {
     int fd = fs->open(fs, path, O_RDWR, 0);
     int err = 0;
-
     if (fd < 0 || (s->file_len > s->valid_len && fs->ftruncate(fs, fd, (off_t)s->valid_len) < 0) ||
         fs->fsync(fs, fd) < 0)
         err = err_set_errno(ret_error, errno, "cannot cut %s", path);

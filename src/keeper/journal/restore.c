@@ -28,7 +28,6 @@ static bool is_placeholder(const struct tree_node *n)
 static uint32_t add_placeholder(struct tree *t, uint32_t parent, struct str path)
 {
     uint32_t ref = nodes_add(&t->nodes, parent, path, STR(""));
-
     node_at(&t->nodes, ref)->czxid = PLACEHOLDER;
     t->placeholders++;
     return ref;
@@ -47,7 +46,6 @@ static uint32_t ensure(struct tree *t, struct str path)
     parent = NODE_ROOT;
     for (size_t len = 2; len <= path.len; len++) {
         struct str part = {path.p, len};
-
         if (len < path.len && path.p[len] != '/')
             continue;
         ref = nodes_find(&t->nodes, part);
@@ -112,7 +110,6 @@ static void restore_set(struct tree *t, const struct tree_changes *c,
                         const struct tree_change *change)
 {
     struct tree_node *n = node_at(&t->nodes, ensure(t, change->path));
-
     n->mzxid = c->zxid;
     n->mtime_ms = c->time_ms;
     n->version = change->number;

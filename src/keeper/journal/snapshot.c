@@ -30,7 +30,6 @@ int snapshot_begin(struct snapshot_writer *w, const struct fs *fs, const char *d
 {
     CLEANUP(mem_free) char *tmp = format_path_of(dir, "snapshot.tmp");
     char head[FORMAT_HEADER_LEN];
-
     *w = (struct snapshot_writer){.fs = fs, .dir = dir, .header = *header, .at = sizeof head};
     format_header_put(head, header);
     w->fd = fs->open(fs, tmp, O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -44,7 +43,6 @@ static bool put_sessions(struct snapshot_writer *w, const struct tree_sessions *
     block_begin(w, BLOCK_SESSIONS);
     for (; w->next_session < s->len && w->out.len < max_bytes; w->next_session++) {
         const struct tree_session *session = s->list[w->next_session];
-
         if (!session)
             continue;
         buf_put_u64(&w->out, (uint64_t)session->id);
@@ -131,7 +129,6 @@ int snapshot_end(struct snapshot_writer *w, int64_t last_zxid, struct err_info *
 void snapshot_abandon(struct snapshot_writer *w)
 {
     CLEANUP(mem_free) char *tmp = format_path_of(w->dir, "snapshot.tmp");
-
     if (w->fd >= 0)
         w->fs->close(w->fs, w->fd);
     w->fs->unlink(w->fs, tmp);
@@ -196,7 +193,6 @@ static int load_nodes(struct loader *l, struct reader *r, struct err_info *e)
 static int load_end(struct loader *l, struct reader *r, struct err_info *e)
 {
     uint64_t nodes = reader_u64(r), sessions = reader_u64(r);
-
     l->info.last_zxid = (int64_t)reader_u64(r);
     l->ended = true;
     if (r->bad || r->left || nodes != l->info.nodes || sessions != l->info.sessions ||
@@ -284,7 +280,6 @@ int snapshot_load(const char *path, struct tree *t, struct snapshot_info *ret_in
                   struct err_info *ret_error)
 {
     FILE *in = fopen(path, "rbe");
-
     if (!in)
         return err_set_errno(ret_error, errno, "cannot read %s", path);
     setvbuf(in, NULL, _IOFBF, READ_AHEAD);

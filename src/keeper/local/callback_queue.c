@@ -5,7 +5,6 @@
 static void on_gate_moved(void *arg)
 {
     struct callback_queue *q = arg;
-
     q->wake(q->wake_arg);
 }
 
@@ -21,7 +20,6 @@ void callback_queue_init(struct callback_queue *q, struct gate *gate,
 static struct callback *take(struct callback_queue *q)
 {
     struct callback *callback = q->first;
-
     q->first = callback->next;
     if (!q->first)
         q->end = &q->first;
@@ -47,7 +45,6 @@ static void run_first(struct callback_queue *q)
 static void *delivery_main(void *arg)
 {
     struct callback_queue *q = arg;
-
     LOCKED(q->gate->lock);
     while (q->first || !q->stop) {
         if (q->first)
@@ -108,7 +105,6 @@ static void drop_callbacks(struct callback_queue *q, const void *subject)
 
     while (*link) {
         struct callback *callback = *link;
-
         if (callback->subject != subject) {
             link = &callback->next;
             continue;

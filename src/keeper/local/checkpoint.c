@@ -37,7 +37,6 @@ static int write_file(struct local *l, const struct format_header *header,
 {
     struct snapshot_writer w;
     int err = snapshot_begin(&w, l->o.fs, l->dir, header, ret_error);
-
     if (!err)
         err = write_content(l, &w, ret_error);
     if (err)

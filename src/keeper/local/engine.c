@@ -102,7 +102,6 @@ int engine_session_open(struct local *l, int32_t timeout_ms, struct tree_session
 static size_t close_len(const struct local *l)
 {
     size_t part = l->o.segment_len / SEGMENTS_PER_CLOSE_MAX;
-
     return part < CLOSE_MAX ? part : CLOSE_MAX;
 }
 
@@ -144,7 +143,6 @@ static int expire(struct local *l, int64_t session, int64_t now_ms)
 {
     int err = admit_close(l);
     struct tree_session *s = sessions_find(&l->tree.sessions, session);
-
     if (!err && (!s || s->pins || s->deadline_ms > now_ms))
         return 0;
     if (!err)
@@ -163,7 +161,6 @@ static void *ticker_main(void *arg)
     while (!l->stop) {
         int64_t due_ms = sessions_next_deadline(&l->tree.sessions);
         struct tree_session *s;
-
         cond_wait_until(&l->tick, &l->lock, due_ms);
         int64_t now_ms = clock_boot_ms();
         if (due_ms != INT64_MAX && now_ms > due_ms + STALL_MS)
@@ -201,7 +198,6 @@ static int make_dir(const char *dir, struct err_info *ret_error)
 static int refuse_foreign(const char *dir, struct err_info *ret_error)
 {
     CLEANUP(format_dir_release) struct format_dir d = {0};
-
     TRY(format_dir_read(dir, &d, ret_error));
     if (d.foreign && !d.files[FORMAT_SEGMENT].count && !d.files[FORMAT_SNAPSHOT].count)
         return err_set(ret_error, DROVER_BAD_ARGUMENT,
@@ -284,7 +280,6 @@ static void local_free(struct local *l)
 static void lock_init(pthread_mutex_t *lock)
 {
     pthread_mutexattr_t attr;
-
     pthread_mutexattr_init(&attr);
     pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
     pthread_mutex_init(lock, &attr);

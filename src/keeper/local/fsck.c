@@ -20,7 +20,6 @@ static void print_text(FILE *out, struct str text, size_t max)
     fputc('"', out);
     for (size_t i = 0; i < text.len && i < max; i++) {
         unsigned char c = (unsigned char)text.p[i];
-
         if (c == '"' || c == '\\')
             fprintf(out, "\\%c", c);
         else if (c < 0x20 || c == 0x7f)
@@ -82,7 +81,6 @@ static void print_record(void *arg, uint64_t segment, size_t at, const struct tr
 static void print_note(void *arg, const char *line)
 {
     const struct fsck_options *o = arg;
-
     fprintf(o->out, "note: %s\n", line);
 }
 
@@ -117,7 +115,6 @@ static void print_segments(const struct fsck_options *o, const struct recovery *
 {
     for (size_t i = 0; i < r->segment_count; i++) {
         const struct recover_segment *s = &r->segments[i];
-
         fprintf(o->out, "journal-%010" PRIu64 "  ", s->number);
         if (s->records)
             fprintf(o->out, "transactions %" PRId64 " to %" PRId64 ", %zu of %zu bytes used\n",
@@ -150,7 +147,6 @@ static int put_aside(const struct fsck_options *o, enum format_kind kind, uint64
 {
     CLEANUP(mem_free) char *from = format_path(o->dir, kind, number);
     char name[FORMAT_NAME_MAX + 16];
-
     snprintf(name, sizeof name, "salvaged-%s", strrchr(from, '/') + 1);
     CLEANUP(mem_free) char *to = format_path_of(o->dir, name);
     if (rename(from, to) < 0)
@@ -205,7 +201,6 @@ static int cut(const struct fsck_options *o, const char *path, size_t at,
                struct err_info *ret_error)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC), err = 0;
-
     if (fd < 0 || ftruncate(fd, (off_t)at) < 0 || fsync(fd) < 0)
         err = err_set_errno(ret_error, errno, "cannot cut %s", path);
     else
@@ -220,7 +215,6 @@ static int salvage(const struct fsck_options *o, const struct recovery *r,
 {
     CLEANUP(mem_free) char *path = format_path(o->dir, FORMAT_SEGMENT, r->damaged_segment);
     bool cuts = r->damaged_at >= FORMAT_HEADER_LEN; /* otherwise the whole segment goes */
-
     if (cuts)
         TRY(copy_rest(o, path, r->damaged_segment, r->damaged_at, ret_error));
     TRY(put_later_aside(o, r, r->damaged_segment + cuts, ret_error));

@@ -69,7 +69,6 @@ static int enter(struct local_keeper *k)
 static int leave(struct local_keeper *k, int64_t lsn, int err)
 {
     struct gate_ticket ticket = gate_ticket(&k->l->gate, lsn);
-
     pthread_mutex_unlock(&k->l->lock);
     int failed = gate_wait(&k->l->gate, ticket);
     return failed ? failed : err;
@@ -130,7 +129,6 @@ struct commit_callback {
 static void commit_run(struct callback *callback, int failed)
 {
     struct commit_callback *c = (struct commit_callback *)callback;
-
     for (size_t i = 0; failed && i < c->count; i++)
         c->results[i].err = failed;
     c->done(c->arg, failed ? failed : c->err, c->results, c->count);
@@ -175,7 +173,6 @@ static int peek(struct keeper *base, struct str path, struct buf *b)
 {
     struct local_keeper *k = keeper_of(base);
     struct tree_view v;
-
     LOCKED(&k->l->lock);
     TRY(tree_look(&k->l->tree, path, &v));
     buf_put_str(b, v.data);
@@ -186,7 +183,6 @@ static int passed(struct keeper *base, int64_t zxid)
 {
     struct local_keeper *k = keeper_of(base);
     int state = gate_state(&k->l->gate, zxid);
-
     if (state || !k->callbacks.wake)
         return state;
     LOCKED(&k->l->lock);
@@ -197,7 +193,6 @@ static int passed(struct keeper *base, int64_t zxid)
 static int wait_passed(struct keeper *base, int64_t zxid)
 {
     struct local_keeper *k = keeper_of(base);
-
     pthread_mutex_lock(&k->l->lock);
     return leave(k, zxid, 0);
 }
@@ -205,7 +200,6 @@ static int wait_passed(struct keeper *base, int64_t zxid)
 static int flush(struct keeper *base)
 {
     struct local *l = keeper_of(base)->l;
-
     pthread_mutex_lock(&l->lock);
     int64_t zxid = l->tree.zxid;
     pthread_mutex_unlock(&l->lock);
@@ -230,7 +224,6 @@ static const struct keeper_gate_ops GATE_OPS = {
 static int sync_path(struct keeper *base, struct str path)
 {
     struct local_keeper *k = keeper_of(base);
-
     (void)path;
     TRY(enter(k));
     return leave(k, k->l->tree.zxid, 0);
@@ -253,7 +246,6 @@ static void watch_run(struct callback *callback, int failed)
 {
     struct watch_callback *event = (struct watch_callback *)callback;
     struct local_watch *w = event->w;
-
     atomic_fetch_and(&w->queued, ~(1u << event->event));
     if (!failed)
         w->fn(w->arg, event->event, w->path);
@@ -366,7 +358,6 @@ static void detach(struct local *l, struct local_keeper *k)
 {
     struct local_keeper **link = &l->keepers;
     struct tree_session *s = k->ended ? NULL : sessions_find(&l->tree.sessions, k->session.id);
-
     while (*link != k)
         link = &(*link)->next;
     *link = k->next;

@@ -21,7 +21,6 @@ void sessions_release(struct tree_sessions *s)
 static uint32_t position(const struct tree_sessions *s, int64_t id)
 {
     uint32_t hash = map_hash_u64((uint64_t)id);
-
     for (uint32_t at, ref = map_first(&s->by_id, hash, &at); ref;
          ref = map_next(&s->by_id, hash, &at))
         if (s->list[ref - 1]->id == id)
@@ -32,7 +31,6 @@ static uint32_t position(const struct tree_sessions *s, int64_t id)
 struct tree_session *sessions_find(const struct tree_sessions *s, int64_t id)
 {
     uint32_t ref = position(s, id);
-
     return ref ? s->list[ref - 1] : NULL;
 }
 
@@ -53,7 +51,6 @@ struct tree_session *sessions_put(struct tree_sessions *s, int64_t id, int32_t t
 
     if (!session) {
         uint32_t at = free_position(s);
-
         session = s->list[at] = mem_zalloc(sizeof *session);
         session->id = id;
         map_add(&s->by_id, map_hash_u64((uint64_t)id), at + 1);
@@ -67,7 +64,6 @@ struct tree_session *sessions_put(struct tree_sessions *s, int64_t id, int32_t t
 void sessions_remove(struct tree_sessions *s, int64_t id)
 {
     uint32_t ref = position(s, id);
-
     if (!ref)
         return;
     map_remove(&s->by_id, map_hash_u64((uint64_t)id), ref);
@@ -99,7 +95,6 @@ struct tree_session *sessions_expired(struct tree_sessions *s, int64_t now_ms)
 int64_t sessions_next_deadline(const struct tree_sessions *s)
 {
     int64_t next = INT64_MAX;
-
     for (uint32_t i = 0; i < s->len; i++)
         if (s->list[i] && !s->list[i]->pins && s->list[i]->deadline_ms < next)
             next = s->list[i]->deadline_ms;

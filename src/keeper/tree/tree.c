@@ -34,7 +34,6 @@ void tree_init(struct tree *t)
 {
     static const struct str readable = STR("\0\0\0\1\0\0\0\1\0\0\0\5world\0\0\0\6anyone");
     struct tree_nodes *ns = &t->nodes;
-
     *t = (struct tree){0};
     nodes_init(ns);
     uint32_t zookeeper = nodes_add(ns, NODE_ROOT, STR("/zookeeper"), STR(""));
@@ -79,7 +78,6 @@ struct keeper_stat tree_stat(const struct tree_node *n)
 int tree_look(const struct tree *t, struct str path, struct tree_view *ret_view)
 {
     uint32_t ref = nodes_find(&t->nodes, path);
-
     if (!ref)
         return DROVER_NO_NODE;
     const struct tree_node *n = node_at(&t->nodes, ref);
@@ -109,7 +107,6 @@ int tree_children(const struct tree *t, struct str path, struct buf *ret_text, s
 void tree_link_ephemeral(struct tree *t, uint32_t ref, struct tree_session *s)
 {
     struct tree_node_more *m = node_more(node_at(&t->nodes, ref));
-
     m->owner = s->id;
     m->prev_ephemeral = 0;
     m->next_ephemeral = s->first_ephemeral;
@@ -122,7 +119,6 @@ void tree_link_ephemeral(struct tree *t, uint32_t ref, struct tree_session *s)
 void tree_unlink_ephemeral(struct tree *t, uint32_t ref)
 {
     struct tree_node_more *m = node_at(&t->nodes, ref)->more;
-
     if (m->prev_ephemeral)
         node_at(&t->nodes, m->prev_ephemeral)->more->next_ephemeral = m->next_ephemeral;
     else

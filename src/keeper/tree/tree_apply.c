@@ -58,7 +58,6 @@ static void settle(struct tree *t, const struct tree_changes *c)
 {
     for (size_t i = 0; i < c->count; i++) {
         const struct tree_change *change = &c->list[i];
-
         if (change->kind == CHANGE_SET)
             free(change->undo.text);
         if (change->kind == CHANGE_DELETE)
@@ -78,7 +77,6 @@ struct tree_transaction {
 static bool allowed(const struct tree_transaction *tx, uint32_t ref, int permission)
 {
     const struct tree_nodes *ns = &tx->t->nodes;
-
     return !tx->user->who ||
            acl_allows(acl_list(&ns->acls, node_acl(node_at(ns, ref))), permission, tx->user->who);
 }
@@ -95,7 +93,6 @@ static int32_t next_number(int32_t n)
 static int32_t next_version(int32_t version)
 {
     int32_t next = next_number(version);
-
     return next == KEEPER_ANY_VERSION ? 0 : next;
 }
 
@@ -103,7 +100,6 @@ static char *sequential_path(struct str prefix, int32_t number)
 {
     size_t size = prefix.len + PATH_NUMBER_MAX_LEN + 1;
     char *path = mem_alloc(size);
-
     snprintf(path, size, "%.*s%010d", STR_ARGS(prefix), number);
     return path;
 }
@@ -241,7 +237,6 @@ static int check(struct tree_transaction *tx, const struct keeper_op *op,
                  struct keeper_result *result)
 {
     uint32_t ref;
-
     (void)result;
     return find_version(tx, op, ACL_READ, &ref);
 }
@@ -332,7 +327,6 @@ int tree_session_close(struct tree *t, struct tree_session *s, int64_t time_ms, 
     while (s->first_ephemeral && bytes < max_bytes) {
         uint32_t ref = s->first_ephemeral;
         struct buf path = {0};
-
         nodes_put_path(&t->nodes, ref, &path);
         take_out(&tx, ref, buf_str(&path), path.p);
         bytes += 64 + path.len;

@@ -24,7 +24,6 @@ static const struct {
 static uint32_t find(const struct tree_watches *ws, struct str path)
 {
     uint32_t hash = map_hash_str(path);
-
     for (uint32_t at, ref = map_first(&ws->index, hash, &at); ref;
          ref = map_next(&ws->index, hash, &at))
         if (str_eq(str_of(ws->places[ref - 1].path), path))
@@ -60,7 +59,6 @@ void watches_add(struct tree_watches *ws, struct tree_watch *w, struct str path)
 {
     uint32_t found = find(ws, path), ref = found ? found : add_place(ws, path);
     struct tree_watch_place *place = &ws->places[ref - 1];
-
     w->path = place->path;
     w->next = place->first;
     place->first = w;
