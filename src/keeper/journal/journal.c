@@ -87,8 +87,7 @@ int journal_open(struct journal *j, const struct journal_options *o, struct gate
     gate->journal = j;
     gate->strict = o->strict;
     atomic_store(&gate->durable, o->last_lsn);
-    j->full_end = &j->full;
-    j->open = run_new(j, fd, o->segment, FORMAT_HEADER_LEN);
+    j->first = j->open = run_new(j, fd, o->segment, FORMAT_HEADER_LEN);
     cond_init(&j->work);
     cond_init(&j->progress);
     cond_init(&j->prepare);
@@ -123,8 +122,7 @@ void journal_close(struct journal *j)
         j->o.fs->unlink(j->o.fs, path);
         free(path);
     }
-    runs_free(j->open);
-    runs_free(j->full);
+    runs_free(j->first);
     runs_free(j->spare);
     pthread_cond_destroy(&j->work);
     pthread_cond_destroy(&j->progress);
@@ -134,10 +132,8 @@ void journal_close(struct journal *j)
 /* The open run ends with its segment; the prepared segment begins. */
 static void next_segment(struct journal *j)
 {
-    struct journal_run *old = j->open;
-    j->open = run_new(j, j->prepared_fd, j->prepared, FORMAT_HEADER_LEN);
-    *j->full_end = old;
-    j->full_end = &old->next;
+    j->open->next = run_new(j, j->prepared_fd, j->prepared, FORMAT_HEADER_LEN);
+    j->open = j->open->next;
     j->prepared_fd = -1;
     j->prepared++;
     pthread_cond_signal(&j->prepare);

@@ -57,19 +57,18 @@ struct journal {
     bool writer_sleeps;              /* it waits without a timeout */
     struct write_token *write_token; /* belongs to the thread that writes */
 
-    struct journal_run *open;             /* takes records */
-    struct journal_run *full, **full_end; /* of full segments, to be written first */
+    struct journal_run *first; /* not yet written: those of full segments, then the open one */
+    struct journal_run *open;  /* the last: takes records */
     struct journal_run *spare;
     uint32_t round;    /* the one that the open run will be part of */
     int64_t taken_lsn; /* last of the rounds before it */
     int64_t last_lsn, marked_lsn;
-    int64_t
-        unsynced_since_ms; /* when the oldest record that is not on disk was appended, 0: none */
-    int64_t sync_wanted;   /* LSN that a caller waits for although the mode does not */
-    bool defers;           /* JOURNAL_DEFER has an effect */
-    int64_t lag, last_lag; /* most records at once not on disk: in this round, in the last */
-    int64_t round_us;      /* moving average of the time to write and sync a round */
-    size_t pending;        /* bytes appended and not yet written */
+    int64_t unsynced_since_ms; /* when the oldest record not on disk was appended, 0: none */
+    int64_t sync_wanted;       /* LSN that a caller waits for although the mode does not */
+    bool defers;               /* JOURNAL_DEFER has an effect */
+    int64_t lag, last_lag;     /* most records at once not on disk: in this round, in the last */
+    int64_t round_us;          /* moving average of the time to write and sync a round */
+    size_t pending;            /* bytes appended and not yet written */
 
     int prepared_fd; /* -1: none yet */
     uint64_t prepared;

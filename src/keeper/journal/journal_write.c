@@ -122,15 +122,9 @@ struct journal_run *run_new(struct journal *j, int fd, uint64_t segment, off_t a
 /* Takes everything that is not written yet, in order. Under the lock. */
 static struct journal_run *take_round(struct journal *j)
 {
-    struct journal_run *taken = j->open, *first = j->full;
+    struct journal_run *taken = j->first, *last = j->open;
 
-    j->open = run_new(j, taken->fd, taken->segment, taken->at + (off_t)taken->bytes.len);
-    if (first) {
-        *j->full_end = taken;
-        taken = first;
-    }
-    j->full = NULL;
-    j->full_end = &j->full;
+    j->first = j->open = run_new(j, last->fd, last->segment, last->at + (off_t)last->bytes.len);
     atomic_store(&j->crowded, j->last_lsn - j->taken_lsn > CROWD);
     j->taken_lsn = j->last_lsn;
     if (j->lag) /* 0: only a mark */
@@ -228,11 +222,11 @@ static bool sync_is_due(const struct journal *j)
            clock_boot_ms() >= since_ms + j->o.flush_ms / FLUSHES;
 }
 
-static void round_done(struct journal *j, struct journal_run *round, uint64_t bytes)
+static void round_done(struct journal *j, struct journal_run *round)
 {
-    j->bytes += bytes;
     while (round) {
         struct journal_run *next = round->next;
+        j->bytes += round->bytes.len;
         if (round->bytes.cap > JOURNAL_PENDING_MAX)
             buf_release(&round->bytes);
         round->next = j->spare;
@@ -245,10 +239,10 @@ static void round_done(struct journal *j, struct journal_run *round, uint64_t by
 /* When the first record that is not written yet was appended, 0: there is none. */
 static int64_t oldest_record_ms(const struct journal *j)
 {
-    for (const struct journal_run *b = j->full; b; b = b->next)
+    for (const struct journal_run *b = j->first; b; b = b->next)
         if (run_has_records(b))
             return b->since_ms;
-    return run_has_records(j->open) ? j->open->since_ms : 0;
+    return 0;
 }
 
 /* Under the lock, which it releases while it syncs. */
@@ -277,15 +271,12 @@ static int write_and_sync(struct journal *j)
     unsigned number = j->round & 1;
     struct journal_run *round = take_round(j);
     int64_t start_us = now_us();
-    uint64_t bytes = 0;
 
     atomic_store(&j->token_taken, true);
-    for (const struct journal_run *b = round; b; b = b->next)
-        bytes += b->bytes.len;
     pthread_mutex_unlock(j->lock);
     int err = write_round(j, j->write_token, round);
     pthread_mutex_lock(j->lock);
-    round_done(j, round, bytes);
+    round_done(j, round);
     if (!err && sync_is_due(j))
         err = sync_round(j, number);
     j->write_token->wrote_ms = clock_boot_ms();
@@ -297,7 +288,7 @@ static int write_and_sync(struct journal *j)
 
 static bool nothing_to_write(const struct journal *j)
 {
-    return !j->full && !j->open->bytes.len;
+    return j->first == j->open && !j->open->bytes.len;
 }
 
 static bool all_is_deferred(const struct journal *j)
@@ -345,17 +336,15 @@ static void writer_wait(struct journal *j, int64_t until_ms)
 static void writer_rest(struct journal *j)
 {
     const struct write_token *p = j->write_token;
-    int64_t until_ms = INT64_MAX;
 
     if (p->since_ms)
-        until_ms = p->since_ms + j->o.flush_ms / FLUSHES;
-    else if (mark_is_wanted(j))
-        until_ms = p->wrote_ms + MARK_AFTER_MS;
-    if (!p->since_ms && until_ms <= clock_boot_ms()) {
+        writer_wait(j, p->since_ms + j->o.flush_ms / FLUSHES);
+    else if (!mark_is_wanted(j))
+        writer_wait(j, INT64_MAX);
+    else if (clock_boot_ms() < p->wrote_ms + MARK_AFTER_MS)
+        writer_wait(j, p->wrote_ms + MARK_AFTER_MS);
+    else
         put_mark(j);
-        return;
-    }
-    writer_wait(j, until_ms);
 }
 
 /* In opportunistic mode no answer waits: lets records accumulate, for fewer writes. */
@@ -386,11 +375,9 @@ static void write_rounds(struct journal *j)
 static void close_segments(struct journal *j)
 {
     uint64_t last = j->write_token->segment;
-    for (const struct journal_run *b = j->full; b; b = b->next)
+    for (const struct journal_run *b = j->first; b; b = b->next)
         if (b->segment != last)
             j->o.fs->close(j->o.fs, b->fd);
-    if (j->open->segment != last)
-        j->o.fs->close(j->o.fs, j->open->fd);
     j->o.fs->close(j->o.fs, j->write_token->fd);
 }
 
@@ -400,7 +387,7 @@ void *journal_writer_main(void *arg)
     struct write_token write_token = {.wrote_ms = clock_boot_ms()};
 
     pthread_mutex_lock(j->lock); /* a segment may have filled up before this thread started */
-    const struct journal_run *first = j->full ? j->full : j->open;
+    const struct journal_run *first = j->first;
     pthread_mutex_unlock(j->lock);
     int err = token_set(j, &write_token, first);
     pthread_mutex_lock(j->lock);
