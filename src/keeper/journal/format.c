@@ -81,7 +81,6 @@ char *format_path(const char *dir, enum format_kind kind, uint64_t number)
 static int shrink(const struct fs *fs, const char *path, off_t len)
 {
     int fd = fs->open(fs, path, O_RDWR, 0), err = fd < 0 ? -1 : 0;
-
     while (!err && len > FORMAT_REMOVE_STEP) {
         len -= FORMAT_REMOVE_STEP;
         err = fs->ftruncate(fs, fd, len);

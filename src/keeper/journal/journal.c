@@ -58,7 +58,6 @@ static void prepare_next(struct journal *j)
 static void *preparer_main(void *arg)
 {
     struct journal *j = arg;
-
     LOCKED(j->lock);
     while (!j->stop && !journal_failed(j)) {
         if (j->prepared_fd >= 0) {

@@ -44,7 +44,6 @@ static off_t block_of(off_t at)
 int blocks_begin(struct blocks *b, int fd, off_t at)
 {
     ssize_t n;
-
     if (!b->space)
         b->space = mem_aligned_alloc(FS_BLOCK_LEN, SPACE_LEN);
     b->at = block_of(at);
@@ -123,7 +122,6 @@ struct journal_run *run_new(struct journal *j, int fd, uint64_t segment, off_t a
 static struct journal_run *take_round(struct journal *j)
 {
     struct journal_run *taken = j->first, *last = j->open;
-
     j->first = j->open = run_new(j, last->fd, last->segment, last->at + (off_t)last->bytes.len);
     atomic_store(&j->crowded, j->last_lsn - j->taken_lsn > CROWD);
     j->taken_lsn = j->last_lsn;
@@ -336,7 +334,6 @@ static void writer_wait(struct journal *j, int64_t until_ms)
 static void writer_rest(struct journal *j)
 {
     const struct write_token *p = j->write_token;
-
     if (p->since_ms)
         writer_wait(j, p->since_ms + j->o.flush_ms / FLUSHES);
     else if (!mark_is_wanted(j))

@@ -76,14 +76,6 @@ static int check_segment_header(struct recovery *r, const char *name, uint64_t n
     return 0;
 }
 
-static int replay_record(struct recovery *r, const struct record *record, struct tree_changes *c,
-                         struct err_info *why)
-{
-    if (record_changes(record, c))
-        return err_set(why, DROVER_DAMAGED, "a record that makes no sense");
-    return tree_restore_changes(&r->tree, c, why);
-}
-
 int recover_segment_bytes(struct recovery *r, const char *name, uint64_t number, struct str bytes,
                           const struct recover_hooks *hooks, struct err_info *ret_error)
 {
@@ -104,7 +96,9 @@ int recover_segment_bytes(struct recovery *r, const char *name, uint64_t number,
         s->valid_len = in.at;
         if (after_torn)
             return damaged(r, name, number, at, ret_error, AFTER_TORN);
-        if (replay_record(r, &record, &c, &why))
+        if (record_changes(&record, &c))
+            return damaged(r, name, number, at, ret_error, "a record that makes no sense");
+        if (tree_restore_changes(&r->tree, &c, &why))
             return damaged(r, name, number, at, ret_error, why.text);
         if (hooks->record)
             hooks->record(hooks->arg, number, at, &c);

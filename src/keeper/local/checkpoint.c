@@ -48,7 +48,6 @@ static int write_file(struct local *l, const struct format_header *header,
 static int retire(struct local *l, const struct format_header *header, struct err_info *ret_error)
 {
     uint64_t before = (uint64_t)l->snapshot_zxid, before_segment = l->snapshot_segment;
-
     pthread_mutex_lock(&l->lock);
     l->snapshot_zxid = (int64_t)header->number;
     l->snapshot_segment = header->replay_from;
@@ -101,7 +100,6 @@ void *checkpoint_main(void *arg)
     LOCKED(&l->lock);
     while (!l->stop) {
         uint64_t asked = l->snapshots_wanted;
-
         if (l->snapshots_tried == asked && !checkpoint_is_due(l)) {
             pthread_cond_wait(&l->snapshot, &l->lock);
             continue;

@@ -113,7 +113,6 @@ static int admit_close(struct local *l)
 int engine_session_end(struct local *l, int64_t session)
 {
     int more = 1;
-
     while (more) {
         TRY(admit_close(l));
         struct tree_session *s = sessions_find(&l->tree.sessions, session);
@@ -179,7 +178,6 @@ static void *ticker_main(void *arg)
 static int make_dir(const char *dir, struct err_info *ret_error)
 {
     struct stat st;
-
     if (mkdir(dir, 0700) == 0) {
         CLEANUP(mem_free) char *above = format_path_of(dir, "..");
         if (fs_sync_dir(&fs_system, above) < 0)

@@ -44,15 +44,12 @@ static struct local_keeper *keeper_of(struct keeper *k)
     return (struct local_keeper *)k;
 }
 
-static int64_t later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* The LSN that an answer about a node waits for, or one about there being none. */
 static int64_t seen(const struct local *l, int err, const struct keeper_stat *stat)
 {
-    return err ? l->tree.zxid : later(stat->mzxid, stat->pzxid);
+    if (err)
+        return l->tree.zxid;
+    return stat->mzxid > stat->pzxid ? stat->mzxid : stat->pzxid;
 }
 
 /* Begins a call: locks the store, unless the session is over. */
@@ -104,7 +101,6 @@ static int multi(struct keeper *base, const struct keeper_op *ops, size_t count,
                  struct keeper_result *results)
 {
     struct local_keeper *k = keeper_of(base);
-
     pthread_mutex_lock(&k->l->lock);
     int err = engine_apply(k->l, k->session.id, NULL, ops, count, results, JOURNAL_WAITER);
     int failed = leave(k, k->l->tree.zxid, 0);

@@ -149,21 +149,22 @@ static int create(struct tree_transaction *tx, const struct keeper_op *op,
 }
 
 /*
- * Finds the node and checks its version and the permission: that of the node itself, or, for a
- * deletion, that of its parent.
+ * Finds the node and checks the permission, that of the node itself or, for a deletion, that of its
+ * parent, and the version, for an administrator that of the access list.
  */
 static int find_version(const struct tree_transaction *tx, const struct keeper_op *op,
                         int permission, uint32_t *ret_ref)
 {
     uint32_t ref = nodes_find(&tx->t->nodes, op->path), asked = ref;
-
     if (permission == ACL_DELETE && tx->user->who) /* even if the node does not exist */
         asked = nodes_find(&tx->t->nodes, path_parent(op->path));
     if (asked && !allowed(tx, asked, permission))
         return DROVER_NO_AUTH;
     if (!ref)
         return DROVER_NO_NODE;
-    if (op->version != KEEPER_ANY_VERSION && op->version != node_at(&tx->t->nodes, ref)->version)
+    struct tree_node *n = node_at(&tx->t->nodes, ref);
+    int32_t version = permission == ACL_ADMIN ? node_more(n)->aversion : n->version;
+    if (op->version != KEEPER_ANY_VERSION && op->version != version)
         return DROVER_BAD_VERSION;
     *ret_ref = ref;
     return 0;
@@ -221,7 +222,6 @@ static int delete (struct tree_transaction *tx, const struct keeper_op *op,
                    struct keeper_result *result)
 {
     uint32_t ref;
-
     (void)result;
     TRY(find_version(tx, op, ACL_DELETE, &ref));
     const struct tree_node *n = node_at(&tx->t->nodes, ref);
@@ -244,16 +244,10 @@ static int check(struct tree_transaction *tx, const struct keeper_op *op,
 static int set_acl(struct tree_transaction *tx, const struct keeper_op *op,
                    struct keeper_result *result)
 {
-    uint32_t ref = nodes_find(&tx->t->nodes, op->path);
-
-    if (!ref)
-        return DROVER_NO_NODE;
-    if (!allowed(tx, ref, ACL_ADMIN))
-        return DROVER_NO_AUTH;
+    uint32_t ref;
+    TRY(find_version(tx, op, ACL_ADMIN, &ref));
     struct tree_node *n = node_at(&tx->t->nodes, ref);
     struct tree_node_more *m = node_more(n);
-    if (op->version != KEEPER_ANY_VERSION && op->version != m->aversion)
-        return DROVER_BAD_VERSION;
     struct tree_undo undo = {.ref = ref, .acl = m->acl, .number = m->aversion};
     m->acl = acl_use(&tx->t->nodes.acls, op->acl);
     m->aversion = next_version(m->aversion);
@@ -319,8 +313,7 @@ struct tree_session *tree_session_open(struct tree *t, int64_t time_ms, int32_t 
 int tree_session_close(struct tree *t, struct tree_session *s, int64_t time_ms, size_t max_bytes,
                        struct tree_changes *c)
 {
-    struct tree_user user = {.session = s};
-    struct tree_transaction tx = {.t = t, .user = &user, .c = c};
+    struct tree_transaction tx = {.t = t, .c = c};
     size_t bytes = 0;
 
     changes_begin(c, ++t->zxid, time_ms);

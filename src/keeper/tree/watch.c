@@ -15,9 +15,7 @@ static const struct {
     [CHANGE_CREATE] = {true, KEEPER_EVENT_CREATED, true},
     [CHANGE_SET] = {true, KEEPER_EVENT_CHANGED, false},
     [CHANGE_DELETE] = {true, KEEPER_EVENT_DELETED, true},
-    [CHANGE_SESSION_OPEN] = {0},
-    [CHANGE_SESSION_CLOSE] = {0},
-    [CHANGE_SET_ACL] = {0},
+    [CHANGE_SET_ACL] = {0}, /* the last kind */
 };
 
 /* The ref of a path's place; 0: no watches. */
@@ -34,7 +32,6 @@ static uint32_t find(const struct tree_watches *ws, struct str path)
 static uint32_t add_place(struct tree_watches *ws, struct str path)
 {
     uint32_t ref = ws->free;
-
     if (ref) {
         ws->free = ws->places[ref - 1].next_free;
     } else {
