@@ -16,11 +16,6 @@
 
 enum { YIELDS = 3 };
 
-void gate_init(struct gate *g, pthread_mutex_t *lock)
-{
-    *g = (struct gate){.lock = lock};
-}
-
 static void wake_round(struct gate *g, unsigned round)
 {
     atomic_fetch_add(&g->rounds[round], 1);
@@ -103,7 +98,7 @@ struct gate_ticket gate_ticket(const struct gate *g, int64_t lsn)
  */
 static void yield_to_others(const struct gate *g, int64_t lsn)
 {
-    if (!journal_is_crowded(g->journal))
+    if (!atomic_load(&g->journal->crowded))
         return;
     for (int i = 0; i < YIELDS && atomic_load(&g->durable) < lsn; i++)
         sched_yield();

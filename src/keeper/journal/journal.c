@@ -115,11 +115,9 @@ void journal_close(struct journal *j)
     pthread_join(j->writer, NULL);
     pthread_join(j->preparer, NULL);
     if (j->prepared_fd >= 0) { /* unused */
-        char *path = format_path(j->o.dir, FORMAT_SEGMENT, j->prepared);
-
+        CLEANUP(mem_free) char *path = format_path(j->o.dir, FORMAT_SEGMENT, j->prepared);
         j->o.fs->close(j->o.fs, j->prepared_fd);
         j->o.fs->unlink(j->o.fs, path);
-        free(path);
     }
     runs_free(j->first);
     runs_free(j->spare);
@@ -220,7 +218,7 @@ void journal_append(struct journal *j, const struct tree_changes *c, enum journa
     if (who == JOURNAL_DEFER && j->defers && (may_share(j) || may_write_alone(j)))
         return;
     atomic_store(&j->released_lsn, c->zxid);
-    if (who != JOURNAL_WAITER || !j->o.strict || journal_is_crowded(j))
+    if (who != JOURNAL_WAITER || !j->o.strict || atomic_load(&j->crowded))
         signal_writer(j);
 }
 
@@ -257,7 +255,7 @@ unsigned journal_round(const struct journal *j, int64_t lsn)
 
 void journal_hasten(struct journal *j, int64_t lsn)
 {
-    if (!atomic_load(&j->token_taken) && !journal_is_crowded(j)) {
+    if (!atomic_load(&j->token_taken) && !atomic_load(&j->crowded)) {
         LOCKED(j->lock);
         if (!atomic_load(&j->token_taken) && !journal_failed(j) && j->taken_lsn < lsn)
             journal_write_round(j);

@@ -126,11 +126,6 @@ void journal_hasten(struct journal *j, int64_t lsn);
 struct gate_ticket journal_request_sync(struct journal *j, int64_t lsn);
 unsigned journal_round(const struct journal *j, int64_t lsn); /* under the lock */
 
-static inline bool journal_is_crowded(const struct journal *j)
-{
-    return atomic_load(&j->crowded);
-}
-
 /*
  * Under the lock: later records go into a new segment, whose number it returns. 0, DISK_FULL or IO.
  */

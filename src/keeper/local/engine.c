@@ -293,7 +293,7 @@ int local_open(const struct local_options *o, struct local **ret_local, struct e
     l->lock_fd = -1;
     set_defaults(&l->o);
     lock_init(&l->lock);
-    gate_init(&l->gate, &l->lock);
+    l->gate.lock = &l->lock;
     cond_init(&l->tick);
     cond_init(&l->snapshot);
     if (engine_has_journal(l)) {
