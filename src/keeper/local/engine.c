@@ -274,16 +274,6 @@ static void local_free(struct local *l)
     free(l);
 }
 
-/* Usually held for less than a microsecond, so waiters spin before they sleep. */
-static void lock_init(pthread_mutex_t *lock)
-{
-    pthread_mutexattr_t attr;
-    pthread_mutexattr_init(&attr);
-    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
-    pthread_mutex_init(lock, &attr);
-    pthread_mutexattr_destroy(&attr);
-}
-
 int local_open(const struct local_options *o, struct local **ret_local, struct err_info *ret_error)
 {
     struct local *l = mem_zalloc(sizeof *l);
@@ -292,7 +282,8 @@ int local_open(const struct local_options *o, struct local **ret_local, struct e
     l->o = *o;
     l->lock_fd = -1;
     set_defaults(&l->o);
-    lock_init(&l->lock);
+    /* Usually held for less than a microsecond, so waiters spin before they sleep. */
+    l->lock = (pthread_mutex_t)PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
     l->gate.lock = &l->lock;
     cond_init(&l->tick);
     cond_init(&l->snapshot);
