@@ -26,6 +26,7 @@
 #ifndef KEEPER_JOURNAL_FORMAT_H
 #define KEEPER_JOURNAL_FORMAT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -50,6 +51,13 @@ struct format_header {
 
 void format_header_put(char *out, const struct format_header *h);
 
+/*
+ * The sum of a record or of a block of a snapshot, which both begin with their length and the sum:
+ * of everything from offset 8, then of the length. The length comes last because it may be wrong:
+ * it is not trusted before the rest is checked.
+ */
+uint32_t format_checksum(uint32_t salt, const char *p, size_t len);
+
 /* 0, DAMAGED or NEWER_VERSION. The kind is the one expected. */
 int format_header_read(const char *in, enum format_kind kind, struct format_header *ret_header);
 
@@ -58,14 +66,20 @@ char *format_path(const char *dir, enum format_kind kind, uint64_t number);
 char *format_path_of(const char *dir, const char *name);
 
 /*
- * Removes a file. A large one is first renamed to removed.tmp and then truncated in steps: freeing
+ * Removes a file. A large
+ * one is first renamed to removed.tmp and then truncated in steps: freeing
  * hundreds of megabytes at once keeps a disk busy for tens of milliseconds, and the journal could
  * not sync meanwhile. -1 with errno.
  */
 int format_remove(const struct fs *fs, const char *dir, enum format_kind kind, uint64_t number);
 
+/* Removes all of a kind with lower numbers, the lowest first. */
+int format_remove_before(const struct fs *fs, const char *dir, enum format_kind kind,
+                         uint64_t number, struct err_info *ret_error);
+int format_remove_tmp(const struct fs *fs, const char *dir, struct err_info *ret_error);
+
 /* Parses a file name. False: it is not one of Drover's. */
-int format_parse_name(const char *name, enum format_kind *ret_kind, uint64_t *ret_number);
+bool format_parse_name(const char *name, enum format_kind *ret_kind, uint64_t *ret_number);
 
 /* The files of a data directory, each list in ascending order. */
 struct format_list {
@@ -75,8 +89,6 @@ struct format_list {
 
 struct format_dir {
     struct format_list files[FORMAT_KINDS];
-    char **tmp; /* names */
-    size_t tmp_count;
     size_t foreign; /* files that are not Drover's */
     char foreign_name[256];
 };
@@ -89,11 +101,9 @@ void format_dir_release(struct format_dir *d);
  * descriptor is open, so the lock ends with the process. The content, its pid, only serves error
  * messages.
  *
- * dirlock_take() creates the file if it is missing. IN_USE: the error names the process that holds
- * it. dirlock_take_existing() is for readers and creates nothing; *ret_fd is -1 if there is no
- * file.
+ * dirlock_take() creates the file if it is missing. Readers create nothing: *ret_fd is -1 if there
+ * is no file. IN_USE: the error names the process that holds it.
  */
-int dirlock_take(const char *dir, int *ret_fd, struct err_info *ret_error);
-int dirlock_take_existing(const char *dir, int *ret_fd, struct err_info *ret_error);
+int dirlock_take(const char *dir, bool create, int *ret_fd, struct err_info *ret_error);
 
 #endif

@@ -14,9 +14,11 @@
  * When nothing was written for MARK_AFTER_MS, a mark is written (not synced, so it is cheap) that
  * proves to the next start that everything before it was on disk.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -25,7 +27,8 @@
 #include "keeper/journal/record.h"
 
 enum {
-    FLUSHES = 4, /* in flush_ms */
+    SPACE_LEN = 16 * FS_BLOCK_LEN, /* of blocks */
+    FLUSHES = 4,                   /* in flush_ms */
     MARK_AFTER_MS = 50,
     WRITE_EVERY_MS = 2,
     CROWD = 8,        /* records in a round */
@@ -33,53 +36,93 @@ enum {
     SLOW_US = 4000,   /* where a slower one counts as this: one alone is no slow disk */
 };
 
+static off_t block_of(off_t at)
+{
+    return at - at % FS_BLOCK_LEN;
+}
+
+int blocks_begin(struct blocks *b, int fd, off_t at)
+{
+    ssize_t n;
+    if (!b->space)
+        b->space = mem_aligned_alloc(FS_BLOCK_LEN, SPACE_LEN);
+    b->at = block_of(at);
+    do
+        n = pread(fd, b->space, FS_BLOCK_LEN, b->at);
+    while (n < 0 && errno == EINTR);
+    if (n >= 0 && n < at - b->at)
+        errno = EIO;
+    return n < at - b->at ? -1 : 0;
+}
+
+int blocks_append(struct blocks *b, const struct fs *fs, int fd, const void *data, size_t len,
+                  off_t at, bool *sync)
+{
+    const char *p = data;
+
+    assert(block_of(at) == b->at);
+    *sync = *sync && fs->pwrite_sync && (size_t)(at - b->at) + len <= SPACE_LEN;
+    while (len) {
+        size_t before = (size_t)(at - b->at);
+        size_t part = len < SPACE_LEN - before ? len : SPACE_LEN - before, end = before + part;
+        size_t whole = (end + FS_BLOCK_LEN - 1) / FS_BLOCK_LEN * FS_BLOCK_LEN;
+        size_t last = end / FS_BLOCK_LEN * FS_BLOCK_LEN;
+
+        memcpy(b->space + before, p, part);
+        memset(b->space + end, 0, whole - end);
+        if ((*sync ? fs_write_all_sync : fs_write_all)(fs, fd, b->space, whole, b->at) < 0)
+            return -1;
+        memmove(b->space, b->space + last, end - last);
+        b->at += (off_t)last;
+        p += part;
+        at += (off_t)part;
+        len -= part;
+    }
+    return 0;
+}
+
+void blocks_release(struct blocks *b)
+{
+    free(b->space);
+    b->space = NULL;
+}
+
 static int64_t now_us(void)
 {
     struct timespec t;
-
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-static void fail(struct journal *j, const char *what, uint64_t segment, int errnum)
+/* Always IO. */
+static int fail(struct journal *j, const char *what, uint64_t segment)
 {
+    int errnum = errno;
     char line[512];
-
     snprintf(line, sizeof line,
              "journal: %s %s/journal-%010llu: %s; nothing more is acknowledged, ending", what,
              j->o.dir, (unsigned long long)segment, strerror(errnum));
     journal_fail(j, line);
+    return DROVER_IO;
 }
 
 struct journal_run *run_new(struct journal *j, int fd, uint64_t segment, off_t at)
 {
     struct journal_run *b = j->spare;
-
     if (b)
         j->spare = b->next;
     else
         b = mem_zalloc(sizeof *b);
-    b->bytes.len = 0;
-    b->fd = fd;
-    b->segment = segment;
-    b->at = at;
-    b->last_lsn = 0;
-    b->next = NULL;
+    b->bytes.len = 0; /* its memory is reused */
+    *b = (struct journal_run){.bytes = b->bytes, .fd = fd, .segment = segment, .at = at};
     return b;
 }
 
 /* Takes everything that is not written yet, in order. Under the lock. */
 static struct journal_run *take_round(struct journal *j)
 {
-    struct journal_run *taken = j->open, *first = j->full;
-
-    j->open = run_new(j, taken->fd, taken->segment, taken->at + (off_t)taken->bytes.len);
-    if (first) {
-        *j->full_end = taken;
-        taken = first;
-    }
-    j->full = NULL;
-    j->full_end = &j->full;
+    struct journal_run *taken = j->first, *last = j->open;
+    j->first = j->open = run_new(j, last->fd, last->segment, last->at + (off_t)last->bytes.len);
     atomic_store(&j->crowded, j->last_lsn - j->taken_lsn > CROWD);
     j->taken_lsn = j->last_lsn;
     if (j->lag) /* 0: only a mark */
@@ -98,24 +141,19 @@ static struct journal_run *take_round(struct journal *j)
 static int token_set(struct journal *j, struct write_token *p, const struct journal_run *b)
 {
     const struct fs *fs = j->o.fs;
-
     p->fd = b->fd;
     p->segment = b->segment;
     p->direct = j->o.strict && fs->direct && fs->direct(fs, b->fd) == 0;
-    if (p->direct && blocks_begin(&p->blocks, b->fd, b->at) < 0) {
-        fail(j, "cannot read", b->segment, errno);
-        return DROVER_IO;
-    }
+    if (p->direct && blocks_begin(&p->blocks, b->fd, b->at) < 0)
+        return fail(j, "cannot read", b->segment);
     return 0;
 }
 
 /* Makes what was written durable, if it is not already. */
 static int token_sync(struct journal *j, struct write_token *p)
 {
-    if (p->dirty && j->o.fs->fdatasync(j->o.fs, p->fd) < 0) {
-        fail(j, "cannot sync", p->segment, errno);
-        return DROVER_IO;
-    }
+    if (p->dirty && j->o.fs->fdatasync(j->o.fs, p->fd) < 0)
+        return fail(j, "cannot sync", p->segment);
     p->since_ms = 0;
     p->dirty = false;
     return 0;
@@ -126,8 +164,8 @@ static int token_move(struct journal *j, struct write_token *p, const struct jou
 {
     if (p->segment == b->segment)
         return 0;
-    if (p->dirty && token_sync(j, p))
-        return DROVER_IO;
+    if (p->dirty)
+        TRY(token_sync(j, p));
     j->o.fs->close(j->o.fs, p->fd);
     return token_set(j, p, b);
 }
@@ -139,7 +177,6 @@ static int token_move(struct journal *j, struct write_token *p, const struct jou
 static int token_put(struct journal *j, struct write_token *p, const struct journal_run *b)
 {
     bool synced = run_has_records(b) && !p->dirty;
-
     if (!p->direct) {
         p->dirty = true;
         return fs_write_all(j->o.fs, b->fd, b->bytes.p, b->bytes.len, b->at);
@@ -152,16 +189,12 @@ static int token_put(struct journal *j, struct write_token *p, const struct jour
 
 static int write_run(struct journal *j, struct write_token *p, const struct journal_run *b)
 {
-    if (token_move(j, p, b))
-        return DROVER_IO;
-    if (token_put(j, p, b) < 0) {
-        fail(j, "cannot write", b->segment, errno);
-        return DROVER_IO;
-    }
+    TRY(token_move(j, p, b));
+    if (token_put(j, p, b) < 0)
+        return fail(j, "cannot write", b->segment);
     if (run_has_records(b)) {
         p->written_lsn = b->last_lsn;
-        if (!p->since_ms)
-            p->since_ms = b->since_ms;
+        p->since_ms = p->since_ms ? p->since_ms : b->since_ms;
     }
     return 0;
 }
@@ -169,7 +202,6 @@ static int write_run(struct journal *j, struct write_token *p, const struct jour
 static int write_round(struct journal *j, struct write_token *p, const struct journal_run *round)
 {
     int err = 0;
-
     for (const struct journal_run *b = round; b; b = b->next) {
         if (!err && b->bytes.len)
             err = write_run(j, p, b);
@@ -182,19 +214,17 @@ static int write_round(struct journal *j, struct write_token *p, const struct jo
 static bool sync_is_due(const struct journal *j)
 {
     int64_t since_ms = j->write_token->since_ms;
-
     if (!since_ms)
         return false;
     return j->o.strict || j->stop || j->sync_wanted > journal_durable(j) ||
            clock_boot_ms() >= since_ms + j->o.flush_ms / FLUSHES;
 }
 
-static void round_done(struct journal *j, struct journal_run *round, uint64_t bytes)
+static void round_done(struct journal *j, struct journal_run *round)
 {
-    j->bytes += bytes;
     while (round) {
         struct journal_run *next = round->next;
-
+        j->bytes += round->bytes.len;
         if (round->bytes.cap > JOURNAL_PENDING_MAX)
             buf_release(&round->bytes);
         round->next = j->spare;
@@ -207,10 +237,10 @@ static void round_done(struct journal *j, struct journal_run *round, uint64_t by
 /* When the first record that is not written yet was appended, 0: there is none. */
 static int64_t oldest_record_ms(const struct journal *j)
 {
-    for (const struct journal_run *b = j->full; b; b = b->next)
+    for (const struct journal_run *b = j->first; b; b = b->next)
         if (run_has_records(b))
             return b->since_ms;
-    return run_has_records(j->open) ? j->open->since_ms : 0;
+    return 0;
 }
 
 /* Under the lock, which it releases while it syncs. */
@@ -239,15 +269,12 @@ static int write_and_sync(struct journal *j)
     unsigned number = j->round & 1;
     struct journal_run *round = take_round(j);
     int64_t start_us = now_us();
-    uint64_t bytes = 0;
 
     atomic_store(&j->token_taken, true);
-    for (const struct journal_run *b = round; b; b = b->next)
-        bytes += b->bytes.len;
     pthread_mutex_unlock(j->lock);
     int err = write_round(j, j->write_token, round);
     pthread_mutex_lock(j->lock);
-    round_done(j, round, bytes);
+    round_done(j, round);
     if (!err && sync_is_due(j))
         err = sync_round(j, number);
     j->write_token->wrote_ms = clock_boot_ms();
@@ -259,7 +286,7 @@ static int write_and_sync(struct journal *j)
 
 static bool nothing_to_write(const struct journal *j)
 {
-    return !j->full && !j->open->bytes.len;
+    return j->first == j->open && !j->open->bytes.len;
 }
 
 static bool all_is_deferred(const struct journal *j)
@@ -278,22 +305,12 @@ void journal_write_round(struct journal *j)
         pthread_cond_signal(&j->work);
 }
 
-void journal_write_self(struct journal *j, int64_t lsn)
-{
-    if (atomic_load(&j->token_taken) || journal_is_crowded(j))
-        return;
-    LOCKED(j->lock);
-    if (!atomic_load(&j->token_taken) && !journal_failed(j) && j->taken_lsn < lsn)
-        journal_write_round(j);
-}
-
 /* The writer. */
 
 /* Appends a mark to records that are on disk, if the segment has room for it. */
 static void put_mark(struct journal *j)
 {
     size_t used = (size_t)j->open->at + j->open->bytes.len;
-
     j->marked_lsn = j->last_lsn;
     if (used + RECORD_HEADER_LEN <= j->o.segment_len)
         record_put_mark(&j->open->bytes, j->salt, j->last_lsn);
@@ -317,26 +334,21 @@ static void writer_wait(struct journal *j, int64_t until_ms)
 static void writer_rest(struct journal *j)
 {
     const struct write_token *p = j->write_token;
-    int64_t until_ms = INT64_MAX;
-
     if (p->since_ms)
-        until_ms = p->since_ms + j->o.flush_ms / FLUSHES;
-    else if (mark_is_wanted(j))
-        until_ms = p->wrote_ms + MARK_AFTER_MS;
-    if (!p->since_ms && until_ms <= clock_boot_ms()) {
+        writer_wait(j, p->since_ms + j->o.flush_ms / FLUSHES);
+    else if (!mark_is_wanted(j))
+        writer_wait(j, INT64_MAX);
+    else if (clock_boot_ms() < p->wrote_ms + MARK_AFTER_MS)
+        writer_wait(j, p->wrote_ms + MARK_AFTER_MS);
+    else
         put_mark(j);
-        return;
-    }
-    writer_wait(j, until_ms);
 }
 
 /* In opportunistic mode no answer waits: lets records accumulate, for fewer writes. */
 static void writer_pause(struct journal *j)
 {
-    int64_t until_ms = clock_boot_ms() + WRITE_EVERY_MS;
-
     if (!j->o.strict && !j->stop && j->sync_wanted <= journal_durable(j))
-        cond_wait_until(&j->work, j->lock, until_ms);
+        cond_wait_until(&j->work, j->lock, clock_boot_ms() + WRITE_EVERY_MS);
 }
 
 /* Until journal_close(), or a failure. Under the lock. */
@@ -360,24 +372,19 @@ static void write_rounds(struct journal *j)
 static void close_segments(struct journal *j)
 {
     uint64_t last = j->write_token->segment;
-
-    for (const struct journal_run *b = j->full; b; b = b->next)
+    for (const struct journal_run *b = j->first; b; b = b->next)
         if (b->segment != last)
             j->o.fs->close(j->o.fs, b->fd);
-    if (j->open->segment != last)
-        j->o.fs->close(j->o.fs, j->open->fd);
     j->o.fs->close(j->o.fs, j->write_token->fd);
 }
 
 void *journal_writer_main(void *arg)
 {
     struct journal *j = arg;
-    const struct journal_run *first;
     struct write_token write_token = {.wrote_ms = clock_boot_ms()};
 
-    pthread_mutex_lock(j->lock);
-    first =
-        j->full ? j->full : j->open; /* a segment may have filled up before this thread started */
+    pthread_mutex_lock(j->lock); /* a segment may have filled up before this thread started */
+    const struct journal_run *first = j->first;
     pthread_mutex_unlock(j->lock);
     int err = token_set(j, &write_token, first);
     pthread_mutex_lock(j->lock);

@@ -8,21 +8,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 
-#include "base/crc32c.h"
-#include "keeper/journal/record.h"
+#include "base/mem.h"
 
 enum { BLOCK_HEADER_LEN = 16, SYNC_EVERY = 1024 * 1024, READ_AHEAD = 1024 * 1024 };
 
 static const uint64_t ZXID_MAX = INT64_MAX / 2; /* leaves numbers for later transactions */
 
 enum block_kind { BLOCK_SESSIONS = 1, BLOCK_NODES = 2, BLOCK_END = 3 };
-
-static uint32_t block_checksum(const char *block, size_t payload_len)
-{
-    return crc32c(crc32c(0, block + 8, BLOCK_HEADER_LEN - 8 + payload_len), block, 4);
-}
 
 /* Starts a block; its header is still empty, except for the kind. */
 static void block_begin(struct snapshot_writer *w, enum block_kind kind)
@@ -35,28 +28,21 @@ static void block_begin(struct snapshot_writer *w, enum block_kind kind)
 int snapshot_begin(struct snapshot_writer *w, const struct fs *fs, const char *dir,
                    const struct format_header *header, struct err_info *ret_error)
 {
-    char *tmp = format_path_of(dir, "snapshot.tmp");
+    CLEANUP(mem_free) char *tmp = format_path_of(dir, "snapshot.tmp");
     char head[FORMAT_HEADER_LEN];
-    int err = 0;
-
     *w = (struct snapshot_writer){.fs = fs, .dir = dir, .header = *header, .at = sizeof head};
     format_header_put(head, header);
     w->fd = fs->open(fs, tmp, O_RDWR | O_CREAT | O_TRUNC, 0600);
     if (w->fd < 0 || fs_write_all(fs, w->fd, head, sizeof head, 0) < 0)
-        err = err_set_errno(ret_error, errno, "cannot write %s", tmp);
-    free(tmp);
-    return err;
+        return err_set_errno(ret_error, errno, "cannot write %s", tmp);
+    return 0;
 }
 
-bool snapshot_put_sessions(struct snapshot_writer *w, const struct tree *t, uint32_t *cursor,
-                           size_t max_bytes)
+static bool put_sessions(struct snapshot_writer *w, const struct tree_sessions *s, size_t max_bytes)
 {
-    const struct tree_sessions *s = &t->sessions;
-
     block_begin(w, BLOCK_SESSIONS);
-    for (; *cursor < s->len && w->out.len < max_bytes; ++*cursor) {
-        const struct tree_session *session = s->list[*cursor];
-
+    for (; w->next_session < s->len && w->out.len < max_bytes; w->next_session++) {
+        const struct tree_session *session = s->list[w->next_session];
         if (!session)
             continue;
         buf_put_u64(&w->out, (uint64_t)session->id);
@@ -64,7 +50,7 @@ bool snapshot_put_sessions(struct snapshot_writer *w, const struct tree *t, uint
         buf_put(&w->out, session->password, KEEPER_PASSWORD_LEN);
         w->sessions++;
     }
-    return *cursor < s->len;
+    return w->next_session < s->len;
 }
 
 static void put_node(struct buf *b, const struct tree_node_state *s)
@@ -86,27 +72,32 @@ static void put_node(struct buf *b, const struct tree_node_state *s)
     buf_put_str(b, s->acl);
 }
 
-bool snapshot_put_nodes(struct snapshot_writer *w, const struct tree *t, uint32_t *cursor,
-                        size_t max_bytes)
+static bool put_nodes(struct snapshot_writer *w, const struct tree *t, size_t max_bytes)
 {
     CLEANUP(buf_release) struct buf path = {0};
     struct tree_node_state state;
     bool more = true;
 
     block_begin(w, BLOCK_NODES);
-    while (w->out.len < max_bytes && (more = tree_walk(t, cursor, &path, &state))) {
+    while (w->out.len < max_bytes && (more = tree_walk(t, &w->next_node, &path, &state))) {
         put_node(&w->out, &state);
         w->nodes++;
     }
     return more;
 }
 
+bool snapshot_put(struct snapshot_writer *w, const struct tree *t, size_t max_bytes)
+{
+    if (w->has_sessions)
+        return put_nodes(w, t, max_bytes);
+    w->has_sessions = !put_sessions(w, &t->sessions, max_bytes);
+    return true;
+}
+
 int snapshot_flush(struct snapshot_writer *w, struct err_info *ret_error)
 {
-    size_t payload_len = w->out.len - BLOCK_HEADER_LEN;
-
-    le_store32(w->out.p, (uint32_t)payload_len);
-    le_store32(w->out.p + 4, block_checksum(w->out.p, payload_len));
+    le_store32(w->out.p, (uint32_t)(w->out.len - BLOCK_HEADER_LEN));
+    le_store32(w->out.p + 4, format_checksum(0, w->out.p, w->out.len));
     if (fs_write_all(w->fs, w->fd, w->out.p, w->out.len, w->at) < 0)
         return err_set_errno(ret_error, errno, "cannot write %s/snapshot.tmp", w->dir);
     if ((w->at + (off_t)w->out.len) / SYNC_EVERY != w->at / SYNC_EVERY &&
@@ -119,43 +110,36 @@ int snapshot_flush(struct snapshot_writer *w, struct err_info *ret_error)
 
 int snapshot_end(struct snapshot_writer *w, int64_t last_zxid, struct err_info *ret_error)
 {
-    char *tmp = format_path_of(w->dir, "snapshot.tmp");
-    char *path = format_path(w->dir, FORMAT_SNAPSHOT, w->header.number);
+    CLEANUP(mem_free) char *tmp = format_path_of(w->dir, "snapshot.tmp");
+    CLEANUP(mem_free) char *path = format_path(w->dir, FORMAT_SNAPSHOT, w->header.number);
 
     block_begin(w, BLOCK_END);
     buf_put_u64(&w->out, w->nodes);
     buf_put_u64(&w->out, w->sessions);
     buf_put_u64(&w->out, (uint64_t)last_zxid);
-    int err = snapshot_flush(w, ret_error);
-    if (!err && (w->fs->fsync(w->fs, w->fd) < 0 || w->fs->rename(w->fs, tmp, path) < 0 ||
-                 fs_sync_dir(w->fs, w->dir) < 0))
-        err = err_set_errno(ret_error, errno, "cannot finish the snapshot %s", path);
-    if (!err) {
-        w->fs->close(w->fs, w->fd);
-        buf_release(&w->out);
-    }
-    free(tmp);
-    free(path);
-    return err;
+    TRY(snapshot_flush(w, ret_error));
+    if (w->fs->fsync(w->fs, w->fd) < 0 || w->fs->rename(w->fs, tmp, path) < 0 ||
+        fs_sync_dir(w->fs, w->dir) < 0)
+        return err_set_errno(ret_error, errno, "cannot finish the snapshot %s", path);
+    w->fs->close(w->fs, w->fd);
+    buf_release(&w->out);
+    return 0;
 }
 
 void snapshot_abandon(struct snapshot_writer *w)
 {
-    char *tmp = format_path_of(w->dir, "snapshot.tmp");
-
+    CLEANUP(mem_free) char *tmp = format_path_of(w->dir, "snapshot.tmp");
     if (w->fd >= 0)
         w->fs->close(w->fs, w->fd);
     w->fs->unlink(w->fs, tmp);
     buf_release(&w->out);
-    free(tmp);
 }
 
 /* The state of reading. */
 struct loader {
     struct tree *t;
     struct snapshot_info info;
-    uint64_t nodes, sessions; /* from the end block */
-    int64_t shown_zxid;       /* the highest of a node */
+    int64_t shown_zxid; /* the highest of a node */
     bool ended;
 };
 
@@ -173,7 +157,7 @@ static int load_sessions(struct loader *l, struct reader *r, struct err_info *e)
 
         if (r->bad || !id || timeout_ms <= 0)
             return err_set(e, DROVER_DAMAGED, "a session that makes no sense");
-        tree_restore_session(l->t, id, timeout_ms, password.p);
+        sessions_put(&l->t->sessions, id, timeout_ms, password.p);
         l->info.sessions++;
     }
     return 0;
@@ -183,7 +167,7 @@ static int load_nodes(struct loader *l, struct reader *r, struct err_info *e)
 {
     while (r->left && !r->bad) {
         uint32_t path_len = reader_u32(r), data_len = reader_u32(r), acl_len = reader_u32(r);
-        struct tree_node_state s = {0};
+        struct tree_node_state s;
 
         s.czxid = (int64_t)reader_u64(r);
         s.mzxid = (int64_t)reader_u64(r);
@@ -208,28 +192,13 @@ static int load_nodes(struct loader *l, struct reader *r, struct err_info *e)
 
 static int load_end(struct loader *l, struct reader *r, struct err_info *e)
 {
-    l->nodes = reader_u64(r);
-    l->sessions = reader_u64(r);
+    uint64_t nodes = reader_u64(r), sessions = reader_u64(r);
     l->info.last_zxid = (int64_t)reader_u64(r);
     l->ended = true;
-    if (r->bad || r->left || l->nodes != l->info.nodes || l->sessions != l->info.sessions ||
+    if (r->bad || r->left || nodes != l->info.nodes || sessions != l->info.sessions ||
         l->info.last_zxid < l->shown_zxid || l->info.last_zxid < (int64_t)l->info.header.number)
         return err_set(e, DROVER_DAMAGED, "the end does not fit what came before");
     return 0;
-}
-
-static int load_payload(struct loader *l, uint32_t kind, struct str payload, struct err_info *e)
-{
-    static int (*const LOAD[])(struct loader *, struct reader *, struct err_info *) = {
-        [BLOCK_SESSIONS] = load_sessions,
-        [BLOCK_NODES] = load_nodes,
-        [BLOCK_END] = load_end,
-    };
-    struct reader r = {payload.p, payload.len, false};
-
-    if (kind < BLOCK_SESSIONS || kind > BLOCK_END)
-        return err_set(e, DROVER_DAMAGED, "a block of unknown kind");
-    return LOAD[kind](l, &r, e);
 }
 
 /* Reads exactly len bytes. */
@@ -246,6 +215,12 @@ static int read_exactly(FILE *in, void *to, size_t len, struct err_info *e)
 static int load_block(struct loader *l, FILE *in, uint32_t number, struct buf *block,
                       struct err_info *e)
 {
+    static int (*const LOAD[])(struct loader *, struct reader *, struct err_info *) = {
+        [BLOCK_SESSIONS] = load_sessions,
+        [BLOCK_NODES] = load_nodes,
+        [BLOCK_END] = load_end,
+    };
+
     block->len = 0;
     buf_reserve(block, BLOCK_HEADER_LEN);
     TRY(read_exactly(in, block->p, BLOCK_HEADER_LEN, e));
@@ -255,12 +230,14 @@ static int load_block(struct loader *l, FILE *in, uint32_t number, struct buf *b
     block->len = BLOCK_HEADER_LEN;
     buf_reserve(block, len);
     TRY(read_exactly(in, block->p + BLOCK_HEADER_LEN, len, e));
-    if (le_load32(block->p + 4) != block_checksum(block->p, len) ||
+    if (le_load32(block->p + 4) != format_checksum(0, block->p, BLOCK_HEADER_LEN + len) ||
         le_load32(block->p + 12) != number)
         return err_set(e, DROVER_DAMAGED, "a block does not match its sum");
     l->info.bytes += BLOCK_HEADER_LEN + len;
-    return load_payload(l, le_load32(block->p + 8), (struct str){block->p + BLOCK_HEADER_LEN, len},
-                        e);
+    uint32_t kind = le_load32(block->p + 8);
+    if (kind < BLOCK_SESSIONS || kind > BLOCK_END)
+        return err_set(e, DROVER_DAMAGED, "a block of unknown kind");
+    return LOAD[kind](l, &(struct reader){.p = block->p + BLOCK_HEADER_LEN, .left = len}, e);
 }
 
 static int load_header(struct loader *l, FILE *in, struct err_info *e)
@@ -280,7 +257,7 @@ int snapshot_read(FILE *in, const char *name, struct tree *t, struct snapshot_in
 {
     struct loader l = {.t = t};
     struct err_info why;
-    struct buf block = {0};
+    CLEANUP(buf_release) struct buf block = {0};
     int err = load_header(&l, in, &why);
 
     if (err == DROVER_NEWER_VERSION)
@@ -289,7 +266,6 @@ int snapshot_read(FILE *in, const char *name, struct tree *t, struct snapshot_in
         l.info.bytes = FORMAT_HEADER_LEN;
     for (uint32_t number = 0; !err && !l.ended; number++)
         err = load_block(&l, in, number, &block, &why);
-    buf_release(&block);
     if (!err && fgetc(in) != EOF)
         err = err_set(&why, DROVER_DAMAGED, "something stands behind the end");
     if (err)
@@ -304,7 +280,6 @@ int snapshot_load(const char *path, struct tree *t, struct snapshot_info *ret_in
                   struct err_info *ret_error)
 {
     FILE *in = fopen(path, "rbe");
-
     if (!in)
         return err_set_errno(ret_error, errno, "cannot read %s", path);
     setvbuf(in, NULL, _IOFBF, READ_AHEAD);

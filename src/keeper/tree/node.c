@@ -14,7 +14,6 @@ _Static_assert(sizeof(struct tree_node) == 64, "a node is one cache line");
 static size_t len_size(uint32_t len)
 {
     size_t size = 1;
-
     while (len >>= 7)
         size++;
     return size;
@@ -51,7 +50,6 @@ void node_set_data(struct tree_node *n, struct str data)
 {
     struct tree_node_text *old = n->text;
     struct str is = node_parts(old).data;
-
     if (is.len == data.len && !is.p == !data.p) {
         if (data.len)
             memcpy((char *)is.p, data.p, data.len);
@@ -83,7 +81,6 @@ static uint32_t take_number(struct tree_nodes *ns)
     if (ref >> NODE_CHUNK_BITS == ns->chunk_count) {
         size_t size = NODE_CHUNK_LEN * sizeof(struct tree_node);
         struct tree_node *chunk = mem_aligned_alloc(sizeof(struct tree_node), size);
-
         ns->chunks = mem_realloc(ns->chunks, (ns->chunk_count + 1) * sizeof *ns->chunks);
         ns->chunks[ns->chunk_count++] = chunk;
         memset(chunk, 0, size);
@@ -121,7 +118,6 @@ static bool has_path(const struct tree_nodes *ns, uint32_t ref, struct str path)
     while (ref != NODE_ROOT) {
         const struct tree_node *n = node_at(ns, ref);
         struct str name = node_name(n);
-
         if (path.len <= name.len || path.p[path.len - name.len - 1] != '/' ||
             memcmp(path.p + path.len - name.len, name.p, name.len) != 0)
             return false;
@@ -147,7 +143,6 @@ void nodes_attach(struct tree_nodes *ns, uint32_t ref, struct str path)
 {
     struct tree_node *n = node_at(ns, ref);
     struct tree_node_more *parent = node_more(node_at(ns, n->parent));
-
     n->prev = 0;
     n->next = parent->first_child;
     if (n->next)
@@ -179,7 +174,6 @@ uint32_t nodes_add(struct tree_nodes *ns, uint32_t parent, struct str path, stru
 {
     uint32_t ref = take_number(ns);
     struct tree_node *n = node_at(ns, ref);
-
     *n = (struct tree_node){.parent = parent, .text = text_new(path_name(path), data)};
     nodes_attach(ns, ref, path);
     return ref;
@@ -188,7 +182,6 @@ uint32_t nodes_add(struct tree_nodes *ns, uint32_t parent, struct str path, stru
 void node_set_acl(struct tree_nodes *ns, struct tree_node *n, struct str list)
 {
     uint32_t old = node_acl(n), number = acl_use(&ns->acls, list);
-
     if (number || n->more)
         node_more(n)->acl = number;
     acl_drop(&ns->acls, old);
@@ -197,7 +190,6 @@ void node_set_acl(struct tree_nodes *ns, struct tree_node *n, struct str list)
 void nodes_free(struct tree_nodes *ns, uint32_t ref)
 {
     struct tree_node *n = node_at(ns, ref);
-
     acl_drop(&ns->acls, node_acl(n));
     free(n->text);
     free(n->more);
@@ -220,7 +212,6 @@ void nodes_put_path(const struct tree_nodes *ns, uint32_t ref, struct buf *b)
     char *end = b->p + b->len;
     for (uint32_t up = ref; up != NODE_ROOT; up = node_at(ns, up)->parent) {
         struct str name = node_name(node_at(ns, up));
-
         end -= name.len;
         memcpy(end, name.p, name.len);
         *--end = '/';

@@ -1,4 +1,4 @@
-/* The tree: its nodes from the start, reads, the owners of ephemeral nodes, lists of changes. */
+/* The tree: lists of changes, sessions, its nodes from the start, reads, ephemeral nodes. */
 #include "keeper/tree/tree.h"
 
 #include <stdlib.h>
@@ -23,31 +23,121 @@ void changes_release(struct tree_changes *c)
     *c = (struct tree_changes){0};
 }
 
-struct tree_change *changes_add(struct tree_changes *c, struct tree_change change)
+void changes_add(struct tree_changes *c, struct tree_change change)
 {
     mem_grow(c->list, c->count, c->cap);
-    c->list[c->count] = change;
-    return &c->list[c->count++];
+    c->list[c->count++] = change;
 }
 
-static uint32_t add_special(struct tree *t, uint32_t parent, struct str path)
+/*
+ * Sessions are a list with a map by id. There are few, one per client, so operations on all walk
+ * the list.
+ */
+
+void sessions_release(struct tree_sessions *s)
 {
-    return nodes_add(&t->nodes, parent, path, STR(""));
+    for (uint32_t i = 0; i < s->len; i++)
+        free(s->list[i]);
+    free(s->list);
+    map_release(&s->by_id);
+    *s = (struct tree_sessions){0};
+}
+
+/* The session's position in the list plus one; 0: not found. */
+static uint32_t position(const struct tree_sessions *s, int64_t id)
+{
+    uint32_t hash = map_hash_u64((uint64_t)id);
+    for (uint32_t at, ref = map_first(&s->by_id, hash, &at); ref;
+         ref = map_next(&s->by_id, hash, &at))
+        if (s->list[ref - 1]->id == id)
+            return ref;
+    return 0;
+}
+
+struct tree_session *sessions_find(const struct tree_sessions *s, int64_t id)
+{
+    uint32_t ref = position(s, id);
+    return ref ? s->list[ref - 1] : NULL;
+}
+
+static uint32_t free_position(struct tree_sessions *s)
+{
+    if (s->count < s->len)
+        for (uint32_t i = 0; i < s->len; i++)
+            if (!s->list[i])
+                return i;
+    mem_grow(s->list, s->len, s->cap);
+    return s->len++;
+}
+
+struct tree_session *sessions_put(struct tree_sessions *s, int64_t id, int32_t timeout_ms,
+                                  const char *password)
+{
+    struct tree_session *session = sessions_find(s, id);
+    if (!session) {
+        uint32_t at = free_position(s);
+        session = s->list[at] = mem_zalloc(sizeof *session);
+        session->id = id;
+        map_add(&s->by_id, map_hash_u64((uint64_t)id), at + 1);
+        s->count++;
+    }
+    session->timeout_ms = timeout_ms;
+    memcpy(session->password, password, KEEPER_PASSWORD_LEN);
+    return session;
+}
+
+void sessions_remove(struct tree_sessions *s, int64_t id)
+{
+    uint32_t ref = position(s, id);
+    if (!ref)
+        return;
+    map_remove(&s->by_id, map_hash_u64((uint64_t)id), ref);
+    free(s->list[ref - 1]);
+    s->list[ref - 1] = NULL;
+    s->count--;
+}
+
+void session_touch(struct tree_session *s, int64_t now_ms)
+{
+    s->deadline_ms = now_ms + s->timeout_ms;
+}
+
+void sessions_touch_all(struct tree_sessions *s, int64_t now_ms)
+{
+    for (uint32_t i = 0; i < s->len; i++)
+        if (s->list[i])
+            session_touch(s->list[i], now_ms);
+}
+
+struct tree_session *sessions_expired(struct tree_sessions *s, int64_t now_ms)
+{
+    for (uint32_t i = 0; i < s->len; i++)
+        if (s->list[i] && !s->list[i]->pins && s->list[i]->deadline_ms <= now_ms)
+            return s->list[i];
+    return NULL;
+}
+
+int64_t sessions_next_deadline(const struct tree_sessions *s)
+{
+    int64_t next = INT64_MAX;
+    for (uint32_t i = 0; i < s->len; i++)
+        if (s->list[i] && !s->list[i]->pins && s->list[i]->deadline_ms < next)
+            next = s->list[i]->deadline_ms;
+    return next;
 }
 
 /* The nodes that ZooKeeper starts with. Clients may read the configuration but not change it. */
 void tree_init(struct tree *t)
 {
     static const struct str readable = STR("\0\0\0\1\0\0\0\1\0\0\0\5world\0\0\0\6anyone");
-    uint32_t zookeeper;
-    struct tree_node *config;
-
+    struct tree_nodes *ns = &t->nodes;
     *t = (struct tree){0};
-    nodes_init(&t->nodes);
-    zookeeper = add_special(t, NODE_ROOT, STR("/zookeeper"));
-    add_special(t, zookeeper, STR("/zookeeper/quota"));
-    config = node_at(&t->nodes, add_special(t, zookeeper, STR("/zookeeper/config")));
-    node_set_acl(&t->nodes, config, readable);
+    nodes_init(ns);
+    uint32_t zookeeper = nodes_add(ns, NODE_ROOT, STR("/zookeeper"), STR(""));
+    nodes_add(ns, zookeeper, STR("/zookeeper/quota"), STR(""));
+    uint32_t ref = nodes_add(ns, zookeeper, STR("/zookeeper/config"), STR(""));
+    struct tree_node *config = node_at(ns, ref);
+    node_set_acl(ns, config, readable);
     config->more->aversion = -1;
 }
 
@@ -55,7 +145,6 @@ void tree_release(struct tree *t)
 {
     nodes_release(&t->nodes);
     sessions_release(&t->sessions);
-    free(t->undo);
     *t = (struct tree){0};
 }
 
@@ -83,28 +172,14 @@ struct keeper_stat tree_stat(const struct tree_node *n)
     };
 }
 
-int tree_get(const struct tree *t, struct str path, struct str *ret_data,
-             struct keeper_stat *ret_stat)
-{
-    uint32_t ref = nodes_find(&t->nodes, path);
-
-    if (!ref)
-        return DROVER_NO_NODE;
-    *ret_data = node_data(node_at(&t->nodes, ref));
-    *ret_stat = tree_stat(node_at(&t->nodes, ref));
-    return 0;
-}
-
 int tree_look(const struct tree *t, struct str path, struct tree_view *ret_view)
 {
     uint32_t ref = nodes_find(&t->nodes, path);
-
     if (!ref)
         return DROVER_NO_NODE;
     const struct tree_node *n = node_at(&t->nodes, ref);
-    ret_view->data = node_data(n);
-    ret_view->acl = acl_list(&t->nodes.acls, node_acl(n));
-    ret_view->stat = tree_stat(n);
+    *ret_view = (struct tree_view){
+        .data = node_data(n), .acl = acl_list(&t->nodes.acls, node_acl(n)), .stat = tree_stat(n)};
     return 0;
 }
 
@@ -112,7 +187,6 @@ int tree_children(const struct tree *t, struct str path, struct buf *ret_text, s
                   struct keeper_stat *ret_stat)
 {
     uint32_t ref = nodes_find(&t->nodes, path);
-
     if (!ref)
         return DROVER_NO_NODE;
     const struct tree_node *n = node_at(&t->nodes, ref);
@@ -129,7 +203,6 @@ int tree_children(const struct tree *t, struct str path, struct buf *ret_text, s
 void tree_link_ephemeral(struct tree *t, uint32_t ref, struct tree_session *s)
 {
     struct tree_node_more *m = node_more(node_at(&t->nodes, ref));
-
     m->owner = s->id;
     m->prev_ephemeral = 0;
     m->next_ephemeral = s->first_ephemeral;
@@ -142,7 +215,6 @@ void tree_link_ephemeral(struct tree *t, uint32_t ref, struct tree_session *s)
 void tree_unlink_ephemeral(struct tree *t, uint32_t ref)
 {
     struct tree_node_more *m = node_at(&t->nodes, ref)->more;
-
     if (m->prev_ephemeral)
         node_at(&t->nodes, m->prev_ephemeral)->more->next_ephemeral = m->next_ephemeral;
     else
