@@ -138,25 +138,27 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+void keeper_names_take(struct keeper_names *ret_names, struct buf *text, size_t count)
+{
+    char **names = mem_zalloc((count + 1) * sizeof *names), *at = text->p;
+    for (size_t i = 0; i < count; i++, at += strlen(at) + 1)
+        names[i] = at;
+    qsort(names, count, sizeof *names, by_bytes);
+    *ret_names = (struct keeper_names){names, count, text->p};
+    *text = (struct buf){0};
+}
+
 int keeper_children(struct keeper *k, const char *path, struct keeper_names *ret_names,
                     struct keeper_stat *ret_stat)
 {
-    struct buf text = {0};
+    CLEANUP(buf_release) struct buf text = {0};
     struct keeper_stat stat;
     size_t count = 0;
 
     if (!path_is_valid(str_of(path), false))
         return DROVER_BAD_ARGUMENT;
-    int err = k->ops->children(k, str_of(path), &text, &count, &stat);
-    if (err) {
-        buf_release(&text);
-        return err;
-    }
-    char **names = mem_zalloc((count + 1) * sizeof *names), *at = text.p;
-    for (size_t i = 0; i < count; i++, at += strlen(at) + 1)
-        names[i] = at;
-    qsort(names, count, sizeof *names, by_bytes);
-    *ret_names = (struct keeper_names){names, count, text.p};
+    TRY(k->ops->children(k, str_of(path), &text, &count, &stat));
+    keeper_names_take(ret_names, &text, count);
     if (ret_stat)
         *ret_stat = stat;
     return 0;
@@ -226,37 +228,7 @@ void keeper_unwatch(struct keeper *k, struct keeper_watch *w)
 
 bool keeper_has_gate(const struct keeper *k)
 {
-    return k->ops->gate;
-}
-
-int keeper_apply(struct keeper *k, const struct keeper_op *ops, size_t count, int64_t *ret_zxid)
-{
-    return k->ops->gate->apply(k, ops, count, ret_zxid);
-}
-
-int keeper_peek(struct keeper *k, struct str path, struct buf *b)
-{
-    return k->ops->gate->peek(k, path, b);
-}
-
-int keeper_passed(struct keeper *k, int64_t zxid)
-{
-    return k->ops->gate->passed(k, zxid);
-}
-
-int keeper_wait(struct keeper *k, int64_t zxid)
-{
-    return k->ops->gate->wait(k, zxid);
-}
-
-int keeper_flush(struct keeper *k)
-{
-    return k->ops->gate->flush(k);
-}
-
-bool keeper_may_lose(struct keeper *k)
-{
-    return k->ops->gate->may_lose(k);
+    return k->ops->has_gate;
 }
 
 void keeper_session(struct keeper *k, struct keeper_session *ret_session)

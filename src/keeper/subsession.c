@@ -95,22 +95,10 @@ static void node_put(struct subsession *l, struct str path, int64_t czxid, struc
     map_add(&l->by_path, map_hash_str(path), l->node_len);
 }
 
-/* What an operation did. With KEEPER_NO_STAT, the czxid may be 0. */
-static void note_done(struct subsession *l, const struct keeper_op *op,
-                      const struct keeper_result *r)
-{
-    if (op->kind == KEEPER_CREATE && (op->flags & KEEPER_EPHEMERAL))
-        node_put(l, str_of(r->path), r->stat.czxid, op->data);
-    else if (op->kind == KEEPER_DELETE)
-        node_forget(l, op->path);
-}
-
-static void note_unknown(struct subsession *l, const struct keeper_op *op)
-{
-    if (op->kind == KEEPER_CREATE && (op->flags & ~KEEPER_NO_STAT) == KEEPER_EPHEMERAL)
-        node_put(l, op->path, 0, op->data);
-}
-
+/*
+ * What the operations did, or may have done. With KEEPER_NO_STAT, the czxid may be 0. A sequential
+ * node whose path is unknown cannot be listed.
+ */
 static void note(struct subsession *l, const struct keeper_op *ops, size_t count, int err,
                  const struct keeper_result *results)
 {
@@ -118,10 +106,14 @@ static void note(struct subsession *l, const struct keeper_op *ops, size_t count
         return;
     LOCKED(&l->lock);
     for (size_t i = 0; i < count; i++) {
-        if (err)
-            note_unknown(l, &ops[i]);
-        else
-            note_done(l, &ops[i], &results[i]);
+        const struct keeper_op *op = &ops[i];
+        bool creates = op->kind == KEEPER_CREATE && (op->flags & KEEPER_EPHEMERAL);
+        if (creates && !err)
+            node_put(l, str_of(results[i].path), results[i].stat.czxid, op->data);
+        else if (creates && !(op->flags & KEEPER_SEQUENTIAL))
+            node_put(l, op->path, 0, op->data);
+        else if (op->kind == KEEPER_DELETE && !err)
+            node_forget(l, op->path);
     }
 }
 
@@ -345,12 +337,11 @@ static const struct keeper_ops SUBSESSION_OPS = {
 
 int subsession_open(struct keeper *host, int32_t timeout_ms, struct keeper **ret_keeper)
 {
-    struct subsession *l = mem_zalloc(sizeof *l);
-    l->base.ops = &SUBSESSION_OPS;
-    l->host = host;
+    struct subsession *l = mem_alloc(sizeof *l);
+
+    *l = (struct subsession){{&SUBSESSION_OPS}, .host = host, .session.timeout_ms = timeout_ms};
     random_fill(&l->session.id, sizeof l->session.id);
     random_fill(l->session.password, sizeof l->session.password);
-    l->session.timeout_ms = timeout_ms;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->quiet, NULL);
     *ret_keeper = &l->base;

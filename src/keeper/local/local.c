@@ -154,7 +154,7 @@ static int commit(struct keeper *base, const struct keeper_op *ops, size_t count
 }
 
 /* The results are discarded; the array is reused, so that this allocates nothing. */
-static int apply(struct keeper *base, const struct keeper_op *ops, size_t count, int64_t *ret_zxid)
+int keeper_apply(struct keeper *base, const struct keeper_op *ops, size_t count, int64_t *ret_zxid)
 {
     struct local_keeper *k = keeper_of(base);
     struct local *l = k->l;
@@ -171,7 +171,7 @@ static int apply(struct keeper *base, const struct keeper_op *ops, size_t count,
     return err;
 }
 
-static int peek(struct keeper *base, struct str path, struct buf *b)
+int keeper_peek(struct keeper *base, struct str path, struct buf *b)
 {
     struct local_keeper *k = keeper_of(base);
     struct keeper_stat stat;
@@ -184,7 +184,7 @@ static int peek(struct keeper *base, struct str path, struct buf *b)
     return err;
 }
 
-static int passed(struct keeper *base, int64_t zxid)
+int keeper_passed(struct keeper *base, int64_t zxid)
 {
     struct local_keeper *k = keeper_of(base);
     int state = gate_state(&k->l->gate, zxid);
@@ -196,7 +196,7 @@ static int passed(struct keeper *base, int64_t zxid)
     return 0;
 }
 
-static int wait_passed(struct keeper *base, int64_t zxid)
+int keeper_wait(struct keeper *base, int64_t zxid)
 {
     struct local_keeper *k = keeper_of(base);
 
@@ -204,7 +204,7 @@ static int wait_passed(struct keeper *base, int64_t zxid)
     return leave(k, zxid, 0);
 }
 
-static int flush(struct keeper *base)
+int keeper_flush(struct keeper *base)
 {
     struct local *l = keeper_of(base)->l;
 
@@ -214,19 +214,10 @@ static int flush(struct keeper *base)
     return gate_wait_synced(&l->gate, zxid);
 }
 
-static bool may_lose(struct keeper *base)
+bool keeper_may_lose(struct keeper *base)
 {
     return keeper_of(base)->l->o.mode == LOCAL_OPPORTUNISTIC;
 }
-
-static const struct keeper_gate_ops GATE_OPS = {
-    .apply = apply,
-    .peek = peek,
-    .passed = passed,
-    .wait = wait_passed,
-    .flush = flush,
-    .may_lose = may_lose,
-};
 
 /* The store's lock is the order: a call that starts now sees everything done before. */
 static int sync_path(struct keeper *base, struct str path)
@@ -411,7 +402,7 @@ static const struct keeper_ops LOCAL_OPS = {
     .session = session,
     .dispatch = dispatch,
     .close = close_keeper,
-    .gate = &GATE_OPS,
+    .has_gate = true,
 };
 
 /* A new session, or the one to resume. Under the lock. */
