@@ -166,7 +166,6 @@ static void session_over(struct zk *zk, int err)
         return;
     zk_watches_end(zk);
     zk->ended = err;
-    pthread_cond_broadcast(&zk->not_full);
 }
 
 static void on_session(zhandle_t *handle, int type, int state, const char *path, void *arg)
@@ -232,7 +231,6 @@ static void zk_free(struct zk *zk)
 {
     zk_watches_free(zk);
     pthread_cond_destroy(&zk->changed);
-    pthread_cond_destroy(&zk->not_full);
     pthread_cond_destroy(&zk->due);
     pthread_mutex_destroy(&zk->lock);
     free(zk->chroot);
@@ -249,7 +247,6 @@ static void close_keeper(struct keeper *k, bool end_session)
     if (!zk->ended)
         zk->ended = DROVER_CLOSED;
     pthread_cond_broadcast(&zk->changed);
-    pthread_cond_broadcast(&zk->not_full);
     if (wait && end_session)
         close_wait(zk);
     else if (wait)
@@ -303,7 +300,6 @@ static struct zk *zk_new(const struct keeper_options *o, struct str chroot)
                                    KEEPER_TIMEOUT_MIN_MS, KEEPER_TIMEOUT_MAX_MS);
     pthread_mutex_init(&zk->lock, NULL);
     cond_init(&zk->changed);
-    cond_init(&zk->not_full);
     cond_init(&zk->due);
     TAILQ_INIT(&zk->calls);
     TAILQ_INIT(&zk->commits);

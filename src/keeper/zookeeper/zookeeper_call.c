@@ -60,7 +60,6 @@ void zk_call_start(struct zk *zk, struct zk_call *c)
     c->zk = zk;
     c->replies = 1;
     c->rc = ZOK;
-    c->done = false;
     if (!c->finish)
         cond_init(&c->answered);
     TAILQ_INSERT_TAIL(&zk->calls, c, link);
@@ -72,9 +71,7 @@ static void call_remove(struct zk_call *c)
     struct zk *zk = c->zk;
     TAILQ_REMOVE(&zk->calls, c, link);
     zk->in_flight--;
-    if (zk->in_flight == ZK_IN_FLIGHT_MAX - 1)
-        pthread_cond_broadcast(&zk->not_full);
-    if (zk->in_flight == 0 && zk->closing)
+    if (zk->in_flight == ZK_IN_FLIGHT_MAX - 1 || (zk->in_flight == 0 && zk->closing))
         pthread_cond_broadcast(&zk->changed);
 }
 
@@ -90,7 +87,6 @@ static void call_reply(struct zk_call *c)
     if (--c->replies)
         return;
     call_remove(c);
-    c->done = true;
     if (c->finish)
         c->finish(c);
     else
@@ -106,7 +102,7 @@ void zk_call_answer(struct zk_call *c, int rc)
 
 int zk_call_wait(struct zk_call *c)
 {
-    while (!c->done)
+    while (c->replies)
         pthread_cond_wait(&c->answered, &c->zk->lock);
     pthread_cond_destroy(&c->answered);
     return c->rc;

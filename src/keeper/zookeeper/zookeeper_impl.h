@@ -51,8 +51,7 @@ struct zk_call {
     struct zk *zk;
     int replies;                       /* still expected */
     int rc;                            /* ZooKeeper's answer */
-    void (*finish)(struct zk_call *c); /* NULL: a thread waits for done */
-    bool done;
+    void (*finish)(struct zk_call *c); /* NULL: a thread waits for the last reply */
     pthread_cond_t answered;
 };
 TAILQ_HEAD(zk_calls, zk_call);
@@ -92,8 +91,7 @@ struct zk {
     void *wake_arg;
 
     pthread_mutex_t lock;
-    pthread_cond_t changed;  /* the connection, ended, callers, in_flight is 0, a watch */
-    pthread_cond_t not_full; /* in_flight fell below its limit */
+    pthread_cond_t changed; /* the connection, ended, callers, in_flight, a watch */
     bool connected_before;
     bool closing;
     int ended; /* 0, or the error that every further call gets */
@@ -218,7 +216,7 @@ struct zk_txn {
     int64_t zxid, time_ms; /* of the transaction; 0: unknown */
 
     struct zk_slot *slot; /* NULL: not tagged */
-    bool stat_wanted;     /* of a create */
+    bool stat_needed;     /* of a create, and no operation of the user brings the zxid for it */
     bool findable;        /* if the connection breaks, its tag tells the outcome */
     bool tagged;          /* it wants a slot */
     int64_t deadline_ms;  /* for finding it */

@@ -83,16 +83,17 @@ static struct zk_txn *txn_new(struct zk *zk, const struct keeper_op *ops, size_t
 }
 
 /* A transaction needs a tag to be found again, or to learn its zxid. */
-static bool wants_tag(struct zk_txn *t, const struct keeper_op *ops)
+static void decide_tag(struct zk_txn *t, const struct keeper_op *ops)
 {
     bool sets = false;
     for (size_t i = 0; i < t->count; i++) {
         bool creates = ops[i].kind == KEEPER_CREATE;
         sets |= ops[i].kind == KEEPER_SET;
-        t->stat_wanted |= creates && !(ops[i].flags & KEEPER_NO_STAT);
+        t->stat_needed |= creates && !(ops[i].flags & KEEPER_NO_STAT);
         t->findable |= creates && (ops[i].flags & KEEPER_SEQUENTIAL);
     }
-    return t->findable || (t->stat_wanted && !sets && t->count > 1);
+    t->stat_needed &= !sets;
+    t->tagged = t->findable || (t->stat_needed && t->count > 1);
 }
 
 /* The exact limit of the wire: keeper.c has checked without the chroot and the tag. */
@@ -109,7 +110,7 @@ static int txn_begin(struct zk *zk, const struct keeper_op *ops, size_t count,
                      struct keeper_result *results, struct zk_txn **ret_txn)
 {
     struct zk_txn *t = txn_new(zk, ops, count, results);
-    t->tagged = wants_tag(t, ops);
+    decide_tag(t, ops);
     int err = is_too_big(zk, ops, count, t->tagged) ? DROVER_TOO_BIG : zk_enter(zk);
     if (err) {
         zk_txn_fail(t, err);
@@ -162,17 +163,14 @@ static void on_create(int rc, const char *path, const struct Stat *stat, const v
 /* A created node whose stat has the zxid; NULL if it is not needed, or if there is none. */
 static const char *stat_node(const struct zk_txn *t)
 {
-    const char *found = NULL;
-    if (!t->stat_wanted)
+    if (!t->stat_needed)
         return NULL;
-    for (size_t i = 0; i < t->count + (t->slot != NULL); i++) {
-        const zoo_op_t *z = &t->zops[i];
-        if (z->type == ZOO_SETDATA_OP)
-            return NULL;
-        if (z->type == ZOO_CREATE_OP && !zk_op_is_sequential(z))
-            found = z->create_op.path;
-    }
-    return found;
+    if (t->slot)
+        return t->slot->made ? NULL : t->slot->path;
+    for (size_t i = t->count; i--;)
+        if (t->zops[i].type == ZOO_CREATE_OP && !zk_op_is_sequential(&t->zops[i]))
+            return t->zops[i].create_op.path;
+    return NULL;
 }
 
 /* Sent as the request of its name. */
@@ -351,7 +349,7 @@ static void commit_answered(struct zk_call *c)
 static int commit_send(struct zk *zk, struct zk_txn *t)
 {
     while (!zk->ended && zk->in_flight >= ZK_IN_FLIGHT_MAX)
-        pthread_cond_wait(&zk->not_full, &zk->lock);
+        pthread_cond_wait(&zk->changed, &zk->lock);
     if (zk->ended)
         return zk->ended;
     if (zoo_state(zk->handle) != ZOO_CONNECTED_STATE)

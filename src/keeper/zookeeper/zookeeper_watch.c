@@ -43,13 +43,6 @@ struct zk_watch {
 };
 TAILQ_HEAD(zk_watches, zk_watch);
 
-/* The answer to the question. */
-struct zk_watched_state {
-    bool exists;
-    int64_t czxid;
-    int64_t changed; /* mzxid, or pzxid when it is about children */
-};
-
 enum zk_arm { IDLE, ARMING, ARMED };
 
 struct zk_watched {
@@ -59,10 +52,11 @@ struct zk_watched {
     char *full;
     bool children;
     enum zk_arm arm;
-    int err;    /* of the last arming, if it was refused */
-    bool known; /* state holds an answer */
-    int fired;  /* the last event since the last arming, ZooKeeper's number; 0: none */
-    struct zk_watched_state state;
+    int err;         /* of the last arming, if it was refused */
+    int fired;       /* the last event since the last arming, ZooKeeper's number; 0: none */
+    bool known;      /* the next two are an answer */
+    int64_t czxid;   /* 0: the node is missing */
+    int64_t changed; /* mzxid, or pzxid when it is about children */
     struct zk_watches watches;
 };
 
@@ -99,22 +93,18 @@ static void watched_post(struct zk_watched *s, enum keeper_event event)
     }
 }
 
-static void watched_compare(struct zk_watched *s, struct zk_watched_state now)
+/* The difference between two answers. */
+static void watched_compare(struct zk_watched *s, int64_t czxid, int64_t changed)
 {
-    struct zk_watched_state was = s->state;
-    bool known = s->known, other = was.czxid != now.czxid;
+    bool other = s->czxid != czxid;
 
-    s->state = now;
-    s->known = true;
-    if (!known)
-        return;
-    if (was.exists && (!now.exists || other))
+    if (s->czxid && other)
         watched_post(s, KEEPER_EVENT_DELETED);
-    if (now.exists && (!was.exists || other))
+    if (czxid && other)
         watched_post(s, KEEPER_EVENT_CREATED);
-    else if (now.exists && was.changed != now.changed)
+    else if (czxid && s->changed != changed)
         watched_post(s, KEEPER_EVENT_CHANGED);
-    else if (s->fired == ZOO_CREATED_EVENT && !was.exists && !now.exists)
+    else if (!czxid && !s->czxid && s->fired == ZOO_CREATED_EVENT)
         watched_post(s, KEEPER_EVENT_CREATED); /* and deleted since: the reader will see it */
     s->fired = 0;
 }
@@ -213,14 +203,18 @@ static void watched_answered(struct zk_watched *s, const struct zk_request *r)
 {
     int rc = r->call.rc;
     bool children = r->kind == ZK_CHILDREN;
-    struct zk_watched_state now = {rc == ZOK, r->stat.czxid,
-                                   s->children ? r->stat.pzxid : r->stat.mzxid};
+    int64_t changed = s->children ? r->stat.pzxid : r->stat.mzxid;
 
     s->arm = ARMED;
-    if (rc == ZOK || rc == ZNONODE)
-        watched_compare(s, now);
-    else
+    if (rc == ZOK || rc == ZNONODE) {
+        if (s->known)
+            watched_compare(s, r->stat.czxid, changed);
+        s->known = true;
+        s->czxid = r->stat.czxid;
+        s->changed = changed;
+    } else {
         watched_refused(s, rc);
+    }
     if (children && rc == ZNONODE) /* that set no watch: watch for its creation */
         watched_ask(s, false);
     if (s->children && !children && rc == ZOK) /* it was created meanwhile */
