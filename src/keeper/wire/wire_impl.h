@@ -36,7 +36,6 @@ struct wire_conn {
     struct wire *w;
     TAILQ_ENTRY(wire_conn) link; /* in wire.conns */
     char peer[64];               /* address and port */
-    char ip[48];
     int closed_handles;
     bool closing;
 
@@ -169,10 +168,11 @@ struct wire_request {
     int64_t lsn;
 };
 
-/* ZooKeeper errors without a counterpart in enum drover_err. */
+/* ZooKeeper errors, most of them without a counterpart in enum drover_err. */
 enum wire_error {
     WIRE_SYSTEM_ERROR = -1,
     WIRE_MARSHALLING_ERROR = -5, /* the request is invalid */
+    WIRE_UNIMPLEMENTED = -6,
     WIRE_NO_NODE = -101,
     WIRE_AUTH_FAILED = -115,
     WIRE_NO_WATCHER = -121,
