@@ -75,11 +75,14 @@ static void call_remove(struct zk_call *c)
         pthread_cond_broadcast(&zk->changed);
 }
 
-void zk_call_cancel(struct zk_call *c)
+int zk_call_sent(struct zk_call *c, int rc)
 {
+    if (rc == ZOK)
+        return 0;
     call_remove(c);
     if (!c->finish)
         pthread_cond_destroy(&c->answered);
+    return c->zk->ended ? c->zk->ended : zk_err(rc);
 }
 
 static void call_reply(struct zk_call *c)
@@ -195,18 +198,7 @@ static int hand_over(struct zk *zk, struct zk_request *r)
 int zk_request_send(struct zk *zk, struct zk_request *r)
 {
     zk_call_start(zk, &r->call);
-    int rc = hand_over(zk, r);
-    if (rc != ZOK)
-        zk_call_cancel(&r->call);
-    return rc;
-}
-
-static int request_once(struct zk *zk, struct zk_request *r)
-{
-    int rc = zk_request_send(zk, r);
-    if (rc == ZOK)
-        return zk_err(zk_call_wait(&r->call));
-    return zk->ended ? zk->ended : zk_err(rc);
+    return zk_call_sent(&r->call, hand_over(zk, r));
 }
 
 int zk_request(struct zk *zk, struct zk_request *r)
@@ -215,7 +207,9 @@ int zk_request(struct zk *zk, struct zk_request *r)
     do {
         err = zk_wait_connected(zk, r->deadline_ms);
         if (!err)
-            err = request_once(zk, r);
+            err = zk_request_send(zk, r);
+        if (!err)
+            err = zk_err(zk_call_wait(&r->call));
     } while (err == DROVER_UNKNOWN && clock_boot_ms() < r->deadline_ms);
     return r->kind == ZK_CREATE && err == DROVER_EXISTS ? 0 : err;
 }

@@ -158,11 +158,11 @@ bool zk_wait(struct zk *zk, int64_t deadline_ms); /* for `changed`; false: too l
 int zk_wait_connected(struct zk *zk, int64_t deadline_ms);
 
 /*
- * Before sending; after sending failed; for each answer, on the reply thread and without the lock;
- * to wait for the last one.
+ * Before sending; after it, with what libzookeeper said: 0, or the error and there is no call; for
+ * each answer, on the reply thread and without the lock; to wait for the last one.
  */
 void zk_call_start(struct zk *zk, struct zk_call *c);
-void zk_call_cancel(struct zk_call *c);
+int zk_call_sent(struct zk_call *c, int rc);
 void zk_call_answer(struct zk_call *c, int rc);
 int zk_call_wait(struct zk_call *c); /* returns ZooKeeper's answer */
 void zk_calls_fail(struct zk *zk);   /* answers those that libzookeeper did not */
@@ -185,7 +185,7 @@ struct zk_request {
     bool world_writable; /* the ACL allows anybody to change the node */
 };
 
-/* With the lock held. send does not wait: ZooKeeper's error if it could not be sent. */
+/* With the lock held. send does not wait: an error if it could not be sent. */
 int zk_request_send(struct zk *zk, struct zk_request *r);
 int zk_request(struct zk *zk, struct zk_request *r);
 int zk_exists(struct zk *zk, const char *full, int64_t deadline_ms, struct keeper_stat *ret_stat);

@@ -211,11 +211,7 @@ static int txn_send(struct zk *zk, struct zk_txn *t)
     zk_call_start(zk, &t->call);
     if (t->slot)
         zk_tag_draw(t);
-    int rc = send_txn(zk, t);
-    if (rc == ZOK)
-        return 0;
-    zk_call_cancel(&t->call);
-    return zk->ended ? zk->ended : zk_err(rc);
+    return zk_call_sent(&t->call, send_txn(zk, t));
 }
 
 /* Results. */

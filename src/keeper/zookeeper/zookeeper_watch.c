@@ -133,11 +133,11 @@ static void on_fired(zhandle_t *handle, int type, int state, const char *path, v
  * Idle watched are armed when there is a connection again. Children that may no longer be read are
  * told as changed: who looks will see.
  */
-static void watched_refused(struct zk_watched *s, int rc)
+static void watched_refused(struct zk_watched *s, int err)
 {
     s->arm = IDLE;
-    if (!zk_rc_is_lost(rc)) {
-        s->err = zk_err(rc);
+    if (err != DROVER_UNKNOWN) {
+        s->err = err;
         if (s->fired)
             watched_post(s, KEEPER_EVENT_CHANGED);
         s->fired = 0;
@@ -163,10 +163,10 @@ static void watched_ask(struct zk_watched *s, bool children)
         .watcher_id = s->id,
     };
     s->arm = ARMING;
-    int rc = zk_request_send(s->zk, r);
-    if (rc != ZOK) {
+    int err = zk_request_send(s->zk, r);
+    if (err) {
         question_free(r);
-        watched_refused(s, rc);
+        watched_refused(s, err);
     }
 }
 
@@ -213,7 +213,7 @@ static void watched_answered(struct zk_watched *s, const struct zk_request *r)
         s->czxid = r->stat.czxid;
         s->changed = changed;
     } else {
-        watched_refused(s, rc);
+        watched_refused(s, zk_err(rc));
     }
     if (children && rc == ZNONODE) /* that set no watch: watch for its creation */
         watched_ask(s, false);
