@@ -137,8 +137,7 @@ void wire_serve(struct wire *w, struct local *l)
     engine_listen(l, on_session_ended, w);
 }
 
-/* The store does not call here any more. */
-static void leave(struct wire *w)
+void wire_leave(struct wire *w)
 {
     engine_listen(w->l, NULL, NULL);
     LOCKED(&w->l->lock);
@@ -172,7 +171,7 @@ void wire_close(struct wire *w)
 {
     struct wire_conn *c;
     if (w->l)
-        leave(w);
+        wire_leave(w);
     TAILQ_FOREACH(c, &w->conns, link)
         wire_conn_close(c);
     uv_close((uv_handle_t *)&w->news, close_rest);

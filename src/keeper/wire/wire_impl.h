@@ -94,7 +94,8 @@ struct wire {
     int open_handles;
 };
 
-/* wire.c: the port of an address of either family. */
+/* wire.c: the store does not call here any more; the port of an address of either family. */
+void wire_leave(struct wire *w);
 int wire_port(const struct sockaddr_storage *address);
 
 /* wire_conn.c */
