@@ -62,18 +62,13 @@ size_t keeper_request_size(const struct keeper_op *ops, size_t count)
     return size;
 }
 
-static int op_check(const struct keeper_op *op)
+static bool op_is_valid(const struct keeper_op *op)
 {
-    bool create = op->kind == KEEPER_CREATE;
-    if (create && (op->flags & ~(KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL | KEEPER_NO_STAT)))
-        return DROVER_BAD_ARGUMENT;
-    if (op->kind == KEEPER_SET_ACL || op->acl.len || op->refused)
-        return DROVER_BAD_ARGUMENT;
-    if (!path_is_valid(op->path, create && (op->flags & KEEPER_SEQUENTIAL)))
-        return DROVER_BAD_ARGUMENT;
-    if (op->kind == KEEPER_DELETE && path_is_special(op->path))
-        return DROVER_BAD_ARGUMENT;
-    return 0;
+    bool create = op->kind == KEEPER_CREATE, sequential = create && (op->flags & KEEPER_SEQUENTIAL);
+    int flags = KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL | KEEPER_NO_STAT;
+    return !(create && (op->flags & ~flags)) && op->kind != KEEPER_SET_ACL && !op->acl.len &&
+           !op->refused && path_is_valid(op->path, sequential) &&
+           !(op->kind == KEEPER_DELETE && path_is_special(op->path));
 }
 
 /*
@@ -83,10 +78,10 @@ static int op_check(const struct keeper_op *op)
 static int request_check(const struct keeper_op *ops, size_t count, struct keeper_result *results)
 {
     bool too_big = count > KEEPER_MULTI_MAX || keeper_request_size(ops, count) > KEEPER_REQUEST_MAX;
-    int err = too_big ? DROVER_TOO_BIG : 0;
     size_t bad = 0;
-    for (; bad < count && !err; bad += !err)
-        err = op_check(&ops[bad]);
+    while (!too_big && bad < count && op_is_valid(&ops[bad]))
+        bad++;
+    int err = too_big ? DROVER_TOO_BIG : bad < count ? DROVER_BAD_ARGUMENT : 0;
     for (size_t i = 0; err && results && i < count; i++)
         results[i].err = too_big || i == bad ? err : i < bad ? 0 : DROVER_NOT_TRIED;
     return err;
@@ -154,7 +149,6 @@ int keeper_children(struct keeper *k, const char *path, struct keeper_names *ret
     CLEANUP(buf_release) struct buf text = {0};
     struct keeper_stat stat;
     size_t count = 0;
-
     if (!path_is_valid(str_of(path), false))
         return DROVER_BAD_ARGUMENT;
     TRY(k->ops->children(k, str_of(path), &text, &count, &stat));

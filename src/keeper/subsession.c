@@ -180,7 +180,6 @@ static int commit(struct keeper *k, const struct keeper_op *ops, size_t count, k
 {
     struct subsession *l = subsession_of(k);
     struct subsession_commit *p = mem_alloc(sizeof *p + count * sizeof *ops);
-
     *p = (struct subsession_commit){.l = l, .done = done, .arg = arg};
     for (size_t i = 0; i < count; i++) {
         p->ops[i] = ops[i];
@@ -212,7 +211,6 @@ static int watch(struct keeper *k, struct str path, enum keeper_watch_kind kind,
     struct subsession *l = subsession_of(k);
     struct subsession_watch *w = mem_zalloc(sizeof *w);
     struct keeper_watch *before = *ret_watch;
-
     pthread_mutex_lock(&l->lock);
     LIST_INSERT_HEAD(&l->watches, w, link);
     pthread_mutex_unlock(&l->lock);
@@ -254,7 +252,6 @@ static int node_is_ours(struct subsession *l, const struct subsession_node *n, b
     struct keeper_stat stat;
     CLEANUP(buf_release) struct buf data = {0};
     int err = keeper_get(l->host, n->path, n->czxid ? NULL : &data, &stat);
-
     keeper_session(l->host, &host);
     if (err && err != DROVER_NO_NODE)
         return err;
@@ -277,7 +274,6 @@ static int leave_some(struct subsession *l)
 {
     struct keeper_op ops[LEAVE_MAX];
     size_t n = 0;
-
     for (uint32_t ref = l->node_len; ref && n < LEAVE_MAX; ref--) {
         bool ours = false;
         TRY(node_is_ours(l, &l->nodes[ref - 1], &ours));
@@ -314,7 +310,6 @@ int subsession_leave(struct keeper *k)
 static void close_subsession(struct keeper *k, bool end_session)
 {
     struct subsession *l = subsession_of(k);
-
     while (!LIST_EMPTY(&l->watches))
         unwatch(k, (struct keeper_watch *)LIST_FIRST(&l->watches));
     if (end_session)
@@ -338,7 +333,6 @@ static const struct keeper_ops SUBSESSION_OPS = {
 int subsession_open(struct keeper *host, int32_t timeout_ms, struct keeper **ret_keeper)
 {
     struct subsession *l = mem_alloc(sizeof *l);
-
     *l = (struct subsession){{&SUBSESSION_OPS}, .host = host, .session.timeout_ms = timeout_ms};
     random_fill(&l->session.id, sizeof l->session.id);
     random_fill(l->session.password, sizeof l->session.password);

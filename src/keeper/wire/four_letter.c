@@ -116,7 +116,6 @@ static const struct {
 bool wire_word(struct wire_conn *c, const char *four)
 {
     size_t i = 0, count = sizeof WORDS / sizeof *WORDS;
-
     while (i < count && memcmp(four, WORDS[i].word, 4) != 0)
         i++;
     if (i == count)

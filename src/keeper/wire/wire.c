@@ -57,7 +57,6 @@ static void on_news(uv_async_t *news)
 {
     struct wire *w = news->data;
     struct wire_conn *c;
-
     pthread_mutex_lock(&w->l->lock);
     while ((c = LIST_FIRST(&w->noted))) {
         LIST_REMOVE(c, noted_link);

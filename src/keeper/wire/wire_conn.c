@@ -28,10 +28,9 @@ static void on_handle_closed(uv_handle_t *handle)
 {
     struct wire_conn *c = handle->data;
     struct wire *w = c->w;
-
     if (++c->closed_handles < 2)
         return;
-    for (size_t i = 0; i < c->id_count; i++)
+    for (size_t i = 0; i < c->who.count; i++)
         free((char *)c->ids[i].id.p);
     buf_release(&c->in);
     buf_release(&c->out);
@@ -78,7 +77,6 @@ void wire_conn_put(struct wire_conn *c, struct str packet, int64_t lsn)
     struct wire_barrier *last =
         c->barrier_count ? &c->barriers[c->barrier_first + c->barrier_count - 1] : NULL;
     uint64_t end;
-
     if (!packet.len)
         return;
     buf_put_str(&c->out, packet);
@@ -302,13 +300,14 @@ static void name_peer(struct wire_conn *c)
         return;
     uv_ip_name((struct sockaddr *)&address, ip, sizeof ip);
     snprintf(c->peer, sizeof c->peer, "%s:%d", ip, wire_port(&address));
-    c->ids[c->id_count++] = (struct acl_id){STR("ip"), {mem_dup(ip, strlen(ip)), strlen(ip)}};
+    c->ids[c->who.count++] = (struct acl_id){STR("ip"), {mem_dup(ip, strlen(ip)), strlen(ip)}};
 }
 
 static struct wire_conn *conn_new(struct wire *w)
 {
     struct wire_conn *c = mem_zalloc(sizeof *c);
     c->w = w;
+    c->who.ids = c->ids;
     UV_CHECK(uv_tcp_init(w->loop, &c->tcp));
     UV_CHECK(uv_timer_init(w->loop, &c->patience));
     c->tcp.data = c->patience.data = c;

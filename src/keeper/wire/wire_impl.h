@@ -56,7 +56,7 @@ struct wire_conn {
 
     int64_t session;                 /* 0: not connected yet */
     struct acl_id ids[WIRE_IDS_MAX]; /* owned; the first is the address */
-    size_t id_count;
+    struct acl_who who;              /* those that are used */
     uint64_t received, sent;
     int64_t told_zxid; /* the highest zxid in an answer */
 
@@ -181,7 +181,6 @@ enum wire_error {
 };
 
 int wire_error(int err);
-struct acl_who wire_who(struct wire_conn *c);
 
 /*
  * Finds a node that the client may read. The answer saw the transactions that made the node what it

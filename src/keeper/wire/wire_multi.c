@@ -37,11 +37,9 @@ static bool find_kind(int type, enum keeper_op_kind *ret_kind)
 /* 0, or why the list is invalid. An open list, the usual case, is stored as none. */
 static int read_acl(struct wire_conn *c, struct reader *r, struct arena *a, struct str *ret_list)
 {
-    struct acl_who who = wire_who(c);
     CLEANUP(buf_release) struct buf list = {0};
     const char *start = r->p;
     int32_t count = jute_i32(r);
-
     for (int32_t i = 0; i < count && !r->bad; i++) {
         jute_i32(r);
         jute_bytes(r);
@@ -49,7 +47,7 @@ static int read_acl(struct wire_conn *c, struct reader *r, struct arena *a, stru
     }
     if (r->bad)
         return DROVER_BAD_ACL;
-    TRY(acl_resolve((struct str){start, (size_t)(r->p - start)}, &who, &list));
+    TRY(acl_resolve((struct str){start, (size_t)(r->p - start)}, &c->who, &list));
     if (!str_eq(buf_str(&list), ACL_OPEN_LIST))
         *ret_list = arena_take(a, &list);
     return 0;
@@ -159,7 +157,6 @@ static void put_result(struct buf *out, enum keeper_op_kind kind,
 
 void wire_multi(struct wire_conn *c, struct wire_request *q)
 {
-    struct acl_who who = wire_who(c);
     CLEANUP(arena_release) struct arena arena = {0};
     CLEANUP(mem_free) struct keeper_op *ops = NULL;
     size_t count = 0, cap = 0, acl_bytes = 0;
@@ -174,7 +171,7 @@ void wire_multi(struct wire_conn *c, struct wire_request *q)
     }
     if (!q->r.bad && !q->error && count) {
         struct keeper_result *results = arena_zalloc(&arena, count * sizeof *results);
-        int err = engine_apply(c->w->l, c->session, &who, ops, count, results, JOURNAL_WRITER);
+        int err = engine_apply(c->w->l, c->session, &c->who, ops, count, results, JOURNAL_WRITER);
         for (size_t i = 0; i < count; i++)
             if (err)
                 put_error(&c->w->body, wire_error(results[i].err));
@@ -202,7 +199,6 @@ static void read_one(struct wire_conn *c, int type, struct str path)
 void wire_multi_read(struct wire_conn *c, struct wire_request *q)
 {
     int type;
-
     while (next_op(&q->r, &type)) {
         if (type != WIRE_GET_DATA && type != WIRE_GET_CHILDREN) {
             q->error = WIRE_MARSHALLING_ERROR;

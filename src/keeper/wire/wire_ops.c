@@ -33,11 +33,6 @@ int wire_error(int err)
     return WIRE_SYSTEM_ERROR;
 }
 
-struct acl_who wire_who(struct wire_conn *c)
-{
-    return (struct acl_who){c->ids, c->id_count};
-}
-
 static struct tree *tree_of(struct wire_conn *c)
 {
     return &c->w->l->tree;
@@ -46,16 +41,14 @@ static struct tree *tree_of(struct wire_conn *c)
 bool wire_look(struct wire_conn *c, struct str path, int permission, struct wire_request *q,
                struct tree_view *ret_view)
 {
-    struct acl_who who = wire_who(c);
     int err = path_is_valid(path, false) ? tree_look(tree_of(c), path, ret_view) : DROVER_NO_NODE;
-
     q->lsn = tree_of(c)->zxid;
     if (!err) {
         const struct keeper_stat *stat = &ret_view->stat;
         q->lsn = stat->mzxid > stat->pzxid ? stat->mzxid : stat->pzxid;
         if (q->lsn < c->w->acl_lsn)
             q->lsn = c->w->acl_lsn;
-        if (permission && !acl_allows(ret_view->acl, permission, &who))
+        if (permission && !acl_allows(ret_view->acl, permission, &c->who))
             err = DROVER_NO_AUTH;
     }
     q->error = wire_error(err);
@@ -65,14 +58,12 @@ bool wire_look(struct wire_conn *c, struct str path, int permission, struct wire
 /* create: the path; create2: that and the stat; setData, setACL: the stat; the others: nothing. */
 static void op_change(struct wire_conn *c, struct wire_request *q)
 {
-    struct acl_who who = wire_who(c);
     CLEANUP(arena_release) struct arena arena = {0};
     struct keeper_result result = {0};
     struct keeper_op op;
-
     if (wire_read_op(c, q->type, &q->r, &arena, &op))
         q->error =
-            wire_error(engine_apply(c->w->l, c->session, &who, &op, 1, &result, JOURNAL_WRITER));
+            wire_error(engine_apply(c->w->l, c->session, &c->who, &op, 1, &result, JOURNAL_WRITER));
     q->lsn = q->zxid = tree_of(c)->zxid;
     if (result.path)
         jute_put_bytes(&c->w->body, str_of(result.path));
@@ -143,11 +134,10 @@ static void op_read(struct wire_conn *c, struct wire_request *q)
 static void op_get_acl(struct wire_conn *c, struct wire_request *q)
 {
     struct str path = jute_bytes(&q->r);
-    struct acl_who who = wire_who(c);
     struct tree_view v;
     if (!wire_look(c, path, ACL_READ | ACL_ADMIN, q, &v))
         return;
-    if (acl_allows(v.acl, ACL_ADMIN, &who))
+    if (acl_allows(v.acl, ACL_ADMIN, &c->who))
         buf_put_str(&c->w->body, v.acl);
     else
         acl_put_masked(&c->w->body, v.acl);
@@ -171,7 +161,6 @@ static void bring_watch(struct wire_conn *c, struct str path, int mode, bool exi
     struct tree_view v;
     bool there = tree_look(tree_of(c), path, &v) == 0;
     int64_t now = tree_of(c)->zxid;
-
     if (mode & (WIRE_WATCH_PERSISTENT | WIRE_WATCH_RECURSIVE))
         watch(c, path, mode, q);
     else if (exists && there)
@@ -194,7 +183,6 @@ static void op_set_watches(struct wire_conn *c, struct wire_request *q)
                                       WIRE_WATCH_RECURSIVE};
     int64_t since = jute_i64(&q->r);
     int lists = q->type == WIRE_SET_WATCHES2 ? LISTS2 : LISTS;
-
     for (int list = 0; list < lists; list++) {
         int32_t count = jute_i32(&q->r);
         for (int32_t i = 0; i < count && !q->r.bad; i++) {
@@ -229,7 +217,6 @@ static void op_remove_watches(struct wire_conn *c, struct wire_request *q)
                                 [5] = WIRE_WATCH_RECURSIVE};
     struct str path = jute_bytes(&q->r);
     int32_t kind = jute_i32(&q->r);
-
     if (kind < 1 || kind > 5) {
         q->error = WIRE_MARSHALLING_ERROR;
         return;
@@ -247,7 +234,6 @@ static void op_get_ephemerals(struct wire_conn *c, struct wire_request *q)
     const struct tree_nodes *ns = &tree_of(c)->nodes;
     CLEANUP(buf_release) struct buf path = {0};
     int32_t count = 0;
-
     jute_put_i32(&c->w->body, 0);
     for (uint32_t ref = s->first_ephemeral; ref; ref = node_at(ns, ref)->more->next_ephemeral) {
         path.len = 0;
@@ -335,7 +321,6 @@ static const struct op {
 static void run_op(struct wire_conn *c, struct wire_request *q)
 {
     const struct op *op = OPS, *end = OPS + sizeof OPS / sizeof *OPS;
-
     while (op < end && op->type != q->type)
         op++;
     if (op == end) {
@@ -353,7 +338,6 @@ static void put_answer(struct wire_conn *c, int32_t xid, const struct wire_reque
 {
     struct wire *w = c->w;
     size_t body_len = q->error ? 0 : w->body.len;
-
     if (c->told_zxid < q->zxid)
         c->told_zxid = q->zxid;
     w->head.len = 0;

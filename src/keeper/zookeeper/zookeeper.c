@@ -171,7 +171,6 @@ static void session_over(struct zk *zk, int err)
 static void on_session(zhandle_t *handle, int type, int state, const char *path, void *arg)
 {
     struct zk *zk = arg;
-
     (void)handle, (void)path;
     if (type != ZOO_SESSION_EVENT)
         return;
@@ -318,7 +317,6 @@ static int session_start(struct zk *zk, const char *hosts, const struct zookeepe
                          struct err_info *e)
 {
     clientid_t id = {.client_id = zk->session.id};
-
     memcpy(id.passwd, zk->session.password, sizeof id.passwd);
     zk->acl = zo && zo->auth ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
     zoo_set_debug_level(0);

@@ -177,7 +177,6 @@ static void on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void
 static int hand_over(struct zk *zk, struct zk_request *r)
 {
     void *id = (void *)r->watcher_id;
-
     switch (r->kind) {
     case ZK_GET:
         return zoo_aget(zk->handle, r->full, 0, on_data, r);

@@ -71,7 +71,7 @@ TAILQ_HEAD(zk_txns, zk_txn);
 struct zk_slot {
     SLIST_ENTRY(zk_slot) link; /* in zk->slots while it is free */
     bool made;
-    char *path; /* with the chroot */
+    char path[]; /* with the chroot */
 };
 SLIST_HEAD(zk_slots, zk_slot);
 

@@ -49,17 +49,11 @@ enum {
 
 static struct zk_slot *slot_new(struct zk *zk)
 {
-    struct zk_slot *slot = mem_zalloc(sizeof *slot);
     char path[sizeof TAGS_NODE + ZK_TAG_LEN + 1] = TAGS_NODE "/";
     random_hex(path + sizeof TAGS_NODE, ZK_TAG_LEN);
-    slot->path = zk_full_path(zk, str_of(path));
+    struct zk_slot *slot = mem_zalloc(sizeof *slot + zk->chroot_len + sizeof path);
+    zk_full_path_put(zk, str_of(path), false, slot->path);
     return slot;
-}
-
-static void slot_free(struct zk_slot *slot)
-{
-    free(slot->path);
-    free(slot);
 }
 
 static void slots_free(struct zk *zk)
@@ -67,7 +61,7 @@ static void slots_free(struct zk *zk)
     struct zk_slot *slot;
     while ((slot = SLIST_FIRST(&zk->slots))) {
         SLIST_REMOVE_HEAD(&zk->slots, link);
-        slot_free(slot);
+        free(slot);
     }
 }
 
@@ -96,7 +90,7 @@ static int tags_prepare(struct zk *zk)
     }
     if (err == DROVER_NO_AUTH)
         zk->tags = ZK_TAGS_FORBIDDEN;
-    slot_free(slot);
+    free(slot);
     return err == DROVER_NO_AUTH || err == DROVER_NO_NODE ? 0 : err;
 }
 
@@ -135,7 +129,7 @@ void zk_tag_drop(struct zk *zk, struct zk_txn *t)
     if (t->slot && (t->slot->made || !zk_rc_is_lost(t->call.rc)))
         SLIST_INSERT_HEAD(&zk->slots, t->slot, link);
     else if (t->slot)
-        slot_free(t->slot);
+        free(t->slot);
     t->slot = NULL;
 }
 
@@ -150,7 +144,7 @@ bool zk_tag_failed(struct zk *zk, struct zk_txn *t)
     for (size_t i = 0; i < t->count; i++)
         if (t->zresults[i].err != ZOK)
             return false;
-    slot_free(t->slot);
+    free(t->slot);
     t->slot = NULL;
     slots_free(zk);
     zk->tags = ZK_TAGS_UNTRIED;
@@ -219,7 +213,6 @@ static size_t count_behind(const struct zk_txn *t, size_t i)
 static int results_recover(struct zk *zk, struct zk_txn *t)
 {
     int err = 0;
-
     for (size_t i = 0; i < t->count && !err; i++) {
         const zoo_op_t *z = &t->zops[i];
         t->results[i].err = 0;
@@ -242,7 +235,6 @@ static int resolve(struct zk *zk, struct zk_txn *t)
     struct zk_request r = {
         .kind = ZK_SYNC, .full = t->slot->path, .deadline_ms = t->deadline_ms, .data = &data};
     int err = zk_request(zk, &r);
-
     r.kind = ZK_GET;
     if (!err)
         err = zk_request(zk, &r);

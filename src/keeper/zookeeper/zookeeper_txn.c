@@ -54,7 +54,6 @@ static void pack(const struct zk *zk, struct zk_txn *t, size_t i, const struct k
     int len = op->data.p ? (int)op->data.len : -1;
     char *full = arena_alloc(&t->arena, zk->chroot_len + op->path.len + 1);
     size_t path_size = zk_full_path_put(zk, op->path, sequential, full) + SEQUENCE_LEN;
-
     if (op->kind == KEEPER_CREATE)
         zoo_create_op_init(z, full, op->data.p, len, zk->acl, op->flags & ~KEEPER_NO_STAT,
                            arena_alloc(&t->arena, path_size), (int)path_size);
@@ -222,7 +221,6 @@ void zk_txn_created(struct zk_txn *t, size_t i, const char *full)
     const zoo_op_t *z = &t->zops[i];
     const char *path = zk_user_path(zk, full);
     int64_t owner = z->create_op.flags & KEEPER_EPHEMERAL ? zk->session.id : 0;
-
     t->results[i].path = t->done ? (char *)path : mem_dup(path, strlen(path));
     t->results[i].stat = (struct keeper_stat){
         .czxid = t->zxid,

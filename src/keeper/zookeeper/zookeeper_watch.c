@@ -34,12 +34,12 @@ struct zk_watch {
     enum keeper_watch_kind kind;
     keeper_watch_fn *fn;
     void *arg;
-    char *path; /* the user's */
     bool running;
 
     /* Events to deliver, in order. If there are more, the latest replaces the last. */
     enum keeper_event events[EVENTS_MAX];
     size_t event_count;
+    char path[]; /* the user's */
 };
 TAILQ_HEAD(zk_watches, zk_watch);
 
@@ -78,7 +78,6 @@ static struct zk_watched *watched_by_id(struct zk *zk, uintptr_t id)
 static void watched_post(struct zk_watched *s, enum keeper_event event)
 {
     struct zk_watch *w;
-
     if (s->zk->ended && event != KEEPER_EVENT_EXPIRED)
         return;
     TAILQ_FOREACH(w, &s->watches, link) {
@@ -97,7 +96,6 @@ static void watched_post(struct zk_watched *s, enum keeper_event event)
 static void watched_compare(struct zk_watched *s, int64_t czxid, int64_t changed)
 {
     bool other = s->czxid != czxid;
-
     if (s->czxid && other)
         watched_post(s, KEEPER_EVENT_DELETED);
     if (czxid && other)
@@ -114,7 +112,6 @@ static void watched_compare(struct zk_watched *s, int64_t czxid, int64_t changed
 static void on_fired(zhandle_t *handle, int type, int state, const char *path, void *id)
 {
     struct zk *zk = (struct zk *)zoo_get_context(handle);
-
     (void)state, (void)path;
     if (type == ZOO_SESSION_EVENT)
         return;
@@ -154,7 +151,6 @@ static void question_free(struct zk_request *r)
 static void watched_ask(struct zk_watched *s, bool children)
 {
     struct zk_request *r = mem_alloc(sizeof *r);
-
     *r = (struct zk_request){
         .call.finish = on_answer,
         .kind = children ? ZK_CHILDREN : ZK_EXISTS,
@@ -190,7 +186,6 @@ static void ignore(int rc, const void *arg)
 static void server_forget(struct zk *zk, const char *full)
 {
     struct zk_watched *other;
-
     if (zk->ended || zoo_state(zk->handle) != ZOO_CONNECTED_STATE)
         return;
     TAILQ_FOREACH(other, &zk->watched, link)
@@ -239,7 +234,6 @@ static struct zk_watched *watched_get(struct zk *zk, struct str path, bool child
 {
     char *full = zk_full_path(zk, path);
     struct zk_watched *s;
-
     TAILQ_FOREACH(s, &zk->watched, link) {
         if (s->children == children && strcmp(s->full, full) == 0) {
             free(full);
@@ -256,16 +250,9 @@ static struct zk_watched *watched_get(struct zk *zk, struct str path, bool child
     return s;
 }
 
-static void watch_free(struct zk_watch *w)
-{
-    free(w->path);
-    free(w);
-}
-
 static void watch_run(struct zk *zk, struct zk_item *item)
 {
     struct zk_watch *w = (struct zk_watch *)item;
-
     w->running = true;
     while (w->watched && w->event_count) {
         enum keeper_event event = w->events[0];
@@ -280,7 +267,7 @@ static void watch_run(struct zk *zk, struct zk_item *item)
     if (w->fn)
         pthread_cond_broadcast(&zk->changed);
     else
-        watch_free(w); /* removed by its own callback: no thread waits */
+        free(w); /* removed by its own callback: no thread waits */
 }
 
 static void watch_detach(struct zk_watch *w)
@@ -303,15 +290,10 @@ int zk_watch(struct keeper *k, struct str path, enum keeper_watch_kind kind, kee
     struct zk *zk = zk_of(k);
     TRY(zk_enter(zk));
     struct zk_watched *s = watched_get(zk, path, kind == KEEPER_WATCH_CHILDREN);
-    struct zk_watch *w = mem_alloc(sizeof *w);
-    *w = (struct zk_watch){
-        .item.run = watch_run,
-        .watched = s,
-        .kind = kind,
-        .fn = fn,
-        .arg = arg,
-        .path = mem_dup(path.p, path.len),
-    };
+    struct zk_watch *w = mem_alloc(sizeof *w + path.len + 1);
+    *w = (struct zk_watch){.item.run = watch_run, .watched = s, .kind = kind, .fn = fn, .arg = arg};
+    memcpy(w->path, path.p, path.len);
+    w->path[path.len] = '\0';
     TAILQ_INSERT_TAIL(&s->watches, w, link);
     watched_arm(s);
     int64_t deadline_ms = zk_deadline(zk);
@@ -322,7 +304,7 @@ int zk_watch(struct keeper *k, struct str path, enum keeper_watch_kind kind, kee
         err = DROVER_UNKNOWN;
     if (err) {
         watch_detach(w);
-        watch_free(w);
+        free(w);
     } else {
         *ret_watch = (struct keeper_watch *)w;
     }
@@ -341,7 +323,7 @@ void zk_unwatch(struct keeper *k, struct keeper_watch *handle)
     } else {
         while (w->running)
             pthread_cond_wait(&zk->changed, &zk->lock);
-        watch_free(w);
+        free(w);
     }
 }
 
@@ -368,6 +350,6 @@ void zk_watches_free(struct zk *zk)
     while ((s = TAILQ_FIRST(&zk->watched))) {
         struct zk_watch *w = TAILQ_FIRST(&s->watches);
         watch_detach(w);
-        watch_free(w);
+        free(w);
     }
 }
