@@ -7,7 +7,6 @@
  */
 #include "keeper/subsession.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/queue.h>
 

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 /* The path, printed into the arena. */
 #define PRINTED(t, fmt)                                                                            \

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "base/thread.h"
 #include "base/uv_check.h"
 #include "keeper/wire/wire_impl.h"
 
@@ -109,7 +108,6 @@ int wire_listen(uv_loop_t *loop, const struct sockaddr_storage *address, struct 
     UV_CHECK(uv_tcp_init(loop, &w->listener));
     UV_CHECK(uv_async_init(loop, &w->news, on_news));
     w->listener.data = w->news.data = w;
-    w->open_handles = 2;
     int err = uv_tcp_bind(&w->listener, (const struct sockaddr *)address, 0);
     if (!err)
         err = uv_listen((uv_stream_t *)&w->listener, WIRE_BACKLOG, on_connection);
@@ -151,19 +149,16 @@ const char *wire_address(const struct wire *w)
 static void on_closed(uv_handle_t *handle)
 {
     struct wire *w = handle->data;
-    if (--w->open_handles)
-        return;
     buf_release(&w->head);
     buf_release(&w->body);
     free(w);
 }
 
 /* Connections first: they point here. */
-static void close_rest(uv_handle_t *handle)
+static void on_news_closed(uv_handle_t *handle)
 {
     struct wire *w = handle->data;
     uv_close((uv_handle_t *)&w->listener, on_closed);
-    on_closed(handle);
 }
 
 void wire_close(struct wire *w)
@@ -173,5 +168,5 @@ void wire_close(struct wire *w)
         wire_leave(w);
     TAILQ_FOREACH(c, &w->conns, link)
         wire_conn_close(c);
-    uv_close((uv_handle_t *)&w->news, close_rest);
+    uv_close((uv_handle_t *)&w->news, on_news_closed);
 }

@@ -76,11 +76,10 @@ void wire_conn_put(struct wire_conn *c, struct str packet, int64_t lsn)
 {
     struct wire_barrier *last =
         c->barrier_count ? &c->barriers[c->barrier_first + c->barrier_count - 1] : NULL;
-    uint64_t end;
     if (!packet.len)
         return;
     buf_put_str(&c->out, packet);
-    end = c->out_base + c->out.len;
+    uint64_t end = c->out_base + c->out.len;
     if (last && last->lsn >= lsn)
         last->end = end;
     else if (last || (lsn && gate_state(&c->w->l->gate, lsn) != 1))

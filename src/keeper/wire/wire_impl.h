@@ -91,7 +91,6 @@ struct wire {
     int64_t acl_lsn; /* of the last change of an access list, whose version every stat shows */
     struct buf head, body; /* of the answer being made */
     uint64_t received, sent;
-    int open_handles;
 };
 
 /* wire.c: the store does not call here any more; the port of an address of either family. */

@@ -4,8 +4,6 @@
  * An operation that is invalid by itself (its path, its access list, a kind that is not served)
  * keeps its error until its turn comes, because ZooKeeper reports the first operation that fails.
  */
-#include <stdlib.h>
-
 #include "base/mem.h"
 #include "keeper/path.h"
 #include "keeper/wire/wire_impl.h"

@@ -9,8 +9,6 @@
  *
  * A read whose connection broke is sent again on the next connection, until the deadline.
  */
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "keeper/zookeeper/zookeeper_impl.h"
 

@@ -20,7 +20,6 @@
 #ifndef KEEPER_ZOOKEEPER_ZOOKEEPER_IMPL_H
 #define KEEPER_ZOOKEEPER_ZOOKEEPER_IMPL_H
 
-#include <pthread.h>
 #include <sys/queue.h>
 #include <zookeeper/zookeeper.h>
 
