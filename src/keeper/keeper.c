@@ -57,31 +57,18 @@ void keeper_names_release(struct keeper_names *n)
 size_t keeper_request_size(const struct keeper_op *ops, size_t count)
 {
     size_t size = 64;
-
     for (size_t i = 0; i < count; i++)
         size += 64 + ops[i].path.len + ops[i].data.len + ops[i].acl.len;
     return size;
 }
 
-static int op_check(const struct keeper_op *op)
+static bool op_is_valid(const struct keeper_op *op)
 {
-    bool create = op->kind == KEEPER_CREATE;
-
-    if (create && (op->flags & ~(KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL | KEEPER_NO_STAT)))
-        return DROVER_BAD_ARGUMENT;
-    if (op->kind == KEEPER_SET_ACL || op->acl.len || op->refused)
-        return DROVER_BAD_ARGUMENT;
-    if (!path_is_valid(op->path, create && (op->flags & KEEPER_SEQUENTIAL)))
-        return DROVER_BAD_ARGUMENT;
-    if (op->kind == KEEPER_DELETE && path_is_special(op->path))
-        return DROVER_BAD_ARGUMENT;
-    return 0;
-}
-
-static void results_fill(struct keeper_result *results, size_t count, int err)
-{
-    for (size_t i = 0; i < count; i++)
-        results[i].err = err;
+    bool create = op->kind == KEEPER_CREATE, sequential = create && (op->flags & KEEPER_SEQUENTIAL);
+    int flags = KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL | KEEPER_NO_STAT;
+    return !(create && (op->flags & ~flags)) && op->kind != KEEPER_SET_ACL && !op->acl.len &&
+           !op->refused && path_is_valid(op->path, sequential) &&
+           !(op->kind == KEEPER_DELETE && path_is_special(op->path));
 }
 
 /*
@@ -90,29 +77,19 @@ static void results_fill(struct keeper_result *results, size_t count, int err)
  */
 static int request_check(const struct keeper_op *ops, size_t count, struct keeper_result *results)
 {
-    int err = 0;
-    size_t at = 0;
-
-    if (count > KEEPER_MULTI_MAX || keeper_request_size(ops, count) > KEEPER_REQUEST_MAX)
-        err = DROVER_TOO_BIG;
-    for (size_t i = 0; i < count && !err; i++) {
-        err = op_check(&ops[i]);
-        at = i;
-    }
-    if (err && results) {
-        results_fill(results, count, err == DROVER_TOO_BIG ? err : DROVER_NOT_TRIED);
-        results_fill(results, at, 0);
-        if (count)
-            results[at].err = err;
-    }
+    bool too_big = count > KEEPER_MULTI_MAX || keeper_request_size(ops, count) > KEEPER_REQUEST_MAX;
+    size_t bad = 0;
+    while (!too_big && bad < count && op_is_valid(&ops[bad]))
+        bad++;
+    int err = too_big ? DROVER_TOO_BIG : bad < count ? DROVER_BAD_ARGUMENT : 0;
+    for (size_t i = 0; err && results && i < count; i++)
+        results[i].err = too_big || i == bad ? err : i < bad ? 0 : DROVER_NOT_TRIED;
     return err;
 }
 
 int keeper_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
                  struct keeper_result *results)
 {
-    struct keeper_result few[8], *own = NULL;
-
     if (results)
         memset(results, 0, count * sizeof *results);
     int err = request_check(ops, count, results);
@@ -120,13 +97,10 @@ int keeper_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
         return err;
     if (results)
         return k->ops->multi(k, ops, count, results);
-
-    own = count <= 8 ? few : mem_alloc(count * sizeof *own);
-    memset(own, 0, count * sizeof *own);
-    err = k->ops->multi(k, ops, count, own);
-    keeper_results_release(own, count);
-    if (own != few)
-        free(own);
+    results = mem_zalloc(count * sizeof *results);
+    err = k->ops->multi(k, ops, count, results);
+    keeper_results_release(results, count);
+    free(results);
     return err;
 }
 
@@ -141,13 +115,12 @@ int keeper_get(struct keeper *k, const char *path, struct buf *ret_data,
                struct keeper_stat *ret_stat)
 {
     struct keeper_stat stat;
-
     if (!path_is_valid(str_of(path), false))
         return DROVER_BAD_ARGUMENT;
-    int err = k->ops->get(k, str_of(path), ret_data, &stat);
-    if (!err && ret_stat)
+    TRY(k->ops->get(k, str_of(path), ret_data, &stat));
+    if (ret_stat)
         *ret_stat = stat;
-    return err;
+    return 0;
 }
 
 int keeper_exists(struct keeper *k, const char *path, struct keeper_stat *ret_stat)
@@ -160,76 +133,63 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+void keeper_names_take(struct keeper_names *ret_names, struct buf *text, size_t count)
+{
+    char **names = mem_zalloc((count + 1) * sizeof *names), *at = text->p;
+    for (size_t i = 0; i < count; i++, at += strlen(at) + 1)
+        names[i] = at;
+    qsort(names, count, sizeof *names, by_bytes);
+    *ret_names = (struct keeper_names){names, count, text->p};
+    *text = (struct buf){0};
+}
+
 int keeper_children(struct keeper *k, const char *path, struct keeper_names *ret_names,
                     struct keeper_stat *ret_stat)
 {
-    struct buf text = {0};
+    CLEANUP(buf_release) struct buf text = {0};
     struct keeper_stat stat;
     size_t count = 0;
-    char *at;
-
     if (!path_is_valid(str_of(path), false))
         return DROVER_BAD_ARGUMENT;
-    int err = k->ops->children(k, str_of(path), &text, &count, &stat);
-    if (err) {
-        buf_release(&text);
-        return err;
-    }
-    ret_names->names = mem_alloc((count + 1) * sizeof *ret_names->names);
-    ret_names->count = count;
-    ret_names->text = at = text.p;
-    for (size_t i = 0; i < count; i++, at += strlen(at) + 1)
-        ret_names->names[i] = at;
-    ret_names->names[count] = NULL;
-    qsort(ret_names->names, count, sizeof *ret_names->names, by_bytes);
+    TRY(k->ops->children(k, str_of(path), &text, &count, &stat));
+    keeper_names_take(ret_names, &text, count);
     if (ret_stat)
         *ret_stat = stat;
     return 0;
 }
 
-/* A transaction of one operation. */
-static int single(struct keeper *k, struct keeper_op op, struct keeper_result *ret_result)
-{
-    int err = keeper_multi(k, &op, 1, ret_result);
-
-    if (err)
-        keeper_results_release(ret_result, 1);
-    return err;
-}
-
 int keeper_create(struct keeper *k, const char *path, struct str data, int flags, char **ret_path)
 {
+    struct keeper_op op = keeper_op_create(path, data, flags);
     struct keeper_result result;
-    TRY(single(k, keeper_op_create(path, data, flags), &result));
-    if (ret_path)
+    int err = keeper_multi(k, &op, 1, &result);
+    if (!err && ret_path)
         *ret_path = result.path;
     else
         free(result.path);
-    return 0;
+    return err;
 }
 
 int keeper_set(struct keeper *k, const char *path, struct str data, int32_t version,
                struct keeper_stat *ret_stat)
 {
+    struct keeper_op op = keeper_op_set(path, data, version);
     struct keeper_result result;
-    int err = single(k, keeper_op_set(path, data, version), &result);
-
-    if (!err && ret_stat)
+    TRY(keeper_multi(k, &op, 1, &result));
+    if (ret_stat)
         *ret_stat = result.stat;
-    return err;
+    return 0;
 }
 
 int keeper_delete(struct keeper *k, const char *path, int32_t version)
 {
-    struct keeper_result result;
-
-    return single(k, keeper_op_delete(path, version), &result);
+    struct keeper_op op = keeper_op_delete(path, version);
+    return keeper_multi(k, &op, 1, NULL);
 }
 
 int keeper_ensure(struct keeper *k, const char *path, struct str data)
 {
     int err = DROVER_UNKNOWN;
-
     for (int i = 0; i < ENSURE_TRIES && err == DROVER_UNKNOWN; i++) {
         err = keeper_exists(k, path, NULL);
         if (err == DROVER_NO_NODE)
@@ -262,37 +222,7 @@ void keeper_unwatch(struct keeper *k, struct keeper_watch *w)
 
 bool keeper_has_gate(const struct keeper *k)
 {
-    return k->ops->gate;
-}
-
-int keeper_apply(struct keeper *k, const struct keeper_op *ops, size_t count, int64_t *ret_zxid)
-{
-    return k->ops->gate->apply(k, ops, count, ret_zxid);
-}
-
-int keeper_peek(struct keeper *k, struct str path, struct buf *b)
-{
-    return k->ops->gate->peek(k, path, b);
-}
-
-int keeper_passed(struct keeper *k, int64_t zxid)
-{
-    return k->ops->gate->passed(k, zxid);
-}
-
-int keeper_wait(struct keeper *k, int64_t zxid)
-{
-    return k->ops->gate->wait(k, zxid);
-}
-
-int keeper_flush(struct keeper *k)
-{
-    return k->ops->gate->flush(k);
-}
-
-bool keeper_may_lose(struct keeper *k)
-{
-    return k->ops->gate->may_lose(k);
+    return k->ops->has_gate;
 }
 
 void keeper_session(struct keeper *k, struct keeper_session *ret_session)

@@ -148,7 +148,7 @@ static int commit(struct keeper *base, const struct keeper_op *ops, size_t count
 }
 
 /* The results are discarded; the array is reused, so that this allocates nothing. */
-static int apply(struct keeper *base, const struct keeper_op *ops, size_t count, int64_t *ret_zxid)
+int keeper_apply(struct keeper *base, const struct keeper_op *ops, size_t count, int64_t *ret_zxid)
 {
     struct local_keeper *k = keeper_of(base);
     struct local *l = k->l;
@@ -165,7 +165,7 @@ static int apply(struct keeper *base, const struct keeper_op *ops, size_t count,
     return err;
 }
 
-static int peek(struct keeper *base, struct str path, struct buf *b)
+int keeper_peek(struct keeper *base, struct str path, struct buf *b)
 {
     struct local_keeper *k = keeper_of(base);
     struct tree_view v;
@@ -175,7 +175,7 @@ static int peek(struct keeper *base, struct str path, struct buf *b)
     return 0;
 }
 
-static int passed(struct keeper *base, int64_t zxid)
+int keeper_passed(struct keeper *base, int64_t zxid)
 {
     struct local_keeper *k = keeper_of(base);
     int state = gate_state(&k->l->gate, zxid);
@@ -186,14 +186,14 @@ static int passed(struct keeper *base, int64_t zxid)
     return 0;
 }
 
-static int wait_passed(struct keeper *base, int64_t zxid)
+int keeper_wait(struct keeper *base, int64_t zxid)
 {
     struct local_keeper *k = keeper_of(base);
     pthread_mutex_lock(&k->l->lock);
     return leave(k, zxid, 0);
 }
 
-static int flush(struct keeper *base)
+int keeper_flush(struct keeper *base)
 {
     struct local *l = keeper_of(base)->l;
     pthread_mutex_lock(&l->lock);
@@ -202,19 +202,10 @@ static int flush(struct keeper *base)
     return gate_wait_synced(&l->gate, zxid);
 }
 
-static bool may_lose(struct keeper *base)
+bool keeper_may_lose(struct keeper *base)
 {
     return keeper_of(base)->l->o.mode == LOCAL_OPPORTUNISTIC;
 }
-
-static const struct keeper_gate_ops GATE_OPS = {
-    .apply = apply,
-    .peek = peek,
-    .passed = passed,
-    .wait = wait_passed,
-    .flush = flush,
-    .may_lose = may_lose,
-};
 
 /* The store's lock is the order: a call that starts now sees everything done before. */
 static int sync_path(struct keeper *base, struct str path)
@@ -392,7 +383,7 @@ static const struct keeper_ops LOCAL_OPS = {
     .session = session,
     .dispatch = dispatch,
     .close = close_keeper,
-    .gate = &GATE_OPS,
+    .has_gate = true,
 };
 
 /* A new session, or the one to resume. Under the lock. */

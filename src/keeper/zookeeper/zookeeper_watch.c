@@ -34,22 +34,14 @@ struct zk_watch {
     enum keeper_watch_kind kind;
     keeper_watch_fn *fn;
     void *arg;
-    char *path; /* the user's */
     bool running;
-    pthread_cond_t idle; /* no longer running */
 
     /* Events to deliver, in order. If there are more, the latest replaces the last. */
     enum keeper_event events[EVENTS_MAX];
     size_t event_count;
+    char path[]; /* the user's */
 };
 TAILQ_HEAD(zk_watches, zk_watch);
-
-/* The answer to the question. */
-struct zk_watched_state {
-    bool exists;
-    int64_t czxid;
-    int64_t changed; /* mzxid, or pzxid when it is about children */
-};
 
 enum zk_arm { IDLE, ARMING, ARMED };
 
@@ -61,78 +53,58 @@ struct zk_watched {
     bool children;
     enum zk_arm arm;
     int err;         /* of the last arming, if it was refused */
-    bool known;      /* state holds an answer */
-    bool fired;      /* since the last arming */
-    int fired_event; /* the last one, ZooKeeper's number */
-    struct zk_watched_state state;
+    int fired;       /* the last event since the last arming, ZooKeeper's number; 0: none */
+    bool known;      /* the next two are an answer */
+    int64_t czxid;   /* 0: the node is missing */
+    int64_t changed; /* mzxid, or pzxid when it is about children */
     struct zk_watches watches;
 };
 
 static void watched_arm(struct zk_watched *s);
+static void on_answer(struct zk_call *c);
 
-static struct zk_watched *watched_by_id(struct zk *zk, const void *id)
+static struct zk_watched *watched_by_id(struct zk *zk, uintptr_t id)
 {
     struct zk_watched *s;
-
     TAILQ_FOREACH(s, &zk->watched, link)
-        if (s->id == (uintptr_t)id)
+        if (s->id == id)
             return s;
     return NULL;
 }
 
 /* Events. */
 
-static void watch_post(struct zk_watch *w, enum keeper_event event)
+/* A change of data is no event for a watch on existence; of children it has a name of its own. */
+static void watched_post(struct zk_watched *s, enum keeper_event event)
 {
-    struct zk *zk = w->watched->zk;
-
-    if (zk->ended && event != KEEPER_EVENT_EXPIRED)
+    struct zk_watch *w;
+    if (s->zk->ended && event != KEEPER_EVENT_EXPIRED)
         return;
-    if (w->event_count == EVENTS_MAX)
-        w->event_count--;
-    w->events[w->event_count++] = event;
-    zk_ready(zk, &w->item);
-}
-
-static void watched_post_all(struct zk_watched *s, enum keeper_event event)
-{
-    struct zk_watch *w;
-
-    TAILQ_FOREACH(w, &s->watches, link)
-        watch_post(w, event);
-}
-
-/* A change of data is no event for a watch on existence. */
-static void watched_post_changed(struct zk_watched *s)
-{
-    struct zk_watch *w;
-
     TAILQ_FOREACH(w, &s->watches, link) {
-        if (w->kind == KEEPER_WATCH_DATA)
-            watch_post(w, KEEPER_EVENT_CHANGED);
-        else if (w->kind == KEEPER_WATCH_CHILDREN)
-            watch_post(w, KEEPER_EVENT_CHILDREN);
+        bool changed = event == KEEPER_EVENT_CHANGED;
+        if (changed && w->kind == KEEPER_WATCH_EXISTS)
+            continue;
+        if (w->event_count == EVENTS_MAX)
+            w->event_count--;
+        w->events[w->event_count++] =
+            changed && w->kind == KEEPER_WATCH_CHILDREN ? KEEPER_EVENT_CHILDREN : event;
+        zk_ready(s->zk, &w->item);
     }
 }
 
-static void watched_compare(struct zk_watched *s, struct zk_watched_state now)
+/* The difference between two answers. */
+static void watched_compare(struct zk_watched *s, int64_t czxid, int64_t changed)
 {
-    struct zk_watched_state was = s->state;
-    bool known = s->known, other = was.czxid != now.czxid;
-
-    s->state = now;
-    s->known = true;
-    if (!known)
-        return;
-    if (was.exists && (!now.exists || other))
-        watched_post_all(s, KEEPER_EVENT_DELETED);
-    if (now.exists && (!was.exists || other))
-        watched_post_all(s, KEEPER_EVENT_CREATED);
-    else if (now.exists && was.changed != now.changed)
-        watched_post_changed(s);
-    else if (s->fired && s->fired_event == ZOO_CREATED_EVENT && !was.exists && !now.exists)
-        watched_post_all(s, KEEPER_EVENT_CREATED); /* and deleted since: the reader will see it */
-    s->fired = false;
+    bool other = s->czxid != czxid;
+    if (s->czxid && other)
+        watched_post(s, KEEPER_EVENT_DELETED);
+    if (czxid && other)
+        watched_post(s, KEEPER_EVENT_CREATED);
+    else if (czxid && s->changed != changed)
+        watched_post(s, KEEPER_EVENT_CHANGED);
+    else if (!czxid && !s->czxid && s->fired == ZOO_CREATED_EVENT)
+        watched_post(s, KEEPER_EVENT_CREATED); /* and deleted since: the reader will see it */
+    s->fired = 0;
 }
 
 /* Arming. On the reply thread, except for the first time. */
@@ -140,95 +112,57 @@ static void watched_compare(struct zk_watched *s, struct zk_watched_state now)
 static void on_fired(zhandle_t *handle, int type, int state, const char *path, void *id)
 {
     struct zk *zk = (struct zk *)zoo_get_context(handle);
-
     (void)state, (void)path;
     if (type == ZOO_SESSION_EVENT)
         return;
-    zk_lock(zk);
-    struct zk_watched *s = watched_by_id(zk, id);
+    LOCKED(&zk->lock);
+    struct zk_watched *s = watched_by_id(zk, (uintptr_t)id);
     if (s) {
-        s->fired = true;
-        s->fired_event = type;
+        s->fired = type;
         if (s->arm == ARMED) {
             s->arm = IDLE;
             watched_arm(s);
         }
     }
-    zk_unlock(zk);
 }
 
 /*
  * Idle watched are armed when there is a connection again. Children that may no longer be read are
  * told as changed: who looks will see.
  */
-static void watched_refused(struct zk_watched *s, int rc)
+static void watched_refused(struct zk_watched *s, int err)
 {
     s->arm = IDLE;
-    if (!zk_rc_is_lost(rc)) {
-        s->err = zk_err(rc);
+    if (err != DROVER_UNKNOWN) {
+        s->err = err;
         if (s->fired)
-            watched_post_changed(s);
-        s->fired = false;
+            watched_post(s, KEEPER_EVENT_CHANGED);
+        s->fired = 0;
     }
 }
 
-/* A question in flight. The zk_watched may be freed before the answer. */
-struct zk_arming {
-    struct zk_call call;
-    uintptr_t id;
-    bool children;
-    struct keeper_stat stat;
-    char full[];
-};
-
-static void arming_answered(const void *arg, int rc, const struct Stat *stat)
+static void question_free(struct zk_request *r)
 {
-    struct zk_arming *a = (struct zk_arming *)arg;
-    struct zk *zk = a->call.zk;
-
-    zk_lock(zk);
-    a->call.rc = rc;
-    if (rc == ZOK)
-        a->stat = zk_stat(stat);
-    zk_call_reply(&a->call);
-    zk_unlock(zk);
+    free((char *)r->full);
+    free(r);
 }
 
-static void on_exists(int rc, const struct Stat *stat, const void *arg)
-{
-    arming_answered(arg, rc, stat);
-}
-
-static void on_children(int rc, const struct String_vector *names, const struct Stat *stat,
-                        const void *arg)
-{
-    (void)names;
-    arming_answered(arg, rc, stat);
-}
-
-static void arming_finish(struct zk_call *c);
-
+/* The zk_watched may be freed before the answer. */
 static void watched_ask(struct zk_watched *s, bool children)
 {
-    size_t len = strlen(s->full) + 1;
-    struct zk_arming *a = mem_zalloc(sizeof *a + len);
-    void *id = (void *)s->id;
-    int rc;
-
-    a->call.finish = arming_finish;
-    a->id = s->id;
-    a->children = children;
-    memcpy(a->full, s->full, len);
+    struct zk_request *r = mem_alloc(sizeof *r);
+    *r = (struct zk_request){
+        .call.finish = on_answer,
+        .kind = children ? ZK_CHILDREN : ZK_EXISTS,
+        .full = mem_dup(s->full, strlen(s->full)),
+        .watcher = on_fired,
+        .watcher_id = s->id,
+    };
     s->arm = ARMING;
-    zk_call_start(s->zk, &a->call);
-    if (children)
-        rc = zoo_awget_children2(s->zk->handle, s->full, on_fired, id, on_children, a);
-    else
-        rc = zoo_awexists(s->zk->handle, s->full, on_fired, id, on_exists, a);
-    if (rc != ZOK) {
-        zk_call_cancel(&a->call);
-        free(a);
-        watched_refused(s, rc);
+    int err = zk_request_send(s->zk, r);
+    if (err) {
+        question_free(r);
+        watched_refused(s, err);
     }
 }
 
@@ -252,43 +186,46 @@ static void ignore(int rc, const void *arg)
 static void server_forget(struct zk *zk, const char *full)
 {
     struct zk_watched *other;
-
+    if (zk->ended || zoo_state(zk->handle) != ZOO_CONNECTED_STATE)
+        return;
     TAILQ_FOREACH(other, &zk->watched, link)
         if (strcmp(other->full, full) == 0)
             return;
-    if (zoo_state(zk->handle) == ZOO_CONNECTED_STATE && !zk->ended)
-        zoo_aremove_all_watches(zk->handle, full, ZWATCHTYPE_ANY, 0, (void_completion_t *)ignore,
-                                NULL);
+    zoo_aremove_all_watches(zk->handle, full, ZWATCHTYPE_ANY, 0, (void_completion_t *)ignore, NULL);
 }
 
-static void watched_answered(struct zk_watched *s, const struct zk_arming *a)
+static void watched_answered(struct zk_watched *s, const struct zk_request *r)
 {
-    int rc = a->call.rc;
-    struct zk_watched_state now = {rc == ZOK, a->stat.czxid,
-                                   s->children ? a->stat.pzxid : a->stat.mzxid};
+    int rc = r->call.rc;
+    bool children = r->kind == ZK_CHILDREN;
+    int64_t changed = s->children ? r->stat.pzxid : r->stat.mzxid;
 
     s->arm = ARMED;
-    if (rc == ZOK || rc == ZNONODE)
-        watched_compare(s, now);
-    else
-        watched_refused(s, rc);
-    if (a->children && rc == ZNONODE) /* that set no watch: watch for its creation */
+    if (rc == ZOK || rc == ZNONODE) {
+        if (s->known)
+            watched_compare(s, r->stat.czxid, changed);
+        s->known = true;
+        s->czxid = r->stat.czxid;
+        s->changed = changed;
+    } else {
+        watched_refused(s, zk_err(rc));
+    }
+    if (children && rc == ZNONODE) /* that set no watch: watch for its creation */
         watched_ask(s, false);
-    if (s->children && !a->children && rc == ZOK) /* it was created meanwhile */
+    if (s->children && !children && rc == ZOK) /* it was created meanwhile */
         watched_ask(s, true);
 }
 
-static void arming_finish(struct zk_call *c)
+static void on_answer(struct zk_call *c)
 {
-    struct zk_arming *a = (struct zk_arming *)c;
-    struct zk_watched *s = watched_by_id(c->zk, (void *)a->id);
-
+    struct zk_request *r = (struct zk_request *)c;
+    struct zk_watched *s = watched_by_id(c->zk, r->watcher_id);
     if (s)
-        watched_answered(s, a);
+        watched_answered(s, r);
     else
-        server_forget(c->zk, a->full);
+        server_forget(c->zk, r->full);
     pthread_cond_broadcast(&c->zk->changed);
-    free(a);
+    question_free(r);
 }
 
 /* A zk_watched exists from its first watch to its last. */
@@ -297,7 +234,6 @@ static struct zk_watched *watched_get(struct zk *zk, struct str path, bool child
 {
     char *full = zk_full_path(zk, path);
     struct zk_watched *s;
-
     TAILQ_FOREACH(s, &zk->watched, link) {
         if (s->children == children && strcmp(s->full, full) == 0) {
             free(full);
@@ -314,52 +250,37 @@ static struct zk_watched *watched_get(struct zk *zk, struct str path, bool child
     return s;
 }
 
-static void watched_free(struct zk_watched *s)
-{
-    free(s->full);
-    free(s);
-}
-
-static void watch_free(struct zk_watch *w)
-{
-    pthread_cond_destroy(&w->idle);
-    free(w->path);
-    free(w);
-}
-
 static void watch_run(struct zk *zk, struct zk_item *item)
 {
     struct zk_watch *w = (struct zk_watch *)item;
-
     w->running = true;
     while (w->watched && w->event_count) {
         enum keeper_event event = w->events[0];
-
         memmove(w->events, w->events + 1, --w->event_count * sizeof *w->events);
-        zk_unlock(zk);
+        pthread_mutex_unlock(&zk->lock);
         w->fn(w->arg, event, w->path);
-        zk_lock(zk);
+        pthread_mutex_lock(&zk->lock);
     }
     w->running = false;
     if (w->watched)
         return;
     if (w->fn)
-        pthread_cond_signal(&w->idle);
+        pthread_cond_broadcast(&zk->changed);
     else
-        watch_free(w); /* removed by its own callback: no thread waits */
+        free(w); /* removed by its own callback: no thread waits */
 }
 
 static void watch_detach(struct zk_watch *w)
 {
     struct zk_watched *s = w->watched;
-
     w->watched = NULL;
     zk_unready(s->zk, &w->item);
     TAILQ_REMOVE(&s->watches, w, link);
     if (TAILQ_EMPTY(&s->watches)) {
         TAILQ_REMOVE(&s->zk->watched, s, link);
         server_forget(s->zk, s->full);
-        watched_free(s);
+        free(s->full);
+        free(s);
     }
 }
 
@@ -367,31 +288,23 @@ int zk_watch(struct keeper *k, struct str path, enum keeper_watch_kind kind, kee
              void *arg, struct keeper_watch **ret_watch)
 {
     struct zk *zk = zk_of(k);
-    struct zk_watch *w;
-    int err = zk_enter(zk);
-
-    if (err)
-        return err;
-    w = mem_zalloc(sizeof *w);
-    w->item.run = watch_run;
-    w->kind = kind;
-    w->fn = fn;
-    w->arg = arg;
-    w->path = mem_dup(path.p, path.len);
-    pthread_cond_init(&w->idle, NULL);
-    w->watched = watched_get(zk, path, kind == KEEPER_WATCH_CHILDREN);
-    TAILQ_INSERT_TAIL(&w->watched->watches, w, link);
-    watched_arm(w->watched);
+    TRY(zk_enter(zk));
+    struct zk_watched *s = watched_get(zk, path, kind == KEEPER_WATCH_CHILDREN);
+    struct zk_watch *w = mem_alloc(sizeof *w + path.len + 1);
+    *w = (struct zk_watch){.item.run = watch_run, .watched = s, .kind = kind, .fn = fn, .arg = arg};
+    memcpy(w->path, path.p, path.len);
+    w->path[path.len] = '\0';
+    TAILQ_INSERT_TAIL(&s->watches, w, link);
+    watched_arm(s);
     int64_t deadline_ms = zk_deadline(zk);
-    while (!zk->ended && !w->watched->err && w->watched->arm != ARMED &&
-           zk_wait(zk, &zk->changed, deadline_ms))
+    while (!zk->ended && !s->err && s->arm != ARMED && zk_wait(zk, deadline_ms))
         ;
-    err = zk->ended ? zk->ended : w->watched->err;
-    if (!err && w->watched->arm != ARMED)
+    int err = zk->ended ? zk->ended : s->err;
+    if (!err && s->arm != ARMED)
         err = DROVER_UNKNOWN;
     if (err) {
         watch_detach(w);
-        watch_free(w);
+        free(w);
     } else {
         *ret_watch = (struct keeper_watch *)w;
     }
@@ -403,26 +316,23 @@ void zk_unwatch(struct keeper *k, struct keeper_watch *handle)
 {
     struct zk_watch *w = (struct zk_watch *)handle;
     struct zk *zk = zk_of(k);
-
-    zk_lock(zk);
+    LOCKED(&zk->lock);
     watch_detach(w);
     if (w->running && zk_is_dispatcher(zk)) {
         w->fn = NULL; /* watch_run() frees it */
     } else {
         while (w->running)
-            pthread_cond_wait(&w->idle, &zk->lock);
-        watch_free(w);
+            pthread_cond_wait(&zk->changed, &zk->lock);
+        free(w);
     }
-    zk_unlock(zk);
 }
 
 void zk_watches_reconnected(struct zk *zk)
 {
     struct zk_watched *s;
-
     TAILQ_FOREACH(s, &zk->watched, link) {
         if (s->known)
-            watched_post_all(s, KEEPER_EVENT_RECONNECTED);
+            watched_post(s, KEEPER_EVENT_RECONNECTED);
         watched_arm(s);
     }
 }
@@ -430,23 +340,16 @@ void zk_watches_reconnected(struct zk *zk)
 void zk_watches_end(struct zk *zk)
 {
     struct zk_watched *s;
-
     TAILQ_FOREACH(s, &zk->watched, link)
-        watched_post_all(s, KEEPER_EVENT_EXPIRED);
+        watched_post(s, KEEPER_EVENT_EXPIRED);
 }
 
 void zk_watches_free(struct zk *zk)
 {
-    struct zk_watch *w;
     struct zk_watched *s;
-
     while ((s = TAILQ_FIRST(&zk->watched))) {
-        TAILQ_REMOVE(&zk->watched, s, link);
-        while ((w = TAILQ_FIRST(&s->watches))) {
-            TAILQ_REMOVE(&s->watches, w, link);
-            zk_unready(zk, &w->item);
-            watch_free(w);
-        }
-        watched_free(s);
+        struct zk_watch *w = TAILQ_FIRST(&s->watches);
+        watch_detach(w);
+        free(w);
     }
 }
