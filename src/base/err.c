@@ -63,6 +63,11 @@ int err_set(struct err_info *e, int code, const char *fmt, ...)
     return code;
 }
 
+int err_explain(struct err_info *e, int err)
+{
+    return err_set(e, err, "%s", drover_err_message(err));
+}
+
 int err_from_errno(int errnum)
 {
     return errnum == ENOSPC || errnum == EDQUOT ? DROVER_DISK_FULL : DROVER_IO;

@@ -10,9 +10,8 @@
 
 #include "drover.h"
 
-struct err_info {
-    char text[512];
-};
+/* The line is that of the public interface, so that the library fills the caller's directly. */
+#define err_info drover_error
 
 /* Returns from the function with what the call returned, unless that is 0. */
 #define TRY(call)                                                                                  \
@@ -41,5 +40,8 @@ int err_from_errno(int errnum);
  * and ends the process with SIGABRT.
  */
 _Noreturn void err_fatal(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* The general message of an error, where there is nothing more to say. */
+int err_explain(struct err_info *e, int err);
 
 #endif

@@ -17,4 +17,10 @@ void result_add_task(struct drover_result *r, struct str group, struct str data,
                      const struct drover_task *rest);
 void result_add_error(struct drover_result *r, struct str text);
 
+/* Text of the public interface: NULL is empty; with len 0 it ends with a NUL. */
+static inline struct str result_text(const char *text, size_t len)
+{
+    return text && len ? (struct str){text, len} : str_of(text ? text : "");
+}
+
 #endif

@@ -5,10 +5,6 @@
  * the user's own (own_journal.c) the keeper is in memory only, each commit is passed to that
  * journal, and the tree is rebuilt from its records at the opening.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "base/mem.h"
 #include "base/result.h"
 #include "keeper/local/local.h"
 #include "task/own_journal.h"
@@ -19,20 +15,6 @@ struct drover_store {
     struct service *service;
     struct own_journal *journal; /* NULL: the keeper's */
 };
-
-static struct str text_of(const char *text, size_t len)
-{
-    if (!text)
-        return STR("");
-    return len ? (struct str){text, len} : str_of(text);
-}
-
-static int tell(int err, const struct err_info *e, struct drover_error *ret_error)
-{
-    if (err && ret_error)
-        snprintf(ret_error->text, sizeof ret_error->text, "%s", e->text);
-    return err;
-}
 
 /* Opening. */
 
@@ -74,23 +56,19 @@ static int open_keeper(struct drover_store *s, const struct drover_store_options
 /* Requests take effect in order: when this one has, all earlier ones have. */
 static void barrier(void *arg)
 {
-    struct drover_store *s = arg;
-
-    drover_store_count(s);
+    drover_store_count(arg);
 }
 
 static int open_all(struct drover_store *s, const struct drover_store_options *o,
                     struct err_info *e)
 {
     struct service_options so = {0};
-    int err = open_keeper(s, o, e);
-
-    if (!err && o->journal && o->mode != DROVER_MEMORY)
-        err = own_journal_open(o->journal, o->mode == DROVER_OPPORTUNISTIC, o->snapshot_every,
-                               s->local, &s->journal, e);
-    if (err)
-        return err;
-    err = local_connect(s->local, NULL, &so.keeper);
+    TRY(check_options(o, e));
+    TRY(open_keeper(s, o, e));
+    if (o->journal && o->mode != DROVER_MEMORY)
+        TRY(own_journal_open(o->journal, o->mode == DROVER_OPPORTUNISTIC, o->snapshot_every,
+                             s->local, &s->journal, e));
+    int err = local_connect(s->local, NULL, &so.keeper);
     if (err)
         return err_set(e, err, "cannot open a session: %s", drover_err_message(err));
     if (s->journal) {
@@ -105,16 +83,13 @@ int drover_store_open(const struct drover_store_options *o, struct drover_store 
                       struct drover_error *ret_error)
 {
     struct drover_store *s = mem_zalloc(sizeof *s);
-    struct err_info e = {""};
-    int err = check_options(o, &e);
+    int err = open_all(s, o, ret_error);
 
-    if (!err)
-        err = open_all(s, o, &e);
     if (err)
         drover_store_close(s);
     else
         *ret_store = s;
-    return tell(err, &e, ret_error);
+    return err;
 }
 
 void drover_store_close(struct drover_store *s)
@@ -164,15 +139,16 @@ static int carry_out(struct drover_store *s, struct task_request *r,
 {
     struct drover_result result = {0};
     struct answer a = {.result = &result};
-    struct err_info e;
 
     r->done = on_done;
     r->arg = &a;
     service_call(s->service, r);
     if (!a.err || a.err == DROVER_REFUSED)
         *ret_result = result;
-    err_set(&e, a.err, "%s", result.error_count ? result.errors[0] : drover_err_message(a.err));
-    return a.err ? tell(a.err, &e, ret_error) : (int)result.task_count;
+    if (a.err)
+        return err_set(ret_error, a.err, "%s",
+                       result.error_count ? result.errors[0] : drover_err_message(a.err));
+    return (int)result.task_count;
 }
 
 static struct task *convert(struct arena *a, const struct drover_task *tasks, size_t count)
@@ -181,8 +157,8 @@ static struct task *convert(struct arena *a, const struct drover_task *tasks, si
 
     for (size_t i = 0; i < count; i++)
         list[i] = (struct task){.id = tasks[i].id,
-                                .group = text_of(tasks[i].group, tasks[i].group_len),
-                                .data = text_of(tasks[i].data, tasks[i].data_len),
+                                .group = result_text(tasks[i].group, tasks[i].group_len),
+                                .data = result_text(tasks[i].data, tasks[i].data_len),
                                 .timespec = tasks[i].timespec};
     return list;
 }
@@ -190,7 +166,7 @@ static struct task *convert(struct arena *a, const struct drover_task *tasks, si
 int drover_store_update(struct drover_store *s, const struct drover_update *u,
                         struct drover_result *ret_result, struct drover_error *ret_error)
 {
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     struct task_request r = {
         .kind = TASK_UPDATE,
         .update = {.clientid = u->clientid,
@@ -205,7 +181,6 @@ int drover_store_update(struct drover_store *s, const struct drover_update *u,
     };
     int count = carry_out(s, &r, ret_result, ret_error);
 
-    arena_release(&a);
     return count > 0 ? 0 : count;
 }
 
