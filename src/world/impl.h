@@ -29,13 +29,13 @@ struct world {
 int world_read(struct keeper *k, struct arena *a, const char *path, struct str *ret_data,
                struct keeper_stat *ret_stat);
 
-/* The pending list as this process knows it (pending.c). Flags of its entries: */
+/* Flags of the entries of the pending list, as this process knows it: */
 enum {
     PENDING_PLAIN = 1,   /* the node holds what world_record_make() says, so it need not be read */
     PENDING_FOREIGN = 2, /* a task of another world, which blocks nothing here */
 };
 
-struct list_view *world_pending_new(struct world *w);
+/* What the pending node of a key is. */
 void world_classify(struct world *w, struct arena *a, struct str key, struct str data,
                     const struct keeper_stat *stat, struct list_class *ret_class);
 
@@ -54,7 +54,7 @@ bool world_is_stale(int err);
 /* The error after WORLD_TRIES. */
 int world_gave_up(struct err_info *e);
 
-/* The generic message for an error of the keeper. */
-int world_explain(struct err_info *e, int err);
+/* The arguments of a %.*s for a key in a message, which has room for so much. */
+#define KEY_ARGS(key) (int)((key).len < 300 ? (key).len : 300), (key).p
 
 #endif

@@ -64,7 +64,7 @@ static int find(struct world *w, struct keeper *k, struct arena *a,
         if (err == DROVER_NO_NODE)
             err_set(e, err, "there is no world '%s'", w->name);
         else if (err && err != DROVER_BAD_ARGUMENT)
-            world_explain(e, err);
+            err_explain(e, err);
     }
     expression_free(name);
     expression_free(type);
@@ -235,10 +235,10 @@ static int plan_and_commit(struct world_plan *p)
         p->e->text[0] = '\0';
         err = plan_all(p);
         if (err)
-            return p->e->text[0] ? err : world_explain(p->e, err);
+            return p->e->text[0] ? err : err_explain(p->e, err);
         err = commit(p);
         if (!world_is_stale(err))
-            return err ? world_explain(p->e, err) : 0;
+            return err ? err_explain(p->e, err) : 0;
     }
     return world_gave_up(p->e);
 }

@@ -2,25 +2,29 @@
 #include "world/record.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/json.h"
 #include "world/name.h"
+
+void world_record_put(struct buf *b, const struct world_record *r)
+{
+    json_member_text(b, "name", r->name);
+    json_member_text(b, "type", r->type);
+    json_member_text(b, "path", r->path);
+    json_member_text(b, "parent", r->parent);
+    if (r->failures) {
+        json_member_int(b, "failures", r->failures);
+        json_member_text(b, "error", r->error);
+    }
+}
 
 struct str world_record_write(struct arena *a, const struct world_record *r)
 {
     struct buf b = {0};
 
     json_open(&b, '{');
-    json_member_text(&b, "name", r->name);
-    json_member_text(&b, "type", r->type);
-    json_member_text(&b, "path", r->path);
-    json_member_text(&b, "parent", r->parent);
-    if (r->failures) {
-        json_member_int(&b, "failures", r->failures);
-        json_member_text(&b, "error", r->error);
-    }
+    world_record_put(&b, r);
     json_close(&b, '}');
     return arena_take(a, &b);
 }
@@ -62,9 +66,8 @@ int world_record_read(struct arena *a, struct str json, struct str key,
         json_get_text(v, "path", &r.path, NULL) != 1 ||
         json_get_text(v, "parent", &r.parent, NULL) < 0 ||
         json_get_int(v, "failures", &r.failures, NULL) < 0 ||
-        json_get_text(v, "error", &r.error, NULL) < 0)
-        return DROVER_DAMAGED;
-    if (!is_named(key, &r) || !is_path_of(r.path, key))
+        json_get_text(v, "error", &r.error, NULL) < 0 || !is_named(key, &r) ||
+        !is_path_of(r.path, key))
         return DROVER_DAMAGED;
     *ret_record = r;
     return 0;
@@ -88,17 +91,14 @@ bool world_record_is_of(const struct world_record *r, const char *root)
 {
     size_t len = strlen(root);
 
-    return r->path.len > len && !memcmp(r->path.p, root, len) && r->path.p[len] == '/';
+    return r->path.len > len && str_starts(r->path, str_of(root)) && r->path.p[len] == '/';
 }
 
 struct str world_holder_write(struct arena *a, const struct world_holder *h)
 {
-    char session[17];
     struct buf b = {0};
 
-    snprintf(session, sizeof session, "%016" PRIx64, (uint64_t)h->session);
-    json_open(&b, '{');
-    json_member_text(&b, "session", str_of(session));
+    buf_printf(&b, "{\"session\":\"%016" PRIx64 "\"", (uint64_t)h->session);
     json_member_text(&b, "claim", str_of(h->claim));
     json_member_int(&b, "czxid", h->czxid);
     json_member_int(&b, "version", h->version);
