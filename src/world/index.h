@@ -26,7 +26,7 @@ void world_index_free(struct world_index *a);
 
 /* A task that matched, and its name as the expression saw it. In the arena. */
 struct world_match {
-    const char *path;
+    char *path;
     struct str name, type;
 };
 
