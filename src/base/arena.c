@@ -29,8 +29,7 @@ static struct arena_block *block_new(size_t len)
 {
     struct arena_block *b = mem_alloc(sizeof *b + len);
 
-    b->len = len;
-    b->large = false;
+    *b = (struct arena_block){.len = len};
     return b;
 }
 
@@ -43,17 +42,11 @@ static void block_use(struct arena *a, struct arena_block *b)
 /* The large block goes behind the newest one, whose free bytes stay in use. */
 static void *alloc_large(struct arena *a, size_t size)
 {
-    struct arena_block *b = block_new(size);
+    struct arena_block *b = block_new(size), **at = a->blocks ? &a->blocks->next : &a->blocks;
 
     b->large = true;
-    if (!a->blocks) {
-        b->next = NULL;
-        a->blocks = b;
-        a->at = a->end = b->bytes + size;
-    } else {
-        b->next = a->blocks->next;
-        a->blocks->next = b;
-    }
+    b->next = *at;
+    *at = b;
     return b->bytes;
 }
 
@@ -127,11 +120,10 @@ char *arena_vprintf(struct arena *a, const char *fmt, va_list ap)
     size_t len;
 
     va_copy(again, ap);
-    if (join(fmt, again, joined, sizeof joined, &len)) {
-        va_end(again);
-        return arena_text(a, (struct str){joined, len});
-    }
+    bool is_joined = join(fmt, again, joined, sizeof joined, &len);
     va_end(again);
+    if (is_joined)
+        return arena_text(a, (struct str){joined, len});
     va_copy(again, ap);
     len = (size_t)vsnprintf(NULL, 0, fmt, again);
     va_end(again);
@@ -170,18 +162,14 @@ void arena_reset(struct arena *a)
 
 void arena_release(struct arena *a)
 {
-    struct arena_block *next;
-
-    for (struct arena_block *b = a->blocks; b; b = next) {
-        next = b->next;
-        free(b);
-    }
+    arena_reset(a);
+    free(a->blocks);
     *a = (struct arena){0};
 }
 
 struct str arena_take(struct arena *a, struct buf *b)
 {
-    struct str s = {arena_text(a, (struct str){b->p ? b->p : "", b->len}), b->len};
+    struct str s = {arena_text(a, buf_str(b)), b->len};
 
     buf_release(b);
     return s;

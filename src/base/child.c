@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/mem.h"
 
 extern char **environ;
@@ -80,21 +81,12 @@ static int make_input(struct str input, struct err_info *ret_error)
 {
     int fd = memfd_create("drover-input", MFD_CLOEXEC);
 
-    if (fd < 0)
-        return err_set_errno(ret_error, errno, "cannot create the input of the command");
-    for (size_t at = 0; at < input.len;) {
-        ssize_t n = write(fd, input.p + at, input.len - at);
-
-        if (n < 0) {
-            int err = err_set_errno(ret_error, errno, "cannot create the input of the command");
-
-            close(fd);
-            return err;
-        }
-        at += (size_t)n;
-    }
-    lseek(fd, 0, SEEK_SET);
-    return fd;
+    if (fd >= 0 && !fs_write_all(&fs_system, fd, input.p, input.len, 0))
+        return fd;
+    int err = err_set_errno(ret_error, errno, "cannot create the input of the command");
+    if (fd >= 0)
+        close(fd);
+    return err;
 }
 
 static bool is_replaced(const char *entry, const char *const *variables)

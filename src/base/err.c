@@ -68,11 +68,6 @@ int err_explain(struct err_info *e, int err)
     return err_set(e, err, "%s", drover_err_message(err));
 }
 
-int err_from_errno(int errnum)
-{
-    return errnum == ENOSPC || errnum == EDQUOT ? DROVER_DISK_FULL : DROVER_IO;
-}
-
 int err_set_errno(struct err_info *e, int errnum, const char *fmt, ...)
 {
     va_list ap;
@@ -84,7 +79,7 @@ int err_set_errno(struct err_info *e, int errnum, const char *fmt, ...)
         size_t len = strlen(e->text);
         snprintf(e->text + len, sizeof e->text - len, ": %s", strerror(errnum));
     }
-    return err_from_errno(errnum);
+    return errnum == ENOSPC || errnum == EDQUOT ? DROVER_DISK_FULL : DROVER_IO;
 }
 
 void err_fatal(const char *fmt, ...)

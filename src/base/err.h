@@ -32,9 +32,6 @@ int err_set(struct err_info *e, int code, const char *fmt, ...)
 int err_set_errno(struct err_info *e, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The error that err_set_errno() returns. */
-int err_from_errno(int errnum);
-
 /*
  * For what no caller can handle (no memory, no thread, no random bytes): prints one line on stderr
  * and ends the process with SIGABRT.

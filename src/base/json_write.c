@@ -2,9 +2,6 @@
  * Writes JSON. The byte before tells whether a comma is needed, so there is no state but the
  * buffer.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/json.h"
 #include "base/json_plain.h"
 
@@ -51,17 +48,6 @@ void json_put_int(struct buf *b, int64_t number)
     if (number < 0)
         *--p = '-';
     buf_put(b, p, (size_t)(digits + sizeof digits - p));
-}
-
-void json_put_real(struct buf *b, double number)
-{
-    char text[32];
-
-    put_comma(b);
-    snprintf(text, sizeof text, "%.15g", number);
-    if (strtod(text, NULL) != number)
-        snprintf(text, sizeof text, "%.17g", number);
-    buf_put(b, text, strlen(text));
 }
 
 void json_put_bool(struct buf *b, bool truth)
@@ -171,16 +157,12 @@ void json_put(struct buf *b, const struct json *v)
 {
     switch (v->kind) {
     case JSON_NULL:
-        json_put_null(b);
-        break;
     case JSON_BOOL:
-        json_put_bool(b, v->truth);
+    case JSON_REAL:
+        json_put_raw(b, v->raw);
         break;
     case JSON_INT:
         json_put_int(b, v->number);
-        break;
-    case JSON_REAL:
-        json_put_raw(b, v->raw);
         break;
     case JSON_TEXT:
         json_put_text(b, v->text);

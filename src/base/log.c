@@ -44,9 +44,8 @@ static void put_json(struct buf *b, const struct level *level, const struct log_
     put_time(b);
     json_member_text(b, "level", str_of(level->name));
     json_member_text(b, "message", str_of(message));
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         json_member_text(b, fields[i].name, fields[i].value);
-    }
     json_close(b, '}');
 }
 
@@ -73,11 +72,10 @@ static void put_text(struct buf *b, const struct level *level, const struct log_
     }
 }
 
-static void log_line(const struct level *level, const struct log_field *fields, size_t count,
-                     const char *fmt, va_list ap) __attribute__((format(printf, 4, 0)));
-
-static void log_line(const struct level *level, const struct log_field *fields, size_t count,
-                     const char *fmt, va_list ap)
+__attribute__((format(printf, 4, 0))) static void log_line(const struct level *level,
+                                                           const struct log_field *fields,
+                                                           size_t count, const char *fmt,
+                                                           va_list ap)
 {
     char message[MESSAGE_LEN_MAX];
     CLEANUP(buf_release) struct buf line = {0};
