@@ -110,14 +110,15 @@ struct answer {
     int err;
 };
 
-static void add_tasks(struct drover_result *r, const struct task *tasks, size_t count)
+/* Sets a result, with space for errors. */
+static void give(struct drover_result *r, const struct task *tasks, size_t count, size_t error_max)
 {
-    for (size_t i = 0; i < count; i++) {
-        struct drover_task rest = {
-            .id = tasks[i].id, .timespec = tasks[i].timespec, .ownerid = tasks[i].ownerid};
-
-        result_add_task(r, tasks[i].group, tasks[i].data, &rest);
-    }
+    result_init(r, count, error_max);
+    for (size_t i = 0; i < count; i++)
+        result_add_task(r, tasks[i].group, tasks[i].data,
+                        &(struct drover_task){.id = tasks[i].id,
+                                              .timespec = tasks[i].timespec,
+                                              .ownerid = tasks[i].ownerid});
 }
 
 static void on_done(void *arg, const struct task_reply *reply)
@@ -127,8 +128,7 @@ static void on_done(void *arg, const struct task_reply *reply)
     a->err = reply->err;
     if (reply->err && reply->err != DROVER_REFUSED)
         return;
-    result_init(a->result, reply->task_count, reply->error_count);
-    add_tasks(a->result, reply->tasks, reply->task_count);
+    give(a->result, reply->tasks, reply->task_count, reply->error_count);
     for (size_t i = 0; i < reply->error_count; i++)
         result_add_error(a->result, str_of(reply->errors[i]));
 }
@@ -218,7 +218,7 @@ struct question {
 
     struct drover_result *result;
     struct drover_groups *groups;
-    int64_t number;
+    int64_t count, last_id;
     int err;
 };
 
@@ -230,10 +230,8 @@ static void read_one(void *arg, struct store *s, int64_t now_ms)
 
     (void)now_ms;
     q->err = store_get(s, q->id, &scratch, &t);
-    if (!q->err) {
-        result_init(q->result, 1, 0);
-        add_tasks(q->result, &t, 1);
-    }
+    if (!q->err)
+        give(q->result, &t, 1, 0);
 }
 
 static void read_list(void *arg, struct store *s, int64_t now_ms)
@@ -243,10 +241,8 @@ static void read_list(void *arg, struct store *s, int64_t now_ms)
     CLEANUP(arena_release) struct arena a = {0};
 
     q->err = store_list(s, q->group, -1, q->limit, q->owned, now_ms, &a, &list);
-    if (!q->err) {
-        result_init(q->result, list.count, 0);
-        add_tasks(q->result, list.tasks, list.count);
-    }
+    if (!q->err)
+        give(q->result, list.tasks, list.count, 0);
 }
 
 static void read_groups(void *arg, struct store *s, int64_t now_ms)
@@ -263,20 +259,13 @@ static void read_groups(void *arg, struct store *s, int64_t now_ms)
         q->groups->names[i] = groups[i].name.p;
 }
 
-static void read_count(void *arg, struct store *s, int64_t now_ms)
+static void read_numbers(void *arg, struct store *s, int64_t now_ms)
 {
     struct question *q = arg;
 
     (void)now_ms;
-    q->number = (int64_t)store_count(s);
-}
-
-static void read_last_id(void *arg, struct store *s, int64_t now_ms)
-{
-    struct question *q = arg;
-
-    (void)now_ms;
-    q->number = store_last_id(s);
+    q->count = (int64_t)store_count(s);
+    q->last_id = store_last_id(s);
 }
 
 static void on_read(void *arg, const struct task_reply *reply)
@@ -324,17 +313,17 @@ int drover_store_groups(struct drover_store *s, struct drover_groups *ret_groups
 int64_t drover_store_count(struct drover_store *s)
 {
     struct question q = {0};
-    int err = ask(s, &q, read_count);
+    int err = ask(s, &q, read_numbers);
 
-    return err ? err : q.number;
+    return err ? err : q.count;
 }
 
 int64_t drover_store_latest_id(struct drover_store *s)
 {
     struct question q = {0};
-    int err = ask(s, &q, read_last_id);
+    int err = ask(s, &q, read_numbers);
 
-    return err ? err : q.number;
+    return err ? err : q.last_id;
 }
 
 /* Snapshots. */

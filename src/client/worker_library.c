@@ -13,12 +13,14 @@ struct drover_queues {
     int timeout_ms;
 };
 
-static int fail_queue(struct drover_error *e, int err, const char *queue)
+/* Explains the error of a call on a queue, if there is one. Returns it. */
+static int explain(struct drover_error *e, int err, const char *queue)
 {
-    return err_set(e, err, "queue %.64s: %s", queue,
-                   err == DROVER_NO_NODE        ? "there is no such queue"
-                   : err == DROVER_BAD_ARGUMENT ? "a name has 32 hex digits"
-                                                : drover_err_message(err));
+    const char *why = err == DROVER_NO_NODE        ? "there is no such queue"
+                      : err == DROVER_BAD_ARGUMENT ? "a name has 32 hex digits"
+                                                   : drover_err_message(err);
+
+    return err ? err_set(e, err, "queue %.64s: %s", queue, why) : 0;
 }
 
 /* Opening. */
@@ -95,19 +97,14 @@ int drover_queue_create(struct drover_queues *qs, char ret_name[DROVER_QUEUE_NAM
 
 int drover_queue_remove(struct drover_queues *qs, const char *queue, struct drover_error *ret_error)
 {
-    int err = queue_remove(&qs->at, queue);
-
-    return err ? fail_queue(ret_error, err, queue) : 0;
+    return explain(ret_error, queue_remove(&qs->at, queue), queue);
 }
 
 int drover_queue_last(struct drover_queues *qs, const char *queue, int64_t *ret_last,
                       struct drover_error *ret_error)
 {
     struct queue_info info;
-    int err = queue_get(&qs->at, queue, &info);
-
-    if (err)
-        return fail_queue(ret_error, err, queue);
+    TRY(explain(ret_error, queue_get(&qs->at, queue, &info), queue));
     *ret_last = info.last;
     return 0;
 }
@@ -115,9 +112,7 @@ int drover_queue_last(struct drover_queues *qs, const char *queue, int64_t *ret_
 int drover_queue_set_last(struct drover_queues *qs, const char *queue, int64_t last,
                           struct drover_error *ret_error)
 {
-    int err = queue_set_last(&qs->at, queue, last, KEEPER_ANY_VERSION);
-
-    return err ? fail_queue(ret_error, err, queue) : 0;
+    return explain(ret_error, queue_set_last(&qs->at, queue, last, KEEPER_ANY_VERSION), queue);
 }
 
 /* Messages. */
@@ -161,7 +156,7 @@ int drover_queue_read(struct drover_queues *qs, const char *queue, int64_t after
     struct queue_message_list list;
 
     if (!queue_valid_name(str_of(queue)) && strcmp(queue, QUEUE_ERROR))
-        return fail_queue(ret_error, DROVER_BAD_ARGUMENT, queue);
+        return explain(ret_error, DROVER_BAD_ARGUMENT, queue);
     TRY(message_read(qs->client, queue, after, limit ? limit : MESSAGES_LIMIT, &list, ret_error));
     give_messages(&list, queue, ret_result);
     return (int)list.count;
@@ -243,7 +238,7 @@ int drover_worker_join(struct drover_queues *qs, const struct drover_worker_opti
 
     for (size_t i = 0; i < o->only_count; i++)
         if (!queue_valid_name(str_of(o->only[i])))
-            return fail_queue(ret_error, DROVER_BAD_ARGUMENT, o->only[i]);
+            return explain(ret_error, DROVER_BAD_ARGUMENT, o->only[i]);
     if (!o->handle || o->policy > DROVER_STOP)
         return err_explain(ret_error, DROVER_BAD_ARGUMENT);
     TRY(source_open(qs, &source, ret_error));

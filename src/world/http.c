@@ -221,15 +221,7 @@ void world_get_tasks(struct http_request *r)
 /* The path of a task comes as a|b, a/b, or as in the tree. */
 static struct str key_of(struct world_call *c)
 {
-    struct str root = str_of(world_root(c->world)), path = c->in->path;
-
-    if (str_starts(path, root) && path.len > root.len && path.p[root.len] == '/')
-        path = (struct str){path.p + root.len + 1, path.len - root.len - 1};
-    char *key = arena_text(&c->r->arena, path);
-    for (char *at = key; *at; at++)
-        if (*at == '/')
-            *at = '|';
-    return str_of(key);
+    return str_of(world_key(&c->r->arena, world_root(c->world), c->in->path));
 }
 
 void world_get_task(struct http_request *r)

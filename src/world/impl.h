@@ -7,7 +7,7 @@
 #include "base/map.h"
 #include "keeper/list_view.h"
 #include "keeper/txn.h"
-#include "world/index.h"
+#include "world/expression.h"
 #include "world/name.h"
 #include "world/world.h"
 
@@ -56,5 +56,33 @@ int world_gave_up(struct err_info *e);
 
 /* The arguments of a %.*s for a key in a message, which has room for so much. */
 #define KEY_ARGS(key) (int)((key).len < 300 ? (key).len : 300), (key).p
+
+/* The tree index (index.c). Safe from any thread. */
+
+struct world_index *world_index_new(const char *root);
+void world_index_free(struct world_index *a);
+
+/* A task that matched, and its name as the expression saw it. In the arena. */
+struct world_match {
+    char *path;
+    struct str name, type;
+};
+
+struct world_matches {
+    struct world_match *list;
+    size_t count;
+};
+
+/* NO_NODE if there is no such world. No match is no error. Sorted by path. */
+int world_index_find(struct world_index *a, struct keeper *k, struct arena *arena,
+                     struct expression *name, struct expression *type,
+                     struct world_matches *ret_matches, struct err_info *ret_error);
+
+/*
+ * Around every change that may add tasks: begin before it is sent; end with the paths that are in
+ * the tree now and the new version of the root, or with none and -1 if nothing happened.
+ */
+void world_index_begin(struct world_index *a);
+void world_index_end(struct world_index *a, char *const *paths, size_t count, int32_t root_version);
 
 #endif
