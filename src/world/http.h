@@ -22,8 +22,8 @@ extern const struct module world_module;
  * parent stays while it has children.
  */
 enum {
-    REGISTRY_WAKE_MS =
-        10, /* after changes of other clients, one waiting claim refreshes the view */
+    /* So long after changes of other clients, one waiting claim refreshes the view. */
+    REGISTRY_WAKE_MS = 10,
     REGISTRY_WORLDS_MAX = 1000,
 };
 

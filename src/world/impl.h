@@ -46,20 +46,30 @@ int world_commit(struct world *w, struct keeper *k, struct txn *t);
 void world_warn(struct world *w, const char *list, struct str key, const char *why);
 
 /* Publishes a state change. */
-void world_tell(struct world *w, const struct world_change *c);
+static inline void world_tell(struct world *w, const struct world_change *c)
+{
+    if (w->o.told)
+        w->o.told(w->o.arg, c);
+}
 
 /* Whether a transaction failed because a node changed meanwhile: read again and retry. */
-bool world_is_stale(int err);
+static inline bool world_is_stale(int err)
+{
+    return err == DROVER_NO_NODE || err == DROVER_EXISTS || err == DROVER_BAD_VERSION;
+}
 
 /* The error after WORLD_TRIES. */
-int world_gave_up(struct err_info *e);
+static inline int world_gave_up(struct err_info *e)
+{
+    return err_set(e, DROVER_BAD_VERSION, "other clients keep changing this task: try again");
+}
 
 /* The arguments of a %.*s for a key in a message, which has room for so much. */
 #define KEY_ARGS(key) (int)((key).len < 300 ? (key).len : 300), (key).p
 
 /* The tree index (index.c). Safe from any thread. */
 
-struct world_index *world_index_new(const char *root);
+struct world_index *world_index_new(const char *root); /* borrowed */
 void world_index_free(struct world_index *a);
 
 /* A task that matched, and its name as the expression saw it. In the arena. */

@@ -25,7 +25,7 @@ enum {
 };
 
 struct world_index {
-    char *root;
+    const char *root;
     pthread_mutex_t lock;
     pthread_cond_t settled; /* an own change has returned */
     int underway;
@@ -40,7 +40,6 @@ struct world_index {
 static int64_t now_us(void)
 {
     struct timespec t;
-
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
@@ -48,8 +47,7 @@ static int64_t now_us(void)
 struct world_index *world_index_new(const char *root)
 {
     struct world_index *a = mem_zalloc(sizeof *a);
-
-    a->root = mem_dup(root, strlen(root));
+    a->root = root;
     pthread_mutex_init(&a->lock, NULL);
     cond_init(&a->settled);
     return a;
@@ -67,11 +65,8 @@ static void forget(struct world_index *a)
 
 void world_index_free(struct world_index *a)
 {
-    if (!a)
-        return;
     forget(a);
     free(a->places);
-    free(a->root);
     pthread_cond_destroy(&a->settled);
     pthread_mutex_destroy(&a->lock);
     free(a);
@@ -80,7 +75,6 @@ void world_index_free(struct world_index *a)
 static bool is_known(const struct world_index *a, struct str path)
 {
     uint32_t hash = map_hash_str(path);
-
     for (uint32_t at, ref = map_first(&a->by_path, hash, &at); ref;
          ref = map_next(&a->by_path, hash, &at))
         if (str_eq(str_of(a->places[ref - 1]), path))
@@ -113,12 +107,12 @@ struct index_read {
 static void read_children(void *arg, size_t i)
 {
     struct index_read *r = (struct index_read *)arg + i;
-
     r->err = keeper_children(r->k, r->parent, &r->names, NULL);
 }
 
 /* Adds the children of the parents. A parent that has gone has none. */
-static int walk_level(struct world_index *a, struct keeper *k, char **parents, size_t count)
+static int walk_level(struct world_index *a, struct keeper *k, const char *const *parents,
+                      size_t count)
 {
     struct index_read *reads = mem_alloc(count * sizeof *reads);
     int err = 0;
@@ -131,7 +125,6 @@ static int walk_level(struct world_index *a, struct keeper *k, char **parents, s
             err = r->err;
         for (size_t i = 0; i < r->names.count; i++) {
             struct buf path = {0};
-
             buf_printf(&path, "%s/%s", r->parent, r->names.names[i]);
             buf_text(&path);
             add_place(a, path.p);
@@ -151,7 +144,7 @@ static int walk(struct world_index *a, struct keeper *k, int32_t version)
     TRY(walk_level(a, k, &a->root, 1));
     for (uint32_t from = 0, to; from < a->len; from = to) {
         to = a->len;
-        TRY(walk_level(a, k, a->places + from, to - from));
+        TRY(walk_level(a, k, (const char *const *)a->places + from, to - from));
     }
     a->walked = true;
     a->version = a->newest = version;
@@ -170,7 +163,6 @@ static bool is_whole(const struct world_index *a, int32_t version)
 static int refresh(struct world_index *a, struct keeper *k, int32_t version, bool *ret_walked)
 {
     int64_t patience_ms = clock_boot_ms() + OWN_PATIENCE_MS;
-
     *ret_walked = false;
     while (a->walked && a->underway && !is_whole(a, version) && clock_boot_ms() < patience_ms)
         cond_wait_until(&a->settled, &a->lock, patience_ms);
@@ -202,7 +194,6 @@ static void add_match(struct index_search *s, const char *path, struct str name,
 static int is_match(struct index_search *s, struct str name, struct str type)
 {
     int is = expression_match(s->name, name, s->e);
-
     return is == 1 ? expression_match(s->type, type, s->e) : is;
 }
 
@@ -211,7 +202,6 @@ static int match_place(struct index_search *s, const char *path)
 {
     struct str node = path_name(str_of(path)), name, type;
     int is = 0;
-
     for (size_t at = 0; !is && world_split_name(node, &at, &name, &type);)
         is = is_match(s, name, type);
     if (is == 1)
@@ -223,7 +213,6 @@ static void match_plain(struct index_search *s, struct str name, struct str type
 {
     struct str node = str_of(arena_printf(s->arena, "%.*s_%.*s", STR_ARGS(name), STR_ARGS(type)));
     uint32_t hash = map_hash_str(node);
-
     for (uint32_t at, ref = map_first(&s->a->by_node, hash, &at); ref;
          ref = map_next(&s->a->by_node, hash, &at))
         if (str_eq(path_name(str_of(s->a->places[ref - 1])), node))
@@ -233,7 +222,6 @@ static void match_plain(struct index_search *s, struct str name, struct str type
 static int match_all(struct index_search *s)
 {
     struct str name = expression_plain(s->name), type = expression_plain(s->type);
-
     s->found.count = 0;
     if (name.p && type.p)
         match_plain(s, name, type);

@@ -13,7 +13,6 @@ int world_read(struct keeper *k, struct arena *a, const char *path, struct str *
 {
     CLEANUP(buf_release) struct buf data = {0};
     int err = keeper_get(k, path, &data, ret_stat);
-
     if (!err)
         *ret_data = arena_take(a, &data);
     return err;
@@ -41,7 +40,6 @@ void world_warn(struct world *w, const char *list, struct str key, const char *w
 int world_commit(struct world *w, struct keeper *k, struct txn *t)
 {
     uint32_t changes = 0;
-
     for (int i = 0; i < t->count; i++)
         changes += (t->ops[i].kind == KEEPER_CREATE || t->ops[i].kind == KEEPER_DELETE) &&
                    str_starts(t->ops[i].path, STR(WORLD_PENDING "/"));
@@ -51,27 +49,10 @@ int world_commit(struct world *w, struct keeper *k, struct txn *t)
     return err;
 }
 
-void world_tell(struct world *w, const struct world_change *c)
-{
-    if (w->o.told)
-        w->o.told(w->o.arg, c);
-}
-
-bool world_is_stale(int err)
-{
-    return err == DROVER_NO_NODE || err == DROVER_EXISTS || err == DROVER_BAD_VERSION;
-}
-
-int world_gave_up(struct err_info *e)
-{
-    return err_set(e, DROVER_BAD_VERSION, "other clients keep changing this task: try again");
-}
-
 static int make_missing(struct keeper *k, struct arena *a, const char *root)
 {
     const char *paths[] = {WORLD_PENDING, WORLD_WORKING, WORLD_COMPLETED, root};
     struct txn t = {.a = a};
-
     for (int i = 0; i < 4; i++)
         TRY(txn_create_missing(&t, k, paths[i]));
     return txn_commit(&t, k, 0);
@@ -93,7 +74,6 @@ static bool is_plain(struct world *w, struct arena *a, struct str key, struct st
                      struct str data)
 {
     struct world_record made;
-
     world_record_make(a, w->root, key, type, &made);
     return str_eq(world_record_write(a, &made), data);
 }
@@ -102,7 +82,6 @@ void world_classify(struct world *w, struct arena *a, struct str key, struct str
                     const struct keeper_stat *stat, struct list_class *ret_class)
 {
     struct world_record r;
-
     *ret_class = (struct list_class){.idle = true};
     if (world_record_read(a, data, key, &r))
         world_warn(w, WORLD_PENDING, key, "its data is not that of a pending task");
@@ -120,7 +99,6 @@ static void classify(void *arg, struct str key, struct str data, const struct ke
                      struct list_class *ret_class)
 {
     struct world *w = arg;
-
     arena_reset(&w->scratch);
     world_classify(w, &w->scratch, key, data, stat, ret_class);
 }
@@ -128,7 +106,6 @@ static void classify(void *arg, struct str key, struct str data, const struct ke
 static void on_ready(void *arg, struct str type, uint32_t count)
 {
     struct world *w = arg;
-
     if (w->o.ready)
         w->o.ready(w->o.arg, type, count);
 }
@@ -149,9 +126,9 @@ int world_open(struct keeper *k, struct str name, const struct world_options *o,
     *w = (struct world){.name = mem_dup(name.p, name.len),
                         .root = mem_dup(root, strlen(root)),
                         .o = o ? *o : (struct world_options){0},
-                        .index = world_index_new(root),
                         .k = k};
     pthread_mutex_init(&w->warning, NULL);
+    w->index = world_index_new(w->root);
     w->pending = list_view_new(&(struct list_view_options){.dir = WORLD_PENDING,
                                                            .locks = WORLD_WORKING,
                                                            .data = true,
@@ -195,6 +172,5 @@ const char *world_state_name(enum world_state s)
         [WORLD_IS_COMPLETED] = "completed",
         [WORLD_IS_NONE] = "none",
     };
-
     return names[s];
 }
