@@ -24,7 +24,6 @@ static const struct err_row ROWS[] = {
 static const struct err_row *row_of(int err)
 {
     static const struct err_row none = {1, 500, 1, "UNLISTED", "an unknown error"};
-
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++)
         if (ROWS[i].code == err)
             return &ROWS[i];
@@ -54,7 +53,6 @@ int drover_err_exit_status(int err)
 int err_set(struct err_info *e, int code, const char *fmt, ...)
 {
     va_list ap;
-
     if (e) {
         va_start(ap, fmt);
         vsnprintf(e->text, sizeof e->text, fmt, ap);
@@ -71,7 +69,6 @@ int err_explain(struct err_info *e, int err)
 int err_set_errno(struct err_info *e, int errnum, const char *fmt, ...)
 {
     va_list ap;
-
     if (e) {
         va_start(ap, fmt);
         vsnprintf(e->text, sizeof e->text, fmt, ap);
@@ -85,7 +82,6 @@ int err_set_errno(struct err_info *e, int errnum, const char *fmt, ...)
 void err_fatal(const char *fmt, ...)
 {
     va_list ap;
-
     va_start(ap, fmt);
     fputs("drover: ", stderr);
     vfprintf(stderr, fmt, ap);

@@ -34,7 +34,6 @@ static ssize_t sys_pwrite_sync(const struct fs *fs, int fd, const void *data, si
 {
     struct iovec part = {(void *)(uintptr_t)data, len};
     ssize_t n = pwritev2(fd, &part, 1, at, RWF_DSYNC);
-
     (void)fs;
     if (n >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS))
         return n;
@@ -47,7 +46,6 @@ static int sys_direct(const struct fs *fs, int fd)
 {
     struct statx st = {0};
     int flags = fcntl(fd, F_GETFL);
-
     (void)fs;
     if (flags < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &st) < 0)
         return -1;
@@ -108,7 +106,6 @@ int fs_write_all_sync(const struct fs *fs, int fd, const void *data, size_t len,
 int fs_sync_dir(const struct fs *fs, const char *dir)
 {
     int fd = fs->open(fs, dir, O_RDONLY | O_DIRECTORY, 0);
-
     if (fd < 0)
         return -1;
     int err = fs->fsync(fs, fd);

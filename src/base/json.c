@@ -58,7 +58,6 @@ static bool hex4(const char *p, const char *end, uint32_t *ret)
         return false;
     for (int i = 0; i < 4; i++) {
         char c = p[i];
-
         if (c >= '0' && c <= '9')
             v = v << 4 | (uint32_t)(c - '0');
         else if ((c | 32) >= 'a' && (c | 32) <= 'f')
@@ -74,7 +73,6 @@ static bool hex4(const char *p, const char *end, uint32_t *ret)
 static bool unescape_u(struct json_parser *s, char **to)
 {
     uint32_t c, low;
-
     if (!hex4(s->p + 1, s->end, &c))
         return wrong(s, "bad \\u escape");
     s->p += 5;
@@ -157,7 +155,6 @@ static bool parse_escaped(struct json_parser *s, const char *begin, struct str *
 static bool parse_text(struct json_parser *s, struct str *ret)
 {
     const char *begin = ++s->p;
-
     if (!skip_plain(s))
         return false;
     if (*s->p == '\\')
@@ -188,10 +185,8 @@ static bool to_int64(const char *p, const char *end, int64_t *ret)
 {
     bool negative = *p == '-';
     uint64_t v = 0, limit = (uint64_t)INT64_MAX + negative;
-
     for (p += negative; p < end; p++) {
         uint64_t digit = (uint64_t)(*p - '0');
-
         if (v > (limit - digit) / 10)
             return false;
         v = v * 10 + digit;
@@ -203,7 +198,6 @@ static bool to_int64(const char *p, const char *end, int64_t *ret)
 static bool to_real(struct json_parser *s, const char *begin, double *ret)
 {
     char *text = arena_text(s->arena, (struct str){begin, (size_t)(s->p - begin)});
-
     *ret = strtod(text, NULL);
     return isfinite(*ret) || wrong(s, "a number that is too large");
 }
@@ -247,7 +241,6 @@ static int by_key(const void *a, const void *b)
     const struct json *x = *(struct json *const *)a, *y = *(struct json *const *)b;
     size_t len = x->key.len < y->key.len ? x->key.len : y->key.len;
     int order = len ? memcmp(x->key.p, y->key.p, len) : 0;
-
     return order ? order : (x->key.len > y->key.len) - (x->key.len < y->key.len);
 }
 
@@ -264,7 +257,6 @@ static bool keys_are_distinct(struct arena *arena, const struct json *v)
 {
     const struct json **sorted;
     size_t n = 0;
-
     if (v->count <= FEW_MEMBERS)
         return few_are_distinct(v);
     sorted = arena_alloc(arena, v->count * sizeof *sorted);
@@ -409,7 +401,6 @@ int json_read(struct arena *a, struct str text, size_t values_max, struct json *
 struct json *json_parse(struct arena *a, struct str text, struct err_info *ret_error)
 {
     struct json *v = NULL;
-
     json_read(a, text, SIZE_MAX, &v, ret_error);
     return v;
 }

@@ -16,7 +16,6 @@ struct drover_batches {
 static int open_store(struct drover_batches *b, const char *pipeline, struct err_info *e)
 {
     CLEANUP(arena_release) struct arena a = {0};
-
     if (pipeline)
         TRY(batch_machines_load(&b->arena, str_of(pipeline), &b->machines, e));
     b->store = batch_store_open(&(struct batch_store_options){.machines = &b->machines});
@@ -27,7 +26,6 @@ int drover_batches_open(struct drover_keeper *k, const char *pipeline,
                         struct drover_batches **ret_batches, struct drover_error *ret_error)
 {
     struct drover_batches *b = mem_alloc(sizeof *b);
-
     *b = (struct drover_batches){.k = k->keeper, .machines = BATCH_MACHINES_BUILT_IN};
     int err = open_store(b, pipeline, ret_error);
     if (err)
@@ -50,7 +48,6 @@ static int read_object(struct batch_call *c, const char *text, const char *what,
                        const struct json **ret_object)
 {
     const struct json *v = json_parse(c->a, str_of(text), c->why);
-
     if (v && v->kind != JSON_OBJECT)
         return err_set(c->why, DROVER_BAD_ARGUMENT, "%s is not an object", what);
     *ret_object = v;
@@ -66,7 +63,6 @@ static int acquire(struct drover_batches *b, enum batch_kind_id kind, const char
     const struct batch_machine *machine =
         kind == BATCH_KIND_BATCH ? &b->machines.batch : &b->machines.job;
     int found = batch_machine_named(machine, str_of(state), e);
-
     return found < 0 ? found : batch_item_acquire(&c, kind, found, ret_item);
 }
 
@@ -76,7 +72,6 @@ static int move(struct drover_batches *b, enum batch_kind_id kind, const char *i
     CLEANUP(arena_release) struct arena a = {0};
     struct batch_call c = {b->store, b->k, &a, e};
     int became;
-
     return batch_item_move(&c, kind, str_of(id), m, &became);
 }
 
@@ -97,7 +92,6 @@ int drover_batch_find(struct drover_batches *b, const char *uuid,
 {
     CLEANUP(arena_release) struct arena a = {0};
     struct batch_call c = {b->store, b->k, &a, ret_error};
-
     return batch_find(&c, str_of(uuid), ret_bid);
 }
 
@@ -107,7 +101,6 @@ int drover_batch_acquire(struct drover_batches *b, const char *state,
 {
     struct batch_item batch;
     int got = acquire(b, BATCH_KIND_BATCH, state, &batch, ret_error);
-
     if (got == 1) {
         memcpy(ret_bid, batch.id, sizeof batch.id);
         *ret_token = batch.token;
@@ -119,7 +112,6 @@ int drover_batch_move(struct drover_batches *b, const char *bid, const char *sta
                       struct drover_error *ret_error)
 {
     struct batch_move m = {.state = str_of(state), .token = token};
-
     return move(b, BATCH_KIND_BATCH, bid, &m, ret_error);
 }
 
@@ -156,7 +148,6 @@ int drover_job_acquire(struct drover_batches *b, const char *state, struct drove
 {
     struct batch_item job;
     int got = acquire(b, BATCH_KIND_JOB, state, &job, ret_error);
-
     if (got == 1) {
         memcpy(ret_job->id, job.id, sizeof ret_job->id);
         memcpy(ret_job->batch, job.bid, sizeof ret_job->batch);
@@ -173,7 +164,6 @@ int drover_job_move(struct drover_batches *b, const char *jid, const struct drov
                                   .priority = m->priority,
                                   .token = m->token,
                                   .keep = m->keep != 0};
-
     if (m->message)
         job_move.message = str_of(m->message);
     return move(b, BATCH_KIND_JOB, jid, &job_move, ret_error);

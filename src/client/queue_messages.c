@@ -16,7 +16,6 @@ static int refused(int status, const struct json *body, struct err_info *e)
               : status == 400 ? DROVER_BAD_ARGUMENT
               : status == 503 ? DROVER_UNREACHABLE
                               : DROVER_IO;
-
     if (errors && errors->kind == JSON_LIST && errors->first && errors->first->kind == JSON_TEXT)
         return err_set(e, err, "%.*s", STR_ARGS(errors->first->text));
     return err_set(e, err, "the server answered %d", status);
@@ -64,7 +63,6 @@ int message_post(struct drover_client *c, const char *queue, struct str data, in
     struct drover_result result;
     int err = drover_client_update(c, &(struct drover_update){.adds = &task, .add_count = 1},
                                    &result, ret_error);
-
     if (!err)
         *ret_id = result.tasks[0].id;
     if (!err || err == DROVER_REFUSED)
@@ -77,7 +75,6 @@ int message_listen(struct drover_client *c, int64_t *number, struct arena *a,
 {
     const struct json *body;
     char path[128];
-
     snprintf(path, sizeof path, "/v1/posted?after=%" PRId64 "&wait=%d", *number, LISTEN_WAIT_MS);
     TRY(get(c, path, LISTEN_WAIT_MS + ANSWER_MS, a, &body, NULL));
     return message_parse_news(body, a, number, ret_news);

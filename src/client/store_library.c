@@ -27,7 +27,6 @@ static void on_fatal(void *arg, const char *line)
 static int check_options(const struct drover_store_options *o, struct err_info *e)
 {
     bool needs_dir = o->mode != DROVER_MEMORY && !o->journal;
-
     if (o->mode < DROVER_STRICT || o->mode > DROVER_MEMORY)
         return err_set(e, DROVER_BAD_ARGUMENT, "there is no such mode");
     if (needs_dir && (!o->dir || !o->dir[0]))
@@ -49,7 +48,6 @@ static int open_keeper(struct drover_store *s, const struct drover_store_options
                                .dir = o->dir,
                                .snapshot_every = o->snapshot_every,
                                .fatal = on_fatal};
-
     return local_open(&lo, &s->local, e);
 }
 
@@ -84,7 +82,6 @@ int drover_store_open(const struct drover_store_options *o, struct drover_store 
 {
     struct drover_store *s = mem_zalloc(sizeof *s);
     int err = open_all(s, o, ret_error);
-
     if (err)
         drover_store_close(s);
     else
@@ -124,7 +121,6 @@ static void give(struct drover_result *r, const struct task *tasks, size_t count
 static void on_done(void *arg, const struct task_reply *reply)
 {
     struct answer *a = arg;
-
     a->err = reply->err;
     if (reply->err && reply->err != DROVER_REFUSED)
         return;
@@ -139,7 +135,6 @@ static int carry_out(struct drover_store *s, struct task_request *r,
 {
     struct drover_result result = {0};
     struct answer a = {.result = &result};
-
     r->done = on_done;
     r->arg = &a;
     service_call(s->service, r);
@@ -154,7 +149,6 @@ static int carry_out(struct drover_store *s, struct task_request *r,
 static struct task *convert(struct arena *a, const struct drover_task *tasks, size_t count)
 {
     struct task *list = arena_alloc(a, (count + 1) * sizeof *list);
-
     for (size_t i = 0; i < count; i++)
         list[i] = (struct task){.id = tasks[i].id,
                                 .group = result_text(tasks[i].group, tasks[i].group_len),
@@ -227,7 +221,6 @@ static void read_one(void *arg, struct store *s, int64_t now_ms)
     struct question *q = arg;
     CLEANUP(buf_release) struct buf scratch = {0};
     struct task t;
-
     (void)now_ms;
     q->err = store_get(s, q->id, &scratch, &t);
     if (!q->err)
@@ -239,7 +232,6 @@ static void read_list(void *arg, struct store *s, int64_t now_ms)
     struct question *q = arg;
     struct store_list list;
     CLEANUP(arena_release) struct arena a = {0};
-
     q->err = store_list(s, q->group, -1, q->limit, q->owned, now_ms, &a, &list);
     if (!q->err)
         give(q->result, list.tasks, list.count, 0);
@@ -251,7 +243,6 @@ static void read_groups(void *arg, struct store *s, int64_t now_ms)
     struct arena *a = mem_zalloc(sizeof *a);
     struct store_group *groups;
     size_t count;
-
     store_groups(s, now_ms, a, &groups, &count);
     *q->groups = (struct drover_groups){.memory = a, .count = count};
     q->groups->names = arena_alloc(a, (count + 1) * sizeof *q->groups->names);
@@ -262,7 +253,6 @@ static void read_groups(void *arg, struct store *s, int64_t now_ms)
 static void read_numbers(void *arg, struct store *s, int64_t now_ms)
 {
     struct question *q = arg;
-
     (void)now_ms;
     q->count = (int64_t)store_count(s);
     q->last_id = store_last_id(s);
@@ -271,7 +261,6 @@ static void read_numbers(void *arg, struct store *s, int64_t now_ms)
 static void on_read(void *arg, const struct task_reply *reply)
 {
     struct question *q = arg;
-
     if (reply->err)
         q->err = reply->err;
 }
@@ -280,7 +269,6 @@ static int ask(struct drover_store *s, struct question *q,
                void (*read)(void *arg, struct store *s, int64_t now_ms))
 {
     struct task_request r = {.kind = TASK_READ, .read = read, .done = on_read, .arg = q};
-
     service_call(s->service, &r);
     return q->err;
 }
@@ -289,7 +277,6 @@ int drover_store_get(struct drover_store *s, int64_t id, struct drover_result *r
 {
     struct question q = {.id = id, .result = ret_result};
     int err = ask(s, &q, read_one);
-
     return err == DROVER_NO_TASK ? 0 : err ? err : 1;
 }
 
@@ -299,14 +286,12 @@ int drover_store_list(struct drover_store *s, const char *group, size_t limit, i
     struct question q = {
         .group = str_of(group), .limit = limit, .owned = owned, .result = ret_result};
     int err = ask(s, &q, read_list);
-
     return err ? err : (int)ret_result->task_count;
 }
 
 int drover_store_groups(struct drover_store *s, struct drover_groups *ret_groups)
 {
     struct question q = {.groups = ret_groups};
-
     return ask(s, &q, read_groups);
 }
 
@@ -314,7 +299,6 @@ int64_t drover_store_count(struct drover_store *s)
 {
     struct question q = {0};
     int err = ask(s, &q, read_numbers);
-
     return err ? err : q.count;
 }
 
@@ -322,7 +306,6 @@ int64_t drover_store_latest_id(struct drover_store *s)
 {
     struct question q = {0};
     int err = ask(s, &q, read_numbers);
-
     return err ? err : q.last_id;
 }
 

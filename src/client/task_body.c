@@ -110,7 +110,6 @@ static int read_task(struct drover_result *r, const struct json *v, struct err_i
 {
     struct str group = {0}, data = STR("");
     struct drover_task rest = {0};
-
     if (json_get_int(v, "id", &rest.id, ret_error) <= 0 ||
         json_get_text(v, "group", &group, ret_error) <= 0 ||
         json_get_text(v, "data", &data, ret_error) < 0 ||

@@ -20,7 +20,6 @@ enum { BACK_OFF_MIN_MS = 50, BACK_OFF_MAX_MS = 1000 };
 static int64_t draw_clientid(void)
 {
     uint64_t number;
-
     do {
         random_fill(&number, sizeof number);
         number >>= 64 - 53;
@@ -38,7 +37,6 @@ void task_client_requestid(char text[static TASK_CLIENT_REQUESTID_LEN + 1])
 static char *copy_or(const char *given, const char *variable)
 {
     const char *text = given ? given : getenv(variable);
-
     return text && *text ? mem_dup(text, strlen(text)) : NULL;
 }
 
@@ -54,7 +52,6 @@ static int make_transport(struct drover_client *c, struct transport **ret_transp
 static void put_idle(struct drover_client *c, struct transport *t)
 {
     struct transport_entry *entry = mem_alloc(sizeof *entry);
-
     LOCKED(&c->lock);
     *entry = (struct transport_entry){c->idle, t};
     c->idle = entry;
@@ -104,7 +101,6 @@ int drover_client_open(const struct drover_client_options *o, struct drover_clie
 void drover_client_close(struct drover_client *c)
 {
     struct transport *t;
-
     task_hold_end(c);
     while ((t = take_idle(c)))
         transport_close(t);
@@ -144,7 +140,6 @@ bool task_client_is_away(int err, int status)
 static bool pause_ms(const struct drover_client *c, int64_t ms)
 {
     struct pollfd p = {.fd = c->stop_fd, .events = POLLIN};
-
     return poll(&p, 1, (int)ms) <= 0;
 }
 
@@ -230,7 +225,6 @@ int drover_client_update(struct drover_client *c, const struct drover_update *u,
 {
     char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
     CLEANUP(buf_release) struct buf body = {0};
-
     task_client_requestid(requestid);
     TRY(task_body_update(&body, u, c->clientid, requestid, ret_error));
     int count = ask(c, "POST", "/update", buf_str(&body), 0, ret_result, ret_error);
@@ -243,7 +237,6 @@ static int claim_once(struct drover_client *c, const struct drover_claim *claim,
 {
     char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
     CLEANUP(buf_release) struct buf body = {0};
-
     task_client_requestid(requestid);
     TRY(task_body_claim(&body, claim, c->clientid, wait_ms, requestid, ret_error));
     return ask(c, "POST", "/claim", buf_str(&body), TRANSPORT_TIMEOUT_MS + wait_ms, ret_result,
@@ -255,11 +248,9 @@ int drover_client_claim(struct drover_client *c, const struct drover_claim *clai
 {
     int64_t end_ms = clock_boot_ms() + claim->wait_ms, left_ms = claim->wait_ms;
     struct drover_claim next = *claim;
-
     for (;;) {
         int64_t wait_ms = left_ms < TASK_CLIENT_WAIT_MS ? left_ms : TASK_CLIENT_WAIT_MS;
         int got = claim_once(c, &next, wait_ms, ret_result, ret_error);
-
         next.delete_count = 0; /* the first request deleted them */
         left_ms = end_ms - clock_boot_ms();
         if (got || left_ms <= 0)
@@ -272,7 +263,6 @@ int drover_client_get(struct drover_client *c, int64_t id, struct drover_result 
                       struct drover_error *ret_error)
 {
     char path[64];
-
     snprintf(path, sizeof path, "/tasks/%lld", (long long)id);
     return ask(c, "GET", path, (struct str){0}, 0, ret_result, ret_error);
 }
@@ -281,7 +271,6 @@ int drover_client_list(struct drover_client *c, const char *group, size_t limit,
                        struct drover_result *ret_result, struct drover_error *ret_error)
 {
     CLEANUP(buf_release) struct buf path = {0};
-
     buf_printf(&path, "/group/");
     for (const char *at = group; *at; at++)
         buf_printf(&path, "%%%02X", (unsigned char)*at);

@@ -36,7 +36,6 @@ static void make_body(struct drover_hold *h)
                                  .timespec = -h->duration_ms};
     struct drover_update u = {.updates = &update, .update_count = 1};
     char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
-
     task_client_requestid(requestid);
     int err = task_body_update(&h->body, &u, h->client->clientid, requestid, NULL);
     assert(!err); /* the data came from the server */
@@ -45,7 +44,6 @@ static void make_body(struct drover_hold *h)
 static int64_t call_timeout(const struct drover_hold *h)
 {
     int64_t ms = h->duration_ms / 3;
-
     return ms < CALL_TIMEOUT_MIN_MS   ? CALL_TIMEOUT_MIN_MS
            : ms > CALL_TIMEOUT_MAX_MS ? CALL_TIMEOUT_MAX_MS
                                       : ms;
@@ -100,7 +98,6 @@ static void renew(struct drover_hold *h)
 static struct drover_hold *first_due(const struct drover_client *c)
 {
     struct drover_hold *first = NULL;
-
     for (struct drover_hold *h = c->holds; h; h = h->next)
         if (!h->lost && !h->busy && (!first || h->due_ms < first->due_ms))
             first = h;
@@ -110,11 +107,9 @@ static struct drover_hold *first_due(const struct drover_client *c)
 static void *renew_all(void *arg)
 {
     struct drover_client *c = arg;
-
     LOCKED(&c->lock);
     while (!c->closing) {
         struct drover_hold *h = first_due(c);
-
         if (h && h->due_ms <= clock_boot_ms())
             renew(h);
         else
@@ -170,7 +165,6 @@ int drover_hold_lost(struct drover_hold *h)
 static int settle(struct drover_hold *h)
 {
     int err = h->body.len ? send_renewal(h, true, &h->task.id) : 0;
-
     return !err ? 0 : err == DROVER_REFUSED ? DROVER_FENCED : DROVER_UNKNOWN;
 }
 

@@ -20,7 +20,6 @@ void worker_note(struct drover_worker *w, const char *fmt, ...)
 {
     char line[512];
     va_list ap;
-
     if (!w->o.note)
         return;
     va_start(ap, fmt);
@@ -34,7 +33,6 @@ void worker_note(struct drover_worker *w, const char *fmt, ...)
 static void on_list(void *arg, enum keeper_event event, const char *path)
 {
     struct drover_worker *w = arg;
-
     (void)path;
     LOCKED(&w->lock);
     if (event == KEEPER_EVENT_EXPIRED)
@@ -47,7 +45,6 @@ static void on_list(void *arg, enum keeper_event event, const char *path)
 static void on_owner(void *arg, enum keeper_event event, const char *path)
 {
     struct worker_wanted *wanted = arg;
-
     (void)event, (void)path;
     LOCKED(&wanted->worker->lock);
     wanted->freed = true;
@@ -82,7 +79,6 @@ static void want(struct drover_worker *w, const char *queue)
 static void unwant(struct drover_worker *w, const char *queue)
 {
     struct worker_wanted **link = &w->wanted, *wanted;
-
     while ((wanted = *link)) {
         if (queue && strcmp(wanted->queue, queue)) {
             link = &wanted->next;
@@ -114,7 +110,6 @@ static int watch_lists(struct drover_worker *w)
 {
     static const char *const lists[] = {"workers", "queues"};
     char path[QUEUE_PATH_SIZE];
-
     for (int i = 0; i < 2; i++) {
         queues_path(&w->steps.registration.queues, path, "%s", lists[i]);
         TRY(keeper_watch(w->keeper, path, KEEPER_WATCH_CHILDREN, on_list, w, &w->watches[i]));
@@ -126,7 +121,6 @@ static int watch_lists(struct drover_worker *w)
 static void adopt_timeout(struct drover_worker *w)
 {
     struct keeper_session session;
-
     keeper_session(w->keeper, &session);
     w->steps.worker.o.timeout_ms = session.timeout_ms;
     atomic_store(&w->timeout_ms, session.timeout_ms);
@@ -163,7 +157,6 @@ static void start_job(struct drover_worker *w, const struct queue_worker_action 
 {
     struct queue_hold *h = queue_registration_find(&w->steps.registration, a->queue);
     struct worker_job *job = w->jobs;
-
     LOCKED(&w->lock);
     while (job->state != JOB_FREE)
         job++;
@@ -297,7 +290,6 @@ static struct queue_worker_options machine_options(const struct drover_worker_op
 {
     static const enum queue_worker_policy policies[] = {
         [DROVER_RETRY] = WORKER_RETRY, [DROVER_SKIP] = WORKER_SKIP, [DROVER_STOP] = WORKER_STOP};
-
     return (struct queue_worker_options){
         .quiet_ms = chosen(o->quiet_ms, WORKER_QUIET_MS),
         .poll_ms = chosen(o->poll_ms, WORKER_POLL_MS),

@@ -45,7 +45,6 @@ static void put_ahead(struct drover_worker *w, struct worker_prefetch *a)
 void worker_forget(struct drover_worker *w, const char *queue)
 {
     struct worker_prefetch *a;
-
     while ((a = take_ahead(w, queue)))
         free_ahead(a);
 }
@@ -54,7 +53,6 @@ void worker_forget(struct drover_worker *w, const char *queue)
 static const struct queue_message *follows(const struct worker_prefetch *a, int64_t last)
 {
     int64_t before = a->after;
-
     for (size_t i = 0; i < a->list.count; i++) {
         if (before == last)
             return &a->list.messages[i];
@@ -92,14 +90,12 @@ static int find_message(struct drover_worker *w, const struct queue_worker_actio
 int drover_message_is_sure(const struct drover_message *m)
 {
     const struct drover_worker *w = m->inside;
-
     return clock_boot_ms() - atomic_load(&w->contact_ms) < atomic_load(&w->timeout_ms) / 2;
 }
 
 int64_t drover_message_grace_ms(const struct drover_message *m)
 {
     const struct drover_worker *w = m->inside;
-
     return atomic_load(&w->timeout_ms) / 4;
 }
 
@@ -229,7 +225,6 @@ static void note_news(struct drover_worker *w, const struct message_news *news)
 static bool pause_for(struct drover_worker *w, int64_t ms)
 {
     int64_t until_ms = clock_boot_ms() + ms;
-
     LOCKED(&w->lock);
     while (!w->ended && clock_boot_ms() < until_ms)
         cond_wait_until(&w->changed, &w->lock, until_ms);
@@ -242,7 +237,6 @@ void *worker_listen(void *arg)
     CLEANUP(arena_release) struct arena a = {0};
     struct message_news news;
     int err;
-
     do {
         arena_reset(&a);
         err = w->source->listen(w->source, &a, &news);

@@ -19,7 +19,6 @@ static int explain(struct drover_error *e, int err, const char *queue)
     const char *why = err == DROVER_NO_NODE        ? "there is no such queue"
                       : err == DROVER_BAD_ARGUMENT ? "a name has 32 hex digits"
                                                    : drover_err_message(err);
-
     return err ? err_set(e, err, "queue %.64s: %s", queue, why) : 0;
 }
 
@@ -34,7 +33,6 @@ static int connect_keeper(struct drover_queues *qs, struct keeper **ret_keeper, 
 {
     struct zookeeper_options zo = {.auth = qs->auth};
     struct keeper_options ko = {.timeout_ms = qs->timeout_ms};
-
     return zookeeper_connect(qs->url, &zo, &ko, ret_keeper, e);
 }
 
@@ -91,7 +89,6 @@ int drover_queue_create(struct drover_queues *qs, char ret_name[DROVER_QUEUE_NAM
                         struct drover_error *ret_error)
 {
     int err = queue_create(&qs->at, ret_name);
-
     return err ? err_explain(ret_error, err) : 0;
 }
 
@@ -138,7 +135,6 @@ static void give_messages(const struct queue_message_list *list, const char *que
     struct drover_task *tasks = arena_alloc(memory, (list->count + 1) * sizeof *tasks);
     for (size_t i = 0; i < list->count; i++) {
         const struct queue_message *m = &list->messages[i];
-
         tasks[i] = (struct drover_task){.id = m->id,
                                         .group = arena_text(memory, str_of(queue)),
                                         .group_len = strlen(queue),
@@ -154,7 +150,6 @@ int drover_queue_read(struct drover_queues *qs, const char *queue, int64_t after
                       struct drover_result *ret_result, struct drover_error *ret_error)
 {
     struct queue_message_list list;
-
     if (!queue_valid_name(str_of(queue)) && strcmp(queue, QUEUE_ERROR))
         return explain(ret_error, DROVER_BAD_ARGUMENT, queue);
     TRY(message_read(qs->client, queue, after, limit ? limit : MESSAGES_LIMIT, &list, ret_error));
@@ -235,7 +230,6 @@ int drover_worker_join(struct drover_queues *qs, const struct drover_worker_opti
                        struct drover_worker **ret_worker, struct drover_error *ret_error)
 {
     struct queue_source *source;
-
     for (size_t i = 0; i < o->only_count; i++)
         if (!queue_valid_name(str_of(o->only[i])))
             return explain(ret_error, DROVER_BAD_ARGUMENT, o->only[i]);

@@ -30,7 +30,6 @@ static struct str text_or(const char *text, const char *other)
 static struct arena *list_begin(struct drover_world_list *l)
 {
     struct arena *a = mem_zalloc(sizeof *a);
-
     *l = (struct drover_world_list){.memory = a};
     return a;
 }
@@ -88,7 +87,6 @@ int drover_world_init(struct drover_keeper *k, const char *world, struct drover_
 static void on_ready(void *arg, struct str type, uint32_t count)
 {
     struct drover_world *w = arg;
-
     (void)type, (void)count;
     LOCKED(&w->lock);
     w->changes++;
@@ -100,7 +98,6 @@ int drover_world_open(struct drover_keeper *k, const char *world, struct drover_
 {
     struct drover_world *w = mem_zalloc(sizeof *w);
     struct world_options o = {.ready = on_ready, .arg = w};
-
     w->k = k->keeper;
     pthread_mutex_init(&w->lock, NULL);
     cond_init(&w->changed);
@@ -133,7 +130,6 @@ static struct str call_namer(void *arg, struct arena *a, struct str parent, stru
     struct namer *n = arg;
     char *name = n->fn(n->arg, arena_text(a, parent), arena_text(a, child));
     struct str copy = {name ? arena_text(a, str_of(name)) : "", name ? strlen(name) : 0};
-
     free(name); /* a failed name function gives the empty name, which is refused */
     return copy;
 }
@@ -180,7 +176,6 @@ int drover_world_find(struct drover_world *w, const struct drover_world_match *m
     struct arena *a = list_begin(&l);
     struct world_paths paths;
     int err = world_find(w->w, w->k, a, &p, &paths, ret_error);
-
     if (!err)
         put_paths(w, &l, &paths, NULL);
     return list_end(&l, err, ret_list);
@@ -282,7 +277,6 @@ int drover_world_get(struct drover_world *w, const char *node, struct drover_wor
     struct world_item item;
     struct str data;
     int err = world_get(w->w, w->k, a, str_of(node), &item, &data, ret_error);
-
     if (!err)
         put_items(&l, &item, 1, data);
     return list_end(&l, err, ret_list);
@@ -297,7 +291,6 @@ struct walk {
 static int visit(void *arg, struct str key, int depth, enum world_state state)
 {
     struct walk *v = arg;
-
     v->stopped = v->fn(v->arg, key.p, depth, (enum drover_world_state)state);
     return v->stopped ? DROVER_CLOSED : 0;
 }
@@ -307,6 +300,5 @@ int drover_world_walk(struct drover_world *w, drover_world_walk_fn *fn, void *ar
 {
     struct walk v = {fn, arg, 0};
     int err = world_walk(w->w, w->k, visit, &v);
-
     return v.stopped ? v.stopped : err ? err_explain(ret_error, err) : 0;
 }

@@ -42,7 +42,6 @@ static enum outcome settle(struct attempt *t, const char *working, const struct 
     struct world_holder h;
     struct str data;
     int err = keeper_sync(t->k, working);
-
     if (!err)
         err = world_read(t->k, t->a, working, &data, NULL);
     if (err == DROVER_NO_NODE)
@@ -85,7 +84,6 @@ static enum outcome block_on(struct attempt *t, struct str ancestor, struct str 
 {
     struct list_class c;
     struct list_item item;
-
     if (!list_view_find(t->w->pending, NULL, ancestor, &item)) {
         world_classify(t->w, t->a, ancestor, data, stat, &c);
         list_view_add(t->w->pending, ancestor, &c, stat->version);
@@ -96,7 +94,6 @@ static enum outcome block_on(struct attempt *t, struct str ancestor, struct str 
 static bool is_foreign(struct attempt *t, struct str key, struct str data)
 {
     struct world_record r;
-
     return !world_record_read(t->a, data, key, &r) && !world_record_is_of(&r, t->w->root);
 }
 
@@ -104,7 +101,6 @@ static enum outcome check_ancestors(struct attempt *t)
 {
     struct str key = world_parent_key(t->key), data;
     struct keeper_stat stat;
-
     for (; key.len; key = world_parent_key(key)) {
         int err = world_read(t->k, t->a, world_list_path(t->a, WORLD_PENDING, key), &data, &stat);
         if (!err && !is_foreign(t, key, data))
@@ -119,7 +115,6 @@ static enum outcome check_ancestors(struct attempt *t)
 static bool is_blocked(struct attempt *t)
 {
     struct list_item item;
-
     for (struct str key = world_parent_key(t->key); key.len; key = world_parent_key(key))
         if (list_view_find(t->w->pending, NULL, key, &item) && !(item.flags & PENDING_FOREIGN) &&
             list_view_block_on(t->w->pending, t->key, key))
@@ -170,7 +165,6 @@ static enum outcome try_one(struct attempt *t)
 {
     const char *pending = world_list_path(t->a, WORLD_PENDING, t->key);
     enum outcome outcome = read_pending(t, pending);
-
     if (outcome == CLAIMED)
         outcome = check_ancestors(t);
     if (outcome != CLAIMED)

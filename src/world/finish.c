@@ -87,7 +87,6 @@ static int refuse(struct ending *n, int err, const char *why)
 static bool recall(struct ending *n, int64_t session)
 {
     struct list_item task;
-
     if (!n->may_recall || n->recalled || n->unknown ||
         !list_view_find(n->w->pending, n->a, n->key, &task) || task.session != session ||
         !(task.flags & PENDING_PLAIN))
@@ -142,7 +141,6 @@ static bool was_queued_again(const struct ending *n)
 static int plan_end(struct ending *n)
 {
     int is_ours = read_claim(n);
-
     if (is_ours <= 0)
         return is_ours;
     n->plan(n);
@@ -170,7 +168,6 @@ static void make_free(struct ending *n, int64_t czxid)
 static void plan_complete(struct ending *n)
 {
     struct world_record r = n->record;
-
     if (was_queued_again(n) || !n->is_record)
         return;
     r.failures = 0;
@@ -218,7 +215,6 @@ int world_release(struct world *w, struct keeper *k, struct str key, struct err_
 static void plan_fail(struct ending *n)
 {
     struct world_record r = n->record;
-
     if (!n->is_record)
         return;
     r.failures++;
@@ -232,7 +228,6 @@ int world_fail(struct world *w, struct keeper *k, struct str key, struct str err
 {
     CLEANUP(arena_release) struct arena a = {0};
     struct ending n = {w, k, &a, key, ret_error, .plan = plan_fail, .error = error};
-
     if (error.len > FAILURE_LEN_MAX)
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "the error is longer than %d bytes",
                        FAILURE_LEN_MAX);
@@ -250,7 +245,6 @@ static int plan_list(struct ending *n, const char *path, struct keeper_stat *ret
     struct world_record record;
     struct str data;
     int err = world_read(n->k, n->a, path, &data, ret_stat);
-
     if (err)
         return err == DROVER_NO_NODE ? 0 : err_explain(n->e, err);
     if (world_record_read(n->a, data, n->key, &record) || !world_record_is_of(&record, n->w->root))
@@ -264,7 +258,6 @@ static int plan_lists(struct ending *n)
     struct keeper_stat stat;
     int pending = plan_list(n, n->pending, &stat);
     int completed = pending < 0 ? pending : plan_list(n, n->completed, &stat);
-
     if (completed < 0)
         return completed;
     if (n->before_ms != INT64_MAX && (pending || !completed || stat.ctime_ms >= n->before_ms))

@@ -81,7 +81,6 @@ void world_post_world(struct http_request *r)
     struct err_info e = {""};
     struct buf out = {0};
     int err = k ? world_init(k, in->world, &e) : DROVER_CLOSED;
-
     if (k)
         context_return(s->context, k);
     json_open(&out, '{');
@@ -106,7 +105,6 @@ void world_get_worlds(struct http_request *r)
     for (size_t i = 0; i < names.count; i++) {
         struct str name = str_of(names.names[i]);
         struct str world = {name.p + prefix.len, name.len - prefix.len};
-
         if (str_starts(name, prefix) && !world_check_world(world, NULL))
             json_put_text(&out, world);
     }
@@ -126,7 +124,6 @@ static struct str fill_template(void *arg, struct arena *a, struct str parent, s
     while (rest.len) {
         struct str parent_word = STR("{parent}"), child_word = STR("{child}");
         struct str word = {rest.p, 1}, text = {rest.p, 1};
-
         if (str_starts(rest, parent_word))
             word = parent_word, text = parent;
         else if (str_starts(rest, child_word))
@@ -140,7 +137,6 @@ static struct str fill_template(void *arg, struct arena *a, struct str parent, s
 static void put_queued(struct world_call *c, const struct world_paths *paths)
 {
     const char *root = world_root(c->world);
-
     json_open(&c->out, '{');
     json_member_open(&c->out, "paths", '[');
     for (size_t i = 0; i < paths->count; i++)
@@ -245,7 +241,6 @@ void world_get_task(struct http_request *r)
 void world_delete_task(struct http_request *r)
 {
     struct world_call c;
-
     if (!call_begin(&c, r, false))
         return;
     buf_put_str(&c.out, STR("{}"));
@@ -269,7 +264,6 @@ static void close_to(struct tree_writer *t, int depth)
 static int write_task(void *arg, struct str key, int depth, enum world_state state)
 {
     struct tree_writer *t = arg;
-
     close_to(t, depth);
     json_open(t->out, '{');
     json_member_text(t->out, "node", key);
@@ -282,7 +276,6 @@ static int write_task(void *arg, struct str key, int depth, enum world_state sta
 void world_get_tree(struct http_request *r)
 {
     struct world_call c;
-
     if (!call_begin(&c, r, false))
         return;
     struct tree_writer t = {&c.out, -1};
@@ -313,7 +306,6 @@ static struct http_watch watch(struct world_registry *s, struct http_request *r)
 {
     const struct world_in *in = r->in;
     uint64_t *keys = arena_alloc(&r->arena, (in->type_count + 1) * sizeof *keys);
-
     for (size_t i = 0; i < in->type_count; i++)
         keys[i] = world_type_key(in->world, in->types[i]);
     keys[in->type_count] = world_list_key(in->world);

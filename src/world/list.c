@@ -107,7 +107,6 @@ int world_list(struct world *w, struct keeper *k, struct arena *a, enum world_st
 static int state_of(struct keeper *k, struct arena *a, struct str key, struct world_item *item)
 {
     struct keeper_stat stat;
-
     item->state = WORLD_IS_NONE;
     for (int i = 0; i < 3; i++) {
         int err = keeper_exists(k, world_list_path(a, LISTS[ORDER[i]], key), &stat);
@@ -126,7 +125,6 @@ static bool read_record(struct keeper *k, struct arena *a, struct world_item *it
 {
     const char *list = LISTS[item->state == WORLD_IS_WORKING ? WORLD_IS_PENDING : item->state];
     struct str data;
-
     return !world_read(k, a, world_list_path(a, list, item->key), &data, NULL) &&
            !world_record_read(a, data, item->key, &item->record);
 }
@@ -136,7 +134,6 @@ static void record_guess(struct arena *a, const char *root, struct str key, stru
 {
     struct str node = world_key_last(key), name, type = {0};
     size_t at = 0;
-
     while (world_split_name(node, &at, &name, &type))
         ;
     world_record_make(a, root, key, type, r);
@@ -192,7 +189,6 @@ static int walk_below(struct walker *v, const char *path, const char *key, int d
         return err == DROVER_NO_NODE ? 0 : err;
     for (size_t i = 0; i < names.count; i++) {
         CLEANUP(buf_release) struct buf child = {0}, child_key = {0};
-
         buf_printf(&child, "%s/%s", path, names.names[i]);
         buf_printf(&child_key, "%s%s%s", key, *key ? "|" : "", names.names[i]);
         const char *below = buf_text(&child_key);
@@ -207,7 +203,6 @@ int world_walk(struct world *w, struct keeper *k, world_walk_fn *fn, void *arg)
 {
     struct walker v = {.k = k, .fn = fn, .arg = arg};
     int err = 0;
-
     for (int i = 0; i < 3 && !err; i++)
         err = keeper_children(k, LISTS[i], &v.lists[i], NULL);
     if (!err)

@@ -15,7 +15,6 @@ static int check_text(struct str s, size_t len_max, const char *what, struct err
         return err_set(e, DROVER_BAD_ARGUMENT, "the %s is longer than %zu bytes", what, len_max);
     for (size_t i = 0; i < s.len; i++) {
         unsigned char c = (unsigned char)s.p[i];
-
         if (c < 0x20 || c == 0x7f)
             return err_set(e, DROVER_BAD_ARGUMENT, "the %s holds a control character", what);
         if (c == ' ' || c == '/' || c == '\\' || c == '|')
@@ -41,7 +40,6 @@ int world_check_name(struct str name, const char *what, struct err_info *ret_err
 int world_check_world(struct str world, struct err_info *ret_error)
 {
     int err = world_check_name(world, "world's name", ret_error);
-
     if (!err && world.len == 1 && strchr("pwc", world.p[0]))
         return err_set(ret_error, DROVER_BAD_ARGUMENT,
                        "a world cannot be named '%c': zoott_%c is a list of tasks", world.p[0],
@@ -88,7 +86,6 @@ static char *replace(char *text, char from, char to)
 char *world_path(struct arena *a, const char *root, struct str key)
 {
     char *path = arena_printf(a, "%s/%.*s", root, STR_ARGS(key));
-
     replace(path + strlen(root), '|', '/');
     return path;
 }
@@ -96,7 +93,6 @@ char *world_path(struct arena *a, const char *root, struct str key)
 char *world_key(struct arena *a, const char *root, struct str path)
 {
     size_t skip = strlen(root) + 1;
-
     if (path.len < skip || !str_starts(path, str_of(root)) || path.p[skip - 1] != '/')
         skip = 0;
     return replace(arena_text(a, (struct str){path.p + skip, path.len - skip}), '/', '|');
@@ -105,7 +101,6 @@ char *world_key(struct arena *a, const char *root, struct str path)
 struct str world_parent_key(struct str key)
 {
     const char *bar = key.len ? memrchr(key.p, '|', key.len) : NULL;
-
     return (struct str){key.p, bar ? (size_t)(bar - key.p) : 0};
 }
 
@@ -113,7 +108,6 @@ struct str world_key_last(struct str key)
 {
     struct str parent = world_parent_key(key);
     size_t skip = parent.len ? parent.len + 1 : 0;
-
     return (struct str){key.p + skip, key.len - skip};
 }
 

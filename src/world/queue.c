@@ -185,7 +185,6 @@ static int plan_all(struct world_plan *p)
 {
     struct str root_data;
     int err = world_read(p->k, p->a, p->w->root, &root_data, NULL);
-
     if (err)
         return err == DROVER_NO_NODE ? no_world(p->w, p->e) : err_explain(p->e, err);
     p->t = (struct txn){.a = p->a};
@@ -227,7 +226,6 @@ int world_queue(struct world *w, struct keeper *k, struct arena *a, const struct
     struct list_class c = {.flags = PENDING_PLAIN, .order = p.zxid, .group = task->type};
     for (size_t i = 0; i < p.paths.count; i++) {
         struct str key = p.children[i].key;
-
         if (p.children[i].is_new)
             list_view_add(w->pending, key, &c, 0);
         world_tell(w, &(struct world_change){key, task->type, WORLD_IS_PENDING, {0}});

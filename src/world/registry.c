@@ -44,7 +44,6 @@ static bool wake_one(struct world_registry *s, struct open_world *p)
 {
     uint64_t key = world_list_key(str_of(p->name));
     bool waiting = http_topic_parked(&s->context->topic, key);
-
     if (p->changed || (waiting && world_has_changed(p->world)))
         http_topic_wake(&s->context->topic, key, 1);
     else
@@ -57,7 +56,6 @@ static void on_timer(uv_timer_t *timer)
 {
     struct world_registry *s = timer->data;
     bool again = false;
-
     LOCKED(&s->lock);
     for (struct open_world *p = s->worlds; p; p = p->next)
         again |= !p->over && wake_one(s, p);
@@ -70,7 +68,6 @@ static void on_ready(void *arg, struct str type, uint32_t count)
 {
     struct open_world *p = arg;
     struct world_registry *s = p->registry;
-
     if (type.p) {
         http_topic_wake(&s->context->topic, world_type_key(str_of(p->name), type), (int)count);
         return;
@@ -125,7 +122,6 @@ static struct open_world *take_unused(struct world_registry *s)
     LOCKED(&s->lock);
     for (struct open_world **at = &s->worlds; *at; at = &(*at)->next) {
         struct open_world *p = *at;
-
         if (p->over && !p->users) {
             *at = p->next;
             s->count--;
@@ -149,7 +145,6 @@ static void close_one(struct open_world *p)
 static void close_unused(struct world_registry *s)
 {
     struct open_world *p;
-
     while ((p = take_unused(s)))
         close_one(p);
 }
@@ -158,7 +153,6 @@ static int open_one(struct world_registry *s, struct str name, struct open_world
                     struct err_info *e)
 {
     struct keeper *k = context_keeper(s->context);
-
     if (!k)
         return err_set(e, DROVER_CLOSED, WORLD_UNREACHABLE);
     struct open_world *p = mem_alloc(sizeof *p);
@@ -194,7 +188,6 @@ int world_registry_get(struct world_registry *s, struct str name, struct world *
                        struct err_info *ret_error)
 {
     struct open_world *p = use(s, name, NULL);
-
     if (!p) {
         TRY(open_one(s, name, &p, ret_error));
         p = use(s, name, p);
@@ -207,7 +200,6 @@ int world_registry_get(struct world_registry *s, struct str name, struct world *
 void world_registry_put(struct world_registry *s, struct world *w)
 {
     struct open_world *p;
-
     pthread_mutex_lock(&s->lock);
     for (p = s->worlds; p->world != w; p = p->next)
         ;
@@ -240,7 +232,6 @@ static struct str world_of(const struct world_record *r)
     struct str prefix = STR(WORLD_ROOT_PREFIX);
     struct str rest = {r->path.p + prefix.len, r->path.len - prefix.len};
     const char *slash = memchr(rest.p, '/', rest.len);
-
     return (struct str){rest.p, slash ? (size_t)(slash - rest.p) : rest.len};
 }
 
@@ -288,7 +279,6 @@ static void sweep_all(struct periodic *c, void *arg)
 static void sweep_start(struct world_registry *s)
 {
     int64_t ms = s->retention_ms / 100;
-
     ms = ms < SWEEP_MIN_MS ? SWEEP_MIN_MS : ms > SWEEP_MAX_MS ? SWEEP_MAX_MS : ms;
     s->sweep = periodic_start("world-sweep", ms, sweep_all, s);
 }
@@ -303,7 +293,6 @@ static void register_counters(struct world_registry *s)
         [WORLD_IS_COMPLETED] = "state=\"completed\"",
         [WORLD_IS_NONE] = "state=\"deleted\"",
     };
-
     for (int i = 0; i <= WORLD_IS_NONE; i++)
         s->became[i] =
             metrics_counter(s->context->metrics, "drover_world_tasks_total", labels[i],
@@ -313,7 +302,6 @@ static void register_counters(struct world_registry *s)
 struct world_registry *world_registry_new(struct context *h, int64_t retention_ms)
 {
     struct world_registry *s = mem_zalloc(sizeof *s);
-
     s->context = h;
     s->retention_ms = retention_ms;
     register_counters(s);
@@ -329,7 +317,6 @@ struct world_registry *world_registry_new(struct context *h, int64_t retention_m
 static void on_timer_closed(uv_handle_t *handle)
 {
     struct world_registry *s = handle->data;
-
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
