@@ -240,8 +240,3 @@ int world_claim(struct world *w, struct keeper *k, struct arena *a, const struct
     }
     return claimed;
 }
-
-bool world_has_changed(struct world *w)
-{
-    return list_view_is_stale(w->pending);
-}

@@ -30,13 +30,12 @@ struct ending {
     void (*plan)(struct ending *n); /* adds operations */
     struct world_holder holder;
     int32_t working_version;
-    bool is_pending; /* if so: */
+    bool is_record; /* there is a valid pending node: */
     struct keeper_stat stat;
     struct world_record record;
-    bool is_record; /* record holds the parsed data of the pending node */
     bool was_completed;
-    bool may_recall, recalled; /* the first try uses the cached claim */
-    struct str error;          /* of a failure */
+    bool may_recall;  /* the first try uses the cached claim */
+    struct str error; /* of a failure */
 
     /* Of a removal. */
     bool removes;
@@ -87,11 +86,11 @@ static int refuse(struct ending *n, int err, const char *why)
 static bool recall(struct ending *n, int64_t session)
 {
     struct list_item task;
-    if (!n->may_recall || n->recalled || n->unknown ||
-        !list_view_find(n->w->pending, n->a, n->key, &task) || task.session != session ||
-        !(task.flags & PENDING_PLAIN))
+    if (!n->may_recall || n->unknown || !list_view_find(n->w->pending, n->a, n->key, &task) ||
+        task.session != session || !(task.flags & PENDING_PLAIN))
         return false;
-    n->recalled = n->is_pending = n->is_record = true;
+    n->may_recall = false;
+    n->is_record = true;
     n->holder.czxid = n->stat.czxid = task.order;
     n->holder.version = n->stat.version = task.version;
     n->working_version = KEEPER_ANY_VERSION;
@@ -123,7 +122,6 @@ static int read_claim(struct ending *n)
     err = world_read(n->k, n->a, n->pending, &data, &n->stat);
     if (err && err != DROVER_NO_NODE)
         return err_explain(n->e, err);
-    n->is_pending = !err;
     n->is_record = !err && !world_record_read(n->a, data, n->key, &n->record);
     if (n->is_record && !world_record_is_of(&n->record, n->w->root))
         return refuse(n, DROVER_NO_NODE, "is not a task of this world");
@@ -133,8 +131,7 @@ static int read_claim(struct ending *n)
 /* Whether the task was queued again since it was claimed. */
 static bool was_queued_again(const struct ending *n)
 {
-    return n->is_pending &&
-           (n->stat.czxid != n->holder.czxid || n->stat.version != n->holder.version);
+    return n->stat.czxid != n->holder.czxid || n->stat.version != n->holder.version;
 }
 
 /* The deletion of the working node is added last, as the document says. */
@@ -168,7 +165,7 @@ static void make_free(struct ending *n, int64_t czxid)
 static void plan_complete(struct ending *n)
 {
     struct world_record r = n->record;
-    if (was_queued_again(n) || !n->is_record)
+    if (!n->is_record || was_queued_again(n))
         return;
     r.failures = 0;
     struct str data = world_record_write(n->a, &r);
@@ -196,9 +193,10 @@ int world_complete(struct world *w, struct keeper *k, struct str key, bool *ret_
     return 0;
 }
 
+/* A cached claim is this session's as long as the pending node has that version. */
 static void plan_release(struct ending *n)
 {
-    if (n->recalled && n->working_version == KEEPER_ANY_VERSION)
+    if (n->working_version == KEEPER_ANY_VERSION)
         txn_add(&n->t, 0, keeper_op_check(n->pending, n->stat.version));
 }
 

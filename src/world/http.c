@@ -6,7 +6,7 @@
 
 #include "server/sessions.h"
 #include "server/sessions_http.h"
-#include "world/name.h"
+#include "world/impl.h"
 
 /* Answers with `out`, or with an error. */
 static void reply(struct http_request *r, int err, const struct err_info *e, struct buf *out)
@@ -136,7 +136,7 @@ static struct str fill_template(void *arg, struct arena *a, struct str parent, s
 
 static void put_queued(struct world_call *c, const struct world_paths *paths)
 {
-    const char *root = world_root(c->world);
+    const char *root = c->world->root;
     json_open(&c->out, '{');
     json_member_open(&c->out, "paths", '[');
     for (size_t i = 0; i < paths->count; i++)
@@ -217,7 +217,7 @@ void world_get_tasks(struct http_request *r)
 /* The path of a task comes as a|b, a/b, or as in the tree. */
 static struct str key_of(struct world_call *c)
 {
-    return str_of(world_key(&c->r->arena, world_root(c->world), c->in->path));
+    return str_of(world_key(&c->r->arena, c->world->root, c->in->path));
 }
 
 void world_get_task(struct http_request *r)
@@ -280,7 +280,7 @@ void world_get_tree(struct http_request *r)
         return;
     struct tree_writer t = {&c.out, -1};
     json_open(&c.out, '{');
-    json_member_text(&c.out, "root", str_of(world_root(c.world)));
+    json_member_text(&c.out, "root", str_of(c.world->root));
     json_member_open(&c.out, "tasks", '[');
     int err = world_walk(c.world, c.k, write_task, &t);
     close_to(&t, 0);

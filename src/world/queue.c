@@ -78,12 +78,6 @@ int world_find(struct world *w, struct keeper *k, struct arena *a, const struct 
 
 /* Children. */
 
-static void make_room(struct world_plan *p, size_t count)
-{
-    p->children = arena_alloc(p->a, count * sizeof *p->children);
-    p->paths.list = arena_alloc(p->a, count * sizeof *p->paths.list);
-}
-
 /* parent is a path; NULL: at the top. */
 static int add_child(struct world_plan *p, const char *parent, struct str name)
 {
@@ -104,24 +98,25 @@ static int add_child(struct world_plan *p, const char *parent, struct str name)
 static int add_children(struct world_plan *p, const struct world_parent *parent,
                         world_name_fn *name_fn, void *name_arg)
 {
-    struct str name = p->task->name;
-    struct world_matches matches;
+    struct world_matches matches = {&(struct world_match){0}, 1}; /* no parent: at the top */
 
-    if (!parent) {
-        make_room(p, 1);
-        return add_child(p, NULL, name);
-    }
-    TRY(find(p->w, p->k, p->a, parent, &matches, p->e));
+    if (parent)
+        TRY(find(p->w, p->k, p->a, parent, &matches, p->e));
     if (!matches.count)
         return err_set(p->e, DROVER_NO_NODE, "no task matches the parent '%.*s' of type '%.*s'",
                        STR_ARGS(parent->name), STR_ARGS(parent->type));
     if (matches.count * OPS_PER_CHILD >= KEEPER_MULTI_MAX)
         return err_set(p->e, DROVER_TOO_BIG, "%zu tasks match the parent: too many at once",
                        matches.count);
-    make_room(p, matches.count);
-    for (size_t i = 0; i < matches.count; i++)
-        TRY(add_child(p, matches.list[i].path,
-                      name_fn ? name_fn(name_arg, p->a, matches.list[i].name, name) : name));
+    p->children = arena_alloc(p->a, matches.count * sizeof *p->children);
+    p->paths.list = arena_alloc(p->a, matches.count * sizeof *p->paths.list);
+    for (size_t i = 0; i < matches.count; i++) {
+        const struct world_match *m = &matches.list[i];
+        struct str name = p->task->name;
+        if (parent && name_fn)
+            name = name_fn(name_arg, p->a, m->name, name);
+        TRY(add_child(p, m->path, name));
+    }
     return 0;
 }
 

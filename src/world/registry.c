@@ -14,7 +14,7 @@
 #include "base/uv_check.h"
 #include "http/metrics.h"
 #include "world/http.h"
-#include "world/name.h"
+#include "world/impl.h"
 
 enum { SWEEP_MIN_MS = 500, SWEEP_MAX_MS = 10 * 60 * 1000 };
 
@@ -44,7 +44,7 @@ static bool wake_one(struct world_registry *s, struct open_world *p)
 {
     uint64_t key = world_list_key(str_of(p->name));
     bool waiting = http_topic_parked(&s->context->topic, key);
-    if (p->changed || (waiting && world_has_changed(p->world)))
+    if (p->changed || (waiting && list_view_is_stale(p->world->pending)))
         http_topic_wake(&s->context->topic, key, 1);
     else
         waiting = false;

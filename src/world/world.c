@@ -159,11 +159,6 @@ void world_close(struct world *w)
     free(w);
 }
 
-const char *world_root(const struct world *w)
-{
-    return w->root;
-}
-
 const char *world_state_name(enum world_state s)
 {
     static const char *const names[] = {
