@@ -48,6 +48,14 @@ static void skip_space(struct json_parser *s)
         s->p++;
 }
 
+/* Moves on if that is the next byte. */
+static bool skip_byte(struct json_parser *s, char c)
+{
+    bool is_next = s->p < s->end && *s->p == c;
+    s->p += is_next;
+    return is_next;
+}
+
 /* Text */
 
 static bool hex4(const char *p, const char *end, uint32_t *ret)
@@ -207,23 +215,18 @@ static bool parse_number(struct json_parser *s, struct json *v)
     const char *begin = s->p;
     bool whole = true;
 
-    if (*s->p == '-')
-        s->p++;
-    if (s->p < s->end && *s->p == '0')
-        s->p++;
-    else if (!skip_digits(s))
+    skip_byte(s, '-');
+    if (!skip_byte(s, '0') && !skip_digits(s))
         return false;
-    if (s->p < s->end && *s->p == '.') {
-        s->p++;
+    if (skip_byte(s, '.')) {
         whole = false;
         if (!skip_digits(s))
             return false;
     }
-    if (s->p < s->end && (*s->p | 32) == 'e') {
-        s->p++;
+    if (skip_byte(s, 'e') || skip_byte(s, 'E')) {
         whole = false;
-        if (s->p < s->end && (*s->p == '+' || *s->p == '-'))
-            s->p++;
+        if (!skip_byte(s, '+'))
+            skip_byte(s, '-');
         if (!skip_digits(s))
             return false;
     }
@@ -279,10 +282,7 @@ static bool parse_key(struct json_parser *s, struct json *member)
     if (!parse_text(s, &member->key))
         return false;
     skip_space(s);
-    if (s->p == s->end || *s->p != ':')
-        return wrong(s, "a colon is missing");
-    s->p++;
-    return true;
+    return skip_byte(s, ':') || wrong(s, "a colon is missing");
 }
 
 /* At the opening bracket. */
@@ -293,11 +293,9 @@ static bool parse_members(struct json_parser *s, struct json *v, char closing)
     v->first = NULL;
     s->p++;
     skip_space(s);
-    if (s->p < s->end && *s->p == closing) {
-        s->p++;
+    if (skip_byte(s, closing))
         return true;
-    }
-    for (;;) {
+    do {
         struct json *member = arena_zalloc(s->arena, sizeof *member);
 
         if ((closing == '}' && !parse_key(s, member)) || !parse_value(s, member))
@@ -306,13 +304,9 @@ static bool parse_members(struct json_parser *s, struct json *v, char closing)
         end = &member->next;
         v->count++;
         skip_space(s);
-        if (s->p < s->end && *s->p == closing)
-            break;
-        if (s->p == s->end || *s->p != ',')
-            return wrong(s, closing == '}' ? "a comma or } is missing" : "a comma or ] is missing");
-        s->p++;
-    }
-    s->p++;
+    } while (skip_byte(s, ','));
+    if (!skip_byte(s, closing))
+        return wrong(s, closing == '}' ? "a comma or } is missing" : "a comma or ] is missing");
     return closing == ']' || keys_are_distinct(s->arena, v) ||
            wrong(s, "two members of the same name in the object that ends");
 }
