@@ -90,7 +90,6 @@ void json_close(struct buf *b, char bracket); /* '}' or ']' */
 void json_key(struct buf *b, const char *name);
 void json_key_str(struct buf *b, struct str name);
 void json_put_int(struct buf *b, int64_t number);
-void json_put_real(struct buf *b, double number);
 void json_put_bool(struct buf *b, bool truth);
 void json_put_null(struct buf *b);
 void json_put_raw(struct buf *b, struct str json); /* already JSON */

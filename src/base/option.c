@@ -28,7 +28,6 @@ int option_text(const struct option *o, const char *text, struct err_info *e)
 int option_list_add(const struct option *o, const char *text, struct err_info *e)
 {
     struct option_list *list = o->target;
-
     if (!*text)
         return err_set(e, DROVER_BAD_ARGUMENT, "must not be empty");
     if (list->count == OPTION_LIST_MAX)
@@ -40,7 +39,6 @@ int option_list_add(const struct option *o, const char *text, struct err_info *e
 bool option_digits(const char *text, int64_t min, int64_t max, int64_t *ret_number)
 {
     char *end;
-
     if (!*text || text[strspn(text, "0123456789")])
         return false;
     errno = 0;
@@ -110,10 +108,8 @@ int option_span(const struct option *o, const char *text, struct err_info *e)
 int option_choice(const struct option *o, const char *text, struct err_info *e)
 {
     const char *word = o->argument;
-
     for (int i = 0; word; i++) {
         size_t len = strcspn(word, "|");
-
         if (strlen(text) == len && !memcmp(word, text, len)) {
             *(int *)o->target = i;
             return 0;

@@ -44,7 +44,6 @@ static void add_block(uint32_t h[5], const unsigned char *block)
     memcpy(v, h, sizeof v);
     for (int i = 0; i < ROUNDS; i++) {
         uint32_t next = rotate(v[0], 5) + mix(i, v[1], v[2], v[3]) + v[4] + w[i];
-
         v[4] = v[3];
         v[3] = v[2];
         v[2] = rotate(v[1], 30);
@@ -80,11 +79,9 @@ void sha1(struct str text, unsigned char ret_sum[SHA1_LEN])
 void base64_put(struct buf *b, const unsigned char *bytes, size_t len)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
     for (size_t at = 0; at < len; at += 3) {
         size_t rest = len - at < 3 ? len - at : 3;
         uint32_t three = (uint32_t)bytes[at] << 16;
-
         if (rest > 1)
             three |= (uint32_t)bytes[at + 1] << 8;
         if (rest > 2)

@@ -13,7 +13,6 @@ int message_parse_list(const struct json *body, struct queue_message_list *l, st
 {
     const struct json *list = json_get(body, "messages");
     int err = 0;
-
     if (!list || list->kind != JSON_LIST)
         return err_set(e, DROVER_DAMAGED, "the server's answer has no messages");
     l->messages = arena_alloc(&l->arena, (list->count + 1) * sizeof *l->messages);
