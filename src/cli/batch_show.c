@@ -15,59 +15,55 @@
 
 enum { BAR_WIDTH = 30, STATES_MAX = 64 };
 
-struct tally {
-    struct str names[STATES_MAX];
-    int64_t counts[STATES_MAX];
-    bool ended[STATES_MAX], failed[STATES_MAX];
-    int count;
-    int64_t total;
+struct tally_state {
+    struct str name;
+    int64_t count;
+    bool ended, failed;
 };
 
 /* The states, in the order of the pipeline. */
+struct tally {
+    struct tally_state states[STATES_MAX], *end;
+    int64_t total;
+};
+
 static void read_states(struct tally *t, const struct json *machines)
 {
     const struct json *states = json_get(json_get(machines, "job"), "states");
 
-    if (!states)
-        return;
-    json_each(s, states) {
+    t->end = t->states;
+    for (const struct json *s = states ? states->first : NULL; s; s = s->next) {
         struct str list = json_text_of(s, "batch");
 
-        if (t->count == STATES_MAX)
+        if (t->end == t->states + STATES_MAX)
             return;
-        t->names[t->count] = json_text_of(s, "name");
-        t->failed[t->count] = str_eq(list, STR("batch-failed"));
-        t->ended[t->count] = !str_eq(list, STR("batch-processing"));
-        t->count++;
+        *t->end++ = (struct tally_state){.name = json_text_of(s, "name"),
+                                         .failed = str_eq(list, STR("batch-failed")),
+                                         .ended = !str_eq(list, STR("batch-processing"))};
     }
 }
 
 static void count_jobs(struct tally *t, const struct json *jobs)
 {
-    json_each(job, jobs) {
-        struct str state = json_text_of(job, "state");
-
-        t->total++;
-        for (int i = 0; i < t->count; i++)
-            if (str_eq(t->names[i], state))
-                t->counts[i]++;
-    }
+    t->total += jobs->count;
+    json_each(job, jobs)
+        for (struct tally_state *s = t->states; s < t->end; s++)
+            s->count += str_eq(s->name, json_text_of(job, "state"));
 }
 
-static void put_bar(int64_t part, int64_t whole, int width, enum term_colour colour, bool rest)
+static void put_bar(int64_t part, int64_t whole, enum term_colour colour, const char *rest)
 {
-    int full = whole ? (int)(part * width / whole) : 0;
+    int full = whole ? (int)(part * BAR_WIDTH / whole) : 0;
+    bool coloured = term_has_colour(stdout);
 
     if (part && !full)
         full = 1;
-    if (term_has_colour(stdout))
-        fputs(term_colour(colour), stdout);
+    fputs(coloured ? term_colour(colour) : "", stdout);
     for (int i = 0; i < full; i++)
         fputs("\xe2\x96\x88", stdout);
-    if (term_has_colour(stdout))
-        fputs(term_colour(TERM_PLAIN), stdout);
-    for (int i = full; i < width; i++)
-        fputs(rest ? "\xe2\x96\x91" : " ", stdout);
+    fputs(coloured ? term_colour(TERM_PLAIN) : "", stdout);
+    for (int i = full; i < BAR_WIDTH; i++)
+        fputs(rest, stdout);
 }
 
 static void print_tally(const struct tally *t)
@@ -75,25 +71,21 @@ static void print_tally(const struct tally *t)
     int64_t ended = 0, failed = 0, most = 1;
     char jobs[HUMAN_SIZE];
 
-    for (int i = 0; i < t->count; i++) {
-        ended += t->ended[i] ? t->counts[i] : 0;
-        failed += t->failed[i] ? t->counts[i] : 0;
-        most = t->counts[i] > most ? t->counts[i] : most;
+    for (const struct tally_state *s = t->states; s < t->end; s++) {
+        ended += s->ended ? s->count : 0;
+        failed += s->failed ? s->count : 0;
+        most = s->count > most ? s->count : most;
     }
     putchar('\n');
-    for (int i = 0; i < t->count; i++) {
-        if (!t->counts[i])
+    for (const struct tally_state *s = t->states; s < t->end; s++) {
+        if (!s->count)
             continue;
-        printf("  %-14.*s ", STR_ARGS(t->names[i]));
-        put_bar(t->counts[i], most, BAR_WIDTH,
-                t->failed[i]  ? TERM_RED
-                : t->ended[i] ? TERM_GREEN
-                              : TERM_BLUE,
-                false);
-        printf(" %6lld\n", (long long)t->counts[i]);
+        printf("  %-14.*s ", STR_ARGS(s->name));
+        put_bar(s->count, most, s->failed ? TERM_RED : s->ended ? TERM_GREEN : TERM_BLUE, " ");
+        printf(" %6lld\n", (long long)s->count);
     }
     fputs("\n[", stdout);
-    put_bar(ended, t->total, BAR_WIDTH, failed ? TERM_RED : TERM_GREEN, true);
+    put_bar(ended, t->total, failed ? TERM_RED : TERM_GREEN, "\xe2\x96\x91");
     printf("] %3lld%% of %s %s ended, %lld failed\n",
            (long long)(t->total ? ended * 100 / t->total : 0),
            human_count(jobs, (uint64_t)t->total, "job"), t->total == 1 ? "has" : "have",
@@ -126,52 +118,36 @@ static int tally_jobs(struct client *c, const char *bid, struct tally *t)
     enum { PAGE = 1000 };
     struct client_reply reply;
     const struct json *jobs;
-    int status;
 
     do {
-        const char *path = arena_printf(client_arena(c), "/v1/jobs?batch=%s&limit=%d&start=%lld",
-                                        bid, PAGE, (long long)t->total);
-
-        status = client_call(c, "GET", path, NULL, &reply);
-        jobs = status ? NULL : json_get(reply.json, "jobs");
+        TRY(client_call(c, &reply, NULL, "GET /v1/jobs?batch=%s&limit=%d&start=%lld", bid, PAGE,
+                        (long long)t->total));
+        jobs = json_get(reply.json, "jobs");
         if (jobs)
             count_jobs(t, jobs);
     } while (jobs && jobs->count == PAGE);
-    return status;
-}
-
-static int show(struct client *c, const char *bid, bool json)
-{
-    struct client_reply batch, machines;
-    struct tally t = {.count = 0};
-    int status =
-        client_call(c, "GET", arena_printf(client_arena(c), "/v1/batches/%s", bid), NULL, &batch);
-
-    if (!status && json)
-        client_print_json(&batch);
-    if (status || json)
-        return status;
-    status = client_call(c, "GET", "/v1/machines", NULL, &machines);
-    if (!status) {
-        read_states(&t, machines.json);
-        status = tally_jobs(c, bid, &t);
-    }
-    if (status)
-        return status;
-    print_head(json_get(batch.json, "batch"));
-    print_tally(&t);
     return CMD_OK;
 }
 
 static int run_show(const struct cmd_call *call)
 {
-    struct client *c = client_open(&call->client);
+    CLEANUP(client_close) struct client c = {0};
+    struct client_reply batch, machines;
+    struct tally t = {.total = 0};
 
-    if (!c)
-        return CMD_FAILURE;
-    int status = show(c, client_quote(c, str_of(call->operands[0])), call->client.json);
-    client_close(c);
-    return status;
+    TRY(client_open(&c, &call->client));
+    const char *bid = client_quote(&c, str_of(call->operands[0]));
+    TRY(client_call(&c, &batch, NULL, "GET /v1/batches/%s", bid));
+    if (call->client.json) {
+        client_print_json(&batch);
+        return CMD_OK;
+    }
+    TRY(client_call(&c, &machines, NULL, "GET /v1/machines"));
+    read_states(&t, machines.json);
+    TRY(tally_jobs(&c, bid, &t));
+    print_head(json_get(batch.json, "batch"));
+    print_tally(&t);
+    return CMD_OK;
 }
 
 const struct cmd cmd_batch_show = CMD_INIT(

@@ -2,14 +2,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/child.h"
 #include "base/clock.h"
 #include "cli/worker.h"
 
-enum { WAIT_MS = 20 * 1000, SETTLE_PAUSE_MS = 200, TIMEOUT_MS = 10 * 1000 };
+enum { SETTLE_PAUSE_MS = 200 };
 
 static const char *state;
-static int64_t timeout_ms = TIMEOUT_MS;
 
 /* The job that a thread has. */
 struct job_lock {
@@ -17,41 +15,29 @@ struct job_lock {
     int64_t token;
 };
 
-static const char *acquire_body(const struct worker_thread *t)
-{
-    CLEANUP(buf_release) struct buf b = {0};
-
-    json_open(&b, '{');
-    json_member_text(&b, "session", str_of(t->session));
-    json_member_text(&b, "state", str_of(state));
-    json_member_int(&b, "wait", worker_options.until_empty ? 0 : WAIT_MS);
-    json_close(&b, '}');
-    return arena_text(client_arena(t->takes), buf_str(&b));
-}
-
 static enum worker_taken take(struct worker_thread *t, struct worker_item *ret_item)
 {
-    struct arena *a = client_arena(t->takes);
+    CLEANUP(buf_release) struct buf body = {0};
+    struct arena *a = &t->takes.arena;
     struct job_lock *lock = t->own;
     struct client_reply reply;
-    enum worker_taken taken = worker_session_open(t);
 
-    if (taken == WORKER_TAKEN)
-        taken = worker_session_take(t, "/v1/jobs/acquire", acquire_body(t), WAIT_MS, &reply);
+    json_open(&body, '{');
+    json_member_text(&body, "state", str_of(state));
+    enum worker_taken taken = worker_session_take(t, "/v1/jobs/acquire", &body, &reply);
     if (taken != WORKER_TAKEN)
         return taken;
     const struct json *job = json_get(reply.json, "job");
     if (!job || job->kind != JSON_OBJECT)
         return WORKER_NOTHING;
+    struct str batch = json_text_of(job, "batch"), state_now = json_text_of(job, "state");
     lock->id = arena_text(a, json_text_of(job, "id"));
     lock->token = json_int_of(reply.json, "token");
     snprintf(ret_item->name, sizeof ret_item->name, "job %s", lock->id);
     ret_item->input = job->raw;
     ret_item->variables[0] = arena_printf(a, "DROVER_JOB=%s", lock->id);
-    ret_item->variables[1] =
-        arena_printf(a, "DROVER_BATCH=%s", arena_text(a, json_text_of(job, "batch")));
-    ret_item->variables[2] =
-        arena_printf(a, "DROVER_STATE=%s", arena_text(a, json_text_of(job, "state")));
+    ret_item->variables[1] = arena_printf(a, "DROVER_BATCH=%.*s", STR_ARGS(batch));
+    ret_item->variables[2] = arena_printf(a, "DROVER_STATE=%.*s", STR_ARGS(state_now));
     ret_item->variables[3] = arena_printf(a, "DROVER_JOB_TOKEN=%" PRId64, lock->token);
     ret_item->variables[4] = arena_printf(a, "DROVER_SESSION=%s", t->session);
     return WORKER_TAKEN;
@@ -62,17 +48,17 @@ static enum worker_taken take(struct worker_thread *t, struct worker_item *ret_i
  * the token makes sure that the job moves once. A refusal after a repetition means that an earlier
  * request was carried out.
  */
-static int move_job(struct worker_thread *t, const char *path, const char *body)
+static int move_job(struct worker_thread *t, const char *id, const char *body)
 {
-    int64_t until_ms = clock_boot_ms() + timeout_ms;
+    int64_t until_ms = clock_boot_ms() + worker_options.session_ms;
     struct client_reply reply;
 
     for (bool repeated = false;; repeated = true) {
-        int status = client_try(t->ends, "PUT", path, body, &reply);
+        int status = client_try(&t->ends, &reply, body, "PUT /v1/jobs/%s/state", id);
 
         if (!status && (reply.status == 200 || (reply.status < 500 && repeated)))
             return 0;
-        client_describe(t->ends, status ? NULL : &reply, &t->error);
+        client_describe(&t->ends, status ? NULL : &reply, &t->error);
         if (!status && reply.status < 500)
             return DROVER_REFUSED;
         if (clock_boot_ms() >= until_ms || child_signal())
@@ -83,29 +69,26 @@ static int move_job(struct worker_thread *t, const char *path, const char *body)
     return DROVER_UNKNOWN;
 }
 
-static int settle(struct worker_thread *t, struct worker_item *item, enum worker_outcome outcome,
-                  int64_t back_off_ms, const char *why, const char **ret_where)
+static int settle(struct worker_thread *t, struct worker_item *item, enum worker_outcome outcome)
 {
     const struct job_lock *lock = t->own;
-    struct arena *a = client_arena(t->ends);
+    CLEANUP(buf_release) struct buf body = {0};
     struct client_reply reply;
-    const char *message = "";
 
-    (void)item;
-    (void)back_off_ms;
-    *ret_where = "failed";
+    item->where = "failed";
     if (outcome == WORKER_RELEASED) {
-        client_try(t->ends, "DELETE",
-                   arena_printf(a, "/v1/locks/jobs/%s?token=%" PRId64, lock->id, lock->token), NULL,
-                   &reply);
+        client_try(&t->ends, &reply, NULL, "DELETE /v1/locks/jobs/%s?token=%" PRId64, lock->id,
+                   lock->token);
         return 0;
     }
+    json_open(&body, '{');
+    json_member_text(&body, "state", outcome == WORKER_DONE ? STR("next") : STR("fail"));
     if (outcome != WORKER_DONE)
-        message = arena_printf(a, "\"message\":\"%s\",", why);
-    return move_job(t, arena_printf(a, "/v1/jobs/%s/state", lock->id),
-                    arena_printf(a, "{\"state\":\"%s\",%s\"token\":%" PRId64 ",\"session\":\"%s\"}",
-                                 outcome == WORKER_DONE ? "next" : "fail", message, lock->token,
-                                 t->session));
+        json_member_text(&body, "message", str_of(item->why.text));
+    json_member_int(&body, "token", lock->token);
+    json_member_text(&body, "session", str_of(t->session));
+    json_close(&body, '}');
+    return move_job(t, lock->id, buf_text(&body));
 }
 
 static int run_work(const struct cmd_call *call)
@@ -113,17 +96,15 @@ static int run_work(const struct cmd_call *call)
     const struct worker_source source = {
         .attempts = 1,
         .own_size = sizeof(struct job_lock),
-        .session_ms = timeout_ms,
-        .tick_ms = timeout_ms / 3,
+        .has_sessions = true,
         .local_retries = true,
         .take = take,
-        .renew = worker_session_renew,
         .settle = settle,
     };
 
     if (!state)
         return cmd_usage_error(call->cmd, "missing option: --state");
-    return worker_run(&source, call, NULL);
+    return worker_run(&source, call);
 }
 
 const struct cmd cmd_job_work = CMD_INIT(
@@ -138,5 +119,5 @@ const struct cmd cmd_job_work = CMD_INIT(
         {"timeout", "TIME",
          "Others can acquire a job when the server has not heard from this worker for this\n"
          "long. Default: 10s.",
-         option_span, &timeout_ms, 1000, 3600 * 1000}),
+         option_span, &worker_options.session_ms, 1000, 3600 * 1000}),
     CMD_REMOTE, run_work, .takes_command = true);

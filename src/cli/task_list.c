@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "cli/task_share.h"
-#include "cli/verb.h"
 
 enum { LIMIT_DEFAULT = 1000 };
 
@@ -11,19 +10,12 @@ const struct cmd cmd_groups = VERB_INIT("groups", "list the groups that have tas
                                         "Lists the groups that have tasks, one per line.", NULL,
                                         "GET", "/groups", .print = verb_print_words);
 
-static int print_tasks(const struct cmd_call *call, const struct json *reply)
-{
-    (void)call;
-    task_print(reply);
-    return CMD_OK;
-}
-
 const struct cmd cmd_group = VERB_INIT(
     "group", "list the tasks of one group", "GROUP",
     "Lists the tasks of a group that can be claimed.",
     CMD_OPTIONS({"limit", "N", "At most N. Default: all.", option_number, NULL, 1, INT32_MAX},
                 {"owned", NULL, "Also tasks that are owned.", option_flag}),
-    "GET", "/group/{1}", .print = print_tasks);
+    "GET", "/group/{1}", .list = "", .columns = TASK_COLUMNS);
 
 /* ls */
 
@@ -31,7 +23,7 @@ static int64_t limit = LIMIT_DEFAULT;
 static bool available;
 
 struct listing {
-    struct client *c;
+    struct client c;
     struct buf tasks; /* as JSON */
     int64_t count;
     bool more;
@@ -42,12 +34,11 @@ static int list_group(struct listing *l, struct str group)
 {
     int64_t left = limit - l->count;
     struct client_reply reply;
-    const char *path = arena_printf(client_arena(l->c), "/group/%s?owned=%d&limit=%" PRId64,
-                                    client_quote(l->c, group), !available, left + 1);
-    int status = l->more ? CMD_OK : client_call(l->c, "GET", path, NULL, &reply);
 
-    if (status || l->more || !reply.json || reply.json->kind != JSON_LIST)
-        return status;
+    TRY(client_call(&l->c, &reply, NULL, "GET /group/%s?owned=%d&limit=%" PRId64,
+                    client_quote(&l->c, group), !available, left + 1));
+    if (!reply.json || reply.json->kind != JSON_LIST)
+        return CMD_OK;
     json_each(task, reply.json) {
         l->more = left-- <= 0;
         if (l->more)
@@ -79,34 +70,32 @@ static bool is_listed(struct str name, const struct cmd_call *call)
 static int list_groups(struct listing *l, const struct cmd_call *call)
 {
     struct client_reply reply;
-    int status = client_call(l->c, "GET", "/groups", NULL, &reply);
 
-    if (status || !reply.json || reply.json->kind != JSON_LIST)
-        return status;
-    json_each(name, reply.json)
-        if (!status && name->kind == JSON_TEXT && is_listed(name->text, call))
-            status = list_group(l, name->text);
-    return status;
+    TRY(client_call(&l->c, &reply, NULL, "GET /groups"));
+    if (reply.json && reply.json->kind == JSON_LIST)
+        json_each(name, reply.json)
+            if (!l->more && name->kind == JSON_TEXT && is_listed(name->text, call))
+                TRY(list_group(l, name->text));
+    return CMD_OK;
 }
 
 static int run_ls(const struct cmd_call *call)
 {
-    struct listing l = {.c = client_open(&call->client)};
+    struct listing l = {0};
     struct err_info e;
 
-    if (!l.c)
-        return CMD_FAILURE;
+    TRY(client_open(&l.c, &call->client));
     json_open(&l.tasks, '[');
     int status = list_groups(&l, call);
     json_close(&l.tasks, ']');
     if (!status && call->client.json)
         puts(buf_text(&l.tasks));
     else if (!status)
-        task_print(json_parse(client_arena(l.c), buf_str(&l.tasks), &e));
+        verb_print_columns(json_parse(&l.c.arena, buf_str(&l.tasks), &e), TASK_COLUMNS);
     if (!status && l.more)
         client_error("there are more than %" PRId64 ": use --limit", limit);
     buf_release(&l.tasks);
-    client_close(l.c);
+    client_close(&l.c);
     return status;
 }
 
@@ -131,36 +120,25 @@ static void print_data(const struct json *tasks)
     }
 }
 
-static int report_missing(const struct json *tasks, const struct cmd_call *call)
+static int run_task(const struct cmd_call *call)
 {
+    CLEANUP(client_close) struct client c = {0};
+    struct client_reply reply;
     int status = CMD_OK, i = 0;
 
-    json_each(task, tasks) {
+    TRY(client_open(&c, &call->client));
+    TRY(task_read(&c, call, &reply));
+    if (call->client.json)
+        client_print_json(&reply);
+    else if (data_only)
+        print_data(reply.json);
+    else
+        verb_print_columns(reply.json, TASK_COLUMNS);
+    json_each(task, reply.json) {
         if (task->kind == JSON_NULL)
             status = client_error("no task %s", call->operands[i]);
         i++;
     }
-    return status;
-}
-
-static int run_task(const struct cmd_call *call)
-{
-    struct client *c = client_open(&call->client);
-    struct client_reply reply;
-
-    if (!c)
-        return CMD_FAILURE;
-    int status = task_read(c, call, &reply);
-    if (!status) {
-        if (call->client.json)
-            client_print_json(&reply);
-        else if (data_only)
-            print_data(reply.json);
-        else
-            task_print(reply.json);
-        status = report_missing(reply.json, call);
-    }
-    client_close(c);
     return status;
 }
 

@@ -9,29 +9,6 @@ enum { SESSION_TIMEOUT_MS = 60 * 1000 };
 
 #define WAIT_FOREVER_MS (INT64_C(1) << 40)
 
-/* Sessions. */
-
-int verb_open_session(struct client *c, int64_t timeout_ms, const char **ret_session)
-{
-    struct client_reply reply;
-    const char *body = arena_printf(client_arena(c), "{\"timeout\":%" PRId64 "}", timeout_ms);
-    int status = client_call(c, "POST", "/v1/sessions", body, &reply);
-
-    if (!status)
-        *ret_session = arena_text(client_arena(c), json_text_of(reply.json, "session"));
-    return status;
-}
-
-void verb_end_session(struct client *c, const char *session)
-{
-    struct client_reply reply;
-
-    client_try(c, "DELETE", arena_printf(client_arena(c), "/v1/sessions/%s", session), NULL,
-               &reply);
-}
-
-/* Options. */
-
 struct request {
     const struct cmd_call *call;
     const struct verb *verb;
@@ -39,7 +16,9 @@ struct request {
     const char *opened; /* a session that was opened for it; NULL: none */
 };
 
-static const union cmd_value *find_value(const struct cmd_call *call, const char *name)
+/* Options. */
+
+static const struct cmd_value *find_value(const struct cmd_call *call, const char *name)
 {
     for (size_t i = 0; call->cmd->options && call->cmd->options[i].name; i++)
         if (!strcmp(call->cmd->options[i].name, name))
@@ -49,70 +28,49 @@ static const union cmd_value *find_value(const struct cmd_call *call, const char
 
 static int64_t number_of(const struct cmd_call *call, const char *name, int64_t otherwise)
 {
-    const union cmd_value *v = find_value(call, name);
+    const struct cmd_value *v = find_value(call, name);
 
-    return v && v->number >= 0 ? v->number : otherwise;
-}
-
-static bool is_given(const struct option *o, const union cmd_value *v)
-{
-    if (o->parse == option_flag)
-        return v->flag;
-    if (o->parse == option_list_add)
-        return v->list.count > 0;
-    if (o->parse == option_choice)
-        return v->choice >= 0;
-    if (o->parse == option_number || o->parse == option_span)
-        return v->number >= 0;
-    return v->text != NULL;
+    return v && v->given ? v->number : otherwise;
 }
 
 /* The timeout of a session goes into the request that opens it. */
 static bool is_sent(const struct request *r, size_t i)
 {
-    const struct option *o = &r->call->cmd->options[i];
+    bool of_session =
+        r->verb->flags & VERB_SESSION && !strcmp(r->call->cmd->options[i].name, "timeout");
 
-    if (r->verb->flags & VERB_SESSION && !strcmp(o->name, "timeout"))
-        return false;
-    return is_given(o, &r->call->values[i]);
+    return r->call->values[i].given && !of_session;
 }
 
-static const char *value_text(struct client *c, const struct option *o, const union cmd_value *v)
+static bool is_number(const struct option *o)
 {
-    const char *word = o->argument;
+    return o->parse == option_number || o->parse == option_span;
+}
 
+static const char *value_text(struct client *c, const struct option *o, const struct cmd_value *v)
+{
     if (o->parse == option_flag)
         return "1";
-    if (o->parse == option_number || o->parse == option_span)
-        return arena_printf(client_arena(c), "%" PRId64, v->number);
-    if (o->parse != option_choice)
-        return v->text;
-    for (int i = 0; i < v->choice; i++)
-        word += strcspn(word, "|") + 1;
-    return arena_text(client_arena(c), (struct str){word, strcspn(word, "|")});
+    if (is_number(o))
+        return arena_printf(&c->arena, "%" PRId64, v->number);
+    return o->parse == option_choice ? v->given : v->text;
 }
 
-static void put_value(const struct request *r, struct buf *b, const struct option *o,
-                      const union cmd_value *v)
+static void put_member(const struct request *r, struct buf *b, const struct option *o,
+                       const struct cmd_value *v)
 {
     if (o->parse == option_list_add) {
-        json_open(b, '[');
+        json_member_open(b, arena_printf(&r->client->arena, "%ss", o->name), '[');
         for (size_t i = 0; i < v->list.count; i++)
             json_put_text(b, str_of(v->list.items[i]));
         json_close(b, ']');
     } else if (o->parse == option_flag) {
-        json_put_bool(b, true);
-    } else if (o->parse == option_number || o->parse == option_span) {
-        json_put_int(b, v->number);
+        json_member_bool(b, o->name, true);
+    } else if (is_number(o)) {
+        json_member_int(b, o->name, v->number);
     } else {
-        json_put_text(b, str_of(value_text(r->client, o, v)));
+        json_member_text(b, o->name, str_of(value_text(r->client, o, v)));
     }
-}
-
-static const char *member_name(const struct request *r, const struct option *o)
-{
-    return o->parse == option_list_add ? arena_printf(client_arena(r->client), "%ss", o->name)
-                                       : o->name;
 }
 
 /* The path. */
@@ -124,67 +82,46 @@ static bool has_query(const struct verb *v)
 
 static void put_operands(const struct request *r, struct buf *b, const char *which)
 {
-    const struct cmd_call *call = r->call;
-
-    int first = *which == '*' ? 0 : *which - '1', end = *which == '*' ? call->count : first + 1;
+    int first = *which == '*' ? 0 : *which - '1', end = *which == '*' ? r->call->count : first + 1;
 
     for (int i = first; i < end; i++)
         buf_printf(b, "%s%s", i > first ? "," : "",
-                   client_quote(r->client, str_of(call->operands[i])));
+                   client_quote(r->client, str_of(r->call->operands[i])));
 }
 
 /* "/v1/jobs/{1}/{2}" with the operands quoted, and the query. */
-static const char *make_path(const struct request *r)
+static void put_path(const struct request *r, struct buf *b)
 {
     const struct option *options = r->call->cmd->options;
-    CLEANUP(buf_release) struct buf b = {0};
     char mark = strchr(r->verb->path, '?') ? '&' : '?';
 
     for (const char *p = r->verb->path; *p; p++) {
         if (*p == '{') {
-            put_operands(r, &b, p + 1);
+            put_operands(r, b, p + 1);
             p += 2;
         } else {
-            buf_put(&b, p, 1);
+            buf_put(b, p, 1);
         }
     }
     for (size_t i = 0; options && options[i].name && has_query(r->verb); i++)
         if (is_sent(r, i)) {
             const char *text = value_text(r->client, &options[i], &r->call->values[i]);
 
-            buf_printf(&b, "%c%s=%s", mark, options[i].name, client_quote(r->client, str_of(text)));
+            buf_printf(b, "%c%s=%s", mark, options[i].name, client_quote(r->client, str_of(text)));
             mark = '&';
         }
-    return arena_text(client_arena(r->client), buf_str(&b));
 }
 
 /* The body. */
 
-int verb_read_stdin(struct buf *b)
-{
-    size_t got;
-
-    do {
-        buf_reserve(b, 65536);
-        got = fread(b->p + b->len, 1, 65536, stdin);
-        b->len += got;
-    } while (got);
-    return ferror(stdin) ? client_error("standard input: %s", strerror(errno)) : CMD_OK;
-}
-
 int verb_read_lines(int (*fn)(void *arg, struct str line), void *arg)
 {
+    CLEANUP(mem_free) char *line = NULL;
     size_t cap = 0;
-    char *line = NULL;
-    int status = CMD_OK;
-    ssize_t len;
 
-    while (!status && (len = getline(&line, &cap, stdin)) >= 0)
-        status = fn(arg, (struct str){line, (size_t)len - (len && line[len - 1] == '\n')});
-    if (!status && ferror(stdin))
-        status = client_error("standard input: %s", strerror(errno));
-    free(line);
-    return status;
+    for (ssize_t len; (len = getline(&line, &cap, stdin)) >= 0;)
+        TRY(fn(arg, (struct str){line, (size_t)len - (len && line[len - 1] == '\n')}));
+    return ferror(stdin) ? client_error("standard input: %s", strerror(errno)) : CMD_OK;
 }
 
 /*
@@ -192,19 +129,14 @@ int verb_read_lines(int (*fn)(void *arg, struct str line), void *arg)
  */
 static int put_json(const struct request *r, struct buf *b, const char *operand)
 {
-    struct arena *a = client_arena(r->client);
-    struct buf text = {0};
+    CLEANUP(buf_release) struct buf text = {0};
     struct err_info e;
-    int status = CMD_OK;
 
     if (strcmp(operand, "-") == 0)
-        status = verb_read_stdin(&text);
+        TRY(client_read_file("-", SIZE_MAX, &text));
     else
         buf_put(&text, operand, strlen(operand));
-    if (status)
-        return status;
-    const struct json *v = json_parse(a, str_of(arena_text(a, buf_str(&text))), &e);
-    buf_release(&text);
+    const struct json *v = json_parse(&r->client->arena, str_of(buf_text(&text)), &e);
     if (!v) {
         client_error("%s", e.text);
         return CMD_USAGE;
@@ -227,40 +159,33 @@ static int put_operand(const struct request *r, struct buf *b, const char *spec)
     return CMD_OK;
 }
 
-static int make_body(const struct request *r, struct buf *b)
+static int put_body(const struct request *r, struct buf *b)
 {
     const struct option *options = r->call->cmd->options;
-    int status = CMD_OK;
 
     if (r->verb->body && r->verb->body[0] == ':')
         return put_operand(r, b, r->verb->body);
     json_open(b, '{');
     for (size_t i = 0; options && options[i].name; i++)
-        if (is_sent(r, i)) {
-            json_key_str(b, str_of(member_name(r, &options[i])));
-            put_value(r, b, &options[i], &r->call->values[i]);
-        }
-    if (r->opened) {
+        if (is_sent(r, i))
+            put_member(r, b, &options[i], &r->call->values[i]);
+    if (r->opened)
         json_member_text(b, "session", str_of(r->opened));
-    }
     if (r->verb->body)
-        status = put_operand(r, b, r->verb->body);
+        TRY(put_operand(r, b, r->verb->body));
     json_close(b, '}');
-    return status;
+    return CMD_OK;
 }
 
 /* Sending and printing. */
 
-void verb_print_with_session(const struct json *reply, const char *session)
+/* An object with a session before the members of the reply, as JSON. */
+static void print_with_session(const struct json *reply, const char *session)
 {
     CLEANUP(buf_release) struct buf b = {0};
 
     json_open(&b, '{');
-    json_key(&b, "session");
-    if (session)
-        json_put_text(&b, str_of(session));
-    else
-        json_put_null(&b);
+    json_member_text(&b, "session", session ? str_of(session) : (struct str){0});
     json_each(member, reply) {
         json_key_str(&b, member->key);
         json_put(&b, member);
@@ -281,18 +206,18 @@ static int print_reply(const struct request *r, const struct client_reply *reply
 {
     const struct verb *v = r->verb;
     struct cmd_call call = *r->call;
-    const union cmd_value *named = find_value(&call, "session");
+    const struct cmd_value *named = find_value(&call, "session");
     bool acquires = v->flags & VERB_ACQUIRE;
     const struct json *first = reply->json ? reply->json->first : NULL;
 
     call.session = r->opened ? r->opened : named ? named->text : NULL;
     if (acquires && (!first || first->kind == JSON_NULL)) {
         if (call.client.json)
-            verb_print_with_session(reply->json, NULL);
+            print_with_session(reply->json, NULL);
         return CMD_NOTHING;
     }
     if (call.client.json && (r->opened || acquires))
-        verb_print_with_session(reply->json, call.session);
+        print_with_session(reply->json, call.session);
     else if (call.client.json)
         client_print_json(reply);
     else if (v->print)
@@ -307,15 +232,15 @@ static int print_reply(const struct request *r, const struct client_reply *reply
 static int send_request(const struct request *r)
 {
     bool bodiless = has_query(r->verb) || strchr(r->verb->path, '?');
+    CLEANUP(buf_release) struct buf path = {0}, body = {0};
     struct client_reply reply;
-    struct buf body = {0};
-    int status = bodiless ? CMD_OK : make_body(r, &body);
 
-    if (!status)
-        status = client_call(r->client, r->verb->method, make_path(r),
-                             bodiless ? NULL : buf_text(&body), &reply);
-    buf_release(&body);
-    return status ? status : print_reply(r, &reply);
+    if (!bodiless)
+        TRY(put_body(r, &body));
+    put_path(r, &path);
+    TRY(client_call(r->client, &reply, bodiless ? NULL : buf_text(&body), "%s %s", r->verb->method,
+                    buf_text(&path)));
+    return print_reply(r, &reply);
 }
 
 /* With VERB_EACH, the last operand of the path takes the place of every operand from there on. */
@@ -346,36 +271,42 @@ static int send_all(const struct request *all)
 /* Some kinds of locks belong to a session, others do not. */
 static bool needs_session(const struct request *r)
 {
-    const union cmd_value *named = find_value(r->call, "session");
+    const struct cmd_value *named = find_value(r->call, "session");
 
     if (!(r->verb->flags & VERB_SESSION) || named->text)
         return false;
     return !r->verb->session_for || strstr(r->verb->session_for, r->call->operands[0]);
 }
 
+static int open_session(struct request *r)
+{
+    struct client_reply reply;
+    const char *body = arena_printf(&r->client->arena, "{\"timeout\":%" PRId64 "}",
+                                    number_of(r->call, "timeout", SESSION_TIMEOUT_MS));
+
+    TRY(client_call(r->client, &reply, body, "POST /v1/sessions"));
+    r->opened = arena_text(&r->client->arena, json_text_of(reply.json, "session"));
+    return CMD_OK;
+}
+
 int verb_run(const struct cmd_call *call)
 {
-    struct request r = {.call = call, .verb = call->cmd->verb};
-    int status = CMD_OK;
+    CLEANUP(client_close) struct client c = {0};
+    struct request r = {.call = call, .verb = call->cmd->verb, .client = &c};
+    struct client_reply reply;
 
     for (int i = 0; i < call->count && r.verb->flags & VERB_NODE_IDS; i++)
         if (!option_digits(call->operands[i], 0, INT64_MAX, &(int64_t){0}))
             return cmd_usage_error(call->cmd, "'%s' is not the id of a node", call->operands[i]);
-    if (r.verb->requires && !find_value(call, r.verb->requires)->text)
+    if (r.verb->requires && !find_value(call, r.verb->requires)->given)
         return cmd_usage_error(call->cmd, "missing option: --%s", r.verb->requires);
-    r.client = client_open(&call->client);
-    if (!r.client)
-        return CMD_FAILURE;
-    client_set_wait(r.client, r.verb->flags & VERB_WAITS
-                                  ? number_of(call, "timeout", WAIT_FOREVER_MS)
-                                  : number_of(call, "wait", 0));
+    TRY(client_open(&c, &call->client));
+    c.wait_ms = r.verb->flags & VERB_WAITS ? number_of(call, "timeout", WAIT_FOREVER_MS)
+                                           : number_of(call, "wait", 0);
     if (needs_session(&r))
-        status =
-            verb_open_session(r.client, number_of(call, "timeout", SESSION_TIMEOUT_MS), &r.opened);
-    if (!status)
-        status = send_all(&r);
+        TRY(open_session(&r));
+    int status = send_all(&r);
     if (status && r.opened)
-        verb_end_session(r.client, r.opened);
-    client_close(r.client);
+        client_try(&c, &reply, NULL, "DELETE /v1/sessions/%s", r.opened);
     return status;
 }

@@ -1,26 +1,23 @@
 /* Replies as people read them: tables by columns, single words, objects. */
 #include <inttypes.h>
 
+#include "base/clock.h"
 #include "base/human.h"
 #include "cli/verb.h"
 
-void verb_print_line(struct str text)
+static int print_item(const struct json *v)
 {
     CLEANUP(buf_release) struct buf b = {0};
 
-    term_put_safe(&b, text, SIZE_MAX);
-    puts(buf_text(&b));
-}
-
-static int print_item(const struct json *v)
-{
-    if (v->kind == JSON_TEXT)
-        verb_print_line(v->text);
-    else if (v->kind == JSON_INT)
+    if (v->kind == JSON_TEXT) {
+        term_put_safe(&b, v->text, SIZE_MAX);
+        puts(buf_text(&b));
+    } else if (v->kind == JSON_INT) {
         printf("%" PRId64 "\n", v->number);
-    else if (v->kind == JSON_LIST)
+    } else if (v->kind == JSON_LIST) {
         json_each(item, v)
             print_item(item);
+    }
     return CMD_OK;
 }
 
@@ -39,20 +36,19 @@ int verb_print_words(const struct cmd_call *call, const struct json *reply)
 int verb_print_state(const struct cmd_call *call, const struct json *reply)
 {
     (void)call;
-    verb_print_line(json_text_of(reply, "state"));
-    return CMD_OK;
+    return print_item(&(struct json){.kind = JSON_TEXT, .text = json_text_of(reply, "state")});
 }
 
 int verb_print_members(const struct cmd_call *call, const struct json *reply)
 {
     const struct json *v = reply ? reply->first : NULL;
-    struct buf b = {0};
 
     (void)call;
     if (!v || v->kind != JSON_OBJECT)
         return CMD_OK;
     json_each(member, v) {
-        b.len = 0;
+        CLEANUP(buf_release) struct buf b = {0};
+
         buf_printf(&b, "%.*s: ", STR_ARGS(member->key));
         if (member->kind == JSON_TEXT)
             term_put_safe(&b, member->text, SIZE_MAX);
@@ -60,7 +56,6 @@ int verb_print_members(const struct cmd_call *call, const struct json *reply)
             json_put(&b, member);
         puts(buf_text(&b));
     }
-    buf_release(&b);
     return CMD_OK;
 }
 
@@ -92,12 +87,14 @@ struct str verb_state_word(struct str state)
 
 /* Tables. */
 
-/* "status.message": the member of a member. */
+/* "status.message": the member of a member; NULL: the value itself. */
 static const struct json *find_member(const struct json *v, const char *path)
 {
-    const char *dot = strchr(path, '.');
+    const char *dot = path ? strchr(path, '.') : NULL;
     char name[64];
 
+    if (!path)
+        return v;
     if (!dot)
         return json_get(v, path);
     snprintf(name, sizeof name, "%.*s", (int)(dot - path), path);
@@ -124,10 +121,23 @@ static void put_flag(struct table *t, const struct verb_column *c, bool truth)
         table_text(t, c->colour, str_of(c->word[len] ? c->word + len + 1 : ""));
 }
 
+static void put_state(struct table *t, struct str state)
+{
+    table_text(t, verb_colour(state), verb_state_word(state));
+}
+
+static const char *time_taken(char *out, const struct json *v)
+{
+    int64_t from = json_int_of(v, "started"), to = json_int_of(v, "ended");
+
+    return from ? human_span(out, (to ? to : clock_wall_ms()) - from) : "";
+}
+
 static void put_cell(struct table *t, const struct verb_column *c, const struct json *v)
 {
     int64_t number = v && v->kind == JSON_INT ? v->number : 0;
     struct str text = v && v->kind == JSON_TEXT ? v->text : STR("");
+    const char *otherwise = c->otherwise ? c->otherwise : "";
     char out[HUMAN_SIZE] = "";
 
     switch (c->kind) {
@@ -144,7 +154,13 @@ static void put_cell(struct table *t, const struct verb_column *c, const struct 
         table_cell(t, c->colour, "%s", number ? human_time(out, number) : "");
         break;
     case VERB_STATE:
-        table_text(t, verb_colour(text), verb_state_word(text));
+        put_state(t, text);
+        break;
+    case VERB_OWNED:
+        put_state(t, number > clock_wall_ms() ? STR("owned") : STR("available"));
+        break;
+    case VERB_TOOK:
+        table_cell(t, c->colour, "%s", time_taken(out, v));
         break;
     case VERB_FLAG:
         put_flag(t, c, v && v->kind == JSON_BOOL && v->truth);
@@ -156,29 +172,32 @@ static void put_cell(struct table *t, const struct verb_column *c, const struct 
         table_cell(t, c->colour, "%02" PRId64, number);
         break;
     case VERB_RAW:
-        table_text(t, c->colour, v ? v->raw : STR(""));
+        table_text(t, c->colour, v ? v->raw : str_of(otherwise));
         break;
     case VERB_LIST:
         put_list(t, c->colour, v);
         break;
     case VERB_TEXT:
-        table_text(t, c->colour, !text.len && c->otherwise ? str_of(c->otherwise) : text);
+        table_text(t, c->colour, text.len ? text : str_of(otherwise));
     }
+}
+
+void verb_print_rows(const struct json *list, const struct verb_column *columns, size_t rows_max)
+{
+    struct table_column heads[TABLE_COLUMNS_MAX];
+    size_t count = 0;
+
+    for (; columns[count].head.name; count++)
+        heads[count] = columns[count].head;
+    CLEANUP(table_release) struct table t = {.columns = heads, .column_count = count};
+    const struct json *item = list && list->kind == JSON_LIST ? list->first : NULL;
+    for (; item && rows_max; item = item->next, rows_max--)
+        for (size_t i = 0; i < count && item->kind == JSON_OBJECT; i++)
+            put_cell(&t, &columns[i], find_member(item, columns[i].member));
+    table_print(&t, stdout);
 }
 
 void verb_print_columns(const struct json *list, const struct verb_column *columns)
 {
-    struct table_column heads[TABLE_COLUMNS_MAX];
-    size_t count = 0;
-    struct table t;
-
-    for (; columns[count].head.name; count++)
-        heads[count] = columns[count].head;
-    table_init(&t, heads, count);
-    if (list && list->kind == JSON_LIST)
-        json_each(item, list)
-            for (size_t i = 0; i < count && item->kind == JSON_OBJECT; i++)
-                put_cell(&t, &columns[i], find_member(item, columns[i].member));
-    table_print(&t, stdout);
-    table_release(&t);
+    verb_print_rows(list, columns, SIZE_MAX);
 }

@@ -10,27 +10,14 @@
 
 #include "cli/worker.h"
 
-enum { WAIT_MS = 20 * 1000, PAUSE_MAX_MS = 10 * 1000, TIMEOUT_MS = 10 * 1000 };
+enum { PAUSE_MAX_MS = 10 * 1000 };
 
 static struct option_list types;
-static int64_t timeout_ms = TIMEOUT_MS;
 
 static const char *world_path(struct client *c, const struct worker_thread *t, const char *what)
 {
-    return arena_printf(client_arena(c), "/v1/worlds/%s/%s",
-                        client_quote(c, str_of((const char *)t->arg)), what);
-}
-
-static void put_claim(struct buf *b, const struct worker_thread *t)
-{
-    json_open(b, '{');
-    json_member_open(b, "types", '[');
-    for (size_t i = 0; i < types.count; i++)
-        json_put_text(b, str_of(types.items[i]));
-    json_close(b, ']');
-    json_member_text(b, "session", str_of(t->session));
-    json_member_int(b, "wait", worker_options.until_empty ? 0 : WAIT_MS);
-    json_close(b, '}');
+    return arena_printf(&c->arena, "/v1/worlds/%s/%s",
+                        client_quote(c, str_of(t->call->operands[0])), what);
 }
 
 static const char *variable(struct arena *a, const char *name, struct str text)
@@ -42,14 +29,14 @@ static void describe_task(struct worker_thread *t, const struct json *reply,
                           struct worker_item *item)
 {
     const struct json *task = json_get(reply, "task"), *data = json_get(task, "data");
-    struct arena *a = client_arena(t->takes);
+    struct arena *a = &t->takes.arena;
     struct str node = json_text_of(reply, "node");
 
     *(const char **)t->own = arena_text(a, node);
     snprintf(item->name, sizeof item->name, "task %.*s", STR_ARGS(node));
     item->input = data ? data->raw : STR("null");
     item->attempt = json_int_of(task, "failures") + 1;
-    item->variables[0] = arena_printf(a, "DROVER_WORLD=%s", (const char *)t->arg);
+    item->variables[0] = arena_printf(a, "DROVER_WORLD=%s", t->call->operands[0]);
     item->variables[1] = variable(a, "DROVER_NODE", node);
     item->variables[2] = variable(a, "DROVER_NAME", json_text_of(task, "name"));
     item->variables[3] = variable(a, "DROVER_TYPE", json_text_of(task, "type"));
@@ -58,16 +45,16 @@ static void describe_task(struct worker_thread *t, const struct json *reply,
 
 static enum worker_taken take(struct worker_thread *t, struct worker_item *ret_item)
 {
+    CLEANUP(buf_release) struct buf body = {0};
     struct client_reply reply;
-    struct buf body = {0};
-    enum worker_taken taken = worker_session_open(t);
 
-    if (taken != WORKER_TAKEN)
-        return taken;
-    put_claim(&body, t);
-    taken =
-        worker_session_take(t, world_path(t->takes, t, "claim"), buf_text(&body), WAIT_MS, &reply);
-    buf_release(&body);
+    json_open(&body, '{');
+    json_member_open(&body, "types", '[');
+    for (size_t i = 0; i < types.count; i++)
+        json_put_text(&body, str_of(types.items[i]));
+    json_close(&body, ']');
+    enum worker_taken taken =
+        worker_session_take(t, world_path(&t->takes, t, "claim"), &body, &reply);
     if (taken != WORKER_TAKEN)
         return taken;
     if (!json_text_of(reply.json, "node").len)
@@ -79,34 +66,27 @@ static enum worker_taken take(struct worker_thread *t, struct worker_item *ret_i
     return WORKER_AGAIN;
 }
 
-static int settle(struct worker_thread *t, struct worker_item *item, enum worker_outcome outcome,
-                  int64_t back_off_ms, const char *why, const char **ret_where)
+static int settle(struct worker_thread *t, struct worker_item *item, enum worker_outcome outcome)
 {
     static const char *const how[] = {[WORKER_DONE] = "complete",
                                       [WORKER_RETRY] = "fail",
                                       [WORKER_DEAD] = "fail",
                                       [WORKER_RELEASED] = "release"};
+    CLEANUP(buf_release) struct buf body = {0};
     struct client_reply reply;
-    struct buf b = {0};
-    int status;
 
-    (void)item;
-    (void)back_off_ms;
-    json_open(&b, '{');
-    json_member_text(&b, "node", str_of(*(const char **)t->own));
-    json_member_text(&b, "session", str_of(t->session));
-    if (outcome == WORKER_RETRY || outcome == WORKER_DEAD) {
-        json_member_text(&b, "error", str_of(why));
-    }
-    json_close(&b, '}');
-    status =
-        client_try(t->ends, "POST", world_path(t->ends, t, how[outcome]), buf_text(&b), &reply);
-    buf_release(&b);
-    if (!status && reply.status == 200) {
-        *ret_where = "it stays pending";
+    json_open(&body, '{');
+    json_member_text(&body, "node", str_of(*(const char **)t->own));
+    json_member_text(&body, "session", str_of(t->session));
+    if (outcome == WORKER_RETRY || outcome == WORKER_DEAD)
+        json_member_text(&body, "error", str_of(item->why.text));
+    json_close(&body, '}');
+    int status = client_try(&t->ends, &reply, buf_text(&body), "POST %s",
+                            world_path(&t->ends, t, how[outcome]));
+    item->where = "it stays pending";
+    if (!status && reply.status == 200)
         return 0;
-    }
-    client_describe(t->ends, status ? NULL : &reply, &t->error);
+    client_describe(&t->ends, status ? NULL : &reply, &t->error);
     worker_session_end(t);
     return DROVER_UNKNOWN;
 }
@@ -116,17 +96,15 @@ static int run_work(const struct cmd_call *call)
     const struct worker_source source = {
         .attempts = 5,
         .own_size = sizeof(char *),
-        .session_ms = timeout_ms,
-        .tick_ms = timeout_ms / 3,
+        .has_sessions = true,
         .retry_pause_max_ms = PAUSE_MAX_MS,
         .take = take,
-        .renew = worker_session_renew,
         .settle = settle,
     };
 
     if (!types.count)
         return cmd_usage_error(call->cmd, "missing option: --type");
-    return worker_run(&source, call, call->operands[0]);
+    return worker_run(&source, call);
 }
 
 const struct cmd cmd_world_work = CMD_INIT(
@@ -143,5 +121,5 @@ const struct cmd cmd_world_work = CMD_INIT(
         {"timeout", "TIME",
          "Others can claim a task when the server has not heard from this worker for this\n"
          "long. Default: 10s.",
-         option_span, &timeout_ms, 1000, 3600 * 1000}),
+         option_span, &worker_options.session_ms, 1000, 3600 * 1000}),
     CMD_REMOTE, run_work, .takes_command = true);
