@@ -90,7 +90,7 @@ static const char **read_list(struct arena *a, const struct json *list)
     const char **texts = arena_zalloc(a, ((list ? list->count : 0) + 1) * sizeof *texts);
     size_t at = 0;
 
-    for (const struct json *m = list ? list->first : NULL; m; m = m->next)
+    json_each(m, json_list(list))
         texts[at++] = m->kind == JSON_TEXT ? arena_text(a, m->text) : "";
     return texts;
 }

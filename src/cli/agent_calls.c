@@ -68,10 +68,7 @@ static void put_claim(const struct agent *a, struct buf *b, uint32_t limit)
 {
     json_open(b, '{');
     json_member_int(b, "clientid", a->client);
-    json_member_open(b, "groups", '[');
-    for (uint32_t i = 0; i < a->group_count; i++)
-        json_put_text(b, str_of(a->groups[i]));
-    json_close(b, ']');
+    json_member_texts(b, "groups", a->groups, a->group_count);
     json_member_int(b, "limit", limit < 100 ? limit : 100);
     json_member_int(b, "wait", AGENT_WAIT_MS);
     json_member_int(b, "duration", a->lease_ms);
@@ -105,7 +102,7 @@ static struct agent_run *start_node(struct agent *a, int64_t task, struct str da
 
 static void start_all(struct agent *a, const struct json *list)
 {
-    for (const struct json *v = list ? list->first : NULL; v; v = v->next) {
+    json_each(v, json_list(list)) {
         struct str data = {0};
         int64_t task = 0;
 
@@ -251,10 +248,8 @@ static int64_t wait_for_kills(struct agent *a, int64_t after, int64_t wait_ms)
     if (call(a, &a->renews, &reply, NULL,
              "GET /v1/agent/kills?clientid=%" PRId64 "&after=%" PRId64 "&wait=%" PRId64, a->client,
              after, wait_ms < AGENT_WAIT_MS ? wait_ms : AGENT_WAIT_MS) == 200) {
-        const struct json *nodes = json_get(reply.json, "nodes");
-
         json_get_int(reply.json, "next", &next, NULL);
-        for (const struct json *m = nodes ? nodes->first : NULL; m; m = m->next)
+        json_each(m, json_list(json_get(reply.json, "nodes")))
             found &= mark_run(a, m->text, 0, false);
     }
     if (!found)

@@ -77,16 +77,16 @@ static const struct verb_column RECORDS[] = {
     {{0}},
 };
 
-static int print_lock(const struct cmd_call *call, const struct json *reply)
+static int print_lock(const struct json *reply)
 {
-    verb_print_members(call, reply);
-    if (call->session)
-        printf("session: %s\n", call->session);
+    verb_print_members(reply);
+    if (verb_session)
+        printf("session: %s\n", verb_session);
     return CMD_OK;
 }
 
 /* Exit status 1 when something is left to repair. */
-static int print_findings(const struct cmd_call *call, const struct json *reply)
+static int print_findings(const struct json *reply)
 {
     static const struct verb_column columns[] = {
         {{"WHERE"}, "id"},
@@ -99,7 +99,6 @@ static int print_findings(const struct cmd_call *call, const struct json *reply)
             left = (findings ? findings->count : 0) - repaired;
     char batches[HUMAN_SIZE], jobs[HUMAN_SIZE];
 
-    (void)call;
     verb_print_columns(findings, columns);
     fprintf(stderr, "checked %s and %s: %" PRId64 " repaired, %" PRId64 " left\n",
             human_count(batches, (uint64_t)json_int_of(reply, "batches"), "batch"),

@@ -29,10 +29,8 @@ struct tally {
 
 static void read_states(struct tally *t, const struct json *machines)
 {
-    const struct json *states = json_get(json_get(machines, "job"), "states");
-
     t->end = t->states;
-    for (const struct json *s = states ? states->first : NULL; s; s = s->next) {
+    json_each(s, json_list(json_get(json_get(machines, "job"), "states"))) {
         struct str list = json_text_of(s, "batch");
 
         if (t->end == t->states + STATES_MAX)

@@ -62,7 +62,6 @@ struct cmd_call {
     char **command;                 /* what follows "--", ends with NULL */
     const struct cmd_value *values; /* by row of cmd->options */
     struct client_options client;
-    const char *session; /* of a verb that needs one */
 };
 
 struct cmd {

@@ -84,10 +84,7 @@ static void put_exec(struct buf *b, int count, char **words)
     json_close(b, '}');
     json_member_open(b, "data", '{');
     json_member_text(b, "command", str_of(words[0]));
-    json_member_open(b, "args", '[');
-    for (int i = 1; i < count; i++)
-        json_put_text(b, str_of(words[i]));
-    json_close(b, ']');
+    json_member_texts(b, "args", (const char *const *)words + 1, (size_t)count - 1);
     if (exec_cwd || getcwd(here, sizeof here))
         json_member_text(b, "cwd", str_of(exec_cwd ? exec_cwd : here));
     if (exec_timeout_ms)
@@ -245,14 +242,13 @@ static void print_times(const struct json *m)
         printf("%-9s %" PRId64 "\n", "attempts", json_int_of(m, "attempts"));
 }
 
-static int print_node(const struct cmd_call *call, const struct json *node)
+static int print_node(const struct json *node)
 {
     static const char *const fields[] = {"id", "name", "type", "parent", "when", "group", "branch"};
     const struct json *m = json_get(node, "metadata"), *data = json_get(node, "data"),
                       *parents = json_get(m, "parents");
     struct str state = json_text_of(m, "state");
 
-    (void)call;
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         if (!strcmp(fields[i], "parent") && parents && parents->count > 1)
             print_line("parents", parents->raw, TERM_PLAIN);
@@ -317,13 +313,11 @@ const struct cmd cmd_log =
 
 /* wait, kill, retry */
 
-static int print_states(const struct cmd_call *call, const struct json *list)
+static int print_states(const struct json *list)
 {
     int status = CMD_OK;
 
-    if (!list || list->kind != JSON_LIST)
-        return CMD_OK;
-    json_each(n, list) {
+    json_each(n, json_list(list)) {
         struct str id = json_text_of(n, "id"), state = json_text_of(n, "state"),
                    word = verb_state_word(state);
 
@@ -331,7 +325,14 @@ static int print_states(const struct cmd_call *call, const struct json *list)
         if (!str_eq(state, STR("finished")) && !str_eq(state, STR("skipped")))
             status = CMD_FAILURE;
     }
-    return call->cmd == &cmd_wait ? status : CMD_OK;
+    return status;
+}
+
+/* Only wait tells by its exit status how the nodes ended. */
+static int print_states_only(const struct json *list)
+{
+    print_states(list);
+    return CMD_OK;
 }
 
 const struct cmd cmd_wait = VERB_INIT(
@@ -347,14 +348,14 @@ const struct cmd cmd_kill =
               "Kills nodes: sends TERM to all their processes, and KILL after a grace period. A\n"
               "node that has not started never starts.",
               NULL, "PUT", "/v1/scheduler/kill?id={*}", .flags = VERB_WAITS | VERB_NODE_IDS,
-              .print = print_states);
+              .print = print_states_only);
 
 const struct cmd cmd_retry = VERB_INIT(
     "retry", "run nodes again that failed or were killed", "ID...",
     "Runs nodes again that failed or were killed. The nodes after them that were skipped\n"
     "wait again.",
     NULL, "PUT", "/v1/scheduler/retry?id={*}", .flags = VERB_WAITS | VERB_NODE_IDS,
-    .print = print_states);
+    .print = print_states_only);
 
 /* top */
 

@@ -93,9 +93,7 @@ static int read_earlier(struct graph_run *r)
     struct client_reply reply;
 
     TRY(client_call(&r->c, &reply, NULL, "GET /v1/nodes?metadata=name,state,started,ended"));
-    if (!reply.json || reply.json->kind != JSON_LIST)
-        return CMD_OK;
-    json_each(v, reply.json) {
+    json_each(v, json_list(reply.json)) {
         struct graph_node *n = graph_file_find(&r->file, json_text_of(v, "name"));
         bool finished = str_eq(json_text_of(v, "state"), STR("finished"));
 

@@ -17,10 +17,8 @@ static int read_pages(struct client *c, struct buf *list)
 
     do {
         TRY(client_call(c, &reply, NULL, "GET /v1/queues%s%s", mark, after));
-        const struct json *queues = json_get(reply.json, "queues");
-        if (queues && queues->kind == JSON_LIST)
-            json_each(queue, queues)
-                json_put_raw(list, queue->raw);
+        json_each(queue, json_list(json_get(reply.json, "queues")))
+            json_put_raw(list, queue->raw);
         mark = "?after=";
         after = client_quote(c, json_text_of(reply.json, "next"));
     } while (json_get(reply.json, "next"));
@@ -75,7 +73,7 @@ static int send_messages(struct post *p)
     if (p->call->client.json)
         client_print_json(&reply);
     else
-        verb_print_words(p->call, json_get(reply.json, "ids"));
+        verb_print_words(json_get(reply.json, "ids"));
     arena_reset(&p->client.arena);
     return CMD_OK;
 }

@@ -148,8 +148,7 @@ static bool all_handled(struct client *c)
     do {
         if (client_try(c, &reply, NULL, "GET %s", path) || reply.status != 200)
             return false;
-        const struct json *list = json_get(reply.json, "queues");
-        for (const struct json *queue = list ? list->first : NULL; queue; queue = queue->next)
+        json_each(queue, json_list(json_get(reply.json, "queues")))
             if (!is_handled(c, queue))
                 return false;
         path = arena_printf(&c->arena, "/v1/queues?after=%s",

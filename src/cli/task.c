@@ -34,9 +34,8 @@ static void print_table(const struct json *tasks)
 
 static void print_ids(const struct json *tasks)
 {
-    if (tasks && tasks->kind == JSON_LIST)
-        json_each(task, tasks)
-            printf("%" PRId64 "\n", json_int_of(task, "id"));
+    json_each(task, json_list(tasks))
+        printf("%" PRId64 "\n", json_int_of(task, "id"));
 }
 
 /* Prints a reply: as JSON, or its tasks for people; NULL: nothing. */
@@ -214,10 +213,7 @@ static int64_t lease_ms = LEASE_DEFAULT_MS, wait_ms, limit = 1;
 static void put_claim(struct buf *b, const struct cmd_call *call, int64_t slice_ms)
 {
     open_body(b);
-    json_member_open(b, "groups", '[');
-    for (int i = 0; i < call->count; i++)
-        json_put_text(b, str_of(call->operands[i]));
-    json_close(b, ']');
+    json_member_texts(b, "groups", (const char *const *)call->operands, (size_t)call->count);
     json_member_int(b, "duration", lease_ms);
     json_member_int(b, "wait", slice_ms);
     json_member_int(b, "limit", limit);

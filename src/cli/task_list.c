@@ -37,9 +37,7 @@ static int list_group(struct listing *l, struct str group)
 
     TRY(client_call(&l->c, &reply, NULL, "GET /group/%s?owned=%d&limit=%" PRId64,
                     client_quote(&l->c, group), !available, left + 1));
-    if (!reply.json || reply.json->kind != JSON_LIST)
-        return CMD_OK;
-    json_each(task, reply.json) {
+    json_each(task, json_list(reply.json)) {
         l->more = left-- <= 0;
         if (l->more)
             break;
@@ -72,10 +70,9 @@ static int list_groups(struct listing *l, const struct cmd_call *call)
     struct client_reply reply;
 
     TRY(client_call(&l->c, &reply, NULL, "GET /groups"));
-    if (reply.json && reply.json->kind == JSON_LIST)
-        json_each(name, reply.json)
-            if (!l->more && name->kind == JSON_TEXT && is_listed(name->text, call))
-                TRY(list_group(l, name->text));
+    json_each(name, json_list(reply.json))
+        if (!l->more && name->kind == JSON_TEXT && is_listed(name->text, call))
+            TRY(list_group(l, name->text));
     return CMD_OK;
 }
 

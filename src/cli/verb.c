@@ -9,6 +9,8 @@ enum { SESSION_TIMEOUT_MS = 60 * 1000 };
 
 #define WAIT_FOREVER_MS (INT64_C(1) << 40)
 
+const char *verb_session;
+
 struct request {
     const struct cmd_call *call;
     const struct verb *verb;
@@ -60,10 +62,8 @@ static void put_member(const struct request *r, struct buf *b, const struct opti
                        const struct cmd_value *v)
 {
     if (o->parse == option_list_add) {
-        json_member_open(b, arena_printf(&r->client->arena, "%ss", o->name), '[');
-        for (size_t i = 0; i < v->list.count; i++)
-            json_put_text(b, str_of(v->list.items[i]));
-        json_close(b, ']');
+        json_member_texts(b, arena_printf(&r->client->arena, "%ss", o->name), v->list.items,
+                          v->list.count);
     } else if (o->parse == option_flag) {
         json_member_bool(b, o->name, true);
     } else if (is_number(o)) {
@@ -205,27 +205,26 @@ static void print_acquired(const struct json *reply, const char *session)
 static int print_reply(const struct request *r, const struct client_reply *reply)
 {
     const struct verb *v = r->verb;
-    struct cmd_call call = *r->call;
-    const struct cmd_value *named = find_value(&call, "session");
-    bool acquires = v->flags & VERB_ACQUIRE;
+    const struct cmd_value *named = find_value(r->call, "session");
+    bool acquires = v->flags & VERB_ACQUIRE, json = r->call->client.json;
     const struct json *first = reply->json ? reply->json->first : NULL;
 
-    call.session = r->opened ? r->opened : named ? named->text : NULL;
+    verb_session = r->opened ? r->opened : named ? named->text : NULL;
     if (acquires && (!first || first->kind == JSON_NULL)) {
-        if (call.client.json)
+        if (json)
             print_with_session(reply->json, NULL);
         return CMD_NOTHING;
     }
-    if (call.client.json && (r->opened || acquires))
-        print_with_session(reply->json, call.session);
-    else if (call.client.json)
+    if (json && (r->opened || acquires))
+        print_with_session(reply->json, verb_session);
+    else if (json)
         client_print_json(reply);
     else if (v->print)
-        return v->print(&call, reply->json);
+        return v->print(reply->json);
     else if (v->columns)
         verb_print_columns(*v->list ? json_get(reply->json, v->list) : reply->json, v->columns);
     else if (acquires)
-        print_acquired(reply->json, call.session);
+        print_acquired(reply->json, verb_session);
     return CMD_OK;
 }
 

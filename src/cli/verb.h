@@ -49,7 +49,10 @@ enum verb_flags {
 };
 
 /* Prints a reply for people; returns the exit status. */
-typedef int verb_print_fn(const struct cmd_call *call, const struct json *reply);
+typedef int verb_print_fn(const struct json *reply);
+
+/* The session of the request whose reply is printed; NULL: it has none. */
+extern const char *verb_session;
 
 struct verb {
     const char *method;

@@ -14,36 +14,31 @@ static int print_item(const struct json *v)
         puts(buf_text(&b));
     } else if (v->kind == JSON_INT) {
         printf("%" PRId64 "\n", v->number);
-    } else if (v->kind == JSON_LIST) {
-        json_each(item, v)
-            print_item(item);
     }
+    json_each(item, json_list(v))
+        print_item(item);
     return CMD_OK;
 }
 
-int verb_print_word(const struct cmd_call *call, const struct json *reply)
+int verb_print_word(const struct json *reply)
 {
-    (void)call;
     return reply && reply->first ? print_item(reply->first) : CMD_OK;
 }
 
-int verb_print_words(const struct cmd_call *call, const struct json *reply)
+int verb_print_words(const struct json *reply)
 {
-    (void)call;
     return reply ? print_item(reply) : CMD_OK;
 }
 
-int verb_print_state(const struct cmd_call *call, const struct json *reply)
+int verb_print_state(const struct json *reply)
 {
-    (void)call;
     return print_item(&(struct json){.kind = JSON_TEXT, .text = json_text_of(reply, "state")});
 }
 
-int verb_print_members(const struct cmd_call *call, const struct json *reply)
+int verb_print_members(const struct json *reply)
 {
     const struct json *v = reply ? reply->first : NULL;
 
-    (void)call;
     if (!v || v->kind != JSON_OBJECT)
         return CMD_OK;
     json_each(member, v) {
@@ -105,9 +100,8 @@ static void put_list(struct table *t, enum term_colour colour, const struct json
 {
     CLEANUP(buf_release) struct buf b = {0};
 
-    if (list && list->kind == JSON_LIST)
-        json_each(item, list)
-            buf_printf(&b, "%s%.*s", b.len ? " " : "", STR_ARGS(item->text));
+    json_each(item, json_list(list))
+        buf_printf(&b, "%s%.*s", b.len ? " " : "", STR_ARGS(item->text));
     table_text(t, colour, buf_str(&b));
 }
 
@@ -190,14 +184,14 @@ void verb_print_rows(const struct json *list, const struct verb_column *columns,
     for (; columns[count].head.name; count++)
         heads[count] = columns[count].head;
     CLEANUP(table_release) struct table t = {.columns = heads, .column_count = count};
-    const struct json *item = list && list->kind == JSON_LIST ? list->first : NULL;
-    for (; item && rows_max; item = item->next, rows_max--)
-        for (size_t i = 0; i < count && item->kind == JSON_OBJECT; i++)
+    json_each(item, json_list(list))
+        for (size_t i = 0;
+             i < count && item->kind == JSON_OBJECT && t.value_count < rows_max * count; i++)
             put_cell(&t, &columns[i], find_member(item, columns[i].member));
     table_print(&t, stdout);
 }
 
 void verb_print_columns(const struct json *list, const struct verb_column *columns)
 {
-    verb_print_rows(list, columns, SIZE_MAX);
+    verb_print_rows(list, columns, UINT32_MAX);
 }

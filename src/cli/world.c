@@ -54,13 +54,13 @@ static int run_queue(const struct cmd_call *call)
     if (call->client.json)
         client_print_json(&reply);
     else
-        verb_print_words(call, json_get(reply.json, "nodes"));
+        verb_print_words(json_get(reply.json, "nodes"));
     return CMD_OK;
 }
 
 /* ls */
 
-static int print_tasks(const struct cmd_call *call, const struct json *reply)
+static int print_tasks(const struct json *reply)
 {
     static const struct verb_column columns[] = {
         {{"NODE"}, "node"},
@@ -72,7 +72,6 @@ static int print_tasks(const struct cmd_call *call, const struct json *reply)
     };
     struct str next = json_text_of(reply, "next");
 
-    (void)call;
     verb_print_columns(json_get(reply, "tasks"), columns);
     if (next.len)
         client_error("there are more: use --after '%.*s'", STR_ARGS(next));
@@ -97,9 +96,7 @@ static int run_ls(const struct cmd_call *call)
 
 static void print_below(const struct json *tasks, int depth)
 {
-    if (!tasks || tasks->kind != JSON_LIST)
-        return;
-    json_each(task, tasks) {
+    json_each(task, json_list(tasks)) {
         struct str node = json_text_of(task, "node"), state = json_text_of(task, "state");
         const char *bar = node.len ? memrchr(node.p, '|', node.len) : NULL;
         CLEANUP(buf_release) struct buf line = {0};
@@ -115,21 +112,20 @@ static void print_below(const struct json *tasks, int depth)
     }
 }
 
-static int print_tree(const struct cmd_call *call, const struct json *reply)
+static int print_tree(const struct json *reply)
 {
-    (void)call;
     print_below(json_get(reply, "tasks"), 0);
     return CMD_OK;
 }
 
 /* claim */
 
-static int print_claim(const struct cmd_call *call, const struct json *reply)
+static int print_claim(const struct json *reply)
 {
     const struct verb_column columns[] = {
         {{"NODE"}, "node"},
         {{"TYPE"}, "task.type"},
-        {{"SESSION"}, "session", .otherwise = call->session},
+        {{"SESSION"}, "session", .otherwise = verb_session},
         {{"DATA"}, "task.data", VERB_RAW, .otherwise = "null"},
         {{0}},
     };

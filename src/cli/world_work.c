@@ -49,10 +49,7 @@ static enum worker_taken take(struct worker_thread *t, struct worker_item *ret_i
     struct client_reply reply;
 
     json_open(&body, '{');
-    json_member_open(&body, "types", '[');
-    for (size_t i = 0; i < types.count; i++)
-        json_put_text(&body, str_of(types.items[i]));
-    json_close(&body, ']');
+    json_member_texts(&body, "types", types.items, types.count);
     enum worker_taken taken =
         worker_session_take(t, world_path(&t->takes, t, "claim"), &body, &reply);
     if (taken != WORKER_TAKEN)
