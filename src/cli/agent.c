@@ -34,7 +34,6 @@ static void send_end(struct agent_run *r, const struct run_end *end, const char 
         json_member_text(&b, "reason", str_of(reason));
     for (int i = 0; i < RUN_STREAMS && r->run; i++) {
         const struct run_output *o = run_output(r->run, (enum run_stream)i);
-
         if (!r->queued[i] && o->text.len <= AGENT_INLINE_LEN)
             json_member_text(&b, AGENT_OUTPUTS[i], buf_str(&o->text));
     }
@@ -53,7 +52,6 @@ static void queue_output(struct agent_run *r, bool last)
     for (int i = 0; i < RUN_STREAMS && r->run; i++) {
         const struct run_output *o = run_output(r->run, (enum run_stream)i);
         size_t from = r->queued[i], len = o->text.len - from;
-
         if (!last)
             len = output_whole(o->text.p + from, len);
         else if (!from && o->text.len <= AGENT_INLINE_LEN)
@@ -62,7 +60,6 @@ static void queue_output(struct agent_run *r, bool last)
             size_t piece =
                 len > AGENT_INLINE_LEN ? output_whole(o->text.p + from, AGENT_INLINE_LEN) : len;
             struct buf text = {0};
-
             buf_put(&text, o->text.p + from, piece);
             agent_send(r, i, &text);
             from += piece;
@@ -75,7 +72,6 @@ static void queue_output(struct agent_run *r, bool last)
 static void on_run_done(void *arg, struct run *run, const struct run_end *end)
 {
     struct agent_run *r = arg;
-
     queue_output(r, true);
     if (r->stopped)
         send_stopped(r);
@@ -89,7 +85,6 @@ static const char **read_list(struct arena *a, const struct json *list)
 {
     const char **texts = arena_zalloc(a, ((list ? list->count : 0) + 1) * sizeof *texts);
     size_t at = 0;
-
     json_each(m, json_list(list))
         texts[at++] = m->kind == JSON_TEXT ? arena_text(a, m->text) : "";
     return texts;
@@ -133,7 +128,6 @@ static struct agent_run *take_over(struct agent *a)
 
     for (struct agent_run **at = &a->runs; *at;) {
         struct agent_run *r = *at;
-
         if (!r->over) {
             at = &r->next;
             continue;
@@ -150,7 +144,6 @@ static struct agent_run *take_over(struct agent *a)
 static struct agent_run *take_fresh(struct agent *a)
 {
     struct agent_run *before = a->runs;
-
     for (struct agent_run *r; (r = a->fresh);) {
         a->fresh = r->next;
         r->next = a->runs;
@@ -202,7 +195,6 @@ static void on_wake(uv_async_t *async)
 static void on_flush(uv_timer_t *timer)
 {
     struct agent *a = timer->data;
-
     for (struct agent_run *r = a->runs; r; r = r->next)
         queue_output(r, false);
 }
@@ -237,7 +229,6 @@ static void on_signal(uv_signal_t *handle, int number)
 static void open_loop(struct agent *a)
 {
     static const int numbers[] = {SIGTERM, SIGINT};
-
     UV_CHECK(uv_loop_init(&a->loop));
     UV_CHECK(uv_async_init(&a->loop, &a->wake, on_wake));
     UV_CHECK(uv_timer_init(&a->loop, &a->flush));
@@ -287,7 +278,6 @@ static struct agent agent = {.lease_ms = AGENT_LEASE_MS, .grace_ms = RUN_GRACE_M
 static int open_clients(struct agent *a, const struct client_options *o)
 {
     struct client *const all[] = {&a->claims, &a->renews, &a->sends};
-
     TRY(client_configure(o, &a->config));
     if (!a->config.server)
         a->config.server = TRANSPORT_SERVER_DEFAULT;

@@ -32,7 +32,8 @@ static void pause_ms(int64_t ms)
 
 /*
  * Repeats a call until the server answers it with anything but 503. Returns the status; 0: the
- * agent was stopped. Logs only the first failure, and the recovery.
+ * agent was stopped. The reply lives until the next call with this client. Logs only the first
+ * failure, and the recovery.
  */
 __attribute__((format(printf, 5, 6))) static int call(struct agent *a, struct client *c,
                                                       struct client_reply *ret_reply,
@@ -45,8 +46,8 @@ __attribute__((format(printf, 5, 6))) static int call(struct agent *a, struct cl
     vsnprintf(request, sizeof request, fmt, ap);
     va_end(ap);
     for (;; pause_ms(AGENT_PAUSE_MS)) {
+        arena_reset(&c->arena);
         bool failed = client_try(c, ret_reply, body, "%s", request);
-
         if (!failed && ret_reply->status != 503) {
             if (atomic_exchange(&a->is_down, false))
                 log_info("agent: the server is reachable again");
@@ -100,12 +101,15 @@ static struct agent_run *start_node(struct agent *a, int64_t task, struct str da
     return r;
 }
 
-static void start_all(struct agent *a, const struct json *list)
+static void start_all(struct agent *a, struct str body)
 {
+    CLEANUP(arena_release) struct arena scratch = {0};
+    struct str text = {arena_text(&scratch, body), body.len};
+    const struct json *list = json_get(json_parse(&scratch, text, NULL), "tasks");
+
     json_each(v, json_list(list)) {
         struct str data = {0};
         int64_t task = 0;
-
         if (json_get_int(v, "id", &task, NULL) != 1 || json_get_text(v, "data", &data, NULL) < 0)
             continue;
         struct agent_run *r = start_node(a, task, data);
@@ -132,14 +136,12 @@ static uint32_t wait_for_job(struct agent *a)
 void *agent_claim_main(void *arg)
 {
     struct agent *a = arg;
-
-    for (uint32_t limit; (limit = wait_for_job(a)); arena_reset(&a->claims.arena)) {
+    for (uint32_t limit; (limit = wait_for_job(a));) {
         CLEANUP(buf_release) struct buf body = {0};
         struct client_reply reply;
-
         put_claim(a, &body, limit);
         if (call(a, &a->claims, &reply, buf_text(&body), "POST /claim") == 200)
-            start_all(a, json_get(reply.json, "tasks"));
+            start_all(a, reply.body);
     }
     return NULL;
 }
@@ -151,11 +153,9 @@ struct claim_copy {
     int64_t attempt, task;
 };
 
-static size_t copy_claims(struct agent *a, struct claim_copy **ret_claims)
+static size_t copy_claims(struct agent *a, struct arena *to, struct claim_copy **ret_claims)
 {
-    struct arena *to = &a->renews.arena;
     size_t count = 0;
-
     LOCKED(&a->lock);
     *ret_claims = arena_alloc(to, (a->busy + 1) * sizeof **ret_claims);
     for (const struct agent_run *r = a->runs; r; r = r->next)
@@ -216,7 +216,6 @@ static int renew(struct agent *a, const struct claim_copy *claims, size_t count)
     LOCKED(&a->lock);
     for (size_t i = 0; i < count && v; i++, v = v->next) {
         struct agent_run *r = find_run(a, str_of(claims[i].node), claims[i].attempt);
-
         if (r)
             json_get_int(v, "id", &r->task, NULL);
     }
@@ -226,10 +225,10 @@ static int renew(struct agent *a, const struct claim_copy *claims, size_t count)
 /* A claim that is over refuses the request for all: then each is renewed alone. */
 static void renew_all(struct agent *a)
 {
+    CLEANUP(arena_release) struct arena scratch = {0};
     struct claim_copy *claims;
-    size_t count = copy_claims(a, &claims);
+    size_t count = copy_claims(a, &scratch, &claims);
     int status = count ? renew(a, claims, count) : 200;
-
     for (size_t i = 0; i < count && status == 409; i++)
         if (renew(a, &claims[i], 1) == 409)
             mark_run(a, str_of(claims[i].node), claims[i].attempt, true);
@@ -244,7 +243,6 @@ static int64_t wait_for_kills(struct agent *a, int64_t after, int64_t wait_ms)
     struct client_reply reply;
     int64_t next = after;
     bool found = true;
-
     if (call(a, &a->renews, &reply, NULL,
              "GET /v1/agent/kills?clientid=%" PRId64 "&after=%" PRId64 "&wait=%" PRId64, a->client,
              after, wait_ms < AGENT_WAIT_MS ? wait_ms : AGENT_WAIT_MS) == 200) {
@@ -272,7 +270,6 @@ void *agent_renew_main(void *arg)
 {
     struct agent *a = arg;
     int64_t due_ms = clock_boot_ms() + a->lease_ms / 3, after = 0;
-
     while (wait_for_runs(a, &due_ms)) {
         int64_t now = clock_boot_ms();
         if (now >= due_ms) {
@@ -281,7 +278,6 @@ void *agent_renew_main(void *arg)
             now = clock_boot_ms();
         }
         after = wait_for_kills(a, after, due_ms > now ? due_ms - now : 0);
-        arena_reset(&a->renews.arena);
     }
     return NULL;
 }
@@ -318,7 +314,6 @@ static void send_piece(struct agent *a, const struct agent_message *m)
 static void send_end(struct agent *a, struct agent_message *m)
 {
     struct client_reply reply;
-
     call(a, &a->sends, &reply, buf_text(&m->text), "POST /v1/agent/done");
     pthread_mutex_lock(&a->lock);
     m->run->over = true;
@@ -330,7 +325,6 @@ void agent_send(struct agent_run *r, int stream, struct buf *text)
 {
     struct agent *a = r->agent;
     struct agent_message *m = mem_alloc(sizeof *m);
-
     *m = (struct agent_message){.run = r, .stream = stream, .text = *text};
     LOCKED(&a->lock);
     if (a->last_message)
@@ -358,14 +352,12 @@ static struct agent_message *take_message(struct agent *a)
 void *agent_send_main(void *arg)
 {
     struct agent *a = arg;
-
     for (struct agent_message *m; (m = take_message(a)); free(m)) {
         if (m->stream >= 0)
             send_piece(a, m);
         else
             send_end(a, m);
         buf_release(&m->text);
-        arena_reset(&a->sends.arena);
     }
     return NULL;
 }

@@ -14,7 +14,6 @@ enum { SUBS_MAX = 64 };
 int cmd_usage_error(const struct cmd *c, const char *fmt, ...)
 {
     va_list ap;
-
     fprintf(stderr, "drover %s: ", c->name);
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
@@ -26,7 +25,6 @@ int cmd_usage_error(const struct cmd *c, const char *fmt, ...)
 const char *cmd_word(const struct cmd *c)
 {
     const char *space = strrchr(c->name, ' ');
-
     return space ? space + 1 : c->name;
 }
 
@@ -47,7 +45,6 @@ size_t cmd_all_options(const struct cmd *c, struct option all[static CMD_OPTIONS
 {
     static const size_t counts[] = {[CMD_LOCAL] = 0, [CMD_REMOTE] = 2, [CMD_JSON] = 3};
     size_t count = 0;
-
     for (const struct option *o = c->options; o && o->name; o++)
         all[count++] = *o;
     if (c->more_options)
@@ -68,7 +65,6 @@ static void operand_range(const char *words, size_t *ret_min, size_t *ret_max)
     for (const char *word = words; word && *word;) {
         size_t len = strcspn(word, " ");
         bool dashes = len == 2 && !strncmp(word, "--", 2), optional = *word == '[';
-
         *ret_min += !dashes && !optional;
         if (memmem(word, len, "...", 3))
             *ret_max = SIZE_MAX / 2;
@@ -83,7 +79,6 @@ static void operand_range(const char *words, size_t *ret_min, size_t *ret_max)
 static void print_option(const struct option *o)
 {
     const char *line = o->help, *end;
-
     if (o->letter)
         printf("  -%c, --%s\n", o->letter, o->name);
     else
@@ -99,7 +94,6 @@ static void print_help(const struct cmd *c)
     static const struct option help = {"help", NULL, "Print this and exit."};
     struct option all[CMD_OPTIONS_MAX];
     size_t count = cmd_all_options(c, all);
-
     printf("Usage: drover %s%s%s%s%s\n\n%s\n\n", c->name, count ? " [OPTION]..." : "",
            c->operands ? " " : "", c->operands ? c->operands : "",
            c->takes_command ? " -- COMMAND [ARGUMENT]..." : "", c->about);
@@ -123,10 +117,8 @@ struct cmd_parser {
 static const struct option *find_option(const struct cmd_parser *p, const char *arg, size_t len)
 {
     bool is_long = !strncmp(arg, "--", 2);
-
     for (size_t i = 0; i < p->option_count; i++) {
         const struct option *o = &p->options[i];
-
         if (is_long && strlen(o->name) == len - 2 && !memcmp(o->name, arg + 2, len - 2))
             return o;
         if (o->letter && len == 2 && arg[1] == o->letter)
@@ -139,7 +131,6 @@ static int unknown_option(const struct cmd_parser *p, const char *arg, size_t le
 {
     const char *names[CMD_OPTIONS_MAX], *nearest = NULL;
     char word[64];
-
     for (size_t i = 0; i < p->option_count; i++)
         names[i] = p->options[i].name;
     if (!strncmp(arg, "--", 2) && len - 2 < sizeof word) {
@@ -180,7 +171,6 @@ static int check_operands(const struct cmd_parser *p)
 {
     const struct cmd_call *call = &p->call;
     size_t count = (size_t)call->count, min, max;
-
     operand_range(p->c->operands, &min, &max);
     if (count > max && p->c->takes_command && !call->command)
         return cmd_usage_error(p->c, "unexpected argument '%s': the command stands after '--'",
@@ -244,7 +234,6 @@ static int unknown_sub(const struct cmd *group, const char *word)
 {
     const char *names[SUBS_MAX];
     size_t count = 0;
-
     fprintf(stderr, "drover%s%s: unknown %s '%s'", gap(group), group->name,
             word[0] == '-' ? "option" : "command", word);
     for (const struct cmd *const *sub = group->subs; *sub && count < SUBS_MAX; sub++)
@@ -260,7 +249,6 @@ static int unknown_sub(const struct cmd *group, const char *word)
 static void print_group(const struct cmd *group, FILE *to)
 {
     int width = 0;
-
     for (const struct cmd *const *sub = group->subs; *sub; sub++)
         if ((int)strlen(cmd_word(*sub)) > width)
             width = (int)strlen(cmd_word(*sub));
@@ -292,7 +280,6 @@ int cmd_run(const struct cmd *c, int argc, char **argv)
 {
     struct cmd_parser p = {.c = c, .call = {.cmd = c, .values = p.values}};
     bool help = false;
-
     if (c->subs)
         return run_sub(c, argc, argv);
     TRY(parse(&p, argc, argv, &help));
@@ -305,10 +292,8 @@ int cmd_run(const struct cmd *c, int argc, char **argv)
 int cmd_help(const struct cmd *group, int count, char **words)
 {
     const struct cmd *c = group;
-
     for (int i = 0; i < count && c->subs; i++) {
         const struct cmd *sub = find_sub(c, words[i]);
-
         if (!sub)
             return unknown_sub(c, words[i]);
         c = sub;
@@ -334,11 +319,9 @@ static size_t distance(const char *a, const char *b)
         row[j] = j;
     for (size_t i = 1; a[i - 1]; i++) {
         size_t diagonal = row[0];
-
         row[0] = i;
         for (size_t j = 1; j <= len; j++) {
             size_t best = diagonal + (a[i - 1] != b[j - 1]);
-
             best = row[j] + 1 < best ? row[j] + 1 : best;
             best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
             diagonal = row[j];
@@ -352,10 +335,8 @@ const char *cmd_nearest(const char *word, const char *const *names, size_t count
 {
     const char *nearest = NULL;
     size_t least = 3; /* two wrong letters are a typo, three are another word */
-
     for (size_t i = 0; i < count; i++) {
         size_t d = distance(word, names[i]);
-
         if (d < least && d < strlen(names[i])) {
             least = d;
             nearest = names[i];

@@ -129,7 +129,6 @@ extern const struct cmd cmd_add, cmd_claim, cmd_done, cmd_renew, cmd_work, cmd_l
 extern const struct cmd cmd_graph_run, cmd_exec, cmd_nodes, cmd_show, cmd_log, cmd_wait, cmd_kill,
     cmd_retry, cmd_top, cmd_agent;
 extern const struct cmd cmd_world, cmd_world_work, cmd_queue, cmd_queue_work, cmd_workers;
-extern const struct cmd cmd_batch, cmd_batch_show, cmd_job, cmd_job_work, cmd_lock, cmd_access,
-    cmd_legacy;
+extern const struct cmd cmd_batch, cmd_job, cmd_job_work, cmd_lock, cmd_access, cmd_legacy;
 
 #endif

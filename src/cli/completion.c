@@ -48,7 +48,6 @@ static void print_words(const char *text)
 static const struct cmd *const *next_commands(const struct cmd *c)
 {
     static const struct cmd *const none[] = {NULL};
-
     return !strcmp(c->name, "help") ? drover->subs : c->subs ? c->subs : none;
 }
 
@@ -70,7 +69,6 @@ static void print_values(const struct cmd *c, const struct value_style *style)
 
     for (const struct option *o = options; o < options + count; o++) {
         enum completion_kind kind = kind_of(o->argument);
-
         if (!o->argument)
             continue;
         printf("  '%s --%s') ", c->name, o->name);
@@ -135,7 +133,6 @@ static void zsh_options(const struct cmd *c)
 {
     struct option options[CMD_OPTIONS_MAX];
     size_t count = cmd_all_options(c, options);
-
     printf("    '%s') list=(", c->name);
     for (size_t i = 0; i < count; i++)
         zsh_item("--", options[i].name, options[i].help);
@@ -146,7 +143,6 @@ static void zsh_options(const struct cmd *c)
 static void zsh_operands(const struct cmd *c)
 {
     enum completion_kind kind = kind_of(c->operands);
-
     printf("  '%s') list=(", c->name);
     for (const struct cmd *const *sub = next_commands(c); *sub; sub++)
         zsh_item("", cmd_word(*sub), (*sub)->summary);
@@ -255,7 +251,6 @@ static void print_table(const struct cmd *group, void (*print)(const struct cmd 
 bool completion_print(const char *shell, const struct cmd *all)
 {
     bool bash = !strcmp(shell, "bash");
-
     if (!bash && strcmp(shell, "zsh") != 0)
         return false;
     drover = all;

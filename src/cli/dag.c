@@ -26,7 +26,6 @@ static void on_interrupt(int number)
 void interrupts_catch(int number)
 {
     struct sigaction action = {.sa_handler = on_interrupt};
-
     sigaction(number, &action, NULL);
 }
 
@@ -58,7 +57,6 @@ int follow_output(struct client *c, struct dag_output *f, int64_t wait_ms, bool 
     *ret_more = page != NULL;
     if (page) {
         struct str next = json_text_of(page, "next"), pid = json_text_of(page, "pid");
-
         snprintf(f->start, sizeof f->start, "%.*s", STR_ARGS(next));
         snprintf(f->pid, sizeof f->pid, "%.*s", STR_ARGS(pid));
     }
@@ -98,7 +96,6 @@ static void put_exec(struct buf *b, int count, char **words)
 static void check_interrupts(struct client *c, const char *id, bool *killed)
 {
     struct client_reply reply;
-
     if (!interrupts || *killed)
         return;
     *killed = true;
@@ -144,7 +141,6 @@ static int run_exec(const struct cmd_call *call)
     CLEANUP(buf_release) struct buf body = {0};
     struct client_reply reply;
     char id[24];
-
     TRY(client_open(&c, &call->client));
     put_exec(&body, call->count, call->operands);
     TRY(client_call(&c, &reply, buf_text(&body), "POST /v1/nodes"));
@@ -178,7 +174,6 @@ static int parse_states(const struct option *o, const char *text, struct err_inf
     for (const char *at = text; *at && len < sizeof states;) {
         size_t word = strcspn(at, ",");
         bool waits = word == strlen("waiting") && !strncmp(at, "waiting", word);
-
         len += (size_t)snprintf(states + len, sizeof states - len, "%s%.*s", len ? "," : "",
                                 waits ? (int)strlen("incipient") : (int)word,
                                 waits ? "incipient" : at);
@@ -213,7 +208,6 @@ const struct cmd cmd_nodes = VERB_INIT(
 static void print_line(const char *name, struct str text, enum term_colour colour)
 {
     CLEANUP(buf_release) struct buf b = {0};
-
     if (!text.len)
         return;
     buf_printf(&b, "%-9s ", name);
@@ -224,7 +218,6 @@ static void print_line(const char *name, struct str text, enum term_colour colou
 static void print_time(const char *name, int64_t ms)
 {
     char out[HUMAN_SIZE];
-
     if (ms)
         print_line(name, str_of(human_time(out, ms)), TERM_PLAIN);
 }
@@ -233,7 +226,6 @@ static void print_times(const struct json *m)
 {
     int64_t started = json_int_of(m, "started"), ended = json_int_of(m, "ended");
     char out[HUMAN_SIZE];
-
     print_time("started", started);
     print_time("ended", ended);
     if (started && ended)
@@ -262,7 +254,6 @@ static int print_node(const struct json *node)
     if (data && data->kind == JSON_OBJECT)
         json_each(v, data) {
             char key[32];
-
             snprintf(key, sizeof key, "%.*s", STR_ARGS(v->key));
             print_line(key, v->kind == JSON_TEXT ? v->text : v->raw, TERM_PLAIN);
         }
@@ -294,7 +285,6 @@ static int run_log(const struct cmd_call *call)
     TRY(client_call(&c, &reply, NULL, "GET /v1/nodes/%s", f.id));
     for (bool more = true; more;) {
         char before[24];
-
         memcpy(before, f.start, sizeof before);
         TRY(follow_output(&c, &f, follow && f.pid[0] ? FOLLOW_WAIT_MS : 0, &more));
         if (!follow && !strcmp(before, f.start))
@@ -316,11 +306,9 @@ const struct cmd cmd_log =
 static int print_states(const struct json *list)
 {
     int status = CMD_OK;
-
     json_each(n, json_list(list)) {
         struct str id = json_text_of(n, "id"), state = json_text_of(n, "state"),
                    word = verb_state_word(state);
-
         printf("%.*s %.*s\n", STR_ARGS(id), STR_ARGS(word));
         if (!str_eq(state, STR("finished")) && !str_eq(state, STR("skipped")))
             status = CMD_FAILURE;
@@ -365,11 +353,9 @@ static int64_t every_ms = 1000;
 static void print_counts(const struct json *v)
 {
     const struct json *states = json_get(v, "states");
-
     if (states && states->kind == JSON_OBJECT)
         json_each(m, states) {
             struct str word = verb_state_word(m->key);
-
             printf("%.*s %" PRId64 "  ", STR_ARGS(word), m->number);
         }
     printf("jobs %" PRId64 "\n\n", json_int_of(v, "jobs"));
@@ -404,7 +390,6 @@ static bool pause_for(int64_t ms)
 {
     struct pollfd in = {.fd = 0, .events = POLLIN};
     char key;
-
     if (poll(&in, 1, (int)ms) != 1)
         return true;
     return read(0, &key, 1) == 1 && key != 'q';

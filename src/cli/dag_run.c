@@ -62,7 +62,6 @@ static void show_line(struct graph_run *r, struct str name)
         buf_printf(&b, "%" PRIu32 " running ", r->running);
     if (r->expected_ms) {
         int64_t left_ms = r->expected_ms / (r->jobs ? r->jobs : 1);
-
         buf_printf(&b, "~%s left ", human_span(span, (left_ms + 500) / 1000 * 1000));
     }
     if (b.len + 4 < r->columns)
@@ -76,7 +75,6 @@ static void show_line(struct graph_run *r, struct str name)
 __attribute__((format(printf, 2, 3))) static void say(struct graph_run *r, const char *fmt, ...)
 {
     va_list ap;
-
     clear_line(r);
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
@@ -96,7 +94,6 @@ static int read_earlier(struct graph_run *r)
     json_each(v, json_list(reply.json)) {
         struct graph_node *n = graph_file_find(&r->file, json_text_of(v, "name"));
         bool finished = str_eq(json_text_of(v, "state"), STR("finished"));
-
         if (!n)
             continue;
         n->done = finished && r->resume ? arena_text(&r->file.arena, json_text_of(v, "id")) : NULL;
@@ -173,7 +170,6 @@ static void print_output(struct graph_run *r, const char *id)
 static void report_end(struct graph_run *r, const struct graph_node *n)
 {
     bool failed = !strcmp(n->state, "failed"), killed = !strcmp(n->state, "killed");
-
     r->ended++;
     if (failed || killed) {
         r->failed = true;
@@ -248,7 +244,6 @@ static bool read_states(struct graph_run *r, const struct json *list)
 static int send_kill(struct graph_run *r, const char *ids)
 {
     struct client_reply reply;
-
     return client_call(&r->c, &reply, NULL, "PUT /v1/scheduler/kill?id=%s", ids);
 }
 
@@ -261,7 +256,6 @@ static void kill_nodes(struct graph_run *r, bool only_waiting)
         const struct graph_node *n = &r->file.nodes[i];
         bool waits = !n->state[0] || !strcmp(n->state, "incipient");
         struct str when = STR("success");
-
         json_get_text(n->spec, "when", &when, NULL);
         if (!n->id || (!waits && strcmp(n->state, "running") != 0) ||
             (only_waiting && (!waits || !str_eq(when, STR("success")))))
@@ -299,7 +293,6 @@ static uint64_t id_of(struct graph_run *r, struct str text)
 static int compare_ids(const void *a, const void *b)
 {
     const uint64_t *x = a, *y = b;
-
     return (*x > *y) - (*x < *y);
 }
 
@@ -313,7 +306,6 @@ static bool is_below(struct graph_run *r, const struct json *node, const uint64_
 {
     json_each(parent, json_get(node, "parents")) {
         uint64_t id = id_of(r, parent->text);
-
         if ((id >= r->first_id && id <= r->end_id) || is_added(id, added, count))
             return true;
     }
@@ -325,7 +317,6 @@ static void report_failure(struct graph_run *r, const struct json *node)
     struct str state = json_text_of(node, "state"), name = json_text_of(node, "name"),
                reason = json_text_of(node, "reason");
     bool failed = str_eq(state, STR("failed"));
-
     if (!failed && !str_eq(state, STR("killed")))
         return;
     r->failed = true;
@@ -342,7 +333,6 @@ static uint64_t read_added(struct graph_run *r, const struct json *list)
 {
     uint64_t *added = arena_alloc(&r->c.arena, (list->count + 1) * sizeof *added);
     size_t count = 0;
-
     json_each(n, list) {
         if (!is_below(r, n, added, count))
             continue;
@@ -361,7 +351,6 @@ static uint64_t read_added(struct graph_run *r, const struct json *list)
 static int wait_for(struct graph_run *r, uint64_t id)
 {
     struct client_reply reply;
-
     r->c.wait_ms = POLL_MS;
     return client_try(&r->c, &reply, NULL, "GET /v1/scheduler/wait?id=%" PRIu64 "&timeout=%d", id,
                       POLL_MS);
@@ -372,7 +361,6 @@ static int list_newer(struct graph_run *r, const char *metadata, uint64_t than,
                       const struct json **ret_list)
 {
     struct client_reply reply;
-
     TRY(client_call(&r->c, &reply, NULL, "GET /v1/nodes?metadata=%s&new=%" PRIu64 "&timeout=0",
                     metadata, than));
     *ret_list = reply.json && reply.json->kind == JSON_LIST ? reply.json : NULL;
@@ -425,7 +413,6 @@ static int follow_nodes(struct graph_run *r)
 static int print_file(struct graph_run *r)
 {
     CLEANUP(buf_release) struct buf b = {0};
-
     if (r->dot || r->mermaid)
         graph_file_put_picture(&b, &r->file, r->dot ? GRAPH_DOT : GRAPH_MERMAID);
     else

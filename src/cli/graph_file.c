@@ -26,7 +26,6 @@ void graph_file_release(struct graph_file *f)
 static uint32_t find_node(const struct graph_file *f, const struct map *by_name, struct str name)
 {
     uint32_t hash = map_hash_str(name);
-
     for (uint32_t at, r = map_first(by_name, hash, &at); r; r = map_next(by_name, hash, &at))
         if (str_eq(f->nodes[r - 1].name, name))
             return r - 1;
@@ -37,7 +36,6 @@ static int add_after(struct graph_file *f, const struct map *by_name, struct gra
                      const struct json *v, struct err_info *e)
 {
     uint32_t i = v->kind == JSON_TEXT ? find_node(f, by_name, v->text) : UINT32_MAX;
-
     if (v->kind != JSON_TEXT)
         return err_set(e, DROVER_BAD_ARGUMENT,
                        "node '%.*s': after must be a name or a list of names", CUT(n->name));
@@ -52,7 +50,6 @@ static int read_after(struct graph_file *f, const struct map *by_name, struct gr
                       struct err_info *e)
 {
     const struct json *after = json_get(n->spec, "after");
-
     n->after = arena_alloc(&f->arena, ((after ? after->count : 0) + 1) * sizeof *n->after);
     if (!after || after->kind == JSON_NULL)
         return 0;
@@ -99,10 +96,8 @@ static int read_node(struct graph_file *f, struct graph_node *n, const struct js
 static int reject_cycle(struct graph_file *f, const struct plan_changes *cycle, struct err_info *e)
 {
     CLEANUP(buf_release) struct buf text = {0};
-
     for (size_t k = 0; k <= cycle->count; k++) {
         struct str name = f->nodes[cycle->refs[k % cycle->count]].name;
-
         buf_printf(&text, "%s%.*s", k ? " → " : "", CUT(name));
     }
     return err_set(e, DROVER_BAD_ARGUMENT, "cycle: %s", buf_text(&text));
@@ -120,7 +115,6 @@ static int sort(struct graph_file *f, struct err_info *e)
     for (uint32_t i = 0; i < f->count; i++) {
         const struct graph_node *n = &f->nodes[i];
         uint32_t *parents = arena_alloc(&scratch, (n->after_count + 1) * sizeof *parents);
-
         for (uint32_t k = 0; k < n->after_count; k++)
             parents[k] = plan_in_batch(n->after[k]);
         specs[i].parents = parents;
@@ -132,7 +126,6 @@ static int sort(struct graph_file *f, struct err_info *e)
     while (done < f->count)
         for (uint32_t i = 0; i < f->count; i++) {
             uint32_t k = 0;
-
             while (k < f->nodes[i].after_count && out[f->nodes[i].after[k]])
                 k++;
             if (out[i] || k < f->nodes[i].after_count)
@@ -146,7 +139,6 @@ static int sort(struct graph_file *f, struct err_info *e)
 static int read_nodes(struct graph_file *f, const struct json *nodes, struct err_info *e)
 {
     CLEANUP(map_release) struct map by_name = {0};
-
     f->nodes = arena_zalloc(&f->arena, (nodes->count + 1) * sizeof *f->nodes);
     json_each(v, nodes) {
         TRY(read_node(f, &f->nodes[f->count], v, e));
@@ -186,7 +178,6 @@ static const char *base_name(struct arena *a, const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
                *dot = strrchr(name, '.');
-
     if (!strcmp(path, "-"))
         return "graph";
     return arena_text(a,
@@ -197,7 +188,6 @@ int graph_file_read(struct graph_file *f, const char *path)
 {
     CLEANUP(buf_release) struct buf b = {0};
     struct err_info why;
-
     if (client_read_file(path, FILE_LEN_MAX, &b))
         return CMD_USAGE;
     struct str text = arena_take(&f->arena, &b);
@@ -232,7 +222,6 @@ static void put_after(struct buf *b, struct graph_file *f, const struct graph_no
     json_member_open(b, "parents", '[');
     for (uint32_t k = 0; k < n->after_count; k++) {
         const char *done = f->nodes[n->after[k]].done;
-
         if (done)
             json_put_text(b, str_of(done));
         else
@@ -244,7 +233,6 @@ static void put_after(struct buf *b, struct graph_file *f, const struct graph_no
 static void put_member(struct buf *b, const struct json *spec, const char *name)
 {
     const struct json *v = json_get(spec, name);
-
     if (v && v->kind != JSON_NULL)
         json_member_raw(b, name, v->raw);
 }
@@ -319,7 +307,6 @@ void graph_file_put_plan(struct buf *b, const struct graph_file *f)
     for (uint32_t k = 0; k < f->count; k++) {
         const struct graph_node *n = &f->nodes[f->order[k]];
         struct str what = n->command.len ? n->command : str_of(n->type);
-
         if (!n->done)
             buf_printf(b, "%.*s: %.*s\n", STR_ARGS(n->name), STR_ARGS(what));
     }
@@ -342,7 +329,6 @@ static const char *branch_of(const struct graph_node *n)
 {
     const struct json *v = json_get(n->spec, "branch");
     int branch = v && v->kind == JSON_TEXT ? node_branch_of(v->text) : -1;
-
     return branch > 0 ? node_branch_name((enum node_branch)branch) : NULL;
 }
 

@@ -23,7 +23,6 @@ static bool is_number_key(const char *key)
 {
     static const char *const keys[] = {"timeout", "interval", "retry",    "count",
                                        "delay",   "priority", "max_delay"};
-
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i]))
             return true;
@@ -33,7 +32,6 @@ static bool is_number_key(const char *key)
 static bool is_number(const char *p, size_t len)
 {
     size_t i = len && p[0] == '-';
-
     if (i == len || len > 15 || (p[i] == '0' && len > i + 1))
         return false;
     for (; i < len; i++)

@@ -15,7 +15,6 @@ int client_error(const char *fmt, ...)
 {
     va_list ap;
     CLEANUP(mem_free) char *text;
-
     va_start(ap, fmt);
     if (vasprintf(&text, fmt, ap) < 0)
         err_fatal("out of memory");
@@ -49,7 +48,6 @@ int client_read_file(const char *name, size_t len_max, struct buf *b)
 int client_first_line(const char *file, char *text, size_t size)
 {
     FILE *in = fopen(file, "re");
-
     if (!in)
         return errno;
     if (!fgets(text, (int)size, in))
@@ -65,7 +63,6 @@ int client_first_line(const char *file, char *text, size_t size)
 static bool is_token(const char *text)
 {
     size_t len = 0;
-
     while (text[len] > ' ' && text[len] <= '~')
         len++;
     return len && !text[len];
@@ -79,7 +76,6 @@ int client_configure(const struct client_options *o, struct client_config *ret_c
     ret_config->token = token && *token ? token : NULL;
     if (o->token_file) {
         int errnum = client_first_line(o->token_file, ret_config->text, sizeof ret_config->text);
-
         if (errnum)
             return client_error("--token-file: %s: %s", o->token_file, strerror(errnum));
         if (!is_token(ret_config->text))
@@ -94,7 +90,6 @@ int client_configure(const struct client_options *o, struct client_config *ret_c
 int client_connect(struct client *c, const struct client_config *config)
 {
     const struct transport_options o = {.server = config->server, .token = config->token};
-
     return transport_open(&o, &c->transport, &c->error) ? client_error("%s", c->error.text)
                                                         : CMD_OK;
 }
@@ -102,7 +97,6 @@ int client_connect(struct client *c, const struct client_config *config)
 int client_open(struct client *c, const struct client_options *o)
 {
     struct client_config config;
-
     TRY(client_configure(o, &config));
     return client_connect(c, &config);
 }
@@ -147,7 +141,6 @@ int client_try(struct client *c, struct client_reply *ret_reply, const char *bod
                const char *request, ...)
 {
     va_list ap;
-
     va_start(ap, request);
     int status = send_request(c, ret_reply, body, request, ap);
     va_end(ap);
@@ -158,7 +151,6 @@ int client_call(struct client *c, struct client_reply *ret_reply, const char *bo
                 const char *request, ...)
 {
     va_list ap;
-
     va_start(ap, request);
     int status = send_request(c, ret_reply, body, request, ap);
     va_end(ap);
@@ -175,7 +167,6 @@ int client_call(struct client *c, struct client_reply *ret_reply, const char *bo
 int client_refused(const struct client *c, const struct client_reply *reply)
 {
     bool said = false;
-
     json_each(line, json_list(json_get(reply->json, "errors")))
         if (line->kind == JSON_TEXT) {
             client_error("%.*s", STR_ARGS(line->text));
@@ -191,7 +182,6 @@ void client_describe(const struct client *c, const struct client_reply *reply,
 {
     const struct json *errors = reply ? json_get(reply->json, "errors") : NULL,
                       *first = errors && errors->kind == JSON_LIST ? errors->first : NULL;
-
     if (!reply)
         *ret_error = c->error;
     else if (first && first->kind == JSON_TEXT)
@@ -206,7 +196,6 @@ const char *client_quote(struct client *c, struct str text)
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
     char *quoted = arena_alloc(&c->arena, text.len * 3 + 1), *at = quoted;
-
     for (size_t i = 0; i < text.len; i++) {
         if (text.p[i] && strchr(plain, text.p[i]))
             *at++ = text.p[i];

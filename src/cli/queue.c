@@ -14,7 +14,6 @@ static int read_pages(struct client *c, struct buf *list)
 {
     const char *after = "", *mark = "";
     struct client_reply reply;
-
     do {
         TRY(client_call(c, &reply, NULL, "GET /v1/queues%s%s", mark, after));
         json_each(queue, json_list(json_get(reply.json, "queues")))
@@ -108,7 +107,6 @@ static int add_all(struct post *p)
 static int run_post(const struct cmd_call *call)
 {
     struct post p = {.call = call};
-
     TRY(client_open(&p.client, &call->client));
     int status = add_all(&p);
     buf_release(&p.body);

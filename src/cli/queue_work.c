@@ -126,7 +126,6 @@ static bool is_handled(struct client *c, const struct json *queue)
 {
     struct client_reply reply;
     struct str name = json_text_of(queue, "queue"), last = json_text_of(queue, "last");
-
     if (!is_ours(name))
         return true;
     if (!last.len)
@@ -144,7 +143,6 @@ static bool all_handled(struct client *c)
 {
     const char *path = "/v1/queues";
     struct client_reply reply;
-
     do {
         if (client_try(c, &reply, NULL, "GET %s", path) || reply.status != 200)
             return false;
@@ -163,7 +161,6 @@ static void *watch_end(void *arg)
     const struct cmd_call *call = arg;
     CLEANUP(client_close) struct client c = {.silent = true};
     bool asks = worker_options.until_empty && !client_open(&c, &call->client);
-
     while (!ended && !child_signal()) {
         child_pause(asks ? EMPTY_MS : TICK_MS);
         if (asks && all_handled(&c))
@@ -216,7 +213,6 @@ static void note(void *arg, const char *line)
 static int read_auth(void)
 {
     static char auth[AUTH_LEN_MAX];
-
     queues.auth = getenv("DROVER_ZK_AUTH");
     if (!auth_file)
         return CMD_OK;
@@ -230,7 +226,6 @@ static int read_auth(void)
 static void split_names(char *list)
 {
     const char **names = arena_alloc(&arena, (strlen(list) + 1) * sizeof *names);
-
     for (char *rest = list, *name; (name = strsep(&rest, ","));)
         names[options.only_count++] = name;
     options.only = names;

@@ -54,7 +54,6 @@ static void print_reply(const struct cmd_call *call, const struct client_reply *
 static void put_requestid(struct buf *b)
 {
     char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
-
     task_client_requestid(requestid);
     json_member_text(b, "requestid", str_of(requestid));
 }
@@ -71,7 +70,6 @@ static int send_update(const struct cmd_call *call, struct client *c, struct buf
                        void (*print)(const struct json *tasks))
 {
     struct client_reply reply;
-
     c->repeatable = true;
     TRY(client_call(c, &reply, buf_text(body), "POST /update"));
     print_reply(call, &reply, print);
@@ -95,7 +93,6 @@ struct add {
 static void put_task(struct add *a, struct str data)
 {
     struct buf *b = &a->body;
-
     if (!a->pending++) {
         b->len = 0;
         open_body(b);
@@ -137,7 +134,6 @@ static int send_pending(struct add *a)
 static int add_task(void *arg, struct str data)
 {
     struct add *a = arg;
-
     if (!json_is_text(data))
         return client_error("the data of task %zu is not UTF-8 text", a->sent + a->pending + 1);
     put_task(a, data);
@@ -148,7 +144,6 @@ static int add_whole(struct add *a)
 {
     CLEANUP(buf_release) struct buf data = {0};
     char limit[HUMAN_SIZE];
-
     TRY(client_read_file("-", SIZE_MAX, &data));
     if (data.len > DATA_LEN_MAX)
         return client_error("standard input is longer than %s", human_size(limit, DATA_LEN_MAX));
@@ -158,7 +153,6 @@ static int add_whole(struct add *a)
 static int add_all(struct add *a)
 {
     const struct cmd_call *call = a->call;
-
     if (call->count == 1)
         TRY(add_task(a, STR("")));
     else if (!strcmp(call->operands[1], "-"))
@@ -225,7 +219,6 @@ static int claim(struct client *c, const struct cmd_call *call, struct client_re
 {
     for (int64_t left_ms = wait_ms;; left_ms -= c->wait_ms) {
         CLEANUP(buf_release) struct buf body = {0};
-
         c->repeatable = true;
         c->wait_ms = left_ms < WAIT_SLICE_MS ? left_ms : WAIT_SLICE_MS;
         put_claim(&body, call, c->wait_ms);
@@ -242,7 +235,6 @@ static int run_claim(const struct cmd_call *call)
 {
     CLEANUP(client_close) struct client c = {0};
     struct client_reply reply;
-
     TRY(task_open(call, &c));
     int status = claim(&c, call, &reply);
     if (status == CMD_OK || (status == CMD_NOTHING && call->client.json))
@@ -270,7 +262,6 @@ static int run_done(const struct cmd_call *call)
 {
     CLEANUP(client_close) struct client c = {0};
     CLEANUP(buf_release) struct buf ids = {0}, body = {0};
-
     TRY(task_open(call, &c));
     TRY(task_put_ids(call, &ids));
     open_body(&body);
@@ -298,7 +289,6 @@ static int put_renewals(struct buf *b, const struct cmd_call *call, const struct
     json_each(task, tasks) {
         const struct json *data = json_get(task, "data");
         const char *id = call->operands[i++];
-
         if (task->kind != JSON_OBJECT)
             status = client_error("no task %s", id);
         json_open(b, '{');
@@ -317,7 +307,6 @@ static int run_renew(const struct cmd_call *call)
     CLEANUP(client_close) struct client c = {0};
     CLEANUP(buf_release) struct buf body = {0};
     struct client_reply reply;
-
     TRY(task_open(call, &c));
     TRY(task_read(&c, call, &reply));
     TRY(put_renewals(&body, call, reply.json));
@@ -362,7 +351,6 @@ static int run_update(const struct cmd_call *call)
 {
     CLEANUP(client_close) struct client c = {0};
     CLEANUP(buf_release) struct buf text = {0}, body = {0};
-
     TRY(task_open(call, &c));
     TRY(client_read_file(call->count ? call->operands[0] : "-", UPDATE_LEN_MAX, &text));
     TRY(put_update(&c, buf_str(&text), &body));

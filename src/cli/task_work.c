@@ -62,7 +62,6 @@ static struct place place_of(const char *group)
 {
     struct place p = {str_of(group), 0};
     const char *at = group, *next;
-
     for (; (next = strstr(at, RETRY)); at = next + 1)
         if (option_digits(next + strlen(RETRY), 1, INT32_MAX, &p.tried)) {
             p.group.len = (size_t)(next - group);
@@ -85,7 +84,6 @@ static void add_left_behind(const struct drover_groups *all, const char *group)
 {
     for (size_t i = 0; i < all->count; i++) {
         struct place p = place_of(all->names[i]);
-
         if (p.tried && str_eq(p.group, str_of(group)))
             add_group(all->names[i]);
     }
@@ -173,7 +171,6 @@ static int send_update(struct worker_thread *t, const struct drover_update *u)
     struct drover_result r = {0};
     struct drover_error e;
     int err = drover_client_update(updates, u, &r, &e);
-
     if (!err || err == DROVER_REFUSED)
         drover_result_release(&r);
     if (err)
@@ -218,7 +215,6 @@ static int settle(struct worker_thread *t, struct worker_item *item, enum worker
         err = send_update(t, &(struct drover_update){.deletes = &id, .delete_count = 1});
     } else if (outcome == WORKER_RELEASED) { /* an update without a timespec ends the claim */
         struct drover_task same = {.id = id, .data = task->data, .data_len = task->data_len};
-
         err = send_update(t, &(struct drover_update){.updates = &same, .update_count = 1});
     } else {
         err = move_task(t, item, id, outcome == WORKER_DEAD);
@@ -235,7 +231,6 @@ static bool is_empty(struct worker_thread *t)
     for (size_t i = 0; i < group_count; i++) {
         struct drover_result r;
         int count = drover_client_list(updates, groups[i], 1, 1, &r, NULL);
-
         if (count >= 0)
             drover_result_release(&r);
         if (count != 0)
@@ -250,7 +245,6 @@ static int open_client(const struct client_config *config, struct drover_client_
                        struct drover_client **ret_client)
 {
     struct drover_error e;
-
     o.server = config->server;
     o.token = config->token;
     return drover_client_open(&o, ret_client, &e) ? client_error("%s", e.text) : CMD_OK;
@@ -259,7 +253,6 @@ static int open_client(const struct client_config *config, struct drover_client_
 static int open_clients(const struct cmd_call *call)
 {
     struct client_config config;
-
     TRY(client_configure(&call->client, &config));
     TRY(open_client(&config, (struct drover_client_options){0}, &updates));
     struct drover_client_options o = {.retry_ms = CLAIM_RETRY_MS,
@@ -273,7 +266,6 @@ static int open_clients(const struct cmd_call *call)
 static void release(void)
 {
     struct drover_client *const clients[] = {lists, claims, updates};
-
     for (size_t i = 0; i < sizeof clients / sizeof *clients; i++)
         if (clients[i])
             drover_client_close(clients[i]);

@@ -17,7 +17,6 @@
 bool term_has_colour(FILE *to)
 {
     const char *no = getenv("NO_COLOR"), *kind = getenv("TERM");
-
     return !(no && *no) && isatty(fileno(to)) && kind && *kind && strcmp(kind, "dumb") != 0;
 }
 
@@ -28,14 +27,12 @@ const char *term_colour(enum term_colour colour)
         [TERM_RED] = "\033[31m",  [TERM_GREEN] = "\033[32m", [TERM_YELLOW] = "\033[33m",
         [TERM_BLUE] = "\033[34m",
     };
-
     return escapes[colour];
 }
 
 size_t term_columns(FILE *to)
 {
     struct winsize size;
-
     if (!isatty(fileno(to)))
         return 0;
     if (ioctl(fileno(to), TIOCGWINSZ, &size) || !size.ws_col)
@@ -65,7 +62,6 @@ static struct shown show_byte(unsigned char byte)
     static const char bytes[] = "\n\t\r\\", letters[] = "ntr\\";
     const char *named = byte ? strchr(bytes, byte) : NULL;
     struct shown s = {.used = 1};
-
     if (named)
         snprintf(s.escape, sizeof s.escape, "\\%c", letters[named - bytes]);
     else
@@ -85,7 +81,6 @@ static struct shown show_first(struct str text)
 {
     mbstate_t state = {0};
     wchar_t wide;
-
     if (text.p[0] == '\\')
         return is_ambiguous(text) ? show_byte('\\') : (struct shown){.used = 1, .width = 1};
     if (text.p[0] >= ' ' && text.p[0] < 127)
@@ -102,7 +97,6 @@ static struct shown show_first(struct str text)
 size_t term_width(struct str text)
 {
     size_t width = 0;
-
     pthread_once(&utf8_once, open_utf8);
     locale_t before = uselocale(utf8);
     for (struct shown s; text.len; text.p += s.used, text.len -= s.used) {
@@ -174,7 +168,6 @@ void table_text(struct table *t, enum term_colour colour, struct str text)
 void table_cell(struct table *t, enum term_colour colour, const char *fmt, ...)
 {
     va_list ap;
-
     va_start(ap, fmt);
     add_value(t, colour, str_of(arena_vprintf(&t->arena, fmt, ap)));
     va_end(ap);
@@ -186,7 +179,6 @@ static void natural_widths(const struct table *t, size_t widths[static TABLE_COL
         widths[i] = term_width(str_of(t->columns[i].name));
     for (size_t i = 0; i < t->value_count; i++) {
         size_t width = term_width(t->values[i].text), *column = &widths[i % t->column_count];
-
         *column = width > *column ? width : *column;
     }
 }
@@ -201,7 +193,6 @@ static void fit_widths(const struct table *t, size_t columns,
         total += widths[i];
     while (total > columns) {
         size_t widest = 0;
-
         for (size_t i = 1; i < t->column_count; i++)
             if (widths[i] >= widths[widest])
                 widest = i;
@@ -223,7 +214,6 @@ static void put_cell(struct buf *b, const struct table *t, size_t column,
     size_t width = s->widths[column], shown = term_width(v->text);
     int pad = shown < width ? (int)(width - shown) : 0;
     bool right = t->columns[column].right, last = column + 1 == t->column_count;
-
     buf_printf(b, "%*s", right ? pad : 0, "");
     term_paint(b, s->coloured, v->colour, v->text, s->cut ? width : SIZE_MAX);
     buf_printf(b, "%*s", last ? 0 : GAP + (right ? 0 : pad), "");

@@ -1,9 +1,15 @@
-/* Builds the request from the operands and options, sends it, and prints the reply. */
+/*
+ * Builds the request from the operands and options, sends it, and prints the reply: as JSON, or as
+ * people read it: tables by columns, single words, objects.
+ */
 #include "cli/verb.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/human.h"
 
 enum { SESSION_TIMEOUT_MS = 60 * 1000 };
 
@@ -31,7 +37,6 @@ static const struct cmd_value *find_value(const struct cmd_call *call, const cha
 static int64_t number_of(const struct cmd_call *call, const char *name, int64_t otherwise)
 {
     const struct cmd_value *v = find_value(call, name);
-
     return v && v->given ? v->number : otherwise;
 }
 
@@ -40,7 +45,6 @@ static bool is_sent(const struct request *r, size_t i)
 {
     bool of_session =
         r->verb->flags & VERB_SESSION && !strcmp(r->call->cmd->options[i].name, "timeout");
-
     return r->call->values[i].given && !of_session;
 }
 
@@ -83,7 +87,6 @@ static bool has_query(const struct verb *v)
 static void put_operands(const struct request *r, struct buf *b, const char *which)
 {
     int first = *which == '*' ? 0 : *which - '1', end = *which == '*' ? r->call->count : first + 1;
-
     for (int i = first; i < end; i++)
         buf_printf(b, "%s%s", i > first ? "," : "",
                    client_quote(r->client, str_of(r->call->operands[i])));
@@ -106,7 +109,6 @@ static void put_path(const struct request *r, struct buf *b)
     for (size_t i = 0; options && options[i].name && has_query(r->verb); i++)
         if (is_sent(r, i)) {
             const char *text = value_text(r->client, &options[i], &r->call->values[i]);
-
             buf_printf(b, "%c%s=%s", mark, options[i].name, client_quote(r->client, str_of(text)));
             mark = '&';
         }
@@ -118,7 +120,6 @@ int verb_read_lines(int (*fn)(void *arg, struct str line), void *arg)
 {
     CLEANUP(mem_free) char *line = NULL;
     size_t cap = 0;
-
     for (ssize_t len; (len = getline(&line, &cap, stdin)) >= 0;)
         TRY(fn(arg, (struct str){line, (size_t)len - (len && line[len - 1] == '\n')}));
     return ferror(stdin) ? client_error("standard input: %s", strerror(errno)) : CMD_OK;
@@ -131,7 +132,6 @@ static int put_json(const struct request *r, struct buf *b, const char *operand)
 {
     CLEANUP(buf_release) struct buf text = {0};
     struct err_info e;
-
     if (strcmp(operand, "-") == 0)
         TRY(client_read_file("-", SIZE_MAX, &text));
     else
@@ -150,7 +150,6 @@ static int put_operand(const struct request *r, struct buf *b, const char *spec)
 {
     size_t len = strcspn(spec, "=:");
     const char *operand = r->call->operands[spec[len + 1] - '1'];
-
     if (len)
         json_key_str(b, (struct str){spec, len});
     if (spec[len] == ':')
@@ -162,7 +161,6 @@ static int put_operand(const struct request *r, struct buf *b, const char *spec)
 static int put_body(const struct request *r, struct buf *b)
 {
     const struct option *options = r->call->cmd->options;
-
     if (r->verb->body && r->verb->body[0] == ':')
         return put_operand(r, b, r->verb->body);
     json_open(b, '{');
@@ -177,13 +175,198 @@ static int put_body(const struct request *r, struct buf *b)
     return CMD_OK;
 }
 
+/* Printing. */
+
+static int print_item(const struct json *v)
+{
+    CLEANUP(buf_release) struct buf b = {0};
+    if (v->kind == JSON_TEXT) {
+        term_put_safe(&b, v->text, SIZE_MAX);
+        puts(buf_text(&b));
+    } else if (v->kind == JSON_INT) {
+        printf("%" PRId64 "\n", v->number);
+    }
+    json_each(item, json_list(v))
+        print_item(item);
+    return CMD_OK;
+}
+
+int verb_print_word(const struct json *reply)
+{
+    return reply && reply->first ? print_item(reply->first) : CMD_OK;
+}
+
+int verb_print_words(const struct json *reply)
+{
+    return reply ? print_item(reply) : CMD_OK;
+}
+
+int verb_print_state(const struct json *reply)
+{
+    return print_item(&(struct json){.kind = JSON_TEXT, .text = json_text_of(reply, "state")});
+}
+
+int verb_print_members(const struct json *reply)
+{
+    const struct json *v = reply ? reply->first : NULL;
+
+    if (!v || v->kind != JSON_OBJECT)
+        return CMD_OK;
+    json_each(member, v) {
+        CLEANUP(buf_release) struct buf b = {0};
+        buf_printf(&b, "%.*s: ", STR_ARGS(member->key));
+        if (member->kind == JSON_TEXT)
+            term_put_safe(&b, member->text, SIZE_MAX);
+        else
+            json_put(&b, member);
+        puts(buf_text(&b));
+    }
+    return CMD_OK;
+}
+
+/* States. */
+
+enum term_colour verb_colour(struct str state)
+{
+    static const struct {
+        const char *state;
+        enum term_colour colour;
+    } rows[] = {
+        {"Failed", TERM_RED},      {"failed", TERM_RED},      {"killed", TERM_RED},
+        {"Completed", TERM_GREEN}, {"completed", TERM_GREEN}, {"finished", TERM_GREEN},
+        {"available", TERM_GREEN}, {"Held", TERM_YELLOW},     {"running", TERM_YELLOW},
+        {"working", TERM_YELLOW},  {"owned", TERM_YELLOW},    {"incipient", TERM_DIM},
+        {"skipped", TERM_DIM},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (str_eq(state, str_of(rows[i].state)))
+            return rows[i].colour;
+    return TERM_PLAIN;
+}
+
+struct str verb_state_word(struct str state)
+{
+    return str_eq(state, STR("incipient")) ? STR("waiting") : state;
+}
+
+/* Tables. */
+
+/* "status.message": the member of a member; NULL: the value itself. */
+static const struct json *find_member(const struct json *v, const char *path)
+{
+    const char *dot = path ? strchr(path, '.') : NULL;
+    char name[64];
+    if (!path)
+        return v;
+    if (!dot)
+        return json_get(v, path);
+    snprintf(name, sizeof name, "%.*s", (int)(dot - path), path);
+    return find_member(json_get(v, name), dot + 1);
+}
+
+static void put_list(struct table *t, enum term_colour colour, const struct json *list)
+{
+    CLEANUP(buf_release) struct buf b = {0};
+    json_each(item, json_list(list))
+        buf_printf(&b, "%s%.*s", b.len ? " " : "", STR_ARGS(item->text));
+    table_text(t, colour, buf_str(&b));
+}
+
+static void put_flag(struct table *t, const struct verb_column *c, bool truth)
+{
+    size_t len = strcspn(c->word, "|");
+    if (truth)
+        table_text(t, c->colour, (struct str){c->word, len});
+    else
+        table_text(t, c->colour, str_of(c->word[len] ? c->word + len + 1 : ""));
+}
+
+static void put_state(struct table *t, struct str state)
+{
+    table_text(t, verb_colour(state), verb_state_word(state));
+}
+
+static const char *time_taken(char *out, const struct json *v)
+{
+    int64_t from = json_int_of(v, "started"), to = json_int_of(v, "ended");
+    return from ? human_span(out, (to ? to : clock_wall_ms()) - from) : "";
+}
+
+static void put_cell(struct table *t, const struct verb_column *c, const struct json *v)
+{
+    int64_t number = v && v->kind == JSON_INT ? v->number : 0;
+    struct str text = v && v->kind == JSON_TEXT ? v->text : STR("");
+    const char *otherwise = c->otherwise ? c->otherwise : "";
+    char out[HUMAN_SIZE] = "";
+
+    switch (c->kind) {
+    case VERB_NUMBER:
+        table_cell(t, c->colour, "%" PRId64, number);
+        break;
+    case VERB_COUNT:
+        table_cell(t, c->colour, "%u", v ? v->count : 0);
+        break;
+    case VERB_SPAN:
+        table_cell(t, c->colour, "%s", human_span(out, number));
+        break;
+    case VERB_TIME:
+        table_cell(t, c->colour, "%s", number ? human_time(out, number) : "");
+        break;
+    case VERB_STATE:
+        put_state(t, text);
+        break;
+    case VERB_OWNED:
+        put_state(t, number > clock_wall_ms() ? STR("owned") : STR("available"));
+        break;
+    case VERB_TOOK:
+        table_cell(t, c->colour, "%s", time_taken(out, v));
+        break;
+    case VERB_FLAG:
+        put_flag(t, c, v && v->kind == JSON_BOOL && v->truth);
+        break;
+    case VERB_FAILURES:
+        table_cell(t, number ? TERM_RED : TERM_PLAIN, "%" PRId64, number);
+        break;
+    case VERB_PRIORITY:
+        table_cell(t, c->colour, "%02" PRId64, number);
+        break;
+    case VERB_RAW:
+        table_text(t, c->colour, v ? v->raw : str_of(otherwise));
+        break;
+    case VERB_LIST:
+        put_list(t, c->colour, v);
+        break;
+    case VERB_TEXT:
+        table_text(t, c->colour, text.len ? text : str_of(otherwise));
+    }
+}
+
+void verb_print_rows(const struct json *list, const struct verb_column *columns, size_t rows_max)
+{
+    struct table_column heads[TABLE_COLUMNS_MAX];
+    size_t count = 0;
+    for (; columns[count].head.name; count++)
+        heads[count] = columns[count].head;
+    CLEANUP(table_release) struct table t = {.columns = heads, .column_count = count};
+    json_each(item, json_list(list))
+        for (size_t i = 0;
+             i < count && item->kind == JSON_OBJECT && t.value_count < rows_max * count; i++)
+            put_cell(&t, &columns[i], find_member(item, columns[i].member));
+    table_print(&t, stdout);
+}
+
+void verb_print_columns(const struct json *list, const struct verb_column *columns)
+{
+    verb_print_rows(list, columns, UINT32_MAX);
+}
+
 /* Sending and printing. */
 
 /* An object with a session before the members of the reply, as JSON. */
 static void print_with_session(const struct json *reply, const char *session)
 {
     CLEANUP(buf_release) struct buf b = {0};
-
     json_open(&b, '{');
     json_member_text(&b, "session", session ? str_of(session) : (struct str){0});
     json_each(member, reply) {
@@ -198,7 +381,6 @@ static void print_with_session(const struct json *reply, const char *session)
 static void print_acquired(const struct json *reply, const char *session)
 {
     struct str id = json_text_of(reply->first, "id");
-
     printf("%.*s\t%" PRId64 "\t%s\n", STR_ARGS(id), json_int_of(reply, "token"), session);
 }
 
@@ -233,7 +415,6 @@ static int send_request(const struct request *r)
     bool bodiless = has_query(r->verb) || strchr(r->verb->path, '?');
     CLEANUP(buf_release) struct buf path = {0}, body = {0};
     struct client_reply reply;
-
     if (!bodiless)
         TRY(put_body(r, &body));
     put_path(r, &path);
@@ -255,7 +436,6 @@ static int send_all(const struct request *all)
         char *operands[8];
         struct cmd_call one = *call;
         struct request r = *all;
-
         memcpy(operands, call->operands, (size_t)fixed * sizeof *operands);
         operands[fixed] = call->operands[i];
         one.operands = operands;
@@ -271,7 +451,6 @@ static int send_all(const struct request *all)
 static bool needs_session(const struct request *r)
 {
     const struct cmd_value *named = find_value(r->call, "session");
-
     if (!(r->verb->flags & VERB_SESSION) || named->text)
         return false;
     return !r->verb->session_for || strstr(r->verb->session_for, r->call->operands[0]);
@@ -282,7 +461,6 @@ static int open_session(struct request *r)
     struct client_reply reply;
     const char *body = arena_printf(&r->client->arena, "{\"timeout\":%" PRId64 "}",
                                     number_of(r->call, "timeout", SESSION_TIMEOUT_MS));
-
     TRY(client_call(r->client, &reply, body, "POST /v1/sessions"));
     r->opened = arena_text(&r->client->arena, json_text_of(reply.json, "session"));
     return CMD_OK;

@@ -10,9 +10,9 @@
 #include "base/mem.h"
 #include "base/thread.h"
 
-enum { PAUSE_MS = 1000, BACK_OFF_MAX_MS = 3600 * 1000, TAKE_WAIT_MS = 20 * 1000 };
+enum { PAUSE_MS = 1000, BACK_OFF_MAX_MS = 3600 * 1000 };
 
-struct worker_options worker_options = {.jobs = 1, .back_off_ms = 1000, .session_ms = 10 * 1000};
+struct worker_options worker_options = {.jobs = 1, .back_off_ms = 1000};
 
 static struct {
     atomic_size_t done, retried, dead, lost;
@@ -50,7 +50,6 @@ static void give_up(const char *why)
 static int64_t back_off(int64_t attempt)
 {
     int64_t ms = worker_options.back_off_ms;
-
     for (int64_t i = 1; i < attempt && ms < BACK_OFF_MAX_MS; i++)
         ms *= 2;
     return ms < BACK_OFF_MAX_MS ? ms : BACK_OFF_MAX_MS;
@@ -122,110 +121,19 @@ enum worker_outcome worker_try(struct child_options o, struct worker_item *item)
     return item->attempt < worker_options.attempts ? WORKER_RETRY : WORKER_DEAD;
 }
 
-/* Sessions. */
-
-static void forget_session(struct worker_thread *t)
-{
-    free(t->session);
-    t->session = NULL;
-}
-
-/* A server error may pass; a refusal stays one. */
-static enum worker_taken refused(struct worker_thread *t, const struct client_reply *reply)
-{
-    client_describe(&t->ends, reply, &t->error);
-    return reply->status >= 500 ? WORKER_AWAY : WORKER_BROKEN;
-}
-
-static enum worker_taken open_session(struct worker_thread *t)
-{
-    struct client_reply reply;
-    char body[64];
-
-    snprintf(body, sizeof body, "{\"timeout\":%" PRId64 "}", worker_options.session_ms);
-    if (client_try(&t->ends, &reply, body, "POST /v1/sessions")) {
-        client_describe(&t->ends, NULL, &t->error);
-        return WORKER_AWAY;
-    }
-    if (reply.status / 100 != 2)
-        return refused(t, &reply);
-    struct str id = json_text_of(reply.json, "session");
-    t->session = mem_dup(id.p, id.len);
-    t->alive_ms = clock_boot_ms();
-    return WORKER_TAKEN;
-}
-
-static bool renew_session(struct worker_thread *t)
-{
-    struct client_reply reply;
-    int64_t began_ms = clock_boot_ms();
-    int status = client_try(&t->ends, &reply, NULL, "PUT /v1/sessions/%s", t->session);
-
-    if (!status && reply.status == 200)
-        t->alive_ms = began_ms;
-    if (!status && reply.status == 410)
-        return false;
-    return clock_boot_ms() - t->alive_ms < worker_options.session_ms;
-}
-
-/* If this request fails too, the session ends by its timeout. */
-void worker_session_end(struct worker_thread *t)
-{
-    struct client_reply reply;
-
-    if (t->session)
-        client_try(&t->ends, &reply, NULL, "DELETE /v1/sessions/%s", t->session);
-    forget_session(t);
-}
-
-enum worker_taken worker_session_take(struct worker_thread *t, const char *path, struct buf *body,
-                                      struct client_reply *ret_reply)
-{
-    enum worker_taken taken = t->session ? WORKER_TAKEN : open_session(t);
-
-    if (taken != WORKER_TAKEN)
-        return taken;
-    json_member_text(body, "session", str_of(t->session));
-    json_member_int(body, "wait", worker_options.until_empty ? 0 : TAKE_WAIT_MS);
-    json_close(body, '}');
-    t->takes.wait_ms = TAKE_WAIT_MS;
-    if (client_try(&t->takes, ret_reply, buf_text(body), "POST %s", path)) {
-        client_describe(&t->takes, NULL, &t->error);
-        worker_session_end(t); /* it may hold a claim that this process does not know of */
-        return WORKER_AWAY;
-    }
-    t->alive_ms = clock_boot_ms();
-    if (ret_reply->status == 200)
-        return WORKER_TAKEN;
-    if (ret_reply->status == 410) {
-        forget_session(t);
-        return WORKER_AGAIN;
-    }
-    taken = refused(t, ret_reply);
-    worker_session_end(t);
-    return taken;
-}
-
 /* A thread. */
-
-static int64_t tick_ms(const struct worker_source *s)
-{
-    return s->has_sessions ? worker_options.session_ms / 3 : s->tick_ms;
-}
 
 static bool renew(void *arg)
 {
     struct worker_thread *t = arg;
-
-    t->lost = t->lost || !(t->source->has_sessions ? renew_session : t->source->renew)(t);
+    t->lost = t->lost || !t->source->renew(t);
     return !t->lost;
 }
 
 /* Waits while the claim is kept. False: a signal came, or the claim is lost. */
 static bool pause_and_renew(struct worker_thread *t, int64_t ms)
 {
-    int64_t tick = tick_ms(t->source);
-
+    int64_t tick = t->source->tick_ms;
     for (int64_t until_ms = clock_boot_ms() + ms, left = ms; left > 0;
          left = until_ms - clock_boot_ms()) {
         child_pause(left < tick ? left : tick);
@@ -239,11 +147,9 @@ static bool pause_and_renew(struct worker_thread *t, int64_t ms)
 static enum worker_outcome run_command(struct worker_thread *t, struct worker_item *item)
 {
     const struct child_options o = {
-        .argv = t->call->command, .tick_ms = tick_ms(t->source), .tick = renew, .arg = t};
-
+        .argv = t->call->command, .tick_ms = t->source->tick_ms, .tick = renew, .arg = t};
     for (;; item->attempt++) {
         enum worker_outcome outcome = worker_try(o, item);
-
         if (outcome != WORKER_RETRY || !t->source->local_retries || t->lost)
             return outcome;
         worker_report(item, outcome);
@@ -303,29 +209,30 @@ static void work_once(struct worker_thread *t)
         state.ended = true;
 }
 
+static void release(struct worker_thread *t)
+{
+    if (t->source->close)
+        t->source->close(t);
+    free(t->own);
+}
+
 static void *job_main(void *arg)
 {
     struct worker_thread *t = arg;
-
-    while (!worker_is_ending() && !t->ended) {
+    while (!worker_is_ending() && !t->ended)
         work_once(t);
-        arena_reset(&t->takes.arena);
-        arena_reset(&t->ends.arena);
-    }
-    worker_session_end(t);
+    release(t);
     return NULL;
 }
 
 static bool start(struct worker_thread *t)
 {
-    if (t->source->has_sessions) {
-        if (client_open(&t->takes, &t->call->client) || client_open(&t->ends, &t->call->client))
-            return false;
-        transport_set_stop(t->takes.transport, child_stop_fd());
-        t->takes.silent = t->ends.silent = true;
-    }
     t->own = mem_zalloc(t->source->own_size + 1);
-    return !thread_start(&t->id, "worker-job", job_main, t, &t->error);
+    if ((!t->source->open || !t->source->open(t)) &&
+        !thread_start(&t->id, "worker-job", job_main, t, &t->error))
+        return true;
+    release(t);
+    return false;
 }
 
 int worker_run(const struct worker_source *s, const struct cmd_call *call)
@@ -336,7 +243,6 @@ int worker_run(const struct worker_source *s, const struct cmd_call *call)
     worker_begin(s->attempts);
     for (; started < count; started++) {
         struct worker_thread *t = &threads[started];
-
         t->source = s;
         t->call = call;
         if (!start(t)) {
@@ -346,11 +252,6 @@ int worker_run(const struct worker_source *s, const struct cmd_call *call)
     }
     for (int64_t i = 0; i < started; i++)
         pthread_join(threads[i].id, NULL);
-    for (int64_t i = 0; i < count; i++) {
-        client_close(&threads[i].takes);
-        client_close(&threads[i].ends);
-        free(threads[i].own);
-    }
     free(threads);
     return worker_end();
 }

@@ -12,9 +12,6 @@
  * The last line counts the items that are done, retried, dead and lost; the exit status is 1 if an
  * item is dead or the worker could not go on. An item is lost when another worker may have it: the
  * claim could not be renewed, or the result could not be stored.
- *
- * A source with sessions (worlds, jobs) gets a session of the server per thread, which is kept
- * alive while the command runs.
  */
 #ifndef CLI_WORKER_H
 #define CLI_WORKER_H
@@ -27,7 +24,6 @@ enum { WORKER_JOBS_MAX = 256, WORKER_ATTEMPTS_MAX = 1000 };
 /* The values of the common options. The source has the default of attempts. */
 struct worker_options {
     int64_t jobs, attempts, back_off_ms;
-    int64_t session_ms; /* --timeout: of sessions, default 10 s */
     bool until_empty, verbose, quiet;
 };
 
@@ -76,11 +72,8 @@ enum worker_outcome { WORKER_DONE, WORKER_RETRY, WORKER_DEAD, WORKER_RELEASED, W
 struct worker_thread {
     const struct worker_source *source;
     const struct cmd_call *call;
-    void *own;                 /* own_size bytes of the source, zeroed */
-    struct err_info error;     /* for a message */
-    struct client takes, ends; /* with sessions: a signal stops the first, not the second */
-    char *session;             /* NULL: none */
-    int64_t alive_ms;          /* when the session was last known to live */
+    void *own;             /* own_size bytes of the source, zeroed */
+    struct err_info error; /* for a message */
     bool lost, ended;
     pthread_t id;
 };
@@ -88,10 +81,11 @@ struct worker_thread {
 struct worker_source {
     int64_t attempts; /* the default */
     size_t own_size;
-    bool has_sessions;          /* claims are kept by them: no renew */
-    int64_t tick_ms;            /* without sessions: between two renewals */
+    int64_t tick_ms;            /* between two renewals */
     bool local_retries;         /* the command is run again under the same claim */
     int64_t retry_pause_max_ms; /* the thread waits for the back-off, at most so long; 0: no */
+    int (*open)(struct worker_thread *t);   /* before the thread starts; exit status */
+    void (*close)(struct worker_thread *t); /* at its end; both may be NULL */
     enum worker_taken (*take)(struct worker_thread *t, struct worker_item *ret_item);
     bool (*renew)(struct worker_thread *t); /* false: the claim is lost */
 
@@ -116,16 +110,5 @@ bool worker_is_ending(void);
 
 /* Reports an item that was taken but has no attempts left, and is not tried again. */
 void worker_skip_dead(const struct worker_item *item);
-
-/* Ends the session of the thread, and with it the claims that it holds. */
-void worker_session_end(struct worker_thread *t);
-
-/*
- * Sends a request that takes an item, waiting for one, with the session of the thread; TAKEN: there
- * is a reply. body is an object that is still open. Opens a session if there is none, and handles
- * one that has ended.
- */
-enum worker_taken worker_session_take(struct worker_thread *t, const char *path, struct buf *body,
-                                      struct client_reply *ret_reply);
 
 #endif

@@ -71,7 +71,6 @@ static int print_tasks(const struct json *reply)
         {{0}},
     };
     struct str next = json_text_of(reply, "next");
-
     verb_print_columns(json_get(reply, "tasks"), columns);
     if (next.len)
         client_error("there are more: use --after '%.*s'", STR_ARGS(next));
@@ -85,7 +84,6 @@ static int run_ls(const struct cmd_call *call)
 {
     struct cmd cmd = *call->cmd;
     struct cmd_call verb_call = *call;
-
     verb_call.cmd = &cmd;
     cmd.verb = call->count ? &LIST_TASKS : &LIST_WORLDS;
     cmd.options = call->count ? cmd.options : NULL;
@@ -100,7 +98,6 @@ static void print_below(const struct json *tasks, int depth)
         struct str node = json_text_of(task, "node"), state = json_text_of(task, "state");
         const char *bar = node.len ? memrchr(node.p, '|', node.len) : NULL;
         CLEANUP(buf_release) struct buf line = {0};
-
         if (bar)
             node = (struct str){bar + 1, (size_t)(node.p + node.len - bar - 1)};
         buf_printf(&line, "%*s", depth * 2, "");
@@ -129,7 +126,6 @@ static int print_claim(const struct json *reply)
         {{"DATA"}, "task.data", VERB_RAW, .otherwise = "null"},
         {{0}},
     };
-
     verb_print_columns(&(struct json){.kind = JSON_LIST, .first = (struct json *)reply}, columns);
     return CMD_OK;
 }
