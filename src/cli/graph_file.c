@@ -2,8 +2,6 @@
 #include "cli/graph_file.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"

@@ -2,7 +2,6 @@
  * Converts YAML to JSON, from the events of libyaml. Aliases are refused: a few lines of them can
  * expand to gigabytes.
  */
-#include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
 

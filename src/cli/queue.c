@@ -1,9 +1,6 @@
 /*
  * drover queue and drover workers: a table of their commands, and those that are several requests.
  */
-#include <inttypes.h>
-#include <stdlib.h>
-
 #include "cli/verb.h"
 
 enum { POST_AT_ONCE = 500, POST_LEN_MAX = 512 * 1024, MESSAGE_LEN_MAX = 1000 * 1000 };

@@ -1,6 +1,4 @@
 /* drover world: a table of its commands, and those that are more than one request. */
-#include <inttypes.h>
-
 #include "cli/verb.h"
 
 /* queue */
