@@ -110,4 +110,15 @@ bool json_is_text(struct str text);
 /* Writes a value that was read, without spaces. */
 void json_put(struct buf *b, const struct json *v);
 
+/* A member that is a list of texts. */
+void json_member_texts(struct buf *b, const char *name, const char *const *texts, size_t count);
+
+/* For json_each(): v, or an empty list if it is NULL or no list. */
+static inline const struct json *json_list(const struct json *v)
+{
+    static const struct json empty = {.kind = JSON_LIST};
+
+    return v && v->kind == JSON_LIST ? v : &empty;
+}
+
 #endif

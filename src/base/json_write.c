@@ -193,6 +193,14 @@ void json_member_raw(struct buf *b, const char *name, struct str json)
     json_put_raw(b, json);
 }
 
+void json_member_texts(struct buf *b, const char *name, const char *const *texts, size_t count)
+{
+    json_member_open(b, name, '[');
+    for (size_t i = 0; i < count; i++)
+        json_put_text(b, str_of(texts[i]));
+    json_close(b, ']');
+}
+
 void json_member_open(struct buf *b, const char *name, char bracket)
 {
     json_key(b, name);

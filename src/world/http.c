@@ -5,7 +5,6 @@
 #include "world/http.h"
 
 #include "server/sessions.h"
-#include "server/sessions_http.h"
 #include "world/impl.h"
 
 /* Answers with `out`, or with an error. */
