@@ -1,4 +1,4 @@
-/* One thread scans for reports that are due, every second and when it is woken. */
+/* One thread scans for reports that are due: when it is woken, and while the hook has some. */
 #include "batch/callback.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ struct batch_due {
 };
 
 struct batch_callbacks {
-    struct batch_callback_options o;
+    struct batch_thread_options o;
     struct periodic *thread;
     struct batch_due due[2];
     int64_t swept_ms;
@@ -189,6 +189,10 @@ static void sweep(struct batch_callbacks *n, struct batch_call *c)
     settle_all(n, c, c->store->batch.pending);
 }
 
+/*
+ * A report for the hook is retried every second: it may be late because the hook failed, or because
+ * a reporter that has its lock died.
+ */
 static void scan(struct periodic *thread, void *arg)
 {
     struct batch_callbacks *n = arg;
@@ -196,28 +200,26 @@ static void scan(struct periodic *thread, void *arg)
     struct err_info why;
     struct batch_call c = {n->o.store, n->o.borrow(n->o.arg), &a, &why};
 
-    (void)thread;
     if (c.k && n->o.ready(n->o.arg, &c) == 0) {
         if (!n->swept_ms || clock_boot_ms() - n->swept_ms >= BATCH_SWEEP_MS)
             sweep(n, &c);
-        else
-            batch_index_refresh(&c, BATCH_KIND_BATCH);
         look_in(n, &c, &n->due[0], c.store->batch.reporting);
         look_in(n, &c, &n->due[1], c.store->batch.update_reporting);
     }
     if (c.k)
         n->o.give_back(n->o.arg, c.k);
     arena_release(&a);
-    n->o.scanned(n->o.arg);
+    bool unfinished = !c.k || !n->swept_ms || (n->o.hook && n->due[0].count + n->due[1].count);
+    periodic_next(thread, unfinished ? BATCH_RETRY_MS : BATCH_SWEEP_MS);
 }
 
-struct batch_callbacks *batch_callbacks_open(const struct batch_callback_options *o)
+struct batch_callbacks *batch_callbacks_open(const struct batch_thread_options *o)
 {
     struct batch_callbacks *n = mem_zalloc(sizeof *n);
 
     n->o = *o;
     n->due[0].cversion = n->due[1].cversion = -1;
-    n->thread = periodic_start("batch-callback", BATCH_SCAN_MS, scan, n);
+    n->thread = periodic_start("batch-callback", BATCH_RETRY_MS, scan, n);
     periodic_wake(n->thread);
     return n;
 }

@@ -148,15 +148,18 @@ static int acquired_state(struct batch_request *d)
                                 "a batch is acquired for pending, reporting or updatereporting");
 }
 
-/* The keys of the lists that an acquire looks in. */
-static size_t list_keys(const struct batch_request *d, int state, uint64_t *ret_keys)
+/* The lists that an acquire looks in, and their keys. */
+static size_t find_lists(const struct batch_request *d, int state, struct batch_view **ret_lists,
+                         uint64_t *ret_keys)
 {
-    const struct batch_kind *kind = &d->call.store->kinds[d->kind];
+    struct batch_kind *kind = &d->call.store->kinds[d->kind];
     size_t count = 0;
 
     for (int i = 0; i < kind->machine->count; i++)
-        if (state == BATCH_NO_STATE ? batch_item_is_acquired(kind, i) : state == i)
+        if (state == BATCH_NO_STATE ? batch_item_is_acquired(kind, i) : state == i) {
+            ret_lists[count] = &kind->views[i];
             ret_keys[count++] = batch_list_key(&kind->views[i]);
+        }
     return count;
 }
 
@@ -164,6 +167,7 @@ void acquire_item(struct http_request *r)
 {
     struct batch_server *h = r->arg;
     const struct batch_in *in = r->in;
+    struct batch_view *lists[BATCH_STATES_MAX];
     uint64_t keys[BATCH_STATES_MAX];
     struct batch_item item;
     struct batch_request d;
@@ -175,9 +179,12 @@ void acquire_item(struct http_request *r)
         batch_request_close(&d, state);
         return;
     }
-    struct http_watch watch =
-        session_watch(h->context, r, in->session, keys, list_keys(&d, state, keys));
+    size_t count = find_lists(&d, state, lists, keys);
+    struct http_watch watch = session_watch(h->context, r, in->session, keys, count);
     int got = batch_item_acquire(&d.call, d.kind, state, &item);
+    for (size_t i = 0; i < count; i++) /* if this one waits, or others do */
+        if ((!got && in->wait_ms > 0) || http_topic_parked(&h->context->topic, keys[i]))
+            batch_watcher_want(h->watcher, lists[i]);
     if (got) {
         batch_request_close(&d, got < 0 ? got : put_item(&d, str_of(item.id), item.token));
         return;

@@ -96,12 +96,7 @@ static int release(struct batch_request *d)
                              in->token);
 }
 
-/* A lock of a queue or a collection may have kept waiting acquires from items. */
 BATCH_HANDLER(delete_lock)
 {
-    int err = release(d);
-
-    for (int kind = BATCH_KIND_JOB; !err && kind < BATCH_KINDS; kind++)
-        batch_server_wake(d->server, (enum batch_kind_id)kind, HTTP_TOPIC_ALL);
-    return err;
+    return release(d);
 }

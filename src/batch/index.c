@@ -153,6 +153,12 @@ int batch_index_refresh(struct batch_call *c, enum batch_kind_id id)
     return batch_fail(c, err);
 }
 
+bool batch_index_is_incomplete(struct batch_call *c, enum batch_kind_id id)
+{
+    LOCKED(&c->store->lock);
+    return c->store->kinds[id].index.incomplete_count > 0;
+}
+
 /* Corrects the entry of an item that is not in that state, or does not exist. */
 static int correct(struct batch_call *c, struct batch_kind *kind, const char *id, int listed)
 {

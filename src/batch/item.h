@@ -95,8 +95,8 @@ int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str 
  *
  * A foreign client creates an item in steps: the node, then its children. An item that has no valid
  * status yet is incomplete. The process remembers it and looks at it again: at most every 100 ms
- * when somebody asks for such items, and every second for batches in drover serve. There is no
- * watch for it: a client resends each watch when it reconnects, and an item that never gets a
+ * when somebody asks for such items, and in drover serve every second while there is one. There is
+ * no watch for it: a client resends each watch when it reconnects, and an item that never gets a
  * status would keep one for ever.
  */
 
@@ -111,6 +111,9 @@ int batch_index_move(struct batch_call *c, struct batch_txn *t, const struct bat
 
 /* For batches and access items: indexes those that are new, and those that were incomplete. */
 int batch_index_refresh(struct batch_call *c, enum batch_kind_id kind);
+
+/* Whether there are incomplete items. */
+bool batch_index_is_incomplete(struct batch_call *c, enum batch_kind_id kind);
 
 /* Corrects the lists for items that were moved by their status alone. Reads every item listed. */
 int batch_index_sweep(struct batch_call *c, enum batch_kind_id kind);

@@ -33,30 +33,38 @@ static void on_change(void *arg, const struct batch_event *e)
     json_close(&b, '}');
     publish(h, e->key, e->id, e->state, buf_str(&b));
     buf_release(&b);
-    if (strcmp(e->key, "batch") != 0)
-        return;
-    if (e->from && strcmp(e->from, "Held") == 0) /* its jobs can be acquired */
-        batch_server_wake(h, BATCH_KIND_JOB, 1);
-    if (h->callbacks)
+    if (strcmp(e->key, "batch") == 0 && h->callbacks)
         batch_callbacks_wake(h->callbacks);
+}
+
+static void wake(void *arg, const struct batch_view *v, int max)
+{
+    http_topic_wake(&((struct batch_server *)arg)->context->topic, batch_list_key(v), max);
 }
 
 static void on_available(void *arg, const struct batch_view *v, uint32_t count)
 {
-    struct batch_server *h = arg;
-
-    http_topic_wake(&h->context->topic, batch_list_key(v), (int)count);
+    wake(arg, v, (int)count);
 }
 
-/*
- * A lock that ended with its session, and changes by other servers and foreign clients, wake
- * nobody. One waiting acquire of each list looks for them; if it finds several items, it wakes the
- * others.
- */
-static void on_scanned(void *arg)
+static void on_stale(void *arg)
 {
-    for (int kind = 0; kind < BATCH_KINDS; kind++)
-        batch_server_wake(arg, (enum batch_kind_id)kind, 1);
+    batch_watcher_stale(((struct batch_server *)arg)->watcher);
+}
+
+static void on_session(void *arg, struct keeper *k)
+{
+    batch_watcher_session(((struct batch_server *)arg)->watcher, !k);
+}
+
+static size_t count_waiting(void *arg, const struct batch_view *v)
+{
+    return http_topic_parked(&((struct batch_server *)arg)->context->topic, batch_list_key(v));
+}
+
+static void on_reporting(void *arg)
+{
+    batch_callbacks_wake(((struct batch_server *)arg)->callbacks);
 }
 
 static void on_due(void *arg, const struct batch_report *report)
@@ -112,6 +120,8 @@ static void close_server(void *module)
 {
     struct batch_server *h = module;
 
+    if (h->watcher)
+        batch_watcher_close(h->watcher);
     if (h->callbacks)
         batch_callbacks_close(h->callbacks);
     if (h->store)
@@ -137,16 +147,21 @@ static const struct option OPTIONS[] = {
 static int open_server(struct context *context, void **ret_module, struct err_info *ret_error)
 {
     struct batch_server *h = mem_zalloc(sizeof *h);
-    struct batch_store_options o = {
-        .machines = &h->machines, .changed = on_change, .available = on_available, .arg = h};
-    struct batch_callback_options n = {.borrow = borrow,
-                                       .give_back = give_back,
-                                       .ready = ready,
-                                       .scanned = on_scanned,
-                                       .due = on_due,
-                                       .warn = on_warning,
-                                       .arg = h,
-                                       .hook = on_batch_done};
+    struct batch_store_options o = {.machines = &h->machines,
+                                    .changed = on_change,
+                                    .available = on_available,
+                                    .stale = on_stale,
+                                    .arg = h};
+    struct batch_thread_options n = {.borrow = borrow,
+                                     .give_back = give_back,
+                                     .ready = ready,
+                                     .due = on_due,
+                                     .warn = on_warning,
+                                     .hook = on_batch_done,
+                                     .waiting = count_waiting,
+                                     .wake = wake,
+                                     .reporting = on_reporting,
+                                     .arg = h};
     int err;
 
     h->context = context;
@@ -158,6 +173,8 @@ static int open_server(struct context *context, void **ret_module, struct err_in
     }
     n.store = h->store = batch_store_open(&o);
     h->callbacks = batch_callbacks_open(&n);
+    h->watcher = batch_watcher_open(&n);
+    context_listen(context, on_session, h);
     *ret_module = h;
     return 0;
 }

@@ -21,14 +21,6 @@ uint64_t batch_list_key(const struct batch_view *v)
     return http_key("batch-list", str_of(v->dir), (struct str){0});
 }
 
-void batch_server_wake(struct batch_server *h, enum batch_kind_id kind, int max)
-{
-    const struct batch_kind *k = &h->store->kinds[kind];
-
-    for (int i = 0; i < k->machine->count; i++)
-        http_topic_wake(&h->context->topic, batch_list_key(&k->views[i]), max);
-}
-
 /* The kind of items by the path: /v1/batches, /v1/jobs, /v1/access. */
 static enum batch_kind_id kind_of(const struct http_request *r)
 {

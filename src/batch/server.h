@@ -19,6 +19,7 @@ struct batch_server {
     struct arena arena; /* holds the machines */
     struct batch_machines machines;
     struct batch_callbacks *callbacks;
+    struct batch_watcher *watcher;
     pthread_mutex_t lock;
     bool ready; /* batch_store_init() was done */
 };
@@ -73,9 +74,6 @@ void batch_request_leave(struct batch_request *d);
 
 /* What acquires wait for on context->topic: an item of a list can be acquired. */
 uint64_t batch_list_key(const struct batch_view *v);
-
-/* Wakes up to max of the acquires that wait for each list of a kind. */
-void batch_server_wake(struct batch_server *h, enum batch_kind_id kind, int max);
 
 /* Calls batch_store_init() once. */
 int batch_server_ready(struct batch_server *h, struct batch_call *c);

@@ -61,7 +61,9 @@ static void open_kind(struct batch_store *r, enum batch_kind_id id)
     for (int i = 0; i < k->machine->count; i++) {
         k->views[i] = (struct batch_view){.prefix = k->prefix,
                                           .priority = id == BATCH_KIND_JOB,
+                                          .items = k->dir,
                                           .available = r->options.available,
+                                          .stale = r->options.stale,
                                           .arg = r->options.arg};
         batch_view_open(&k->views[i], k->lists, k->machine->states[i].dir);
     }

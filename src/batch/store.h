@@ -57,6 +57,7 @@ struct batch_store_options {
     void (*changed)(void *arg, const struct batch_event *e);
     /* Called when items of a list can be acquired, from any thread; may be NULL. */
     void (*available)(void *arg, const struct batch_view *v, uint32_t count);
+    void (*stale)(void *arg); /* A watch on a list or a lock fired; may be NULL. */
     void *arg;
 };
 

@@ -22,10 +22,30 @@ static void ready(void *arg, struct str group, uint32_t count)
     v->available(v->arg, v, count);
 }
 
+static void lock_path(void *arg, struct str name, struct buf *ret_path)
+{
+    const struct batch_view *v = arg;
+
+    buf_printf(ret_path, "%s/%s/lock", v->items, name.p + name.len - BATCH_ID_LEN);
+}
+
+static void changed(void *arg)
+{
+    struct batch_view *v = arg;
+
+    v->changed = true;
+    if (v->stale)
+        v->stale(v->arg);
+}
+
 void batch_view_open(struct batch_view *v, const char *parent, const char *state)
 {
-    struct list_view_options o = {
-        .dir = v->dir, .classify = classify, .ready = v->available ? ready : NULL, .arg = v};
+    struct list_view_options o = {.dir = v->dir,
+                                  .lock_path = lock_path,
+                                  .classify = classify,
+                                  .ready = v->available ? ready : NULL,
+                                  .changed = changed,
+                                  .arg = v};
 
     snprintf(v->dir, sizeof v->dir, "%s/%s", parent, state);
     v->list = list_view_new(&o);

@@ -10,6 +10,8 @@
 #ifndef BATCH_TXN_H
 #define BATCH_TXN_H
 
+#include <stdatomic.h>
+
 #include "batch/name.h"
 #include "keeper/list_view.h"
 #include "keeper/txn.h"
@@ -21,9 +23,17 @@ struct batch_view {
     char dir[96];
     const char *prefix; /* of the ids */
     bool priority;      /* entries are PP-ID */
+    const char *items;  /* parent of the items: "/jobs" */
     struct list_view *list;
     void (*available)(void *arg, const struct batch_view *v, uint32_t count); /* or NULL */
+    void (*stale)(void *arg);                                                 /* or NULL */
     void *arg;
+
+    /* For acquires that wait, see watch.c. */
+    atomic_bool wanted;       /* one is about to wait, or an item was locked while one waits */
+    atomic_bool changed;      /* a watch fired */
+    bool attended;            /* watches are set */
+    int64_t rest_ms, next_ms; /* nothing is done before, and again at the latest */
 };
 
 #define BATCH_VIEW_GROUP STR("all") /* of every entry of a view */

@@ -112,6 +112,11 @@ static void enter(struct list_view *v, uint32_t ref, enum list_state state, int6
     v->idle += e->state == LIST_IDLE;
 }
 
+void list_entry_free(struct list_view *v, uint32_t ref)
+{
+    enter(v, ref, LIST_FREE, 0);
+}
+
 static uint32_t add_entry(struct list_view *v, struct str name)
 {
     uint32_t ref = v->unused;

@@ -20,21 +20,22 @@ struct list_view *list_view_new(const struct list_view_options *o)
 
     v->o = *o;
     v->o.dir = mem_dup(o->dir, strlen(o->dir));
-    v->stale[0] = v->stale[1] = true;
+    list_watch_init(&v->watches[0], v->o.dir, o->changed, o->arg);
+    list_watch_init(&v->watches[1], o->locks, o->changed, o->arg);
     v->parked = (struct heap){.moved = list_entry_moved, .arg = v};
     pthread_mutex_init(&v->lock, NULL);
     cond_init(&v->loaded_one);
-    cond_init(&v->told);
     return v;
 }
 
 void list_view_free(struct list_view *v)
 {
     list_view_unwatch(v);
+    list_watch_release(&v->watches[0]);
+    list_watch_release(&v->watches[1]);
     list_entries_release(v);
     free((char *)v->o.dir);
     pthread_cond_destroy(&v->loaded_one);
-    pthread_cond_destroy(&v->told);
     pthread_mutex_destroy(&v->lock);
     free(v);
 }
@@ -343,79 +344,4 @@ int list_view_refresh(struct list_view *v, struct keeper *k, bool must)
     int err = must ? refresh_exactly(v, k) : refresh(v, k);
     list_view_unlock(v);
     return err;
-}
-
-/* Watches. */
-
-static void on_event(void *arg, enum keeper_event event, const char *path)
-{
-    struct list_view *v = arg;
-    int which = v->o.locks && !strcmp(path, v->o.locks);
-
-    pthread_mutex_lock(&v->lock);
-    v->telling++;
-    struct keeper_watch *w = v->watches[which];
-    v->watches[which] = NULL;
-    v->stale[which] = true;
-    v->loaded = v->loaded && event != KEEPER_EVENT_RECONNECTED;
-    pthread_mutex_unlock(&v->lock);
-    if (w)
-        keeper_unwatch(v->watched, w);
-    if (v->o.changed)
-        v->o.changed(v->o.arg);
-    LOCKED(&v->lock);
-    v->telling--;
-    pthread_cond_broadcast(&v->told);
-}
-
-int list_view_watch(struct list_view *v, struct keeper *k)
-{
-    const char *const lists[] = {v->o.dir, v->o.locks};
-    int err = 0;
-
-    pthread_mutex_lock(&v->lock);
-    v->watched = k;
-    for (int i = 0; i < 2 && !err; i++) {
-        struct keeper_watch *w = v->watches[i];
-
-        if (w || !lists[i])
-            continue;
-        pthread_mutex_unlock(&v->lock);
-        err = keeper_watch(k, lists[i], KEEPER_WATCH_CHILDREN, on_event, v, &w);
-        pthread_mutex_lock(&v->lock);
-        if (!err && v->watches[i]) { /* another thread was faster */
-            pthread_mutex_unlock(&v->lock);
-            keeper_unwatch(k, w);
-            pthread_mutex_lock(&v->lock);
-        } else if (!err) {
-            v->watches[i] = w;
-            v->stale[i] = false;
-        }
-    }
-    pthread_mutex_unlock(&v->lock);
-    return err;
-}
-
-/* Waits for events that have already taken their watch; keeper_unwatch() waits for the others. */
-void list_view_unwatch(struct list_view *v)
-{
-    pthread_mutex_lock(&v->lock);
-    for (int i = 0; i < 2; i++) {
-        struct keeper_watch *w = v->watches[i];
-        v->watches[i] = NULL;
-        v->stale[i] = true;
-        pthread_mutex_unlock(&v->lock);
-        if (w)
-            keeper_unwatch(v->watched, w);
-        pthread_mutex_lock(&v->lock);
-    }
-    while (v->telling)
-        pthread_cond_wait(&v->told, &v->lock);
-    pthread_mutex_unlock(&v->lock);
-}
-
-bool list_view_is_stale(struct list_view *v)
-{
-    LOCKED(&v->lock);
-    return v->stale[0] || (v->o.locks && v->stale[1]);
 }

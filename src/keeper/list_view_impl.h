@@ -32,6 +32,7 @@ struct list_entry {
     uint32_t locked;  /* the reading of the locks that was the last when it was locked */
     int32_t version;
     uint8_t state, flags, tries;
+    bool watched; /* there is a list_lock for it */
 };
 
 struct list_group {
@@ -44,7 +45,7 @@ struct list_view {
     struct list_view_options o;
 
     pthread_mutex_t lock; /* guards the rest */
-    pthread_cond_t loaded_one, told;
+    pthread_cond_t loaded_one;
     struct list_entry *entries; /* refs start at 1 */
     uint32_t len, cap, unused;
     struct map by_name, by_reason;
@@ -68,10 +69,9 @@ struct list_view {
     size_t late_count;
     int64_t checked_ms, rest_until_ms, locks_rest_until_ms, reread_ms;
 
-    struct keeper *watched;
-    struct keeper_watch *watches[2]; /* of dir and locks; NULL: not set */
-    bool stale[2];
-    int telling; /* events in progress */
+    struct list_watch watches[2];   /* of dir and locks */
+    struct list_lock *lock_watches; /* of parked entries; of the thread that attends */
+    uint32_t lock_watch_count;
 };
 
 /* Under the lock. Refs are valid until the entry is removed. */
@@ -79,6 +79,7 @@ uint32_t list_entry_find(const struct list_view *v, struct str name); /* 0: none
 void list_entry_put(struct list_view *v, struct str name, const struct list_class *c,
                     int32_t version);
 void list_entry_remove(struct list_view *v, uint32_t ref);
+void list_entry_free(struct list_view *v, uint32_t ref); /* it can be taken */
 void list_entry_moved(void *arg, uint32_t ref, uint32_t at);
 
 /* Frees the entries that were locked before this reading of the locks and are not among them. */
