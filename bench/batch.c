@@ -25,9 +25,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "batch/batch.h"
-#include "batch/job.h"
-#include "batch/lock.h"
+#include "batch/item.h"
 #include "bench.h"
 #include "keeper/local/local.h"
 #include "keeper/zookeeper/zookeeper.h"

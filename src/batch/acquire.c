@@ -13,8 +13,7 @@
  */
 #include "base/clock.h"
 #include "base/thread.h"
-#include "batch/job.h"
-#include "batch/lock.h"
+#include "batch/item.h"
 
 /* The locks by name, as they were read when an acquire began. */
 struct batch_holds {

@@ -1,7 +1,5 @@
 /* Creating and finding batches, and the moves that depend on their jobs. */
-#include "batch/batch.h"
-
-#include "batch/lock.h"
+#include "batch/item.h"
 
 /* The UUID of a submission, checked. p NULL: it has none. */
 static int read_uuid(struct batch_call *c, const struct json *submission, struct str *ret_uuid)

@@ -1,8 +1,49 @@
 /* Batches, jobs and access items over HTTP. */
-#include "batch/batch.h"
-#include "batch/job.h"
+#include "batch/item.h"
 #include "batch/server.h"
 #include "server/sessions_http.h"
+
+/* Data of a node that is not JSON is written as a string. */
+static void put_node(struct buf *b, struct batch_call *c, const char *name, struct str data)
+{
+    const struct json *v = data.p ? json_parse(c->a, data, NULL) : NULL;
+
+    json_key(b, name);
+    if (v)
+        json_put(b, v);
+    else if (data.p)
+        json_put_text(b, data);
+    else
+        json_put_null(b);
+}
+
+static void put_item_json(struct buf *b, struct batch_call *c, const struct batch_item *i)
+{
+    enum batch_kind_id kind = i->kind->id;
+
+    json_open(b, '{');
+    json_member_text(b, "id", str_of(i->id));
+    json_member_text(b, "state", str_of(i->kind->machine->states[i->status.state].name));
+    json_key(b, "status");
+    json_put(b, i->status.json);
+    if (kind == BATCH_KIND_JOB) {
+        json_member_text(b, "batch", str_of(i->bid));
+        json_member_int(b, "priority", i->priority);
+    } else if (kind != BATCH_KIND_BATCH) {
+        json_member_text(b, "queue", kind == BATCH_KIND_SMALL ? STR("small") : STR("large"));
+    }
+    json_member_bool(b, "locked", i->token != 0);
+    for (int n = 0; i->kind->nodes[n]; n++)
+        put_node(b, c, i->kind->nodes[n], i->nodes[n]);
+    if (kind == BATCH_KIND_BATCH) {
+        json_member_open(b, "states", '{');
+        for (int l = 0; l < BATCH_LIST_COUNT; l++) {
+            json_member_int(b, BATCH_LISTS[l], i->counts[l]);
+        }
+        json_close(b, '}');
+    }
+    json_close(b, '}');
+}
 
 /* {"KEY": item}, and the token if it is not 0. */
 static int put_item(struct batch_request *d, struct str id, int64_t token)
@@ -11,7 +52,7 @@ static int put_item(struct batch_request *d, struct str id, int64_t token)
     TRY(batch_item_get(&d->call, d->kind, id, &item));
     json_open(&d->out, '{');
     json_key(&d->out, item.kind->key);
-    batch_format_item(&d->out, &d->call, &item);
+    put_item_json(&d->out, &d->call, &item);
     if (token) {
         json_member_int(&d->out, "token", token);
     }
@@ -73,7 +114,7 @@ BATCH_HANDLER(list_items)
 
     batch_request_open_list(d, d->call.store->kinds[d->kind].plural);
     for (size_t i = 0; !err && i < count; i++)
-        batch_format_item(&d->out, &d->call, &items[i]);
+        put_item_json(&d->out, &d->call, &items[i]);
     return batch_request_close_list(d, err);
 }
 

@@ -15,6 +15,20 @@ static int find_kind(struct batch_request *d)
                    (int)(name.len < 100 ? name.len : 100), name.p);
 }
 
+static void put_lock_json(struct buf *b, const struct batch_lock *lock)
+{
+    json_open(b, '{');
+    json_member_text(b, "kind", str_of(BATCH_LOCK_DIRS[lock->kind]));
+    json_member_text(b, "name", lock->name);
+    json_member_text(b, "node", lock->node);
+    json_member_text(b, "who", lock->who);
+    json_member_text(b, "when", lock->when);
+    json_member_int(b, "age", lock->age_ms);
+    json_member_bool(b, "ephemeral", lock->ephemeral);
+    json_member_int(b, "token", lock->token);
+    json_close(b, '}');
+}
+
 static int put_kind(struct batch_request *d, enum batch_lock_kind kind)
 {
     struct batch_lock *locks;
@@ -22,7 +36,7 @@ static int put_kind(struct batch_request *d, enum batch_lock_kind kind)
     int err = batch_lock_list(&d->call, kind, &locks, &count);
 
     for (size_t i = 0; !err && i < count; i++)
-        batch_format_lock(&d->out, &locks[i]);
+        put_lock_json(&d->out, &locks[i]);
     return err;
 }
 
@@ -45,7 +59,7 @@ static int put_one(struct batch_request *d, int err, const struct batch_lock *lo
         return err;
     json_open(&d->out, '{');
     json_key(&d->out, "lock");
-    batch_format_lock(&d->out, lock);
+    put_lock_json(&d->out, lock);
     json_member_int(&d->out, "token", lock->token);
     json_close(&d->out, '}');
     return 0;

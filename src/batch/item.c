@@ -5,8 +5,6 @@
 #include <stdio.h>
 
 #include "base/thread.h"
-#include "batch/batch.h"
-#include "batch/job.h"
 
 int batch_access_kind(struct batch_call *c, struct str name, enum batch_kind_id *ret_kind)
 {

@@ -2,8 +2,7 @@
  * The transition of an item from one state to another: one mechanism for every kind, driven by the
  * machine of the kind. What a kind adds to the transaction is in job_move.c and batch.c.
  */
-#include "batch/job.h"
-#include "batch/lock.h"
+#include "batch/item.h"
 
 struct str batch_item_status(struct batch_call *c, const struct batch_item *i)
 {

@@ -9,9 +9,8 @@
  * lock was taken since it was read, the release reads it again. Acquiring items insists on the same
  * versions.
  */
-#include "batch/lock.h"
-
 #include "base/clock.h"
+#include "batch/item.h"
 
 const char *const BATCH_LOCK_DIRS[BATCH_LOCK_KINDS] = {"queue", "storage", "inventory",
                                                        "collections"};

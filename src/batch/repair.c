@@ -9,8 +9,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "batch/batch.h"
-#include "batch/job.h"
+#include "batch/item.h"
 
 void batch_repair_report(struct batch_repair *f, bool repaired, const char *id, const char *fmt,
                          ...)

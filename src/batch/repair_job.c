@@ -3,8 +3,7 @@
  * others keep working, so each place is read again before anything is reported. An entry that was
  * added to a list in between, and is wrong there, is left to the next run.
  */
-#include "batch/batch.h"
-#include "batch/job.h"
+#include "batch/item.h"
 #include "batch/repair.h"
 
 enum { PLACES_MAX = 16 };

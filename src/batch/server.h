@@ -8,7 +8,7 @@
 #define BATCH_SERVER_H
 
 #include "batch/callback.h"
-#include "batch/lock.h"
+#include "batch/item.h"
 #include "server/modules.h"
 
 enum { BATCH_WAIT_MAX_MS = 60 * 1000, BATCH_LIST_MAX = 10000, BATCH_LIST_DEFAULT = 1000 };
@@ -77,10 +77,6 @@ uint64_t batch_list_key(const struct batch_view *v);
 
 /* Calls batch_store_init() once. */
 int batch_server_ready(struct batch_server *h, struct batch_call *c);
-
-/* Items and locks as JSON. Data of a node that is not JSON is written as a string. */
-void batch_format_item(struct buf *b, struct batch_call *c, const struct batch_item *i);
-void batch_format_lock(struct buf *b, const struct batch_lock *lock);
 
 /* The handlers. */
 route_fn list_items, get_item, delete_item, put_item_state, acquire_item;

@@ -1,7 +1,7 @@
 #include "batch_ops.h"
 
+#include "batch/item.h"
 #include "batch/legacy.h"
-#include "batch/lock.h"
 #include "batch/repair.h"
 
 static const struct json *parse(struct scene *s, const char *text)

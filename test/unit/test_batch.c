@@ -4,7 +4,7 @@
  */
 #include "batch_scene.h"
 
-#include "batch/lock.h"
+#include "batch/item.h"
 
 static void a_new_batch(void **state)
 {

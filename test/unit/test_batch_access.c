@@ -5,8 +5,8 @@
 #include "batch_scene.h"
 
 #include "base/clock.h"
+#include "batch/item.h"
 #include "batch/legacy.h"
-#include "batch/lock.h"
 #include "batch/repair.h"
 
 static void put(struct scene *s, const char *path, struct str data)

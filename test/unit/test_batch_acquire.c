@@ -5,7 +5,7 @@
 #include "batch_scene.h"
 
 #include "base/clock.h"
-#include "batch/lock.h"
+#include "batch/item.h"
 #include "keeper_cutter.h"
 
 enum { LOT = 100, BOUND = 40 };

@@ -14,9 +14,8 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "batch/batch.h"
 #include "batch/callback.h"
-#include "batch/job.h"
+#include "batch/item.h"
 #include "batch_tree.h"
 #include "keeper/local/local.h"
 #include "keeper_cutter.h"
