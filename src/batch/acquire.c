@@ -56,18 +56,14 @@ static int read_holds(struct batch_call *c, const struct batch_kind *kind, struc
 
     if (!kind->queue)
         return 0;
-    int err = batch_node_children(c, &queues, &stat, "/locks/queue");
-    if (err)
-        return batch_fail(c, err);
+    TRY(batch_node_children(c, &queues, &stat, "/locks/queue"));
     ret->queues_version = stat.version;
     for (size_t i = 0; i < queues.count; i++)
         if (strcmp(queues.names[i], kind->queue) == 0)
             return 1;
     if (kind->id != BATCH_KIND_JOB)
         return 0;
-    err = batch_node_children(c, &ret->collections, &stat, "/locks/collections");
-    if (err)
-        return batch_fail(c, err);
+    TRY(batch_node_children(c, &ret->collections, &stat, "/locks/collections"));
     ret->collections_version = stat.version;
     ret->generation = (uint32_t)stat.cversion;
     LOCKED(&c->store->lock);
@@ -214,7 +210,7 @@ static int take(struct batch_call *c, struct list_view *v, struct str entry,
 
     if (err && failed == OP_HOLDS) {
         list_view_release(v, entry, NULL);
-        return batch_is_conflict(err) ? HOLDS_CHANGED : batch_fail(c, err);
+        return batch_is_conflict(err) ? HOLDS_CHANGED : err;
     }
     if (err == DROVER_NO_NODE && failed == OP_ENTRY)
         list_view_remove(v, entry);
@@ -225,7 +221,7 @@ static int take(struct batch_call *c, struct list_view *v, struct str entry,
     else if (job)
         batch_job_cache_put(c, i);
     if (err)
-        return batch_is_conflict(err) ? 0 : batch_fail(c, err);
+        return batch_is_conflict(err) ? 0 : err;
     return 1;
 }
 
@@ -255,7 +251,7 @@ static int put_aside(struct batch_call *c, const struct batch_view *v, struct st
         list_view_remove(v->list, entry);
     else
         list_view_park(v->list, entry, clock_boot_ms());
-    return batch_optional(err) ? batch_fail(c, err) : 0;
+    return batch_optional(err);
 }
 
 /* Tries one entry: a job first as it is cached, then, if that is stale, as it is in the tree. */
@@ -301,7 +297,7 @@ static int acquire_in(struct batch_call *c, struct batch_kind *kind, int state,
     if (err == DROVER_TOO_BIG)
         return BATCH_FAIL(c, err, "the list of %s items is too long to be read from this keeper",
                           kind->machine->states[state].name);
-    return err ? batch_fail(c, err) : 0;
+    return batch_fail(c, err);
 }
 
 static int check_state(struct batch_call *c, const struct batch_kind *kind, int state)

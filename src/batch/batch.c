@@ -69,7 +69,7 @@ int batch_find(struct batch_call *c, struct str uuid, char ret_bid[BATCH_ID_LEN 
     if (err == DROVER_NO_NODE)
         return BATCH_FAIL(c, err, "there is no batch with the UUID '%.*s'", STR_ARGS(uuid));
     if (err)
-        return batch_fail(c, err);
+        return err;
     err = batch_item_name(c, BATCH_KIND_BATCH, bid, &b);
     if (!err)
         memcpy(ret_bid, b.id, sizeof b.id);
@@ -85,7 +85,7 @@ int batch_add_uuid_deletion(struct batch_call *c, struct batch_txn *t, const str
         return 0;
     int err = batch_node_get(c, &holder, NULL, "/batch-uuids/%.*s", STR_ARGS(uuid));
     if (err && err != DROVER_NO_NODE)
-        return batch_fail(c, err);
+        return err;
     if (!err && str_eq(holder, str_of(b->id)))
         txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "/batch-uuids/%.*s", STR_ARGS(uuid));
     return 0;
@@ -94,11 +94,8 @@ int batch_add_uuid_deletion(struct batch_call *c, struct batch_txn *t, const str
 int batch_report_number(struct batch_call *c, struct str id, int state, int64_t *ret_number)
 {
     struct keeper_stat stat;
-    int err = batch_node_exists(c, &stat, "%s/%.*s",
-                                c->store->kinds[BATCH_KIND_BATCH].views[state].dir, STR_ARGS(id));
-
-    if (err)
-        return batch_fail(c, err);
+    TRY(batch_node_exists(c, &stat, "%s/%.*s", c->store->kinds[BATCH_KIND_BATCH].views[state].dir,
+                          STR_ARGS(id)));
     *ret_number = stat.czxid;
     return 0;
 }
@@ -177,7 +174,7 @@ static int add_report(struct batch_call *c, struct batch_txn *t, const char *bid
         return batch_fail(c, err);
     err = batch_node_exists(c, NULL, "/batches/%s/status-report", bid);
     if (err && err != DROVER_NO_NODE)
-        return batch_fail(c, err);
+        return err;
     if (!failed.p)
         failed = batch_json_ids(c, &names);
     if (err && str_eq(failed, STR("[]")))
@@ -225,8 +222,7 @@ static int add_state(struct batch_call *c, struct batch_txn *t, struct batch_tra
 {
     txn_check(&t->txn, OP_ANY, tr->processing.version, "/batches/%s/states/%s", tr->item.id,
               BATCH_LISTS[BATCH_LIST_PROCESSING]);
-    int err = batch_item_set_state(c, t, &tr->item, tr->to, tr->move->message);
-    return err ? batch_fail(c, err) : 0;
+    return batch_item_set_state(c, t, &tr->item, tr->to, tr->move->message);
 }
 
 int batch_add_move(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
@@ -262,9 +258,9 @@ int batch_settle(struct batch_call *c, const char *bid)
         batch_lock_guard(c, &t, tr.item.path, 0, false);
     err = add_state(c, &t, &tr);
     if (!err)
-        err = batch_txn_commit(&t, c->k, OP_STATUS);
+        err = batch_txn_commit(c, &t, OP_STATUS);
     if (err)
-        return batch_is_conflict(err) ? 0 : batch_fail(c, err);
+        return batch_is_conflict(err) ? 0 : err;
     batch_publish(c, &tr.item, state, tr.to);
     return 1;
 }

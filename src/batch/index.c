@@ -15,14 +15,14 @@ int batch_index_move(struct batch_call *c, struct batch_txn *t, const struct bat
         if (!err)
             batch_txn_list_remove(t, OP_ANY, &views[from], i->number);
         else if (err != DROVER_NO_NODE)
-            return batch_fail(c, err);
+            return err;
     }
     if (batch_machine_is_final(m, to))
         return 0;
     err = from == to ? DROVER_NO_NODE : batch_node_exists(c, NULL, "%s/%s", views[to].dir, i->id);
     if (err == DROVER_NO_NODE)
         batch_txn_list_add(t, OP_ANY, &views[to], i->number);
-    return batch_optional(err) ? batch_fail(c, err) : 0;
+    return batch_optional(err);
 }
 
 /* 1: the item has no valid status. NO_NODE: it does not exist. */
@@ -74,7 +74,7 @@ static int index_one(struct batch_call *c, struct batch_kind *kind, int64_t numb
     err = batch_index_move(c, &t, &i, BATCH_NO_STATE, i.status.state);
     if (err || t.txn.count == 1)
         return err;
-    err = batch_txn_commit(&t, c->k, OP_ANY);
+    err = batch_txn_commit(c, &t, OP_ANY);
     return batch_is_conflict(err) ? 0 : err;
 }
 
@@ -177,7 +177,7 @@ static int correct(struct batch_call *c, struct batch_kind *kind, const char *id
         err = 0;
     }
     if (!err)
-        err = batch_txn_commit(&t, c->k, OP_ANY);
+        err = batch_txn_commit(c, &t, OP_ANY);
     return batch_is_conflict(err) ? 0 : err;
 }
 

@@ -62,12 +62,12 @@ static int try_create(struct batch_call *c, struct batch_kind *kind, batch_add_f
 
     *ret_again = false;
     if (err)
-        return batch_fail(c, err);
+        return err;
     txn_set(&t.txn, OP_ANY, NO_BYTES, version, "%s", kind->dir);
     TRY(add(c, &t, *ret_number, arg));
-    err = batch_txn_commit(&t, c->k, OP_ANY);
+    err = batch_txn_commit(c, &t, OP_ANY);
     *ret_again = batch_is_conflict(err) && t.txn.failed != OP_UNIQUE;
-    return err ? batch_fail(c, err) : 0;
+    return err;
 }
 
 int batch_item_create(struct batch_call *c, enum batch_kind_id kind, batch_add_fn *add, void *arg,
@@ -127,7 +127,7 @@ static int read_priority(struct batch_call *c, struct batch_item *j)
         return err == DROVER_NO_NODE
                    ? BATCH_FAIL(c, DROVER_DAMAGED,
                                 "job %s has no priority; see 'drover batch fsck'", j->id)
-                   : batch_fail(c, err);
+                   : err;
     for (size_t i = 0; i < text.len && i < 4; i++)
         value = isdigit((unsigned char)text.p[i]) ? value * 10 + text.p[i] - '0' : 1000;
     if (text.len == 0 || text.len > 3 || value > BATCH_PRIORITY_MAX)
@@ -146,7 +146,7 @@ static int read_bid(struct batch_call *c, struct batch_item *j)
     int64_t number = err ? -1 : batch_id_number(BATCH_ID_BATCH, text);
 
     if (err && err != DROVER_NO_NODE)
-        return batch_fail(c, err);
+        return err;
     if (number < 0)
         return BATCH_FAIL(c, DROVER_DAMAGED, "job %s names no batch; see 'drover batch fsck'",
                           j->id);
@@ -166,7 +166,7 @@ int batch_item_read(struct batch_call *c, enum batch_kind_id kind, struct str id
     if (err == DROVER_NO_NODE)
         return BATCH_FAIL(c, err, "there is no %s %s", i.kind->machine->noun, i.id);
     if (err)
-        return batch_fail(c, err);
+        return err;
     err = batch_status_read(i.kind->machine, c->a, text, &i.status, &why);
     if (err)
         return BATCH_FAIL(c, err, "%s %s: %s", i.kind->machine->noun, i.id, why.text);
@@ -200,7 +200,7 @@ int batch_item_get(struct batch_call *c, enum batch_kind_id kind, struct str id,
         err = batch_optional(err);
     }
     if (err)
-        return batch_fail(c, err);
+        return err;
     *ret_item = i;
     return 0;
 }
@@ -262,7 +262,7 @@ static int list_dir(struct batch_call *c, struct batch_listing *l, const char *d
     int err = batch_node_children(c, &names, NULL, "%s", dir);
 
     if (err)
-        return batch_fail(c, err);
+        return err;
     for (size_t i = 0; i < names.count && l->count < l->f->limit && !err; i++) {
         struct str id = {names.names[i] + prefix, strlen(names.names[i]) - prefix};
 
@@ -322,7 +322,7 @@ static int add_deletion(struct batch_call *c, struct batch_txn *t, const char *p
     int err = batch_node_children(c, &names, NULL, "%s", path);
 
     if (err)
-        return batch_fail(c, err);
+        return err;
     for (size_t i = 0; i < names.count && !err; i++)
         err = strcmp(names.names[i], "lock") == 0
                   ? BATCH_FAIL(c, DROVER_LOCKED, "%s is locked", path)
@@ -357,7 +357,7 @@ static int delete_jobs(struct batch_call *c, const char *bid, enum batch_list li
     int err = batch_node_children(c, &names, NULL, "/batches/%s/states/%s", bid, BATCH_LISTS[list]);
 
     if (err)
-        return err == DROVER_NO_NODE ? 0 : batch_fail(c, err);
+        return err == DROVER_NO_NODE ? 0 : err;
     for (size_t i = 0; i < names.count && !err;) {
         struct batch_txn t = BATCH_TXN(c);
 
@@ -368,11 +368,11 @@ static int delete_jobs(struct batch_call *c, const char *bid, enum batch_list li
         }
         if (err)
             return err;
-        err = batch_txn_commit(&t, c->k, OP_ANY);
+        err = batch_txn_commit(c, &t, OP_ANY);
     }
     if (err == DROVER_NOT_EMPTY || err == DROVER_EXISTS)
         return BATCH_FAIL(c, DROVER_LOCKED, "a job of batch %s is locked", bid);
-    return err ? batch_fail(c, err) : 0;
+    return err;
 }
 
 static int add_batch_deletion(struct batch_call *c, struct batch_txn *t, const char *bid)
@@ -412,6 +412,5 @@ int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str 
         err = add_deletion(c, &t, i.path);
     if (err)
         return err;
-    err = batch_txn_commit(&t, c->k, OP_ANY);
-    return err ? batch_fail(c, err) : 0;
+    return batch_txn_commit(c, &t, OP_ANY);
 }

@@ -126,14 +126,14 @@ static int try_move(struct batch_call *c, struct batch_transition *tr, bool *ret
         tr->fresh = *ret_again = tr->cached && err == DROVER_NOT_ALLOWED; /* ask the tree */
         return err;
     }
-    err = batch_txn_commit(&t, c->k, OP_STATUS);
+    err = batch_txn_commit(c, &t, OP_STATUS);
     if (!err && job)
         update_cache(c, tr, keep);
     if (!err)
         return 0;
     if (tr->cached && batch_is_conflict(err)) { /* the cached state was stale: read the tree */
         tr->fresh = *ret_again = true;
-        return batch_fail(c, err);
+        return err;
     }
     int refused = batch_lock_refused(c, &t, err, tr->move->token);
     if (refused == DROVER_FENCED || refused == DROVER_LOCKED)
@@ -141,7 +141,7 @@ static int try_move(struct batch_call *c, struct batch_transition *tr, bool *ret
     if (job && (refused = explain_lists(c, &t, tr, err)) < 0)
         return refused;
     *ret_again = batch_is_conflict(err);
-    return batch_fail(c, err);
+    return err;
 }
 
 int batch_item_transition(struct batch_call *c, struct batch_transition *tr)

@@ -96,9 +96,7 @@ static int add_jobs(struct batch_call *c, struct batch_txn *t, int64_t number, v
 
     if (err)
         return err;
-    err = batch_count_change(c, t, new->batch.id, 0, (int)new->count, &batch_to);
-    if (err)
-        return batch_fail(c, err);
+    TRY(batch_count_change(c, t, new->batch.id, 0, (int)new->count, &batch_to));
     for (size_t i = 0; i < new->count; i++) {
         batch_item_init(&j, j.kind, number + (int64_t)i);
         memcpy(new->jids[i], j.id, sizeof j.id);
@@ -236,7 +234,7 @@ int batch_job_locate(struct batch_call *c, const struct batch_item *j, int *ret_
         entry = i;
     }
     if (err && err != DROVER_NO_NODE)
-        return batch_fail(c, err);
+        return err;
     *ret_entry = err ? -1 : entry;
     return 0;
 }
@@ -282,9 +280,8 @@ static int add_batch_lists(struct batch_call *c, struct batch_txn *t, struct bat
                BATCH_LISTS[from], j->id);
     txn_create(&t->txn, OP_LISTS, NO_BYTES, 0, "/batches/%s/states/%s/%s", j->bid, BATCH_LISTS[to],
                j->id);
-    int err = batch_count_change(c, t, j->bid, from == BATCH_LIST_PROCESSING,
-                                 to == BATCH_LIST_PROCESSING, &tr->batch_to);
-    return err ? batch_fail(c, err) : 0;
+    return batch_count_change(c, t, j->bid, from == BATCH_LIST_PROCESSING,
+                              to == BATCH_LIST_PROCESSING, &tr->batch_to);
 }
 
 int batch_job_add_move(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
@@ -404,9 +401,9 @@ static int try_priority(struct batch_call *c, struct str id, int priority, int64
         batch_txn_list_remove(&t, OP_ANY, v, batch_key(entry, j.number));
         batch_txn_list_add(&t, OP_ANY, v, batch_key(priority, j.number));
     }
-    err = batch_txn_commit(&t, c->k, OP_STATUS);
+    err = batch_txn_commit(c, &t, OP_STATUS);
     *ret_again = batch_is_conflict(err);
-    return err ? batch_fail(c, err) : 0;
+    return err;
 }
 
 int batch_job_set_priority(struct batch_call *c, struct str id, int64_t priority, int64_t token)
@@ -430,19 +427,17 @@ int batch_job_set_field(struct batch_call *c, struct str id, const char *field, 
         struct batch_txn t = BATCH_TXN(c);
         struct batch_item j;
 
-        err = begin_change(c, &t, id, token, &j);
-        if (err)
-            return err;
+        TRY(begin_change(c, &t, id, token, &j));
         err = batch_node_exists(c, NULL, "/jobs/%s/%s", j.id, field);
         if (err && err != DROVER_NO_NODE)
-            return batch_fail(c, err);
+            return err;
         if (token)
             txn_check(&t.txn, OP_ANY, j.version, "/jobs/%s/status", j.id);
         if (err)
             batch_item_add_node(&t, &j, field, text);
         else
             txn_set(&t.txn, OP_ANY, text, KEEPER_ANY_VERSION, "/jobs/%s/%s", j.id, field);
-        err = batch_txn_commit(&t, c->k, OP_ANY);
+        err = batch_txn_commit(c, &t, OP_ANY);
     }
-    return err ? batch_fail(c, err) : 0;
+    return err;
 }

@@ -241,7 +241,7 @@ static int read_names(struct batch_call *c, struct str path, struct keeper_names
     int err = batch_node_children(c, ret_names, NULL, "%.*s", STR_ARGS(path));
     if (err == DROVER_NO_NODE)
         return BATCH_FAIL(c, err, "there is no node %.*s", STR_ARGS(path));
-    return err ? batch_fail(c, err) : 0;
+    return err;
 }
 
 /* Returns 0 or an error of the keeper; ret_read is the result of batch_legacy_read(). */

@@ -43,7 +43,7 @@ int batch_lock_guard(struct batch_call *c, struct batch_txn *t, const char *path
     if (err == DROVER_NO_NODE || (!err && stat.czxid != token))
         return fenced(c, token);
     if (err)
-        return batch_fail(c, err);
+        return err;
     batch_lock_hold(t, path, KEEPER_ANY_VERSION, keep);
     return 0;
 }
@@ -61,7 +61,7 @@ int batch_lock_refused(struct batch_call *c, const struct batch_txn *t, int err,
 int batch_lock_commit(struct batch_call *c, struct batch_txn *t, struct batch_item *i)
 {
     struct keeper_session session;
-    int err = batch_txn_commit(t, c->k, OP_STATUS);
+    int err = batch_txn_commit(c, t, OP_STATUS);
 
     if (err)
         return err;
@@ -96,15 +96,15 @@ int batch_item_unlock(struct batch_call *c, enum batch_kind_id kind, struct str 
         if (err == DROVER_NO_NODE)
             return BATCH_FAIL(c, err, "there is no lock on %s", i.id);
         if (err)
-            return batch_fail(c, err);
+            return err;
         if (token && lock.czxid != token)
             return fenced(c, token);
         txn_set(&t.txn, OP_STATUS, data, stat.version, "%s/status", i.path);
         txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "%s/lock", i.path);
-        err = batch_txn_commit(&t, c->k, OP_STATUS);
+        err = batch_txn_commit(c, &t, OP_STATUS);
     }
     if (named || err)
-        return named ? named : batch_fail(c, err);
+        return named ? named : err;
     if (batch_item_read(c, kind, id, &i) == 0) /* it can be acquired at once */
         list_view_release(
             i.kind->views[i.status.state].list,
@@ -194,12 +194,12 @@ int batch_lock_take(struct batch_call *c, enum batch_lock_kind kind, struct str 
                batch_lock_is_ephemeral(kind) ? KEEPER_EPHEMERAL : 0, "/locks/%s/%s",
                BATCH_LOCK_DIRS[kind], node);
     txn_set(&t.txn, OP_ANY, NO_BYTES, KEEPER_ANY_VERSION, "/locks/%s", BATCH_LOCK_DIRS[kind]);
-    int err = batch_txn_commit(&t, c->k, OP_ANY);
+    int err = batch_txn_commit(c, &t, OP_ANY);
     if (err == DROVER_EXISTS)
         return refuse(c, kind, name, node);
     if (!err)
         err = find(c, kind, node, ret_lock);
-    return err ? batch_fail(c, err) : 0;
+    return batch_fail(c, err);
 }
 
 int batch_lock_get(struct batch_call *c, enum batch_lock_kind kind, struct str name,
@@ -210,7 +210,7 @@ int batch_lock_get(struct batch_call *c, enum batch_lock_kind kind, struct str n
     int err = find(c, kind, node, ret_lock);
     if (err == DROVER_NO_NODE)
         return BATCH_FAIL(c, err, "%s/%s is not locked", BATCH_LOCK_DIRS[kind], node);
-    return err ? batch_fail(c, err) : 0;
+    return batch_fail(c, err);
 }
 
 /* BAD_VERSION: a lock of that kind was taken meanwhile, perhaps this one. */
@@ -220,10 +220,7 @@ static int try_release(struct batch_call *c, enum batch_lock_kind kind, struct s
     struct batch_txn t = BATCH_TXN(c);
     struct keeper_stat taken;
     struct batch_lock lock;
-    int err = batch_node_exists(c, &taken, "/locks/%s", BATCH_LOCK_DIRS[kind]);
-
-    if (err)
-        return batch_fail(c, err);
+    TRY(batch_node_exists(c, &taken, "/locks/%s", BATCH_LOCK_DIRS[kind]));
     TRY(batch_lock_get(c, kind, name, &lock));
     if (token && lock.token != token)
         return fenced(c, token);
@@ -233,8 +230,7 @@ static int try_release(struct batch_call *c, enum batch_lock_kind kind, struct s
     txn_check(&t.txn, OP_ANY, taken.version, "/locks/%s", BATCH_LOCK_DIRS[kind]);
     txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/locks/%s/%s", BATCH_LOCK_DIRS[kind],
                lock.node.p);
-    err = batch_txn_commit(&t, c->k, OP_ANY);
-    return err ? batch_fail(c, err) : 0;
+    return batch_txn_commit(c, &t, OP_ANY);
 }
 
 int batch_lock_release(struct batch_call *c, enum batch_lock_kind kind, struct str name,
@@ -256,7 +252,7 @@ int batch_lock_list(struct batch_call *c, enum batch_lock_kind kind, struct batc
     int err = batch_node_children(c, &names, NULL, "/locks/%s", BATCH_LOCK_DIRS[kind]);
 
     if (err)
-        return batch_fail(c, err);
+        return err;
     locks = arena_zalloc(c->a, (names.count + 1) * sizeof *locks);
     for (size_t i = 0; i < names.count; i++) {
         err = find(c, kind, names.names[i], &locks[count]);

@@ -190,9 +190,7 @@ static int load_machine(struct batch_machine_loader *l, const struct json *v)
         return err;
     if (!states)
         return LOAD_FAIL(l, "%s: 'states' is missing", l->m->noun);
-    err = load_names(l, states);
-    if (err)
-        return err;
+    TRY(load_names(l, states));
     json_each(s, states)
         if ((err = load_edges(l, s, &l->states[i++])) < 0)
             return err;

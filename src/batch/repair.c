@@ -27,7 +27,7 @@ void batch_repair_report(struct batch_repair *f, bool repaired, const char *id, 
 
 bool batch_repair_commit(struct batch_repair *f, struct batch_txn *t)
 {
-    return f->repair && batch_txn_commit(t, f->c->k, OP_ANY) == 0;
+    return f->repair && batch_txn_commit(f->c, t, OP_ANY) == 0;
 }
 
 static void add_place(struct batch_places *p, struct batch_place place)

@@ -127,7 +127,7 @@ int batch_store_init(struct batch_call *c)
             if (k == BATCH_KIND_JOB || !batch_machine_is_final(kind->machine, i))
                 err = keeper_ensure(c->k, kind->views[i].dir, NO_BYTES);
     }
-    return err ? batch_fail(c, err) : 0;
+    return batch_fail(c, err);
 }
 
 struct str batch_now(struct batch_call *c)
@@ -172,13 +172,11 @@ int batch_node_get(struct batch_call *c, struct str *ret_data, struct keeper_sta
 {
     char path[1024];
     CLEANUP(buf_release) struct buf data = {0};
-    int err;
 
     PRINT_PATH(path, fmt);
-    err = keeper_get(c->k, path, &data, ret_stat);
-    if (!err)
-        *ret_data = (struct str){arena_text(c->a, buf_str(&data)), data.len};
-    return err;
+    TRY(batch_fail(c, keeper_get(c->k, path, &data, ret_stat)));
+    *ret_data = (struct str){arena_text(c->a, buf_str(&data)), data.len};
+    return 0;
 }
 
 int batch_node_exists(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
@@ -186,7 +184,7 @@ int batch_node_exists(struct batch_call *c, struct keeper_stat *ret_stat, const 
     char path[1024];
 
     PRINT_PATH(path, fmt);
-    return keeper_exists(c->k, path, ret_stat);
+    return batch_fail(c, keeper_exists(c->k, path, ret_stat));
 }
 
 int batch_node_children(struct batch_call *c, struct keeper_names *ret_names,
@@ -196,7 +194,7 @@ int batch_node_children(struct batch_call *c, struct keeper_names *ret_names,
     char path[1024];
 
     PRINT_PATH(path, fmt);
-    TRY(keeper_children(c->k, path, &names, ret_stat));
+    TRY(batch_fail(c, keeper_children(c->k, path, &names, ret_stat)));
     ret_names->count = names.count;
     ret_names->text = NULL;
     ret_names->names = arena_alloc(c->a, (names.count + 1) * sizeof *ret_names->names);
@@ -207,14 +205,14 @@ int batch_node_children(struct batch_call *c, struct keeper_names *ret_names,
 
 int batch_fail(struct batch_call *c, int err)
 {
-    return err_set(c->why, err, "%s", drover_err_message(err));
+    return err ? err_set(c->why, err, "%s", drover_err_message(err)) : 0;
 }
 
 int batch_next_number(struct batch_call *c, const struct batch_kind *kind, int64_t *ret_number,
                       int32_t *ret_version)
 {
     struct keeper_stat stat;
-    TRY(keeper_exists(c->k, kind->dir, &stat));
+    TRY(batch_node_exists(c, &stat, "%s", kind->dir));
     *ret_number = ((int64_t)stat.cversion + stat.child_count) / 2;
     *ret_version = stat.version;
     return 0;
@@ -317,11 +315,11 @@ void batch_txn_list_remove(struct batch_txn *t, int name, struct batch_view *v, 
     txn_delete(&t->txn, name, KEEPER_ANY_VERSION, "%s/%s", v->dir, entry.text);
 }
 
-int batch_txn_commit(struct batch_txn *t, struct keeper *k, int witness)
+int batch_txn_commit(struct batch_call *c, struct batch_txn *t, int witness)
 {
     for (const struct batch_txn_list *l = t->lists; l; l = l->next)
         list_view_expect(l->view->list, 1);
-    int err = txn_commit(&t->txn, k, witness);
+    int err = txn_commit(&t->txn, c->k, witness);
     for (const struct batch_txn_list *l = t->lists; l; l = l->next) {
         struct batch_entry_name entry = batch_view_entry(l->view, l->key);
         struct list_class class = {.order = l->key, .group = BATCH_VIEW_GROUP};
@@ -332,5 +330,5 @@ int batch_txn_commit(struct batch_txn *t, struct keeper *k, int witness)
         else if (!err)
             list_view_remove(l->view->list, str_of(entry.text));
     }
-    return err;
+    return batch_fail(c, err);
 }

@@ -42,6 +42,13 @@
 #include "keeper/list_view.h"
 #include "keeper/txn.h"
 
+struct batch_call {
+    struct batch_store *store;
+    struct keeper *k;
+    struct arena *a;
+    struct err_info *why;
+};
+
 #define NO_BYTES ((struct str){"", 0})
 
 /* The list of a state, and the view of it that the acquirers of this process share. */
@@ -107,8 +114,8 @@ struct batch_txn {
 void batch_txn_list_add(struct batch_txn *t, int name, struct batch_view *v, int64_t key);
 void batch_txn_list_remove(struct batch_txn *t, int name, struct batch_view *v, int64_t key);
 
-/* As txn_commit(). */
-int batch_txn_commit(struct batch_txn *t, struct keeper *k, int witness);
+/* As txn_commit(), and a failure sets call->why. */
+int batch_txn_commit(struct batch_call *c, struct batch_txn *t, int witness);
 
 enum { BATCH_TRIES = 50 }; /* attempts at a transaction that conflicts with others */
 
@@ -204,13 +211,6 @@ struct batch_item {
     int32_t batch_version; /* of the status of its batch when that was not Held; -1: not read */
 };
 
-struct batch_call {
-    struct batch_store *store;
-    struct keeper *k;
-    struct arena *a;
-    struct err_info *why;
-};
-
 struct batch_store *batch_store_open(const struct batch_store_options *o);
 void batch_store_close(struct batch_store *r);
 
@@ -223,7 +223,7 @@ struct str batch_now(struct batch_call *c);
 /* Tells options.changed that an item changed its state. from BATCH_NO_STATE: the item is new. */
 void batch_publish(struct batch_call *c, const struct batch_item *i, int from, int to);
 
-/* Reads a node into the arena. Returns the keeper's error; call->why is untouched. */
+/* Reads a node into the arena. Returns the keeper's error, which also sets call->why. */
 int batch_node_get(struct batch_call *c, struct str *ret_data, struct keeper_stat *ret_stat,
                    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 int batch_node_exists(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
@@ -240,7 +240,7 @@ static inline int batch_optional(int err)
     return err == DROVER_NO_NODE ? 0 : err;
 }
 
-/* Sets call->why to the general message of an error, or to one of ours. Returns err. */
+/* Sets call->why to the general message of an error (0: none), or to one of ours. Returns err. */
 int batch_fail(struct batch_call *c, int err);
 #define BATCH_FAIL(c, err, ...) err_set((c)->why, err, __VA_ARGS__)
 
