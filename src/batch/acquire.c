@@ -38,7 +38,6 @@ static bool is_held(struct batch_call *c, struct str configuration,
     batch_name_flatten(profile, flat);
     for (size_t i = 0; i < collections->count; i++) {
         struct str name = str_of(collections->names[i]);
-
         if (str_eq(name, profile) || str_eq(name, str_of(flat)))
             return true;
         if (profile.len == name.len + suffix.len && str_starts(str_of(flat), name) &&
@@ -176,7 +175,6 @@ static int lock_item(struct batch_call *c, struct batch_item *i, const char *ent
                      const struct batch_holds *h, int *ret_failed)
 {
     struct batch_txn t = BATCH_TXN(c);
-
     txn_set(&t.txn, OP_STATUS, batch_item_status(c, i), i->version, "%s/status", i->path);
     txn_create(&t.txn, OP_LOCK, NO_BYTES, KEEPER_EPHEMERAL, "%s/lock", i->path);
     if (entry) {
@@ -230,7 +228,6 @@ static int take_job(struct batch_call *c, struct list_view *v, struct str entry,
                     const struct batch_holds *h, struct batch_item *j)
 {
     int err = find_hold(c, j, h);
-
     if (err == HOLD_NONE)
         return take(c, v, entry, h, j);
     if (err == HOLD_BATCH)
@@ -246,7 +243,6 @@ static int take_job(struct batch_call *c, struct list_view *v, struct str entry,
 static int put_aside(struct batch_call *c, const struct batch_view *v, struct str entry)
 {
     int err = v->priority ? batch_node_exists(c, NULL, "%s/%s", v->dir, entry.p) : DROVER_NO_NODE;
-
     if (err == DROVER_NO_NODE)
         list_view_remove(v->list, entry);
     else

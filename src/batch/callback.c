@@ -218,7 +218,6 @@ static void scan(struct periodic *thread, void *arg)
 struct batch_callbacks *batch_callbacks_open(const struct batch_thread_options *o)
 {
     struct batch_callbacks *n = mem_zalloc(sizeof *n);
-
     n->o = *o;
     n->due[0].cversion = n->due[1].cversion = -1;
     n->thread = periodic_start("batch-callback", BATCH_RETRY_MS, scan, n);
@@ -250,7 +249,6 @@ struct batch_hook {
 static bool go_on(void *arg)
 {
     struct batch_hook *r = arg;
-
     return !r->stop(r->arg) && clock_boot_ms() < r->until_ms;
 }
 

@@ -255,7 +255,7 @@ BATCH_HANDLER(post_access)
 
     if (!data || data->kind != JSON_OBJECT)
         data = body; /* the fields of the specification, of which "token" is one */
-    return put_id(d, batch_access_create(&d->call, d->kind, data, id), id);
+    return put_id(d, batch_item_new(&d->call, d->kind, data, (struct str){0}, id), id);
 }
 
 BATCH_HANDLER(post_batch_jobs)
@@ -299,7 +299,6 @@ static struct str last_part(const struct http_request *r)
 static const struct json *field_value(const struct json *body, const char *name, const char *field)
 {
     const struct json *v = json_get(body, name);
-
     if (!v)
         v = json_get(body, field);
     if (!v)

@@ -44,7 +44,6 @@ static int put_kind(struct batch_request *d, enum batch_lock_kind kind)
 BATCH_HANDLER(get_locks)
 {
     int first = 0, last = BATCH_LOCK_KINDS - 1, err = 0;
-
     if (d->in->kind.p && (err = first = last = find_kind(d)) < 0)
         return err;
     batch_request_open_list(d, "locks");

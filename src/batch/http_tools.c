@@ -67,7 +67,6 @@ BATCH_HANDLER(post_legacy)
 static void put_finding(void *arg, const struct batch_finding *f)
 {
     struct buf *b = arg;
-
     json_open(b, '{');
     json_member_text(b, "id", str_of(f->id));
     json_member_text(b, "problem", str_of(f->problem));
@@ -102,7 +101,6 @@ static void put_state(struct buf *b, const struct batch_machine *m, int state)
     json_close(b, ']');
     for (int i = 0; i < 2; i++) {
         int to = i ? s->fail : s->success;
-
         if (to == BATCH_NO_STATE)
             continue;
         json_member_text(b, i ? "fail" : "success", str_of(m->states[to].name));

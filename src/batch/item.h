@@ -19,12 +19,12 @@
 
 #include "batch/store.h"
 
-/* The kind of "small" and "large" access items; BAD_ARGUMENT for any other name. */
-int batch_access_kind(struct batch_call *c, struct str name, enum batch_kind_id *ret_kind);
-
-/* data is the JSON object of its token node. */
-int batch_access_create(struct batch_call *c, enum batch_kind_id kind, const struct json *data,
-                        char ret_id[BATCH_ID_LEN + 1]);
+/*
+ * Creates an access item, or a batch (see batch_create()). data is the JSON object of its token
+ * node, or its submission. uuid: of a batch; p NULL: it has none.
+ */
+int batch_item_new(struct batch_call *c, enum batch_kind_id kind, const struct json *data,
+                   struct str uuid, char ret_id[BATCH_ID_LEN + 1]);
 
 /* Checks an id and sets kind, id and number; NO_NODE if the text is not an id. */
 int batch_item_name(struct batch_call *c, enum batch_kind_id kind, struct str id,

@@ -14,7 +14,6 @@ int batch_item_set_state(struct batch_call *c, struct batch_txn *t, const struct
                          int state, struct str message)
 {
     struct batch_status s = i->status;
-
     s.state = state;
     s.modified = batch_now(c);
     s.message = message;
@@ -88,7 +87,6 @@ static int build(struct batch_call *c, struct batch_txn *t, struct batch_transit
 static void update_cache(struct batch_call *c, const struct batch_transition *tr, bool keep)
 {
     struct batch_item j = tr->item;
-
     if (tr->move->priority >= 0 && tr->move->priority != j.priority) {
         batch_job_cache_drop(c, j.number);
         return;
@@ -105,7 +103,6 @@ static int explain_lists(struct batch_call *c, const struct batch_txn *t,
 {
     if (err == DROVER_NO_NODE && t->txn.failed == OP_ENTRY) {
         int found = batch_job_require_entry(c, &tr->item, &tr->entry);
-
         if (found < 0)
             return found;
     }
@@ -158,7 +155,6 @@ int batch_item_transition(struct batch_call *c, struct batch_transition *tr)
     batch_publish(c, &tr->item, tr->item.status.state, tr->to);
     if (tr->batch_to != BATCH_NO_STATE) {
         struct batch_item batch = {.kind = &c->store->kinds[BATCH_KIND_BATCH]};
-
         memcpy(batch.id, tr->item.bid, sizeof batch.id);
         batch_publish(c, &batch, BATCH_NO_STATE, tr->batch_to);
     }

@@ -65,8 +65,7 @@ static void add_job(struct batch_call *c, struct batch_txn *t, const char *bid,
             batch_item_add_node(t, j, nodes[i].name, nodes[i].data);
     batch_txn_list_add(t, OP_ANY, &j->kind->views[m->first],
                        batch_key((int)s->priority, j->number));
-    txn_create(&t->txn, OP_ANY, NO_BYTES, 0, "/batches/%s/states/%s/%s", bid,
-               BATCH_LISTS[m->states[m->first].list], j->id);
+    batch_txn_job_list(t, OP_ANY, bid, m->states[m->first].list, j->id, true);
 }
 
 /* Jobs can be added to a batch until its report is due. */
@@ -92,10 +91,8 @@ static int add_jobs(struct batch_call *c, struct batch_txn *t, int64_t number, v
                              .last_successful = BATCH_NO_STATE,
                              .modified = batch_now(c)};
     struct str status = batch_status_write(j.kind->machine, &s, c->a);
-    int batch_to, err = add_open_check(c, t, &new->batch);
-
-    if (err)
-        return err;
+    int batch_to;
+    TRY(add_open_check(c, t, &new->batch));
     TRY(batch_count_change(c, t, new->batch.id, 0, (int)new->count, &batch_to));
     for (size_t i = 0; i < new->count; i++) {
         batch_item_init(&j, j.kind, number + (int64_t)i);
@@ -147,7 +144,6 @@ struct batch_job_cache {
 struct batch_job_cache *batch_job_cache_new(void)
 {
     struct batch_job_cache *cache = mem_zalloc(sizeof *cache);
-
     pthread_mutex_init(&cache->lock, NULL);
     return cache;
 }
@@ -241,10 +237,9 @@ int batch_job_locate(struct batch_call *c, const struct batch_item *j, int *ret_
 
 int batch_job_require_entry(struct batch_call *c, const struct batch_item *j, int *ret_entry)
 {
-    int err = batch_job_locate(c, j, ret_entry);
-
-    if (err || *ret_entry >= 0)
-        return err;
+    TRY(batch_job_locate(c, j, ret_entry));
+    if (*ret_entry >= 0)
+        return 0;
     return BATCH_FAIL(c, DROVER_DAMAGED,
                       "job %s is %s but is not in the list of that state; see 'drover batch fsck'",
                       j->id, j->kind->machine->states[j->status.state].name);
@@ -276,10 +271,8 @@ static int add_batch_lists(struct batch_call *c, struct batch_txn *t, struct bat
     tr->batch_to = BATCH_NO_STATE;
     if (from == to)
         return 0;
-    txn_delete(&t->txn, OP_LISTS, KEEPER_ANY_VERSION, "/batches/%s/states/%s/%s", j->bid,
-               BATCH_LISTS[from], j->id);
-    txn_create(&t->txn, OP_LISTS, NO_BYTES, 0, "/batches/%s/states/%s/%s", j->bid, BATCH_LISTS[to],
-               j->id);
+    batch_txn_job_list(t, OP_LISTS, j->bid, from, j->id, false);
+    batch_txn_job_list(t, OP_LISTS, j->bid, to, j->id, true);
     return batch_count_change(c, t, j->bid, from == BATCH_LIST_PROCESSING,
                               to == BATCH_LIST_PROCESSING, &tr->batch_to);
 }
@@ -309,16 +302,14 @@ static int move_unlocked(struct batch_call *c, struct str id, int only_from, boo
 {
     struct batch_move m = {.state = state, .message = message, .priority = -1};
     struct batch_transition tr = {.move = &m, .only_from = only_from, .only_failed = only_failed};
-    int err = batch_item_name(c, BATCH_KIND_JOB, id, &tr.item);
-
-    return err ? err : batch_item_transition(c, &tr);
+    TRY(batch_item_name(c, BATCH_KIND_JOB, id, &tr.item));
+    return batch_item_transition(c, &tr);
 }
 
 /* The state of held jobs; BAD_ARGUMENT if the machine has none. */
 static int held_state(struct batch_call *c)
 {
     int held = c->store->machines.job.held;
-
     return held != BATCH_NO_STATE
                ? held
                : BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "jobs of this pipeline cannot be held");
@@ -327,7 +318,6 @@ static int held_state(struct batch_call *c)
 int batch_job_hold(struct batch_call *c, struct str id, struct str message)
 {
     int held = held_state(c);
-
     return held < 0 ? held
                     : move_unlocked(c, id, BATCH_NO_STATE, false,
                                     str_of(c->store->machines.job.states[held].name), message);
@@ -336,7 +326,6 @@ int batch_job_hold(struct batch_call *c, struct str id, struct str message)
 int batch_job_release(struct batch_call *c, struct str id)
 {
     int held = held_state(c);
-
     return held < 0 ? held : move_unlocked(c, id, held, false, STR("next"), (struct str){0});
 }
 
@@ -354,29 +343,26 @@ int batch_job_release_profile(struct batch_call *c, struct str profile, int64_t 
     struct batch_item *jobs;
     size_t count;
     int64_t released = 0;
-    int err = f.state < 0 ? f.state : batch_item_list(c, BATCH_KIND_JOB, &f, &jobs, &count);
 
-    for (size_t i = 0; !err && i < count; i++) {
-        err = batch_job_release(c, str_of(jobs[i].id));
-        if (!err)
-            released++;
-        else if (err == DROVER_NOT_ALLOWED || err == DROVER_NO_NODE)
-            err = 0; /* another client moved or deleted it */
+    if (f.state < 0)
+        return f.state;
+    TRY(batch_item_list(c, BATCH_KIND_JOB, &f, &jobs, &count));
+    for (size_t i = 0; i < count; i++) {
+        int err = batch_job_release(c, str_of(jobs[i].id));
+        if (err && err != DROVER_NOT_ALLOWED && err != DROVER_NO_NODE)
+            return err;
+        released += !err; /* else another client moved or deleted it */
     }
-    if (!err)
-        *ret_count = released;
-    return err;
+    *ret_count = released;
+    return 0;
 }
 
 /* Reads a job to change what it has; with a token, the transaction insists on the lock. */
 static int begin_change(struct batch_call *c, struct batch_txn *t, struct str id, int64_t token,
                         struct batch_item *ret_job)
 {
-    int err = batch_item_read(c, BATCH_KIND_JOB, id, ret_job);
-
-    if (!err && token)
-        err = batch_lock_guard(c, t, ret_job->path, token, true);
-    return err;
+    TRY(batch_item_read(c, BATCH_KIND_JOB, id, ret_job));
+    return token ? batch_lock_guard(c, t, ret_job->path, token, true) : 0;
 }
 
 /* The entry of the job moves with its priority. */
@@ -385,23 +371,20 @@ static int try_priority(struct batch_call *c, struct str id, int priority, int64
 {
     struct batch_txn t = BATCH_TXN(c);
     struct batch_item j;
-    int entry, err = begin_change(c, &t, id, token, &j);
+    int entry;
 
     *ret_again = false;
-    if (!err)
-        err = batch_job_require_entry(c, &j, &entry);
-    if (err)
-        return err;
+    TRY(begin_change(c, &t, id, token, &j));
+    TRY(batch_job_require_entry(c, &j, &entry));
     txn_check(&t.txn, OP_ANY, j.version, "/jobs/%s/status", j.id);
     txn_set(&t.txn, OP_STATUS, str_of(arena_printf(c->a, "%d", priority)), j.priority_version,
             "/jobs/%s/priority", j.id);
     if (entry != priority) {
         struct batch_view *v = &j.kind->views[j.status.state];
-
         batch_txn_list_remove(&t, OP_ANY, v, batch_key(entry, j.number));
         batch_txn_list_add(&t, OP_ANY, v, batch_key(priority, j.number));
     }
-    err = batch_txn_commit(c, &t, OP_STATUS);
+    int err = batch_txn_commit(c, &t, OP_STATUS);
     *ret_again = batch_is_conflict(err);
     return err;
 }
@@ -422,18 +405,16 @@ int batch_job_set_field(struct batch_call *c, struct str id, const char *field, 
                         int64_t token)
 {
     int err = DROVER_BAD_VERSION;
-
     for (int i = 0; i < BATCH_TRIES && batch_is_conflict(err); i++) {
         struct batch_txn t = BATCH_TXN(c);
+        struct keeper_stat stat;
         struct batch_item j;
 
         TRY(begin_change(c, &t, id, token, &j));
-        err = batch_node_exists(c, NULL, "/jobs/%s/%s", j.id, field);
-        if (err && err != DROVER_NO_NODE)
-            return err;
+        TRY(batch_node_stat(c, &stat, "%s/%s", j.path, field));
         if (token)
-            txn_check(&t.txn, OP_ANY, j.version, "/jobs/%s/status", j.id);
-        if (err)
+            txn_check(&t.txn, OP_ANY, j.version, "%s/status", j.path);
+        if (!stat.czxid)
             batch_item_add_node(&t, &j, field, text);
         else
             txn_set(&t.txn, OP_ANY, text, KEEPER_ANY_VERSION, "/jobs/%s/%s", j.id, field);

@@ -38,7 +38,6 @@ int batch_legacy_read(struct str name, struct str data, struct batch_legacy *ret
     r.kind = LEGACY_PROPERTIES;
     for (size_t i = 0; i < r.payload.len; i++) {
         char first = r.payload.p[i];
-
         if (isspace((unsigned char)first))
             continue;
         r.kind = first == '{' ? LEGACY_JSON : first == '<' ? LEGACY_XML : LEGACY_PROPERTIES;
@@ -96,7 +95,6 @@ static bool read_hex(struct batch_properties *s, uint32_t *ret_code)
         return false;
     for (int i = 0; i < 4; i++) {
         char c = (char)tolower((unsigned char)s->p[i]);
-
         if (!isxdigit((unsigned char)c))
             return false;
         code = code << 4 | (uint32_t)(isdigit((unsigned char)c) ? c - '0' : c - 'a' + 10);
@@ -135,7 +133,6 @@ static void read_text(struct batch_properties *s, const char *stops, struct buf 
 {
     while (s->p < s->end && !(*s->p && strchr(stops, *s->p))) {
         char c = *s->p++;
-
         if (c == '\\')
             read_escape(s, b);
         else
@@ -227,7 +224,6 @@ struct str batch_legacy_configuration(struct arena *a, const struct batch_legacy
 static const char *mark_path(struct batch_call *c, struct str path, const char *name)
 {
     char *text = arena_printf(c->a, "%.*s_%s", (int)path.len - 1, path.p + 1, name);
-
     for (char *at = text; *at; at++)
         if (*at == '/')
             *at = '_';

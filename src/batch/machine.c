@@ -241,7 +241,6 @@ struct str batch_status_write(const struct batch_machine *m, const struct batch_
                               struct arena *a)
 {
     struct buf b = {0};
-
     json_open(&b, '{');
     json_member_text(&b, "status", str_of(m->states[s->state].name));
     if (m->is_job) {

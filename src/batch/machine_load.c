@@ -129,7 +129,6 @@ static int load_edges(struct batch_machine_loader *l, const struct json *v,
         return err;
     for (int i = 0; i < 2; i++) {
         int next = i ? s->fail : s->success;
-
         if (next != BATCH_NO_STATE && !(s->to >> next & 1))
             return LOAD_FAIL(l, "%s: '%s' of '%s' is '%s', which is not among its 'to'", l->m->noun,
                              i ? "fail" : "success", s->name, l->states[next].name);
@@ -141,7 +140,6 @@ static int load_edges(struct batch_machine_loader *l, const struct json *v,
 static uint64_t reach(const struct batch_machine *m, int from)
 {
     uint64_t seen = UINT64_C(1) << from, before = 0;
-
     while (seen != before) {
         before = seen;
         for (int i = 0; i < m->count; i++)
@@ -205,7 +203,6 @@ static int load_machine(struct batch_machine_loader *l, const struct json *v)
 static int check_batch(struct batch_machine_loader *l)
 {
     const struct batch_machine *standard = &BATCH_MACHINES_BUILT_IN.batch;
-
     for (int i = 0; i < standard->count; i++) {
         const struct batch_machine_state *s = &standard->states[i];
         int own = batch_machine_find(l->m, str_of(s->name));

@@ -14,7 +14,6 @@ static void publish(struct batch_server *h, const char *kind, const char *id, co
                     struct str json)
 {
     struct event e = {.kind = kind, .id = str_of(id), .state = str_of(state), .json = json};
-
     events_publish(h->context->events, &e);
 }
 
@@ -121,7 +120,6 @@ static int load_machines(struct batch_server *h, const char *file, struct err_in
 static void close_server(void *module)
 {
     struct batch_server *h = module;
-
     if (h->watcher)
         batch_watcher_close(h->watcher);
     if (h->callbacks)
@@ -219,7 +217,6 @@ static enum batch_kind_id kind_of(const struct http_request *r)
 bool batch_request_open(struct batch_request *d, struct http_request *r)
 {
     struct batch_server *h = r->arg;
-
     *d = (struct batch_request){.server = h, .r = r, .in = r->in, .kind = kind_of(r)};
     d->keeper = d->in->session.p ? session_of_request(h->context, r, d->in->session)
                                  : context_keeper(h->context);

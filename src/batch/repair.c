@@ -42,7 +42,6 @@ static void add_place(struct batch_places *p, struct batch_place place)
 static int by_job(const void *a, const void *b)
 {
     const struct batch_place *x = a, *y = b;
-
     return x->job < y->job ? -1 : x->job > y->job;
 }
 
@@ -56,10 +55,8 @@ size_t batch_repair_places(const struct batch_places *p, int64_t job,
                            const struct batch_place **ret_first)
 {
     size_t low = 0, high = p->count, count = 0;
-
     while (low < high) {
         size_t middle = (low + high) / 2;
-
         if (p->list[middle].job < job)
             low = middle + 1;
         else
@@ -85,7 +82,6 @@ static int each_child(struct batch_repair *f, const char *dir, const char *prefi
 
     for (size_t i = 0; i < names.count && !err; i++) {
         int64_t key = batch_entry_key(prefix, priority, str_of(names.names[i]));
-
         if (key >= 0)
             err = fn(f, names.names[i], key, arg);
         else if (what && (strcmp(dir, "/jobs") != 0 || strcmp(names.names[i], "states") != 0))

@@ -121,7 +121,6 @@ int batch_store_init(struct batch_call *c)
         err = keeper_ensure(c->k, NODES[i], NO_BYTES);
     for (int k = 0; k < BATCH_KINDS && !err; k++) {
         const struct batch_kind *kind = &c->store->kinds[k];
-
         err = keeper_ensure(c->k, kind->lists, NO_BYTES);
         for (int i = 0; i < kind->machine->count && !err; i++)
             if (k == BATCH_KIND_JOB || !batch_machine_is_final(kind->machine, i))
@@ -187,6 +186,17 @@ int batch_node_exists(struct batch_call *c, struct keeper_stat *ret_stat, const 
     return batch_fail(c, keeper_exists(c->k, path, ret_stat));
 }
 
+int batch_node_stat(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
+{
+    struct keeper_stat stat = {0};
+    char path[1024];
+
+    PRINT_PATH(path, fmt);
+    TRY(batch_fail(c, batch_optional(keeper_exists(c->k, path, &stat))));
+    *ret_stat = stat;
+    return 0;
+}
+
 int batch_node_children(struct batch_call *c, struct keeper_names *ret_names,
                         struct keeper_stat *ret_stat, const char *fmt, ...)
 {
@@ -241,14 +251,12 @@ static void ready(void *arg, struct str group, uint32_t count)
 static void lock_path(void *arg, struct str name, struct buf *ret_path)
 {
     const struct batch_view *v = arg;
-
     buf_printf(ret_path, "%s/%s/lock", v->items, name.p + name.len - BATCH_ID_LEN);
 }
 
 static void changed(void *arg)
 {
     struct batch_view *v = arg;
-
     v->changed = true;
     if (v->stale)
         v->stale(v->arg);
@@ -291,7 +299,6 @@ static struct batch_entry_name note(struct batch_txn *t, struct batch_view *v, i
                                     bool add)
 {
     struct batch_txn_list *l = arena_alloc(t->txn.a, sizeof *l);
-
     *l = (struct batch_txn_list){.view = v, .key = key, .add = add};
     if (t->lists)
         t->last_list->next = l;
@@ -304,15 +311,25 @@ static struct batch_entry_name note(struct batch_txn *t, struct batch_view *v, i
 void batch_txn_list_add(struct batch_txn *t, int name, struct batch_view *v, int64_t key)
 {
     struct batch_entry_name entry = note(t, v, key, true);
-
     txn_create(&t->txn, name, NO_BYTES, 0, "%s/%s", v->dir, entry.text);
 }
 
 void batch_txn_list_remove(struct batch_txn *t, int name, struct batch_view *v, int64_t key)
 {
     struct batch_entry_name entry = note(t, v, key, false);
-
     txn_delete(&t->txn, name, KEEPER_ANY_VERSION, "%s/%s", v->dir, entry.text);
+}
+
+void batch_txn_job_list(struct batch_txn *t, int name, const char *bid, enum batch_list list,
+                        const char *jid, bool add)
+{
+    const char *path =
+        arena_printf(t->txn.a, "/batches/%s/states/%s/%s", bid, BATCH_LISTS[list], jid);
+
+    if (add)
+        txn_create(&t->txn, name, NO_BYTES, 0, "%s", path);
+    else
+        txn_delete(&t->txn, name, KEEPER_ANY_VERSION, "%s", path);
 }
 
 int batch_txn_commit(struct batch_call *c, struct batch_txn *t, int witness)

@@ -114,6 +114,10 @@ struct batch_txn {
 void batch_txn_list_add(struct batch_txn *t, int name, struct batch_view *v, int64_t key);
 void batch_txn_list_remove(struct batch_txn *t, int name, struct batch_view *v, int64_t key);
 
+/* Adds a job to a list of its batch, or removes it. */
+void batch_txn_job_list(struct batch_txn *t, int name, const char *bid, enum batch_list list,
+                        const char *jid, bool add);
+
 /* As txn_commit(), and a failure sets call->why. */
 int batch_txn_commit(struct batch_call *c, struct batch_txn *t, int witness);
 
@@ -227,6 +231,10 @@ void batch_publish(struct batch_call *c, const struct batch_item *i, int from, i
 int batch_node_get(struct batch_call *c, struct str *ret_data, struct keeper_stat *ret_stat,
                    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 int batch_node_exists(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* For a node that need not exist: 0, and the stat is zero (so is its czxid). */
+int batch_node_stat(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The names of a node's children, in the arena. */

@@ -61,7 +61,6 @@ static void earlier(int64_t *ms, int64_t other_ms)
 static int64_t rest_after(int64_t began_ms)
 {
     int64_t now_ms = clock_boot_ms(), rest_ms = LIST_REST * (now_ms - began_ms);
-
     return now_ms + (rest_ms > REST_MS ? rest_ms : REST_MS);
 }
 
@@ -91,7 +90,6 @@ static void give_back(struct batch_watcher *w)
 static void wake_kind(struct batch_watcher *w, enum batch_kind_id id, int max)
 {
     const struct batch_kind *kind = &w->o.store->kinds[id];
-
     for (int i = 0; i < kind->machine->count; i++)
         w->o.wake(w->o.arg, &kind->views[i], max);
 }
@@ -190,7 +188,6 @@ static void attend(struct periodic *thread, void *arg)
     struct batch_call c = {w->o.store, w->k, &a, &why};
     if (c.k && w->o.ready(w->o.arg, &c) == 0) {
         bool all = now_ms - w->all_ms >= BATCH_SWEEP_MS;
-
         w->all_ms = all ? now_ms : w->all_ms;
         next_ms = w->all_ms + BATCH_SWEEP_MS;
         attend_all(w, &c, all, &next_ms);
@@ -203,7 +200,6 @@ static void attend(struct periodic *thread, void *arg)
 static void wake_thread(void *arg)
 {
     struct batch_watcher *w = arg;
-
     LOCKED(&w->lock);
     if (!w->closing)
         periodic_wake(w->thread);

@@ -10,7 +10,6 @@
 static uint32_t find_group(const struct list_view *v, struct str name)
 {
     uint32_t hash = map_hash_str(name);
-
     for (uint32_t at, ref = map_first(&v->by_group, hash, &at); ref;
          ref = map_next(&v->by_group, hash, &at))
         if (str_eq(str_of(v->groups[ref - 1].name), name))
@@ -26,7 +25,6 @@ void list_entry_moved(void *arg, uint32_t ref, uint32_t at)
 static uint32_t find_or_add_group(struct list_view *v, struct str name)
 {
     uint32_t ref = find_group(v, name);
-
     if (ref)
         return ref;
     v->groups = mem_realloc(v->groups, (v->group_count + 1) * sizeof *v->groups);
@@ -42,7 +40,6 @@ static uint32_t find_or_add_group(struct list_view *v, struct str name)
 uint32_t list_entry_find(const struct list_view *v, struct str name)
 {
     uint32_t hash = map_hash_str(name);
-
     for (uint32_t at, ref = map_first(&v->by_name, hash, &at); ref;
          ref = map_next(&v->by_name, hash, &at))
         if (str_eq(str_of(v->entries[ref].name), name))
@@ -68,7 +65,6 @@ static uint32_t reason_hash(int64_t reason)
 static void leave(struct list_view *v, uint32_t ref)
 {
     struct list_entry *e = &v->entries[ref];
-
     if (e->state == LIST_FREE)
         heap_remove(&v->groups[e->group - 1].free, e->heap_at);
     else if (e->state == LIST_PARKED)
@@ -120,7 +116,6 @@ void list_entry_free(struct list_view *v, uint32_t ref)
 static uint32_t add_entry(struct list_view *v, struct str name)
 {
     uint32_t ref = v->unused;
-
     if (ref) {
         v->unused = v->entries[ref].heap_at;
     } else {
@@ -139,7 +134,6 @@ void list_entry_put(struct list_view *v, struct str name, const struct list_clas
                     int32_t version)
 {
     uint32_t ref = list_entry_find(v, name);
-
     if (!ref)
         ref = add_entry(v, name);
     leave(v, ref);
@@ -230,7 +224,6 @@ static void item_of(const struct list_view *v, struct arena *a, uint32_t ref,
                     struct list_item *ret_item)
 {
     const struct list_entry *e = &v->entries[ref];
-
     *ret_item = (struct list_item){.order = e->order, .version = e->version, .flags = e->flags};
     if (e->state == LIST_LOCKED)
         ret_item->session = e->what;
@@ -257,7 +250,6 @@ static uint32_t first_free(const struct list_view *v, const struct str *groups, 
 static void wake_due(struct list_view *v, int64_t now_ms, struct list_walk *walk)
 {
     uint32_t most = v->free ? LIST_DUE_MAX : LIST_DUE_IDLE_MAX;
-
     for (; walk->woken < most && v->parked.count && v->parked.entries[0].key <= now_ms;
          walk->woken++)
         enter(v, v->parked.entries[0].ref, LIST_FREE, 0);
@@ -290,7 +282,6 @@ static uint32_t lock_entry(struct list_view *v, struct str name)
 void list_view_lock(struct list_view *v, struct str name, int64_t session, int32_t version)
 {
     uint32_t ref = lock_entry(v, name);
-
     if (ref) {
         enter(v, ref, LIST_LOCKED, session);
         v->entries[ref].version = version;
@@ -301,7 +292,6 @@ void list_view_lock(struct list_view *v, struct str name, int64_t session, int32
 void list_view_park(struct list_view *v, struct str name, int64_t now_ms)
 {
     uint32_t ref = lock_entry(v, name);
-
     if (ref) {
         struct list_entry *e = &v->entries[ref];
         int64_t ms = (int64_t)LIST_PARK_MS << (e->tries < 5 ? e->tries++ : 5);
@@ -314,7 +304,6 @@ void list_view_park(struct list_view *v, struct str name, int64_t now_ms)
 void list_view_block(struct list_view *v, struct str name, int64_t reason)
 {
     uint32_t ref = lock_entry(v, name);
-
     if (ref)
         enter(v, ref, LIST_BLOCKED, reason);
     pthread_mutex_unlock(&v->lock);
@@ -333,7 +322,6 @@ bool list_view_block_on(struct list_view *v, struct str name, struct str by)
 void list_view_idle(struct list_view *v, struct str name, uint8_t flags)
 {
     uint32_t ref = lock_entry(v, name);
-
     if (ref) {
         v->entries[ref].flags = flags;
         enter(v, ref, LIST_IDLE, 0);
@@ -385,7 +373,6 @@ bool list_view_find(struct list_view *v, struct arena *a, struct str name,
                     struct list_item *ret_item)
 {
     uint32_t ref = lock_entry(v, name);
-
     if (ref)
         item_of(v, a, ref, ret_item);
     pthread_mutex_unlock(&v->lock);

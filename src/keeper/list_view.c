@@ -17,7 +17,6 @@
 struct list_view *list_view_new(const struct list_view_options *o)
 {
     struct list_view *v = mem_zalloc(sizeof *v);
-
     v->o = *o;
     v->o.dir = mem_dup(o->dir, strlen(o->dir));
     list_watch_init(&v->watches[0], v->o.dir, o->changed, o->arg);
@@ -155,10 +154,8 @@ static size_t choose(struct list_view *v, const struct keeper_names *names, bool
                      char **chosen)
 {
     size_t count = 0;
-
     for (size_t i = 0; i < names->count; i++) {
         uint32_t ref = list_entry_find(v, str_of(names->names[i]));
-
         if (ref)
             v->entries[ref].seen = v->reading;
         if (!ref || (again && v->entries[ref].state == LIST_IDLE))
@@ -204,13 +201,11 @@ static void sweep(struct list_view *v)
 {
     for (uint32_t ref = 1; ref <= v->len; ref++) {
         const struct list_entry *e = &v->entries[ref];
-
         if (e->state != LIST_UNUSED && e->state != LIST_TAKEN && e->seen != v->reading)
             list_entry_remove(v, ref);
     }
     for (size_t i = 0; i < v->late_count; i++) {
         uint32_t ref = v->late[i] ? list_entry_find(v, str_of(v->late[i])) : 0;
-
         if (ref)
             list_entry_remove(v, ref);
     }

@@ -81,7 +81,6 @@ int list_watch_set(struct list_watch *w, struct keeper *k)
 void list_watch_clear(struct list_watch *w)
 {
     struct keeper_watch *watch = take_watch(w, 0);
-
     if (watch)
         keeper_unwatch(w->k, watch);
     LOCKED(&w->lock);
@@ -130,7 +129,6 @@ static void on_lock_event(void *arg, enum keeper_event event, const char *path)
 static struct list_entry *parked_entry(struct list_view *v, const char *name)
 {
     uint32_t ref = list_entry_find(v, str_of(name));
-
     return ref && v->entries[ref].state == LIST_PARKED ? &v->entries[ref] : NULL;
 }
 
@@ -164,7 +162,6 @@ static void find_new_locks(struct list_view *v)
     LOCKED(&v->lock);
     for (size_t i = 0; i < v->parked.count && v->lock_watch_count < LIST_LOCKS_MAX; i++) {
         struct list_entry *e = &v->entries[v->parked.entries[i].ref];
-
         if (e->watched)
             continue;
         struct list_lock *l = mem_zalloc(sizeof *l);
@@ -214,7 +211,6 @@ static int64_t free_unlocked(struct list_view *v, bool all)
     pthread_mutex_lock(&v->lock);
     for (struct list_lock *l = v->lock_watches; l; l = l->next) {
         struct list_entry *e = parked_entry(v, l->name);
-
         if (!e || l->exists)
             continue;
         if (l->ended)
