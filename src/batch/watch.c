@@ -225,7 +225,7 @@ struct batch_watcher *batch_watcher_open(const struct batch_thread_options *o)
     w->all_ms = clock_boot_ms();
     pthread_mutex_init(&w->lock, NULL);
     for (int i = 0; i < NODE_COUNT; i++)
-        list_watch_init(&w->nodes[i], paths[i], wake_thread, w);
+        list_watch_init(&w->nodes[i], paths[i], KEEPER_WATCH_CHILDREN, wake_thread, w);
     w->thread = periodic_start("batch-watch", BATCH_SWEEP_MS, attend, w);
     wake_thread(w);
     return w;

@@ -19,8 +19,8 @@ struct list_view *list_view_new(const struct list_view_options *o)
     struct list_view *v = mem_zalloc(sizeof *v);
     v->o = *o;
     v->o.dir = mem_dup(o->dir, strlen(o->dir));
-    list_watch_init(&v->watches[0], v->o.dir, o->changed, o->arg);
-    list_watch_init(&v->watches[1], o->locks, o->changed, o->arg);
+    list_watch_init(&v->watches[0], v->o.dir, KEEPER_WATCH_CHILDREN, o->changed, o->arg);
+    list_watch_init(&v->watches[1], o->locks, KEEPER_WATCH_CHILDREN, o->changed, o->arg);
     v->parked = (struct heap){.moved = list_entry_moved, .arg = v};
     pthread_mutex_init(&v->lock, NULL);
     cond_init(&v->loaded_one);
@@ -79,25 +79,7 @@ void list_view_add(struct list_view *v, struct str name, const struct list_class
                    int32_t version)
 {
     pthread_mutex_lock(&v->lock);
-    for (size_t i = 0; i < v->late_count; i++)
-        if (v->late[i] && str_eq(str_of(v->late[i]), name)) {
-            free(v->late[i]);
-            v->late[i] = NULL;
-        }
     list_entry_put(v, name, c, version);
-    list_view_unlock(v);
-}
-
-void list_view_remove(struct list_view *v, struct str name)
-{
-    pthread_mutex_lock(&v->lock);
-    uint32_t ref = list_entry_find(v, name);
-    if (ref)
-        list_entry_remove(v, ref);
-    if (v->loading) { /* the reading may have seen it */
-        v->late = mem_realloc(v->late, (v->late_count + 1) * sizeof *v->late);
-        v->late[v->late_count++] = mem_dup(name.p, name.len);
-    }
     list_view_unlock(v);
 }
 
@@ -196,34 +178,25 @@ static int read_entries(struct list_view *v, struct keeper *k, char **names, siz
     return err;
 }
 
-/* Removes what is not in the list. Entries that are being tried are left to their callers. */
-static void sweep(struct list_view *v)
+/*
+ * Removes what is gone and, if the list was read, what is not in it. Entries that are being tried
+ * are left to their callers.
+ */
+static void sweep(struct list_view *v, bool was_read)
 {
     for (uint32_t ref = 1; ref <= v->len; ref++) {
         const struct list_entry *e = &v->entries[ref];
-        if (e->state != LIST_UNUSED && e->state != LIST_TAKEN && e->seen != v->reading)
-            list_entry_remove(v, ref);
-    }
-    for (size_t i = 0; i < v->late_count; i++) {
-        uint32_t ref = v->late[i] ? list_entry_find(v, str_of(v->late[i])) : 0;
-        if (ref)
-            list_entry_remove(v, ref);
-    }
-}
 
-static void end_loading(struct list_view *v)
-{
-    for (size_t i = 0; i < v->late_count; i++)
-        free(v->late[i]);
-    v->late_count = 0;
-    v->loading = false;
-    pthread_cond_broadcast(&v->loaded_one);
+        if (e->state == LIST_GONE || (was_read && e->state != LIST_UNUSED &&
+                                      e->state != LIST_TAKEN && e->seen != v->reading))
+            list_entry_remove(v, ref);
+    }
 }
 
 static int load(struct list_view *v, struct keeper *k)
 {
     int64_t began_ms = clock_boot_ms();
-    bool again = v->idle && began_ms >= v->reread_ms;
+    bool again = v->counts[LIST_IDLE] && began_ms >= v->reread_ms;
     struct keeper_names names = {0};
     struct keeper_stat stat;
     char **chosen;
@@ -240,8 +213,8 @@ static int load(struct list_view *v, struct keeper *k)
         free(chosen);
         keeper_names_release(&names);
     }
+    sweep(v, !err);
     if (!err) {
-        sweep(v);
         v->cversion = stat.cversion;
         v->slack = v->late_changes + v->expected;
         v->loaded = true;
@@ -250,7 +223,8 @@ static int load(struct list_view *v, struct keeper *k)
     }
     if (!err && again)
         v->reread_ms = v->checked_ms + LIST_REREAD_MS + 2 * LIST_REST * (v->checked_ms - began_ms);
-    end_loading(v);
+    v->loading = false;
+    pthread_cond_broadcast(&v->loaded_one);
     return err;
 }
 
@@ -287,7 +261,7 @@ static int check_locks(struct list_view *v, struct keeper *k, bool must)
     struct keeper_names names = {0};
     struct keeper_stat stat;
 
-    if (!v->o.locks || !v->locked || (!must && began_ms < v->locks_rest_until_ms))
+    if (!v->o.locks || !v->counts[LIST_LOCKED] || (!must && began_ms < v->locks_rest_until_ms))
         return 0;
     uint32_t reading = ++v->locks_reading;
     pthread_mutex_unlock(&v->lock);
@@ -308,11 +282,12 @@ static int refresh(struct list_view *v, struct keeper *k)
 
     if (v->loading)
         return 0;
-    if (v->loaded && now_ms - v->checked_ms < LIST_FRESH_MS && v->free)
+    if (v->loaded && now_ms - v->checked_ms < LIST_FRESH_MS && v->counts[LIST_FREE])
         return 0;
     v->checked_ms = now_ms;
     int changed = v->loaded ? check(v, k, false) : 1;
-    if (changed > 0 && !v->loading && (!v->loaded || !v->free || now_ms >= v->rest_until_ms))
+    if (changed > 0 && !v->loading &&
+        (!v->loaded || !v->counts[LIST_FREE] || now_ms >= v->rest_until_ms))
         changed = load(v, k);
     return changed < 0 ? changed : check_locks(v, k, false);
 }
@@ -325,7 +300,9 @@ static int refresh_exactly(struct list_view *v, struct keeper *k)
     while (v->loading)
         pthread_cond_wait(&v->loaded_one, &v->lock);
     if (!err)
-        err = !v->loaded || (v->idle && clock_boot_ms() >= v->reread_ms) ? 1 : check(v, k, true);
+        err = !v->loaded || (v->counts[LIST_IDLE] && clock_boot_ms() >= v->reread_ms)
+                  ? 1
+                  : check(v, k, true);
     while (v->loading)
         pthread_cond_wait(&v->loaded_one, &v->lock);
     if (err > 0)

@@ -21,8 +21,8 @@
  *
  * An entry is free; or taken by a caller who tries it; or locked, until it disappears from `locks`;
  * or parked, until a time that grows with each try; or blocked, for a reason until
- * list_view_unblock(), or on another entry until that leaves. Idle entries are never offered, and
- * read again now and then: the same name can get other data.
+ * list_view_unblock_if() lifts it, or on another entry until that leaves. Idle entries are never
+ * offered, and read again now and then: the same name can get other data.
  *
  *     while (list_view_take(v, &arena, groups, count, now_ms, &walk, &item))
  *         try it, then list_view_lock(), _park(), _block(), _idle(), _remove() or _release()
@@ -60,11 +60,12 @@ struct list_class {
 };
 
 /*
- * A children watch that fires once and is then set again. `changed` may be NULL. When
+ * A watch that fires once and is then set again. `changed` may be NULL. When
  * list_watch_clear() returns, `changed` is not running.
  */
 struct list_watch {
     const char *path;
+    enum keeper_watch_kind kind;
     void (*changed)(void *arg);
     void *arg;
     pthread_mutex_t lock; /* guards the rest */
@@ -74,7 +75,8 @@ struct list_watch {
     int telling;                /* events in progress */
 };
 
-void list_watch_init(struct list_watch *w, const char *path, void (*changed)(void *arg), void *arg);
+void list_watch_init(struct list_watch *w, const char *path, enum keeper_watch_kind kind,
+                     void (*changed)(void *arg), void *arg);
 int list_watch_set(struct list_watch *w, struct keeper *k); /* does nothing if it is set */
 bool list_watch_is_set(struct list_watch *w);
 void list_watch_clear(struct list_watch *w);
@@ -155,10 +157,8 @@ void list_view_idle(struct list_view *v, struct str name, uint8_t flags);
 
 /* It is free again; with a new class (NULL: as before). Unknown entries are added with a class. */
 void list_view_release(struct list_view *v, struct str name, const struct list_class *c);
-void list_view_release_parked(struct list_view *v);
 
-/* Frees the entries blocked for a reason; or for those that `is_lifted` accepts. */
-void list_view_unblock(struct list_view *v, int64_t reason);
+/* Frees the entries that are blocked for reasons that `is_lifted` accepts. */
 void list_view_unblock_if(struct list_view *v, bool (*is_lifted)(void *arg, int64_t reason),
                           void *arg);
 

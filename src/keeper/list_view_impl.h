@@ -20,6 +20,8 @@ enum list_state {
     LIST_PARKED,
     LIST_BLOCKED,
     LIST_IDLE,
+    LIST_GONE, /* removed by this process while the list is read; swept after the reading */
+    LIST_STATES,
 };
 
 struct list_entry {
@@ -53,8 +55,9 @@ struct list_view {
     uint32_t group_count;
     struct map by_group;
     struct heap parked;
-    uint32_t free, idle, locked, blocked, removed; /* counts */
-    uint32_t *ready;                               /* groups with became_free */
+    uint32_t counts[LIST_STATES]; /* entries by state, except LIST_UNUSED */
+    uint32_t removed;             /* entries so far */
+    uint32_t *ready;              /* groups with became_free */
     uint32_t ready_count;
     uint32_t *locks; /* entries that were LOCKED when they were put here */
     size_t locks_len, locks_cap;
@@ -65,8 +68,6 @@ struct list_view {
     uint32_t expected;               /* own changes in flight */
     uint32_t slack;                  /* own changes that the last reading may have counted */
     uint32_t late_changes;           /* own changes during a reading */
-    char **late;                     /* entries removed during a reading; NULL: added again */
-    size_t late_count;
     int64_t checked_ms, rest_until_ms, locks_rest_until_ms, reread_ms;
 
     struct list_watch watches[2];   /* of dir and locks */
@@ -75,11 +76,11 @@ struct list_view {
 };
 
 /* Under the lock. Refs are valid until the entry is removed. */
-uint32_t list_entry_find(const struct list_view *v, struct str name); /* 0: none */
+uint32_t list_entry_find(const struct list_view *v, struct str name); /* 0: none; or it is gone */
 void list_entry_put(struct list_view *v, struct str name, const struct list_class *c,
                     int32_t version);
 void list_entry_remove(struct list_view *v, uint32_t ref);
-void list_entry_free(struct list_view *v, uint32_t ref); /* it can be taken */
+void list_entry_enter(struct list_view *v, uint32_t ref, enum list_state state, int64_t what);
 void list_entry_moved(void *arg, uint32_t ref, uint32_t at);
 
 /* Frees the entries that were locked before this reading of the locks and are not among them. */

@@ -14,9 +14,10 @@
 
 /* One-shot watches. */
 
-void list_watch_init(struct list_watch *w, const char *path, void (*changed)(void *arg), void *arg)
+void list_watch_init(struct list_watch *w, const char *path, enum keeper_watch_kind kind,
+                     void (*changed)(void *arg), void *arg)
 {
-    *w = (struct list_watch){.path = path, .changed = changed, .arg = arg};
+    *w = (struct list_watch){.path = path, .kind = kind, .changed = changed, .arg = arg};
     pthread_mutex_init(&w->lock, NULL);
     cond_init(&w->told);
 }
@@ -64,7 +65,7 @@ int list_watch_set(struct list_watch *w, struct keeper *k)
 
     if (list_watch_is_set(w))
         return 0;
-    TRY(keeper_watch(k, w->path, KEEPER_WATCH_CHILDREN, on_event, w, &watch));
+    TRY(keeper_watch(k, w->path, w->kind, on_event, w, &watch));
     pthread_mutex_lock(&w->lock);
     bool late = w->watch != NULL; /* another thread was faster */
     if (!late) {
@@ -104,40 +105,24 @@ bool list_view_is_stale(struct list_view *v)
 /* The locks of parked entries. Only the thread that attends changes the list of them. */
 
 struct list_lock {
-    struct list_view *v;
-    char *name; /* of the entry */
-    struct keeper *k;
-    struct keeper_watch *watch;
-    bool changed; /* under the lock of the view */
-    bool exists, ended;
+    char *name, *path; /* of the entry, of its lock */
+    struct list_watch watch;
+    bool exists, ended; /* when it was last read */
     struct list_lock *next;
 };
-
-static void on_lock_event(void *arg, enum keeper_event event, const char *path)
-{
-    struct list_lock *l = arg;
-
-    (void)event, (void)path;
-    pthread_mutex_lock(&l->v->lock);
-    l->changed = true;
-    pthread_mutex_unlock(&l->v->lock);
-    if (l->v->o.changed)
-        l->v->o.changed(l->v->o.arg);
-}
 
 /* Under the lock of the view. NULL: the entry is not parked. */
 static struct list_entry *parked_entry(struct list_view *v, const char *name)
 {
     uint32_t ref = list_entry_find(v, str_of(name));
+
     return ref && v->entries[ref].state == LIST_PARKED ? &v->entries[ref] : NULL;
 }
 
 /* Removes the watches of all entries, or of those that are no longer parked. */
 static void forget_locks(struct list_view *v, bool all)
 {
-    for (struct list_lock **at = &v->lock_watches; *at;) {
-        struct list_lock *l = *at;
-
+    for (struct list_lock **at = &v->lock_watches, *l; (l = *at);) {
         pthread_mutex_lock(&v->lock);
         uint32_t ref = list_entry_find(v, str_of(l->name));
         bool keep = !all && parked_entry(v, l->name);
@@ -150,9 +135,9 @@ static void forget_locks(struct list_view *v, bool all)
         }
         *at = l->next;
         v->lock_watch_count--;
-        if (l->watch)
-            keeper_unwatch(l->k, l->watch);
+        list_watch_release(&l->watch);
         free(l->name);
+        free(l->path);
         free(l);
     }
 }
@@ -162,13 +147,16 @@ static void find_new_locks(struct list_view *v)
     LOCKED(&v->lock);
     for (size_t i = 0; i < v->parked.count && v->lock_watch_count < LIST_LOCKS_MAX; i++) {
         struct list_entry *e = &v->entries[v->parked.entries[i].ref];
+
         if (e->watched)
             continue;
+        CLEANUP(buf_release) struct buf path = {0};
         struct list_lock *l = mem_zalloc(sizeof *l);
-        *l = (struct list_lock){.v = v,
-                                .name = mem_dup(e->name, strlen(e->name)),
-                                .changed = true,
-                                .next = v->lock_watches};
+        v->o.lock_path(v->o.arg, str_of(e->name), &path);
+        l->name = mem_dup(e->name, strlen(e->name));
+        l->path = mem_dup(path.p, path.len);
+        list_watch_init(&l->watch, l->path, KEEPER_WATCH_EXISTS, v->o.changed, v->o.arg);
+        l->next = v->lock_watches;
         v->lock_watches = l;
         v->lock_watch_count++;
         e->watched = true;
@@ -176,31 +164,19 @@ static void find_new_locks(struct list_view *v)
 }
 
 /* Reads whether a lock that is new or has changed exists. */
-static int read_lock(struct list_view *v, struct keeper *k, struct list_lock *l)
+static int read_lock(struct keeper *k, struct list_lock *l)
 {
-    CLEANUP(buf_release) struct buf path = {0};
-
-    pthread_mutex_lock(&v->lock);
-    bool changed = l->changed;
-    l->changed = false;
-    pthread_mutex_unlock(&v->lock);
-    if (!changed)
+    if (list_watch_is_set(&l->watch))
         return 0;
-    v->o.lock_path(v->o.arg, str_of(l->name), &path);
-    int err = l->watch ? 0
-                       : keeper_watch(k, buf_text(&path), KEEPER_WATCH_EXISTS, on_lock_event, l,
-                                      &l->watch);
-    l->k = k;
-    if (!err)
-        err = keeper_exists(k, buf_text(&path), NULL);
-    bool known = !err || err == DROVER_NO_NODE;
-    if (known) {
-        l->ended = l->exists && err;
-        l->exists = !err;
+    TRY(list_watch_set(&l->watch, k));
+    int err = keeper_exists(k, l->path, NULL);
+    if (err && err != DROVER_NO_NODE) {
+        list_watch_clear(&l->watch); /* so that it is read again */
+        return err;
     }
-    LOCKED(&v->lock);
-    l->changed |= !known;
-    return known ? 0 : err;
+    l->ended = l->exists && err;
+    l->exists = !err;
+    return 0;
 }
 
 /* Frees the entries whose lock has ended, and those that are due and have no lock. */
@@ -216,7 +192,7 @@ static int64_t free_unlocked(struct list_view *v, bool all)
         if (l->ended)
             e->tries = 0;
         if (l->ended || (e->what <= now_ms && (all || e->tries < LIST_TRIES_MAX)))
-            list_entry_free(v, (uint32_t)(e - v->entries));
+            list_entry_enter(v, (uint32_t)(e - v->entries), LIST_FREE, 0);
         else if (e->tries < LIST_TRIES_MAX && e->what < next_ms)
             next_ms = e->what;
         l->ended = false;
@@ -227,16 +203,14 @@ static int64_t free_unlocked(struct list_view *v, bool all)
 
 int list_view_attend(struct list_view *v, struct keeper *k, bool all, int64_t *ret_next_ms)
 {
-    int err = 0;
-
     TRY(list_view_watch(v, k));
     TRY(list_view_refresh(v, k, false));
     forget_locks(v, false);
     find_new_locks(v);
-    for (struct list_lock *l = v->lock_watches; l && !err; l = l->next)
-        err = read_lock(v, k, l);
+    for (struct list_lock *l = v->lock_watches; l; l = l->next)
+        TRY(read_lock(k, l));
     *ret_next_ms = free_unlocked(v, all);
-    return err;
+    return 0;
 }
 
 void list_view_unwatch(struct list_view *v)
