@@ -170,12 +170,37 @@ static int find_hold(struct batch_call *c, struct batch_item *j, const struct ba
     return is_held(c, configuration, &h->collections) ? HOLD_COLLECTION : HOLD_NONE;
 }
 
+/* If the connection broke, reads whether the lock is ours. Sets the token and the new version. */
+static int commit_lock(struct batch_call *c, struct batch_txn *t, struct batch_item *i)
+{
+    struct keeper_session session;
+    int err = batch_txn_commit(c, t, OP_STATUS);
+
+    if (err)
+        return err;
+    struct keeper_stat stat = *txn_stat(&t->txn, OP_LOCK);
+    if (!stat.czxid) { /* the outcome was unknown */
+        keeper_session(c->k, &session);
+        err = batch_node_exists(c, &stat, "%s/lock", i->path);
+        if (err)
+            return err == DROVER_NO_NODE ? DROVER_BAD_VERSION : err;
+        if (stat.ephemeral_owner != session.id)
+            return DROVER_EXISTS;
+    }
+    i->token = stat.czxid;
+    i->version++;
+    return 0;
+}
+
 /* Locks an item. entry: that of a job; h may be NULL. ret_failed: the operation that failed. */
 static int lock_item(struct batch_call *c, struct batch_item *i, const char *entry,
                      const struct batch_holds *h, int *ret_failed)
 {
     struct batch_txn t = BATCH_TXN(c);
-    txn_set(&t.txn, OP_STATUS, batch_item_status(c, i), i->version, "%s/status", i->path);
+    struct str status = i->status.json /* exactly as it was read */
+                            ? i->status.json->raw
+                            : batch_status_write(i->kind->machine, &i->status, c->a);
+    txn_set(&t.txn, OP_STATUS, status, i->version, "%s/status", i->path);
     txn_create(&t.txn, OP_LOCK, NO_BYTES, KEEPER_EPHEMERAL, "%s/lock", i->path);
     if (entry) {
         txn_check(&t.txn, OP_ENTRY, KEEPER_ANY_VERSION, "%s/%s",
@@ -187,7 +212,7 @@ static int lock_item(struct batch_call *c, struct batch_item *i, const char *ent
         txn_check(&t.txn, OP_HOLDS, h->queues_version, "/locks/queue");
     if (h && entry)
         txn_check(&t.txn, OP_HOLDS, h->collections_version, "/locks/collections");
-    int err = batch_lock_commit(c, &t, i);
+    int err = commit_lock(c, &t, i);
     *ret_failed = t.txn.failed;
     return err;
 }

@@ -6,7 +6,7 @@
 #include "batch/repair.h"
 #include "batch/server.h"
 
-static void put_record(void *arg, const struct batch_legacy *r, struct str imported, int err)
+static int put_record(void *arg, const struct batch_legacy *r, struct str imported, int err)
 {
     struct batch_request *d = arg;
     struct buf *b = &d->out;
@@ -15,13 +15,13 @@ static void put_record(void *arg, const struct batch_legacy *r, struct str impor
     struct tm tm;
 
     if (err == DROVER_BAD_ARGUMENT)
-        return; /* not a record */
+        return 0; /* not a record */
     json_open(b, '{');
     json_member_text(b, "name", r->name);
     if (err) {
         json_member_text(b, "status", STR("damaged"));
         json_close(b, '}');
-        return;
+        return 0;
     }
     if (gmtime_r(&seconds, &tm))
         strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &tm);
@@ -33,6 +33,7 @@ static void put_record(void *arg, const struct batch_legacy *r, struct str impor
     json_member_raw(b, "configuration", batch_legacy_configuration(d->call.a, r));
     json_member_text(b, "imported", imported);
     json_close(b, '}');
+    return 0;
 }
 
 BATCH_HANDLER(get_legacy)

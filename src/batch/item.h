@@ -127,9 +127,6 @@ int batch_item_set_state(struct batch_call *c, struct batch_txn *t, const struct
 /* Sets kind, number, id and path. */
 void batch_item_init(struct batch_item *i, struct batch_kind *kind, int64_t number);
 
-/* The status exactly as it was read. */
-struct str batch_item_status(struct batch_call *c, const struct batch_item *i);
-
 /*
  * Creates items with new numbers, the first of which is *ret_number, in one transaction that `add`
  * adds to. EXISTS of OP_UNIQUE refuses the creation; other conflicts are retried.
@@ -339,13 +336,6 @@ void batch_lock_hold(struct batch_txn *t, const char *path, int32_t version, boo
 
 /* FENCED or LOCKED if a transaction failed at the operation of batch_lock_guard(); else err. */
 int batch_lock_refused(struct batch_call *c, const struct batch_txn *t, int err, int64_t token);
-
-/*
- * Commits a transaction that locks an item: OP_STATUS sets its status, OP_LOCK creates the lock. If
- * the connection breaks, reads whether the lock is ours. Sets the token and the new version of the
- * item.
- */
-int batch_lock_commit(struct batch_call *c, struct batch_txn *t, struct batch_item *i);
 
 /* Unlocks an item: for its holder, or with token 0 for an admin. */
 int batch_item_unlock(struct batch_call *c, enum batch_kind_id kind, struct str id, int64_t token);

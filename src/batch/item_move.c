@@ -4,12 +4,6 @@
  */
 #include "batch/item.h"
 
-struct str batch_item_status(struct batch_call *c, const struct batch_item *i)
-{
-    return i->status.json ? i->status.json->raw
-                          : batch_status_write(i->kind->machine, &i->status, c->a);
-}
-
 int batch_item_set_state(struct batch_call *c, struct batch_txn *t, const struct batch_item *i,
                          int state, struct str message)
 {

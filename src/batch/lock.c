@@ -58,27 +58,6 @@ int batch_lock_refused(struct batch_call *c, const struct batch_txn *t, int err,
     return err;
 }
 
-int batch_lock_commit(struct batch_call *c, struct batch_txn *t, struct batch_item *i)
-{
-    struct keeper_session session;
-    int err = batch_txn_commit(c, t, OP_STATUS);
-
-    if (err)
-        return err;
-    struct keeper_stat stat = *txn_stat(&t->txn, OP_LOCK);
-    if (!stat.czxid) { /* the outcome was unknown */
-        keeper_session(c->k, &session);
-        err = batch_node_exists(c, &stat, "%s/lock", i->path);
-        if (err)
-            return err == DROVER_NO_NODE ? DROVER_BAD_VERSION : err;
-        if (stat.ephemeral_owner != session.id)
-            return DROVER_EXISTS;
-    }
-    i->token = stat.czxid;
-    i->version++;
-    return 0;
-}
-
 /* A damaged status does not prevent it, so the data is written back as it was read. */
 int batch_item_unlock(struct batch_call *c, enum batch_kind_id kind, struct str id, int64_t token)
 {
