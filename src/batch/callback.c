@@ -33,223 +33,22 @@ struct batch_callbacks {
     int64_t swept_ms;
 };
 
-static bool is_stopping(void *arg)
+static bool is_stopping(struct batch_callbacks *n)
 {
-    return periodic_is_stopping(((struct batch_callbacks *)arg)->thread);
-}
-
-static int make_report(struct batch_call *c, const char *bid, int state, struct batch_report *ret)
-{
-    struct keeper_names failed;
-    struct buf b = {0};
-    struct batch_item batch;
-    TRY(batch_item_get(c, BATCH_KIND_BATCH, str_of(bid), &batch));
-    TRY(batch_report_number(c, str_of(bid), state, &ret->number));
-    TRY(batch_node_children(c, &failed, NULL, "/batches/%s/states/%s", bid,
-                            BATCH_LISTS[BATCH_LIST_FAILED]));
-    ret->failed = batch_json_ids(c, &failed);
-    ret->batch = arena_text(c->a, str_of(bid));
-    ret->state = c->store->machines.batch.states[state].name;
-    buf_printf(&b, "{\"batch\":\"%s\",\"state\":\"%s\",\"report\":%lld,\"key\":\"%s-%lld\"", bid,
-               ret->state, (long long)ret->number, bid, (long long)ret->number);
-    json_member_raw(&b, "failed_jobs", ret->failed);
-    json_member_int(&b, "completed", batch.counts[BATCH_LIST_COMPLETED]);
-    json_member_int(&b, "deleted", batch.counts[BATCH_LIST_DELETED]);
-    if (batch.nodes[0].p && json_parse(c->a, batch.nodes[0], NULL)) {
-        json_member_raw(&b, "submission", batch.nodes[0]);
-    }
-    json_close(&b, '}');
-    ret->json = batch_text(c->a, &b).p;
-    return 0;
-}
-
-static void hook_failed(struct batch_callbacks *n, struct batch_callback *t, const char *bid,
-                        const char *why)
-{
-    char line[700];
-
-    snprintf(line, sizeof line, "the report of batch %s failed: %s", bid, why);
-    n->o.warn(n->o.arg, line);
-    t->retry_ms = clock_boot_ms() + (1000 << (t->failures < 6 ? t->failures : 6));
-    if (t->retry_ms > clock_boot_ms() + BATCH_HOOK_TIMEOUT_MS)
-        t->retry_ms = clock_boot_ms() + BATCH_HOOK_TIMEOUT_MS;
-    t->failures++;
-}
-
-/* Locks this one batch: each report has its own time of retry. */
-static int take(struct batch_call *c, const char *bid, int state, int64_t *ret_token)
-{
-    struct batch_item b;
-    int err = batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &b);
-
-    if (!err && b.status.state != state)
-        err = DROVER_BAD_VERSION;
-    if (!err)
-        err = batch_item_lock(c, &b);
-    if (!err)
-        *ret_token = b.token;
-    return err;
-}
-
-static void report(struct batch_callbacks *n, struct batch_call *c, struct batch_callback *t,
-                   const char *bid, int state)
-{
-    struct batch_move m = {.state = STR("next")};
-    struct batch_report r;
-    struct err_info why = {"cannot read the batch"};
-    int err = take(c, bid, state, &m.token), became;
-
-    if (err)
-        return; /* another server locked it, or has reported it */
-    err = make_report(c, bid, state, &r);
-    if (!err)
-        err = batch_hook_run(n->o.hook, &r, is_stopping, n, &why);
-    if (!err) {
-        m.failed = r.failed;
-        err = batch_item_move(c, BATCH_KIND_BATCH, str_of(bid), &m, &became);
-        if (!err)
-            return;
-        snprintf(why.text, sizeof why.text, "%s", c->why->text);
-    }
-    batch_item_unlock(c, BATCH_KIND_BATCH, str_of(bid), m.token);
-    if (!is_stopping(n))
-        hook_failed(n, t, bid, why.text);
-}
-
-/* *t is the callback of the batch's last report, or zero. False: the report is not due. */
-static bool look_at(struct batch_callbacks *n, struct batch_call *c, struct batch_callback *t,
-                    const char *bid, int state)
-{
-    struct batch_report r;
-    int64_t number;
-
-    if (batch_report_number(c, str_of(bid), state, &number))
-        return false;
-    if (t->report != number) {
-        if (make_report(c, bid, state, &r) || r.number != number)
-            return false;
-        *t = (struct batch_callback){batch_id_number(BATCH_ID_BATCH, str_of(bid)), number};
-        n->o.due(n->o.arg, &r);
-    }
-    if (n->o.hook && clock_boot_ms() >= t->retry_ms)
-        report(n, c, t, bid, state);
-    return true;
-}
-
-/*
- * Without a hook, a list that has not changed is not read again: thousands of reports may wait
- * there for external reporters.
- */
-static void look_in(struct batch_callbacks *n, struct batch_call *c, struct batch_due *due,
-                    int state)
-{
-    const char *dir = c->store->kinds[BATCH_KIND_BATCH].views[state].dir;
-    struct batch_due next = {.count = 0};
-    struct keeper_names names;
-    struct keeper_stat stat;
-    size_t old = 0;
-
-    if (batch_node_exists(c, &stat, "%s", dir) || (!n->o.hook && stat.cversion == due->cversion) ||
-        batch_node_children(c, &names, &stat, "%s", dir))
-        return;
-    next.list = mem_zalloc((names.count + 1) * sizeof *next.list);
-    next.cversion = stat.cversion;
-    for (size_t i = 0; i < names.count && !is_stopping(n); i++) {
-        struct batch_callback *t = &next.list[next.count];
-        int64_t batch = batch_id_number(BATCH_ID_BATCH, str_of(names.names[i]));
-
-        while (old < due->count && due->list[old].batch < batch)
-            old++;
-        *t = (struct batch_callback){.batch = batch};
-        if (old < due->count && due->list[old].batch == batch)
-            *t = due->list[old];
-        next.count += batch >= 0 && look_at(n, c, t, names.names[i], state);
-    }
-    free(due->list);
-    *due = next;
-}
-
-static void settle_all(struct batch_callbacks *n, struct batch_call *c, int state)
-{
-    struct keeper_names names;
-
-    if (batch_node_children(c, &names, NULL, "%s",
-                            c->store->kinds[BATCH_KIND_BATCH].views[state].dir))
-        return;
-    for (size_t i = 0; i < names.count && !is_stopping(n); i++)
-        batch_settle(c, names.names[i]);
-}
-
-/* Finds items that foreign clients moved, and batches whose jobs they ended. */
-static void sweep(struct batch_callbacks *n, struct batch_call *c)
-{
-    n->swept_ms = clock_boot_ms();
-    for (int i = 0; i < BATCH_KINDS; i++)
-        if (i != BATCH_KIND_JOB && batch_index_sweep(c, (enum batch_kind_id)i))
-            return;
-    settle_all(n, c, c->store->batch.processing);
-    settle_all(n, c, c->store->batch.pending);
-}
-
-/*
- * A report for the hook is retried every second: it may be late because the hook failed, or because
- * a reporter that has its lock died.
- */
-static void scan(struct periodic *thread, void *arg)
-{
-    struct batch_callbacks *n = arg;
-    struct arena a = {0};
-    struct err_info why;
-    struct batch_call c = {n->o.store, n->o.borrow(n->o.arg), &a, &why};
-
-    if (c.k && n->o.ready(n->o.arg, &c) == 0) {
-        if (!n->swept_ms || clock_boot_ms() - n->swept_ms >= BATCH_SWEEP_MS)
-            sweep(n, &c);
-        look_in(n, &c, &n->due[0], c.store->batch.reporting);
-        look_in(n, &c, &n->due[1], c.store->batch.update_reporting);
-    }
-    if (c.k)
-        n->o.give_back(n->o.arg, c.k);
-    arena_release(&a);
-    bool unfinished = !c.k || !n->swept_ms || (n->o.hook && n->due[0].count + n->due[1].count);
-    periodic_next(thread, unfinished ? BATCH_RETRY_MS : BATCH_SWEEP_MS);
-}
-
-struct batch_callbacks *batch_callbacks_open(const struct batch_thread_options *o)
-{
-    struct batch_callbacks *n = mem_zalloc(sizeof *n);
-    n->o = *o;
-    n->due[0].cversion = n->due[1].cversion = -1;
-    n->thread = periodic_start("batch-callback", BATCH_RETRY_MS, scan, n);
-    periodic_wake(n->thread);
-    return n;
-}
-
-void batch_callbacks_wake(struct batch_callbacks *n)
-{
-    periodic_wake(n->thread);
-}
-
-void batch_callbacks_close(struct batch_callbacks *n)
-{
-    periodic_stop(n->thread);
-    free(n->due[0].list);
-    free(n->due[1].list);
-    free(n);
+    return periodic_is_stopping(n->thread);
 }
 
 /* The hook of a report: a command that reads it on standard input, or a URL to post it to. */
 
 struct batch_hook {
-    bool (*stop)(void *arg);
-    void *arg;
+    struct batch_callbacks *callbacks;
     int64_t until_ms;
 };
 
 static bool go_on(void *arg)
 {
     struct batch_hook *r = arg;
-    return !r->stop(r->arg) && clock_boot_ms() < r->until_ms;
+    return !is_stopping(r->callbacks) && clock_boot_ms() < r->until_ms;
 }
 
 static int run_command(const char *command, const struct batch_report *n, struct batch_hook *r,
@@ -324,12 +123,207 @@ static int post(const char *url, const struct batch_report *n, struct batch_hook
     return 0;
 }
 
-int batch_hook_run(const char *hook, const struct batch_report *n, bool (*stop)(void *arg),
-                   void *arg, struct err_info *ret_error)
+static int run_hook(struct batch_callbacks *n, const struct batch_report *report,
+                    struct err_info *ret_error)
 {
-    struct batch_hook r = {stop, arg, clock_boot_ms() + BATCH_HOOK_TIMEOUT_MS};
+    struct batch_hook r = {n, clock_boot_ms() + BATCH_HOOK_TIMEOUT_MS};
+    const char *hook = n->o.hook;
 
     if (!strncasecmp(hook, "http://", 7) || !strncasecmp(hook, "https://", 8))
-        return post(hook, n, &r, ret_error);
-    return run_command(hook, n, &r, ret_error);
+        return post(hook, report, &r, ret_error);
+    return run_command(hook, report, &r, ret_error);
+}
+
+/* Reports. */
+
+static int make_report(struct batch_call *c, const char *bid, int state, struct batch_report *ret)
+{
+    struct keeper_names failed;
+    struct buf b = {0};
+    struct batch_item batch;
+    TRY(batch_item_get(c, BATCH_KIND_BATCH, str_of(bid), &batch));
+    TRY(batch_report_number(c, str_of(bid), state, &ret->number));
+    TRY(batch_node_children(c, &failed, NULL, "/batches/%s/states/%s", bid,
+                            BATCH_LISTS[BATCH_LIST_FAILED]));
+    ret->failed = batch_json_ids(c, &failed);
+    ret->batch = arena_text(c->a, str_of(bid));
+    ret->state = c->store->machines.batch.states[state].name;
+    buf_printf(&b, "{\"batch\":\"%s\",\"state\":\"%s\",\"report\":%lld,\"key\":\"%s-%lld\"", bid,
+               ret->state, (long long)ret->number, bid, (long long)ret->number);
+    json_member_raw(&b, "failed_jobs", ret->failed);
+    json_member_int(&b, "completed", batch.counts[BATCH_LIST_COMPLETED]);
+    json_member_int(&b, "deleted", batch.counts[BATCH_LIST_DELETED]);
+    if (batch.nodes[0].p && json_parse(c->a, batch.nodes[0], NULL))
+        json_member_raw(&b, "submission", batch.nodes[0]);
+    json_close(&b, '}');
+    ret->json = batch_text(c->a, &b).p;
+    return 0;
+}
+
+static void hook_failed(struct batch_callbacks *n, struct batch_callback *t, const char *bid,
+                        const char *why)
+{
+    char line[700];
+
+    snprintf(line, sizeof line, "the report of batch %s failed: %s", bid, why);
+    n->o.warn(n->o.arg, line);
+    int wait_ms = 1000 << (t->failures < 6 ? t->failures++ : 6);
+    t->retry_ms =
+        clock_boot_ms() + (wait_ms < BATCH_HOOK_TIMEOUT_MS ? wait_ms : BATCH_HOOK_TIMEOUT_MS);
+}
+
+/* Locks this one batch: each report has its own time of retry. */
+static int take(struct batch_call *c, const char *bid, int state, int64_t *ret_token)
+{
+    struct batch_item b;
+    TRY(batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &b));
+    if (b.status.state != state)
+        return DROVER_BAD_VERSION;
+    TRY(batch_item_lock(c, &b));
+    *ret_token = b.token;
+    return 0;
+}
+
+static void report(struct batch_callbacks *n, struct batch_call *c, struct batch_callback *t,
+                   const char *bid, int state)
+{
+    struct batch_move m = {.state = STR("next")};
+    struct batch_report r;
+    struct err_info why = {"cannot read the batch"};
+    int became;
+
+    if (take(c, bid, state, &m.token))
+        return; /* another server locked it, or has reported it */
+    if (make_report(c, bid, state, &r) == 0 && run_hook(n, &r, &why) == 0) {
+        m.failed = r.failed;
+        if (batch_item_move(c, BATCH_KIND_BATCH, str_of(bid), &m, &became) == 0)
+            return;
+        why = *c->why;
+    }
+    batch_item_unlock(c, BATCH_KIND_BATCH, str_of(bid), m.token);
+    if (!is_stopping(n))
+        hook_failed(n, t, bid, why.text);
+}
+
+/* *t is the callback of the batch's last report, or zero. False: the report is not due. */
+static bool look_at(struct batch_callbacks *n, struct batch_call *c, struct batch_callback *t,
+                    const char *bid, int state)
+{
+    struct batch_report r;
+    int64_t number;
+
+    if (batch_report_number(c, str_of(bid), state, &number))
+        return false;
+    if (t->report != number) {
+        if (make_report(c, bid, state, &r) || r.number != number)
+            return false;
+        *t = (struct batch_callback){batch_id_number(BATCH_ID_BATCH, str_of(bid)), number};
+        n->o.due(n->o.arg, &r);
+    }
+    if (n->o.hook && clock_boot_ms() >= t->retry_ms)
+        report(n, c, t, bid, state);
+    return true;
+}
+
+/*
+ * Without a hook, a list that has not changed is not read again: thousands of reports may wait
+ * there for external reporters. Returns whether to look again soon: the keeper failed, or the hook
+ * has not reported all of them, because it failed or a reporter that has the lock may have died.
+ */
+static bool look_in(struct batch_callbacks *n, struct batch_call *c, struct batch_due *due,
+                    int state)
+{
+    const char *dir = c->store->kinds[BATCH_KIND_BATCH].views[state].dir;
+    struct batch_due next = {.count = 0};
+    struct keeper_names names;
+    struct keeper_stat stat;
+    size_t old = 0;
+
+    if (batch_node_exists(c, &stat, "%s", dir))
+        return true;
+    if (!n->o.hook && stat.cversion == due->cversion)
+        return false;
+    if (batch_node_children(c, &names, &stat, "%s", dir))
+        return true;
+    next.list = mem_zalloc((names.count + 1) * sizeof *next.list);
+    next.cversion = stat.cversion;
+    for (size_t i = 0; i < names.count && !is_stopping(n); i++) {
+        struct batch_callback *t = &next.list[next.count];
+        int64_t batch = batch_id_number(BATCH_ID_BATCH, str_of(names.names[i]));
+
+        while (old < due->count && due->list[old].batch < batch)
+            old++;
+        *t = (struct batch_callback){.batch = batch};
+        if (old < due->count && due->list[old].batch == batch)
+            *t = due->list[old];
+        next.count += batch >= 0 && look_at(n, c, t, names.names[i], state);
+    }
+    free(due->list);
+    *due = next;
+    return n->o.hook && names.count;
+}
+
+static void settle_all(struct batch_callbacks *n, struct batch_call *c, int state)
+{
+    struct keeper_names names;
+
+    if (batch_node_children(c, &names, NULL, "%s",
+                            c->store->kinds[BATCH_KIND_BATCH].views[state].dir))
+        return;
+    for (size_t i = 0; i < names.count && !is_stopping(n); i++)
+        batch_settle(c, names.names[i]);
+}
+
+/* Finds items that foreign clients moved, and batches whose jobs they ended. */
+static void sweep(struct batch_callbacks *n, struct batch_call *c)
+{
+    n->swept_ms = clock_boot_ms();
+    for (int i = 0; i < BATCH_KINDS; i++)
+        if (i != BATCH_KIND_JOB && batch_index_sweep(c, (enum batch_kind_id)i))
+            return;
+    settle_all(n, c, c->store->batch.processing);
+    settle_all(n, c, c->store->batch.pending);
+}
+
+static void scan(struct periodic *thread, void *arg)
+{
+    struct batch_callbacks *n = arg;
+    struct arena a = {0};
+    struct err_info why;
+    struct batch_call c = {n->o.store, n->o.borrow(n->o.arg), &a, &why};
+    bool again = true;
+
+    if (c.k && n->o.ready(n->o.arg, &c) == 0) {
+        if (!n->swept_ms || clock_boot_ms() - n->swept_ms >= BATCH_SWEEP_MS)
+            sweep(n, &c);
+        again = look_in(n, &c, &n->due[0], c.store->batch.reporting);
+        again |= look_in(n, &c, &n->due[1], c.store->batch.update_reporting);
+    }
+    if (c.k)
+        n->o.give_back(n->o.arg, c.k);
+    arena_release(&a);
+    periodic_next(thread, again ? BATCH_RETRY_MS : BATCH_SWEEP_MS);
+}
+
+struct batch_callbacks *batch_callbacks_open(const struct batch_thread_options *o)
+{
+    struct batch_callbacks *n = mem_zalloc(sizeof *n);
+    n->o = *o;
+    n->due[0].cversion = n->due[1].cversion = -1;
+    n->thread = periodic_start("batch-callback", BATCH_RETRY_MS, scan, n);
+    periodic_wake(n->thread);
+    return n;
+}
+
+void batch_callbacks_wake(struct batch_callbacks *n)
+{
+    periodic_wake(n->thread);
+}
+
+void batch_callbacks_close(struct batch_callbacks *n)
+{
+    periodic_stop(n->thread);
+    free(n->due[0].list);
+    free(n->due[1].list);
+    free(n);
 }

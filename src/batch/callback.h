@@ -78,8 +78,4 @@ void batch_watcher_want(struct batch_watcher *w, struct batch_view *v);
 /* The session that was borrowed has ended, or there is a new one. */
 void batch_watcher_session(struct batch_watcher *w, bool ended);
 
-/* In hook.c: runs the hook. stop is polled while it runs. */
-int batch_hook_run(const char *hook, const struct batch_report *report, bool (*stop)(void *arg),
-                   void *arg, struct err_info *ret_error);
-
 #endif

@@ -37,9 +37,8 @@ static void put_item_json(struct buf *b, struct batch_call *c, const struct batc
         put_node(b, c, i->kind->nodes[n], i->nodes[n]);
     if (kind == BATCH_KIND_BATCH) {
         json_member_open(b, "states", '{');
-        for (int l = 0; l < BATCH_LIST_COUNT; l++) {
+        for (int l = 0; l < BATCH_LIST_COUNT; l++)
             json_member_int(b, BATCH_LISTS[l], i->counts[l]);
-        }
         json_close(b, '}');
     }
     json_close(b, '}');
@@ -53,9 +52,8 @@ static int put_item(struct batch_request *d, struct str id, int64_t token)
     json_open(&d->out, '{');
     json_key(&d->out, item.kind->key);
     put_item_json(&d->out, &d->call, &item);
-    if (token) {
+    if (token)
         json_member_int(&d->out, "token", token);
-    }
     json_close(&d->out, '}');
     return 0;
 }

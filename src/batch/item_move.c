@@ -58,23 +58,17 @@ static int build(struct batch_call *c, struct batch_txn *t, struct batch_transit
     };
     struct batch_item *i = &tr->item;
     enum batch_kind_id kind = i->kind->id;
-    int err = 0;
 
     tr->cached = kind == BATCH_KIND_JOB && tr->move->token && !tr->fresh &&
                  batch_job_cache_get(c, i->number, tr->move->token, i);
     if (!tr->cached)
-        err = batch_item_read(c, kind, str_of(i->id), i);
-    if (!err)
-        err = check_from(c, tr);
-    if (err)
-        return err;
+        TRY(batch_item_read(c, kind, str_of(i->id), i));
+    TRY(check_from(c, tr));
     tr->to =
         batch_machine_resolve(i->kind->machine, i->status.state, i->id, tr->move->state, c->why);
     *ret_keep = tr->move->keep || (tr->to >= 0 && i->kind->machine->states[tr->to].keeps_lock);
-    err = add_guard(c, t, tr, *ret_keep);
-    if (err || tr->to < 0)
-        return err ? err : tr->to;
-    return ADD[kind](c, t, tr);
+    TRY(add_guard(c, t, tr, *ret_keep));
+    return tr->to < 0 ? tr->to : ADD[kind](c, t, tr);
 }
 
 /* The cache after a move: the same as a read would find. */
@@ -95,11 +89,8 @@ static void update_cache(struct batch_call *c, const struct batch_transition *tr
 static int explain_lists(struct batch_call *c, const struct batch_txn *t,
                          struct batch_transition *tr, int err)
 {
-    if (err == DROVER_NO_NODE && t->txn.failed == OP_ENTRY) {
-        int found = batch_job_require_entry(c, &tr->item, &tr->entry);
-        if (found < 0)
-            return found;
-    }
+    if (err == DROVER_NO_NODE && t->txn.failed == OP_ENTRY)
+        TRY(batch_job_require_entry(c, &tr->item, &tr->entry));
     if (t->txn.failed == OP_LISTS && (err == DROVER_NO_NODE || err == DROVER_EXISTS))
         return BATCH_FAIL(c, DROVER_DAMAGED,
                           "the lists of job %s do not agree; see 'drover batch fsck'", tr->item.id);
@@ -159,13 +150,11 @@ int batch_item_move(struct batch_call *c, enum batch_kind_id kind, struct str id
                     const struct batch_move *m, int *ret_state)
 {
     struct batch_transition tr = {.move = m, .only_from = BATCH_NO_STATE};
-    int err = batch_item_name(c, kind, id, &tr.item);
 
     if (kind == BATCH_KIND_JOB && (m->priority < -1 || m->priority > BATCH_PRIORITY_MAX))
         return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "'priority' must be 0 to %d", BATCH_PRIORITY_MAX);
-    if (!err)
-        err = batch_item_transition(c, &tr);
-    if (!err)
-        *ret_state = tr.to;
-    return err;
+    TRY(batch_item_name(c, kind, id, &tr.item));
+    TRY(batch_item_transition(c, &tr));
+    *ret_state = tr.to;
+    return 0;
 }

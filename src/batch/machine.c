@@ -251,9 +251,8 @@ struct str batch_status_write(const struct batch_machine *m, const struct batch_
             json_put_text(&b, str_of(m->states[s->last_successful].name));
     }
     json_member_text(&b, m->is_job ? "last_modification_date" : "last_modified", s->modified);
-    if (m->is_job) {
+    if (m->is_job)
         json_member_int(&b, "retry_count", s->retry_count);
-    }
     if (s->message.p) {
         json_member_text(&b, "message", s->message);
     }

@@ -20,20 +20,17 @@ static void publish(struct batch_server *h, const char *kind, const char *id, co
 static void on_change(void *arg, const struct batch_event *e)
 {
     struct batch_server *h = arg;
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
 
     json_open(&b, '{');
     json_member_text(&b, e->key, str_of(e->id));
-    if (e->batch) {
+    if (e->batch)
         json_member_text(&b, "batch", str_of(e->batch));
-    }
-    if (e->from) {
+    if (e->from)
         json_member_text(&b, "from", str_of(e->from));
-    }
     json_member_text(&b, "state", str_of(e->state));
     json_close(&b, '}');
     publish(h, e->key, e->id, e->state, buf_str(&b));
-    buf_release(&b);
     if (strcmp(e->key, "batch") == 0 && h->callbacks)
         batch_callbacks_wake(h->callbacks);
 }
@@ -89,31 +86,23 @@ static void give_back(void *arg, struct keeper *k)
     context_return(((struct batch_server *)arg)->context, k);
 }
 
-static int ready(void *arg, struct batch_call *c)
-{
-    return batch_server_ready(arg, c);
-}
-
 /* Reads the pipeline, if there is one. */
 static int load_machines(struct batch_server *h, const char *file, struct err_info *ret_error)
 {
     enum { LEN_MAX = 1024 * 1024 };
-    struct buf text = {0};
+    CLEANUP(buf_release) struct buf text = {0};
     struct err_info why;
-    FILE *f;
-    int err;
 
     h->machines = BATCH_MACHINES_BUILT_IN;
     if (!file)
         return 0;
-    f = fopen(file, "re");
+    FILE *f = fopen(file, "re");
     if (!f)
         return err_set(ret_error, DROVER_IO, "cannot open the pipeline '%s': %m", file);
     buf_reserve(&text, LEN_MAX);
     text.len = fread(text.p, 1, LEN_MAX, f);
     fclose(f);
-    err = batch_machines_load(&h->arena, buf_str(&text), &h->machines, &why);
-    buf_release(&text);
+    int err = batch_machines_load(&h->arena, buf_str(&text), &h->machines, &why);
     return err ? err_set(ret_error, err, "the pipeline '%s': %s", file, why.text) : 0;
 }
 
@@ -154,7 +143,7 @@ static int open_server(struct context *context, void **ret_module, struct err_in
                                     .arg = h};
     struct batch_thread_options n = {.borrow = borrow,
                                      .give_back = give_back,
-                                     .ready = ready,
+                                     .ready = batch_server_ready,
                                      .due = on_due,
                                      .warn = on_warning,
                                      .hook = on_batch_done,
@@ -162,11 +151,10 @@ static int open_server(struct context *context, void **ret_module, struct err_in
                                      .wake = wake,
                                      .reporting = on_reporting,
                                      .arg = h};
-    int err;
 
     h->context = context;
     pthread_mutex_init(&h->lock, NULL);
-    err = load_machines(h, pipeline, ret_error);
+    int err = load_machines(h, pipeline, ret_error);
     if (err) {
         close_server(h);
         return err;
@@ -186,8 +174,9 @@ const struct module batch_module = {.name = "batches",
                                     .options = OPTIONS,
                                     .option_count = sizeof OPTIONS / sizeof *OPTIONS};
 
-int batch_server_ready(struct batch_server *h, struct batch_call *c)
+int batch_server_ready(void *arg, struct batch_call *c)
 {
+    struct batch_server *h = arg;
     int err = 0;
 
     LOCKED(&h->lock);

@@ -76,7 +76,7 @@ void batch_request_leave(struct batch_request *d);
 uint64_t batch_list_key(const struct batch_view *v);
 
 /* Calls batch_store_init() once. */
-int batch_server_ready(struct batch_server *h, struct batch_call *c);
+int batch_server_ready(void *server, struct batch_call *c);
 
 /* The handlers. */
 route_fn list_items, get_item, delete_item, put_item_state, acquire_item;
