@@ -106,9 +106,7 @@ static int lift_blocks(struct batch_call *c, struct batch_kind *jobs, int state,
 
     if (!list_view_counts(list).blocked)
         return 0;
-    int err = list_view_refresh(held, c->k, false);
-    if (err)
-        return batch_fail(c, err);
+    TRY(batch_fail(c, list_view_refresh(held, c->k, false)));
     uint32_t generation = list_view_counts(held).removed + h->generation;
     pthread_mutex_lock(&c->store->lock);
     bool seen = jobs->blocks_seen[state] == generation;

@@ -59,23 +59,21 @@ static int put_item(struct batch_request *d, struct str id, int64_t token)
 }
 
 /* {"KEY": "ID"} */
-static int put_id(struct batch_request *d, int err, const char *id)
+static int put_id(struct batch_request *d, enum batch_kind_id kind, const char *id)
 {
-    if (!err)
-        buf_printf(&d->out, "{\"%s\":\"%s\"}", d->call.store->kinds[d->kind].key, id);
-    return err;
+    buf_printf(&d->out, "{\"%s\":\"%s\"}", d->call.store->kinds[kind].key, id);
+    return 0;
 }
 
 /* GET /v1/batches?uuid= is a list of one. */
 static int find_batch(struct batch_request *d, struct batch_item **ret_list, size_t *ret_count)
 {
-    struct batch_item *batch = arena_alloc(d->call.a, sizeof *batch);
     char bid[BATCH_ID_LEN + 1];
-    int err = batch_find(&d->call, d->in->uuid, bid);
 
-    *ret_list = batch;
+    TRY(batch_find(&d->call, d->in->uuid, bid));
+    *ret_list = arena_alloc(d->call.a, sizeof **ret_list);
     *ret_count = 1;
-    return err ? err : batch_item_get(&d->call, BATCH_KIND_BATCH, str_of(bid), batch);
+    return batch_item_get(&d->call, BATCH_KIND_BATCH, str_of(bid), *ret_list);
 }
 
 static int list(struct batch_request *d, struct batch_item **ret_list, size_t *ret_count)
@@ -108,12 +106,12 @@ BATCH_HANDLER(list_items)
 {
     struct batch_item *items;
     size_t count;
-    int err = list(d, &items, &count);
 
+    TRY(list(d, &items, &count));
     batch_request_open_list(d, d->call.store->kinds[d->kind].plural);
-    for (size_t i = 0; !err && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         put_item_json(&d->out, &d->call, &items[i]);
-    return batch_request_close_list(d, err);
+    return batch_request_close_list(d);
 }
 
 BATCH_HANDLER(get_item)
@@ -137,10 +135,9 @@ static int move(struct batch_request *d, struct str state)
                            .token = in->token,
                            .keep = in->keep,
                            .priority = in->priority};
-    int to, err = batch_item_move(&d->call, d->kind, in->id, &m, &to);
+    int to;
 
-    if (err)
-        return err;
+    TRY(batch_item_move(&d->call, d->kind, in->id, &m, &to));
     json_open(&d->out, '{');
     json_member_text(&d->out, kind->key, in->id);
     json_member_text(&d->out, "state", str_of(kind->machine->states[to].name));
@@ -160,13 +157,13 @@ BATCH_HANDLER(hold_batch)
 
 BATCH_HANDLER(release_batch)
 {
-    struct batch_item batch;
-    int err = batch_item_read(&d->call, BATCH_KIND_BATCH, d->in->id, &batch);
+    struct batch_item b;
 
-    if (!err && batch.status.state != d->call.store->batch.held)
-        err = err_set(&d->why, DROVER_NOT_ALLOWED, "batch %s is %s, not Held", batch.id,
-                      batch.kind->machine->states[batch.status.state].name);
-    return err ? err : move(d, STR("Pending"));
+    TRY(batch_item_read(&d->call, BATCH_KIND_BATCH, d->in->id, &b));
+    if (b.status.state != d->call.store->batch.held)
+        return err_set(&d->why, DROVER_NOT_ALLOWED, "batch %s is %s, not Held", b.id,
+                       b.kind->machine->states[b.status.state].name);
+    return move(d, STR("Pending"));
 }
 
 /* Acquiring. */
@@ -243,7 +240,8 @@ BATCH_HANDLER(post_batches)
 {
     char bid[BATCH_ID_LEN + 1];
 
-    return put_id(d, batch_create(&d->call, d->in->submission, bid), bid);
+    TRY(batch_create(&d->call, d->in->submission, bid));
+    return put_id(d, d->kind, bid);
 }
 
 BATCH_HANDLER(post_access)
@@ -253,7 +251,8 @@ BATCH_HANDLER(post_access)
 
     if (!data || data->kind != JSON_OBJECT)
         data = body; /* the fields of the specification, of which "token" is one */
-    return put_id(d, batch_item_new(&d->call, d->kind, data, (struct str){0}, id), id);
+    TRY(batch_item_new(&d->call, d->kind, data, (struct str){0}, id));
+    return put_id(d, d->kind, id);
 }
 
 BATCH_HANDLER(post_batch_jobs)
@@ -263,21 +262,18 @@ BATCH_HANDLER(post_batch_jobs)
     size_t count = list ? list->count : 1, n = 0;
     struct batch_job_spec *specs = arena_alloc(d->call.a, (count + 1) * sizeof *specs);
     char(*jids)[BATCH_ID_LEN + 1] = arena_alloc(d->call.a, (count + 1) * sizeof *jids);
-    int err = 0;
 
     if (list && (list->kind != JSON_LIST || list->count == 0))
         return err_set(&d->why, DROVER_BAD_ARGUMENT, "'jobs' must be a list that is not empty");
-    for (const struct json *v = list ? list->first : body; n < count && !err; v = v->next)
-        err = batch_job_read_spec(&d->call, v, &specs[n++]);
-    if (!err)
-        err = batch_job_create(&d->call, d->in->id, specs, count, NULL, jids);
-    d->kind = BATCH_KIND_JOB;
-    if (err || !list)
-        return put_id(d, err, jids[0]);
+    for (const struct json *v = list ? list->first : body; n < count; v = v->next)
+        TRY(batch_job_read_spec(&d->call, v, &specs[n++]));
+    TRY(batch_job_create(&d->call, d->in->id, specs, count, NULL, jids));
+    if (!list)
+        return put_id(d, BATCH_KIND_JOB, jids[0]);
     batch_request_open_list(d, "jobs");
     for (size_t i = 0; i < count; i++)
         json_put_text(&d->out, str_of(jids[i]));
-    return batch_request_close_list(d, 0);
+    return batch_request_close_list(d);
 }
 
 /* Jobs. */
@@ -358,9 +354,8 @@ BATCH_HANDLER(post_job_verb)
 BATCH_HANDLER(release_jobs)
 {
     int64_t count;
-    int err = batch_job_release_profile(&d->call, d->in->profile, &count);
 
-    if (!err)
-        buf_printf(&d->out, "{\"released\":%lld}", (long long)count);
-    return err;
+    TRY(batch_job_release_profile(&d->call, d->in->profile, &count));
+    buf_printf(&d->out, "{\"released\":%lld}", (long long)count);
+    return 0;
 }

@@ -29,33 +29,28 @@ static void put_lock_json(struct buf *b, const struct batch_lock *lock)
     json_close(b, '}');
 }
 
-static int put_kind(struct batch_request *d, enum batch_lock_kind kind)
-{
-    struct batch_lock *locks;
-    size_t count;
-    int err = batch_lock_list(&d->call, kind, &locks, &count);
-
-    for (size_t i = 0; !err && i < count; i++)
-        put_lock_json(&d->out, &locks[i]);
-    return err;
-}
-
 /* Of one kind, or of all. */
 BATCH_HANDLER(get_locks)
 {
-    int first = 0, last = BATCH_LOCK_KINDS - 1, err = 0;
-    if (d->in->kind.p && (err = first = last = find_kind(d)) < 0)
-        return err;
+    int first = d->in->kind.p ? find_kind(d) : 0,
+        last = d->in->kind.p ? first : BATCH_LOCK_KINDS - 1;
+
+    if (first < 0)
+        return first;
     batch_request_open_list(d, "locks");
-    for (int i = first, failed = 0; i <= last && !failed; i++)
-        err = failed = put_kind(d, (enum batch_lock_kind)i);
-    return batch_request_close_list(d, err);
+    for (int kind = first; kind <= last; kind++) {
+        struct batch_lock *locks;
+        size_t count;
+
+        TRY(batch_lock_list(&d->call, (enum batch_lock_kind)kind, &locks, &count));
+        for (size_t i = 0; i < count; i++)
+            put_lock_json(&d->out, &locks[i]);
+    }
+    return batch_request_close_list(d);
 }
 
-static int put_one(struct batch_request *d, int err, const struct batch_lock *lock)
+static int put_one(struct batch_request *d, const struct batch_lock *lock)
 {
-    if (err)
-        return err;
     json_open(&d->out, '{');
     json_key(&d->out, "lock");
     put_lock_json(&d->out, lock);
@@ -67,11 +62,12 @@ static int put_one(struct batch_request *d, int err, const struct batch_lock *lo
 BATCH_HANDLER(get_lock)
 {
     struct batch_lock lock;
-    int err = find_kind(d);
+    int kind = find_kind(d);
 
-    if (err >= 0)
-        err = batch_lock_get(&d->call, (enum batch_lock_kind)err, d->in->name, &lock);
-    return put_one(d, err, &lock);
+    if (kind < 0)
+        return kind;
+    TRY(batch_lock_get(&d->call, (enum batch_lock_kind)kind, d->in->name, &lock));
+    return put_one(d, &lock);
 }
 
 BATCH_HANDLER(put_lock)
@@ -84,13 +80,12 @@ BATCH_HANDLER(put_lock)
     if (batch_lock_is_ephemeral((enum batch_lock_kind)kind) && !d->in->session.p)
         return err_set(&d->why, DROVER_BAD_ARGUMENT,
                        "'session' is missing: open one with POST /v1/sessions");
-    return put_one(
-        d, batch_lock_take(&d->call, (enum batch_lock_kind)kind, d->in->name, d->in->who, &lock),
-        &lock);
+    TRY(batch_lock_take(&d->call, (enum batch_lock_kind)kind, d->in->name, d->in->who, &lock));
+    return put_one(d, &lock);
 }
 
 /* Also for the locks of jobs and batches. */
-static int release(struct batch_request *d)
+BATCH_HANDLER(delete_lock)
 {
     const struct batch_in *in = d->in;
     bool jobs = str_eq(in->kind, STR("jobs")) || str_eq(in->kind, STR("job")),
@@ -107,9 +102,4 @@ static int release(struct batch_request *d)
         return batch_lock_release(&d->call, (enum batch_lock_kind)kind, in->name, in->token);
     return batch_item_unlock(&d->call, jobs ? BATCH_KIND_JOB : BATCH_KIND_BATCH, in->name,
                              in->token);
-}
-
-BATCH_HANDLER(delete_lock)
-{
-    return release(d);
 }

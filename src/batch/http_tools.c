@@ -39,9 +39,8 @@ static int put_record(void *arg, const struct batch_legacy *r, struct str import
 BATCH_HANDLER(get_legacy)
 {
     batch_request_open_list(d, "records");
-    int err =
-        batch_legacy_list(&d->call, d->in->path.p ? d->in->path : STR("/ingest"), put_record, d);
-    return batch_request_close_list(d, err);
+    TRY(batch_legacy_list(&d->call, d->in->path.p ? d->in->path : STR("/ingest"), put_record, d));
+    return batch_request_close_list(d);
 }
 
 static void put_jid(void *arg, const char *jid)
@@ -56,11 +55,10 @@ BATCH_HANDLER(post_legacy)
                                          .batch = in->batch,
                                          .all = in->all,
                                          .remove = in->remove};
-    int err;
 
     batch_request_open_list(d, "jobs");
-    err = batch_legacy_import(&d->call, &import, put_jid, &d->out);
-    return batch_request_close_list(d, err);
+    TRY(batch_legacy_import(&d->call, &import, put_jid, &d->out));
+    return batch_request_close_list(d);
 }
 
 /* POST /v1/batches/fsck */
@@ -80,11 +78,13 @@ BATCH_HANDLER(post_fsck)
     struct batch_repair_totals totals;
 
     batch_request_open_list(d, "findings");
-    int err = batch_repair_run(&d->call, d->in->repair, put_finding, &d->out, &totals);
-    if (!err)
-        buf_printf(&d->out, "],\"jobs\":%lld,\"batches\":%lld,\"repaired\":%lld}",
-                   (long long)totals.jobs, (long long)totals.batches, (long long)totals.repaired);
-    return err;
+    TRY(batch_repair_run(&d->call, d->in->repair, put_finding, &d->out, &totals));
+    json_close(&d->out, ']');
+    json_member_int(&d->out, "jobs", totals.jobs);
+    json_member_int(&d->out, "batches", totals.batches);
+    json_member_int(&d->out, "repaired", totals.repaired);
+    json_close(&d->out, '}');
+    return 0;
 }
 
 /* GET /v1/machines: the states, for consoles and commands that do not know the site's pipeline. */

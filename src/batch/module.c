@@ -254,9 +254,9 @@ void batch_request_open_list(struct batch_request *d, const char *key)
     json_member_open(&d->out, key, '[');
 }
 
-int batch_request_close_list(struct batch_request *d, int err)
+int batch_request_close_list(struct batch_request *d)
 {
     json_close(&d->out, ']');
     json_close(&d->out, '}');
-    return err;
+    return 0;
 }

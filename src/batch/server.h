@@ -67,7 +67,7 @@ void batch_request_run(struct http_request *r, int (*answer)(struct batch_reques
 
 /* {"KEY": [ and ]} */
 void batch_request_open_list(struct batch_request *d, const char *key);
-int batch_request_close_list(struct batch_request *d, int err);
+int batch_request_close_list(struct batch_request *d); /* 0 */
 
 /* Gives the keeper back without an answer, before the request waits. */
 void batch_request_leave(struct batch_request *d);
