@@ -70,7 +70,7 @@ struct batch_watcher *batch_watcher_open(const struct batch_thread_options *o);
 void batch_watcher_close(struct batch_watcher *w);
 
 /* A watch of the store fired. */
-void batch_watcher_stale(struct batch_watcher *w);
+void batch_watcher_stale(void *watcher);
 
 /* An acquire is about to wait for a list, or has locked an item of a list while another waits. */
 void batch_watcher_want(struct batch_watcher *w, struct batch_view *v);

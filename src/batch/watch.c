@@ -197,7 +197,7 @@ static void attend(struct periodic *thread, void *arg)
     periodic_next(thread, next_ms > now_ms ? next_ms - now_ms : 0);
 }
 
-static void wake_thread(void *arg)
+void batch_watcher_stale(void *arg)
 {
     struct batch_watcher *w = arg;
     LOCKED(&w->lock);
@@ -225,9 +225,9 @@ struct batch_watcher *batch_watcher_open(const struct batch_thread_options *o)
     w->all_ms = clock_boot_ms();
     pthread_mutex_init(&w->lock, NULL);
     for (int i = 0; i < NODE_COUNT; i++)
-        list_watch_init(&w->nodes[i], paths[i], KEEPER_WATCH_CHILDREN, wake_thread, w);
+        list_watch_init(&w->nodes[i], paths[i], KEEPER_WATCH_CHILDREN, batch_watcher_stale, w);
     w->thread = periodic_start("batch-watch", BATCH_SWEEP_MS, attend, w);
-    wake_thread(w);
+    batch_watcher_stale(w);
     return w;
 }
 
@@ -244,20 +244,15 @@ void batch_watcher_close(struct batch_watcher *w)
     free(w);
 }
 
-void batch_watcher_stale(struct batch_watcher *w)
-{
-    wake_thread(w);
-}
-
 void batch_watcher_want(struct batch_watcher *w, struct batch_view *v)
 {
     if (!atomic_exchange(&v->wanted, true))
-        wake_thread(w);
+        batch_watcher_stale(w);
 }
 
 void batch_watcher_session(struct batch_watcher *w, bool ended)
 {
     if (ended)
         w->ended = true;
-    wake_thread(w);
+    batch_watcher_stale(w);
 }
