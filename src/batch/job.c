@@ -366,38 +366,30 @@ static int begin_change(struct batch_call *c, struct batch_txn *t, struct str id
 }
 
 /* The entry of the job moves with its priority. */
-static int try_priority(struct batch_call *c, struct str id, int priority, int64_t token,
-                        bool *ret_again)
-{
-    struct batch_txn t = BATCH_TXN(c);
-    struct batch_item j;
-    int entry;
-
-    *ret_again = false;
-    TRY(begin_change(c, &t, id, token, &j));
-    TRY(batch_job_require_entry(c, &j, &entry));
-    txn_check(&t.txn, OP_ANY, j.version, "/jobs/%s/status", j.id);
-    txn_set(&t.txn, OP_STATUS, str_of(arena_printf(c->a, "%d", priority)), j.priority_version,
-            "/jobs/%s/priority", j.id);
-    if (entry != priority) {
-        struct batch_view *v = &j.kind->views[j.status.state];
-        batch_txn_list_remove(&t, OP_ANY, v, batch_key(entry, j.number));
-        batch_txn_list_add(&t, OP_ANY, v, batch_key(priority, j.number));
-    }
-    int err = batch_txn_commit(c, &t, OP_STATUS);
-    *ret_again = batch_is_conflict(err);
-    return err;
-}
-
 int batch_job_set_priority(struct batch_call *c, struct str id, int64_t priority, int64_t token)
 {
-    bool again = true;
-    int err = 0;
+    int err = DROVER_BAD_VERSION;
 
     if (priority < 0 || priority > BATCH_PRIORITY_MAX)
         return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "'priority' must be 0 to %d", BATCH_PRIORITY_MAX);
-    for (int i = 0; i < BATCH_TRIES && again; i++)
-        err = try_priority(c, id, (int)priority, token, &again);
+    for (int i = 0; i < BATCH_TRIES && batch_is_conflict(err); i++) {
+        struct batch_txn t = BATCH_TXN(c);
+        struct batch_item j;
+        int entry;
+
+        TRY(begin_change(c, &t, id, token, &j));
+        TRY(batch_job_require_entry(c, &j, &entry));
+        txn_check(&t.txn, OP_ANY, j.version, "%s/status", j.path);
+        txn_set(&t.txn, OP_STATUS, str_of(arena_printf(c->a, "%d", (int)priority)),
+                j.priority_version, "%s/priority", j.path);
+        if (entry != priority) {
+            struct batch_view *v = &j.kind->views[j.status.state];
+
+            batch_txn_list_remove(&t, OP_ANY, v, batch_key(entry, j.number));
+            batch_txn_list_add(&t, OP_ANY, v, batch_key((int)priority, j.number));
+        }
+        err = batch_txn_commit(c, &t, OP_STATUS);
+    }
     return err;
 }
 

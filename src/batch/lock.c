@@ -190,31 +190,28 @@ int batch_lock_get(struct batch_call *c, enum batch_lock_kind kind, struct str n
 }
 
 /* BAD_VERSION: a lock of that kind was taken meanwhile, perhaps this one. */
-static int try_release(struct batch_call *c, enum batch_lock_kind kind, struct str name,
-                       int64_t token)
-{
-    struct batch_txn t = BATCH_TXN(c);
-    struct keeper_stat taken;
-    struct batch_lock lock;
-    TRY(batch_node_exists(c, &taken, "/locks/%s", BATCH_LOCK_DIRS[kind]));
-    TRY(batch_lock_get(c, kind, name, &lock));
-    if (token && lock.token != token)
-        return fenced(c, token);
-    if (!str_eq(lock.name, name) && !str_eq(lock.name, lock.node))
-        return BATCH_FAIL(c, DROVER_LOCKED, "the node of that lock is taken by '%.*s'",
-                          STR_ARGS(lock.name));
-    txn_check(&t.txn, OP_ANY, taken.version, "/locks/%s", BATCH_LOCK_DIRS[kind]);
-    txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/locks/%s/%s", BATCH_LOCK_DIRS[kind],
-               lock.node.p);
-    return batch_txn_commit(c, &t, OP_ANY);
-}
-
 int batch_lock_release(struct batch_call *c, enum batch_lock_kind kind, struct str name,
                        int64_t token)
 {
     int err = DROVER_BAD_VERSION;
-    for (int i = 0; i < BATCH_TRIES && err == DROVER_BAD_VERSION; i++)
-        err = try_release(c, kind, name, token);
+
+    for (int i = 0; i < BATCH_TRIES && err == DROVER_BAD_VERSION; i++) {
+        struct batch_txn t = BATCH_TXN(c);
+        struct keeper_stat taken;
+        struct batch_lock lock;
+
+        TRY(batch_node_exists(c, &taken, "/locks/%s", BATCH_LOCK_DIRS[kind]));
+        TRY(batch_lock_get(c, kind, name, &lock));
+        if (token && lock.token != token)
+            return fenced(c, token);
+        if (!str_eq(lock.name, name) && !str_eq(lock.name, lock.node))
+            return BATCH_FAIL(c, DROVER_LOCKED, "the node of that lock is taken by '%.*s'",
+                              STR_ARGS(lock.name));
+        txn_check(&t.txn, OP_ANY, taken.version, "/locks/%s", BATCH_LOCK_DIRS[kind]);
+        txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/locks/%s/%s", BATCH_LOCK_DIRS[kind],
+                   lock.node.p);
+        err = batch_txn_commit(c, &t, OP_ANY);
+    }
     return err;
 }
 
