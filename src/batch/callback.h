@@ -2,7 +2,7 @@
  * callback - the two threads of batches in drover serve: one reports that batches have ended, by an
  * event, and by a command or URL; the other watches the keeper for acquires that wait.
  *
- * A report is due while its batch is Reporting or UpdateReporting, which is durable (batch.h).
+ * A report is due while its batch is Reporting or UpdateReporting, which is durable (item.h).
  * Every server publishes an event "batch-done" for each due batch that it sees, to its own
  * listeners; after a restart it publishes those that are still due again.
  *

@@ -1,15 +1,15 @@
 /*
- * item - what batches, jobs and access items have in common: they are created with an id, read,
- * listed, acquired, moved from state to state, and deleted.
+ * item - batches, jobs and access items: first what they have in common (they are created with an
+ * id, read, listed, acquired, moved from state to state, and deleted), then what only batches and
+ * only jobs have, then the locks.
  *
- * Acquire. An acquire locks the first item of a state that is not locked and returns its token
- * (lock.h). Jobs are ordered by priority and id, the others by id. It returns nothing while the
+ * Acquire. An acquire locks the first item of a state that is not locked and returns its token (see
+ * Locks below). Jobs are ordered by priority and id, the others by id. It returns nothing while the
  * queue of the kind is locked.
  *
  * Move. A move is one transaction: it sets the status at the version that was read, moves the entry
  * from the list of the old state to the list of the new one, and unlocks the item unless the lock
- * is kept. A job also changes lists of its batch, and the batch itself if it was the last
- * (batch.h).
+ * is kept. A job also changes lists of its batch, and the batch itself if it was the last.
  *
  * Access items are Pending, or Processing; those whose worker died are acquired again. Their lock
  * stays while they are Processing.
@@ -79,7 +79,7 @@ struct batch_move {
 
 /*
  * Moves an item. ret_state is its new state: for a batch it can differ from the one asked for, see
- * batch.h.
+ * Batches below.
  */
 int batch_item_move(struct batch_call *c, enum batch_kind_id kind, struct str id,
                     const struct batch_move *m, int *ret_state);
@@ -169,7 +169,7 @@ int batch_job_add_move(struct batch_call *c, struct batch_txn *t, struct batch_t
 int batch_add_move(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr);
 
 /*
- * batch - what only batches have: a submission, completion, and reports. The rest is in item.h.
+ * Batches have a submission, completion, and reports.
  *
  * Completion. Every transaction that changes the members of batch-processing also sets that node
  * (to the same empty data) at the version that was read with its number of children. If two last
@@ -219,8 +219,7 @@ struct str batch_json_ids(struct batch_call *c, const struct keeper_names *ids);
 int batch_add_uuid_deletion(struct batch_call *c, struct batch_txn *t, const struct batch_item *b);
 
 /*
- * job - what only jobs have: a specification, a batch, a priority, fields, and being held or
- * requeued. The rest is in item.h.
+ * Jobs have a specification, a batch, a priority and fields, and can be held and requeued.
  */
 
 enum { BATCH_PRIORITY_DEFAULT = 50 };
@@ -300,9 +299,7 @@ int batch_job_locate(struct batch_call *c, const struct batch_item *job, int *re
 int batch_job_require_entry(struct batch_call *c, const struct batch_item *job, int *ret_entry);
 
 /*
- * lock - who may change what.
- *
- * There are two sorts. The lock of an item (a batch, a job, an access item) is the ephemeral node
+ * Locks: who may change what. There are two sorts. The lock of an item (a batch, a job, an access item) is the ephemeral node
  * ITEM/lock. Its token is the number of the transaction that created the node (czxid), so each lock
  * has a higher token than those before it. Locks by name are the table of the specification:
  *

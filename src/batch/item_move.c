@@ -1,6 +1,6 @@
 /*
  * The transition of an item from one state to another: one mechanism for every kind, driven by the
- * machine of the kind. What a kind adds to the transaction is in job_move.c and batch.c.
+ * machine of the kind. What a kind adds to the transaction is in job.c and batch.c.
  */
 #include "batch/item.h"
 

@@ -1,4 +1,4 @@
-/* Creating jobs. */
+/* Creating jobs, the cache of jobs, moving them, and changing their fields. */
 #include <stdlib.h>
 
 #include "base/mem.h"

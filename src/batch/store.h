@@ -202,7 +202,7 @@ struct batch_item {
         path[BATCH_PATH_LEN + 1]; /* "jid0000000007", "/jobs/jid0000000007" */
     struct batch_status status;
     int32_t version; /* of the status node */
-    int64_t token;   /* of its lock (lock.h), 0: not locked; not from batch_item_read() */
+    int64_t token;   /* of its lock (item.h), 0: not locked; not from batch_item_read() */
 
     /* Only from batch_item_get(). */
     struct str nodes[BATCH_NODES_MAX]; /* data of kind->nodes; p NULL: no such node */
