@@ -299,9 +299,10 @@ int batch_job_locate(struct batch_call *c, const struct batch_item *job, int *re
 int batch_job_require_entry(struct batch_call *c, const struct batch_item *job, int *ret_entry);
 
 /*
- * Locks: who may change what. There are two sorts. The lock of an item (a batch, a job, an access item) is the ephemeral node
- * ITEM/lock. Its token is the number of the transaction that created the node (czxid), so each lock
- * has a higher token than those before it. Locks by name are the table of the specification:
+ * Locks: who may change what. There are two sorts. The lock of an item (a batch, a job, an access
+ * item) is the ephemeral node ITEM/lock. Its token is the number of the transaction that created
+ * the node (czxid), so each lock has a higher token than those before it. Locks by name are the
+ * table of the specification:
  *
  *     queue/ingest, accessSmall, accessLarge; collections/MNEMONIC    by admins; persistent
  *     storage/ARK, inventory/ARK                      of an object; ephemeral: end with the session
