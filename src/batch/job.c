@@ -12,11 +12,10 @@ int batch_job_read_spec(struct batch_call *c, const struct json *v, struct batch
     struct batch_job_spec s = {.priority = BATCH_PRIORITY_DEFAULT};
     const struct json **const objects[] = {&s.configuration, &s.identifiers, &s.metadata,
                                            &s.inventory};
-    int err;
 
     if (v->kind != JSON_OBJECT)
         return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "a job is an object with a 'configuration'");
-    err = json_only(v, MEMBERS, c->why);
+    int err = json_only(v, MEMBERS, c->why);
     for (int i = 0; i < 4 && err >= 0; i++)
         err = json_get_object(v, MEMBERS[i], objects[i], c->why);
     if (err < 0 || (err = json_get_int(v, "priority", &s.priority, c->why)) < 0 ||
