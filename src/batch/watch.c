@@ -70,7 +70,8 @@ static void stop_attending(struct batch_watcher *w, struct batch_view *v)
     if (!v->attended)
         return;
     list_view_unwatch(v->list);
-    v->attended = v->changed = false;
+    v->attended = false;
+    v->changed = false;
     w->o.wake(w->o.arg, v, 1);
 }
 
@@ -141,7 +142,8 @@ static bool attend_view(struct batch_watcher *w, struct batch_call *c, struct ba
     } else if (began_ms < v->rest_ms) {
         earlier(next_ms, v->rest_ms);
     } else {
-        v->wanted = v->changed = false;
+        v->wanted = false;
+        v->changed = false;
         v->attended = true;
         if (list_view_attend(v->list, c->k, all, &v->next_ms))
             v->next_ms = began_ms + BATCH_RETRY_MS;
