@@ -197,6 +197,12 @@ static int64_t free_unlocked(struct list_view *v, bool all)
             next_ms = e->what;
         l->ended = false;
     }
+    for (uint32_t ref = 1; all && ref <= v->len; ref++) { /* those beyond LIST_LOCKS_MAX */
+        const struct list_entry *e = &v->entries[ref];
+
+        if (e->state == LIST_PARKED && !e->watched && e->what <= now_ms)
+            list_entry_enter(v, ref, LIST_FREE, 0);
+    }
     list_view_unlock(v);
     return next_ms;
 }
