@@ -91,6 +91,11 @@ bool periodic_is_stopping(struct periodic *p)
     return p->stopping;
 }
 
+void periodic_next(struct periodic *p, int64_t ms)
+{
+    p->every_ms = ms;
+}
+
 static void *periodic_main(void *arg)
 {
     struct periodic *p = arg;

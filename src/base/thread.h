@@ -32,8 +32,7 @@ void thread_must_start(pthread_t *ret_thread, const char *name, void *(*fn)(void
 #define LOCKED(mutex) LOCKED_AT(mutex, __LINE__)
 #define LOCKED_AT(mutex, line) LOCKED_AS(mutex, line)
 #define LOCKED_AS(mutex, line)                                                                     \
-    CLEANUP(locked_end)                                                                            \
-    __attribute__((unused)) pthread_mutex_t *locked_##line = locked_begin(mutex)
+    __attribute__((unused)) CLEANUP(locked_end) pthread_mutex_t *locked_##line = locked_begin(mutex)
 
 static inline pthread_mutex_t *locked_begin(pthread_mutex_t *mutex)
 {
@@ -61,8 +60,9 @@ struct periodic;
 struct periodic *periodic_start(const char *name, int64_t every_ms,
                                 void (*fn)(struct periodic *p, void *arg), void *arg);
 bool periodic_is_stopping(struct periodic *p);
-void periodic_wake(struct periodic *p); /* the next call comes at once */
-void periodic_stop(struct periodic *p); /* NULL: does nothing */
+void periodic_next(struct periodic *p, int64_t ms); /* from fn: until its next call, from now on */
+void periodic_wake(struct periodic *p);             /* the next call comes at once */
+void periodic_stop(struct periodic *p);             /* NULL: does nothing */
 
 /*
  * Calls fn(arg, 0) to fn(arg, count - 1), in any order and on several threads, and returns when all

@@ -13,8 +13,7 @@
  */
 #include "base/clock.h"
 #include "base/thread.h"
-#include "batch/job.h"
-#include "batch/lock.h"
+#include "batch/item.h"
 
 /* The locks by name, as they were read when an acquire began. */
 struct batch_holds {
@@ -39,7 +38,6 @@ static bool is_held(struct batch_call *c, struct str configuration,
     batch_name_flatten(profile, flat);
     for (size_t i = 0; i < collections->count; i++) {
         struct str name = str_of(collections->names[i]);
-
         if (str_eq(name, profile) || str_eq(name, str_of(flat)))
             return true;
         if (profile.len == name.len + suffix.len && str_starts(str_of(flat), name) &&
@@ -57,18 +55,14 @@ static int read_holds(struct batch_call *c, const struct batch_kind *kind, struc
 
     if (!kind->queue)
         return 0;
-    int err = batch_node_children(c, &queues, &stat, "/locks/queue");
-    if (err)
-        return batch_fail(c, err);
+    TRY(batch_node_children(c, &queues, &stat, "/locks/queue"));
     ret->queues_version = stat.version;
     for (size_t i = 0; i < queues.count; i++)
         if (strcmp(queues.names[i], kind->queue) == 0)
             return 1;
     if (kind->id != BATCH_KIND_JOB)
         return 0;
-    err = batch_node_children(c, &ret->collections, &stat, "/locks/collections");
-    if (err)
-        return batch_fail(c, err);
+    TRY(batch_node_children(c, &ret->collections, &stat, "/locks/collections"));
     ret->collections_version = stat.version;
     ret->generation = (uint32_t)stat.cversion;
     LOCKED(&c->store->lock);
@@ -112,9 +106,7 @@ static int lift_blocks(struct batch_call *c, struct batch_kind *jobs, int state,
 
     if (!list_view_counts(list).blocked)
         return 0;
-    int err = list_view_refresh(held, c->k, false);
-    if (err)
-        return batch_fail(c, err);
+    TRY(batch_fail(c, list_view_refresh(held, c->k, false)));
     uint32_t generation = list_view_counts(held).removed + h->generation;
     pthread_mutex_lock(&c->store->lock);
     bool seen = jobs->blocks_seen[state] == generation;
@@ -176,13 +168,37 @@ static int find_hold(struct batch_call *c, struct batch_item *j, const struct ba
     return is_held(c, configuration, &h->collections) ? HOLD_COLLECTION : HOLD_NONE;
 }
 
+/* If the connection broke, reads whether the lock is ours. Sets the token and the new version. */
+static int commit_lock(struct batch_call *c, struct batch_txn *t, struct batch_item *i)
+{
+    struct keeper_session session;
+    int err = batch_txn_commit(c, t, OP_STATUS);
+
+    if (err)
+        return err;
+    struct keeper_stat stat = *txn_stat(&t->txn, OP_LOCK);
+    if (!stat.czxid) { /* the outcome was unknown */
+        keeper_session(c->k, &session);
+        err = batch_node_exists(c, &stat, "%s/lock", i->path);
+        if (err)
+            return err == DROVER_NO_NODE ? DROVER_BAD_VERSION : err;
+        if (stat.ephemeral_owner != session.id)
+            return DROVER_EXISTS;
+    }
+    i->token = stat.czxid;
+    i->version++;
+    return 0;
+}
+
 /* Locks an item. entry: that of a job; h may be NULL. ret_failed: the operation that failed. */
 static int lock_item(struct batch_call *c, struct batch_item *i, const char *entry,
                      const struct batch_holds *h, int *ret_failed)
 {
     struct batch_txn t = BATCH_TXN(c);
-
-    txn_set(&t.txn, OP_STATUS, batch_item_status(c, i), i->version, "%s/status", i->path);
+    struct str status = i->status.json /* exactly as it was read */
+                            ? i->status.json->raw
+                            : batch_status_write(i->kind->machine, &i->status, c->a);
+    txn_set(&t.txn, OP_STATUS, status, i->version, "%s/status", i->path);
     txn_create(&t.txn, OP_LOCK, NO_BYTES, KEEPER_EPHEMERAL, "%s/lock", i->path);
     if (entry) {
         txn_check(&t.txn, OP_ENTRY, KEEPER_ANY_VERSION, "%s/%s",
@@ -194,7 +210,7 @@ static int lock_item(struct batch_call *c, struct batch_item *i, const char *ent
         txn_check(&t.txn, OP_HOLDS, h->queues_version, "/locks/queue");
     if (h && entry)
         txn_check(&t.txn, OP_HOLDS, h->collections_version, "/locks/collections");
-    int err = batch_lock_commit(c, &t, i);
+    int err = commit_lock(c, &t, i);
     *ret_failed = t.txn.failed;
     return err;
 }
@@ -215,7 +231,7 @@ static int take(struct batch_call *c, struct list_view *v, struct str entry,
 
     if (err && failed == OP_HOLDS) {
         list_view_release(v, entry, NULL);
-        return batch_is_conflict(err) ? HOLDS_CHANGED : batch_fail(c, err);
+        return batch_is_conflict(err) ? HOLDS_CHANGED : err;
     }
     if (err == DROVER_NO_NODE && failed == OP_ENTRY)
         list_view_remove(v, entry);
@@ -226,7 +242,7 @@ static int take(struct batch_call *c, struct list_view *v, struct str entry,
     else if (job)
         batch_job_cache_put(c, i);
     if (err)
-        return batch_is_conflict(err) ? 0 : batch_fail(c, err);
+        return batch_is_conflict(err) ? 0 : err;
     return 1;
 }
 
@@ -235,7 +251,6 @@ static int take_job(struct batch_call *c, struct list_view *v, struct str entry,
                     const struct batch_holds *h, struct batch_item *j)
 {
     int err = find_hold(c, j, h);
-
     if (err == HOLD_NONE)
         return take(c, v, entry, h, j);
     if (err == HOLD_BATCH)
@@ -251,12 +266,11 @@ static int take_job(struct batch_call *c, struct list_view *v, struct str entry,
 static int put_aside(struct batch_call *c, const struct batch_view *v, struct str entry)
 {
     int err = v->priority ? batch_node_exists(c, NULL, "%s/%s", v->dir, entry.p) : DROVER_NO_NODE;
-
     if (err == DROVER_NO_NODE)
         list_view_remove(v->list, entry);
     else
         list_view_park(v->list, entry, clock_boot_ms());
-    return batch_optional(err) ? batch_fail(c, err) : 0;
+    return batch_optional(err);
 }
 
 /* Tries one entry: a job first as it is cached, then, if that is stale, as it is in the tree. */
@@ -302,7 +316,7 @@ static int acquire_in(struct batch_call *c, struct batch_kind *kind, int state,
     if (err == DROVER_TOO_BIG)
         return BATCH_FAIL(c, err, "the list of %s items is too long to be read from this keeper",
                           kind->machine->states[state].name);
-    return err ? batch_fail(c, err) : 0;
+    return batch_fail(c, err);
 }
 
 static int check_state(struct batch_call *c, const struct batch_kind *kind, int state)

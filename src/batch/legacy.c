@@ -35,7 +35,6 @@ int batch_legacy_read(struct str name, struct str data, struct batch_legacy *ret
     r.kind = LEGACY_PROPERTIES;
     for (size_t i = 0; i < r.payload.len; i++) {
         char first = r.payload.p[i];
-
         if (isspace((unsigned char)first))
             continue;
         r.kind = first == '{' ? LEGACY_JSON : first == '<' ? LEGACY_XML : LEGACY_PROPERTIES;
@@ -57,7 +56,7 @@ const char *batch_legacy_status(struct arena *a, int status)
 
 const char *batch_legacy_payload(enum batch_legacy_payload kind)
 {
-    static const char *const names[] = {"properties", "json", "xml", "bytes"};
+    static const char *const names[] = {"properties", "json", "xml"};
 
     return names[kind];
 }
@@ -93,7 +92,6 @@ static bool read_hex(struct batch_properties *s, uint32_t *ret_code)
         return false;
     for (int i = 0; i < 4; i++) {
         char c = (char)tolower((unsigned char)s->p[i]);
-
         if (!isxdigit((unsigned char)c))
             return false;
         code = code << 4 | (uint32_t)(isdigit((unsigned char)c) ? c - '0' : c - 'a' + 10);
@@ -132,7 +130,6 @@ static void read_text(struct batch_properties *s, const char *stops, struct buf 
 {
     while (s->p < s->end && !(*s->p && strchr(stops, *s->p))) {
         char c = *s->p++;
-
         if (c == '\\')
             read_escape(s, b);
         else

@@ -1,7 +1,6 @@
 /* Batches and jobs of the public interface: a store on a keeper, an arena for each call. */
 #include "base/mem.h"
-#include "batch/batch.h"
-#include "batch/job.h"
+#include "batch/item.h"
 #include "client/keeper_library.h"
 
 _Static_assert((int)DROVER_BATCH_ID_SIZE == BATCH_ID_LEN + 1, "the header says how long an id is");
