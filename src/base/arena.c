@@ -93,7 +93,6 @@ char *arena_text(struct arena *a, struct str s)
 static bool join(const char *fmt, va_list ap, char *text, size_t size, size_t *ret_len)
 {
     size_t len = 0;
-
     while (*fmt) {
         bool is_text = fmt[0] == '%' && fmt[1] == 's';
         const char *part = is_text ? va_arg(ap, const char *) : fmt;
@@ -113,7 +112,6 @@ char *arena_vprintf(struct arena *a, const char *fmt, va_list ap)
     char joined[256];
     va_list again;
     size_t len;
-
     va_copy(again, ap);
     bool is_joined = join(fmt, again, joined, sizeof joined, &len);
     va_end(again);
@@ -139,7 +137,6 @@ char *arena_printf(struct arena *a, const char *fmt, ...)
 void arena_reset(struct arena *a)
 {
     struct arena_block *kept = NULL, *next;
-
     for (struct arena_block *b = a->blocks; b; b = next) {
         next = b->next;
         if (!kept && !b->large)

@@ -100,7 +100,6 @@ static char **make_environment(const char *const *variables)
 {
     size_t count = 1, kept = 0;
     char **made;
-
     for (char **e = environ; *e; e++)
         count++;
     for (const char *const *v = variables; v && *v; v++)
@@ -165,7 +164,6 @@ static void signal_group(struct child *f, int number)
 static void handle_due(struct child *f)
 {
     int64_t now_ms = clock_boot_ms();
-
     if (!f->signalled && child_signal())
         signal_group(f, child_signal());
     if (f->o->tick && f->o->tick_ms && now_ms >= f->next_tick_ms) {
@@ -197,7 +195,6 @@ static void follow(struct child *f)
         {.fd = f->pidfd, .events = POLLIN},
         {.fd = stop_fd, .events = POLLIN},
     };
-
     for (;;) {
         fds[1].fd = f->signalled ? -1 : stop_fd;
         poll(fds, 2, until_due(f));

@@ -61,7 +61,6 @@ static bool skip_byte(struct json_parser *s, char c)
 static bool hex4(const char *p, const char *end, uint32_t *ret)
 {
     uint32_t v = 0;
-
     if (end - p < 4)
         return false;
     for (int i = 0; i < 4; i++) {
@@ -97,7 +96,6 @@ static bool unescape(struct json_parser *s, char **to)
 {
     static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
     const char *known;
-
     s->p++;
     if (s->p == s->end)
         return wrong(s, "unfinished escape");
@@ -314,7 +312,6 @@ static bool parse_members(struct json_parser *s, struct json *v, char closing)
 static bool parse_nested(struct json_parser *s, struct json *v)
 {
     bool is_object = *s->p == '{', ok;
-
     if (s->depth == JSON_DEPTH_MAX)
         return wrong(s, "too deep");
     s->depth++;
@@ -349,7 +346,6 @@ static bool parse_word(struct json_parser *s, struct json *v)
 static bool parse_value(struct json_parser *s, struct json *v)
 {
     bool ok;
-
     skip_space(s);
     if (s->p == s->end)
         return wrong(s, "unexpected end");
@@ -380,7 +376,6 @@ int json_read(struct arena *a, struct str text, size_t values_max, struct json *
                             .why = ret_error,
                             .values_left = values_max};
     struct json *v = arena_zalloc(a, sizeof *v);
-
     if (!parse_value(&s, v))
         return s.err;
     skip_space(&s);

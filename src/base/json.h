@@ -117,7 +117,6 @@ void json_member_texts(struct buf *b, const char *name, const char *const *texts
 static inline const struct json *json_list(const struct json *v)
 {
     static const struct json empty = {.kind = JSON_LIST};
-
     return v && v->kind == JSON_LIST ? v : &empty;
 }
 

@@ -102,7 +102,6 @@ static size_t put_special(struct buf *b, const char *p, const char *end)
 void json_put_text(struct buf *b, struct str text)
 {
     const char *p = text.len ? text.p : "", *end = p + text.len, *plain = p;
-
     put_comma(b);
     buf_put(b, "\"", 1);
     while ((p = json_skip_plain(p, end)) < end) {

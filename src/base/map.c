@@ -88,7 +88,6 @@ static uint32_t steps(const struct map *m, uint32_t from, uint32_t to)
 void map_remove(struct map *m, uint32_t hash, uint32_t ref)
 {
     uint32_t at;
-
     assert(m->count);
     uint32_t hole = map_home(m, hash);
     while (m->slots[hole].ref != ref) {

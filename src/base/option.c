@@ -87,7 +87,6 @@ int option_span(const struct option *o, const char *text, struct err_info *e)
     const char *at = text;
     char bound[HUMAN_SIZE];
     int64_t sum = 0;
-
     do {
         int64_t part = span_part(&at, sum);
         if (part < 0)
@@ -125,7 +124,6 @@ static bool parse_host(const char *host, uint16_t port, struct sockaddr_storage 
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
     size_t len = strlen(host);
     char inner[INET6_ADDRSTRLEN];
-
     if (inet_pton(AF_INET, strcmp(host, "localhost") ? host : "127.0.0.1", &v4.sin_addr) == 1) {
         memcpy(ret_address, &v4, sizeof v4);
         return true;
@@ -145,7 +143,6 @@ int option_address(const struct option *o, const char *text, struct err_info *e)
     const char *colon = strrchr(text, ':');
     char host[64];
     int64_t port;
-
     parsed.none = !strcmp(text, "none");
     if (!parsed.none) {
         snprintf(host, sizeof host, "%.*s", (int)(colon ? colon - text : 0), text);

@@ -36,7 +36,6 @@ static uint32_t mix(int round, uint32_t b, uint32_t c, uint32_t d)
 static void add_block(uint32_t h[5], const unsigned char *block)
 {
     uint32_t w[ROUNDS], v[5];
-
     for (int i = 0; i < 16; i++)
         w[i] = read_u32(block + 4 * i);
     for (int i = 16; i < ROUNDS; i++)
@@ -61,7 +60,6 @@ void sha1(struct str text, unsigned char ret_sum[SHA1_LEN])
     unsigned char last[2 * BLOCK_LEN] = {0};
     uint64_t bits = (uint64_t)text.len * 8;
     size_t left = text.len;
-
     for (; left >= BLOCK_LEN; p += BLOCK_LEN, left -= BLOCK_LEN)
         add_block(h, p);
     if (left)

@@ -42,7 +42,6 @@ static inline struct str str_cut(struct str *rest, char separator)
 {
     const char *found = rest->len ? memchr(rest->p, separator, rest->len) : NULL;
     struct str cut = {rest->p, found ? (size_t)(found - rest->p) : rest->len};
-
     *rest = found ? (struct str){found + 1, rest->len - cut.len - 1} : (struct str){0};
     return cut;
 }

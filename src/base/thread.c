@@ -100,7 +100,6 @@ static void *periodic_main(void *arg)
 {
     struct periodic *p = arg;
     int64_t next_ms = clock_boot_ms() + p->every_ms;
-
     pthread_mutex_lock(&p->lock);
     while (!p->stopping) {
         if (!p->woken)

@@ -31,7 +31,6 @@ static bool is_held(struct batch_call *c, struct str configuration,
 {
     const struct json *v = json_parse(c->a, configuration, NULL);
     struct str profile = {0}, suffix = STR("_content");
-
     if (json_get_text(v, "profile_name", &profile, NULL) <= 0)
         return false;
     char *flat = arena_alloc(c->a, profile.len + 1);
@@ -52,7 +51,6 @@ static int read_holds(struct batch_call *c, const struct batch_kind *kind, struc
 {
     struct keeper_names queues;
     struct keeper_stat stat;
-
     if (!kind->queue)
         return 0;
     TRY(batch_node_children(c, &queues, &stat, "/locks/queue"));
@@ -89,7 +87,6 @@ static struct batch_view *held_batches(struct batch_store *r)
 static bool is_lifted(void *arg, int64_t block)
 {
     struct batch_store *r = arg;
-
     if (block % 2 == 0)
         return !batch_view_has(held_batches(r), block / 2);
     pthread_mutex_lock(&r->lock);
@@ -103,7 +100,6 @@ static int lift_blocks(struct batch_call *c, struct batch_kind *jobs, int state,
                        const struct batch_holds *h)
 {
     struct list_view *held = held_batches(c->store)->list, *list = jobs->views[state].list;
-
     if (!list_view_counts(list).blocked)
         return 0;
     TRY(batch_fail(c, list_view_refresh(held, c->k, false)));
@@ -124,7 +120,6 @@ static int lift_blocks(struct batch_call *c, struct batch_kind *jobs, int state,
 static void block(struct batch_call *c, struct list_view *v, struct str entry, int64_t by)
 {
     struct batch_view *held = held_batches(c->store);
-
     if (by % 2 == 0 &&
         (list_view_refresh(held->list, c->k, false) || !batch_view_has(held, by / 2))) {
         list_view_park(v, entry, clock_boot_ms());
@@ -143,7 +138,6 @@ static int find_batch_hold(struct batch_call *c, struct batch_item *j)
     const struct batch_store *r = c->store;
     struct batch_item b;
     int err = batch_item_read(c, BATCH_KIND_BATCH, str_of(j->bid), &b);
-
     if (err)
         return err == DROVER_NO_NODE || err == DROVER_DAMAGED ? HOLD_DAMAGE : err;
     if (b.status.state == r->batch.held)
@@ -159,7 +153,6 @@ static int find_hold(struct batch_call *c, struct batch_item *j, const struct ba
 {
     struct str configuration;
     int err = j->batch_version < 0 ? find_batch_hold(c, j) : HOLD_NONE;
-
     if (err != HOLD_NONE || !h->collections.count)
         return err;
     err = batch_node_get(c, &configuration, NULL, "/jobs/%s/configuration", j->id);
@@ -173,7 +166,6 @@ static int commit_lock(struct batch_call *c, struct batch_txn *t, struct batch_i
 {
     struct keeper_session session;
     int err = batch_txn_commit(c, t, OP_STATUS);
-
     if (err)
         return err;
     struct keeper_stat stat = *txn_stat(&t->txn, OP_LOCK);
@@ -218,7 +210,6 @@ static int lock_item(struct batch_call *c, struct batch_item *i, const char *ent
 int batch_item_lock(struct batch_call *c, struct batch_item *i)
 {
     int failed;
-
     return lock_item(c, i, NULL, NULL, &failed);
 }
 
@@ -228,7 +219,6 @@ static int take(struct batch_call *c, struct list_view *v, struct str entry,
 {
     bool job = i->kind->id == BATCH_KIND_JOB;
     int failed, err = lock_item(c, i, job ? entry.p : NULL, h, &failed);
-
     if (err && failed == OP_HOLDS) {
         list_view_release(v, entry, NULL);
         return batch_is_conflict(err) ? HOLDS_CHANGED : err;
@@ -282,7 +272,6 @@ static int try_entry(struct batch_call *c, struct batch_kind *kind, int state,
     bool job = kind->id == BATCH_KIND_JOB;
     int64_t number = found->order % BATCH_ID_COUNT;
     struct str entry = found->name, id = {entry.p + entry.len - BATCH_ID_LEN, BATCH_ID_LEN};
-
     if (job && batch_job_cache_get(c, number, 0, i) && i->status.state == state) {
         int got = take_job(c, v->list, entry, h, i);
         if (got || batch_job_cache_get(c, number, 0, i))
@@ -306,7 +295,6 @@ static int acquire_in(struct batch_call *c, struct batch_kind *kind, int state,
     struct str group = BATCH_VIEW_GROUP;
     struct list_item found;
     int err, got;
-
     while ((err = list_view_refresh(list, c->k, false)) == 0 &&
            list_view_take(list, c->a, &group, 1, clock_boot_ms(), &walk, &found)) {
         got = try_entry(c, kind, state, &found, h, ret_item);
@@ -323,7 +311,6 @@ static int check_state(struct batch_call *c, const struct batch_kind *kind, int 
 {
     const struct batch_store *r = c->store;
     const struct batch_machine *m = kind->machine;
-
     if (kind->id == BATCH_KIND_JOB && (batch_machine_is_final(m, state) || state == m->held))
         return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "%s jobs cannot be acquired",
                           m->states[state].name);
@@ -340,7 +327,6 @@ static int try_acquire(struct batch_call *c, struct batch_kind *kind, int state,
     const struct batch_machine *m = kind->machine;
     struct batch_holds h = {.generation = 0};
     int got = read_holds(c, kind, &h);
-
     if (got)
         return got < 0 ? got : 0;
     got = kind->id == BATCH_KIND_JOB ? lift_blocks(c, kind, state, &h)
@@ -360,7 +346,6 @@ int batch_item_acquire(struct batch_call *c, enum batch_kind_id id, int state,
 {
     struct batch_kind *kind = &c->store->kinds[id];
     int got = check_state(c, kind, state);
-
     if (got)
         return got;
     for (int i = 0; i < BATCH_TRIES; i++) {

@@ -6,7 +6,6 @@ static int read_uuid(struct batch_call *c, const struct json *submission, struct
 {
     struct str uuid = {0};
     int err = json_get_text(submission, "batchID", &uuid, c->why);
-
     if (err > 0)
         err = batch_name_check("batchID", uuid, c->why);
     if (!err)
@@ -46,7 +45,6 @@ int batch_add_uuid_deletion(struct batch_call *c, struct batch_txn *t, const str
 {
     const struct json *v = b->nodes[0].p ? json_parse(c->a, b->nodes[0], NULL) : NULL;
     struct str uuid = {0}, holder = {0};
-
     if (!v || read_uuid(c, v, &uuid) || !uuid.p)
         return 0;
     TRY(batch_optional(batch_node_get(c, &holder, NULL, "/batch-uuids/%.*s", STR_ARGS(uuid))));
@@ -72,7 +70,6 @@ static int ended_state(struct batch_call *c, const struct batch_item *b, int *re
     const struct batch_store *r = c->store;
     int state = b->status.state;
     struct keeper_stat lock = {0};
-
     if (state == r->batch.pending)
         TRY(batch_node_stat(c, &lock, "%s/lock", b->path)); /* its holder may add jobs */
     *ret_state = state == r->batch.failed ? r->batch.update_reporting
@@ -89,7 +86,6 @@ int batch_count_change(struct batch_call *c, struct batch_txn *t, const char *bi
         arena_printf(c->a, "/batches/%s/states/%s", bid, BATCH_LISTS[BATCH_LIST_PROCESSING]);
     struct keeper_stat stat;
     struct batch_item b;
-
     *ret_state = BATCH_NO_STATE;
     TRY(batch_node_exists(c, &stat, "%s", processing));
     txn_set(&t->txn, OP_ANY, NO_BYTES, stat.version, "%s", processing);
@@ -124,7 +120,6 @@ static int add_report(struct batch_call *c, struct batch_txn *t, const char *bid
 {
     struct keeper_names names;
     struct keeper_stat stat;
-
     if (!failed.p) {
         TRY(batch_node_children(c, &names, NULL, "/batches/%s/states/%s", bid,
                                 BATCH_LISTS[BATCH_LIST_FAILED]));

@@ -65,7 +65,6 @@ static int run_command(const char *command, const struct batch_report *n, struct
                               .arg = r,
                               .grace_ms = 2000};
     int status;
-
     snprintf(batch, sizeof batch, "DROVER_BATCH=%s", n->batch);
     snprintf(key, sizeof key, "DROVER_REPORT=%s-%lld", n->batch, (long long)n->number);
     snprintf(state, sizeof state, "DROVER_STATE=%s", n->state);
@@ -128,7 +127,6 @@ static int run_hook(struct batch_callbacks *n, const struct batch_report *report
 {
     struct batch_hook r = {n, clock_boot_ms() + BATCH_HOOK_TIMEOUT_MS};
     const char *hook = n->o.hook;
-
     if (!strncasecmp(hook, "http://", 7) || !strncasecmp(hook, "https://", 8))
         return post(hook, report, &r, ret_error);
     return run_command(hook, report, &r, ret_error);
@@ -164,7 +162,6 @@ static void hook_failed(struct batch_callbacks *n, struct batch_callback *t, con
                         const char *why)
 {
     char line[700];
-
     snprintf(line, sizeof line, "the report of batch %s failed: %s", bid, why);
     n->o.warn(n->o.arg, line);
     int wait_ms = 1000 << (t->failures < 6 ? t->failures++ : 6);
@@ -191,7 +188,6 @@ static void report(struct batch_callbacks *n, struct batch_call *c, struct batch
     struct batch_report r;
     struct err_info why = {"cannot read the batch"};
     int became;
-
     if (take(c, bid, state, &m.token))
         return; /* another server locked it, or has reported it */
     if (make_report(c, bid, state, &r) == 0 && run_hook(n, &r, &why) == 0) {
@@ -211,7 +207,6 @@ static bool look_at(struct batch_callbacks *n, struct batch_call *c, struct batc
 {
     struct batch_report r;
     int64_t number;
-
     if (batch_report_number(c, str_of(bid), state, &number))
         return false;
     if (t->report != number) {
@@ -266,7 +261,6 @@ static bool look_in(struct batch_callbacks *n, struct batch_call *c, struct batc
 static void settle_all(struct batch_callbacks *n, struct batch_call *c, int state)
 {
     struct keeper_names names;
-
     if (batch_node_children(c, &names, NULL, "%s",
                             c->store->kinds[BATCH_KIND_BATCH].views[state].dir))
         return;
@@ -292,7 +286,6 @@ static void scan(struct periodic *thread, void *arg)
     struct err_info why;
     struct batch_call c = {n->o.store, n->o.borrow(n->o.arg), &a, &why};
     bool again = true;
-
     if (c.k && n->o.ready(n->o.arg, &c) == 0) {
         if (!n->swept_ms || clock_boot_ms() - n->swept_ms >= BATCH_SWEEP_MS)
             sweep(n, &c);

@@ -7,7 +7,6 @@
 static void put_node(struct buf *b, struct batch_call *c, const char *name, struct str data)
 {
     const struct json *v = data.p ? json_parse(c->a, data, NULL) : NULL;
-
     json_key(b, name);
     if (v)
         json_put(b, v);
@@ -69,7 +68,6 @@ static int put_id(struct batch_request *d, enum batch_kind_id kind, const char *
 static int find_batch(struct batch_request *d, struct batch_item **ret_list, size_t *ret_count)
 {
     char bid[BATCH_ID_LEN + 1];
-
     TRY(batch_find(&d->call, d->in->uuid, bid));
     *ret_list = arena_alloc(d->call.a, sizeof **ret_list);
     *ret_count = 1;
@@ -106,7 +104,6 @@ BATCH_HANDLER(list_items)
 {
     struct batch_item *items;
     size_t count;
-
     TRY(list(d, &items, &count));
     batch_request_open_list(d, d->call.store->kinds[d->kind].plural);
     for (size_t i = 0; i < count; i++)
@@ -136,7 +133,6 @@ static int move(struct batch_request *d, struct str state)
                            .keep = in->keep,
                            .priority = in->priority};
     int to;
-
     TRY(batch_item_move(&d->call, d->kind, in->id, &m, &to));
     json_open(&d->out, '{');
     json_member_text(&d->out, kind->key, in->id);
@@ -158,7 +154,6 @@ BATCH_HANDLER(hold_batch)
 BATCH_HANDLER(release_batch)
 {
     struct batch_item b;
-
     TRY(batch_item_read(&d->call, BATCH_KIND_BATCH, d->in->id, &b));
     if (b.status.state != d->call.store->batch.held)
         return err_set(&d->why, DROVER_NOT_ALLOWED, "batch %s is %s, not Held", b.id,
@@ -173,7 +168,6 @@ static int acquired_state(struct batch_request *d)
 {
     const struct batch_machine *m = d->call.store->kinds[d->kind].machine;
     struct str name = d->in->state;
-
     if (d->kind == BATCH_KIND_JOB)
         return batch_machine_named(m, name, &d->why);
     if (str_eq(name, STR("update-reporting")))
@@ -190,7 +184,6 @@ static size_t find_lists(const struct batch_request *d, int state, struct batch_
 {
     struct batch_kind *kind = &d->call.store->kinds[d->kind];
     size_t count = 0;
-
     for (int i = 0; i < kind->machine->count; i++)
         if (state == BATCH_NO_STATE ? batch_item_is_acquired(kind, i) : state == i) {
             ret_lists[count] = &kind->views[i];
@@ -239,7 +232,6 @@ void acquire_item(struct http_request *r)
 BATCH_HANDLER(post_batches)
 {
     char bid[BATCH_ID_LEN + 1];
-
     TRY(batch_create(&d->call, d->in->submission, bid));
     return put_id(d, d->kind, bid);
 }
@@ -248,7 +240,6 @@ BATCH_HANDLER(post_access)
 {
     const struct json *body = d->in->body, *data = json_get(body, "token");
     char id[BATCH_ID_LEN + 1];
-
     if (!data || data->kind != JSON_OBJECT)
         data = body; /* the fields of the specification, of which "token" is one */
     TRY(batch_item_new(&d->call, d->kind, data, (struct str){0}, id));
@@ -283,7 +274,6 @@ static struct str last_part(const struct http_request *r)
 {
     struct str path = r->head.path;
     size_t at = path.len;
-
     while (path.p[at - 1] != '/')
         at--;
     return (struct str){path.p + at, path.len - at};
@@ -308,7 +298,6 @@ static int set_field(struct batch_request *d)
     const struct json *v = field_value(in->body, name, field);
     bool priority = strcmp(field, "priority") == 0,
          number = priority || strcmp(field, "space_needed") == 0;
-
     if (v->kind != (number ? JSON_INT : JSON_OBJECT))
         return err_set(&d->why, DROVER_BAD_ARGUMENT, "'%s' must be %s", field,
                        number ? "a whole number" : "an object");
@@ -328,7 +317,6 @@ void put_job_field(struct http_request *r)
     struct batch_request d;
     struct err_info why;
     int err = 0;
-
     if (in->body->kind == JSON_OBJECT &&
         (err = json_get_int(in->body, member, &in->token, &why)) >= 0)
         err = json_get_text(in->body, member = "session", &in->session, &why);
@@ -347,14 +335,12 @@ BATCH_HANDLER(post_job_verb)
               : str_eq(verb, STR("release"))
                   ? batch_job_release(&d->call, id)
                   : batch_job_requeue(&d->call, id, d->in->state, d->in->message);
-
     return err ? err : put_item(d, id, 0);
 }
 
 BATCH_HANDLER(release_jobs)
 {
     int64_t count;
-
     TRY(batch_job_release_profile(&d->call, d->in->profile, &count));
     buf_printf(&d->out, "{\"released\":%lld}", (long long)count);
     return 0;

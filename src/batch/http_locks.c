@@ -5,7 +5,6 @@
 static int find_kind(struct batch_request *d)
 {
     struct str name = d->in->kind;
-
     for (int i = 0; i < BATCH_LOCK_KINDS; i++)
         if (str_eq(name, str_of(BATCH_LOCK_DIRS[i])))
             return i;
@@ -63,7 +62,6 @@ BATCH_HANDLER(get_lock)
 {
     struct batch_lock lock;
     int kind = find_kind(d);
-
     if (kind < 0)
         return kind;
     TRY(batch_lock_get(&d->call, (enum batch_lock_kind)kind, d->in->name, &lock));
@@ -74,7 +72,6 @@ BATCH_HANDLER(put_lock)
 {
     struct batch_lock lock;
     int kind = find_kind(d);
-
     if (kind < 0)
         return kind;
     if (batch_lock_is_ephemeral((enum batch_lock_kind)kind) && !d->in->session.p)
@@ -91,7 +88,6 @@ BATCH_HANDLER(delete_lock)
     bool jobs = str_eq(in->kind, STR("jobs")) || str_eq(in->kind, STR("job")),
          batches = str_eq(in->kind, STR("batches")) || str_eq(in->kind, STR("batch"));
     int kind = jobs || batches ? 0 : find_kind(d);
-
     if (kind < 0)
         return kind;
     if (!in->token && !in->force &&

@@ -55,7 +55,6 @@ BATCH_HANDLER(post_legacy)
                                          .batch = in->batch,
                                          .all = in->all,
                                          .remove = in->remove};
-
     batch_request_open_list(d, "jobs");
     TRY(batch_legacy_import(&d->call, &import, put_jid, &d->out));
     return batch_request_close_list(d);
@@ -76,7 +75,6 @@ static void put_finding(void *arg, const struct batch_finding *f)
 BATCH_HANDLER(post_fsck)
 {
     struct batch_repair_totals totals;
-
     batch_request_open_list(d, "findings");
     TRY(batch_repair_run(&d->call, d->in->repair, put_finding, &d->out, &totals));
     json_close(&d->out, ']');
@@ -92,7 +90,6 @@ BATCH_HANDLER(post_fsck)
 static void put_state(struct buf *b, const struct batch_machine *m, int state)
 {
     const struct batch_machine_state *s = &m->states[state];
-
     json_open(b, '{');
     json_member_text(b, "name", str_of(s->name));
     json_member_open(b, "to", '[');
@@ -126,7 +123,6 @@ void get_machines(struct http_request *r)
 {
     const struct batch_server *h = r->arg;
     CLEANUP(buf_release) struct buf b = {0};
-
     json_open(&b, '{');
     put_machine(&b, "batch", &h->machines.batch);
     put_machine(&b, "job", &h->machines.job);

@@ -9,7 +9,6 @@ int batch_index_move(struct batch_call *c, struct batch_txn *t, const struct bat
     const struct batch_machine *m = i->kind->machine;
     struct batch_view *views = i->kind->views;
     struct keeper_stat stat = {0};
-
     if (from != BATCH_NO_STATE && !batch_machine_is_final(m, from)) {
         TRY(batch_node_stat(c, &stat, "%s/%s", views[from].dir, i->id));
         if (stat.czxid)
@@ -59,7 +58,6 @@ static int index_one(struct batch_call *c, struct batch_kind *kind, int64_t numb
     char id[BATCH_ID_LEN + 1];
     struct batch_txn t = BATCH_TXN(c);
     struct batch_item i;
-
     if (is_listed(kind, number))
         return 0;
     batch_id(kind->prefix, number, id);
@@ -102,7 +100,6 @@ static int retry_incomplete(struct batch_call *c, struct batch_kind *kind)
     int64_t numbers[BATCH_INCOMPLETE_MAX], now_ms = clock_boot_ms();
     struct batch_index_state *s = &kind->index;
     int count = 0, err = 0;
-
     pthread_mutex_lock(&c->store->lock);
     if (now_ms - s->retried_ms >= BATCH_INCOMPLETE_RETRY_MS) {
         count = s->incomplete_count;
@@ -151,7 +148,6 @@ static int correct(struct batch_call *c, struct batch_kind *kind, const char *id
     struct batch_txn t = BATCH_TXN(c);
     struct batch_item i;
     int err = read_item(c, kind, id, &i);
-
     if (err == 1 || (!err && i.status.state == listed))
         return 0;
     if (!err) {
@@ -171,7 +167,6 @@ int batch_index_sweep(struct batch_call *c, enum batch_kind_id id)
 {
     struct batch_kind *kind = &c->store->kinds[id];
     struct keeper_names names;
-
     pthread_mutex_lock(&c->store->lock);
     if (kind->index.missed)
         kind->index.next = 0;

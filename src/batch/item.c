@@ -19,7 +19,6 @@ int batch_item_name(struct batch_call *c, enum batch_kind_id kind, struct str id
 {
     struct batch_kind *k = &c->store->kinds[kind];
     int64_t number = batch_id_number(k->prefix, id);
-
     if (number < 0)
         return BATCH_FAIL(c, DROVER_NO_NODE, "there is no %s '%.*s'", k->machine->noun,
                           (int)(id.len < 100 ? id.len : 100), id.p);
@@ -32,7 +31,6 @@ int batch_item_name(struct batch_call *c, enum batch_kind_id kind, struct str id
 struct str batch_json_text(struct batch_call *c, const struct json *v, struct str otherwise)
 {
     struct buf b = {0};
-
     if (!v)
         return otherwise;
     json_put(&b, v);
@@ -75,7 +73,6 @@ static int add_item(struct batch_call *c, struct batch_txn *t, int64_t number, v
 {
     struct batch_creation *new = arg;
     struct batch_item *i = &new->item;
-
     batch_item_init(i, i->kind, number);
     if (new->uuid.p)
         txn_create(&t->txn, OP_UNIQUE, str_of(i->id), 0, "/batch-uuids/%.*s", STR_ARGS(new->uuid));
@@ -113,7 +110,6 @@ static int read_priority(struct batch_call *c, struct batch_item *j)
     struct keeper_stat stat;
     struct str text = {0};
     int value = 0, err = batch_node_get(c, &text, &stat, "%s/priority", j->path);
-
     if (err == DROVER_NO_NODE)
         return BATCH_FAIL(c, DROVER_DAMAGED, "job %s has no priority; see 'drover batch fsck'",
                           j->id);
@@ -172,7 +168,6 @@ int batch_item_get(struct batch_call *c, enum batch_kind_id kind, struct str id,
 {
     struct keeper_stat stat;
     struct batch_item i;
-
     TRY(batch_item_read(c, kind, id, &i));
     for (int n = 0; i.kind->nodes[n]; n++)
         TRY(batch_optional(
@@ -200,7 +195,6 @@ static bool has_profile(struct batch_call *c, const struct batch_item *j, struct
 {
     struct str configuration = j->nodes[0], name = {0};
     const struct json *v = configuration.p ? json_parse(c->a, configuration, NULL) : NULL;
-
     json_get_text(v, "profile_name", &name, NULL);
     return str_eq(name, profile);
 }
@@ -267,7 +261,6 @@ int batch_item_list(struct batch_call *c, enum batch_kind_id kind, const struct 
 {
     const struct batch_kind *k = &c->store->kinds[kind];
     struct batch_listing l = {.kind = kind, .f = f};
-
     if (f->bid.p)
         TRY(list_batch_jobs(c, &l));
     else if (kind == BATCH_KIND_BATCH && f->state != BATCH_NO_STATE &&

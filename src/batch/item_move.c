@@ -35,7 +35,6 @@ static int check_from(struct batch_call *c, const struct batch_transition *tr)
 {
     const struct batch_machine *m = tr->item.kind->machine;
     int state = tr->item.status.state;
-
     if (tr->only_from != BATCH_NO_STATE && state != tr->only_from)
         return BATCH_FAIL(c, DROVER_NOT_ALLOWED, "%s %s is %s, not %s", m->noun, tr->item.id,
                           m->states[state].name, m->states[tr->only_from].name);
@@ -130,7 +129,6 @@ int batch_item_transition(struct batch_call *c, struct batch_transition *tr)
 {
     bool again = true;
     int err = 0;
-
     tr->entry = -1;
     tr->batch_to = BATCH_NO_STATE;
     for (int i = 0; i < BATCH_TRIES && again; i++)
@@ -150,7 +148,6 @@ int batch_item_move(struct batch_call *c, enum batch_kind_id kind, struct str id
                     const struct batch_move *m, int *ret_state)
 {
     struct batch_transition tr = {.move = m, .only_from = BATCH_NO_STATE};
-
     if (kind == BATCH_KIND_JOB && (m->priority < -1 || m->priority > BATCH_PRIORITY_MAX))
         return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "'priority' must be 0 to %d", BATCH_PRIORITY_MAX);
     TRY(batch_item_name(c, kind, id, &tr.item));

@@ -113,7 +113,6 @@ int batch_job_create(struct batch_call *c, struct str bid, const struct batch_jo
         .specs = specs, .count = count, .extra = extra, .jids = ret_jids};
     struct batch_item j = {.kind = &c->store->kinds[BATCH_KIND_JOB]};
     int err = batch_item_name(c, BATCH_KIND_BATCH, bid, &new.batch);
-
     if (!err)
         err = batch_item_create(c, BATCH_KIND_JOB, add_jobs, &new, &j.number);
     if (err == DROVER_TOO_BIG)
@@ -156,7 +155,6 @@ void batch_job_cache_free(struct batch_job_cache *cache)
 static int64_t session_of(struct batch_call *c, int64_t token)
 {
     struct keeper_session session = {.id = 0};
-
     if (token)
         keeper_session(c->k, &session);
     return session.id;
@@ -168,7 +166,6 @@ void batch_job_cache_put(struct batch_call *c, const struct batch_item *job)
     struct batch_job_cache *cache = c->store->job_cache;
     struct batch_cached_job *slot = &cache->slots[job->number % CACHE_SIZE];
     const struct batch_status *s = &job->status;
-
     if (!batch_status_is_plain(s) || s->modified.len > DATE_LEN || (!job->token && s->message.p)) {
         batch_job_cache_drop(c, job->number);
         return;
@@ -204,7 +201,6 @@ void batch_job_cache_drop(struct batch_call *c, int64_t number)
 {
     struct batch_job_cache *cache = c->store->job_cache;
     struct batch_cached_job *slot = &cache->slots[number % CACHE_SIZE];
-
     LOCKED(&cache->lock);
     if (slot->job.number == number)
         slot->used = false;
@@ -223,7 +219,6 @@ int batch_job_locate(struct batch_call *c, const struct batch_item *j, int *ret_
     const char *dir = j->kind->views[j->status.state].dir;
     int entry = j->priority,
         err = batch_node_exists(c, NULL, "%s/%02d-%s", dir, j->priority, j->id);
-
     for (int i = 0; i <= BATCH_PRIORITY_MAX && err == DROVER_NO_NODE; i++) {
         err = batch_node_exists(c, NULL, "%s/%02d-%s", dir, i, j->id);
         entry = i;
@@ -249,7 +244,6 @@ static struct batch_status next_status(struct batch_call *c, const struct batch_
     const struct batch_machine *m = tr->item.kind->machine;
     struct batch_status s = tr->item.status;
     const struct batch_machine_state *from = &m->states[s.state], *to = &m->states[tr->to];
-
     if (s.state != m->held && from->success == tr->to)
         s.last_successful = s.state;
     if (from->list == BATCH_LIST_FAILED && to->list == BATCH_LIST_PROCESSING)
@@ -266,7 +260,6 @@ static int add_batch_lists(struct batch_call *c, struct batch_txn *t, struct bat
     const struct batch_item *j = &tr->item;
     const struct batch_machine_state *states = j->kind->machine->states;
     enum batch_list from = states[j->status.state].list, to = states[tr->to].list;
-
     tr->batch_to = BATCH_NO_STATE;
     if (from == to)
         return 0;
@@ -281,7 +274,6 @@ int batch_job_add_move(struct batch_call *c, struct batch_txn *t, struct batch_t
     const struct batch_item *j = &tr->item;
     int old = tr->entry >= 0 ? tr->entry : j->priority,
         new = tr->move->priority >= 0 ? (int)tr->move->priority : j->priority;
-
     tr->status = next_status(c, tr);
     txn_set(&t->txn, OP_STATUS, batch_status_write(j->kind->machine, &tr->status, c->a), j->version,
             "/jobs/%s/status", j->id);
@@ -331,7 +323,6 @@ int batch_job_release(struct batch_call *c, struct str id)
 int batch_job_requeue(struct batch_call *c, struct str id, struct str state, struct str message)
 {
     const struct batch_machine *m = &c->store->machines.job;
-
     return move_unlocked(c, id, BATCH_NO_STATE, true,
                          state.p ? state : str_of(m->states[m->first].name), message);
 }
@@ -342,7 +333,6 @@ int batch_job_release_profile(struct batch_call *c, struct str profile, int64_t 
     struct batch_item *jobs;
     size_t count;
     int64_t released = 0;
-
     if (f.state < 0)
         return f.state;
     TRY(batch_item_list(c, BATCH_KIND_JOB, &f, &jobs, &count));

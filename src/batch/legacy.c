@@ -65,7 +65,6 @@ const char *batch_legacy_payload(enum batch_legacy_payload kind)
 int batch_legacy_priority(const struct batch_legacy *r)
 {
     int value = 0;
-
     for (size_t i = 0; i < r->priority.len && i < 2; i++)
         value = value * 10 + (r->priority.p[i] - '0');
     return value;
@@ -80,14 +79,12 @@ struct batch_properties {
 static void put_utf8(struct buf *b, uint32_t code)
 {
     char out[4];
-
     buf_put(b, out, (size_t)(utf8_put(out, code) - out));
 }
 
 static bool read_hex(struct batch_properties *s, uint32_t *ret_code)
 {
     uint32_t code = 0;
-
     if (s->end - s->p < 4)
         return false;
     for (int i = 0; i < 4; i++) {
@@ -108,7 +105,6 @@ static void read_escape(struct batch_properties *s, struct buf *b)
     const char *at;
     uint32_t code;
     char c;
-
     if (s->p == s->end)
         return;
     c = *s->p++;
@@ -152,7 +148,6 @@ struct batch_property {
 static struct str keep(struct arena *a, struct buf *b)
 {
     struct str text = {arena_text(a, buf_str(b)), b->len};
-
     b->len = 0;
     return text;
 }
@@ -196,7 +191,6 @@ struct str batch_legacy_configuration(struct arena *a, const struct batch_legacy
 {
     const struct json *v = r->kind == LEGACY_JSON ? json_parse(a, r->payload, NULL) : NULL;
     struct buf b = {0};
-
     json_open(&b, '{');
     if (v && v->kind == JSON_OBJECT) {
         json_each(member, v) {

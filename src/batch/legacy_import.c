@@ -18,7 +18,6 @@ static int read_record(struct batch_call *c, struct str path, const char *name,
                        struct batch_legacy *ret_record, struct str *ret_imported, int *ret_read)
 {
     struct str data;
-
     if (strlen(name) > 300)
         return *ret_read = DROVER_BAD_ARGUMENT, 0;
     TRY(batch_node_get(c, &data, NULL, "%.*s/%s", STR_ARGS(path), name));
@@ -62,7 +61,6 @@ struct batch_importing {
 static int need_batch(struct batch_importing *m)
 {
     struct batch_call *c = m->c;
-
     if (m->bid[0])
         return 0;
     const char *submission = arena_printf(
@@ -75,7 +73,6 @@ static int import_one(void *arg, const struct batch_legacy *r, struct str import
     struct batch_importing *m = arg;
     struct batch_call *c = m->c;
     char jid[1][BATCH_ID_LEN + 1];
-
     if (read || imported.p || (r->status != 0 && !m->in->all))
         return 0;
     TRY(need_batch(m));
@@ -97,7 +94,6 @@ int batch_legacy_import(struct batch_call *c, const struct batch_legacy_import *
 {
     struct batch_importing m = {.c = c, .in = in, .fn = fn, .arg = arg};
     struct batch_item batch;
-
     if (in->batch.p) {
         TRY(batch_item_name(c, BATCH_KIND_BATCH, in->batch, &batch));
         memcpy(m.bid, batch.id, sizeof m.bid);

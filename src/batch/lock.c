@@ -33,7 +33,6 @@ int batch_lock_guard(struct batch_call *c, struct batch_txn *t, const char *path
                      bool keep)
 {
     struct keeper_stat stat;
-
     if (!token) {
         txn_create(&t->txn, OP_GUARD, NO_BYTES, KEEPER_EPHEMERAL, "%s/lock", path);
         txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "%s/lock", path);
@@ -97,7 +96,6 @@ static int node_name(struct batch_call *c, enum batch_lock_kind kind, struct str
                      char *ret_node)
 {
     char flat[BATCH_NAME_MAX + 1];
-
     if (name.len >= BATCH_NAME_MAX)
         return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "the name of the lock is longer than %d bytes",
                           BATCH_NAME_MAX - 1);
@@ -150,7 +148,6 @@ static int refuse(struct batch_call *c, enum batch_lock_kind kind, struct str na
 {
     const char *dir = BATCH_LOCK_DIRS[kind];
     struct batch_lock other;
-
     if (find(c, kind, node, &other))
         return BATCH_FAIL(c, DROVER_LOCKED, "%s/%s is locked", dir, node);
     if (!str_eq(other.name, name) && !str_eq(other.name, other.node))

@@ -129,7 +129,6 @@ int batch_machine_named(const struct batch_machine *m, struct str name, struct e
 {
     int state = batch_machine_find(m, name);
     char all[400];
-
     if (state != NONE)
         return state;
     list_states(m, UINT64_MAX >> (64 - m->count), " and ", all, sizeof all);
@@ -144,7 +143,6 @@ static int refuse(const struct batch_machine *m, int from, const char *id, const
 {
     const char *name = m->states[from].name;
     char allowed[400];
-
     if (batch_machine_is_final(m, from))
         return err_set(ret_error, DROVER_NOT_ALLOWED, "%s %s is %s, a final state", m->noun, id,
                        name);
@@ -158,7 +156,6 @@ int batch_machine_resolve(const struct batch_machine *m, int from, const char *i
 {
     bool next = str_eq(wanted, STR("next"));
     int to = batch_machine_find(m, wanted);
-
     if (next || (to == NONE && str_eq(wanted, STR("fail"))))
         to = next ? m->states[from].success : m->states[from].fail;
     else if (to == NONE)
@@ -186,7 +183,6 @@ static const char *const MEMBERS[] = {
 static const char *excerpt(struct arena *a, struct str text)
 {
     char *out = arena_text(a, (struct str){text.p, text.len < 100 ? text.len : 100});
-
     for (size_t i = 0; i < text.len && i < 100; i++)
         if (out[i] < ' ' || out[i] > '~')
             out[i] = '?';
@@ -269,7 +265,6 @@ struct str batch_status_write(const struct batch_machine *m, const struct batch_
 struct str batch_text(struct arena *a, struct buf *b)
 {
     struct str text = {arena_text(a, buf_str(b)), b->len};
-
     buf_release(b);
     return text;
 }

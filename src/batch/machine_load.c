@@ -20,7 +20,6 @@ static int name_check(const struct batch_machine_loader *l, struct str name)
 {
     bool good =
         name.len > 0 && name.len <= BATCH_STATE_NAME_MAX && isalpha((unsigned char)name.p[0]);
-
     for (size_t i = 0; i < name.len; i++)
         good &= isalnum((unsigned char)name.p[i]) != 0;
     if (!good)
@@ -79,7 +78,6 @@ static int load_state(struct batch_machine_loader *l, const struct json *v, cons
 {
     struct str name;
     int err = json_get_text(v, member, &name, l->error);
-
     return err <= 0 ? err : find_state(l, member, "", name, ret_state);
 }
 
@@ -88,7 +86,6 @@ static int load_to(struct batch_machine_loader *l, const struct json *v,
 {
     const struct json *to = NULL;
     int err = json_get_list(v, "to", &to, l->error), found;
-
     if (err <= 0)
         return err;
     json_each(name, to) {
@@ -106,7 +103,6 @@ static int load_list(struct batch_machine_loader *l, const struct json *v,
 {
     struct str name;
     int err = json_get_text(v, "batch", &name, l->error);
-
     if (err <= 0)
         return err;
     for (int i = 0; i < BATCH_LIST_COUNT; i++) {

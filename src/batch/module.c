@@ -20,7 +20,6 @@ static void on_change(void *arg, const struct batch_event *e)
 {
     struct batch_server *h = arg;
     CLEANUP(buf_release) struct buf b = {0};
-
     json_open(&b, '{');
     json_member_text(&b, e->key, str_of(e->id));
     if (e->batch)
@@ -177,7 +176,6 @@ int batch_server_ready(void *arg, struct batch_call *c)
 {
     struct batch_server *h = arg;
     int err = 0;
-
     LOCKED(&h->lock);
     if (!h->ready) {
         err = batch_store_init(c);
@@ -196,7 +194,6 @@ static enum batch_kind_id kind_of(const struct http_request *r)
 {
     char first = r->head.path.p[sizeof "/v1/" - 1];
     const struct batch_in *in = r->in;
-
     return first == 'b'   ? BATCH_KIND_BATCH
            : first == 'j' ? BATCH_KIND_JOB
                           : BATCH_KIND_SMALL + (unsigned)in->queue;
@@ -242,7 +239,6 @@ void batch_request_close(struct batch_request *d, int err)
 void batch_request_run(struct http_request *r, int (*answer)(struct batch_request *d))
 {
     struct batch_request d;
-
     if (batch_request_open(&d, r))
         batch_request_close(&d, answer(&d));
 }

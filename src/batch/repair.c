@@ -36,7 +36,6 @@ __attribute__((format(printf, 4, 5))) static void report(struct batch_repair *f,
 {
     char problem[400];
     va_list args;
-
     va_start(args, fmt);
     vsnprintf(problem, sizeof problem, fmt, args);
     va_end(args);
@@ -80,7 +79,6 @@ static int each_child(struct batch_repair *f, const char *dir, const char *prefi
 static int add_place(struct batch_repair *f, const char *name, int64_t key, void *arg)
 {
     struct batch_place place = *(struct batch_place *)arg;
-
     (void)name;
     place.job = key % BATCH_ID_COUNT;
     if (!place.of_batch)
@@ -96,7 +94,6 @@ static int add_place(struct batch_repair *f, const char *name, int64_t key, void
 static int read_states(struct batch_repair *f)
 {
     const struct batch_kind *jobs = &f->c->store->kinds[BATCH_KIND_JOB];
-
     for (int i = 0; i < jobs->machine->count; i++)
         TRY(each_child(f, jobs->views[i].dir, BATCH_ID_JOB, true, "an entry of a job, PP-JID",
                        add_place, &(struct batch_place){.where = i}));
@@ -139,7 +136,6 @@ static size_t known_places(const struct batch_repair *f, int64_t job,
                            const struct batch_place **ret_first)
 {
     size_t low = 0, high = f->count, count = 0;
-
     while (low < high) {
         size_t middle = (low + high) / 2;
         if (f->places[middle].job < job)
@@ -158,7 +154,6 @@ static const char *list_of(struct batch_repair *f, const struct batch_place *p, 
 {
     const struct batch_view *v = &f->c->store->kinds[BATCH_KIND_JOB].views[p->where];
     char bid[BATCH_ID_LEN + 1];
-
     if (!p->of_batch) {
         batch_entry(v->prefix, v->priority, p->key, ret_entry);
         return v->dir;
@@ -174,7 +169,6 @@ static void leave(struct batch_repair *f, struct batch_txn *t, const struct batc
 {
     char bid[BATCH_ID_LEN + 1], jid[BATCH_ID_LEN + 1];
     int batch_to;
-
     if (!p->of_batch) {
         batch_txn_list_remove(t, OP_ANY, &f->c->store->kinds[BATCH_KIND_JOB].views[p->where],
                               p->key);
@@ -215,7 +209,6 @@ static int look_in(struct batch_repair *f, struct batch_placement *s, const stru
 {
     char entry[BATCH_ENTRY_LEN + 1];
     struct keeper_stat stat;
-
     for (int i = 0; i < s->count; i++) {
         const struct batch_place *other = &s->found[i];
         if (other->of_batch == p->of_batch && other->key == p->key && other->where == p->where)
@@ -238,7 +231,6 @@ static int read_placement(struct batch_repair *f, const struct batch_item *j,
 {
     const struct batch_place *known;
     size_t count = known_places(f, j->number, &known);
-
     expect(j, ret);
     for (size_t i = 0; i < count; i++)
         TRY(look_in(f, ret, &known[i]));
@@ -316,7 +308,6 @@ static bool looks_right(struct batch_repair *f, const struct batch_item *j)
 {
     const struct batch_place *known;
     struct batch_placement s;
-
     expect(j, &s);
     return known_places(f, j->number, &known) == 2 && known[0].of_batch != known[1].of_batch &&
            is_right(&s, &known[0]) && is_right(&s, &known[1]);
@@ -327,7 +318,6 @@ static int check_job(struct batch_repair *f, const char *jid, int64_t number, vo
     struct batch_call *c = f->c;
     struct batch_item j;
     int err = batch_item_read(c, BATCH_KIND_JOB, str_of(jid), &j);
-
     (void)number, (void)arg;
     f->totals.jobs++;
     if (err == DROVER_DAMAGED)
@@ -350,7 +340,6 @@ static void check_place(struct batch_repair *f, const struct batch_place *p)
 {
     struct batch_txn t = BATCH_TXN(f->c);
     char entry[BATCH_ENTRY_LEN + 1], id[BATCH_ID_LEN + 1];
-
     batch_id(BATCH_ID_JOB, p->job, id);
     if (batch_node_exists(f->c, NULL, "/jobs/%s", id) != DROVER_NO_NODE)
         return;
@@ -368,7 +357,6 @@ static int add_index_repair(struct batch_repair *f, struct batch_txn *t,
     const struct batch_machine *m = item->kind->machine;
     struct batch_view *views = item->kind->views;
     struct keeper_stat stat;
-
     for (int i = 0; i < m->count; i++) {
         if (batch_machine_is_final(m, i))
             continue;
@@ -387,7 +375,6 @@ static int check_index(struct batch_repair *f, const struct batch_item *i)
     const char *status = arena_printf(f->c->a, "%s/%s/status", i->kind->dir, i->id);
     struct batch_txn t = BATCH_TXN(f->c);
     struct keeper_stat stat;
-
     txn_check(&t.txn, OP_ANY, i->version, "%s", status);
     int err = add_index_repair(f, &t, i);
     if (err || t.txn.count == 1)
@@ -406,7 +393,6 @@ static void check_completion(struct batch_repair *f, const struct batch_item *b)
     int state = b->status.state;
     int64_t ended = b->counts[BATCH_LIST_FAILED] + b->counts[BATCH_LIST_COMPLETED] +
                     b->counts[BATCH_LIST_DELETED];
-
     if ((state != r->batch.processing && (state != r->batch.pending || b->token)) ||
         b->counts[BATCH_LIST_PROCESSING] || !ended ||
         batch_node_exists(f->c, NULL, "/batches/%s/states/%s", b->id, BATCH_LISTS[0]))
@@ -421,7 +407,6 @@ static int check_item(struct batch_repair *f, const char *id, int64_t number, vo
     struct batch_call *c = f->c;
     struct batch_item i;
     int err = batch_item_get(c, kind->id, str_of(id), &i);
-
     (void)number;
     if (err == DROVER_NO_NODE || err == DROVER_DAMAGED) {
         if (batch_node_exists(c, NULL, "%s/%s", kind->dir, id) == 0)
@@ -464,7 +449,6 @@ static int check_uuids(struct batch_repair *f)
 static int run(struct batch_repair *f)
 {
     struct batch_kind *kinds = f->c->store->kinds;
-
     TRY(read_states(f));
     TRY(each_child(f, "/batches", BATCH_ID_BATCH, false, "a batch", read_lists, NULL));
     if (f->count)
@@ -488,7 +472,6 @@ int batch_repair_run(struct batch_call *c, bool repair, batch_finding_fn *fn, vo
 {
     struct batch_repair f = {.c = c, .repair = repair, .fn = fn, .arg = arg};
     int err = run(&f);
-
     free(f.places);
     if (!err)
         *ret_totals = f.totals;

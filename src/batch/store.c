@@ -53,7 +53,6 @@ static void open_kind(struct batch_store *r, enum batch_kind_id id)
 {
     struct batch_kind *k = &r->kinds[id];
     bool job = id == BATCH_KIND_JOB;
-
     *k = KINDS[id];
     k->id = id;
     k->machine = id == BATCH_KIND_BATCH ? &r->machines.batch
@@ -136,7 +135,6 @@ struct str batch_now(struct batch_call *c)
     time_t seconds = now_ms / 1000;
     struct tm tm;
     char text[32];
-
     gmtime_r(&seconds, &tm);
     strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
     return str_of(arena_printf(c->a, "%s.%03dZ", text, (int)(now_ms % 1000)));
@@ -146,7 +144,6 @@ void batch_publish(struct batch_call *c, const struct batch_item *i, int from, i
 {
     const struct batch_machine_state *states = i->kind->machine->states;
     struct batch_event e = {.key = i->kind->key, .id = i->id, .state = states[to].name};
-
     if (i->bid[0])
         e.batch = i->bid;
     if (from != BATCH_NO_STATE)
@@ -171,7 +168,6 @@ int batch_node_get(struct batch_call *c, struct str *ret_data, struct keeper_sta
 {
     char path[1024];
     CLEANUP(buf_release) struct buf data = {0};
-
     PRINT_PATH(path, fmt);
     TRY(batch_fail(c, keeper_get(c->k, path, &data, ret_stat)));
     *ret_data = (struct str){arena_text(c->a, buf_str(&data)), data.len};
@@ -181,7 +177,6 @@ int batch_node_get(struct batch_call *c, struct str *ret_data, struct keeper_sta
 int batch_node_exists(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
 {
     char path[1024];
-
     PRINT_PATH(path, fmt);
     return batch_fail(c, keeper_exists(c->k, path, ret_stat));
 }
@@ -190,7 +185,6 @@ int batch_node_stat(struct batch_call *c, struct keeper_stat *ret_stat, const ch
 {
     struct keeper_stat stat = {0};
     char path[1024];
-
     PRINT_PATH(path, fmt);
     TRY(batch_fail(c, batch_optional(keeper_exists(c->k, path, &stat))));
     *ret_stat = stat;
@@ -202,7 +196,6 @@ int batch_node_children(struct batch_call *c, struct keeper_names *ret_names,
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     char path[1024];
-
     PRINT_PATH(path, fmt);
     TRY(batch_fail(c, keeper_children(c->k, path, &names, ret_stat)));
     ret_names->count = names.count;
@@ -233,7 +226,6 @@ static void classify(void *arg, struct str name, struct str data, const struct k
                      struct list_class *ret_class)
 {
     const struct batch_view *v = arg;
-
     (void)data, (void)stat;
     ret_class->order = batch_entry_key(v->prefix, v->priority, name);
     ret_class->idle = ret_class->order < 0;
@@ -243,7 +235,6 @@ static void classify(void *arg, struct str name, struct str data, const struct k
 static void ready(void *arg, struct str group, uint32_t count)
 {
     const struct batch_view *v = arg;
-
     (void)group;
     v->available(v->arg, v, count);
 }
@@ -270,7 +261,6 @@ void batch_view_open(struct batch_view *v, const char *parent, const char *state
                                   .ready = v->available ? ready : NULL,
                                   .changed = changed,
                                   .arg = v};
-
     snprintf(v->dir, sizeof v->dir, "%s/%s", parent, state);
     v->list = list_view_new(&o);
 }
@@ -283,7 +273,6 @@ void batch_view_close(struct batch_view *v)
 struct batch_entry_name batch_view_entry(const struct batch_view *v, int64_t key)
 {
     struct batch_entry_name entry;
-
     batch_entry(v->prefix, v->priority, key, entry.text);
     return entry;
 }
@@ -291,7 +280,6 @@ struct batch_entry_name batch_view_entry(const struct batch_view *v, int64_t key
 bool batch_view_has(const struct batch_view *v, int64_t key)
 {
     struct list_item item;
-
     return list_view_find(v->list, NULL, str_of(batch_view_entry(v, key).text), &item);
 }
 
@@ -325,7 +313,6 @@ void batch_txn_job_list(struct batch_txn *t, int name, const char *bid, enum bat
 {
     const char *path =
         arena_printf(t->txn.a, "/batches/%s/states/%s/%s", bid, BATCH_LISTS[list], jid);
-
     if (add)
         txn_create(&t->txn, name, NO_BYTES, 0, "%s", path);
     else

@@ -99,7 +99,6 @@ static void wake_kind(struct batch_watcher *w, enum batch_kind_id id, int max)
 static bool renew(struct batch_watcher *w, enum batch_node node, struct keeper *k, int64_t *next_ms)
 {
     int64_t began_ms = clock_boot_ms();
-
     if (list_watch_is_set(&w->nodes[node]))
         return false;
     if (began_ms < w->rest_ms[node]) {
@@ -118,7 +117,6 @@ static void attend_items(struct batch_watcher *w, struct batch_call *c, enum bat
                          int64_t *next_ms)
 {
     int err = 0;
-
     if (renew(w, (enum batch_node)id, c->k, next_ms) || batch_index_is_incomplete(c, id))
         err = batch_index_refresh(c, id);
     if (err || batch_index_is_incomplete(c, id))
@@ -182,7 +180,6 @@ static void attend(struct periodic *thread, void *arg)
     struct arena a = {0};
     struct err_info why;
     int64_t now_ms = clock_boot_ms(), next_ms = now_ms + BATCH_RETRY_MS;
-
     if (atomic_exchange(&w->ended, false))
         give_back(w);
     if (!w->k)

@@ -124,7 +124,6 @@ static void start_run(struct agent *a, struct agent_run *r)
 static struct agent_run *take_over(struct agent *a)
 {
     struct agent_run *over = NULL;
-
     for (struct agent_run **at = &a->runs; *at;) {
         struct agent_run *r = *at;
         if (!r->over) {

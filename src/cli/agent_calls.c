@@ -82,7 +82,6 @@ static struct agent_run *start_node(struct agent *a, int64_t task, struct str da
     struct client_reply reply;
     int64_t node = 0;
     char body[96];
-
     if (json_get_int(json_parse(&a->claims.arena, data, NULL), "node", &node, NULL) != 1) {
         log_warning("agent: task %" PRId64 " is not a node of a DAG", task);
         return NULL;
@@ -106,7 +105,6 @@ static void start_all(struct agent *a, struct str body)
     CLEANUP(arena_release) struct arena scratch = {0};
     struct str text = {arena_text(&scratch, body), body.len};
     const struct json *list = json_get(json_parse(&scratch, text, NULL), "tasks");
-
     json_each(v, json_list(list)) {
         struct str data = {0};
         int64_t task = 0;

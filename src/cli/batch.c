@@ -98,7 +98,6 @@ static int print_findings(const struct json *reply)
     int64_t repaired = json_int_of(reply, "repaired"),
             left = (findings ? findings->count : 0) - repaired;
     char batches[HUMAN_SIZE], jobs[HUMAN_SIZE];
-
     verb_print_columns(findings, columns);
     fprintf(stderr, "checked %s and %s: %" PRId64 " repaired, %" PRId64 " left\n",
             human_count(batches, (uint64_t)json_int_of(reply, "batches"), "batch"),
@@ -201,7 +200,6 @@ static void print_head(const struct json *batch)
                                 json_text_of(submission, "batchID"),
                                 json_text_of(submission, "profile_name")};
     CLEANUP(buf_release) struct buf b = {0};
-
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         buf_printf(&b, "%s", i ? "  " : "");
         term_put_safe(&b, parts[i], SIZE_MAX);
@@ -234,7 +232,6 @@ static int run_show(const struct cmd_call *call)
     CLEANUP(client_close) struct client c = {0};
     struct client_reply batch, machines;
     struct tally t = {.total = 0};
-
     TRY(client_open(&c, &call->client));
     const char *bid = client_quote(&c, str_of(call->operands[0]));
     TRY(client_call(&c, &batch, NULL, "GET /v1/batches/%s", bid));

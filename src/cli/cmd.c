@@ -152,7 +152,6 @@ static int parse_option(struct cmd_parser *p, int argc, char **argv, int *at)
     const struct option *o = find_option(p, arg, len);
     const char *value = arg[len] ? arg + len + 1 : NULL;
     struct err_info e;
-
     if (!o)
         return unknown_option(p, arg, len);
     if (!o->argument && value)
@@ -312,7 +311,6 @@ int cmd_help(const struct cmd *group, int count, char **words)
 static size_t distance(const char *a, const char *b)
 {
     size_t row[32], len = strlen(b);
-
     if (len >= 32)
         return SIZE_MAX;
     for (size_t j = 0; j <= len; j++)

@@ -66,7 +66,6 @@ static void print_values(const struct cmd *c, const struct value_style *style)
 {
     struct option options[CMD_OPTIONS_MAX];
     size_t count = cmd_all_options(c, options);
-
     for (const struct option *o = options; o < options + count; o++) {
         enum completion_kind kind = kind_of(o->argument);
         if (!o->argument)
@@ -95,7 +94,6 @@ static void bash_command(const struct cmd *c)
     enum completion_kind kind = kind_of(c->operands);
     struct option options[CMD_OPTIONS_MAX];
     size_t count = cmd_all_options(c, options);
-
     printf("    '%s') options='", c->name);
     for (size_t i = 0; i < count; i++)
         printf("--%s ", options[i].name);

@@ -71,7 +71,6 @@ static int64_t exec_timeout_ms;
 static void put_exec(struct buf *b, int count, char **words)
 {
     char here[4096];
-
     json_open(b, '[');
     json_open(b, '{');
     json_member_open(b, "metadata", '{');
@@ -167,7 +166,6 @@ static int parse_states(const struct option *o, const char *text, struct err_inf
 {
     static char states[256];
     size_t len = 0;
-
     (void)e;
     states[0] = '\0';
     for (const char *at = text; *at && len < sizeof states;) {
@@ -372,7 +370,6 @@ static int print_once(struct client *c, bool clear)
         {{0}},
     };
     struct client_reply counts, running;
-
     TRY(client_call(c, &counts, NULL, "GET /v1/scheduler"));
     TRY(client_call(c, &running, NULL, "GET /v1/nodes?state=running"));
     if (clear)
@@ -399,7 +396,6 @@ static int run_top(const struct cmd_call *call)
     CLEANUP(client_close) struct client c = {0};
     struct termios before;
     int status;
-
     TRY(client_open(&c, &call->client));
     if (print_only_once || !isatty(0) || !isatty(1) || tcgetattr(0, &before))
         return print_once(&c, false);

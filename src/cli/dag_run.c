@@ -54,7 +54,6 @@ static void show_line(struct graph_run *r, struct str name)
 {
     CLEANUP(buf_release) struct buf b = {0};
     char span[HUMAN_SIZE];
-
     if (!r->columns)
         return;
     buf_printf(&b, "[%" PRIu32 "/%" PRIu32 "] ", r->ended, r->total);
@@ -89,7 +88,6 @@ __attribute__((format(printf, 2, 3))) static void say(struct graph_run *r, const
 static int read_earlier(struct graph_run *r)
 {
     struct client_reply reply;
-
     TRY(client_call(&r->c, &reply, NULL, "GET /v1/nodes?metadata=name,state,started,ended"));
     json_each(v, json_list(reply.json)) {
         struct graph_node *n = graph_file_find(&r->file, json_text_of(v, "name"));
@@ -149,7 +147,6 @@ static void print_output(struct graph_run *r, const char *id)
     CLEANUP(mem_free) char *text = NULL;
     size_t len = 0, from, lines = 0;
     bool more = true;
-
     f.to = open_memstream(&text, &len);
     while (more && !follow_output(&r->c, &f, 0, &more) && len < OUTPUT_LEN_MAX)
         ;
@@ -198,7 +195,6 @@ static void note_state(struct graph_run *r, struct graph_node *n, const struct j
                        struct str *last)
 {
     struct str state = json_text_of(v, "state");
-
     if (str_eq(state, STR("running"))) {
         r->running++;
         *last = n->name;
@@ -220,7 +216,6 @@ static bool read_states(struct graph_run *r, const struct json *list)
     struct str last = {0};
     bool ended = false;
     uint32_t i = 0;
-
     r->expected_ms = r->running = 0;
     json_each(v, list) {
         while (i < r->file.count && !r->file.nodes[i].id)
@@ -251,7 +246,6 @@ static int send_kill(struct graph_run *r, const char *ids)
 static void kill_nodes(struct graph_run *r, bool only_waiting)
 {
     CLEANUP(buf_release) struct buf ids = {0};
-
     for (uint32_t i = 0; i < r->file.count; i++) {
         const struct graph_node *n = &r->file.nodes[i];
         bool waits = !n->state[0] || !strcmp(n->state, "incipient");
@@ -371,7 +365,6 @@ static int follow_added(struct graph_run *r)
 {
     const struct json *list;
     char id[24];
-
     for (uint64_t waits = 1; waits; arena_reset(&r->c.arena)) {
         TRY(list_newer(r, "name,state,reason,parents", r->end_id, &list));
         if (!list)
@@ -390,7 +383,6 @@ static int follow_added(struct graph_run *r)
 static int follow_nodes(struct graph_run *r)
 {
     const struct json *list;
-
     for (bool ended = false; !ended; arena_reset(&r->c.arena)) {
         TRY(wait_for(r, r->end_id));
         TRY(list_newer(r, "state,reason", r->first_id - 1, &list));

@@ -354,7 +354,6 @@ static void put_edge(struct buf *b, uint32_t from, uint32_t to, const char *bran
 void graph_file_put_picture(struct buf *b, const struct graph_file *f, enum graph_language to)
 {
     bool dot = to == GRAPH_DOT;
-
     if (dot) {
         buf_printf(b, "digraph ");
         put_quoted(b, f->name);

@@ -30,7 +30,6 @@ int client_read_file(const char *name, size_t len_max, struct buf *b)
     bool is_stdin = !strcmp(name, "-");
     FILE *in = is_stdin ? stdin : fopen(name, "re");
     size_t got = in ? 1 : 0;
-
     while (got && b->len <= len_max) {
         buf_reserve(b, 65536);
         got = fread(b->p + b->len, 1, 65536, in);
@@ -71,7 +70,6 @@ static bool is_token(const char *text)
 int client_configure(const struct client_options *o, struct client_config *ret_config)
 {
     const char *url = getenv("DROVER_URL"), *token = getenv("DROVER_TOKEN");
-
     ret_config->server = o->server ? o->server : url && *url ? url : NULL;
     ret_config->token = token && *token ? token : NULL;
     if (o->token_file) {

@@ -58,7 +58,6 @@ struct post {
 static int send_messages(struct post *p)
 {
     struct client_reply reply;
-
     if (!p->count)
         return CMD_OK;
     json_close(&p->body, ']');

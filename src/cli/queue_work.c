@@ -46,7 +46,6 @@ static pthread_mutex_t attempts_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct attempts *attempts_of(const struct drover_message *m)
 {
     struct attempts *a;
-
     LOCKED(&attempts_lock);
     for (a = all_attempts; a && strcmp(a->queue, m->queue) != 0; a = a->next)
         ;
@@ -183,7 +182,6 @@ static int work(const struct cmd_call *call)
     struct drover_error e = {""};
     pthread_t watcher;
     int err = drover_queues_open(&queues, &qs, &e);
-
     if (err)
         return refuse(err, &e);
     err = drover_worker_join(qs, &options, &running, &e);

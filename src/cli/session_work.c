@@ -74,7 +74,6 @@ static enum worker_taken open_session(struct worker_thread *t)
     struct session *s = t->own;
     struct client_reply reply;
     char body[64];
-
     snprintf(body, sizeof body, "{\"timeout\":%" PRId64 "}", timeout_ms);
     if (client_try(&s->ends, &reply, body, "POST /v1/sessions")) {
         client_describe(&s->ends, NULL, &t->error);
@@ -281,7 +280,6 @@ static int move_job(struct worker_thread *t, const char *body)
     int64_t until_ms = clock_boot_ms() + timeout_ms;
     struct session *s = t->own;
     struct client_reply reply;
-
     for (bool repeated = false;; repeated = true) {
         int status = client_try(&s->ends, &reply, body, "PUT /v1/jobs/%s/state", s->item);
         if (!status && (reply.status == 200 || (reply.status < 500 && repeated)))
@@ -303,7 +301,6 @@ static int settle_job(struct worker_thread *t, struct worker_item *item,
     CLEANUP(buf_release) struct buf body = {0};
     struct session *s = t->own;
     struct client_reply reply;
-
     item->where = "failed";
     if (outcome == WORKER_RELEASED) {
         client_try(&s->ends, &reply, NULL, "DELETE /v1/locks/jobs/%s?token=%" PRId64, s->item,

@@ -283,7 +283,6 @@ const struct cmd cmd_done =
 static int put_renewals(struct buf *b, const struct cmd_call *call, const struct json *tasks)
 {
     int status = CMD_OK, i = 0;
-
     open_body(b);
     json_member_open(b, "updates", '[');
     json_each(task, tasks) {
@@ -329,7 +328,6 @@ static int put_update(struct client *c, struct str text, struct buf *ret_body)
 {
     struct err_info e;
     const struct json *v = json_parse(&c->arena, text, &e);
-
     if (!v || v->kind != JSON_OBJECT) {
         client_error("the transaction is %s", v ? "not a JSON object" : e.text);
         return CMD_USAGE;

@@ -50,7 +50,6 @@ static int make_id(char *path)
     CLEANUP(buf_release) struct buf temporary = {0};
     uint64_t number;
     int errnum = 0;
-
     make_parents(path);
     random_fill(&number, sizeof number);
     buf_printf(&temporary, "%s.%ld", path, (long)getpid());
@@ -199,7 +198,6 @@ static int run_ls(const struct cmd_call *call)
 {
     struct listing l = {0};
     struct err_info e;
-
     TRY(client_open(&l.c, &call->client));
     json_open(&l.tasks, '[');
     int status = list_groups(&l, call);
@@ -240,7 +238,6 @@ static int run_task(const struct cmd_call *call)
     CLEANUP(client_close) struct client c = {0};
     struct client_reply reply;
     int status = CMD_OK, i = 0;
-
     TRY(client_open(&c, &call->client));
     TRY(task_read(&c, call, &reply));
     if (call->client.json)

@@ -185,7 +185,6 @@ static int move_task(struct worker_thread *t, struct worker_item *item, int64_t 
     const struct drover_task *task = c->result.tasks;
     struct place p = place_of(task->group);
     CLEANUP(buf_release) struct buf group = {0};
-
     buf_put_str(&group, p.group);
     if (dead)
         buf_printf(&group, "/dead");
@@ -207,7 +206,6 @@ static int settle(struct worker_thread *t, struct worker_item *item, enum worker
     const struct drover_task *task = c->result.tasks;
     int64_t id = task->id;
     int err = drover_hold_release(c->hold, &id);
-
     if (err) {
         err_set(&t->error, err, "the claim ended while the command ran: %s",
                 drover_err_message(err));
@@ -284,7 +282,6 @@ static int run_work(const struct cmd_call *call)
         .settle = settle,
         .is_empty = is_empty,
     };
-
     worker_begin(source.attempts);
     int status = open_clients(call);
     if (!status)

@@ -112,7 +112,6 @@ void term_put_safe(struct buf *b, struct str text, size_t max_width)
     bool cut = term_width(text) > max_width;
     size_t room = cut && max_width ? max_width - 1 : max_width;
     locale_t before = uselocale(utf8);
-
     for (struct shown s; text.len; text.p += s.used, text.len -= s.used) {
         s = show_first(text);
         if (s.width > room)
@@ -188,7 +187,6 @@ static void fit_widths(const struct table *t, size_t columns,
                        size_t widths[static TABLE_COLUMNS_MAX])
 {
     size_t total = (t->column_count - 1) * GAP;
-
     for (size_t i = 0; i < t->column_count; i++)
         total += widths[i];
     while (total > columns) {
@@ -226,7 +224,6 @@ void table_print(const struct table *t, FILE *to)
     size_t columns = term_columns(to);
     struct table_style s = {.coloured = term_has_colour(to), .cut = columns > 0};
     CLEANUP(buf_release) struct buf b = {0};
-
     assert(t->column_count <= TABLE_COLUMNS_MAX && t->value_count % t->column_count == 0);
     if (!t->value_count)
         return;

@@ -96,7 +96,6 @@ static void put_path(const struct request *r, struct buf *b)
 {
     const struct option *options = r->call->cmd->options;
     char mark = strchr(r->verb->path, '?') ? '&' : '?';
-
     for (const char *p = r->verb->path; *p; p++) {
         if (*p == '{') {
             put_operands(r, b, p + 1);
@@ -208,7 +207,6 @@ int verb_print_state(const struct json *reply)
 int verb_print_members(const struct json *reply)
 {
     const struct json *v = reply ? reply->first : NULL;
-
     if (!v || v->kind != JSON_OBJECT)
         return CMD_OK;
     json_each(member, v) {
@@ -428,7 +426,6 @@ static int send_all(const struct request *all)
     const struct cmd_call *call = all->call;
     const char *last = strrchr(all->verb->path, '{');
     int fixed = last ? last[1] - '1' : 0, worst = CMD_OK;
-
     if (!(all->verb->flags & VERB_EACH))
         return send_request(all);
     for (int i = fixed; i < call->count; i++) {
@@ -470,7 +467,6 @@ int verb_run(const struct cmd_call *call)
     CLEANUP(client_close) struct client c = {0};
     struct request r = {.call = call, .verb = call->cmd->verb, .client = &c};
     struct client_reply reply;
-
     for (int i = 0; i < call->count && r.verb->flags & VERB_NODE_IDS; i++)
         if (!option_digits(call->operands[i], 0, INT64_MAX, &(int64_t){0}))
             return cmd_usage_error(call->cmd, "'%s' is not the id of a node", call->operands[i]);

@@ -101,7 +101,6 @@ enum worker_outcome worker_try(struct child_options o, struct worker_item *item)
 {
     struct err_info e = {""};
     int status = 0;
-
     o.input = item->input;
     o.variables = item->variables;
     o.grace_ms = item->grace_ms;
@@ -161,7 +160,6 @@ static enum worker_outcome run_command(struct worker_thread *t, struct worker_it
 static void handle(struct worker_thread *t, struct worker_item *item)
 {
     int64_t pause_max_ms = t->source->retry_pause_max_ms;
-
     t->lost = false;
     enum worker_outcome outcome = run_command(t, item);
     if (pause_max_ms && item->back_off_ms > pause_max_ms)
@@ -192,7 +190,6 @@ static void work_once(struct worker_thread *t)
 {
     struct worker_item item = {.attempt = 1};
     enum worker_taken taken = t->source->take(t, &item);
-
     if (taken == WORKER_AWAY && !child_signal()) {
         note_away(t->error.text);
         return;
@@ -239,7 +236,6 @@ int worker_run(const struct worker_source *s, const struct cmd_call *call)
 {
     int64_t count = worker_options.jobs, started = 0;
     struct worker_thread *threads = mem_zalloc((size_t)count * sizeof *threads);
-
     worker_begin(s->attempts);
     for (; started < count; started++) {
         struct worker_thread *t = &threads[started];

@@ -29,7 +29,6 @@ int drover_keeper_open(const char *name, const struct drover_keeper_options *o,
     struct keeper_options ko = {.timeout_ms = o ? o->timeout_ms : 0};
     struct drover_keeper *k = mem_zalloc(sizeof *k);
     int err;
-
     if (!strncmp(name, "zk://", 5))
         err = zookeeper_connect(name, &zo, &ko, &k->keeper, ret_error);
     else if (name[0] == '/' || name[0] == '.' || !strcmp(name, "memory:"))

@@ -42,7 +42,6 @@ int message_read(struct drover_client *c, const char *queue, int64_t after, size
     struct queue_message_list list = {0};
     const struct json *body;
     char path[256];
-
     snprintf(path, sizeof path, "/v1/queues/%s/messages?after=%" PRId64 "&limit=%zu", queue, after,
              limit);
     int err = get(c, path, 0, &list.arena, &body, ret_error);

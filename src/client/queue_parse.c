@@ -31,7 +31,6 @@ int message_parse_news(const struct json *body, struct arena *a, int64_t *ret_nu
     const struct json *list = NULL;
     struct message_news news = {0};
     int64_t number = 0;
-
     if (json_get_int(body, "posted", &number, NULL) != 1 || number < 0 ||
         json_get_list(body, "queues", &list, NULL) < 0)
         return DROVER_DAMAGED;

@@ -174,7 +174,6 @@ int drover_store_update(struct drover_store *s, const struct drover_update *u,
                    .depend_count = u->depend_count},
     };
     int count = carry_out(s, &r, ret_result, ret_error);
-
     return count > 0 ? 0 : count;
 }
 
@@ -196,7 +195,6 @@ int drover_store_claim(struct drover_store *s, const struct drover_claim *c,
                   .depend_count = c->depend_count},
         .wait_ms = c->wait_ms,
     };
-
     for (size_t i = 0; i < c->group_count; i++)
         groups[i] = str_of(c->groups[i]);
     return carry_out(s, &r, ret_result, ret_error);

@@ -170,7 +170,6 @@ int task_body_read_groups(struct str text, struct drover_groups *ret_groups,
     struct arena *a = mem_zalloc(sizeof *a);
     struct drover_groups g = {.memory = a};
     const struct json *v = json_parse(a, text, NULL);
-
     if (!v || v->kind != JSON_LIST) {
         drover_groups_release(&g);
         return unexpected(ret_error);

@@ -196,7 +196,6 @@ int task_client_read(struct transport_answer *answer, struct drover_result *ret_
 {
     struct drover_result r = {0};
     int err = task_body_read(buf_str(&answer->body), &r, ret_error);
-
     if (answer->status != 200)
         err = err_set(ret_error, error_of_status(answer->status), "%s",
                       r.error_count ? r.errors[0] : "the server gave no reason");

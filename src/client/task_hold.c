@@ -137,7 +137,6 @@ struct drover_hold *drover_client_hold(struct drover_client *c, const struct dro
 {
     struct drover_hold *h = mem_alloc(sizeof *h);
     int64_t now_ms = clock_boot_ms();
-
     *h = (struct drover_hold){.client = c,
                               .task = *t,
                               .duration_ms = duration_ms,
@@ -171,7 +170,6 @@ static int settle(struct drover_hold *h)
 int drover_hold_release(struct drover_hold *h, int64_t *ret_id)
 {
     struct drover_client *c = h->client;
-
     pthread_mutex_lock(&c->lock);
     while (h->busy)
         cond_wait_until(&c->changed, &c->lock, INT64_MAX);

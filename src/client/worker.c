@@ -57,7 +57,6 @@ static void on_owner(void *arg, enum keeper_event event, const char *path)
 static void want(struct drover_worker *w, const char *queue)
 {
     char path[QUEUE_PATH_SIZE];
-
     for (struct worker_wanted *wanted = w->wanted; wanted; wanted = wanted->next)
         if (!strcmp(wanted->queue, queue))
             return;
@@ -178,7 +177,6 @@ static void look_at_session(struct drover_worker *w)
 static void take_step(struct drover_worker *w, const struct queue_worker_action *a)
 {
     int err = queue_step(&w->steps, a);
-
     if (a->kind == WORKER_TAKE) {
         if (err == DROVER_IN_USE)
             want(w, a->queue);
@@ -253,7 +251,6 @@ static void *control(void *arg)
 {
     struct drover_worker *w = arg;
     struct queue_worker_action a;
-
     do {
         pthread_mutex_lock(&w->lock);
         tell(w, clock_boot_ms());

@@ -67,7 +67,6 @@ static int find_message(struct drover_worker *w, const struct queue_worker_actio
 {
     struct worker_prefetch *a = *ahead;
     struct err_info e = {""};
-
     *ret_message = a ? follows(a, job->last) : NULL;
     if (*ret_message)
         return 0;
@@ -107,7 +106,6 @@ static int set_aside(struct drover_worker *w, const struct drover_message *m)
     CLEANUP(buf_release) struct buf b = {0};
     struct err_info e = {""};
     int64_t id;
-
     json_open(&b, '{');
     json_member_text(&b, "queue", str_of(m->queue));
     json_member_int(&b, "id", m->id);
@@ -138,7 +136,6 @@ static enum queue_worker_result handle(struct drover_worker *w, const struct wor
                                .error = error,
                                .inside = w};
     int verdict = w->o.handle(w->o.arg, &m);
-
     if (verdict <= 0)
         return verdict ? WORKER_TROUBLE : WORKER_DONE;
     if (job->action.aside)
@@ -151,7 +148,6 @@ static void run_job(struct drover_worker *w, struct worker_job *job)
 {
     struct worker_prefetch *ahead = take_ahead(w, job->action.queue);
     const struct queue_message *message;
-
     if (find_message(w, &job->action, &ahead, &message)) {
         job->result = WORKER_TROUBLE;
     } else if (!message) {
@@ -177,7 +173,6 @@ static struct worker_job *find_ready(struct drover_worker *w)
 void *worker_handle_all(void *arg)
 {
     struct drover_worker *w = arg;
-
     LOCKED(&w->lock);
     while (!w->ended) {
         struct worker_job *job = find_ready(w);

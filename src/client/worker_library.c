@@ -53,7 +53,6 @@ int drover_queues_open(const struct drover_queues_options *o, struct drover_queu
 {
     static const struct drover_queues_options none;
     struct drover_queues *qs = mem_alloc(sizeof *qs);
-
     o = o ? o : &none;
     *qs = (struct drover_queues){.server = copy(o->server),
                                  .token = copy(o->token),
@@ -130,7 +129,6 @@ static void give_messages(const struct queue_message_list *list, const char *que
                           struct drover_result *ret_result)
 {
     struct arena *memory = mem_alloc(sizeof *memory);
-
     *memory = list->arena;
     struct drover_task *tasks = arena_alloc(memory, (list->count + 1) * sizeof *tasks);
     for (size_t i = 0; i < list->count; i++) {
@@ -212,7 +210,6 @@ static int source_open(struct drover_queues *qs, struct queue_source **ret_sourc
 {
     struct drover_client_options co = {.server = qs->server, .token = qs->token};
     struct remote_source *s = mem_alloc(sizeof *s);
-
     *s = (struct remote_source){.base = {source_connect, source_read, source_post, source_listen,
                                          source_unlisten, source_free},
                                 .queues = qs,

@@ -162,7 +162,6 @@ int drover_world_queue(struct drover_world *w, const struct drover_world_task *t
     struct world_paths paths;
     int err = world_queue(w->w, w->k, a, &t, parent ? &p : NULL, name_fn ? call_namer : NULL,
                           &namer, &paths, ret_error);
-
     if (!err)
         put_paths(w, &l, &paths, t.type.p);
     return list_end(&l, err, ret_list);
@@ -209,7 +208,6 @@ int drover_world_claim(struct drover_world *w, const char *const *types, size_t 
     struct world_claim claim;
     uint64_t seen;
     int claimed;
-
     for (size_t i = 0; i < type_count; i++)
         names[i] = str_of(types[i]);
     do {
@@ -259,7 +257,6 @@ int drover_world_ls(struct drover_world *w, enum drover_world_state state, const
     int err = state < DROVER_WORLD_NONE ? world_list(w->w, w->k, a, (enum world_state)state,
                                                      text_or(after, ""), limit, &items)
                                         : DROVER_BAD_ARGUMENT;
-
     if (err) {
         err_explain(ret_error, err);
     } else {

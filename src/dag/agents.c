@@ -376,7 +376,6 @@ int64_t serve_agent_tick(struct dag *d, int64_t now_ms)
     struct serve_job *first = d->agent.ahead;
     int64_t waited = first ? clock_boot_ms() - first->since_ms : 0;
     int64_t next = save_outputs(d, now_ms), due = now_ms + AHEAD_MS - waited;
-
     if (!first)
         return next;
     if (waited < AHEAD_MS)

@@ -280,7 +280,6 @@ static bool may_put(struct http_request *r, struct dag *d, struct dag_node *n)
     const struct dag_in *in = r->in;
     struct err_info why;
     size_t clean = 0;
-
     while (clean < in->key.len && (unsigned char)in->key.p[clean] >= 0x20)
         clean++;
     if (clean < in->key.len)

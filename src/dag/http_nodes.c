@@ -159,7 +159,6 @@ void http_get_nodes(struct http_request *r)
     struct dag *d = r->arg;
     struct buf b = {0};
     struct node_listing l;
-
     if (!http_is_ready(r) || !read_listing(r, d, &l))
         return;
     struct http_watch w = http_watch(r, &d->topic, &key, 1);
@@ -255,7 +254,6 @@ void http_get_node(struct http_request *r)
     struct dag_node *n = http_node(r);
     CLEANUP(buf_release) struct buf why = {0};
     struct buf b = {0};
-
     if (!n)
         return;
     json_open(&b, '{');

@@ -98,7 +98,6 @@ void http_put_retry(struct http_request *r)
     const struct dag_in *in = r->in;
     struct dag *d = r->arg;
     struct err_info why;
-
     if (!nodes_exist(r))
         return;
     for (size_t i = 0; i < in->id_count; i++)
@@ -214,7 +213,6 @@ void http_get_kills(struct http_request *r)
     struct dag *d = r->arg;
     uint64_t key = dag_key("kill", in->clientid), after = (uint64_t)in->after;
     struct buf b = {0};
-
     if (!http_is_ready(r))
         return;
     struct http_watch w = http_watch(r, &d->topic, &key, 1);
@@ -246,7 +244,6 @@ void http_post_done(struct http_request *r)
     struct run_outcome o = {.how = (enum run_how)in->how, .status = (int)in->status};
     struct dag *d = r->arg;
     struct dag_node *n = http_find_node(r, in->node);
-
     if (!n)
         return;
     if (!dag_is_run_by(n, in->clientid, in->attempt)) {

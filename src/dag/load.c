@@ -108,7 +108,6 @@ static int note_name(struct keeper *k, struct dag_saved *saved, enum bucket_kind
     struct saved_slot s = {0};
     char path[DAG_PATH_LEN];
     int numbers = sscanf(name, "%" SCNu64 "-%" SCNu32, &s.id, &s.number);
-
     if (kind == BUCKET_SPECS && s.id > (uint64_t)saved->last) {
         dag_path(path, BUCKET_SPECS, s.id); /* the request of this chunk did not commit */
         return keeper_delete(k, path, KEEPER_ANY_VERSION);

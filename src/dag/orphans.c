@@ -53,7 +53,6 @@ static bool find_line(const char *path, const char *mark, bool at_start, char *l
 static int open_own(void)
 {
     char own[PATH_MAX + 8], info[3 * PATH_MAX], root[PATH_MAX], mount[PATH_MAX], full[3 * PATH_MAX];
-
     /* A line of mountinfo is "36 35 98:0 <root> <mount point> <options> ... - <type> ...". */
     if (!find_line("/proc/self/cgroup", "0::/", true, own, sizeof own) ||
         !find_line("/proc/self/mountinfo", " - cgroup2 ", false, info, sizeof info) ||

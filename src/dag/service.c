@@ -379,7 +379,6 @@ static void module_close(void *module)
     uv_handle_t *handles[] = {(uv_handle_t *)&d->wake,  (uv_handle_t *)&d->check,
                               (uv_handle_t *)&d->idle,  (uv_handle_t *)&d->timer,
                               (uv_handle_t *)&d->again, (uv_handle_t *)&d->printer};
-
     {
         LOCKED(&d->lock);
         d->closing = true;

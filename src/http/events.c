@@ -78,7 +78,6 @@ static struct kept_event *kept_new(const struct event *event)
                                           [STATE] = event->state,
                                           [JSON] = event->json};
     size_t size = sizeof(struct kept_event);
-
     for (int i = 0; i < PART_COUNT; i++)
         size += parts[i].len;
     struct kept_event *k = mem_alloc(size);
@@ -180,7 +179,6 @@ static void serve(struct http_request *r)
 {
     struct event_listener *l = r->handler_data;
     CLEANUP(buf_release) struct buf b = {0};
-
     do {
         b.len = 0;
         if (http_stream_unsent(r))
@@ -229,7 +227,6 @@ static bool find_start(struct events *e, struct http_request *r, uint64_t *ret_s
     const struct str *header = head_field(&r->head, "Last-Event-ID");
     struct events_in *in = r->in;
     struct route_field_error wrong;
-
     if (header && field_read_text(&LAST, *header, &r->arena, in, &wrong)) {
         http_reply_field(r, "Last-Event-ID", "Last-Event-ID is not the id of an event");
         return false;

@@ -300,7 +300,6 @@ static int set_digits(const struct route_field *f, struct str text, char *in,
     size_t i = f->min < 0 && text.len > 1 && text.p[0] == '-';
     bool negative = i;
     int64_t number = 0;
-
     if (i == text.len)
         return refuse(e, f, "must be a whole number");
     for (; i < text.len; i++) {

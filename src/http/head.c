@@ -213,7 +213,6 @@ static int run_llhttp(struct head *h, const char *p, size_t len, const char **re
                                       [METHOD_PUT] = HTTP_PUT,
                                       [METHOD_DELETE] = HTTP_DELETE};
     llhttp_t parser;
-
     llhttp_init(&parser, HTTP_REQUEST, &settings);
     parser.data = h;
     if (llhttp_execute(&parser, p, len) != HPE_PAUSED)
@@ -395,7 +394,6 @@ int token_read(const char *path, char **ret_token, struct err_info *ret_error)
     FILE *in = fopen(path, "re");
     bool failed = !in || (!fgets(line, sizeof line, in) && ferror(in));
     int errnum = errno;
-
     if (in)
         fclose(in);
     if (failed)
@@ -413,7 +411,6 @@ bool token_fits(const char *token, const struct str *authorization)
 {
     static const struct str scheme = STR("Bearer ");
     size_t len = strlen(token);
-
     if (!authorization || authorization->len < scheme.len ||
         strncasecmp(authorization->p, scheme.p, scheme.len) != 0)
         return false;

@@ -186,7 +186,6 @@ static void put_histogram(struct buf *page, const char *name, const struct metri
     const char *comma = *s->labels ? "," : "", *open = *s->labels ? "{" : "",
                *close = *s->labels ? "}" : "";
     uint64_t all = 0, count = 0;
-
     for (size_t i = 0; i <= END_COUNT; i++)
         all += atomic_load(&h->buckets[i]);
     if (!all)

@@ -21,7 +21,6 @@ static __attribute__((format(printf, 2, 3))) void emit(struct buf *b, const char
     char json[256], text[1024];
     size_t len = strlen(fmt);
     va_list ap;
-
     assert(len < sizeof json);
     for (size_t i = 0; i <= len; i++)
         json[i] = fmt[i] == '\'' ? '"' : fmt[i];
@@ -235,7 +234,6 @@ static void put_fields(struct buf *b, const struct route_field *fields)
 static void put_parameters(struct buf *b, const struct route_field *fields)
 {
     CLEANUP(buf_release) struct buf list = {0};
-
     for (const struct route_field *f = fields; f->name.p; f++) {
         bool in_path = is_in(f, IN_PATH);
         if (is_in(f, IN_BODY))

@@ -312,7 +312,6 @@ bool http_stream_send(struct http_request *r, struct str data)
     struct exchange *x = (struct exchange *)r;
     struct conn *c = x->conn;
     struct buf *b = target_of(x);
-
     if (!data.len)
         return true;
     if (b->len + c->writing.len + data.len > HTTP_STREAM_UNSENT_MAX) {

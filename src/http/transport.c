@@ -288,7 +288,6 @@ static int call_one(struct transport *t, const char *origin, const struct transp
     long status = 0;
     CURLcode code;
     int err;
-
     buf_printf(&url, "%s%s", origin, r->path);
     set_request(t, r, buf_text(&url), headers);
     t->body = &answer->body;

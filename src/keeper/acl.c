@@ -169,7 +169,6 @@ int acl_resolve(struct str list, const struct acl_who *who, struct buf *ret_list
 {
     struct reader r = {list.p, list.len, false};
     uint32_t count = 0;
-
     if (!acl_list_is_valid(list))
         return DROVER_BAD_ACL;
     ret_list->len = 0;

@@ -10,7 +10,6 @@
 static uint32_t find_group(const struct list_view *v, struct str name)
 {
     uint32_t hash = map_hash_str(name);
-
     for (uint32_t at, ref = map_first(&v->by_group, hash, &at); ref;
          ref = map_next(&v->by_group, hash, &at))
         if (str_eq(str_of(v->groups[ref - 1].name), name))
@@ -26,7 +25,6 @@ void list_entry_moved(void *arg, uint32_t ref, uint32_t at)
 static uint32_t find_or_add_group(struct list_view *v, struct str name)
 {
     uint32_t ref = find_group(v, name);
-
     if (ref)
         return ref;
     v->groups = mem_realloc(v->groups, (v->group_count + 1) * sizeof *v->groups);
@@ -42,7 +40,6 @@ static uint32_t find_or_add_group(struct list_view *v, struct str name)
 uint32_t list_entry_find(const struct list_view *v, struct str name)
 {
     uint32_t hash = map_hash_str(name);
-
     for (uint32_t at, ref = map_first(&v->by_name, hash, &at); ref;
          ref = map_next(&v->by_name, hash, &at))
         if (str_eq(str_of(v->entries[ref].name), name))
@@ -54,7 +51,6 @@ uint32_t list_entry_find(const struct list_view *v, struct str name)
 static uint32_t find_present(const struct list_view *v, struct str name)
 {
     uint32_t ref = list_entry_find(v, name);
-
     return ref && v->entries[ref].state != LIST_GONE ? ref : 0;
 }
 
@@ -76,7 +72,6 @@ static uint32_t reason_hash(int64_t reason)
 static void leave(struct list_view *v, uint32_t ref)
 {
     struct list_entry *e = &v->entries[ref];
-
     if (e->state == LIST_FREE)
         heap_remove(&v->groups[e->group - 1].free, e->heap_at);
     else if (e->state == LIST_PARKED)
@@ -118,7 +113,6 @@ void list_entry_enter(struct list_view *v, uint32_t ref, enum list_state state, 
 static uint32_t find_or_add(struct list_view *v, struct str name)
 {
     uint32_t ref = list_entry_find(v, name);
-
     if (ref)
         return ref;
     ref = v->unused;
@@ -140,7 +134,6 @@ void list_entry_put(struct list_view *v, struct str name, const struct list_clas
                     int32_t version)
 {
     uint32_t ref = find_or_add(v, name);
-
     leave(v, ref);
     struct list_entry *e = &v->entries[ref];
     e->order = c->order;
@@ -155,7 +148,6 @@ void list_entry_put(struct list_view *v, struct str name, const struct list_clas
 static void unblock(struct list_view *v, int64_t reason)
 {
     uint32_t hash = reason_hash(reason), at, ref = map_first(&v->by_reason, hash, &at);
-
     while (ref) {
         if (v->entries[ref].what == reason) {
             list_entry_enter(v, ref, LIST_FREE, 0);
@@ -170,7 +162,6 @@ void list_entry_remove(struct list_view *v, uint32_t ref)
 {
     struct list_entry *e = &v->entries[ref];
     struct str name = str_of(e->name);
-
     v->removed += e->state != LIST_GONE;
     leave(v, ref);
     map_remove(&v->by_name, map_hash_str(name), ref);
@@ -243,7 +234,6 @@ static void item_of(const struct list_view *v, struct arena *a, uint32_t ref,
                     struct list_item *ret_item)
 {
     const struct list_entry *e = &v->entries[ref];
-
     *ret_item = (struct list_item){.order = e->order,
                                    .version = e->version,
                                    .flags = e->flags,
@@ -271,7 +261,6 @@ static uint32_t first_free(const struct list_view *v, const struct str *groups, 
 static void wake_due(struct list_view *v, int64_t now_ms, struct list_walk *walk)
 {
     uint32_t most = v->counts[LIST_FREE] ? LIST_DUE_MAX : LIST_DUE_IDLE_MAX;
-
     for (; walk->woken < most && v->parked.count && v->parked.entries[0].key <= now_ms;
          walk->woken++)
         list_entry_enter(v, v->parked.entries[0].ref, LIST_FREE, 0);

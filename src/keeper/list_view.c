@@ -96,7 +96,6 @@ static void read_node(void *arg, size_t i)
 {
     struct list_reader *r = arg;
     CLEANUP(buf_release) struct buf path = {0};
-
     buf_printf(&path, "%s/%s", r->dir, r->names[i]);
     r->nodes->errs[i] = keeper_get(r->k, buf_text(&path), &r->nodes->data[i], &r->nodes->stats[i]);
 }
@@ -105,7 +104,6 @@ int list_nodes_read(struct list_nodes *n, struct keeper *k, const char *dir, cha
                     size_t count)
 {
     struct list_reader r = {k, dir, names, n};
-
     *n = (struct list_nodes){
         .count = count,
         .data = mem_zalloc((count + 1) * sizeof *n->data),
@@ -151,7 +149,6 @@ static void classify(struct list_view *v, struct str name, struct str data,
 {
     uint32_t ref = list_entry_find(v, name);
     struct list_class c = {0};
-
     if (ref && v->entries[ref].state != LIST_IDLE)
         return; /* this process has added it meanwhile */
     v->o.classify(v->o.arg, name, data, stat, &c);
@@ -161,7 +158,6 @@ static void classify(struct list_view *v, struct str name, struct str data,
 static int read_entries(struct list_view *v, struct keeper *k, char **names, size_t count)
 {
     struct list_nodes n = {0};
-
     if (!v->o.data) {
         for (size_t i = 0; i < count; i++)
             classify(v, str_of(names[i]), STR(""), NULL);
@@ -260,7 +256,6 @@ static int check_locks(struct list_view *v, struct keeper *k, bool must)
     int64_t began_ms = clock_boot_ms();
     struct keeper_names names = {0};
     struct keeper_stat stat;
-
     if (!v->o.locks || !v->counts[LIST_LOCKED] || (!must && began_ms < v->locks_rest_until_ms))
         return 0;
     uint32_t reading = ++v->locks_reading;
@@ -279,7 +274,6 @@ static int check_locks(struct list_view *v, struct keeper *k, bool must)
 static int refresh(struct list_view *v, struct keeper *k)
 {
     int64_t now_ms = clock_boot_ms();
-
     if (v->loading)
         return 0;
     if (v->loaded && now_ms - v->checked_ms < LIST_FRESH_MS && v->counts[LIST_FREE])

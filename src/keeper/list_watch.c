@@ -42,7 +42,6 @@ static void on_event(void *arg, enum keeper_event event, const char *path)
 {
     struct list_watch *w = arg;
     struct keeper_watch *watch = take_watch(w, 1);
-
     (void)event, (void)path;
     if (watch)
         keeper_unwatch(w->k, watch);
@@ -62,7 +61,6 @@ bool list_watch_is_set(struct list_watch *w)
 int list_watch_set(struct list_watch *w, struct keeper *k)
 {
     struct keeper_watch *watch;
-
     if (list_watch_is_set(w))
         return 0;
     TRY(keeper_watch(k, w->path, w->kind, on_event, w, &watch));
@@ -115,7 +113,6 @@ struct list_lock {
 static struct list_entry *parked_entry(struct list_view *v, const char *name)
 {
     uint32_t ref = list_entry_find(v, str_of(name));
-
     return ref && v->entries[ref].state == LIST_PARKED ? &v->entries[ref] : NULL;
 }
 

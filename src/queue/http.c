@@ -181,7 +181,6 @@ static void get_queue(struct http_request *r)
     struct queue_info info;
     struct queues qs;
     CLEANUP(buf_release) struct buf b = {0};
-
     if (!name || !queue_enter(r, &qs) || !queue_leave(r, &qs, queue_get(&qs, name, &info)))
         return;
     put_info(&b, name, &info);

@@ -305,7 +305,6 @@ void queue_get_posted(struct http_request *r)
     uint64_t key = posted_key();
     struct http_watch w = http_watch(r, &module->context->topic, &key, 1);
     CLEANUP(buf_release) struct buf b = {0};
-
     if (!service_is_ready(module->context->tasks))
         queue_refuse_task(r, DROVER_NOT_LEADER);
     else if (message_feed_put(module->feed, in->after, &b) || !in->wait_ms ||

@@ -117,7 +117,6 @@ static int read_worker(struct queue_membership *c, const struct queues *qs, cons
     char path[QUEUE_PATH_SIZE];
     struct keeper_stat stat;
     struct buf data = {0};
-
     queues_path(qs, path, "workers/%s", name);
     int err = keeper_get(qs->keeper, path, &data, &stat);
     struct str text = arena_take(&c->arena, &data);
@@ -340,7 +339,6 @@ static void assign_class(const struct queue_membership *c, const struct eligible
     CLEANUP(mem_free) int32_t *within = mem_alloc((count + 1) * sizeof *within);
     const uint64_t *may = eligible_row(e, class[0]);
     int32_t worker_count = 0;
-
     for (size_t w = 0; w < c->worker_count; w++) {
         place[w] = ASSIGN_NOBODY;
         if (may[w / 64] >> (w % 64) & 1) {

@@ -183,7 +183,6 @@ int queue_look(const struct queues *qs, const char *name, struct buf *ret_data,
     char path[QUEUE_PATH_SIZE];
     struct queue_info info = {0};
     struct keeper_stat stat;
-
     queues_path(qs, path, "queues/%s", name);
     TRY(keeper_get(qs->keeper, path, ret_data, &stat));
     info.version = stat.version;

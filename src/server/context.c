@@ -79,7 +79,6 @@ static int connect_once(struct zookeeper_session *e, struct lent_session **ret_s
     struct keeper_options o = {.timeout_ms = e->timeout_ms, .wake = wake, .wake_arg = &e->wake};
     bool open_to_all = false;
     struct keeper *k;
-
     TRY(zookeeper_connect(e->url, &zo, &o, &k, ret_error));
     struct lent_session *session = mem_alloc(sizeof *session);
     *session = (struct lent_session){.ensemble = e, .keeper = k};
@@ -231,7 +230,6 @@ int zookeeper_session_open(uv_loop_t *loop, const struct zookeeper_session_optio
     struct zookeeper_session *e = mem_zalloc(sizeof *e);
     struct lent_session *session;
     int err = read_auth(o->auth_file, &e->auth, ret_error);
-
     e->loop = loop;
     e->url = mem_dup(o->url, strlen(o->url));
     e->timeout_ms = o->timeout_ms;

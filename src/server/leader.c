@@ -113,7 +113,6 @@ static int lead(struct candidacy *s)
     struct leader *l = s->l;
     struct keeper_stat stat;
     struct err_info e = {""};
-
     TRY(keeper_set(s->k, LEADER_EPOCH, str_of(l->own_url), KEEPER_ANY_VERSION, &stat));
     struct keeper_op fence = keeper_op_check(LEADER_EPOCH, stat.version);
     for (size_t i = 0; i < l->follower_count; i++) {
@@ -207,7 +206,6 @@ static bool must_lead(struct leader *l)
 static int look(struct candidacy *s)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-
     TRY(keeper_children(s->k, LEADER_ROOT, &names, NULL));
     long place = place_of(s, &names);
     if (place < 0) {

@@ -122,7 +122,6 @@ static void on_commit(void *arg, int err, const struct keeper_result *results, s
 {
     CLEANUP(mem_free) struct sent_commit *sent = arg;
     struct service *s = atomic_load(&sent->s);
-
     (void)count;
     if (!s)
         return;

@@ -123,7 +123,6 @@ static int load_slots(struct task_load *l)
 {
     size_t count = keeper_has_gate(l->keeper) ? 1 : READERS;
     pthread_t readers[READERS];
-
     TRY(check(l, keeper_children(l->keeper, TASK_NODE_HEAD, &l->buckets, NULL), "read",
               TASK_NODE_HEAD));
     if (count > l->buckets.count)

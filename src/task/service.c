@@ -59,7 +59,6 @@ static void finish(struct service *s, struct task_request *r)
     struct task_reply reply = {.err = r->own.err};
     struct task_txn *t = r->own.txn;
     bool called = r->own.called;
-
     if (!called)
         observe(s, r);
     if (t && !reply.err) {

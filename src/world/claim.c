@@ -142,7 +142,6 @@ static bool is_wanted(const struct attempt *t)
 static enum outcome read_pending(struct attempt *t, const char *pending)
 {
     struct keeper_stat stat;
-
     t->czxid = t->task.order;
     t->version = t->task.version;
     if (t->task.flags & PENDING_PLAIN) {
@@ -180,7 +179,6 @@ static int settle_outcome(struct attempt *t, enum outcome outcome)
 {
     struct list_view *v = t->w->pending;
     struct list_class c = {.order = t->czxid, .group = t->task.group};
-
     if (outcome == OTHER)
         c.group = t->claim.record.type;
     if (outcome == CLAIMED)
@@ -200,7 +198,6 @@ static int claim_known(struct attempt *t, bool exact)
     struct list_view *v = t->w->pending;
     struct list_walk walk = {0};
     int claimed = 0;
-
     if (exact)
         TRY(list_view_watch(v, t->w->k));
     TRY(list_view_refresh(v, t->k, exact));

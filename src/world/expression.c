@@ -33,7 +33,6 @@ static int compile(struct expression *x, struct err_info *e)
     int number;
     PCRE2_SIZE at;
     PCRE2_UCHAR why[128];
-
     x->code = pcre2_compile((PCRE2_SPTR)x->text, x->len, options, &number, &at, NULL);
     if (!x->code) {
         pcre2_get_error_message(number, why, sizeof why);
@@ -88,7 +87,6 @@ struct str expression_plain(const struct expression *x)
 int expression_match(struct expression *x, struct str name, struct err_info *ret_error)
 {
     PCRE2_UCHAR why[128];
-
     if (!x->code)
         return str_eq(expression_plain(x), name);
     int found = pcre2_match(x->code, (PCRE2_SPTR)name.p, name.len, 0, 0, x->match, x->limits);

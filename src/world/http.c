@@ -36,7 +36,6 @@ struct world_call {
 static bool call_begin(struct world_call *c, struct http_request *r, bool own)
 {
     struct world_registry *s = r->arg;
-
     *c = (struct world_call){.r = r, .in = r->in, .registry = s, .own = own};
     int err = world_registry_get(s, c->in->world, &c->world, &c->e);
     if (err) {
@@ -96,7 +95,6 @@ void world_get_worlds(struct http_request *r)
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     struct buf out = {0};
     int err = k ? keeper_children(k, "/", &names, NULL) : DROVER_CLOSED;
-
     if (k)
         context_return(s->context, k);
     json_open(&out, '{');
@@ -119,7 +117,6 @@ static struct str fill_template(void *arg, struct arena *a, struct str parent, s
 {
     struct str rest = *(const struct str *)arg;
     struct buf b = {0};
-
     while (rest.len) {
         struct str parent_word = STR("{parent}"), child_word = STR("{child}");
         struct str word = {rest.p, 1}, text = {rest.p, 1};
@@ -156,7 +153,6 @@ void world_post_task(struct http_request *r)
                               in->task->data ? in->task->data->raw : STR("null")};
     struct world_paths paths;
     struct world_call c;
-
     if (template.p && !in->parent) {
         http_reply_field(r, "child_name", "child_name goes with parent");
         return;
@@ -194,7 +190,6 @@ void world_get_tasks(struct http_request *r)
 {
     struct world_items items = {0};
     struct world_call c;
-
     if (!call_begin(&c, r, false))
         return;
     int err = world_list(c.world, c.k, &r->arena, (enum world_state)c.in->state,
@@ -224,7 +219,6 @@ void world_get_task(struct http_request *r)
     struct world_item item;
     struct world_call c;
     struct str data;
-
     if (!call_begin(&c, r, false))
         return;
     int err = world_get(c.world, c.k, &r->arena, key_of(&c), &item, &data, &c.e);
@@ -320,7 +314,6 @@ void world_post_claim(struct http_request *r)
     bool look = !http_was_parked(r) || http_wait_over(r);
     struct world_claim claim;
     struct world_call c;
-
     if (!call_begin(&c, r, true))
         return;
     int err = world_claim(c.world, c.k, &r->arena, in->types, in->type_count, look, &claim, &c.e);
@@ -341,7 +334,6 @@ static void end_claim(struct http_request *r, enum end how)
 {
     struct world_call c;
     bool pending = true;
-
     if (!call_begin(&c, r, true))
         return;
     struct str node = c.in->node, error = c.in->error.p ? c.in->error : STR("");

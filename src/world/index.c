@@ -116,7 +116,6 @@ static int walk_level(struct world_index *a, struct keeper *k, const char *const
 {
     struct index_read *reads = mem_alloc(count * sizeof *reads);
     int err = 0;
-
     for (size_t i = 0; i < count; i++) /* before add_place(), which may move the parents */
         reads[i] = (struct index_read){.k = k, .parent = parents[i]};
     parallel_run(count, read_children, reads);
@@ -138,7 +137,6 @@ static int walk_level(struct world_index *a, struct keeper *k, const char *const
 static int walk(struct world_index *a, struct keeper *k, int32_t version)
 {
     int64_t began_us = now_us();
-
     a->walked = false;
     forget(a);
     TRY(walk_level(a, k, &a->root, 1));
@@ -283,7 +281,6 @@ int world_index_find(struct world_index *a, struct keeper *k, struct arena *aren
     struct index_search s = {.a = a, .arena = arena, .name = name, .type = type, .e = ret_error};
     int is = find(&s, k);
     size_t count = 0;
-
     for (size_t i = 0; i < s.found.count && is >= 0; i++) {
         is = settle_name(&s, k, &s.found.list[i]);
         if (is == 1)

@@ -42,7 +42,6 @@ static void add_item(struct lister *l, struct arena *a, const char *name, size_t
     struct str key = str_of(arena_text(a, str_of(name)));
     struct str data = {arena_text(a, buf_str(&from->data[i])), from->data[i].len};
     struct world_record r;
-
     if (world_record_read(a, data, key, &r)) {
         /* The view of the pending list warns about the others. */
         if (l->state == WORLD_IS_COMPLETED)
@@ -62,7 +61,6 @@ static int list_page(struct lister *l, struct arena *a, char **names, size_t cou
                      struct world_items *items)
 {
     int err = list_nodes_read(&l->nodes, l->k, LISTS[l->state], names, count);
-
     if (!err && l->state == WORLD_IS_WORKING)
         err = list_nodes_read(&l->records, l->k, WORLD_PENDING, names, count);
     for (size_t i = 0; i < count && !err; i++) {
@@ -184,7 +182,6 @@ static int walk_below(struct walker *v, const char *path, const char *key, int d
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     int err = keeper_children(v->k, path, &names, NULL);
-
     if (err)
         return err == DROVER_NO_NODE ? 0 : err;
     for (size_t i = 0; i < names.count; i++) {

@@ -8,7 +8,6 @@ enum { NODE_LEN_MAX = 2 * WORLD_NAME_LEN_MAX + 1 };
 static int check_text(struct str s, size_t len_max, const char *what, struct err_info *e)
 {
     char path[NODE_LEN_MAX + 2] = "/";
-
     if (!s.len)
         return err_set(e, DROVER_BAD_ARGUMENT, "the %s is empty", what);
     if (s.len > len_max)

@@ -99,7 +99,6 @@ static int add_children(struct world_plan *p, const struct world_parent *parent,
                         world_name_fn *name_fn, void *name_arg)
 {
     struct world_matches matches = {&(struct world_match){0}, 1}; /* no parent: at the top */
-
     if (parent)
         TRY(find(p->w, p->k, p->a, parent, &matches, p->e));
     if (!matches.count)
@@ -129,7 +128,6 @@ static int is_listed(struct world_plan *p, const struct world_child *c, const ch
     struct world_record r;
     struct str data;
     int err = world_read(p->k, p->a, path, &data, NULL);
-
     if (err)
         return err == DROVER_NO_NODE ? 0 : err_explain(p->e, err);
     if (world_record_read(p->a, data, c->key, &r))
@@ -160,7 +158,6 @@ static int plan_child(struct world_plan *p, struct world_child *c)
     const char *pending = world_list_path(p->a, WORLD_PENDING, c->key);
     const char *completed = world_list_path(p->a, WORLD_COMPLETED, c->key);
     int err = keeper_exists(p->k, c->record.path.p, NULL);
-
     if (err && err != DROVER_NO_NODE)
         return err_explain(p->e, err);
     plan_put(p, !err, c->record.path.p, p->task->data);

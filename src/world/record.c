@@ -105,7 +105,6 @@ int world_holder_read(struct arena *a, struct str json, struct world_holder *ret
     struct str session, claim;
     struct world_holder h = {0};
     char *end;
-
     if (!v || json_get_text(v, "session", &session, NULL) != 1 || session.len != 16 ||
         json_get_text(v, "claim", &claim, NULL) != 1 || claim.len != CLAIM_LEN ||
         json_get_int(v, "czxid", &h.czxid, NULL) != 1 ||

@@ -90,7 +90,6 @@ static void on_told(void *arg, const struct world_change *c)
     bool removed = c->state == WORLD_IS_NONE;
     struct str state = removed ? STR("deleted") : str_of(world_state_name(c->state));
     CLEANUP(buf_release) struct buf b = {0};
-
     json_open(&b, '{');
     json_member_text(&b, "world", str_of(p->name));
     json_member_text(&b, "node", c->key);
@@ -263,7 +262,6 @@ static void sweep_all(struct periodic *c, void *arg)
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     CLEANUP(arena_release) struct arena a = {0};
     size_t swept = 0;
-
     if (!k)
         return;
     if (!keeper_children(k, WORLD_COMPLETED, &names, NULL))

@@ -99,7 +99,6 @@ int format_remove(const struct fs *fs, const char *dir, enum format_kind kind, u
     CLEANUP(mem_free) char *path = format_path(dir, kind, number);
     CLEANUP(mem_free) char *aside = format_path_of(dir, "removed.tmp");
     struct stat st;
-
     TRY(stat(path, &st));
     if (st.st_size <= FORMAT_REMOVE_STEP)
         return fs->unlink(fs, path);
@@ -171,7 +170,6 @@ int format_dir_read(const char *dir, struct format_dir *ret_dir, struct err_info
     struct format_dir d = {0};
     struct dirent *entry;
     DIR *stream = opendir(dir);
-
     if (!stream)
         return err_set_errno(ret_error, errno, "cannot read the data directory %s", dir);
     while (errno = 0, entry = readdir(stream))
@@ -235,7 +233,6 @@ int dirlock_take(const char *dir, bool create, int *ret_fd, struct err_info *ret
 {
     CLEANUP(mem_free) char *path = format_path_of(dir, "lock");
     int fd = open(path, (create ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC, 0600), err = 0;
-
     if (fd < 0 && (create || errno != ENOENT))
         return err_set_errno(ret_error, errno, "cannot open %s", path);
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)

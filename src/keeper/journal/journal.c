@@ -43,7 +43,6 @@ static void prepare_next(struct journal *j)
     struct err_info why;
     uint64_t number = j->prepared;
     int fd;
-
     pthread_mutex_unlock(j->lock);
     int err = segment_make(j->o.fs, j->o.dir, j->o.store, number, j->o.segment_len, &fd, &why);
     if (err && err != DROVER_DISK_FULL)
@@ -75,7 +74,6 @@ int journal_open(struct journal *j, const struct journal_options *o, struct gate
                  struct err_info *ret_error)
 {
     int fd;
-
     *j = (struct journal){
         .o = *o, .gate = gate, .lock = gate->lock, .prepared_fd = -1, .prepared = o->segment + 1};
     atomic_init(&j->token_taken, true); /* until the writer has initialised it */

@@ -269,7 +269,6 @@ static int write_and_sync(struct journal *j)
     unsigned number = j->round & 1;
     struct journal_run *round = take_round(j);
     int64_t start_us = now_us();
-
     atomic_store(&j->token_taken, true);
     pthread_mutex_unlock(j->lock);
     int err = write_round(j, j->write_token, round);

@@ -32,7 +32,6 @@ static void end(struct buf *b, uint32_t salt, size_t at, int64_t lsn, int64_t be
     static const char zeros[RECORD_ALIGN];
     size_t payload_len = b->len - at - RECORD_HEADER_LEN;
     char *record = b->p + at;
-
     le_store32(record, (uint32_t)payload_len);
     le_store64(record + 8, (uint64_t)lsn);
     le_store32(record + 16, behind > UINT32_MAX ? UINT32_MAX : (uint32_t)behind);
@@ -65,7 +64,6 @@ enum { KIND_COUNT = sizeof FIELDS / sizeof *FIELDS };
 static void put_change(struct buf *b, const struct tree_change *c)
 {
     int has = FIELDS[c->kind];
-
     buf_put_u8(b, (uint8_t)c->kind);
     if (has & HAS_PATH)
         buf_put_u32(b, (uint32_t)c->path.len);
@@ -127,7 +125,6 @@ static bool read_change(struct reader *r, struct tree_change *ret_change)
 {
     struct tree_change c = {.kind = (enum tree_change_kind)reader_u8(r)};
     int has = (int)c.kind < KIND_COUNT ? FIELDS[c.kind] : 0;
-
     if (!has)
         return false;
     uint32_t path_len = has & HAS_PATH ? reader_u32(r) : 0;
@@ -179,7 +176,6 @@ int segment_make(const struct fs *fs, const char *dir, uint64_t store, uint64_t 
     CLEANUP(mem_free) char *tmp = format_path_of(dir, "journal.tmp");
     CLEANUP(mem_free) char *path = format_path(dir, FORMAT_SEGMENT, number);
     int fd = fs->open(fs, tmp, O_RDWR | O_CREAT | O_TRUNC, 0600);
-
     if (fd >= 0 && fill(fs, fd, &h, len) == 0 && fs->fsync(fs, fd) == 0 &&
         fs->rename(fs, tmp, path) == 0 && fs_sync_dir(fs, dir) == 0) {
         *ret_fd = fd;
@@ -202,7 +198,6 @@ static bool was_durable(const struct segment_reader *r)
 {
     int64_t highest = r->lsn + (int64_t)(r->bytes.len / RECORD_HEADER_LEN);
     struct record record;
-
     for (size_t at = r->at; at + RECORD_HEADER_LEN <= r->bytes.len; at += RECORD_ALIGN) {
         int64_t lsn = (int64_t)le_load64(r->bytes.p + at + 8);
         if (lsn <= r->lsn || (lsn > highest && r->lsn >= 0))
@@ -217,7 +212,6 @@ static bool was_durable(const struct segment_reader *r)
 enum segment_state segment_next(struct segment_reader *r, struct record *ret_record)
 {
     struct record record;
-
     while (record_read(r->bytes.p + r->at, r->bytes.len - r->at, r->salt, &record)) {
         bool is_mark = record.type == RECORD_MARK;
         if (r->lsn >= 0 && record.lsn != (is_mark ? r->lsn : r->lsn + 1))

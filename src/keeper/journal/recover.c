@@ -27,7 +27,6 @@ int recover_read_file(const char *path, struct buf *ret_bytes, struct err_info *
     FILE *in = fopen(path, "rbe");
     struct stat st;
     bool ok = in && fstat(fileno(in), &st) == 0;
-
     if (ok) {
         ret_bytes->len = 0;
         buf_reserve(ret_bytes, (size_t)st.st_size + 1);
@@ -62,7 +61,6 @@ static int check_segment_header(struct recovery *r, const char *name, uint64_t n
 {
     struct format_header h = {0};
     int err = DROVER_DAMAGED;
-
     if (bytes.len >= FORMAT_HEADER_LEN)
         err = format_header_read(bytes.p, FORMAT_SEGMENT, &h);
     if (err == DROVER_NEWER_VERSION)
@@ -184,7 +182,6 @@ int recover_read(const char *dir, const struct recover_hooks *hooks, struct reco
     struct recovery *r = ret_recovery;
     CLEANUP(format_dir_release) struct format_dir files = {0};
     struct err_info why;
-
     *r = (struct recovery){.next_segment = 1};
     tree_init(&r->tree);
     TRY(format_dir_read(dir, &files, ret_error));

@@ -37,7 +37,6 @@ static uint32_t add_placeholder(struct tree *t, uint32_t parent, struct str path
 static uint32_t ensure(struct tree *t, struct str path)
 {
     uint32_t ref = nodes_find(&t->nodes, path);
-
     if (ref)
         return ref;
     uint32_t parent = nodes_find(&t->nodes, path_parent(path));
@@ -58,7 +57,6 @@ static uint32_t ensure(struct tree *t, struct str path)
 static void become(struct tree *t, uint32_t ref, const struct tree_node_state *s)
 {
     struct tree_node *n = node_at(&t->nodes, ref);
-
     if (is_placeholder(n))
         t->placeholders--;
     n->czxid = s->czxid;
@@ -92,7 +90,6 @@ static void restore_create(struct tree *t, const struct tree_changes *c,
 {
     uint32_t parent = ensure(t, path_parent(change->path));
     struct tree_node_more *m = node_more(node_at(&t->nodes, parent));
-
     become(t, ensure(t, change->path),
            &(struct tree_node_state){.data = change->data,
                                      .acl = change->acl,
@@ -140,7 +137,6 @@ static void restore_delete(struct tree *t, const struct tree_changes *c,
 {
     uint32_t ref = nodes_find(&t->nodes, change->path);
     uint32_t parent = nodes_find(&t->nodes, path_parent(change->path));
-
     if (parent)
         node_more(node_at(&t->nodes, parent))->pzxid = c->zxid;
     if (!ref)
@@ -212,7 +208,6 @@ int tree_restore_changes(struct tree *t, const struct tree_changes *c, struct er
 static const char *seal_node(struct tree *t, uint32_t ref)
 {
     const struct tree_node *n = node_at(&t->nodes, ref);
-
     if (!n->text)
         return NULL;
     if (is_placeholder(n))

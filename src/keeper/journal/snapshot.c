@@ -77,7 +77,6 @@ static bool put_nodes(struct snapshot_writer *w, const struct tree *t, size_t ma
     CLEANUP(buf_release) struct buf path = {0};
     struct tree_node_state state;
     bool more = true;
-
     block_begin(w, BLOCK_NODES);
     while (w->out.len < max_bytes && (more = tree_walk(t, &w->next_node, &path, &state))) {
         put_node(&w->out, &state);
@@ -112,7 +111,6 @@ int snapshot_end(struct snapshot_writer *w, int64_t last_zxid, struct err_info *
 {
     CLEANUP(mem_free) char *tmp = format_path_of(w->dir, "snapshot.tmp");
     CLEANUP(mem_free) char *path = format_path(w->dir, FORMAT_SNAPSHOT, w->header.number);
-
     block_begin(w, BLOCK_END);
     buf_put_u64(&w->out, w->nodes);
     buf_put_u64(&w->out, w->sessions);
@@ -259,7 +257,6 @@ int snapshot_read(FILE *in, const char *name, struct tree *t, struct snapshot_in
     struct err_info why;
     CLEANUP(buf_release) struct buf block = {0};
     int err = load_header(&l, in, &why);
-
     if (err == DROVER_NEWER_VERSION)
         return err_set(ret_error, err, "%s was written by a newer version of drover", name);
     if (!err)

@@ -96,7 +96,6 @@ static int checkpoint(struct local *l)
 void *checkpoint_main(void *arg)
 {
     struct local *l = arg;
-
     LOCKED(&l->lock);
     while (!l->stop) {
         uint64_t asked = l->snapshots_wanted;

@@ -62,7 +62,6 @@ int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
     size_t size = keeper_request_size(ops, count);
     int err = size > RECORD_MAX ? DROVER_TOO_BIG : admit(l, record_bound(size));
     struct tree_user user = {sessions_find(&l->tree.sessions, session), who};
-
     if (!err && !user.session)
         err = DROVER_SESSION_EXPIRED;
     if (err) {
@@ -155,7 +154,6 @@ static int expire(struct local *l, int64_t session, int64_t now_ms)
 static void *ticker_main(void *arg)
 {
     struct local *l = arg;
-
     LOCKED(&l->lock);
     while (!l->stop) {
         int64_t due_ms = sessions_next_deadline(&l->tree.sessions);
@@ -218,7 +216,6 @@ static int open_journal(struct local *l, const struct recovery *r, struct err_in
         .fatal = l->o.fatal,
         .arg = l->o.arg,
     };
-
     if (!o.store)
         random_fill(&o.store, sizeof o.store);
     return journal_open(&l->journal, &o, &l->gate, ret_error);
@@ -229,7 +226,6 @@ static int open_dir(struct local *l, struct err_info *ret_error)
 {
     struct recover_hooks hooks = {.note = l->o.note, .arg = l->o.arg};
     CLEANUP(recovery_release) struct recovery r = {0};
-
     TRY(make_dir(l->dir, ret_error));
     TRY(refuse_foreign(l->dir, ret_error));
     TRY(dirlock_take(l->dir, true, &l->lock_fd, ret_error));

@@ -67,7 +67,6 @@ static void print_record(void *arg, uint64_t segment, size_t at, const struct tr
     time_t seconds = (time_t)(c->time_ms / 1000);
     char when[64] = "";
     struct tm tm;
-
     if (!o->dump)
         return;
     if (gmtime_r(&seconds, &tm))
@@ -128,7 +127,6 @@ static int look(const struct fsck_options *o, struct recovery *r, struct err_inf
 {
     struct recover_hooks hooks = {.note = print_note, .record = print_record, .arg = (void *)o};
     int err = recover_read(o->dir, &hooks, r, ret_error);
-
     print_segments(o, r);
     if (err)
         return err;
@@ -162,7 +160,6 @@ static int copy_rest(const struct fsck_options *o, const char *path, uint64_t nu
     char name[FORMAT_NAME_MAX + 64];
     CLEANUP(buf_release) struct buf bytes = {0};
     int err = 0;
-
     TRY(recover_read_file(path, &bytes, ret_error));
     snprintf(name, sizeof name, "salvaged-journal-%010" PRIu64 "-from-%zu", number, at);
     CLEANUP(mem_free) char *to = format_path_of(o->dir, name);
@@ -184,7 +181,6 @@ static int put_later_aside(const struct fsck_options *o, const struct recovery *
     CLEANUP(format_dir_release) struct format_dir files = {0};
     const struct format_list *segments = &files.files[FORMAT_SEGMENT];
     const struct format_list *snapshots = &files.files[FORMAT_SNAPSHOT];
-
     TRY(format_dir_read(o->dir, &files, ret_error));
     for (size_t i = segments->count; i-- > 0;)
         if (segments->numbers[i] >= from)
@@ -228,7 +224,6 @@ static int offer_salvage(const struct fsck_options *o, struct recovery *r,
                          struct err_info *ret_error)
 {
     char question[256];
-
     if (!r->damaged_segment) {
         fprintf(o->out, "this cannot be salvaged: restore the directory from a copy\n");
         return DROVER_DAMAGED;
@@ -249,7 +244,6 @@ int fsck_run(const struct fsck_options *o, struct err_info *ret_error)
     CLEANUP(recovery_release) struct recovery r = {0};
     CLEANUP(format_dir_release) struct format_dir files = {0};
     int lock_fd;
-
     TRY(format_dir_read(o->dir, &files, ret_error));
     TRY(dirlock_take(o->dir, false, &lock_fd, ret_error));
     int snapshots_err = print_snapshots(o, &files.files[FORMAT_SNAPSHOT]);

@@ -76,7 +76,6 @@ static int get(struct keeper *base, struct str path, struct buf *ret_data,
 {
     struct local_keeper *k = keeper_of(base);
     struct tree_view v;
-
     TRY(enter(k));
     int err = tree_look(&k->l->tree, path, &v);
     if (!err)
@@ -138,7 +137,6 @@ static int commit(struct keeper *base, const struct keeper_op *ops, size_t count
     struct local_keeper *k = keeper_of(base);
     struct local *l = k->l;
     struct commit_callback *c = mem_zalloc(sizeof *c + count * sizeof *c->results);
-
     *c = (struct commit_callback){{.run = commit_run}, .done = done, .arg = arg, .count = count};
     LOCKED(&l->lock);
     c->err = engine_apply(l, k->session.id, NULL, ops, count, c->results, JOURNAL_WRITER);
@@ -152,7 +150,6 @@ int keeper_apply(struct keeper *base, const struct keeper_op *ops, size_t count,
 {
     struct local_keeper *k = keeper_of(base);
     struct local *l = k->l;
-
     LOCKED(&l->lock);
     if (count > k->results_cap) {
         k->results_cap = count * 2;
@@ -252,7 +249,6 @@ static void fire(struct tree_watch *watch, enum keeper_event event, struct str p
     struct local_watch *w = (struct local_watch *)watch;
     const struct local *l = w->k->l;
     unsigned bit = 1u << event;
-
     (void)path;
     if (atomic_fetch_or(&w->queued, bit) & bit)
         return;
@@ -294,7 +290,6 @@ static int watch(struct keeper *base, struct str path, enum keeper_watch_kind ki
                  keeper_watch_fn *fn, void *arg, struct keeper_watch **ret_watch)
 {
     struct local_keeper *k = keeper_of(base);
-
     TRY(enter(k));
     struct local_watch *w = mem_alloc(sizeof *w);
     *w = (struct local_watch){.w = {.events = EVENTS[kind], .fire = fire},
@@ -315,7 +310,6 @@ static void unwatch(struct keeper *base, struct keeper_watch *handle)
 {
     struct local_watch *w = (struct local_watch *)handle;
     struct local_keeper *k = keeper_of(base);
-
     pthread_mutex_lock(&k->l->lock);
     struct local_watch **link = &k->watches;
     while (*link != w)
@@ -358,7 +352,6 @@ static void close_keeper(struct keeper *base, bool end_session)
 {
     struct local_keeper *k = keeper_of(base);
     struct local *l = k->l;
-
     while (k->watches)
         unwatch(base, (struct keeper_watch *)k->watches);
     pthread_mutex_lock(&l->lock);

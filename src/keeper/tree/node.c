@@ -33,7 +33,6 @@ static struct tree_node_text *text_new(struct str name, struct str data)
     struct tree_node_text *text =
         mem_alloc(len_size(name_len) + len_size(data_len) + name.len + data.len);
     unsigned char *p = put_len(put_len(text->bytes, name_len), data_len);
-
     if (name.len)
         memcpy(p, name.p, name.len);
     if (data.len)
@@ -71,7 +70,6 @@ struct tree_node_more *node_more(struct tree_node *n)
 static uint32_t take_number(struct tree_nodes *ns)
 {
     uint32_t ref = ns->free;
-
     if (ref) {
         ns->free = node_at(ns, ref)->next;
         return ref;
@@ -157,7 +155,6 @@ void nodes_detach(struct tree_nodes *ns, uint32_t ref, struct str path)
 {
     struct tree_node *n = node_at(ns, ref);
     struct tree_node_more *parent = node_at(ns, n->parent)->more;
-
     assert(ref != NODE_ROOT && !(n->more && n->more->child_count));
     if (n->prev)
         node_at(ns, n->prev)->next = n->next;
@@ -200,7 +197,6 @@ void nodes_free(struct tree_nodes *ns, uint32_t ref)
 void nodes_put_path(const struct tree_nodes *ns, uint32_t ref, struct buf *b)
 {
     size_t len = 0;
-
     if (ref == NODE_ROOT) {
         buf_put_u8(b, '/');
         return;

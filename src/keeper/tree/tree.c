@@ -156,7 +156,6 @@ struct keeper_stat tree_stat(const struct tree_node *n)
 {
     const struct tree_node_more *m = n->more;
     int32_t children = m ? (int32_t)m->child_count : 0;
-
     return (struct keeper_stat){
         .czxid = n->czxid,
         .mzxid = n->mzxid,

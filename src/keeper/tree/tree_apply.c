@@ -206,7 +206,6 @@ static void take_out(struct tree_transaction *tx, uint32_t ref, struct str path,
                                  .path = path,
                                  .own_path = own_path,
                                  .undo = {.ref = ref, .parent_pzxid = parent->pzxid}};
-
     if (node_acl(n) != ACL_OPEN) {
         change.acl = acl_list(&ns->acls, node_acl(n));
         change.acl.p = change.own_acl = mem_dup(change.acl.p, change.acl.len);
@@ -278,7 +277,6 @@ int tree_apply(struct tree *t, const struct tree_user *user, int64_t time_ms,
                struct tree_changes *c)
 {
     struct tree_transaction tx = {t, user, c, count == 1};
-
     changes_begin(c, t->zxid + 1, time_ms);
     for (size_t i = 0; i < count; i++) {
         int err = ops[i].refused;
@@ -315,7 +313,6 @@ int tree_session_close(struct tree *t, struct tree_session *s, int64_t time_ms, 
 {
     struct tree_transaction tx = {.t = t, .c = c};
     size_t bytes = 0;
-
     changes_begin(c, ++t->zxid, time_ms);
     while (s->first_ephemeral && bytes < max_bytes) {
         uint32_t ref = s->first_ephemeral;

@@ -68,7 +68,6 @@ void watches_remove(struct tree_watches *ws, struct tree_watch *w)
     uint32_t ref = find(ws, str_of(w->path));
     struct tree_watch_place *place = &ws->places[ref - 1];
     struct tree_watch **link = &place->first;
-
     while (*link != w)
         link = &(*link)->next;
     *link = w->next;
@@ -89,7 +88,6 @@ static void fire_at(struct tree_watches *ws, struct str place, struct str path,
     uint32_t ref = find(ws, place);
     bool below = path.len > place.len && event != KEEPER_EVENT_CHILDREN;
     struct tree_watch *next;
-
     for (struct tree_watch *w = ref ? ws->places[ref - 1].first : NULL; w; w = next) {
         next = w->next;
         if (w->events & WATCH_EVENT(event) && (!below || w->recursive))
@@ -101,7 +99,6 @@ void watches_fire(struct tree_watches *ws, const struct tree_change *c)
 {
     enum keeper_event event = EVENTS[c->kind].event;
     struct str up = c->path;
-
     if (!ws->count || !EVENTS[c->kind].fires)
         return;
     ws->changes++;

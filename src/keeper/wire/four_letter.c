@@ -75,7 +75,6 @@ static void put_configuration(struct wire_conn *c, struct buf *out)
 static void put_sessions(struct wire_conn *c, struct buf *out)
 {
     const struct tree *t = &c->w->l->tree;
-
     buf_printf(out, "Sessions (%" PRIu32 "):\n", t->sessions.count);
     for (uint32_t i = 0; i < t->sessions.len; i++)
         if (t->sessions.list[i])

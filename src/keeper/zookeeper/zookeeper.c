@@ -130,7 +130,6 @@ static int host_put(struct buf *hosts, struct str host, const char *url, struct 
 static int url_parse(const char *url, struct buf *hosts, struct str *ret_chroot, struct err_info *e)
 {
     static const char scheme[] = "zk://";
-
     if (strncmp(url, scheme, sizeof scheme - 1) != 0)
         return err_set(e, DROVER_BAD_ARGUMENT, "%s: not of the form zk://host:port,.../chroot",
                        url);
@@ -356,7 +355,6 @@ static int chroot_make(struct zk *zk, const char *hosts, struct err_info *e)
     CLEANUP(mem_free) char *part = mem_dup(zk->chroot, zk->chroot_len);
     int64_t deadline_ms = zk_deadline(zk) + zk->session.timeout_ms;
     int err = zk->chroot_len ? zk_exists(zk, part, deadline_ms, NULL) : 0;
-
     for (size_t i = 1; err == DROVER_NO_NODE && i <= zk->chroot_len; i++) {
         if (i < zk->chroot_len && part[i] != '/')
             continue;

@@ -76,7 +76,6 @@ static int tags_prepare(struct zk *zk)
     struct zk_slot *slot = slot_new(zk);
     int64_t deadline_ms = zk_deadline(zk);
     int err = zk_make_node(zk, slot->path, deadline_ms, KEEPER_EPHEMERAL);
-
     if (err == DROVER_NO_NODE) {
         err = zk_make_node(zk, parent, deadline_ms, 0);
         if (!err)

@@ -199,7 +199,6 @@ static void watched_answered(struct zk_watched *s, const struct zk_request *r)
     int rc = r->call.rc;
     bool children = r->kind == ZK_CHILDREN;
     int64_t changed = s->children ? r->stat.pzxid : r->stat.mzxid;
-
     s->arm = ARMED;
     if (rc == ZOK || rc == ZNONODE) {
         if (s->known)
