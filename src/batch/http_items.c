@@ -121,44 +121,39 @@ BATCH_HANDLER(delete_item)
     return batch_item_delete(&d->call, d->kind, d->in->id);
 }
 
-/* Moving. */
+/* The last part of the path: a field or a verb. */
+static struct str last_part(const struct http_request *r)
+{
+    struct str path = r->head.path;
+    size_t at = path.len;
+    while (path.p[at - 1] != '/')
+        at--;
+    return (struct str){path.p + at, path.len - at};
+}
 
-static int move(struct batch_request *d, struct str state)
+/* PUT .../state, and for batches POST .../hold and .../release. */
+BATCH_HANDLER(move_item)
 {
     const struct batch_in *in = d->in;
     const struct batch_kind *kind = &d->call.store->kinds[d->kind];
-    struct batch_move m = {.state = state,
+    struct batch_move m = {.state = in->state,
                            .message = in->message,
                            .token = in->token,
                            .keep = in->keep,
                            .priority = in->priority};
     int to;
+    if (str_eq(last_part(d->r), STR("hold"))) {
+        m.state = STR("Held");
+    } else if (str_eq(last_part(d->r), STR("release"))) {
+        m.state = STR("Pending");
+        m.from = STR("Held");
+    }
     TRY(batch_item_move(&d->call, d->kind, in->id, &m, &to));
     json_open(&d->out, '{');
     json_member_text(&d->out, kind->key, in->id);
     json_member_text(&d->out, "state", str_of(kind->machine->states[to].name));
     json_close(&d->out, '}');
     return 0;
-}
-
-BATCH_HANDLER(put_item_state)
-{
-    return move(d, d->in->state);
-}
-
-BATCH_HANDLER(hold_batch)
-{
-    return move(d, STR("Held"));
-}
-
-BATCH_HANDLER(release_batch)
-{
-    struct batch_item b;
-    TRY(batch_item_read(&d->call, BATCH_KIND_BATCH, d->in->id, &b));
-    if (b.status.state != d->call.store->batch.held)
-        return err_set(&d->why, DROVER_NOT_ALLOWED, "batch %s is %s, not Held", b.id,
-                       b.kind->machine->states[b.status.state].name);
-    return move(d, STR("Pending"));
 }
 
 /* Acquiring. */
@@ -229,20 +224,16 @@ void acquire_item(struct http_request *r)
 
 /* Creating. */
 
-BATCH_HANDLER(post_batches)
+/* A batch or an access item. */
+BATCH_HANDLER(post_item)
 {
-    char bid[BATCH_ID_LEN + 1];
-    TRY(batch_create(&d->call, d->in->submission, bid));
-    return put_id(d, d->kind, bid);
-}
-
-BATCH_HANDLER(post_access)
-{
-    const struct json *body = d->in->body, *data = json_get(body, "token");
+    const struct json *data = d->in->submission;
     char id[BATCH_ID_LEN + 1];
+    if (!data)
+        data = json_get(d->in->body, "token");
     if (!data || data->kind != JSON_OBJECT)
-        data = body; /* the fields of the specification, of which "token" is one */
-    TRY(batch_item_new(&d->call, d->kind, data, (struct str){0}, id));
+        data = d->in->body; /* the fields of the specification, of which "token" is one */
+    TRY(batch_item_new(&d->call, d->kind, data, id));
     return put_id(d, d->kind, id);
 }
 
@@ -268,16 +259,6 @@ BATCH_HANDLER(post_batch_jobs)
 }
 
 /* Jobs. */
-
-/* The last part of the path: a field or a verb. */
-static struct str last_part(const struct http_request *r)
-{
-    struct str path = r->head.path;
-    size_t at = path.len;
-    while (path.p[at - 1] != '/')
-        at--;
-    return (struct str){path.p + at, path.len - at};
-}
 
 /* The value of a field: the member with that name, or "value", or the body itself. */
 static const struct json *field_value(const struct json *body, const char *name, const char *field)

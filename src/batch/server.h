@@ -79,9 +79,8 @@ uint64_t batch_list_key(const struct batch_view *v);
 int batch_server_ready(void *server, struct batch_call *c);
 
 /* The handlers. */
-route_fn list_items, get_item, delete_item, put_item_state, acquire_item;
-route_fn post_batches, hold_batch, release_batch, post_batch_jobs, post_access;
-route_fn put_job_field, post_job_verb, release_jobs;
+route_fn post_item, list_items, get_item, delete_item, move_item, acquire_item;
+route_fn post_batch_jobs, put_job_field, post_job_verb, release_jobs;
 route_fn get_locks, get_lock, put_lock, delete_lock;
 route_fn get_machines, get_legacy, post_legacy, post_fsck;
 

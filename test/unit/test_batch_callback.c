@@ -87,7 +87,7 @@ static void begin(struct scene *s)
     s->c = (struct batch_call){s->store, s->k, &s->a, &s->why};
     ok(s, batch_store_init(&s->c));
     v = json_parse(&s->a, STR("{\"configuration\":{}}"), &s->why);
-    ok(s, batch_create(&s->c, v, s->bid));
+    ok(s, batch_item_new(&s->c, BATCH_KIND_BATCH, v, s->bid));
     ok(s, batch_job_read_spec(&s->c, v, &specs[0]));
     specs[1] = specs[0];
     ok(s, batch_job_create(&s->c, str_of(s->bid), specs, 2, NULL, jids));
@@ -348,7 +348,7 @@ static void a_waiting_request_reads_nothing(void **state)
     cutter_init(&counter, s.victim, 1 << 30, 0, false);
     v = &s.store->kinds[BATCH_KIND_JOB].views[s.store->machines.job.first];
     spec.configuration = json_parse(&s.a, STR("{}"), &s.why);
-    ok(&s, batch_create(&s.c, spec.configuration, s.bid));
+    ok(&s, batch_item_new(&s.c, BATCH_KIND_BATCH, spec.configuration, s.bid));
     ok(&s, batch_job_create(&s.c, str_of(s.bid), &spec, 1, NULL, jid));
     assert_int_equal(local_connect(s.local, NULL, &holder), 0);
     ok(&s, keeper_create(holder, arena_printf(&s.a, "/jobs/%s/lock", jid[0]), STR(""),
