@@ -1,13 +1,15 @@
 /* /v1/locks */
 #include "batch/server.h"
 
-/* The kind of a name. */
-static int find_kind(struct batch_request *d)
+/* The kind that the request names. */
+static int find_kind(struct batch_request *d, enum batch_lock_kind *ret_kind)
 {
     struct str name = d->in->kind;
-    for (int i = 0; i < BATCH_LOCK_KINDS; i++)
-        if (str_eq(name, str_of(BATCH_LOCK_DIRS[i])))
-            return i;
+    for (enum batch_lock_kind i = 0; i < BATCH_LOCK_KINDS; i++)
+        if (str_eq(name, str_of(BATCH_LOCK_DIRS[i]))) {
+            *ret_kind = i;
+            return 0;
+        }
     return err_set(&d->why, DROVER_NO_NODE,
                    "there is no kind of lock '%.*s'; the kinds are queue, storage, inventory and "
                    "collections, and for breaking also jobs and batches",
@@ -31,17 +33,16 @@ static void put_lock_json(struct buf *b, const struct batch_lock *lock)
 /* Of one kind, or of all. */
 BATCH_HANDLER(get_locks)
 {
-    int first = d->in->kind.p ? find_kind(d) : 0,
-        last = d->in->kind.p ? first : BATCH_LOCK_KINDS - 1;
-
-    if (first < 0)
-        return first;
+    enum batch_lock_kind kind = 0, last = BATCH_LOCK_KINDS - 1;
+    if (d->in->kind.p) {
+        TRY(find_kind(d, &kind));
+        last = kind;
+    }
     batch_request_open_list(d, "locks");
-    for (int kind = first; kind <= last; kind++) {
+    for (; kind <= last; kind++) {
         struct batch_lock *locks;
         size_t count;
-
-        TRY(batch_lock_list(&d->call, (enum batch_lock_kind)kind, &locks, &count));
+        TRY(batch_lock_list(&d->call, kind, &locks, &count));
         for (size_t i = 0; i < count; i++)
             put_lock_json(&d->out, &locks[i]);
     }
@@ -60,24 +61,22 @@ static int put_one(struct batch_request *d, const struct batch_lock *lock)
 
 BATCH_HANDLER(get_lock)
 {
+    enum batch_lock_kind kind;
     struct batch_lock lock;
-    int kind = find_kind(d);
-    if (kind < 0)
-        return kind;
-    TRY(batch_lock_get(&d->call, (enum batch_lock_kind)kind, d->in->name, &lock));
+    TRY(find_kind(d, &kind));
+    TRY(batch_lock_get(&d->call, kind, d->in->name, &lock));
     return put_one(d, &lock);
 }
 
 BATCH_HANDLER(put_lock)
 {
+    enum batch_lock_kind kind;
     struct batch_lock lock;
-    int kind = find_kind(d);
-    if (kind < 0)
-        return kind;
-    if (batch_lock_is_ephemeral((enum batch_lock_kind)kind) && !d->in->session.p)
+    TRY(find_kind(d, &kind));
+    if (batch_lock_is_ephemeral(kind) && !d->in->session.p)
         return err_set(&d->why, DROVER_BAD_ARGUMENT,
                        "'session' is missing: open one with POST /v1/sessions");
-    TRY(batch_lock_take(&d->call, (enum batch_lock_kind)kind, d->in->name, d->in->who, &lock));
+    TRY(batch_lock_take(&d->call, kind, d->in->name, d->in->who, &lock));
     return put_one(d, &lock);
 }
 
@@ -87,15 +86,14 @@ BATCH_HANDLER(delete_lock)
     const struct batch_in *in = d->in;
     bool jobs = str_eq(in->kind, STR("jobs")) || str_eq(in->kind, STR("job")),
          batches = str_eq(in->kind, STR("batches")) || str_eq(in->kind, STR("batch"));
-    int kind = jobs || batches ? 0 : find_kind(d);
-    if (kind < 0)
-        return kind;
-    if (!in->token && !in->force &&
-        (jobs || batches || batch_lock_is_ephemeral((enum batch_lock_kind)kind)))
+    enum batch_lock_kind kind = BATCH_LOCK_KINDS;
+    if (!jobs && !batches)
+        TRY(find_kind(d, &kind));
+    if (!in->token && !in->force && (jobs || batches || batch_lock_is_ephemeral(kind)))
         return err_set(&d->why, DROVER_BAD_ARGUMENT,
                        "this lock belongs to a worker: give its token, or force to break it");
     if (!jobs && !batches)
-        return batch_lock_release(&d->call, (enum batch_lock_kind)kind, in->name, in->token);
+        return batch_lock_release(&d->call, kind, in->name, in->token);
     return batch_item_unlock(&d->call, jobs ? BATCH_KIND_JOB : BATCH_KIND_BATCH, in->name,
                              in->token);
 }

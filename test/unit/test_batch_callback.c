@@ -14,8 +14,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "batch/callback.h"
-#include "batch/item.h"
+#include "batch/server.h"
 #include "batch_tree.h"
 #include "keeper/local/local.h"
 #include "keeper_cutter.h"
@@ -141,14 +140,9 @@ static size_t count_waiting(void *arg, const struct batch_view *v)
     return s->waited == v;
 }
 
-static void wake(void *arg, const struct batch_view *v, int max)
+static void wake(void *arg, const struct batch_view *v, uint32_t max)
 {
     (void)arg, (void)v, (void)max;
-}
-
-static void reporting(void *arg)
-{
-    batch_callbacks_wake(((struct scene *)arg)->callbacks);
 }
 
 static void due(void *arg, const struct batch_report *r)
@@ -174,7 +168,6 @@ static void start(struct scene *s, struct keeper *k, const char *hook, bool watc
                                      .ready = ready,
                                      .waiting = count_waiting,
                                      .wake = wake,
-                                     .reporting = reporting,
                                      .due = due,
                                      .warn = warn,
                                      .arg = s,
@@ -182,7 +175,7 @@ static void start(struct scene *s, struct keeper *k, const char *hook, bool watc
 
     s->lent = k;
     s->scans = 0;
-    s->callbacks = batch_callbacks_open(&o);
+    o.callbacks = s->callbacks = batch_callbacks_open(&o);
     pthread_mutex_lock(&s->lock);
     while (!s->scans)
         pthread_cond_wait(&s->scan_done, &s->lock);
