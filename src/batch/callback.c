@@ -123,14 +123,11 @@ static int run_hook(struct batch_callbacks *n, const struct batch_report *r,
 
 static int make_report(struct batch_call *c, const char *bid, int state, struct batch_report *ret)
 {
-    struct keeper_names failed;
     struct buf b = {0};
     struct batch_item batch;
     TRY(batch_item_get(c, BATCH_KIND_BATCH, str_of(bid), &batch));
     TRY(batch_report_number(c, str_of(bid), state, &ret->number));
-    TRY(batch_node_children(c, &failed, NULL, "/batches/%s/states/%s", bid,
-                            BATCH_LISTS[BATCH_LIST_FAILED]));
-    ret->failed = batch_json_ids(c, &failed);
+    TRY(batch_failed_jobs(c, bid, &ret->failed));
     ret->batch = arena_text(c->a, str_of(bid));
     ret->state = c->store->machines.batch.states[state].name;
     buf_printf(&b, "{\"batch\":\"%s\",\"state\":\"%s\",\"report\":%lld,\"key\":\"%s-%lld\"", bid,

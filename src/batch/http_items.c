@@ -64,17 +64,15 @@ static int put_id(struct batch_request *d, enum batch_kind_id kind, const char *
     return 0;
 }
 
-/* GET /v1/batches?uuid= is a list of one. */
-static int find_batch(struct batch_request *d, struct batch_item **ret_list, size_t *ret_count)
+static int put_list(struct batch_request *d, const struct batch_item *items, size_t count)
 {
-    char bid[BATCH_ID_LEN + 1];
-    TRY(batch_find(&d->call, d->in->uuid, bid));
-    *ret_list = arena_alloc(d->call.a, sizeof **ret_list);
-    *ret_count = 1;
-    return batch_item_get(&d->call, BATCH_KIND_BATCH, str_of(bid), *ret_list);
+    batch_request_open_list(d, d->call.store->kinds[d->kind].plural);
+    for (size_t i = 0; i < count; i++)
+        put_item_json(&d->out, &d->call, &items[i]);
+    return batch_request_close_list(d);
 }
 
-static int list(struct batch_request *d, struct batch_item **ret_list, size_t *ret_count)
+BATCH_HANDLER(list_items)
 {
     const struct batch_in *in = d->in;
     struct batch_filter f = {.state = BATCH_NO_STATE,
@@ -84,9 +82,15 @@ static int list(struct batch_request *d, struct batch_item **ret_list, size_t *r
                              .limit = d->kind >= BATCH_KIND_SMALL  ? SIZE_MAX
                                       : in->limit > BATCH_LIST_MAX ? BATCH_LIST_MAX
                                                                    : (size_t)in->limit};
+    struct batch_item one, *items;
+    char bid[BATCH_ID_LEN + 1];
+    size_t count;
 
-    if (in->uuid.p)
-        return find_batch(d, ret_list, ret_count);
+    if (in->uuid.p) { /* a list of one */
+        TRY(batch_find(&d->call, in->uuid, bid));
+        TRY(batch_item_get(&d->call, BATCH_KIND_BATCH, str_of(bid), &one));
+        return put_list(d, &one, 1);
+    }
     if (in->state.p) {
         f.state = batch_machine_named(d->call.store->kinds[d->kind].machine, in->state, &d->why);
         if (f.state < 0)
@@ -97,18 +101,8 @@ static int list(struct batch_request *d, struct batch_item **ret_list, size_t *r
         if (!f.from)
             return err_set(&d->why, DROVER_BAD_ARGUMENT, "'after' is not a batch");
     }
-    return batch_item_list(&d->call, d->kind, &f, ret_list, ret_count);
-}
-
-BATCH_HANDLER(list_items)
-{
-    struct batch_item *items;
-    size_t count;
-    TRY(list(d, &items, &count));
-    batch_request_open_list(d, d->call.store->kinds[d->kind].plural);
-    for (size_t i = 0; i < count; i++)
-        put_item_json(&d->out, &d->call, &items[i]);
-    return batch_request_close_list(d);
+    TRY(batch_item_list(&d->call, d->kind, &f, &items, &count));
+    return put_list(d, items, count);
 }
 
 BATCH_HANDLER(get_item)

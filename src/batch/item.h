@@ -181,8 +181,8 @@ int batch_count_change(struct batch_call *c, struct batch_txn *t, const char *bi
  */
 int batch_settle(struct batch_call *c, const char *bid);
 
-/* Names as a JSON list. */
-struct str batch_json_ids(struct batch_call *c, const struct keeper_names *ids);
+/* The ids of the failed jobs, as a JSON list. */
+int batch_failed_jobs(struct batch_call *c, const char *bid, struct str *ret_json);
 
 /*
  * Jobs have a specification, a batch, a priority and fields, and can be held and requeued.

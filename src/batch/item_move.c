@@ -44,29 +44,13 @@ int batch_report_number(struct batch_call *c, struct str id, int state, int64_t 
     return 0;
 }
 
-/* Completion. */
-
-/* The state of a batch after its last job has ended; BATCH_NO_STATE: it stays. */
-static int ended_state(struct batch_call *c, const struct batch_item *b, int *ret_state)
-{
-    const struct batch_store *r = c->store;
-    int state = b->status.state;
-    struct keeper_stat lock = {0};
-    if (state == r->batch.pending)
-        TRY(batch_node_stat(c, &lock, "%s/lock", b->path)); /* its holder may add jobs */
-    *ret_state = state == r->batch.failed ? r->batch.update_reporting
-                 : state == r->batch.processing || (state == r->batch.pending && !lock.czxid)
-                     ? r->batch.reporting
-                     : BATCH_NO_STATE;
-    return 0;
-}
-
 int batch_count_change(struct batch_call *c, struct batch_txn *t, const char *bid, int leaving,
                        int coming, int *ret_state)
 {
+    const struct batch_store *r = c->store;
     const char *processing =
         arena_printf(c->a, "/batches/%s/states/%s", bid, BATCH_LISTS[BATCH_LIST_PROCESSING]);
-    struct keeper_stat stat;
+    struct keeper_stat stat, lock = {0};
     struct batch_item b;
     *ret_state = BATCH_NO_STATE;
     TRY(batch_node_exists(c, &stat, "%s", processing));
@@ -74,37 +58,43 @@ int batch_count_change(struct batch_call *c, struct batch_txn *t, const char *bi
     if (stat.child_count + coming != leaving || !leaving)
         return 0;
     TRY(batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &b));
-    TRY(ended_state(c, &b, ret_state));
-    return *ret_state == BATCH_NO_STATE ? 0 : set_state(c, t, &b, *ret_state, (struct str){0});
+    int state = b.status.state;
+    if (state == r->batch.pending)
+        TRY(batch_node_stat(c, &lock, "%s/lock", b.path)); /* its holder may add jobs */
+    if (state == r->batch.failed)
+        *ret_state = r->batch.update_reporting;
+    else if (state == r->batch.processing || (state == r->batch.pending && !lock.czxid))
+        *ret_state = r->batch.reporting;
+    else
+        return 0;
+    return set_state(c, t, &b, *ret_state, (struct str){0});
 }
-
-/* Their moves. */
 
 static bool is_reporting(const struct batch_store *r, int state)
 {
     return state == r->batch.reporting || state == r->batch.update_reporting;
 }
 
-struct str batch_json_ids(struct batch_call *c, const struct keeper_names *ids)
+int batch_failed_jobs(struct batch_call *c, const char *bid, struct str *ret_json)
 {
+    struct keeper_names ids;
     struct buf b = {0};
+    TRY(batch_node_children(c, &ids, NULL, "/batches/%s/states/%s", bid,
+                            BATCH_LISTS[BATCH_LIST_FAILED]));
     json_open(&b, '[');
-    for (size_t i = 0; i < ids->count; i++)
-        json_put_text(&b, str_of(ids->names[i]));
+    for (size_t i = 0; i < ids.count; i++)
+        json_put_text(&b, str_of(ids.names[i]));
     json_close(&b, ']');
-    return batch_text(c->a, &b);
+    *ret_json = batch_text(c->a, &b);
+    return 0;
 }
 
 /* Adds status-report to the transaction. It is written by the first report that has failed jobs. */
 static int add_report(struct batch_call *c, struct batch_txn *t, const char *bid, struct str failed)
 {
-    struct keeper_names names;
     struct keeper_stat stat;
-    if (!failed.p) {
-        TRY(batch_node_children(c, &names, NULL, "/batches/%s/states/%s", bid,
-                                BATCH_LISTS[BATCH_LIST_FAILED]));
-        failed = batch_json_ids(c, &names);
-    }
+    if (!failed.p)
+        TRY(batch_failed_jobs(c, bid, &failed));
     TRY(batch_node_stat(c, &stat, "/batches/%s/status-report", bid));
     if (!stat.czxid && str_eq(failed, STR("[]")))
         return 0;
@@ -215,21 +205,6 @@ static int add_job_move(struct batch_call *c, struct batch_txn *t, struct batch_
 
 /* Any kind. */
 
-static int add_access_move(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
-{
-    return set_state(c, t, &tr->item, tr->to, tr->move->message);
-}
-
-/* Adds the lock of the item to the transaction. `keep` is false if the move is not allowed. */
-static int add_guard(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr,
-                     bool keep)
-{
-    if (!tr->cached)
-        return batch_lock_guard(c, t, tr->item.path, tr->move->token, keep);
-    batch_lock_hold(t, tr->item.path, BATCH_LOCK_VERSION, keep);
-    return 0;
-}
-
 static int check_from(struct batch_call *c, const struct batch_transition *tr)
 {
     const struct batch_machine *m = tr->item.kind->machine;
@@ -248,13 +223,6 @@ static int check_from(struct batch_call *c, const struct batch_transition *tr)
 static int build(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr,
                  bool *ret_keep)
 {
-    static int (*const ADD[BATCH_KINDS])(struct batch_call * c, struct batch_txn * t,
-                                         struct batch_transition * tr) = {
-        [BATCH_KIND_BATCH] = add_batch_move,
-        [BATCH_KIND_JOB] = add_job_move,
-        [BATCH_KIND_SMALL] = add_access_move,
-        [BATCH_KIND_LARGE] = add_access_move,
-    };
     struct batch_item *i = &tr->item;
     enum batch_kind_id kind = i->kind->id;
 
@@ -266,8 +234,15 @@ static int build(struct batch_call *c, struct batch_txn *t, struct batch_transit
     tr->to =
         batch_machine_resolve(i->kind->machine, i->status.state, i->id, tr->move->state, c->why);
     *ret_keep = tr->move->keep || (tr->to >= 0 && i->kind->machine->states[tr->to].keeps_lock);
-    TRY(add_guard(c, t, tr, *ret_keep));
-    return tr->to < 0 ? tr->to : ADD[kind](c, t, tr);
+    if (tr->cached)
+        batch_lock_hold(t, i->path, BATCH_LOCK_VERSION, *ret_keep);
+    else
+        TRY(batch_lock_guard(c, t, i->path, tr->move->token, *ret_keep));
+    if (tr->to < 0)
+        return tr->to;
+    return kind == BATCH_KIND_BATCH ? add_batch_move(c, t, tr)
+           : kind == BATCH_KIND_JOB ? add_job_move(c, t, tr)
+                                    : set_state(c, t, i, tr->to, tr->move->message);
 }
 
 /* The cache after a move: the same as a read would find. */
