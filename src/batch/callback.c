@@ -161,14 +161,13 @@ static void report(struct batch_callbacks *n, struct batch_call *c, struct batch
     struct batch_report r;
     struct batch_item b;
     struct err_info why = {"cannot read the batch"};
-    int became;
     if (batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &b) || b.status.state != state ||
         batch_item_lock(c, &b))
         return; /* another server locked it, or has reported it */
     m.token = b.token;
     if (make_report(c, bid, state, &r) == 0 && run_hook(n, &r, &why) == 0) {
         m.failed = r.failed;
-        if (batch_item_move(c, BATCH_KIND_BATCH, str_of(bid), &m, &became) == 0)
+        if (batch_item_move(c, BATCH_KIND_BATCH, str_of(bid), &m, NULL) == 0)
             return;
         why = *c->why;
     }

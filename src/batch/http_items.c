@@ -1,5 +1,4 @@
 /* Batches, jobs and access items over HTTP. */
-#include "batch/item.h"
 #include "batch/server.h"
 #include "server/sessions.h"
 

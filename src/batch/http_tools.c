@@ -1,5 +1,4 @@
 /* Locks by name over HTTP, and tools for admins: legacy records, fsck, the state machines. */
-#include <stdio.h>
 #include <time.h>
 
 #include "batch/legacy.h"

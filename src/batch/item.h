@@ -80,8 +80,8 @@ struct batch_move {
 };
 
 /*
- * Moves an item. ret_state is its new state: for a batch it can differ from the one asked for, see
- * Batches below.
+ * Moves an item. ret_state is its new state, or NULL: for a batch it can differ from the one asked
+ * for, see Batches below.
  */
 int batch_item_move(struct batch_call *c, enum batch_kind_id kind, struct str id,
                     const struct batch_move *m, int *ret_state);

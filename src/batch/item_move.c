@@ -9,6 +9,7 @@ struct batch_transition {
     struct batch_item item; /* before */
     const struct batch_move *move;
     int to;
+    bool keep; /* the lock */
 
     /* A job. */
     struct batch_status status; /* after */
@@ -220,8 +221,7 @@ static int check_from(struct batch_call *c, const struct batch_transition *tr)
 }
 
 /* Reads the item, decides on the new state, and builds the transaction. */
-static int build(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr,
-                 bool *ret_keep)
+static int build(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
 {
     struct batch_item *i = &tr->item;
     enum batch_kind_id kind = i->kind->id;
@@ -233,11 +233,11 @@ static int build(struct batch_call *c, struct batch_txn *t, struct batch_transit
     TRY(check_from(c, tr));
     tr->to =
         batch_machine_resolve(i->kind->machine, i->status.state, i->id, tr->move->state, c->why);
-    *ret_keep = tr->move->keep || (tr->to >= 0 && i->kind->machine->states[tr->to].keeps_lock);
+    tr->keep = tr->move->keep || (tr->to >= 0 && i->kind->machine->states[tr->to].keeps_lock);
     if (tr->cached)
-        batch_lock_hold(t, i->path, BATCH_LOCK_VERSION, *ret_keep);
+        batch_lock_hold(t, i->path, BATCH_LOCK_VERSION, tr->keep);
     else
-        TRY(batch_lock_guard(c, t, i->path, tr->move->token, *ret_keep));
+        TRY(batch_lock_guard(c, t, i->path, tr->move->token, tr->keep));
     if (tr->to < 0)
         return tr->to;
     return kind == BATCH_KIND_BATCH ? add_batch_move(c, t, tr)
@@ -246,7 +246,7 @@ static int build(struct batch_call *c, struct batch_txn *t, struct batch_transit
 }
 
 /* The cache after a move: the same as a read would find. */
-static void update_cache(struct batch_call *c, const struct batch_transition *tr, bool keep)
+static void update_cache(struct batch_call *c, const struct batch_transition *tr)
 {
     struct batch_item j = tr->item;
     if (tr->move->priority >= 0 && tr->move->priority != j.priority) {
@@ -254,7 +254,7 @@ static void update_cache(struct batch_call *c, const struct batch_transition *tr
         return;
     }
     j.status = tr->status;
-    j.token = keep ? tr->move->token : 0;
+    j.token = tr->keep ? tr->move->token : 0;
     j.version++;
     batch_job_cache_put(c, &j);
 }
@@ -274,17 +274,17 @@ static int explain_lists(struct batch_call *c, const struct batch_txn *t,
 static int try_move(struct batch_call *c, struct batch_transition *tr, bool *ret_again)
 {
     struct batch_txn t = BATCH_TXN(c);
-    bool job = tr->item.kind->id == BATCH_KIND_JOB, keep;
+    bool job = tr->item.kind->id == BATCH_KIND_JOB;
 
     *ret_again = false;
-    int err = build(c, &t, tr, &keep);
+    int err = build(c, &t, tr);
     if (err) {
         tr->fresh = *ret_again = tr->cached && err == DROVER_NOT_ALLOWED; /* ask the tree */
         return err;
     }
     err = batch_txn_commit(c, &t, OP_STATUS);
     if (!err && job)
-        update_cache(c, tr, keep);
+        update_cache(c, tr);
     if (!err)
         return 0;
     if (tr->cached && batch_is_conflict(err)) { /* the cached state was stale: read the tree */
@@ -319,7 +319,8 @@ int batch_item_move(struct batch_call *c, enum batch_kind_id kind, struct str id
         memcpy(batch.id, tr.item.bid, sizeof batch.id);
         batch_publish(c, &batch, BATCH_NO_STATE, tr.batch_to);
     }
-    *ret_state = tr.to;
+    if (ret_state)
+        *ret_state = tr.to;
     return 0;
 }
 

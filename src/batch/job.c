@@ -132,9 +132,8 @@ enum { CACHE_SIZE = 4096, DATE_LEN = 24 };
 struct batch_job_cache {
     pthread_mutex_t lock;
     struct batch_cached_job {
-        bool used;
-        int64_t session; /* that holds the lock; 0: the job is not locked */
-        struct batch_item job;
+        int64_t session;       /* that holds the lock; 0: the job is not locked */
+        struct batch_item job; /* kind NULL: the slot is free */
         char modified[DATE_LEN];
     } slots[CACHE_SIZE];
 };
@@ -170,8 +169,9 @@ void batch_job_cache_put(struct batch_call *c, const struct batch_item *job)
         batch_job_cache_drop(c, job->number);
         return;
     }
+    int64_t session = session_of(c, job->token);
     LOCKED(&cache->lock);
-    *slot = (struct batch_cached_job){.used = true, .session = session_of(c, job->token), *job};
+    *slot = (struct batch_cached_job){session, *job};
     slot->job.status.json = NULL;
     slot->job.status.message = (struct str){0};
     if (s->modified.len) /* a foreign client may have left it out */
@@ -186,15 +186,13 @@ bool batch_job_cache_get(struct batch_call *c, int64_t number, int64_t token,
     int64_t session = session_of(c, token);
 
     LOCKED(&cache->lock);
-    bool found = slot->used && slot->job.number == number && slot->job.token == token &&
-                 slot->session == session;
-    if (found) {
-        struct str modified = {slot->modified, slot->job.status.modified.len};
-
-        *ret_job = slot->job;
-        ret_job->status.modified.p = arena_text(c->a, modified);
-    }
-    return found;
+    if (!slot->job.kind || slot->job.number != number || slot->job.token != token ||
+        slot->session != session)
+        return false;
+    *ret_job = slot->job;
+    ret_job->status.modified.p =
+        arena_text(c->a, (struct str){slot->modified, slot->job.status.modified.len});
+    return true;
 }
 
 void batch_job_cache_drop(struct batch_call *c, int64_t number)
@@ -203,7 +201,7 @@ void batch_job_cache_drop(struct batch_call *c, int64_t number)
     struct batch_cached_job *slot = &cache->slots[number % CACHE_SIZE];
     LOCKED(&cache->lock);
     if (slot->job.number == number)
-        slot->used = false;
+        slot->job.kind = NULL;
 }
 
 /*
@@ -252,17 +250,15 @@ static int held_state(struct batch_call *c, struct str *ret_name)
 int batch_job_hold(struct batch_call *c, struct str id, struct str message)
 {
     struct batch_move m = {.message = message, .priority = -1};
-    int to;
     TRY(held_state(c, &m.state));
-    return batch_item_move(c, BATCH_KIND_JOB, id, &m, &to);
+    return batch_item_move(c, BATCH_KIND_JOB, id, &m, NULL);
 }
 
 int batch_job_release(struct batch_call *c, struct str id)
 {
     struct batch_move m = {.state = STR("next"), .priority = -1};
-    int to;
     TRY(held_state(c, &m.from));
-    return batch_item_move(c, BATCH_KIND_JOB, id, &m, &to);
+    return batch_item_move(c, BATCH_KIND_JOB, id, &m, NULL);
 }
 
 int batch_job_requeue(struct batch_call *c, struct str id, struct str state, struct str message)
@@ -272,8 +268,7 @@ int batch_job_requeue(struct batch_call *c, struct str id, struct str state, str
                            .message = message,
                            .only_failed = true,
                            .priority = -1};
-    int to;
-    return batch_item_move(c, BATCH_KIND_JOB, id, &m, &to);
+    return batch_item_move(c, BATCH_KIND_JOB, id, &m, NULL);
 }
 
 int batch_job_release_profile(struct batch_call *c, struct str profile, int64_t *ret_count)

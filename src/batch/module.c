@@ -1,5 +1,4 @@
 /* The module of drover serve: its options, and what it opens. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
