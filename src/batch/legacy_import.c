@@ -65,7 +65,8 @@ static int need_batch(struct batch_importing *m)
         return 0;
     const char *submission = arena_printf(
         c->a, "{\"type\":\"legacy\",\"payload_filename\":\"%.*s\"}", STR_ARGS(m->in->path));
-    return batch_create(c, json_parse(c->a, str_of(submission), c->why), m->bid);
+    return batch_item_new(c, BATCH_KIND_BATCH, json_parse(c->a, str_of(submission), c->why),
+                          m->bid);
 }
 
 static int import_one(void *arg, const struct batch_legacy *r, struct str imported, int read)

@@ -19,9 +19,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "batch/callback.h"
-#include "batch/item.h"
-#include "http/server.h"
+#include "batch/server.h"
 
 enum { REST_MS = LIST_PARK_MS };
 
@@ -88,7 +86,7 @@ static void give_back(struct batch_watcher *w)
     w->k = NULL;
 }
 
-static void wake_kind(struct batch_watcher *w, enum batch_kind_id id, int max)
+static void wake_kind(struct batch_watcher *w, enum batch_kind_id id, uint32_t max)
 {
     const struct batch_kind *kind = &w->o.store->kinds[id];
     for (int i = 0; i < kind->machine->count; i++)
@@ -171,13 +169,13 @@ static void attend_all(struct batch_watcher *w, struct batch_call *c, bool all, 
         wake_kind(w, BATCH_KIND_JOB, 1);
     for (int i = NODE_REPORTING; i <= NODE_UPDATE_REPORTING; i++)
         if (renew(w, (enum batch_node)i, c->k, next_ms))
-            w->o.reporting(w->o.arg);
+            batch_callbacks_wake(w->o.callbacks);
 }
 
 static void attend(struct periodic *thread, void *arg)
 {
     struct batch_watcher *w = arg;
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     struct err_info why;
     int64_t now_ms = clock_boot_ms(), next_ms = now_ms + BATCH_RETRY_MS;
     if (atomic_exchange(&w->ended, false))
@@ -191,7 +189,6 @@ static void attend(struct periodic *thread, void *arg)
         next_ms = w->all_ms + BATCH_SWEEP_MS;
         attend_all(w, &c, all, &next_ms);
     }
-    arena_release(&a);
     now_ms = clock_boot_ms();
     periodic_next(thread, next_ms > now_ms ? next_ms - now_ms : 0);
 }
@@ -249,9 +246,10 @@ void batch_watcher_want(struct batch_watcher *w, struct batch_view *v)
         batch_watcher_stale(w);
 }
 
-void batch_watcher_session(struct batch_watcher *w, bool ended)
+void batch_watcher_session(void *arg, struct keeper *k)
 {
-    if (ended)
+    struct batch_watcher *w = arg;
+    if (!k)
         w->ended = true;
     batch_watcher_stale(w);
 }

@@ -83,7 +83,7 @@ int drover_batch_create(struct drover_batches *b, const char *submission,
     struct batch_call c = {b->store, b->k, &a, ret_error};
     const struct json *json;
     TRY(read_object(&c, submission, "a submission", &json));
-    return batch_create(&c, json, ret_bid);
+    return batch_item_new(&c, BATCH_KIND_BATCH, json, ret_bid);
 }
 
 int drover_batch_find(struct drover_batches *b, const char *uuid,

@@ -26,7 +26,7 @@ static const char *new_access(struct scene *s, enum batch_kind_id size, const ch
 {
     char *id = arena_alloc(&s->arena, BATCH_ID_LEN + 1);
 
-    OK(s, batch_item_new(&s->c, size, parse(s, token), (struct str){0}, id));
+    OK(s, batch_item_new(&s->c, size, parse(s, token), id));
     return id;
 }
 
