@@ -26,10 +26,10 @@ static int put_record(void *arg, const struct batch_legacy *r, struct str import
     if (gmtime_r(&seconds, &tm))
         strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &tm);
     json_member_text(b, "status", str_of(batch_legacy_status(d->call.a, r->status)));
-    json_member_int(b, "priority", batch_legacy_priority(r));
+    json_member_int(b, "priority", r->priority);
     json_member_int(b, "number", r->number);
     json_member_text(b, "time", str_of(time));
-    json_member_text(b, "payload", str_of(batch_legacy_payload(r->kind)));
+    json_member_text(b, "payload", str_of(BATCH_LEGACY_PAYLOADS[r->kind]));
     json_member_raw(b, "configuration", batch_legacy_configuration(d->call.a, r));
     json_member_text(b, "imported", imported);
     json_close(b, '}');

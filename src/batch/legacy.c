@@ -6,6 +6,8 @@
 #include "base/json.h"
 #include "base/str.h"
 
+const char *const BATCH_LEGACY_PAYLOADS[] = {"properties", "json", "xml"};
+
 int batch_legacy_read(struct str name, struct str data, struct batch_legacy *ret_record)
 {
     struct batch_legacy r = {.name = name};
@@ -20,7 +22,9 @@ int batch_legacy_read(struct str name, struct str data, struct batch_legacy *ret
             return DROVER_BAD_ARGUMENT;
     if (digits > BATCH_ID_DIGITS + 9 || data.len < 9)
         return DROVER_DAMAGED;
-    r.priority = (struct str){name.p + prefix.len, digits - BATCH_ID_DIGITS};
+    /* The first two digits, because records were sorted by their digits as text. */
+    for (size_t i = 0; i < digits - BATCH_ID_DIGITS && i < 2; i++)
+        r.priority = r.priority * 10 + (name.p[prefix.len + i] - '0');
     for (size_t i = name.len - BATCH_ID_DIGITS; i < name.len; i++)
         r.number = r.number * 10 + (name.p[i] - '0');
     r.status = (unsigned char)data.p[0];
@@ -52,22 +56,6 @@ const char *batch_legacy_status(struct arena *a, int status)
     if (status < (int)(sizeof names / sizeof *names))
         return names[status];
     return arena_printf(a, "status %d", status);
-}
-
-const char *batch_legacy_payload(enum batch_legacy_payload kind)
-{
-    static const char *const names[] = {"properties", "json", "xml"};
-
-    return names[kind];
-}
-
-/* The first two digits, because records were sorted by their digits as text. */
-int batch_legacy_priority(const struct batch_legacy *r)
-{
-    int value = 0;
-    for (size_t i = 0; i < r->priority.len && i < 2; i++)
-        value = value * 10 + (r->priority.p[i] - '0');
-    return value;
 }
 
 /* Java properties. */
@@ -102,13 +90,11 @@ static bool read_hex(struct batch_properties *s, uint32_t *ret_code)
 static void read_escape(struct batch_properties *s, struct buf *b)
 {
     static const char from[] = "tnrf", to[] = "\t\n\r\f";
-    const char *at;
     uint32_t code;
-    char c;
     if (s->p == s->end)
         return;
-    c = *s->p++;
-    at = c ? strchr(from, c) : NULL;
+    char c = *s->p++;
+    const char *at = c ? strchr(from, c) : NULL;
     if (c == '\n' || c == '\r') {
         if (c == '\r' && s->p < s->end && *s->p == '\n')
             s->p++;
@@ -206,5 +192,5 @@ struct str batch_legacy_configuration(struct arena *a, const struct batch_legacy
         json_member_text(&b, "payload", r->payload);
     }
     json_close(&b, '}');
-    return batch_text(a, &b);
+    return arena_take(a, &b);
 }

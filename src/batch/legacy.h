@@ -18,13 +18,13 @@
 #include "batch/store.h"
 
 enum batch_legacy_payload { LEGACY_PROPERTIES, LEGACY_JSON, LEGACY_XML };
+extern const char *const BATCH_LEGACY_PAYLOADS[]; /* "properties", ... */
 
 struct batch_legacy {
-    struct str name;     /* of the node */
-    struct str priority; /* its digits */
-    int64_t number;
+    struct str name; /* of the node */
+    int64_t number, time_ms;
+    int priority; /* of the job: 0 to 99 */
     int status;
-    int64_t time_ms;
     enum batch_legacy_payload kind;
     struct str payload;
 };
@@ -34,10 +34,6 @@ int batch_legacy_read(struct str name, struct str data, struct batch_legacy *ret
 
 /* "pending", ...; an unknown status is "status 9", in the arena. */
 const char *batch_legacy_status(struct arena *a, int status);
-const char *batch_legacy_payload(enum batch_legacy_payload kind);
-
-/* 0 to 99. */
-int batch_legacy_priority(const struct batch_legacy *r);
 
 /* The payload as a JSON object, in the arena. */
 struct str batch_legacy_configuration(struct arena *a, const struct batch_legacy *r);
