@@ -255,7 +255,8 @@ static int take_job(struct batch_call *c, struct list_view *v, struct str entry,
 /* Its item is not in that state: another client moved it, or left the entry behind. */
 static int put_aside(struct batch_call *c, const struct batch_view *v, struct str entry)
 {
-    int err = v->priority ? batch_node_exists(c, NULL, "%s/%s", v->dir, entry.p) : DROVER_NO_NODE;
+    int err =
+        v->kind->priority ? batch_node_exists(c, NULL, "%s/%s", v->dir, entry.p) : DROVER_NO_NODE;
     if (err == DROVER_NO_NODE)
         list_view_remove(v->list, entry);
     else

@@ -112,7 +112,7 @@ struct str batch_json_ids(struct batch_call *c, const struct keeper_names *ids)
     for (size_t i = 0; i < ids->count; i++)
         json_put_text(&b, str_of(ids->names[i]));
     json_close(&b, ']');
-    return batch_text(c->a, &b);
+    return arena_take(c->a, &b);
 }
 
 /* Adds status-report to the transaction. It is written by the first report that has failed jobs. */

@@ -120,7 +120,7 @@ static struct str write_data(struct batch_call *c, struct str name, struct str w
     json_member_text(&b, "who", who);
     json_member_text(&b, "when", batch_now(c));
     json_close(&b, '}');
-    return batch_text(c->a, &b);
+    return arena_take(c->a, &b);
 }
 
 /* The data may be a foreign client's: if it has no name, the name of the node is used. */

@@ -226,11 +226,7 @@ static bool is_known(struct str name)
 
 bool batch_status_is_plain(const struct batch_status *s)
 {
-    if (s->json)
-        json_each(v, s->json)
-            if (!is_known(v->key))
-                return false;
-    return true;
+    return !s->json || json_only(s->json, MEMBERS, NULL) == 0;
 }
 
 struct str batch_status_write(const struct batch_machine *m, const struct batch_status *s,
@@ -249,9 +245,8 @@ struct str batch_status_write(const struct batch_machine *m, const struct batch_
     json_member_text(&b, m->is_job ? "last_modification_date" : "last_modified", s->modified);
     if (m->is_job)
         json_member_int(&b, "retry_count", s->retry_count);
-    if (s->message.p) {
+    if (s->message.p)
         json_member_text(&b, "message", s->message);
-    }
     if (s->json)
         json_each(v, s->json)
             if (!is_known(v->key)) {
@@ -259,12 +254,5 @@ struct str batch_status_write(const struct batch_machine *m, const struct batch_
                 json_put(&b, v);
             }
     json_close(&b, '}');
-    return batch_text(a, &b);
-}
-
-struct str batch_text(struct arena *a, struct buf *b)
-{
-    struct str text = {arena_text(a, buf_str(b)), b->len};
-    buf_release(b);
-    return text;
+    return arena_take(a, &b);
 }
