@@ -292,12 +292,12 @@ static int acquire_in(struct batch_call *c, struct batch_kind *kind, int state,
                       const struct batch_holds *h, struct batch_item *ret_item)
 {
     struct list_view *list = kind->views[state].list;
-    struct list_walk walk = {0};
+    uint32_t retried = 0;
     struct str group = BATCH_VIEW_GROUP;
     struct list_item found;
     int err, got;
     while ((err = list_view_refresh(list, c->k, false)) == 0 &&
-           list_view_take(list, c->a, &group, 1, clock_boot_ms(), &walk, &found)) {
+           list_view_take(list, c->a, &group, 1, clock_boot_ms(), &retried, &found)) {
         got = try_entry(c, kind, state, &found, h, ret_item);
         if (got)
             return got;
