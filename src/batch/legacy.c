@@ -2,6 +2,7 @@
 #include "batch/legacy.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 
 #include "base/json.h"
 #include "base/str.h"
@@ -36,14 +37,11 @@ int batch_legacy_read(struct str name, struct str data, struct batch_legacy *ret
     if (r.time_ms < INT64_C(100000000000)) /* as milliseconds this would be before March 1973 */
         r.time_ms *= 1000;
     r.payload = (struct str){data.p + 9, data.len - 9};
-    r.kind = LEGACY_PROPERTIES;
-    for (size_t i = 0; i < r.payload.len; i++) {
-        char first = r.payload.p[i];
-        if (isspace((unsigned char)first))
-            continue;
-        r.kind = first == '{' ? LEGACY_JSON : first == '<' ? LEGACY_XML : LEGACY_PROPERTIES;
-        break;
-    }
+    const char *first = r.payload.p, *end = data.p + data.len;
+    while (first < end && isspace((unsigned char)*first))
+        first++;
+    if (first < end)
+        r.kind = *first == '{' ? LEGACY_JSON : *first == '<' ? LEGACY_XML : LEGACY_PROPERTIES;
     *ret_record = r;
     return 0;
 }
@@ -72,17 +70,14 @@ static void put_utf8(struct buf *b, uint32_t code)
 
 static bool read_hex(struct batch_properties *s, uint32_t *ret_code)
 {
-    uint32_t code = 0;
+    char digits[5] = "";
     if (s->end - s->p < 4)
         return false;
-    for (int i = 0; i < 4; i++) {
-        char c = (char)tolower((unsigned char)s->p[i]);
-        if (!isxdigit((unsigned char)c))
-            return false;
-        code = code << 4 | (uint32_t)(isdigit((unsigned char)c) ? c - '0' : c - 'a' + 10);
-    }
+    memcpy(digits, s->p, 4);
+    if (strspn(digits, "0123456789abcdefABCDEF") < 4)
+        return false;
     s->p += 4;
-    *ret_code = code;
+    *ret_code = (uint32_t)strtoul(digits, NULL, 16);
     return true;
 }
 

@@ -214,19 +214,13 @@ int batch_node_get(struct batch_call *c, struct str *ret_data, struct keeper_sta
 
 int batch_node_exists(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
 {
-    char path[1024];
-    PRINT_PATH(path, fmt);
-    return batch_fail(c, keeper_exists(c->k, path, ret_stat));
-}
-
-int batch_node_stat(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
-{
     struct keeper_stat stat = {0};
     char path[1024];
     PRINT_PATH(path, fmt);
-    TRY(batch_fail(c, batch_optional(keeper_exists(c->k, path, &stat))));
-    *ret_stat = stat;
-    return 0;
+    int err = keeper_exists(c->k, path, &stat);
+    if (ret_stat)
+        *ret_stat = stat;
+    return batch_fail(c, err);
 }
 
 int batch_node_children(struct batch_call *c, struct keeper_names *ret_names,
@@ -272,26 +266,24 @@ bool batch_view_has(const struct batch_view *v, int64_t key)
     return list_view_find(v->list, NULL, str_of(batch_view_entry(v, key).text), &item);
 }
 
-static struct batch_entry_name note(struct batch_txn *t, struct batch_view *v, int64_t key,
-                                    bool add)
+/* Notes the change for the commit. Returns the path of the entry. */
+static const char *note(struct batch_txn *t, struct batch_view *v, int64_t key, bool add)
 {
     struct batch_txn_list *l = arena_alloc(t->txn.a, sizeof *l);
     *l = (struct batch_txn_list){.view = v, .key = key, .add = add};
     struct batch_txn_list **end = t->lists ? &t->last_list->next : &t->lists;
     *end = t->last_list = l;
-    return batch_view_entry(v, key);
+    return arena_printf(t->txn.a, "%s/%s", v->dir, batch_view_entry(v, key).text);
 }
 
 void batch_txn_list_add(struct batch_txn *t, int name, struct batch_view *v, int64_t key)
 {
-    struct batch_entry_name entry = note(t, v, key, true);
-    txn_create(&t->txn, name, NO_BYTES, 0, "%s/%s", v->dir, entry.text);
+    txn_create(&t->txn, name, NO_BYTES, 0, "%s", note(t, v, key, true));
 }
 
 void batch_txn_list_remove(struct batch_txn *t, int name, struct batch_view *v, int64_t key)
 {
-    struct batch_entry_name entry = note(t, v, key, false);
-    txn_delete(&t->txn, name, KEEPER_ANY_VERSION, "%s/%s", v->dir, entry.text);
+    txn_delete(&t->txn, name, KEEPER_ANY_VERSION, "%s", note(t, v, key, false));
 }
 
 void batch_txn_job_list(struct batch_txn *t, int name, const char *bid, enum batch_list list,

@@ -141,7 +141,6 @@ enum batch_kind_id {
 };
 
 enum { BATCH_NODES_MAX = 5, BATCH_PATH_LEN = 31 };
-
 enum { BATCH_INCOMPLETE_MAX = 256, BATCH_INCOMPLETE_RETRY_MS = 100 };
 
 /* What this process has seen of a kind. Guarded by the lock of the store. */
@@ -227,8 +226,7 @@ int batch_node_exists(struct batch_call *c, struct keeper_stat *ret_stat, const 
     __attribute__((format(printf, 3, 4)));
 
 /* For a node that need not exist: 0, and the stat is zero (so is its czxid). */
-int batch_node_stat(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+#define batch_node_stat(...) batch_optional(batch_node_exists(__VA_ARGS__))
 
 /* The names of a node's children, in the arena. */
 int batch_node_children(struct batch_call *c, struct keeper_names *ret_names,
