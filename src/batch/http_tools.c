@@ -2,9 +2,8 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "batch/legacy.h"
-#include "batch/repair.h"
 #include "batch/server.h"
+#include "batch/tools.h"
 
 static int put_record(void *arg, const struct batch_legacy *r, struct str imported, int err)
 {
@@ -62,13 +61,13 @@ BATCH_HANDLER(post_legacy)
 
 /* POST /v1/batches/fsck */
 
-static void put_finding(void *arg, const struct batch_finding *f)
+static void put_finding(void *arg, const char *id, const char *problem, bool repaired)
 {
     struct buf *b = arg;
     json_open(b, '{');
-    json_member_text(b, "id", str_of(f->id));
-    json_member_text(b, "problem", str_of(f->problem));
-    json_member_bool(b, "repaired", f->repaired);
+    json_member_text(b, "id", str_of(id));
+    json_member_text(b, "problem", str_of(problem));
+    json_member_bool(b, "repaired", repaired);
     json_close(b, '}');
 }
 

@@ -1,5 +1,5 @@
 /* Reading records. Pure. Records are input: invalid ones are reported as such. */
-#include "batch/legacy.h"
+#include "batch/tools.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* Listing and importing records of a tree. */
-#include "batch/item.h"
-#include "batch/legacy.h"
+#include "batch/tools.h"
 #include "keeper/path.h"
 
 /* The mark of an imported record: its path, with "_" for the slashes. */

@@ -6,7 +6,6 @@
  */
 #include "batch/machine.h"
 
-#include <stdio.h>
 #include <strings.h>
 
 #define TO(state) (UINT64_C(1) << (state))

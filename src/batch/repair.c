@@ -4,7 +4,7 @@
  * keep working. An entry that was added to a list in between, and is wrong there, is left to the
  * next run.
  */
-#include "batch/repair.h"
+#include "batch/tools.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ __attribute__((format(printf, 4, 5))) static void report(struct batch_repair *f,
     va_end(args);
     f->totals.findings++;
     f->totals.repaired += repaired;
-    f->fn(f->arg, &(struct batch_finding){id, problem, repaired});
+    f->fn(f->arg, id, problem, repaired);
 }
 
 /* Commits a repair, if repairs were asked for. A conflict is left to the next run. */

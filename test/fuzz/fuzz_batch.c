@@ -7,8 +7,8 @@
  */
 #include "fuzz.h"
 
-#include "batch/legacy.h"
 #include "batch/machine.h"
+#include "batch/tools.h"
 #include "drover.h"
 
 static void try_pipeline(struct arena *a, struct str text)

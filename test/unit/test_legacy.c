@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "batch/legacy.h"
+#include "batch/tools.h"
 
 #define PENDING_AT_1 "\0\0\0\0\0\0\0\0\1"
 
