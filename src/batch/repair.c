@@ -88,15 +88,6 @@ static int add_place(struct batch_repair *f, const char *name, int64_t key, void
     return 0;
 }
 
-static int read_states(struct batch_repair *f)
-{
-    const struct batch_kind *jobs = &f->c->store->kinds[BATCH_KIND_JOB];
-    for (int i = 0; i < jobs->machine->count; i++)
-        TRY(each_child(f, jobs->views[i].dir, BATCH_ID_JOB, true, "an entry of a job, PP-JID",
-                       add_place, &(struct batch_place){.where = i}));
-    return 0;
-}
-
 /* Creates the lists of a batch that are missing. */
 static int read_lists(struct batch_repair *f, const char *bid, int64_t number, void *arg)
 {
@@ -444,8 +435,10 @@ static int check_uuids(struct batch_repair *f)
 
 static int run(struct batch_repair *f)
 {
-    struct batch_kind *kinds = f->c->store->kinds;
-    TRY(read_states(f));
+    struct batch_kind *kinds = f->c->store->kinds, *jobs = &kinds[BATCH_KIND_JOB];
+    for (int i = 0; i < jobs->machine->count; i++)
+        TRY(each_child(f, jobs->views[i].dir, BATCH_ID_JOB, true, "an entry of a job, PP-JID",
+                       add_place, &(struct batch_place){.where = i}));
     TRY(each_child(f, "/batches", BATCH_ID_BATCH, false, "a batch", read_lists, NULL));
     if (f->count)
         qsort(f->places, f->count, sizeof *f->places, by_job);

@@ -152,18 +152,16 @@ int batch_store_init(struct batch_call *c)
         "/access/small",    "/access/large",      "/drover",
         "/drover/access",   "/drover/legacy",
     };
-    int err = 0;
-
-    for (size_t i = 0; i < sizeof NODES / sizeof *NODES && !err; i++)
-        err = keeper_ensure(c->k, NODES[i], NO_BYTES);
-    for (int k = 0; k < BATCH_KINDS && !err; k++) {
+    for (size_t i = 0; i < sizeof NODES / sizeof *NODES; i++)
+        TRY(batch_fail(c, keeper_ensure(c->k, NODES[i], NO_BYTES)));
+    for (int k = 0; k < BATCH_KINDS; k++) {
         const struct batch_kind *kind = &c->store->kinds[k];
-        err = keeper_ensure(c->k, kind->lists, NO_BYTES);
-        for (int i = 0; i < kind->machine->count && !err; i++)
+        TRY(batch_fail(c, keeper_ensure(c->k, kind->lists, NO_BYTES)));
+        for (int i = 0; i < kind->machine->count; i++)
             if (k == BATCH_KIND_JOB || !batch_machine_is_final(kind->machine, i))
-                err = keeper_ensure(c->k, kind->views[i].dir, NO_BYTES);
+                TRY(batch_fail(c, keeper_ensure(c->k, kind->views[i].dir, NO_BYTES)));
     }
-    return batch_fail(c, err);
+    return 0;
 }
 
 struct str batch_now(struct batch_call *c)
