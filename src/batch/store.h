@@ -96,10 +96,7 @@ struct batch_txn {
     } * lists, *last_list; /* its changes to lists, in order */
 };
 
-#define BATCH_TXN(call)                                                                            \
-    {                                                                                              \
-        .txn = {.a = (call)->a }                                                                   \
-    }
+#define BATCH_TXN(call) ((struct batch_txn){.txn = {.a = (call)->a}})
 
 /* Adds an entry to a list, or removes it. */
 void batch_txn_list_add(struct batch_txn *t, int name, struct batch_view *v, int64_t key);
