@@ -138,7 +138,7 @@ static int make_report(struct batch_call *c, const char *bid, int state, struct 
     if (batch.nodes[0].p && json_parse(c->a, batch.nodes[0], NULL))
         json_member_raw(&b, "submission", batch.nodes[0]);
     json_close(&b, '}');
-    ret->json = batch_text(c->a, &b).p;
+    ret->json = arena_take(c->a, &b).p;
     return 0;
 }
 

@@ -1,9 +1,8 @@
 /* Locks by name over HTTP, and tools for admins: legacy records, fsck, the state machines. */
 #include <time.h>
 
-#include "batch/legacy.h"
-#include "batch/repair.h"
 #include "batch/server.h"
+#include "batch/tools.h"
 
 /* /v1/locks */
 
@@ -126,10 +125,10 @@ static int put_record(void *arg, const struct batch_legacy *r, struct str import
     if (gmtime_r(&seconds, &tm))
         strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &tm);
     json_member_text(b, "status", str_of(batch_legacy_status(d->call.a, r->status)));
-    json_member_int(b, "priority", batch_legacy_priority(r));
+    json_member_int(b, "priority", r->priority);
     json_member_int(b, "number", r->number);
     json_member_text(b, "time", str_of(time));
-    json_member_text(b, "payload", str_of(batch_legacy_payload(r->kind)));
+    json_member_text(b, "payload", str_of(BATCH_LEGACY_PAYLOADS[r->kind]));
     json_member_raw(b, "configuration", batch_legacy_configuration(d->call.a, r));
     json_member_text(b, "imported", imported);
     json_close(b, '}');
@@ -162,13 +161,13 @@ BATCH_HANDLER(post_legacy)
 
 /* POST /v1/batches/fsck */
 
-static void put_finding(void *arg, const struct batch_finding *f)
+static void put_finding(void *arg, const char *id, const char *problem, bool repaired)
 {
     struct buf *b = arg;
     json_open(b, '{');
-    json_member_text(b, "id", str_of(f->id));
-    json_member_text(b, "problem", str_of(f->problem));
-    json_member_bool(b, "repaired", f->repaired);
+    json_member_text(b, "id", str_of(id));
+    json_member_text(b, "problem", str_of(problem));
+    json_member_bool(b, "repaired", repaired);
     json_close(b, '}');
 }
 

@@ -34,7 +34,7 @@ struct str batch_json_text(struct batch_call *c, const struct json *v, struct st
     if (!v)
         return otherwise;
     json_put(&b, v);
-    return batch_text(c->a, &b);
+    return arena_take(c->a, &b);
 }
 
 void batch_item_add_node(struct batch_txn *t, const struct batch_item *i, const char *name,

@@ -1,6 +1,5 @@
 /* Listing and importing records of a tree. */
-#include "batch/item.h"
-#include "batch/legacy.h"
+#include "batch/tools.h"
 #include "keeper/path.h"
 
 /* The mark of an imported record: its path, with "_" for the slashes. */
@@ -77,7 +76,7 @@ static int import_one(void *arg, const struct batch_legacy *r, struct str import
     if (read || imported.p || (r->status != 0 && !m->in->all))
         return 0;
     TRY(need_batch(m));
-    struct batch_job_spec spec = {.priority = batch_legacy_priority(r)};
+    struct batch_job_spec spec = {.priority = r->priority};
     struct batch_job_extra extra = {.mark = mark_path(c, m->in->path, r->name.p)};
     if (m->in->remove)
         extra.remove = arena_printf(c->a, "%.*s/%s", STR_ARGS(m->in->path), r->name.p);

@@ -101,10 +101,7 @@ void list_entry_enter(struct list_view *v, uint32_t ref, enum list_state state, 
         map_add(&v->by_reason, reason_hash(what), ref);
     } else if (e->state == LIST_LOCKED) {
         e->locked = v->locks_reading;
-        if (v->locks_len == v->locks_cap) {
-            v->locks_cap = v->locks_cap ? 2 * v->locks_cap : 16;
-            v->locks = mem_realloc(v->locks, v->locks_cap * sizeof *v->locks);
-        }
+        mem_grow(v->locks, v->locks_len, v->locks_cap);
         v->locks[v->locks_len++] = ref;
     }
 }
@@ -258,20 +255,19 @@ static uint32_t first_free(const struct list_view *v, const struct str *groups, 
     return found;
 }
 
-static void wake_due(struct list_view *v, int64_t now_ms, struct list_walk *walk)
+static void wake_due(struct list_view *v, int64_t now_ms, uint32_t *retried)
 {
     uint32_t most = v->counts[LIST_FREE] ? LIST_DUE_MAX : LIST_DUE_IDLE_MAX;
-    for (; walk->woken < most && v->parked.count && v->parked.entries[0].key <= now_ms;
-         walk->woken++)
+    for (; *retried < most && v->parked.count && v->parked.entries[0].key <= now_ms; ++*retried)
         list_entry_enter(v, v->parked.entries[0].ref, LIST_FREE, 0);
 }
 
 bool list_view_take(struct list_view *v, struct arena *a, const struct str *groups,
-                    size_t group_count, int64_t now_ms, struct list_walk *walk,
+                    size_t group_count, int64_t now_ms, uint32_t *retried,
                     struct list_item *ret_item)
 {
     pthread_mutex_lock(&v->lock);
-    wake_due(v, now_ms, walk);
+    wake_due(v, now_ms, retried);
     uint32_t ref = first_free(v, groups, group_count);
     if (ref) {
         list_entry_enter(v, ref, LIST_TAKEN, 0);

@@ -1,8 +1,7 @@
 #include "batch_ops.h"
 
 #include "batch/item.h"
-#include "batch/legacy.h"
-#include "batch/repair.h"
+#include "batch/tools.h"
 
 static const struct json *parse(struct scene *s, const char *text)
 {
@@ -347,9 +346,9 @@ static void half_done(struct scene *s)
         keeper_delete(s->k, arena_printf(&s->a, "/drover/batch/pending/%s", s->bid), -1), 0);
 }
 
-static void no_finding(void *arg, const struct batch_finding *f)
+static void no_finding(void *arg, const char *id, const char *problem, bool repaired)
 {
-    (void)arg, (void)f;
+    (void)arg, (void)id, (void)problem, (void)repaired;
 }
 
 static int do_repair(struct scene *s, struct batch_call *c)

@@ -6,8 +6,7 @@
 
 #include "base/clock.h"
 #include "batch/item.h"
-#include "batch/legacy.h"
-#include "batch/repair.h"
+#include "batch/tools.h"
 
 static void put(struct scene *s, const char *path, struct str data)
 {
@@ -173,9 +172,9 @@ static void importing_records(void **state)
 
 /* Foreign clients. */
 
-static void no_finding(void *arg, const struct batch_finding *f)
+static void no_finding(void *arg, const char *id, const char *problem, bool repaired)
 {
-    (void)arg, (void)f;
+    (void)arg, (void)id, (void)problem, (void)repaired;
 }
 
 static int64_t count_findings(struct scene *s, bool repair)
