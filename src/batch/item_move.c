@@ -86,7 +86,7 @@ int batch_failed_jobs(struct batch_call *c, const char *bid, struct str *ret_jso
     for (size_t i = 0; i < ids.count; i++)
         json_put_text(&b, str_of(ids.names[i]));
     json_close(&b, ']');
-    *ret_json = batch_text(c->a, &b);
+    *ret_json = arena_take(c->a, &b);
     return 0;
 }
 
