@@ -1,5 +1,5 @@
 /* Parses the server's answers about messages. Pure: the fuzzer links it alone. */
-#include "client/queue_messages.h"
+#include "client/worker.h"
 
 static int parse_message(const struct json *v, struct queue_message *m, struct err_info *e)
 {
@@ -12,17 +12,14 @@ static int parse_message(const struct json *v, struct queue_message *m, struct e
 int message_parse_list(const struct json *body, struct queue_message_list *l, struct err_info *e)
 {
     const struct json *list = json_get(body, "messages");
-    int err = 0;
     if (!list || list->kind != JSON_LIST)
         return err_set(e, DROVER_DAMAGED, "the server's answer has no messages");
     l->messages = arena_alloc(&l->arena, (list->count + 1) * sizeof *l->messages);
     json_each(v, list) {
-        err = parse_message(v, &l->messages[l->count], e);
-        if (err)
-            break;
+        TRY(parse_message(v, &l->messages[l->count], e));
         l->count++;
     }
-    return err;
+    return 0;
 }
 
 int message_parse_news(const struct json *body, struct arena *a, int64_t *ret_number,

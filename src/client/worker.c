@@ -235,18 +235,6 @@ static void tell(struct drover_worker *w, int64_t now_ms)
         queue_worker_stop(worker, now_ms);
 }
 
-static bool has_news(const struct drover_worker *w)
-{
-    for (int i = 0; i < w->parallel; i++)
-        if (w->jobs[i].state == JOB_DONE)
-            return true;
-    for (const struct worker_wanted *wanted = w->wanted; wanted; wanted = wanted->next)
-        if (wanted->freed)
-            return true;
-    return w->expired || w->lists_changed || w->posted_any || w->posted_count ||
-           (w->stop && !w->steps.worker.stopping);
-}
-
 static void *control(void *arg)
 {
     struct drover_worker *w = arg;
@@ -255,7 +243,7 @@ static void *control(void *arg)
         pthread_mutex_lock(&w->lock);
         tell(w, clock_boot_ms());
         queue_worker_next(&w->steps.worker, clock_boot_ms(), &a);
-        if (a.kind == WORKER_WAIT && !has_news(w))
+        if (a.kind == WORKER_WAIT) /* tell() has left no event */
             cond_wait_until(&w->changed, &w->lock, a.at_ms);
         pthread_mutex_unlock(&w->lock);
         look_at_session(w);

@@ -11,8 +11,21 @@
 #ifndef CLIENT_WORKER_H
 #define CLIENT_WORKER_H
 
-#include "client/queue_messages.h"
+#include "base/json.h"
+#include "queue/message.h"
 #include "queue/registration.h"
+
+/* Queues that have new messages; one may stand twice. NULL: any queue. */
+struct message_news {
+    struct str *queues;
+    size_t count;
+};
+
+/* Parse the server's answers; DAMAGED if they are invalid. Text is borrowed from the body. */
+int message_parse_list(const struct json *body, struct queue_message_list *l,
+                       struct err_info *ret_error);
+int message_parse_news(const struct json *body, struct arena *a, int64_t *ret_number,
+                       struct message_news *ret_news);
 
 /* What a worker works on, so that tests can give it another. Calls come from several threads. */
 struct queue_source {
