@@ -283,7 +283,7 @@ int drover_client_groups(struct drover_client *c, struct drover_groups *ret_grou
                          struct drover_error *ret_error)
 {
     struct transport_answer answer;
-    struct drover_result r;
+    CLEANUP(drover_result_release) struct drover_result r = {0};
     TRY(task_client_insist(c, "GET", "/groups", (struct str){0}, 0, &answer, ret_error));
     if (answer.status != 200)
         return task_client_read(&answer, &r, ret_error);
