@@ -219,26 +219,20 @@ int drover_client_update(struct drover_client *c, const struct drover_update *u,
     return count < 0 ? count : 0;
 }
 
-/* One request of a claim, which waits for at most TASK_CLIENT_WAIT_MS. */
-static int claim_once(struct drover_client *c, const struct drover_claim *claim, int64_t wait_ms,
-                      struct drover_result *ret_result, struct err_info *ret_error)
-{
-    char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
-    CLEANUP(buf_release) struct buf body = {0};
-    task_client_requestid(requestid);
-    TRY(task_body_claim(&body, claim, c->clientid, wait_ms, requestid, ret_error));
-    return ask(c, "POST", "/claim", buf_str(&body), TRANSPORT_TIMEOUT_MS + wait_ms, ret_result,
-               ret_error);
-}
-
+/* A wait takes several requests, of at most TASK_CLIENT_WAIT_MS each. */
 int drover_client_claim(struct drover_client *c, const struct drover_claim *claim,
                         struct drover_result *ret_result, struct drover_error *ret_error)
 {
     int64_t end_ms = clock_boot_ms() + claim->wait_ms, left_ms = claim->wait_ms;
     struct drover_claim next = *claim;
+    char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
     for (;;) {
         int64_t wait_ms = left_ms < TASK_CLIENT_WAIT_MS ? left_ms : TASK_CLIENT_WAIT_MS;
-        int got = claim_once(c, &next, wait_ms, ret_result, ret_error);
+        CLEANUP(buf_release) struct buf body = {0};
+        task_client_requestid(requestid);
+        TRY(task_body_claim(&body, &next, c->clientid, wait_ms, requestid, ret_error));
+        int got = ask(c, "POST", "/claim", buf_str(&body), TRANSPORT_TIMEOUT_MS + wait_ms,
+                      ret_result, ret_error);
         next.delete_count = 0; /* the first request deleted them */
         left_ms = end_ms - clock_boot_ms();
         if (got || left_ms <= 0)

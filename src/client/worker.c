@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "client/worker_impl.h"
 
 void worker_note(struct drover_worker *w, const char *fmt, ...)
 {
