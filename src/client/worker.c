@@ -104,24 +104,20 @@ static void disconnect(struct drover_worker *w)
     w->keeper = NULL;
 }
 
-static int watch_lists(struct drover_worker *w)
+/* Watches the lists. The keeper may have granted another timeout than the one asked for. */
+static int begin_session(struct drover_worker *w)
 {
     static const char *const lists[] = {"workers", "queues"};
+    struct keeper_session session;
     char path[QUEUE_PATH_SIZE];
+    keeper_session(w->keeper, &session);
+    w->steps.worker.o.timeout_ms = session.timeout_ms;
+    atomic_store(&w->timeout_ms, session.timeout_ms);
     for (int i = 0; i < 2; i++) {
         queues_path(&w->steps.registration.queues, path, "%s", lists[i]);
         TRY(keeper_watch(w->keeper, path, KEEPER_WATCH_CHILDREN, on_list, w, &w->watches[i]));
     }
     return 0;
-}
-
-/* The keeper may have granted another timeout than the one asked for. */
-static void adopt_timeout(struct drover_worker *w)
-{
-    struct keeper_session session;
-    keeper_session(w->keeper, &session);
-    w->steps.worker.o.timeout_ms = session.timeout_ms;
-    atomic_store(&w->timeout_ms, session.timeout_ms);
 }
 
 static void join(struct drover_worker *w, const struct queue_worker_action *a)
@@ -131,10 +127,8 @@ static void join(struct drover_worker *w, const struct queue_worker_action *a)
     disconnect(w);
     int err = w->source->connect(w->source, &w->keeper, &e);
     w->steps.registration.queues.keeper = w->keeper;
-    if (!err) {
-        adopt_timeout(w);
-        err = watch_lists(w);
-    }
+    if (!err)
+        err = begin_session(w);
     pthread_mutex_lock(&w->lock);
     w->expired = false; /* it concerned the previous session */
     pthread_mutex_unlock(&w->lock);

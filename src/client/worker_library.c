@@ -14,7 +14,7 @@ enum { LISTEN_WAIT_MS = 30 * 1000, ANSWER_MS = 10 * 1000 };
 
 struct drover_queues {
     struct drover_client *client;
-    char *server, *token, *url, *auth;
+    char *url, *auth;
     struct queues at; /* owns both */
     int timeout_ms;
 };
@@ -86,9 +86,10 @@ static int connect_keeper(struct drover_queues *qs, struct keeper **ret_keeper, 
     return zookeeper_connect(qs->url, &zo, &ko, ret_keeper, e);
 }
 
-static int open_all(struct drover_queues *qs, struct err_info *e)
+static int open_all(struct drover_queues *qs, const struct drover_queues_options *o,
+                    struct err_info *e)
 {
-    struct drover_client_options co = {.server = qs->server, .token = qs->token, .retry_ms = 5000};
+    struct drover_client_options co = {.server = o->server, .token = o->token, .retry_ms = 5000};
     TRY(drover_client_open(&co, &qs->client, e));
     if (!queues_valid_namespace(qs->at.ns))
         return err_set(e, DROVER_BAD_ARGUMENT, "'%.200s' is no namespace: it is a path, /a/b",
@@ -104,13 +105,11 @@ int drover_queues_open(const struct drover_queues_options *o, struct drover_queu
     static const struct drover_queues_options none;
     struct drover_queues *qs = mem_alloc(sizeof *qs);
     o = o ? o : &none;
-    *qs = (struct drover_queues){.server = copy(o->server),
-                                 .token = copy(o->token),
-                                 .url = copy(o->keeper),
+    *qs = (struct drover_queues){.url = copy(o->keeper),
                                  .auth = copy(o->auth),
                                  .at.ns = copy(o->ns ? o->ns : QUEUE_NAMESPACE),
                                  .timeout_ms = o->timeout_ms};
-    int err = open_all(qs, ret_error);
+    int err = open_all(qs, o, ret_error);
     if (err)
         drover_queues_close(qs);
     else
@@ -124,8 +123,6 @@ void drover_queues_close(struct drover_queues *qs)
         keeper_close(qs->at.keeper);
     if (qs->client)
         drover_client_close(qs->client);
-    free(qs->server);
-    free(qs->token);
     free(qs->url);
     free(qs->auth);
     free((char *)qs->at.ns);
@@ -284,7 +281,8 @@ static void source_free(struct queue_source *s)
 static int source_open(struct drover_queues *qs, struct queue_source **ret_source,
                        struct err_info *e)
 {
-    struct drover_client_options co = {.server = qs->server, .token = qs->token};
+    const char *server = qs->client->server, *token = qs->client->token;
+    struct drover_client_options co = {.server = server ? server : "", .token = token ? token : ""};
     struct remote_source *s = mem_alloc(sizeof *s);
     *s = (struct remote_source){.base = {source_connect, source_read, source_post, source_listen,
                                          source_unlisten, source_free},
