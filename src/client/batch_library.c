@@ -166,9 +166,8 @@ int drover_job_move(struct drover_batches *b, const char *jid, const struct drov
     struct batch_move job_move = {.state = str_of(m->state ? m->state : ""),
                                   .priority = m->priority,
                                   .token = m->token,
-                                  .keep = m->keep != 0};
-    if (m->message)
-        job_move.message = str_of(m->message);
+                                  .keep = m->keep != 0,
+                                  .message = m->message ? str_of(m->message) : (struct str){0}};
     return move(b, BATCH_KIND_JOB, jid, &job_move, ret_error);
 }
 

@@ -4,7 +4,6 @@
  */
 #include "client/task_client.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
