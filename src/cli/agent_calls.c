@@ -13,12 +13,6 @@
 
 const char *const AGENT_OUTPUTS[RUN_STREAMS] = {"stdout", "stderr", "mixedout"};
 
-void agent_free_run(struct agent_run *r)
-{
-    arena_release(&r->arena);
-    free(r);
-}
-
 static bool has_given_up(struct agent *a)
 {
     LOCKED(&a->lock);
@@ -300,9 +294,8 @@ static void send_piece(struct agent *a, const struct agent_message *m)
              AGENT_OUTPUTS[m->stream], r->attempt, a->client, from) != 200)
         return;
     const struct json *v = json_get(reply.json, "pagination");
-    struct str next_text, pid_text;
-    if (json_get_text(v, "next", &next_text, NULL) == 1 &&
-        json_get_text(v, "pid", &pid_text, NULL) == 1) {
+    struct str next_text = json_text_of(v, "next"), pid_text = json_text_of(v, "pid");
+    if (next_text.len && pid_text.len) {
         snprintf(next, sizeof r->sent->next, "%.*s", STR_ARGS(next_text));
         snprintf(pid, sizeof r->sent->pid, "%.*s", STR_ARGS(pid_text));
     }

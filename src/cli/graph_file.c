@@ -190,10 +190,9 @@ int graph_file_read(struct graph_file *f, const char *path)
         return CMD_USAGE;
     struct str text = arena_take(&f->arena, &b);
     bool is_yaml = text.p[strspn(text.p, " \t\r\n")] != '{';
-    if (!graph_file_parse(f, text, is_yaml, base_name(&f->arena, path), &why))
-        return CMD_OK;
-    client_error("%s: %s", path, why.text);
-    return CMD_USAGE;
+    if (graph_file_parse(f, text, is_yaml, base_name(&f->arena, path), &why))
+        return client_misuse("%s: %s", path, why.text);
+    return CMD_OK;
 }
 
 /* For the API. */

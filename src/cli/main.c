@@ -4,9 +4,26 @@
 #include "cli/cmd.h"
 #include "drover.h"
 
-static int run_help(const struct cmd_call *call);
-static int run_completion(const struct cmd_call *call);
-static int run_version(const struct cmd_call *call);
+static const struct cmd DROVER;
+
+static int run_help(const struct cmd_call *call)
+{
+    return cmd_help(&DROVER, call->count, call->operands);
+}
+
+static int run_completion(const struct cmd_call *call)
+{
+    if (!completion_print(call->operands[0], &DROVER))
+        return cmd_usage_error(call->cmd, "'%s' is none of bash|zsh", call->operands[0]);
+    return CMD_OK;
+}
+
+static int run_version(const struct cmd_call *call)
+{
+    (void)call;
+    puts("drover " DROVER_VERSION);
+    return CMD_OK;
+}
 
 static const struct cmd *const COMMANDS[] = {
     &cmd_serve,
@@ -56,25 +73,6 @@ static const struct cmd DROVER = {
     .about = "Stores tasks, runs them in order, and never loses one.",
     .subs = COMMANDS,
 };
-
-static int run_help(const struct cmd_call *call)
-{
-    return cmd_help(&DROVER, call->count, call->operands);
-}
-
-static int run_completion(const struct cmd_call *call)
-{
-    if (!completion_print(call->operands[0], &DROVER))
-        return cmd_usage_error(call->cmd, "'%s' is none of bash|zsh", call->operands[0]);
-    return CMD_OK;
-}
-
-static int run_version(const struct cmd_call *call)
-{
-    (void)call;
-    puts("drover " DROVER_VERSION);
-    return CMD_OK;
-}
 
 int main(int argc, char **argv)
 {
