@@ -20,10 +20,10 @@
 enum { TICK_MS = 250, EMPTY_MS = 500, AUTH_LEN_MAX = 1024 };
 
 static struct drover_queues_options queues;
-static struct drover_worker_options options;
+static struct drover_worker_options options = {.quiet_ms = 3000, .poll_ms = 10000};
 static const char *auth_file, *only;
 static int policy; /* index of the word of --on-failure */
-static int64_t settle_ms = 3000, poll_ms = 10000, timeout_ms = 10000;
+static int64_t timeout_ms = 10000;
 
 static struct drover_worker *running;
 static atomic_bool ended;
@@ -235,17 +235,14 @@ static int run_work(const struct cmd_call *call)
     struct client_config config;
 
     worker_begin(11);
-    options = (struct drover_worker_options){
-        .handle = handle,
-        .arg = (void *)call,
-        .note = note,
-        .policy = policies[policy],
-        .retries = worker_options.attempts > 1 ? (int)worker_options.attempts - 1 : -1,
-        .back_off_ms = worker_options.back_off_ms,
-        .parallel = (int)worker_options.jobs,
-        .quiet_ms = settle_ms ? settle_ms : -1,
-        .poll_ms = poll_ms,
-    };
+    options.handle = handle;
+    options.arg = (void *)call;
+    options.note = note;
+    options.policy = policies[policy];
+    options.retries = worker_options.attempts > 1 ? (int)worker_options.attempts - 1 : -1;
+    options.back_off_ms = worker_options.back_off_ms;
+    options.parallel = (int)worker_options.jobs;
+    options.quiet_ms = options.quiet_ms ? options.quiet_ms : -1;
     if (only)
         split_names(arena_text(&arena, str_of(only)));
     TRY(client_configure(&call->client, &config));
@@ -276,11 +273,11 @@ const struct cmd cmd_queue_work = CMD_INIT(
         {"settle", "TIME",
          "When workers or queues join or leave, wait until they have not changed for this\n"
          "long, then share the queues again. Default: 3s.",
-         option_span, &settle_ms, 0, 3600 * 1000},
+         option_span, &options.quiet_ms, 0, 3600 * 1000},
         {"poll", "TIME",
          "Read an empty queue this often, besides when the server reports a message.\n"
          "Default: 10s.",
-         option_span, &poll_ms, 1, 3600 * 1000},
+         option_span, &options.poll_ms, 1, 3600 * 1000},
         {"timeout", "TIME",
          "Session timeout: others take over the queues of a worker that the keeper has not\n"
          "heard from for this long. Default: 10s.",

@@ -201,33 +201,28 @@ static void put_claim(struct client *c, const struct cmd_call *call, struct buf 
 }
 
 /* Waits in slices, so that no proxy on the way closes the connection for being idle. */
-static int claim(struct client *c, const struct cmd_call *call, struct client_reply *ret_reply)
-{
-    for (int64_t left_ms = wait_ms;; left_ms -= c->wait_ms) {
-        CLEANUP(buf_release) struct buf body = {0};
-        c->wait_ms = left_ms < WAIT_SLICE_MS ? left_ms : WAIT_SLICE_MS;
-        put_claim(c, call, &body);
-        TRY(client_call(c, ret_reply, buf_text(&body), "POST /claim"));
-        const struct json *tasks = json_get(ret_reply->json, "tasks");
-        if (!tasks || tasks->count)
-            return CMD_OK;
-        if (left_ms <= c->wait_ms)
-            return CMD_NOTHING;
-    }
-}
-
 static int run_claim(const struct cmd_call *call)
 {
     CLEANUP(client_close) struct client c = {0};
     struct client_reply reply;
     TRY(task_find_clientid());
     TRY(client_open(&c, &call->client));
-    int status = claim(&c, call, &reply);
-    if (status == CMD_OK || (status == CMD_NOTHING && call->client.json))
-        verb_print(call, &reply, print_tasks);
-    else if (status == CMD_NOTHING)
+    for (int64_t left_ms = wait_ms; left_ms >= c.wait_ms; left_ms -= c.wait_ms) {
+        CLEANUP(buf_release) struct buf body = {0};
+        c.wait_ms = left_ms < WAIT_SLICE_MS ? left_ms : WAIT_SLICE_MS;
+        put_claim(&c, call, &body);
+        TRY(client_call(&c, &reply, buf_text(&body), "POST /claim"));
+        const struct json *tasks = json_get(reply.json, "tasks");
+        if (!tasks || tasks->count)
+            return verb_print(call, &reply, print_tasks);
+        if (left_ms <= c.wait_ms)
+            break;
+    }
+    if (call->client.json)
+        client_print_json(&reply);
+    else
         client_error("nothing to claim");
-    return status;
+    return CMD_NOTHING;
 }
 
 const struct cmd cmd_claim = CMD_INIT(
