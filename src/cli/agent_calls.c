@@ -90,7 +90,7 @@ static struct agent_run *start_node(struct agent *a, int64_t task, struct str da
     r->task_data = arena_text(&r->arena, data);
     r->node = arena_printf(&r->arena, "%" PRId64, node);
     r->spec = json_parse(&r->arena, text, NULL);
-    json_get_int(r->spec, "attempt", &r->attempt, NULL);
+    r->attempt = json_int_of(r->spec, "attempt");
     return r;
 }
 
@@ -100,11 +100,7 @@ static void start_all(struct agent *a, struct str body)
     struct str text = {arena_text(&scratch, body), body.len};
     const struct json *list = json_get(json_parse(&scratch, text, NULL), "tasks");
     json_each(v, json_list(list)) {
-        struct str data = {0};
-        int64_t task = 0;
-        if (json_get_int(v, "id", &task, NULL) != 1 || json_get_text(v, "data", &data, NULL) < 0)
-            continue;
-        struct agent_run *r = start_node(a, task, data);
+        struct agent_run *r = start_node(a, json_int_of(v, "id"), json_text_of(v, "data"));
         if (!r)
             continue;
         pthread_mutex_lock(&a->lock);

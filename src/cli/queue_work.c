@@ -68,12 +68,6 @@ static bool renew(void *arg)
     return drover_message_is_sure(arg);
 }
 
-/* With "skip" the first failure is the last; with "stop" the message stays where it is. */
-static enum worker_outcome apply_policy(enum worker_outcome outcome)
-{
-    return outcome == WORKER_RETRY && options.policy != DROVER_RETRY ? WORKER_DEAD : outcome;
-}
-
 static int handle(void *arg, struct drover_message *m)
 {
     const struct cmd_call *call = arg;
@@ -95,7 +89,10 @@ static int handle(void *arg, struct drover_message *m)
     snprintf(fence, sizeof fence, "DROVER_FENCE=%" PRId64, m->fence);
     const struct child_options o = {
         .argv = call->command, .tick_ms = TICK_MS, .tick = renew, .arg = m};
-    enum worker_outcome outcome = apply_policy(worker_try(o, &item));
+    enum worker_outcome outcome = worker_try(o, &item);
+    /* With "skip" the first failure is the last; with "stop" the message stays where it is. */
+    if (outcome == WORKER_RETRY && options.policy != DROVER_RETRY)
+        outcome = WORKER_DEAD;
     if (outcome != WORKER_DONE && outcome != WORKER_RELEASED && !drover_message_is_sure(m)) {
         outcome = WORKER_LOST;
         err_set(&item.why, 0, "the session could not be renewed");
@@ -170,25 +167,17 @@ static void *watch_end(void *arg)
     return NULL;
 }
 
-static int refuse(int err, const struct drover_error *e)
-{
-    client_error("%s", e->text);
-    return err == DROVER_BAD_ARGUMENT ? CMD_USAGE : CMD_FAILURE;
-}
-
 static int work(const struct cmd_call *call)
 {
     struct drover_queues *qs;
     struct drover_error e = {""};
     pthread_t watcher;
     int err = drover_queues_open(&queues, &qs, &e);
-    if (err)
-        return refuse(err, &e);
-    err = drover_worker_join(qs, &options, &running, &e);
-    if (err) {
+    if (!err && (err = drover_worker_join(qs, &options, &running, &e)))
         drover_queues_close(qs);
-        return refuse(err, &e);
-    }
+    if (err)
+        return err == DROVER_BAD_ARGUMENT ? client_misuse("%s", e.text)
+                                          : client_error("%s", e.text);
     thread_must_start(&watcher, "queue-watch", watch_end, (void *)call);
     drover_worker_wait(running);
     ended = true;

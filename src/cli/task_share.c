@@ -153,20 +153,15 @@ static int list_group(struct client *c, struct str group, struct buf *tasks, int
     return CMD_OK;
 }
 
-/* Whether name is group, or one of the groups in which its tasks wait for another attempt. */
-static bool belongs(struct str name, struct str group)
-{
-    struct str tail = {name.p + group.len, name.len - group.len};
-    if (!str_starts(name, group))
-        return false;
-    return !tail.len || str_starts(tail, STR("/retry/"));
-}
-
+/* Whether name is a GROUP, or one of those in which its tasks wait for another attempt. */
 static bool is_listed(struct str name, const struct cmd_call *call)
 {
-    for (int i = 0; i < call->count; i++)
-        if (belongs(name, str_of(call->operands[i])))
+    for (int i = 0; i < call->count; i++) {
+        struct str group = str_of(call->operands[i]),
+                   tail = {name.p + group.len, name.len - group.len};
+        if (str_starts(name, group) && (!tail.len || str_starts(tail, STR("/retry/"))))
             return true;
+    }
     return !call->count;
 }
 
@@ -206,14 +201,6 @@ const struct cmd cmd_ls = CMD_INIT(
 
 static bool data_only;
 
-static void print_data(const struct json *tasks)
-{
-    json_each(task, tasks) {
-        struct str data = json_text_of(task, "data");
-        fwrite(data.p, 1, data.len, stdout);
-    }
-}
-
 static int run_task(const struct cmd_call *call)
 {
     CLEANUP(client_close) struct client c = {0};
@@ -223,11 +210,12 @@ static int run_task(const struct cmd_call *call)
     TRY(task_read(&c, call, &reply));
     if (call->client.json)
         client_print_json(&reply);
-    else if (data_only)
-        print_data(reply.json);
-    else
+    else if (!data_only)
         verb_print_columns(reply.json, TASK_COLUMNS);
     json_each(task, reply.json) {
+        struct str data = json_text_of(task, "data");
+        if (data_only && !call->client.json)
+            fwrite(data.p, 1, data.len, stdout);
         if (task->kind == JSON_NULL)
             status = client_error("no task %s", call->operands[i]);
         i++;
