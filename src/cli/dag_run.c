@@ -400,7 +400,7 @@ static int print_file(struct graph_run *r)
 {
     CLEANUP(buf_release) struct buf b = {0};
     if (r->dot || r->mermaid)
-        graph_file_put_picture(&b, &r->file, r->dot ? GRAPH_DOT : GRAPH_MERMAID);
+        graph_file_put_picture(&b, &r->file, r->dot);
     else
         graph_file_put_plan(&b, &r->file);
     fwrite(b.p, 1, b.len, stdout);
