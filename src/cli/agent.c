@@ -174,7 +174,8 @@ static void on_wake(uv_async_t *async)
     pthread_mutex_unlock(&a->lock);
     for (struct agent_run *next; over; over = next) {
         next = over->next;
-        agent_free_run(over);
+        arena_release(&over->arena);
+        free(over);
     }
     for (struct agent_run *r = a->runs; r != before; r = r->next) {
         if (stopping)

@@ -107,8 +107,8 @@ static void fuzz_file(struct str text, bool is_yaml)
             graph_file_put_node(&b, &f, i);
         json_close(&b, ']');
         FUZZ_CHECK(json_parse(&a, (struct str){b.p, b.len}, &e));
-        graph_file_put_picture(&b, &f, GRAPH_DOT);
-        graph_file_put_picture(&b, &f, GRAPH_MERMAID);
+        graph_file_put_picture(&b, &f, true);
+        graph_file_put_picture(&b, &f, false);
     }
     graph_file_release(&f);
     arena_release(&a);
