@@ -20,21 +20,26 @@ enum { STALL_MS = 500 };
 static const char *const KIND_NAMES[] = {"specs", "nodes", "slots"};
 static const uint64_t KIND_SIZES[] = {1000, 1000, 100};
 
-void dag_bucket_path(char to[DAG_PATH_LEN], enum bucket_kind kind, uint64_t bucket)
+struct dag_path dag_bucket_path(enum bucket_kind kind, uint64_t bucket)
 {
-    snprintf(to, DAG_PATH_LEN, DAG_ROOT "/%s/%" PRIu64, KIND_NAMES[kind], bucket);
+    struct dag_path p;
+    snprintf(p.text, sizeof p.text, DAG_ROOT "/%s/%" PRIu64, KIND_NAMES[kind], bucket);
+    return p;
 }
 
-void dag_path(char to[DAG_PATH_LEN], enum bucket_kind kind, uint64_t id)
+struct dag_path dag_path(enum bucket_kind kind, uint64_t id)
 {
-    snprintf(to, DAG_PATH_LEN, DAG_ROOT "/%s/%" PRIu64 "/%" PRIu64, KIND_NAMES[kind],
+    struct dag_path p;
+    snprintf(p.text, sizeof p.text, DAG_ROOT "/%s/%" PRIu64 "/%" PRIu64, KIND_NAMES[kind],
              id / KIND_SIZES[kind], id);
+    return p;
 }
 
-void dag_slot_path(char to[DAG_PATH_LEN], uint64_t id, uint32_t slot)
+struct dag_path dag_slot_path(uint64_t id, uint32_t slot)
 {
-    dag_path(to, BUCKET_SLOTS, id);
-    snprintf(to + strlen(to), 12, "-%" PRIu32, slot);
+    struct dag_path p = dag_path(BUCKET_SLOTS, id);
+    snprintf(p.text + strlen(p.text), 12, "-%" PRIu32, slot);
+    return p;
 }
 
 /* Collecting. */
@@ -85,9 +90,9 @@ void dag_commit_op(struct dag_commit *t, struct keeper_op op)
     t->len += op.path.len + op.data.len + 64;
 }
 
-void dag_commit_delete(struct dag_commit *t, const char *path)
+void dag_commit_delete(struct dag_commit *t, struct dag_path path)
 {
-    dag_commit_op(t, keeper_op_delete(path, KEEPER_ANY_VERSION));
+    dag_commit_op(t, keeper_op_delete(path.text, KEEPER_ANY_VERSION));
 }
 
 void dag_commit_drop(struct dag_commit *t, int64_t slot)
@@ -107,18 +112,23 @@ void dag_commit_unmark(struct dag_commit *t, struct dag_node *n)
 }
 
 /* Creates the directory of a node's chunk, record or slots if it is missing. */
-void dag_commit_bucket(struct dag_commit *t, enum bucket_kind kind, uint64_t id)
+static void make_bucket(struct dag_commit *t, enum bucket_kind kind, uint64_t id)
 {
     struct map *known = &t->dag->buckets[kind];
     uint64_t number = id / KIND_SIZES[kind];
     uint32_t ref = (uint32_t)number + 1, hash = map_hash_u64(number);
-    char path[DAG_PATH_LEN];
     for (uint32_t at, r = map_first(known, hash, &at); r; r = map_next(known, hash, &at))
         if (r == ref)
             return;
     map_add(known, hash, ref);
-    dag_bucket_path(path, kind, number);
-    dag_commit_op(t, keeper_op_create(path, STR(""), 0));
+    dag_commit_op(t, keeper_op_create(dag_bucket_path(kind, number).text, STR(""), 0));
+}
+
+void dag_commit_create(struct dag_commit *t, enum bucket_kind kind, uint64_t id,
+                       struct dag_path path, struct str text)
+{
+    make_bucket(t, kind, id);
+    dag_commit_op(t, keeper_op_create(path.text, text, 0));
 }
 
 void dag_put_task(struct dag_commit *t, struct dag_node *n)
@@ -148,11 +158,11 @@ void dag_set_slot(struct dag *d, struct dag_node *n, int64_t slot)
 
 void dag_commit_put_record(struct dag_commit *t, const struct dag_node *n, struct str text)
 {
-    char path[DAG_PATH_LEN];
-    dag_commit_bucket(t, BUCKET_NODES, n->id);
-    dag_path(path, BUCKET_NODES, n->id);
-    dag_commit_op(t, n->recorded ? keeper_op_set(path, text, KEEPER_ANY_VERSION)
-                                 : keeper_op_create(path, text, 0));
+    struct dag_path path = dag_path(BUCKET_NODES, n->id);
+    if (n->recorded)
+        dag_commit_op(t, keeper_op_set(path.text, text, KEEPER_ANY_VERSION));
+    else
+        dag_commit_create(t, BUCKET_NODES, n->id, path, text);
 }
 
 static void write_record(struct dag_commit *t, struct dag_node *n)

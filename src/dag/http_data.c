@@ -145,10 +145,8 @@ struct slot_fetch {
 static int read_slots(struct slot_fetch *f, struct keeper *k)
 {
     CLEANUP(buf_release) struct buf piece = {0};
-    char path[DAG_PATH_LEN];
     for (uint32_t i = 0; i < f->slot_count; i++) {
-        dag_slot_path(path, f->id, f->slots[i].number);
-        TRY(keeper_get(k, path, &piece, NULL));
+        TRY(keeper_get(k, dag_slot_path(f->id, f->slots[i].number).text, &piece, NULL));
         buf_put(&f->call->out, piece.p, piece.len);
     }
     buf_put_str(&f->call->out, f->tail);

@@ -25,7 +25,10 @@ struct saved_texts {
     size_t count, cap;
 };
 
+/* What was read. dag_begin() starts with it, and adds the tasks of nodes. */
 struct dag_saved {
+    struct dag *dag;
+    struct arena arena;
     int64_t client, last;
     struct saved_texts chunks, records;
     struct saved_slot {
@@ -34,6 +37,13 @@ struct dag_saved {
     } * slots;
     size_t slot_count, slot_cap;
     struct map buckets[BUCKET_KINDS];
+    bool damaged; /* a record is */
+    struct task_request request;
+    struct saved_task {
+        int64_t slot;
+        struct task task;
+    } * tasks;
+    size_t task_count, task_cap;
 };
 
 static void texts_release(struct saved_texts *t)
@@ -53,7 +63,9 @@ void dag_saved_free(struct dag_saved *saved)
     texts_release(&saved->records);
     for (int i = 0; i < BUCKET_KINDS; i++)
         map_release(&saved->buckets[i]);
+    arena_release(&saved->arena);
     free(saved->slots);
+    free(saved->tasks);
     free(saved);
 }
 
@@ -106,12 +118,9 @@ static int note_name(struct keeper *k, struct dag_saved *saved, enum bucket_kind
                      const char *name)
 {
     struct saved_slot s = {0};
-    char path[DAG_PATH_LEN];
     int numbers = sscanf(name, "%" SCNu64 "-%" SCNu32, &s.id, &s.number);
-    if (kind == BUCKET_SPECS && s.id > (uint64_t)saved->last) {
-        dag_path(path, BUCKET_SPECS, s.id); /* the request of this chunk did not commit */
-        return keeper_delete(k, path, KEEPER_ANY_VERSION);
-    }
+    if (kind == BUCKET_SPECS && s.id > (uint64_t)saved->last) /* its request did not commit */
+        return keeper_delete(k, dag_path(BUCKET_SPECS, s.id).text, KEEPER_ANY_VERSION);
     if (kind != BUCKET_SLOTS) {
         note_text(kind == BUCKET_SPECS ? &saved->chunks : &saved->records, s.id);
         return 0;
@@ -127,10 +136,8 @@ static int note_bucket(struct keeper *k, struct dag_saved *saved, enum bucket_ki
                        uint64_t number)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    char path[DAG_PATH_LEN];
     map_add(&saved->buckets[kind], map_hash_u64(number), (uint32_t)number + 1);
-    dag_bucket_path(path, kind, number);
-    TRY(keeper_children(k, path, &names, NULL));
+    TRY(keeper_children(k, dag_bucket_path(kind, number).text, &names, NULL));
     for (size_t i = 0; i < names.count; i++)
         TRY(note_name(k, saved, kind, names.names[i]));
     return 0;
@@ -158,9 +165,8 @@ static void read_text(void *arg, size_t i)
 {
     struct texts_read *r = arg;
     struct chunk_text *t = r->texts->items[i];
-    char path[DAG_PATH_LEN];
-    dag_path(path, r->kind, t->first_id);
-    int err = r->err ? 0 : keeper_get(r->keeper, path, &t->text, NULL);
+    struct dag_path path = dag_path(r->kind, t->first_id);
+    int err = r->err ? 0 : keeper_get(r->keeper, path.text, &t->text, NULL);
     if (err)
         r->err = err;
 }
@@ -199,31 +205,10 @@ int dag_read(struct keeper *k, struct dag_saved **ret_saved, struct err_info *re
 
 /* Starting. */
 
-struct dag_loading {
-    struct dag *dag;
-    struct dag_saved *saved;
-    struct arena arena;
-    bool damaged;
-    struct task_request request;
-    struct saved_task {
-        int64_t slot;
-        struct task task;
-    } * tasks;
-    size_t task_count, task_cap;
-};
-
-static void loading_free(struct dag_loading *b)
+static bool recall(void *arg, struct dag_node *n, struct plan_node *p)
 {
-    dag_saved_free(b->saved);
-    arena_release(&b->arena);
-    free(b->tasks);
-    free(b);
-}
-
-static bool recall(void *arg, struct dag_node *n, int *ret_state, int *ret_taken)
-{
-    struct dag_loading *b = arg;
-    const struct saved_texts *records = &b->saved->records;
+    struct dag_saved *saved = arg;
+    const struct saved_texts *records = &saved->records;
     const struct chunk_text key = {.first_id = n->id}, *at = &key, *const *found = NULL;
     if (records->count)
         found = bsearch(&at, records->items, records->count, sizeof at, by_id);
@@ -232,10 +217,10 @@ static bool recall(void *arg, struct dag_node *n, int *ret_state, int *ret_taken
     struct str text = buf_str(&(*found)->text);
     if (str_eq(text, STR(DAG_DELETED)))
         return false;
-    if (node_read_record(n, text, &b->arena, ret_state, ret_taken))
-        b->damaged = true;
-    if (*ret_state == NODE_RUNNING) /* the task says whether it runs */
-        *ret_state = NODE_INCIPIENT;
+    if (node_read_record(n, p, text, &saved->arena))
+        saved->damaged = true;
+    if (p->state == NODE_RUNNING) /* the task says whether it runs */
+        p->state = NODE_INCIPIENT;
     return true;
 }
 
@@ -250,13 +235,10 @@ static bool slot_is_used(const struct dag_node *n, uint32_t number)
 
 static void drop_unused_slots(struct dag *d, const struct dag_saved *saved)
 {
-    char path[DAG_PATH_LEN];
     for (size_t i = 0; i < saved->slot_count; i++) {
         const struct saved_slot *s = &saved->slots[i];
-        if (slot_is_used(graph_find(&d->graph, s->id), s->number))
-            continue;
-        dag_slot_path(path, s->id, s->number);
-        dag_commit_delete(dag_commit_open(d), path);
+        if (!slot_is_used(graph_find(&d->graph, s->id), s->number))
+            dag_commit_delete(dag_commit_open(d), dag_slot_path(s->id, s->number));
     }
 }
 
@@ -360,19 +342,19 @@ static void find_task(struct dag *d, const struct saved_task *s, struct arena *a
 
 static void read_tasks(void *arg, struct store *s, int64_t now_ms)
 {
-    struct dag_loading *b = arg;
-    struct graph *g = &b->dag->graph;
-    b->task_count = 0; /* a read may be repeated, and starts over */
+    struct dag_saved *saved = arg;
+    struct graph *g = &saved->dag->graph;
+    saved->task_count = 0; /* a read may be repeated, and starts over */
     for (uint32_t i = 0; i < g->group_count; i++) {
         struct store_list list = {0};
-        if (store_list(s, str_of(g->groups[i]), -1, 0, true, now_ms, &b->arena, &list))
+        if (store_list(s, str_of(g->groups[i]), -1, 0, true, now_ms, &saved->arena, &list))
             continue;
         for (size_t k = 0; k < list.count; k++) {
             const struct task *t = &list.tasks[k];
-            if (!t->managed && t->ownerid != b->dag->client)
+            if (!t->managed && t->ownerid != saved->client)
                 continue;
-            mem_grow(b->tasks, b->task_count, b->task_cap);
-            b->tasks[b->task_count++] = (struct saved_task){
+            mem_grow(saved->tasks, saved->task_count, saved->task_cap);
+            saved->tasks[saved->task_count++] = (struct saved_task){
                 .slot = t->managed ? store_slot_of(s, t->id) : t->id, .task = *t};
         }
     }
@@ -380,20 +362,20 @@ static void read_tasks(void *arg, struct store *s, int64_t now_ms)
 
 static void on_tasks(void *arg, const struct task_reply *reply)
 {
-    struct dag_loading *b = arg;
-    struct dag *d = b->dag;
+    struct dag_saved *saved = arg;
+    struct dag *d = saved->dag;
     if (reply->err) {
         d->failing = reply->err;
     } else {
-        drop_unused_slots(d, b->saved);
-        for (size_t i = 0; i < b->task_count; i++)
-            find_task(d, &b->tasks[i], &b->arena);
+        drop_unused_slots(d, saved);
+        for (size_t i = 0; i < saved->task_count; i++)
+            find_task(d, &saved->tasks[i], &saved->arena);
         if (d->started)
             started_settle(d->started);
     }
     d->ready = true;
     dag_soon(d);
-    loading_free(b);
+    dag_saved_free(saved);
 }
 
 /*
@@ -428,22 +410,17 @@ static void find_ends(struct graph *g, const struct plan_changes *c)
 
 int dag_begin(struct dag *d, struct dag_saved *saved, struct err_info *ret_error)
 {
-    struct dag_loading *b = mem_zalloc(sizeof *b);
-    struct plan_changes changes = {0};
-    *b = (struct dag_loading){
-        .dag = d, .saved = saved, .request = {TASK_READ, .read = read_tasks, .done = on_tasks}};
-    b->request.arg = b;
+    CLEANUP(plan_changes_release) struct plan_changes changes = {0};
     graph_group(&d->graph, STR(NODE_GROUP_DEFAULT)); /* the first: DAG_GROUP_DEFAULT */
-    int err = graph_load(&d->graph, saved->chunks.items, (uint32_t)saved->chunks.count, recall, b,
-                         &changes);
+    int err = graph_load(&d->graph, saved->chunks.items, (uint32_t)saved->chunks.count, recall,
+                         saved, &changes);
     if (!err) {
         saved->chunks.count = 0; /* the graph has taken them */
         find_ends(&d->graph, &changes);
     }
-    plan_changes_release(&changes);
-    if (err || b->damaged) {
+    if (err || saved->damaged) {
         graph_release(&d->graph);
-        loading_free(b);
+        dag_saved_free(saved);
         return err_set(ret_error, DROVER_DAMAGED,
                        "dag: the stored state below " DAG_ROOT " is damaged");
     }
@@ -451,6 +428,9 @@ int dag_begin(struct dag *d, struct dag_saved *saved, struct err_info *ret_error
     d->graph.last_id = (uint64_t)saved->last;
     memcpy(d->buckets, saved->buckets, sizeof d->buckets);
     memset(saved->buckets, 0, sizeof saved->buckets);
-    service_submit(d->context->tasks, &b->request);
+    saved->dag = d;
+    saved->request = (struct task_request){
+        .kind = TASK_READ, .read = read_tasks, .done = on_tasks, .arg = saved};
+    service_submit(d->context->tasks, &saved->request);
     return 0;
 }

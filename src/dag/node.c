@@ -269,11 +269,7 @@ struct node_datum *node_set_value(struct dag_node *n, struct str key)
 
 struct node_datum *node_set_text(struct dag_node *n, const char *key, struct str text)
 {
-    struct node_datum *v = node_set_value(n, str_of(key));
-    v->is_text = true;
-    v->len = text.len;
-    buf_put_str(&v->bytes, text);
-    return v;
+    return node_set_json(n, str_of(key), &(struct json){.kind = JSON_TEXT, .text = text});
 }
 
 struct node_datum *node_set_json(struct dag_node *n, struct str key, const struct json *json)
@@ -418,8 +414,7 @@ static int read_values(struct dag_node *n, const struct json *record)
     return 0;
 }
 
-int node_read_record(struct dag_node *n, struct str text, struct arena *a, int *ret_state,
-                     int *ret_taken)
+int node_read_record(struct dag_node *n, struct plan_node *p, struct str text, struct arena *a)
 {
     const struct json *v = json_parse(a, text, NULL);
     struct str state = {0}, taken = {0}, reason = {0};
@@ -434,8 +429,8 @@ int node_read_record(struct dag_node *n, struct str text, struct arena *a, int *
     n->attempts = (uint32_t)attempts;
     if (reason.len)
         node_set_reason(n, arena_text(a, reason));
-    *ret_state = node_state_of(state);
-    *ret_taken = taken.len ? node_branch_of(taken) : BRANCH_NONE;
+    p->state = (uint8_t)node_state_of(state);
+    p->taken = taken.len ? (uint8_t)node_branch_of(taken) : BRANCH_NONE;
     n->recorded = true;
     return read_values(n, v);
 }

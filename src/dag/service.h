@@ -211,6 +211,15 @@ bool dag_needs_task(const struct dag *d, const struct dag_node *n);
 
 void dag_drop_adds(struct dag *d, int err);
 
+/* Paths: of a chunk or record; of a slot; of a directory of them. */
+struct dag_path {
+    char text[96];
+};
+
+struct dag_path dag_path(enum bucket_kind kind, uint64_t id);
+struct dag_path dag_slot_path(uint64_t id, uint32_t slot);
+struct dag_path dag_bucket_path(enum bucket_kind kind, uint64_t bucket);
+
 /* A commit batch: changes that are committed as one transaction. */
 struct dag_commit {
     struct dag_commit *next;         /* in the list of submitted batches */
@@ -242,8 +251,9 @@ void dag_commit_touch(struct dag_commit *t, struct dag_node *n);  /* will be pub
 void dag_commit_record(struct dag_commit *t, struct dag_node *n); /* and its record written */
 void dag_commit_then(struct dag_commit *t, dag_done_fn *done, void *arg); /* done may be NULL */
 void dag_commit_op(struct dag_commit *t, struct keeper_op op);            /* copies path and data */
-void dag_commit_delete(struct dag_commit *t, const char *path);
-void dag_commit_bucket(struct dag_commit *t, enum bucket_kind kind, uint64_t id);
+void dag_commit_create(struct dag_commit *t, enum bucket_kind kind, uint64_t id,
+                       struct dag_path path, struct str text); /* with its directory */
+void dag_commit_delete(struct dag_commit *t, struct dag_path path);
 void dag_commit_put_record(struct dag_commit *t, const struct dag_node *n, struct str text);
 void dag_commit_drop(struct dag_commit *t, int64_t slot);
 void dag_commit_unmark(struct dag_commit *t, struct dag_node *n);
@@ -255,13 +265,6 @@ void dag_commit_drop_all(struct dag *d, int err); /* the DAG is stopped */
 void dag_put_task(struct dag_commit *t, struct dag_node *n);
 void dag_drop_task(struct dag_commit *t, struct dag_node *n);
 void dag_set_slot(struct dag *d, struct dag_node *n, int64_t slot); /* 0: it has no task */
-
-/* Paths: of a chunk or record; of a slot; of a directory of them. */
-enum { DAG_PATH_LEN = 96 };
-
-void dag_path(char to[DAG_PATH_LEN], enum bucket_kind kind, uint64_t id);
-void dag_slot_path(char to[DAG_PATH_LEN], uint64_t id, uint32_t slot);
-void dag_bucket_path(char to[DAG_PATH_LEN], enum bucket_kind kind, uint64_t bucket);
 
 #define DAG_ROOT "/drover/dag"
 #define DAG_HEAD DAG_ROOT "/head"

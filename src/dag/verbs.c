@@ -83,6 +83,7 @@ void dag_leave_running(struct dag *d, struct dag_node *n)
 {
     list_remove(&d->running, n);
     n->agent = AGENT_NONE;
+    n->ahead = false;
 }
 
 void dag_park(struct dag *d, struct dag_node *n, int64_t due_ms)
@@ -165,7 +166,6 @@ void dag_end_run(struct dag *d, struct dag_node *n, const struct run_outcome *o,
         node_command(n, type, &a, &c);
     int64_t again = state == NODE_FAILED ? next_attempt_at(d, n, type, &c, o) : 0;
     dag_leave_running(d, n);
-    n->ahead = false;
     dag_commit_unmark(t, n);
     set_reason(n, &c, o);
     if (taken)
@@ -188,7 +188,6 @@ void dag_unclaim(struct dag *d, struct dag_node *n)
 {
     struct dag_commit *t = dag_commit_open(d);
     dag_leave_running(d, n);
-    n->ahead = false;
     n->attempts--;
     if (!n->attempts)
         n->started_ms = 0;
@@ -287,7 +286,6 @@ static void record_children(struct dag *d, struct dag_commit *t, const struct da
 static void remove_one(struct dag *d, struct dag_node *n)
 {
     struct chunk_text *c = n->chunk;
-    char path[DAG_PATH_LEN];
     for (struct node_datum *v = n->values; v; v = v->next)
         dag_drop_slots(d, n, v);
     struct dag_commit *t = dag_commit_open(d);
@@ -298,13 +296,10 @@ static void remove_one(struct dag *d, struct dag_node *n)
         dag_commit_put_record(t, n, STR(DAG_DELETED));
         return;
     }
-    for (uint64_t id = c->first_id; id < c->first_id + c->count; id++) {
-        dag_path(path, BUCKET_NODES, id);
+    for (uint64_t id = c->first_id; id < c->first_id + c->count; id++)
         if (id != n->id || n->recorded)
-            dag_commit_delete(t, path);
-    }
-    dag_path(path, BUCKET_SPECS, c->first_id);
-    dag_commit_delete(t, path);
+            dag_commit_delete(t, dag_path(BUCKET_NODES, id));
+    dag_commit_delete(t, dag_path(BUCKET_SPECS, c->first_id));
 }
 
 int dag_remove(struct dag *d, const struct plan_changes *nodes, bool chain, dag_done_fn *done,
@@ -332,29 +327,19 @@ int dag_remove(struct dag *d, const struct plan_changes *nodes, bool chain, dag_
  * output of a command, needs few slots, and each piece costs one write of the record.
  */
 
-static void drop_slot(struct dag *d, const struct dag_node *n, uint32_t number)
-{
-    char path[DAG_PATH_LEN];
-    dag_slot_path(path, n->id, number);
-    dag_commit_delete(dag_commit_open(d), path);
-}
-
 void dag_drop_slots(struct dag *d, struct dag_node *n, struct node_datum *v)
 {
     for (uint32_t i = 0; i < v->slot_count; i++)
-        drop_slot(d, n, v->slots[i].number);
+        dag_commit_delete(dag_commit_open(d), dag_slot_path(n->id, v->slots[i].number));
 }
 
 /* Adds a slot at the end. */
 static void put_slot(struct dag *d, struct dag_node *n, struct node_datum *v, struct str text)
 {
-    struct dag_commit *t = dag_commit_open(d);
-    char path[DAG_PATH_LEN];
+    struct dag_commit *t = dag_commit_open(d); /* first: it may flush, and write the record */
     v->slots = mem_realloc(v->slots, (v->slot_count + 1) * sizeof *v->slots);
     v->slots[v->slot_count++] = (struct datum_slot){n->next_slot, (uint32_t)text.len};
-    dag_commit_bucket(t, BUCKET_SLOTS, n->id);
-    dag_slot_path(path, n->id, n->next_slot++);
-    dag_commit_op(t, keeper_op_create(path, text, 0));
+    dag_commit_create(t, BUCKET_SLOTS, n->id, dag_slot_path(n->id, n->next_slot++), text);
 }
 
 static void spill(struct dag *d, struct dag_node *n, struct node_datum *v)
@@ -405,7 +390,7 @@ bool dag_put_piece(struct dag *d, struct dag_node *n, struct node_datum *v, uint
         v->bytes.len = 0;
         dag_append_text(d, n, v, text);
     } else {
-        drop_slot(d, n, v->slots[i].number);
+        dag_commit_delete(dag_commit_open(d), dag_slot_path(n->id, v->slots[i].number));
         v->len = v->len - v->slots[i].len + text.len;
         put_slot(d, n, v, text);
         v->slots[i] = v->slots[--v->slot_count];
