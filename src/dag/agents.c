@@ -132,9 +132,9 @@ bool dag_is_run_by(const struct dag_node *n, int64_t agent, int64_t attempt)
 
 void dag_lease_ended(struct dag *d, struct dag_node *n)
 {
-    struct run_outcome o = {.how = RUN_EXITED, .lost = true, .reason = "lost its agent"};
+    struct run_end end = {.how = RUN_EXITED, .lost = true, .reason = "lost its agent"};
     if (n->begun)
-        dag_end_run(d, n, &o, NULL, NULL);
+        dag_end_run(d, n, &end, NULL, NULL);
     else
         dag_unclaim(d, n);
 }
@@ -217,7 +217,6 @@ static void on_run_done(void *arg, struct run *r, const struct run_end *end)
 {
     struct serve_job *j = arg;
     struct dag *d = j->dag;
-    struct run_outcome o = {.how = end->how, .status = end->status};
     d->agent.running--;
     d->agent.eager = d->started && clock_boot_ms() - j->since_ms < AHEAD_MS;
     while (d->agent.ahead && d->agent.running < d->jobs)
@@ -225,7 +224,7 @@ static void on_run_done(void *arg, struct run *r, const struct run_end *end)
     if (j->epoch == d->agent.epoch) {
         j->node->run = NULL;
         save_output(d, j->node, r, true);
-        dag_end_run(d, j->node, &o, NULL, NULL);
+        dag_end_run(d, j->node, end, NULL, NULL);
     }
     run_free(r);
     job_free(j);
@@ -233,10 +232,10 @@ static void on_run_done(void *arg, struct run *r, const struct run_end *end)
 
 static void not_started(struct serve_job *j, const char *reason, int status)
 {
-    struct run_outcome o = {.how = RUN_EXITED, .status = status, .reason = reason};
+    struct run_end end = {.how = RUN_EXITED, .status = status, .reason = reason};
     for (int i = 0; i < RUN_STREAMS; i++) /* it printed nothing */
         dag_output_value(j->dag, j->node, (enum run_stream)i);
-    dag_end_run(j->dag, j->node, &o, NULL, NULL);
+    dag_end_run(j->dag, j->node, &end, NULL, NULL);
     j->dag->agent.running--;
     job_free(j);
 }
@@ -325,7 +324,7 @@ static void wait_for_an_end(struct serve_job *j)
 /* Ends a claim that was not started. */
 static void end_unstarted(struct serve_job *j)
 {
-    dag_end_run(j->dag, j->node, &(struct run_outcome){.how = RUN_KILLED}, NULL, NULL);
+    dag_end_run(j->dag, j->node, &(struct run_end){.how = RUN_KILLED}, NULL, NULL);
     job_free(j);
 }
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dag/http_impl.h"
+#include "dag/service.h"
 
 enum { FETCH_SLOTS = 40 };
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <xxhash.h>
 
-#include "dag/http_impl.h"
+#include "dag/service.h"
 
 enum { LIMIT_DEFAULT = 1000 };
 

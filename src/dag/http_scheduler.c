@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "dag/http_impl.h"
+#include "dag/service.h"
 
 static void put_states(struct buf *b, const struct dag *d, const int64_t *ids, size_t count)
 {
@@ -241,7 +241,7 @@ static void save_outputs(struct dag *d, struct dag_node *n, const struct dag_in 
 void http_post_done(struct http_request *r)
 {
     const struct dag_in *in = r->in;
-    struct run_outcome o = {.how = (enum run_how)in->how, .status = (int)in->status};
+    struct run_end end = {.how = (enum run_how)in->how, .status = (int)in->status};
     struct dag *d = r->arg;
     struct dag_node *n = http_find_node(r, in->node);
     if (!n)
@@ -252,9 +252,9 @@ void http_post_done(struct http_request *r)
                           in->clientid, in->attempt, n->id);
         return;
     }
-    o.reason = in->reason.len ? arena_text(&r->arena, in->reason) : NULL;
+    end.reason = in->reason.len ? arena_text(&r->arena, in->reason) : NULL;
     save_outputs(d, n, in);
     struct dag_call *c = dag_call_new(r);
     buf_put_str(&c->out, STR("{}"));
-    dag_end_run(d, n, &o, dag_call_done, c);
+    dag_end_run(d, n, &end, dag_call_done, c);
 }

@@ -262,7 +262,7 @@ static void find_run(struct dag *d, struct dag_node *n, int64_t agent, int64_t l
 {
     char token[96];
     struct orphans by = {.token = token};
-    struct run_outcome o = {
+    struct run_end end = {
         .how = RUN_EXITED, .lost = true, .reason = "the server stopped while it ran"};
 
     plan_start(&d->graph.plan, n->ref);
@@ -283,7 +283,7 @@ static void find_run(struct dag *d, struct dag_node *n, int64_t agent, int64_t l
         dag_commit_unmark(dag_commit_open(d), n);
         dag_park(d, n, dag_now_ms(d));
     } else {
-        dag_end_run(d, n, &o, NULL, NULL);
+        dag_end_run(d, n, &end, NULL, NULL);
     }
 }
 

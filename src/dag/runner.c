@@ -309,14 +309,14 @@ void run_free(struct run *r)
 
 /* The runner. */
 
-struct runner *runner_open(uv_loop_t *loop, enum runner_reach reach)
+struct runner *runner_open(uv_loop_t *loop)
 {
     struct runner *rr = mem_zalloc(sizeof *rr);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     rr->loop = loop;
     rr->timer_at = INT64_MAX;
     spawner_open(rr);
-    rr->cgroups = reach == RUNNER_BY_CGROUP ? cgroups_open() : NULL;
+    rr->cgroups = cgroups_open();
     rr->epoll = epoll_create1(EPOLL_CLOEXEC);
     UV_CHECK(uv_poll_init(loop, &rr->poll, rr->epoll));
     UV_CHECK(uv_timer_init(loop, &rr->timer));

@@ -13,8 +13,6 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/uv_check.h"
-#include "dag/http.h"
-#include "dag/http_impl.h"
 #include "server/leader.h"
 
 enum { AGAIN_MS = 500, PRINTED_MS = 50 };
@@ -414,7 +412,7 @@ static struct dag *open_dag(struct context *h)
     uv_unref((uv_handle_t *)&d->check);
     http_topic_init(&d->topic);
     d->started = h->data_dir ? started_open(h->data_dir) : NULL;
-    d->agent.runner = runner_open(h->loop, RUNNER_BY_CGROUP);
+    d->agent.runner = runner_open(h->loop);
     dag_observe(d, true);
     return d;
 }

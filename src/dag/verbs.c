@@ -104,55 +104,54 @@ void dag_unpark(struct dag *d, struct dag_node *n)
 
 /* The end of a run. */
 
-static void set_reason(struct dag_node *n, const struct node_command *c,
-                       const struct run_outcome *o)
+static void set_reason(struct dag_node *n, const struct node_command *c, const struct run_end *end)
 {
     char text[200];
     const char *reason = text;
     bool whole = c->timeout_ms % 1000 == 0;
-    if (o->reason)
-        reason = o->reason;
-    else if (o->how == RUN_KILLED)
+    if (end->reason)
+        reason = end->reason;
+    else if (end->how == RUN_KILLED)
         reason = n->kill_asked ? "killed" : NULL;
-    else if (o->how == RUN_TIMED_OUT)
+    else if (end->how == RUN_TIMED_OUT)
         snprintf(text, sizeof text, "timed out after %" PRId64 " %s",
                  whole ? c->timeout_ms / 1000 : c->timeout_ms, whole ? "s" : "ms");
-    else if (o->how == RUN_SIGNALLED)
-        snprintf(text, sizeof text, "signal %d (%s)", o->status, strsignal(o->status));
-    else if (o->status)
-        snprintf(text, sizeof text, "exit status %d", o->status);
+    else if (end->how == RUN_SIGNALLED)
+        snprintf(text, sizeof text, "signal %d (%s)", end->status, strsignal(end->status));
+    else if (end->status)
+        snprintf(text, sizeof text, "exit status %d", end->status);
     else
         reason = NULL;
     node_set_reason(n, reason);
 }
 
 static enum node_state judge(const struct dag_node *n, enum node_type type,
-                             const struct run_outcome *o, enum node_branch *ret_taken)
+                             const struct run_end *end, enum node_branch *ret_taken)
 {
-    bool exited = !o->lost && !o->reason && o->how == RUN_EXITED;
+    bool exited = !end->lost && !end->reason && end->how == RUN_EXITED;
     *ret_taken = BRANCH_NONE;
-    if (n->kill_asked || o->how == RUN_KILLED)
+    if (n->kill_asked || end->how == RUN_KILLED)
         return NODE_KILLED;
     if (type == NODE_IF && exited) {
-        *ret_taken = o->status ? BRANCH_ELSE : BRANCH_THEN;
+        *ret_taken = end->status ? BRANCH_ELSE : BRANCH_THEN;
         return NODE_FINISHED;
     }
-    return exited && !o->status ? NODE_FINISHED : NODE_FAILED;
+    return exited && !end->status ? NODE_FINISHED : NODE_FAILED;
 }
 
 /* When the next attempt is due; 0: there is none. */
 static int64_t next_attempt_at(struct dag *d, const struct dag_node *n, enum node_type type,
-                               const struct node_command *c, const struct run_outcome *o)
+                               const struct node_command *c, const struct run_end *end)
 {
     int64_t now = dag_now_ms(d);
-    if (type != NODE_CONDITION || o->how == RUN_TIMED_OUT)
+    if (type != NODE_CONDITION || end->how == RUN_TIMED_OUT)
         return n->attempts <= c->retries ? now + node_delay_ms(c, n->attempts) : 0;
     if (c->timeout_ms && now - n->started_ms >= c->timeout_ms)
         return 0;
     return now + (c->interval_ms ? c->interval_ms : 1);
 }
 
-void dag_end_run(struct dag *d, struct dag_node *n, const struct run_outcome *o, dag_done_fn *done,
+void dag_end_run(struct dag *d, struct dag_node *n, const struct run_end *end, dag_done_fn *done,
                  void *arg)
 {
     struct dag_commit *t = dag_commit_open(d);
@@ -160,25 +159,25 @@ void dag_end_run(struct dag *d, struct dag_node *n, const struct run_outcome *o,
     CLEANUP(arena_release) struct arena a = {0};
     struct node_command c = {0}; /* not needed for most ends */
     enum node_branch taken;
-    enum node_state state = judge(n, type, o, &taken);
+    enum node_state state = judge(n, type, end, &taken);
 
-    if (state == NODE_FAILED || o->how == RUN_TIMED_OUT)
+    if (state == NODE_FAILED || end->how == RUN_TIMED_OUT)
         node_command(n, type, &a, &c);
-    int64_t again = state == NODE_FAILED ? next_attempt_at(d, n, type, &c, o) : 0;
+    int64_t again = state == NODE_FAILED ? next_attempt_at(d, n, type, &c, end) : 0;
     dag_leave_running(d, n);
     dag_commit_unmark(t, n);
-    set_reason(n, &c, o);
+    set_reason(n, &c, end);
     if (taken)
         node_set_reason(n, NULL);
-    if (!o->lost)
-        node_set_int(n, "result", o->how == RUN_EXITED ? o->status : 128 + o->status);
+    if (!end->lost)
+        node_set_int(n, "result", end->how == RUN_EXITED ? end->status : 128 + end->status);
     if (again && type != NODE_CONDITION) /* stores the number of attempts */
         dag_put_task(t, n);
     if (again) {
         dag_park(d, n, again);
     } else {
-        if (type == NODE_CONDITION && state == NODE_FAILED && !o->reason)
-            set_reason(n, &c, &(struct run_outcome){.how = RUN_TIMED_OUT});
+        if (type == NODE_CONDITION && state == NODE_FAILED && !end->reason)
+            set_reason(n, &c, &(struct run_end){.how = RUN_TIMED_OUT});
         end_node(d, t, n, state, taken);
     }
     dag_commit_then(t, done, arg);
@@ -214,7 +213,7 @@ void dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg)
         n->kill_number = ++d->kill_number;
         http_topic_wake(&d->topic, dag_key("kill", n->agent), HTTP_TOPIC_ALL);
     } else if (n->agent) {
-        dag_end_run(d, n, &(struct run_outcome){.how = RUN_KILLED, .lost = true}, NULL, NULL);
+        dag_end_run(d, n, &(struct run_end){.how = RUN_KILLED, .lost = true}, NULL, NULL);
     } else if (!n->task_busy) {
         dag_unpark(d, n);
         node_set_reason(n, "killed");
