@@ -17,20 +17,20 @@
 
 enum { STALL_MS = 500 };
 
-static const char *const KIND_NAMES[] = {"specs", "nodes", "slots"};
+const char *const DAG_KIND_ROOTS[] = {DAG_ROOT "/specs", DAG_ROOT "/nodes", DAG_ROOT "/slots"};
 static const uint64_t KIND_SIZES[] = {1000, 1000, 100};
 
 struct dag_path dag_bucket_path(enum bucket_kind kind, uint64_t bucket)
 {
     struct dag_path p;
-    snprintf(p.text, sizeof p.text, DAG_ROOT "/%s/%" PRIu64, KIND_NAMES[kind], bucket);
+    snprintf(p.text, sizeof p.text, "%s/%" PRIu64, DAG_KIND_ROOTS[kind], bucket);
     return p;
 }
 
 struct dag_path dag_path(enum bucket_kind kind, uint64_t id)
 {
     struct dag_path p;
-    snprintf(p.text, sizeof p.text, DAG_ROOT "/%s/%" PRIu64 "/%" PRIu64, KIND_NAMES[kind],
+    snprintf(p.text, sizeof p.text, "%s/%" PRIu64 "/%" PRIu64, DAG_KIND_ROOTS[kind],
              id / KIND_SIZES[kind], id);
     return p;
 }
@@ -362,35 +362,6 @@ void dag_commit_flush(struct dag *d)
         stall(d, t);
     else
         submit(t);
-}
-
-/* Claims of the built-in agent. */
-
-void dag_start_attempt(struct dag *d, struct dag_node *n, int64_t agent, int64_t lease_at)
-{
-    plan_start(&d->graph.plan, n->ref);
-    dag_unpark(d, n);
-    n->attempts++;
-    n->kill_asked = n->begun = false;
-    n->save_at = 0;
-    for (struct node_datum *v = n->values; v; v = v->next)
-        v->live_pid = 0; /* of an earlier run */
-    n->started_ms = n->started_ms ? n->started_ms : dag_now_ms(d);
-    dag_enter_running(d, n, agent, lease_at);
-}
-
-struct dag_node *dag_claim(struct dag *d, dag_done_fn *done, void *arg)
-{
-    struct dag_node *n = graph_at(&d->graph, plan_best(&d->graph.plan, DAG_GROUP_DEFAULT));
-    if (n && n->task_busy) /* it is being offered: the next best that is not */
-        n = graph_at(&d->graph, plan_best_unoffered(&d->graph.plan, DAG_GROUP_DEFAULT));
-    if (!n || n->task_busy)
-        return NULL;
-    struct dag_commit *t = dag_commit_open(d);
-    dag_start_attempt(d, n, AGENT_SERVE, INT64_MAX);
-    dag_put_task(t, n);
-    dag_commit_then(t, done, arg);
-    return n;
 }
 
 /* The replies to submitted batches come later, and then only free them. */

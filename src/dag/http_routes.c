@@ -144,8 +144,7 @@ static void on_gone(struct http_request *r)
 struct dag_call *dag_call_new(struct http_request *r)
 {
     struct dag_call *c = mem_zalloc(sizeof *c);
-    c->dag = r->arg;
-    c->r = r;
+    *c = (struct dag_call){.dag = r->arg, .r = r};
     r->handler_data = c;
     r->gone = on_gone;
     return c;
@@ -235,12 +234,6 @@ void http_put_pagination(struct buf *b, uint64_t next, const char *pid)
     http_member_id(b, "next", next);
     json_member_text(b, "pid", str_of(pid));
     json_close(b, '}');
-}
-
-void http_reply_buf(struct http_request *r, struct buf *b)
-{
-    http_reply(r, 200, buf_str(b));
-    buf_release(b);
 }
 
 const struct run_output *node_live(const struct dag_node *n, struct str key)

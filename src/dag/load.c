@@ -30,7 +30,7 @@ struct dag_saved {
     struct dag *dag;
     struct arena arena;
     int64_t client, last;
-    struct saved_texts chunks, records;
+    struct saved_texts texts[BUCKET_SLOTS]; /* by kind: chunks, records */
     struct saved_slot {
         uint64_t id;
         uint32_t number;
@@ -46,21 +46,18 @@ struct dag_saved {
     size_t task_count, task_cap;
 };
 
-static void texts_release(struct saved_texts *t)
-{
-    for (size_t i = 0; i < t->count; i++) {
-        buf_release(&t->items[i]->text);
-        free(t->items[i]);
-    }
-    free(t->items);
-}
-
 void dag_saved_free(struct dag_saved *saved)
 {
     if (!saved)
         return;
-    texts_release(&saved->chunks);
-    texts_release(&saved->records);
+    for (int kind = 0; kind < BUCKET_SLOTS; kind++) {
+        struct saved_texts *t = &saved->texts[kind];
+        for (size_t i = 0; i < t->count; i++) {
+            buf_release(&t->items[i]->text);
+            free(t->items[i]);
+        }
+        free(t->items);
+    }
     for (int i = 0; i < BUCKET_KINDS; i++)
         map_release(&saved->buckets[i]);
     arena_release(&saved->arena);
@@ -77,9 +74,6 @@ static int by_id(const void *a, const void *b)
 
 /* The head and the directories, which are created if missing. */
 
-static const char *const KIND_ROOTS[BUCKET_KINDS] = {DAG_ROOT "/specs", DAG_ROOT "/nodes",
-                                                     DAG_ROOT "/slots"};
-
 static int make_all(struct keeper *k)
 {
     char head[64];
@@ -87,7 +81,7 @@ static int make_all(struct keeper *k)
     TRY(keeper_ensure(k, "/drover", STR("")));
     TRY(keeper_ensure(k, DAG_ROOT, STR("")));
     for (int kind = 0; kind < BUCKET_KINDS; kind++)
-        TRY(keeper_ensure(k, KIND_ROOTS[kind], STR("")));
+        TRY(keeper_ensure(k, DAG_KIND_ROOTS[kind], STR("")));
     random_fill(&random, sizeof random);
     snprintf(head, sizeof head, "{\"client\":%" PRIu64 ",\"last\":0}", (random >> 12) + 1);
     return keeper_ensure(k, DAG_HEAD, str_of(head));
@@ -122,7 +116,7 @@ static int note_name(struct keeper *k, struct dag_saved *saved, enum bucket_kind
     if (kind == BUCKET_SPECS && s.id > (uint64_t)saved->last) /* its request did not commit */
         return keeper_delete(k, dag_path(BUCKET_SPECS, s.id).text, KEEPER_ANY_VERSION);
     if (kind != BUCKET_SLOTS) {
-        note_text(kind == BUCKET_SPECS ? &saved->chunks : &saved->records, s.id);
+        note_text(&saved->texts[kind], s.id);
         return 0;
     }
     if (numbers != 2)
@@ -146,7 +140,7 @@ static int note_bucket(struct keeper *k, struct dag_saved *saved, enum bucket_ki
 static int note_kind(struct keeper *k, struct dag_saved *saved, enum bucket_kind kind)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    TRY(keeper_children(k, KIND_ROOTS[kind], &names, NULL));
+    TRY(keeper_children(k, DAG_KIND_ROOTS[kind], &names, NULL));
     for (size_t i = 0; i < names.count; i++)
         TRY(note_bucket(k, saved, kind, strtoull(names.names[i], NULL, 10)));
     return 0;
@@ -171,8 +165,9 @@ static void read_text(void *arg, size_t i)
         r->err = err;
 }
 
-static int read_texts(struct keeper *k, enum bucket_kind kind, struct saved_texts *texts)
+static int read_texts(struct keeper *k, enum bucket_kind kind, struct dag_saved *saved)
 {
+    struct saved_texts *texts = &saved->texts[kind];
     struct texts_read r = {.keeper = k, .kind = kind, .texts = texts};
     parallel_run(texts->count, read_text, &r);
     if (!r.err && texts->count)
@@ -186,8 +181,8 @@ static int read_all(struct keeper *k, struct dag_saved *saved)
     TRY(read_head(k, saved));
     for (enum bucket_kind kind = 0; kind < BUCKET_KINDS; kind++)
         TRY(note_kind(k, saved, kind));
-    TRY(read_texts(k, BUCKET_SPECS, &saved->chunks));
-    return read_texts(k, BUCKET_NODES, &saved->records);
+    TRY(read_texts(k, BUCKET_SPECS, saved));
+    return read_texts(k, BUCKET_NODES, saved);
 }
 
 int dag_read(struct keeper *k, struct dag_saved **ret_saved, struct err_info *ret_error)
@@ -208,7 +203,7 @@ int dag_read(struct keeper *k, struct dag_saved **ret_saved, struct err_info *re
 static bool recall(void *arg, struct dag_node *n, struct plan_node *p)
 {
     struct dag_saved *saved = arg;
-    const struct saved_texts *records = &saved->records;
+    const struct saved_texts *records = &saved->texts[BUCKET_NODES];
     const struct chunk_text key = {.first_id = n->id}, *at = &key, *const *found = NULL;
     if (records->count)
         found = bsearch(&at, records->items, records->count, sizeof at, by_id);
@@ -411,11 +406,12 @@ static void find_ends(struct graph *g, const struct plan_changes *c)
 int dag_begin(struct dag *d, struct dag_saved *saved, struct err_info *ret_error)
 {
     CLEANUP(plan_changes_release) struct plan_changes changes = {0};
+    struct saved_texts *chunks = &saved->texts[BUCKET_SPECS];
     graph_group(&d->graph, STR(NODE_GROUP_DEFAULT)); /* the first: DAG_GROUP_DEFAULT */
-    int err = graph_load(&d->graph, saved->chunks.items, (uint32_t)saved->chunks.count, recall,
-                         saved, &changes);
+    int err =
+        graph_load(&d->graph, chunks->items, (uint32_t)chunks->count, recall, saved, &changes);
     if (!err) {
-        saved->chunks.count = 0; /* the graph has taken them */
+        chunks->count = 0; /* the graph has taken them */
         find_ends(&d->graph, &changes);
     }
     if (err || saved->damaged) {

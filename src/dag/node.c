@@ -252,7 +252,8 @@ static void empty_value(struct node_datum *v)
     *v = (struct node_datum){.next = v->next, .key = v->key, .live_pid = v->live_pid};
 }
 
-struct node_datum *node_set_value(struct dag_node *n, struct str key)
+/* Creates a value or empties it. */
+static struct node_datum *set_value(struct dag_node *n, struct str key)
 {
     struct node_datum *v = node_value(n, key);
     if (v) {
@@ -274,7 +275,7 @@ struct node_datum *node_set_text(struct dag_node *n, const char *key, struct str
 
 struct node_datum *node_set_json(struct dag_node *n, struct str key, const struct json *json)
 {
-    struct node_datum *v = node_set_value(n, key);
+    struct node_datum *v = set_value(n, key);
     v->is_text = json->kind == JSON_TEXT;
     v->len = v->is_text ? json->text.len : 0;
     buf_put_str(&v->bytes, v->is_text ? json->text : json->raw);
@@ -283,7 +284,7 @@ struct node_datum *node_set_json(struct dag_node *n, struct str key, const struc
 
 void node_set_int(struct dag_node *n, const char *key, int64_t number)
 {
-    buf_printf(&node_set_value(n, str_of(key))->bytes, "%" PRId64, number);
+    buf_printf(&set_value(n, str_of(key))->bytes, "%" PRId64, number);
 }
 
 void node_set_reason(struct dag_node *n, const char *reason)
@@ -410,7 +411,7 @@ static int read_values(struct dag_node *n, const struct json *record)
             node_set_json(n, m->key, m);
     if (slotted && slotted->kind == JSON_OBJECT)
         json_each(m, slotted)
-            TRY(read_slots(n, node_set_value(n, m->key), m));
+            TRY(read_slots(n, set_value(n, m->key), m));
     return 0;
 }
 

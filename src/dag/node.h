@@ -141,7 +141,6 @@ void node_command(const struct dag_node *n, enum node_type type, struct arena *a
                   struct node_command *ret_command);
 
 struct node_datum *node_value(const struct dag_node *n, struct str key);
-struct node_datum *node_set_value(struct dag_node *n, struct str key); /* creates or empties it */
 struct node_datum *node_set_text(struct dag_node *n, const char *key, struct str text);
 struct node_datum *node_set_json(struct dag_node *n, struct str key, const struct json *json);
 void node_set_int(struct dag_node *n, const char *key, int64_t number);

@@ -47,9 +47,6 @@ struct run_output {
     bool cut;       /* the text ends with the truncation mark */
 };
 
-/* Appends to an output, up to cap_len; marks where it was truncated. Pure. */
-void output_put(struct run_output *o, const char *p, size_t len, size_t cap_len);
-
 /* The longest prefix of at most len bytes that does not split a UTF-8 character. */
 size_t output_whole(const char *p, size_t len);
 

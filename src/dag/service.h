@@ -87,7 +87,6 @@ struct dag {
     int64_t timer_at;
     uv_timer_t again;   /* reads the stored state again after a failure */
     uv_timer_t printer; /* wakes the requests that wait for output */
-    bool printing;
     uv_work_t reading;
     int read_err;
     struct err_info read_why;
@@ -169,12 +168,6 @@ extern const char *const DAG_OUTPUTS[RUN_STREAMS]; /* the data keys of the outpu
 
 /* The value of an output of the current run; that of an earlier run is emptied. */
 struct node_datum *dag_output_value(struct dag *d, struct dag_node *n, enum run_stream s);
-
-/* Claims the best ready node for the built-in agent, or returns NULL. */
-struct dag_node *dag_claim(struct dag *d, dag_done_fn *done, void *arg);
-
-/* A node starts an attempt. */
-void dag_start_attempt(struct dag *d, struct dag_node *n, int64_t agent, int64_t lease_at);
 
 /* Ends the run of a node. */
 void dag_end_run(struct dag *d, struct dag_node *n, const struct run_end *end, dag_done_fn *done,
@@ -260,15 +253,13 @@ void dag_set_slot(struct dag *d, struct dag_node *n, int64_t slot); /* 0: it has
 
 #define DAG_ROOT "/drover/dag"
 #define DAG_HEAD DAG_ROOT "/head"
-#define DAG_DELETED "{\"state\":\"deleted\"}" /* the record of a deleted node */
+extern const char *const DAG_KIND_ROOTS[BUCKET_KINDS]; /* the directories of their buckets */
+#define DAG_DELETED "{\"state\":\"deleted\"}"          /* the record of a deleted node */
 
 /* agents.c: agents on other machines. */
 void dag_observe(struct dag *d, bool on);
 void dag_offer(struct dag *d);
 void dag_lease_ended(struct dag *d, struct dag_node *n);
-
-/* An agent that has claimed the task asks to start the node. False: it may not. */
-bool dag_start(struct dag_node *n, int64_t agent, int64_t task);
 
 /* Whether this agent runs this attempt of the node. */
 bool dag_is_run_by(const struct dag_node *n, int64_t agent, int64_t attempt);
@@ -286,6 +277,7 @@ void dag_command(const struct dag *d, const struct dag_node *n, struct arena *a,
  * agent; "stopped", the end of the service.
  */
 uint64_t dag_key(const char *kind, int64_t number);
+void dag_wake_all(struct dag *d, const char *kind, int64_t number);
 
 /* The token of a run (struct run_spec): the DAG's client, the node, the attempt. */
 #define DAG_RUN_TOKEN "DROVER_RUN=%" PRId64 ".%" PRIu64 ".%" PRIu32
@@ -347,7 +339,6 @@ void http_put_pagination(struct buf *b, uint64_t next, const char *pid);
 
 void http_put_id(struct buf *b, uint64_t id);
 void http_member_id(struct buf *b, const char *name, uint64_t id);
-void http_reply_buf(struct http_request *r, struct buf *b); /* 200; releases b */
 
 /* Metadata as JSON, of the fields in the set; ~0u: all. */
 void node_put_metadata(struct buf *b, struct dag *d, const struct dag_node *n, unsigned fields);

@@ -211,7 +211,7 @@ void dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg)
         serve_agent_kill(d, n);
     } else if (n->agent && n->begun) {
         n->kill_number = ++d->kill_number;
-        http_topic_wake(&d->topic, dag_key("kill", n->agent), HTTP_TOPIC_ALL);
+        dag_wake_all(d, "kill", n->agent);
     } else if (n->agent) {
         dag_end_run(d, n, &(struct run_end){.how = RUN_KILLED, .lost = true}, NULL, NULL);
     } else if (!n->task_busy) {
