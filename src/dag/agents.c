@@ -136,15 +136,6 @@ bool dag_is_run_by(const struct dag_node *n, int64_t agent, int64_t attempt)
     return n->agent == agent && agent > 0 && n->attempts == attempt;
 }
 
-void dag_lease_ended(struct dag *d, struct dag_node *n)
-{
-    struct run_end end = {.how = RUN_EXITED, .lost = true, .reason = "lost its agent"};
-    if (n->begun)
-        dag_end_run(d, n, &end, NULL, NULL);
-    else
-        dag_unclaim(d, n);
-}
-
 /* The built-in agent. */
 
 enum { AHEAD_MS = 100, SAVE_MS = 1000 };

@@ -286,11 +286,8 @@ static void notify(struct dag_commit *t, int err)
 /* The disk is full: the batch waits, later batches wait behind it, and commands go on. */
 static void stall(struct dag *d, struct dag_commit *t)
 {
-    struct dag_commit **at = &d->stalled;
-    while (*at && t->number > (*at)->number)
-        at = &(*at)->stalled_next;
-    t->stalled_next = *at;
-    *at = t;
+    t->stalled = true;
+    d->stalled++;
     dag_arm(d, dag_now_ms(d) + STALL_MS);
 }
 
@@ -300,15 +297,19 @@ static void submit(struct dag_commit *t)
     service_submit(t->dag->context->tasks, &t->request);
 }
 
-/* Submits the first stalled batch again. The others follow when it is durable. */
+/* Submits the oldest stalled batch again. The others follow when it is durable. */
 void dag_commit_retry(struct dag *d)
 {
-    struct dag_commit *t = d->stalled;
-    if (!t || d->retrying)
+    struct dag_commit *oldest = NULL;
+    if (!d->stalled || d->retrying)
         return;
-    d->stalled = t->stalled_next;
+    for (struct dag_commit *t = d->inflight; t; t = t->next)
+        if (t->stalled)
+            oldest = t;
+    oldest->stalled = false;
+    d->stalled--;
     d->retrying = true;
-    submit(t);
+    submit(oldest);
 }
 
 static void on_commit_done(void *arg, const struct task_reply *reply)
@@ -357,7 +358,6 @@ void dag_commit_flush(struct dag *d)
     t->request.arg = t;
     t->next = d->inflight;
     d->inflight = t;
-    t->number = ++d->commit_number;
     if (d->stalled || d->retrying)
         stall(d, t);
     else
@@ -371,12 +371,11 @@ void dag_commit_drop_all(struct dag *d, int err)
         next = t->next;
         t->dag = NULL;
         notify(t, DROVER_UNKNOWN);
+        if (t->stalled)
+            commit_free(t); /* it was not submitted: there is no reply */
     }
-    for (struct dag_commit *t = d->stalled, *next; t; t = next) {
-        next = t->stalled_next;
-        commit_free(t); /* it was not submitted: there is no reply */
-    }
-    d->inflight = d->stalled = NULL;
+    d->inflight = NULL;
+    d->stalled = 0;
     d->retrying = false;
     struct dag_commit *open = d->commit;
     d->commit = NULL;

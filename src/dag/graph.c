@@ -2,7 +2,6 @@
 #include "dag/graph.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/mem.h"
 

@@ -104,7 +104,7 @@ static void reply_page(struct http_request *r, const struct text_page *p, struct
     CLEANUP(buf_release) struct buf b = {0};
     json_open(&b, '{');
     json_member_text(&b, "key", p->key);
-    json_key(&b, "data");
+    json_key(&b, "data"); /* not json_member_text(): no text is "", not null */
     json_put_text(&b, text);
     if (more || p->grows)
         http_put_pagination(&b, p->start + text.len, p->pid);

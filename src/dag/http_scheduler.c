@@ -198,10 +198,10 @@ static bool put_kills(struct buf *b, const struct dag *d, int64_t client, uint64
     json_member_open(b, "nodes", '[');
     for (uint32_t i = 0; i < d->running.count; i++) {
         const struct dag_node *n = d->running.nodes[i];
-        if (n->agent != client || !n->kill_asked || n->kill_number <= after)
-            continue;
-        http_put_id(b, n->id);
-        any = true;
+        if (n->agent == client && n->kill_asked && n->kill_number > after) {
+            http_put_id(b, n->id);
+            any = true;
+        }
     }
     json_close(b, ']');
     json_member_int(b, "next", (int64_t)d->kill_number);

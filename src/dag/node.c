@@ -183,17 +183,15 @@ static int64_t number_of(const struct json *v, int64_t fallback)
 static const char **make_argv(enum node_type type, const struct json *command,
                               const struct json *args, struct arena *a)
 {
-    size_t count = args && args->kind == JSON_LIST ? args->count : 0, at = 0;
-    bool shell = type != NODE_COMMAND && !args;
-    const char **argv = arena_alloc(a, (count + 4) * sizeof *argv);
-    if (shell) {
+    size_t at = 0;
+    const char **argv = arena_alloc(a, (json_list(args)->count + 4) * sizeof *argv);
+    if (type != NODE_COMMAND && !args) {
         argv[at++] = "bash";
         argv[at++] = "-c";
     }
     argv[at++] = command && command->kind == JSON_TEXT ? arena_text(a, command->text) : "";
-    if (count)
-        json_each(m, args)
-            argv[at++] = m->kind == JSON_TEXT ? arena_text(a, m->text) : "";
+    json_each(m, json_list(args))
+        argv[at++] = m->kind == JSON_TEXT ? arena_text(a, m->text) : "";
     argv[at] = NULL;
     return argv;
 }

@@ -107,6 +107,15 @@ void dag_show(struct dag *d, struct dag_node *n)
 
 /* Time. */
 
+static void end_lease(struct dag *d, struct dag_node *n)
+{
+    struct run_end end = {.how = RUN_EXITED, .lost = true, .reason = "lost its agent"};
+    if (n->begun)
+        dag_end_run(d, n, &end, NULL, NULL);
+    else
+        dag_unclaim(d, n);
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     struct dag *d = timer->data;
@@ -126,7 +135,7 @@ static void on_timer(uv_timer_t *timer)
     for (uint32_t i = d->running.count; i-- > 0;) {
         struct dag_node *n = d->running.nodes[i];
         if (n->lease_at <= now && !n->task_busy)
-            dag_lease_ended(d, n);
+            end_lease(d, n);
         else if (n->lease_at < next)
             next = n->lease_at;
     }

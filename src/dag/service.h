@@ -76,10 +76,9 @@ struct dag {
     int failing; /* the error of a commit; handled at the end of the loop iteration */
     int64_t client;
     struct dag_commit *commit;   /* the open batch: collects changes; NULL: none */
-    struct dag_commit *inflight; /* batches that were submitted */
-    struct dag_commit *stalled;  /* of these, batches that wait for disk space, in order */
-    bool retrying;               /* the first stalled batch was submitted again */
-    uint64_t commit_number;
+    struct dag_commit *inflight; /* batches that were submitted, the newest first */
+    uint32_t stalled;            /* of these, batches that wait for disk space */
+    bool retrying;               /* the oldest stalled batch was submitted again */
     uv_check_t check;
     uv_idle_t idle; /* active while there is work, so that the loop does not block */
     bool idling;
@@ -207,10 +206,9 @@ struct dag_path dag_bucket_path(enum bucket_kind kind, uint64_t bucket);
 
 /* A commit batch: changes that are committed as one transaction. */
 struct dag_commit {
-    struct dag_commit *next;         /* in the list of submitted batches */
-    struct dag_commit *stalled_next; /* in the list of stalled batches */
-    uint64_t number;
-    struct dag *dag; /* NULL: the DAG was stopped meanwhile */
+    struct dag_commit *next; /* in the list of submitted batches */
+    bool stalled;            /* waits for disk space */
+    struct dag *dag;         /* NULL: the DAG was stopped meanwhile */
     struct task_request request;
     struct arena arena;
     struct dag_node **nodes; /* touched and pinned; published when the batch is durable */
@@ -259,7 +257,6 @@ extern const char *const DAG_KIND_ROOTS[BUCKET_KINDS]; /* the directories of the
 /* agents.c: agents on other machines. */
 void dag_observe(struct dag *d, bool on);
 void dag_offer(struct dag *d);
-void dag_lease_ended(struct dag *d, struct dag_node *n);
 
 /* Whether this agent runs this attempt of the node. */
 bool dag_is_run_by(const struct dag_node *n, int64_t agent, int64_t attempt);
