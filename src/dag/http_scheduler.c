@@ -243,7 +243,7 @@ void http_post_done(struct http_request *r)
     const struct dag_in *in = r->in;
     struct run_end end = {.how = (enum run_how)in->how, .status = (int)in->status};
     struct dag *d = r->arg;
-    struct dag_node *n = http_find_node(r, in->node);
+    struct dag_node *n = http_node(r);
     if (!n)
         return;
     if (!dag_is_run_by(n, in->clientid, in->attempt)) {

@@ -289,7 +289,7 @@ void serve_agent_drop(struct dag *d);                    /* the DAG was stopped:
 
 /* The fields of all routes. */
 struct dag_in {
-    struct str id, key, node;
+    struct str id, key; /* id: of the node, in the path or the body */
     const int64_t *ids;
     const struct str *types, *states, *metadata;
     size_t id_count, type_count, state_count, metadata_count;
@@ -322,9 +322,8 @@ void dag_call_done(void *call, int err);
 /* The argument of a request is the DAG. False after the answer that it is not available here. */
 bool http_is_ready(struct http_request *r);
 
-/* The node with this id, or NULL after an answer. */
-struct dag_node *http_find_node(struct http_request *r, struct str id);
-struct dag_node *http_node(struct http_request *r); /* of the path */
+/* The node that the request names, or NULL after an answer. */
+struct dag_node *http_node(struct http_request *r);
 
 /*
  * Checks `start` and `pid` of a page. False after an answer: 400, or 410 when the pid is neither of
