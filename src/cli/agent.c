@@ -233,7 +233,7 @@ static void open_loop(struct agent *a)
     UV_CHECK(uv_timer_init(&a->loop, &a->flush));
     a->wake.data = a->flush.data = a;
     UV_CHECK(uv_timer_start(&a->flush, on_flush, AGENT_FLUSH_MS, AGENT_FLUSH_MS));
-    a->runner = runner_open(&a->loop, RUNNER_BY_CGROUP);
+    a->runner = runner_open(&a->loop);
     for (int i = 0; i < 2; i++) {
         UV_CHECK(uv_signal_init(&a->loop, &a->signals[i]));
         a->signals[i].data = a;

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "batch/server.h"
 #include "cli/cmd.h"
-#include "dag/http.h"
+#include "dag/service.h"
 #include "http/server.h"
 #include "keeper/local/fsck.h"
 #include "keeper/zookeeper/zookeeper.h"
