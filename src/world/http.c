@@ -7,46 +7,39 @@
 #include "server/sessions.h"
 #include "world/impl.h"
 
-/* Answers with `out`, or with an error. */
-static void reply(struct http_request *r, int err, const struct err_info *e, struct buf *out)
-{
-    if (err)
-        http_reply_err(r, err, e->text[0] ? e->text : NULL);
-    else
-        http_reply(r, 200, buf_str(out));
-    buf_release(out);
-}
-
 /* What a handler works with: a world, a keeper, and a buffer for the answer. */
 struct world_call {
     struct http_request *r;
     const struct world_in *in;
     struct world_registry *registry;
-    struct world *world;
+    struct world *world; /* NULL: the call is about all worlds */
     struct keeper *k;
     bool own; /* k is a client's session */
     struct buf out;
     struct err_info e;
 };
 
+/* What a call is about, and whose session it uses. */
+enum scope { ALL_WORLDS, ONE_WORLD, OWN_SESSION };
+
 /*
  * Gets the world and a keeper: the session of a client, or the server's. False: it has answered
  * with an error. End it, or answer, which ends it too: with an error, or with what is in `out`.
  */
-static bool call_begin(struct world_call *c, struct http_request *r, bool own)
+static bool call_begin(struct world_call *c, struct http_request *r, enum scope scope)
 {
     struct world_registry *s = r->arg;
-    *c = (struct world_call){.r = r, .in = r->in, .registry = s, .own = own};
-    int err = world_registry_get(s, c->in->world, &c->world, &c->e);
+    *c = (struct world_call){.r = r, .in = r->in, .registry = s, .own = scope == OWN_SESSION};
+    int err = scope == ALL_WORLDS ? 0 : world_registry_get(s, c->in->world, &c->world, &c->e);
     if (err) {
-        reply(r, err, &c->e, &c->out);
+        http_reply_err(r, err, c->e.text);
         return false;
     }
-    if (own)
+    if (c->own)
         c->k = session_of_request(s->context, r, c->in->session);
     else if (!(c->k = context_keeper(s->context)))
         http_reply_err(r, DROVER_CLOSED, WORLD_UNREACHABLE);
-    if (!c->k)
+    if (!c->k && c->world)
         world_registry_put(s, c->world);
     return c->k != NULL;
 }
@@ -58,7 +51,8 @@ static void call_end(struct world_call *c)
         sessions_done(c->registry->context->sessions, c->k);
     else
         context_return(c->registry->context, c->k);
-    world_registry_put(c->registry, c->world);
+    if (c->world)
+        world_registry_put(c->registry, c->world);
 }
 
 static void call_answer(struct world_call *c, int err)
@@ -66,48 +60,45 @@ static void call_answer(struct world_call *c, int err)
     call_end(c);
     if (err == DROVER_SESSION_EXPIRED && !c->own) /* the server's: it will open another */
         err = err_set(&c->e, DROVER_CLOSED, WORLD_UNREACHABLE);
-    reply(c->r, err, &c->e, &c->out);
+    if (err)
+        http_reply_err(c->r, err, c->e.text[0] ? c->e.text : NULL);
+    else
+        http_reply(c->r, 200, buf_str(&c->out));
+    buf_release(&c->out);
 }
 
 /* Worlds. */
 
 void world_post_world(struct http_request *r)
 {
-    const struct world_in *in = r->in;
-    struct world_registry *s = r->arg;
-    struct keeper *k = context_keeper(s->context);
-    struct err_info e = {""};
-    struct buf out = {0};
-    int err = k ? world_init(k, in->world, &e) : DROVER_CLOSED;
-    if (k)
-        context_return(s->context, k);
-    json_open(&out, '{');
-    json_member_text(&out, "world", in->world);
-    json_close(&out, '}');
-    reply(r, err, &e, &out);
+    struct world_call c;
+    if (!call_begin(&c, r, ALL_WORLDS))
+        return;
+    json_open(&c.out, '{');
+    json_member_text(&c.out, "world", c.in->world);
+    json_close(&c.out, '}');
+    call_answer(&c, world_init(c.k, c.in->world, &c.e));
 }
 
 void world_get_worlds(struct http_request *r)
 {
     struct str prefix = STR("zoott_");
-    struct world_registry *s = r->arg;
-    struct keeper *k = context_keeper(s->context);
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    struct buf out = {0};
-    int err = k ? keeper_children(k, "/", &names, NULL) : DROVER_CLOSED;
-    if (k)
-        context_return(s->context, k);
-    json_open(&out, '{');
-    json_member_open(&out, "worlds", '[');
+    struct world_call c;
+    if (!call_begin(&c, r, ALL_WORLDS))
+        return;
+    int err = keeper_children(c.k, "/", &names, NULL);
+    json_open(&c.out, '{');
+    json_member_open(&c.out, "worlds", '[');
     for (size_t i = 0; i < names.count; i++) {
         struct str name = str_of(names.names[i]);
         struct str world = {name.p + prefix.len, name.len - prefix.len};
         if (str_starts(name, prefix) && !world_check_world(world, NULL))
-            json_put_text(&out, world);
+            json_put_text(&c.out, world);
     }
-    json_close(&out, ']');
-    json_close(&out, '}');
-    reply(r, err, &(struct err_info){""}, &out);
+    json_close(&c.out, ']');
+    json_close(&c.out, '}');
+    call_answer(&c, err);
 }
 
 /* Queueing. */
@@ -157,7 +148,7 @@ void world_post_task(struct http_request *r)
         http_reply_field(r, "child_name", "child_name goes with parent");
         return;
     }
-    if (!call_begin(&c, r, false))
+    if (!call_begin(&c, r, ONE_WORLD))
         return;
     int err = world_queue(c.world, c.k, &r->arena, &task, in->parent,
                           template.p ? fill_template : NULL, &template, &paths, &c.e);
@@ -190,7 +181,7 @@ void world_get_tasks(struct http_request *r)
 {
     struct world_items items = {0};
     struct world_call c;
-    if (!call_begin(&c, r, false))
+    if (!call_begin(&c, r, ONE_WORLD))
         return;
     int err = world_list(c.world, c.k, &r->arena, (enum world_state)c.in->state,
                          c.in->after.p ? c.in->after : STR(""), (size_t)c.in->limit, &items);
@@ -219,7 +210,7 @@ void world_get_task(struct http_request *r)
     struct world_item item;
     struct world_call c;
     struct str data;
-    if (!call_begin(&c, r, false))
+    if (!call_begin(&c, r, ONE_WORLD))
         return;
     int err = world_get(c.world, c.k, &r->arena, key_of(&c), &item, &data, &c.e);
     if (!err) {
@@ -234,7 +225,7 @@ void world_get_task(struct http_request *r)
 void world_delete_task(struct http_request *r)
 {
     struct world_call c;
-    if (!call_begin(&c, r, false))
+    if (!call_begin(&c, r, ONE_WORLD))
         return;
     buf_put_str(&c.out, STR("{}"));
     call_answer(&c, world_remove(c.world, c.k, key_of(&c), INT64_MAX, &c.e));
@@ -269,7 +260,7 @@ static int write_task(void *arg, struct str key, int depth, enum world_state sta
 void world_get_tree(struct http_request *r)
 {
     struct world_call c;
-    if (!call_begin(&c, r, false))
+    if (!call_begin(&c, r, ONE_WORLD))
         return;
     struct tree_writer t = {&c.out, -1};
     json_open(&c.out, '{');
@@ -314,7 +305,7 @@ void world_post_claim(struct http_request *r)
     bool look = !http_was_parked(r) || http_wait_over(r);
     struct world_claim claim;
     struct world_call c;
-    if (!call_begin(&c, r, true))
+    if (!call_begin(&c, r, OWN_SESSION))
         return;
     int err = world_claim(c.world, c.k, &r->arena, in->types, in->type_count, look, &claim, &c.e);
     if (err) {
@@ -334,7 +325,7 @@ static void end_claim(struct http_request *r, enum end how)
 {
     struct world_call c;
     bool pending = true;
-    if (!call_begin(&c, r, true))
+    if (!call_begin(&c, r, OWN_SESSION))
         return;
     struct str node = c.in->node, error = c.in->error.p ? c.in->error : STR("");
     int err = how == COMPLETE  ? world_complete(c.world, c.k, node, &pending, &c.e)
