@@ -18,6 +18,8 @@
 
 enum { SWEEP_MIN_MS = 500, SWEEP_MAX_MS = 10 * 60 * 1000 };
 
+static int64_t retention_ms; /* 0: completed tasks are kept */
+
 struct open_world {
     struct world_registry *registry;
     struct world *world;
@@ -257,7 +259,7 @@ static int sweep_one(struct world_registry *s, struct keeper *k, struct arena *a
 static void sweep_all(struct periodic *c, void *arg)
 {
     struct world_registry *s = arg;
-    int64_t before_ms = clock_wall_ms() - s->retention_ms;
+    int64_t before_ms = clock_wall_ms() - retention_ms;
     struct keeper *k = context_keeper(s->context);
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     CLEANUP(arena_release) struct arena a = {0};
@@ -276,7 +278,7 @@ static void sweep_all(struct periodic *c, void *arg)
 
 static void sweep_start(struct world_registry *s)
 {
-    int64_t ms = s->retention_ms / 100;
+    int64_t ms = retention_ms / 100;
     ms = ms < SWEEP_MIN_MS ? SWEEP_MIN_MS : ms > SWEEP_MAX_MS ? SWEEP_MAX_MS : ms;
     s->sweep = periodic_start("world-sweep", ms, sweep_all, s);
 }
@@ -297,11 +299,11 @@ static void register_counters(struct world_registry *s)
                             "Tasks of worlds that this server has brought into a state.");
 }
 
-struct world_registry *world_registry_new(struct context *h, int64_t retention_ms)
+static int registry_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
-    struct world_registry *s = mem_zalloc(sizeof *s);
+    (void)ret_error;
+    struct world_registry *s = *ret_module = mem_zalloc(sizeof *s);
     s->context = h;
-    s->retention_ms = retention_ms;
     register_counters(s);
     pthread_mutex_init(&s->lock, NULL);
     UV_CHECK(uv_timer_init(h->loop, &s->timer));
@@ -309,7 +311,7 @@ struct world_registry *world_registry_new(struct context *h, int64_t retention_m
     context_listen(h, on_session, s);
     if (retention_ms)
         sweep_start(s);
-    return s;
+    return 0;
 }
 
 static void on_timer_closed(uv_handle_t *handle)
@@ -319,9 +321,23 @@ static void on_timer_closed(uv_handle_t *handle)
     free(s);
 }
 
-void world_registry_free(struct world_registry *s)
+static void registry_close(void *module)
 {
+    struct world_registry *s = module;
     periodic_stop(s->sweep);
     all_over(s);
     uv_close((uv_handle_t *)&s->timer, on_timer_closed);
 }
+
+static const struct option OPTIONS[] = {
+    {"world-retention", "TIME",
+     "Remove tasks of worlds this long after they were completed. Default: never.", option_span,
+     &retention_ms, 1, INT64_MAX},
+};
+
+const struct module world_module = {.name = "worlds",
+                                    .open = registry_open,
+                                    .routes = world_routes,
+                                    .close = registry_close,
+                                    .options = OPTIONS,
+                                    .option_count = sizeof OPTIONS / sizeof *OPTIONS};
