@@ -56,24 +56,19 @@ int world_check_world(struct str world, struct err_info *ret_error)
 int world_check_key(struct str key, struct err_info *ret_error)
 {
     struct str rest = key, name, type;
-
     if (key.len > WORLD_KEY_LEN_MAX)
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "the task's path is longer than %d bytes",
                        WORLD_KEY_LEN_MAX);
-    for (;;) {
-        const char *bar = rest.len ? memchr(rest.p, '|', rest.len) : NULL;
-        struct str node = {rest.p, bar ? (size_t)(bar - rest.p) : rest.len};
-
+    do {
+        struct str node = str_cut(&rest, '|');
         if (node.len && check_text(node, NODE_LEN_MAX, "node", ret_error))
             return DROVER_BAD_ARGUMENT;
         if (!world_split_name(node, &(size_t){0}, &name, &type))
             return err_set(ret_error, DROVER_BAD_ARGUMENT,
                            "'%.*s' is not a node: NAME_TYPE, or NAME_TYPE|NAME_TYPE for a child",
                            (int)(key.len < 200 ? key.len : 200), key.p);
-        if (!bar)
-            return 0;
-        rest = (struct str){bar + 1, rest.len - node.len - 1};
-    }
+    } while (rest.p);
+    return 0;
 }
 
 char *world_root_path(struct arena *a, struct str world)

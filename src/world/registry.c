@@ -232,23 +232,21 @@ static struct str world_of(const struct world_record *r)
 {
     struct str prefix = STR(WORLD_ROOT_PREFIX);
     struct str rest = {r->path.p + prefix.len, r->path.len - prefix.len};
-    const char *slash = memchr(rest.p, '/', rest.len);
-    return (struct str){rest.p, slash ? (size_t)(slash - rest.p) : rest.len};
+    return str_cut(&rest, '/');
 }
 
 /* Removes a completed task. Young tasks, tasks with children and foreign nodes stay. */
 static int sweep_one(struct world_registry *s, struct keeper *k, struct arena *a, const char *name,
                      int64_t before_ms)
 {
-    CLEANUP(buf_release) struct buf data = {0};
-    struct str key = str_of(name);
+    struct str key = str_of(name), data;
     struct keeper_stat stat;
     struct world_record r;
     struct world *w;
-    TRY(keeper_get(k, world_list_path(a, WORLD_COMPLETED, key), &data, &stat));
+    TRY(world_read(k, a, world_list_path(a, WORLD_COMPLETED, key), &data, &stat));
     if (stat.ctime_ms >= before_ms)
         return DROVER_NOT_ALLOWED;
-    TRY(world_record_read(a, buf_str(&data), key, &r));
+    TRY(world_record_read(a, data, key, &r));
     TRY(world_registry_get(s, world_of(&r), &w, NULL));
     int err = world_remove(w, k, key, before_ms, NULL);
     world_registry_put(s, w);
