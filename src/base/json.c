@@ -9,10 +9,7 @@
  */
 #include "base/json.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { FEW_MEMBERS = 16 };
