@@ -4,7 +4,6 @@
  */
 #include <stdlib.h>
 
-#include "keeper/path.h"
 #include "world/impl.h"
 
 static const char *const LISTS[] = {
