@@ -260,7 +260,6 @@ struct keeper_ops {
     int (*watch)(struct keeper *k, struct str path, enum keeper_watch_kind kind,
                  keeper_watch_fn *fn, void *arg, struct keeper_watch **ret_watch);
     void (*unwatch)(struct keeper *k, struct keeper_watch *w);
-    void (*session)(struct keeper *k, struct keeper_session *ret_session);
     void (*dispatch)(struct keeper *k);
     void (*close)(struct keeper *k, bool end_session);
     bool has_gate; /* only the embedded keeper, which defines keeper_apply() to keeper_may_lose() */
@@ -268,6 +267,7 @@ struct keeper_ops {
 
 struct keeper {
     const struct keeper_ops *ops;
+    struct keeper_session session;
 };
 
 /* Sorts the names of a `children`, and takes their text. */

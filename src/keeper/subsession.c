@@ -33,7 +33,6 @@ struct subsession_watch {
 struct subsession {
     struct keeper base;
     struct keeper *host;
-    struct keeper_session session;
 
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t quiet; /* no commit is in flight */
@@ -232,11 +231,6 @@ static void unwatch(struct keeper *k, struct keeper_watch *handle)
     free(w);
 }
 
-static void session(struct keeper *k, struct keeper_session *ret_session)
-{
-    *ret_session = subsession_of(k)->session;
-}
-
 static void dispatch(struct keeper *k)
 {
     keeper_dispatch(subsession_of(k)->host);
@@ -247,11 +241,9 @@ static void dispatch(struct keeper *k)
 /* Whether the node still exists and is the one that this subsession created. */
 static int node_is_ours(struct subsession *l, const struct subsession_node *n, bool *ret_ours)
 {
-    struct keeper_session host;
     struct keeper_stat stat;
     CLEANUP(buf_release) struct buf data = {0};
     int err = keeper_get(l->host, n->path, n->czxid ? NULL : &data, &stat);
-    keeper_session(l->host, &host);
     if (err && err != DROVER_NO_NODE)
         return err;
     if (err)
@@ -259,7 +251,8 @@ static int node_is_ours(struct subsession *l, const struct subsession_node *n, b
     else if (n->czxid)
         *ret_ours = stat.czxid == n->czxid;
     else
-        *ret_ours = stat.ephemeral_owner == host.id && str_eq(buf_str(&data), buf_str(&n->data));
+        *ret_ours = stat.ephemeral_owner == l->host->session.id &&
+                    str_eq(buf_str(&data), buf_str(&n->data));
     return 0;
 }
 
@@ -326,15 +319,15 @@ static void close_subsession(struct keeper *k, bool end_session)
 }
 
 static const struct keeper_ops SUBSESSION_OPS = {
-    get, children, multi, commit, sync_path, watch, unwatch, session, dispatch, close_subsession,
+    get, children, multi, commit, sync_path, watch, unwatch, dispatch, close_subsession,
 };
 
 int subsession_open(struct keeper *host, int32_t timeout_ms, struct keeper **ret_keeper)
 {
     struct subsession *l = mem_alloc(sizeof *l);
-    *l = (struct subsession){{&SUBSESSION_OPS}, .host = host, .session.timeout_ms = timeout_ms};
-    random_fill(&l->session.id, sizeof l->session.id);
-    random_fill(l->session.password, sizeof l->session.password);
+    *l = (struct subsession){{&SUBSESSION_OPS, {.timeout_ms = timeout_ms}}, .host = host};
+    random_fill(&l->base.session.id, sizeof l->base.session.id);
+    random_fill(l->base.session.password, sizeof l->base.session.password);
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->quiet, NULL);
     *ret_keeper = &l->base;

@@ -18,7 +18,6 @@
 struct local_keeper {
     struct keeper base;
     struct local *l;
-    struct keeper_session session;
     bool ended; /* the session is over */
     struct callback_queue callbacks;
     struct local_watch *watches;
@@ -101,7 +100,7 @@ static int multi(struct keeper *base, const struct keeper_op *ops, size_t count,
 {
     struct local_keeper *k = keeper_of(base);
     pthread_mutex_lock(&k->l->lock);
-    int err = engine_apply(k->l, k->session.id, NULL, ops, count, results, JOURNAL_WAITER);
+    int err = engine_apply(k->l, k->base.session.id, NULL, ops, count, results, JOURNAL_WAITER);
     int failed = leave(k, k->l->tree.zxid, 0);
     if (!failed)
         return err;
@@ -139,7 +138,7 @@ static int commit(struct keeper *base, const struct keeper_op *ops, size_t count
     struct commit_callback *c = mem_zalloc(sizeof *c + count * sizeof *c->results);
     *c = (struct commit_callback){{.run = commit_run}, .done = done, .arg = arg, .count = count};
     LOCKED(&l->lock);
-    c->err = engine_apply(l, k->session.id, NULL, ops, count, c->results, JOURNAL_WRITER);
+    c->err = engine_apply(l, k->base.session.id, NULL, ops, count, c->results, JOURNAL_WRITER);
     c->callback.ticket = gate_ticket(&l->gate, l->tree.zxid);
     callback_queue_post(&k->callbacks, &c->callback);
     return 0;
@@ -156,7 +155,7 @@ int keeper_apply(struct keeper *base, const struct keeper_op *ops, size_t count,
         k->results = mem_realloc(k->results, k->results_cap * sizeof *k->results);
     }
     memset(k->results, 0, count * sizeof *k->results);
-    int err = engine_apply(l, k->session.id, NULL, ops, count, k->results, JOURNAL_DEFER);
+    int err = engine_apply(l, k->base.session.id, NULL, ops, count, k->results, JOURNAL_DEFER);
     keeper_results_release(k->results, count);
     *ret_zxid = l->tree.zxid;
     return err;
@@ -265,7 +264,7 @@ static void fire(struct tree_watch *watch, enum keeper_event event, struct str p
 void local_session_ended(struct local *l, int64_t session)
 {
     for (struct local_keeper *k = l->keepers; k; k = k->next) {
-        if (k->session.id != session || k->ended)
+        if (k->base.session.id != session || k->ended)
             continue;
         k->ended = true;
         for (struct local_watch *w = k->watches; w; w = w->next) {
@@ -324,11 +323,6 @@ static void unwatch(struct keeper *base, struct keeper_watch *handle)
         watch_free(w);
 }
 
-static void session(struct keeper *base, struct keeper_session *ret_session)
-{
-    *ret_session = keeper_of(base)->session;
-}
-
 static void dispatch(struct keeper *base)
 {
     callback_queue_dispatch(&keeper_of(base)->callbacks);
@@ -338,7 +332,7 @@ static void dispatch(struct keeper *base)
 static void detach(struct local *l, struct local_keeper *k)
 {
     struct local_keeper **link = &l->keepers;
-    struct tree_session *s = k->ended ? NULL : sessions_find(&l->tree.sessions, k->session.id);
+    struct tree_session *s = k->ended ? NULL : sessions_find(&l->tree.sessions, k->base.session.id);
     while (*link != k)
         link = &(*link)->next;
     *link = k->next;
@@ -357,7 +351,7 @@ static void close_keeper(struct keeper *base, bool end_session)
     pthread_mutex_lock(&l->lock);
     detach(l, k);
     if (end_session && !k->ended)
-        engine_session_end(l, k->session.id); /* if the disk is full, its timeout ends it */
+        engine_session_end(l, k->base.session.id); /* if the disk is full, its timeout ends it */
     pthread_cond_broadcast(&l->tick);
     leave(k, l->tree.zxid, 0);
     callback_queue_close(&k->callbacks);
@@ -373,7 +367,6 @@ static const struct keeper_ops LOCAL_OPS = {
     .sync = sync_path,
     .watch = watch,
     .unwatch = unwatch,
-    .session = session,
     .dispatch = dispatch,
     .close = close_keeper,
     .has_gate = true,
@@ -406,11 +399,10 @@ int local_connect(struct local *l, const struct keeper_options *o, struct keeper
     }
     s->pins++;
     struct local_keeper *k = mem_alloc(sizeof *k);
-    *k = (struct local_keeper){.base = {.ops = &LOCAL_OPS},
+    *k = (struct local_keeper){.base = {&LOCAL_OPS, {.id = s->id, .timeout_ms = s->timeout_ms}},
                                .l = l,
-                               .session = {.id = s->id, .timeout_ms = s->timeout_ms},
                                .next = l->keepers};
-    memcpy(k->session.password, s->password, KEEPER_PASSWORD_LEN);
+    memcpy(k->base.session.password, s->password, KEEPER_PASSWORD_LEN);
     callback_queue_init(&k->callbacks, &l->gate, o);
     l->keepers = k;
     err = leave(k, l->tree.zxid, 0);
