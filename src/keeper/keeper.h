@@ -270,6 +270,13 @@ struct keeper {
     struct keeper_session session;
 };
 
+/* A session timeout within the limits. */
+static inline int32_t keeper_granted_timeout(int32_t wanted_ms)
+{
+    int32_t max_ms = wanted_ms < KEEPER_TIMEOUT_MAX_MS ? wanted_ms : KEEPER_TIMEOUT_MAX_MS;
+    return max_ms > KEEPER_TIMEOUT_MIN_MS ? max_ms : KEEPER_TIMEOUT_MIN_MS;
+}
+
 /* Sorts the names of a `children`, and takes their text. */
 void keeper_names_take(struct keeper_names *ret_names, struct buf *text, size_t count);
 

@@ -1,5 +1,5 @@
 /* The report, the dump and the salvage of a data directory. */
-#include "keeper/local/fsck.h"
+#include "keeper/local/local.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -271,11 +271,6 @@ static const struct keeper_ops ops = {
     .close = close_keeper,
 };
 
-static int32_t clamp(int32_t v, int32_t low, int32_t high)
-{
-    return v < low ? low : v > high ? high : v;
-}
-
 static struct zk *zk_new(const struct keeper_options *o, struct str chroot)
 {
     struct zk *zk = mem_alloc(sizeof *zk);
@@ -287,8 +282,8 @@ static struct zk *zk_new(const struct keeper_options *o, struct str chroot)
         .wake = o->wake,
         .wake_arg = o->wake_arg,
     };
-    zk->keeper.session.timeout_ms = clamp(o->timeout_ms ? o->timeout_ms : KEEPER_TIMEOUT_DEFAULT_MS,
-                                          KEEPER_TIMEOUT_MIN_MS, KEEPER_TIMEOUT_MAX_MS);
+    zk->keeper.session.timeout_ms =
+        keeper_granted_timeout(o->timeout_ms ? o->timeout_ms : KEEPER_TIMEOUT_DEFAULT_MS);
     pthread_mutex_init(&zk->lock, NULL);
     cond_init(&zk->changed);
     cond_init(&zk->due);
