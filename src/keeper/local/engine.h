@@ -25,7 +25,7 @@ struct local {
     struct tree_watches watches;
     struct tree_changes changes; /* of the current transaction */
     struct journal journal;      /* zero with LOCAL_NONE */
-    struct local_keeper *keepers;
+    LIST_HEAD(, local_keeper) keepers;
     bool stop;
 
     pthread_cond_t tick; /* a session was added that may time out before the others */
