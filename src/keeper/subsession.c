@@ -60,9 +60,11 @@ static uint32_t node_find(struct subsession *l, struct str path)
     return 0;
 }
 
-/* The last node takes its place. */
+/* The last node takes its place. ref 0: nothing to drop. */
 static void node_drop(struct subsession *l, uint32_t ref)
 {
+    if (!ref)
+        return;
     struct subsession_node *n = &l->nodes[ref - 1], *last = &l->nodes[l->node_len - 1];
     map_remove(&l->by_path, map_hash_str(str_of(n->path)), ref);
     free(n->path);
@@ -75,16 +77,9 @@ static void node_drop(struct subsession *l, uint32_t ref)
     l->node_len--;
 }
 
-static void node_forget(struct subsession *l, struct str path)
-{
-    uint32_t ref = node_find(l, path);
-    if (ref)
-        node_drop(l, ref);
-}
-
 static void node_put(struct subsession *l, struct str path, int64_t czxid, struct str data)
 {
-    node_forget(l, path);
+    node_drop(l, node_find(l, path));
     mem_grow(l->nodes, l->node_len, l->node_cap);
     struct subsession_node *n = &l->nodes[l->node_len++];
     *n = (struct subsession_node){.path = mem_dup(path.p, path.len), .czxid = czxid};
@@ -111,7 +106,7 @@ static void note(struct subsession *l, const struct keeper_op *ops, size_t count
         else if (creates && !(op->flags & KEEPER_SEQUENTIAL))
             node_put(l, op->path, 0, op->data);
         else if (op->kind == KEEPER_DELETE && !err)
-            node_forget(l, op->path);
+            node_drop(l, node_find(l, op->path));
     }
 }
 
