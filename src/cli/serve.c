@@ -13,7 +13,7 @@
 #include "cli/cmd.h"
 #include "dag/service.h"
 #include "http/server.h"
-#include "keeper/local/fsck.h"
+#include "keeper/local/local.h"
 #include "keeper/zookeeper/zookeeper.h"
 #include "queue/http.h"
 #include "server/sessions.h"
