@@ -2,7 +2,7 @@
 #ifndef DAG_HTTP_H
 #define DAG_HTTP_H
 
-#include "server/modules.h"
+#include "server/context.h"
 
 extern const struct module dag_module;
 

@@ -3,7 +3,7 @@
 #define DAG_HTTP_IMPL_H
 
 #include "dag/service.h"
-#include "server/modules.h"
+#include "server/context.h"
 
 /* The fields of all routes (http_routes.c). */
 struct dag_in {

@@ -7,7 +7,7 @@
 
 #include "base/thread.h"
 #include "queue/queue.h"
-#include "server/modules.h"
+#include "server/context.h"
 #include "task/service.h"
 
 extern const struct module queue_module;

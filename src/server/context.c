@@ -224,15 +224,16 @@ static int read_auth(const char *file, char **ret_auth, struct err_info *ret_err
     return take_auth(line, file, ret_auth, ret_error);
 }
 
-int zookeeper_session_open(uv_loop_t *loop, const struct zookeeper_session_options *o,
-                           struct zookeeper_session **ret_ensemble, struct err_info *ret_error)
+int zookeeper_session_open(uv_loop_t *loop, const char *url, const char *auth_file,
+                           int32_t timeout_ms, struct zookeeper_session **ret_ensemble,
+                           struct err_info *ret_error)
 {
     struct zookeeper_session *e = mem_zalloc(sizeof *e);
     struct lent_session *session;
-    int err = read_auth(o->auth_file, &e->auth, ret_error);
+    int err = read_auth(auth_file, &e->auth, ret_error);
     e->loop = loop;
-    e->url = mem_dup(o->url, strlen(o->url));
-    e->timeout_ms = o->timeout_ms;
+    e->url = mem_dup(url, strlen(url));
+    e->timeout_ms = timeout_ms;
     pthread_mutex_init(&e->lock, NULL);
     UV_CHECK(uv_async_init(loop, &e->wake, on_ensemble_wake));
     e->wake.data = e;

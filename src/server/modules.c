@@ -1,5 +1,5 @@
 /* The modules; health, readiness, and the metrics of process and keeper. */
-#include "server/modules.h"
+#include "server/context.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -167,10 +167,11 @@ static double read_resident(void *arg)
 static void register_metrics(struct modules *m)
 {
     struct metrics *to = m->context->metrics;
-    metrics_gauge(to, "drover_info", "version=\"" DROVER_VERSION "\"", "The version.", read_version,
-                  NULL);
-    metrics_gauge(to, "drover_ready", NULL, "1 when /readyz says so.", read_ready, m);
-    metrics_gauge(to, "process_resident_memory_bytes", NULL, "Memory in use.", read_resident, NULL);
+    metrics_read(to, "drover_info", "gauge", "version=\"" DROVER_VERSION "\"", "The version.",
+                 read_version, NULL);
+    metrics_read(to, "drover_ready", "gauge", NULL, "1 when /readyz says so.", read_ready, m);
+    metrics_read(to, "process_resident_memory_bytes", "gauge", NULL, "Memory in use.",
+                 read_resident, NULL);
     if (m->context->local)
         metrics_collector(to, collect_keeper, m->context);
 }

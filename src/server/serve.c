@@ -20,7 +20,7 @@
 #include "http/server.h"
 #include "keeper/local/local.h"
 #include "keeper/wire/wire.h"
-#include "server/modules.h"
+#include "server/context.h"
 #include "server/serve.h"
 
 static const char *const JOURNAL_NAMES[] = {
@@ -160,11 +160,9 @@ static void on_note(void *arg, const char *line)
 
 static int open_keeper(struct serve *s, struct err_info *ret_error)
 {
-    struct zookeeper_session_options ensemble = {.url = s->options.keeper,
-                                                 .auth_file = s->options.zk_auth,
-                                                 .timeout_ms = (int32_t)s->options.zk_timeout_ms};
     if (s->options.keeper)
-        return zookeeper_session_open(&s->loop, &ensemble, &s->ensemble, ret_error);
+        return zookeeper_session_open(&s->loop, s->options.keeper, s->options.zk_auth,
+                                      (int32_t)s->options.zk_timeout_ms, &s->ensemble, ret_error);
     if (!s->options.data && s->options.journal != LOCAL_NONE) {
         default_data(&s->default_data);
         s->options.data = buf_text(&s->default_data);

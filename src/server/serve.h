@@ -17,7 +17,7 @@ struct serve_options {
     const char *token_file;         /* NULL: no token */
     struct option_list http_hosts;  /* further names of this server */
     int64_t snapshot_every, http_timeout_ms, connections_max, zk_timeout_ms; /* 0: the default */
-    const struct module *const *modules; /* server/modules.h; ends with NULL */
+    const struct module *const *modules; /* server/context.h; ends with NULL */
 };
 
 /* Runs until TERM or INT. Returns 0, or why it could not start, which it has logged. */

@@ -1,7 +1,7 @@
 /* Sessions over HTTP. */
 #include "server/sessions.h"
 
-#include "server/modules.h"
+#include "server/context.h"
 
 static void reply_refusal(struct http_request *r, int err)
 {
@@ -101,7 +101,7 @@ static void get_session(struct http_request *r)
     const struct session_in *in = r->in;
     struct context *h = r->arg;
     struct session_info info;
-    reply_session(r, sessions_get(h->sessions, in->id, &info), &info, true);
+    reply_session(r, sessions_get(h->sessions, in->id, false, &info), &info, true);
 }
 
 static void put_session(struct http_request *r)
@@ -109,7 +109,7 @@ static void put_session(struct http_request *r)
     const struct session_in *in = r->in;
     struct context *h = r->arg;
     struct session_info info;
-    reply_session(r, sessions_touch(h->sessions, in->id, &info), &info, false);
+    reply_session(r, sessions_get(h->sessions, in->id, true, &info), &info, false);
 }
 
 static void delete_session(struct http_request *r)
