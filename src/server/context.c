@@ -278,11 +278,8 @@ int context_connect(struct context *h, void (*fn)(void *arg), void *arg, struct 
     return err ? err_set(ret_error, err, "cannot open a session: %s", drover_err_message(err)) : 0;
 }
 
-int context_open(struct context *h, uv_loop_t *loop, struct local *local,
-                 struct zookeeper_session *ensemble, struct err_info *ret_error)
+int context_open(struct context *h, uv_loop_t *loop, struct err_info *ret_error)
 {
-    h->local = local;
-    h->ensemble = ensemble;
     UV_CHECK(uv_async_init(loop, &h->wake, on_wake));
     h->wake.data = h;
     int err = context_connect(h, wake, &h->wake, &h->keeper, ret_error);
@@ -290,8 +287,8 @@ int context_open(struct context *h, uv_loop_t *loop, struct local *local,
         uv_close((uv_handle_t *)&h->wake, NULL);
         return err;
     }
-    if (ensemble)
-        ensemble->context = h;
+    if (h->ensemble)
+        h->ensemble->context = h;
     h->loop = loop;
     http_topic_init(&h->topic);
     h->events = events_new(loop);

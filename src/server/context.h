@@ -55,8 +55,9 @@ struct context {
     const char *url;          /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
     const char *keeper_url;   /* for clients of the keeper: zk://...; NULL: none is served */
 
+    struct zookeeper_session *ensemble; /* NULL: the embedded keeper */
+
     /* Private to context.c. */
-    struct zookeeper_session *ensemble;
     struct keeper *keeper; /* on the embedded keeper */
     uv_async_t wake;
     struct context_listener listeners[CONTEXT_LISTENERS_MAX];
@@ -81,9 +82,8 @@ int zookeeper_session_open(uv_loop_t *loop, const char *url, const char *auth_fi
 /* Ends the session; all borrowers have returned it. Frees itself: run the loop until then. */
 void zookeeper_session_close(struct zookeeper_session *e);
 
-/* Exactly one of local and ensemble is given. */
-int context_open(struct context *h, uv_loop_t *loop, struct local *local,
-                 struct zookeeper_session *ensemble, struct err_info *ret_error);
+/* Opens a context whose members are set; of local and ensemble exactly one. */
+int context_open(struct context *h, uv_loop_t *loop, struct err_info *ret_error);
 
 /* Ends the server's session. Run the loop until its handles are gone. */
 void context_close(struct context *h);

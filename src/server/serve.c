@@ -32,18 +32,14 @@ static const char *const JOURNAL_NAMES[] = {
 struct serve {
     struct serve_options options;
     struct buf default_data, keeper_url;
-    char *token;
+    char *token; /* as in the context */
     uv_loop_t loop;
     uv_signal_t signals[2];
     uv_idle_t turn; /* while it is active the loop does not block, so there is another turn */
     int64_t seen;   /* changes that were deferred in the last turn */
     bool defers;
-    struct metrics *metrics;
-    struct http_server *http;
     struct wire *wire;
-    struct zookeeper_session *ensemble;
-    struct local *local;
-    struct context context;
+    struct context context; /* filled as things are opened */
     struct modules modules;
 };
 
@@ -97,7 +93,7 @@ static void start_deferring(struct serve *s)
 {
     UV_CHECK(uv_idle_init(&s->loop, &s->turn));
     uv_unref((uv_handle_t *)&s->turn);
-    local_set_defers(s->local, true);
+    local_set_defers(s->context.local, true);
     s->defers = true;
 }
 
@@ -112,7 +108,7 @@ static bool on_rest(void *arg)
     struct serve *s = arg;
     if (!s->defers)
         return false;
-    int64_t deferred = local_deferred(s->local);
+    int64_t deferred = local_deferred(s->context.local);
     if (deferred > s->seen) {
         s->seen = deferred;
         UV_CHECK(uv_idle_start(&s->turn, on_turn));
@@ -120,7 +116,7 @@ static bool on_rest(void *arg)
     }
     s->seen = 0;
     uv_idle_stop(&s->turn);
-    if (!deferred || !local_write_deferred(s->local) || !s->context.on_written)
+    if (!deferred || !local_write_deferred(s->context.local) || !s->context.on_written)
         return false;
     s->context.on_written(s->context.on_written_arg);
     return true;
@@ -130,25 +126,21 @@ static bool on_rest(void *arg)
 static int open_modules(struct serve *s, struct err_info *ret_error)
 {
     struct route_table tables[MODULES_MAX + 3];
-    if (!s->http)
+    if (!s->context.http)
         return 0;
-    if (s->local && s->options.journal == LOCAL_STRICT)
+    if (s->context.local && s->options.journal == LOCAL_STRICT)
         start_deferring(s);
     s->modules.table = s->options.modules;
-    s->context = (struct context){
-        .metrics = s->metrics,
-        .http = s->http,
-        .token = s->token,
-        .data_dir = s->options.journal == LOCAL_NONE || s->ensemble ? NULL : s->options.data,
-        .url = http_url(s->http),
-        .keeper_url = keeper_url(s),
-    };
-    TRY(context_open(&s->context, &s->loop, s->local, s->ensemble, ret_error));
+    if (s->options.journal != LOCAL_NONE && s->context.local)
+        s->context.data_dir = s->options.data;
+    s->context.url = http_url(s->context.http);
+    s->context.keeper_url = keeper_url(s);
+    TRY(context_open(&s->context, &s->loop, ret_error));
     TRY(modules_open(&s->modules, &s->context, ret_error));
     size_t count = modules_routes(&s->modules, tables);
-    tables[count++] = metrics_routes(s->metrics);
+    tables[count++] = metrics_routes(s->context.metrics);
     tables[count++] = events_routes(s->context.events);
-    http_serve(s->http, tables, count);
+    http_serve(s->context.http, tables, count);
     return 0;
 }
 
@@ -162,7 +154,8 @@ static int open_keeper(struct serve *s, struct err_info *ret_error)
 {
     if (s->options.keeper)
         return zookeeper_session_open(&s->loop, s->options.keeper, s->options.zk_auth,
-                                      (int32_t)s->options.zk_timeout_ms, &s->ensemble, ret_error);
+                                      (int32_t)s->options.zk_timeout_ms, &s->context.ensemble,
+                                      ret_error);
     if (!s->options.data && s->options.journal != LOCAL_NONE) {
         default_data(&s->default_data);
         s->options.data = buf_text(&s->default_data);
@@ -174,7 +167,7 @@ static int open_keeper(struct serve *s, struct err_info *ret_error)
         .snapshot_every = s->options.snapshot_every,
         .note = on_note,
     };
-    return local_open(&o, &s->local, ret_error);
+    return local_open(&o, &s->context.local, ret_error);
 }
 
 /*
@@ -184,7 +177,7 @@ static void close_modules(void *arg)
 {
     struct serve *s = arg;
     if (s->defers) {
-        local_set_defers(s->local, false);
+        local_set_defers(s->context.local, false);
         uv_close((uv_handle_t *)&s->turn, NULL);
     }
     modules_close(&s->modules);
@@ -192,14 +185,14 @@ static void close_modules(void *arg)
         context_close(&s->context);
     if (s->wire)
         wire_close(s->wire);
-    if (s->ensemble)
-        zookeeper_session_close(s->ensemble);
+    if (s->context.ensemble)
+        zookeeper_session_close(s->context.ensemble);
 }
 
 static void close_all(struct serve *s)
 {
-    if (s->http)
-        http_close(s->http);
+    if (s->context.http)
+        http_close(s->context.http);
     else
         close_modules(s);
 }
@@ -208,6 +201,7 @@ static int listen_http(struct serve *s, struct err_info *ret_error)
 {
     if (s->options.token_file)
         TRY(token_read(s->options.token_file, &s->token, ret_error));
+    s->context.token = s->token;
     struct http_options o = {
         .address = s->options.http.address,
         .request_timeout_ms = s->options.http_timeout_ms,
@@ -215,13 +209,13 @@ static int listen_http(struct serve *s, struct err_info *ret_error)
         .token = s->token,
         .hosts = s->options.http_hosts.items,
         .host_count = s->options.http_hosts.count,
-        .metrics = s->metrics,
+        .metrics = s->context.metrics,
         .rest = on_rest,
         .rest_arg = s,
         .closed = close_modules,
         .closed_arg = s,
     };
-    return http_listen(&s->loop, &o, &s->http, ret_error);
+    return http_listen(&s->loop, &o, &s->context.http, ret_error);
 }
 
 static void say_what_is_kept(struct serve *s)
@@ -231,7 +225,7 @@ static void say_what_is_kept(struct serve *s)
         log_info("keeper %s", s->options.keeper);
         return;
     }
-    local_stats(s->local, &stats);
+    local_stats(s->context.local, &stats);
     if (s->options.journal == LOCAL_NONE)
         log_info("data directory none: all data is lost when this process ends");
     else
@@ -245,8 +239,8 @@ static void say_what_runs(struct serve *s)
 {
     log_info("version %s", DROVER_VERSION);
     say_what_is_kept(s);
-    if (s->http)
-        log_info("listening on %s", http_url(s->http));
+    if (s->context.http)
+        log_info("listening on %s", http_url(s->context.http));
     if (s->wire)
         log_info("listening on zk://%s", wire_address(s->wire));
 }
@@ -286,9 +280,9 @@ static int start(struct serve *s, struct err_info *ret_error)
 static void release(struct serve *s)
 {
     uv_loop_close(&s->loop);
-    if (s->local)
-        local_close(s->local);
-    metrics_free(s->metrics);
+    if (s->context.local)
+        local_close(s->context.local);
+    metrics_free(s->context.metrics);
     buf_release(&s->default_data);
     buf_release(&s->keeper_url);
     free(s->token);
@@ -301,14 +295,14 @@ int serve(const struct serve_options *o)
     signal(SIGPIPE, SIG_IGN); /* a closed connection is an error of the write */
     file_limit_raise();
     UV_CHECK(uv_loop_init(&s.loop));
-    s.metrics = metrics_new();
+    s.context.metrics = metrics_new();
     int err = start(&s, &e);
     if (err) {
         log_error("%s", e.text);
         close_all(&s);
     } else {
         if (s.wire)
-            wire_serve(s.wire, s.local);
+            wire_serve(s.wire, s.context.local);
         catch_signals(&s);
         say_what_runs(&s);
     }
