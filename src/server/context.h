@@ -125,26 +125,4 @@ struct module {
     size_t option_count;
 };
 
-enum { MODULES_MAX = 16 };
-
-struct modules {
-    const struct module *const *table; /* ends with NULL; at most MODULES_MAX entries */
-    struct context *context;
-    void *opened[MODULES_MAX];
-    size_t count; /* how many of the table are open */
-};
-
-/*
- * Opens all modules of the table, or none and says why; and adds the metrics of the process and the
- * keeper. context->metrics must be set.
- */
-int modules_open(struct modules *m, struct context *h, struct err_info *ret_error);
-void modules_close(struct modules *m);
-
-/*
- * Fills tables, which has room for MODULES_MAX + 1; returns how many. The last one has GET /healthz
- * (the server runs) and GET /readyz (it is ready for requests).
- */
-size_t modules_routes(struct modules *m, struct route_table *tables);
-
 #endif
