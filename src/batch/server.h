@@ -23,7 +23,7 @@
 #define BATCH_SERVER_H
 
 #include "batch/item.h"
-#include "server/modules.h"
+#include "server/context.h"
 
 enum { BATCH_WAIT_MAX_MS = 60 * 1000, BATCH_LIST_MAX = 10000, BATCH_LIST_DEFAULT = 1000 };
 

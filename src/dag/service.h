@@ -45,7 +45,7 @@
 #include "dag/runner.h"
 #include "dag/started.h"
 #include "keeper/keeper.h"
-#include "server/modules.h"
+#include "server/context.h"
 #include "task/service.h"
 
 enum {

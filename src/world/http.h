@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-#include "server/modules.h"
+#include "server/context.h"
 #include "world/world.h"
 
 extern const struct module world_module;
