@@ -101,7 +101,6 @@ static bool skip_plain(struct json_parser *s)
 {
     while ((s->p = json_skip_plain(s->p, s->end)) < s->end) {
         unsigned char c = (unsigned char)*s->p;
-
         if (c == '"' || c == '\\')
             return true;
         if (c < 0x20)
@@ -267,7 +266,6 @@ static bool parse_key(struct json_parser *s, struct json *member)
 static bool parse_members(struct json_parser *s, struct json *v, char closing)
 {
     struct json **end = &v->first;
-
     v->first = NULL;
     s->p++;
     skip_space(s);
@@ -275,7 +273,6 @@ static bool parse_members(struct json_parser *s, struct json *v, char closing)
         return true;
     do {
         struct json *member = arena_zalloc(s->arena, sizeof *member);
-
         if ((closing == '}' && !parse_key(s, member)) || !parse_value(s, member))
             return false;
         *end = member;

@@ -220,7 +220,6 @@ static bool look_in(struct batch_callbacks *n, struct batch_call *c, struct batc
     for (size_t i = 0; i < names.count && !periodic_is_stopping(n->thread); i++) {
         struct batch_callback *t = &next.list[next.count];
         int64_t batch = batch_id_number(BATCH_ID_BATCH, str_of(names.names[i]));
-
         while (old < due->count && due->list[old].batch < batch)
             old++;
         *t = (struct batch_callback){.batch = batch};

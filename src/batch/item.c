@@ -49,11 +49,9 @@ int batch_item_create(struct batch_call *c, enum batch_kind_id kind, batch_add_f
     const struct batch_kind *k = &c->store->kinds[kind];
     bool again = true;
     int err = 0;
-
     for (int i = 0; i < BATCH_TRIES && again; i++) {
         struct batch_txn t = BATCH_TXN(c);
         int32_t version;
-
         LOCKED(&c->store->creating);
         TRY(batch_next_number(c, k, ret_number, &version));
         txn_set(&t.txn, OP_ANY, NO_BYTES, version, "%s", k->dir);
@@ -270,7 +268,6 @@ static int list_dir(struct batch_call *c, struct batch_listing *l, const char *d
     TRY(batch_node_children(c, &names, NULL, "%s", dir));
     for (size_t i = 0; i < names.count && l->count < l->f->limit; i++) {
         struct str id = {names.names[i] + prefix, strlen(names.names[i]) - prefix};
-
         if (strlen(names.names[i]) != prefix + BATCH_ID_LEN ||
             batch_id_number(c->store->kinds[l->kind].prefix, id) < l->f->from)
             continue;
@@ -355,7 +352,6 @@ static int delete_jobs(struct batch_call *c, const struct batch_item *b, enum ba
         batch_node_children(c, &names, NULL, "%s/states/%s", b->path, BATCH_LISTS[list])));
     for (size_t i = 0; i < names.count && !err;) {
         struct batch_txn t = BATCH_TXN(c);
-
         for (size_t end = i + LOT; i < names.count && i < end; i++) {
             TRY(batch_item_read(c, BATCH_KIND_JOB, str_of(names.names[i]), &j));
             TRY(add_job_deletion(c, &t, &j, b->id, list));

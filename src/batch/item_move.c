@@ -225,7 +225,6 @@ static int build(struct batch_call *c, struct batch_txn *t, struct batch_transit
 {
     struct batch_item *i = &tr->item;
     enum batch_kind_id kind = i->kind->id;
-
     tr->cached = kind == BATCH_KIND_JOB && tr->move->token && !tr->fresh &&
                  batch_job_cache_get(c, i->number, tr->move->token, i);
     if (!tr->cached)

@@ -184,7 +184,6 @@ bool batch_job_cache_get(struct batch_call *c, int64_t number, int64_t token,
     struct batch_job_cache *cache = c->store->job_cache;
     const struct batch_cached_job *slot = &cache->slots[number % CACHE_SIZE];
     int64_t session = session_of(c, token);
-
     LOCKED(&cache->lock);
     if (!slot->job.kind || slot->job.number != number || slot->job.token != token ||
         slot->session != session)
@@ -318,7 +317,6 @@ int batch_job_set_priority(struct batch_call *c, struct str id, int64_t priority
                 j.priority_version, "%s/priority", j.path);
         if (entry != priority) {
             struct batch_view *v = &j.kind->views[j.status.state];
-
             batch_txn_list_remove(&t, OP_ANY, v, batch_key(entry, j.number));
             batch_txn_list_add(&t, OP_ANY, v, batch_key((int)priority, j.number));
         }

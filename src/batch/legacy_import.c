@@ -29,7 +29,6 @@ static int read_record(struct batch_call *c, struct str path, const char *name,
 int batch_legacy_list(struct batch_call *c, struct str path, batch_legacy_fn *fn, void *arg)
 {
     struct keeper_names names;
-
     if (path.len > 500 || path.len < 2 || !path_is_valid(path, false))
         return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "'path' is not the path of a node");
     int err = batch_node_children(c, &names, NULL, "%.*s", STR_ARGS(path));
@@ -39,7 +38,6 @@ int batch_legacy_list(struct batch_call *c, struct str path, batch_legacy_fn *fn
         struct batch_legacy r = {.name = str_of(names.names[i])};
         struct str imported = {0};
         int read;
-
         err = read_record(c, path, names.names[i], &r, &imported, &read);
         err = err ? batch_optional(err) /* deleted meanwhile */ : fn(arg, &r, imported, read);
     }

@@ -232,7 +232,6 @@ int batch_machines_load(struct arena *a, struct str text, struct batch_machines 
     for (int i = 0; MEMBERS[i]; i++) {
         const struct json *one = json_get(v, MEMBERS[i]);
         struct batch_machine_loader l = {.a = a, .m = targets[i], .error = ret_error};
-
         if (!one)
             continue;
         *l.m = (struct batch_machine){.noun = l.m->noun, .is_job = l.m->is_job};

@@ -63,7 +63,6 @@ static int each_child(struct batch_repair *f, const char *dir, const char *prefi
     TRY(batch_fail(f->c, keeper_children(f->c->k, dir, &names, NULL)));
     for (size_t i = 0; i < names.count; i++) {
         int64_t key = batch_entry_key(prefix, priority, str_of(names.names[i]));
-
         if (key >= 0)
             TRY(fn(f, names.names[i], key, arg));
         else if (what && (strcmp(dir, "/jobs") != 0 || strcmp(names.names[i], "states") != 0))
@@ -247,11 +246,9 @@ static bool put_right(struct batch_repair *f, const struct batch_item *j,
     struct batch_txn t = BATCH_TXN(f->c);
     bool kept[2] = {false, false};
     int batch_to;
-
     txn_check(&t.txn, OP_ANY, j->version, "/jobs/%s/status", j->id);
     for (int i = 0; i < s->count; i++) {
         const struct batch_place *p = &s->found[i];
-
         if (is_right(s, p) && !kept[p->of_batch])
             kept[p->of_batch] = true;
         else

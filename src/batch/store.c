@@ -303,7 +303,6 @@ int batch_txn_commit(struct batch_call *c, struct batch_txn *t, int witness)
     for (const struct batch_txn_list *l = t->lists; l; l = l->next) {
         struct batch_entry_name entry = batch_view_entry(l->view, l->key);
         struct list_class class = {.order = l->key, .group = BATCH_VIEW_GROUP};
-
         list_view_done(l->view->list, 1, err);
         if (!err && l->add)
             list_view_add(l->view->list, str_of(entry.text), &class, 0);

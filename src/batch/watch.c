@@ -152,10 +152,8 @@ static bool attend_view(struct batch_watcher *w, struct batch_call *c, struct ba
 static void attend_all(struct batch_watcher *w, struct batch_call *c, bool all, int64_t *next_ms)
 {
     struct batch_kind *kinds = c->store->kinds;
-
     for (int id = 0; id < BATCH_KINDS; id++) {
         bool waiting = false;
-
         for (int i = 0; i < kinds[id].machine->count; i++)
             waiting |= attend_view(w, c, &kinds[id].views[i], all, next_ms);
         if (id == BATCH_KIND_BATCH || (waiting && id != BATCH_KIND_JOB))

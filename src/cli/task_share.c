@@ -172,7 +172,6 @@ static int run_ls(const struct cmd_call *call)
     struct client_reply groups;
     struct err_info e;
     int64_t left = limit;
-
     TRY(client_open(&c, &call->client));
     TRY(client_call(&c, &groups, NULL, "GET /groups"));
     json_open(&tasks, '[');

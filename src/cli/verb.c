@@ -388,7 +388,6 @@ static int print_reply(const struct request *r, const struct client_reply *reply
     const struct cmd_value *named = find_value(r->call, "session");
     bool acquires = v->flags & VERB_ACQUIRE, json = r->call->client.json;
     const struct json *first = reply->json ? reply->json->first : NULL;
-
     verb_session = r->opened ? r->opened : named ? named->text : NULL;
     if (acquires && (!first || first->kind == JSON_NULL)) {
         if (json)

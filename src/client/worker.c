@@ -123,7 +123,6 @@ static int begin_session(struct drover_worker *w)
 static void join(struct drover_worker *w, const struct queue_worker_action *a)
 {
     struct err_info e = {""};
-
     disconnect(w);
     int err = w->source->connect(w->source, &w->keeper, &e);
     w->steps.registration.queues.keeper = w->keeper;

@@ -44,7 +44,6 @@ void list_view_unlock(struct list_view *v)
         struct list_group *g = &v->groups[v->ready[--v->ready_count] - 1];
         struct str name = str_of(g->name);
         uint32_t count = g->became_free;
-
         g->became_free = 0;
         pthread_mutex_unlock(&v->lock);
         v->o.ready(v->o.arg, name, count);
@@ -172,7 +171,6 @@ static void sweep(struct list_view *v, bool was_read)
 {
     for (uint32_t ref = 1; ref <= v->len; ref++) {
         const struct list_entry *e = &v->entries[ref];
-
         if (e->state == LIST_GONE || (was_read && e->state != LIST_UNUSED &&
                                       e->state != LIST_TAKEN && e->seen != v->reading))
             list_entry_remove(v, ref);
