@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "files.h"
 #include "held_fs.h"
+#include "keeper/local/engine.h"
 #include "store.h"
 
 enum { CROWD = 20, LOOK_MS = 100, SLOW_ROUNDS = 8, SLOW_MS = 10, DEFERRED_MAX = 64 };
@@ -148,6 +149,16 @@ static void changes_during_a_sync_stay_deferred_after_it(void **state)
     close_scene(&c);
 }
 
+/* The journal forgets how long its rounds took: a busy machine is no slow disk. */
+static void make_fast(struct scene *c)
+{
+    struct local *l = c->s->l;
+
+    pthread_mutex_lock(&l->lock);
+    l->journal.round_us = 0;
+    pthread_mutex_unlock(&l->lock);
+}
+
 /* One at a time: durable when the call that writes it returns, written by its thread. */
 static void a_single_change_is_written_by_the_caller(void **state)
 {
@@ -156,6 +167,7 @@ static void a_single_change_is_written_by_the_caller(void **state)
     (void)state;
     open_scene(&c);
     for (int i = 0; i < CROWD * 2; i++) {
+        make_fast(&c);
         int64_t zxid = submit(&c);
 
         assert_int_equal(local_deferred(c.s->l), 1);
