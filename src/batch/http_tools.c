@@ -216,9 +216,9 @@ void get_machines(struct http_request *r)
     const struct batch_server *h = r->arg;
     CLEANUP(buf_release) struct buf b = {0};
     json_open(&b, '{');
-    put_machine(&b, "batch", &h->machines.batch);
-    put_machine(&b, "job", &h->machines.job);
-    put_machine(&b, "access", &h->machines.access);
+    put_machine(&b, "batch", &h->store->machines.batch);
+    put_machine(&b, "job", &h->store->machines.job);
+    put_machine(&b, "access", &h->store->machines.access);
     json_close(&b, '}');
     http_reply(r, 200, buf_str(&b));
 }
