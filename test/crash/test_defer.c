@@ -160,8 +160,8 @@ static void make_fast(struct scene *c)
 }
 
 /*
- * One at a time: durable when the call that writes it returns, written by its thread. The writer may
- * be at work for a moment, with a mark: then the change is left to it.
+ * One at a time: durable when the call that writes it returns, written by its thread. The writer
+ * may be at work for a moment, with a mark: then the change is left to it.
  */
 static void a_single_change_is_written_by_the_caller(void **state)
 {
