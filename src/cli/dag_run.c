@@ -17,7 +17,8 @@
 #include "cli/graph_file.h"
 #include "cli/term.h"
 
-enum { POLL_MS = 150, OUTPUT_LINES = 25, OUTPUT_LEN_MAX = 4 * 1024 * 1024 };
+enum { POLL_MS = 150, OUTPUT_LINES = 25 };
+enum { OUTPUT_LEN_MAX = 4 * 1024 * 1024, FILE_LEN_MAX = 128 * 1024 * 1024 };
 
 struct graph_run {
     bool dry_run, keep_going, resume, dot, mermaid, quiet;
@@ -395,6 +396,31 @@ static int follow_nodes(struct graph_run *r)
 
 /* The command. */
 
+/* "dir/build.yaml" is "build". */
+static const char *base_name(struct arena *a, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
+               *dot = strrchr(name, '.');
+    if (!strcmp(path, "-"))
+        return "graph";
+    return arena_text(a,
+                      (struct str){name, dot && dot > name ? (size_t)(dot - name) : strlen(name)});
+}
+
+/* Reads a graph; "-" is standard input. Prints the error. Exit status. */
+static int read_file(struct graph_file *f, const char *path)
+{
+    CLEANUP(buf_release) struct buf b = {0};
+    struct err_info why;
+    if (client_read_file(path, FILE_LEN_MAX, &b))
+        return CMD_USAGE;
+    struct str text = arena_take(&f->arena, &b);
+    bool is_yaml = text.p[strspn(text.p, " \t\r\n")] != '{';
+    if (graph_file_parse(f, text, is_yaml, base_name(&f->arena, path), &why))
+        return client_misuse("%s: %s", path, why.text);
+    return CMD_OK;
+}
+
 /* Prints what needs no server: a picture, or what would run. */
 static int print_file(struct graph_run *r)
 {
@@ -411,7 +437,7 @@ static int run_graph(struct graph_run *r, const struct cmd_call *call)
 {
     char nodes[HUMAN_SIZE], span[HUMAN_SIZE];
 
-    TRY(graph_file_read(&r->file, call->operands[0]));
+    TRY(read_file(&r->file, call->operands[0]));
     if (r->dot || r->mermaid || (r->dry_run && !r->resume))
         return print_file(r);
     TRY(client_open(&r->c, &call->client));

@@ -5,10 +5,7 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "cli/http_client.h"
 #include "dag/node.h"
-
-enum { FILE_LEN_MAX = 128 * 1024 * 1024 };
 
 void graph_file_release(struct graph_file *f)
 {
@@ -169,30 +166,6 @@ int graph_file_parse(struct graph_file *f, struct str text, bool is_yaml, const 
     if (!nodes || !nodes->count)
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "there are no nodes");
     return read_nodes(f, nodes, ret_error);
-}
-
-/* "dir/build.yaml" is "build". */
-static const char *base_name(struct arena *a, const char *path)
-{
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
-               *dot = strrchr(name, '.');
-    if (!strcmp(path, "-"))
-        return "graph";
-    return arena_text(a,
-                      (struct str){name, dot && dot > name ? (size_t)(dot - name) : strlen(name)});
-}
-
-int graph_file_read(struct graph_file *f, const char *path)
-{
-    CLEANUP(buf_release) struct buf b = {0};
-    struct err_info why;
-    if (client_read_file(path, FILE_LEN_MAX, &b))
-        return CMD_USAGE;
-    struct str text = arena_take(&f->arena, &b);
-    bool is_yaml = text.p[strspn(text.p, " \t\r\n")] != '{';
-    if (graph_file_parse(f, text, is_yaml, base_name(&f->arena, path), &why))
-        return client_misuse("%s: %s", path, why.text);
-    return CMD_OK;
 }
 
 /* For the API. */

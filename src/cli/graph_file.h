@@ -43,13 +43,10 @@ struct graph_file {
     uint32_t *order; /* indices, parents first */
 };
 
-/* Reads a file; "-" is standard input. Prints the error. Exit status. */
-int graph_file_read(struct graph_file *f, const char *path);
-void graph_file_release(struct graph_file *f);
-
-/* The same from a text. 0, or BAD_ARGUMENT and the reason. */
+/* Reads the text of a file. 0, or BAD_ARGUMENT and the reason. */
 int graph_file_parse(struct graph_file *f, struct str text, bool is_yaml, const char *default_name,
                      struct err_info *ret_error);
+void graph_file_release(struct graph_file *f);
 
 /* The node that is called GRAPH/NODE on the server, or NULL. */
 struct graph_node *graph_file_find(const struct graph_file *f, struct str name);

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/human.h"
+#include "base/random.h"
 #include "cli/task_share.h"
 #include "cli/verb.h"
 #include "client/task_client.h"
@@ -47,7 +48,7 @@ static void put_requestid(struct client *c, struct buf *b)
 {
     char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
     c->repeatable = true;
-    task_client_requestid(requestid);
+    random_hex(requestid, TASK_CLIENT_REQUESTID_LEN);
     json_member_text(b, "requestid", str_of(requestid));
 }
 

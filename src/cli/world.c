@@ -56,17 +56,13 @@ static int print_tasks(const struct json *reply)
     return CMD_OK;
 }
 
-static const struct verb LIST_TASKS = {"GET", "/v1/worlds/{1}/tasks", .print = print_tasks};
-static const struct verb LIST_WORLDS = {"GET", "/v1/worlds", .print = verb_print_word};
-
+/* Without WORLD it is another request, and the options are not sent. */
 static int run_ls(const struct cmd_call *call)
 {
-    struct cmd cmd = *call->cmd;
-    struct cmd_call verb_call = *call;
-    verb_call.cmd = &cmd;
-    cmd.verb = call->count ? &LIST_TASKS : &LIST_WORLDS;
-    cmd.options = call->count ? cmd.options : NULL;
-    return verb_run(&verb_call);
+    static const struct verb list_worlds = {"GET", "/v1/worlds", .print = verb_print_word};
+    struct cmd_call worlds = *call;
+    worlds.cmd = &(const struct cmd){.verb = &list_worlds};
+    return verb_run(call->count ? call : &worlds);
 }
 
 /* tree */
@@ -140,7 +136,8 @@ static const struct cmd *const COMMANDS[] = {
              option_choice},
             {"limit", "N", "At most N. Default: 1000.", option_number, NULL, 1, 100000},
             {"after", "NODE", "Start after this node, in the order of names.", option_text}),
-        CMD_JSON, run_ls),
+        CMD_JSON, run_ls,
+        .verb = &(const struct verb){"GET", "/v1/worlds/{1}/tasks", .print = print_tasks}),
     VERB_CMD("world tree", "show the tree of a world", "WORLD",
              "Shows the tree of a world and the state of each task.", NULL, "GET",
              "/v1/worlds/{1}/tree", .print = print_tree),

@@ -26,11 +26,6 @@ static int64_t draw_clientid(void)
     return (int64_t)number;
 }
 
-void task_client_requestid(char text[static TASK_CLIENT_REQUESTID_LEN + 1])
-{
-    random_hex(text, TASK_CLIENT_REQUESTID_LEN);
-}
-
 /* Open and close. */
 
 static char *copy_or(const char *given, const char *variable)
@@ -212,7 +207,7 @@ int drover_client_update(struct drover_client *c, const struct drover_update *u,
 {
     char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
     CLEANUP(buf_release) struct buf body = {0};
-    task_client_requestid(requestid);
+    random_hex(requestid, TASK_CLIENT_REQUESTID_LEN);
     TRY(task_body_update(&body, u, c->clientid, requestid, ret_error));
     int count = ask(c, "POST", "/update", buf_str(&body), 0, ret_result, ret_error);
     return count < 0 ? count : 0;
@@ -228,7 +223,7 @@ int drover_client_claim(struct drover_client *c, const struct drover_claim *clai
     for (;;) {
         int64_t wait_ms = left_ms < TASK_CLIENT_WAIT_MS ? left_ms : TASK_CLIENT_WAIT_MS;
         CLEANUP(buf_release) struct buf body = {0};
-        task_client_requestid(requestid);
+        random_hex(requestid, TASK_CLIENT_REQUESTID_LEN);
         TRY(task_body_claim(&body, &next, c->clientid, wait_ms, requestid, ret_error));
         int got = ask(c, "POST", "/claim", buf_str(&body), TRANSPORT_TIMEOUT_MS + wait_ms,
                       ret_result, ret_error);

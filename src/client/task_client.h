@@ -54,9 +54,6 @@ int task_client_insist(struct drover_client *c, const char *method, const char *
 int task_client_read(struct transport_answer *answer, struct drover_result *ret_result,
                      struct err_info *ret_error);
 
-/* A random id. */
-void task_client_requestid(char text[static TASK_CLIENT_REQUESTID_LEN + 1]);
-
 /* Stops the thread that renews, if it was started. */
 void task_hold_end(struct drover_client *c);
 

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "base/thread.h"
 #include "client/task_client.h"
 
@@ -36,7 +37,7 @@ static void make_body(struct drover_hold *h)
                                  .timespec = -h->duration_ms};
     struct drover_update u = {.updates = &update, .update_count = 1};
     char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
-    task_client_requestid(requestid);
+    random_hex(requestid, TASK_CLIENT_REQUESTID_LEN);
     int err = task_body_update(&h->body, &u, h->client->clientid, requestid, NULL);
     assert(!err); /* the data came from the server */
 }

@@ -163,6 +163,9 @@ void exchange_free(struct exchange *x);
 void exchange_free_spare(struct http_server *s);
 void exchange_run(struct exchange *x); /* calls the handler */
 
+/* Reads the request and calls the handler, or refuses. On the loop or a worker. */
+void request_handle(struct exchange *x);
+
 /* Answers with an error and ends the connection. */
 void exchange_refuse(struct exchange *x, int status, const char *reason);
 
@@ -184,9 +187,9 @@ void conn_answered(struct conn *c);  /* something has changed: schedules a pump(
 void conns_pump(uv_prepare_t *rest); /* pumps the connections on the list */
 void buf_empty(struct buf *b);       /* frees a buffer that has grown large */
 
-/* field.c: reads path, query and body by the row of the route and calls the handler, or refuses. */
+/* field.c: reads path, query and body into r->in by the row of the route. */
 
-void request_handle(struct exchange *x);
+int request_read(struct http_request *r, const struct router_row *row, struct route_field_error *e);
 
 /* reply.c */
 

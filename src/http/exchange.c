@@ -103,6 +103,19 @@ void exchange_abandon(struct exchange *x)
     exchange_free(x);
 }
 
+void request_handle(struct exchange *x)
+{
+    struct http_request *r = &x->request;
+    struct route_field_error e;
+    e.field[0] = '\0';
+    int err = request_read(r, x->row, &e);
+    if (err)
+        reply_with(r, drover_err_http_status(err), drover_err_name(err),
+                   e.field[0] ? e.field : NULL, e.why.text);
+    else
+        x->row->route->handler(r);
+}
+
 void exchange_run(struct exchange *x)
 {
     struct http_request *r = &x->request;

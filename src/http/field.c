@@ -415,8 +415,7 @@ static int read_path(struct http_request *r, const struct route_field *fields,
     return 0;
 }
 
-static int read_request(struct http_request *r, const struct router_row *row,
-                        struct route_field_error *e)
+int request_read(struct http_request *r, const struct router_row *row, struct route_field_error *e)
 {
     r->in = arena_zalloc(&r->arena, row->route->in_size + 1);
     r->json = NULL;
@@ -425,17 +424,4 @@ static int read_request(struct http_request *r, const struct router_row *row,
         TRY(read_query(r, row->fields, e));
     TRY(read_path(r, row->fields, e));
     return read_body(r, row, e);
-}
-
-void request_handle(struct exchange *x)
-{
-    struct http_request *r = &x->request;
-    struct route_field_error e;
-    e.field[0] = '\0';
-    int err = read_request(r, x->row, &e);
-    if (err)
-        reply_with(r, drover_err_http_status(err), drover_err_name(err),
-                   e.field[0] ? e.field : NULL, e.why.text);
-    else
-        x->row->route->handler(r);
 }
