@@ -32,7 +32,7 @@ void thread_must_start(pthread_t *ret_thread, const char *name, void *(*fn)(void
 #define LOCKED(mutex) LOCKED_AT(mutex, __LINE__)
 #define LOCKED_AT(mutex, line) LOCKED_AS(mutex, line)
 #define LOCKED_AS(mutex, line)                                                                     \
-    CLEANUP(locked_end) pthread_mutex_t *locked_##line = locked_begin(mutex)
+    __attribute__((unused)) CLEANUP(locked_end) pthread_mutex_t *locked_##line = locked_begin(mutex)
 
 static inline pthread_mutex_t *locked_begin(pthread_mutex_t *mutex)
 {

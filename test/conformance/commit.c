@@ -165,7 +165,7 @@ static void commit_in_flight_when_closing(struct fixture *f)
 
 static void commit_in_flight_when_abandoning(struct fixture *f)
 {
-    struct keeper *other = session_open(f, SHORT_TIMEOUT_MS);
+    struct keeper *other = session_open(f, f->backend->short_timeout_ms);
     struct done_log *log = done_log_new(f, 200);
 
     for (int i = 0; i < 200; i++) {

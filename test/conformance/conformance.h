@@ -17,6 +17,7 @@ struct conformance_backend {
     const char *name; /* of the cmocka group */
     void *ctx;
     int (*connect)(void *ctx, const struct keeper_options *o, struct keeper **ret_keeper);
+    int32_t short_timeout_ms;   /* the shortest timeout of a session that it grants */
     const char *const *without; /* parts of the names of cases that do not apply; may be NULL */
     int breaks_max; /* how often a case may be run again because a connection broke under it */
 };

@@ -30,8 +30,6 @@
 
 enum {
     LONG_TIMEOUT_MS = 30000, /* of sessions that must not end by themselves */
-    SHORT_TIMEOUT_MS = 2000, /* of sessions that are left to end */
-    HELD_TIMEOUT_MS = 3000,  /* of sessions that would end if they were left; less than two short */
     PROMPT_MS = 20000,       /* sooner than LONG_TIMEOUT_MS: shows that no timeout was waited for */
     PATIENCE_MS = 60000,     /* when this is over, the keeper hangs */
 };

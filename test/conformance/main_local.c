@@ -39,7 +39,8 @@ static int run(size_t mode, const char *filter)
 {
     char dir[] = "/tmp/drover-conformance-XXXXXX";
     struct local_options o = {.mode = modes[mode].mode, .dir = dir};
-    struct conformance_backend backend = {modes[mode].word, NULL, connect_local};
+    struct conformance_backend backend = {modes[mode].word, NULL, connect_local,
+                                          KEEPER_TIMEOUT_MIN_MS};
     struct err_info error = {""};
     struct local *l;
     int failed = 1;

@@ -39,7 +39,8 @@ static int connect_subsession(void *ctx, const struct keeper_options *o, struct 
 int main(int argc, char **argv)
 {
     struct local_options o = {.mode = LOCAL_NONE};
-    struct conformance_backend backend = {"subsession", NULL, connect_subsession, WITHOUT};
+    struct conformance_backend backend = {"subsession", NULL, connect_subsession,
+                                          KEEPER_TIMEOUT_MIN_MS, WITHOUT};
     struct keeper *host;
     struct local *l;
     int failed;

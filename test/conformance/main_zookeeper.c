@@ -49,6 +49,7 @@ int main(int argc, char **argv)
     struct conformance_backend backend = {
         .name = "zookeeper",
         .connect = connect_zookeeper,
+        .short_timeout_ms = 2000, /* two ticks of the server */
         .breaks_max = getenv("DROVER_TEST_BREAKS") ? atoi(getenv("DROVER_TEST_BREAKS")) : 0};
     char url[1024];
 

@@ -122,14 +122,13 @@ struct board_view board_view(const struct board *b)
 /* -1: the node is not there. */
 static int64_t number_at(const struct tree *t, const char *path, int64_t *ret_mzxid)
 {
-    struct keeper_stat stat;
     char text[24] = "";
-    struct str data;
+    struct tree_view v;
 
-    if (tree_get(t, str_of(path), &data, &stat))
+    if (tree_look(t, str_of(path), &v))
         return -1;
-    memcpy(text, data.p, data.len < sizeof text ? data.len : sizeof text - 1);
-    *ret_mzxid = stat.mzxid;
+    memcpy(text, v.data.p, v.data.len < sizeof text ? v.data.len : sizeof text - 1);
+    *ret_mzxid = v.stat.mzxid;
     return strtoll(text, NULL, 10);
 }
 

@@ -201,8 +201,6 @@ const char *check_tree(const struct tree *t)
         line = check_acls(&t->nodes);
     if (!line)
         line = check_sessions(t);
-    if (!line && t->undo_count)
-        line = wrong("%zu things are left to undo", t->undo_count);
     if (!line && t->placeholders)
         line = wrong("%" PRIu64 " placeholders are left", t->placeholders);
     return line;

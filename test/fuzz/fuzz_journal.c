@@ -19,7 +19,6 @@
 #include "fuzz.h"
 #include "keeper/journal/format.h"
 #include "keeper/journal/recover.h"
-#include "keeper/journal/segment.h"
 
 enum { STORE = 7, NUMBER = 3, BEGIN_GIVEN = 1, ENTRIES_MAX = 300 };
 

@@ -201,7 +201,7 @@ static bool walk_one(struct world *w, struct buf *scratch)
         const struct tree_session *session = s->list[w->session_cursor++];
 
         if (session)
-            tree_restore_session(&w->fuzzy, session->id, session->timeout_ms, session->password);
+            sessions_put(&w->fuzzy.sessions, session->id, session->timeout_ms, session->password);
         return true;
     }
     if (!tree_walk(&w->live, &w->node_cursor, scratch, &state))

@@ -65,15 +65,17 @@ static int answer(struct sim_keeper *k, int err)
 static int get(struct keeper *base, struct str path, struct buf *ret_data, struct keeper_stat *stat)
 {
     struct sim_keeper *k = of(base);
-    struct str data;
+    struct tree_view v;
     int err = arrive(k);
 
     if (err)
         return err;
-    err = tree_get(&k->world->tree, path, &data, stat);
+    err = tree_look(&k->world->tree, path, &v);
+    if (!err)
+        *stat = v.stat;
     if (!err && ret_data) {
         ret_data->len = 0;
-        buf_put_str(ret_data, data);
+        buf_put_str(ret_data, v.data);
     }
     return answer(k, err);
 }

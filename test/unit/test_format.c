@@ -214,10 +214,25 @@ static void a_directory_is_sorted_out(void **state)
     assert_int_equal(d.files[FORMAT_SEGMENT].numbers[2], 10);
     assert_int_equal(d.files[FORMAT_SNAPSHOT].count, 1);
     assert_int_equal(d.files[FORMAT_SNAPSHOT].numbers[0], 5);
-    assert_int_equal(d.tmp_count, 3);
     assert_int_equal(d.foreign, 1);
     assert_string_equal(d.foreign_name, "notes.txt");
     format_dir_release(&d);
+}
+
+static void unfinished_files_are_removed(void **state)
+{
+    struct err_info why;
+
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++)
+        touch(*state, FILES[i]);
+    for (int i = 0; i < 2; i++) /* the second time there are none */
+        assert_int_equal(format_remove_tmp(&fs_system, *state, &why), 0);
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
+        char *path = format_path_of(*state, FILES[i]);
+
+        assert_int_equal(access(path, F_OK), strstr(FILES[i], ".tmp") ? -1 : 0);
+        free(path);
+    }
 }
 
 static void a_directory_that_is_none(void **state)
@@ -229,7 +244,7 @@ static void a_directory_that_is_none(void **state)
     assert_int_equal(format_dir_read(missing, &d, &why), DROVER_IO);
     assert_non_null(strstr(why.text, missing));
     assert_int_equal(format_dir_read(*state, &d, &why), 0);
-    assert_int_equal(d.foreign + d.tmp_count + d.files[0].count + d.files[1].count, 0);
+    assert_int_equal(d.foreign + d.files[0].count + d.files[1].count, 0);
     format_dir_release(&d);
     free(missing);
 }
@@ -300,6 +315,7 @@ int main(void)
         cmocka_unit_test(every_flipped_bit_is_refused),
         cmocka_unit_test(a_newer_version_is_told_apart),
         cmocka_unit_test_setup_teardown(a_directory_is_sorted_out, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(unfinished_files_are_removed, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(a_directory_that_is_none, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(a_large_file_goes_step_by_step, make_dir, remove_dir),
     };

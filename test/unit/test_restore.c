@@ -233,7 +233,7 @@ static void a_path_shown_twice(void **state)
     open_session(f);
     happen(f, keeper_op_create("/a", STR("first"), KEEPER_EPHEMERAL));
     begin(f);
-    tree_restore_session(&f->restored, f->session->id, 1000, PASSWORD);
+    sessions_put(&f->restored.sessions, f->session->id, 1000, PASSWORD);
     show(f, "/a");
     drop(f, "/a");
     make(f, "/a");
@@ -250,7 +250,7 @@ static void sessions_that_came_and_went(void **state)
     open_session(f);
     happen(f, keeper_op_create("/e", STR(""), KEEPER_EPHEMERAL));
     begin(f);
-    tree_restore_session(&f->restored, f->session->id, 1000, PASSWORD);
+    sessions_put(&f->restored.sessions, f->session->id, 1000, PASSWORD);
     show(f, "/e");
     close_session(f);
     open_session(f); /* behind the walk, which has done the sessions */

@@ -74,7 +74,7 @@ static void a_tree_is_sealed(void **state)
     node(t, "/a", 0);
     node(t, "/e", SESSION);
     node(t, "/a/f", SESSION);
-    tree_restore_session(t, SESSION, 1000, PASSWORD);
+    sessions_put(&t->sessions, SESSION, 1000, PASSWORD);
     expect_sealed(t);
     assert_int_equal(t->ephemerals, 2);
 }
@@ -109,7 +109,7 @@ static void a_deletion_that_leaves_children(void **state)
 static void an_ephemeral_without_a_session(void **state)
 {
     node(*state, "/e", SESSION);
-    tree_restore_session(*state, SESSION + 1, 1000, PASSWORD);
+    sessions_put(&((struct tree *)*state)->sessions, SESSION + 1, 1000, PASSWORD);
     expect_refused(*state, "/e ", "session is missing");
 }
 
@@ -118,7 +118,7 @@ static void an_ephemeral_whose_session_was_closed(void **state)
     struct err_info why;
 
     node(*state, "/e", SESSION);
-    tree_restore_session(*state, SESSION, 1000, PASSWORD);
+    sessions_put(&((struct tree *)*state)->sessions, SESSION, 1000, PASSWORD);
     assert_int_equal(change(*state,
                             (struct tree_change){.kind = CHANGE_SESSION_CLOSE, .session = SESSION},
                             &why),
@@ -130,7 +130,7 @@ static void an_ephemeral_with_children(void **state)
 {
     node(*state, "/e", SESSION);
     node(*state, "/e/child", 0);
-    tree_restore_session(*state, SESSION, 1000, PASSWORD);
+    sessions_put(&((struct tree *)*state)->sessions, SESSION, 1000, PASSWORD);
     expect_refused(*state, "/e ", "has children");
 }
 

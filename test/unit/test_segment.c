@@ -11,7 +11,6 @@
 
 #include "keeper/journal/format.h"
 #include "keeper/journal/recover.h"
-#include "keeper/journal/segment.h"
 
 enum { SALT = 0x5a17 };
 

@@ -72,12 +72,11 @@ static int create(struct fixture *f, const char *path, int flags)
 
 static struct keeper_stat stat_at(const struct fixture *f, const char *path)
 {
-    struct keeper_stat stat = {0};
-    struct str data;
+    struct tree_view v;
 
-    assert_int_equal(tree_get(&f->t, str_of(path), &data, &stat), 0);
-    assert_int_equal(stat.data_len, data.len);
-    return stat;
+    assert_int_equal(tree_look(&f->t, str_of(path), &v), 0);
+    assert_int_equal(v.stat.data_len, v.data.len);
+    return v.stat;
 }
 
 static void open_session(struct fixture *f)

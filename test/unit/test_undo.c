@@ -46,7 +46,7 @@ static void remember(struct fixture *f)
     uint32_t cursor = 0;
 
     tree_init(&f->before);
-    tree_restore_session(&f->before, f->session->id, f->session->timeout_ms, f->session->password);
+    sessions_put(&f->before.sessions, f->session->id, f->session->timeout_ms, f->session->password);
     while (tree_walk(&f->t, &cursor, &scratch, &s))
         assert_int_equal(tree_restore_node(&f->before, &s, &why), 0);
     f->before.zxid = f->t.zxid;
@@ -233,16 +233,15 @@ static void a_lone_set_is_as_any_other(void **state)
     struct fixture *f = *state;
     struct keeper_op ops[] = {keeper_op_set("/p", STR("lone"), 1), keeper_op_check("/p", 2)};
     struct keeper_result alone = {0}, both[2] = {{0}};
-    struct str data;
-    struct keeper_stat stat;
+    struct tree_view v;
 
     assert_int_equal(run(f, ops, 1, &alone), 0);
-    assert_int_equal(tree_get(&f->t, STR("/p"), &data, &stat), 0);
-    assert_true(str_eq(data, STR("lone")));
-    assert_int_equal(stat.version, 2);
-    assert_int_equal(stat.mzxid, f->t.zxid);
-    assert_int_equal(stat.mtime_ms, 5000);
-    assert_memory_equal(&stat, &alone.stat, STAT_LEN);
+    assert_int_equal(tree_look(&f->t, STR("/p"), &v), 0);
+    assert_true(str_eq(v.data, STR("lone")));
+    assert_int_equal(v.stat.version, 2);
+    assert_int_equal(v.stat.mzxid, f->t.zxid);
+    assert_int_equal(v.stat.mtime_ms, 5000);
+    assert_memory_equal(&v.stat, &alone.stat, STAT_LEN);
     assert_int_equal(f->c.count, 1);
     ops[0].version = 2;
     ops[1].version = 3;

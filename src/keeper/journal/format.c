@@ -1,4 +1,4 @@
-/* Names, headers and the listing of a data directory. */
+/* Names, headers, the listing and the lock of a data directory. */
 #include "keeper/journal/format.h"
 
 #include <dirent.h>
@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/crc32c.h"
@@ -24,7 +26,6 @@ static const struct {
 static uint32_t header_checksum(const char *header)
 {
     char copy[FORMAT_HEADER_LEN];
-
     memcpy(copy, header, sizeof copy);
     memset(copy + 12, 0, 4);
     return crc32c(0, copy, sizeof copy);
@@ -59,7 +60,6 @@ int format_header_read(const char *in, enum format_kind kind, struct format_head
 char *format_path_of(const char *dir, const char *name)
 {
     struct buf b = {0};
-
     buf_printf(&b, "%s/%s", dir, name);
     buf_text(&b);
     return b.p;
@@ -68,7 +68,6 @@ char *format_path_of(const char *dir, const char *name)
 char *format_path(const char *dir, enum format_kind kind, uint64_t number)
 {
     char name[FORMAT_NAME_MAX];
-
     snprintf(name, sizeof name, "%s%0*llu", KINDS[kind].prefix, KINDS[kind].digits,
              (unsigned long long)number);
     return format_path_of(dir, name);
@@ -93,71 +92,73 @@ static int shrink(const struct fs *fs, const char *path, off_t len)
 
 int format_remove(const struct fs *fs, const char *dir, enum format_kind kind, uint64_t number)
 {
-    char *path = format_path(dir, kind, number), *aside = format_path_of(dir, "removed.tmp");
-    struct stat st = {0};
-    int err = stat(path, &st);
+    CLEANUP(mem_free) char *path = format_path(dir, kind, number);
+    CLEANUP(mem_free) char *aside = format_path_of(dir, "removed.tmp");
+    struct stat st;
 
-    if (!err && st.st_size <= FORMAT_REMOVE_STEP) {
-        err = fs->unlink(fs, path);
-    } else if (!err) {
-        err = fs->rename(fs, path, aside);
-        if (!err)
-            err = shrink(fs, aside, st.st_size);
-        if (!err)
-            err = fs->unlink(fs, aside);
-    }
-    free(path);
-    free(aside);
-    return err;
+    TRY(stat(path, &st));
+    if (st.st_size <= FORMAT_REMOVE_STEP)
+        return fs->unlink(fs, path);
+    TRY(fs->rename(fs, path, aside));
+    TRY(shrink(fs, aside, st.st_size));
+    return fs->unlink(fs, aside);
 }
 
-int format_parse_name(const char *name, enum format_kind *ret_kind, uint64_t *ret_number)
+static const char *const TMP[] = {"journal.tmp", "snapshot.tmp", "removed.tmp"};
+
+enum { TMP_COUNT = sizeof TMP / sizeof *TMP };
+
+int format_remove_tmp(const struct fs *fs, const char *dir, struct err_info *ret_error)
+{
+    for (size_t i = 0; i < TMP_COUNT; i++) {
+        CLEANUP(mem_free) char *path = format_path_of(dir, TMP[i]);
+        if (access(path, F_OK) == 0 && fs->unlink(fs, path) < 0)
+            return err_set_errno(ret_error, errno, "cannot remove %s", path);
+    }
+    return 0;
+}
+
+bool format_parse_name(const char *name, enum format_kind *ret_kind, uint64_t *ret_number)
 {
     for (int kind = 0; kind < FORMAT_KINDS; kind++) {
-        size_t len = strlen(KINDS[kind].prefix);
+        size_t len = strlen(KINDS[kind].prefix), count = (size_t)KINDS[kind].digits;
         const char *digits = name + len;
 
-        if (strncmp(name, KINDS[kind].prefix, len) != 0 ||
-            strlen(digits) != (size_t)KINDS[kind].digits ||
-            strspn(digits, "0123456789") != (size_t)KINDS[kind].digits)
+        if (strncmp(name, KINDS[kind].prefix, len) != 0 || strlen(digits) != count ||
+            strspn(digits, "0123456789") != count)
             continue;
         *ret_kind = (enum format_kind)kind;
         *ret_number = strtoull(digits, NULL, 10);
-        return 1;
+        return true;
     }
-    return 0;
+    return false;
 }
 
 static int rising(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
     return x < y ? -1 : x > y;
 }
 
-static void list_add(struct format_list *l, uint64_t number)
+static bool is_foreign(const char *name)
 {
-    if (l->count == l->cap) {
-        l->cap = l->cap ? l->cap * 2 : 16;
-        l->numbers = mem_realloc(l->numbers, l->cap * sizeof *l->numbers);
-    }
-    l->numbers[l->count++] = number;
+    for (size_t i = 0; i < TMP_COUNT; i++)
+        if (strcmp(name, TMP[i]) == 0)
+            return false;
+    return name[0] != '.' && strcmp(name, "lock") != 0 && strcmp(name, "lost+found") != 0 &&
+           strncmp(name, "salvaged-", 9) != 0;
 }
 
 static void dir_add(struct format_dir *d, const char *name)
 {
-    size_t len = strlen(name);
     enum format_kind kind;
     uint64_t number;
 
     if (format_parse_name(name, &kind, &number)) {
-        list_add(&d->files[kind], number);
-    } else if (strcmp(name, "journal.tmp") == 0 || strcmp(name, "snapshot.tmp") == 0 ||
-               strcmp(name, "removed.tmp") == 0) {
-        d->tmp = mem_realloc(d->tmp, (d->tmp_count + 1) * sizeof *d->tmp);
-        d->tmp[d->tmp_count++] = mem_dup(name, len);
-    } else if (name[0] != '.' && strcmp(name, "lock") != 0 && strcmp(name, "lost+found") != 0 &&
-               strncmp(name, "salvaged-", 9) != 0) {
+        struct format_list *l = &d->files[kind];
+        mem_grow(l->numbers, l->count, l->cap);
+        l->numbers[l->count++] = number;
+    } else if (is_foreign(name)) {
         d->foreign++;
         snprintf(d->foreign_name, sizeof d->foreign_name, "%s", name);
     }
@@ -190,8 +191,62 @@ void format_dir_release(struct format_dir *d)
 {
     for (int kind = 0; kind < FORMAT_KINDS; kind++)
         free(d->files[kind].numbers);
-    for (size_t i = 0; i < d->tmp_count; i++)
-        free(d->tmp[i]);
-    free(d->tmp);
     *d = (struct format_dir){0};
+}
+
+static int lock_refused(const char *dir, int fd, struct err_info *ret_error)
+{
+    char pid[32] = "";
+
+    if (errno != EWOULDBLOCK)
+        return err_set_errno(ret_error, errno, "cannot lock the data directory %s", dir);
+    if (pread(fd, pid, sizeof pid - 1, 0) < 0)
+        pid[0] = '\0';
+    pid[strcspn(pid, "\n")] = '\0';
+    return err_set(ret_error, DROVER_IN_USE, "the data directory %s is in use by process %s", dir,
+                   pid[0] ? pid : "unknown");
+}
+
+static int write_pid(const char *dir, int fd, struct err_info *ret_error)
+{
+    char pid[32];
+    int len = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)len, 0) < 0)
+        return err_set_errno(ret_error, errno, "cannot write %s/lock", dir);
+    return 0;
+}
+
+static int lock_take(const char *dir, const char *path, int flags, int *ret_fd,
+                     struct err_info *ret_error)
+{
+    int fd = open(path, flags | O_CLOEXEC, 0600), err = 0;
+
+    if (fd < 0)
+        return err_set_errno(ret_error, errno, "cannot open %s", path);
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        err = lock_refused(dir, fd, ret_error);
+    else if (flags & O_CREAT)
+        err = write_pid(dir, fd, ret_error);
+    if (err)
+        close(fd);
+    else
+        *ret_fd = fd;
+    return err;
+}
+
+int dirlock_take(const char *dir, int *ret_fd, struct err_info *ret_error)
+{
+    CLEANUP(mem_free) char *path = format_path_of(dir, "lock");
+    return lock_take(dir, path, O_RDWR | O_CREAT, ret_fd, ret_error);
+}
+
+int dirlock_take_existing(const char *dir, int *ret_fd, struct err_info *ret_error)
+{
+    CLEANUP(mem_free) char *path = format_path_of(dir, "lock");
+
+    if (access(path, F_OK) == 0 || errno != ENOENT)
+        return lock_take(dir, path, O_RDONLY, ret_fd, ret_error);
+    *ret_fd = -1;
+    return 0;
 }

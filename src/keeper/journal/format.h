@@ -26,6 +26,7 @@
 #ifndef KEEPER_JOURNAL_FORMAT_H
 #define KEEPER_JOURNAL_FORMAT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -58,14 +59,16 @@ char *format_path(const char *dir, enum format_kind kind, uint64_t number);
 char *format_path_of(const char *dir, const char *name);
 
 /*
- * Removes a file. A large one is first renamed to removed.tmp and then truncated in steps: freeing
+ * Removes a file. A large
+ * one is first renamed to removed.tmp and then truncated in steps: freeing
  * hundreds of megabytes at once keeps a disk busy for tens of milliseconds, and the journal could
  * not sync meanwhile. -1 with errno.
  */
 int format_remove(const struct fs *fs, const char *dir, enum format_kind kind, uint64_t number);
+int format_remove_tmp(const struct fs *fs, const char *dir, struct err_info *ret_error);
 
 /* Parses a file name. False: it is not one of Drover's. */
-int format_parse_name(const char *name, enum format_kind *ret_kind, uint64_t *ret_number);
+bool format_parse_name(const char *name, enum format_kind *ret_kind, uint64_t *ret_number);
 
 /* The files of a data directory, each list in ascending order. */
 struct format_list {
@@ -75,8 +78,6 @@ struct format_list {
 
 struct format_dir {
     struct format_list files[FORMAT_KINDS];
-    char **tmp; /* names */
-    size_t tmp_count;
     size_t foreign; /* files that are not Drover's */
     char foreign_name[256];
 };

@@ -17,7 +17,6 @@
 #include "keeper/journal/format.h"
 #include "keeper/journal/journal_impl.h"
 #include "keeper/journal/record.h"
-#include "keeper/journal/segment.h"
 
 enum {
     RETRY_FULL_DISK_MS = 200,
@@ -267,7 +266,11 @@ unsigned journal_round(const struct journal *j, int64_t lsn)
 
 void journal_hasten(struct journal *j, int64_t lsn)
 {
-    journal_write_self(j, lsn);
+    if (!atomic_load(&j->token_taken) && !journal_is_crowded(j)) {
+        LOCKED(j->lock);
+        if (!atomic_load(&j->token_taken) && !journal_failed(j) && j->taken_lsn < lsn)
+            journal_write_round(j);
+    }
     if (atomic_load(&j->released_lsn) < lsn) {
         LOCKED(j->lock);
         release_deferred(j);
@@ -277,12 +280,11 @@ void journal_hasten(struct journal *j, int64_t lsn)
 struct gate_ticket journal_request_sync(struct journal *j, int64_t lsn)
 {
     LOCKED(j->lock);
-    struct gate_ticket t = {lsn, journal_round(j, lsn)};
     if (j->sync_wanted < lsn)
         j->sync_wanted = lsn;
     release_deferred(j);
     pthread_cond_signal(&j->work);
-    return t;
+    return (struct gate_ticket){lsn, journal_round(j, lsn)};
 }
 
 int journal_rotate(struct journal *j, uint64_t *ret_segment)

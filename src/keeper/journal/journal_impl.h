@@ -77,11 +77,6 @@ static inline int64_t journal_durable(const struct journal *j)
 /* The journal's own thread. */
 void *journal_writer_main(void *arg);
 
-/*
- * Writes and syncs a round if it would hold this record and nobody is writing. Not under the lock.
- */
-void journal_write_self(struct journal *j, int64_t lsn);
-
 /* Writes and syncs a round. The token must be free. Under the lock, which it releases meanwhile. */
 void journal_write_round(struct journal *j);
 

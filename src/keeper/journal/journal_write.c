@@ -41,14 +41,17 @@ static int64_t now_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-static void fail(struct journal *j, const char *what, uint64_t segment, int errnum)
+/* Always IO. */
+static int fail(struct journal *j, const char *what, uint64_t segment)
 {
+    int errnum = errno;
     char line[512];
 
     snprintf(line, sizeof line,
              "journal: %s %s/journal-%010llu: %s; nothing more is acknowledged, ending", what,
              j->o.dir, (unsigned long long)segment, strerror(errnum));
     journal_fail(j, line);
+    return DROVER_IO;
 }
 
 struct journal_run *run_new(struct journal *j, int fd, uint64_t segment, off_t at)
@@ -59,12 +62,8 @@ struct journal_run *run_new(struct journal *j, int fd, uint64_t segment, off_t a
         j->spare = b->next;
     else
         b = mem_zalloc(sizeof *b);
-    b->bytes.len = 0;
-    b->fd = fd;
-    b->segment = segment;
-    b->at = at;
-    b->last_lsn = 0;
-    b->next = NULL;
+    b->bytes.len = 0; /* its memory is reused */
+    *b = (struct journal_run){.bytes = b->bytes, .fd = fd, .segment = segment, .at = at};
     return b;
 }
 
@@ -102,20 +101,16 @@ static int token_set(struct journal *j, struct write_token *p, const struct jour
     p->fd = b->fd;
     p->segment = b->segment;
     p->direct = j->o.strict && fs->direct && fs->direct(fs, b->fd) == 0;
-    if (p->direct && blocks_begin(&p->blocks, b->fd, b->at) < 0) {
-        fail(j, "cannot read", b->segment, errno);
-        return DROVER_IO;
-    }
+    if (p->direct && blocks_begin(&p->blocks, b->fd, b->at) < 0)
+        return fail(j, "cannot read", b->segment);
     return 0;
 }
 
 /* Makes what was written durable, if it is not already. */
 static int token_sync(struct journal *j, struct write_token *p)
 {
-    if (p->dirty && j->o.fs->fdatasync(j->o.fs, p->fd) < 0) {
-        fail(j, "cannot sync", p->segment, errno);
-        return DROVER_IO;
-    }
+    if (p->dirty && j->o.fs->fdatasync(j->o.fs, p->fd) < 0)
+        return fail(j, "cannot sync", p->segment);
     p->since_ms = 0;
     p->dirty = false;
     return 0;
@@ -126,8 +121,8 @@ static int token_move(struct journal *j, struct write_token *p, const struct jou
 {
     if (p->segment == b->segment)
         return 0;
-    if (p->dirty && token_sync(j, p))
-        return DROVER_IO;
+    if (p->dirty)
+        TRY(token_sync(j, p));
     j->o.fs->close(j->o.fs, p->fd);
     return token_set(j, p, b);
 }
@@ -152,16 +147,12 @@ static int token_put(struct journal *j, struct write_token *p, const struct jour
 
 static int write_run(struct journal *j, struct write_token *p, const struct journal_run *b)
 {
-    if (token_move(j, p, b))
-        return DROVER_IO;
-    if (token_put(j, p, b) < 0) {
-        fail(j, "cannot write", b->segment, errno);
-        return DROVER_IO;
-    }
+    TRY(token_move(j, p, b));
+    if (token_put(j, p, b) < 0)
+        return fail(j, "cannot write", b->segment);
     if (run_has_records(b)) {
         p->written_lsn = b->last_lsn;
-        if (!p->since_ms)
-            p->since_ms = b->since_ms;
+        p->since_ms = p->since_ms ? p->since_ms : b->since_ms;
     }
     return 0;
 }
@@ -278,15 +269,6 @@ void journal_write_round(struct journal *j)
         pthread_cond_signal(&j->work);
 }
 
-void journal_write_self(struct journal *j, int64_t lsn)
-{
-    if (atomic_load(&j->token_taken) || journal_is_crowded(j))
-        return;
-    LOCKED(j->lock);
-    if (!atomic_load(&j->token_taken) && !journal_failed(j) && j->taken_lsn < lsn)
-        journal_write_round(j);
-}
-
 /* The writer. */
 
 /* Appends a mark to records that are on disk, if the segment has room for it. */
@@ -333,10 +315,8 @@ static void writer_rest(struct journal *j)
 /* In opportunistic mode no answer waits: lets records accumulate, for fewer writes. */
 static void writer_pause(struct journal *j)
 {
-    int64_t until_ms = clock_boot_ms() + WRITE_EVERY_MS;
-
     if (!j->o.strict && !j->stop && j->sync_wanted <= journal_durable(j))
-        cond_wait_until(&j->work, j->lock, until_ms);
+        cond_wait_until(&j->work, j->lock, clock_boot_ms() + WRITE_EVERY_MS);
 }
 
 /* Until journal_close(), or a failure. Under the lock. */
@@ -372,12 +352,10 @@ static void close_segments(struct journal *j)
 void *journal_writer_main(void *arg)
 {
     struct journal *j = arg;
-    const struct journal_run *first;
     struct write_token write_token = {.wrote_ms = clock_boot_ms()};
 
-    pthread_mutex_lock(j->lock);
-    first =
-        j->full ? j->full : j->open; /* a segment may have filled up before this thread started */
+    pthread_mutex_lock(j->lock); /* a segment may have filled up before this thread started */
+    const struct journal_run *first = j->full ? j->full : j->open;
     pthread_mutex_unlock(j->lock);
     int err = token_set(j, &write_token, first);
     pthread_mutex_lock(j->lock);

@@ -1,12 +1,19 @@
-/* Encoding and decoding of records; the format is in the header. */
+/* Encoding and decoding of records, making and reading segments; the format is in the header. */
 #include "keeper/journal/record.h"
 
+#include <errno.h>
+#include <fcntl.h>
+
 #include "base/crc32c.h"
+#include "base/mem.h"
+#include "keeper/journal/format.h"
+
+/* Of a segment that is made, synced piece by piece: the one in use must not wait for 16 MiB. */
+enum { FILL_LEN = 512 * 1024 };
 
 uint32_t record_salt(uint64_t store)
 {
     char bytes[8];
-
     le_store64(bytes, store);
     return crc32c(0, bytes, sizeof bytes);
 }
@@ -101,24 +108,21 @@ void record_put_mark(struct buf *b, uint32_t salt, int64_t lsn)
     end(b, salt, begin(b), lsn, 0, RECORD_MARK);
 }
 
-/* The padding is not part of the sum, but it was written as zeros: anything else is damage. */
-static bool padding_is_zero(const char *p, const char *end)
+static bool is_zero(const char *p, size_t len)
 {
-    while (p < end && !*p)
-        p++;
-    return p == end;
+    return len == 0 || (p[0] == 0 && memcmp(p, p + 1, len - 1) == 0);
 }
 
+/* The padding is not part of the sum, but it was written as zeros: anything else is damage. */
 bool record_read(const char *p, size_t left, uint32_t salt, struct record *ret_record)
 {
     if (left < RECORD_HEADER_LEN)
         return false;
-    size_t payload_len = le_load32(p);
-    size_t whole_len = RECORD_HEADER_LEN + payload_len + -payload_len % RECORD_ALIGN;
-    if (payload_len > RECORD_MAX || whole_len > left)
-        return false;
-    if (le_load32(p + 20) > RECORD_MARK || le_load32(p + 4) != checksum(salt, p, payload_len) ||
-        !padding_is_zero(p + RECORD_HEADER_LEN + payload_len, p + whole_len))
+    size_t payload_len = le_load32(p), padding_len = -payload_len % RECORD_ALIGN;
+    size_t whole_len = RECORD_HEADER_LEN + payload_len + padding_len;
+    if (payload_len > RECORD_MAX || whole_len > left || le_load32(p + 20) > RECORD_MARK ||
+        le_load32(p + 4) != checksum(salt, p, payload_len) ||
+        !is_zero(p + whole_len - padding_len, padding_len))
         return false;
     *ret_record = (struct record){
         .type = (enum record_type)le_load32(p + 20),
@@ -165,4 +169,82 @@ int record_changes(const struct record *r, struct tree_changes *c)
         changes_add(c, change);
     }
     return in.bad || !c->count ? DROVER_DAMAGED : 0;
+}
+
+static int fill(const struct fs *fs, int fd, const struct format_header *h, size_t len)
+{
+    CLEANUP(mem_free) char *block = mem_zalloc(FILL_LEN);
+
+    format_header_put(block, h);
+    for (size_t at = 0; at < len; at += FILL_LEN) {
+        TRY(fs_write_all(fs, fd, block, len - at < FILL_LEN ? len - at : FILL_LEN, (off_t)at));
+        TRY(fs->fsync(fs, fd));
+        if (at == 0)
+            memset(block, 0, FORMAT_HEADER_LEN);
+    }
+    return 0;
+}
+
+int segment_make(const struct fs *fs, const char *dir, uint64_t store, uint64_t number, size_t len,
+                 int *ret_fd, struct err_info *ret_error)
+{
+    struct format_header h = {.kind = FORMAT_SEGMENT, .store = store, .number = number};
+    CLEANUP(mem_free) char *tmp = format_path_of(dir, "journal.tmp");
+    CLEANUP(mem_free) char *path = format_path(dir, FORMAT_SEGMENT, number);
+    int fd = fs->open(fs, tmp, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+    if (fd >= 0 && fill(fs, fd, &h, len) == 0 && fs->fsync(fs, fd) == 0 &&
+        fs->rename(fs, tmp, path) == 0 && fs_sync_dir(fs, dir) == 0) {
+        *ret_fd = fd;
+        return 0;
+    }
+    int err = err_set_errno(ret_error, errno, "cannot make the journal segment %s", path);
+    if (fd >= 0) {
+        fs->close(fs, fd);
+        fs->unlink(fs, tmp);
+    }
+    return err;
+}
+
+/*
+ * Whether a valid record after the damage says that the damaged part was on disk. The LSN of such a
+ * record is only slightly higher; checking that first avoids computing sums over data that happens
+ * to look like a header.
+ */
+static bool was_durable(const struct segment_reader *r)
+{
+    int64_t highest = r->lsn + (int64_t)(r->bytes.len / RECORD_HEADER_LEN);
+    struct record record;
+
+    for (size_t at = r->at; at + RECORD_HEADER_LEN <= r->bytes.len; at += RECORD_ALIGN) {
+        int64_t lsn = (int64_t)le_load64(r->bytes.p + at + 8);
+
+        if (lsn <= r->lsn || (lsn > highest && r->lsn >= 0))
+            continue;
+        if (record_read(r->bytes.p + at, r->bytes.len - at, r->salt, &record) &&
+            record.lsn - record.behind > r->lsn)
+            return true;
+    }
+    return false;
+}
+
+enum segment_state segment_next(struct segment_reader *r, struct record *ret_record)
+{
+    struct record record;
+
+    while (record_read(r->bytes.p + r->at, r->bytes.len - r->at, r->salt, &record)) {
+        bool is_mark = record.type == RECORD_MARK;
+
+        if (r->lsn >= 0 && record.lsn != (is_mark ? r->lsn : r->lsn + 1))
+            return SEGMENT_DAMAGED; /* valid, but not the next one: a record is missing */
+        r->at += record.whole_len;
+        r->lsn = record.lsn;
+        if (!is_mark) {
+            *ret_record = record;
+            return SEGMENT_RECORD;
+        }
+    }
+    if (is_zero(r->bytes.p + r->at, r->bytes.len - r->at))
+        return SEGMENT_END;
+    return was_durable(r) ? SEGMENT_DAMAGED : SEGMENT_TORN;
 }

@@ -1,5 +1,5 @@
 /*
- * record - one transaction as bytes.
+ * record - one transaction as bytes, and the segments, which are files of records.
  *
  * A record starts at a multiple of 8 bytes in a journal segment. All numbers are little-endian.
  *
@@ -43,6 +43,7 @@
 #define KEEPER_JOURNAL_RECORD_H
 
 #include "base/buf.h"
+#include "base/fs.h"
 #include "keeper/tree/tree.h"
 
 enum {
@@ -77,5 +78,33 @@ bool record_read(const char *p, size_t left, uint32_t salt, struct record *ret_r
 
 /* Parses a payload, and borrows from it. 0 or DAMAGED. */
 int record_changes(const struct record *r, struct tree_changes *c);
+
+/*
+ * A segment is created empty, filled once, and removed as a whole. This makes one: the header and
+ * zeros up to len, synced with its name. Overwriting existing zeros changes no metadata, so each
+ * later fdatasync is cheaper, and a full disk shows here, never in the middle of a record.
+ */
+int segment_make(const struct fs *fs, const char *dir, uint64_t store, uint64_t number, size_t len,
+                 int *ret_fd, struct err_info *ret_error);
+
+/*
+ * Reads a segment record by record. Give it the LSN before the first record expected (-1: whatever
+ * comes first), then call segment_next until it returns something other than SEGMENT_RECORD.
+ */
+struct segment_reader {
+    struct str bytes;
+    size_t at; /* of the next record; at the end: where the valid part ends */
+    int64_t lsn;
+    uint32_t salt; /* of the store */
+};
+
+enum segment_state {
+    SEGMENT_RECORD,  /* the next transaction was read */
+    SEGMENT_END,     /* the rest is zeros, or empty */
+    SEGMENT_TORN,    /* the rest is not zeros, but was never acknowledged */
+    SEGMENT_DAMAGED, /* something that was on disk cannot be read; `at` says where */
+};
+
+enum segment_state segment_next(struct segment_reader *r, struct record *ret_record);
 
 #endif

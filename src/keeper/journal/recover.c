@@ -7,10 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/mem.h"
-#include "keeper/journal/segment.h"
 
 static void note(const struct recover_hooks *hooks, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -37,29 +35,19 @@ void recovery_release(struct recovery *r)
 
 int recover_read_file(const char *path, struct buf *ret_bytes, struct err_info *ret_error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC), err = 0;
+    FILE *in = fopen(path, "rbe");
     struct stat st;
-    ssize_t n = 0;
+    bool ok = in && fstat(fileno(in), &st) == 0;
 
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        err = err_set_errno(ret_error, errno, "cannot read %s", path);
-        if (fd >= 0)
-            close(fd);
-        return err;
+    if (ok) {
+        ret_bytes->len = 0;
+        buf_reserve(ret_bytes, (size_t)st.st_size + 1);
+        ret_bytes->len = fread(ret_bytes->p, 1, (size_t)st.st_size, in);
+        ok = !ferror(in);
     }
-    ret_bytes->len = 0;
-    buf_reserve(ret_bytes, (size_t)st.st_size + 1);
-    while (ret_bytes->len < (size_t)st.st_size) {
-        n = read(fd, ret_bytes->p + ret_bytes->len, (size_t)st.st_size - ret_bytes->len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        ret_bytes->len += (size_t)n;
-    }
-    if (n < 0)
-        err = err_set_errno(ret_error, errno, "cannot read %s", path);
-    close(fd);
+    int err = ok ? 0 : err_set_errno(ret_error, errno, "cannot read %s", path);
+    if (in)
+        fclose(in);
     return err;
 }
 
@@ -111,28 +99,25 @@ static int replay_record(struct recovery *r, const struct record *record, struct
 int recover_segment_bytes(struct recovery *r, const char *name, uint64_t number, struct str bytes,
                           const struct recover_hooks *hooks, struct err_info *ret_error)
 {
-    struct segment_reader in = {bytes, FORMAT_HEADER_LEN, r->tree.zxid, 0};
-    struct tree_changes c = {0};
+    /* A segment is synced before the first byte of the next one is written. */
+    static const char *const AFTER_TORN = "it goes on although the segment before it breaks off";
+
+    TRY(check_segment_header(r, name, number, bytes, ret_error));
+    struct segment_reader in = {bytes, FORMAT_HEADER_LEN, r->tree.zxid, record_salt(r->store)};
+    struct recover_segment *s = add_segment(r, number, bytes.len);
+    bool after_torn = r->segment_count > 1 && s[-1].torn;
+    CLEANUP(changes_release) struct tree_changes c = {0};
     struct record record;
     struct err_info why;
     enum segment_state state;
-    int err = check_segment_header(r, name, number, bytes, ret_error);
-
-    if (err)
-        return err;
-    in.salt = record_salt(r->store);
-    struct recover_segment *s = add_segment(r, number, bytes.len);
-    struct recover_segment *before = r->segment_count > 1 ? s - 1 : NULL;
-    while (!err && (state = segment_next(&in, &record)) == SEGMENT_RECORD) {
+    while ((state = segment_next(&in, &record)) == SEGMENT_RECORD) {
         size_t at = in.at - record.whole_len;
 
-        if (before && before->torn) /* the segment before was synced before this was written */
-            err = damaged(r, name, number, at, ret_error,
-                          "it goes on although the segment before it breaks off");
-        else if (replay_record(r, &record, &c, &why))
-            err = damaged(r, name, number, at, ret_error, why.text);
-        if (err)
-            break;
+        s->valid_len = in.at;
+        if (after_torn)
+            return damaged(r, name, number, at, ret_error, AFTER_TORN);
+        if (replay_record(r, &record, &c, &why))
+            return damaged(r, name, number, at, ret_error, why.text);
         if (hooks->record)
             hooks->record(hooks->arg, number, at, &c);
         s->first_lsn = s->first_lsn ? s->first_lsn : record.lsn;
@@ -140,34 +125,17 @@ int recover_segment_bytes(struct recovery *r, const char *name, uint64_t number,
         s->records++;
         r->records++;
     }
-    changes_release(&c);
     s->valid_len = in.at;
-    if (err)
-        return err;
     if (state == SEGMENT_DAMAGED)
         return damaged(r, name, number, in.at, ret_error,
                        "a record is missing or does not match its sum, but later ones are there");
-    if (state == SEGMENT_TORN && before &&
-        before->torn) /* no byte of it is written before the previous one is synced */
-        return damaged(r, name, number, in.at, ret_error,
-                       "it goes on although the segment before it breaks off");
-    s->torn = state == SEGMENT_TORN || (before && before->torn);
+    if (state == SEGMENT_TORN && after_torn)
+        return damaged(r, name, number, in.at, ret_error, AFTER_TORN);
+    s->torn = state == SEGMENT_TORN || after_torn;
     if (state == SEGMENT_TORN)
         note(hooks, "%s: cut off %zu bytes at offset %zu that were never acknowledged", name,
              bytes.len - in.at, in.at);
     return 0;
-}
-
-static int replay_segment(struct recovery *r, const char *dir, uint64_t number, struct buf *bytes,
-                          const struct recover_hooks *hooks, struct err_info *ret_error)
-{
-    char *path = format_path(dir, FORMAT_SEGMENT, number);
-    int err = recover_read_file(path, bytes, ret_error);
-
-    if (!err)
-        err = recover_segment_bytes(r, path, number, buf_str(bytes), hooks, ret_error);
-    free(path);
-    return err;
 }
 
 /* The newest complete snapshot. Damaged ones are reported and skipped. */
@@ -175,11 +143,10 @@ static int load_snapshot(struct recovery *r, const char *dir, const struct forma
                          const struct recover_hooks *hooks, struct err_info *ret_error)
 {
     for (size_t i = snapshots->count; i-- > 0;) {
-        char *path = format_path(dir, FORMAT_SNAPSHOT, snapshots->numbers[i]);
+        CLEANUP(mem_free) char *path = format_path(dir, FORMAT_SNAPSHOT, snapshots->numbers[i]);
         struct err_info why;
         int err = snapshot_load(path, &r->tree, &r->snapshot, &why);
 
-        free(path);
         if (!err) {
             r->has_snapshot = true;
             r->store = r->snapshot.header.store;
@@ -198,20 +165,16 @@ static int replay(struct recovery *r, const char *dir, const struct format_list 
                   const struct recover_hooks *hooks, struct err_info *ret_error)
 {
     uint64_t next = r->has_snapshot ? r->snapshot.header.replay_from : 1;
-    struct buf bytes = {0};
-    int err = 0;
+    CLEANUP(buf_release) struct buf bytes = {0};
 
-    for (size_t i = 0; i < segments->count && !err; i++) {
+    for (size_t i = 0; i < segments->count && segments->numbers[i] <= next; i++) {
         if (segments->numbers[i] < next)
             continue;
-        if (segments->numbers[i] > next)
-            break;
-        err = replay_segment(r, dir, next, &bytes, hooks, ret_error);
+        CLEANUP(mem_free) char *path = format_path(dir, FORMAT_SEGMENT, next);
+        TRY(recover_read_file(path, &bytes, ret_error));
+        TRY(recover_segment_bytes(r, path, next, buf_str(&bytes), hooks, ret_error));
         next++;
     }
-    buf_release(&bytes);
-    if (err)
-        return err;
     if (!r->segment_count || segments->numbers[segments->count - 1] >= next) {
         r->damaged_segment = r->segment_count ? next : 0;
         return err_set(ret_error, DROVER_DAMAGED, "%s/journal-%010llu is missing%s", dir,
@@ -232,33 +195,27 @@ int recover_read(const char *dir, const struct recover_hooks *hooks, struct reco
                  struct err_info *ret_error)
 {
     struct recovery *r = ret_recovery;
-    struct format_dir files;
+    CLEANUP(format_dir_release) struct format_dir files = {0};
     struct err_info why;
 
     *r = (struct recovery){.next_segment = 1, .oldest_segment = 1};
     tree_init(&r->tree);
-    int err = format_dir_read(dir, &files, ret_error);
-    if (err)
-        return err;
+    TRY(format_dir_read(dir, &files, ret_error));
     const struct format_list *snapshots = &files.files[FORMAT_SNAPSHOT];
     const struct format_list *segments = &files.files[FORMAT_SEGMENT];
-    if (!snapshots->count && !segments->count) {
-        r->empty = true;
-        if (files.foreign)
-            err =
-                err_set(ret_error, DROVER_BAD_ARGUMENT,
-                        "%s holds other files (%s) and no data of drover", dir, files.foreign_name);
-    } else {
-        err = load_snapshot(r, dir, snapshots, hooks, ret_error);
-        if (!err)
-            err = replay(r, dir, segments, hooks, ret_error);
-        if (!err && tree_seal(&r->tree, &why))
-            err = err_set(ret_error, DROVER_DAMAGED, "%s is damaged: %.400s", dir, why.text);
-        if (segments->count)
-            r->oldest_segment = segments->numbers[0];
-    }
-    format_dir_release(&files);
-    return err;
+    r->empty = !snapshots->count && !segments->count;
+    if (r->empty && files.foreign)
+        return err_set(ret_error, DROVER_BAD_ARGUMENT,
+                       "%s holds other files (%s) and no data of drover", dir, files.foreign_name);
+    if (r->empty)
+        return 0;
+    if (segments->count)
+        r->oldest_segment = segments->numbers[0];
+    TRY(load_snapshot(r, dir, snapshots, hooks, ret_error));
+    TRY(replay(r, dir, segments, hooks, ret_error));
+    if (tree_seal(&r->tree, &why))
+        return err_set(ret_error, DROVER_DAMAGED, "%s is damaged: %.400s", dir, why.text);
+    return 0;
 }
 
 /*
@@ -279,37 +236,15 @@ static int settle(const struct fs *fs, const char *path, const struct recover_se
     return err;
 }
 
-static int remove_tmp(const struct fs *fs, const char *dir, struct err_info *ret_error)
-{
-    struct format_dir files;
-    int err = format_dir_read(dir, &files, ret_error);
-
-    if (err)
-        return err;
-    for (size_t i = 0; i < files.tmp_count && !err; i++) {
-        char *path = format_path_of(dir, files.tmp[i]);
-
-        if (fs->unlink(fs, path) < 0)
-            err = err_set_errno(ret_error, errno, "cannot remove %s", path);
-        free(path);
-    }
-    format_dir_release(&files);
-    return err;
-}
-
 int recover_trim(const struct fs *fs, const char *dir, const struct recovery *r,
                  struct err_info *ret_error)
 {
-    int err = remove_tmp(fs, dir, ret_error);
-
-    for (size_t i = 0; i < r->segment_count && !err; i++) {
-        const struct recover_segment *s = &r->segments[i];
-        char *path = format_path(dir, FORMAT_SEGMENT, s->number);
-
-        err = settle(fs, path, s, ret_error);
-        free(path);
+    TRY(format_remove_tmp(fs, dir, ret_error));
+    for (size_t i = 0; i < r->segment_count; i++) {
+        CLEANUP(mem_free) char *path = format_path(dir, FORMAT_SEGMENT, r->segments[i].number);
+        TRY(settle(fs, path, &r->segments[i], ret_error));
     }
-    if (!err && fs_sync_dir(fs, dir) < 0)
-        err = err_set_errno(ret_error, errno, "cannot sync the data directory %s", dir);
-    return err;
+    if (fs_sync_dir(fs, dir) < 0)
+        return err_set_errno(ret_error, errno, "cannot sync the data directory %s", dir);
+    return 0;
 }

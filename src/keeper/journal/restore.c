@@ -15,8 +15,6 @@
  * at the end of the journal no placeholder is left. If one is left, the files are not what was
  * written: tree_seal refuses them.
  */
-#include <stdlib.h>
-
 #include "keeper/path.h"
 #include "keeper/tree/tree.h"
 
@@ -58,12 +56,6 @@ static uint32_t ensure(struct tree *t, struct str path)
     return parent;
 }
 
-static void set_owner(struct tree_node *n, int64_t owner)
-{
-    if (owner || n->more)
-        node_more(n)->owner = owner;
-}
-
 /* Turns a placeholder into a node, or replaces a node. Its children stay. */
 static void become(struct tree *t, uint32_t ref, const struct tree_node_state *s)
 {
@@ -77,10 +69,10 @@ static void become(struct tree *t, uint32_t ref, const struct tree_node_state *s
     n->mtime_ms = s->mtime_ms;
     n->version = s->version;
     node_set_data(n, s->data);
-    set_owner(n, s->owner);
     node_set_acl(&t->nodes, n, s->acl);
-    if (n->more || s->creations || s->aversion || s->pzxid != s->czxid) {
+    if (n->more || s->owner || s->creations || s->aversion || s->pzxid != s->czxid) {
         node_more(n)->pzxid = s->pzxid;
+        n->more->owner = s->owner;
         n->more->creations = s->creations;
         n->more->aversion = s->aversion;
     }
@@ -94,12 +86,6 @@ int tree_restore_node(struct tree *t, const struct tree_node_state *s, struct er
         return err_set(ret_error, DROVER_DAMAGED, "node %.*s has impossible numbers",
                        STR_ARGS(s->path));
     become(t, ensure(t, s->path), s);
-    return 0;
-}
-
-int tree_restore_session(struct tree *t, int64_t id, int32_t timeout_ms, const char *password)
-{
-    sessions_put(&t->sessions, id, timeout_ms, password);
     return 0;
 }
 
@@ -131,16 +117,6 @@ static void restore_set(struct tree *t, const struct tree_changes *c,
     n->mtime_ms = c->time_ms;
     n->version = change->number;
     node_set_data(n, change->data);
-}
-
-static void restore_set_acl(struct tree *t, const struct tree_changes *c,
-                            const struct tree_change *change)
-{
-    struct tree_node *n = node_at(&t->nodes, ensure(t, change->path));
-
-    (void)c;
-    node_set_acl(&t->nodes, n, change->acl);
-    node_more(n)->aversion = change->number;
 }
 
 /* Removes a childless node, and the placeholders above it that have no other child. */
@@ -183,46 +159,45 @@ static void restore_delete(struct tree *t, const struct tree_changes *c,
     n->more->owner = 0;
 }
 
-static void restore_open(struct tree *t, const struct tree_changes *c,
-                         const struct tree_change *change)
+static void restore_change(struct tree *t, const struct tree_changes *c,
+                           const struct tree_change *change)
 {
-    (void)c;
-    sessions_put(&t->sessions, change->session, change->number, change->data.p);
-}
+    struct tree_node *n;
 
-static void restore_close(struct tree *t, const struct tree_changes *c,
-                          const struct tree_change *change)
-{
-    (void)c;
-    sessions_remove(&t->sessions, change->session);
+    switch (change->kind) {
+    case CHANGE_CREATE:
+        restore_create(t, c, change);
+        break;
+    case CHANGE_SET:
+        restore_set(t, c, change);
+        break;
+    case CHANGE_DELETE:
+        restore_delete(t, c, change);
+        break;
+    case CHANGE_SET_ACL:
+        n = node_at(&t->nodes, ensure(t, change->path));
+        node_set_acl(&t->nodes, n, change->acl);
+        node_more(n)->aversion = change->number;
+        break;
+    case CHANGE_SESSION_OPEN:
+        sessions_put(&t->sessions, change->session, change->number, change->data.p);
+        break;
+    case CHANGE_SESSION_CLOSE:
+        sessions_remove(&t->sessions, change->session);
+        break;
+    }
 }
-
-static void (*const RESTORE[])(struct tree *, const struct tree_changes *,
-                               const struct tree_change *) = {
-    [CHANGE_CREATE] = restore_create,       [CHANGE_SET] = restore_set,
-    [CHANGE_DELETE] = restore_delete,       [CHANGE_SESSION_OPEN] = restore_open,
-    [CHANGE_SESSION_CLOSE] = restore_close, [CHANGE_SET_ACL] = restore_set_acl,
-};
 
 /* Checks what a checksum does not: that the content is consistent. */
 static bool is_sane(const struct tree_change *c)
 {
-    if (c->acl.len && !acl_list_is_valid(c->acl))
-        return false;
-    switch (c->kind) {
-    case CHANGE_CREATE:
-        return path_is_valid(c->path, false) && c->path.len > 1;
-    case CHANGE_SET:
-    case CHANGE_SET_ACL:
-        return path_is_valid(c->path, false);
-    case CHANGE_DELETE:
-        return path_is_valid(c->path, false) && !path_is_special(c->path);
-    case CHANGE_SESSION_OPEN:
-        return c->data.len == KEEPER_PASSWORD_LEN && c->session && c->number > 0;
-    case CHANGE_SESSION_CLOSE:
+    if (c->kind == CHANGE_SESSION_CLOSE)
         return true;
-    }
-    return false;
+    if (c->kind == CHANGE_SESSION_OPEN)
+        return c->data.len == KEEPER_PASSWORD_LEN && c->session && c->number > 0;
+    return path_is_valid(c->path, false) && (!c->acl.len || acl_list_is_valid(c->acl)) &&
+           !(c->kind == CHANGE_CREATE && c->path.len == 1) &&
+           !(c->kind == CHANGE_DELETE && path_is_special(c->path));
 }
 
 int tree_restore_changes(struct tree *t, const struct tree_changes *c, struct err_info *ret_error)
@@ -230,46 +205,43 @@ int tree_restore_changes(struct tree *t, const struct tree_changes *c, struct er
     for (size_t i = 0; i < c->count; i++) {
         if (!is_sane(&c->list[i]))
             return err_set(ret_error, DROVER_DAMAGED, "change %zu makes no sense", i + 1);
-        RESTORE[c->list[i].kind](t, c, &c->list[i]);
+        restore_change(t, c, &c->list[i]);
     }
     t->zxid = c->zxid;
     return 0;
 }
 
-static int seal_node(struct tree *t, uint32_t ref, struct err_info *ret_error)
+/* What is wrong with a node, NULL: nothing. Links an ephemeral one to its session. */
+static const char *seal_node(struct tree *t, uint32_t ref)
 {
-    struct tree_node *n = node_at(&t->nodes, ref);
-    struct buf path = {0};
-    const char *wrong = NULL;
+    const struct tree_node *n = node_at(&t->nodes, ref);
 
     if (!n->text)
-        return 0;
-    if (is_placeholder(n)) {
-        wrong = "is missing, but something below it is there";
-    } else if (node_owner(n)) {
-        struct tree_session *s = sessions_find(&t->sessions, node_owner(n));
-        if (!s)
-            wrong = "is ephemeral, but its session is missing";
-        else if (n->more->child_count)
-            wrong = "is ephemeral, but has children";
-        else
-            tree_link_ephemeral(t, ref, s);
-    }
-    if (!wrong)
-        return 0;
-    nodes_put_path(&t->nodes, ref, &path);
-    err_set(ret_error, DROVER_DAMAGED, "node %.300s %s", buf_text(&path), wrong);
-    buf_release(&path);
-    return DROVER_DAMAGED;
+        return NULL;
+    if (is_placeholder(n))
+        return "is missing, but something below it is there";
+    if (!node_owner(n))
+        return NULL;
+    struct tree_session *s = sessions_find(&t->sessions, node_owner(n));
+    if (!s)
+        return "is ephemeral, but its session is missing";
+    if (n->more->child_count)
+        return "is ephemeral, but has children";
+    tree_link_ephemeral(t, ref, s);
+    return NULL;
 }
 
 int tree_seal(struct tree *t, struct err_info *ret_error)
 {
-    int err = 0;
-
-    for (uint32_t ref = NODE_ROOT; ref < t->nodes.top && !err; ref++)
-        err = seal_node(t, ref, ret_error);
-    return err;
+    for (uint32_t ref = NODE_ROOT; ref < t->nodes.top; ref++) {
+        const char *wrong = seal_node(t, ref);
+        if (!wrong)
+            continue;
+        CLEANUP(buf_release) struct buf path = {0};
+        nodes_put_path(&t->nodes, ref, &path);
+        return err_set(ret_error, DROVER_DAMAGED, "node %.300s %s", buf_text(&path), wrong);
+    }
+    return 0;
 }
 
 bool tree_walk(const struct tree *t, uint32_t *cursor, struct buf *scratch,

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 
 #include "base/crc32c.h"
 #include "keeper/journal/record.h"
@@ -35,17 +34,15 @@ static void block_begin(struct snapshot_writer *w, enum block_kind kind)
 int snapshot_begin(struct snapshot_writer *w, const struct fs *fs, const char *dir,
                    const struct format_header *header, struct err_info *ret_error)
 {
-    char *tmp = format_path_of(dir, "snapshot.tmp");
+    CLEANUP(mem_free) char *tmp = format_path_of(dir, "snapshot.tmp");
     char head[FORMAT_HEADER_LEN];
-    int err = 0;
 
     *w = (struct snapshot_writer){.fs = fs, .dir = dir, .header = *header, .at = sizeof head};
     format_header_put(head, header);
     w->fd = fs->open(fs, tmp, O_RDWR | O_CREAT | O_TRUNC, 0600);
     if (w->fd < 0 || fs_write_all(fs, w->fd, head, sizeof head, 0) < 0)
-        err = err_set_errno(ret_error, errno, "cannot write %s", tmp);
-    free(tmp);
-    return err;
+        return err_set_errno(ret_error, errno, "cannot write %s", tmp);
+    return 0;
 }
 
 bool snapshot_put_sessions(struct snapshot_writer *w, const struct tree *t, uint32_t *cursor,
@@ -119,43 +116,37 @@ int snapshot_flush(struct snapshot_writer *w, struct err_info *ret_error)
 
 int snapshot_end(struct snapshot_writer *w, int64_t last_zxid, struct err_info *ret_error)
 {
-    char *tmp = format_path_of(w->dir, "snapshot.tmp");
-    char *path = format_path(w->dir, FORMAT_SNAPSHOT, w->header.number);
+    CLEANUP(mem_free) char *tmp = format_path_of(w->dir, "snapshot.tmp");
+    CLEANUP(mem_free) char *path = format_path(w->dir, FORMAT_SNAPSHOT, w->header.number);
 
     block_begin(w, BLOCK_END);
     buf_put_u64(&w->out, w->nodes);
     buf_put_u64(&w->out, w->sessions);
     buf_put_u64(&w->out, (uint64_t)last_zxid);
-    int err = snapshot_flush(w, ret_error);
-    if (!err && (w->fs->fsync(w->fs, w->fd) < 0 || w->fs->rename(w->fs, tmp, path) < 0 ||
-                 fs_sync_dir(w->fs, w->dir) < 0))
-        err = err_set_errno(ret_error, errno, "cannot finish the snapshot %s", path);
-    if (!err) {
-        w->fs->close(w->fs, w->fd);
-        buf_release(&w->out);
-    }
-    free(tmp);
-    free(path);
-    return err;
+    TRY(snapshot_flush(w, ret_error));
+    if (w->fs->fsync(w->fs, w->fd) < 0 || w->fs->rename(w->fs, tmp, path) < 0 ||
+        fs_sync_dir(w->fs, w->dir) < 0)
+        return err_set_errno(ret_error, errno, "cannot finish the snapshot %s", path);
+    w->fs->close(w->fs, w->fd);
+    buf_release(&w->out);
+    return 0;
 }
 
 void snapshot_abandon(struct snapshot_writer *w)
 {
-    char *tmp = format_path_of(w->dir, "snapshot.tmp");
+    CLEANUP(mem_free) char *tmp = format_path_of(w->dir, "snapshot.tmp");
 
     if (w->fd >= 0)
         w->fs->close(w->fs, w->fd);
     w->fs->unlink(w->fs, tmp);
     buf_release(&w->out);
-    free(tmp);
 }
 
 /* The state of reading. */
 struct loader {
     struct tree *t;
     struct snapshot_info info;
-    uint64_t nodes, sessions; /* from the end block */
-    int64_t shown_zxid;       /* the highest of a node */
+    int64_t shown_zxid; /* the highest of a node */
     bool ended;
 };
 
@@ -173,7 +164,7 @@ static int load_sessions(struct loader *l, struct reader *r, struct err_info *e)
 
         if (r->bad || !id || timeout_ms <= 0)
             return err_set(e, DROVER_DAMAGED, "a session that makes no sense");
-        tree_restore_session(l->t, id, timeout_ms, password.p);
+        sessions_put(&l->t->sessions, id, timeout_ms, password.p);
         l->info.sessions++;
     }
     return 0;
@@ -183,7 +174,7 @@ static int load_nodes(struct loader *l, struct reader *r, struct err_info *e)
 {
     while (r->left && !r->bad) {
         uint32_t path_len = reader_u32(r), data_len = reader_u32(r), acl_len = reader_u32(r);
-        struct tree_node_state s = {0};
+        struct tree_node_state s;
 
         s.czxid = (int64_t)reader_u64(r);
         s.mzxid = (int64_t)reader_u64(r);
@@ -208,28 +199,14 @@ static int load_nodes(struct loader *l, struct reader *r, struct err_info *e)
 
 static int load_end(struct loader *l, struct reader *r, struct err_info *e)
 {
-    l->nodes = reader_u64(r);
-    l->sessions = reader_u64(r);
+    uint64_t nodes = reader_u64(r), sessions = reader_u64(r);
+
     l->info.last_zxid = (int64_t)reader_u64(r);
     l->ended = true;
-    if (r->bad || r->left || l->nodes != l->info.nodes || l->sessions != l->info.sessions ||
+    if (r->bad || r->left || nodes != l->info.nodes || sessions != l->info.sessions ||
         l->info.last_zxid < l->shown_zxid || l->info.last_zxid < (int64_t)l->info.header.number)
         return err_set(e, DROVER_DAMAGED, "the end does not fit what came before");
     return 0;
-}
-
-static int load_payload(struct loader *l, uint32_t kind, struct str payload, struct err_info *e)
-{
-    static int (*const LOAD[])(struct loader *, struct reader *, struct err_info *) = {
-        [BLOCK_SESSIONS] = load_sessions,
-        [BLOCK_NODES] = load_nodes,
-        [BLOCK_END] = load_end,
-    };
-    struct reader r = {payload.p, payload.len, false};
-
-    if (kind < BLOCK_SESSIONS || kind > BLOCK_END)
-        return err_set(e, DROVER_DAMAGED, "a block of unknown kind");
-    return LOAD[kind](l, &r, e);
 }
 
 /* Reads exactly len bytes. */
@@ -246,6 +223,12 @@ static int read_exactly(FILE *in, void *to, size_t len, struct err_info *e)
 static int load_block(struct loader *l, FILE *in, uint32_t number, struct buf *block,
                       struct err_info *e)
 {
+    static int (*const LOAD[])(struct loader *, struct reader *, struct err_info *) = {
+        [BLOCK_SESSIONS] = load_sessions,
+        [BLOCK_NODES] = load_nodes,
+        [BLOCK_END] = load_end,
+    };
+
     block->len = 0;
     buf_reserve(block, BLOCK_HEADER_LEN);
     TRY(read_exactly(in, block->p, BLOCK_HEADER_LEN, e));
@@ -259,8 +242,10 @@ static int load_block(struct loader *l, FILE *in, uint32_t number, struct buf *b
         le_load32(block->p + 12) != number)
         return err_set(e, DROVER_DAMAGED, "a block does not match its sum");
     l->info.bytes += BLOCK_HEADER_LEN + len;
-    return load_payload(l, le_load32(block->p + 8), (struct str){block->p + BLOCK_HEADER_LEN, len},
-                        e);
+    uint32_t kind = le_load32(block->p + 8);
+    if (kind < BLOCK_SESSIONS || kind > BLOCK_END)
+        return err_set(e, DROVER_DAMAGED, "a block of unknown kind");
+    return LOAD[kind](l, &(struct reader){.p = block->p + BLOCK_HEADER_LEN, .left = len}, e);
 }
 
 static int load_header(struct loader *l, FILE *in, struct err_info *e)
@@ -280,7 +265,7 @@ int snapshot_read(FILE *in, const char *name, struct tree *t, struct snapshot_in
 {
     struct loader l = {.t = t};
     struct err_info why;
-    struct buf block = {0};
+    CLEANUP(buf_release) struct buf block = {0};
     int err = load_header(&l, in, &why);
 
     if (err == DROVER_NEWER_VERSION)
@@ -289,7 +274,6 @@ int snapshot_read(FILE *in, const char *name, struct tree *t, struct snapshot_in
         l.info.bytes = FORMAT_HEADER_LEN;
     for (uint32_t number = 0; !err && !l.ended; number++)
         err = load_block(&l, in, number, &block, &why);
-    buf_release(&block);
     if (!err && fgetc(in) != EOF)
         err = err_set(&why, DROVER_DAMAGED, "something stands behind the end");
     if (err)

@@ -11,7 +11,7 @@
  * snapshot thus costs time and nothing else.
  */
 #include <errno.h>
-#include <stdlib.h>
+#include <stdio.h>
 
 #include "base/thread.h"
 #include "keeper/journal/snapshot.h"
@@ -26,16 +26,26 @@ static int write_slices(struct local *l, struct snapshot_writer *w, put_fn *put,
                         struct err_info *ret_error)
 {
     uint32_t cursor = 0;
-    bool more = true;
-    int err = 0;
 
-    while (more && !err) {
+    for (bool more = true; more;) {
         pthread_mutex_lock(&l->lock);
         more = put(w, &l->tree, &cursor, SLICE_BYTES);
         pthread_mutex_unlock(&l->lock);
-        err = snapshot_flush(w, ret_error);
+        TRY(snapshot_flush(w, ret_error));
     }
-    return err;
+    return 0;
+}
+
+static int write_content(struct local *l, struct snapshot_writer *w, struct err_info *ret_error)
+{
+    TRY(write_slices(l, w, snapshot_put_sessions, ret_error));
+    TRY(write_slices(l, w, snapshot_put_nodes, ret_error));
+    pthread_mutex_lock(&l->lock);
+    int64_t seen = l->tree.zxid;
+    pthread_mutex_unlock(&l->lock);
+    if (gate_wait_synced(&l->gate, seen))
+        return err_set(ret_error, DROVER_IO, "the journal has failed");
+    return snapshot_end(w, seen, ret_error);
 }
 
 static int write_file(struct local *l, const struct format_header *header,
@@ -45,18 +55,7 @@ static int write_file(struct local *l, const struct format_header *header,
     int err = snapshot_begin(&w, l->o.fs, l->dir, header, ret_error);
 
     if (!err)
-        err = write_slices(l, &w, snapshot_put_sessions, ret_error);
-    if (!err)
-        err = write_slices(l, &w, snapshot_put_nodes, ret_error);
-    if (!err) {
-        pthread_mutex_lock(&l->lock);
-        int64_t seen = l->tree.zxid;
-        pthread_mutex_unlock(&l->lock);
-        if (gate_wait_synced(&l->gate, seen))
-            err = err_set(ret_error, DROVER_IO, "the journal has failed");
-        else
-            err = snapshot_end(&w, seen, ret_error);
-    }
+        err = write_content(l, &w, ret_error);
     if (err)
         snapshot_abandon(&w);
     return err;
@@ -65,53 +64,56 @@ static int write_file(struct local *l, const struct format_header *header,
 /* Removes the snapshots older than the given one. */
 static int drop_snapshots(struct local *l, uint64_t oldest, struct err_info *ret_error)
 {
-    struct format_dir files;
-    struct format_list *list = &files.files[FORMAT_SNAPSHOT];
-    int err = format_dir_read(l->dir, &files, ret_error);
+    CLEANUP(format_dir_release) struct format_dir files = {0};
+    const struct format_list *list = &files.files[FORMAT_SNAPSHOT];
 
-    if (err)
-        return err;
-    for (size_t i = 0; i < list->count && !err; i++)
-        if (list->numbers[i] < oldest &&
-            format_remove(l->o.fs, l->dir, FORMAT_SNAPSHOT, list->numbers[i]) < 0)
-            err = err_set_errno(ret_error, errno, "cannot remove %s/snapshot-%020llu", l->dir,
-                                (unsigned long long)list->numbers[i]);
-    format_dir_release(&files);
-    return err;
+    TRY(format_dir_read(l->dir, &files, ret_error));
+    for (size_t i = 0; i < list->count && list->numbers[i] < oldest; i++)
+        if (format_remove(l->o.fs, l->dir, FORMAT_SNAPSHOT, list->numbers[i]) < 0)
+            return err_set_errno(ret_error, errno, "cannot remove %s/snapshot-%020llu", l->dir,
+                                 (unsigned long long)list->numbers[i]);
+    return 0;
 }
 
 /* `header` is now the newest snapshot; the previous one is kept too. */
 static int retire(struct local *l, const struct format_header *header, struct err_info *ret_error)
 {
     uint64_t before = (uint64_t)l->snapshot_zxid, before_segment = l->snapshot_segment;
-    int err = 0;
 
     pthread_mutex_lock(&l->lock);
     l->snapshot_zxid = (int64_t)header->number;
     l->snapshot_segment = header->replay_from;
     l->snapshots_done++;
     pthread_mutex_unlock(&l->lock);
-    if (before) {
-        err = drop_snapshots(l, before, ret_error);
-        if (!err)
-            err = journal_drop(&l->journal, before_segment, ret_error);
-    }
-    return err;
+    if (!before)
+        return 0;
+    TRY(drop_snapshots(l, before, ret_error));
+    return journal_drop(&l->journal, before_segment, ret_error);
+}
+
+/* A full disk is no failure of the journal. */
+static void note_full_disk(const struct local *l, const char *why)
+{
+    char line[600];
+
+    if (!l->o.note)
+        return;
+    snprintf(line, sizeof line, "snapshot: %s; the journal is kept, trying again later", why);
+    l->o.note(l->o.arg, line);
 }
 
 /* Under the lock, which it releases while it works. */
 static int checkpoint(struct local *l)
 {
-    struct format_header header = {.kind = FORMAT_SNAPSHOT, .store = l->store};
+    struct format_header header = {.kind = FORMAT_SNAPSHOT, .store = l->journal.o.store};
     struct err_info why = {"the disk is full"};
-    int err = 0;
 
     l->since_snapshot = 0;
     if (atomic_load(&l->gate.failed))
         return DROVER_IO;
     if (l->tree.zxid == l->snapshot_zxid)
         return 0;
-    err = journal_rotate(&l->journal, &header.replay_from);
+    int err = journal_rotate(&l->journal, &header.replay_from);
     header.number = (uint64_t)l->tree.zxid;
     pthread_mutex_unlock(&l->lock);
     if (!err)
@@ -119,18 +121,11 @@ static int checkpoint(struct local *l)
     if (!err)
         err = retire(l, &header, &why);
     if (err == DROVER_DISK_FULL)
-        engine_note(l, "snapshot: %s; the journal is kept, trying again later", why.text);
+        note_full_disk(l, why.text);
     else if (err)
         journal_fail(&l->journal, why.text);
     pthread_mutex_lock(&l->lock);
     return err;
-}
-
-static bool is_wanted(const struct local *l)
-{
-    return l->snapshots_tried < l->snapshots_wanted ||
-           (l->since_snapshot >= l->o.snapshot_every &&
-            l->since_snapshot >= (int64_t)l->tree.nodes.count);
 }
 
 void *checkpoint_main(void *arg)
@@ -141,7 +136,7 @@ void *checkpoint_main(void *arg)
     while (!l->stop) {
         uint64_t asked = l->snapshots_wanted;
 
-        if (!is_wanted(l)) {
+        if (l->snapshots_tried == asked && !checkpoint_is_due(l)) {
             pthread_cond_wait(&l->snapshot, &l->lock);
             continue;
         }

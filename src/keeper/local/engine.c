@@ -2,7 +2,6 @@
 #include "keeper/local/engine.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -18,24 +17,10 @@
 #include "keeper/path.h"
 
 enum {
-    STALL_MS =
-        1000, /* a ticker that is this late was stopped, and so were the clients' signs of life */
+    STALL_MS = 1000, /* a ticker this late was stopped, and so were the clients' signs of life */
     CLOSE_MAX = 512 * 1024,     /* bytes of deletions in one transaction that ends a session */
     SEGMENTS_PER_CLOSE_MAX = 4, /* and never more than a quarter of a segment */
 };
-
-void engine_note(const struct local *l, const char *fmt, ...)
-{
-    char line[600];
-    va_list ap;
-
-    if (!l->o.note)
-        return;
-    va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
-    va_end(ap);
-    l->o.note(l->o.arg, line);
-}
 
 static void fatal_default(void *arg, const char *line)
 {
@@ -63,8 +48,7 @@ static void publish(struct local *l, enum journal_writer writer)
     if (engine_has_journal(l)) {
         journal_append(&l->journal, &l->changes, writer);
         l->since_snapshot++;
-        if (l->since_snapshot >= l->o.snapshot_every &&
-            l->since_snapshot >= (int64_t)l->tree.nodes.count)
+        if (checkpoint_is_due(l))
             pthread_cond_broadcast(&l->snapshot);
     }
     for (size_t i = 0; i < l->changes.count; i++)
@@ -200,11 +184,8 @@ static int make_dir(const char *dir, struct err_info *ret_error)
     struct stat st;
 
     if (mkdir(dir, 0700) == 0) {
-        char *above = format_path_of(dir, "..");
-        int err = fs_sync_dir(&fs_system, above);
-
-        free(above);
-        if (err < 0)
+        CLEANUP(mem_free) char *above = format_path_of(dir, "..");
+        if (fs_sync_dir(&fs_system, above) < 0)
             return err_set_errno(ret_error, errno, "cannot sync the directory above %s", dir);
     } else if (errno != EEXIST) {
         return err_set_errno(ret_error, errno, "cannot make the data directory %s", dir);
@@ -216,6 +197,19 @@ static int make_dir(const char *dir, struct err_info *ret_error)
     return 0;
 }
 
+/* Before anything is created in the directory. */
+static int refuse_foreign(const char *dir, struct err_info *ret_error)
+{
+    CLEANUP(format_dir_release) struct format_dir d = {0};
+
+    TRY(format_dir_read(dir, &d, ret_error));
+    if (d.foreign && !d.files[FORMAT_SEGMENT].count && !d.files[FORMAT_SNAPSHOT].count)
+        return err_set(ret_error, DROVER_BAD_ARGUMENT,
+                       "%s holds other files (%s) and no data of drover: use an empty directory",
+                       dir, d.foreign_name);
+    return 0;
+}
+
 static int open_journal(struct local *l, const struct recovery *r, struct err_info *ret_error)
 {
     struct journal_options o = {
@@ -224,6 +218,7 @@ static int open_journal(struct local *l, const struct recovery *r, struct err_in
         .strict = l->o.mode == LOCAL_STRICT,
         .flush_ms = LOCAL_FLUSH_MS,
         .segment_len = l->o.segment_len,
+        .store = r->store,
         .oldest = r->oldest_segment,
         .segment = r->next_segment,
         .last_lsn = r->tree.zxid,
@@ -231,9 +226,8 @@ static int open_journal(struct local *l, const struct recovery *r, struct err_in
         .arg = l->o.arg,
     };
 
-    if (!l->store)
-        random_fill(&l->store, sizeof l->store);
-    o.store = l->store;
+    if (!o.store)
+        random_fill(&o.store, sizeof o.store);
     return journal_open(&l->journal, &o, &l->gate, ret_error);
 }
 
@@ -241,59 +235,36 @@ static int open_journal(struct local *l, const struct recovery *r, struct err_in
 static int open_dir(struct local *l, struct err_info *ret_error)
 {
     struct recover_hooks hooks = {.note = l->o.note, .arg = l->o.arg};
-    struct recovery r = {0};
-    struct format_dir files;
-    int err = make_dir(l->dir, ret_error);
+    CLEANUP(recovery_release) struct recovery r = {0};
 
-    if (!err)
-        err = format_dir_read(l->dir, &files, ret_error);
-    if (err)
-        return err;
-    if (files.foreign && !files.files[FORMAT_SEGMENT].count && !files.files[FORMAT_SNAPSHOT].count)
-        err = err_set(ret_error, DROVER_BAD_ARGUMENT,
-                      "%s holds other files (%s) and no data of drover: use an empty directory",
-                      l->dir, files.foreign_name);
-    format_dir_release(&files);
-    if (!err)
-        err = dirlock_take(l->dir, &l->lock_fd, ret_error);
-    if (err)
-        return err;
-    err = recover_read(l->dir, &hooks, &r, ret_error);
-    if (!err)
-        err = recover_trim(l->o.fs, l->dir, &r, ret_error);
-    l->store = r.store;
-    if (!err)
-        err = open_journal(l, &r, ret_error);
-    if (!err) {
-        l->tree = r.tree;
-        r.tree = (struct tree){0};
-        l->recovered_records = r.records;
-        l->recovered_nodes = l->tree.nodes.count;
-        l->since_snapshot = (int64_t)r.records;
-        if (r.has_snapshot) {
-            l->snapshot_zxid = (int64_t)r.snapshot.header.number;
-            l->snapshot_segment = r.snapshot.header.replay_from;
-        }
+    TRY(make_dir(l->dir, ret_error));
+    TRY(refuse_foreign(l->dir, ret_error));
+    TRY(dirlock_take(l->dir, &l->lock_fd, ret_error));
+    TRY(recover_read(l->dir, &hooks, &r, ret_error));
+    TRY(recover_trim(l->o.fs, l->dir, &r, ret_error));
+    TRY(open_journal(l, &r, ret_error));
+    l->tree = r.tree;
+    r.tree = (struct tree){0};
+    l->recovered_records = r.records;
+    l->recovered_nodes = l->tree.nodes.count;
+    l->since_snapshot = (int64_t)r.records;
+    if (r.has_snapshot) {
+        l->snapshot_zxid = (int64_t)r.snapshot.header.number;
+        l->snapshot_segment = r.snapshot.header.replay_from;
     }
-    recovery_release(&r);
-    return err;
+    return 0;
 }
 
 static void set_defaults(struct local_options *o)
 {
-    if (!o->snapshot_every)
-        o->snapshot_every = LOCAL_SNAPSHOT_EVERY;
-    if (!o->segment_len)
-        o->segment_len = LOCAL_SEGMENT_LEN;
+    o->snapshot_every = o->snapshot_every ? o->snapshot_every : LOCAL_SNAPSHOT_EVERY;
+    o->segment_len = o->segment_len ? o->segment_len : LOCAL_SEGMENT_LEN;
     if (o->segment_len < LOCAL_SEGMENT_LEN_MIN)
         o->segment_len = LOCAL_SEGMENT_LEN_MIN;
     o->segment_len -= o->segment_len % RECORD_ALIGN;
-    if (!o->fs)
-        o->fs = &fs_system;
-    if (!o->wall_ms)
-        o->wall_ms = wall_default;
-    if (!o->fatal)
-        o->fatal = fatal_default;
+    o->fs = o->fs ? o->fs : &fs_system;
+    o->wall_ms = o->wall_ms ? o->wall_ms : wall_default;
+    o->fatal = o->fatal ? o->fatal : fatal_default;
 }
 
 static void local_free(struct local *l)
@@ -369,20 +340,19 @@ void local_close(struct local *l)
 void local_set_defers(struct local *l, bool defers)
 {
     LOCKED(&l->lock);
-    if (engine_has_journal(l))
-        journal_set_defers(&l->journal, defers);
+    journal_set_defers(&l->journal, defers);
 }
 
 int64_t local_deferred(struct local *l)
 {
     LOCKED(&l->lock);
-    return engine_has_journal(l) ? journal_deferred(&l->journal) : 0;
+    return journal_deferred(&l->journal);
 }
 
 bool local_write_deferred(struct local *l)
 {
     LOCKED(&l->lock);
-    return engine_has_journal(l) && journal_write_deferred(&l->journal);
+    return journal_write_deferred(&l->journal);
 }
 
 void local_stats(struct local *l, struct local_stats *ret_stats)

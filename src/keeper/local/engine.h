@@ -24,7 +24,7 @@ struct local {
     struct tree tree;
     struct tree_watches watches;
     struct tree_changes changes; /* of the current transaction */
-    struct journal journal;      /* unused with LOCAL_NONE */
+    struct journal journal;      /* zero with LOCAL_NONE */
     struct local_keeper *keepers;
     bool stop;
 
@@ -39,7 +39,6 @@ struct local {
     int snapshot_error;        /* of the last attempt */
     int64_t snapshot_zxid;     /* the newest good one, 0: none */
     uint64_t snapshot_segment; /* the first to replay on it */
-    uint64_t store;
 
     uint64_t recovered_records, recovered_nodes;
 
@@ -73,9 +72,14 @@ void local_session_ended(struct local *l, int64_t session);
  */
 void engine_listen(struct local *l, void (*fn)(void *arg, int64_t session), void *arg);
 
-/* In checkpoint.c. */
+/* In checkpoint.c: the thread that takes snapshots. */
 void *checkpoint_main(void *arg);
 
-void engine_note(const struct local *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Enough has changed for a new one. */
+static inline bool checkpoint_is_due(const struct local *l)
+{
+    return l->since_snapshot >= l->o.snapshot_every &&
+           l->since_snapshot >= (int64_t)l->tree.nodes.count;
+}
 
 #endif

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -93,7 +92,7 @@ static int print_snapshots(const struct fsck_options *o, const struct format_lis
     int worst = 0;
 
     for (size_t i = 0; i < list->count; i++) {
-        char *path = format_path(o->dir, FORMAT_SNAPSHOT, list->numbers[i]);
+        CLEANUP(mem_free) char *path = format_path(o->dir, FORMAT_SNAPSHOT, list->numbers[i]);
         struct snapshot_info info;
         struct err_info why;
         struct tree t;
@@ -101,7 +100,6 @@ static int print_snapshots(const struct fsck_options *o, const struct format_lis
         tree_init(&t);
         int err = snapshot_load(path, &t, &info, &why);
         tree_release(&t);
-        free(path);
         if (err)
             fprintf(o->out, "snapshot-%020" PRIu64 "  %s\n", list->numbers[i], why.text);
         else
@@ -147,21 +145,18 @@ static int look(const struct fsck_options *o, struct recovery *r, struct err_inf
     return 0;
 }
 
-static int put_aside(const char *dir, enum format_kind kind, uint64_t number,
-                     const struct fsck_options *o, struct err_info *ret_error)
+static int put_aside(const struct fsck_options *o, enum format_kind kind, uint64_t number,
+                     struct err_info *ret_error)
 {
-    char *from = format_path(dir, kind, number), name[FORMAT_NAME_MAX + 16];
-    int err = 0;
+    CLEANUP(mem_free) char *from = format_path(o->dir, kind, number);
+    char name[FORMAT_NAME_MAX + 16];
 
     snprintf(name, sizeof name, "salvaged-%s", strrchr(from, '/') + 1);
-    char *to = format_path_of(dir, name);
+    CLEANUP(mem_free) char *to = format_path_of(o->dir, name);
     if (rename(from, to) < 0)
-        err = err_set_errno(ret_error, errno, "cannot rename %s", from);
-    else
-        fprintf(o->out, "put aside: %s\n", name);
-    free(from);
-    free(to);
-    return err;
+        return err_set_errno(ret_error, errno, "cannot rename %s", from);
+    fprintf(o->out, "put aside: %s\n", name);
+    return 0;
 }
 
 /* Copies what will be cut off; the copy is synced before the cut. */
@@ -169,13 +164,12 @@ static int copy_rest(const struct fsck_options *o, const char *path, uint64_t nu
                      struct err_info *ret_error)
 {
     char name[FORMAT_NAME_MAX + 64];
-    struct buf bytes = {0};
-    int err = recover_read_file(path, &bytes, ret_error);
+    CLEANUP(buf_release) struct buf bytes = {0};
+    int err = 0;
 
-    if (err)
-        return err;
+    TRY(recover_read_file(path, &bytes, ret_error));
     snprintf(name, sizeof name, "salvaged-journal-%010" PRIu64 "-from-%zu", number, at);
-    char *to = format_path_of(o->dir, name);
+    CLEANUP(mem_free) char *to = format_path_of(o->dir, name);
     int fd = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0 || fs_write_all(&fs_system, fd, bytes.p + at, bytes.len - at, 0) < 0 ||
         fsync(fd) < 0)
@@ -184,62 +178,55 @@ static int copy_rest(const struct fsck_options *o, const char *path, uint64_t nu
         fprintf(o->out, "put aside: %s\n", name);
     if (fd >= 0)
         close(fd);
-    free(to);
-    buf_release(&bytes);
     return err;
 }
 
-static int put_later_aside(const struct fsck_options *o, const struct recovery *r,
+/* Segments from `from` on and snapshots that show more than is left, the last ones first. */
+static int put_later_aside(const struct fsck_options *o, const struct recovery *r, uint64_t from,
                            struct err_info *ret_error)
 {
-    bool whole =
-        r->damaged_at < FORMAT_HEADER_LEN; /* the header is damaged: the whole segment goes */
-    uint64_t keep = whole ? r->damaged_segment : r->damaged_segment + 1;
-    struct format_dir files;
-    const struct format_list *segments, *snapshots;
-    int err = format_dir_read(o->dir, &files, ret_error);
+    CLEANUP(format_dir_release) struct format_dir files = {0};
+    const struct format_list *segments = &files.files[FORMAT_SEGMENT];
+    const struct format_list *snapshots = &files.files[FORMAT_SNAPSHOT];
 
-    if (err)
-        return err;
-    segments = &files.files[FORMAT_SEGMENT];
-    for (size_t i = segments->count; i-- > 0 && !err;)
-        if (segments->numbers[i] >= keep)
-            err = put_aside(o->dir, FORMAT_SEGMENT, segments->numbers[i], o, ret_error);
-    snapshots = &files.files[FORMAT_SNAPSHOT];
-    for (size_t i = snapshots->count; i-- > 0 && !err;)
+    TRY(format_dir_read(o->dir, &files, ret_error));
+    for (size_t i = segments->count; i-- > 0;)
+        if (segments->numbers[i] >= from)
+            TRY(put_aside(o, FORMAT_SEGMENT, segments->numbers[i], ret_error));
+    for (size_t i = snapshots->count; i-- > 0;)
         if ((int64_t)snapshots->numbers[i] > r->tree.zxid ||
             (r->has_snapshot && snapshots->numbers[i] == r->snapshot.header.number &&
              r->snapshot.last_zxid > r->tree.zxid))
-            err = put_aside(o->dir, FORMAT_SNAPSHOT, snapshots->numbers[i], o, ret_error);
-    format_dir_release(&files);
+            TRY(put_aside(o, FORMAT_SNAPSHOT, snapshots->numbers[i], ret_error));
+    return 0;
+}
+
+static int cut(const struct fsck_options *o, const char *path, size_t at,
+               struct err_info *ret_error)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC), err = 0;
+
+    if (fd < 0 || ftruncate(fd, (off_t)at) < 0 || fsync(fd) < 0)
+        err = err_set_errno(ret_error, errno, "cannot cut %s", path);
+    else
+        fprintf(o->out, "cut: %s at offset %zu\n", path, at);
+    if (fd >= 0)
+        close(fd);
     return err;
 }
 
 static int salvage(const struct fsck_options *o, const struct recovery *r,
                    struct err_info *ret_error)
 {
-    char *path = format_path(o->dir, FORMAT_SEGMENT, r->damaged_segment);
-    bool cuts = r->damaged_at >= FORMAT_HEADER_LEN;
-    int err = 0;
+    CLEANUP(mem_free) char *path = format_path(o->dir, FORMAT_SEGMENT, r->damaged_segment);
+    bool cuts = r->damaged_at >= FORMAT_HEADER_LEN; /* otherwise the whole segment goes */
 
     if (cuts)
-        err = copy_rest(o, path, r->damaged_segment, r->damaged_at, ret_error);
-    if (!err)
-        err = put_later_aside(o, r, ret_error);
-    if (!err && fs_sync_dir(&fs_system, o->dir) < 0)
-        err = err_set_errno(ret_error, errno, "cannot sync %s", o->dir);
-    if (!err && cuts) {
-        int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-        if (fd < 0 || ftruncate(fd, (off_t)r->damaged_at) < 0 || fsync(fd) < 0)
-            err = err_set_errno(ret_error, errno, "cannot cut %s", path);
-        else
-            fprintf(o->out, "cut: %s at offset %zu\n", path, r->damaged_at);
-        if (fd >= 0)
-            close(fd);
-    }
-    free(path);
-    return err;
+        TRY(copy_rest(o, path, r->damaged_segment, r->damaged_at, ret_error));
+    TRY(put_later_aside(o, r, r->damaged_segment + cuts, ret_error));
+    if (fs_sync_dir(&fs_system, o->dir) < 0)
+        return err_set_errno(ret_error, errno, "cannot sync %s", o->dir);
+    return cuts ? cut(o, path, r->damaged_at, ret_error) : 0;
 }
 
 /* After damage: asks, cuts, checks again. */
@@ -265,25 +252,19 @@ static int offer_salvage(const struct fsck_options *o, struct recovery *r,
 
 int fsck_run(const struct fsck_options *o, struct err_info *ret_error)
 {
-    struct recovery r = {0};
-    struct format_dir files;
+    CLEANUP(recovery_release) struct recovery r = {0};
+    CLEANUP(format_dir_release) struct format_dir files = {0};
     int lock_fd;
 
     TRY(format_dir_read(o->dir, &files, ret_error));
-    int err = dirlock_take_existing(o->dir, &lock_fd, ret_error);
-    if (err) {
-        format_dir_release(&files);
-        return err;
-    }
+    TRY(dirlock_take_existing(o->dir, &lock_fd, ret_error));
     int snapshots_err = print_snapshots(o, &files.files[FORMAT_SNAPSHOT]);
-    err = look(o, &r, ret_error);
+    int err = look(o, &r, ret_error);
     if (err == DROVER_DAMAGED && o->salvage)
         err = offer_salvage(o, &r, ret_error);
     if (!err && snapshots_err)
         err = err_set(ret_error, snapshots_err,
                       "a snapshot is damaged; another one and the journal hold everything");
-    recovery_release(&r);
-    format_dir_release(&files);
     if (lock_fd >= 0)
         close(lock_fd);
     return err;

@@ -79,12 +79,15 @@ static int get(struct keeper *base, struct str path, struct buf *ret_data,
                struct keeper_stat *ret_stat)
 {
     struct local_keeper *k = keeper_of(base);
-    struct str data;
+    struct tree_view v;
+
     TRY(enter(k));
-    int err = tree_get(&k->l->tree, path, &data, ret_stat);
+    int err = tree_look(&k->l->tree, path, &v);
+    if (!err)
+        *ret_stat = v.stat;
     if (!err && ret_data) {
         ret_data->len = 0;
-        buf_put_str(ret_data, data);
+        buf_put_str(ret_data, v.data);
     }
     return leave(k, seen(k->l, err, ret_stat), err);
 }
@@ -142,10 +145,7 @@ static int commit(struct keeper *base, const struct keeper_op *ops, size_t count
     struct local *l = k->l;
     struct commit_callback *c = mem_zalloc(sizeof *c + count * sizeof *c->results);
 
-    c->callback.run = commit_run;
-    c->done = done;
-    c->arg = arg;
-    c->count = count;
+    *c = (struct commit_callback){{.run = commit_run}, .done = done, .arg = arg, .count = count};
     LOCKED(&l->lock);
     c->err = engine_apply(l, k->session.id, NULL, ops, count, c->results, JOURNAL_WRITER);
     c->callback.ticket = gate_ticket(&l->gate, l->tree.zxid);
@@ -174,14 +174,12 @@ static int apply(struct keeper *base, const struct keeper_op *ops, size_t count,
 static int peek(struct keeper *base, struct str path, struct buf *b)
 {
     struct local_keeper *k = keeper_of(base);
-    struct keeper_stat stat;
-    struct str data;
+    struct tree_view v;
 
     LOCKED(&k->l->lock);
-    int err = tree_get(&k->l->tree, path, &data, &stat);
-    if (!err)
-        buf_put_str(b, data);
-    return err;
+    TRY(tree_look(&k->l->tree, path, &v));
+    buf_put_str(b, v.data);
+    return 0;
 }
 
 static int passed(struct keeper *base, int64_t zxid)
@@ -232,10 +230,10 @@ static const struct keeper_gate_ops GATE_OPS = {
 static int sync_path(struct keeper *base, struct str path)
 {
     struct local_keeper *k = keeper_of(base);
-    int err = enter(k);
 
     (void)path;
-    return err ? err : leave(k, k->l->tree.zxid, 0);
+    TRY(enter(k));
+    return leave(k, k->l->tree.zxid, 0);
 }
 
 /* One event for a watch. */
@@ -269,27 +267,24 @@ static void watch_drop(struct callback *callback)
     free(callback);
 }
 
-static void tell(struct local_watch *w, enum keeper_event event)
+/* Posts an event, unless one of its kind is in the queue already. */
+static void fire(struct tree_watch *watch, enum keeper_event event, struct str path)
 {
-    struct watch_callback *callback;
+    struct local_watch *w = (struct local_watch *)watch;
+    const struct local *l = w->k->l;
     unsigned bit = 1u << event;
 
+    (void)path;
     if (atomic_fetch_or(&w->queued, bit) & bit)
         return;
-    callback = mem_zalloc(sizeof *callback);
-    callback->callback.ticket = gate_ticket(&w->k->l->gate, w->k->l->tree.zxid);
-    callback->callback.subject = w;
-    callback->callback.run = watch_run;
-    callback->callback.drop = watch_drop;
-    callback->w = w;
-    callback->event = event;
-    callback_queue_post(&w->k->callbacks, &callback->callback);
-}
-
-static void fire(struct tree_watch *w, enum keeper_event event, struct str path)
-{
-    (void)path;
-    tell((struct local_watch *)w, event);
+    struct watch_callback *c = mem_alloc(sizeof *c);
+    *c = (struct watch_callback){{.ticket = gate_ticket(&l->gate, l->tree.zxid),
+                                  .subject = w,
+                                  .run = watch_run,
+                                  .drop = watch_drop},
+                                 .w = w,
+                                 .event = event};
+    callback_queue_post(&w->k->callbacks, &c->callback);
 }
 
 void local_session_ended(struct local *l, int64_t session)
@@ -301,7 +296,7 @@ void local_session_ended(struct local *l, int64_t session)
         for (struct local_watch *w = k->watches; w; w = w->next) {
             watches_remove(&l->watches, &w->w);
             w->listed = false;
-            tell(w, KEEPER_EVENT_EXPIRED);
+            fire(&w->w, KEEPER_EVENT_EXPIRED, str_of(w->path));
         }
     }
 }
@@ -320,17 +315,16 @@ static int watch(struct keeper *base, struct str path, enum keeper_watch_kind ki
                  keeper_watch_fn *fn, void *arg, struct keeper_watch **ret_watch)
 {
     struct local_keeper *k = keeper_of(base);
-    struct local_watch *w;
+
     TRY(enter(k));
-    w = mem_zalloc(sizeof *w);
-    w->w.events = EVENTS[kind];
-    w->w.fire = fire;
-    w->k = k;
-    w->fn = fn;
-    w->arg = arg;
-    w->path = mem_dup(path.p, path.len);
-    w->listed = true;
-    w->next = k->watches;
+    struct local_watch *w = mem_alloc(sizeof *w);
+    *w = (struct local_watch){.w = {.events = EVENTS[kind], .fire = fire},
+                              .k = k,
+                              .fn = fn,
+                              .arg = arg,
+                              .path = mem_dup(path.p, path.len),
+                              .listed = true,
+                              .next = k->watches};
     k->watches = w;
     watches_add(&k->l->watches, &w->w, path);
     *ret_watch = (struct keeper_watch *)w;
@@ -342,11 +336,11 @@ static void unwatch(struct keeper *base, struct keeper_watch *handle)
 {
     struct local_watch *w = (struct local_watch *)handle;
     struct local_keeper *k = keeper_of(base);
-    struct local_watch **link;
 
     pthread_mutex_lock(&k->l->lock);
-    for (link = &k->watches; *link != w; link = &(*link)->next)
-        ;
+    struct local_watch **link = &k->watches;
+    while (*link != w)
+        link = &(*link)->next;
     *link = w->next;
     if (w->listed)
         watches_remove(&k->l->watches, &w->w);
@@ -430,26 +424,23 @@ static int find_session(struct local *l, const struct keeper_options *o, struct 
 int local_connect(struct local *l, const struct keeper_options *o, struct keeper **ret_keeper)
 {
     static const struct keeper_options none;
-    struct local_keeper *k;
     struct tree_session *s;
-    int err;
 
     o = o ? o : &none;
     pthread_mutex_lock(&l->lock);
-    err = find_session(l, o, &s);
+    int err = find_session(l, o, &s);
     if (err) {
         pthread_mutex_unlock(&l->lock);
         return err;
     }
     s->pins++;
-    k = mem_zalloc(sizeof *k);
-    k->base.ops = &LOCAL_OPS;
-    k->l = l;
-    k->session.id = s->id;
-    k->session.timeout_ms = s->timeout_ms;
+    struct local_keeper *k = mem_alloc(sizeof *k);
+    *k = (struct local_keeper){.base = {.ops = &LOCAL_OPS},
+                               .l = l,
+                               .session = {.id = s->id, .timeout_ms = s->timeout_ms},
+                               .next = l->keepers};
     memcpy(k->session.password, s->password, KEEPER_PASSWORD_LEN);
     callback_queue_init(&k->callbacks, &l->gate, o);
-    k->next = l->keepers;
     l->keepers = k;
     err = leave(k, l->tree.zxid, 0);
     if (err)

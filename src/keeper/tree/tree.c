@@ -23,31 +23,25 @@ void changes_release(struct tree_changes *c)
     *c = (struct tree_changes){0};
 }
 
-struct tree_change *changes_add(struct tree_changes *c, struct tree_change change)
+void changes_add(struct tree_changes *c, struct tree_change change)
 {
     mem_grow(c->list, c->count, c->cap);
-    c->list[c->count] = change;
-    return &c->list[c->count++];
-}
-
-static uint32_t add_special(struct tree *t, uint32_t parent, struct str path)
-{
-    return nodes_add(&t->nodes, parent, path, STR(""));
+    c->list[c->count++] = change;
 }
 
 /* The nodes that ZooKeeper starts with. Clients may read the configuration but not change it. */
 void tree_init(struct tree *t)
 {
     static const struct str readable = STR("\0\0\0\1\0\0\0\1\0\0\0\5world\0\0\0\6anyone");
-    uint32_t zookeeper;
-    struct tree_node *config;
+    struct tree_nodes *ns = &t->nodes;
 
     *t = (struct tree){0};
-    nodes_init(&t->nodes);
-    zookeeper = add_special(t, NODE_ROOT, STR("/zookeeper"));
-    add_special(t, zookeeper, STR("/zookeeper/quota"));
-    config = node_at(&t->nodes, add_special(t, zookeeper, STR("/zookeeper/config")));
-    node_set_acl(&t->nodes, config, readable);
+    nodes_init(ns);
+    uint32_t zookeeper = nodes_add(ns, NODE_ROOT, STR("/zookeeper"), STR(""));
+    nodes_add(ns, zookeeper, STR("/zookeeper/quota"), STR(""));
+    uint32_t ref = nodes_add(ns, zookeeper, STR("/zookeeper/config"), STR(""));
+    struct tree_node *config = node_at(ns, ref);
+    node_set_acl(ns, config, readable);
     config->more->aversion = -1;
 }
 
@@ -55,7 +49,6 @@ void tree_release(struct tree *t)
 {
     nodes_release(&t->nodes);
     sessions_release(&t->sessions);
-    free(t->undo);
     *t = (struct tree){0};
 }
 
@@ -83,18 +76,6 @@ struct keeper_stat tree_stat(const struct tree_node *n)
     };
 }
 
-int tree_get(const struct tree *t, struct str path, struct str *ret_data,
-             struct keeper_stat *ret_stat)
-{
-    uint32_t ref = nodes_find(&t->nodes, path);
-
-    if (!ref)
-        return DROVER_NO_NODE;
-    *ret_data = node_data(node_at(&t->nodes, ref));
-    *ret_stat = tree_stat(node_at(&t->nodes, ref));
-    return 0;
-}
-
 int tree_look(const struct tree *t, struct str path, struct tree_view *ret_view)
 {
     uint32_t ref = nodes_find(&t->nodes, path);
@@ -102,9 +83,8 @@ int tree_look(const struct tree *t, struct str path, struct tree_view *ret_view)
     if (!ref)
         return DROVER_NO_NODE;
     const struct tree_node *n = node_at(&t->nodes, ref);
-    ret_view->data = node_data(n);
-    ret_view->acl = acl_list(&t->nodes.acls, node_acl(n));
-    ret_view->stat = tree_stat(n);
+    *ret_view = (struct tree_view){
+        .data = node_data(n), .acl = acl_list(&t->nodes.acls, node_acl(n)), .stat = tree_stat(n)};
     return 0;
 }
 

@@ -25,6 +25,16 @@ enum tree_change_kind {
     CHANGE_SET_ACL = 6,
 };
 
+/* How tree_apply takes a change back when a later operation fails. */
+struct tree_undo {
+    uint32_t ref;
+    uint32_t acl;                /* set ACL: the old one, which stays in use until the end */
+    struct tree_node_text *text; /* set: the old one, NULL: replaced in place */
+    int64_t mzxid, mtime_ms;     /* set: the old ones */
+    int64_t parent_pzxid;        /* create, delete: the old one */
+    int32_t number; /* set, set ACL: the old version; create: the parent's creations before */
+};
+
 struct tree_change {
     enum tree_change_kind kind;
     int32_t number;  /* create: creations under the parent; set: version; open: timeout in ms;
@@ -35,6 +45,7 @@ struct tree_change {
     struct str acl;  /* create, set ACL; empty: open. Delete: the old one, for the watches only */
     char *own_path;  /* owns what path and acl point to; NULL: borrowed */
     char *own_acl;
+    struct tree_undo undo;
 };
 
 /* The changes of one transaction. Their text is borrowed from the request and its results. */
@@ -45,30 +56,21 @@ struct tree_changes {
 };
 
 void changes_release(struct tree_changes *c);
-struct tree_change *changes_add(struct tree_changes *c, struct tree_change change);
+void changes_add(struct tree_changes *c, struct tree_change change);
 void changes_begin(struct tree_changes *c, int64_t zxid, int64_t time_ms);
-
-struct tree_undo;
 
 struct tree {
     struct tree_nodes nodes;
     struct tree_sessions sessions;
     int64_t zxid; /* of the last transaction */
     uint64_t ephemerals;
-
-    struct tree_undo *undo; /* of the current transaction */
-    size_t undo_count, undo_cap;
-    uint64_t
-        placeholders; /* while restoring: nodes of which only descendants were restored so far */
+    uint64_t placeholders; /* while restoring: nodes of which only descendants are there so far */
 };
 
 void tree_init(struct tree *t);
 void tree_release(struct tree *t);
 
 /* Reads. Results are borrowed until the next change. */
-int tree_get(const struct tree *t, struct str path, struct str *ret_data,
-             struct keeper_stat *ret_stat);
-
 struct tree_view {
     struct str data, acl;
     struct keeper_stat stat;
@@ -121,11 +123,10 @@ bool tree_walk(const struct tree *t, uint32_t *cursor, struct buf *scratch,
 
 /*
  * Restoring. The input comes from the disk and is checked: 0, or DAMAGED with the reason in
- * ret_error. tree_seal ends it and checks the whole: every node has a parent, every ephemeral node
- * a session.
+ * ret_error. Sessions are restored by sessions_put. tree_seal ends it and checks the whole: every
+ * node has a parent, every ephemeral node a session.
  */
 int tree_restore_node(struct tree *t, const struct tree_node_state *s, struct err_info *ret_error);
-int tree_restore_session(struct tree *t, int64_t id, int32_t timeout_ms, const char *password);
 int tree_restore_changes(struct tree *t, const struct tree_changes *c, struct err_info *ret_error);
 int tree_seal(struct tree *t, struct err_info *ret_error);
 

@@ -1,11 +1,11 @@
 /*
  * Transactions.
  *
- * A transaction is applied operation by operation, and each adds an entry to the undo list. If one
- * fails, the entries are undone from the last to the first, and nothing has happened. If all
- * succeed, what the entries kept alive (old data, deleted nodes) is freed. Each operation checks
- * before it changes anything, so it cannot fail half-way. The order of the checks is ZooKeeper's:
- * it decides which error a client sees.
+ * A transaction is applied operation by operation, and each notes in its change how to undo it. If
+ * one fails, the changes are undone from the last to the first, and nothing has happened. If all
+ * succeed, what they kept alive (old data, deleted nodes) is freed. Each operation checks before it
+ * changes anything, so it cannot fail half-way. The order of the checks is ZooKeeper's: it decides
+ * which error a client sees.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -15,34 +15,17 @@
 #include "keeper/path.h"
 #include "keeper/tree/tree.h"
 
-struct tree_undo {
-    enum tree_change_kind kind;
-    uint32_t ref;
-    struct tree_node_text *text; /* set: the old one */
-    int64_t mzxid, mtime_ms;
-    int64_t parent_pzxid;
-    uint32_t acl;   /* set ACL: the old one, which stays in use until this is settled */
-    int32_t number; /* set, set ACL: the old version; create: the parent's creations before */
-};
-
-static struct tree_undo *undo_add(struct tree *t, struct tree_undo undo)
+static void undo_change(struct tree *t, const struct tree_change *c)
 {
-    mem_grow(t->undo, t->undo_count, t->undo_cap);
-    t->undo[t->undo_count] = undo;
-    return &t->undo[t->undo_count++];
-}
-
-/* Undoes one operation; path is that of its change. */
-static void undo_one(struct tree *t, const struct tree_undo *u, struct str path)
-{
+    const struct tree_undo *u = &c->undo;
     struct tree_node *n = node_at(&t->nodes, u->ref);
     struct tree_node_more *parent = n->parent ? node_at(&t->nodes, n->parent)->more : NULL;
 
-    switch (u->kind) {
+    switch (c->kind) {
     case CHANGE_CREATE:
         if (node_owner(n))
             tree_unlink_ephemeral(t, u->ref);
-        nodes_detach(&t->nodes, u->ref, path);
+        nodes_detach(&t->nodes, u->ref, c->path);
         nodes_free(&t->nodes, u->ref);
         parent->creations = u->number;
         parent->pzxid = u->parent_pzxid;
@@ -55,7 +38,7 @@ static void undo_one(struct tree *t, const struct tree_undo *u, struct str path)
         n->version = u->number;
         break;
     case CHANGE_DELETE:
-        nodes_attach(&t->nodes, u->ref, path);
+        nodes_attach(&t->nodes, u->ref, c->path);
         if (node_owner(n))
             tree_link_ephemeral(t, u->ref, sessions_find(&t->sessions, node_owner(n)));
         parent->pzxid = u->parent_pzxid;
@@ -70,25 +53,17 @@ static void undo_one(struct tree *t, const struct tree_undo *u, struct str path)
     }
 }
 
-static void undo_all(struct tree *t, const struct tree_changes *c)
+/* All succeeded: frees what only an undo needs. */
+static void settle(struct tree *t, const struct tree_changes *c)
 {
-    assert(t->undo_count == c->count);
-    while (t->undo_count--)
-        undo_one(t, &t->undo[t->undo_count], c->list[t->undo_count].path);
-    t->undo_count = 0;
-}
-
-static void undo_forget(struct tree *t)
-{
-    for (size_t i = 0; i < t->undo_count; i++) {
-        if (t->undo[i].kind == CHANGE_SET)
-            free(t->undo[i].text);
-        if (t->undo[i].kind == CHANGE_DELETE)
-            nodes_free(&t->nodes, t->undo[i].ref);
-        if (t->undo[i].kind == CHANGE_SET_ACL)
-            acl_drop(&t->nodes.acls, t->undo[i].acl);
+    for (const struct tree_change *change = c->list; change < c->list + c->count; change++) {
+        if (change->kind == CHANGE_SET)
+            free(change->undo.text);
+        if (change->kind == CHANGE_DELETE)
+            nodes_free(&t->nodes, change->undo.ref);
+        if (change->kind == CHANGE_SET_ACL)
+            acl_drop(&t->nodes.acls, change->undo.acl);
     }
-    t->undo_count = 0;
 }
 
 struct tree_transaction {
@@ -152,17 +127,16 @@ static int create(struct tree_transaction *tx, const struct keeper_op *op,
     if (op->flags & KEEPER_EPHEMERAL && !tx->user->session)
         return DROVER_SESSION_EXPIRED;
 
-    undo_add(tx->t, (struct tree_undo){
-                        .kind = CHANGE_CREATE, .parent_pzxid = m->pzxid, .number = m->creations});
-    uint32_t ref = nodes_add(ns, parent, path, op->data);
-    tx->t->undo[tx->t->undo_count - 1].ref = ref;
+    struct tree_undo undo = {.ref = nodes_add(ns, parent, path, op->data),
+                             .parent_pzxid = m->pzxid,
+                             .number = m->creations};
     m->creations = next_number(m->creations);
     m->pzxid = tx->c->zxid;
-    struct tree_node *n = node_at(ns, ref);
+    struct tree_node *n = node_at(ns, undo.ref);
     n->czxid = n->mzxid = tx->c->zxid;
     n->ctime_ms = n->mtime_ms = tx->c->time_ms;
     if (op->flags & KEEPER_EPHEMERAL)
-        tree_link_ephemeral(tx->t, ref, tx->user->session);
+        tree_link_ephemeral(tx->t, undo.ref, tx->user->session);
     if (op->acl.len)
         node_set_acl(ns, n, op->acl);
     changes_add(tx->c, (struct tree_change){.kind = CHANGE_CREATE,
@@ -170,7 +144,8 @@ static int create(struct tree_transaction *tx, const struct keeper_op *op,
                                             .session = node_owner(n),
                                             .path = path,
                                             .data = op->data,
-                                            .acl = op->acl});
+                                            .acl = op->acl,
+                                            .undo = undo});
     result->stat = tree_stat(n);
     return 0;
 }
@@ -202,23 +177,22 @@ static int set(struct tree_transaction *tx, const struct keeper_op *op,
     uint32_t ref;
     TRY(find_version(tx, op, ACL_WRITE, &ref));
     struct tree_node *n = node_at(&tx->t->nodes, ref);
+    struct tree_undo undo = {
+        .ref = ref, .mzxid = n->mzxid, .mtime_ms = n->mtime_ms, .number = n->version};
     if (tx->alone) { /* nothing after it can fail, so the data is replaced in place */
         node_set_data(n, op->data);
     } else {
-        undo_add(tx->t, (struct tree_undo){.kind = CHANGE_SET,
-                                           .ref = ref,
-                                           .text = n->text,
-                                           .mzxid = n->mzxid,
-                                           .mtime_ms = n->mtime_ms,
-                                           .number = n->version});
+        undo.text = n->text;
         n->text = node_text_with(n->text, op->data);
     }
     n->mzxid = tx->c->zxid;
     n->mtime_ms = tx->c->time_ms;
     n->version = next_version(n->version);
-    changes_add(tx->c,
-                (struct tree_change){
-                    .kind = CHANGE_SET, .number = n->version, .path = op->path, .data = op->data});
+    changes_add(tx->c, (struct tree_change){.kind = CHANGE_SET,
+                                            .number = n->version,
+                                            .path = op->path,
+                                            .data = op->data,
+                                            .undo = undo});
     result->stat = tree_stat(n);
     return 0;
 }
@@ -229,15 +203,16 @@ static void take_out(struct tree_transaction *tx, uint32_t ref, struct str path,
     struct tree_nodes *ns = &tx->t->nodes;
     struct tree_node *n = node_at(ns, ref);
     struct tree_node_more *parent = node_at(ns, n->parent)->more;
-    struct tree_change change = {.kind = CHANGE_DELETE, .path = path, .own_path = own_path};
+    struct tree_change change = {.kind = CHANGE_DELETE,
+                                 .path = path,
+                                 .own_path = own_path,
+                                 .undo = {.ref = ref, .parent_pzxid = parent->pzxid}};
 
     if (node_acl(n) != ACL_OPEN) {
         change.acl = acl_list(&ns->acls, node_acl(n));
         change.acl.p = change.own_acl = mem_dup(change.acl.p, change.acl.len);
     }
     changes_add(tx->c, change);
-    undo_add(tx->t,
-             (struct tree_undo){.kind = CHANGE_DELETE, .ref = ref, .parent_pzxid = parent->pzxid});
     if (node_owner(n))
         tree_unlink_ephemeral(tx->t, ref);
     nodes_detach(ns, ref, path);
@@ -248,11 +223,9 @@ static int delete (struct tree_transaction *tx, const struct keeper_op *op,
                    struct keeper_result *result)
 {
     uint32_t ref;
-    int err = find_version(tx, op, ACL_DELETE, &ref);
 
     (void)result;
-    if (err)
-        return err;
+    TRY(find_version(tx, op, ACL_DELETE, &ref));
     const struct tree_node *n = node_at(&tx->t->nodes, ref);
     if (n->more && n->more->child_count)
         return DROVER_NOT_EMPTY;
@@ -284,14 +257,14 @@ static int set_acl(struct tree_transaction *tx, const struct keeper_op *op,
     struct tree_node_more *m = node_more(n);
     if (op->version != KEEPER_ANY_VERSION && op->version != m->aversion)
         return DROVER_BAD_VERSION;
-    undo_add(tx->t, (struct tree_undo){
-                        .kind = CHANGE_SET_ACL, .ref = ref, .acl = m->acl, .number = m->aversion});
+    struct tree_undo undo = {.ref = ref, .acl = m->acl, .number = m->aversion};
     m->acl = acl_use(&tx->t->nodes.acls, op->acl);
     m->aversion = next_version(m->aversion);
     changes_add(tx->c, (struct tree_change){.kind = CHANGE_SET_ACL,
                                             .number = m->aversion,
                                             .path = op->path,
-                                            .acl = op->acl});
+                                            .acl = op->acl,
+                                            .undo = undo});
     result->stat = tree_stat(n);
     return 0;
 }
@@ -321,13 +294,14 @@ int tree_apply(struct tree *t, const struct tree_user *user, int64_t time_ms,
         if (!err)
             err = OPERATIONS[ops[i].kind](&tx, &ops[i], &results[i]);
         if (err) {
-            undo_all(t, c);
+            for (size_t n = c->count; n-- > 0;)
+                undo_change(t, &c->list[n]);
             changes_begin(c, 0, 0);
             results_failed(results, count, i, err);
             return err;
         }
     }
-    undo_forget(t);
+    settle(t, c);
     if (c->count) /* checks alone get no zxid */
         t->zxid = c->zxid;
     return 0;
@@ -361,7 +335,7 @@ int tree_session_close(struct tree *t, struct tree_session *s, int64_t time_ms, 
         take_out(&tx, ref, buf_str(&path), path.p);
         bytes += 64 + path.len;
     }
-    undo_forget(t);
+    settle(t, c);
     if (s->first_ephemeral)
         return 1;
     changes_add(c, (struct tree_change){.kind = CHANGE_SESSION_CLOSE, .session = s->id});

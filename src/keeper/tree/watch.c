@@ -20,55 +20,47 @@ static const struct {
     [CHANGE_SET_ACL] = {0},
 };
 
-/* The position of a path's list plus one; 0: no watches. */
+/* The ref of a path's place; 0: no watches. */
 static uint32_t find(const struct tree_watches *ws, struct str path)
 {
     uint32_t hash = map_hash_str(path);
 
     for (uint32_t at, ref = map_first(&ws->index, hash, &at); ref;
          ref = map_next(&ws->index, hash, &at))
-        if (str_eq(str_of(ws->places[ref - 1]->path), path))
+        if (str_eq(str_of(ws->places[ref - 1].path), path))
             return ref;
     return 0;
 }
 
-static uint32_t take_position(struct tree_watches *ws)
+static uint32_t add_place(struct tree_watches *ws, struct str path)
 {
-    if (ws->free_len)
-        return ws->free[--ws->free_len];
-    mem_grow(ws->places, ws->len, ws->cap);
-    return ws->len++;
-}
+    uint32_t ref = ws->free;
 
-static void give_position(struct tree_watches *ws, uint32_t at)
-{
-    mem_grow(ws->free, ws->free_len, ws->free_cap);
-    ws->free[ws->free_len++] = at;
+    if (ref) {
+        ws->free = ws->places[ref - 1].next_free;
+    } else {
+        mem_grow(ws->places, ws->len, ws->cap);
+        ref = ++ws->len;
+    }
+    ws->places[ref - 1] = (struct tree_watch_place){.path = mem_dup(path.p, path.len)};
+    map_add(&ws->index, map_hash_str(path), ref);
+    return ref;
 }
 
 void watches_release(struct tree_watches *ws)
 {
     for (uint32_t i = 0; i < ws->len; i++)
-        assert(!ws->places[i]);
+        assert(!ws->places[i].path);
     free(ws->places);
-    free(ws->free);
     map_release(&ws->index);
     *ws = (struct tree_watches){0};
 }
 
 void watches_add(struct tree_watches *ws, struct tree_watch *w, struct str path)
 {
-    uint32_t ref = find(ws, path);
-    struct tree_watch_place *place;
+    uint32_t found = find(ws, path), ref = found ? found : add_place(ws, path);
+    struct tree_watch_place *place = &ws->places[ref - 1];
 
-    if (!ref) {
-        ref = take_position(ws) + 1;
-        place = mem_zalloc(sizeof *place);
-        place->path = mem_dup(path.p, path.len);
-        ws->places[ref - 1] = place;
-        map_add(&ws->index, map_hash_str(path), ref);
-    }
-    place = ws->places[ref - 1];
     w->path = place->path;
     w->next = place->first;
     place->first = w;
@@ -79,7 +71,7 @@ void watches_add(struct tree_watches *ws, struct tree_watch *w, struct str path)
 void watches_remove(struct tree_watches *ws, struct tree_watch *w)
 {
     uint32_t ref = find(ws, str_of(w->path));
-    struct tree_watch_place *place = ws->places[ref - 1];
+    struct tree_watch_place *place = &ws->places[ref - 1];
     struct tree_watch **link = &place->first;
 
     while (*link != w)
@@ -90,10 +82,9 @@ void watches_remove(struct tree_watches *ws, struct tree_watch *w)
     if (place->first)
         return;
     map_remove(&ws->index, map_hash_str(str_of(place->path)), ref);
-    ws->places[ref - 1] = NULL;
-    give_position(ws, ref - 1);
     free(place->path);
-    free(place);
+    *place = (struct tree_watch_place){.next_free = ws->free};
+    ws->free = ref;
 }
 
 /* Calls the watches on `place` for an event of `path`, which is the same or below it. */
@@ -104,7 +95,7 @@ static void fire_at(struct tree_watches *ws, struct str place, struct str path,
     bool below = path.len > place.len && event != KEEPER_EVENT_CHILDREN;
     struct tree_watch *next;
 
-    for (struct tree_watch *w = ref ? ws->places[ref - 1]->first : NULL; w; w = next) {
+    for (struct tree_watch *w = ref ? ws->places[ref - 1].first : NULL; w; w = next) {
         next = w->next;
         if (w->events & WATCH_EVENT(event) && (!below || w->recursive))
             w->fire(w, event, path);

@@ -28,15 +28,14 @@ struct tree_watch {
 
 /* The watches of one path. */
 struct tree_watch_place {
-    char *path;
+    char *path; /* NULL: free */
     struct tree_watch *first;
+    uint32_t next_free;
 };
 
 struct tree_watches {
-    struct tree_watch_place **places; /* NULL where one was removed */
-    uint32_t len, cap;
-    uint32_t *free;
-    uint32_t free_len, free_cap;
+    struct tree_watch_place *places; /* refs start at 1 */
+    uint32_t len, cap, free;
     struct map index;
     uint64_t count, recursive;
     uint64_t changes; /* fired so far: a user with several watches tells changes apart by it */
