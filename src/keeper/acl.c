@@ -24,7 +24,6 @@ struct acl_item {
 static struct acl_item next_item(struct reader *r)
 {
     struct acl_item i = {.permissions = (uint32_t)jute_i32(r)};
-
     i.id.scheme = jute_bytes(r);
     i.id.id = jute_bytes(r);
     return i;
@@ -34,7 +33,6 @@ bool acl_list_is_valid(struct str list)
 {
     struct reader r = {list.p, list.len, list.len > ACL_LIST_MAX};
     uint32_t count = (uint32_t)jute_i32(&r);
-
     if (!count)
         return false;
     for (uint32_t i = 0; i < count && !r.bad; i++)
@@ -69,7 +67,6 @@ static bool network_has(struct str network, struct str address)
 {
     unsigned char a[16], b[16];
     unsigned a_len, b_len, bits, all;
-
     if (!parse_network(network, a, &a_len, &bits) || !parse_network(address, b, &b_len, &all) ||
         a_len != b_len)
         return false;
@@ -104,34 +101,35 @@ static bool is_known_as(const struct acl_who *who, struct acl_id wanted)
 bool acl_allows(struct str list, int permission, const struct acl_who *who)
 {
     struct reader r = {list.p, list.len, false};
-
     if (!who || list.p == ACL_OPEN_LIST.p)
         return true;
     uint32_t count = (uint32_t)jute_i32(&r);
     for (uint32_t i = 0; i < count && !r.bad; i++) {
         struct acl_item item = next_item(&r);
-
         if (item.permissions & (uint32_t)permission && is_known_as(who, item.id))
             return true;
     }
     return false;
 }
 
+static void put_entry(struct buf *b, uint32_t permissions, struct acl_id id)
+{
+    jute_put_i32(b, (int32_t)permissions);
+    jute_put_bytes(b, id.scheme);
+    jute_put_bytes(b, id.id);
+}
+
 /* Adds an entry unless it is a duplicate. */
 static void put_item(struct buf *b, uint32_t *count, struct acl_item item)
 {
     struct reader r = {b->p + 4, b->len - 4, false};
-
     while (r.left) {
         struct acl_item there = next_item(&r);
-
         if (there.permissions == item.permissions && str_eq(there.id.scheme, item.id.scheme) &&
             str_eq(there.id.id, item.id.id))
             return;
     }
-    jute_put_i32(b, (int32_t)item.permissions);
-    jute_put_bytes(b, item.id.scheme);
-    jute_put_bytes(b, item.id.id);
+    put_entry(b, item.permissions, item.id);
     ++*count;
 }
 
@@ -148,7 +146,6 @@ static bool id_is_valid(struct acl_id id)
 {
     unsigned char bytes[16];
     unsigned len, bits;
-
     if (str_eq(id.scheme, STR("digest")))
         return digest_is_valid(id.id);
     if (str_eq(id.scheme, STR("ip")))
@@ -160,7 +157,6 @@ static int resolve_auth(struct buf *b, uint32_t *count, struct acl_item item,
                         const struct acl_who *who)
 {
     bool any = false;
-
     for (size_t i = 0; who && i < who->count; i++) {
         if (!str_eq(who->ids[i].scheme, STR("digest")))
             continue;
@@ -174,49 +170,43 @@ int acl_resolve(struct str list, const struct acl_who *who, struct buf *ret_list
 {
     struct reader r = {list.p, list.len, false};
     uint32_t count = 0;
-    int err = 0;
 
     if (!acl_list_is_valid(list))
         return DROVER_BAD_ACL;
-    uint32_t given = (uint32_t)jute_i32(&r);
     ret_list->len = 0;
     jute_put_i32(ret_list, 0);
-    for (uint32_t i = 0; i < given && !err; i++) {
+    for (uint32_t left = (uint32_t)jute_i32(&r); left; left--) {
         struct acl_item item = next_item(&r);
-
-        if (ret_list->len > ACL_LIST_MAX)
-            err = DROVER_BAD_ACL;
-        else if (str_eq(item.id.scheme, STR("auth")))
-            err = resolve_auth(ret_list, &count, item, who);
+        if (str_eq(item.id.scheme, STR("auth")))
+            TRY(resolve_auth(ret_list, &count, item, who));
         else if (id_is_valid(item.id))
             put_item(ret_list, &count, item);
         else
-            err = DROVER_BAD_ACL;
+            return DROVER_BAD_ACL;
+        if (ret_list->len > ACL_LIST_MAX)
+            return DROVER_BAD_ACL;
     }
     jute_store_i32(ret_list->p, (int32_t)count);
-    return err || ret_list->len <= ACL_LIST_MAX ? err : DROVER_BAD_ACL;
+    return 0;
 }
 
 void acl_put_masked(struct buf *b, struct str list)
 {
     struct reader r = {list.p, list.len, false};
+    CLEANUP(buf_release) struct buf masked = {0};
     int32_t count = jute_i32(&r);
 
     jute_put_i32(b, count);
     for (int32_t i = 0; i < count && !r.bad; i++) {
         struct acl_item item = next_item(&r);
         const char *colon = item.id.id.len ? memchr(item.id.id.p, ':', item.id.id.len) : NULL;
-        size_t user_len = colon ? (size_t)(colon - item.id.id.p) : 0;
-
-        jute_put_i32(b, (int32_t)item.permissions);
-        jute_put_bytes(b, item.id.scheme);
         if (str_eq(item.id.scheme, STR("digest")) && colon) {
-            jute_put_i32(b, (int32_t)user_len + 2);
-            buf_put(b, item.id.id.p, user_len);
-            buf_put(b, ":x", 2);
-        } else {
-            jute_put_bytes(b, item.id.id);
+            masked.len = 0;
+            buf_put(&masked, item.id.id.p, (size_t)(colon - item.id.id.p));
+            buf_put_str(&masked, STR(":x"));
+            item.id.id = buf_str(&masked);
         }
+        put_entry(b, item.permissions, item.id);
     }
 }
 
@@ -239,7 +229,6 @@ struct str acl_list(const struct acl_table *t, uint32_t number)
 static uint32_t add_list(struct acl_table *t, struct str list)
 {
     uint32_t number = t->free;
-
     if (number) {
         t->free = t->entries[number - 1].users;
     } else {
@@ -254,18 +243,15 @@ static uint32_t add_list(struct acl_table *t, struct str list)
 
 uint32_t acl_use(struct acl_table *t, struct str list)
 {
-    uint32_t hash = map_hash_str(list), found = 0;
-
+    uint32_t hash = map_hash_str(list), at, ref;
     if (!list.len || str_eq(list, ACL_OPEN_LIST))
         return ACL_OPEN;
-    for (uint32_t at, ref = map_first(&t->index, hash, &at); ref && !found;
-         ref = map_next(&t->index, hash, &at))
-        if (str_eq(acl_list(t, ref), list))
-            found = ref;
-    if (!found)
-        found = add_list(t, list);
-    t->entries[found - 1].users++;
-    return found;
+    for (ref = map_first(&t->index, hash, &at); ref && !str_eq(acl_list(t, ref), list);)
+        ref = map_next(&t->index, hash, &at);
+    if (!ref)
+        ref = add_list(t, list);
+    t->entries[ref - 1].users++;
+    return ref;
 }
 
 void acl_drop(struct acl_table *t, uint32_t number)

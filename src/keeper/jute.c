@@ -6,7 +6,6 @@
 void jute_store_i32(char *at, int32_t v)
 {
     uint32_t be = htobe32((uint32_t)v);
-
     memcpy(at, &be, sizeof be);
 }
 
@@ -18,7 +17,6 @@ void jute_put_bool(struct buf *b, bool v)
 void jute_put_i32(struct buf *b, int32_t v)
 {
     char be[4];
-
     jute_store_i32(be, v);
     buf_put(b, be, sizeof be);
 }
@@ -26,7 +24,6 @@ void jute_put_i32(struct buf *b, int32_t v)
 void jute_put_i64(struct buf *b, int64_t v)
 {
     uint64_t be = htobe64((uint64_t)v);
-
     buf_put(b, &be, sizeof be);
 }
 
@@ -60,7 +57,6 @@ static uint64_t read_number(struct reader *r, size_t len)
 {
     struct str s = reader_bytes(r, len);
     uint64_t v = 0;
-
     for (size_t i = 0; i < s.len; i++)
         v = v << 8 | (uint8_t)s.p[i];
     return v;
@@ -76,21 +72,18 @@ int64_t jute_i64(struct reader *r)
     return (int64_t)read_number(r, 8);
 }
 
-struct str jute_bytes(struct reader *r)
-{
-    int32_t len = jute_i32(r);
-
-    if (len < -1)
-        r->bad = true;
-    return len > 0 ? reader_bytes(r, (size_t)len) : (struct str){"", 0};
-}
-
 struct str jute_data(struct reader *r)
 {
-    struct reader ahead = *r;
+    int32_t len = jute_i32(r);
+    if (len == -1)
+        return (struct str){NULL, 0};
+    if (len < -1)
+        r->bad = true;
+    return len > 0 ? reader_bytes(r, (size_t)len) : STR("");
+}
 
-    if (jute_i32(&ahead) != -1)
-        return jute_bytes(r);
-    *r = ahead;
-    return (struct str){NULL, 0};
+struct str jute_bytes(struct reader *r)
+{
+    struct str s = jute_data(r);
+    return s.p ? s : STR("");
 }

@@ -57,7 +57,6 @@ void keeper_names_release(struct keeper_names *n)
 size_t keeper_request_size(const struct keeper_op *ops, size_t count)
 {
     size_t size = 64;
-
     for (size_t i = 0; i < count; i++)
         size += 64 + ops[i].path.len + ops[i].data.len + ops[i].acl.len;
     return size;
@@ -66,7 +65,6 @@ size_t keeper_request_size(const struct keeper_op *ops, size_t count)
 static int op_check(const struct keeper_op *op)
 {
     bool create = op->kind == KEEPER_CREATE;
-
     if (create && (op->flags & ~(KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL | KEEPER_NO_STAT)))
         return DROVER_BAD_ARGUMENT;
     if (op->kind == KEEPER_SET_ACL || op->acl.len || op->refused)
@@ -78,41 +76,25 @@ static int op_check(const struct keeper_op *op)
     return 0;
 }
 
-static void results_fill(struct keeper_result *results, size_t count, int err)
-{
-    for (size_t i = 0; i < count; i++)
-        results[i].err = err;
-}
-
 /*
  * A malformed operation fails the whole request with BAD_ARGUMENT before any of it is executed, as
  * in ZooKeeper's clients. Returns 0 or the error, also in results if not NULL.
  */
 static int request_check(const struct keeper_op *ops, size_t count, struct keeper_result *results)
 {
-    int err = 0;
-    size_t at = 0;
-
-    if (count > KEEPER_MULTI_MAX || keeper_request_size(ops, count) > KEEPER_REQUEST_MAX)
-        err = DROVER_TOO_BIG;
-    for (size_t i = 0; i < count && !err; i++) {
-        err = op_check(&ops[i]);
-        at = i;
-    }
-    if (err && results) {
-        results_fill(results, count, err == DROVER_TOO_BIG ? err : DROVER_NOT_TRIED);
-        results_fill(results, at, 0);
-        if (count)
-            results[at].err = err;
-    }
+    bool too_big = count > KEEPER_MULTI_MAX || keeper_request_size(ops, count) > KEEPER_REQUEST_MAX;
+    int err = too_big ? DROVER_TOO_BIG : 0;
+    size_t bad = 0;
+    for (; bad < count && !err; bad += !err)
+        err = op_check(&ops[bad]);
+    for (size_t i = 0; err && results && i < count; i++)
+        results[i].err = too_big || i == bad ? err : i < bad ? 0 : DROVER_NOT_TRIED;
     return err;
 }
 
 int keeper_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
                  struct keeper_result *results)
 {
-    struct keeper_result few[8], *own = NULL;
-
     if (results)
         memset(results, 0, count * sizeof *results);
     int err = request_check(ops, count, results);
@@ -120,13 +102,10 @@ int keeper_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
         return err;
     if (results)
         return k->ops->multi(k, ops, count, results);
-
-    own = count <= 8 ? few : mem_alloc(count * sizeof *own);
-    memset(own, 0, count * sizeof *own);
-    err = k->ops->multi(k, ops, count, own);
-    keeper_results_release(own, count);
-    if (own != few)
-        free(own);
+    results = mem_zalloc(count * sizeof *results);
+    err = k->ops->multi(k, ops, count, results);
+    keeper_results_release(results, count);
+    free(results);
     return err;
 }
 
@@ -141,13 +120,12 @@ int keeper_get(struct keeper *k, const char *path, struct buf *ret_data,
                struct keeper_stat *ret_stat)
 {
     struct keeper_stat stat;
-
     if (!path_is_valid(str_of(path), false))
         return DROVER_BAD_ARGUMENT;
-    int err = k->ops->get(k, str_of(path), ret_data, &stat);
-    if (!err && ret_stat)
+    TRY(k->ops->get(k, str_of(path), ret_data, &stat));
+    if (ret_stat)
         *ret_stat = stat;
-    return err;
+    return 0;
 }
 
 int keeper_exists(struct keeper *k, const char *path, struct keeper_stat *ret_stat)
@@ -166,7 +144,6 @@ int keeper_children(struct keeper *k, const char *path, struct keeper_names *ret
     struct buf text = {0};
     struct keeper_stat stat;
     size_t count = 0;
-    char *at;
 
     if (!path_is_valid(str_of(path), false))
         return DROVER_BAD_ARGUMENT;
@@ -175,61 +152,48 @@ int keeper_children(struct keeper *k, const char *path, struct keeper_names *ret
         buf_release(&text);
         return err;
     }
-    ret_names->names = mem_alloc((count + 1) * sizeof *ret_names->names);
-    ret_names->count = count;
-    ret_names->text = at = text.p;
+    char **names = mem_zalloc((count + 1) * sizeof *names), *at = text.p;
     for (size_t i = 0; i < count; i++, at += strlen(at) + 1)
-        ret_names->names[i] = at;
-    ret_names->names[count] = NULL;
-    qsort(ret_names->names, count, sizeof *ret_names->names, by_bytes);
+        names[i] = at;
+    qsort(names, count, sizeof *names, by_bytes);
+    *ret_names = (struct keeper_names){names, count, text.p};
     if (ret_stat)
         *ret_stat = stat;
     return 0;
 }
 
-/* A transaction of one operation. */
-static int single(struct keeper *k, struct keeper_op op, struct keeper_result *ret_result)
-{
-    int err = keeper_multi(k, &op, 1, ret_result);
-
-    if (err)
-        keeper_results_release(ret_result, 1);
-    return err;
-}
-
 int keeper_create(struct keeper *k, const char *path, struct str data, int flags, char **ret_path)
 {
+    struct keeper_op op = keeper_op_create(path, data, flags);
     struct keeper_result result;
-    TRY(single(k, keeper_op_create(path, data, flags), &result));
-    if (ret_path)
+    int err = keeper_multi(k, &op, 1, &result);
+    if (!err && ret_path)
         *ret_path = result.path;
     else
         free(result.path);
-    return 0;
+    return err;
 }
 
 int keeper_set(struct keeper *k, const char *path, struct str data, int32_t version,
                struct keeper_stat *ret_stat)
 {
+    struct keeper_op op = keeper_op_set(path, data, version);
     struct keeper_result result;
-    int err = single(k, keeper_op_set(path, data, version), &result);
-
-    if (!err && ret_stat)
+    TRY(keeper_multi(k, &op, 1, &result));
+    if (ret_stat)
         *ret_stat = result.stat;
-    return err;
+    return 0;
 }
 
 int keeper_delete(struct keeper *k, const char *path, int32_t version)
 {
-    struct keeper_result result;
-
-    return single(k, keeper_op_delete(path, version), &result);
+    struct keeper_op op = keeper_op_delete(path, version);
+    return keeper_multi(k, &op, 1, NULL);
 }
 
 int keeper_ensure(struct keeper *k, const char *path, struct str data)
 {
     int err = DROVER_UNKNOWN;
-
     for (int i = 0; i < ENSURE_TRIES && err == DROVER_UNKNOWN; i++) {
         err = keeper_exists(k, path, NULL);
         if (err == DROVER_NO_NODE)

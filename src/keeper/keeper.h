@@ -213,8 +213,9 @@ int keeper_wait(struct keeper *k, int64_t zxid);
 
 /* Returns when everything that was done is on disk, also if answers do not wait for it: 0 or IO. */
 int keeper_flush(struct keeper *k);
-bool keeper_may_lose(
-    struct keeper *k); /* answers do not wait for the disk: a crash may undo the last ones */
+
+/* Answers do not wait for the disk: a crash may undo the last ones. */
+bool keeper_may_lose(struct keeper *k);
 
 /* Identifies a session, so that another struct keeper can resume it. */
 struct keeper_session {

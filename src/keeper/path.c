@@ -38,7 +38,6 @@ bool path_is_valid(struct str path, bool sequential)
             i++;
         } else {
             size_t len = utf8_len(path.p + i, path.p + path.len);
-
             if (!allowed(p + i, len))
                 return false;
             i += len;
@@ -58,20 +57,17 @@ bool path_is_special(struct str path)
 static size_t last_slash(struct str path)
 {
     const char *slash = memrchr(path.p, '/', path.len);
-
     return slash ? (size_t)(slash - path.p) : 0;
 }
 
 struct str path_parent(struct str path)
 {
     size_t slash = last_slash(path);
-
     return (struct str){path.p, slash ? slash : 1};
 }
 
 struct str path_name(struct str path)
 {
     size_t slash = last_slash(path);
-
     return (struct str){path.p + slash + 1, path.len - slash - 1};
 }

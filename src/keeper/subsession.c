@@ -9,7 +9,9 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 
+#include "base/arena.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/random.h"
@@ -18,10 +20,15 @@
 enum { LEAVE_MAX = 500 }; /* deletions in one transaction */
 
 struct subsession_node {
-    char *path;      /* NULL: free */
+    char *path;
     int64_t czxid;   /* 0: unknown, as is whether the node was created */
     struct buf data; /* if czxid is 0 */
-    uint32_t next_free;
+};
+
+/* The host's watch, listed so that closing removes it. */
+struct subsession_watch {
+    LIST_ENTRY(subsession_watch) link;
+    struct keeper_watch *host;
 };
 
 struct subsession {
@@ -33,16 +40,9 @@ struct subsession {
     pthread_cond_t quiet; /* no commit is in flight */
     int commits;
     struct subsession_node *nodes; /* ref is the index plus 1 */
-    uint32_t node_len, node_cap, free_node;
+    uint32_t node_len, node_cap;
     struct map by_path;
-    struct subsession_watch *watches;
-};
-
-struct subsession_watch {
-    struct keeper_watch *host; /* the host's watch */
-    keeper_watch_fn *fn;
-    void *arg;
-    struct subsession_watch *next;
+    LIST_HEAD(, subsession_watch) watches;
 };
 
 static struct subsession *subsession_of(struct keeper *k)
@@ -55,7 +55,6 @@ static struct subsession *subsession_of(struct keeper *k)
 static uint32_t node_find(struct subsession *l, struct str path)
 {
     uint32_t hash = map_hash_str(path);
-
     for (uint32_t at, ref = map_first(&l->by_path, hash, &at); ref;
          ref = map_next(&l->by_path, hash, &at))
         if (str_eq(str_of(l->nodes[ref - 1].path), path))
@@ -63,53 +62,47 @@ static uint32_t node_find(struct subsession *l, struct str path)
     return 0;
 }
 
+/* The last node takes its place. */
 static void node_drop(struct subsession *l, uint32_t ref)
 {
-    struct subsession_node *n = &l->nodes[ref - 1];
-
+    struct subsession_node *n = &l->nodes[ref - 1], *last = &l->nodes[l->node_len - 1];
     map_remove(&l->by_path, map_hash_str(str_of(n->path)), ref);
     free(n->path);
-    n->path = NULL;
     buf_release(&n->data);
-    n->next_free = l->free_node;
-    l->free_node = ref;
+    if (n != last) {
+        *n = *last;
+        map_remove(&l->by_path, map_hash_str(str_of(n->path)), l->node_len);
+        map_add(&l->by_path, map_hash_str(str_of(n->path)), ref);
+    }
+    l->node_len--;
 }
 
-static uint32_t node_new(struct subsession *l)
+static void node_forget(struct subsession *l, struct str path)
 {
-    uint32_t ref = l->free_node;
-
-    if (ref) {
-        l->free_node = l->nodes[ref - 1].next_free;
-        return ref;
-    }
-    mem_grow(l->nodes, l->node_len, l->node_cap);
-    return ++l->node_len;
+    uint32_t ref = node_find(l, path);
+    if (ref)
+        node_drop(l, ref);
 }
 
 static void node_put(struct subsession *l, struct str path, int64_t czxid, struct str data)
 {
-    uint32_t ref = node_find(l, path);
-
-    if (ref)
-        node_drop(l, ref);
-    ref = node_new(l);
-    l->nodes[ref - 1] = (struct subsession_node){.path = mem_dup(path.p, path.len), .czxid = czxid};
+    node_forget(l, path);
+    mem_grow(l->nodes, l->node_len, l->node_cap);
+    struct subsession_node *n = &l->nodes[l->node_len++];
+    *n = (struct subsession_node){.path = mem_dup(path.p, path.len), .czxid = czxid};
     if (!czxid)
-        buf_put_str(&l->nodes[ref - 1].data, data);
-    map_add(&l->by_path, map_hash_str(path), ref);
+        buf_put_str(&n->data, data);
+    map_add(&l->by_path, map_hash_str(path), l->node_len);
 }
 
+/* What an operation did. With KEEPER_NO_STAT, the czxid may be 0. */
 static void note_done(struct subsession *l, const struct keeper_op *op,
                       const struct keeper_result *r)
 {
-    if (op->kind == KEEPER_CREATE && (op->flags & KEEPER_EPHEMERAL)) {
-        node_put(l, str_of(r->path), r->stat.czxid, op->data); /* 0 with KEEPER_NO_STAT */
-    } else if (op->kind == KEEPER_DELETE) {
-        uint32_t ref = node_find(l, op->path);
-        if (ref)
-            node_drop(l, ref);
-    }
+    if (op->kind == KEEPER_CREATE && (op->flags & KEEPER_EPHEMERAL))
+        node_put(l, str_of(r->path), r->stat.czxid, op->data);
+    else if (op->kind == KEEPER_DELETE)
+        node_forget(l, op->path);
 }
 
 static void note_unknown(struct subsession *l, const struct keeper_op *op)
@@ -138,7 +131,6 @@ static int get(struct keeper *k, struct str path, struct buf *ret_data,
                struct keeper_stat *ret_stat)
 {
     struct keeper *host = subsession_of(k)->host;
-
     return host->ops->get(host, path, ret_data, ret_stat);
 }
 
@@ -146,7 +138,6 @@ static int children(struct keeper *k, struct str path, struct buf *ret_text, siz
                     struct keeper_stat *ret_stat)
 {
     struct keeper *host = subsession_of(k)->host;
-
     return host->ops->children(host, path, ret_text, ret_count, ret_stat);
 }
 
@@ -155,7 +146,6 @@ static int multi(struct keeper *k, const struct keeper_op *ops, size_t count,
 {
     struct subsession *l = subsession_of(k);
     int err = l->host->ops->multi(l->host, ops, count, results);
-
     note(l, ops, count, err, results);
     return err;
 }
@@ -163,7 +153,6 @@ static int multi(struct keeper *k, const struct keeper_op *ops, size_t count,
 static int sync_path(struct keeper *k, struct str path)
 {
     struct keeper *host = subsession_of(k)->host;
-
     return host->ops->sync(host, path);
 }
 
@@ -172,29 +161,9 @@ struct subsession_commit {
     struct subsession *l;
     keeper_done_fn *done;
     void *arg;
-    struct buf text; /* paths and data of the operations */
+    struct arena arena; /* paths and data of the operations */
     struct keeper_op ops[];
 };
-
-static struct subsession_commit *commit_new(struct subsession *l, const struct keeper_op *ops,
-                                            size_t count)
-{
-    struct subsession_commit *p = mem_zalloc(sizeof *p + count * sizeof *ops);
-    size_t at = 0;
-
-    p->l = l;
-    memcpy(p->ops, ops, count * sizeof *ops);
-    for (size_t i = 0; i < count; i++) {
-        buf_put_str(&p->text, ops[i].path);
-        buf_put_str(&p->text, ops[i].data);
-    }
-    for (size_t i = 0; i < count; i++) {
-        p->ops[i].path.p = p->text.p + at;
-        p->ops[i].data.p = p->text.p + at + ops[i].path.len;
-        at += ops[i].path.len + ops[i].data.len;
-    }
-    return p;
-}
 
 static void commit_free(struct subsession_commit *p)
 {
@@ -202,14 +171,13 @@ static void commit_free(struct subsession_commit *p)
     if (!--p->l->commits)
         pthread_cond_broadcast(&p->l->quiet);
     pthread_mutex_unlock(&p->l->lock);
-    buf_release(&p->text);
+    arena_release(&p->arena);
     free(p);
 }
 
 static void on_committed(void *arg, int err, const struct keeper_result *results, size_t count)
 {
     struct subsession_commit *p = arg;
-
     note(p->l, p->ops, count, err, results);
     p->done(p->arg, err, results, count);
     commit_free(p);
@@ -219,10 +187,14 @@ static int commit(struct keeper *k, const struct keeper_op *ops, size_t count, k
                   void *arg)
 {
     struct subsession *l = subsession_of(k);
-    struct subsession_commit *p = commit_new(l, ops, count);
+    struct subsession_commit *p = mem_alloc(sizeof *p + count * sizeof *ops);
 
-    p->done = done;
-    p->arg = arg;
+    *p = (struct subsession_commit){.l = l, .done = done, .arg = arg};
+    for (size_t i = 0; i < count; i++) {
+        p->ops[i] = ops[i];
+        p->ops[i].path.p = arena_text(&p->arena, ops[i].path);
+        p->ops[i].data.p = arena_text(&p->arena, ops[i].data);
+    }
     pthread_mutex_lock(&l->lock);
     l->commits++;
     pthread_mutex_unlock(&l->lock);
@@ -232,29 +204,16 @@ static int commit(struct keeper *k, const struct keeper_op *ops, size_t count, k
     return err;
 }
 
-/*
- * A watch is the host's, listed here so that closing removes it. fn may remove it while the call
- * that sets it is still running, so the list and *ret_watch are filled in before the host is
- * called.
- */
-
-static void on_event(void *arg, enum keeper_event event, const char *path)
-{
-    struct subsession_watch *w = arg;
-
-    w->fn(w->arg, event, path); /* which may free w */
-}
-
 static void watch_unlink(struct subsession *l, struct subsession_watch *w)
 {
-    struct subsession_watch **link = &l->watches;
-
     LOCKED(&l->lock);
-    while (*link != w)
-        link = &(*link)->next;
-    *link = w->next;
+    LIST_REMOVE(w, link);
 }
 
+/*
+ * fn may remove the watch while the call that sets it is still running, so the list and *ret_watch
+ * are filled in before the host is called.
+ */
 static int watch(struct keeper *k, struct str path, enum keeper_watch_kind kind,
                  keeper_watch_fn *fn, void *arg, struct keeper_watch **ret_watch)
 {
@@ -262,14 +221,11 @@ static int watch(struct keeper *k, struct str path, enum keeper_watch_kind kind,
     struct subsession_watch *w = mem_zalloc(sizeof *w);
     struct keeper_watch *before = *ret_watch;
 
-    w->fn = fn;
-    w->arg = arg;
     pthread_mutex_lock(&l->lock);
-    w->next = l->watches;
-    l->watches = w;
+    LIST_INSERT_HEAD(&l->watches, w, link);
     pthread_mutex_unlock(&l->lock);
     *ret_watch = (struct keeper_watch *)w;
-    int err = l->host->ops->watch(l->host, path, kind, on_event, w, &w->host);
+    int err = l->host->ops->watch(l->host, path, kind, fn, arg, &w->host);
     if (err) {
         *ret_watch = before;
         watch_unlink(l, w);
@@ -282,7 +238,6 @@ static void unwatch(struct keeper *k, struct keeper_watch *handle)
 {
     struct subsession_watch *w = (struct subsession_watch *)handle;
     struct subsession *l = subsession_of(k);
-
     watch_unlink(l, w);
     keeper_unwatch(l->host, w->host);
     free(w);
@@ -305,7 +260,7 @@ static int node_is_ours(struct subsession *l, const struct subsession_node *n, b
 {
     struct keeper_session host;
     struct keeper_stat stat;
-    struct buf data = {0};
+    CLEANUP(buf_release) struct buf data = {0};
     int err = keeper_get(l->host, n->path, n->czxid ? NULL : &data, &stat);
 
     keeper_session(l->host, &host);
@@ -317,49 +272,50 @@ static int node_is_ours(struct subsession *l, const struct subsession_node *n, b
         *ret_ours = stat.czxid == n->czxid;
     else
         *ret_ours = stat.ephemeral_owner == host.id && str_eq(buf_str(&data), buf_str(&n->data));
-    buf_release(&data);
     return 0;
 }
 
-/* Deletes up to LEAVE_MAX nodes. NO_NODE: another client deleted one of them first. */
+/*
+ * Deletes up to LEAVE_MAX nodes. NO_NODE: another client deleted one of them first.
+ *
+ * It goes from the last node down, so a node that is not ours is replaced by one that is: those to
+ * delete are always the last ones.
+ */
 static int leave_some(struct subsession *l)
 {
     struct keeper_op ops[LEAVE_MAX];
-    uint32_t refs[LEAVE_MAX];
     size_t n = 0;
-    int err = 0;
 
-    for (uint32_t ref = 1; ref <= l->node_len && n < LEAVE_MAX && !err; ref++) {
+    for (uint32_t ref = l->node_len; ref && n < LEAVE_MAX; ref--) {
         bool ours = false;
-
-        if (!l->nodes[ref - 1].path)
-            continue;
-        err = node_is_ours(l, &l->nodes[ref - 1], &ours);
-        if (!err && !ours) {
+        TRY(node_is_ours(l, &l->nodes[ref - 1], &ours));
+        if (ours)
+            ops[n++] = keeper_op_delete(l->nodes[ref - 1].path, KEEPER_ANY_VERSION);
+        else
             node_drop(l, ref);
-        } else if (!err) {
-            ops[n] = keeper_op_delete(l->nodes[ref - 1].path, KEEPER_ANY_VERSION);
-            refs[n++] = ref;
-        }
     }
-    if (!err && n)
-        err = keeper_multi(l->host, ops, n, NULL);
-    for (size_t i = 0; !err && i < n; i++)
-        node_drop(l, refs[i]);
-    return err;
+    if (n)
+        TRY(keeper_multi(l->host, ops, n, NULL));
+    while (n--)
+        node_drop(l, l->node_len);
+    return 0;
+}
+
+/* Under the lock: waits until no commit is in flight. */
+static void wait_quiet(struct subsession *l)
+{
+    while (l->commits)
+        pthread_cond_wait(&l->quiet, &l->lock);
 }
 
 int subsession_leave(struct keeper *k)
 {
     struct subsession *l = subsession_of(k);
     int err = 0;
-
-    pthread_mutex_lock(&l->lock);
-    while (l->commits)
-        pthread_cond_wait(&l->quiet, &l->lock);
-    while (l->by_path.count && (!err || err == DROVER_NO_NODE))
+    LOCKED(&l->lock);
+    wait_quiet(l);
+    while (l->node_len && (!err || err == DROVER_NO_NODE))
         err = leave_some(l);
-    pthread_mutex_unlock(&l->lock);
     return err == DROVER_NO_NODE ? 0 : err;
 }
 
@@ -367,16 +323,14 @@ static void close_subsession(struct keeper *k, bool end_session)
 {
     struct subsession *l = subsession_of(k);
 
-    while (l->watches)
-        unwatch(k, (struct keeper_watch *)l->watches);
+    while (!LIST_EMPTY(&l->watches))
+        unwatch(k, (struct keeper_watch *)LIST_FIRST(&l->watches));
     if (end_session)
         subsession_leave(k);
     pthread_mutex_lock(&l->lock);
-    while (l->commits)
-        pthread_cond_wait(&l->quiet, &l->lock);
-    for (uint32_t ref = 1; ref <= l->node_len; ref++)
-        if (l->nodes[ref - 1].path)
-            node_drop(l, ref);
+    wait_quiet(l);
+    while (l->node_len)
+        node_drop(l, l->node_len);
     pthread_mutex_unlock(&l->lock);
     pthread_mutex_destroy(&l->lock);
     pthread_cond_destroy(&l->quiet);
@@ -392,7 +346,6 @@ static const struct keeper_ops SUBSESSION_OPS = {
 int subsession_open(struct keeper *host, int32_t timeout_ms, struct keeper **ret_keeper)
 {
     struct subsession *l = mem_zalloc(sizeof *l);
-
     l->base.ops = &SUBSESSION_OPS;
     l->host = host;
     random_fill(&l->session.id, sizeof l->session.id);

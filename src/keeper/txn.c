@@ -4,19 +4,19 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define PRINT_PATH(ret_path, t, fmt)                                                               \
-    do {                                                                                           \
+/* The path, printed into the arena. */
+#define PRINTED(t, fmt)                                                                            \
+    ({                                                                                             \
         va_list args;                                                                              \
-                                                                                                   \
         va_start(args, fmt);                                                                       \
-        (ret_path) = arena_vprintf((t)->a, fmt, args);                                             \
+        const char *path = arena_vprintf((t)->a, fmt, args);                                       \
         va_end(args);                                                                              \
-    } while (0)
+        path;                                                                                      \
+    })
 
 static void *grow(struct txn *t, const void *old, size_t size)
 {
     void *more = arena_alloc(t->a, (size_t)t->cap * size);
-
     if (t->count)
         memcpy(more, old, (size_t)t->count * size);
     return more;
@@ -35,40 +35,27 @@ void txn_add(struct txn *t, int name, struct keeper_op op)
 
 void txn_create(struct txn *t, int name, struct str data, int flags, const char *fmt, ...)
 {
-    const char *path;
-
-    PRINT_PATH(path, t, fmt);
-    txn_add(t, name, keeper_op_create(path, data, flags));
+    txn_add(t, name, keeper_op_create(PRINTED(t, fmt), data, flags));
 }
 
 void txn_set(struct txn *t, int name, struct str data, int32_t version, const char *fmt, ...)
 {
-    const char *path;
-
-    PRINT_PATH(path, t, fmt);
-    txn_add(t, name, keeper_op_set(path, data, version));
+    txn_add(t, name, keeper_op_set(PRINTED(t, fmt), data, version));
 }
 
 void txn_delete(struct txn *t, int name, int32_t version, const char *fmt, ...)
 {
-    const char *path;
-
-    PRINT_PATH(path, t, fmt);
-    txn_add(t, name, keeper_op_delete(path, version));
+    txn_add(t, name, keeper_op_delete(PRINTED(t, fmt), version));
 }
 
 void txn_check(struct txn *t, int name, int32_t version, const char *fmt, ...)
 {
-    const char *path;
-
-    PRINT_PATH(path, t, fmt);
-    txn_add(t, name, keeper_op_check(path, version));
+    txn_add(t, name, keeper_op_check(PRINTED(t, fmt), version));
 }
 
 int txn_create_missing(struct txn *t, struct keeper *k, const char *path)
 {
     int err = keeper_exists(k, path, NULL);
-
     if (err != DROVER_NO_NODE)
         return err;
     txn_create(t, 0, STR(""), 0, "%s", path);
@@ -88,17 +75,12 @@ static int ask_witness(struct txn *t, struct keeper *k, int at)
     const struct keeper_op *op = &t->ops[at];
     struct keeper_stat *stat = &t->results[at].stat;
     CLEANUP(buf_release) struct buf data = {0};
-    int err = keeper_sync(k, op->path.p);
-
-    if (!err)
-        err = keeper_get(k, op->path.p, &data, stat);
-    if (err)
-        err = DROVER_UNKNOWN;
-    else if (stat->version == op->version)
-        err = DROVER_BAD_VERSION;
-    else if (stat->version != op->version + 1 || !str_eq(buf_str(&data), op->data))
-        err = DROVER_UNKNOWN;
-    return err;
+    if (keeper_sync(k, op->path.p) || keeper_get(k, op->path.p, &data, stat))
+        return DROVER_UNKNOWN;
+    if (stat->version == op->version)
+        return DROVER_BAD_VERSION;
+    bool ours = stat->version == op->version + 1 && str_eq(buf_str(&data), op->data);
+    return ours ? 0 : DROVER_UNKNOWN;
 }
 
 int txn_commit(struct txn *t, struct keeper *k, int witness)

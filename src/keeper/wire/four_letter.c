@@ -8,32 +8,22 @@
 
 #define VERSION_LINE "3.8.0-drover-" DROVER_VERSION ", built with drover"
 
-static void word_ruok(struct wire_conn *c, struct buf *out)
-{
-    (void)c;
-    buf_printf(out, "imok");
-}
-
-static void word_isro(struct wire_conn *c, struct buf *out)
-{
-    (void)c;
-    buf_printf(out, "rw");
-}
-
 static void put_connections(struct wire_conn *c, struct buf *out)
 {
-    for (struct wire_conn *each = c->w->conns; each; each = each->next)
+    struct wire_conn *each;
+    TAILQ_FOREACH(each, &c->w->conns, link)
         buf_printf(out,
                    " /%s[%d](queued=%zu,recved=%" PRIu64 ",sent=%" PRIu64 ",sid=0x%" PRIx64 ")\n",
                    each->peer, each->session ? 1 : 0, each->barrier_count, each->received,
                    each->sent, (uint64_t)each->session);
+    buf_printf(out, "\n");
 }
 
 static size_t outstanding(const struct wire *w)
 {
+    struct wire_conn *c;
     size_t sum = 0;
-
-    for (struct wire_conn *c = w->conns; c; c = c->next)
+    TAILQ_FOREACH(c, &w->conns, link)
         sum += c->barrier_count;
     return sum;
 }
@@ -41,7 +31,6 @@ static size_t outstanding(const struct wire *w)
 static void put_server(struct wire_conn *c, struct buf *out)
 {
     const struct tree *t = &c->w->l->tree;
-
     buf_printf(out, "Latency min/avg/max: 0/0.0/0\nReceived: %" PRIu64 "\nSent: %" PRIu64 "\n",
                c->w->received, c->w->sent);
     buf_printf(out, "Connections: %zu\nOutstanding: %zu\nZxid: 0x%" PRIx64 "\n", c->w->conn_count,
@@ -49,21 +38,7 @@ static void put_server(struct wire_conn *c, struct buf *out)
     buf_printf(out, "Mode: standalone\nNode count: %" PRIu32 "\n", t->nodes.count);
 }
 
-static void word_srvr(struct wire_conn *c, struct buf *out)
-{
-    buf_printf(out, "Zookeeper version: " VERSION_LINE "\n");
-    put_server(c, out);
-}
-
-static void word_stat(struct wire_conn *c, struct buf *out)
-{
-    buf_printf(out, "Zookeeper version: " VERSION_LINE "\nClients:\n");
-    put_connections(c, out);
-    buf_printf(out, "\n");
-    put_server(c, out);
-}
-
-static void word_mntr(struct wire_conn *c, struct buf *out)
+static void put_metrics(struct wire_conn *c, struct buf *out)
 {
     const struct local *l = c->w->l;
     const struct {
@@ -84,38 +59,24 @@ static void word_mntr(struct wire_conn *c, struct buf *out)
         {"drover_snapshots", l->snapshots_done},
     };
 
-    buf_printf(out, "zk_version\t" VERSION_LINE "\nzk_server_state\tstandalone\n");
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         buf_printf(out, "%s\t%" PRIu64 "\n", lines[i].name, lines[i].value);
 }
 
-static void word_conf(struct wire_conn *c, struct buf *out)
+static void put_configuration(struct wire_conn *c, struct buf *out)
 {
     const char *port = strrchr(c->w->address, ':') + 1;
-
     buf_printf(out, "clientPort=%s\ndataDir=%s\nmaxClientCnxns=%d\n", port,
                c->w->l->dir ? c->w->l->dir : "", WIRE_CONNECTIONS_MAX);
     buf_printf(out, "minSessionTimeout=%d\nmaxSessionTimeout=%d\nserverId=0\n",
                KEEPER_TIMEOUT_MIN_MS, KEEPER_TIMEOUT_MAX_MS);
 }
 
-static void word_envi(struct wire_conn *c, struct buf *out)
-{
-    (void)c;
-    buf_printf(out, "Environment:\nzookeeper.version=" VERSION_LINE "\n");
-}
-
-static void word_cons(struct wire_conn *c, struct buf *out)
-{
-    put_connections(c, out);
-    buf_printf(out, "\n");
-}
-
-static void word_dump(struct wire_conn *c, struct buf *out)
+static void put_sessions(struct wire_conn *c, struct buf *out)
 {
     const struct tree *t = &c->w->l->tree;
 
-    buf_printf(out, "SessionTracker dump:\nSessions (%" PRIu32 "):\n", t->sessions.count);
+    buf_printf(out, "Sessions (%" PRIu32 "):\n", t->sessions.count);
     for (uint32_t i = 0; i < t->sessions.len; i++)
         if (t->sessions.list[i])
             buf_printf(out, "\t0x%" PRIx64 "\t%" PRId32 "ms\n", (uint64_t)t->sessions.list[i]->id,
@@ -123,7 +84,6 @@ static void word_dump(struct wire_conn *c, struct buf *out)
     buf_printf(out, "ephemeral nodes dump:\n");
     for (uint32_t i = 0; i < t->sessions.len; i++) {
         const struct tree_session *s = t->sessions.list[i];
-
         if (!s || !s->first_ephemeral)
             continue;
         buf_printf(out, "0x%" PRIx64 ":\n", (uint64_t)s->id);
@@ -136,29 +96,38 @@ static void word_dump(struct wire_conn *c, struct buf *out)
     }
 }
 
+/* A word, how its answer begins, and what follows. */
 static const struct {
     char word[5];
-    void (*answer)(struct wire_conn *c, struct buf *out);
+    const char *text;
+    void (*put[2])(struct wire_conn *c, struct buf *out);
 } WORDS[] = {
-    {"ruok", word_ruok}, {"isro", word_isro}, {"srvr", word_srvr},
-    {"stat", word_stat}, {"mntr", word_mntr}, {"conf", word_conf},
-    {"envi", word_envi}, {"cons", word_cons}, {"dump", word_dump},
+    {"ruok", "imok"},
+    {"isro", "rw"},
+    {"envi", "Environment:\nzookeeper.version=" VERSION_LINE "\n"},
+    {"srvr", "Zookeeper version: " VERSION_LINE "\n", {put_server}},
+    {"stat", "Zookeeper version: " VERSION_LINE "\nClients:\n", {put_connections, put_server}},
+    {"mntr", "zk_version\t" VERSION_LINE "\nzk_server_state\tstandalone\n", {put_metrics}},
+    {"conf", "", {put_configuration}},
+    {"cons", "", {put_connections}},
+    {"dump", "SessionTracker dump:\n", {put_sessions}},
 };
 
 bool wire_word(struct wire_conn *c, const char *four)
 {
-    struct buf out = {0};
+    size_t i = 0, count = sizeof WORDS / sizeof *WORDS;
 
-    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
-        if (memcmp(four, WORDS[i].word, 4) != 0)
-            continue;
-        pthread_mutex_lock(&c->w->l->lock);
-        WORDS[i].answer(c, &out);
-        pthread_mutex_unlock(&c->w->l->lock);
-        wire_conn_put(c, buf_str(&out), 0);
-        buf_release(&out);
-        wire_conn_finish(c);
-        return true;
-    }
-    return false;
+    while (i < count && memcmp(four, WORDS[i].word, 4) != 0)
+        i++;
+    if (i == count)
+        return false;
+    CLEANUP(buf_release) struct buf out = {0};
+    buf_printf(&out, "%s", WORDS[i].text);
+    pthread_mutex_lock(&c->w->l->lock);
+    for (int n = 0; n < 2 && WORDS[i].put[n]; n++)
+        WORDS[i].put[n](c, &out);
+    pthread_mutex_unlock(&c->w->l->lock);
+    wire_conn_put(c, buf_str(&out), 0);
+    wire_conn_finish(c);
+    return true;
 }

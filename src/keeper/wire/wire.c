@@ -11,30 +11,23 @@
 static void on_connection(uv_stream_t *stream, int status)
 {
     struct wire *w = stream->data;
-
     if (status == 0 && w->l)
         wire_conn_accept(w);
 }
 
 void wire_note(struct wire_conn *c)
 {
-    if (c->noted_at || c->closing)
+    if (c->noted || c->closing)
         return;
-    c->noted_at = &c->w->noted;
-    c->noted_next = c->w->noted;
-    if (c->noted_next)
-        c->noted_next->noted_at = &c->noted_next;
-    c->w->noted = c;
+    c->noted = true;
+    LIST_INSERT_HEAD(&c->w->noted, c, noted_link);
 }
 
 void wire_unnote(struct wire_conn *c)
 {
-    if (!c->noted_at)
-        return;
-    *c->noted_at = c->noted_next;
-    if (c->noted_next)
-        c->noted_next->noted_at = c->noted_at;
-    c->noted_at = NULL;
+    if (c->noted)
+        LIST_REMOVE(c, noted_link);
+    c->noted = false;
 }
 
 void wire_wait_for_gate(struct wire_conn *c, int64_t lsn)
@@ -66,13 +59,12 @@ static void on_news(uv_async_t *news)
     struct wire_conn *c;
 
     pthread_mutex_lock(&w->l->lock);
-    w->called = w->noted;
-    w->noted = NULL;
-    if (w->called)
-        w->called->noted_at = &w->called;
-    while ((c = w->called)) {
+    while ((c = LIST_FIRST(&w->noted))) {
+        LIST_REMOVE(c, noted_link);
+        LIST_INSERT_HEAD(&w->called, c, noted_link);
+    }
+    while ((c = LIST_FIRST(&w->called))) {
         bool ended = c->ended && !c->close_when_sent;
-
         wire_unnote(c);
         wire_conn_put_events(c);
         pthread_mutex_unlock(&w->l->lock);
@@ -84,21 +76,25 @@ static void on_news(uv_async_t *news)
 
 static void on_gate_moved(void *arg)
 {
-    struct wire *w = arg;
-
-    uv_async_send(&w->news);
+    uv_async_send(&((struct wire *)arg)->news);
 }
 
 static void on_session_ended(void *arg, int64_t session)
 {
     struct wire *w = arg;
-
-    for (struct wire_conn *c = w->conns; c; c = c->next)
+    struct wire_conn *c;
+    TAILQ_FOREACH(c, &w->conns, link)
         if (c->session == session) {
             c->ended = true;
             wire_note(c);
             uv_async_send(&w->news);
         }
+}
+
+/* Both families have it at the same place. */
+int wire_port(const struct sockaddr_storage *address)
+{
+    return ntohs(((const struct sockaddr_in *)address)->sin_port);
 }
 
 int wire_listen(uv_loop_t *loop, const struct sockaddr_storage *address, struct wire **ret_wire,
@@ -110,6 +106,7 @@ int wire_listen(uv_loop_t *loop, const struct sockaddr_storage *address, struct 
     int len = sizeof bound;
 
     w->loop = loop;
+    TAILQ_INIT(&w->conns);
     UV_CHECK(uv_tcp_init(loop, &w->listener));
     UV_CHECK(uv_async_init(loop, &w->news, on_news));
     w->listener.data = w->news.data = w;
@@ -123,8 +120,7 @@ int wire_listen(uv_loop_t *loop, const struct sockaddr_storage *address, struct 
         bound = *address;
     uv_ip_name((struct sockaddr *)&bound, name, sizeof name);
     snprintf(w->address, sizeof w->address, bound.ss_family == AF_INET6 ? "[%s]:%d" : "%s:%d", name,
-             ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                                               : ((struct sockaddr_in *)&bound)->sin_port));
+             wire_port(&bound));
     if (err) {
         err_set(ret_error, DROVER_IO, "cannot listen on %s: %s", w->address, uv_strerror(err));
         wire_close(w);
@@ -141,7 +137,8 @@ void wire_serve(struct wire *w, struct local *l)
     engine_listen(l, on_session_ended, w);
 }
 
-void wire_leave(struct wire *w)
+/* The store does not call here any more. */
+static void leave(struct wire *w)
 {
     engine_listen(w->l, NULL, NULL);
     LOCKED(&w->l->lock);
@@ -156,7 +153,6 @@ const char *wire_address(const struct wire *w)
 static void on_closed(uv_handle_t *handle)
 {
     struct wire *w = handle->data;
-
     if (--w->open_handles)
         return;
     buf_release(&w->head);
@@ -168,18 +164,16 @@ static void on_closed(uv_handle_t *handle)
 static void close_rest(uv_handle_t *handle)
 {
     struct wire *w = handle->data;
-
     uv_close((uv_handle_t *)&w->listener, on_closed);
     on_closed(handle);
 }
 
 void wire_close(struct wire *w)
 {
+    struct wire_conn *c;
     if (w->l)
-        wire_leave(w);
-    for (struct wire_conn *c = w->conns, *next; c; c = next) {
-        next = c->next;
+        leave(w);
+    TAILQ_FOREACH(c, &w->conns, link)
         wire_conn_close(c);
-    }
     uv_close((uv_handle_t *)&w->news, close_rest);
 }

@@ -39,9 +39,7 @@ static void on_handle_closed(uv_handle_t *handle)
     buf_release(&c->events);
     free(c->barriers);
     pthread_mutex_lock(&w->l->lock); /* the end of a session walks the list on any thread */
-    *(c->prev ? &c->prev->next : &w->conns) = c->next;
-    if (c->next)
-        c->next->prev = c->prev;
+    TAILQ_REMOVE(&w->conns, c, link);
     pthread_mutex_unlock(&w->l->lock);
     w->conn_count--;
     free(c);
@@ -65,16 +63,12 @@ void wire_conn_close(struct wire_conn *c)
 
 static void add_barrier(struct wire_conn *c, int64_t lsn, uint64_t end)
 {
-    if (c->barrier_first + c->barrier_count == c->barrier_cap) {
-        if (c->barrier_first) {
-            memmove(c->barriers, c->barriers + c->barrier_first,
-                    c->barrier_count * sizeof *c->barriers);
-            c->barrier_first = 0;
-        } else {
-            c->barrier_cap = c->barrier_cap ? c->barrier_cap * 2 : 16;
-            c->barriers = mem_realloc(c->barriers, c->barrier_cap * sizeof *c->barriers);
-        }
+    if (c->barrier_first && c->barrier_first + c->barrier_count == c->barrier_cap) {
+        memmove(c->barriers, c->barriers + c->barrier_first,
+                c->barrier_count * sizeof *c->barriers);
+        c->barrier_first = 0;
     }
+    mem_grow(c->barriers, c->barrier_first + c->barrier_count, c->barrier_cap);
     c->barriers[c->barrier_first + c->barrier_count++] = (struct wire_barrier){lsn, end};
     wire_wait_for_gate(c, lsn);
 }
@@ -121,7 +115,6 @@ static void open_barriers(struct wire_conn *c)
 static void on_written(uv_write_t *write, int status)
 {
     struct wire_conn *c = write->data;
-
     c->writing = false;
     c->sending.len = 0;
     if (status < 0)
@@ -279,7 +272,6 @@ static void take_packets(struct wire_conn *c)
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
 {
     struct wire_conn *c = (struct wire_conn *)handle;
-
     buf_reserve(&c->in, suggested);
     *ret = uv_buf_init(c->in.p + c->in.len, (unsigned)(c->in.cap - c->in.len));
 }
@@ -287,7 +279,6 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
 static void on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *bytes)
 {
     struct wire_conn *c = (struct wire_conn *)stream;
-
     (void)bytes;
     if (len < 0) {
         wire_conn_close(c);
@@ -307,14 +298,11 @@ static void start_reading(struct wire_conn *c)
 static void name_peer(struct wire_conn *c)
 {
     struct sockaddr_storage address = {0};
-    int len = sizeof address, port = 0;
-
+    int len = sizeof address;
     if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&address, &len) < 0)
         return;
     uv_ip_name((struct sockaddr *)&address, c->ip, sizeof c->ip);
-    port = address.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&address)->sin6_port)
-                                         : ntohs(((struct sockaddr_in *)&address)->sin_port);
-    snprintf(c->peer, sizeof c->peer, "%s:%d", c->ip, port);
+    snprintf(c->peer, sizeof c->peer, "%s:%d", c->ip, wire_port(&address));
     c->ids[c->id_count++] =
         (struct acl_id){STR("ip"), {mem_dup(c->ip, strlen(c->ip)), strlen(c->ip)}};
 }
@@ -322,16 +310,12 @@ static void name_peer(struct wire_conn *c)
 static struct wire_conn *conn_new(struct wire *w)
 {
     struct wire_conn *c = mem_zalloc(sizeof *c);
-
     c->w = w;
     UV_CHECK(uv_tcp_init(w->loop, &c->tcp));
     UV_CHECK(uv_timer_init(w->loop, &c->patience));
     c->tcp.data = c->patience.data = c;
     pthread_mutex_lock(&w->l->lock);
-    c->next = w->conns;
-    if (c->next)
-        c->next->prev = c;
-    w->conns = c;
+    TAILQ_INSERT_HEAD(&w->conns, c, link);
     pthread_mutex_unlock(&w->l->lock);
     w->conn_count++;
     return c;
@@ -352,13 +336,11 @@ static void conn_start(struct wire_conn *c, int err)
 void wire_conn_accept(struct wire *w)
 {
     struct wire_conn *c = conn_new(w);
-
     conn_start(c, uv_accept((uv_stream_t *)&w->listener, (uv_stream_t *)&c->tcp));
 }
 
 void wire_conn_open(struct wire *w, int fd)
 {
     struct wire_conn *c = conn_new(w);
-
     conn_start(c, uv_tcp_open(&c->tcp, fd));
 }

@@ -7,7 +7,7 @@
  *   wire_ops.c      the requests, a table
  *   wire_multi.c    transactions
  *   wire_watch.c    the watches of a connection
- *   four_letter.c the four-letter words
+ *   four_letter.c   the four-letter words
  *
  * A connection belongs to the loop's thread, except for the fields below "Under the store's lock":
  * changes by other threads fire watches.
@@ -15,7 +15,11 @@
 #ifndef KEEPER_WIRE_WIRE_IMPL_H
 #define KEEPER_WIRE_WIRE_IMPL_H
 
+#include <sys/queue.h>
+
+#include "base/arena.h"
 #include "base/map.h"
+#include "base/thread.h"
 #include "keeper/jute.h"
 #include "keeper/local/engine.h"
 #include "keeper/wire/wire.h"
@@ -30,8 +34,8 @@ struct wire_conn {
     uv_tcp_t tcp;        /* first member: the handle's pointer is the connection's */
     uv_timer_t patience; /* for the connect request, and to read the last answer */
     struct wire *w;
-    struct wire_conn *next, *prev;
-    char peer[64]; /* address and port */
+    TAILQ_ENTRY(wire_conn) link; /* in wire.conns */
+    char peer[64];               /* address and port */
     char ip[48];
     int closed_handles;
     bool closing;
@@ -58,8 +62,9 @@ struct wire_conn {
     int64_t told_zxid; /* the highest zxid in an answer */
 
     /* Under the store's lock: */
-    struct wire_conn *noted_next, **noted_at; /* in wire.noted; NULL: not in it */
-    struct buf events;                        /* packets for watches that have fired */
+    LIST_ENTRY(wire_conn) noted_link; /* in wire.noted or wire.called */
+    bool noted;
+    struct buf events; /* packets for watches that have fired */
     int64_t events_lsn;
     bool ended; /* the session is over */
     struct wire_watch **watches;
@@ -69,17 +74,19 @@ struct wire_conn {
     enum keeper_event told;
 };
 
+TAILQ_HEAD(wire_conns, wire_conn);
+LIST_HEAD(wire_noted, wire_conn);
+
 struct wire {
     uv_loop_t *loop;
     uv_tcp_t listener;
     uv_async_t news; /* another thread has changed something for a connection */
     struct local *l;
     struct gate_waiter gate_waiter; /* for the answers of all connections */
-    struct wire_conn *conns;
+    struct wire_conns conns;
     size_t conn_count;
-    struct wire_conn
-        *noted; /* connections with events or waiting answers; under the store's lock */
-    struct wire_conn *called; /* the part of them that on_news() still has to look at */
+    struct wire_noted noted;  /* with events or waiting answers; under the store's lock */
+    struct wire_noted called; /* the part of them that on_news() still has to look at */
     char address[64];
     int64_t now_ms;
     int64_t acl_lsn; /* of the last change of an access list, whose version every stat shows */
@@ -88,8 +95,8 @@ struct wire {
     int open_handles;
 };
 
-/* wire.c: the store does not call here any more. */
-void wire_leave(struct wire *w);
+/* wire.c: the port of an address of either family. */
+int wire_port(const struct sockaddr_storage *address);
 
 /* wire_conn.c */
 void wire_conn_accept(struct wire *w);
@@ -153,9 +160,11 @@ enum wire_op {
 bool wire_hello(struct wire_conn *c, struct str packet);
 bool wire_request(struct wire_conn *c, struct str packet);
 
-/* The result of a request: an error, or w->body; and the LSN that it saw. */
-struct wire_answer {
-    int error; /* as ZooKeeper numbers it */
+/* A request, and its result: an error, or w->body; and the LSN that it saw. */
+struct wire_request {
+    int type;
+    struct reader r; /* the arguments */
+    int error;       /* as ZooKeeper numbers it */
     int64_t zxid;
     int64_t lsn;
 };
@@ -172,17 +181,26 @@ enum wire_error {
 
 int wire_error(int err);
 struct acl_who wire_who(struct wire_conn *c);
-void wire_put_children(struct wire_conn *c, struct str path);
+
+/*
+ * Finds a node that the client may read. The answer saw the transactions that made the node what it
+ * is, or, if there is none, the last one. An invalid path names no node.
+ */
+bool wire_look(struct wire_conn *c, struct str path, int permission, struct wire_request *q,
+               struct tree_view *ret_view);
+
+/* The answer to a getData, getChildren or getChildren2. */
+void wire_put_node(struct wire_conn *c, int type, struct str path, const struct tree_view *v);
 
 /* wire_session.c, for the table of requests. */
-void wire_auth(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a);
-void wire_who_am_i(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a);
+void wire_auth(struct wire_conn *c, struct wire_request *q);
+void wire_who_am_i(struct wire_conn *c, struct wire_request *q);
 
-/* wire_multi.c */
-bool wire_read_op(struct wire_conn *c, int type, struct reader *r, struct buf *acl,
+/* wire_multi.c. read_op: false: the request is invalid. */
+bool wire_read_op(struct wire_conn *c, int type, struct reader *r, struct arena *a,
                   struct keeper_op *ret_op);
-void wire_multi(struct wire_conn *c, struct reader *r, struct wire_answer *a);
-void wire_multi_read(struct wire_conn *c, struct reader *r, struct wire_answer *a);
+void wire_multi(struct wire_conn *c, struct wire_request *q);
+void wire_multi_read(struct wire_conn *c, struct wire_request *q);
 
 /* wire_watch.c: all under the lock. */
 enum wire_watch_mode {

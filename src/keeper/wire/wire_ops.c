@@ -1,7 +1,7 @@
 /*
  * The requests: a table from ZooKeeper's operation numbers to functions. Each runs under the
- * store's lock, reads its arguments, writes the body of its answer to w->body, and sets in a struct
- * wire_answer which LSN the answer saw. A request of an unknown kind is answered, and then the
+ * store's lock, reads its arguments, writes the body of its answer to w->body, and sets which LSN
+ * the answer saw. A request of an unknown kind is answered, and then the
  * connection is closed; a truncated one closes it at once.
  */
 #include "keeper/path.h"
@@ -43,143 +43,109 @@ static struct tree *tree_of(struct wire_conn *c)
     return &c->w->l->tree;
 }
 
-/*
- * Finds a node that the client may read. The answer saw the transactions that made the node what it
- * is, or, if there is none, the last one. An invalid path names no node.
- */
-static bool look(struct wire_conn *c, struct str path, int permission, struct wire_answer *a,
-                 struct tree_view *v)
+bool wire_look(struct wire_conn *c, struct str path, int permission, struct wire_request *q,
+               struct tree_view *ret_view)
 {
     struct acl_who who = wire_who(c);
-    int err = path_is_valid(path, false) ? tree_look(tree_of(c), path, v) : DROVER_NO_NODE;
+    int err = path_is_valid(path, false) ? tree_look(tree_of(c), path, ret_view) : DROVER_NO_NODE;
 
-    a->lsn = tree_of(c)->zxid;
+    q->lsn = tree_of(c)->zxid;
     if (!err) {
-        a->lsn = v->stat.mzxid > v->stat.pzxid ? v->stat.mzxid : v->stat.pzxid;
-        if (a->lsn < c->w->acl_lsn)
-            a->lsn = c->w->acl_lsn;
-        if (permission && !acl_allows(v->acl, permission, &who))
+        const struct keeper_stat *stat = &ret_view->stat;
+        q->lsn = stat->mzxid > stat->pzxid ? stat->mzxid : stat->pzxid;
+        if (q->lsn < c->w->acl_lsn)
+            q->lsn = c->w->acl_lsn;
+        if (permission && !acl_allows(ret_view->acl, permission, &who))
             err = DROVER_NO_AUTH;
     }
-    a->error = wire_error(err);
+    q->error = wire_error(err);
     return !err;
 }
 
-static void change(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a,
-                   struct keeper_result *result)
+/* create: the path; create2: that and the stat; setData, setACL: the stat; the others: nothing. */
+static void op_change(struct wire_conn *c, struct wire_request *q)
 {
     struct acl_who who = wire_who(c);
-    CLEANUP(buf_release) struct buf acl = {0};
+    CLEANUP(arena_release) struct arena arena = {0};
+    struct keeper_result result = {0};
     struct keeper_op op;
 
-    if (wire_read_op(c, type, r, &acl, &op))
-        a->error =
-            wire_error(engine_apply(c->w->l, c->session, &who, &op, 1, result, JOURNAL_WRITER));
-    a->lsn = a->zxid = tree_of(c)->zxid;
-}
-
-static void op_create(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
-{
-    struct keeper_result result = {0};
-
-    change(c, type, r, a, &result);
-    if (!a->error && !r->bad) {
+    if (wire_read_op(c, q->type, &q->r, &arena, &op))
+        q->error =
+            wire_error(engine_apply(c->w->l, c->session, &who, &op, 1, &result, JOURNAL_WRITER));
+    q->lsn = q->zxid = tree_of(c)->zxid;
+    if (result.path)
         jute_put_bytes(&c->w->body, str_of(result.path));
-        if (type == WIRE_CREATE2)
-            jute_put_stat(&c->w->body, &result.stat);
-    }
+    if (q->type == WIRE_CREATE2 || q->type == WIRE_SET_DATA || q->type == WIRE_SET_ACL)
+        jute_put_stat(&c->w->body, &result.stat);
+    if (!q->error && q->type == WIRE_SET_ACL)
+        c->w->acl_lsn = q->zxid;
     keeper_results_release(&result, 1);
 }
 
-/* delete, check: an empty body; setData, setACL: the stat. */
-static void op_change(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
-{
-    struct keeper_result result = {0};
-
-    change(c, type, r, a, &result);
-    if (!a->error && (type == WIRE_SET_DATA || type == WIRE_SET_ACL))
-        jute_put_stat(&c->w->body, &result.stat);
-    if (!a->error && type == WIRE_SET_ACL)
-        c->w->acl_lsn = a->zxid;
-}
-
 /* One watch too many is an error: the client must know that it was not set. */
-static void watch(struct wire_conn *c, struct str path, int mode, struct wire_answer *a)
+static void watch(struct wire_conn *c, struct str path, int mode, struct wire_request *q)
 {
     if (c->watch_len < WIRE_WATCHES_MAX || wire_watch_has(c, path, WIRE_WATCH_ANY))
         wire_watch_add(c, path, mode);
     else
-        a->error = WIRE_SYSTEM_ERROR;
+        q->error = WIRE_SYSTEM_ERROR;
 }
 
-static void op_exists(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+static void op_exists(struct wire_conn *c, struct wire_request *q)
 {
-    struct str path = jute_bytes(r);
-    bool watched = jute_bool(r);
+    struct str path = jute_bytes(&q->r);
+    bool watched = jute_bool(&q->r);
     struct tree_view v;
-
-    (void)type;
-    bool found = look(c, path, 0, a, &v);
+    bool found = wire_look(c, path, 0, q, &v);
     if (path.len && memchr(path.p, '\0', path.len))
-        a->error = wire_error(DROVER_BAD_ARGUMENT);
+        q->error = wire_error(DROVER_BAD_ARGUMENT);
     if (watched && path_is_valid(path, false))
-        watch(c, path, WIRE_WATCH_DATA, a);
+        watch(c, path, WIRE_WATCH_DATA, q);
     if (found)
         jute_put_stat(&c->w->body, &v.stat);
 }
 
-static void op_get_data(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
-{
-    struct str path = jute_bytes(r);
-    bool watched = jute_bool(r);
-    struct tree_view v;
-
-    (void)type;
-    if (!look(c, path, ACL_READ, a, &v))
-        return;
-    if (watched)
-        watch(c, path, WIRE_WATCH_DATA, a);
-    jute_put_bytes(&c->w->body, v.data);
-    jute_put_stat(&c->w->body, &v.stat);
-}
-
-void wire_put_children(struct wire_conn *c, struct str path)
+static void put_children(struct wire_conn *c, struct str path)
 {
     CLEANUP(buf_release) struct buf names = {0};
     struct keeper_stat stat;
     size_t count = 0;
-    const char *name;
-
     tree_children(tree_of(c), path, &names, &count, &stat);
     jute_put_i32(&c->w->body, (int32_t)count);
-    name = names.p;
+    const char *name = names.p;
     for (size_t i = 0; i < count; i++, name += strlen(name) + 1)
         jute_put_bytes(&c->w->body, str_of(name));
 }
 
-static void op_get_children(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+void wire_put_node(struct wire_conn *c, int type, struct str path, const struct tree_view *v)
 {
-    struct str path = jute_bytes(r);
-    bool watched = jute_bool(r);
-    struct tree_view v;
-
-    if (!look(c, path, ACL_READ, a, &v))
-        return;
-    if (watched)
-        watch(c, path, WIRE_WATCH_CHILDREN, a);
-    wire_put_children(c, path);
-    if (type == WIRE_GET_CHILDREN2)
-        jute_put_stat(&c->w->body, &v.stat);
+    if (type == WIRE_GET_DATA)
+        jute_put_bytes(&c->w->body, v->data);
+    else
+        put_children(c, path);
+    if (type != WIRE_GET_CHILDREN)
+        jute_put_stat(&c->w->body, &v->stat);
 }
 
-static void op_get_acl(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+static void op_read(struct wire_conn *c, struct wire_request *q)
 {
-    struct str path = jute_bytes(r);
+    struct str path = jute_bytes(&q->r);
+    bool watched = jute_bool(&q->r);
+    struct tree_view v;
+    if (!wire_look(c, path, ACL_READ, q, &v))
+        return;
+    if (watched)
+        watch(c, path, q->type == WIRE_GET_DATA ? WIRE_WATCH_DATA : WIRE_WATCH_CHILDREN, q);
+    wire_put_node(c, q->type, path, &v);
+}
+
+static void op_get_acl(struct wire_conn *c, struct wire_request *q)
+{
+    struct str path = jute_bytes(&q->r);
     struct acl_who who = wire_who(c);
     struct tree_view v;
-
-    (void)type;
-    if (!look(c, path, ACL_READ | ACL_ADMIN, a, &v))
+    if (!wire_look(c, path, ACL_READ | ACL_ADMIN, q, &v))
         return;
     if (acl_allows(v.acl, ACL_ADMIN, &who))
         buf_put_str(&c->w->body, v.acl);
@@ -188,26 +154,16 @@ static void op_get_acl(struct wire_conn *c, int type, struct reader *r, struct w
     jute_put_stat(&c->w->body, &v.stat);
 }
 
-static void op_sync(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+static void op_sync(struct wire_conn *c, struct wire_request *q)
 {
-    struct str path = jute_bytes(r);
-
-    (void)type;
-    a->lsn = tree_of(c)->zxid;
+    struct str path = jute_bytes(&q->r);
+    q->lsn = tree_of(c)->zxid;
     jute_put_bytes(&c->w->body, path);
 }
 
-static void op_ping(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+static void op_ping(struct wire_conn *c, struct wire_request *q)
 {
-    (void)c, (void)type, (void)r, (void)a;
-}
-
-static void op_multi(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
-{
-    if (type == WIRE_MULTI)
-        wire_multi(c, r, a);
-    else
-        wire_multi_read(c, r, a);
+    (void)c, (void)q;
 }
 
 /*
@@ -215,14 +171,14 @@ static void op_multi(struct wire_conn *c, int type, struct reader *r, struct wir
  * change.
  */
 static void bring_watch(struct wire_conn *c, struct str path, int mode, bool exists, int64_t since,
-                        struct wire_answer *a)
+                        struct wire_request *q)
 {
     struct tree_view v;
     bool there = tree_look(tree_of(c), path, &v) == 0;
     int64_t now = tree_of(c)->zxid;
 
     if (mode & (WIRE_WATCH_PERSISTENT | WIRE_WATCH_RECURSIVE))
-        watch(c, path, mode, a);
+        watch(c, path, mode, q);
     else if (exists && there)
         wire_watch_tell(c, KEEPER_EVENT_CREATED, path, now);
     else if (!exists && !there)
@@ -232,10 +188,10 @@ static void bring_watch(struct wire_conn *c, struct str path, int mode, bool exi
     else if (mode == WIRE_WATCH_CHILDREN && v.stat.pzxid > since)
         wire_watch_tell(c, KEEPER_EVENT_CHILDREN, path, now);
     else
-        watch(c, path, mode, a);
+        watch(c, path, mode, q);
 }
 
-static void op_set_watches(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+static void op_set_watches(struct wire_conn *c, struct wire_request *q)
 {
     static const struct {
         int mode;
@@ -245,70 +201,63 @@ static void op_set_watches(struct wire_conn *c, int type, struct reader *r, stru
                  {WIRE_WATCH_CHILDREN, false},
                  {WIRE_WATCH_PERSISTENT, false},
                  {WIRE_WATCH_RECURSIVE, false}};
-    int64_t since = jute_i64(r);
-    int lists = type == WIRE_SET_WATCHES2 ? 5 : 3;
+    int64_t since = jute_i64(&q->r);
+    int lists = q->type == WIRE_SET_WATCHES2 ? 5 : 3;
 
     for (int list = 0; list < lists; list++) {
-        int32_t count = jute_i32(r);
-
-        for (int32_t i = 0; i < count && !r->bad; i++) {
-            struct str path = jute_bytes(r);
-
-            if (!r->bad && path_is_valid(path, false))
-                bring_watch(c, path, LISTS[list].mode, LISTS[list].exists, since, a);
+        int32_t count = jute_i32(&q->r);
+        for (int32_t i = 0; i < count && !q->r.bad; i++) {
+            struct str path = jute_bytes(&q->r);
+            if (!q->r.bad && path_is_valid(path, false))
+                bring_watch(c, path, LISTS[list].mode, LISTS[list].exists, since, q);
         }
     }
-    a->lsn = c->events_lsn;
+    q->lsn = c->events_lsn;
 }
 
-static void op_add_watch(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+static void op_add_watch(struct wire_conn *c, struct wire_request *q)
 {
-    struct str path = jute_bytes(r);
-    int32_t mode = jute_i32(r);
-
-    (void)type;
+    struct str path = jute_bytes(&q->r);
+    int32_t mode = jute_i32(&q->r);
     if (mode < 0 || mode > 1)
-        a->error = WIRE_MARSHALLING_ERROR;
+        q->error = WIRE_MARSHALLING_ERROR;
     else if (!path_is_valid(path, false))
-        a->error = wire_error(DROVER_BAD_ARGUMENT);
+        q->error = wire_error(DROVER_BAD_ARGUMENT);
     else
-        watch(c, path, mode ? WIRE_WATCH_RECURSIVE : WIRE_WATCH_PERSISTENT, a);
+        watch(c, path, mode ? WIRE_WATCH_RECURSIVE : WIRE_WATCH_PERSISTENT, q);
     jute_put_i32(&c->w->body, 0);
 }
 
 /* Checks whether there is such a watch, or removes it. */
-static void op_remove_watches(struct wire_conn *c, int type, struct reader *r,
-                              struct wire_answer *a)
+static void op_remove_watches(struct wire_conn *c, struct wire_request *q)
 {
     static const int MODES[] = {[1] = WIRE_WATCH_CHILDREN,
                                 [2] = WIRE_WATCH_DATA,
                                 [3] = WIRE_WATCH_ANY,
                                 [4] = WIRE_WATCH_PERSISTENT,
                                 [5] = WIRE_WATCH_RECURSIVE};
-    struct str path = jute_bytes(r);
-    int32_t kind = jute_i32(r);
+    struct str path = jute_bytes(&q->r);
+    int32_t kind = jute_i32(&q->r);
     bool found;
 
     if (kind < 1 || kind > 5) {
-        a->error = WIRE_MARSHALLING_ERROR;
+        q->error = WIRE_MARSHALLING_ERROR;
         return;
     }
-    found = type == WIRE_CHECK_WATCHES ? wire_watch_has(c, path, MODES[kind])
-                                       : wire_watch_remove(c, path, MODES[kind]);
+    found = q->type == WIRE_CHECK_WATCHES ? wire_watch_has(c, path, MODES[kind])
+                                          : wire_watch_remove(c, path, MODES[kind]);
     if (!found)
-        a->error = WIRE_NO_WATCHER;
+        q->error = WIRE_NO_WATCHER;
 }
 
-static void op_get_ephemerals(struct wire_conn *c, int type, struct reader *r,
-                              struct wire_answer *a)
+static void op_get_ephemerals(struct wire_conn *c, struct wire_request *q)
 {
-    struct str prefix = jute_bytes(r);
+    struct str prefix = jute_bytes(&q->r);
     const struct tree_session *s = sessions_find(&tree_of(c)->sessions, c->session);
     const struct tree_nodes *ns = &tree_of(c)->nodes;
     CLEANUP(buf_release) struct buf path = {0};
     int32_t count = 0;
 
-    (void)type;
     jute_put_i32(&c->w->body, 0);
     for (uint32_t ref = s->first_ephemeral; ref; ref = node_at(ns, ref)->more->next_ephemeral) {
         path.len = 0;
@@ -319,25 +268,22 @@ static void op_get_ephemerals(struct wire_conn *c, int type, struct reader *r,
         count++;
     }
     jute_store_i32(c->w->body.p, count);
-    a->lsn = tree_of(c)->zxid;
+    q->lsn = tree_of(c)->zxid;
 }
 
-static void op_count_descendants(struct wire_conn *c, int type, struct reader *r,
-                                 struct wire_answer *a)
+static void op_count_descendants(struct wire_conn *c, struct wire_request *q)
 {
-    struct str path = jute_bytes(r);
+    struct str path = jute_bytes(&q->r);
     const struct tree_nodes *ns = &tree_of(c)->nodes;
     uint32_t top, ref;
     struct tree_view v;
     int32_t count = 0;
 
-    (void)type;
-    if (!look(c, path, ACL_READ, a, &v))
+    if (!wire_look(c, path, ACL_READ, q, &v))
         return;
     top = ref = nodes_find(ns, path);
     for (;;) { /* down to a child, else to the next sibling, of an ancestor if need be */
         const struct tree_node *n = node_at(ns, ref);
-
         if (n->more && n->more->first_child) {
             ref = n->more->first_child;
             count++;
@@ -351,52 +297,51 @@ static void op_count_descendants(struct wire_conn *c, int type, struct reader *r
         count++;
     }
     jute_put_i32(&c->w->body, count);
-    a->lsn = tree_of(c)->zxid;
+    q->lsn = tree_of(c)->zxid;
 }
 
-static void op_close(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+static void op_close(struct wire_conn *c, struct wire_request *q)
 {
-    (void)type, (void)r;
-    a->error = wire_error(engine_session_end(c->w->l, c->session));
-    a->lsn = a->zxid = tree_of(c)->zxid;
+    q->error = wire_error(engine_session_end(c->w->l, c->session));
+    q->lsn = q->zxid = tree_of(c)->zxid;
     wire_conn_finish(c);
 }
 
-static void op_unimplemented(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+static void op_unimplemented(struct wire_conn *c, struct wire_request *q)
 {
-    (void)c, (void)type, (void)r;
-    a->error = wire_error(DROVER_UNIMPLEMENTED);
+    (void)c;
+    q->error = wire_error(DROVER_UNIMPLEMENTED);
 }
 
-static void op_reconfig(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+static void op_reconfig(struct wire_conn *c, struct wire_request *q)
 {
-    (void)c, (void)type, (void)r;
-    a->error = WIRE_RECONFIG_DISABLED;
+    (void)c;
+    q->error = WIRE_RECONFIG_DISABLED;
 }
 
-static void op_unknown(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+static void op_unknown(struct wire_conn *c, struct wire_request *q)
 {
-    op_unimplemented(c, type, r, a);
+    op_unimplemented(c, q);
     wire_conn_finish(c);
 }
 
-typedef void op_fn(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a);
+typedef void op_fn(struct wire_conn *c, struct wire_request *q);
 
 static const struct {
     int type;
     op_fn *run;
 } OPS[] = {
-    {WIRE_GET_DATA, op_get_data},
+    {WIRE_GET_DATA, op_read},
     {WIRE_SET_DATA, op_change},
     {WIRE_EXISTS, op_exists},
-    {WIRE_CREATE, op_create},
-    {WIRE_CREATE2, op_create},
+    {WIRE_CREATE, op_change},
+    {WIRE_CREATE2, op_change},
     {WIRE_DELETE, op_change},
-    {WIRE_GET_CHILDREN, op_get_children},
-    {WIRE_GET_CHILDREN2, op_get_children},
+    {WIRE_GET_CHILDREN, op_read},
+    {WIRE_GET_CHILDREN2, op_read},
     {WIRE_PING, op_ping},
-    {WIRE_MULTI, op_multi},
-    {WIRE_MULTI_READ, op_multi},
+    {WIRE_MULTI, wire_multi},
+    {WIRE_MULTI_READ, wire_multi_read},
     {WIRE_CHECK, op_change},
     {WIRE_GET_ACL, op_get_acl},
     {WIRE_SET_ACL, op_change},
@@ -426,54 +371,50 @@ static op_fn *find_op(int type)
 }
 
 /* The packet of an answer: its length, the header, the body unless there is an error. */
-static void put_answer(struct wire_conn *c, int32_t xid, const struct wire_answer *a)
+static void put_answer(struct wire_conn *c, int32_t xid, const struct wire_request *q)
 {
     struct wire *w = c->w;
-    size_t body_len = a->error ? 0 : w->body.len;
+    size_t body_len = q->error ? 0 : w->body.len;
 
-    if (c->told_zxid < a->zxid)
-        c->told_zxid = a->zxid;
+    if (c->told_zxid < q->zxid)
+        c->told_zxid = q->zxid;
     w->head.len = 0;
     jute_put_i32(&w->head, (int32_t)(16 + body_len));
     jute_put_i32(&w->head, xid);
     jute_put_i64(&w->head, c->told_zxid);
-    jute_put_i32(&w->head, a->error);
+    jute_put_i32(&w->head, q->error);
     wire_conn_put_events(c); /* before the first answer that may show the change */
-    wire_conn_put(c, buf_str(&w->head), a->lsn);
-    wire_conn_put(c, (struct str){w->body.p, body_len}, a->lsn);
+    wire_conn_put(c, buf_str(&w->head), q->lsn);
+    wire_conn_put(c, (struct str){w->body.p, body_len}, q->lsn);
     c->sent++;
     w->sent++;
 }
 
 /* The last transaction, for the answer's header: it must be one that cannot get lost. */
-static int64_t known_zxid(struct wire_conn *c, const struct wire_answer *a)
+static int64_t known_zxid(const struct local *l, int64_t lsn)
 {
-    struct local *l = c->w->l;
     int64_t durable = l->gate.strict ? atomic_load(&l->gate.durable) : l->tree.zxid;
-
-    return durable > a->lsn ? durable : a->lsn;
+    return durable > lsn ? durable : lsn;
 }
 
 bool wire_request(struct wire_conn *c, struct str packet)
 {
-    struct reader r = {packet.p, packet.len, false};
-    int32_t xid = jute_i32(&r), type = jute_i32(&r);
+    struct wire_request q = {.r = {packet.p, packet.len, false}};
     struct local *l = c->w->l;
-    struct wire_answer a = {0};
-
-    if (r.bad)
+    int32_t xid = jute_i32(&q.r);
+    q.type = jute_i32(&q.r);
+    if (q.r.bad)
         return false;
-    pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     struct tree_session *s = sessions_find(&l->tree.sessions, c->session);
-    if (s) {
-        session_touch(s, c->w->now_ms);
-        c->w->body.len = 0;
-        find_op(type)(c, type, &r, &a);
-        if (!a.zxid)
-            a.zxid = known_zxid(c, &a);
-        if (!r.bad)
-            put_answer(c, xid, &a);
-    }
-    pthread_mutex_unlock(&l->lock);
-    return s && !r.bad;
+    if (!s)
+        return false;
+    session_touch(s, c->w->now_ms);
+    c->w->body.len = 0;
+    find_op(q.type)(c, &q);
+    if (!q.zxid)
+        q.zxid = known_zxid(l, q.lsn);
+    if (!q.r.bad)
+        put_answer(c, xid, &q);
+    return !q.r.bad;
 }

@@ -9,11 +9,10 @@
 /* Closes other connections of the session: the client has reconnected. */
 static void close_others(struct wire_conn *c)
 {
-    for (struct wire_conn *other = c->w->conns, *next; other; other = next) {
-        next = other->next;
+    struct wire_conn *other;
+    TAILQ_FOREACH(other, &c->w->conns, link)
         if (other != c && other->session == c->session)
             wire_conn_close(other);
-    }
 }
 
 /* The session that the client resumes, or a new one; NULL: it has expired. */
@@ -39,38 +38,10 @@ static struct tree_session *enter(struct wire_conn *c, int64_t id, struct str pa
     return s;
 }
 
-bool wire_hello(struct wire_conn *c, struct str packet)
+static void put_welcome(struct wire_conn *c, const struct tree_session *s, bool tells_read_only)
 {
     static const char no_password[KEEPER_PASSWORD_LEN];
-    struct reader r = {packet.p, packet.len, false};
-    struct local *l = c->w->l;
-    struct buf out = {0};
-    int64_t seen, id;
-    int32_t timeout_ms;
-    struct tree_session *s;
-    struct str password;
-    bool tells_read_only;
-
-    jute_i32(&r); /* the protocol version: there is only one */
-    seen = jute_i64(&r);
-    timeout_ms = jute_i32(&r);
-    id = jute_i64(&r);
-    password = jute_bytes(&r);
-    tells_read_only =
-        r.left > 0; /* clients since 3.4 send whether they accept a read-only server */
-    if (r.bad)
-        return false;
-    pthread_mutex_lock(&l->lock);
-    if (l->o.mode == LOCAL_STRICT &&
-        seen > l->tree.zxid) { /* it has seen transactions of another store */
-        pthread_mutex_unlock(&l->lock);
-        return false;
-    }
-    s = enter(c, id, password, timeout_ms);
-    if (!s && !id) { /* the disk is full: the client may retry, nothing has expired */
-        pthread_mutex_unlock(&l->lock);
-        return false;
-    }
+    CLEANUP(buf_release) struct buf out = {0};
     jute_put_i32(&out, tells_read_only ? 37 : 36);
     jute_put_i32(&out, 0);
     jute_put_i32(&out, s ? s->timeout_ms : 0);
@@ -78,16 +49,38 @@ bool wire_hello(struct wire_conn *c, struct str packet)
     jute_put_bytes(&out, (struct str){s ? s->password : no_password, KEEPER_PASSWORD_LEN});
     if (tells_read_only)
         jute_put_bool(&out, false);
-    wire_conn_put(c, buf_str(&out), l->tree.zxid);
-    pthread_mutex_unlock(&l->lock);
-    buf_release(&out);
-    if (s) {
-        uv_timer_stop(&c->patience);
-        if (id)
-            close_others(c);
-    } else {
-        wire_conn_finish(c);
+    wire_conn_put(c, buf_str(&out), c->w->l->tree.zxid);
+}
+
+bool wire_hello(struct wire_conn *c, struct str packet)
+{
+    struct reader r = {packet.p, packet.len, false};
+    struct local *l = c->w->l;
+
+    jute_i32(&r); /* the protocol version: there is only one */
+    int64_t seen = jute_i64(&r);
+    int32_t timeout_ms = jute_i32(&r);
+    int64_t id = jute_i64(&r);
+    struct str password = jute_bytes(&r);
+    bool tells_read_only = r.left > 0; /* since 3.4: whether a read-only server is accepted */
+    if (r.bad)
+        return false;
+    {
+        LOCKED(&l->lock);
+        if (l->o.mode == LOCAL_STRICT && seen > l->tree.zxid)
+            return false; /* it has seen transactions of another store */
+        struct tree_session *s = enter(c, id, password, timeout_ms);
+        if (!s && !id)
+            return false; /* the disk is full: the client may retry, nothing has expired */
+        put_welcome(c, s, tells_read_only);
     }
+    if (!c->session) {
+        wire_conn_finish(c);
+        return true;
+    }
+    uv_timer_stop(&c->patience);
+    if (id)
+        close_others(c);
     return true;
 }
 
@@ -99,7 +92,6 @@ static bool digest_id(struct str credential, struct buf *id)
 {
     const char *colon = credential.len ? memchr(credential.p, ':', credential.len) : NULL;
     unsigned char sum[SHA1_LEN];
-
     if (credential.len > WIRE_CREDENTIAL_MAX)
         return false;
     sha1(credential, sum);
@@ -122,34 +114,30 @@ static bool add_digest(struct wire_conn *c, struct str id)
 }
 
 /* The address is known already: ip always succeeds. */
-void wire_auth(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+void wire_auth(struct wire_conn *c, struct wire_request *q)
 {
-    int32_t auth_type = jute_i32(r);
-    struct str scheme = jute_bytes(r), credential = jute_bytes(r);
-    struct buf id = {0};
+    jute_i32(&q->r); /* the type, which nobody uses */
+    struct str scheme = jute_bytes(&q->r), credential = jute_bytes(&q->r);
+    CLEANUP(buf_release) struct buf id = {0};
     bool known = str_eq(scheme, STR("ip"));
-
-    (void)type, (void)auth_type;
     if (str_eq(scheme, STR("digest")) && digest_id(credential, &id))
         known = add_digest(c, buf_str(&id));
-    buf_release(&id);
-    if (known || r->bad)
+    if (known || q->r.bad)
         return;
-    a->error = WIRE_AUTH_FAILED;
+    q->error = WIRE_AUTH_FAILED;
     wire_conn_finish(c);
 }
 
-void wire_who_am_i(struct wire_conn *c, int type, struct reader *r, struct wire_answer *a)
+void wire_who_am_i(struct wire_conn *c, struct wire_request *q)
 {
-    (void)type, (void)r, (void)a;
+    (void)q;
     jute_put_i32(&c->w->body, (int32_t)c->id_count);
     for (size_t i = 0; i < c->id_count; i++) {
-        const char *colon = memchr(c->ids[i].id.p, ':', c->ids[i].id.len);
-        struct str user = c->ids[i].id;
-
-        if (str_eq(c->ids[i].scheme, STR("digest")) && colon)
+        struct str scheme = c->ids[i].scheme, user = c->ids[i].id;
+        const char *colon = memchr(user.p, ':', user.len);
+        if (str_eq(scheme, STR("digest")) && colon)
             user.len = (size_t)(colon - user.p);
-        jute_put_bytes(&c->w->body, c->ids[i].scheme);
+        jute_put_bytes(&c->w->body, scheme);
         jute_put_bytes(&c->w->body, user);
     }
 }

@@ -59,7 +59,6 @@ void wire_watch_tell(struct wire_conn *c, enum keeper_event event, struct str pa
 static struct wire_watch *find(struct wire_conn *c, struct str path)
 {
     uint32_t hash = map_hash_str(path);
-
     for (uint32_t at, ref = map_first(&c->watch_index, hash, &at); ref;
          ref = map_next(&c->watch_index, hash, &at))
         if (str_eq(str_of(c->watches[ref - 1]->path), path))
@@ -89,7 +88,6 @@ static void drop(struct wire_watch *w)
 static struct str acl_of(const struct local *l, struct str path)
 {
     struct tree_view v;
-
     if (!tree_look(&l->tree, path, &v))
         return v.acl;
     for (size_t i = l->changes.count; i--;)
@@ -102,14 +100,12 @@ static bool may_hear(struct wire_conn *c, struct str path)
 {
     struct acl_who who = wire_who(c);
     struct str acl = acl_of(c->w->l, path);
-
     return !acl.len || acl_allows(acl, ACL_READ, &who);
 }
 
 static void tell_once(struct wire_conn *c, enum keeper_event event, struct str path)
 {
     uint64_t change = c->w->l->watches.changes;
-
     if ((c->told_of == change && c->told == event) || !may_hear(c, path))
         return;
     c->told_of = change;
@@ -121,7 +117,6 @@ static void fire(struct tree_watch *watch, enum keeper_event event, struct str p
 {
     struct wire_watch *w = (struct wire_watch *)watch;
     int spent = 0;
-
     tell_once(w->c, event, path);
     for (int i = 0; i < 2; i++) /* the one-shot modes */
         if (MODES[i].events & WATCH_EVENT(event))
@@ -137,7 +132,6 @@ static void fire(struct tree_watch *watch, enum keeper_event event, struct str p
 static void set_modes(struct wire_watch *w, int modes)
 {
     bool recursive = modes & WIRE_WATCH_RECURSIVE;
-
     if (w->watch.recursive != recursive) {
         watches_remove(&w->c->w->l->watches, &w->watch);
         w->watch.recursive = recursive;
@@ -153,18 +147,12 @@ static void set_modes(struct wire_watch *w, int modes)
 void wire_watch_add(struct wire_conn *c, struct str path, int mode)
 {
     struct wire_watch *w = find(c, path);
-
     if (!w) {
-        if (c->watch_len == c->watch_cap) {
-            c->watch_cap = c->watch_cap ? c->watch_cap * 2 : 8;
-            c->watches = mem_realloc(c->watches, c->watch_cap * sizeof *c->watches);
-        }
-        w = mem_zalloc(sizeof *w);
-        w->c = c;
-        w->path = mem_dup(path.p, path.len);
-        w->watch.fire = fire;
-        w->at = c->watch_len++;
-        c->watches[w->at] = w;
+        mem_grow(c->watches, c->watch_len, c->watch_cap);
+        w = mem_alloc(sizeof *w);
+        *w = (struct wire_watch){
+            .watch.fire = fire, .c = c, .path = mem_dup(path.p, path.len), .at = c->watch_len};
+        c->watches[c->watch_len++] = w;
         map_add(&c->watch_index, map_hash_str(path), w->at + 1);
         watches_add(&c->w->l->watches, &w->watch, path);
     }
@@ -174,14 +162,12 @@ void wire_watch_add(struct wire_conn *c, struct str path, int mode)
 bool wire_watch_has(struct wire_conn *c, struct str path, int modes)
 {
     struct wire_watch *w = find(c, path);
-
     return w && w->modes & modes;
 }
 
 bool wire_watch_remove(struct wire_conn *c, struct str path, int modes)
 {
     struct wire_watch *w = find(c, path);
-
     if (!w || !(w->modes & modes))
         return false;
     if (w->modes & ~modes)

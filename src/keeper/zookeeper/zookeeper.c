@@ -69,7 +69,6 @@ size_t zk_full_path_put(const struct zk *zk, struct str path, bool sequential, c
 char *zk_full_path(const struct zk *zk, struct str path)
 {
     char *full = mem_alloc(zk->chroot_len + path.len + 1);
-
     zk_full_path_put(zk, path, false, full);
     return full;
 }
@@ -98,32 +97,32 @@ struct keeper_stat zk_stat(const struct Stat *s)
 
 /* The URL. */
 
+/* host, host:port, [address] or [address]:port */
 static int host_put(struct buf *hosts, struct str host, const char *url, struct err_info *e)
 {
-    bool bracket = host.len && host.p[0] == '[';
-    const char *end = bracket ? memchr(host.p, ']', host.len) : NULL;
-    struct str name = host, port = {0};
-    const char *colon;
-    long number = ZOOKEEPER_PORT;
+    const char *end = host.p + host.len, *colon;
+    struct str name = host;
+    long port = ZOOKEEPER_PORT;
 
-    if (bracket && !end)
-        return err_set(e, DROVER_BAD_ARGUMENT, "%s: a [ without its ]", url);
-    colon =
-        bracket ? (end + 1 < host.p + host.len ? end + 1 : NULL) : memrchr(host.p, ':', host.len);
-    if (colon) {
+    if (host.len && host.p[0] == '[') {
+        const char *close = memchr(host.p, ']', host.len);
+        if (!close)
+            return err_set(e, DROVER_BAD_ARGUMENT, "%s: a [ without its ]", url);
+        name = (struct str){host.p + 1, (size_t)(close - host.p) - 1};
+        colon = close + 1 < end ? close + 1 : NULL;
+    } else if ((colon = memrchr(host.p, ':', host.len))) {
         name.len = (size_t)(colon - host.p);
-        port = (struct str){colon + 1, host.len - name.len - 1};
-        number = 0;
-        for (size_t i = 0; i < port.len && number <= 65535; i++)
-            number = port.p[i] >= '0' && port.p[i] <= '9' ? number * 10 + port.p[i] - '0' : 65536;
     }
-    if (bracket)
-        name = (struct str){host.p + 1, (size_t)(end - host.p) - 1};
+    if (colon) {
+        port = *colon == ':' ? 0 : 65536;
+        for (const char *p = colon + 1; p < end && port <= 65535; p++)
+            port = *p >= '0' && *p <= '9' ? port * 10 + *p - '0' : 65536;
+    }
     if (!name.len)
         return err_set(e, DROVER_BAD_ARGUMENT, "%s: a host is missing", url);
-    if (number < 1 || number > 65535 || (colon && *colon != ':'))
+    if (port < 1 || port > 65535)
         return err_set(e, DROVER_BAD_ARGUMENT, "%s: '%.*s' is not host:port", url, STR_ARGS(host));
-    buf_printf(hosts, "%s%.*s:%ld", hosts->len ? "," : "", STR_ARGS(name), number);
+    buf_printf(hosts, "%s%.*s:%ld", hosts->len ? "," : "", STR_ARGS(name), port);
     return 0;
 }
 
@@ -131,32 +130,25 @@ static int host_put(struct buf *hosts, struct str host, const char *url, struct 
 static int url_parse(const char *url, struct buf *hosts, struct str *ret_chroot, struct err_info *e)
 {
     static const char scheme[] = "zk://";
-    const char *at = url + sizeof scheme - 1, *end;
-    struct str chroot;
-    int err = 0;
 
     if (strncmp(url, scheme, sizeof scheme - 1) != 0)
         return err_set(e, DROVER_BAD_ARGUMENT, "%s: not of the form zk://host:port,.../chroot",
                        url);
-    end = at + strcspn(at, "/");
+    const char *at = url + sizeof scheme - 1, *end = at + strcspn(at, "/");
     if (memchr(at, '@', (size_t)(end - at)))
         return err_set(e, DROVER_BAD_ARGUMENT,
                        "a zk:// URL with an @: credentials do not go there");
-    chroot = str_of(end);
+    struct str chroot = str_of(end);
     if (chroot.len == 1)
         chroot.len = 0;
     if (chroot.len && !path_is_valid(chroot, false))
         return err_set(e, DROVER_BAD_ARGUMENT, "%s: '%s' is not a path", url, end);
-    for (;;) {
-        size_t len = strcspn(at, ",/");
-
-        err = host_put(hosts, (struct str){at, len}, url, e);
-        if (err || at + len >= end)
-            break;
-        at += len + 1;
+    for (size_t len; at <= end; at += len + 1) {
+        len = strcspn(at, ",/");
+        TRY(host_put(hosts, (struct str){at, len}, url, e));
     }
     *ret_chroot = chroot;
-    return err;
+    return 0;
 }
 
 int zookeeper_check_url(const char *url, struct err_info *ret_error)
@@ -184,7 +176,7 @@ static void on_session(zhandle_t *handle, int type, int state, const char *path,
     (void)handle, (void)path;
     if (type != ZOO_SESSION_EVENT)
         return;
-    zk_lock(zk);
+    LOCKED(&zk->lock);
     if (state == ZOO_CONNECTED_STATE) {
         if (zk->connected_before)
             zk_watches_reconnected(zk);
@@ -195,7 +187,6 @@ static void on_session(zhandle_t *handle, int type, int state, const char *path,
         session_over(zk, DROVER_NO_AUTH);
     }
     pthread_cond_broadcast(&zk->changed);
-    zk_unlock(zk);
 }
 
 static void session_get(struct keeper *k, struct keeper_session *ret_session)
@@ -217,10 +208,9 @@ static bool has_session(const struct zk *zk)
 static void close_wait(struct zk *zk)
 {
     int64_t deadline_ms = clock_boot_ms() + ZK_CLOSE_MS;
-
     while (!is_unrecoverable(zk->handle) &&
            (zk->in_flight || zoo_state(zk->handle) != ZOO_CONNECTED_STATE) &&
-           zk_wait(zk, &zk->changed, deadline_ms))
+           zk_wait(zk, deadline_ms))
         ;
 }
 
@@ -233,10 +223,8 @@ static void close_wait(struct zk *zk)
 static void abandon_wait(struct zk *zk)
 {
     int64_t deadline_ms = clock_boot_ms() + ZK_ABANDON_MS;
-
     zoo_add_auth(zk->handle, "drover-abandon", "", 0, NULL, NULL);
-    while ((!is_unrecoverable(zk->handle) || zk->in_flight) &&
-           zk_wait(zk, &zk->changed, deadline_ms))
+    while ((!is_unrecoverable(zk->handle) || zk->in_flight) && zk_wait(zk, deadline_ms))
         ;
 }
 
@@ -255,7 +243,7 @@ static void close_keeper(struct keeper *k, bool end_session)
 {
     struct zk *zk = zk_of(k);
 
-    zk_lock(zk);
+    pthread_mutex_lock(&zk->lock);
     bool wait = has_session(zk);
     zk->closing = true;
     if (!zk->ended)
@@ -266,14 +254,14 @@ static void close_keeper(struct keeper *k, bool end_session)
         close_wait(zk);
     else if (wait)
         abandon_wait(zk);
-    zk_unlock(zk);
+    pthread_mutex_unlock(&zk->lock);
 
     zookeeper_close(zk->handle); /* its threads have ended when this returns */
-    zk_lock(zk);
+    pthread_mutex_lock(&zk->lock);
     zk_calls_fail(zk);
     while (zk->callers)
         pthread_cond_wait(&zk->changed, &zk->lock);
-    zk_unlock(zk);
+    pthread_mutex_unlock(&zk->lock);
     zk_tags_close(zk);
     zk_queue_close(zk);
     zk_free(zk);
@@ -294,22 +282,25 @@ static const struct keeper_ops ops = {
     .close = close_keeper,
 };
 
+static int32_t clamp(int32_t v, int32_t low, int32_t high)
+{
+    return v < low ? low : v > high ? high : v;
+}
+
 static struct zk *zk_new(const struct keeper_options *o, struct str chroot)
 {
-    struct zk *zk = mem_zalloc(sizeof *zk);
-    int32_t timeout_ms = o->timeout_ms ? o->timeout_ms : KEEPER_TIMEOUT_DEFAULT_MS;
+    struct zk *zk = mem_alloc(sizeof *zk);
 
-    if (timeout_ms < KEEPER_TIMEOUT_MIN_MS)
-        timeout_ms = KEEPER_TIMEOUT_MIN_MS;
-    if (timeout_ms > KEEPER_TIMEOUT_MAX_MS)
-        timeout_ms = KEEPER_TIMEOUT_MAX_MS;
-    zk->keeper.ops = &ops;
-    zk->chroot = mem_dup(chroot.p, chroot.len);
-    zk->chroot_len = chroot.len;
-    zk->session = o->resume;
-    zk->session.timeout_ms = timeout_ms;
-    zk->wake = o->wake;
-    zk->wake_arg = o->wake_arg;
+    *zk = (struct zk){
+        .keeper.ops = &ops,
+        .chroot = mem_dup(chroot.p, chroot.len),
+        .chroot_len = chroot.len,
+        .session = o->resume,
+        .wake = o->wake,
+        .wake_arg = o->wake_arg,
+    };
+    zk->session.timeout_ms = clamp(o->timeout_ms ? o->timeout_ms : KEEPER_TIMEOUT_DEFAULT_MS,
+                                   KEEPER_TIMEOUT_MIN_MS, KEEPER_TIMEOUT_MAX_MS);
     pthread_mutex_init(&zk->lock, NULL);
     cond_init(&zk->changed);
     cond_init(&zk->not_full);
@@ -368,7 +359,7 @@ static int session_wait(struct zk *zk, const char *hosts, int32_t timeout_ms, st
  */
 static int chroot_make(struct zk *zk, const char *hosts, struct err_info *e)
 {
-    char *part = mem_dup(zk->chroot, zk->chroot_len);
+    CLEANUP(mem_free) char *part = mem_dup(zk->chroot, zk->chroot_len);
     int64_t deadline_ms = zk_deadline(zk) + zk->session.timeout_ms;
     int err = zk->chroot_len ? zk_exists(zk, part, deadline_ms, NULL) : 0;
 
@@ -386,33 +377,28 @@ static int chroot_make(struct zk *zk, const char *hosts, struct err_info *e)
     }
     if (err)
         err_set(e, err, "zk://%s: cannot make %s: %s", hosts, part, drover_err_message(err));
-    free(part);
     return err;
+}
+
+static int session_open(struct zk *zk, const char *hosts, const struct zookeeper_options *zo,
+                        struct err_info *e)
+{
+    LOCKED(&zk->lock);
+    TRY(session_start(zk, hosts, zo, e));
+    TRY(session_wait(zk, hosts, zo ? zo->connect_timeout_ms : 0, e));
+    TRY(chroot_make(zk, hosts, e));
+    return zk_queue_start(zk, e);
 }
 
 int zookeeper_connect(const char *url, const struct zookeeper_options *zo,
                       const struct keeper_options *o, struct keeper **ret_keeper,
                       struct err_info *ret_error)
 {
-    struct buf hosts = {0};
+    CLEANUP(buf_release) struct buf hosts = {0};
     struct str chroot = {0};
-    int err = url_parse(url, &hosts, &chroot, ret_error);
-
-    if (err) {
-        buf_release(&hosts);
-        return err;
-    }
+    TRY(url_parse(url, &hosts, &chroot, ret_error));
     struct zk *zk = zk_new(o, chroot);
-    zk_lock(zk);
-    err = session_start(zk, buf_text(&hosts), zo, ret_error);
-    if (!err)
-        err = session_wait(zk, buf_text(&hosts), zo ? zo->connect_timeout_ms : 0, ret_error);
-    if (!err)
-        err = chroot_make(zk, buf_text(&hosts), ret_error);
-    if (!err)
-        err = zk_queue_start(zk, ret_error);
-    zk_unlock(zk);
-    buf_release(&hosts);
+    int err = session_open(zk, buf_text(&hosts), zo, ret_error);
     if (!err)
         *ret_keeper = &zk->keeper;
     else if (zk->handle)

@@ -16,10 +16,10 @@
 
 int zk_enter(struct zk *zk)
 {
-    zk_lock(zk);
+    pthread_mutex_lock(&zk->lock);
     int err = zk->ended;
     if (err)
-        zk_unlock(zk);
+        pthread_mutex_unlock(&zk->lock);
     else
         zk->callers++;
     return err;
@@ -29,7 +29,7 @@ void zk_leave(struct zk *zk)
 {
     if (--zk->callers == 0 && zk->closing)
         pthread_cond_broadcast(&zk->changed);
-    zk_unlock(zk);
+    pthread_mutex_unlock(&zk->lock);
 }
 
 /* After this long without a connection, the session has expired or is about to. */
@@ -38,12 +38,11 @@ int64_t zk_deadline(const struct zk *zk)
     return clock_boot_ms() + zk->session.timeout_ms;
 }
 
-bool zk_wait(struct zk *zk, pthread_cond_t *c, int64_t deadline_ms)
+bool zk_wait(struct zk *zk, int64_t deadline_ms)
 {
     if (clock_boot_ms() >= deadline_ms)
         return false;
-    zk_wake(zk);
-    cond_wait_until(c, &zk->lock, deadline_ms);
+    cond_wait_until(&zk->changed, &zk->lock, deadline_ms);
     return true;
 }
 
@@ -51,7 +50,7 @@ bool zk_wait(struct zk *zk, pthread_cond_t *c, int64_t deadline_ms)
 int zk_wait_connected(struct zk *zk, int64_t deadline_ms)
 {
     while (!zk->ended && zoo_state(zk->handle) != ZOO_CONNECTED_STATE)
-        if (!zk_wait(zk, &zk->changed, deadline_ms))
+        if (!zk_wait(zk, deadline_ms))
             return DROVER_UNKNOWN;
     return zk->ended;
 }
@@ -71,7 +70,6 @@ void zk_call_start(struct zk *zk, struct zk_call *c)
 static void call_remove(struct zk_call *c)
 {
     struct zk *zk = c->zk;
-
     TAILQ_REMOVE(&zk->calls, c, link);
     zk->in_flight--;
     if (zk->in_flight == ZK_IN_FLIGHT_MAX - 1)
@@ -87,7 +85,7 @@ void zk_call_cancel(struct zk_call *c)
         pthread_cond_destroy(&c->answered);
 }
 
-void zk_call_reply(struct zk_call *c)
+static void call_reply(struct zk_call *c)
 {
     if (--c->replies)
         return;
@@ -99,9 +97,15 @@ void zk_call_reply(struct zk_call *c)
         pthread_cond_signal(&c->answered);
 }
 
+void zk_call_answer(struct zk_call *c, int rc)
+{
+    LOCKED(&c->zk->lock);
+    c->rc = rc;
+    call_reply(c);
+}
+
 int zk_call_wait(struct zk_call *c)
 {
-    zk_wake(c->zk);
     while (!c->done)
         pthread_cond_wait(&c->answered, &c->zk->lock);
     pthread_cond_destroy(&c->answered);
@@ -111,37 +115,25 @@ int zk_call_wait(struct zk_call *c)
 void zk_calls_fail(struct zk *zk)
 {
     struct zk_call *c;
-
     while ((c = TAILQ_FIRST(&zk->calls))) {
         c->rc = ZCLOSING;
         c->replies = 1;
-        zk_call_reply(c);
+        call_reply(c);
     }
 }
 
-/* Answers, on the reply thread. */
+/* Answers, on the reply thread. No other thread uses a request from its sending to its answer. */
 
 static void answer(struct zk_request *r, int rc, const struct Stat *stat)
 {
-    r->call.rc = rc;
     if (rc == ZOK && stat)
         r->stat = zk_stat(stat);
-    zk_call_reply(&r->call);
-    zk_unlock(r->call.zk);
-}
-
-static struct zk_request *answer_begin(const void *arg)
-{
-    struct zk_request *r = (struct zk_request *)arg;
-
-    zk_lock(r->call.zk);
-    return r;
+    zk_call_answer(&r->call, rc);
 }
 
 static void on_data(int rc, const char *value, int len, const struct Stat *stat, const void *arg)
 {
-    struct zk_request *r = answer_begin(arg);
-
+    struct zk_request *r = (struct zk_request *)arg;
     if (rc == ZOK) {
         r->data->len = 0;
         if (len > 0) /* -1: a node that was created without any data */
@@ -152,15 +144,14 @@ static void on_data(int rc, const char *value, int len, const struct Stat *stat,
 
 static void on_stat(int rc, const struct Stat *stat, const void *arg)
 {
-    answer(answer_begin(arg), rc, stat);
+    answer((struct zk_request *)arg, rc, stat);
 }
 
 static void on_names(int rc, const struct String_vector *names, const struct Stat *stat,
                      const void *arg)
 {
-    struct zk_request *r = answer_begin(arg);
-
-    r->count = rc == ZOK ? (size_t)names->count : 0;
+    struct zk_request *r = (struct zk_request *)arg;
+    r->count = rc == ZOK && r->data ? (size_t)names->count : 0;
     for (size_t i = 0; i < r->count; i++)
         buf_put(r->data, names->data[i], strlen(names->data[i]) + 1);
     answer(r, rc, stat);
@@ -169,14 +160,13 @@ static void on_names(int rc, const struct String_vector *names, const struct Sta
 static void on_string(int rc, const char *value, const void *arg)
 {
     (void)value;
-    answer(answer_begin(arg), rc, NULL);
+    answer((struct zk_request *)arg, rc, NULL);
 }
 
 static void on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *arg)
 {
-    struct zk_request *r = answer_begin(arg);
+    struct zk_request *r = (struct zk_request *)arg;
     int change = ZOO_PERM_WRITE | ZOO_PERM_CREATE | ZOO_PERM_DELETE | ZOO_PERM_ADMIN;
-
     for (int i = 0; rc == ZOK && i < acl->count; i++)
         if ((acl->data[i].perms & change) && strcmp(acl->data[i].id.scheme, "world") == 0)
             r->world_writable = true;
@@ -185,15 +175,17 @@ static void on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void
 
 /* Requests. */
 
-static int send_request(struct zk *zk, struct zk_request *r)
+static int hand_over(struct zk *zk, struct zk_request *r)
 {
+    void *id = (void *)r->watcher_id;
+
     switch (r->kind) {
     case ZK_GET:
         return zoo_aget(zk->handle, r->full, 0, on_data, r);
     case ZK_EXISTS:
-        return zoo_aexists(zk->handle, r->full, 0, on_stat, r);
+        return zoo_awexists(zk->handle, r->full, r->watcher, id, on_stat, r);
     case ZK_CHILDREN:
-        return zoo_aget_children2(zk->handle, r->full, 0, on_names, r);
+        return zoo_awget_children2(zk->handle, r->full, r->watcher, id, on_names, r);
     case ZK_SYNC:
         return zoo_async(zk->handle, r->full, on_string, r);
     case ZK_GET_ACL:
@@ -204,20 +196,26 @@ static int send_request(struct zk *zk, struct zk_request *r)
     return ZBADARGUMENTS;
 }
 
-static int request_once(struct zk *zk, struct zk_request *r)
+int zk_request_send(struct zk *zk, struct zk_request *r)
 {
     zk_call_start(zk, &r->call);
-    int rc = send_request(zk, r);
+    int rc = hand_over(zk, r);
+    if (rc != ZOK)
+        zk_call_cancel(&r->call);
+    return rc;
+}
+
+static int request_once(struct zk *zk, struct zk_request *r)
+{
+    int rc = zk_request_send(zk, r);
     if (rc == ZOK)
         return zk_err(zk_call_wait(&r->call));
-    zk_call_cancel(&r->call);
     return zk->ended ? zk->ended : zk_err(rc);
 }
 
 int zk_request(struct zk *zk, struct zk_request *r)
 {
     int err;
-
     do {
         err = zk_wait_connected(zk, r->deadline_ms);
         if (!err)
@@ -229,11 +227,10 @@ int zk_request(struct zk *zk, struct zk_request *r)
 int zk_exists(struct zk *zk, const char *full, int64_t deadline_ms, struct keeper_stat *ret_stat)
 {
     struct zk_request r = {.kind = ZK_EXISTS, .full = full, .deadline_ms = deadline_ms};
-    int err = zk_request(zk, &r);
-
-    if (!err && ret_stat)
+    TRY(zk_request(zk, &r));
+    if (ret_stat)
         *ret_stat = r.stat;
-    return err;
+    return 0;
 }
 
 int zk_make_node(struct zk *zk, const char *full, int64_t deadline_ms, int flags)
@@ -247,37 +244,31 @@ int zk_make_node(struct zk *zk, const char *full, int64_t deadline_ms, int flags
 static int user_request(struct keeper *k, struct str path, struct zk_request *r)
 {
     struct zk *zk = zk_of(k);
-    char *full;
+    CLEANUP(mem_free) char *full = zk_full_path(zk, path);
     TRY(zk_enter(zk));
-    r->full = full = zk_full_path(zk, path);
+    r->full = full;
     r->deadline_ms = zk_deadline(zk);
     int err = zk_request(zk, r);
     zk_leave(zk);
-    free(full);
     return err;
 }
 
 int zk_get(struct keeper *k, struct str path, struct buf *ret_data, struct keeper_stat *ret_stat)
 {
     struct zk_request r = {.kind = ret_data ? ZK_GET : ZK_EXISTS, .data = ret_data};
-    int err = user_request(k, path, &r);
-
-    if (!err)
-        *ret_stat = r.stat;
-    return err;
+    TRY(user_request(k, path, &r));
+    *ret_stat = r.stat;
+    return 0;
 }
 
 int zk_children(struct keeper *k, struct str path, struct buf *ret_text, size_t *ret_count,
                 struct keeper_stat *ret_stat)
 {
     struct zk_request r = {.kind = ZK_CHILDREN, .data = ret_text};
-    int err = user_request(k, path, &r);
-
-    if (!err) {
-        *ret_count = r.count;
-        *ret_stat = r.stat;
-    }
-    return err;
+    TRY(user_request(k, path, &r));
+    *ret_count = r.count;
+    *ret_stat = r.stat;
+    return 0;
 }
 
 int zk_sync(struct keeper *k, struct str path)
@@ -288,9 +279,7 @@ int zk_sync(struct keeper *k, struct str path)
 int zookeeper_world_writable(struct keeper *k, bool *ret_writable)
 {
     struct zk_request r = {.kind = ZK_GET_ACL};
-    int err = user_request(k, STR("/"), &r);
-
-    if (!err)
-        *ret_writable = r.world_writable;
-    return err;
+    TRY(user_request(k, STR("/"), &r));
+    *ret_writable = r.world_writable;
+    return 0;
 }

@@ -24,6 +24,7 @@
 #include <sys/queue.h>
 #include <zookeeper/zookeeper.h>
 
+#include "base/arena.h"
 #include "base/thread.h"
 #include "keeper/keeper.h"
 #include "keeper/zookeeper/zookeeper.h"
@@ -91,7 +92,7 @@ struct zk {
     void *wake_arg;
 
     pthread_mutex_t lock;
-    pthread_cond_t changed;  /* the connection, ended, callers, in_flight is 0, a watch's state */
+    pthread_cond_t changed;  /* the connection, ended, callers, in_flight is 0, a watch */
     pthread_cond_t not_full; /* in_flight fell below its limit */
     bool connected_before;
     bool closing;
@@ -104,7 +105,6 @@ struct zk {
 
     struct zk_items ready;
     size_t ready_count;
-    bool wake_due;      /* the next unlock calls wake */
     pthread_cond_t due; /* ready is no longer empty, or stop */
     pthread_t thread;   /* runs callbacks when there is no wake */
     bool thread_runs, stop;
@@ -141,13 +141,7 @@ const char *zk_user_path(const struct zk *zk, const char *full);
 
 struct keeper_stat zk_stat(const struct Stat *s);
 
-/*
- * zookeeper_queue.c. Only zk_unlock() releases the lock, or a wait for a condition after zk_wake():
- * both call the user's wake without the lock if it is due.
- */
-void zk_lock(struct zk *zk);
-void zk_unlock(struct zk *zk);
-void zk_wake(struct zk *zk);
+/* zookeeper_queue.c, with the lock held; dispatch and close take it. */
 void zk_ready(struct zk *zk, struct zk_item *item);
 void zk_unready(struct zk *zk, struct zk_item *item);
 bool zk_is_dispatcher(struct zk *zk);
@@ -162,13 +156,16 @@ void zk_queue_close(struct zk *zk); /* runs the callbacks that are left */
 int zk_enter(struct zk *zk);
 void zk_leave(struct zk *zk);
 int64_t zk_deadline(const struct zk *zk);
-bool zk_wait(struct zk *zk, pthread_cond_t *c, int64_t deadline_ms); /* false: too late */
+bool zk_wait(struct zk *zk, int64_t deadline_ms); /* for `changed`; false: too late */
 int zk_wait_connected(struct zk *zk, int64_t deadline_ms);
 
-/* Before sending; after sending failed; for each answer; to wait for the last one. */
+/*
+ * Before sending; after sending failed; for each answer, on the reply thread and without the lock;
+ * to wait for the last one.
+ */
 void zk_call_start(struct zk *zk, struct zk_call *c);
 void zk_call_cancel(struct zk_call *c);
-void zk_call_reply(struct zk_call *c);
+void zk_call_answer(struct zk_call *c, int rc);
 int zk_call_wait(struct zk_call *c); /* returns ZooKeeper's answer */
 void zk_calls_fail(struct zk *zk);   /* answers those that libzookeeper did not */
 
@@ -181,14 +178,17 @@ struct zk_request {
     enum { ZK_GET, ZK_EXISTS, ZK_CHILDREN, ZK_SYNC, ZK_GET_ACL, ZK_CREATE } kind;
     const char *full;
     int64_t deadline_ms;
-    int flags;        /* create: enum keeper_flag */
-    struct buf *data; /* get: the data; children: the names, each with a NUL */
-    size_t count;     /* of names */
+    int flags;          /* create: enum keeper_flag */
+    struct buf *data;   /* get: the data; children: the names, each with a NUL, or NULL */
+    size_t count;       /* of names */
+    watcher_fn watcher; /* exists, children: NULL: none */
+    uintptr_t watcher_id;
     struct keeper_stat stat;
     bool world_writable; /* the ACL allows anybody to change the node */
 };
 
-/* With the lock held. */
+/* With the lock held. send does not wait: ZooKeeper's error if it could not be sent. */
+int zk_request_send(struct zk *zk, struct zk_request *r);
 int zk_request(struct zk *zk, struct zk_request *r);
 int zk_exists(struct zk *zk, const char *full, int64_t deadline_ms, struct keeper_stat *ret_stat);
 int zk_make_node(struct zk *zk, const char *full, int64_t deadline_ms, int flags);
@@ -201,6 +201,7 @@ int zk_sync(struct keeper *k, struct str path);
 /* zookeeper_txn.c */
 struct zk_txn {
     struct zk_call call;
+    struct arena arena; /* its operations with their paths, and their answers */
     struct zk_item item;
     TAILQ_ENTRY(zk_txn) order;  /* in zk->commits */
     TAILQ_ENTRY(zk_txn) repair; /* in zk->unresolved */
@@ -219,6 +220,7 @@ struct zk_txn {
     struct zk_slot *slot; /* NULL: not tagged */
     bool stat_wanted;     /* of a create */
     bool findable;        /* if the connection breaks, its tag tells the outcome */
+    bool tagged;          /* it wants a slot */
     int64_t deadline_ms;  /* for finding it */
     char tag[ZK_TAG_LEN + 1];
 };
@@ -227,6 +229,9 @@ int zk_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
              struct keeper_result *results);
 int zk_commit(struct keeper *k, const struct keeper_op *ops, size_t count, keeper_done_fn *done,
               void *arg);
+
+/* Every result becomes this error, which it returns. */
+int zk_txn_fail(struct zk_txn *t, int err);
 
 /* Fills in the result of a create that succeeded. */
 void zk_txn_created(struct zk_txn *t, size_t i, const char *full);
@@ -240,10 +245,11 @@ static inline bool zk_op_is_sequential(const zoo_op_t *z)
 }
 
 /*
- * zookeeper_tag.c, with the lock held. take gives a transaction a slot, unless tags are forbidden;
- * draw writes a new tag; drop returns the slot; failed tells whether the tag alone made the
- * transaction fail. resolve waits until the outcome of a transaction whose connection broke is
- * known: 0 with its results filled in, NOT_TRIED if it certainly did not happen, else an error.
+ * zookeeper_tag.c, with the lock held. take gives a transaction that wants one a slot, unless tags
+ * are forbidden; draw writes a new tag; drop returns the slot; failed tells whether the tag alone
+ * made the transaction fail. resolve waits until the outcome of a transaction whose connection
+ * broke is known: 0 with its results filled in, NOT_TRIED if it certainly did not happen, else an
+ * error.
  */
 int zk_tag_take(struct zk *zk, struct zk_txn *t);
 void zk_tag_draw(struct zk_txn *t);

@@ -8,33 +8,9 @@
  */
 #include "keeper/zookeeper/zookeeper_impl.h"
 
-void zk_lock(struct zk *zk)
-{
-    pthread_mutex_lock(&zk->lock);
-}
-
-void zk_unlock(struct zk *zk)
-{
-    bool wake = zk->wake_due;
-
-    zk->wake_due = false;
-    pthread_mutex_unlock(&zk->lock);
-    if (wake)
-        zk->wake(zk->wake_arg);
-}
-
-void zk_wake(struct zk *zk)
-{
-    if (zk->wake_due) {
-        zk_unlock(zk);
-        zk_lock(zk);
-    }
-}
-
 void zk_ready(struct zk *zk, struct zk_item *item)
 {
     bool first = TAILQ_EMPTY(&zk->ready);
-
     if (item->queued)
         return;
     item->queued = true;
@@ -43,7 +19,7 @@ void zk_ready(struct zk *zk, struct zk_item *item)
     if (!zk->wake)
         pthread_cond_signal(&zk->due);
     else if (first && !zk->closing) /* closing runs the rest itself */
-        zk->wake_due = true;
+        zk->wake(zk->wake_arg);
 }
 
 void zk_unready(struct zk *zk, struct zk_item *item)
@@ -64,7 +40,6 @@ bool zk_is_dispatcher(struct zk *zk)
 static void run_items(struct zk *zk, size_t count)
 {
     struct zk_item *item;
-
     if (zk->dispatching)
         return;
     zk->dispatching = true;
@@ -79,49 +54,43 @@ static void run_items(struct zk *zk, size_t count)
 void zk_dispatch(struct keeper *k)
 {
     struct zk *zk = zk_of(k);
-
     if (!zk->wake)
         return;
-    zk_lock(zk);
+    LOCKED(&zk->lock);
     run_items(zk, zk->ready_count);
     if (!zk->dispatching && !TAILQ_EMPTY(&zk->ready))
-        zk->wake_due = true;
-    zk_unlock(zk);
+        zk->wake(zk->wake_arg);
 }
 
 static void *queue_main(void *arg)
 {
     struct zk *zk = arg;
-
-    zk_lock(zk);
+    LOCKED(&zk->lock);
     while (!zk->stop || !TAILQ_EMPTY(&zk->ready)) {
         if (TAILQ_EMPTY(&zk->ready))
             pthread_cond_wait(&zk->due, &zk->lock);
         run_items(zk, zk->ready_count);
     }
-    zk_unlock(zk);
     return NULL;
 }
 
 int zk_queue_start(struct zk *zk, struct err_info *ret_error)
 {
-    int err = 0;
-
     if (!zk->wake) {
-        err = thread_start(&zk->thread, "zk-callbacks", queue_main, zk, ret_error);
-        zk->thread_runs = !err;
+        TRY(thread_start(&zk->thread, "zk-callbacks", queue_main, zk, ret_error));
+        zk->thread_runs = true;
     }
-    return err;
+    return 0;
 }
 
 void zk_queue_close(struct zk *zk)
 {
-    zk_lock(zk);
+    pthread_mutex_lock(&zk->lock);
     zk->stop = true;
     pthread_cond_signal(&zk->due);
     while (!zk->thread_runs && !TAILQ_EMPTY(&zk->ready))
         run_items(zk, zk->ready_count);
-    zk_unlock(zk);
+    pthread_mutex_unlock(&zk->lock);
     if (zk->thread_runs)
         pthread_join(zk->thread, NULL);
 }

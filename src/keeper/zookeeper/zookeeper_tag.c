@@ -51,7 +51,6 @@ static struct zk_slot *slot_new(struct zk *zk)
 {
     struct zk_slot *slot = mem_zalloc(sizeof *slot);
     char path[sizeof TAGS_NODE + ZK_TAG_LEN + 1] = TAGS_NODE "/";
-
     random_hex(path + sizeof TAGS_NODE, ZK_TAG_LEN);
     slot->path = zk_full_path(zk, str_of(path));
     return slot;
@@ -66,7 +65,6 @@ static void slot_free(struct zk_slot *slot)
 static void slots_free(struct zk *zk)
 {
     struct zk_slot *slot;
-
     while ((slot = SLIST_FIRST(&zk->slots))) {
         SLIST_REMOVE_HEAD(&zk->slots, link);
         slot_free(slot);
@@ -80,7 +78,7 @@ static void slots_free(struct zk *zk)
  */
 static int tags_prepare(struct zk *zk)
 {
-    char *parent = zk_full_path(zk, STR(TAGS_NODE));
+    CLEANUP(mem_free) char *parent = zk_full_path(zk, STR(TAGS_NODE));
     struct zk_slot *slot = slot_new(zk);
     int64_t deadline_ms = zk_deadline(zk);
     int err = zk_make_node(zk, slot->path, deadline_ms, KEEPER_EPHEMERAL);
@@ -90,7 +88,6 @@ static int tags_prepare(struct zk *zk)
         if (!err)
             err = zk_make_node(zk, slot->path, deadline_ms, KEEPER_EPHEMERAL);
     }
-    free(parent);
     if (!err) {
         zk->tags = ZK_TAGS_READY;
         slot->made = true;
@@ -105,12 +102,12 @@ static int tags_prepare(struct zk *zk)
 
 int zk_tag_take(struct zk *zk, struct zk_txn *t)
 {
-    int err = 0;
-
+    if (!t->tagged)
+        return 0;
     if (zk->tags == ZK_TAGS_UNTRIED)
-        err = tags_prepare(zk);
-    if (err || zk->tags != ZK_TAGS_READY)
-        return err;
+        TRY(tags_prepare(zk));
+    if (zk->tags != ZK_TAGS_READY)
+        return 0;
     t->slot = SLIST_FIRST(&zk->slots);
     if (t->slot)
         SLIST_REMOVE_HEAD(&zk->slots, link);
@@ -124,7 +121,6 @@ void zk_tag_draw(struct zk_txn *t)
     struct zk *zk = t->call.zk;
     zoo_op_t *z = &t->zops[t->count];
     int len = t->findable ? ZK_TAG_LEN : 0;
-
     if (t->findable)
         random_hex(t->tag, ZK_TAG_LEN);
     if (t->slot->made)
@@ -166,14 +162,12 @@ bool zk_tag_failed(struct zk *zk, struct zk_txn *t)
 static int by_number_down(const void *a, const void *b)
 {
     const char *x = *(char *const *)a, *y = *(char *const *)b;
-
     return strcmp(y + strlen(y) - DIGITS, x + strlen(x) - DIGITS);
 }
 
 static bool is_candidate(const char *name, struct str prefix)
 {
     size_t len = strlen(name);
-
     return len == prefix.len + DIGITS && memcmp(name, prefix.p, prefix.len) == 0 &&
            strspn(name + prefix.len, "0123456789") == DIGITS;
 }
@@ -184,10 +178,8 @@ static int candidates(struct zk *zk, const struct zk_txn *t, const char *parent,
     struct zk_request r = {
         .kind = ZK_CHILDREN, .full = parent, .deadline_ms = t->deadline_ms, .data = text};
     size_t count = 0;
-    char **names, *at;
     TRY(zk_request(zk, &r));
-    names = mem_alloc((r.count + 1) * sizeof *names);
-    at = text->p;
+    char **names = mem_alloc((r.count + 1) * sizeof *names), *at = text->p;
     for (size_t i = 0; i < r.count; i++, at += strlen(at) + 1)
         if (is_candidate(at, prefix))
             names[count++] = at;
@@ -200,42 +192,35 @@ static int candidates(struct zk *zk, const struct zk_txn *t, const char *parent,
 /*
  * Writes the full path of the child that the transaction created into the operation's buffer.
  * Several sequential creates of one transaction may share parent and prefix: `behind` of them came
- * after this one.
+ * after this one. UNKNOWN: it was created, and another client has deleted it already.
  */
 static int child_find(struct zk *zk, const struct zk_txn *t, const zoo_op_t *z, size_t behind)
 {
     struct str path = str_of(z->create_op.path);
     struct str prefix = path_name(path), parent = path_parent(path);
-    char *full = z->create_op.buf, **names = NULL;
-    struct buf text = {0};
+    char *full = z->create_op.buf, *at = full + (path.len - prefix.len);
+    CLEANUP(buf_release) struct buf text = {0};
+    CLEANUP(mem_free) char **names = NULL;
     size_t count = 0, older = 0;
-    struct keeper_stat stat;
-    bool found = false;
 
     memcpy(full, parent.p, parent.len);
     full[parent.len] = '\0';
-    char *at = full + (path.len - prefix.len);
     int err = candidates(zk, t, full, prefix, &text, &names, &count);
-    for (size_t i = 0; i < count && !err && !found && older < OLDER_MAX; i++) {
+    for (size_t i = 0; i < count && older < OLDER_MAX && (!err || err == DROVER_NO_NODE); i++) {
+        struct keeper_stat stat;
         at[-1] = '/';
         memcpy(at, names[i], strlen(names[i]) + 1);
         err = zk_exists(zk, full, t->deadline_ms, &stat);
-        found = !err && stat.czxid == t->zxid && behind-- == 0;
+        if (!err && stat.czxid == t->zxid && behind-- == 0)
+            return 0;
         older += !err && stat.czxid < t->zxid;
-        if (err == DROVER_NO_NODE)
-            err = 0;
     }
-    free(names);
-    buf_release(&text);
-    if (!found && (!err || err == DROVER_NO_NODE))
-        return DROVER_UNKNOWN; /* it was created, and another client has deleted it already */
-    return err;
+    return err && err != DROVER_NO_NODE ? err : DROVER_UNKNOWN;
 }
 
 static size_t count_behind(const struct zk_txn *t, size_t i)
 {
     size_t n = 0;
-
     for (size_t j = i + 1; j < t->count; j++)
         n += zk_op_is_sequential(&t->zops[j]) &&
              strcmp(t->zops[j].create_op.path, t->zops[i].create_op.path) == 0;
@@ -249,7 +234,6 @@ static int results_recover(struct zk *zk, struct zk_txn *t)
 
     for (size_t i = 0; i < t->count && !err; i++) {
         const zoo_op_t *z = &t->zops[i];
-
         t->results[i].err = 0;
         if (zk_op_is_sequential(z))
             err = child_find(zk, t, z, count_behind(t, i));
@@ -261,28 +245,23 @@ static int results_recover(struct zk *zk, struct zk_txn *t)
                 err = 0;
         }
     }
-    if (err)
-        keeper_results_release(t->results, t->done ? 0 : t->count);
     return err;
 }
 
 static int resolve(struct zk *zk, struct zk_txn *t)
 {
-    struct buf data = {0};
+    CLEANUP(buf_release) struct buf data = {0};
     struct zk_request r = {
         .kind = ZK_SYNC, .full = t->slot->path, .deadline_ms = t->deadline_ms, .data = &data};
-    bool ours;
     int err = zk_request(zk, &r);
 
     r.kind = ZK_GET;
     if (!err)
         err = zk_request(zk, &r);
-    ours = !err && str_eq(buf_str(&data), (struct str){t->tag, ZK_TAG_LEN});
-    buf_release(&data);
     if (err && err != DROVER_NO_NODE)
         return err;
     t->slot->made = !err;
-    if (!ours)
+    if (err || !str_eq(buf_str(&data), (struct str){t->tag, ZK_TAG_LEN}))
         return DROVER_NOT_TRIED;
     t->zxid = r.stat.mzxid;
     t->time_ms = r.stat.mtime_ms;
@@ -301,33 +280,24 @@ int zk_tag_resolve(struct zk *zk, struct zk_txn *t)
 static void repair(struct zk *zk, struct zk_txn *t)
 {
     int err = zk_tag_resolve(zk, t);
-
     if (err == DROVER_NOT_TRIED)
         err = DROVER_UNKNOWN;
-    for (size_t i = 0; i < t->count; i++) {
-        t->results[i].err = err;
-        t->results[i].path = err ? NULL : t->results[i].path;
-    }
-    zk_txn_settle(t, err);
+    zk_txn_settle(t, err ? zk_txn_fail(t, err) : 0);
 }
 
 static void *repairer_main(void *arg)
 {
     struct zk *zk = arg;
     struct zk_txn *t;
-
-    zk_lock(zk);
+    LOCKED(&zk->lock);
     while ((t = TAILQ_FIRST(&zk->unresolved)) || !zk->closing) {
         if (t) {
             TAILQ_REMOVE(&zk->unresolved, t, repair);
             repair(zk, t);
-            continue;
-        }
-        zk_wake(zk);
-        if (TAILQ_EMPTY(&zk->unresolved) && !zk->closing)
+        } else {
             pthread_cond_wait(&zk->changed, &zk->lock);
+        }
     }
-    zk_unlock(zk);
     return NULL;
 }
 

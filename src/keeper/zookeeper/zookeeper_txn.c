@@ -1,8 +1,8 @@
 /*
  * Transactions: keeper_multi(), which waits, and keeper_commit(), which does not.
  *
- * One block of memory holds a transaction in libzookeeper's form, with space for its answers. A
- * single create, set or delete is sent as the request of that name, anything else as a multi.
+ * A transaction is kept in libzookeeper's form, with space for its answers. A single create, set or
+ * delete is sent as the request of that name, anything else as a multi.
  *
  * The stat of a created node: libzookeeper's multi has no create2, so the answer to a create is
  * only its path. But all of a new node's stat is known except the zxid and the time of the
@@ -31,50 +31,35 @@ enum {
     TRIES_MAX = 8,     /* of a tagged transaction that did not happen */
 };
 
-static char *carve(char **at, size_t size)
+static void txn_free(struct zk_txn *t)
 {
-    char *here = *at;
-
-    *at += (size + 15) & ~(size_t)15;
-    return here;
+    arena_release(&t->arena);
+    free(t);
 }
 
-static size_t text_size(const struct zk *zk, const struct keeper_op *ops, size_t count)
+/* The paths in the results of a commit belong to its arena. */
+int zk_txn_fail(struct zk_txn *t, int err)
 {
-    size_t size = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        size_t path = zk->chroot_len + ops[i].path.len + 1;
-
-        size += path + 16 + (ops[i].kind == KEEPER_CREATE ? path + SEQUENCE_LEN + 16 : 0);
-    }
-    return size;
-}
-
-/* The exact limit of the wire: keeper.c has checked without the chroot and the tag. */
-static bool is_too_big(const struct zk *zk, const struct keeper_op *ops, size_t count, bool tagged)
-{
-    size_t size = 8 + 9 + (tagged ? 128 + zk->chroot_len : 0);
-
-    for (size_t i = 0; i < count; i++)
-        size += 9 + 4 + zk->chroot_len + ops[i].path.len + 4 + ops[i].data.len + 31 + 4;
-    return size > KEEPER_REQUEST_MAX;
+    keeper_results_release(t->results, t->done ? 0 : t->count);
+    for (size_t i = 0; i < t->count; i++)
+        t->results[i] = (struct keeper_result){.err = err};
+    return err;
 }
 
 /* The flags of a create have the same numbers in ZooKeeper. */
-static void pack(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op, char **at,
-                 struct Stat *stat)
+static void pack(const struct zk *zk, struct zk_txn *t, size_t i, const struct keeper_op *op)
 {
+    zoo_op_t *z = &t->zops[i];
     bool sequential = op->kind == KEEPER_CREATE && (op->flags & KEEPER_SEQUENTIAL);
     int len = op->data.p ? (int)op->data.len : -1;
-    char *full = carve(at, zk->chroot_len + op->path.len + 1);
+    char *full = arena_alloc(&t->arena, zk->chroot_len + op->path.len + 1);
     size_t path_size = zk_full_path_put(zk, op->path, sequential, full) + SEQUENCE_LEN;
 
     if (op->kind == KEEPER_CREATE)
         zoo_create_op_init(z, full, op->data.p, len, zk->acl, op->flags & ~KEEPER_NO_STAT,
-                           carve(at, path_size), (int)path_size);
+                           arena_alloc(&t->arena, path_size), (int)path_size);
     else if (op->kind == KEEPER_SET)
-        zoo_set_op_init(z, full, op->data.p, len, op->version, stat);
+        zoo_set_op_init(z, full, op->data.p, len, op->version, &t->stats[i]);
     else if (op->kind == KEEPER_DELETE)
         zoo_delete_op_init(z, full, op->version);
     else
@@ -85,111 +70,103 @@ static void pack(const struct zk *zk, zoo_op_t *z, const struct keeper_op *op, c
 static struct zk_txn *txn_new(struct zk *zk, const struct keeper_op *ops, size_t count,
                               struct keeper_result *results)
 {
-    size_t n = count + 1;
-    size_t fixed = sizeof(struct zk_txn) + n * (sizeof(zoo_op_t) + sizeof(zoo_op_result_t) +
-                                                sizeof(struct Stat) + sizeof *results);
-    char *at = mem_alloc(fixed + 5 * 16 + text_size(zk, ops, count));
-    struct zk_txn *t = (struct zk_txn *)carve(&at, sizeof *t);
-
-    *t = (struct zk_txn){.count = count, .results = results};
-    t->zops = (zoo_op_t *)carve(&at, n * sizeof *t->zops);
-    t->zresults = (zoo_op_result_t *)carve(&at, n * sizeof *t->zresults);
-    t->stats = (struct Stat *)carve(&at, n * sizeof *t->stats);
-    if (!results)
-        t->results = (struct keeper_result *)carve(&at, count * sizeof *results);
-    memset(t->results, 0, count * sizeof *results);
-    for (size_t i = 0; i < count; i++) {
-        t->stat_wanted |= ops[i].kind == KEEPER_CREATE && !(ops[i].flags & KEEPER_NO_STAT);
-        pack(zk, &t->zops[i], &ops[i], &at, &t->stats[i]);
-    }
+    struct zk_txn *t = mem_zalloc(sizeof *t);
+    struct arena *a = &t->arena;
+    t->count = count;
+    t->results = results ? results : arena_zalloc(a, count * sizeof *results);
+    t->zops = arena_alloc(a, (count + 1) * sizeof *t->zops);
+    t->zresults = arena_alloc(a, (count + 1) * sizeof *t->zresults);
+    t->stats = arena_alloc(a, (count + 1) * sizeof *t->stats);
+    for (size_t i = 0; i < count; i++)
+        pack(zk, t, i, &ops[i]);
     return t;
 }
 
 /* A transaction needs a tag to be found again, or to learn its zxid. */
-static bool wants_tag(struct zk_txn *t)
+static bool wants_tag(struct zk_txn *t, const struct keeper_op *ops)
 {
     bool sets = false;
-
     for (size_t i = 0; i < t->count; i++) {
-        sets |= t->zops[i].type == ZOO_SETDATA_OP;
-        t->findable |= zk_op_is_sequential(&t->zops[i]);
+        bool creates = ops[i].kind == KEEPER_CREATE;
+        sets |= ops[i].kind == KEEPER_SET;
+        t->stat_wanted |= creates && !(ops[i].flags & KEEPER_NO_STAT);
+        t->findable |= creates && (ops[i].flags & KEEPER_SEQUENTIAL);
     }
     return t->findable || (t->stat_wanted && !sets && t->count > 1);
 }
 
+/* The exact limit of the wire: keeper.c has checked without the chroot and the tag. */
+static bool is_too_big(const struct zk *zk, const struct keeper_op *ops, size_t count, bool tagged)
+{
+    size_t size = 8 + 9 + (tagged ? 128 + zk->chroot_len : 0);
+    for (size_t i = 0; i < count; i++)
+        size += 9 + 4 + zk->chroot_len + ops[i].path.len + 4 + ops[i].data.len + 31 + 4;
+    return size > KEEPER_REQUEST_MAX;
+}
+
+/* Makes a transaction, and enters the keeper as every call of the user does. */
+static int txn_begin(struct zk *zk, const struct keeper_op *ops, size_t count,
+                     struct keeper_result *results, struct zk_txn **ret_txn)
+{
+    struct zk_txn *t = txn_new(zk, ops, count, results);
+    t->tagged = wants_tag(t, ops);
+    int err = is_too_big(zk, ops, count, t->tagged) ? DROVER_TOO_BIG : zk_enter(zk);
+    if (err) {
+        zk_txn_fail(t, err);
+        txn_free(t);
+        return err;
+    }
+    *ret_txn = t;
+    return 0;
+}
+
 /* Answers of libzookeeper, on the reply thread. */
 
-static void on_multi(int rc, const void *arg)
+static void on_done(int rc, const void *arg)
 {
-    struct zk_txn *t = (struct zk_txn *)arg;
-    struct zk *zk = t->call.zk;
+    zk_call_answer(&((struct zk_txn *)arg)->call, rc);
+}
 
-    zk_lock(zk);
-    t->call.rc = rc;
-    zk_call_reply(&t->call);
-    zk_unlock(zk);
+static void created_at(struct zk_txn *t, const struct Stat *stat)
+{
+    t->zxid = stat->czxid;
+    t->time_ms = stat->ctime;
 }
 
 /* The exists that asks for the zxid of the transaction. The transaction does not fail with it. */
 static void on_node_stat(int rc, const struct Stat *stat, const void *arg)
 {
     struct zk_txn *t = (struct zk_txn *)arg;
-    struct zk *zk = t->call.zk;
-
-    zk_lock(zk);
-    if (rc == ZOK) {
-        t->zxid = stat->czxid;
-        t->time_ms = stat->ctime;
-    }
-    zk_call_reply(&t->call);
-    zk_unlock(zk);
+    if (rc == ZOK)
+        created_at(t, stat);
+    on_done(t->call.rc, t);
 }
 
 static void on_set(int rc, const struct Stat *stat, const void *arg)
 {
-    struct zk_txn *t = (struct zk_txn *)arg;
-
-    t->zresults[0].err = rc;
     if (rc == ZOK)
-        t->stats[0] = *stat;
-    on_multi(rc, arg);
-}
-
-static void on_delete(int rc, const void *arg)
-{
-    struct zk_txn *t = (struct zk_txn *)arg;
-
-    t->zresults[0].err = rc;
-    on_multi(rc, arg);
+        ((struct zk_txn *)arg)->stats[0] = *stat;
+    on_done(rc, arg);
 }
 
 static void on_create(int rc, const char *path, const struct Stat *stat, const void *arg)
 {
     struct zk_txn *t = (struct zk_txn *)arg;
-    zoo_op_t *z = &t->zops[0];
-
-    t->zresults[0].err = rc;
     if (rc == ZOK) {
-        size_t len = strnlen(path, (size_t)z->create_op.buflen - 1);
-
-        memcpy(z->create_op.buf, path, len);
-        z->create_op.buf[len] = '\0';
-        t->zxid = stat->czxid;
-        t->time_ms = stat->ctime;
+        snprintf(t->zops[0].create_op.buf, (size_t)t->zops[0].create_op.buflen, "%s", path);
+        created_at(t, stat);
     }
-    on_multi(rc, arg);
+    on_done(rc, arg);
 }
 
 /* A created node whose stat has the zxid; NULL if it is not needed, or if there is none. */
 static const char *stat_node(const struct zk_txn *t)
 {
     const char *found = NULL;
-
     if (!t->stat_wanted)
         return NULL;
     for (size_t i = 0; i < t->count + (t->slot != NULL); i++) {
         const zoo_op_t *z = &t->zops[i];
-
         if (z->type == ZOO_SETDATA_OP)
             return NULL;
         if (z->type == ZOO_CREATE_OP && !zk_op_is_sequential(z))
@@ -198,31 +175,35 @@ static const char *stat_node(const struct zk_txn *t)
     return found;
 }
 
+/* Sent as the request of its name. */
+static bool is_single(const struct zk_txn *t)
+{
+    return t->count == 1 && !t->slot && t->zops[0].type != ZOO_CHECK_OP;
+}
+
 static int send_multi(struct zk *zk, struct zk_txn *t)
 {
     int n = (int)t->count + (t->slot != NULL);
     const char *node = stat_node(t);
-
     memset(t->zresults, 0, (size_t)n * sizeof *t->zresults);
-    int rc = zoo_amulti(zk->handle, n, t->zops, t->zresults, on_multi, t);
+    int rc = zoo_amulti(zk->handle, n, t->zops, t->zresults, on_done, t);
     if (rc == ZOK && node && zoo_aexists(zk->handle, node, 0, on_node_stat, t) == ZOK)
         t->call.replies++;
     return rc;
 }
 
-static int send_one(struct zk *zk, struct zk_txn *t)
+static int send_txn(struct zk *zk, struct zk_txn *t)
 {
     const zoo_op_t *z = &t->zops[0];
-
+    if (!is_single(t))
+        return send_multi(zk, t);
     if (z->type == ZOO_CREATE_OP)
         return zoo_acreate2(zk->handle, z->create_op.path, z->create_op.data, z->create_op.datalen,
                             z->create_op.acl, z->create_op.flags, on_create, t);
     if (z->type == ZOO_SETDATA_OP)
         return zoo_aset(zk->handle, z->set_op.path, z->set_op.data, z->set_op.datalen,
                         z->set_op.version, on_set, t);
-    if (z->type == ZOO_DELETE_OP)
-        return zoo_adelete(zk->handle, z->delete_op.path, z->delete_op.version, on_delete, t);
-    return send_multi(zk, t);
+    return zoo_adelete(zk->handle, z->delete_op.path, z->delete_op.version, on_done, t);
 }
 
 /* 0: sent, and will be answered. */
@@ -232,7 +213,7 @@ static int txn_send(struct zk *zk, struct zk_txn *t)
     zk_call_start(zk, &t->call);
     if (t->slot)
         zk_tag_draw(t);
-    int rc = t->count == 1 && !t->slot ? send_one(zk, t) : send_multi(zk, t);
+    int rc = send_txn(zk, t);
     if (rc == ZOK)
         return 0;
     zk_call_cancel(&t->call);
@@ -285,7 +266,6 @@ static void txn_happened(struct zk_txn *t)
 static int txn_collect(struct zk_txn *t)
 {
     int rc = t->call.rc, err = zk_err(rc);
-
     if (t->call.zk->closing && (rc == ZCLOSING || rc == ZAUTHFAILED || rc == ZSESSIONEXPIRED))
         err = DROVER_UNKNOWN;
     if (!err) {
@@ -293,29 +273,22 @@ static int txn_collect(struct zk_txn *t)
         return 0;
     }
     for (size_t i = 0; i < t->count; i++)
-        t->results[i].err = err == DROVER_UNKNOWN ? err : zk_err(t->zresults[i].err);
-    return err;
-}
-
-static int txn_fail(struct zk_txn *t, int err)
-{
-    for (size_t i = 0; i < t->count; i++)
-        t->results[i].err = err;
+        t->results[i].err =
+            err == DROVER_UNKNOWN || is_single(t) ? err : zk_err(t->zresults[i].err);
     return err;
 }
 
 static int multi_once(struct zk *zk, struct zk_txn *t)
 {
     int err = zk_wait_connected(zk, zk_deadline(zk));
-
     if (!err)
         err = txn_send(zk, t);
     if (err)
-        return txn_fail(t, err);
+        return zk_txn_fail(t, err);
     zk_call_wait(&t->call);
     if (t->slot && t->findable && zk_rc_is_lost(t->call.rc)) {
         err = zk_tag_resolve(zk, t);
-        return err ? txn_fail(t, err) : 0;
+        return err ? zk_txn_fail(t, err) : 0;
     }
     return zk_tag_failed(zk, t) ? DROVER_NOT_TRIED : txn_collect(t);
 }
@@ -324,27 +297,18 @@ int zk_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
              struct keeper_result *results)
 {
     struct zk *zk = zk_of(k);
-    struct zk_txn *t = txn_new(zk, ops, count, results);
-    bool tagged = wants_tag(t);
-    int err = is_too_big(zk, ops, count, tagged) ? DROVER_TOO_BIG : 0;
-
-    if (!err)
-        err = zk_enter(zk);
-    if (err) {
-        txn_fail(t, err);
-        free(t);
-        return err;
-    }
-    err = DROVER_NOT_TRIED;
+    struct zk_txn *t;
+    TRY(txn_begin(zk, ops, count, results, &t));
+    int err = DROVER_NOT_TRIED;
     for (int i = 0; i < TRIES_MAX && err == DROVER_NOT_TRIED; i++) {
-        err = tagged ? zk_tag_take(zk, t) : 0;
-        err = err ? txn_fail(t, err) : multi_once(zk, t);
+        err = zk_tag_take(zk, t);
+        err = err ? zk_txn_fail(t, err) : multi_once(zk, t);
         zk_tag_drop(zk, t);
     }
     if (err == DROVER_NOT_TRIED)
-        err = txn_fail(t, DROVER_UNKNOWN);
+        err = zk_txn_fail(t, DROVER_UNKNOWN);
     zk_leave(zk);
-    free(t);
+    txn_free(t);
     return err;
 }
 
@@ -353,18 +317,16 @@ int zk_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
 static void commit_run(struct zk *zk, struct zk_item *item)
 {
     struct zk_txn *t = (struct zk_txn *)((char *)item - offsetof(struct zk_txn, item));
-
-    zk_unlock(zk);
+    pthread_mutex_unlock(&zk->lock);
     t->done(t->arg, t->err, t->results, t->count);
-    free(t);
-    zk_lock(zk);
+    txn_free(t);
+    pthread_mutex_lock(&zk->lock);
 }
 
 void zk_txn_settle(struct zk_txn *t, int err)
 {
     struct zk *zk = t->call.zk;
     struct zk_txn *head;
-
     t->err = err;
     t->settled = true;
     zk_tag_drop(zk, t);
@@ -377,12 +339,11 @@ void zk_txn_settle(struct zk_txn *t, int err)
 static void commit_answered(struct zk_call *c)
 {
     struct zk_txn *t = (struct zk_txn *)c;
-
     static_assert(offsetof(struct zk_txn, call) == 0, "a transaction is a call");
     if (t->slot && t->findable && zk_rc_is_lost(c->rc))
         zk_tag_repair(c->zk, t);
     else if (zk_tag_failed(c->zk, t))
-        zk_txn_settle(t, txn_fail(t, DROVER_UNKNOWN)); /* a retry would be out of order */
+        zk_txn_settle(t, zk_txn_fail(t, DROVER_UNKNOWN)); /* a retry would be out of order */
     else
         zk_txn_settle(t, txn_collect(t));
 }
@@ -398,45 +359,28 @@ static int commit_send(struct zk *zk, struct zk_txn *t)
     return txn_send(zk, t);
 }
 
-static struct zk_txn *commit_new(struct zk *zk, const struct keeper_op *ops, size_t count,
-                                 keeper_done_fn *done, void *arg)
+int zk_commit(struct keeper *k, const struct keeper_op *ops, size_t count, keeper_done_fn *done,
+              void *arg)
 {
-    struct zk_txn *t = txn_new(zk, ops, count, NULL);
-
+    struct zk *zk = zk_of(k);
+    struct zk_txn *t;
+    TRY(txn_begin(zk, ops, count, NULL, &t));
     t->done = done;
     t->arg = arg;
     t->call.zk = zk;
     t->call.finish = commit_answered;
     t->item.run = commit_run;
-    return t;
-}
-
-int zk_commit(struct keeper *k, const struct keeper_op *ops, size_t count, keeper_done_fn *done,
-              void *arg)
-{
-    struct zk *zk = zk_of(k);
-    struct zk_txn *t = commit_new(zk, ops, count, done, arg);
-    bool tagged = wants_tag(t);
-    int err = is_too_big(zk, ops, count, tagged) ? DROVER_TOO_BIG : 0;
-
-    if (!err)
-        err = zk_enter(zk);
-    if (err) {
-        free(t);
-        return err;
-    }
-    if (tagged)
-        err = zk_tag_take(zk, t);
+    int err = zk_tag_take(zk, t);
     if (!err)
         err = commit_send(zk, t);
     if (!err || err == DROVER_UNKNOWN) {
         TAILQ_INSERT_TAIL(&zk->commits, t, order);
         if (err)
-            zk_txn_settle(t, txn_fail(t, err));
+            zk_txn_settle(t, zk_txn_fail(t, err));
         err = 0;
     } else {
         zk_tag_drop(zk, t);
-        free(t);
+        txn_free(t);
     }
     zk_leave(zk);
     return err;

@@ -36,7 +36,6 @@ struct zk_watch {
     void *arg;
     char *path; /* the user's */
     bool running;
-    pthread_cond_t idle; /* no longer running */
 
     /* Events to deliver, in order. If there are more, the latest replaces the last. */
     enum keeper_event events[EVENTS_MAX];
@@ -60,58 +59,43 @@ struct zk_watched {
     char *full;
     bool children;
     enum zk_arm arm;
-    int err;         /* of the last arming, if it was refused */
-    bool known;      /* state holds an answer */
-    bool fired;      /* since the last arming */
-    int fired_event; /* the last one, ZooKeeper's number */
+    int err;    /* of the last arming, if it was refused */
+    bool known; /* state holds an answer */
+    int fired;  /* the last event since the last arming, ZooKeeper's number; 0: none */
     struct zk_watched_state state;
     struct zk_watches watches;
 };
 
 static void watched_arm(struct zk_watched *s);
+static void on_answer(struct zk_call *c);
 
-static struct zk_watched *watched_by_id(struct zk *zk, const void *id)
+static struct zk_watched *watched_by_id(struct zk *zk, uintptr_t id)
 {
     struct zk_watched *s;
-
     TAILQ_FOREACH(s, &zk->watched, link)
-        if (s->id == (uintptr_t)id)
+        if (s->id == id)
             return s;
     return NULL;
 }
 
 /* Events. */
 
-static void watch_post(struct zk_watch *w, enum keeper_event event)
+/* A change of data is no event for a watch on existence; of children it has a name of its own. */
+static void watched_post(struct zk_watched *s, enum keeper_event event)
 {
-    struct zk *zk = w->watched->zk;
+    struct zk_watch *w;
 
-    if (zk->ended && event != KEEPER_EVENT_EXPIRED)
+    if (s->zk->ended && event != KEEPER_EVENT_EXPIRED)
         return;
-    if (w->event_count == EVENTS_MAX)
-        w->event_count--;
-    w->events[w->event_count++] = event;
-    zk_ready(zk, &w->item);
-}
-
-static void watched_post_all(struct zk_watched *s, enum keeper_event event)
-{
-    struct zk_watch *w;
-
-    TAILQ_FOREACH(w, &s->watches, link)
-        watch_post(w, event);
-}
-
-/* A change of data is no event for a watch on existence. */
-static void watched_post_changed(struct zk_watched *s)
-{
-    struct zk_watch *w;
-
     TAILQ_FOREACH(w, &s->watches, link) {
-        if (w->kind == KEEPER_WATCH_DATA)
-            watch_post(w, KEEPER_EVENT_CHANGED);
-        else if (w->kind == KEEPER_WATCH_CHILDREN)
-            watch_post(w, KEEPER_EVENT_CHILDREN);
+        bool changed = event == KEEPER_EVENT_CHANGED;
+        if (changed && w->kind == KEEPER_WATCH_EXISTS)
+            continue;
+        if (w->event_count == EVENTS_MAX)
+            w->event_count--;
+        w->events[w->event_count++] =
+            changed && w->kind == KEEPER_WATCH_CHILDREN ? KEEPER_EVENT_CHILDREN : event;
+        zk_ready(s->zk, &w->item);
     }
 }
 
@@ -125,14 +109,14 @@ static void watched_compare(struct zk_watched *s, struct zk_watched_state now)
     if (!known)
         return;
     if (was.exists && (!now.exists || other))
-        watched_post_all(s, KEEPER_EVENT_DELETED);
+        watched_post(s, KEEPER_EVENT_DELETED);
     if (now.exists && (!was.exists || other))
-        watched_post_all(s, KEEPER_EVENT_CREATED);
+        watched_post(s, KEEPER_EVENT_CREATED);
     else if (now.exists && was.changed != now.changed)
-        watched_post_changed(s);
-    else if (s->fired && s->fired_event == ZOO_CREATED_EVENT && !was.exists && !now.exists)
-        watched_post_all(s, KEEPER_EVENT_CREATED); /* and deleted since: the reader will see it */
-    s->fired = false;
+        watched_post(s, KEEPER_EVENT_CHANGED);
+    else if (s->fired == ZOO_CREATED_EVENT && !was.exists && !now.exists)
+        watched_post(s, KEEPER_EVENT_CREATED); /* and deleted since: the reader will see it */
+    s->fired = 0;
 }
 
 /* Arming. On the reply thread, except for the first time. */
@@ -144,17 +128,15 @@ static void on_fired(zhandle_t *handle, int type, int state, const char *path, v
     (void)state, (void)path;
     if (type == ZOO_SESSION_EVENT)
         return;
-    zk_lock(zk);
-    struct zk_watched *s = watched_by_id(zk, id);
+    LOCKED(&zk->lock);
+    struct zk_watched *s = watched_by_id(zk, (uintptr_t)id);
     if (s) {
-        s->fired = true;
-        s->fired_event = type;
+        s->fired = type;
         if (s->arm == ARMED) {
             s->arm = IDLE;
             watched_arm(s);
         }
     }
-    zk_unlock(zk);
 }
 
 /*
@@ -167,67 +149,33 @@ static void watched_refused(struct zk_watched *s, int rc)
     if (!zk_rc_is_lost(rc)) {
         s->err = zk_err(rc);
         if (s->fired)
-            watched_post_changed(s);
-        s->fired = false;
+            watched_post(s, KEEPER_EVENT_CHANGED);
+        s->fired = 0;
     }
 }
 
-/* A question in flight. The zk_watched may be freed before the answer. */
-struct zk_arming {
-    struct zk_call call;
-    uintptr_t id;
-    bool children;
-    struct keeper_stat stat;
-    char full[];
-};
-
-static void arming_answered(const void *arg, int rc, const struct Stat *stat)
+static void question_free(struct zk_request *r)
 {
-    struct zk_arming *a = (struct zk_arming *)arg;
-    struct zk *zk = a->call.zk;
-
-    zk_lock(zk);
-    a->call.rc = rc;
-    if (rc == ZOK)
-        a->stat = zk_stat(stat);
-    zk_call_reply(&a->call);
-    zk_unlock(zk);
+    free((char *)r->full);
+    free(r);
 }
 
-static void on_exists(int rc, const struct Stat *stat, const void *arg)
-{
-    arming_answered(arg, rc, stat);
-}
-
-static void on_children(int rc, const struct String_vector *names, const struct Stat *stat,
-                        const void *arg)
-{
-    (void)names;
-    arming_answered(arg, rc, stat);
-}
-
-static void arming_finish(struct zk_call *c);
-
+/* The zk_watched may be freed before the answer. */
 static void watched_ask(struct zk_watched *s, bool children)
 {
-    size_t len = strlen(s->full) + 1;
-    struct zk_arming *a = mem_zalloc(sizeof *a + len);
-    void *id = (void *)s->id;
-    int rc;
+    struct zk_request *r = mem_alloc(sizeof *r);
 
-    a->call.finish = arming_finish;
-    a->id = s->id;
-    a->children = children;
-    memcpy(a->full, s->full, len);
+    *r = (struct zk_request){
+        .call.finish = on_answer,
+        .kind = children ? ZK_CHILDREN : ZK_EXISTS,
+        .full = mem_dup(s->full, strlen(s->full)),
+        .watcher = on_fired,
+        .watcher_id = s->id,
+    };
     s->arm = ARMING;
-    zk_call_start(s->zk, &a->call);
-    if (children)
-        rc = zoo_awget_children2(s->zk->handle, s->full, on_fired, id, on_children, a);
-    else
-        rc = zoo_awexists(s->zk->handle, s->full, on_fired, id, on_exists, a);
+    int rc = zk_request_send(s->zk, r);
     if (rc != ZOK) {
-        zk_call_cancel(&a->call);
-        free(a);
+        question_free(r);
         watched_refused(s, rc);
     }
 }
@@ -253,42 +201,42 @@ static void server_forget(struct zk *zk, const char *full)
 {
     struct zk_watched *other;
 
+    if (zk->ended || zoo_state(zk->handle) != ZOO_CONNECTED_STATE)
+        return;
     TAILQ_FOREACH(other, &zk->watched, link)
         if (strcmp(other->full, full) == 0)
             return;
-    if (zoo_state(zk->handle) == ZOO_CONNECTED_STATE && !zk->ended)
-        zoo_aremove_all_watches(zk->handle, full, ZWATCHTYPE_ANY, 0, (void_completion_t *)ignore,
-                                NULL);
+    zoo_aremove_all_watches(zk->handle, full, ZWATCHTYPE_ANY, 0, (void_completion_t *)ignore, NULL);
 }
 
-static void watched_answered(struct zk_watched *s, const struct zk_arming *a)
+static void watched_answered(struct zk_watched *s, const struct zk_request *r)
 {
-    int rc = a->call.rc;
-    struct zk_watched_state now = {rc == ZOK, a->stat.czxid,
-                                   s->children ? a->stat.pzxid : a->stat.mzxid};
+    int rc = r->call.rc;
+    bool children = r->kind == ZK_CHILDREN;
+    struct zk_watched_state now = {rc == ZOK, r->stat.czxid,
+                                   s->children ? r->stat.pzxid : r->stat.mzxid};
 
     s->arm = ARMED;
     if (rc == ZOK || rc == ZNONODE)
         watched_compare(s, now);
     else
         watched_refused(s, rc);
-    if (a->children && rc == ZNONODE) /* that set no watch: watch for its creation */
+    if (children && rc == ZNONODE) /* that set no watch: watch for its creation */
         watched_ask(s, false);
-    if (s->children && !a->children && rc == ZOK) /* it was created meanwhile */
+    if (s->children && !children && rc == ZOK) /* it was created meanwhile */
         watched_ask(s, true);
 }
 
-static void arming_finish(struct zk_call *c)
+static void on_answer(struct zk_call *c)
 {
-    struct zk_arming *a = (struct zk_arming *)c;
-    struct zk_watched *s = watched_by_id(c->zk, (void *)a->id);
-
+    struct zk_request *r = (struct zk_request *)c;
+    struct zk_watched *s = watched_by_id(c->zk, r->watcher_id);
     if (s)
-        watched_answered(s, a);
+        watched_answered(s, r);
     else
-        server_forget(c->zk, a->full);
+        server_forget(c->zk, r->full);
     pthread_cond_broadcast(&c->zk->changed);
-    free(a);
+    question_free(r);
 }
 
 /* A zk_watched exists from its first watch to its last. */
@@ -314,15 +262,8 @@ static struct zk_watched *watched_get(struct zk *zk, struct str path, bool child
     return s;
 }
 
-static void watched_free(struct zk_watched *s)
-{
-    free(s->full);
-    free(s);
-}
-
 static void watch_free(struct zk_watch *w)
 {
-    pthread_cond_destroy(&w->idle);
     free(w->path);
     free(w);
 }
@@ -334,17 +275,16 @@ static void watch_run(struct zk *zk, struct zk_item *item)
     w->running = true;
     while (w->watched && w->event_count) {
         enum keeper_event event = w->events[0];
-
         memmove(w->events, w->events + 1, --w->event_count * sizeof *w->events);
-        zk_unlock(zk);
+        pthread_mutex_unlock(&zk->lock);
         w->fn(w->arg, event, w->path);
-        zk_lock(zk);
+        pthread_mutex_lock(&zk->lock);
     }
     w->running = false;
     if (w->watched)
         return;
     if (w->fn)
-        pthread_cond_signal(&w->idle);
+        pthread_cond_broadcast(&zk->changed);
     else
         watch_free(w); /* removed by its own callback: no thread waits */
 }
@@ -352,14 +292,14 @@ static void watch_run(struct zk *zk, struct zk_item *item)
 static void watch_detach(struct zk_watch *w)
 {
     struct zk_watched *s = w->watched;
-
     w->watched = NULL;
     zk_unready(s->zk, &w->item);
     TAILQ_REMOVE(&s->watches, w, link);
     if (TAILQ_EMPTY(&s->watches)) {
         TAILQ_REMOVE(&s->zk->watched, s, link);
         server_forget(s->zk, s->full);
-        watched_free(s);
+        free(s->full);
+        free(s);
     }
 }
 
@@ -367,27 +307,24 @@ int zk_watch(struct keeper *k, struct str path, enum keeper_watch_kind kind, kee
              void *arg, struct keeper_watch **ret_watch)
 {
     struct zk *zk = zk_of(k);
-    struct zk_watch *w;
-    int err = zk_enter(zk);
-
-    if (err)
-        return err;
-    w = mem_zalloc(sizeof *w);
-    w->item.run = watch_run;
-    w->kind = kind;
-    w->fn = fn;
-    w->arg = arg;
-    w->path = mem_dup(path.p, path.len);
-    pthread_cond_init(&w->idle, NULL);
-    w->watched = watched_get(zk, path, kind == KEEPER_WATCH_CHILDREN);
-    TAILQ_INSERT_TAIL(&w->watched->watches, w, link);
-    watched_arm(w->watched);
+    TRY(zk_enter(zk));
+    struct zk_watched *s = watched_get(zk, path, kind == KEEPER_WATCH_CHILDREN);
+    struct zk_watch *w = mem_alloc(sizeof *w);
+    *w = (struct zk_watch){
+        .item.run = watch_run,
+        .watched = s,
+        .kind = kind,
+        .fn = fn,
+        .arg = arg,
+        .path = mem_dup(path.p, path.len),
+    };
+    TAILQ_INSERT_TAIL(&s->watches, w, link);
+    watched_arm(s);
     int64_t deadline_ms = zk_deadline(zk);
-    while (!zk->ended && !w->watched->err && w->watched->arm != ARMED &&
-           zk_wait(zk, &zk->changed, deadline_ms))
+    while (!zk->ended && !s->err && s->arm != ARMED && zk_wait(zk, deadline_ms))
         ;
-    err = zk->ended ? zk->ended : w->watched->err;
-    if (!err && w->watched->arm != ARMED)
+    int err = zk->ended ? zk->ended : s->err;
+    if (!err && s->arm != ARMED)
         err = DROVER_UNKNOWN;
     if (err) {
         watch_detach(w);
@@ -403,26 +340,23 @@ void zk_unwatch(struct keeper *k, struct keeper_watch *handle)
 {
     struct zk_watch *w = (struct zk_watch *)handle;
     struct zk *zk = zk_of(k);
-
-    zk_lock(zk);
+    LOCKED(&zk->lock);
     watch_detach(w);
     if (w->running && zk_is_dispatcher(zk)) {
         w->fn = NULL; /* watch_run() frees it */
     } else {
         while (w->running)
-            pthread_cond_wait(&w->idle, &zk->lock);
+            pthread_cond_wait(&zk->changed, &zk->lock);
         watch_free(w);
     }
-    zk_unlock(zk);
 }
 
 void zk_watches_reconnected(struct zk *zk)
 {
     struct zk_watched *s;
-
     TAILQ_FOREACH(s, &zk->watched, link) {
         if (s->known)
-            watched_post_all(s, KEEPER_EVENT_RECONNECTED);
+            watched_post(s, KEEPER_EVENT_RECONNECTED);
         watched_arm(s);
     }
 }
@@ -430,23 +364,16 @@ void zk_watches_reconnected(struct zk *zk)
 void zk_watches_end(struct zk *zk)
 {
     struct zk_watched *s;
-
     TAILQ_FOREACH(s, &zk->watched, link)
-        watched_post_all(s, KEEPER_EVENT_EXPIRED);
+        watched_post(s, KEEPER_EVENT_EXPIRED);
 }
 
 void zk_watches_free(struct zk *zk)
 {
-    struct zk_watch *w;
     struct zk_watched *s;
-
     while ((s = TAILQ_FIRST(&zk->watched))) {
-        TAILQ_REMOVE(&zk->watched, s, link);
-        while ((w = TAILQ_FIRST(&s->watches))) {
-            TAILQ_REMOVE(&s->watches, w, link);
-            zk_unready(zk, &w->item);
-            watch_free(w);
-        }
-        watched_free(s);
+        struct zk_watch *w = TAILQ_FIRST(&s->watches);
+        watch_detach(w);
+        watch_free(w);
     }
 }
