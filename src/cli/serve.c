@@ -116,6 +116,10 @@ static const struct option OPTIONS[] = {
     {"zk", "ADDR:PORT|none",
      "Serve the ZooKeeper protocol there. Default: " ZK_DEFAULT ". Port 0: any free one.",
      option_address, &chosen.zk},
+    {"zk-reap", "TIME",
+     "How often to look for containers without children and nodes whose time to live is\n"
+     "over, and delete them. Default: 60s.",
+     option_span, &chosen.zk_reap_ms, 1, 24 * 3600 * 1000},
     {"snapshot-every", "N",
      "Write a snapshot after N transactions, or after as many as there are nodes if that\n"
      "is more. Default: 200000.",

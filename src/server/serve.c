@@ -149,6 +149,7 @@ static int open_local(struct serve *s)
         .mode = (enum local_mode)s->options.journal,
         .dir = s->options.data,
         .snapshot_every = s->options.snapshot_every,
+        .reap_ms = s->options.zk_reap_ms,
         .note = on_note,
     };
     struct err_info e;

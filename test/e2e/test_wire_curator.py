@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from wire_support import drover  # noqa: F401: fixture
+from wire_support import serve
 from zk import need_jvm
 
 pytestmark = pytest.mark.slow
@@ -17,6 +17,11 @@ JARS = [str(JAVA / f"{name}.jar") for name in (
     "curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava",
     "jackson-databind", "jackson-core", "jackson-annotations", "slf4j-api", "slf4j-nop")]
 SOURCE = pathlib.Path(__file__).parent.parent / "curator" / "Recipes.java"
+
+
+@pytest.fixture(scope="module")
+def drover(tmp_path_factory):
+    yield from serve(tmp_path_factory, "--zk-reap", "100ms")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +40,7 @@ def recipes(tmp_path_factory):
     return run
 
 
-def test_curator(drover, zookeeper, recipes):  # noqa: F811
+def test_curator(drover, zookeeper, recipes):
     with concurrent.futures.ThreadPoolExecutor() as pool:
         ours, theirs = pool.map(recipes, [drover.zk_port, zookeeper.nodes[0].port])
     assert theirs[0] == 0, theirs[1]

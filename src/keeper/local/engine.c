@@ -20,6 +20,7 @@ enum {
     STALL_MS = 1000, /* a ticker this late was stopped, and so were the clients' signs of life */
     CLOSE_MAX = 512 * 1024,     /* bytes of deletions in one transaction that ends a session */
     SEGMENTS_PER_CLOSE_MAX = 4, /* and never more than a quarter of a segment */
+    REAP_STEPS = 1000,          /* containers and TTL nodes to look at before others get the lock */
 };
 
 static void fatal_default(void *arg, const char *line)
@@ -155,17 +156,50 @@ static int expire(struct local *l, int64_t session, int64_t now_ms)
     return err;
 }
 
+/*
+ * Deletes containers and TTL nodes that may go: a part of them, so that others get the lock. Waits
+ * for room in the journal first, because that may release the lock. With a full disk it tries
+ * again later.
+ */
+static void reap(struct local *l, int64_t now_ms)
+{
+    CLEANUP(buf_release) struct buf path = {0};
+    int64_t wall_ms = l->o.wall_ms(l->o.arg);
+    struct tree_user nobody = {0};
+    struct keeper_result unused = {0};
+    enum tree_reap found = REAP_END;
+
+    if (now_ms >= l->reap_due_ms) {
+        tree_reap_begin(&l->tree);
+        l->reap_due_ms = now_ms + l->o.reap_ms;
+    }
+    if (!admit(l, record_bound(PATH_MAX_LEN + 128)))
+        found = tree_reap_next(&l->tree, wall_ms, REAP_STEPS, &path);
+    if (found == REAP_FOUND) {
+        struct keeper_op op = keeper_op_delete(buf_text(&path), KEEPER_ANY_VERSION);
+        if (tree_apply(&l->tree, &nobody, wall_ms, &op, 1, &unused, &l->changes) == 0)
+            publish(l, JOURNAL_WRITER);
+    }
+    l->reaping = found != REAP_END;
+}
+
 static void *ticker_main(void *arg)
 {
     struct local *l = arg;
 
     LOCKED(&l->lock);
+    l->reap_due_ms = clock_boot_ms() + l->o.reap_ms;
     while (!l->stop) {
         int64_t due_ms = sessions_next_deadline(&l->tree.sessions);
         struct tree_session *s;
 
-        cond_wait_until(&l->tick, &l->lock, due_ms);
+        cond_wait_until(&l->tick, &l->lock,
+                        l->reaping                ? 0
+                        : due_ms < l->reap_due_ms ? due_ms
+                                                  : l->reap_due_ms);
         int64_t now_ms = clock_boot_ms();
+        if (l->reaping || now_ms >= l->reap_due_ms)
+            reap(l, now_ms);
         if (due_ms != INT64_MAX && now_ms > due_ms + STALL_MS)
             sessions_touch_all(&l->tree.sessions, now_ms);
         while (!l->stop && (s = sessions_expired(&l->tree.sessions, now_ms)))
@@ -262,6 +296,7 @@ static void set_defaults(struct local_options *o)
     if (o->segment_len < LOCAL_SEGMENT_LEN_MIN)
         o->segment_len = LOCAL_SEGMENT_LEN_MIN;
     o->segment_len -= o->segment_len % RECORD_ALIGN;
+    o->reap_ms = o->reap_ms ? o->reap_ms : LOCAL_REAP_MS;
     o->fs = o->fs ? o->fs : &fs_system;
     o->wall_ms = o->wall_ms ? o->wall_ms : wall_default;
     o->fatal = o->fatal ? o->fatal : fatal_default;
